@@ -1,0 +1,1 @@
+//! Benchmarks of candle-rocm and its emulator.

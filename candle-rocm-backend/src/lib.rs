@@ -1,0 +1,1 @@
+//! Candle on AMD GPUs: RocmDevice, RocmStorage, Device::new_rocm.

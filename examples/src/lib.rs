@@ -1,0 +1,1 @@
+//! LLaMA and GPT-2 on AMD GPUs with Candle.

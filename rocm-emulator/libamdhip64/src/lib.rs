@@ -1,0 +1,1 @@
+//! rocm-emulator as a drop-in libamdhip64.so.
