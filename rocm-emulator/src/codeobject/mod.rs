@@ -1,0 +1,1 @@
+//! Code objects: ELF, AMDGPU metadata, kernel descriptors, clang's offload bundles.
