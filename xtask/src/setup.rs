@@ -1,0 +1,82 @@
+//! What the build and the tests need beyond Rust: a clang that compiles for AMD GPUs.
+
+use std::process::Command;
+
+use anyhow::{bail, Context, Result};
+
+use crate::cargo::run;
+
+#[path = "../../candle-rocm-kernels/build/toolchain.rs"]
+#[allow(dead_code)]
+mod toolchain;
+
+/// LLVM releases to ask apt for, newest first. gfx1200 and gfx1201 need 19 or later.
+const LLVM_VERSIONS: [u32; 3] = [21, 20, 19];
+
+/// Nothing if a ROCm or clang toolchain is found; otherwise install one with apt.
+pub fn ensure_toolchain() -> Result<()> {
+    let missing = match toolchain::find() {
+        Ok(found) if has_llvm_tools() => {
+            eprintln!("GPU compiler: {}", found.clang.display());
+            return Ok(());
+        }
+        Ok(_) => "llvm-mc and llvm-objdump, which the tests compare with".to_string(),
+        Err(error) => error.to_string(),
+    };
+    if which::which("apt-get").is_err() {
+        bail!("{missing}\nThis machine has no apt-get: install ROCm, or clang 19 or later with lld, llvm's tools and ROCm's device libraries, and try again");
+    }
+    eprintln!("Missing: {missing}");
+    run(&mut apt(&["update", "-qq"]))?;
+    let version = LLVM_VERSIONS
+        .into_iter()
+        .find(|version| has_package(&format!("clang-{version}")))
+        .context("apt offers no clang 19 or later; see https://apt.llvm.org, or install ROCm")?;
+    let packages = [
+        format!("clang-{version}"),
+        format!("lld-{version}"),
+        format!("llvm-{version}"),
+        "rocm-device-libs".to_string(),
+    ];
+    eprintln!("Installing with apt: {}", packages.join(" "));
+    let mut install = apt(&["install", "-y", "-qq", "--no-install-recommends"]);
+    run(install.args(&packages))?;
+    toolchain::find()
+        .map(|_| ())
+        .map_err(|error| anyhow::anyhow!("{error}"))
+        .context("apt installed the packages, and still no toolchain is found")
+}
+
+/// The tests hold the emulator's disassembler against LLVM's.
+fn has_llvm_tools() -> bool {
+    ["llvm-mc", "llvm-objdump"].iter().all(|tool| {
+        LLVM_VERSIONS
+            .iter()
+            .any(|version| which::which(format!("{tool}-{version}")).is_ok())
+            || which::which(tool).is_ok()
+    })
+}
+
+fn has_package(name: &str) -> bool {
+    Command::new("apt-cache")
+        .args(["show", "--no-all-versions", name])
+        .output()
+        .is_ok_and(|out| out.status.success() && !out.stdout.is_empty())
+}
+
+/// `apt-get`, through sudo unless we are root.
+fn apt(args: &[&str]) -> Command {
+    let root = Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|out| out.stdout.trim_ascii() == b"0");
+    let mut command = if root {
+        Command::new("apt-get")
+    } else {
+        let mut sudo = Command::new("sudo");
+        sudo.arg("apt-get");
+        sudo
+    };
+    command.env("DEBIAN_FRONTEND", "noninteractive").args(args);
+    command
+}
