@@ -1,1 +1,190 @@
 //! Candle's GPU kernels for AMD, compiled to HSACO code objects and embedded.
+//!
+//! Each file `kernels/<module>.cu` is one [`Module`]. The build compiles it for every architecture
+//! in `CANDLE_ROCM_ARCHS` and embeds the results, compressed; [`Module::code_object`] gives the one
+//! for a GPU, ready for `hipModuleLoadData`. The first eleven modules are those of `candle-kernels`,
+//! in its order and with its kernel names and parameters, which Candle's CUDA backend launches;
+//! [`GEMM`] and [`RANDOM`] stand where Candle calls cuBLAS and cuRAND.
+//!
+//! With `CANDLE_ROCM_SKIP_KERNELS=1` the build needs no GPU compiler and embeds nothing, and
+//! [`Module::code_object`] fails with an error that says so.
+
+mod embedded {
+    include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+}
+
+/// The modules that Candle knows, in `candle-kernels`' order.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Id {
+    /// `x * mul + add`.
+    Affine,
+    /// Arithmetic and comparison of two tensors, element by element.
+    Binary,
+    /// Conversion between element types.
+    Cast,
+    /// Convolutions, pooling, upsampling.
+    Conv,
+    /// Constants, strided and two-dimensional copies.
+    Fill,
+    /// Gather, scatter, index-select, index-add.
+    Indexing,
+    /// Quantised blocks: dequantisation and products with them.
+    Quantized,
+    /// Sums, extrema, softmax, normalisation, rotary embedding.
+    Reduce,
+    /// Argument sort of rows.
+    Sort,
+    /// Selection by a condition.
+    Ternary,
+    /// Functions of one tensor, element by element.
+    Unary,
+}
+
+/// Every [`Id`], in the order of [`Module::index`].
+pub const ALL_IDS: [Id; 11] = [
+    Id::Affine,
+    Id::Binary,
+    Id::Cast,
+    Id::Conv,
+    Id::Fill,
+    Id::Indexing,
+    Id::Quantized,
+    Id::Reduce,
+    Id::Sort,
+    Id::Ternary,
+    Id::Unary,
+];
+
+/// One kernel file: its compiled code for every embedded architecture.
+///
+/// A `Module` is a small handle on static data, copied freely.
+#[derive(Clone, Copy)]
+pub struct Module {
+    index: usize,
+    name: &'static str,
+    /// (architecture, zstd frame of the HSACO), sorted by architecture.
+    objects: &'static [(&'static str, &'static [u8])],
+}
+
+/// Why a module has no code for a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KernelError {
+    /// The build left the kernels out.
+    #[error(
+        "kernel module `{module}`: this program was built with CANDLE_ROCM_SKIP_KERNELS=1, which embeds no \
+         GPU code; build again without it"
+    )]
+    Skipped {
+        /// [`Module::name`].
+        module: &'static str,
+    },
+    /// The build did not include this architecture.
+    #[error(
+        "kernel module `{module}` holds no code for {arch}, only for {embedded}; build again with \
+         CANDLE_ROCM_ARCHS={arch} (a comma-separated list, or `native`)"
+    )]
+    NotEmbedded {
+        /// [`Module::name`].
+        module: &'static str,
+        /// The architecture asked for.
+        arch: String,
+        /// The embedded architectures, comma-separated.
+        embedded: String,
+    },
+    /// The embedded bytes do not decompress.
+    #[error("kernel module `{module}` for {arch}: the embedded code is damaged: {reason}")]
+    Damaged {
+        /// [`Module::name`].
+        module: &'static str,
+        /// The architecture asked for.
+        arch: String,
+        /// What the decompressor said.
+        reason: String,
+    },
+}
+
+impl Module {
+    /// Position among all modules: below `ALL_IDS.len()` for Candle's, above for [`GEMM`] and
+    /// [`RANDOM`].
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The kernel file's name without its extension, such as `affine`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What Candle hands to `CudaContext::load_module`: under this crate's upstream name PTX text,
+    /// here the module itself, from which the loader picks its device's code object.
+    pub fn ptx(&self) -> Module {
+        *self
+    }
+
+    /// The code object (an ELF shared object, "HSACO") for `arch`, decompressed.
+    ///
+    /// `arch` is a processor name such as `gfx1100`. Target features as HIP's `gcnArchName` adds
+    /// them (`gfx942:sramecc+:xnack-`) are ignored: the code is compiled for any setting of them.
+    ///
+    /// # Errors
+    /// If the build embedded no kernels, or none for `arch`.
+    pub fn code_object(&self, arch: &str) -> Result<Vec<u8>, KernelError> {
+        let processor = arch.split(':').next().unwrap_or(arch);
+        let Some((_, compressed)) = self.objects.iter().find(|(name, _)| *name == processor) else {
+            return Err(if embedded::SKIPPED {
+                KernelError::Skipped { module: self.name }
+            } else {
+                KernelError::NotEmbedded {
+                    module: self.name,
+                    arch: processor.to_string(),
+                    embedded: architectures().join(", "),
+                }
+            });
+        };
+        zstd::decode_all(*compressed).map_err(|error| KernelError::Damaged {
+            module: self.name,
+            arch: processor.to_string(),
+            reason: error.to_string(),
+        })
+    }
+}
+
+impl std::fmt::Debug for Module {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Module({}: {})", self.name, architectures().join(", "))
+    }
+}
+
+/// The architectures that the build embedded, empty with `CANDLE_ROCM_SKIP_KERNELS=1`.
+pub fn architectures() -> &'static [&'static str] {
+    embedded::ARCHITECTURES
+}
+
+/// Declares the modules' constants and `MODULES` from one list.
+macro_rules! modules {
+    ($($name:ident $index:expr, $file:literal, $doc:literal;)*) => {
+        $(
+            #[doc = $doc]
+            pub static $name: Module = Module { index: $index, name: $file, objects: embedded::$name };
+        )*
+        /// Every module, in the order of [`Module::index`].
+        pub static MODULES: &[&Module] = &[$(&$name),*];
+    };
+}
+
+modules! {
+    AFFINE Id::Affine as usize, "affine", "`x * mul + add`.";
+    BINARY Id::Binary as usize, "binary", "Arithmetic and comparison of two tensors.";
+    CAST Id::Cast as usize, "cast", "Conversion between element types.";
+    CONV Id::Conv as usize, "conv", "Convolutions, pooling, upsampling.";
+    FILL Id::Fill as usize, "fill", "Constants, strided and two-dimensional copies.";
+    INDEXING Id::Indexing as usize, "indexing", "Gather, scatter, index-select, index-add.";
+    QUANTIZED Id::Quantized as usize, "quantized", "Quantised blocks.";
+    REDUCE Id::Reduce as usize, "reduce", "Sums, extrema, softmax, normalisation, rotary embedding.";
+    SORT Id::Sort as usize, "sort", "Argument sort of rows.";
+    TERNARY Id::Ternary as usize, "ternary", "Selection by a condition.";
+    UNARY Id::Unary as usize, "unary", "Functions of one tensor.";
+    GEMM ALL_IDS.len(), "gemm", "Matrix products, in place of cuBLAS.";
+    RANDOM ALL_IDS.len() + 1, "random", "Random numbers, in place of cuRAND.";
+}

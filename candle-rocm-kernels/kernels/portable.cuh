@@ -1,0 +1,138 @@
+// The one header every kernel file includes: what CUDA's and HIP's own headers
+// would give, in the few forms that our kernels use, over compiler builtins and
+// ROCm's device libraries (ocml), so that a bare clang compiles it
+// (-nogpuinc -nogpulib).
+//
+// The build passes -ffp-contract=off: `a * b + c` rounds twice, as Candle's CPU
+// backend does. Where one rounding is wanted (dot products, norms, GEMM), say so
+// with `math::fma`.
+//
+// A wavefront has 64 lanes on CDNA and 32 on RDNA: write wave code over
+// `wave_size()` or over an explicit width of at most 32, never over "a warp".
+#pragma once
+
+typedef __INT8_TYPE__ int8_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __INT16_TYPE__ int16_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT64_TYPE__ uint64_t;
+typedef __SIZE_TYPE__ size_t;
+typedef __UINTPTR_TYPE__ uintptr_t;
+
+#if defined(__HIP__)
+#include "portable_amd.cuh"
+#elif defined(__CUDACC__)
+#error "the NVIDIA side of portable.cuh belongs in portable_nvidia.cuh"
+#else
+#error "compile as HIP (-x hip)"
+#endif
+
+#define INFINITY (__builtin_inff())
+#define NAN (__builtin_nanf(""))
+
+// ---------------------------------------------------------------- templates
+
+template <class T, class U> struct is_same { static constexpr bool value = false; };
+template <class T> struct is_same<T, T> { static constexpr bool value = true; };
+template <bool B, class T, class F> struct conditional { using type = T; };
+template <class T, class F> struct conditional<false, T, F> { using type = F; };
+
+template <class T> __device__ __forceinline__ T min_of(T a, T b) { return b < a ? b : a; }
+template <class T> __device__ __forceinline__ T max_of(T a, T b) { return a < b ? b : a; }
+// ceil(a / b)
+template <class T> __host__ __device__ constexpr T ceil_div(T a, T b) { return (a + b - 1) / b; }
+
+template <class To, class From> __device__ __forceinline__ To bit_cast(From from) {
+    static_assert(sizeof(To) == sizeof(From), "bit_cast keeps the size");
+    return __builtin_bit_cast(To, from);
+}
+
+// ------------------------------------------------------------------- floats
+
+// half_t is binary16 with the hardware's own conversions (round to nearest even).
+
+// bfloat16, stored as its bits. Arithmetic is done in f32 and rounded once.
+struct bf16_t {
+    uint16_t bits;
+    bf16_t() = default;
+    __device__ __forceinline__ explicit bf16_t(float value) {
+        // Round to nearest, ties to even; a NaN stays a (quiet) NaN.
+        uint32_t u = bit_cast<uint32_t>(value);
+        uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+        uint32_t quiet = (u >> 16) | 0x40u;
+        bits = (uint16_t)(value != value ? quiet : rounded);
+    }
+    __device__ __forceinline__ explicit operator float() const {
+        return bit_cast<float>((uint32_t)bits << 16);
+    }
+    static __device__ __forceinline__ bf16_t from_bits(uint16_t bits) {
+        bf16_t r;
+        r.bits = bits;
+        return r;
+    }
+};
+
+// The type in which arithmetic on T is done: f32 for the 8- and 16-bit floats, T itself otherwise.
+template <class T> struct compute { using type = T; };
+template <> struct compute<half_t> { using type = float; };
+template <> struct compute<bf16_t> { using type = float; };
+template <class T> using compute_t = typename compute<T>::type;
+
+// T to its compute type and back.
+template <class T> __device__ __forceinline__ compute_t<T> widen(T value) { return (compute_t<T>)value; }
+template <class T> __device__ __forceinline__ T narrow(compute_t<T> value) { return (T)value; }
+
+// --------------------------------------------------------- vectors of memory
+
+// N elements moved by one load or store; N * sizeof(T) at most 16.
+template <class T, int N> struct alignas(sizeof(T) * N) vec {
+    T v[N];
+    __device__ __forceinline__ T &operator[](int i) { return v[i]; }
+    __device__ __forceinline__ const T &operator[](int i) const { return v[i]; }
+};
+
+// Elements of T in 16 bytes.
+template <class T> constexpr int VEC16 = 16 / (int)sizeof(T);
+
+template <class V, class T> __device__ __forceinline__ V load_vec(const T *from) {
+    return *reinterpret_cast<const V *>(from);
+}
+template <class V, class T> __device__ __forceinline__ void store_vec(T *to, V value) {
+    *reinterpret_cast<V *>(to) = value;
+}
+__device__ __forceinline__ bool is_aligned(const void *pointer, uintptr_t bytes) {
+    return ((uintptr_t)pointer & (bytes - 1)) == 0;
+}
+
+// -------------------------------------------------------------- grid indices
+
+// This thread's index among all threads of a 1-D grid, and their number: 64-bit, so that
+// `for (size_t i = global_thread(); i < n; i += global_threads())` never wraps.
+__device__ __forceinline__ size_t global_thread() {
+    return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+__device__ __forceinline__ size_t global_threads() { return (size_t)gridDim.x * blockDim.x; }
+
+// ------------------------------------------------------------ wave reductions
+
+struct Sum {
+    template <class T> __device__ __forceinline__ T operator()(T a, T b) const { return a + b; }
+};
+
+// Combines `value` over each group of `width` consecutive lanes (a power of two, at most
+// wave_size()); every lane gets the result. `op` is commutative; the order of combination depends
+// on `width` alone, so results do not vary between runs.
+template <class T, class Op>
+__device__ __forceinline__ T wave_all_reduce(T value, uint32_t width, Op op) {
+    // Constant masks become DPP or ds_swizzle, hence the explicit steps.
+    if (width > 1) value = op(value, shfl_xor(value, 1, width));
+    if (width > 2) value = op(value, shfl_xor(value, 2, width));
+    if (width > 4) value = op(value, shfl_xor(value, 4, width));
+    if (width > 8) value = op(value, shfl_xor(value, 8, width));
+    if (width > 16) value = op(value, shfl_xor(value, 16, width));
+    if (width > 32) value = op(value, shfl_xor(value, 32, width));
+    return value;
+}

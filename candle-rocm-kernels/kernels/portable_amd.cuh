@@ -1,0 +1,204 @@
+// The AMD side of portable.cuh: clang builtins and ROCm's device libraries.
+#pragma once
+
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __forceinline__ inline __attribute__((always_inline))
+// The largest workgroup a kernel is launched with. Without it clang assumes 1024.
+#define __launch_bounds__(threads)                                                                 \
+    __attribute__((amdgpu_flat_work_group_size(1, threads), launch_bounds(threads)))
+
+// ------------------------------------------------------------------- indices
+
+// The hidden kernel arguments of code object v5 (LLVM AMDGPU usage guide, "Code Object V5 Kernel
+// Argument Metadata"): hidden_block_count_{x,y,z} are u32 at 0, hidden_group_size_{x,y,z} u16 at 12.
+namespace hidden {
+__device__ __forceinline__ uint32_t block_count(int axis) {
+    typedef const __attribute__((address_space(4))) uint32_t *Pointer;
+    return ((Pointer)__builtin_amdgcn_implicitarg_ptr())[axis];
+}
+__device__ __forceinline__ uint32_t group_size(int axis) {
+    typedef const __attribute__((address_space(4))) uint16_t *Pointer;
+    return ((Pointer)__builtin_amdgcn_implicitarg_ptr())[6 + axis];
+}
+} // namespace hidden
+
+#define PORTABLE_INDEX(TYPE, NAME, X, Y, Z)                                                        \
+    struct TYPE {                                                                                  \
+        __declspec(property(get = get_x)) uint32_t x;                                              \
+        __declspec(property(get = get_y)) uint32_t y;                                              \
+        __declspec(property(get = get_z)) uint32_t z;                                              \
+        static __device__ __forceinline__ uint32_t get_x() { return X; }                           \
+        static __device__ __forceinline__ uint32_t get_y() { return Y; }                           \
+        static __device__ __forceinline__ uint32_t get_z() { return Z; }                           \
+    };                                                                                             \
+    static constexpr TYPE NAME{};
+
+PORTABLE_INDEX(ThreadIndex, threadIdx, __builtin_amdgcn_workitem_id_x(),
+               __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z())
+PORTABLE_INDEX(BlockIndex, blockIdx, __builtin_amdgcn_workgroup_id_x(),
+               __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z())
+PORTABLE_INDEX(BlockSize, blockDim, hidden::group_size(0), hidden::group_size(1), hidden::group_size(2))
+PORTABLE_INDEX(GridSize, gridDim, hidden::block_count(0), hidden::block_count(1), hidden::block_count(2))
+#undef PORTABLE_INDEX
+
+// ------------------------------------------------------------------- barrier
+
+// All waves of the workgroup arrive; their LDS and global writes are visible after it.
+__device__ __forceinline__ void __syncthreads() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+// --------------------------------------------------------------------- waves
+
+// Lanes in a wavefront: 32 or 64, a constant after optimisation.
+__device__ __forceinline__ uint32_t wave_size() { return __builtin_amdgcn_wavefrontsize(); }
+
+// This thread's lane in its wavefront.
+__device__ __forceinline__ uint32_t lane_id() {
+    return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
+}
+
+namespace wave {
+// Any lane to any lane of the wave; the source is taken modulo the wave.
+__device__ __forceinline__ int32_t read_lane(int32_t value, uint32_t source) {
+    return __builtin_amdgcn_ds_bpermute((int)(source << 2), value);
+}
+
+// lane ^ mask. Constant masks below 32 need no address register: DPP quad_perm for 1 and 2,
+// ds_swizzle (bit-mask mode, xor in bits 14:10, and-mask 0x1f) above.
+__device__ __forceinline__ int32_t xor_lane(int32_t value, uint32_t mask) {
+    if (__builtin_constant_p(mask)) {
+        switch (mask) {
+        case 1: return __builtin_amdgcn_mov_dpp(value, 0xb1, 0xf, 0xf, true);
+        case 2: return __builtin_amdgcn_mov_dpp(value, 0x4e, 0xf, 0xf, true);
+        case 4: return __builtin_amdgcn_ds_swizzle(value, 0x101f);
+        case 8: return __builtin_amdgcn_ds_swizzle(value, 0x201f);
+        case 16: return __builtin_amdgcn_ds_swizzle(value, 0x401f);
+        }
+    }
+    return read_lane(value, lane_id() ^ mask);
+}
+
+// Applies a 32-bit lane move to a value of 1 to 16 bytes.
+template <class T, class Move> __device__ __forceinline__ T move(T value, Move move_word) {
+    constexpr int WORDS = (sizeof(T) + 3) / 4;
+    int32_t words[WORDS] = {};
+    __builtin_memcpy(words, &value, sizeof(T));
+#pragma unroll
+    for (int i = 0; i < WORDS; i++) words[i] = move_word(words[i]);
+    __builtin_memcpy(&value, words, sizeof(T));
+    return value;
+}
+} // namespace wave
+
+// The shuffles take `width`: groups of so many consecutive lanes (a power of two, at most
+// wave_size()) exchange among themselves. All lanes of the group must be active.
+
+// The value of lane ^ mask (mask below width).
+template <class T> __device__ __forceinline__ T shfl_xor(T value, uint32_t mask, uint32_t width) {
+    (void)width;
+    return wave::move(value, [=](int32_t word) { return wave::xor_lane(word, mask); });
+}
+
+// The value of lane + delta, or one's own where that leaves the group.
+template <class T> __device__ __forceinline__ T shfl_down(T value, uint32_t delta, uint32_t width) {
+    uint32_t lane = lane_id();
+    uint32_t source = (lane & (width - 1)) + delta < width ? lane + delta : lane;
+    return wave::move(value, [=](int32_t word) { return wave::read_lane(word, source); });
+}
+
+// The value of lane - delta, or one's own where that leaves the group.
+template <class T> __device__ __forceinline__ T shfl_up(T value, uint32_t delta, uint32_t width) {
+    uint32_t lane = lane_id();
+    uint32_t source = (lane & (width - 1)) >= delta ? lane - delta : lane;
+    return wave::move(value, [=](int32_t word) { return wave::read_lane(word, source); });
+}
+
+// The value of lane `source` (below width) of one's group.
+template <class T> __device__ __forceinline__ T shfl(T value, uint32_t source, uint32_t width) {
+    uint32_t lane = (lane_id() & ~(width - 1)) | (source & (width - 1));
+    return wave::move(value, [=](int32_t word) { return wave::read_lane(word, lane); });
+}
+
+// One bit per lane of the wave for which the predicate holds; inactive lanes give 0.
+__device__ __forceinline__ uint64_t ballot(bool predicate) {
+#if __AMDGCN_WAVEFRONT_SIZE == 64
+    return __builtin_amdgcn_ballot_w64(predicate);
+#else
+    return __builtin_amdgcn_ballot_w32(predicate);
+#endif
+}
+
+// ---------------------------------------------------------------------- math
+
+typedef _Float16 half_t;
+
+// ocml, the mathematics of ROCm's device libraries.
+#define PORTABLE_OCML_1(F)                                                                         \
+    extern "C" __device__ __attribute__((const)) float __ocml_##F##_f32(float);                   \
+    extern "C" __device__ __attribute__((const)) double __ocml_##F##_f64(double);                 \
+    namespace math {                                                                               \
+    __device__ __forceinline__ float F(float x) { return __ocml_##F##_f32(x); }                   \
+    __device__ __forceinline__ double F(double x) { return __ocml_##F##_f64(x); }                 \
+    __device__ __forceinline__ half_t F(half_t x) { return (half_t)__ocml_##F##_f32((float)x); }  \
+    }
+#define PORTABLE_OCML_2(F)                                                                         \
+    extern "C" __device__ __attribute__((const)) float __ocml_##F##_f32(float, float);            \
+    extern "C" __device__ __attribute__((const)) double __ocml_##F##_f64(double, double);         \
+    namespace math {                                                                               \
+    __device__ __forceinline__ float F(float x, float y) { return __ocml_##F##_f32(x, y); }       \
+    __device__ __forceinline__ double F(double x, double y) { return __ocml_##F##_f64(x, y); }    \
+    }
+PORTABLE_OCML_1(exp)
+PORTABLE_OCML_1(exp2)
+PORTABLE_OCML_1(log)
+PORTABLE_OCML_1(log2)
+PORTABLE_OCML_1(log1p)
+PORTABLE_OCML_1(sin)
+PORTABLE_OCML_1(cos)
+PORTABLE_OCML_1(tanh)
+PORTABLE_OCML_1(erf)
+PORTABLE_OCML_1(erfc)
+PORTABLE_OCML_1(ncdf)
+PORTABLE_OCML_2(pow)
+#undef PORTABLE_OCML_1
+#undef PORTABLE_OCML_2
+
+namespace math {
+#define PORTABLE_BUILTIN(NAME, F32, F64)                                                           \
+    __device__ __forceinline__ float NAME(float x) { return F32(x); }                             \
+    __device__ __forceinline__ double NAME(double x) { return F64(x); }
+PORTABLE_BUILTIN(ceil, __builtin_ceilf, __builtin_ceil)
+PORTABLE_BUILTIN(floor, __builtin_floorf, __builtin_floor)
+PORTABLE_BUILTIN(trunc, __builtin_truncf, __builtin_trunc)
+// Halves away from zero, as Rust's `round`.
+PORTABLE_BUILTIN(round, __builtin_roundf, __builtin_round)
+PORTABLE_BUILTIN(abs, __builtin_fabsf, __builtin_fabs)
+// Correctly rounded: -fhip-fp32-correctly-rounded-divide-sqrt is clang's default for HIP.
+PORTABLE_BUILTIN(sqrt, __builtin_sqrtf, __builtin_sqrt)
+#undef PORTABLE_BUILTIN
+
+__device__ __forceinline__ float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+__device__ __forceinline__ double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
+// a * b + c with one rounding.
+__device__ __forceinline__ float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+__device__ __forceinline__ double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+__device__ __forceinline__ float copysign(float x, float sign) { return __builtin_copysignf(x, sign); }
+__device__ __forceinline__ double copysign(double x, double sign) { return __builtin_copysign(x, sign); }
+// The smaller or larger; a NaN gives way to the number.
+__device__ __forceinline__ float fmin(float a, float b) { return __builtin_fminf(a, b); }
+__device__ __forceinline__ double fmin(double a, double b) { return __builtin_fmin(a, b); }
+__device__ __forceinline__ float fmax(float a, float b) { return __builtin_fmaxf(a, b); }
+__device__ __forceinline__ double fmax(double a, double b) { return __builtin_fmax(a, b); }
+} // namespace math
+
+// High half of a 32 x 32 bit product.
+__device__ __forceinline__ uint32_t umulhi(uint32_t a, uint32_t b) {
+    return (uint32_t)(((uint64_t)a * b) >> 32);
+}
