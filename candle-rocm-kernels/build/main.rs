@@ -1,28 +1,200 @@
-//! Compiles `kernels/*.cu` to code objects and embeds them.
+//! Compiles `kernels/*.cu` for each chosen GPU architecture and embeds the code objects.
+//!
+//! Variables: `CANDLE_ROCM_ARCHS` (comma-separated, or `native`), `CANDLE_ROCM_SKIP_KERNELS=1`,
+//! `CANDLE_ROCM_CLANG`, `CANDLE_ROCM_DEVICE_LIBS`, `ROCM_PATH`.
+
+mod architectures;
+mod compile;
+mod toolchain;
+
+use compile::{Job, Object};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+/// The modules, longest compilation first so that the last to end is a short one.
+const MODULES: [&str; 13] = [
+    "binary",
+    "conv",
+    "reduce",
+    "indexing",
+    "unary",
+    "cast",
+    "gemm",
+    "quantized",
+    "ternary",
+    "affine",
+    "sort",
+    "fill",
+    "random",
+];
+const SKIP_VARIABLE: &str = "CANDLE_ROCM_SKIP_KERNELS";
+
 fn main() {
-    let names = [
-        "AFFINE",
-        "BINARY",
-        "CAST",
-        "CONV",
-        "FILL",
-        "INDEXING",
-        "QUANTIZED",
-        "REDUCE",
-        "SORT",
-        "TERNARY",
-        "UNARY",
-        "GEMM",
-        "RANDOM",
-    ];
-    let mut text =
-        String::from("pub const SKIPPED: bool = true;\npub const ARCHITECTURES: &[&str] = &[];\n");
-    for n in names {
-        text += &format!("pub const {n}: &[(&str, &[u8])] = &[];\n");
+    if let Err(message) = run() {
+        for line in message.lines() {
+            println!("cargo::error={line}");
+        }
+        std::process::exit(1);
     }
-    std::fs::write(
-        std::path::Path::new(&std::env::var("OUT_DIR").unwrap()).join("embedded.rs"),
-        text,
-    )
-    .unwrap();
+}
+
+fn run() -> Result<(), String> {
+    println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed=kernels");
+    let variables = [
+        SKIP_VARIABLE,
+        architectures::VARIABLE,
+        toolchain::CLANG_VARIABLE,
+        toolchain::DEVICE_LIBS_VARIABLE,
+    ];
+    for variable in variables.iter().chain(&toolchain::ROCM_VARIABLES) {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
+    let out = PathBuf::from(environment("OUT_DIR")?);
+    let kernels = Path::new(&environment("CARGO_MANIFEST_DIR")?).join("kernels");
+
+    // docs.rs has no GPU compiler either.
+    let skip = std::env::var(SKIP_VARIABLE).is_ok_and(|value| !matches!(value.as_str(), "" | "0"));
+    if skip || std::env::var_os("DOCS_RS").is_some() {
+        return write_table(&out, true, &[], &[]);
+    }
+
+    let toolchain = toolchain::find().map_err(|missing| missing.to_string())?;
+    println!("cargo::rerun-if-changed={}", toolchain.clang.display());
+    println!(
+        "cargo::rerun-if-changed={}",
+        toolchain.device_libs.display()
+    );
+    let archs = architectures::chosen(&toolchain.processors)?;
+    let jobs: Vec<Job> = MODULES
+        .iter()
+        .flat_map(|&module| {
+            archs.iter().map(move |arch| Job {
+                module,
+                arch: arch.clone(),
+            })
+        })
+        .collect();
+    let objects = compile_all(&jobs, &kernels, &toolchain, &cache_folder(&out)?)?;
+    report(&jobs, &objects, &toolchain);
+    let table: Vec<(&Job, &Object)> = jobs.iter().zip(&objects).collect();
+    write_table(&out, false, &archs, &table)
+}
+
+fn environment(name: &str) -> Result<String, String> {
+    std::env::var(name).map_err(|error| format!("{name}: {error}"))
+}
+
+/// A folder under the target folder that all profiles share, so that a kernel is compiled once for
+/// debug and release together. `cargo clean` removes it.
+fn cache_folder(out: &Path) -> Result<PathBuf, String> {
+    // OUT_DIR is <target>/<profile>/build/<package>/out.
+    let shared = match out.ancestors().nth(4) {
+        Some(target) if target.parent().is_some() => target,
+        _ => out,
+    };
+    let folder = shared.join("candle-rocm-kernels");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Compiles on as many threads as cargo grants, and stops at the first failure.
+fn compile_all(
+    jobs: &[Job],
+    kernels: &Path,
+    toolchain: &toolchain::Toolchain,
+    cache: &Path,
+) -> Result<Vec<Object>, String> {
+    let threads = std::env::var("NUM_JOBS")
+        .ok()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(1usize);
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<Result<Object, String>>>> =
+        jobs.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, jobs.len().max(1)) {
+            scope.spawn(|| loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(job) = jobs.get(index) else { return };
+                let result = compile::compile(job, kernels, toolchain, cache);
+                if result.is_err() {
+                    next.store(jobs.len(), Ordering::Relaxed);
+                }
+                *results[index]
+                    .lock()
+                    .unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(result);
+            });
+        }
+    });
+    let done = results.into_iter().map(|slot| {
+        slot.into_inner()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    });
+    let (mut objects, mut failures) = (Vec::new(), Vec::new());
+    for result in done.flatten() {
+        match result {
+            Ok(object) => objects.push(object),
+            Err(message) => failures.push(message),
+        }
+    }
+    match failures.is_empty() {
+        true => Ok(objects),
+        false => Err(failures.join("\n")),
+    }
+}
+
+/// Leaves sizes in the build log, and shows clang's warnings.
+fn report(jobs: &[Job], objects: &[Object], toolchain: &toolchain::Toolchain) {
+    eprintln!("{} ({})", toolchain.clang.display(), toolchain.version);
+    eprintln!("device libraries: {}", toolchain.device_libs.display());
+    for (job, object) in jobs.iter().zip(objects) {
+        let Object {
+            raw,
+            compressed,
+            compiled,
+            ..
+        } = object;
+        let how = if *compiled { "compiled" } else { "cached" };
+        eprintln!(
+            "{:<10} {:<8} {raw:>9} bytes, {compressed:>8} compressed, {how}",
+            job.module, job.arch
+        );
+        for line in object.warnings.lines() {
+            println!("cargo::warning={} for {}: {line}", job.module, job.arch);
+        }
+    }
+    let sum = |size: fn(&Object) -> u64| objects.iter().map(size).sum::<u64>();
+    eprintln!(
+        "total: {} bytes, {} compressed",
+        sum(|object| object.raw),
+        sum(|object| object.compressed)
+    );
+}
+
+/// Writes `embedded.rs`: a table of (architecture, zstd frame) for each module.
+fn write_table(
+    out: &Path,
+    skipped: bool,
+    archs: &[String],
+    table: &[(&Job, &Object)],
+) -> Result<(), String> {
+    let mut text = format!(
+        "/// Whether {SKIP_VARIABLE} left the kernels out.\npub const SKIPPED: bool = {skipped};\n\
+         pub const ARCHITECTURES: &[&str] = &{archs:?};\n"
+    );
+    for module in MODULES {
+        text += &format!(
+            "pub static {}: &[(&str, &[u8])] = &[\n",
+            module.to_uppercase()
+        );
+        for (job, object) in table.iter().filter(|(job, _)| job.module == module) {
+            // Debug formatting quotes and escapes the path.
+            text += &format!("    ({:?}, include_bytes!({:?})),\n", job.arch, object.path);
+        }
+        text += "];\n";
+    }
+    let file = out.join("embedded.rs");
+    std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))
 }

@@ -1,0 +1,190 @@
+//! Compiles one kernel file for one architecture, or takes the result from the cache.
+
+use crate::toolchain::Toolchain;
+use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The level beyond which these objects shrink no more to speak of.
+const ZSTD_LEVEL: i32 = 12;
+
+/// What every compilation is told, besides the architecture and the bitcode.
+const FLAGS: &[&str] = &[
+    "-x",
+    "hip",
+    "-std=c++17",
+    "--cuda-device-only",
+    "--no-gpu-bundle-output",
+    // No HIP headers, no search for ROCm: portable.cuh and explicit bitcode replace them.
+    "-nogpuinc",
+    "-nogpulib",
+    "-nostdinc",
+    "-O3",
+    // `a * b + c` rounds twice unless the source says fma, as on Candle's CPU backend.
+    "-ffp-contract=off",
+    // Understood by ROCm 6 and later; newer compilers would default to version 6.
+    "-mcode-object-version=5",
+    "-Wall",
+    "-Wextra",
+    "-Wno-unused-parameter",
+    "-Wno-unused-command-line-argument",
+];
+
+/// One (module, architecture) to compile.
+pub struct Job {
+    /// The module's name, which is its file's stem.
+    pub module: &'static str,
+    /// The processor.
+    pub arch: String,
+}
+
+/// A compiled, compressed code object.
+pub struct Object {
+    /// The zstd frame, in the cache folder.
+    pub path: PathBuf,
+    /// Bytes of the code object itself.
+    pub raw: u64,
+    /// Bytes of the frame.
+    pub compressed: u64,
+    /// What clang said without failing.
+    pub warnings: String,
+    /// Whether clang ran, as against the cache having it.
+    pub compiled: bool,
+}
+
+/// Compiles `job`, unless `cache` holds the result of the same inputs.
+///
+/// # Errors
+/// clang's own message, after the module and architecture; or what went wrong with a file.
+pub fn compile(
+    job: &Job,
+    kernels: &Path,
+    toolchain: &Toolchain,
+    cache: &Path,
+) -> Result<Object, String> {
+    let Job { module, arch } = job;
+    let source = kernels.join(format!("{module}.cu"));
+    let context = |what: &str| format!("kernel module `{module}` for {arch}: {what}");
+    let bitcode = toolchain.bitcode(arch).map_err(|error| context(&error))?;
+    let key = key(&source, arch, toolchain, &bitcode).map_err(|error| context(&error))?;
+    let frame = cache.join(format!("{module}-{arch}-{key}.hsaco.zst"));
+    if let Some((raw, compressed)) = sizes(&frame) {
+        return Ok(Object {
+            path: frame,
+            raw,
+            compressed,
+            warnings: String::new(),
+            compiled: false,
+        });
+    }
+
+    let unique = format!("{module}-{arch}-{key}.{}", std::process::id());
+    let object = cache.join(format!("{unique}.hsaco"));
+    let mut command = Command::new(&toolchain.clang);
+    command
+        .args(FLAGS)
+        .arg(format!("--offload-arch={arch}"))
+        .arg("-I")
+        .arg(kernels);
+    for file in &bitcode {
+        command
+            .args(["-Xclang", "-mlink-builtin-bitcode", "-Xclang"])
+            .arg(file);
+    }
+    command.arg("-c").arg(&source).arg("-o").arg(&object);
+    let result = command
+        .output()
+        .map_err(|error| context(&format!("{}: {error}", toolchain.clang.display())))?;
+    let said = String::from_utf8_lossy(&result.stderr)
+        .trim_end()
+        .to_string();
+    if !result.status.success() {
+        return Err(format!(
+            "{}\n{said}\nThe command was: {command:?}",
+            context("clang failed")
+        ));
+    }
+    let code = std::fs::read(&object)
+        .map_err(|error| context(&format!("{}: {error}", object.display())))?;
+    let _ = std::fs::remove_file(&object);
+    let packed =
+        zstd::bulk::compress(&code, ZSTD_LEVEL).map_err(|error| context(&error.to_string()))?;
+    // Written aside and renamed, so that builds running together never see half a file.
+    let aside = cache.join(format!("{unique}.zst"));
+    std::fs::write(&aside, &packed)
+        .and_then(|()| std::fs::rename(&aside, &frame))
+        .map_err(|error| context(&format!("{}: {error}", frame.display())))?;
+    Ok(Object {
+        path: frame,
+        raw: code.len() as u64,
+        compressed: packed.len() as u64,
+        warnings: said,
+        compiled: true,
+    })
+}
+
+/// Uncompressed and compressed bytes of a whole frame.
+fn sizes(frame: &Path) -> Option<(u64, u64)> {
+    let bytes = std::fs::read(frame).ok()?;
+    let raw = zstd::zstd_safe::get_frame_content_size(&bytes).ok()??;
+    Some((raw, bytes.len() as u64))
+}
+
+/// A name for everything the result depends on: the source with what it includes, the flags, the
+/// compiler and the bitcode.
+fn key(
+    source: &Path,
+    arch: &str,
+    toolchain: &Toolchain,
+    bitcode: &[PathBuf],
+) -> Result<String, String> {
+    let mut files = BTreeSet::new();
+    collect_includes(source, &mut files)?;
+    let mut hash = [0u64; 2];
+    for (salt, word) in hash.iter_mut().enumerate() {
+        let mut hasher = std::hash::DefaultHasher::new();
+        (
+            salt,
+            arch,
+            FLAGS,
+            ZSTD_LEVEL,
+            &toolchain.clang,
+            &toolchain.version,
+        )
+            .hash(&mut hasher);
+        for file in &files {
+            (file.file_name(), read(file)?).hash(&mut hasher);
+        }
+        for file in bitcode {
+            let bytes = std::fs::metadata(file)
+                .map_err(|error| format!("{}: {error}", file.display()))?
+                .len();
+            (file, bytes).hash(&mut hasher);
+        }
+        *word = hasher.finish();
+    }
+    Ok(format!("{:016x}{:016x}", hash[0], hash[1]))
+}
+
+/// Adds `file` and the files it includes in quotes, which lie beside it.
+fn collect_includes(file: &Path, into: &mut BTreeSet<PathBuf>) -> Result<(), String> {
+    if !into.insert(file.to_path_buf()) {
+        return Ok(());
+    }
+    let folder = file.parent().unwrap_or(Path::new("."));
+    for line in read(file)?.lines() {
+        let Some(rest) = line.trim_start().strip_prefix("#include \"") else {
+            continue;
+        };
+        let Some(name) = rest.split('"').next() else {
+            continue;
+        };
+        collect_includes(&folder.join(name), into)?;
+    }
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
+}
