@@ -1,0 +1,289 @@
+//! Code objects as clang writes them, whole, cut off and damaged.
+
+#[path = "hip_support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+
+use rocm_emulator::codeobject::{bundle, ArgKind, CodeObject, CodeObjectError};
+use rocm_emulator::isa::Target;
+use rocm_emulator::memory::{AllocationKind, Memory};
+use support::{compile, Compile};
+
+const SOURCE: &str = r#"
+#include "hip_min.h"
+__device__ int counter[4] = {1, 2, 3, 4};
+__device__ int *table[2] = {counter, counter + 1};
+__constant__ float coefficients[3] = {1.f, 2.f, 3.f};
+extern "C" __global__ void axpy(float a, const float *x, float *y, int n) {
+    int i = __builtin_amdgcn_workgroup_id_x() * __builtin_amdgcn_workgroup_size_x() + __builtin_amdgcn_workitem_id_x();
+    if (i < n) y[i] += a * x[i] * coefficients[i % 3] + *table[i & 1];
+}
+extern "C" __global__ __attribute__((reqd_work_group_size(64, 1, 1))) void shared(int *out) {
+    __shared__ int lds[64];
+    int i = __builtin_amdgcn_workitem_id_x();
+    lds[i] = out[i];
+    __builtin_amdgcn_s_barrier();
+    out[i] = lds[63 - i];
+}
+"#;
+
+fn object(target: Target, version: u32) -> Vec<u8> {
+    compile(SOURCE, &Compile::device(target).version(version))
+}
+
+#[test]
+fn every_target_and_version_parses() {
+    for target in [
+        Target::Gfx90a,
+        Target::Gfx942,
+        Target::Gfx1030,
+        Target::Gfx1100,
+        Target::Gfx1201,
+    ] {
+        for version in [5, 6] {
+            let object = CodeObject::parse(&object(target, version)).unwrap();
+            assert_eq!((object.target, object.version), (target, version));
+            let axpy = object.kernel("axpy").unwrap();
+            let args: Vec<_> = axpy
+                .explicit_args()
+                .map(|a| (a.offset, a.size, a.kind))
+                .collect();
+            assert_eq!(
+                args,
+                [
+                    (0, 4, ArgKind::ByValue),
+                    (8, 8, ArgKind::GlobalBuffer),
+                    (16, 8, ArgKind::GlobalBuffer),
+                    (24, 4, ArgKind::ByValue)
+                ]
+            );
+            assert_eq!(axpy.explicit_kernarg_size(), 28);
+            assert_eq!(axpy.wavefront_size, target.wavefront_size());
+            assert_eq!(
+                axpy.descriptor.wavefront_size32,
+                target.wavefront_size() == 32
+            );
+            assert_eq!(axpy.descriptor.kernarg_size, axpy.kernarg_size);
+            assert!(axpy.descriptor.enable_kernarg_segment_ptr);
+            assert!(axpy.descriptor.vgprs >= axpy.vgpr_count && axpy.vgpr_count > 0);
+            // HIP's defaults: round to nearest even, keep f32 and f64 denormals.
+            assert_eq!(
+                (axpy.descriptor.round_f32, axpy.descriptor.round_f64_f16),
+                (0, 0)
+            );
+            assert_eq!(axpy.descriptor.denorm_f64_f16, 3);
+            assert!(axpy
+                .args
+                .iter()
+                .any(|a| a.kind == ArgKind::HiddenGroupSize(0)));
+            assert!(!object.code(axpy).is_empty() && object.code(axpy).len() % 4 == 0);
+            let shared = object.kernel("shared").unwrap();
+            assert_eq!(shared.group_segment_fixed_size, 256);
+            assert_eq!(shared.descriptor.group_segment_fixed_size, 256);
+            assert_eq!(shared.required_workgroup_size, Some([64, 1, 1]));
+            let globals: Vec<_> = object
+                .globals
+                .iter()
+                .map(|g| (g.name.as_str(), g.size))
+                .collect();
+            for expected in [("counter", 16), ("table", 16), ("coefficients", 12)] {
+                assert!(
+                    globals.contains(&expected),
+                    "{expected:?} is not in {globals:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn loading_relocates_and_unloading_frees() {
+    let object = Arc::new(CodeObject::parse(&object(Target::Gfx1100, 5)).unwrap());
+    let memory = Memory::new(1 << 20);
+    let loaded = object.load(&memory).unwrap();
+    let (counter, _) = loaded.global("counter").unwrap();
+    let (table, bytes) = loaded.global("table").unwrap();
+    assert_eq!(bytes, 16);
+    let mut pointers = [0; 16];
+    memory.read(table, &mut pointers).unwrap();
+    let pointer = |at: usize| u64::from_le_bytes(pointers[at..at + 8].try_into().unwrap());
+    assert_eq!((pointer(0), pointer(8)), (counter, counter + 4));
+    let mut ints = [0; 16];
+    memory.read(counter, &mut ints).unwrap();
+    assert_eq!(ints, [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]);
+    let axpy = loaded.kernel("axpy").unwrap();
+    assert!(axpy.code.contains(&axpy.entry));
+    let mut first = [0; 4];
+    memory.read(axpy.entry, &mut first).unwrap();
+    assert_eq!(first, object.code(&axpy.kernel)[..4]);
+    let info = memory.lookup(axpy.entry).unwrap();
+    assert_eq!(
+        (info.kind, info.base),
+        (AllocationKind::Code, loaded.allocation)
+    );
+    assert!(loaded.kernel("absent").is_none() && loaded.global("absent").is_none());
+    memory.free(loaded.allocation).unwrap();
+    let small = Memory::new(64);
+    assert!(matches!(
+        object.load(&small),
+        Err(CodeObjectError::Memory(_))
+    ));
+    assert_eq!(small.used(), 0);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let gfx942 = object(Target::Gfx942, 5);
+    let error = CodeObject::parse_for(&gfx942, Target::Gfx1100)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("gfx942") && error.contains("gfx1100"),
+        "{error}"
+    );
+    assert!(matches!(
+        CodeObject::parse(b"not an object"),
+        Err(CodeObjectError::NotElf(_))
+    ));
+    assert!(matches!(
+        CodeObject::parse(b""),
+        Err(CodeObjectError::NotElf(_))
+    ));
+    let host = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    assert!(matches!(
+        CodeObject::parse(&host),
+        Err(CodeObjectError::NotAmdgpu(_))
+    ));
+    let half = CodeObject::parse(&gfx942[..gfx942.len() / 2]).unwrap_err();
+    assert!(matches!(half, CodeObjectError::Truncated { .. }), "{half}");
+    let mut unknown = gfx942.clone();
+    unknown[48] = 0xf0;
+    assert!(matches!(
+        CodeObject::parse(&unknown),
+        Err(CodeObjectError::UnknownProcessor(_))
+    ));
+    let renamed = replace(&gfx942, b"axpy.kd\0", b"axpz.kd\0");
+    assert_eq!(
+        CodeObject::parse(&renamed),
+        Err(CodeObjectError::MissingSymbol("axpy.kd".into()))
+    );
+    let anonymous = replace(&gfx942, b"AMDGPU\0", b"AMDCPU\0");
+    assert_eq!(
+        CodeObject::parse(&anonymous),
+        Err(CodeObjectError::NoMetadata)
+    );
+}
+
+/// Replace the first occurrence of `from` by `to`, of the same length.
+fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let at = bytes
+        .windows(from.len())
+        .position(|window| window == from)
+        .unwrap();
+    let mut bytes = bytes.to_vec();
+    bytes[at..at + to.len()].copy_from_slice(to);
+    bytes
+}
+
+#[test]
+fn no_truncation_and_no_flipped_byte_panics() {
+    for version in [5, 6] {
+        let whole = object(Target::Gfx1100, version);
+        let memory = Memory::new(1 << 30);
+        for length in 0..whole.len() {
+            assert!(
+                CodeObject::parse(&whole[..length]).is_err(),
+                "{length} bytes of {}",
+                whole.len()
+            );
+        }
+        // A small generator with a fixed seed: a failure can be repeated.
+        let mut state = 0x9e37_79b9_7f4a_7c15u64 + u64::from(version);
+        let mut random = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        let (mut accepted, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            let mut bytes = whole.clone();
+            for _ in 0..1 + random(4) {
+                // Half of the flips hit the headers, where they hurt most.
+                let at = if random(2) == 0 {
+                    random(0x700)
+                } else {
+                    random(bytes.len())
+                };
+                bytes[at] ^= 1 << random(8);
+            }
+            match CodeObject::parse(&bytes) {
+                Ok(object) => {
+                    accepted += 1;
+                    if let Ok(loaded) = Arc::new(object).load(&memory) {
+                        memory.free(loaded.allocation).unwrap();
+                    }
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(
+            accepted > 100 && refused > 100,
+            "{accepted} accepted, {refused} refused"
+        );
+    }
+}
+
+#[test]
+fn bundles_plain_and_compressed() {
+    let targets = [Target::Gfx942, Target::Gfx1100];
+    for compressed in [false, true] {
+        let bytes = compile(SOURCE, &Compile::bundle(&targets).compressed(compressed));
+        assert!(bundle::is_bundle(&bytes));
+        for target in targets {
+            let object = CodeObject::parse_for(&bytes, target).unwrap();
+            assert_eq!(object.target, target);
+            assert!(object.kernel("axpy").is_some());
+        }
+        let error = CodeObject::parse_for(&bytes, Target::Gfx1201)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("gfx1201") && error.contains("gfx942") && error.contains("gfx1100"),
+            "{error}"
+        );
+        // SAFETY: the vector holds the whole bundle.
+        let size = unsafe { bundle::size_of_image(bytes.as_ptr()) }.unwrap();
+        assert!(
+            size <= bytes.len() && CodeObject::parse_for(&bytes[..size], Target::Gfx1100).is_ok()
+        );
+        for length in (0..bytes.len()).step_by(if compressed { 7 } else { 61 }) {
+            if let Ok(object) = CodeObject::parse_for(&bytes[..length], Target::Gfx1100) {
+                // Only what follows the entry may be missing.
+                assert!(!compressed && object.kernel("axpy").is_some());
+            }
+        }
+    }
+    let elf = object(Target::Gfx1100, 5);
+    // SAFETY: the vector holds the whole file.
+    assert_eq!(
+        unsafe { bundle::size_of_image(elf.as_ptr()) }.unwrap(),
+        elf.len()
+    );
+    // SAFETY: eight bytes that start no image.
+    assert!(unsafe { bundle::size_of_image(b"garbage!".as_ptr()) }.is_err());
+}
+
+#[test]
+fn qualifiers_of_bundle_entries_are_ignored() {
+    let mut options = Compile::bundle(&[]);
+    options.archs = vec!["gfx942:sramecc+:xnack-".into()];
+    let bytes = compile(SOURCE, &options);
+    assert_eq!(
+        CodeObject::parse_for(&bytes, Target::Gfx942)
+            .unwrap()
+            .target,
+        Target::Gfx942
+    );
+}
