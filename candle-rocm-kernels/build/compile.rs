@@ -23,6 +23,8 @@ const FLAGS: &[&str] = &[
     "-O3",
     // `a * b + c` rounds twice unless the source says fma, as on Candle's CPU backend.
     "-ffp-contract=off",
+    // Signed integers wrap, as in Rust.
+    "-fwrapv",
     // Understood by ROCm 6 and later; newer compilers would default to version 6.
     "-mcode-object-version=5",
     "-Wall",
