@@ -19,7 +19,7 @@ extern "C" __global__ void axpy(float a, const float *x, float *y, int n) {
     int i = __builtin_amdgcn_workgroup_id_x() * __builtin_amdgcn_workgroup_size_x() + __builtin_amdgcn_workitem_id_x();
     if (i < n) y[i] += a * x[i] * coefficients[i % 3] + *table[i & 1];
 }
-extern "C" __global__ __attribute__((reqd_work_group_size(64, 1, 1))) void shared(int *out) {
+extern "C" __global__ __launch_bounds__(64) void shared(int *out) {
     __shared__ int lds[64];
     int i = __builtin_amdgcn_workitem_id_x();
     lds[i] = out[i];
@@ -81,7 +81,7 @@ fn every_target_and_version_parses() {
             let shared = object.kernel("shared").unwrap();
             assert_eq!(shared.group_segment_fixed_size, 256);
             assert_eq!(shared.descriptor.group_segment_fixed_size, 256);
-            assert_eq!(shared.required_workgroup_size, Some([64, 1, 1]));
+            assert_eq!(shared.max_flat_workgroup_size, 64);
             let globals: Vec<_> = object
                 .globals
                 .iter()
