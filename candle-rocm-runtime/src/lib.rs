@@ -1,1 +1,53 @@
-//! HIP runtimes, devices, streams, memory pool, modules, GEMM dispatch and random numbers for candle-rocm.
+//! Everything between Candle and an AMD GPU that is not a kernel: the host layer that Candle's CUDA
+//! backend finds under `cudarc`'s name.
+//!
+//! From the bottom up:
+//!
+//! - [`hip`]: HIP as one table of functions, filled from AMD's library or from the emulator;
+//! - [`runtime`]: which of them this process uses; [`device`]: its GPUs;
+//! - [`context`], [`stream`], [`event`], [`graph`]: where work runs and in which order;
+//! - [`pool`], [`buffer`], [`host`], [`copy`]: memory, and moving it;
+//! - [`module`], [`launch`]: kernels;
+//! - [`gemm`], [`random`]: matrix products and random numbers, by our own kernels; [`blas`] and [`rng`]
+//!   give them the shape of cuBLAS and cuRAND.
+//!
+//! The semantics are those of cudarc 0.19.10's safe layer, which Candle was written against: buffers
+//! order their uses on different streams by events, errors that a drop cannot return wait in the context,
+//! and nothing blocks the host unless it must. This crate knows nothing of Candle's own types.
+
+pub mod blas;
+pub mod buffer;
+pub mod context;
+pub mod copy;
+pub mod cuda_names;
+pub mod device;
+pub mod dtype;
+pub mod error;
+pub mod event;
+pub mod gemm;
+pub mod graph;
+pub mod hip;
+pub mod host;
+pub mod launch;
+pub mod module;
+pub mod pool;
+pub mod random;
+pub mod rng;
+pub mod runtime;
+pub mod stream;
+
+pub use blas::{Blas, Gemm, GemmConfig, StridedBatchedConfig};
+pub use buffer::{DeviceBuffer, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop, View, ViewMut};
+pub use context::Context;
+pub use device::{Device, DeviceInfo};
+pub use dtype::{DeviceRepr, ValidAsZeroBits};
+pub use error::{BlasError, CompileError, Error, ErrorKind, RandomError, Result};
+pub use event::Event;
+pub use graph::Graph;
+pub use host::{HostSlice, PinnedHostSlice};
+pub use launch::{LaunchArgs, LaunchConfig, PushKernelArg};
+pub use module::{Function, Image, Module};
+pub use pool::PoolStatistics;
+pub use rng::Rng;
+pub use runtime::{Runtime, RuntimeKind};
+pub use stream::Stream;

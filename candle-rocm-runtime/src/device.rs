@@ -1,0 +1,256 @@
+//! A GPU of the process: its facts, its memory pool and the modules loaded on it.
+//!
+//! Every [`crate::Context`] on the same GPU shares these, so that memory freed by one is found by another
+//! and a kernel is loaded once.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::error::{Error, Result};
+use crate::hip::table::HipTable;
+use crate::hip::types::{attribute, DeviceProperties};
+use crate::module::LoadedModule;
+use crate::pool::Pool;
+use crate::runtime::{Runtime, RuntimeKind};
+
+/// What is known about a GPU and does not change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Marketing name.
+    pub name: String,
+    /// Architecture with its features, as HIP gives it: `gfx942:sramecc+:xnack-`.
+    pub arch_full: String,
+    /// Architecture alone, which is what code objects are chosen by: `gfx942`.
+    pub arch: String,
+    /// Work-items in a wavefront: 64 on CDNA, 32 on RDNA.
+    pub wavefront_size: u32,
+    /// Compute units, as HIP counts them (workgroup processors on RDNA).
+    pub compute_units: u32,
+    /// Largest workgroup, in work-items.
+    pub max_threads_per_block: u32,
+    /// Largest workgroup in x, y, z.
+    pub max_block_dim: [u32; 3],
+    /// Largest grid in x, y, z, in workgroups.
+    pub max_grid_dim: [u32; 3],
+    /// LDS bytes that a workgroup can have.
+    pub max_lds_bytes: u32,
+    /// Device memory, in bytes.
+    pub total_memory: usize,
+}
+
+/// A GPU of the process.
+pub struct Device {
+    runtime: &'static Runtime,
+    ordinal: usize,
+    info: DeviceInfo,
+    pool: OnceLock<Pool>,
+    modules: RwLock<HashMap<&'static str, Arc<LoadedModule>>>,
+    sticky: StickyError,
+}
+
+impl Device {
+    pub(crate) fn open(runtime: &'static Runtime, ordinal: usize) -> Result<Self> {
+        let hip = runtime.hip();
+        let device = ordinal as i32;
+        let mut properties = DeviceProperties::zeroed();
+        // SAFETY: the buffer is larger than the structure that HIP fills.
+        hip.check(
+            unsafe { (hip.hipGetDevicePropertiesR0600)(&mut *properties, device) },
+            || format!("reading the properties of GPU {ordinal}"),
+        )?;
+        let attribute_of = |attribute: u32| -> Result<u32> {
+            let mut value = 0;
+            // SAFETY: `value` is writable.
+            hip.check(
+                unsafe { (hip.hipDeviceGetAttribute)(&mut value, attribute, device) },
+                || format!("reading attribute {attribute} of GPU {ordinal}"),
+            )?;
+            Ok(value.max(0) as u32)
+        };
+        let arch_full = properties.gcn_arch_name();
+        let arch = arch_full.split(':').next().unwrap_or_default().to_owned();
+        if arch.is_empty() {
+            return Err(Error::new(
+                crate::error::ErrorKind::Runtime,
+                format!(
+                    "{} names no architecture for GPU {ordinal}",
+                    runtime.library()
+                ),
+            ));
+        }
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both outputs are writable; the device is made current for the query.
+        unsafe {
+            hip.check((hip.hipSetDevice)(device), || {
+                format!("selecting GPU {ordinal}")
+            })?;
+            hip.check((hip.hipMemGetInfo)(&mut free, &mut total), || {
+                format!("reading the memory size of GPU {ordinal}")
+            })?;
+        }
+        let info = DeviceInfo {
+            name: properties.name(),
+            arch,
+            arch_full,
+            wavefront_size: attribute_of(attribute::WARP_SIZE)?,
+            compute_units: attribute_of(attribute::MULTIPROCESSOR_COUNT)?,
+            max_threads_per_block: attribute_of(attribute::MAX_THREADS_PER_BLOCK)?,
+            max_block_dim: [
+                attribute_of(attribute::MAX_BLOCK_DIM_X)?,
+                attribute_of(attribute::MAX_BLOCK_DIM_Y)?,
+                attribute_of(attribute::MAX_BLOCK_DIM_Z)?,
+            ],
+            max_grid_dim: [
+                attribute_of(attribute::MAX_GRID_DIM_X)?,
+                attribute_of(attribute::MAX_GRID_DIM_Y)?,
+                attribute_of(attribute::MAX_GRID_DIM_Z)?,
+            ],
+            max_lds_bytes: attribute_of(attribute::MAX_SHARED_MEMORY_PER_BLOCK)?,
+            total_memory: total,
+        };
+        Ok(Self {
+            runtime,
+            ordinal,
+            info,
+            pool: OnceLock::new(),
+            modules: RwLock::default(),
+            sticky: StickyError::default(),
+        })
+    }
+
+    /// The runtime that this GPU belongs to.
+    pub fn runtime(&self) -> &'static Runtime {
+        self.runtime
+    }
+
+    /// HIP's functions.
+    #[inline]
+    pub fn hip(&self) -> &'static HipTable {
+        self.runtime.hip()
+    }
+
+    /// Its number, from 0.
+    pub fn ordinal(&self) -> usize {
+        self.ordinal
+    }
+
+    /// What is known about it.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// True if it is emulated.
+    pub fn is_emulated(&self) -> bool {
+        self.runtime.kind() == RuntimeKind::Emulator
+    }
+
+    /// Makes this GPU the calling thread's current one, as HIP's calls expect.
+    #[inline]
+    pub fn bind(&self) -> Result<()> {
+        let hip = self.hip();
+        // SAFETY: the ordinal is that of an existing device. HIP keeps it in a thread-local, so that
+        // setting it costs less than asking whether it is set.
+        hip.check(unsafe { (hip.hipSetDevice)(self.ordinal as i32) }, || {
+            format!("selecting GPU {}", self.ordinal)
+        })
+    }
+
+    /// Its memory pool.
+    pub fn pool(self: &Arc<Self>) -> &Pool {
+        self.pool.get_or_init(|| Pool::new(self))
+    }
+
+    /// The pool, if anything was ever allocated from it.
+    pub(crate) fn existing_pool(&self) -> Option<&Pool> {
+        self.pool.get()
+    }
+
+    /// Free and total device memory in bytes, as the driver counts them: what the pool caches is not free.
+    pub fn memory(&self) -> Result<(usize, usize)> {
+        self.bind()?;
+        let (mut free, mut total) = (0, 0);
+        let hip = self.hip();
+        // SAFETY: both outputs are writable.
+        hip.check(
+            unsafe { (hip.hipMemGetInfo)(&mut free, &mut total) },
+            || format!("reading the free memory of GPU {}", self.ordinal),
+        )?;
+        Ok((free, total))
+    }
+
+    /// Waits for all work on this GPU.
+    pub fn synchronize(&self) -> Result<()> {
+        self.bind()?;
+        let hip = self.hip();
+        // SAFETY: no arguments.
+        hip.check(unsafe { (hip.hipDeviceSynchronize)() }, || {
+            format!("waiting for the work on GPU {}", self.ordinal)
+        })
+    }
+
+    /// One of the embedded modules, loaded on first use.
+    pub(crate) fn embedded_module(
+        self: &Arc<Self>,
+        name: &'static str,
+        load: impl FnOnce() -> Result<LoadedModule>,
+    ) -> Result<Arc<LoadedModule>> {
+        if let Some(module) = self.modules.read().get(name) {
+            return Ok(module.clone());
+        }
+        let mut modules = self.modules.write();
+        if let Some(module) = modules.get(name) {
+            return Ok(module.clone());
+        }
+        let module = Arc::new(load()?);
+        modules.insert(name, module.clone());
+        Ok(module)
+    }
+
+    /// The error that work on this GPU left for its next call.
+    pub(crate) fn sticky(&self) -> &StickyError {
+        &self.sticky
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Device({}: {} {})",
+            self.ordinal, self.info.arch, self.info.name
+        )
+    }
+}
+
+/// An error kept for the next call that can return one.
+#[derive(Default)]
+pub(crate) struct StickyError {
+    is_set: AtomicBool,
+    error: Mutex<Option<Error>>,
+}
+
+impl StickyError {
+    /// Keeps the error, unless an earlier one (the cause, most likely) is still waiting.
+    pub(crate) fn set(&self, error: Error) {
+        let mut slot = self.error.lock();
+        if slot.is_none() {
+            *slot = Some(error);
+        }
+        self.is_set.store(true, Ordering::Release);
+    }
+
+    /// Returns the waiting error, once.
+    #[inline]
+    pub(crate) fn take(&self) -> Result<()> {
+        if !self.is_set.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut slot = self.error.lock();
+        self.is_set.store(false, Ordering::Release);
+        slot.take().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,63 @@
+//! Which Rust types may live in device memory or be passed to a kernel.
+
+/// A type whose bytes mean the same on the device.
+///
+/// # Safety
+/// The type is plain data with a fixed layout (`#[repr(C)]` if a structure), without padding that
+/// matters and without host pointers that the device would follow.
+pub unsafe trait DeviceRepr {}
+
+/// A type of which all bits zero is a value.
+///
+/// # Safety
+/// All bits zero is a valid value of the type.
+pub unsafe trait ValidAsZeroBits {}
+
+macro_rules! plain_types {
+    ($($type:ty),* $(,)?) => {
+        $(
+            // SAFETY: a number (or a `bool`, a byte of 0 or 1), laid out alike on the host and on AMD GPUs.
+            unsafe impl DeviceRepr for $type {}
+            // SAFETY: zero, or false.
+            unsafe impl ValidAsZeroBits for $type {}
+        )*
+    };
+}
+
+plain_types!(
+    bool,
+    i8,
+    i16,
+    i32,
+    i64,
+    i128,
+    isize,
+    u8,
+    u16,
+    u32,
+    u64,
+    u128,
+    usize,
+    f32,
+    f64,
+    half::f16,
+    half::bf16,
+    float8::F8E4M3,
+    float8::F8E5M2,
+);
+
+// SAFETY: an array is its elements in order.
+unsafe impl<T: DeviceRepr, const N: usize> DeviceRepr for [T; N] {}
+// SAFETY: as above.
+unsafe impl<T: ValidAsZeroBits, const N: usize> ValidAsZeroBits for [T; N] {}
+
+macro_rules! tuples {
+    ($($name:ident)+) => {
+        // SAFETY: all bits of each field zero is a value of each field.
+        unsafe impl<$($name: ValidAsZeroBits),+> ValidAsZeroBits for ($($name,)+) {}
+        tuples!(@shorter $($name)+);
+    };
+    (@shorter $first:ident) => {};
+    (@shorter $first:ident $($rest:ident)+) => { tuples!($($rest)+); };
+}
+tuples!(A B C D E F G H I J K L);

@@ -1,0 +1,164 @@
+//! Points in a stream's work that others can wait for.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use crate::context::Context;
+use crate::cuda_names::CUevent_flags;
+use crate::error::{Error, Result};
+use crate::hip::types::*;
+use crate::stream::Stream;
+
+/// A point in the work of a stream.
+pub struct Event {
+    raw: hipEvent_t,
+    context: Arc<Context>,
+}
+
+// SAFETY: HIP's events may be used from any thread.
+unsafe impl Send for Event {}
+// SAFETY: as above; HIP locks its own state.
+unsafe impl Sync for Event {}
+
+impl Context {
+    /// An event with nothing recorded. Without flags it orders work and measures no time.
+    pub fn new_event(self: &Arc<Self>, flags: Option<CUevent_flags>) -> Result<Event> {
+        let flags = flags.map_or(EVENT_DISABLE_TIMING, |flags| flags as u32);
+        self.bind_to_thread()?;
+        let mut raw = std::ptr::null_mut();
+        let hip = self.device().hip();
+        // SAFETY: `raw` is writable.
+        hip.check(
+            unsafe { (hip.hipEventCreateWithFlags)(&mut raw, flags) },
+            || "creating an event",
+        )?;
+        Ok(Event {
+            raw,
+            context: self.clone(),
+        })
+    }
+}
+
+impl Event {
+    /// HIP's handle. It belongs to this object.
+    pub fn raw(&self) -> hipEvent_t {
+        self.raw
+    }
+
+    /// HIP's handle, under cudarc's name.
+    pub fn cu_event(&self) -> hipEvent_t {
+        self.raw
+    }
+
+    /// The context it was created in.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Sets the event to the work that `stream` has been given so far. Earlier waits are not affected.
+    ///
+    /// # Errors
+    /// The stream is on another GPU.
+    pub fn record(&self, stream: &Stream) -> Result<()> {
+        if self.context != *stream.context() {
+            return Err(Error::invalid(
+                "an event can be recorded only on a stream of the GPU it was created on",
+            ));
+        }
+        stream.enter()?;
+        let hip = self.context.device().hip();
+        // SAFETY: both handles are alive.
+        hip.check(
+            unsafe { (hip.hipEventRecord)(self.raw, stream.raw()) },
+            || "recording an event",
+        )
+    }
+
+    /// Waits until the work before the event is done.
+    pub fn synchronize(&self) -> Result<()> {
+        self.context.bind_to_thread()?;
+        let hip = self.context.device().hip();
+        // SAFETY: the handle is alive.
+        hip.check(unsafe { (hip.hipEventSynchronize)(self.raw) }, || {
+            "waiting for an event"
+        })
+    }
+
+    /// Milliseconds from this event to `end`, after waiting for both.
+    ///
+    /// # Errors
+    /// One of them was created without timing or never recorded.
+    pub fn elapsed_ms(&self, end: &Self) -> Result<f32> {
+        if self.context != end.context {
+            return Err(Error::invalid(
+                "elapsed_ms: the events are on different GPUs",
+            ));
+        }
+        self.synchronize()?;
+        end.synchronize()?;
+        let mut milliseconds = 0.0;
+        let hip = self.context.device().hip();
+        // SAFETY: the handles are alive and the output is writable.
+        hip.check(
+            unsafe { (hip.hipEventElapsedTime)(&mut milliseconds, self.raw, end.raw) },
+            || "measuring the time between two events",
+        )?;
+        Ok(milliseconds)
+    }
+
+    /// Whether the work before the event is done; false on an error too.
+    pub fn is_complete(&self) -> bool {
+        self.try_is_complete().unwrap_or(false)
+    }
+
+    /// Whether the work before the event is done; true if nothing was ever recorded.
+    pub fn try_is_complete(&self) -> Result<bool> {
+        let hip = self.context.device().hip();
+        // SAFETY: the handle is alive.
+        match unsafe { (hip.hipEventQuery)(self.raw) } {
+            HIP_ERROR_NOT_READY => Ok(false),
+            status => hip.check(status, || "querying an event").map(|()| true),
+        }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        let hip = self.context.device().hip();
+        // SAFETY: the handle is alive, and nobody uses it after this.
+        let status = unsafe { (hip.hipEventDestroy)(self.raw) };
+        self.context
+            .record_err(hip.check(status, || "destroying an event"));
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event({:p})", self.raw)
+    }
+}
+
+/// The last read or the last write of a buffer. The event behind it is created when it is first
+/// recorded: with a single stream, which is how Candle runs, a buffer costs no event.
+#[derive(Debug, Default)]
+pub struct UseMark(OnceLock<Event>);
+
+impl UseMark {
+    /// Makes `stream` wait for the use, if there was one.
+    #[inline]
+    pub(crate) fn wait(&self, stream: &Stream) -> Result<()> {
+        self.0.get().map_or(Ok(()), |event| stream.wait(event))
+    }
+
+    /// Sets the mark to the work that `stream` has been given so far.
+    pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
+        let event = match self.0.get() {
+            Some(event) => event,
+            None => {
+                let event = stream.context().new_event(None)?;
+                self.0.get_or_init(|| event)
+            }
+        };
+        event.record(stream)
+    }
+}

@@ -1,0 +1,165 @@
+//! Graphs: a stream's work, captured once and launched many times.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::cuda_names::{CUgraphInstantiate_flags, CUstreamCaptureMode, CUstreamCaptureStatus};
+use crate::error::Result;
+use crate::hip::{self, types::*};
+use crate::pool::GraphMemory;
+use crate::stream::Stream;
+
+/// Captured work that can be launched again and again on the stream it was captured from.
+///
+/// Memory that was freed during the capture stays with the graph, because each launch uses it again; it
+/// returns to the pool when the graph is dropped.
+pub struct Graph {
+    raw: hipGraph_t,
+    exec: hipGraphExec_t,
+    /// Dropped after the handles above are destroyed and before the stream.
+    memory: Option<GraphMemory>,
+    stream: Arc<Stream>,
+}
+
+macro_rules! optional {
+    ($hip:expr, $name:ident) => {
+        $hip.$name.ok_or_else(|| hip::missing(stringify!($name)))
+    };
+}
+
+impl Stream {
+    /// From now on work given to this stream is noted and not run, until [`Stream::end_capture`].
+    pub fn begin_capture(&self, mode: CUstreamCaptureMode) -> Result<()> {
+        self.enter()?;
+        let device = self.context().device();
+        let hip = device.hip();
+        let begin = optional!(hip, hipStreamBeginCapture)?;
+        // SAFETY: the stream is alive.
+        hip.check(unsafe { begin(self.raw(), mode as u32) }, || {
+            "beginning to capture a graph"
+        })?;
+        device.pool().begin_capture(self.key());
+        Ok(())
+    }
+
+    /// Ends the capture; `None` if nothing was captured.
+    pub fn end_capture(self: &Arc<Self>, flags: CUgraphInstantiate_flags) -> Result<Option<Graph>> {
+        let device = self.context().device();
+        let memory = device.pool().end_capture(self.key());
+        self.enter()?;
+        let hip = device.hip();
+        let end = optional!(hip, hipStreamEndCapture)?;
+        let instantiate = optional!(hip, hipGraphInstantiateWithFlags)?;
+        let mut graph = Graph {
+            raw: std::ptr::null_mut(),
+            exec: std::ptr::null_mut(),
+            memory,
+            stream: self.clone(),
+        };
+        // SAFETY: the stream is alive and the output is writable.
+        hip.check(unsafe { end(self.raw(), &mut graph.raw) }, || {
+            "ending the capture of a graph"
+        })?;
+        if graph.raw.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the graph is alive and the output is writable. On an error `graph` destroys it.
+        hip.check(
+            unsafe { instantiate(&mut graph.exec, graph.raw, flags.0.into()) },
+            || "making a graph launchable",
+        )?;
+        Ok(Some(graph))
+    }
+
+    /// Whether the stream's work is being captured.
+    pub fn capture_status(&self) -> Result<CUstreamCaptureStatus> {
+        self.enter()?;
+        let hip = self.context().device().hip();
+        let Some(query) = hip.hipStreamIsCapturing else {
+            return Ok(CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE);
+        };
+        let mut status = CAPTURE_STATUS_NONE;
+        // SAFETY: the stream is alive and the output is writable.
+        hip.check(unsafe { query(self.raw(), &mut status) }, || {
+            "asking whether a stream is captured"
+        })?;
+        Ok(match status {
+            CAPTURE_STATUS_NONE => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE,
+            1 => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE,
+            _ => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_INVALIDATED,
+        })
+    }
+
+    /// Whether this very stream is being captured; asks HIP only while some capture is in progress.
+    pub(crate) fn is_capturing(&self) -> Result<bool> {
+        let pool = self.context().device().existing_pool();
+        if !pool.is_some_and(|pool| pool.is_any_capturing()) {
+            return Ok(false);
+        }
+        Ok(self.capture_status()? != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+    }
+}
+
+impl Graph {
+    /// Gives the captured work to the stream it was captured from.
+    pub fn launch(&self) -> Result<()> {
+        self.stream.enter()?;
+        let hip = self.stream.context().device().hip();
+        let launch = optional!(hip, hipGraphLaunch)?;
+        // SAFETY: both handles are alive.
+        hip.check(unsafe { launch(self.exec, self.stream.raw()) }, || {
+            "launching a graph"
+        })
+    }
+
+    /// Prepares the first launch ahead of time.
+    pub fn upload(&self) -> Result<()> {
+        self.stream.enter()?;
+        let hip = self.stream.context().device().hip();
+        let Some(upload) = hip.hipGraphUpload else {
+            // Preparing is all it does: the first launch does it otherwise.
+            return Ok(());
+        };
+        // SAFETY: both handles are alive.
+        hip.check(unsafe { upload(self.exec, self.stream.raw()) }, || {
+            "uploading a graph"
+        })
+    }
+
+    /// HIP's handle of the graph, under cudarc's name. It belongs to this object.
+    pub fn cu_graph(&self) -> hipGraph_t {
+        self.raw
+    }
+
+    /// HIP's handle of the launchable graph, under cudarc's name. It belongs to this object.
+    pub fn cu_graph_exec(&self) -> hipGraphExec_t {
+        self.exec
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        let context = self.stream.context();
+        context.record_err(context.device().bind());
+        let hip = context.device().hip();
+        // A launch may be running.
+        context.record_err(self.stream.synchronize());
+        if let (Some(destroy), false) = (hip.hipGraphExecDestroy, self.exec.is_null()) {
+            // SAFETY: created by this object, destroyed once.
+            let status = unsafe { destroy(self.exec) };
+            context.record_err(hip.check(status, || "destroying a launchable graph"));
+        }
+        if let (Some(destroy), false) = (hip.hipGraphDestroy, self.raw.is_null()) {
+            // SAFETY: created by this object, destroyed once.
+            let status = unsafe { destroy(self.raw) };
+            context.record_err(hip.check(status, || "destroying a graph"));
+        }
+        drop(self.memory.take());
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Graph({:p})", self.raw)
+    }
+}

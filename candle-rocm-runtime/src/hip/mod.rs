@@ -1,0 +1,63 @@
+//! HIP as one table of function pointers, and the providers that fill it.
+
+pub mod amd;
+#[cfg(feature = "emulator")]
+pub mod emulator;
+pub mod table;
+pub mod types;
+
+use crate::error::{Error, ErrorKind, Result};
+use table::HipTable;
+use types::{hipError_t, text_or, HIP_ERROR_OUT_OF_MEMORY, HIP_SUCCESS};
+
+impl HipTable {
+    /// Turns a status into a result; on failure `what` says what was being done.
+    #[inline]
+    pub fn check<W: std::fmt::Display>(
+        &self,
+        status: hipError_t,
+        what: impl FnOnce() -> W,
+    ) -> Result<()> {
+        if status == HIP_SUCCESS {
+            return Ok(());
+        }
+        Err(self.error(status, what()))
+    }
+
+    /// The error for a status that is not success, with HIP's name and text for it and, on the
+    /// emulator, the fault behind it.
+    #[cold]
+    pub fn error(&self, status: hipError_t, what: impl std::fmt::Display) -> Error {
+        // SAFETY: both functions accept any value and return static strings or null.
+        let (name, text) = unsafe {
+            (
+                text_or((self.hipGetErrorName)(status), "hipErrorUnknown"),
+                text_or((self.hipGetErrorString)(status), "no description"),
+            )
+        };
+        let fault = self
+            .last_fault()
+            .map_or(String::new(), |fault| format!("\n{fault}"));
+        let kind = match status {
+            HIP_ERROR_OUT_OF_MEMORY => ErrorKind::OutOfMemory,
+            _ => ErrorKind::Hip(status),
+        };
+        Error::new(kind, format!("{what}: {name} ({status}): {text}{fault}"))
+    }
+
+    /// The emulator's account of the last fault on this thread; `None` on real hardware.
+    pub fn last_fault(&self) -> Option<String> {
+        let get = self.rocmEmuGetLastFault?;
+        // SAFETY: the function takes nothing and returns null or a NUL-terminated string that stays
+        // valid until the next HIP call of this thread.
+        let text = unsafe { text_or(get(), "") };
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// The error for an optional HIP function that this provider lacks.
+pub(crate) fn missing(name: &str) -> Error {
+    Error::unsupported(format!(
+        "the loaded HIP library has no function {name}; ROCm 6 or later has it"
+    ))
+}

@@ -1,0 +1,283 @@
+//! Launching kernels.
+
+use std::ffi::c_void;
+
+use crate::buffer::{DeviceBuffer, View, ViewMut};
+use crate::cuda_names::CUevent_flags;
+use crate::dtype::DeviceRepr;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, UseMark};
+use crate::hip;
+use crate::module::Function;
+use crate::stream::Stream;
+
+/// The geometry of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchConfig {
+    /// Workgroups in x, y, z. A grid without workgroups does nothing.
+    pub grid_dim: (u32, u32, u32),
+    /// Work-items of a workgroup in x, y, z.
+    pub block_dim: (u32, u32, u32),
+    /// LDS bytes beside those that the kernel has of its own.
+    pub shared_mem_bytes: u32,
+}
+
+impl LaunchConfig {
+    /// At least `n` work-items, in workgroups of 1024, as Candle's elementwise kernels expect.
+    pub fn for_num_elems(n: u32) -> Self {
+        const THREADS: u32 = 1024;
+        Self {
+            grid_dim: (n.div_ceil(THREADS), 1, 1),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        }
+    }
+
+    /// The reason why this device cannot run `function` so, if there is one.
+    fn check(&self, function: &Function) -> Result<()> {
+        let info = function.device().info();
+        let block = [self.block_dim.0, self.block_dim.1, self.block_dim.2];
+        let grid = [self.grid_dim.0, self.grid_dim.1, self.grid_dim.2];
+        let refuse = |reason: String| {
+            Err(Error::new(
+                ErrorKind::LaunchLimit,
+                format!(
+                    "kernel `{}` cannot be launched with {}: {reason}",
+                    function.name(),
+                    self.describe()
+                ),
+            ))
+        };
+        if block.contains(&0) {
+            return refuse("a workgroup needs at least one work-item in each dimension".to_owned());
+        }
+        for (axis, name) in ["x", "y", "z"].into_iter().enumerate() {
+            if block[axis] > info.max_block_dim[axis] {
+                return refuse(format!(
+                    "{} allows {} work-items in {name}",
+                    info.arch, info.max_block_dim[axis]
+                ));
+            }
+            if grid[axis] > info.max_grid_dim[axis] {
+                return refuse(format!(
+                    "{} allows {} workgroups in {name}",
+                    info.arch, info.max_grid_dim[axis]
+                ));
+            }
+            // The packet that starts a grid counts work-items, in 32 bits.
+            if u64::from(grid[axis]) * u64::from(block[axis]) > u64::from(u32::MAX) {
+                return refuse(format!("a grid has at most 2^32 - 1 work-items in {name}"));
+            }
+        }
+        let threads: u64 = block.iter().map(|&n| u64::from(n)).product();
+        if threads > u64::from(info.max_threads_per_block) {
+            return refuse(format!(
+                "{} allows workgroups of {} work-items",
+                info.arch, info.max_threads_per_block
+            ));
+        }
+        if threads > u64::from(function.max_threads_per_block()) {
+            return refuse(format!(
+                "it was compiled for workgroups of at most {} work-items",
+                function.max_threads_per_block()
+            ));
+        }
+        let lds = u64::from(function.static_lds_bytes()) + u64::from(self.shared_mem_bytes);
+        if lds > u64::from(info.max_lds_bytes) {
+            return refuse(format!(
+                "it would need {lds} bytes of LDS ({} of its own), and {} has {} for a workgroup",
+                function.static_lds_bytes(),
+                info.arch,
+                info.max_lds_bytes
+            ));
+        }
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        let ((gx, gy, gz), (bx, by, bz)) = (self.grid_dim, self.block_dim);
+        format!(
+            "grid ({gx}, {gy}, {gz}), workgroup ({bx}, {by}, {bz}), {} bytes of dynamic LDS",
+            self.shared_mem_bytes
+        )
+    }
+
+    fn is_empty(&self) -> bool {
+        self.grid_dim.0 == 0 || self.grid_dim.1 == 0 || self.grid_dim.2 == 0
+    }
+}
+
+/// A launch in the making: arguments are added with [`PushKernelArg::arg`], in the kernel's order.
+#[derive(Debug)]
+pub struct LaunchArgs<'a> {
+    stream: &'a Stream,
+    function: &'a Function,
+    waits: Vec<&'a UseMark>,
+    records: Vec<&'a UseMark>,
+    args: Vec<*mut c_void>,
+    flags: Option<CUevent_flags>,
+}
+
+impl Stream {
+    /// Begins a launch of `function` on this stream.
+    pub fn launch_builder<'a>(&'a self, function: &'a Function) -> LaunchArgs<'a> {
+        LaunchArgs {
+            stream: self,
+            function,
+            waits: Vec::new(),
+            records: Vec::new(),
+            args: Vec::with_capacity(12),
+            flags: None,
+        }
+    }
+}
+
+/// Adds an argument of type `T` to a launch.
+///
+/// # Safety
+/// An implementation pushes the address of a value that lives as long as the launch and is laid out as
+/// the kernel's parameter.
+pub unsafe trait PushKernelArg<T> {
+    /// Adds the argument.
+    fn arg(&mut self, arg: T) -> &mut Self;
+}
+
+// SAFETY: `DeviceRepr` says that the value is laid out alike on the device; the borrow keeps it alive.
+unsafe impl<'a, 'b: 'a, T: DeviceRepr> PushKernelArg<&'b T> for LaunchArgs<'a> {
+    #[inline(always)]
+    fn arg(&mut self, arg: &'b T) -> &mut Self {
+        self.args.push(std::ptr::from_ref(arg).cast_mut().cast());
+        self
+    }
+}
+
+macro_rules! push_memory {
+    ($([$($generics:tt)*] $type:ty, $how:ident;)*) => {
+        $(
+            // SAFETY: the parameter is an address, and what is pushed is where it is kept, in a value
+            // that the borrow keeps alive.
+            unsafe impl<'a, 'b: 'a, $($generics)*> PushKernelArg<$type> for LaunchArgs<'a> {
+                #[inline(always)]
+                fn arg(&mut self, arg: $type) -> &mut Self {
+                    if self.stream.context().is_managing_stream_synchronization() {
+                        self.$how(&arg.read, &arg.write);
+                    }
+                    self.args.push(std::ptr::from_ref(&arg.ptr).cast_mut().cast());
+                    self
+                }
+            }
+        )*
+    };
+}
+push_memory! {
+    [T] &'b DeviceBuffer<T>, reads;
+    [T] &'b mut DeviceBuffer<T>, writes;
+    ['c: 'b, T] &'b View<'c, T>, reads;
+    ['c: 'b, T] &'b mut ViewMut<'c, T>, writes;
+}
+
+impl<'a> LaunchArgs<'a> {
+    fn reads(&mut self, read: &'a Option<UseMark>, write: &'a Option<UseMark>) {
+        self.waits.extend(write);
+        self.records.extend(read);
+    }
+
+    fn writes(&mut self, read: &'a Option<UseMark>, write: &'a Option<UseMark>) {
+        self.waits.extend(read);
+        self.waits.extend(write);
+        self.records.extend(write);
+    }
+
+    /// Makes the launch return events recorded before and after the kernel.
+    pub fn record_kernel_launch(&mut self, flags: CUevent_flags) -> &mut Self {
+        self.flags = Some(flags);
+        self
+    }
+
+    /// Gives the launch to the stream.
+    ///
+    /// # Safety
+    /// The arguments are those of the kernel, in number, order and type, and the kernel stays within the
+    /// memory it is given and writes only what was passed mutably.
+    ///
+    /// # Errors
+    /// The geometry exceeds a limit of the device or of the kernel; HIP refuses; or, on the emulator,
+    /// the kernel faults. Each names the kernel.
+    pub unsafe fn launch(&mut self, config: LaunchConfig) -> Result<Option<(Event, Event)>> {
+        // SAFETY: the caller's promise.
+        unsafe { self.submit(config, false) }
+    }
+
+    /// Gives a cooperative launch to the stream: all workgroups run at once and may wait for each other.
+    ///
+    /// # Safety
+    /// As [`LaunchArgs::launch`].
+    pub unsafe fn launch_cooperative(
+        &mut self,
+        config: LaunchConfig,
+    ) -> Result<Option<(Event, Event)>> {
+        // SAFETY: the caller's promise.
+        unsafe { self.submit(config, true) }
+    }
+
+    unsafe fn submit(
+        &mut self,
+        config: LaunchConfig,
+        cooperative: bool,
+    ) -> Result<Option<(Event, Event)>> {
+        self.stream.enter()?;
+        for mark in &self.waits {
+            mark.wait(self.stream)?;
+        }
+        let start = self.event()?;
+        // Launching no workgroups is an error in HIP; for Candle it is an empty tensor.
+        if !config.is_empty() {
+            config.check(self.function)?;
+            // SAFETY: the caller's promise.
+            unsafe { self.call_hip(config, cooperative) }?;
+        }
+        let end = self.event()?;
+        for mark in &self.records {
+            mark.record(self.stream)?;
+        }
+        Ok(start.zip(end))
+    }
+
+    unsafe fn call_hip(&mut self, config: LaunchConfig, cooperative: bool) -> Result<()> {
+        let hip = self.function.device().hip();
+        let kernel = &self.function.loaded;
+        let ((gx, gy, gz), (bx, by, bz)) = (config.grid_dim, config.block_dim);
+        let lds = config.shared_mem_bytes;
+        let (stream, args) = (self.stream.raw(), self.args.as_mut_ptr());
+        let _span = tracing::trace_span!("launch", kernel = kernel.name, ?config.grid_dim, ?config.block_dim, lds).entered();
+        let status = if cooperative {
+            let launch = hip
+                .hipModuleLaunchCooperativeKernel
+                .ok_or_else(|| hip::missing("hipModuleLaunchCooperativeKernel"))?;
+            // SAFETY: the function is loaded; each argument points to a live value; the rest is the
+            // caller's promise.
+            unsafe { launch(kernel.raw, gx, gy, gz, bx, by, bz, lds, stream, args) }
+        } else {
+            let none = std::ptr::null_mut();
+            // SAFETY: as above.
+            unsafe {
+                (hip.hipModuleLaunchKernel)(
+                    kernel.raw, gx, gy, gz, bx, by, bz, lds, stream, args, none,
+                )
+            }
+        };
+        hip.check(status, || {
+            format!(
+                "launching kernel `{}` with {}",
+                kernel.name,
+                config.describe()
+            )
+        })
+    }
+
+    fn event(&self) -> Result<Option<Event>> {
+        self.flags
+            .map(|flags| self.stream.record_event(Some(flags)))
+            .transpose()
+    }
+}

@@ -1,0 +1,469 @@
+//! The memory pool of a GPU: allocating and freeing in stream order, mostly without calling the driver.
+//!
+//! `hipMalloc` and `hipFree` wait for the whole device, and Candle allocates each result. The pool keeps
+//! what is freed and gives it out again:
+//!
+//! - Memory comes from the driver in *segments*, which are cut into *blocks*. A request takes the
+//!   smallest free block that fits (its own stream's first); what is left over becomes a block again, and
+//!   free neighbours are joined.
+//! - A freed block carries the stream it was freed on. On that stream it can be used at once: the stream
+//!   runs in order. Another stream is first made to wait for that stream. So a program with one stream
+//!   calls the driver neither to allocate, nor to free, nor to order.
+//! - While a stream is being captured into a graph, what is freed is kept aside and belongs to the graph
+//!   until the graph is destroyed, because each launch of the graph uses those addresses again. Within
+//!   the capture the same stream may reuse them: the graph keeps that order.
+//! - If the driver has no memory left, the cache is given back after waiting for the device, and the
+//!   request is tried once more. Then the error says what is in use.
+//!
+//! `CANDLE_ROCM_POOL=0` turns all of that off: each allocation is a `hipMalloc`, each free a `hipFree`.
+//! On the emulator the pool is always off. There, each allocation must be its own, of its exact size and
+//! with nothing mapped beside it, so that an access one element past its end, or after its freeing, is
+//! caught; and `hipMalloc` costs little.
+
+mod blocks;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::device::Device;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hip::table::HipTable;
+use crate::hip::types::*;
+use crate::stream::Stream;
+use blocks::{Blocks, Origin, RawEvent};
+
+/// The variable that turns the pool off when it is `0`.
+pub const POOL_VARIABLE: &str = "CANDLE_ROCM_POOL";
+
+/// A stream, as far as the order of its work goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamKey {
+    pub(crate) raw: usize,
+    /// The thread, for the handle that means another stream on each thread; else 0.
+    pub(crate) thread: u64,
+}
+
+impl StreamKey {
+    fn is_per_thread(self) -> bool {
+        self.raw == STREAM_PER_THREAD as usize
+    }
+}
+
+/// What a pool holds, in bytes, and what it has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStatistics {
+    /// Given out and not freed.
+    pub in_use: usize,
+    /// The most that was ever in use.
+    pub peak_in_use: usize,
+    /// Kept for further requests.
+    pub cached: usize,
+    /// Kept for graphs, which use it at each launch.
+    pub held_by_graphs: usize,
+    /// Got from the driver and not given back: the sum of the three above.
+    pub reserved: usize,
+    /// Requests served.
+    pub allocations: u64,
+    /// Requests for which the driver was called.
+    pub driver_allocations: u64,
+    /// How often the cache was given back because memory ran out.
+    pub flushes: u64,
+}
+
+impl fmt::Display for PoolStatistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} bytes in use, {} cached, {} held by graphs",
+            self.in_use, self.cached, self.held_by_graphs
+        )
+    }
+}
+
+/// A graph's claim on memory: dropped with the graph, it returns what the graph's capture freed.
+#[derive(Debug)]
+pub(crate) struct GraphMemory {
+    device: Weak<Device>,
+    id: u64,
+}
+
+impl Drop for GraphMemory {
+    fn drop(&mut self) {
+        if let Some(device) = self.device.upgrade() {
+            if let Some(pool) = device.existing_pool() {
+                if let Err(error) = pool.release_graph(self.id) {
+                    device.sticky().set(error);
+                }
+            }
+        }
+    }
+}
+
+/// The memory pool of one GPU.
+pub struct Pool {
+    device: Weak<Device>,
+    ordinal: usize,
+    total_memory: usize,
+    hip: &'static HipTable,
+    caching: bool,
+    active_captures: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    blocks: Blocks,
+    captures: HashMap<u64, Capture>,
+    next_graph: u64,
+    statistics: PoolStatistics,
+}
+
+/// A capture in progress, or the graph that came of it.
+struct Capture {
+    stream: StreamKey,
+    active: bool,
+    /// Freed blocks that the graph goes on using.
+    held: Vec<u64>,
+}
+
+impl Pool {
+    pub(crate) fn new(device: &Arc<Device>) -> Self {
+        let off = std::env::var(POOL_VARIABLE).is_ok_and(|value| value.trim() == "0");
+        Self {
+            device: Arc::downgrade(device),
+            ordinal: device.ordinal(),
+            total_memory: device.info().total_memory,
+            hip: device.hip(),
+            // See the module's documentation for why never on the emulator.
+            caching: !off && !device.is_emulated(),
+            active_captures: AtomicUsize::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// A pool that caches whatever the runtime is, to test the caching itself on the emulator.
+    #[doc(hidden)]
+    pub fn new_caching(device: &Arc<Device>) -> Self {
+        Self {
+            caching: true,
+            ..Self::new(device)
+        }
+    }
+
+    /// Whether freed memory is kept.
+    pub fn is_caching(&self) -> bool {
+        self.caching
+    }
+
+    /// What the pool holds.
+    pub fn statistics(&self) -> PoolStatistics {
+        self.state.lock().statistics
+    }
+
+    /// `bytes` bytes (not 0), usable by the work that `stream` is given from now on. The GPU must be
+    /// current on this thread.
+    pub fn allocate(&self, bytes: usize, stream: &Stream) -> Result<u64> {
+        debug_assert_ne!(bytes, 0);
+        let key = stream.key();
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let capture = state.captures.iter_mut().find_map(|(id, capture)| {
+            (capture.active && capture.stream == key).then_some((*id, capture))
+        });
+        let graph = match capture {
+            // Inside a capture, the stream first reuses what it freed inside the same capture.
+            Some((id, capture)) => {
+                if let Some(ptr) =
+                    state
+                        .blocks
+                        .reuse_held(bytes, self.caching, &mut capture.held, id)
+                {
+                    let size = state.blocks.size_of(ptr).unwrap_or(bytes);
+                    state.statistics.held_by_graphs -= size;
+                    state.statistics.note_allocation(size);
+                    return Ok(ptr);
+                }
+                Some(id)
+            }
+            None => None,
+        };
+        if self.caching {
+            // A stream being captured cannot wait for work outside of the capture.
+            if let Some(found) = state.blocks.take(bytes, key, graph) {
+                state.statistics.cached -= found.size;
+                match self.order(&found.origin, key) {
+                    Ok(()) => {
+                        state.statistics.note_allocation(found.size);
+                        return Ok(found.ptr);
+                    }
+                    Err(error) => {
+                        state.statistics.cached += found.size;
+                        state.blocks.give_back(found.ptr, found.origin);
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        let segment = if self.caching {
+            blocks::segment_size(bytes)
+        } else {
+            bytes
+        };
+        let ptr = self.driver_allocate_or_flush(state, bytes, segment)?;
+        let size = state
+            .blocks
+            .add_segment(ptr.0, ptr.1, bytes, self.caching, graph);
+        state.statistics.driver_allocations += 1;
+        state.statistics.reserved += ptr.1;
+        state.statistics.cached += ptr.1 - size;
+        state.statistics.note_allocation(size);
+        tracing::trace!(
+            bytes,
+            segment = ptr.1,
+            ptr = ptr.0,
+            "device memory allocated"
+        );
+        Ok(ptr.0)
+    }
+
+    /// Returns memory, free for use in `stream`'s order. Memory that is not the pool's goes to `hipFree`.
+    pub fn free(&self, ptr: u64, stream: &Stream) -> Result<()> {
+        self.free_keyed(ptr, stream.key())
+    }
+
+    fn free_keyed(&self, ptr: u64, key: StreamKey) -> Result<()> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let Some((size, graph)) = state.blocks.size_and_graph(ptr) else {
+            return self.driver_free(ptr);
+        };
+        state.statistics.in_use -= size;
+        // During a capture any free may be of memory that the graph names: the capture on the same
+        // stream holds it, or, to be safe, whichever is in progress.
+        let capture = match graph.filter(|id| state.captures.contains_key(id)) {
+            Some(id) => Some(id),
+            None => state
+                .captures
+                .iter()
+                .filter(|(_, capture)| capture.active)
+                .min_by_key(|(_, capture)| capture.stream != key)
+                .map(|(id, _)| *id),
+        };
+        if let Some(capture) = capture.and_then(|id| state.captures.get_mut(&id)) {
+            capture.held.push(ptr);
+            state.statistics.held_by_graphs += size;
+            return Ok(());
+        }
+        self.cache_or_release(state, ptr, size, Origin::Stream(key))
+    }
+
+    fn cache_or_release(
+        &self,
+        state: &mut State,
+        ptr: u64,
+        size: usize,
+        origin: Origin,
+    ) -> Result<()> {
+        if self.caching {
+            state.statistics.cached += size;
+            state.blocks.give_back(ptr, origin);
+            return Ok(());
+        }
+        state.blocks.remove(ptr);
+        state.statistics.reserved -= size;
+        // `hipFree` waits for the work that may use the memory.
+        self.driver_free(ptr)
+    }
+
+    /// Makes `stream` wait for the work after which a block is free.
+    fn order(&self, origin: &Origin, stream: StreamKey) -> Result<()> {
+        match origin {
+            Origin::Idle => Ok(()),
+            Origin::Stream(freed_on) if *freed_on == stream => Ok(()),
+            Origin::Stream(freed_on) => {
+                // Recorded now, which is later than the freeing: it covers at least the work before it.
+                // Another thread's own stream cannot be named from here, but the legacy default stream
+                // waits for the per-thread streams of all threads.
+                let source = if freed_on.is_per_thread() {
+                    std::ptr::null_mut()
+                } else {
+                    freed_on.raw as hipStream_t
+                };
+                RawEvent::record(self.hip, source)?.wait_on(self.hip, stream.raw as hipStream_t)
+            }
+            Origin::Event(event) => event.wait_on(self.hip, stream.raw as hipStream_t),
+        }
+    }
+
+    /// Called before a stream is destroyed: blocks freed on it get an event in place of its name.
+    pub(crate) fn forget_stream(&self, stream: StreamKey) -> Result<()> {
+        let mut state = self.state.lock();
+        if !state.blocks.any_from(stream) {
+            return Ok(());
+        }
+        let event = Arc::new(RawEvent::record(self.hip, stream.raw as hipStream_t)?);
+        state
+            .blocks
+            .replace_origin(stream, || Origin::Event(event.clone()));
+        Ok(())
+    }
+
+    /// From the driver; if it has none, after giving the cache back. Returns the address and the size.
+    fn driver_allocate_or_flush(
+        &self,
+        state: &mut State,
+        bytes: usize,
+        segment: usize,
+    ) -> Result<(u64, usize)> {
+        match self.driver_allocate(segment) {
+            Err(error) if error.is_out_of_memory() => {}
+            other => return other.map(|ptr| (ptr, segment)),
+        }
+        self.flush_locked(state)?;
+        // Perhaps the rounding was what did not fit.
+        for size in [segment, bytes] {
+            match self.driver_allocate(size) {
+                Err(error) if error.is_out_of_memory() => {}
+                other => return other.map(|ptr| (ptr, size)),
+            }
+        }
+        let (mut free, mut total) = (0, self.total_memory);
+        // SAFETY: both outputs are writable. A failure leaves what is known already.
+        unsafe { (self.hip.hipMemGetInfo)(&mut free, &mut total) };
+        let pool = state.statistics;
+        Err(Error::new(
+            ErrorKind::OutOfMemory,
+            format!(
+                "out of device memory on GPU {}: {bytes} bytes asked for; this process has {pool}; the driver \
+                 reports {free} bytes free of {total}",
+                self.ordinal
+            ),
+        ))
+    }
+
+    fn driver_allocate(&self, bytes: usize) -> Result<u64> {
+        let mut ptr = std::ptr::null_mut();
+        self.relaxed(|| {
+            // SAFETY: `ptr` is writable.
+            let status = unsafe { (self.hip.hipMalloc)(&mut ptr, bytes) };
+            self.hip.check(status, || {
+                format!("allocating {bytes} bytes of device memory")
+            })
+        })?;
+        Ok(ptr as u64)
+    }
+
+    fn driver_free(&self, ptr: u64) -> Result<()> {
+        self.relaxed(|| {
+            // SAFETY: the address came from `hipMalloc` and is given back once.
+            let status = unsafe { (self.hip.hipFree)(ptr as *mut _) };
+            self.hip
+                .check(status, || format!("freeing device memory at {ptr:#x}"))
+        })
+    }
+
+    /// Runs an allocation while this thread's captures permit it: by default HIP refuses `hipMalloc`
+    /// while any stream captures, for fear of its implicit waiting.
+    fn relaxed<R>(&self, call: impl FnOnce() -> R) -> R {
+        let Some(exchange) = self.hip.hipThreadExchangeStreamCaptureMode else {
+            return call();
+        };
+        let mut mode = CAPTURE_MODE_RELAXED;
+        // SAFETY: `mode` is readable and writable; it receives the mode to restore.
+        unsafe { exchange(&mut mode) };
+        let result = call();
+        // SAFETY: as above.
+        unsafe { exchange(&mut mode) };
+        result
+    }
+
+    /// Gives the whole cache back to the driver, after waiting for the device.
+    pub fn flush(&self) -> Result<()> {
+        self.flush_locked(&mut self.state.lock())
+    }
+
+    fn flush_locked(&self, state: &mut State) -> Result<()> {
+        state.statistics.flushes += 1;
+        if state.statistics.cached == 0 {
+            return Ok(());
+        }
+        // SAFETY: no arguments. During a capture HIP refuses; the frees below then wait by themselves.
+        unsafe { (self.hip.hipDeviceSynchronize)() };
+        for (ptr, size) in state.blocks.take_whole_segments() {
+            state.statistics.cached -= size;
+            state.statistics.reserved -= size;
+            self.driver_free(ptr)?;
+        }
+        Ok(())
+    }
+
+    /// A capture begins on this stream.
+    pub(crate) fn begin_capture(&self, stream: StreamKey) {
+        let mut state = self.state.lock();
+        let id = state.next_graph;
+        state.next_graph += 1;
+        state.captures.insert(
+            id,
+            Capture {
+                stream,
+                active: true,
+                held: Vec::new(),
+            },
+        );
+        self.active_captures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The capture on this stream ended, well or badly; what it freed belongs to the result. `None` if
+    /// no capture was begun there.
+    pub(crate) fn end_capture(&self, stream: StreamKey) -> Option<GraphMemory> {
+        let mut state = self.state.lock();
+        let (id, capture) = state
+            .captures
+            .iter_mut()
+            .find(|(_, capture)| capture.active && capture.stream == stream)?;
+        capture.active = false;
+        self.active_captures.fetch_sub(1, Ordering::Relaxed);
+        Some(GraphMemory {
+            device: self.device.clone(),
+            id: *id,
+        })
+    }
+
+    /// Whether any stream of the GPU is being captured.
+    pub(crate) fn is_any_capturing(&self) -> bool {
+        self.active_captures.load(Ordering::Relaxed) != 0
+    }
+
+    fn release_graph(&self, id: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let Some(capture) = state.captures.remove(&id) else {
+            return Ok(());
+        };
+        for ptr in capture.held {
+            let size = state.blocks.size_of(ptr).unwrap_or(0);
+            state.statistics.held_by_graphs -= size;
+            // The graph may have been launched on its stream until just now.
+            self.cache_or_release(state, ptr, size, Origin::Stream(capture.stream))?;
+        }
+        Ok(())
+    }
+}
+
+impl PoolStatistics {
+    fn note_allocation(&mut self, size: usize) {
+        self.allocations += 1;
+        self.in_use += size;
+        self.peak_in_use = self.peak_in_use.max(self.in_use);
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool(GPU {}: {})", self.ordinal, self.statistics())
+    }
+}

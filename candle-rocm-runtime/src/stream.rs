@@ -1,0 +1,218 @@
+//! Queues of work on a GPU.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use crate::context::{thread_number, Context};
+use crate::cuda_names::CUevent_flags;
+use crate::error::Result;
+use crate::event::Event;
+use crate::hip::{self, types::*};
+use crate::pool::StreamKey;
+
+/// A queue of work on a GPU. Work is asynchronous to the host and ordered within the stream.
+pub struct Stream {
+    raw: hipStream_t,
+    context: Arc<Context>,
+    owned: bool,
+}
+
+// SAFETY: HIP's streams may be used from any thread.
+unsafe impl Send for Stream {}
+// SAFETY: as above; HIP locks its own state.
+unsafe impl Sync for Stream {}
+
+impl Context {
+    fn borrowed(self: &Arc<Self>, raw: hipStream_t) -> Arc<Stream> {
+        Arc::new(Stream {
+            raw,
+            context: self.clone(),
+            owned: false,
+        })
+    }
+
+    /// The legacy default stream, which waits for all blocking streams of the GPU and they for it.
+    pub fn default_stream(self: &Arc<Self>) -> Arc<Stream> {
+        self.borrowed(std::ptr::null_mut())
+    }
+
+    /// The calling thread's default stream; another thread that uses this object uses its own.
+    ///
+    /// When a second thread comes, buffers start to track their use as between created streams, so that
+    /// passing tensors between threads is safe.
+    pub fn per_thread_stream(self: &Arc<Self>) -> Arc<Stream> {
+        self.borrowed(STREAM_PER_THREAD)
+    }
+
+    /// A stream that another library owns; dropping the result does not destroy it.
+    ///
+    /// # Safety
+    /// `raw` is a stream of this GPU, its owner keeps it alive while the result is used, and the caller
+    /// orders the work of both.
+    pub unsafe fn wrap_borrowed_stream(self: &Arc<Self>, raw: hipStream_t) -> Arc<Stream> {
+        self.borrowed(raw)
+    }
+
+    /// A new stream, not ordered with the legacy default stream. From the first one on, buffers track
+    /// their use.
+    pub fn new_stream(self: &Arc<Self>) -> Result<Arc<Stream>> {
+        self.create_stream(|raw| {
+            let hip = self.device().hip();
+            // SAFETY: `raw` is writable.
+            let status = unsafe { (hip.hipStreamCreateWithFlags)(raw, STREAM_NON_BLOCKING) };
+            hip.check(status, || "creating a stream")
+        })
+    }
+
+    /// A new stream of this priority; lower numbers go first.
+    pub fn new_stream_with_priority(self: &Arc<Self>, priority: i32) -> Result<Arc<Stream>> {
+        self.create_stream(|raw| {
+            let hip = self.device().hip();
+            let create = hip
+                .hipStreamCreateWithPriority
+                .ok_or_else(|| hip::missing("hipStreamCreateWithPriority"))?;
+            // SAFETY: `raw` is writable.
+            let status = unsafe { create(raw, STREAM_NON_BLOCKING, priority) };
+            hip.check(status, || {
+                format!("creating a stream of priority {priority}")
+            })
+        })
+    }
+
+    fn create_stream(
+        self: &Arc<Self>,
+        create: impl FnOnce(&mut hipStream_t) -> Result<()>,
+    ) -> Result<Arc<Stream>> {
+        self.bind_to_thread()?;
+        let mut raw = std::ptr::null_mut();
+        create(&mut raw)?;
+        // Owned from here on: whatever fails below, the stream is destroyed.
+        let stream = Arc::new(Stream {
+            raw,
+            context: self.clone(),
+            owned: true,
+        });
+        self.add_stream()?;
+        Ok(stream)
+    }
+}
+
+impl Stream {
+    /// HIP's handle. It belongs to this object, or to the library that lent it.
+    #[inline]
+    pub fn raw(&self) -> hipStream_t {
+        self.raw
+    }
+
+    /// HIP's handle, under cudarc's name.
+    pub fn cu_stream(&self) -> hipStream_t {
+        self.raw
+    }
+
+    /// The context that the stream belongs to.
+    #[inline]
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Whose work this is, for the memory pool: the per-thread handle stands for another stream on each
+    /// thread.
+    pub(crate) fn key(&self) -> StreamKey {
+        let thread = if self.raw == STREAM_PER_THREAD {
+            thread_number()
+        } else {
+            0
+        };
+        StreamKey {
+            raw: self.raw as usize,
+            thread,
+        }
+    }
+
+    /// Makes the GPU current on this thread; every call that gives the stream work starts with it.
+    #[inline]
+    pub(crate) fn enter(&self) -> Result<()> {
+        if self.raw == STREAM_PER_THREAD {
+            self.context.enter_per_thread_stream()?;
+        }
+        self.context.bind_to_thread()
+    }
+
+    /// A new stream whose work starts after what this one has been given so far.
+    pub fn fork(&self) -> Result<Arc<Self>> {
+        let stream = self.context.new_stream()?;
+        stream.join(self)?;
+        Ok(stream)
+    }
+
+    /// Waits until the stream is idle, and returns an error that its work left.
+    pub fn synchronize(&self) -> Result<()> {
+        self.enter()?;
+        let hip = self.context.device().hip();
+        // SAFETY: the handle is alive.
+        hip.check(unsafe { (hip.hipStreamSynchronize)(self.raw) }, || {
+            "waiting for a stream"
+        })?;
+        self.context.check_err()
+    }
+
+    /// A new event set to what the stream has been given so far.
+    pub fn record_event(&self, flags: Option<CUevent_flags>) -> Result<Event> {
+        let event = self.context.new_event(flags)?;
+        event.record(self)?;
+        Ok(event)
+    }
+
+    /// Makes the stream's further work wait for the event.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        self.enter()?;
+        let hip = self.context.device().hip();
+        // SAFETY: both handles are alive; HIP keeps what it needs of the event.
+        hip.check(
+            unsafe { (hip.hipStreamWaitEvent)(self.raw, event.raw(), 0) },
+            || "making a stream wait for an event",
+        )
+    }
+
+    /// Makes the stream's further work wait for what `other` has been given so far.
+    pub fn join(&self, other: &Stream) -> Result<()> {
+        self.wait(&other.record_event(None)?)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if !self.owned {
+            return;
+        }
+        let device = self.context.device();
+        self.context.record_err(device.bind());
+        if let Some(pool) = device.existing_pool() {
+            // A capture that nobody ended dies with its stream, and what it freed is free.
+            drop(pool.end_capture(self.key()));
+            // Blocks freed on this stream must not name it any more.
+            self.context.record_err(pool.forget_stream(self.key()));
+        }
+        self.context.num_streams.fetch_sub(1, Ordering::Relaxed);
+        let hip = device.hip();
+        // SAFETY: the handle is alive and ours; HIP finishes the queued work first.
+        let status = unsafe { (hip.hipStreamDestroy)(self.raw) };
+        self.context
+            .record_err(hip.check(status, || "destroying a stream"));
+    }
+}
+
+impl PartialEq for Stream {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw && self.context == other.context
+    }
+}
+
+impl Eq for Stream {}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({:p} on {:?})", self.raw, self.context.device())
+    }
+}
