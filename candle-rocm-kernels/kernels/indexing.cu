@@ -19,11 +19,6 @@ template <class I> __device__ __forceinline__ size_t checked(I index, size_t siz
     return (size_t)index;
 }
 
-// a / b in 32 bits where a allows it (b always does then).
-__device__ __forceinline__ size_t divide(size_t a, size_t b, bool narrow) {
-    return narrow ? (uint32_t)a / (uint32_t)b : a / b;
-}
-
 // Moves units of U, which may be several elements.
 template <class U, class I>
 __device__ __forceinline__ void index_select(size_t units, size_t num_dims, const size_t *__restrict__ info, const I *__restrict__ ids, const U *__restrict__ src, U *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right) {
@@ -37,13 +32,6 @@ __device__ __forceinline__ void index_select(size_t units, size_t num_dims, cons
         dst[i] = value;
     }
 }
-
-// Bits of an element's size: these kernels do not look at values.
-template <int SIZE> struct bits_of;
-template <> struct bits_of<1> { using type = uint8_t; };
-template <> struct bits_of<2> { using type = uint16_t; };
-template <> struct bits_of<4> { using type = uint32_t; };
-template <> struct bits_of<8> { using type = uint64_t; };
 
 #define INDEX_SELECT(I_NAME, I, NAME, T)                                                           \
     extern "C" __global__ void is_##I_NAME##_##NAME(                                               \
