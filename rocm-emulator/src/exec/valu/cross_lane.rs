@@ -1,0 +1,269 @@
+//! Instructions that move data between lanes, or between lanes and scalar registers.
+
+use super::operand::{ScalarReg, Source};
+use super::value::Kind;
+use super::Unimplemented;
+use crate::exec::{Row, Wave, LANES};
+use crate::isa::{Inst, Operand, Special, Target};
+
+/// An instruction as a function of the wave.
+pub(super) type Run = Box<dyn Fn(&mut Wave) + Send + Sync>;
+
+/// A scalar source: a register or a constant.
+#[derive(Clone, Copy)]
+enum Scalar {
+    Register(ScalarReg),
+    Constant(u32),
+}
+
+impl Scalar {
+    fn of(operand: Operand) -> Result<Scalar, Unimplemented> {
+        match Source::of(operand, Kind::B32)? {
+            Source::Scalar(register) => Ok(Scalar::Register(register)),
+            Source::Rows(rows) => Ok(Scalar::Constant(rows[0].0[0])),
+            other => Err(Unimplemented::new(format!("{other:?} as a scalar source"))),
+        }
+    }
+
+    fn read(self, wave: &Wave) -> u32 {
+        match self {
+            Scalar::Register(register) => register.read(wave),
+            Scalar::Constant(value) => value,
+        }
+    }
+}
+
+fn vgpr(inst: &Inst, operand: Operand) -> Result<usize, Unimplemented> {
+    match operand {
+        Operand::Vgpr { first, .. } => Ok(first as usize),
+        other => Err(Unimplemented::new(format!(
+            "{}: {other:?} where a vector register must be",
+            inst.op.name
+        ))),
+    }
+}
+
+/// The row that an operand reads: a register, or a broadcast value.
+fn row_of(wave: &Wave, source: &Source) -> Row {
+    match source {
+        Source::Vgpr(number) => wave.vgpr[*number as usize],
+        Source::Agpr(number) => wave.agpr[*number as usize],
+        Source::Rows(rows) => rows[0],
+        Source::Scalar(register) => Row([register.read(wave); LANES]),
+        _ => Row::ZERO,
+    }
+}
+
+/// Write `value` in the active lanes of a register.
+fn write_active(wave: &mut Wave, number: usize, value: &Row) {
+    let exec = *wave.exec_row();
+    for ((old, &new), &mask) in wave.vgpr[number].0.iter_mut().zip(&value.0).zip(&exec.0) {
+        *old = *old & !mask | new & mask;
+    }
+}
+
+/// Lower a cross-lane instruction; `None` if it is none.
+pub(super) fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<Option<Run>, Unimplemented> {
+    let _ = target;
+    let last = lanes as usize - 1;
+    let run: Run = match inst.op.name {
+        "v_nop" | "v_pipeflush" => Box::new(|_| {}),
+        "v_readfirstlane_b32" => {
+            let source = Source::of(inst.src[0], Kind::B32)?;
+            let dst = scalar_destination(inst)?;
+            Box::new(move |wave| {
+                // With no lane active, lane 0 is read.
+                let exec = wave.exec();
+                let lane = if exec == 0 { 0 } else { exec.trailing_zeros() as usize };
+                let value = row_of(wave, &source).0[lane];
+                dst.write(wave, value);
+            })
+        }
+        "v_readlane_b32" => {
+            let source = Source::of(inst.src[0], Kind::B32)?;
+            let select = Scalar::of(inst.src[1])?;
+            let dst = scalar_destination(inst)?;
+            Box::new(move |wave| {
+                let lane = select.read(wave) as usize & last;
+                let value = row_of(wave, &source).0[lane];
+                dst.write(wave, value);
+            })
+        }
+        "v_writelane_b32" => {
+            let value = Scalar::of(inst.src[0])?;
+            let select = Scalar::of(inst.src[1])?;
+            let dst = vgpr(inst, inst.dst[0])?;
+            Box::new(move |wave| {
+                let lane = select.read(wave) as usize & last;
+                let value = value.read(wave);
+                wave.vgpr[dst].0[lane] = value;
+            })
+        }
+        "v_swap_b32" => {
+            let (a, b) = (vgpr(inst, inst.dst[0])?, vgpr(inst, inst.src[0])?);
+            Box::new(move |wave| {
+                let (left, right) = (wave.vgpr[a], wave.vgpr[b]);
+                write_active(wave, a, &right);
+                write_active(wave, b, &left);
+            })
+        }
+        "v_swap_b16" => {
+            let (a, b) = (vgpr(inst, inst.dst[0])?, vgpr(inst, inst.src[0])?);
+            Box::new(move |wave| {
+                let (left, right) = (wave.vgpr[a], wave.vgpr[b]);
+                let mix = |keep: &Row, take: &Row| {
+                    Row(std::array::from_fn(|i| keep.0[i] & 0xffff_0000 | take.0[i] & 0xffff))
+                };
+                write_active(wave, a, &mix(&left, &right));
+                write_active(wave, b, &mix(&right, &left));
+            })
+        }
+        "v_permlane16_b32" | "v_permlanex16_b32" => {
+            // Each row of 16 picks by 16 nibbles of a scalar pair; x16 picks from the neighbouring row.
+            // op_sel bit 0 is fetch-inactive, bit 1 bound control.
+            let source = Source::of(inst.src[0], Kind::B32)?;
+            let (low, high) = (Scalar::of(inst.src[1])?, Scalar::of(inst.src[2])?);
+            let dst = vgpr(inst, inst.dst[0])?;
+            let other_row = if inst.op.name.contains("x16") { 16 } else { 0 };
+            let fetch_inactive = inst.mods.op_sel & 1 != 0;
+            let bound_control = inst.mods.op_sel & 2 != 0;
+            Box::new(move |wave| {
+                let selects = low.read(wave) as u64 | (high.read(wave) as u64) << 32;
+                permute_rows(wave, dst, &source, fetch_inactive, bound_control, |lane, _| {
+                    ((lane & !15) ^ other_row) + (selects >> (4 * (lane & 15)) & 15) as usize
+                });
+            })
+        }
+        "v_permlane16_var_b32" | "v_permlanex16_var_b32" => {
+            let source = Source::of(inst.src[0], Kind::B32)?;
+            let select = Source::of(inst.src[1], Kind::B32)?;
+            let dst = vgpr(inst, inst.dst[0])?;
+            let other_row = if inst.op.name.contains("x16") { 16 } else { 0 };
+            let fetch_inactive = inst.mods.op_sel & 1 != 0;
+            let bound_control = inst.mods.op_sel & 2 != 0;
+            Box::new(move |wave| {
+                let selects = row_of(wave, &select);
+                permute_rows(wave, dst, &source, fetch_inactive, bound_control, |lane, _| {
+                    ((lane & !15) ^ other_row) + (selects.0[lane] & 15) as usize
+                });
+            })
+        }
+        "v_permlane64_b32" => {
+            // Swaps the halves of a wave64; a copy in wave32, where it is a no-op on the other half.
+            let source = Source::of(inst.src[0], Kind::B32)?;
+            let dst = vgpr(inst, inst.dst[0])?;
+            Box::new(move |wave| {
+                let row = row_of(wave, &source);
+                let half = if wave.lanes == 64 { 32 } else { 0 };
+                let swapped = Row(std::array::from_fn(|lane| row.0[lane ^ half]));
+                write_active(wave, dst, &swapped);
+            })
+        }
+        "v_permlane16_swap_b32" | "v_permlane32_swap_b32" => {
+            // Odd rows (of 16 or 32 lanes) of the first register change places with even rows of the second.
+            let (a, b) = (vgpr(inst, inst.dst[0])?, vgpr(inst, inst.src[0])?);
+            let width = if inst.op.name.contains("16") { 16 } else { 32 };
+            Box::new(move |wave| {
+                let (left, right) = (wave.vgpr[a], wave.vgpr[b]);
+                let pick = |lane: usize, own: &Row, other: &Row, odd: bool| {
+                    if (lane & width != 0) == odd {
+                        other.0[lane ^ width]
+                    } else {
+                        own.0[lane]
+                    }
+                };
+                let new_left = Row(std::array::from_fn(|lane| pick(lane, &left, &right, true)));
+                let new_right = Row(std::array::from_fn(|lane| pick(lane, &right, &left, false)));
+                write_active(wave, a, &new_left);
+                write_active(wave, b, &new_right);
+            })
+        }
+        "v_movreld_b32" | "v_movrels_b32" | "v_movrelsd_b32" | "v_movrelsd_2_b32"
+        | "v_swaprel_b32" => relative(inst)?,
+        _ => return Ok(None),
+    };
+    Ok(Some(run))
+}
+
+fn scalar_destination(inst: &Inst) -> Result<ScalarReg, Unimplemented> {
+    ScalarReg::of(inst.dst[0])?.ok_or_else(|| {
+        Unimplemented::new(format!(
+            "{}: {:?} where a scalar register must be",
+            inst.op.name, inst.dst[0]
+        ))
+    })
+}
+
+/// Fetch each active lane's value from the lane that `from` names. A source lane that is inactive (and not
+/// fetched nevertheless) reads as zero with bound control, and leaves the destination as it is without.
+fn permute_rows(
+    wave: &mut Wave,
+    dst: usize,
+    source: &Source,
+    fetch_inactive: bool,
+    bound_control: bool,
+    from: impl Fn(usize, usize) -> usize,
+) {
+    let row = row_of(wave, source);
+    let exec = wave.exec();
+    let lanes = wave.lanes as usize;
+    let old = wave.vgpr[dst];
+    let mut result = old;
+    for lane in 0..lanes {
+        let source_lane = from(lane, lanes) & (lanes - 1);
+        result.0[lane] = if fetch_inactive || exec >> source_lane & 1 == 1 {
+            row.0[source_lane]
+        } else if bound_control {
+            0
+        } else {
+            old.0[lane]
+        };
+    }
+    write_active(wave, dst, &result);
+}
+
+/// Moves whose register numbers are offset by M0: relative destination, source, or both. An offset that
+/// leaves the wave's registers uses register 0, as the hardware does.
+fn relative(inst: &Inst) -> Result<Run, Unimplemented> {
+    let name = inst.op.name;
+    let dst = vgpr(inst, inst.dst[0])?;
+    let source = Source::of(inst.src[0], Kind::B32)?;
+    let source_register = match source {
+        Source::Vgpr(number) => Some(number as usize),
+        _ => None,
+    };
+    if source_register.is_none() && name != "v_movreld_b32" {
+        return Err(Unimplemented::new(format!("{name}: the source must be a vector register")));
+    }
+    Ok(Box::new(move |wave| {
+        let m0 = ScalarReg::Named(Special::M0).read(wave);
+        let (source_offset, dst_offset) = match name {
+            "v_movreld_b32" => (0, m0),
+            "v_movrels_b32" => (m0, 0),
+            "v_movrelsd_b32" => (m0, m0),
+            _ => (m0 & 0x3ff, m0 >> 16 & 0x3ff),
+        };
+        let count = wave.vgpr.len();
+        let resolve = |base: usize, offset: u32| {
+            let number = base + offset as usize;
+            if number < count {
+                number
+            } else {
+                0
+            }
+        };
+        let to = resolve(dst, dst_offset);
+        let from = source_register.map(|number| resolve(number, source_offset));
+        let value = match from {
+            Some(number) => wave.vgpr[number],
+            None => row_of(wave, &source),
+        };
+        if name == "v_swaprel_b32" {
+            let other = wave.vgpr[to];
+            if let Some(number) = from {
+                write_active(wave, number, &other);
+            }
+        }
+        write_active(wave, to, &value);
+    }))
+}
