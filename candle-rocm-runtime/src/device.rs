@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::cuda_names::{CUdevice, CUdevice_attribute};
 use crate::error::{Error, Result};
 use crate::hip::table::HipTable;
 use crate::hip::types::{attribute, DeviceProperties};
@@ -224,6 +225,24 @@ impl fmt::Debug for Device {
             self.ordinal, self.info.arch, self.info.name
         )
     }
+}
+
+/// The number of GPUs.
+///
+/// # Errors
+/// The runtime cannot start.
+pub fn count() -> Result<i32> {
+    Ok(crate::runtime::current()?.device_count() as i32)
+}
+
+/// An attribute of the GPU of this number, under CUDA's name for it.
+///
+/// # Safety
+/// None is needed; cudarc's function is unsafe, and its callers wrap it so.
+pub unsafe fn read_attribute(device: CUdevice, attribute: CUdevice_attribute) -> Result<i32> {
+    let ordinal =
+        usize::try_from(device).map_err(|_| Error::invalid(format!("there is no GPU {device}")))?;
+    attribute.read(crate::runtime::current()?.device(ordinal)?)
 }
 
 /// An error kept for the next call that can return one.

@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use crate::buffer::ViewMut;
 use crate::context::Context;
 use crate::device::Device;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{CompileError, Error, ErrorKind, Result};
 use crate::event::UseMark;
 use crate::hip::{self, types::*};
 use crate::stream::Stream;
@@ -91,6 +91,38 @@ impl From<String> for Image {
     fn from(text: String) -> Self {
         Self::from_src(text)
     }
+}
+
+/// For a C function that cannot return an error: leaves one, which the next call on the calling thread's
+/// current GPU returns. It says that this release has no kernel of that name.
+pub fn leave_missing_kernel_error(name: &str) {
+    let error = Error::unsupported(format!(
+        "kernel `{name}` is not in this release of candle-rocm: its result was not computed"
+    ));
+    let current = crate::runtime::current().and_then(|runtime| {
+        let mut ordinal = 0;
+        let hip = runtime.hip();
+        // SAFETY: the output is writable.
+        let status = unsafe { (hip.hipGetDevice)(&mut ordinal) };
+        hip.check(status, || "asking which GPU is current")?;
+        runtime.device(ordinal as usize)
+    });
+    match current {
+        Ok(device) => device.sticky().set(error),
+        // Without a device there is no stream, and so no caller that could have a result.
+        Err(cause) => tracing::error!(%error, %cause, "nowhere to leave an error"),
+    }
+}
+
+/// Would compile CUDA text at run time.
+///
+/// # Errors
+/// Always: no compiler for AMD GPUs is part of this library.
+pub fn compile_text<S: AsRef<str>>(_text: S) -> Result<Image, CompileError> {
+    Err(CompileError(Error::unsupported(
+        "kernels cannot be compiled at run time here: compile them beforehand with `clang++ -x hip \
+         --cuda-device-only --no-gpu-bundle-output --offload-arch=<gfx..>` and load the code object",
+    )))
 }
 
 /// A code object that HIP has loaded on a GPU. It unloads when the last kernel of it is dropped.
@@ -242,10 +274,10 @@ impl Context {
     /// # Errors
     /// The program embeds no code for this architecture (the error lists those it has), the bytes are no
     /// code object, the file cannot be read, or the code is text.
-    pub fn load_module(self: &Arc<Self>, image: impl Into<Image>) -> Result<Arc<Module>> {
+    pub fn load_module(self: &Arc<Self>, image: Image) -> Result<Arc<Module>> {
         self.bind_to_thread()?;
         let device = self.device();
-        let loaded = match image.into().0 {
+        let loaded = match image.0 {
             Source::Embedded(module) => {
                 let name = module.name();
                 device.embedded_module(name, || {
@@ -295,7 +327,7 @@ impl Context {
         module: &candle_rocm_kernels::Module,
         name: &str,
     ) -> Result<Function> {
-        self.load_module(module)?.load_function(name)
+        self.load_module(module.into())?.load_function(name)
     }
 }
 

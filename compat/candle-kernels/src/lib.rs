@@ -1,1 +1,10 @@
 //! Candle's kernel modules, compiled for AMD GPUs: patch it in to run Candle on AMD GPUs.
+//!
+//! The modules are [`candle_rocm_kernels`]'; [`ffi`] has the functions that Candle calls by name.
+
+pub use candle_rocm_kernels::{
+    Id, Module, AFFINE, ALL_IDS, BINARY, CAST, CONV, FILL, INDEXING, QUANTIZED, REDUCE, SORT,
+    TERNARY, UNARY,
+};
+
+pub mod ffi;
