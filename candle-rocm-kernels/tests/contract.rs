@@ -1,0 +1,324 @@
+//! Every kernel that Candle's host code launches exists for every embedded architecture, with the
+//! parameters that the host passes, and no other does.
+//!
+//! The table was read from candle-core 0.11.1 `src/cuda_backend/mod.rs`, `src/sort.rs`,
+//! `src/quantized/cuda.rs` and candle-nn 0.11.1 `src/ops.rs`, `src/rotary_emb.rs`.
+
+mod support;
+
+use candle_rocm_kernels as kernels;
+use kernels::Module;
+use std::collections::BTreeMap;
+
+/// Candle's element types by the names in kernel names, with their bytes.
+const ALL: &[(&str, u64)] = &[
+    ("u8", 1),
+    ("u32", 4),
+    ("i16", 2),
+    ("i32", 4),
+    ("i64", 8),
+    ("bf16", 2),
+    ("f16", 2),
+    ("f32", 4),
+    ("f64", 8),
+    ("f8e4m3", 1),
+];
+/// `const_set` spells the last one differently.
+const ALL_BUT_F8: &[(&str, u64)] = &[
+    ("u8", 1),
+    ("u32", 4),
+    ("i16", 2),
+    ("i32", 4),
+    ("i64", 8),
+    ("bf16", 2),
+    ("f16", 2),
+    ("f32", 4),
+    ("f64", 8),
+];
+const FLOATS: &[(&str, u64)] = &[
+    ("bf16", 2),
+    ("f16", 2),
+    ("f32", 4),
+    ("f64", 8),
+    ("f8e4m3", 1),
+];
+/// Those that candle-nn's softmax, norms and rotary embeddings accept.
+const WIDE_FLOATS: &[(&str, u64)] = &[("bf16", 2), ("f16", 2), ("f32", 4), ("f64", 8)];
+
+const BINARY: &[&str] = &[
+    "badd_{t}",
+    "bsub_{t}",
+    "bmul_{t}",
+    "bdiv_{t}",
+    "bminimum_{t}",
+    "bmaximum_{t}",
+    "eq_{t}",
+    "ne_{t}",
+    "lt_{t}",
+    "le_{t}",
+    "gt_{t}",
+    "ge_{t}",
+];
+const CAST: &[&str] = &[
+    "cast_{t}_u8",
+    "cast_{t}_u32",
+    "cast_{t}_i16",
+    "cast_{t}_i32",
+    "cast_{t}_i64",
+    "cast_{t}_bf16",
+    "cast_{t}_f16",
+    "cast_{t}_f32",
+    "cast_{t}_f64",
+    "cast_{t}_f8e4m3",
+];
+const UNARY: &[&str] = &[
+    "uexp_{t}",
+    "ulog_{t}",
+    "usin_{t}",
+    "ucos_{t}",
+    "utanh_{t}",
+    "uneg_{t}",
+    "urecip_{t}",
+    "usqr_{t}",
+    "usqrt_{t}",
+    "ugelu_{t}",
+    "ugelu_erf_{t}",
+    "uerf_{t}",
+    "usilu_{t}",
+    "uabs_{t}",
+    "uceil_{t}",
+    "ufloor_{t}",
+    "uround_{t}",
+    "urelu_{t}",
+    "usign_{t}",
+    "usigmoid_{t}",
+];
+const INDEX_SELECT: &[&str] = &["is_u8_{t}", "is_u32_{t}", "is_i64_{t}"];
+const GATHER: &[&str] = &["gather_u8_{t}", "gather_u32_{t}", "gather_i64_{t}"];
+const INDEX_ADD: &[&str] = &["ia_u8_{t}", "ia_u32_{t}", "ia_i64_{t}"];
+const SCATTER: &[&str] = &[
+    "s_u8_{t}",
+    "s_u32_{t}",
+    "s_i64_{t}",
+    "sa_u8_{t}",
+    "sa_u32_{t}",
+    "sa_i64_{t}",
+];
+const FOLD: &[&str] = &[
+    "fast_sum_{t}",
+    "fast_sum_small_{t}",
+    "fast_min_{t}",
+    "fast_max_{t}",
+    "fast_argmin_{t}",
+    "fast_argmax_{t}",
+];
+
+/// Kernels with the same parameters.
+struct Family {
+    module: &'static Module,
+    /// `{t}` stands for the element type.
+    names: &'static [&'static str],
+    types: &'static [(&'static str, u64)],
+    /// One letter for each argument, in the host's order: `p` a pointer, `n` usize or i64, `i` u32 or i32,
+    /// `f` f32, `d` f64, `b` bool, `t` an element by value.
+    arguments: &'static str,
+}
+
+const fn family(
+    module: &'static Module,
+    names: &'static [&'static str],
+    types: &'static [(&'static str, u64)],
+    arguments: &'static str,
+) -> Family {
+    Family {
+        module,
+        names,
+        types,
+        arguments,
+    }
+}
+
+static CONTRACT: &[Family] = &[
+    family(&kernels::AFFINE, &["affine_{t}"], ALL, "nnppptt"),
+    family(&kernels::BINARY, BINARY, ALL, "nnpppp"),
+    family(&kernels::CAST, CAST, ALL, "nnppp"),
+    family(&kernels::CONV, &["conv1d_{t}"], ALL, "nnnnnpppp"),
+    family(
+        &kernels::CONV,
+        &["conv2d_{t}", "conv_transpose1d_{t}"],
+        ALL,
+        "nnnnnnpppp",
+    ),
+    family(
+        &kernels::CONV,
+        &["conv_transpose2d_{t}"],
+        ALL,
+        "nnnnnnnpppp",
+    ),
+    family(&kernels::CONV, &["im2col1d_{t}"], ALL, "nnnnnnppp"),
+    family(&kernels::CONV, &["im2col_{t}"], ALL, "nnnnnnnnppp"),
+    family(&kernels::CONV, &["col2im1d_{t}"], ALL, "nnnnnnpp"),
+    family(
+        &kernels::CONV,
+        &["max_pool2d_{t}", "avg_pool2d_{t}"],
+        ALL,
+        "nnnnnppp",
+    ),
+    family(&kernels::CONV, &["upsample_nearest2d_{t}"], ALL, "nnddppp"),
+    family(
+        &kernels::CONV,
+        &["upsample_bilinear2d_{t}"],
+        ALL,
+        "nnbbdbdppp",
+    ),
+    family(&kernels::FILL, &["const_set_{t}"], ALL_BUT_F8, "nnptp"),
+    family(
+        &kernels::FILL,
+        &["const_set_f8_{t}"],
+        &[("e4m3", 1)],
+        "nnptp",
+    ),
+    family(&kernels::FILL, &["copy2d_{t}"], ALL_BUT_F8, "ppiiii"),
+    family(&kernels::INDEXING, INDEX_SELECT, ALL, "nnppppnnnn"),
+    family(&kernels::INDEXING, GATHER, ALL, "npppnnnn"),
+    family(&kernels::INDEXING, INDEX_ADD, ALL, "pnppnnnn"),
+    family(&kernels::INDEXING, SCATTER, ALL, "pppnnnn"),
+    family(&kernels::REDUCE, FOLD, ALL, "nnnppp"),
+    family(&kernels::REDUCE, &["softmax_{t}"], WIDE_FLOATS, "ppi"),
+    family(&kernels::REDUCE, &["rmsnorm_{t}"], WIDE_FLOATS, "pppiif"),
+    family(&kernels::REDUCE, &["layernorm_{t}"], WIDE_FLOATS, "ppppiif"),
+    family(&kernels::REDUCE, &["rope_i_{t}"], WIDE_FLOATS, "ppppiii"),
+    family(&kernels::REDUCE, &["rope_{t}"], WIDE_FLOATS, "ppppiiii"),
+    family(
+        &kernels::REDUCE,
+        &["rope_thd_{t}"],
+        WIDE_FLOATS,
+        "ppppiiiii",
+    ),
+    family(
+        &kernels::SORT,
+        &["asort_asc_{t}", "asort_desc_{t}"],
+        ALL,
+        "ppii",
+    ),
+    family(
+        &kernels::TERNARY,
+        &["where_u8_{t}", "where_u32_{t}", "where_i64_{t}"],
+        ALL,
+        "nnppppp",
+    ),
+    family(&kernels::UNARY, UNARY, FLOATS, "nnppp"),
+    family(&kernels::UNARY, &["ucopy_{t}"], ALL, "nnppp"),
+    family(
+        &kernels::UNARY,
+        &["uelu_{t}", "upowf_{t}"],
+        FLOATS,
+        "nnptpp",
+    ),
+];
+
+/// What the metadata says about an argument that the host passes as `letter`.
+fn argument(letter: char, element_bytes: u64) -> (String, u64) {
+    let (kind, bytes) = match letter {
+        'p' => ("global_buffer", 8),
+        'n' | 'd' => ("by_value", 8),
+        'i' | 'f' => ("by_value", 4),
+        'b' => ("by_value", 1),
+        't' => ("by_value", element_bytes),
+        other => panic!("no argument letter {other}"),
+    };
+    (kind.to_string(), bytes)
+}
+
+type Arguments = Vec<(String, u64)>;
+
+/// The contract of one module: names and arguments.
+fn expected(module: &Module) -> BTreeMap<String, Arguments> {
+    let mut all = BTreeMap::new();
+    for family in CONTRACT
+        .iter()
+        .filter(|family| family.module.index() == module.index())
+    {
+        for name in family.names {
+            for &(name_of_type, bytes) in family.types {
+                let arguments = family
+                    .arguments
+                    .chars()
+                    .map(|letter| argument(letter, bytes))
+                    .collect();
+                let earlier = all.insert(name.replace("{t}", name_of_type), arguments);
+                assert!(earlier.is_none(), "{name} is in the contract twice");
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn modules_hold_the_kernels_that_candle_launches() {
+    assert!(
+        !kernels::architectures().is_empty(),
+        "built with CANDLE_ROCM_SKIP_KERNELS: nothing to test"
+    );
+    for id in kernels::ALL_IDS {
+        let module = kernels::MODULES[id as usize];
+        let expected = expected(module);
+        for arch in kernels::architectures() {
+            let code = module.code_object(arch).expect("an embedded architecture");
+            let found = support::kernels(&code);
+            for (name, arguments) in &expected {
+                let kernel = found
+                    .get(name)
+                    .unwrap_or_else(|| panic!("{module:?} for {arch} has no {name}"));
+                assert_eq!(
+                    &kernel.arguments, arguments,
+                    "arguments of {name} for {arch}"
+                );
+            }
+            let extra: Vec<_> = found
+                .keys()
+                .filter(|name| !expected.contains_key(*name))
+                .collect();
+            assert!(
+                extra.is_empty(),
+                "{module:?} for {arch} has kernels that Candle does not launch: {extra:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn modules_stand_in_candles_order() {
+    for (index, id) in kernels::ALL_IDS.into_iter().enumerate() {
+        assert_eq!(id as usize, index);
+        assert_eq!(kernels::MODULES[index].index(), index);
+        assert_eq!(
+            kernels::MODULES[index].name(),
+            format!("{id:?}").to_lowercase()
+        );
+    }
+}
+
+#[test]
+fn unknown_architectures_are_refused_with_the_embedded_ones() {
+    let error = kernels::AFFINE
+        .code_object("gfx803")
+        .expect_err("gfx803 is not embedded")
+        .to_string();
+    for part in ["affine", "gfx803", "CANDLE_ROCM_ARCHS"]
+        .iter()
+        .chain(kernels::architectures())
+    {
+        assert!(error.contains(part), "{error:?} does not mention {part}");
+    }
+}
+
+#[test]
+fn target_features_in_an_architecture_are_ignored() {
+    let arch = kernels::architectures()[0];
+    let plain = kernels::FILL.code_object(arch).expect("embedded");
+    let featured = kernels::FILL
+        .code_object(&format!("{arch}:sramecc+:xnack-"))
+        .expect("the same");
+    assert_eq!(plain, featured);
+}

@@ -1,0 +1,110 @@
+//! Reads what a code object says about its kernels: the metadata note and the kernel descriptors.
+//!
+//! Formats: LLVM's "User Guide for AMDGPU Backend", sections "Code Object V5 Metadata" and "Kernel
+//! Descriptor".
+
+use object::{Object, ObjectSection, ObjectSymbol};
+use rmpv::Value;
+use std::collections::BTreeMap;
+
+/// What the tests ask about a kernel.
+#[derive(Debug)]
+#[allow(dead_code)] // each test file uses its own part
+pub struct Kernel {
+    pub name: String,
+    /// (kind, bytes) of each explicit argument, in order.
+    pub arguments: Vec<(String, u64)>,
+    pub scratch_bytes: u64,
+    pub vgpr_spills: u64,
+    pub sgpr_spills: u64,
+    pub lds_bytes: u64,
+    pub wavefront_size: u64,
+    pub max_workgroup: u64,
+    /// `compute_pgm_rsrc1` of the descriptor.
+    pub rsrc1: u32,
+}
+
+/// The kernels of a code object by name.
+pub fn kernels(code: &[u8]) -> BTreeMap<String, Kernel> {
+    let file = object::File::parse(code).expect("an ELF file");
+    let note = file
+        .section_by_name(".note")
+        .expect("a note section")
+        .data()
+        .expect("its bytes");
+    let metadata = metadata(note);
+    field(&metadata, "amdhsa.kernels")
+        .as_array()
+        .expect("a list of kernels")
+        .iter()
+        .map(|entry| {
+            let kernel = kernel(entry, &file);
+            (kernel.name.clone(), kernel)
+        })
+        .collect()
+}
+
+/// The msgpack document in the one note: sizes, type, the padded name "AMDGPU", the document.
+fn metadata(note: &[u8]) -> Value {
+    let word =
+        |at: usize| u32::from_le_bytes(note[at..at + 4].try_into().expect("four bytes")) as usize;
+    let (name_bytes, document_bytes) = (word(0), word(4));
+    let start = 12 + name_bytes.next_multiple_of(4);
+    assert_eq!(&note[12..18], b"AMDGPU");
+    rmpv::decode::read_value(&mut &note[start..start + document_bytes]).expect("msgpack")
+}
+
+fn field<'a>(map: &'a Value, name: &str) -> &'a Value {
+    let entries = map.as_map().expect("a map");
+    let found = entries.iter().find(|(key, _)| key.as_str() == Some(name));
+    &found.unwrap_or_else(|| panic!("no {name} in {map}")).1
+}
+
+fn number(map: &Value, name: &str) -> u64 {
+    field(map, name)
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name} is no number"))
+}
+
+fn text(map: &Value, name: &str) -> String {
+    field(map, name)
+        .as_str()
+        .unwrap_or_else(|| panic!("{name} is no text"))
+        .to_string()
+}
+
+fn kernel(entry: &Value, file: &object::File) -> Kernel {
+    let arguments = field(entry, ".args")
+        .as_array()
+        .expect("a list of arguments")
+        .iter();
+    Kernel {
+        name: text(entry, ".name"),
+        arguments: arguments
+            .map(|argument| (text(argument, ".value_kind"), number(argument, ".size")))
+            .filter(|(kind, _)| !kind.starts_with("hidden_"))
+            .collect(),
+        scratch_bytes: number(entry, ".private_segment_fixed_size"),
+        vgpr_spills: number(entry, ".vgpr_spill_count"),
+        sgpr_spills: number(entry, ".sgpr_spill_count"),
+        lds_bytes: number(entry, ".group_segment_fixed_size"),
+        wavefront_size: number(entry, ".wavefront_size"),
+        max_workgroup: number(entry, ".max_flat_workgroup_size"),
+        rsrc1: rsrc1(file, &text(entry, ".symbol")),
+    }
+}
+
+fn rsrc1(file: &object::File, descriptor: &str) -> u32 {
+    let symbol = file
+        .dynamic_symbols()
+        .find(|symbol| symbol.name() == Ok(descriptor))
+        .expect("its descriptor");
+    let section = file.sections().find(|section| {
+        (section.address()..section.address() + section.size()).contains(&symbol.address())
+    });
+    let bytes = section
+        .expect("its section")
+        .data_range(symbol.address(), 64);
+    let bytes = bytes.expect("readable").expect("64 bytes");
+    u32::from_le_bytes(bytes[48..52].try_into().expect("four bytes"))
+}
