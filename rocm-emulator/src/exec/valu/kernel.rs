@@ -103,8 +103,8 @@ fn conjure<F: Copy>() -> F {
     const {
         assert!(size_of::<F>() == 0, "operations are function items");
     }
-    // SAFETY: a type of size zero has no bits to initialise, and a value of this one was passed to `entry`.
-    unsafe { MaybeUninit::uninit().assume_init() }
+    // SAFETY: a type of size zero has no bits to read, and a value of this one was passed to `entry`.
+    unsafe { std::ptr::NonNull::<F>::dangling().read() }
 }
 
 /// # Safety
@@ -146,39 +146,68 @@ unsafe fn run<F: Operation<M>, M, const PACKED: bool>(args: &mut Args) {
     }
 }
 
+/// A row of values, as many as the wavefront has lanes.
+type Values = [MaybeUninit<u32>; LANES];
+
 /// Write a dword row of the destination in the active lanes.
+///
+/// # Safety
+/// The destination has the row, and the first `lanes` values are initialised.
 #[inline(always)]
-unsafe fn store(args: &Args, row: usize, values: &[MaybeUninit<u32>; LANES], lanes: usize) {
-    // SAFETY: the caller's promise: the destination has the row, and the values are initialised.
+unsafe fn store(args: &Args, row: usize, values: &Values, lanes: usize) {
+    // SAFETY: the caller's promise; EXEC's row is no vector register.
     unsafe {
         let dst = args.dst.add(row * LANES);
-        if args.full {
-            std::ptr::copy_nonoverlapping(values.as_ptr().cast::<u32>(), dst, lanes);
-        } else {
-            let mut merged = [MaybeUninit::<u32>::uninit(); LANES];
-            for lane in 0..lanes {
-                let exec = *args.exec.add(lane);
-                let old = *dst.add(lane);
-                merged[lane].write(old ^ ((old ^ values[lane].assume_init()) & exec));
+        match (args.full, lanes == LANES) {
+            (true, true) => copy::<LANES>(dst, values),
+            (true, false) => copy::<{ LANES / 2 }>(dst, values),
+            (false, true) => blend::<LANES>(&mut *dst.cast(), &*args.exec.cast(), values, u32::MAX),
+            (false, false) => {
+                blend::<{ LANES / 2 }>(&mut *dst.cast(), &*args.exec.cast(), values, u32::MAX)
             }
-            std::ptr::copy_nonoverlapping(merged.as_ptr().cast::<u32>(), dst, lanes);
         }
     }
 }
 
 /// Write 16-bit results, keeping the bits outside `args.write`.
+///
+/// # Safety
+/// As for [`store`].
 #[inline(always)]
-unsafe fn store_half(args: &Args, values: &[MaybeUninit<u32>; LANES], lanes: usize) {
-    let mut merged = [MaybeUninit::<u32>::uninit(); LANES];
-    let write = args.write;
-    // SAFETY: the caller's promise: one destination row, initialised values.
+unsafe fn store_half(args: &Args, values: &Values, lanes: usize) {
+    // SAFETY: the caller's promise; EXEC's row is no vector register.
     unsafe {
-        for lane in 0..lanes {
-            let old = *args.dst.add(lane);
-            let written = *args.exec.add(lane) & write;
-            merged[lane].write(old ^ ((old ^ values[lane].assume_init()) & written));
+        let (dst, exec) = (&mut *args.dst.cast(), &*args.exec.cast());
+        if lanes == LANES {
+            blend::<LANES>(dst, exec, values, args.write);
+        } else {
+            blend::<{ LANES / 2 }>(dst, exec, values, args.write);
         }
-        std::ptr::copy_nonoverlapping(merged.as_ptr().cast::<u32>(), args.dst, lanes);
+    }
+}
+
+/// # Safety
+/// `dst` has `N` dwords, and as many values are initialised.
+#[inline(always)]
+unsafe fn copy<const N: usize>(dst: *mut u32, values: &Values) {
+    // SAFETY: the caller's promise; the values are no vector register.
+    unsafe { std::ptr::copy_nonoverlapping(values.as_ptr().cast::<u32>(), dst, N) }
+}
+
+/// # Safety
+/// The first `N` values are initialised.
+#[inline(always)]
+unsafe fn blend<const N: usize>(
+    dst: &mut [u32; LANES],
+    exec: &[u32; LANES],
+    values: &Values,
+    write: u32,
+) {
+    for lane in 0..N {
+        let old = dst[lane];
+        // SAFETY: the caller's promise.
+        let new = unsafe { values[lane].assume_init() };
+        dst[lane] = old ^ ((old ^ new) & exec[lane] & write);
     }
 }
 

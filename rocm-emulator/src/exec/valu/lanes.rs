@@ -29,8 +29,10 @@ pub(super) struct LaneOp {
     pub write: u32,
     /// Scalar destinations of the lane mask.
     pub mask: [Option<ScalarReg>; 2],
-    /// Modifiers are present: always take the general path.
+    /// Sources are modified.
     pub modified: bool,
+    /// More than sources is modified: always take the general path.
+    pub general: bool,
     /// MODE's rounding and denormal fields matter.
     pub float: bool,
     pub riders: Box<Riders>,
@@ -56,28 +58,39 @@ impl LaneOp {
         let mode = &wave.mode;
         let plain_mode = mode.round_f32 | mode.round_f64_f16 == 0
             && mode.denorm_f32 & mode.denorm_f64_f16 == 3;
-        if self.modified || (self.float && !plain_mode) {
+        if self.general || (self.float && !plain_mode) {
             // SAFETY: the caller's promise.
             unsafe { self.run_general(wave) };
             return;
         }
+        if self.modified {
+            // SAFETY: the caller's promise.
+            unsafe { self.run_with_sources(wave) };
+            return;
+        }
         let mut scratch = new_scratch();
-        let mut args = Args {
-            src: [std::ptr::null(); MAX_ARGUMENTS],
-            dst: self.dst_pointer(wave),
-            write: self.write,
-            exec: wave.exec_row().0.as_ptr(),
-            full: wave.exec() == wave.lane_mask(),
-            lanes: wave.lanes as usize,
-            mask: 0,
-        };
-        for index in 0..self.count as usize {
-            args.src[index] = self.fetch(index, wave, &mut scratch[index]);
+        let mut args = self.args(wave);
+        for (index, scratch) in scratch.iter_mut().enumerate().take(self.count as usize) {
+            args.src[index] = self.fetch(index, wave, scratch);
         }
         // SAFETY: the sources have the rows that the entry's slots ask for, and the destination exists or
         // the kernel writes none.
         unsafe { (self.kernel)(&mut args) };
         self.write_masks(wave, args.mask & wave.exec());
+    }
+
+    /// Arguments without sources.
+    #[inline(always)]
+    pub fn args(&self, wave: &mut Wave) -> Args {
+        Args {
+            src: [std::ptr::null(); MAX_ARGUMENTS],
+            dst: self.dst_pointer(wave),
+            write: self.write,
+            exec: wave.exec_row().0.as_ptr(),
+            full: wave.exec_full(),
+            lanes: wave.lanes as usize,
+            mask: 0,
+        }
     }
 
     /// Pointer to the destination's first row; null if there is none.
@@ -125,8 +138,10 @@ impl LaneOp {
             Source::Mask(ScalarReg::Named(Special::ExecLo)) => wave.exec_row().0.as_ptr(),
             Source::Mask(register) => {
                 let mask = register.read_mask(wave);
-                let rows = scratch.write([riders::expand_mask(mask), Row::ZERO]);
-                rows.as_ptr().cast()
+                let row = scratch.as_mut_ptr().cast::<Row>();
+                // SAFETY: the scratch has room for two rows, and any bits are a row.
+                riders::spread_mask(unsafe { &mut *row }, mask);
+                row.cast_const().cast()
             }
         }
     }
@@ -191,6 +206,7 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
         write: u32::MAX,
         mask: [None; 2],
         modified: false,
+        general: false,
         float: false,
         riders: Box::new(Riders::new(target, entry, name.contains("_iu"))),
         vgprs: 0,
@@ -296,6 +312,7 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
     }
     op.riders.finish(&name, inst, &mut op.write)?;
     op.modified = op.riders.any();
+    op.general = !op.riders.only_sources();
     Ok(op)
 }
 

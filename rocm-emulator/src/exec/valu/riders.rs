@@ -202,6 +202,11 @@ impl Riders {
         !sources_plain || self.permutation.is_some() || self.output()
     }
 
+    /// Whether nothing but sources is modified.
+    pub fn only_sources(&self) -> bool {
+        self.permutation.is_none() && !self.output()
+    }
+
     fn output(&self) -> bool {
         self.clamp || self.omod != 0 || self.high_half || self.sdwa.is_some()
     }
@@ -250,19 +255,40 @@ fn permutation(target: Target, dpp: &Dpp) -> Result<Permutation, Unimplemented> 
     })
 }
 
-/// A lane mask as a row of all-ones and zeroes.
-#[inline(always)]
-pub(super) fn expand_mask(mask: u64) -> Row {
+fn expanded(mask: u64) -> Row {
     let mut row = Row::ZERO;
-    let (low, high) = (mask as u32, (mask >> 32) as u32);
-    for lane in 0..32 {
-        row.0[lane] = 0u32.wrapping_sub(low >> lane & 1);
-        row.0[32 + lane] = 0u32.wrapping_sub(high >> lane & 1);
-    }
+    spread_mask(&mut row, mask);
     row
 }
 
 impl LaneOp {
+    /// Execute with modifiers on sources alone.
+    ///
+    /// # Safety
+    /// The wave has at least `self.vgprs` and `self.agprs` registers.
+    pub(super) unsafe fn run_with_sources(&self, wave: &mut Wave) {
+        let mut fetched = new_scratch();
+        let mut prepared = new_scratch();
+        let mut args = self.args(wave);
+        for (index, (fetched, prepared)) in
+            fetched.iter_mut().zip(&mut prepared).enumerate().take(self.count as usize)
+        {
+            let pointer = self.fetch(index, wave, fetched);
+            let rider = &self.riders.sources[index];
+            args.src[index] = if *rider == PLAIN {
+                pointer
+            } else {
+                let rows = prepared.write([Row::ZERO; 2]);
+                // SAFETY: a source of this kind has the rows.
+                unsafe { rider.apply(self.riders.kinds[index], pointer.cast(), rows) };
+                rows.as_ptr().cast()
+            };
+        }
+        // SAFETY: as in `run`.
+        unsafe { (self.kernel)(&mut args) };
+        self.write_masks(wave, args.mask & wave.exec());
+    }
+
     /// Execute with modifiers or an unusual MODE.
     ///
     /// # Safety
@@ -291,22 +317,25 @@ impl LaneOp {
                 src[index] = pointer;
                 continue;
             }
-            let rows = &mut prepared[index];
-            for dword in 0..kind.dwords() {
+            let mut copy = [Row::ZERO; 2];
+            for (dword, row) in copy.iter_mut().enumerate().take(kind.dwords()) {
                 // SAFETY: a source of this kind has that many rows.
-                rows[dword] = unsafe { *pointer.cast::<Row>().add(dword) };
-            }
-            if let (0, Some(permutation)) = (index, &riders.permutation) {
-                for row in &mut rows[..kind.dwords()] {
+                *row = unsafe { *pointer.cast::<Row>().add(dword) };
+                if let (0, Some(permutation)) = (index, &riders.permutation) {
                     permutation.apply(row, valid);
                 }
             }
-            riders.sources[index].apply(kind, rows);
+            let rider = &riders.sources[index];
+            rider.select_field(&mut copy[0]);
+            // Before widening, in the format that the operand has.
+            let flushed = SourceRider { widen: false, sdwa: SdwaSelect::Dword, ..*rider };
+            let rows = &mut prepared[index];
+            // SAFETY: the copy has two rows.
+            unsafe { flushed.apply(kind, copy.as_ptr(), rows) };
             flush(kind, &mode, 1, rows);
-            if riders.sources[index].widen {
-                for value in &mut rows[0].0 {
-                    *value = f16_to_f32(*value as u16).to_bits();
-                }
+            if rider.widen {
+                let narrow = rows[0];
+                widen(&mut rows[0], &narrow, 0, u32::MAX, 0);
             }
             src[index] = rows.as_ptr().cast();
         }
@@ -320,7 +349,7 @@ impl LaneOp {
             *row = unsafe { *dst.cast::<Row>().add(dword) };
         }
         let old = result;
-        let all = expand_mask(u64::MAX);
+        let all = Row([u32::MAX; LANES]);
         let mut args = Args {
             src,
             dst: result.as_mut_ptr().cast(),
@@ -359,7 +388,7 @@ impl LaneOp {
                 sdwa_write(select, unused, &mut result[0], &old[0]);
                 write = u32::MAX;
             }
-            let active_row = expand_mask(active);
+            let active_row = expanded(active);
             for dword in 0..dwords {
                 // SAFETY: the destination has that many rows; `old` and `result` are copies.
                 let row = unsafe { &mut *dst.cast::<Row>().add(dword) };
@@ -404,37 +433,54 @@ impl Permutation {
 }
 
 impl SourceRider {
-    fn apply(&self, kind: Kind, rows: &mut [Row; 2]) {
+    /// SDWA: replace each dword by the selected part of it, extended.
+    fn select_field(&self, row: &mut Row) {
+        if self.sdwa == SdwaSelect::Dword {
+            return;
+        }
+        let (shift, bits) = sdwa_field(self.sdwa);
+        for value in &mut row.0 {
+            let left = *value << (32 - shift - bits);
+            *value = if self.sign_extend {
+                (left as i32 >> (32 - bits)) as u32
+            } else {
+                left >> (32 - bits)
+            };
+        }
+    }
+
+    /// Read a source into `to` as the operation is to see it.
+    ///
+    /// # Safety
+    /// `from` has as many rows as the kind takes.
+    unsafe fn apply(&self, kind: Kind, from: *const Row, to: &mut [Row; 2]) {
+        let mut selected;
+        // SAFETY: the caller's promise.
+        let row = |dword: usize| unsafe { &*from.add(dword) };
+        let mut first = row(0);
         if self.sdwa != SdwaSelect::Dword {
-            let (shift, bits) = sdwa_field(self.sdwa);
-            for value in &mut rows[0].0 {
-                let left = *value << (32 - shift - bits);
-                *value = if self.sign_extend {
-                    (left as i32 >> (32 - bits)) as u32
-                } else {
-                    left >> (32 - bits)
-                };
-            }
+            selected = *first;
+            self.select_field(&mut selected);
+            first = &selected;
         }
+        let [low, high] = self.select.map(|select| 16 * select as u32);
+        let [and, and_high] = self.and;
+        let [xor, xor_high] = self.xor;
         match kind {
-            Kind::F16 | Kind::Bf16 | Kind::B16 if self.select[0] == 1 => {
-                for value in &mut rows[0].0 {
-                    *value >>= 16;
-                }
-            }
+            Kind::F16 if self.widen => widen(&mut to[0], first, low, and, xor),
+            Kind::F16 | Kind::Bf16 | Kind::B16 => half(&mut to[0], first, low, and, xor),
             Kind::PackedF16 | Kind::PackedBf16 | Kind::PackedB16 => {
-                let [low, high] = self.select.map(|select| 16 * select as u32);
-                for value in &mut rows[0].0 {
-                    *value = (*value >> low & 0xffff) | (*value >> high) << 16;
-                }
+                halves(&mut to[0], first, low, high, xor);
             }
-            Kind::PackedF32 => *rows = self.select.map(|select| rows[select as usize & 1]),
-            _ => {}
-        }
-        for dword in 0..kind.dwords() {
-            let (and, xor) = (self.and[dword], self.xor[dword]);
-            for value in &mut rows[dword].0 {
-                *value = *value & and ^ xor;
+            Kind::PackedF32 => {
+                sign(&mut to[0], row(self.select[0] as usize & 1), and, xor);
+                sign(&mut to[1], row(self.select[1] as usize & 1), and_high, xor_high);
+            }
+            _ => {
+                sign(&mut to[0], first, and, xor);
+                if kind.dwords() == 2 {
+                    sign(&mut to[1], row(1), and_high, xor_high);
+                }
             }
         }
     }
@@ -471,6 +517,43 @@ fn sdwa_write(select: SdwaSelect, unused: u8, result: &mut Row, old: &Row) {
 }
 
 multiversion! {
+    /// A lane mask as a row of all-ones and zeroes.
+    pub(super) fn spread_mask(row: &mut Row, mask: u64) {
+        let (low, high) = (mask as u32, (mask >> 32) as u32);
+        for lane in 0..32 {
+            row.0[lane] = 0u32.wrapping_sub(low >> lane & 1);
+            row.0[32 + lane] = 0u32.wrapping_sub(high >> lane & 1);
+        }
+    }
+
+    /// abs and neg of a dword.
+    fn sign(to: &mut Row, from: &Row, and: u32, xor: u32) {
+        for (to, from) in to.0.iter_mut().zip(&from.0) {
+            *to = from & and ^ xor;
+        }
+    }
+
+    /// A half of each dword, with abs and neg.
+    fn half(to: &mut Row, from: &Row, shift: u32, and: u32, xor: u32) {
+        for (to, from) in to.0.iter_mut().zip(&from.0) {
+            *to = (from >> shift) & and ^ xor;
+        }
+    }
+
+    /// A half of each dword as f32.
+    fn widen(to: &mut Row, from: &Row, shift: u32, and: u32, xor: u32) {
+        for (to, from) in to.0.iter_mut().zip(&from.0) {
+            *to = f16_to_f32(((from >> shift) & and ^ xor) as u16).to_bits();
+        }
+    }
+
+    /// Two halves, each from either half.
+    fn halves(to: &mut Row, from: &Row, low: u32, high: u32, xor: u32) {
+        for (to, from) in to.0.iter_mut().zip(&from.0) {
+            *to = (from >> low & 0xffff | (from >> high) << 16) ^ xor;
+        }
+    }
+
     fn flush_f32(row: &mut Row) {
         for value in &mut row.0 {
             if *value & 0x7f80_0000 == 0 {

@@ -156,13 +156,12 @@ fn div_fixup(quotient: f32, denominator: f32, numerator: f32) -> f32 {
         f32::from_bits(0xffc0_0000)
     } else if (denominator == 0.0) | numerator.is_infinite() {
         signed(f32::INFINITY)
-    } else if denominator.is_infinite() | (numerator == 0.0) {
-        signed(0.0)
-    } else if exponent(numerator) - exponent(denominator) < -150 {
+    } else if denominator.is_infinite()
+        | (numerator == 0.0)
         // The quotient underflows.
+        | (exponent(numerator) - exponent(denominator) < -150)
+    {
         signed(0.0)
-    } else if exponent(denominator) == 255 {
-        signed(f32::INFINITY)
     } else {
         signed(quotient)
     }
@@ -182,9 +181,11 @@ fn div_fixup_f64(quotient: f64, denominator: f64, numerator: f64) -> f64 {
         f64::from_bits(0xfff8 << 48)
     } else if (denominator == 0.0) | numerator.is_infinite() {
         signed(f64::INFINITY)
-    } else if denominator.is_infinite() | (numerator == 0.0) {
-        signed(0.0)
-    } else if exponent_f64(numerator) - exponent_f64(denominator) < -1075 {
+    } else if denominator.is_infinite()
+        | (numerator == 0.0)
+        // The quotient underflows.
+        | (exponent_f64(numerator) - exponent_f64(denominator) < -1075)
+    {
         signed(0.0)
     } else {
         signed(quotient)
