@@ -1,1 +1,43 @@
 //! The HIP runtime API over the emulator.
+//!
+//! [`abi`] has HIP's C functions. Devices are what `ROCM_EMU_ARCH` lists (default `gfx1100`), each with
+//! `ROCM_EMU_MEMORY` bytes (default 16 GiB, taken from the host as they are touched).
+//!
+//! Work runs when it is enqueued, on the calling thread, before the function returns; streams and events keep
+//! HIP's rules of order between threads and of capture. A launch that faults returns the error itself
+//! (`hipErrorIllegalAddress`, `hipErrorLaunchFailure`, ...), prints one line to standard error, and the device
+//! gives that error from every later call that needs it, as HIP does, until `hipDeviceReset` frees what the device
+//! holds. Frees still work in between. `rocmEmuGetLastFault` gives the text.
+
+pub mod abi;
+mod copy;
+mod error;
+mod event;
+mod facts;
+mod graph;
+mod handles;
+mod host;
+mod launch;
+mod module;
+mod registry;
+mod state;
+mod stream;
+
+pub use error::{Code, HipError};
+pub use launch::{statistics, KernelStatistics};
+pub use state::{
+    Settings, ARCH_VARIABLE, INSTRUCTIONS_VARIABLE, MEMORY_VARIABLE, THREADS_VARIABLE,
+};
+
+/// The account of what ended the calling thread's last failed HIP call, else of the current device's pending
+/// fault: the text behind `rocmEmuGetLastFault`.
+pub fn last_fault() -> Option<String> {
+    // SAFETY: takes no pointers.
+    let text = unsafe { abi::rocmEmuGetLastFault() };
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: not null, hence a string that this thread keeps until its next failed call.
+    let text = unsafe { std::ffi::CStr::from_ptr(text) };
+    Some(text.to_string_lossy().into_owned())
+}

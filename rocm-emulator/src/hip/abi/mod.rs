@@ -1,0 +1,155 @@
+//! HIP's C interface: `extern "C"` functions with HIP's own signatures.
+//!
+//! Every function comes from one list, [`hip_functions!`](crate::hip_functions). They are not exported under
+//! their names from this crate, so that a program can hold the emulator beside AMD's library; the package
+//! `amdhip64` exports them. [`symbol`] finds one by name, as `dlsym` would.
+//!
+//! All of them may be called from any thread. A null or unmapped pointer, or a handle that names nothing, gives
+//! an error. Output pointers must be valid or null, as with AMD's library.
+//!
+//! # Safety
+//! The pointers that a program passes must be what HIP's documentation says they are; what can be checked is
+//! checked.
+#![allow(non_snake_case)]
+
+mod device;
+mod errors;
+mod graph;
+mod list;
+mod memory;
+mod module;
+mod stream;
+pub mod types;
+
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void, CStr, CString};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::ptr::NonNull;
+use std::sync::LazyLock;
+
+use super::error::{Code, HipError, Result};
+use super::state::{LAST_ERROR, LAST_MESSAGE};
+use types::*;
+
+macro_rules! wrappers {
+    (
+        status { $($module:ident :: $name:ident($($arg:ident: $type:ty),*);)* }
+        plain { $($plain_module:ident :: $plain:ident($($plain_arg:ident: $plain_type:ty),*) -> $returns:ty;)* }
+    ) => {
+        $(
+            #[doc = concat!("HIP's `", stringify!($name), "`.\n\n# Safety\nSee the [module](self).")]
+            pub unsafe extern "C" fn $name($($arg: $type),*) -> hipError_t {
+                // SAFETY: the program's promise, handed on.
+                guard(|| unsafe { $module::$name($($arg),*) })
+            }
+        )*
+        $(
+            #[doc = concat!("HIP's `", stringify!($plain), "`.\n\n# Safety\nSee the [module](self).")]
+            pub unsafe extern "C" fn $plain($($plain_arg: $plain_type),*) -> $returns {
+                // SAFETY: the program's promise, handed on.
+                unsafe { $plain_module::$plain($($plain_arg),*) }
+            }
+        )*
+
+        static SYMBOLS: LazyLock<HashMap<&'static str, usize>> = LazyLock::new(|| {
+            HashMap::from([
+                $((stringify!($name), $name as *const () as usize),)*
+                $((stringify!($plain), $plain as *const () as usize),)*
+            ])
+        });
+    };
+}
+crate::hip_functions!(wrappers);
+
+/// The function of that name, as `dlsym` on a `libamdhip64.so` would give it.
+pub fn symbol(name: &str) -> Option<NonNull<c_void>> {
+    SYMBOLS
+        .get(name)
+        .and_then(|address| NonNull::new(*address as *mut c_void))
+}
+
+/// The names of all functions.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SYMBOLS.keys().copied()
+}
+
+/// Run a function's body; keep its failure for `hipGetLastError`, and no panic crosses into C.
+fn guard(body: impl FnOnce() -> Result) -> hipError_t {
+    let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        Err(HipError::new(
+            Code::Unknown,
+            "the emulator panicked; the message is on standard error",
+        ))
+    });
+    let Err(error) = outcome else { return 0 };
+    // Not being ready is an answer, no failure.
+    if error.code != Code::NotReady {
+        LAST_ERROR.set(error.code as u32);
+        let message = error
+            .message
+            .map(|text| CString::new(text.replace('\0', " ")).unwrap_or_default());
+        tracing::debug!(code = ?error.code, ?message, "HIP call failed");
+        LAST_MESSAGE.set(message);
+    }
+    error.code as u32
+}
+
+/// Write to an output pointer.
+///
+/// # Safety
+/// The pointer is null or valid for writes.
+unsafe fn out<T>(pointer: *mut T, value: T) -> Result {
+    if pointer.is_null() || !pointer.is_aligned() {
+        return Err(HipError::new(
+            Code::InvalidValue,
+            "null or misaligned output pointer",
+        ));
+    }
+    // SAFETY: neither null nor misaligned; valid by the caller's promise.
+    unsafe { pointer.write(value) };
+    Ok(())
+}
+
+/// Write to an output pointer that the caller may leave null.
+///
+/// # Safety
+/// As [`out`].
+unsafe fn optional_out<T>(pointer: *mut T, value: T) -> Result {
+    match pointer.is_null() {
+        true => Ok(()),
+        // SAFETY: the caller's promise.
+        false => unsafe { out(pointer, value) },
+    }
+}
+
+/// A C string argument.
+///
+/// # Safety
+/// The pointer is null or a NUL-terminated string.
+unsafe fn text<'a>(pointer: *const c_char) -> Result<&'a str> {
+    if pointer.is_null() {
+        return Err(HipError::new(Code::InvalidValue, "null string"));
+    }
+    // SAFETY: not null; a string by the caller's promise.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    text.to_str()
+        .map_err(|_| HipError::new(Code::InvalidValue, format!("{text:?} is not UTF-8")))
+}
+
+/// Fill a caller's character buffer, cut to its length.
+///
+/// # Safety
+/// The buffer is null or has `len` bytes.
+unsafe fn text_out(buffer: *mut c_char, len: c_int, text: &str) -> Result {
+    let len = usize::try_from(len).unwrap_or(0);
+    if buffer.is_null() || len == 0 {
+        return Err(HipError::new(Code::InvalidValue, "no room for the text"));
+    }
+    let copied = text.len().min(len - 1);
+    // SAFETY: `copied` and the NUL fit in the buffer, by the caller's promise.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), buffer, copied);
+        buffer.add(copied).write(0);
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! Events: points in a stream's work, with the time when it got there.
+
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::error::{Code, Result};
+
+/// Records no time.
+pub const DISABLE_TIMING: u32 = 2;
+
+/// An event.
+pub struct Event {
+    /// The device that it was created on.
+    pub device: usize,
+    /// `hipEventCreateWithFlags`.
+    pub flags: u32,
+    /// What was recorded last.
+    pub state: Mutex<Record>,
+}
+
+/// What an event holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// Never recorded: complete, as HIP has it.
+    Never,
+    /// Reached at this time. Work runs as it is enqueued, so a recorded event is always complete.
+    Reached(Instant),
+    /// Recorded in a capture: the capture's id, and the nodes before it.
+    Captured {
+        /// [`super::graph::Capture::id`].
+        capture: u64,
+        /// Indices of the nodes that the event waits for.
+        nodes: Vec<usize>,
+    },
+}
+
+impl Event {
+    /// Whether it is complete.
+    ///
+    /// # Errors
+    /// `hipErrorCapturedEvent` for one last recorded in a capture.
+    pub fn wait(&self) -> Result {
+        match *self.state.lock() {
+            Record::Captured { .. } => Err(Code::CapturedEvent.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// When it was reached.
+    ///
+    /// # Errors
+    /// `hipErrorInvalidHandle` for an event that was never recorded or records no time.
+    pub fn time(&self) -> Result<Instant> {
+        match *self.state.lock() {
+            Record::Reached(time) if self.flags & DISABLE_TIMING == 0 => Ok(time),
+            Record::Captured { .. } => Err(Code::CapturedEvent.into()),
+            _ => Err(Code::InvalidHandle.into()),
+        }
+    }
+}

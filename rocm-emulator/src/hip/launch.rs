@@ -1,0 +1,327 @@
+//! Kernel launches: checks, arguments, the run, and what becomes of a fault.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::Mutex;
+
+use super::error::{Code, HipError, Result};
+use super::facts;
+use super::host;
+use super::module::Function;
+use super::state::{Device, Runtime};
+use crate::exec::{self, Counters};
+use crate::fault::{Fault, FaultKind};
+use crate::isa::Target;
+
+/// `HIP_LAUNCH_PARAM_BUFFER_POINTER`, `_SIZE` and `_END` in a launch's `extra`.
+const PARAM_BUFFER_POINTER: u64 = 1;
+const PARAM_BUFFER_SIZE: u64 = 2;
+const PARAM_END: u64 = 3;
+
+/// A checked launch with its arguments copied.
+pub struct KernelLaunch {
+    function: Arc<Function>,
+    grid: [u32; 3],
+    block: [u32; 3],
+    dynamic_lds: u32,
+    kernarg: Vec<u8>,
+}
+
+/// Grid, block and dynamic LDS of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Workgroups.
+    pub grid: [u32; 3],
+    /// Work-items of a workgroup.
+    pub block: [u32; 3],
+    /// Bytes.
+    pub dynamic_lds: u64,
+}
+
+impl KernelLaunch {
+    /// Check a launch, and copy its arguments from `parameters` (a pointer for each) or `extra` (one buffer).
+    ///
+    /// # Errors
+    /// `hipErrorInvalidConfiguration` for a grid or block that the kernel cannot have,
+    /// `hipErrorLaunchOutOfResources` for too much LDS, `hipErrorInvalidValue` for arguments that are missing.
+    pub fn new(
+        function: Arc<Function>,
+        geometry: Geometry,
+        parameters: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) -> Result<KernelLaunch> {
+        check(&function, &geometry)?;
+        let kernarg = arguments(&function, parameters, extra)?;
+        Ok(KernelLaunch {
+            function,
+            grid: geometry.grid,
+            block: geometry.block,
+            dynamic_lds: geometry.dynamic_lds as u32,
+            kernarg,
+        })
+    }
+
+    /// The device that the kernel is loaded on.
+    pub fn device(&self) -> usize {
+        self.function.device
+    }
+
+    /// Run it. A fault stays with the device until it is reset.
+    pub fn run(&self, runtime: &Runtime, device: &Device) -> Result {
+        device.healthy()?;
+        let kernel = &self.function.kernel;
+        let mut options = exec::Options {
+            threads: runtime.settings.threads,
+            ..exec::Options::default()
+        };
+        if let Some(limit) = runtime.settings.max_instructions {
+            options.max_instructions = limit;
+        }
+        let launch = exec::Launch {
+            kernel,
+            grid: self.grid,
+            block: self.block,
+            dynamic_lds: self.dynamic_lds,
+            kernarg: &self.kernarg,
+        };
+        let outcome = exec::dispatch(&device.memory, &launch, &options);
+        let counters = outcome.as_ref().copied().unwrap_or_default();
+        count(device.target, &kernel.kernel.name, counters);
+        outcome.map(|_| ()).map_err(|fault| {
+            let error = HipError::new(code_of(&fault), fault.to_string());
+            eprintln!(
+                "rocm-emulator: device {} ({}): {fault}",
+                device.index, device.target
+            );
+            *device.fault.lock() = Some(error.clone());
+            error
+        })
+    }
+}
+
+fn code_of(fault: &Fault) -> Code {
+    match fault.kind {
+        FaultKind::OutOfBounds { .. }
+        | FaultKind::Misaligned { .. }
+        | FaultKind::LdsOverrun { .. }
+        | FaultKind::ScratchOverrun { .. } => Code::IllegalAddress,
+        FaultKind::InstructionLimit(_) => Code::LaunchTimeOut,
+        FaultKind::Trap(_) => Code::Assert,
+        _ => Code::LaunchFailure,
+    }
+}
+
+fn check(function: &Function, geometry: &Geometry) -> Result {
+    let kernel = &function.kernel.kernel;
+    let refuse = |code: Code, what: String| {
+        Err(HipError::new(
+            code,
+            format!("kernel {}: {what}", kernel.name),
+        ))
+    };
+    let Geometry {
+        grid,
+        block,
+        dynamic_lds,
+    } = *geometry;
+    if grid.contains(&0) || block.contains(&0) {
+        return refuse(
+            Code::InvalidConfiguration,
+            format!("grid {grid:?} of blocks {block:?} has a zero"),
+        );
+    }
+    let threads: u64 = block.iter().map(|&size| u64::from(size)).product();
+    let most = kernel
+        .max_flat_workgroup_size
+        .min(facts::MAX_THREADS_PER_BLOCK);
+    if block
+        .iter()
+        .any(|&size| size > facts::MAX_THREADS_PER_BLOCK)
+        || threads > u64::from(most)
+    {
+        return refuse(
+            Code::InvalidConfiguration,
+            format!("block {block:?} has {threads} work-items, the kernel was compiled for at most {most}"),
+        );
+    }
+    if let Some(required) = kernel.required_workgroup_size {
+        if required != block {
+            return refuse(
+                Code::InvalidConfiguration,
+                format!("block {block:?}, but the kernel was compiled for {required:?}"),
+            );
+        }
+    }
+    for (blocks, size) in grid.iter().zip(block) {
+        if u64::from(*blocks) * u64::from(size) > u64::from(u32::MAX) {
+            return refuse(
+                Code::InvalidConfiguration,
+                format!("grid {grid:?} of blocks {block:?} has 2^32 work-items or more along a dimension"),
+            );
+        }
+    }
+    let fixed = u64::from(kernel.group_segment_fixed_size);
+    if fixed.saturating_add(dynamic_lds) > u64::from(facts::LDS_PER_BLOCK) {
+        return refuse(
+            Code::LaunchOutOfResources,
+            format!(
+                "{fixed} bytes of static and {dynamic_lds} of dynamic LDS, more than the {} that a workgroup can have",
+                facts::LDS_PER_BLOCK
+            ),
+        );
+    }
+    Ok(())
+}
+
+fn arguments(
+    function: &Function,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<Vec<u8>> {
+    let kernel = &function.kernel.kernel;
+    let size = kernel.explicit_kernarg_size() as usize;
+    let refuse = |what: String| {
+        Err(HipError::new(
+            Code::InvalidValue,
+            format!("kernel {}: {what}", kernel.name),
+        ))
+    };
+    let mut kernarg = vec![0; size];
+    if size == 0 {
+        return Ok(kernarg);
+    }
+    if !extra.is_null() {
+        if !parameters.is_null() {
+            return refuse("both kernelParams and extra are given".into());
+        }
+        let (pointer, bytes) = extra_buffer(extra)?;
+        // The buffer may be shorter than the last argument's padding, and longer than all arguments.
+        if bytes < size as u64 {
+            return refuse(format!(
+                "the argument buffer has {bytes} bytes, the arguments need {size}"
+            ));
+        }
+        host::read(pointer, &mut kernarg)?;
+        return Ok(kernarg);
+    }
+    if parameters.is_null() {
+        return refuse(format!(
+            "no arguments given, it takes {}",
+            kernel.explicit_args().count()
+        ));
+    }
+    let count = kernel.explicit_args().count();
+    let mut pointers = vec![0; count * size_of::<u64>()];
+    host::read(parameters as u64, &mut pointers)?;
+    let pieces: Vec<(u64, usize)> = pointers
+        .chunks_exact(8)
+        .zip(kernel.explicit_args())
+        .map(|(pointer, arg)| {
+            let address = u64::from_le_bytes(pointer.try_into().unwrap_or_default());
+            (address, arg.size as usize)
+        })
+        .collect();
+    if let Some(index) = pieces
+        .iter()
+        .position(|(address, bytes)| *address == 0 && *bytes > 0)
+    {
+        return refuse(format!("argument {index} of {count} is a null pointer"));
+    }
+    let mut values = vec![0; pieces.iter().map(|piece| piece.1).sum()];
+    host::gather(&pieces, &mut values)?;
+    let mut at = 0;
+    for arg in kernel.explicit_args() {
+        let (offset, bytes) = (arg.offset as usize, arg.size as usize);
+        kernarg[offset..offset + bytes].copy_from_slice(&values[at..at + bytes]);
+        at += bytes;
+    }
+    Ok(kernarg)
+}
+
+/// Pointer and size of the argument buffer in `extra`.
+fn extra_buffer(extra: *mut *mut c_void) -> Result<(u64, u64)> {
+    let word = |index: u64| -> Result<u64> {
+        let mut bytes = [0; 8];
+        host::read(extra as u64 + index * 8, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    };
+    let refuse = |what: &str| {
+        HipError::new(
+            Code::InvalidValue,
+            format!("launch parameters in extra: {what}"),
+        )
+    };
+    let (mut pointer, mut size) = (None, None);
+    let mut at = 0;
+    loop {
+        match word(at)? {
+            PARAM_BUFFER_POINTER => pointer = Some(word(at + 1)?),
+            PARAM_BUFFER_SIZE => {
+                let mut bytes = [0; 8];
+                host::read(word(at + 1)?, &mut bytes)?;
+                size = Some(u64::from_le_bytes(bytes));
+            }
+            PARAM_END => break,
+            _ => return Err(refuse("a key that is none of pointer, size and end")),
+        }
+        at += 2;
+        if at > 8 {
+            return Err(refuse("no end"));
+        }
+    }
+    match (pointer, size) {
+        (Some(pointer), Some(size)) if pointer != 0 => Ok((pointer, size)),
+        _ => Err(refuse("a buffer pointer and a size are needed")),
+    }
+}
+
+/// Launches and what they executed, of one kernel on one architecture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelStatistics {
+    /// The architecture.
+    pub target: Target,
+    /// The (mangled) name.
+    pub kernel: String,
+    /// Launches, those that faulted included.
+    pub launches: u64,
+    /// Sums over the launches that ended well.
+    pub counters: Counters,
+}
+
+type Statistics = BTreeMap<&'static str, BTreeMap<String, (u64, Counters)>>;
+
+static STATISTICS: LazyLock<Mutex<Statistics>> = LazyLock::new(Mutex::default);
+
+fn count(target: Target, kernel: &str, counters: Counters) {
+    let mut statistics = STATISTICS.lock();
+    let kernels = statistics.entry(target.name()).or_default();
+    match kernels.get_mut(kernel) {
+        Some((launches, sum)) => {
+            *launches += 1;
+            *sum += counters;
+        }
+        None => {
+            kernels.insert(kernel.to_string(), (1, counters));
+        }
+    }
+}
+
+/// Every kernel that this process launched, by architecture and name.
+pub fn statistics() -> Vec<KernelStatistics> {
+    let statistics = STATISTICS.lock();
+    Target::all()
+        .filter_map(|target| Some((target, statistics.get(target.name())?)))
+        .flat_map(|(target, kernels)| {
+            kernels
+                .iter()
+                .map(move |(kernel, (launches, counters))| KernelStatistics {
+                    target,
+                    kernel: kernel.clone(),
+                    launches: *launches,
+                    counters: *counters,
+                })
+        })
+        .collect()
+}
