@@ -91,7 +91,7 @@ pub fn find() -> Result<Toolchain, Missing> {
 fn rocm_roots() -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = ROCM_VARIABLES
         .iter()
-        .filter_map(|name| std::env::var_os(name))
+        .filter_map(std::env::var_os)
         .map(PathBuf::from)
         .collect();
     roots.push(PathBuf::from("/opt/rocm"));

@@ -202,3 +202,18 @@ __device__ __forceinline__ double fmax(double a, double b) { return __builtin_fm
 __device__ __forceinline__ uint32_t umulhi(uint32_t a, uint32_t b) {
     return (uint32_t)(((uint64_t)a * b) >> 32);
 }
+
+// c + the dot product of four signed bytes with four: one instruction on every GPU since Vega 20.
+__device__ __forceinline__ int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
+#if __has_builtin(__builtin_amdgcn_sudot4) && (defined(__GFX11__) || defined(__GFX12__))
+    return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, c, false);
+#elif defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) ||    \
+    defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__) || defined(__gfx1011__) ||     \
+    defined(__gfx1012__) || (defined(__GFX10__) && !defined(__gfx1010__) && !defined(__gfx1013__))
+    return __builtin_amdgcn_sdot4((int)a, (int)b, c, false);
+#else
+#pragma unroll
+    for (int i = 0; i < 32; i += 8) c += (int32_t)(int8_t)(a >> i) * (int32_t)(int8_t)(b >> i);
+    return c;
+#endif
+}

@@ -113,6 +113,63 @@ const FOLD: &[&str] = &[
     "fast_argmax_{t}",
 ];
 
+/// GGUF formats by the names in kernel names.
+const QUANTS: &[(&str, u64)] = &[
+    ("q4_0", 0),
+    ("q4_1", 0),
+    ("q5_0", 0),
+    ("q5_1", 0),
+    ("q8_0", 0),
+    ("q2_K", 0),
+    ("q3_K", 0),
+    ("q4_K", 0),
+    ("q5_K", 0),
+    ("q6_K", 0),
+];
+const SMALL_QUANTS: &[(&str, u64)] = &[
+    ("q4_0", 0),
+    ("q4_1", 0),
+    ("q5_0", 0),
+    ("q5_1", 0),
+    ("q8_0", 0),
+];
+/// The families below spell the K formats in their own ways.
+const K_QUANTS: &[(&str, u64)] = &[
+    ("q2_K", 0),
+    ("q3_K", 0),
+    ("q4_K", 0),
+    ("q5_K", 0),
+    ("q6_K", 0),
+    ("q8_K", 0),
+];
+const DMMV_K: &[(&str, u64)] = &[
+    ("q2_k", 0),
+    ("q3_k", 0),
+    ("q4_k", 0),
+    ("q5_k", 0),
+    ("q6_k", 0),
+];
+const MOE: &[(&str, u64)] = &[
+    ("q2k", 0),
+    ("q3k", 0),
+    ("q4k", 0),
+    ("q5k", 0),
+    ("q6k", 0),
+    ("q8_0", 0),
+];
+const ROW_FLOATS: &[(&str, u64)] = &[("f32", 4), ("f16", 2), ("bf16", 2)];
+const DEQUANTIZE: &[&str] = &["dequantize_block_{t}_f32", "dequantize_block_{t}_f16"];
+const MUL_MAT_VEC: &[&str] = &[
+    "mul_mat_vec_{t}_q8_1_cuda1",
+    "mul_mat_vec_{t}_q8_1_cuda2",
+    "mul_mat_vec_{t}_q8_1_cuda3",
+    "mul_mat_vec_{t}_q8_1_cuda4",
+    "mul_mat_vec_{t}_q8_1_cuda5",
+    "mul_mat_vec_{t}_q8_1_cuda6",
+    "mul_mat_vec_{t}_q8_1_cuda7",
+    "mul_mat_vec_{t}_q8_1_cuda8",
+];
+
 /// Kernels with the same parameters.
 struct Family {
     module: &'static Module,
@@ -183,6 +240,36 @@ static CONTRACT: &[Family] = &[
     family(&kernels::INDEXING, GATHER, ALL, "npppnnnn"),
     family(&kernels::INDEXING, INDEX_ADD, ALL, "pnppnnnn"),
     family(&kernels::INDEXING, SCATTER, ALL, "pppnnnn"),
+    family(&kernels::QUANTIZED, DEQUANTIZE, SMALL_QUANTS, "ppi"),
+    family(&kernels::QUANTIZED, DEQUANTIZE, K_QUANTS, "pp"),
+    family(&kernels::QUANTIZED, &["get_rows_{t}"], QUANTS, "pppnn"),
+    family(&kernels::QUANTIZED, &["get_rows_{t}"], ROW_FLOATS, "pppnn"),
+    family(
+        &kernels::QUANTIZED,
+        &["quantize_{t}"],
+        &[("q8_1", 0)],
+        "ppii",
+    ),
+    family(
+        &kernels::QUANTIZED,
+        &["dequantize_mul_mat_vec_{t}_cuda"],
+        SMALL_QUANTS,
+        "pppii",
+    ),
+    family(
+        &kernels::QUANTIZED,
+        &["dequantize_mul_mat_vec_{t}"],
+        DMMV_K,
+        "pppii",
+    ),
+    family(&kernels::QUANTIZED, MUL_MAT_VEC, QUANTS, "pppiiii"),
+    family(&kernels::QUANTIZED, &["mul_mat_{t}"], QUANTS, "pppiiiii"),
+    family(
+        &kernels::QUANTIZED,
+        &["indexed_moe_forward_{t}_q8_1"],
+        MOE,
+        "ppppiiiiii",
+    ),
     family(&kernels::REDUCE, FOLD, ALL, "nnnppp"),
     family(&kernels::REDUCE, &["softmax_{t}"], WIDE_FLOATS, "ppi"),
     family(&kernels::REDUCE, &["rmsnorm_{t}"], WIDE_FLOATS, "pppiif"),
