@@ -4,7 +4,7 @@ use super::operand::{ScalarReg, Source};
 use super::value::Kind;
 use super::Unimplemented;
 use crate::exec::{Row, Wave, LANES};
-use crate::isa::{Inst, Operand, Special, Target};
+use crate::isa::{Inst, Operand, Special};
 
 /// An instruction as a function of the wave.
 pub(super) type Run = Box<dyn Fn(&mut Wave) + Send + Sync>;
@@ -63,8 +63,7 @@ fn write_active(wave: &mut Wave, number: usize, value: &Row) {
 }
 
 /// Lower a cross-lane instruction; `None` if it is none.
-pub(super) fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<Option<Run>, Unimplemented> {
-    let _ = target;
+pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemented> {
     let last = lanes as usize - 1;
     let run: Run = match inst.op.name {
         "v_nop" | "v_pipeflush" => Box::new(|_| {}),

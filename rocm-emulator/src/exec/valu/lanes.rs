@@ -177,6 +177,8 @@ const GFX9_KEEPS_OTHER_HALF: &[&str] = &[
     "v_mad_mixhi_f16",
     "v_fma_mixlo_f16",
     "v_fma_mixhi_f16",
+    "v_cvt_pk_fp8_f32",
+    "v_cvt_pk_bf8_f32",
 ];
 
 /// The name by which the tables know an instruction: dual-issue halves are ordinary instructions, and
@@ -194,7 +196,7 @@ fn table_name(name: &str) -> String {
 /// Lower an instruction of the tables.
 pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented> {
     let name = table_name(inst.op.name);
-    let entry = find(&name, inst)?;
+    let entry = find(target, &name, inst)?;
     let exec = ScalarReg::Named(Special::ExecLo);
     let vcc = ScalarReg::Named(Special::VccLo);
 
@@ -317,12 +319,16 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
 }
 
 /// The table's row; integer instructions with `clamp` have rows of their own, which saturate.
-fn find(name: &str, inst: &Inst) -> Result<Entry, Unimplemented> {
+fn find(target: Target, name: &str, inst: &Inst) -> Result<Entry, Unimplemented> {
     let name = match inst.op.name {
         // Of these the neg bits say which sources are signed.
         "v_dot4_i32_iu8" | "v_dot8_i32_iu4" => {
             let signs = ["uu", "su", "us", "ss"][inst.mods.neg as usize & 3];
             &format!("{name} {signs}")
+        }
+        // CDNA3's eight-bit floats are encoded otherwise than GFX12's.
+        _ if target.family() == Family::Cdna && (name.contains("fp8") || name.contains("bf8")) => {
+            &format!("{name} fnuz")
         }
         _ => name,
     };
@@ -336,6 +342,12 @@ fn find(name: &str, inst: &Inst) -> Result<Entry, Unimplemented> {
     }
     tables::find(&format!("{name} clamp"))
         .ok_or_else(|| Unimplemented::new(format!("{}: no semantics with clamp", inst.op.name)))
+}
+
+/// Whether the tables have the instruction.
+pub(super) fn known(name: &str) -> bool {
+    let name = table_name(name);
+    tables::find(&name).is_some() || tables::find(&format!("{name} ss")).is_some()
 }
 
 fn extra_source(operand: &Operand) -> bool {

@@ -16,8 +16,10 @@ mod approximate;
 mod cross_lane;
 mod directed;
 mod dual;
+mod fp8;
 mod kernel;
 mod lanes;
+mod matrix;
 mod operand;
 mod riders;
 mod soft;
@@ -119,10 +121,15 @@ pub fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<VectorOp, Unimpl
         | Encoding::VOP3
         | Encoding::VOP3SD
         | Encoding::VOP3P
-        | Encoding::MAI => match cross_lane::lower(target, lanes, inst)? {
-            Some(run) => Action::Other(run),
-            None => Action::Lanes(Box::new(lanes::lower(target, inst)?)),
-        },
+        | Encoding::MAI => {
+            if let Some(run) = cross_lane::lower(inst, lanes)? {
+                Action::Other(run)
+            } else if let Some(run) = matrix::lower(target, lanes, inst)? {
+                Action::Other(run)
+            } else {
+                Action::Lanes(Box::new(lanes::lower(target, inst)?))
+            }
+        }
         other => {
             return Err(Unimplemented::new(format!(
                 "{}: {other:?} is no vector ALU format",
@@ -130,10 +137,14 @@ pub fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<VectorOp, Unimpl
             )))
         }
     };
+    let (vgprs, agprs) = match &action {
+        Action::Lanes(op) => (op.vgprs, op.agprs),
+        _ => (0, 0),
+    };
     let mut op = VectorOp {
         action,
-        vgprs: 0,
-        agprs: 0,
+        vgprs,
+        agprs,
     };
     let halves = std::iter::once(inst).chain(inst.second.as_deref());
     for operand in halves.flat_map(|half| half.dst.iter().chain(&half.src)) {
@@ -149,3 +160,6 @@ pub fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<VectorOp, Unimpl
     }
     Ok(op)
 }
+
+/// TEMPORARY
+pub fn known(name: &str) -> bool { lanes::known(name) }

@@ -117,7 +117,7 @@ impl Source {
                 _ if kind.dwords() == 2 => match operand {
                     // One dword where the operation reads two: the high one is zero.
                     Operand::Sgpr { dwords: 1, .. } | Operand::Special { dwords: 1, .. }
-                        if kind != Kind::PackedF32 =>
+                        if !matches!(kind, Kind::PackedF32 | Kind::PackedB32) =>
                     {
                         Source::Scalar(register)
                     }
@@ -149,7 +149,7 @@ impl Source {
 pub(super) fn constant(operand: Operand, kind: Kind) -> u64 {
     match operand {
         Operand::Integer(value) => match kind {
-            Kind::PackedF32 => value as u32 as u64 * 0x1_0000_0001,
+            Kind::PackedF32 | Kind::PackedB32 => value as u32 as u64 * 0x1_0000_0001,
             _ => value as i64 as u64,
         },
         Operand::Float(bits) => match kind {
@@ -166,13 +166,13 @@ pub(super) fn constant(operand: Operand, kind: Kind) -> u64 {
                     f64::from(f32::from_bits(bits)).to_bits()
                 }
             }
-            Kind::PackedF32 => bits as u64 * 0x1_0000_0001,
+            Kind::PackedF32 | Kind::PackedB32 => bits as u64 * 0x1_0000_0001,
             _ => bits as u64,
         },
         Operand::Literal(bits) => match kind {
             Kind::F64 => (bits as u64) << 32,
             Kind::I64 => bits as i32 as i64 as u64,
-            Kind::PackedF32 => bits as u64 * 0x1_0000_0001,
+            Kind::PackedF32 | Kind::PackedB32 => bits as u64 * 0x1_0000_0001,
             _ => bits as u64,
         },
         _ => 0,

@@ -95,6 +95,9 @@ impl Riders {
                     rider.xor[0] = (neg as u32) << 15 | (bit(inst.mods.neg_hi) as u32) << 31;
                 }
             }
+            Kind::PackedB32 => {
+                rider.select = [bit(inst.mods.op_sel), bit(inst.mods.op_sel_hi)];
+            }
             Kind::PackedF32 => {
                 rider.select = [bit(inst.mods.op_sel), bit(inst.mods.op_sel_hi)];
                 rider.xor = [
@@ -168,6 +171,7 @@ impl Riders {
                 *write = 0xffff;
             }
         }
+        self.eight_bit_places(name, inst);
         match &inst.lane {
             LaneControl::None => {}
             LaneControl::Sdwa(sdwa) => {
@@ -194,6 +198,31 @@ impl Riders {
             }
         }
         Ok(())
+    }
+
+    /// Eight-bit floats use op_sel to pick a byte or word of the source, or the byte written.
+    fn eight_bit_places(&mut self, name: &str, inst: &Inst) {
+        const BYTES: [SdwaSelect; 4] = [
+            SdwaSelect::Byte0,
+            SdwaSelect::Byte1,
+            SdwaSelect::Byte2,
+            SdwaSelect::Byte3,
+        ];
+        let op_sel = inst.mods.op_sel as usize;
+        let plain = inst.lane == LaneControl::None;
+        match name {
+            // The byte's number with its bits swapped, as GFX12 encodes it.
+            "v_cvt_f32_fp8" | "v_cvt_f32_bf8" if plain => {
+                self.sources[0].sdwa = BYTES[(op_sel & 1) << 1 | op_sel >> 1 & 1];
+            }
+            "v_cvt_pk_f32_fp8" | "v_cvt_pk_f32_bf8" if plain && op_sel & 1 != 0 => {
+                self.sources[0].sdwa = SdwaSelect::Word1;
+            }
+            "v_cvt_sr_fp8_f32" | "v_cvt_sr_bf8_f32" => {
+                self.sdwa = Some((BYTES[op_sel >> 2 & 3], 2));
+            }
+            _ => {}
+        }
     }
 
     /// Whether anything is present.
@@ -472,7 +501,7 @@ impl SourceRider {
             Kind::PackedF16 | Kind::PackedBf16 | Kind::PackedB16 => {
                 halves(&mut to[0], first, low, high, xor);
             }
-            Kind::PackedF32 => {
+            Kind::PackedF32 | Kind::PackedB32 => {
                 sign(&mut to[0], row(self.select[0] as usize & 1), and, xor);
                 sign(&mut to[1], row(self.select[1] as usize & 1), and_high, xor_high);
             }

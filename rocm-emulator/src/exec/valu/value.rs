@@ -23,6 +23,8 @@ pub(super) enum Kind {
     PackedB16,
     /// Two packed f32 in a register pair.
     PackedF32,
+    /// A register pair of which either half may be selected.
+    PackedB32,
     /// f32, or a half of a register widened to it: `op_sel_hi` decides (`v_fma_mix`). Resolved at lowering.
     Mix,
     /// A lane mask in scalar registers.
@@ -33,7 +35,7 @@ impl Kind {
     /// Registers that one value takes.
     pub fn dwords(self) -> usize {
         match self {
-            Kind::F64 | Kind::I64 | Kind::U64 | Kind::PackedF32 => 2,
+            Kind::F64 | Kind::I64 | Kind::U64 | Kind::PackedF32 | Kind::PackedB32 => 2,
             _ => 1,
         }
     }
@@ -143,6 +145,10 @@ pub(super) struct Pair<T>(pub T, pub T);
 /// A source of the mixed-precision instructions, as f32.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mix(pub f32);
+
+/// The selected register of a pair.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selected(pub u32);
 
 /// MODE's IEEE bit.
 #[derive(Clone, Copy, Debug)]
@@ -393,6 +399,16 @@ impl Argument for Mix {
     unsafe fn load(row: *const u32, lane: usize) -> Self {
         // SAFETY: the caller's promise.
         Mix(f32::from_bits(unsafe { *row.add(lane) }))
+    }
+}
+
+impl Argument for Selected {
+    const SLOT: Slot = Slot::Source(Kind::PackedB32);
+
+    #[inline(always)]
+    unsafe fn load(row: *const u32, lane: usize) -> Self {
+        // SAFETY: the caller's promise.
+        Selected(unsafe { *row.add(lane) })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{operations, Table};
 use crate::exec::valu::kernel::entry;
-use crate::exec::valu::value::Lane;
+use crate::exec::valu::value::{Lane, Selected};
 
 /// Byte `index` of a dword.
 #[inline(always)]
@@ -131,6 +131,8 @@ pub(super) fn add(table: &mut Table) {
                 | permuted(both, s >> 24) << 24
         };
         "v_pack_b32_f16" (low: u16, high: u16) -> u32 = low as u32 | (high as u32) << 16;
+        // op_sel picks either register of each source pair.
+        "v_pk_mov_b32" (low: Selected, high: Selected) -> u64 = low.0 as u64 | (high.0 as u64) << 32;
         "v_sat_pk_u8_i16" (a: u32) -> u16 = {
             let (low, high) = (a as i16, (a >> 16) as i16);
             low.clamp(0, 255) as u16 | (high.clamp(0, 255) as u16) << 8

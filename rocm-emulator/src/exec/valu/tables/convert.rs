@@ -1,6 +1,7 @@
 //! Conversions between number formats.
 
 use super::{operations, Table};
+use crate::exec::valu::fp8::Fp8;
 use crate::exec::valu::kernel::entry;
 use crate::exec::valu::value::{f32_to_bf16, f32_to_f16, F16};
 
@@ -38,6 +39,26 @@ fn unsigned_norm(value: f32) -> u16 {
 fn replace_byte(into: u32, index: u32, byte: u8) -> u32 {
     let shift = 8 * (index & 3);
     into & !(0xff << shift) | (byte as u32) << shift
+}
+
+/// The two values in the low half of a dword.
+#[inline(always)]
+fn decoded(format: Fp8, a: u32) -> u64 {
+    let one = |code: u32| format.decode(code as u8).to_bits() as u64;
+    one(a) | one(a >> 8) << 32
+}
+
+#[inline(always)]
+fn encoded(format: Fp8, a: f32, b: f32) -> u16 {
+    format.encode(a) as u16 | (format.encode(b) as u16) << 8
+}
+
+#[inline(always)]
+fn dot4(a_format: Fp8, a: u32, b_format: Fp8, b: u32, c: f32) -> f32 {
+    (0..4).fold(c, |sum, i| {
+        let code = |value: u32| (value >> (8 * i)) as u8;
+        a_format.decode(code(a)).mul_add(b_format.decode(code(b)), sum)
+    })
 }
 
 pub(super) fn add(table: &mut Table) {
@@ -82,6 +103,27 @@ pub(super) fn add(table: &mut Table) {
         "v_cvt_pknorm_u16_f32" | "v_cvt_pk_norm_u16_f32" (a: f32, b: f32) -> u32 = pair(unsigned_norm(a), unsigned_norm(b));
         "v_cvt_pknorm_i16_f16" | "v_cvt_pk_norm_i16_f16" (a: F16, b: F16) -> u32 = pair(signed_norm(a.0), signed_norm(b.0));
         "v_cvt_pknorm_u16_f16" | "v_cvt_pk_norm_u16_f16" (a: F16, b: F16) -> u32 = pair(unsigned_norm(a.0), unsigned_norm(b.0));
+        "v_cvt_f32_fp8" (a: u32) -> f32 = Fp8::E4M3.decode(a as u8);
+        "v_cvt_f32_bf8" (a: u32) -> f32 = Fp8::E5M2.decode(a as u8);
+        "v_cvt_f32_fp8 fnuz" (a: u32) -> f32 = Fp8::E4M3Fnuz.decode(a as u8);
+        "v_cvt_f32_bf8 fnuz" (a: u32) -> f32 = Fp8::E5M2Fnuz.decode(a as u8);
+        "v_cvt_pk_f32_fp8" (a: u32) -> u64 = decoded(Fp8::E4M3, a);
+        "v_cvt_pk_f32_bf8" (a: u32) -> u64 = decoded(Fp8::E5M2, a);
+        "v_cvt_pk_f32_fp8 fnuz" (a: u32) -> u64 = decoded(Fp8::E4M3Fnuz, a);
+        "v_cvt_pk_f32_bf8 fnuz" (a: u32) -> u64 = decoded(Fp8::E5M2Fnuz, a);
+        "v_cvt_pk_fp8_f32" (a: f32, b: f32) -> u16 = encoded(Fp8::E4M3, a, b);
+        "v_cvt_pk_bf8_f32" (a: f32, b: f32) -> u16 = encoded(Fp8::E5M2, a, b);
+        "v_cvt_pk_fp8_f32 fnuz" (a: f32, b: f32) -> u16 = encoded(Fp8::E4M3Fnuz, a, b);
+        "v_cvt_pk_bf8_f32 fnuz" (a: f32, b: f32) -> u16 = encoded(Fp8::E5M2Fnuz, a, b);
+        "v_cvt_sr_fp8_f32" (a: f32, random: u32) -> u32 = Fp8::E4M3.encode_stochastic(a, random) as u32;
+        "v_cvt_sr_bf8_f32" (a: f32, random: u32) -> u32 = Fp8::E5M2.encode_stochastic(a, random) as u32;
+        "v_cvt_sr_fp8_f32 fnuz" (a: f32, random: u32) -> u32 = Fp8::E4M3Fnuz.encode_stochastic(a, random) as u32;
+        "v_cvt_sr_bf8_f32 fnuz" (a: f32, random: u32) -> u32 = Fp8::E5M2Fnuz.encode_stochastic(a, random) as u32;
+        "v_dot4_f32_fp8_fp8" (a: u32, b: u32, c: f32) -> f32 = dot4(Fp8::E4M3, a, Fp8::E4M3, b, c);
+        "v_dot4_f32_fp8_bf8" (a: u32, b: u32, c: f32) -> f32 = dot4(Fp8::E4M3, a, Fp8::E5M2, b, c);
+        "v_dot4_f32_bf8_fp8" (a: u32, b: u32, c: f32) -> f32 = dot4(Fp8::E5M2, a, Fp8::E4M3, b, c);
+        "v_dot4_f32_bf8_bf8" (a: u32, b: u32, c: f32) -> f32 = dot4(Fp8::E5M2, a, Fp8::E5M2, b, c);
+
         "v_cvt_pk_u16_u32" (a: u32, b: u32) -> u32 = pair(a.min(0xffff) as u16, b.min(0xffff) as u16);
         "v_cvt_pk_i16_i32" (a: i32, b: i32) -> u32 =
             pair(a.clamp(-0x8000, 0x7fff) as u16, b.clamp(-0x8000, 0x7fff) as u16);
