@@ -227,6 +227,8 @@ pub struct MemoryModifiers {
     pub lds: bool,
     /// DS: global data share.
     pub gds: bool,
+    /// MTBUF: the 7-bit buffer format.
+    pub format: u8,
 }
 
 /// A decoded instruction.

@@ -1,0 +1,658 @@
+//! Disassembly: [`Inst`] to the text that `llvm-objdump` prints.
+
+mod immediate;
+
+use std::fmt::Write;
+
+use super::table::{Entry, ImmediateStyle, OpSelHi, Spec, Style, Suffix, Table};
+use super::{
+    Dpp, Encoding, Family, Inst, LaneControl, Modifiers, Operand, Sdwa, SdwaSelect, Special, Target,
+};
+
+/// The instruction's text in LLVM's syntax. `pc` is its address, which no text depends on so far: LLVM prints
+/// branches as their distance, and so do we.
+pub fn disassemble(target: Target, inst: &Inst, _pc: u64) -> String {
+    let printer = Printer {
+        target,
+        table: Table::of(target),
+    };
+    match &inst.second {
+        Some(second) => format!("{} :: {}", printer.half(inst), printer.half(second)),
+        None => printer.instruction(inst),
+    }
+}
+
+struct Printer {
+    target: Target,
+    table: &'static Table,
+}
+
+/// Joins a mnemonic with its operands.
+fn join(mnemonic: &str, operands: &[String]) -> String {
+    if operands.is_empty() {
+        mnemonic.to_string()
+    } else {
+        format!("{mnemonic} {}", operands.join(", "))
+    }
+}
+
+fn is_some(operand: &Operand) -> bool {
+    *operand != Operand::None
+}
+
+/// The lowest `count` bits of a mask as a list, ` name:[0,1]`.
+fn bit_list(name: &str, mask: u8, count: u8) -> String {
+    let bits: Vec<String> = (0..count).map(|bit| (mask >> bit & 1).to_string()).collect();
+    format!(" {name}:[{}]", bits.join(","))
+}
+
+impl Printer {
+    fn instruction(&self, inst: &Inst) -> String {
+        let entry = self.table.find(inst.encoding, inst.op);
+        match inst.encoding {
+            Encoding::SMEM => self.smem(inst),
+            Encoding::DS => self.ds(inst, entry),
+            Encoding::FLAT | Encoding::GLOBAL | Encoding::SCRATCH => self.flat(inst),
+            Encoding::MUBUF | Encoding::MTBUF => self.buffer(inst),
+            _ => self.alu(inst, entry),
+        }
+    }
+
+    fn half(&self, inst: &Inst) -> String {
+        let operands: Vec<String> = inst
+            .dst
+            .iter()
+            .chain(&inst.src)
+            .filter(|operand| is_some(operand))
+            .map(|operand| match operand {
+                // The K of fmaak and fmamk is never shown as a number that an inline constant has.
+                Operand::Literal(value) if inst.op.name.contains("aak") || inst.op.name.contains("amk") => {
+                    format!("0x{value:x}")
+                }
+                _ => self.operand(*operand, Style::Word),
+            })
+            .collect();
+        join(inst.op.name, &operands)
+    }
+
+    fn mnemonic(&self, inst: &Inst, entry: Option<&Entry>) -> String {
+        let mut text = inst.op.name.to_string();
+        let suffix = entry.map_or(Suffix::None, |entry| entry.suffix);
+        match inst.lane {
+            LaneControl::Sdwa(_) => text += "_sdwa",
+            LaneControl::None => {
+                text += match suffix {
+                    Suffix::E32 => "_e32",
+                    Suffix::E64 => "_e64",
+                    Suffix::None => "",
+                }
+            }
+            LaneControl::Dpp(_) | LaneControl::Dpp8 { .. } => {
+                // VOP3 of an operation that also has a short form, or that has only this one.
+                let long = matches!(
+                    inst.encoding,
+                    Encoding::VOP3 | Encoding::VOP3SD
+                );
+                text += if long { "_e64_dpp" } else { "_dpp" };
+            }
+        }
+        text
+    }
+
+    /// SOP*, VOP*, MAI, VINTERP.
+    fn alu(&self, inst: &Inst, entry: Option<&Entry>) -> String {
+        let specs = entry.map_or(&[][..], |entry| &entry.operands);
+        let hidden_exec = inst.op.name.starts_with("v_cmpx_") && self.target.family() != Family::Cdna;
+        let mut operands: Vec<String> = inst
+            .dst
+            .iter()
+            .filter(|operand| is_some(operand) && !hidden_exec)
+            .map(|operand| self.operand(*operand, Style::Word))
+            .collect();
+        let destinations = inst.dst.iter().filter(|operand| is_some(operand) && !hidden_exec).count();
+        for (index, operand) in inst.src.iter().enumerate() {
+            let spec = specs.get(destinations + index);
+            let text = match (spec, operand) {
+                (_, Operand::None) => continue,
+                (Some(Spec::Immediate { style, .. }), Operand::Immediate(value)) => {
+                    self.immediate(*style, *value)
+                }
+                (Some(Spec::Literal), Operand::Literal(value)) => format!("0x{value:x}"),
+                (Some(Spec::Register { style, .. }), _) => self.modified(inst, index, *style),
+                _ => self.operand(*operand, Style::Word),
+            };
+            if !text.is_empty() {
+                operands.push(text);
+            }
+        }
+        let mut text = join(&self.mnemonic(inst, entry), &operands);
+        if let Some(entry) = entry {
+            self.modifiers(&mut text, inst, entry);
+        }
+        text
+    }
+
+    /// A vector source with its signs.
+    fn modified(&self, inst: &Inst, index: usize, style: Style) -> String {
+        let operand = inst.src[index];
+        let text = self.operand(operand, style);
+        // Packed math lists its signs behind the operands.
+        let mix = inst.encoding == Encoding::VOP3P
+            && self
+                .table
+                .find(inst.encoding, inst.op)
+                .is_some_and(|entry| entry.flags.op_sel_hi == OpSelHi::Mix);
+        if inst.encoding == Encoding::VOP3P && !mix {
+            return text;
+        }
+        if let LaneControl::Sdwa(sdwa) = inst.lane {
+            if sdwa.sext >> index & 1 != 0 {
+                return format!("sext({text})");
+            }
+        }
+        let Modifiers { neg, abs, .. } = inst.mods;
+        let constant = matches!(
+            operand,
+            Operand::Integer(_) | Operand::Float(_) | Operand::Literal(_)
+        );
+        match (neg >> index & 1 != 0, abs >> index & 1 != 0) {
+            (false, false) => text,
+            (true, false) if constant => format!("neg({text})"),
+            (true, false) => format!("-{text}"),
+            (false, true) => format!("|{text}|"),
+            (true, true) => format!("-|{text}|"),
+        }
+    }
+
+    fn modifiers(&self, text: &mut String, inst: &Inst, entry: &Entry) {
+        let mods = inst.mods;
+        let flags = &entry.flags;
+        if flags.op_sel > 0 && mods.op_sel != 0 {
+            // VOP3 has the destination's bit behind the sources' that it uses.
+            let sources = flags.op_sel.saturating_sub(1);
+            let mask = if inst.encoding == Encoding::VOP3P || flags.op_sel == 4 {
+                mods.op_sel
+            } else {
+                mods.op_sel & !(1 << sources) | (mods.op_sel >> 3 & 1) << sources
+            };
+            *text += &bit_list("op_sel", mask, flags.op_sel);
+        }
+        let all = (1 << flags.op_sel) - 1;
+        match flags.op_sel_hi {
+            OpSelHi::Packed if mods.op_sel_hi & all != all => {
+                *text += &bit_list("op_sel_hi", mods.op_sel_hi, flags.op_sel);
+            }
+            OpSelHi::Mix if mods.op_sel_hi & all != 0 => {
+                *text += &bit_list("op_sel_hi", mods.op_sel_hi, flags.op_sel);
+            }
+            _ => {}
+        }
+        if flags.neg_lo > 0 && mods.neg != 0 {
+            *text += &bit_list("neg_lo", mods.neg, flags.neg_lo);
+        }
+        if flags.neg_hi > 0 && mods.neg_hi != 0 {
+            *text += &bit_list("neg_hi", mods.neg_hi, flags.neg_hi);
+        }
+        if mods.clamp {
+            *text += " clamp";
+        }
+        *text += match mods.omod {
+            1 => " mul:2",
+            2 => " mul:4",
+            3 => " div:2",
+            _ => "",
+        };
+        for (name, value) in [("cbsz", mods.cbsz), ("abid", mods.abid)] {
+            if value != 0 {
+                let _ = write!(text, " {name}:{value}");
+            }
+        }
+        if mods.blgp != 0 {
+            // The double-precision forms of gfx940 use the bits as signs.
+            if self.target == Target::Gfx942 && inst.op.name.ends_with("_f64") {
+                *text += &bit_list("neg", mods.blgp, 3);
+            } else {
+                let _ = write!(text, " blgp:{}", mods.blgp);
+            }
+        }
+        match inst.lane {
+            LaneControl::None => {}
+            LaneControl::Sdwa(sdwa) => sdwa_text(text, inst, sdwa),
+            LaneControl::Dpp(dpp) => self.dpp_text(text, dpp),
+            LaneControl::Dpp8 {
+                lanes,
+                fetch_inactive,
+            } => {
+                let lanes: Vec<String> = lanes.iter().map(u8::to_string).collect();
+                let _ = write!(text, " dpp8:[{}]", lanes.join(","));
+                if fetch_inactive {
+                    *text += " fi:1";
+                }
+            }
+        }
+    }
+
+    fn dpp_text(&self, text: &mut String, dpp: Dpp) {
+        let ctrl = dpp.ctrl;
+        let low = ctrl & 0xf;
+        let name = match ctrl {
+            0..=0xff => format!(
+                "quad_perm:[{},{},{},{}]",
+                ctrl & 3,
+                ctrl >> 2 & 3,
+                ctrl >> 4 & 3,
+                ctrl >> 6
+            ),
+            0x101..=0x10f => format!("row_shl:{low}"),
+            0x111..=0x11f => format!("row_shr:{low}"),
+            0x121..=0x12f => format!("row_ror:{low}"),
+            0x130 => "wave_shl:1".into(),
+            0x134 => "wave_rol:1".into(),
+            0x138 => "wave_shr:1".into(),
+            0x13c => "wave_ror:1".into(),
+            0x140 => "row_mirror".into(),
+            0x141 => "row_half_mirror".into(),
+            0x142 => "row_bcast:15".into(),
+            0x143 => "row_bcast:31".into(),
+            0x150..=0x15f if self.target.family() == Family::Cdna => format!("row_newbcast:{low}"),
+            0x150..=0x15f => format!("row_share:{low}"),
+            0x160..=0x16f => format!("row_xmask:{low}"),
+            _ => format!("dpp_ctrl:0x{ctrl:x}"),
+        };
+        let _ = write!(
+            text,
+            " {name} row_mask:0x{:x} bank_mask:0x{:x}",
+            dpp.row_mask, dpp.bank_mask
+        );
+        if dpp.bound_ctrl {
+            *text += " bound_ctrl:1";
+        }
+        if dpp.fetch_inactive {
+            *text += " fi:1";
+        }
+    }
+
+    fn smem(&self, inst: &Inst) -> String {
+        let name = inst.op.name;
+        let mut operands = Vec::new();
+        let prefetch = name.starts_with("s_prefetch");
+        if is_some(&inst.dst[0]) && !prefetch {
+            operands.push(self.operand(inst.dst[0], Style::Word));
+        }
+        if is_some(&inst.src[0]) {
+            operands.push(self.operand(inst.src[0], Style::Word));
+        }
+        let null = matches!(
+            inst.src[1],
+            Operand::Special {
+                reg: Special::Null,
+                ..
+            }
+        );
+        let offset = inst.mem.offset;
+        let signed = if offset < 0 {
+            format!("-0x{:x}", offset.unsigned_abs())
+        } else {
+            format!("0x{offset:x}")
+        };
+        let mut text;
+        if prefetch {
+            operands.push(signed);
+            operands.push(self.operand(inst.src[1], Style::Word));
+            operands.push(self.operand(inst.dst[0], Style::Word));
+            text = join(name, &operands);
+        } else if operands.is_empty() || !is_some(&inst.src[0]) {
+            text = join(name, &operands);
+        } else {
+            let rdna4 = self.target.family() == Family::Rdna4;
+            let immediate = !is_some(&inst.src[1]) || null && (offset != 0 || rdna4);
+            if immediate {
+                operands.push(signed);
+                text = join(name, &operands);
+            } else {
+                operands.push(self.operand(inst.src[1], Style::Word));
+                text = join(name, &operands);
+                if offset != 0 || rdna4 {
+                    let _ = write!(text, " offset:{signed}");
+                }
+            }
+        }
+        self.cache(&mut text, inst);
+        text
+    }
+
+    fn ds(&self, inst: &Inst, entry: Option<&Entry>) -> String {
+        let operands: Vec<String> = std::iter::once(&inst.dst[0])
+            .chain(&inst.src)
+            .filter(|operand| is_some(operand))
+            .map(|operand| self.operand(*operand, Style::Word))
+            .collect();
+        let mut text = join(inst.op.name, &operands);
+        let mem = &inst.mem;
+        if entry.is_some_and(|entry| entry.flags.two_offsets) {
+            if mem.offset != 0 {
+                let _ = write!(text, " offset0:{}", mem.offset);
+            }
+            if mem.offset1 != 0 {
+                let _ = write!(text, " offset1:{}", mem.offset1);
+            }
+        } else if inst.op.name == "ds_swizzle_b32" {
+            text += &swizzle(mem.offset as u32);
+        } else if mem.offset != 0 {
+            let _ = write!(text, " offset:{}", mem.offset);
+        }
+        if mem.gds {
+            text += " gds";
+        }
+        text
+    }
+
+    fn address(&self, operand: Operand) -> String {
+        match operand {
+            Operand::None => "off".into(),
+            _ => self.operand(operand, Style::Word),
+        }
+    }
+
+    fn flat(&self, inst: &Inst) -> String {
+        let [vaddr, data, saddr, _] = inst.src;
+        let mut operands = Vec::new();
+        if is_some(&inst.dst[0]) {
+            operands.push(self.operand(inst.dst[0], Style::Word));
+        }
+        let addressed = is_some(&inst.dst[0])
+            || is_some(&vaddr)
+            || is_some(&data)
+            || is_some(&saddr)
+            || inst.op.name.contains("_load");
+        if addressed {
+            if !inst.op.name.contains("addtid") {
+                operands.push(self.address(vaddr));
+            }
+            if is_some(&data) {
+                operands.push(self.operand(data, Style::Word));
+            }
+            if inst.encoding != Encoding::FLAT {
+                operands.push(self.address(saddr));
+            }
+        }
+        let mut text = join(inst.op.name, &operands);
+        if inst.mem.offset != 0 {
+            let _ = write!(text, " offset:{}", inst.mem.offset);
+        }
+        self.cache(&mut text, inst);
+        if inst.mem.lds && !inst.op.name.contains("_lds_") {
+            text += " lds";
+        }
+        text
+    }
+
+    fn buffer(&self, inst: &Inst) -> String {
+        let [vaddr, srsrc, soffset, data] = inst.src;
+        let mut operands = Vec::new();
+        if is_some(&inst.dst[0]) {
+            operands.push(self.operand(inst.dst[0], Style::Word));
+        } else if is_some(&data) {
+            operands.push(self.operand(data, Style::Word));
+        }
+        if is_some(&srsrc) {
+            operands.push(self.address(vaddr));
+            operands.push(self.operand(srsrc, Style::Word));
+            operands.push(self.operand(soffset, Style::Word));
+        }
+        let mut text = join(inst.op.name, &operands);
+        let mem = &inst.mem;
+        if inst.encoding == Encoding::MTBUF {
+            match self.table.formats.get(&u16::from(mem.format)).copied() {
+                Some("-") => {}
+                Some(name) => {
+                    let _ = write!(text, " format:[{name}]");
+                }
+                None => {
+                    let _ = write!(text, " format:{}", mem.format);
+                }
+            }
+        }
+        if mem.idxen {
+            text += " idxen";
+        }
+        if mem.offen {
+            text += " offen";
+        }
+        if mem.offset != 0 {
+            let _ = write!(text, " offset:{}", mem.offset);
+        }
+        self.cache(&mut text, inst);
+        if mem.lds && !inst.op.name.contains("_lds_") {
+            text += " lds";
+        }
+        text
+    }
+
+    /// The cache policy, by the family's names for its bits.
+    fn cache(&self, text: &mut String, inst: &Inst) {
+        let cache = inst.mem.cache;
+        if self.target.family() == Family::Rdna4 {
+            *text += &temporal_hint(inst.op.name, cache & 7, cache >> 3);
+            *text += ["", " scope:SCOPE_SE", " scope:SCOPE_DEV", " scope:SCOPE_SYS"]
+                [usize::from(cache >> 3 & 3)];
+            return;
+        }
+        let gfx940 = self.target == Target::Gfx942;
+        let smem = inst.encoding == Encoding::SMEM;
+        let names = [
+            (1, if gfx940 && !smem { " sc0" } else { " glc" }),
+            (2, if gfx940 { " nt" } else { " slc" }),
+            (4, " dlc"),
+            (16, if gfx940 { " sc1" } else { " scc" }),
+        ];
+        for (bit, name) in names {
+            if cache & bit != 0 {
+                *text += name;
+            }
+        }
+    }
+
+    fn operand(&self, operand: Operand, style: Style) -> String {
+        match operand {
+            Operand::None => "off".into(),
+            Operand::Vgpr { first, dwords } => range("v", first, dwords),
+            Operand::Agpr { first, dwords } => range("a", first, dwords),
+            Operand::Sgpr { first, dwords } => range("s", first, dwords),
+            Operand::Special { reg, dwords } => special(reg, dwords),
+            Operand::Integer(value) => value.to_string(),
+            Operand::Float(bits) => inline_float(bits, style),
+            Operand::Literal(value) => literal(value, style),
+            Operand::Immediate(value) => value.to_string(),
+        }
+    }
+
+    fn immediate(&self, style: ImmediateStyle, value: i32) -> String {
+        immediate::text(self.target, self.table, style, value)
+    }
+}
+
+fn range(letter: &str, first: u16, dwords: u8) -> String {
+    if dwords <= 1 {
+        format!("{letter}{first}")
+    } else {
+        format!("{letter}[{first}:{}]", first + u16::from(dwords) - 1)
+    }
+}
+
+fn special(reg: Special, dwords: u8) -> String {
+    let (low, pair) = match reg {
+        Special::VccLo => ("vcc_lo", "vcc"),
+        Special::VccHi => ("vcc_hi", "vcc_hi"),
+        Special::ExecLo => ("exec_lo", "exec"),
+        Special::ExecHi => ("exec_hi", "exec_hi"),
+        Special::M0 => ("m0", "m0"),
+        Special::Null => ("null", "null"),
+        Special::Scc => ("src_scc", "src_scc"),
+        Special::Vccz => ("src_vccz", "src_vccz"),
+        Special::Execz => ("src_execz", "src_execz"),
+        Special::SharedBase => ("src_shared_base", "src_shared_base"),
+        Special::SharedLimit => ("src_shared_limit", "src_shared_limit"),
+        Special::PrivateBase => ("src_private_base", "src_private_base"),
+        Special::PrivateLimit => ("src_private_limit", "src_private_limit"),
+        Special::FlatScratchLo => ("flat_scratch_lo", "flat_scratch"),
+        Special::FlatScratchHi => ("flat_scratch_hi", "flat_scratch_hi"),
+        Special::XnackMaskLo => ("xnack_mask_lo", "xnack_mask"),
+        Special::XnackMaskHi => ("xnack_mask_hi", "xnack_mask_hi"),
+        Special::PopsExitingWaveId => ("src_pops_exiting_wave_id", "src_pops_exiting_wave_id"),
+        Special::LdsDirect => ("src_lds_direct", "src_lds_direct"),
+        Special::Ttmp(first) => return range("ttmp", first.into(), dwords),
+    };
+    if dwords > 1 { pair } else { low }.into()
+}
+
+/// The inline floats: as f32 bits, as f16 bits, as text.
+const INLINE_FLOATS: [(u32, u16, &str); 9] = [
+    (0x3f00_0000, 0x3800, "0.5"),
+    (0xbf00_0000, 0xb800, "-0.5"),
+    (0x3f80_0000, 0x3c00, "1.0"),
+    (0xbf80_0000, 0xbc00, "-1.0"),
+    (0x4000_0000, 0x4000, "2.0"),
+    (0xc000_0000, 0xc000, "-2.0"),
+    (0x4080_0000, 0x4400, "4.0"),
+    (0xc080_0000, 0xc400, "-4.0"),
+    (0x3e22_f983, 0x3118, "0.15915494"),
+];
+
+fn inline_float(bits: u32, style: Style) -> String {
+    let row = INLINE_FLOATS.iter().find(|row| row.0 == bits);
+    match (row, style) {
+        (Some(row), Style::Short) => format!("0x{:x}", row.1),
+        (Some((0x3e22_f983, ..)), Style::Double) => "0.15915494309189532".into(),
+        (Some(row), _) => row.2.into(),
+        (None, _) => format!("0x{bits:x}"),
+    }
+}
+
+fn is_inline_integer(value: i32) -> bool {
+    (-16..=64).contains(&value)
+}
+
+/// LLVM shows a literal as the inline constant of the same value, if there is one.
+fn literal(value: u32, style: Style) -> String {
+    match style {
+        Style::Word => match INLINE_FLOATS.iter().find(|row| row.0 == value) {
+            _ if is_inline_integer(value as i32) => (value as i32).to_string(),
+            Some(row) => row.2.into(),
+            None => format!("0x{value:x}"),
+        },
+        Style::Double => {
+            if is_inline_integer(value as i32) {
+                (value as i32).to_string()
+            } else {
+                format!("0x{value:x}")
+            }
+        }
+        Style::Half | Style::Short => {
+            let half = value as u16;
+            match INLINE_FLOATS.iter().find(|row| row.1 == half) {
+                _ if is_inline_integer(i32::from(half as i16)) => (half as i16).to_string(),
+                Some(row) if style == Style::Half => row.2.into(),
+                _ => format!("0x{half:x}"),
+            }
+        }
+    }
+}
+
+fn sdwa_text(text: &mut String, inst: &Inst, sdwa: Sdwa) {
+    let name = |select: SdwaSelect| match select {
+        SdwaSelect::Byte0 => "BYTE_0",
+        SdwaSelect::Byte1 => "BYTE_1",
+        SdwaSelect::Byte2 => "BYTE_2",
+        SdwaSelect::Byte3 => "BYTE_3",
+        SdwaSelect::Word0 => "WORD_0",
+        SdwaSelect::Word1 => "WORD_1",
+        SdwaSelect::Dword => "DWORD",
+    };
+    if inst.encoding != Encoding::VOPC {
+        let unused = ["UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE", "3"];
+        let _ = write!(
+            text,
+            " dst_sel:{} dst_unused:{}",
+            name(sdwa.dst),
+            unused[usize::from(sdwa.dst_unused & 3)]
+        );
+    }
+    let _ = write!(text, " src0_sel:{}", name(sdwa.src[0]));
+    if inst.encoding != Encoding::VOP1 {
+        let _ = write!(text, " src1_sel:{}", name(sdwa.src[1]));
+    }
+}
+
+/// GFX12's temporal hint, which has other names for loads, stores and atomics.
+fn temporal_hint(name: &str, hint: u16, scope: u16) -> String {
+    if hint == 0 {
+        return String::new();
+    }
+    if name.contains("_atomic") {
+        let name = match hint {
+            1 => "RETURN",
+            2 => "NT",
+            3 => "NT_RETURN",
+            6 | 7 if scope >= 2 => "CASCADE_NT",
+            4 | 5 if scope >= 2 => "CASCADE_RT",
+            _ => return format!(" th:0x{hint:x}"),
+        };
+        return format!(" th:TH_ATOMIC_{name}");
+    }
+    let store = name.contains("_store");
+    let kind = if store { "STORE" } else { "LOAD" };
+    let name = match hint {
+        1 => "NT",
+        2 => "HT",
+        3 if scope == 3 => "BYPASS",
+        3 if store => "RT_WB",
+        3 => "LU",
+        4 => "NT_RT",
+        5 => "RT_NT",
+        6 => "NT_HT",
+        _ if store => "NT_WB",
+        _ => return format!(" th:0x{hint:x}"),
+    };
+    format!(" th:TH_{kind}_{name}")
+}
+
+/// The pattern of `ds_swizzle_b32`, by name where it has one.
+fn swizzle(pattern: u32) -> String {
+    if pattern == 0 {
+        return String::new();
+    }
+    let name = if pattern & 0x8000 != 0 && pattern & 0x7f00 == 0 {
+        format!(
+            "QUAD_PERM,{},{},{},{}",
+            pattern & 3,
+            pattern >> 2 & 3,
+            pattern >> 4 & 3,
+            pattern >> 6 & 3
+        )
+    } else if pattern & 0x8000 == 0 {
+        let (and, or, xor) = (pattern & 31, pattern >> 5 & 31, pattern >> 10 & 31);
+        if and == 31 && or == 0 && xor.count_ones() == 1 {
+            format!("SWAP,{xor}")
+        } else if and == 31 && or == 0 && xor > 0 && (xor + 1).is_power_of_two() {
+            format!("REVERSE,{}", xor + 1)
+        } else if or < 32 && xor == 0 && (32 - and).is_power_of_two() && and < 31 && or < 32 - and {
+            format!("BROADCAST,{},{or}", 32 - and)
+        } else {
+            let mask: String = (0..5)
+                .rev()
+                .map(|bit| match (and >> bit & 1, or >> bit & 1, xor >> bit & 1) {
+                    (0, 0, 0) => '0',
+                    (0, 0, 1) | (0, 1, 0) => '1',
+                    (1, 0, 0) => 'p',
+                    (1, 0, 1) => 'i',
+                    _ => '?',
+                })
+                .collect();
+            format!("BITMASK_PERM,\"{mask}\"")
+        }
+    } else {
+        return format!(" offset:{pattern}");
+    };
+    format!(" offset:swizzle({name})")
+}

@@ -1,0 +1,234 @@
+//! Random instruction words of every opcode, for testing the decoder against another disassembler.
+
+use super::table::{Class, Field, Spec, Table};
+use super::{Encoding, Family, Target};
+
+/// Words that may be an instruction: every field has a value that is likely to be allowed there.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// The format whose layout was filled.
+    pub encoding: Encoding,
+    /// The opcode in it; dual issue has X's opcode times 32 plus Y's.
+    pub opcode: u16,
+    /// The instruction with its literal, SDWA or DPP dword.
+    pub words: Vec<u32>,
+}
+
+/// `count` samples of every opcode of the target, from the random numbers given.
+pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u32) -> Vec<Sample> {
+    let table = Table::of(target);
+    let mut samples = Vec::new();
+    for (index, layout) in table.layouts.iter().enumerate() {
+        let dual = layout.encoding == Encoding::VOPD;
+        let opcodes = if dual {
+            table.dual_opcodes(0)
+        } else {
+            table.opcodes(index)
+        };
+        for opcode in opcodes {
+            let specs = if dual {
+                &table.dual(0, opcode)
+            } else {
+                &table.entry(index, opcode)
+            };
+            let specs = specs.map_or(&[][..], |entry| &entry.operands[..]);
+            let seconds = if dual { table.dual_opcodes(1) } else { vec![0] };
+            for second in seconds {
+                for attempt in 0..count {
+                    let mut sampler = Sampler {
+                        target,
+                        specs,
+                        plain: attempt % 4 == 0,
+                        extra: false,
+                        random,
+                    };
+                    let mut bits = layout.set_opcode(opcode);
+                    for field in Field::all() {
+                        let width = layout.width(field);
+                        if width > 0 {
+                            let value = if field == Field::Opy {
+                                u32::from(second)
+                            } else {
+                                sampler.value(field, width)
+                            };
+                            bits |= layout.put(field, value);
+                        }
+                    }
+                    let mut extra = sampler.extra;
+                    let y = table.dual(1, second).filter(|_| dual);
+                    let literal = |specs: &[Spec]| specs.contains(&Spec::Literal);
+                    extra |= literal(specs) || y.is_some_and(|y| literal(&y.operands));
+                    let mut words: Vec<u32> = (0..layout.words).map(|i| (bits >> (32 * i)) as u32).collect();
+                    if extra {
+                        words.push(sampler.extra_word());
+                    }
+                    samples.push(Sample {
+                        encoding: layout.encoding,
+                        opcode: if dual { opcode * 32 + second } else { opcode },
+                        words,
+                    });
+                }
+            }
+        }
+    }
+    samples
+}
+
+struct Sampler<'a, R: FnMut() -> u32> {
+    target: Target,
+    specs: &'a [Spec],
+    /// Modifiers stay zero.
+    plain: bool,
+    /// A dword follows.
+    extra: bool,
+    random: &'a mut R,
+}
+
+impl<R: FnMut() -> u32> Sampler<'_, R> {
+    fn below(&mut self, limit: u32) -> u32 {
+        (self.random)() % limit
+    }
+
+    fn dwords(&self, field: Field) -> Option<u8> {
+        self.specs.iter().find_map(|spec| match spec {
+            Spec::Register {
+                field: f, dwords, ..
+            } if *f == field => Some(*dwords),
+            _ => None,
+        })
+    }
+
+    /// A scalar register code; wide ones are aligned.
+    fn scalar(&mut self, dwords: u8, is_source: bool) -> u32 {
+        let align = match dwords {
+            1 => 1,
+            2 => 2,
+            _ => 4,
+        };
+        match self.below(if is_source { 8 } else { 5 }) {
+            0..=2 => self.below(96 / align) * align,
+            3 => 106, // VCC
+            4 => [126, 108, 124, 125][self.below(4) as usize],
+            5 => 128 + self.below(81),
+            6 => 240 + self.below(9),
+            _ => [251, 252, 253, 235, 236, 237, 238, 255, 127, 107][self.below(10) as usize],
+        }
+    }
+
+    fn source(&mut self, field: Field, dwords: u8) -> u32 {
+        let code = match self.below(10) {
+            0..=4 => 256 + 2 * self.below(96),
+            5..=8 => self.scalar(dwords, true),
+            _ if field == Field::Src0 || field == Field::Src0y => {
+                [249, 250, 233, 234, 255][self.below(5) as usize]
+            }
+            _ => 255,
+        };
+        self.extra |= matches!(code, 255) || field == Field::Src0 && matches!(code, 233 | 234 | 249 | 250);
+        code
+    }
+
+    fn value(&mut self, field: Field, width: u8) -> u32 {
+        let mask = (1u32 << width) - 1;
+        let dwords = self.dwords(field);
+        match field {
+            Field::Src0 | Field::Src1 | Field::Src2 | Field::Src0y => match (dwords, field) {
+                (Some(dwords), _) => self.source(field, dwords),
+                (None, Field::Src0y) => self.source(field, 1),
+                (None, _) => 0,
+            },
+            Field::Ssrc0 | Field::Ssrc1 => {
+                let immediate = self
+                    .specs
+                    .iter()
+                    .any(|spec| matches!(spec, Spec::Immediate { field: f, .. } if *f == field));
+                if immediate {
+                    return self.below(256);
+                }
+                let code = dwords.map_or(0, |dwords| self.scalar(dwords, true));
+                self.extra |= code == 255;
+                code
+            }
+            Field::Vdst if self.is_scalar(field) => {
+                let dwords = dwords.unwrap_or(1);
+                self.scalar(dwords, false)
+            }
+            Field::Sdst | Field::Sdata => dwords.map_or(0, |dwords| self.scalar(dwords, false)),
+            Field::Sbase => self.below(24) * 2,
+            Field::Srsrc if width == 9 => self.below(24) * 4,
+            Field::Srsrc => self.below(24),
+            Field::Soffset => match self.below(4) {
+                0 => [124, 125, 127, 106][self.below(4) as usize],
+                1 => 128 & mask,
+                _ => self.below(96),
+            },
+            Field::Saddr => match self.below(3) {
+                0 => [0x7c, 0x7d, 0x7f][self.below(3) as usize],
+                1 => 0,
+                _ => self.below(48) * 2,
+            },
+            Field::Vdst | Field::Vsrc1 | Field::Vaddr | Field::Vdata | Field::Addr => {
+                // The ALU's 16-bit operands reach half of the registers on GFX11.
+                let limit = if self.target.family() == Family::Cdna { 100 } else { 60 };
+                2 * self.below(limit)
+            }
+            Field::Vsrc1y | Field::Data0 | Field::Data1 => 2 * self.below(60) + u32::from(field == Field::Vsrc1y),
+            Field::Simm => match self.below(3) {
+                0 => self.below(256),
+                1 => 0x1_0000 - 1 - self.below(40),
+                _ => (self.random)() & mask,
+            },
+            Field::Offset | Field::Offset0 | Field::Offset1 if self.below(3) > 0 => {
+                let value = (self.random)() & mask;
+                if self.below(2) == 0 {
+                    value & !3
+                } else {
+                    value
+                }
+            }
+            Field::OpSelHi => 3 & (self.random)(),
+            Field::Vdsty => self.below(100),
+            Field::Format => self.below(128),
+            Field::Imm | Field::SoffsetEn | Field::OpSelHi2 | Field::Glc | Field::Sve => self.below(2),
+            Field::Offen | Field::Idxen => self.below(2),
+            // GFX12's hints are checked without other modifiers, too.
+            Field::Th | Field::Scope => self.below(mask + 1),
+            _ if self.plain || self.below(2) == 0 => 0,
+            _ => (self.random)() & mask,
+        }
+    }
+
+    fn is_scalar(&self, field: Field) -> bool {
+        self.specs.iter().any(|spec| {
+            matches!(spec, Spec::Register { field: f, class: Class::Scalar, .. } if *f == field)
+        })
+    }
+
+    /// A literal, or a dword that is valid for SDWA and often for DPP.
+    fn extra_word(&mut self) -> u32 {
+        let sdwa_select = |x: u32| x % 7;
+        match self.below(6) {
+            0 => self.below(90).wrapping_sub(20),
+            1 => [0x3f80_0000, 0x3e22_f983, 0x3c00, 0xffff_fff0, 0x3118, 0xbc00][self.below(6) as usize],
+            2 => (self.random)(),
+            3 | 4 => {
+                let a = sdwa_select((self.random)());
+                let b = sdwa_select((self.random)());
+                let c = sdwa_select((self.random)());
+                self.below(60) * 2
+                    | a << 8
+                    | self.below(3) << 11
+                    | b << 16
+                    | self.below(2) << 23
+                    | c << 24
+                    | (self.below(3) / 2) << 20
+                    | (self.below(3) / 2) << 29
+            }
+            _ => {
+                let control = [0x1b, 0x101, 0x11f, 0x121, 0x130, 0x138, 0x140, 0x141, 0x142, 0x143, 0x153, 0x16a]
+                    [self.below(12) as usize];
+                self.below(60) * 2 | control << 8 | self.below(16) << 18 | (self.random)() & 0xff00_0000
+            }
+        }
+    }
+}
