@@ -66,7 +66,8 @@ fn write_active(wave: &mut Wave, number: usize, value: &Row) {
 pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemented> {
     let last = lanes as usize - 1;
     let run: Run = match inst.op.name {
-        "v_nop" | "v_pipeflush" => Box::new(|_| {}),
+        "v_nop" | "v_pipeflush" | "v_clrexcp" => Box::new(|_| {}),
+        "v_mqsad_u32_u8" => sliding_differences(inst)?,
         "v_readfirstlane_b32" => {
             let source = Source::of(inst.src[0], Kind::B32)?;
             let dst = scalar_destination(inst)?;
@@ -264,5 +265,35 @@ fn relative(inst: &Inst) -> Result<Run, Unimplemented> {
             }
         }
         write_active(wave, to, &value);
+    }))
+}
+
+/// Four masked sums of absolute byte differences over a sliding window, added to four dwords: the one
+/// operation with 128-bit operands.
+fn sliding_differences(inst: &Inst) -> Result<Run, Unimplemented> {
+    let (a, b) = (Source::of(inst.src[0], Kind::U64)?, Source::of(inst.src[1], Kind::B32)?);
+    let (c, dst) = (vgpr(inst, inst.src[2])?, vgpr(inst, inst.dst[0])?);
+    let Source::Vgpr(window) = a else {
+        return Err(Unimplemented::new(format!(
+            "{}: {a:?} as the window of bytes",
+            inst.op.name
+        )));
+    };
+    let window = window as usize;
+    Ok(Box::new(move |wave| {
+        let (low, high, reference) = (wave.vgpr[window], wave.vgpr[window + 1], row_of(wave, &b));
+        let sums: [Row; 4] = std::array::from_fn(|i| {
+            let addend = wave.vgpr[c + i];
+            Row(std::array::from_fn(|lane| {
+                let bytes = low.0[lane] as u64 | (high.0[lane] as u64) << 32;
+                (0..4).fold(addend.0[lane], |sum, byte| {
+                    let (x, y) = ((bytes >> (8 * (i + byte))) as u8, (reference.0[lane] >> (8 * byte)) as u8);
+                    sum.wrapping_add(if y == 0 { 0 } else { x.abs_diff(y) as u32 })
+                })
+            }))
+        });
+        for (i, row) in sums.iter().enumerate() {
+            write_active(wave, dst + i, row);
+        }
     }))
 }

@@ -17,6 +17,8 @@ pub(super) enum Destination {
     None,
     Vgpr(u16),
     Agpr(u16),
+    /// A scalar result (`v_s_exp_f32` and its kind): lane 0 of a row that no register holds.
+    Scalar(ScalarReg),
 }
 
 /// One lowered instruction.
@@ -96,7 +98,7 @@ impl LaneOp {
     /// Pointer to the destination's first row; null if there is none.
     pub fn dst_pointer(&self, wave: &mut Wave) -> *mut u32 {
         match self.dst {
-            Destination::None => std::ptr::null_mut(),
+            Destination::None | Destination::Scalar(_) => std::ptr::null_mut(),
             // Through the slice's own pointer, so that the rows after the first are in reach.
             Destination::Vgpr(first) => wave.vgpr[first as usize..].as_mut_ptr().cast(),
             Destination::Agpr(first) => wave.agpr[first as usize..].as_mut_ptr().cast(),
@@ -277,6 +279,10 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
                 op.vgprs,
                 op.agprs.max(first as usize + kind.dwords()),
             ),
+            operand if name.starts_with("v_s_") && ScalarReg::of(operand)?.is_some() => {
+                let register = ScalarReg::of(operand)?;
+                (register.map_or(Destination::None, Destination::Scalar), op.vgprs, op.agprs)
+            }
             other => {
                 return Err(Unimplemented::new(format!(
                     "{}: {other:?} as the destination",
@@ -314,7 +320,8 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
     }
     op.riders.finish(&name, inst, &mut op.write)?;
     op.modified = op.riders.any();
-    op.general = !op.riders.only_sources();
+    let scalar = matches!(op.dst, Destination::Scalar(_));
+    op.general = !op.riders.only_sources() || scalar;
     Ok(op)
 }
 

@@ -4,7 +4,7 @@
 //! Only instructions that carry something, or floating-point ones in an unusual MODE, come through here.
 
 use super::kernel::{Args, Entry, MAX_ARGUMENTS};
-use super::lanes::{new_scratch, LaneOp};
+use super::lanes::{new_scratch, Destination, LaneOp};
 use super::directed::{self, Directed};
 use super::value::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, Kind};
 use super::Unimplemented;
@@ -374,6 +374,10 @@ impl LaneOp {
         let dwords = value.map_or(0, Kind::dwords);
         let mut result = [Row::ZERO; 2];
         for (dword, row) in result.iter_mut().enumerate().take(dwords) {
+            if let Destination::Scalar(register) = self.dst {
+                row.0.fill(register.read(wave));
+                continue;
+            }
             // SAFETY: the destination has that many rows.
             *row = unsafe { *dst.cast::<Row>().add(dword) };
         }
@@ -418,6 +422,12 @@ impl LaneOp {
                 write = u32::MAX;
             }
             let active_row = expanded(active);
+            if let Destination::Scalar(register) = self.dst {
+                // EXEC does not matter to a scalar result.
+                let value = old[0].0[0] & !write | result[0].0[0] & write;
+                register.write(wave, value);
+                return;
+            }
             for dword in 0..dwords {
                 // SAFETY: the destination has that many rows; `old` and `result` are copies.
                 let row = unsafe { &mut *dst.cast::<Row>().add(dword) };

@@ -3,7 +3,7 @@
 use super::{operations, Table};
 use crate::exec::valu::fp8::Fp8;
 use crate::exec::valu::kernel::entry;
-use crate::exec::valu::value::{f32_to_bf16, f32_to_f16, F16};
+use crate::exec::valu::value::{f32_to_bf16, f32_to_f16, Acc, F16};
 
 /// f32 to f16 toward zero: values past the largest f16 become it, and only infinities stay infinite.
 #[inline(always)]
@@ -130,5 +130,6 @@ pub(super) fn add(table: &mut Table) {
         "v_cvt_pk_i16_f32" (a: f32, b: f32) -> u32 = pair(a as i16 as u16, b as i16 as u16);
         "v_cvt_pk_u16_f32" (a: f32, b: f32) -> u32 = pair(a as u16, b as u16);
         "v_cvt_pk_u8_f32" (a: f32, index: u32, into: u32) -> u32 = replace_byte(into, index, a as u8);
+        "v_cvt_pkaccum_u8_f32" (a: f32, index: u32, d: Acc<u32>) -> u32 = replace_byte(d.0, index, a as u8);
     }
 }

@@ -141,7 +141,9 @@ fn div_fmas_f64(a: f64, b: f64, c: f64, scaled: bool) -> f64 {
     }
 }
 
-/// Replace the quotient by the defined result in the special cases of division, else give it the sign.
+/// Replace the quotient by the defined result in the special cases of division, else give it the sign. A NaN
+/// quotient of two ordinary numbers comes of an iteration that overflowed, so the result is infinite; the
+/// manual leaves that to its "overflow" case.
 #[inline(always)]
 fn div_fixup(quotient: f32, denominator: f32, numerator: f32) -> f32 {
     let negative = (denominator.to_bits() ^ numerator.to_bits()) & 0x8000_0000;
@@ -162,6 +164,8 @@ fn div_fixup(quotient: f32, denominator: f32, numerator: f32) -> f32 {
         | (exponent(numerator) - exponent(denominator) < -150)
     {
         signed(0.0)
+    } else if quotient.is_nan() {
+        signed(f32::INFINITY)
     } else {
         signed(quotient)
     }
@@ -187,6 +191,8 @@ fn div_fixup_f64(quotient: f64, denominator: f64, numerator: f64) -> f64 {
         | (exponent_f64(numerator) - exponent_f64(denominator) < -1075)
     {
         signed(0.0)
+    } else if quotient.is_nan() {
+        signed(f64::INFINITY)
     } else {
         signed(quotient)
     }

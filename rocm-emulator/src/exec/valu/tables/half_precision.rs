@@ -118,11 +118,11 @@ pub(super) fn add(table: &mut Table) {
         "v_minimummaximum_f16" (a: F16, b: F16, c: F16) -> F16 = F16(maximum(minimum(a.0, b.0), c.0));
         "v_maximumminimum_f16" (a: F16, b: F16, c: F16) -> F16 = F16(minimum(maximum(a.0, b.0), c.0));
 
-        "v_rcp_f16" (a: F16) -> F16 = narrow(1.0 / a.0 as f64);
-        "v_rsq_f16" (a: F16) -> F16 = narrow(1.0 / (a.0 as f64).sqrt());
-        "v_sqrt_f16" (a: F16) -> F16 = narrow((a.0 as f64).sqrt());
-        "v_exp_f16" (a: F16) -> F16 = narrow(exp2(a.0 as f64));
-        "v_log_f16" (a: F16) -> F16 = narrow(log2(a.0));
+        "v_rcp_f16" | "v_s_rcp_f16" (a: F16) -> F16 = narrow(1.0 / a.0 as f64);
+        "v_rsq_f16" | "v_s_rsq_f16" (a: F16) -> F16 = narrow(1.0 / (a.0 as f64).sqrt());
+        "v_sqrt_f16" | "v_s_sqrt_f16" (a: F16) -> F16 = narrow((a.0 as f64).sqrt());
+        "v_exp_f16" | "v_s_exp_f16" (a: F16) -> F16 = narrow(exp2(a.0 as f64));
+        "v_log_f16" | "v_s_log_f16" (a: F16) -> F16 = narrow(log2(a.0));
         "v_sin_f16" (a: F16) -> F16 = narrow(sin_turns(a.0 as f64));
         "v_cos_f16" (a: F16) -> F16 = narrow(cos_turns(a.0 as f64));
 

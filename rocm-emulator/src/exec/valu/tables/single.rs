@@ -185,6 +185,54 @@ fn fract(a: f32) -> f32 {
     }
 }
 
+/// The lighting product: -FLT_MAX unless c is positive and b is an ordinary number.
+#[inline(always)]
+fn mullit(a: f32, b: f32, c: f32) -> f32 {
+    if (b <= -f32::MAX) | b.is_nan() | (c <= 0.0) | c.is_nan() {
+        -f32::MAX
+    } else {
+        mul_zero_wins(a, b)
+    }
+}
+
+/// Where a direction meets a cube: face number, face coordinates, twice the major axis.
+#[derive(Clone, Copy)]
+struct Cube {
+    id: f32,
+    s: f32,
+    t: f32,
+    major: f32,
+}
+
+#[inline(always)]
+fn cube(x: f32, y: f32, z: f32) -> Cube {
+    if (z.abs() >= x.abs()) & (z.abs() >= y.abs()) {
+        let back = z < 0.0;
+        Cube {
+            id: if back { 5.0 } else { 4.0 },
+            s: if back { -x } else { x },
+            t: -y,
+            major: 2.0 * z,
+        }
+    } else if y.abs() >= x.abs() {
+        let below = y < 0.0;
+        Cube {
+            id: if below { 3.0 } else { 2.0 },
+            s: x,
+            t: if below { -z } else { z },
+            major: 2.0 * y,
+        }
+    } else {
+        let left = x < 0.0;
+        Cube {
+            id: if left { 1.0 } else { 0.0 },
+            s: if left { z } else { -z },
+            t: -y,
+            major: 2.0 * x,
+        }
+    }
+}
+
 pub(super) fn add(table: &mut Table) {
     operations! { table, entry;
         "v_add_f32" (a: f32, b: f32) -> f32 = a + b;
@@ -221,13 +269,19 @@ pub(super) fn add(table: &mut Table) {
         "v_minimummaximum_f32" (a: f32, b: f32, c: f32) -> f32 = maximum(minimum(a, b), c);
         "v_maximumminimum_f32" (a: f32, b: f32, c: f32) -> f32 = minimum(maximum(a, b), c);
 
-        "v_rcp_f32" | "v_rcp_iflag_f32" (a: f32) -> f32 = no_denormal(1.0 / no_denormal(a));
-        "v_rsq_f32" (a: f32) -> f32 = (1.0 / (no_denormal(a) as f64).sqrt()) as f32;
-        "v_sqrt_f32" (a: f32) -> f32 = no_denormal(a).sqrt();
-        "v_exp_f32" (a: f32) -> f32 = no_denormal(exp2(no_denormal(a) as f64) as f32);
-        "v_log_f32" (a: f32) -> f32 = log2(no_denormal(a)) as f32;
+        "v_rcp_f32" | "v_rcp_iflag_f32" | "v_s_rcp_f32" (a: f32) -> f32 = no_denormal(1.0 / no_denormal(a));
+        "v_rsq_f32" | "v_s_rsq_f32" (a: f32) -> f32 = (1.0 / (no_denormal(a) as f64).sqrt()) as f32;
+        "v_sqrt_f32" | "v_s_sqrt_f32" (a: f32) -> f32 = no_denormal(a).sqrt();
+        "v_exp_f32" | "v_exp_legacy_f32" | "v_s_exp_f32" (a: f32) -> f32 = no_denormal(exp2(no_denormal(a) as f64) as f32);
+        "v_log_f32" | "v_log_legacy_f32" | "v_s_log_f32" (a: f32) -> f32 = log2(no_denormal(a)) as f32;
         "v_sin_f32" (a: f32) -> f32 = no_denormal(sin_turns(no_denormal(a) as f64) as f32);
         "v_cos_f32" (a: f32) -> f32 = no_denormal(cos_turns(no_denormal(a) as f64) as f32);
+
+        "v_mullit_f32" (a: f32, b: f32, c: f32) -> f32 = mullit(a, b, c);
+        "v_cubeid_f32" (x: f32, y: f32, z: f32) -> f32 = cube(x, y, z).id;
+        "v_cubesc_f32" (x: f32, y: f32, z: f32) -> f32 = cube(x, y, z).s;
+        "v_cubetc_f32" (x: f32, y: f32, z: f32) -> f32 = cube(x, y, z).t;
+        "v_cubema_f32" (x: f32, y: f32, z: f32) -> f32 = cube(x, y, z).major;
 
         "v_fract_f32" (a: f32) -> f32 = fract(a);
         "v_trunc_f32" (a: f32) -> f32 = a.trunc();
