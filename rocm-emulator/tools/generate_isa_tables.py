@@ -45,9 +45,9 @@ class Llvm:
         self.context = Llvm.library.LLVMCreateDisasmCPU(b"amdgcn-amd-amdhsa", cpu.encode(), None, 0, None, None)
         self.buffer = ctypes.create_string_buffer(1024)
 
-    def __call__(self, bits, words):
+    def __call__(self, bits, words, literal=LITERAL):
         """The text of the instruction, or None; a literal follows the words."""
-        data = bits.to_bytes(4 * words, "little") + LITERAL.to_bytes(4, "little") * 3
+        data = bits.to_bytes(4 * words, "little") + literal.to_bytes(4, "little") * 3
         size = Llvm.library.LLVMDisasmInstruction(self.context, data, len(data), 0, self.buffer, 1024)
         if not size:
             return None
@@ -150,7 +150,7 @@ def rdna3():
     buffer = dict(BUFFER, offset=at(0, 12), slc=at(12), dlc=at(13), glc=at(14), tfe=at(53), offen=at(54), idxen=at(55))
     return scalar_and_vector() + [
         vopd(),
-        Layout("VINTERP", 2, "11001101", [at(16, 7)], **VOP3P | dict(wait_exp=at(8, 3))),
+        Layout("VINTERP", 2, "11001101", [at(16, 7)]),
         Layout("VOP3P", 2, "11001100", [at(16, 7)], **VOP3P),
         Layout("VOP3", 2, "110101", [at(16, 10)], **VOP3),
         Layout("VOP3SD", 2, "110101", [at(16, 10)], **VOP3SD),
@@ -169,7 +169,7 @@ def rdna4():
                   idxen=at(63), vaddr=at(64, 8), offset=at(72, 24), **policy)
     return scalar_and_vector() + [
         vopd(),
-        Layout("VINTERP", 2, "11001101", [at(16, 7)], **VOP3P | dict(wait_exp=at(8, 3))),
+        Layout("VINTERP", 2, "11001101", [at(16, 7)]),
         Layout("VOP3P", 2, "11001100", [at(16, 7)], **VOP3P),
         Layout("VOP3", 2, "110101", [at(16, 10)], **VOP3),
         Layout("VOP3SD", 2, "110101", [at(16, 10)], **VOP3SD),
@@ -233,8 +233,8 @@ class Prober:
             bits |= value << first
         return bits
 
-    def ask(self, layout, opcode, values):
-        return self.llvm(self.word(layout, opcode, values), layout.words)
+    def ask(self, layout, opcode, values, literal=LITERAL):
+        return self.llvm(self.word(layout, opcode, values), layout.words, literal)
 
     def find(self, layout, opcode):
         """The first field assignment that LLVM accepts, most informative first."""
@@ -258,8 +258,8 @@ class Prober:
 
     def style(self, layout, opcode, values, name, position):
         """How source `name` reads inline constants and literals: a letter, or '' when it takes registers only."""
-        def probe(code):
-            text = self.ask(layout, opcode, dict(values, **{name: code}))
+        def probe(code, literal=LITERAL):
+            text = self.ask(layout, opcode, dict(values, **{name: code}), literal)
             if not text:
                 return None
             parts = split(text)[1]
@@ -272,7 +272,14 @@ class Prober:
             raise SystemExit(f"odd constants in {layout.name} {opcode}")
         literal = probe(255) if layout.name not in ("SMEM",) else None
         if letter == "f" and literal == "0x5678":
-            letter = "h"
+            return "h"
+        if literal and letter == "d" and probe(255, 5) == "5":
+            return "q"
+        # Pairs of halves show a literal that fits one half as that half.
+        if literal and letter == "f" and probe(255, 0x3C00) == "1.0":
+            return "g"
+        if literal and letter == "f" and probe(255, 0x3F80) == "1.0":
+            return "b"
         return letter
 
     def tokens(self, layout, opcode, values, text):
@@ -378,18 +385,13 @@ class Prober:
                     if count:
                         flags.append(f"{name}{count}")
                         break
-        if layout.name in ("VOP3", "VOP3SD", "VOP3P"):
-            if says("clamp", clamp=1):
-                flags.append("clamp")
         if layout.name in ("VOP3", "VOP3SD"):
-            if "mul:" in (self.ask(layout, opcode, dict(values, omod=1)) or ""):
-                flags.append("omod")
-            for bit in range(3):
-                answer = self.ask(layout, opcode, dict(values, neg=1 << bit)) or ""
-                if re.search(r"-[vs\d]|neg\(", answer):
-                    flags.append(f"neg{bit}")
-                if "abs" in fields and "|" in (self.ask(layout, opcode, dict(values, abs=1 << bit)) or ""):
-                    flags.append(f"abs{bit}")
+            # Masks of the sources whose signs can be changed.
+            for name, pattern in (("neg", r"(-|neg\()[vs\d]"), ("abs", r"\|")):
+                mask = sum(1 << bit for bit in range(3) if name in fields and
+                           re.search(pattern, self.ask(layout, opcode, dict(values, **{name: 1 << bit})) or ""))
+                if mask:
+                    flags.append(f"{name}{mask}")
         if layout.name == "MAI":
             for name in ("cbsz", "abid", "blgp"):
                 if (name in (self.ask(layout, opcode, dict(values, **{name: 1})) or "") or
@@ -415,6 +417,9 @@ def table(cpu, layouts):
     prober = Prober(cpu, layouts)
     entries = {}
     for layout in layouts:
+        # Graphics only.
+        if layout.name == "VINTERP":
+            continue
         if layout.name == "VOPD":
             entries.update(dual(prober, layout))
             continue

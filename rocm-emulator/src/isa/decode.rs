@@ -336,6 +336,9 @@ impl Decoder<'_> {
                 inst.dst[0] = self.source(word >> 8 & 0x7f, wave)?;
             }
         }
+        if rider.is_some() && self.literal.is_some() {
+            return Err("a literal cannot follow an SDWA or DPP dword");
+        }
         self.modifiers(inst, &entry.flags);
         Ok(())
     }
@@ -343,9 +346,10 @@ impl Decoder<'_> {
     fn modifiers(&self, inst: &mut Inst, flags: &Flags) {
         let mods = &mut inst.mods;
         match self.layout.encoding {
-            Encoding::VOP3 | Encoding::VOP3SD | Encoding::VINTERP => {
-                mods.neg = self.field(Field::Neg) as u8;
-                mods.abs = self.field(Field::Abs) as u8;
+            Encoding::VOP3 | Encoding::VOP3SD => {
+                // Integer operations ignore the signs' bits.
+                mods.neg = self.field(Field::Neg) as u8 & flags.neg;
+                mods.abs = self.field(Field::Abs) as u8 & flags.abs;
                 mods.op_sel = self.field(Field::OpSel) as u8;
                 mods.clamp = self.flag(Field::Clamp);
                 mods.omod = self.field(Field::Omod) as u8;
@@ -612,6 +616,13 @@ impl Decoder<'_> {
     fn buffer(&mut self, inst: &mut Inst) -> Result<(), Reason> {
         let entry = self.entry;
         let name = entry.op.name;
+        if entry.operands.is_empty() {
+            // A cache operation. Only CDNA's have levels.
+            if self.target.family() == Family::Cdna {
+                inst.mem.cache = self.cache();
+            }
+            return Ok(());
+        }
         inst.mem.cache = self.cache();
         inst.mem.lds = self.flag(Field::Lds) || name.contains("_lds_");
         inst.mem.offen = self.flag(Field::Offen);
@@ -620,11 +631,9 @@ impl Decoder<'_> {
         if self.layout.width(Field::Offset) == 12 {
             inst.mem.offset &= 0xfff;
         }
-        if entry.operands.is_empty() {
-            return Ok(());
-        }
         inst.mem.returns = self.returns();
-        let dwords = entry.dwords(Field::Vdata) + self.field(Field::Tfe) as u8;
+        inst.mem.tfe = self.flag(Field::Tfe);
+        let dwords = entry.dwords(Field::Vdata) + u8::from(inst.mem.tfe);
         if dwords > 0 && !self.flag(Field::Lds) {
             let data = self.vector(Field::Vdata, self.field(Field::Vdata), dwords);
             let loads = name.contains("_load");

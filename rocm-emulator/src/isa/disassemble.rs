@@ -91,9 +91,14 @@ impl Printer {
                 // VOP3 of an operation that also has a short form, or that has only this one.
                 let long = matches!(
                     inst.encoding,
-                    Encoding::VOP3 | Encoding::VOP3SD
+                    Encoding::VOP3 | Encoding::VOP3SD | Encoding::VOP3P
                 );
-                text += if long { "_e64_dpp" } else { "_dpp" };
+                text += match inst.encoding {
+                    // LLVM leaves the suffix of short comparisons out.
+                    Encoding::VOPC => "",
+                    _ if long => "_e64_dpp",
+                    _ => "_dpp",
+                };
             }
         }
         text
@@ -117,7 +122,10 @@ impl Printer {
                 (Some(Spec::Immediate { style, .. }), Operand::Immediate(value)) => {
                     self.immediate(*style, *value)
                 }
-                (Some(Spec::Literal), Operand::Literal(value)) => format!("0x{value:x}"),
+                // The K of fmaak and fmamk is always shown in hex, s_setreg's literal like any other.
+                (Some(Spec::Literal), Operand::Literal(value)) if inst.encoding != Encoding::SOPK => {
+                    format!("0x{value:x}")
+                }
                 (Some(Spec::Register { style, .. }), _) => self.modified(inst, index, *style),
                 _ => self.operand(*operand, Style::Word),
             };
@@ -187,8 +195,8 @@ impl Printer {
             }
             _ => {}
         }
-        if flags.neg_lo > 0 && mods.neg != 0 {
-            *text += &bit_list("neg_lo", mods.neg, flags.neg_lo);
+        if inst.encoding == Encoding::VOP3P && flags.neg > 0 && flags.op_sel_hi != OpSelHi::Mix && mods.neg != 0 {
+            *text += &bit_list("neg_lo", mods.neg, flags.neg);
         }
         if flags.neg_hi > 0 && mods.neg_hi != 0 {
             *text += &bit_list("neg_hi", mods.neg_hi, flags.neg_hi);
@@ -423,6 +431,9 @@ impl Printer {
             let _ = write!(text, " offset:{}", mem.offset);
         }
         self.cache(&mut text, inst);
+        if mem.tfe {
+            text += " tfe";
+        }
         if mem.lds && !inst.op.name.contains("_lds_") {
             text += " lds";
         }
@@ -523,39 +534,40 @@ fn inline_float(bits: u32, style: Style) -> String {
     let row = INLINE_FLOATS.iter().find(|row| row.0 == bits);
     match (row, style) {
         (Some(row), Style::Short) => format!("0x{:x}", row.1),
-        (Some((0x3e22_f983, ..)), Style::Double) => "0.15915494309189532".into(),
+        (Some((0x3e22_f983, ..)), Style::Double | Style::Quad) => "0.15915494309189532".into(),
         (Some(row), _) => row.2.into(),
         (None, _) => format!("0x{bits:x}"),
     }
 }
 
-fn is_inline_integer(value: i32) -> bool {
-    (-16..=64).contains(&value)
-}
-
 /// LLVM shows a literal as the inline constant of the same value, if there is one.
 fn literal(value: u32, style: Style) -> String {
-    match style {
-        Style::Word => match INLINE_FLOATS.iter().find(|row| row.0 == value) {
-            _ if is_inline_integer(value as i32) => (value as i32).to_string(),
-            Some(row) => row.2.into(),
-            None => format!("0x{value:x}"),
-        },
-        Style::Double => {
-            if is_inline_integer(value as i32) {
-                (value as i32).to_string()
-            } else {
-                format!("0x{value:x}")
-            }
-        }
-        Style::Half | Style::Short => {
-            let half = value as u16;
-            match INLINE_FLOATS.iter().find(|row| row.1 == half) {
-                _ if is_inline_integer(i32::from(half as i16)) => (half as i16).to_string(),
-                Some(row) if style == Style::Half => row.2.into(),
-                _ => format!("0x{half:x}"),
-            }
-        }
+    let half = value as u16;
+    let integer = match style {
+        // A float's literal is its high dword, so no small integer is equal to it.
+        Style::Double => None,
+        // Zero-extended.
+        Style::Quad => i64::from(value).try_into().ok(),
+        Style::Half => Some(i32::from(half as i16)),
+        Style::Word | Style::Short | Style::HalfPair | Style::BfloatPair => Some(value as i32),
+    };
+    let number = match style {
+        Style::Half | Style::Short => half.into(),
+        _ => value,
+    };
+    let float = INLINE_FLOATS.iter().find(|(single, f16, _)| match style {
+        Style::Word | Style::Short => *single == value,
+        // The double's high dword; 1/(2*pi) has more bits than that.
+        Style::Double => value == (f64::from(f32::from_bits(*single)).to_bits() >> 32) as u32 && *single & 0xffff == 0,
+        Style::Quad => false,
+        Style::Half | Style::HalfPair => u32::from(*f16) == number,
+        Style::BfloatPair => single >> 16 == value,
+    });
+    match (integer, float) {
+        (Some(integer), _) if (-16..=64).contains(&integer) => integer.to_string(),
+        (_, Some(row)) => row.2.into(),
+        _ if style == Style::Double && value == 0 => "0".into(),
+        _ => format!("0x{number:x}"),
     }
 }
 
@@ -641,12 +653,14 @@ fn swizzle(pattern: u32) -> String {
         } else {
             let mask: String = (0..5)
                 .rev()
-                .map(|bit| match (and >> bit & 1, or >> bit & 1, xor >> bit & 1) {
-                    (0, 0, 0) => '0',
-                    (0, 0, 1) | (0, 1, 0) => '1',
-                    (1, 0, 0) => 'p',
-                    (1, 0, 1) => 'i',
-                    _ => '?',
+                .map(|bit| {
+                    // What becomes of a lane number's bit that is 0, and of one that is 1.
+                    match ((or ^ xor) >> bit & 1, ((and | or) ^ xor) >> bit & 1) {
+                        (0, 0) => '0',
+                        (0, 1) => 'p',
+                        (1, 0) => 'i',
+                        _ => '1',
+                    }
                 })
                 .collect();
             format!("BITMASK_PERM,\"{mask}\"")

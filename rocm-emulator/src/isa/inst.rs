@@ -229,6 +229,8 @@ pub struct MemoryModifiers {
     pub gds: bool,
     /// MTBUF: the 7-bit buffer format.
     pub format: u8,
+    /// MUBUF and MTBUF: the data has one more dword, for the status of partially resident textures.
+    pub tfe: bool,
 }
 
 /// A decoded instruction.

@@ -1,6 +1,6 @@
 //! Random instruction words of every opcode, for testing the decoder against another disassembler.
 
-use super::table::{Class, Field, Spec, Table};
+use super::table::{Class, Entry, Field, Flags, Spec, Table};
 use super::{Encoding, Family, Target};
 
 /// Words that may be an instruction: every field has a value that is likely to be allowed there.
@@ -26,20 +26,30 @@ pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u
             table.opcodes(index)
         };
         for opcode in opcodes {
-            let specs = if dual {
-                &table.dual(0, opcode)
+            let entry = if dual {
+                table.dual(0, opcode)
             } else {
-                &table.entry(index, opcode)
+                table.entry(index, opcode)
             };
-            let specs = specs.map_or(&[][..], |entry| &entry.operands[..]);
+            let Some(Entry {
+                operands: specs,
+                flags,
+                ..
+            }) = entry
+            else {
+                continue;
+            };
             let seconds = if dual { table.dual_opcodes(1) } else { vec![0] };
             for second in seconds {
                 for attempt in 0..count {
                     let mut sampler = Sampler {
                         target,
                         specs,
+                        flags,
                         plain: attempt % 4 == 0,
                         extra: false,
+                        rider: false,
+                        encoding: layout.encoding,
                         random,
                     };
                     let mut bits = layout.set_opcode(opcode);
@@ -77,10 +87,14 @@ pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u
 struct Sampler<'a, R: FnMut() -> u32> {
     target: Target,
     specs: &'a [Spec],
+    flags: &'a Flags,
     /// Modifiers stay zero.
     plain: bool,
+    encoding: Encoding,
     /// A dword follows.
     extra: bool,
+    /// It takes the place of source 0, so that no literal can follow.
+    rider: bool,
     random: &'a mut R,
 }
 
@@ -124,7 +138,9 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
             }
             _ => 255,
         };
-        self.extra |= matches!(code, 255) || field == Field::Src0 && matches!(code, 233 | 234 | 249 | 250);
+        let code = if self.rider && code == 255 { 128 } else { code };
+        self.rider |= field == Field::Src0 && matches!(code, 233 | 234 | 249 | 250);
+        self.extra |= self.rider || code == 255;
         code
     }
 
@@ -162,11 +178,21 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
                 1 => 128 & mask,
                 _ => self.below(96),
             },
+            Field::Saddr if self.encoding == Encoding::FLAT => match self.target.family() {
+                Family::Cdna => 0,
+                Family::Rdna2 => 0x7d,
+                Family::Rdna3 | Family::Rdna4 => 0x7c,
+            },
             Field::Saddr => match self.below(3) {
                 0 => [0x7c, 0x7d, 0x7f][self.below(3) as usize],
                 1 => 0,
                 _ => self.below(48) * 2,
             },
+            // What the opcode does not use has to be zero, but an atomic's destination depends on its policy.
+            Field::Addr | Field::Data0 | Field::Data1 | Field::Vdata if dwords.is_none() => 0,
+            Field::Vdst if dwords.is_none() && !self.is_flat() => 0,
+            Field::Neg if !matches!(self.encoding, Encoding::VOP3P) => (self.random)() & u32::from(self.flags.neg),
+            Field::Abs => (self.random)() & u32::from(self.flags.abs),
             Field::Vdst | Field::Vsrc1 | Field::Vaddr | Field::Vdata | Field::Addr => {
                 // The ALU's 16-bit operands reach half of the registers on GFX11.
                 let limit = if self.target.family() == Family::Cdna { 100 } else { 60 };
@@ -186,16 +212,20 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
                     value
                 }
             }
+            Field::Gds => self.below(8) / 7,
             Field::OpSelHi => 3 & (self.random)(),
             Field::Vdsty => self.below(100),
             Field::Format => self.below(128),
             Field::Imm | Field::SoffsetEn | Field::OpSelHi2 | Field::Glc | Field::Sve => self.below(2),
             Field::Offen | Field::Idxen => self.below(2),
-            // GFX12's hints are checked without other modifiers, too.
             Field::Th | Field::Scope => self.below(mask + 1),
             _ if self.plain || self.below(2) == 0 => 0,
             _ => (self.random)() & mask,
         }
+    }
+
+    fn is_flat(&self) -> bool {
+        matches!(self.encoding, Encoding::FLAT | Encoding::GLOBAL | Encoding::SCRATCH)
     }
 
     fn is_scalar(&self, field: Field) -> bool {

@@ -69,7 +69,6 @@ pub(super) enum Field {
     Src0y,
     Vsrc1y,
     Vdsty,
-    WaitExp,
 }
 
 const FIELDS: &[(&str, Field)] = &[
@@ -127,7 +126,6 @@ const FIELDS: &[(&str, Field)] = &[
     ("src0y", Field::Src0y),
     ("vsrc1y", Field::Vsrc1y),
     ("vdsty", Field::Vdsty),
-    ("wait_exp", Field::WaitExp),
 ];
 
 impl Field {
@@ -137,7 +135,7 @@ impl Field {
     }
 }
 
-const FIELD_COUNT: usize = Field::WaitExp as usize + 1;
+const FIELD_COUNT: usize = Field::Vdsty as usize + 1;
 
 const ENCODINGS: &[(&str, Encoding)] = &[
     ("SOP1", Encoding::SOP1),
@@ -251,12 +249,18 @@ pub(super) enum Style {
     /// 32-bit operands.
     #[default]
     Word,
-    /// 64-bit operands.
+    /// 64-bit floats.
     Double,
-    /// 16-bit floats (and pairs of them).
+    /// 64-bit integers.
+    Quad,
+    /// 16-bit floats.
     Half,
-    /// 16-bit integers (and pairs of them).
+    /// 16-bit integers.
     Short,
+    /// Pairs of f16.
+    HalfPair,
+    /// Pairs of bf16.
+    BfloatPair,
 }
 
 /// How the text shows a 16-bit immediate.
@@ -327,8 +331,10 @@ pub(super) struct Flags {
     /// Number of bits in the text's `op_sel`, 0 for none.
     pub op_sel: u8,
     pub op_sel_hi: OpSelHi,
-    /// Number of bits in `neg_lo`.
-    pub neg_lo: u8,
+    /// VOP3P: number of bits in `neg_lo`. VOP3: mask of the sources that can be negated.
+    pub neg: u8,
+    /// VOP3: mask of the sources that have an absolute value.
+    pub abs: u8,
     /// Number of bits in `neg_hi`.
     pub neg_hi: u8,
     /// MFMA has these.
@@ -522,6 +528,9 @@ fn parse_spec(word: &str) -> Option<Spec> {
     let style = match &kind[1 + digits.len()..] {
         "" | "f" => Style::Word,
         "d" => Style::Double,
+        "q" => Style::Quad,
+        "g" => Style::HalfPair,
+        "b" => Style::BfloatPair,
         "h" => Style::Half,
         "w" => Style::Short,
         _ => return None,
@@ -543,15 +552,16 @@ fn parse_flags(words: &[&str]) -> Option<Flags> {
             "op_sel" => flags.op_sel = count,
             "packed" => flags.op_sel_hi = OpSelHi::Packed,
             "mix" => flags.op_sel_hi = OpSelHi::Mix,
-            "neg" => flags.neg_lo = count,
+            "neg" => flags.neg = count,
+            "abs" => flags.abs = count,
             "neg_hi" => flags.neg_hi = count,
             "cbsz" => flags.cbsz = true,
             "abid" => flags.abid = true,
             "blgp" => flags.blgp = true,
             "two" => flags.two_offsets = true,
             "returns" => flags.returns = count,
-            // Whether a modifier may be used is the compiler's concern; what it means is the encoding's.
-            "clamp" | "omod" | "abs" | "gds" | "no_offset" => {}
+            // Of interest to a reader of the table only.
+            "gds" | "no_offset" => {}
             _ => return None,
         }
     }

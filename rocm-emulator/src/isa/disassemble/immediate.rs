@@ -176,6 +176,7 @@ fn version(bits: u32) -> String {
     ];
     match VERSIONS.iter().find(|row| row.0 == bits) {
         Some(row) => row.1.into(),
+        None if bits <= 0xff => bits.to_string(),
         None => format!("0x{bits:x}"),
     }
 }
