@@ -227,6 +227,9 @@ pub(crate) fn thread_number() -> u64 {
     NUMBER.try_with(|n| *n).unwrap_or(0)
 }
 
+// As with cudarc's: tensors may be caught in an unwinding panic. What is locked is changed in whole steps.
+impl std::panic::RefUnwindSafe for Context {}
+
 impl PartialEq for Context {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.device, &other.device)

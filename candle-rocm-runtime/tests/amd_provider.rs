@@ -1,0 +1,220 @@
+//! The `amd` provider, with the emulator's `libamdhip64.so` in the place of AMD's: search, symbol lookup, a
+//! missing library, a missing symbol, no device, and a kernel that runs through all of it.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use candle_rocm_runtime::runtime::{self, RuntimeKind};
+use candle_rocm_runtime::{Context, ErrorKind, LaunchConfig, PushKernelArg};
+use common::in_process;
+
+/// The emulator as a shared library, built by cargo beside this test.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        // target/<profile>/deps/<this test>
+        let folder = std::env::current_exe().unwrap();
+        let profile = folder.parent().and_then(Path::parent).unwrap();
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["build", "--quiet", "--package", "amdhip64"]);
+        if profile.ends_with("release") {
+            command.arg("--release");
+        }
+        let status = command
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env("CARGO_TARGET_DIR", profile.parent().unwrap())
+            .status()
+            .unwrap();
+        assert!(status.success(), "building amdhip64");
+        let library = profile.join("libamdhip64.so");
+        assert!(library.exists(), "{}", library.display());
+        library
+    })
+}
+
+/// Runs a body with the library at the path that `place` gives inside an empty folder.
+fn with_library_at(test: &str, place: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join(place);
+    std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+    if std::env::var_os("CANDLE_ROCM_TEST_CHILD").is_none() {
+        std::os::unix::fs::symlink(library(), &target).unwrap();
+    }
+    let root = folder.path().to_str().unwrap().to_owned();
+    let variables: Vec<(&str, String)> = variables
+        .iter()
+        .map(|(name, value)| (*name, value.replace("{folder}", &root)))
+        .collect();
+    let variables: Vec<(&str, &str)> = variables
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    in_process(test, &variables, body);
+}
+
+fn run_a_kernel() {
+    let context = Context::new(0).unwrap();
+    let stream = context.per_thread_stream();
+    let function = common::probe(&context).load_function("saxpy").unwrap();
+    let x = stream.clone_htod(&[1f32, 2., 3., 4., 5.]).unwrap();
+    let mut y = stream.clone_htod(&[10f32; 5]).unwrap();
+    let mut launch = stream.launch_builder(&function);
+    launch.arg(&5u32).arg(&3f32).arg(&x).arg(&mut y);
+    // SAFETY: the arguments are those of the kernel.
+    unsafe { launch.launch(LaunchConfig::for_num_elems(5)) }.unwrap();
+    assert_eq!(stream.clone_dtoh(&y).unwrap(), [13., 16., 19., 22., 25.]);
+}
+
+#[test]
+fn the_named_library_is_used() {
+    with_library_at(
+        "the_named_library_is_used",
+        "some/where/hip.so",
+        &[
+            ("CANDLE_ROCM_HIP_LIBRARY", "{folder}/some/where/hip.so"),
+            ("CANDLE_ROCM_RUNTIME", "amd"),
+        ],
+        || {
+            let runtime = runtime::current().unwrap();
+            assert_eq!(runtime.kind(), RuntimeKind::Amd);
+            assert!(runtime.library().ends_with("some/where/hip.so"));
+            run_a_kernel();
+            let context = Context::new(0).unwrap();
+            assert!(!context.device().is_emulated());
+            assert!(context.device().pool().is_caching());
+            // The pool serves again from what was freed.
+            let statistics = context.pool_statistics();
+            assert_eq!((statistics.in_use, statistics.driver_allocations), (0, 1));
+        },
+    );
+}
+
+#[test]
+fn rocm_path_is_searched_for_versioned_names() {
+    for version in [".7", ".6", ""] {
+        with_library_at(
+            "rocm_path_is_searched_for_versioned_names",
+            &format!("lib/libamdhip64.so{version}"),
+            &[
+                ("ROCM_PATH", "{folder}"),
+                ("CANDLE_ROCM_HIP_LIBRARY", ""),
+                ("CANDLE_ROCM_RUNTIME", ""),
+            ],
+            || {
+                assert!(runtime::current()
+                    .unwrap()
+                    .library()
+                    .contains("/lib/libamdhip64.so"));
+                run_a_kernel();
+            },
+        );
+    }
+}
+
+#[test]
+fn a_folder_may_be_named() {
+    with_library_at(
+        "a_folder_may_be_named",
+        "libamdhip64.so.7",
+        &[
+            ("CANDLE_ROCM_HIP_LIBRARY", "{folder}"),
+            ("CANDLE_ROCM_RUNTIME", "amd"),
+        ],
+        run_a_kernel,
+    );
+}
+
+#[test]
+fn the_loaders_path_is_searched() {
+    with_library_at(
+        "the_loaders_path_is_searched",
+        "libamdhip64.so.6",
+        &[
+            ("LD_LIBRARY_PATH", "{folder}"),
+            ("ROCM_PATH", "/nonexistent"),
+            ("CANDLE_ROCM_HIP_LIBRARY", ""),
+            ("CANDLE_ROCM_RUNTIME", "amd"),
+        ],
+        run_a_kernel,
+    );
+}
+
+#[test]
+fn a_library_without_a_device_says_so() {
+    with_library_at(
+        "a_library_without_a_device_says_so",
+        "libamdhip64.so",
+        &[
+            ("CANDLE_ROCM_HIP_LIBRARY", "{folder}/libamdhip64.so"),
+            ("ROCM_EMU_ARCH", "none"),
+        ],
+        || {
+            // An empty list of GPUs; `in_process` takes an empty value for "remove".
+            std::env::set_var("ROCM_EMU_ARCH", "");
+            let error = runtime::select(RuntimeKind::Amd).unwrap_err();
+            assert_eq!(*error.kind(), ErrorKind::NoDevice);
+            let text = error.to_string();
+            assert!(
+                text.contains("libamdhip64.so was loaded, but finds no GPU"),
+                "{text}"
+            );
+            assert!(text.contains("CANDLE_ROCM_RUNTIME=emulator"), "{text}");
+        },
+    );
+}
+
+#[test]
+fn a_missing_symbol_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, stub) = (
+        folder.path().join("stub.c"),
+        folder.path().join("libamdhip64.so"),
+    );
+    // A library that starts like HIP and then lacks most of it.
+    std::fs::write(&source, "int hipInit(unsigned f) { return 0; }\nint hipGetDeviceCount(int *n) { *n = 1; return 0; }\n").unwrap();
+    let stub_path = stub.to_str().unwrap().to_owned();
+    if std::env::var_os("CANDLE_ROCM_TEST_CHILD").is_none() {
+        let compiler = ["cc", "clang", "clang-19"]
+            .into_iter()
+            .find(|name| which::which(name).is_ok())
+            .expect("a C compiler");
+        let status = Command::new(compiler)
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&stub, &source])
+            .status()
+            .unwrap();
+        assert!(status.success());
+    }
+    in_process(
+        "a_missing_symbol_is_named",
+        &[("CANDLE_ROCM_HIP_LIBRARY", &stub_path)],
+        || {
+            let error = runtime::select(RuntimeKind::Amd).unwrap_err();
+            assert_eq!(*error.kind(), ErrorKind::Runtime);
+            let text = error.to_string();
+            assert!(text.contains("no function hipSetDevice"), "{text}");
+            assert!(text.contains("libamdhip64.so"), "{text}");
+        },
+    );
+}
+
+#[test]
+fn a_file_that_is_no_library_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("libamdhip64.so");
+    std::fs::write(&file, "text").unwrap();
+    in_process(
+        "a_file_that_is_no_library_is_an_error",
+        &[("CANDLE_ROCM_HIP_LIBRARY", file.to_str().unwrap())],
+        || {
+            let text = runtime::select(RuntimeKind::Amd).unwrap_err().to_string();
+            assert!(
+                text.contains("was not found") && text.contains("libamdhip64.so: "),
+                "{text}"
+            );
+        },
+    );
+}

@@ -1,0 +1,307 @@
+//! Launches: every kind of argument, the limits, and what errors say.
+
+mod common;
+
+use candle_rocm_runtime::{DeviceRepr, ErrorKind, Image, LaunchConfig, PushKernelArg};
+use common::{context, in_process, probe};
+use half::f16;
+
+const ONE: LaunchConfig = LaunchConfig {
+    grid_dim: (1, 1, 1),
+    block_dim: (64, 1, 1),
+    shared_mem_bytes: 0,
+};
+
+#[test]
+fn arguments_of_every_type_arrive() {
+    #[repr(C)]
+    struct Pair {
+        first: i32,
+        second: f64,
+    }
+    // SAFETY: plain data, laid out as the kernel's structure.
+    unsafe impl DeviceRepr for Pair {}
+
+    let context = context();
+    let stream = context.default_stream();
+    let function = probe(&context).load_function("every_type").unwrap();
+    let mut out = stream.alloc_zeros::<u64>(15).unwrap();
+    let pair = Pair {
+        first: -12,
+        second: 1e300,
+    };
+    let mut launch = stream.launch_builder(&function);
+    launch
+        .arg(&mut out)
+        .arg(&true)
+        .arg(&-3i8)
+        .arg(&200u8)
+        .arg(&-300i16)
+        .arg(&60_000u16)
+        .arg(&-70_000i32)
+        .arg(&4_000_000_000u32)
+        .arg(&i64::MIN)
+        .arg(&usize::MAX)
+        .arg(&-1.5f32)
+        .arg(&2.25f64)
+        .arg(&f16::from_f32(0.5))
+        .arg(&pair)
+        .arg(&0usize);
+    // SAFETY: the arguments are those of the kernel, which writes 15 numbers.
+    unsafe { launch.launch(ONE) }.unwrap();
+    let expected = [
+        1,
+        -3i64 as u64,
+        200,
+        -300i64 as u64,
+        60_000,
+        -70_000i64 as u64,
+        4_000_000_000,
+        i64::MIN as u64,
+        u64::MAX,
+        u64::from((-1.5f32).to_bits()),
+        2.25f64.to_bits(),
+        u64::from(f16::from_f32(0.5).to_bits()),
+        -12i64 as u64,
+        1e300f64.to_bits(),
+        0,
+    ];
+    assert_eq!(stream.clone_dtoh(&out).unwrap(), expected);
+}
+
+#[test]
+fn views_pass_their_own_address() {
+    let context = context();
+    let stream = context.default_stream();
+    let function = probe(&context).load_function("saxpy").unwrap();
+    let n = 1000u32;
+    let x = stream
+        .clone_htod(&(0..2 * n).map(|i| i as f32).collect::<Vec<_>>())
+        .unwrap();
+    let mut y = stream.clone_htod(&vec![1f32; 2 * n as usize]).unwrap();
+    {
+        let source = x.slice(n as usize..);
+        let mut target = y.slice_mut(500..1500);
+        let mut launch = stream.launch_builder(&function);
+        launch.arg(&n).arg(&2f32).arg(&source).arg(&mut target);
+        // SAFETY: the arguments are those of the kernel, with room for `n` elements each.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }.unwrap();
+    }
+    let expected: Vec<f32> = (0..2 * n)
+        .map(|i| match i {
+            500..1500 => 1.0 + 2.0 * (n + i - 500) as f32,
+            _ => 1.0,
+        })
+        .collect();
+    assert_eq!(stream.clone_dtoh(&y).unwrap(), expected);
+}
+
+#[test]
+fn an_empty_grid_does_nothing() {
+    let context = context();
+    let stream = context.default_stream();
+    let function = probe(&context).load_function("increment").unwrap();
+    let mut x = stream.alloc_zeros::<u32>(0).unwrap();
+    let mut launch = stream.launch_builder(&function);
+    launch.arg(&0u32).arg(&mut x);
+    assert_eq!(LaunchConfig::for_num_elems(0).grid_dim.0, 0);
+    // SAFETY: nothing runs.
+    unsafe { launch.launch(LaunchConfig::for_num_elems(0)) }.unwrap();
+    stream.synchronize().unwrap();
+}
+
+#[test]
+fn limits_are_checked_and_named() {
+    let context = context();
+    let stream = context.default_stream();
+    let module = probe(&context);
+    let mut x = stream.alloc_zeros::<u32>(4096).unwrap();
+    let mut refused = |kernel: &str, config: LaunchConfig| {
+        let function = module.load_function(kernel).unwrap();
+        let mut launch = stream.launch_builder(&function);
+        launch.arg(&0u32).arg(&mut x);
+        // SAFETY: refused before anything runs.
+        let error = unsafe { launch.launch(config) }.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::LaunchLimit, "{error}");
+        assert!(
+            error.to_string().contains(&format!("`{kernel}`")),
+            "{error}"
+        );
+        error.to_string()
+    };
+    let with = |grid_dim, block_dim, shared_mem_bytes| LaunchConfig {
+        grid_dim,
+        block_dim,
+        shared_mem_bytes,
+    };
+    let text = refused("increment", with((1, 1, 1), (1025, 1, 1), 0));
+    assert!(text.contains("1024 work-items in x"), "{text}");
+    let text = refused("increment", with((1, 1, 1), (64, 64, 1), 0));
+    assert!(text.contains("workgroups of 1024"), "{text}");
+    let text = refused("increment", with((1, 1, 1), (0, 1, 1), 0));
+    assert!(text.contains("at least one work-item"), "{text}");
+    let text = refused("increment", with((1, 100_000, 1), (1, 1, 1), 0));
+    assert!(text.contains("workgroups in y"), "{text}");
+    let text = refused("increment", with((1 << 30, 1, 1), (1024, 1, 1), 0));
+    assert!(text.contains("2^32"), "{text}");
+    let text = refused("increment", with((1, 1, 1), (64, 1, 1), 65 << 10));
+    assert!(text.contains("66560 bytes of LDS"), "{text}");
+    let text = refused("small_groups", with((1, 1, 1), (65, 1, 1), 0));
+    assert!(
+        text.contains("compiled for workgroups of at most 64"),
+        "{text}"
+    );
+}
+
+#[test]
+fn modules_say_what_they_lack() {
+    let context = context();
+    let module = probe(&context);
+    let error = module.load_function("nonexistent").unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::KernelNotFound);
+    assert!(error.to_string().contains("`nonexistent`"), "{error}");
+    assert!(module.load_function("a\0b").is_err());
+
+    let ptx = ".version 8.0\n.target sm_80\n";
+    let error = context.load_module(Image::from(ptx)).unwrap_err();
+    assert!(
+        error.to_string().contains("PTX") && error.to_string().contains("--offload-arch=gfx"),
+        "{error}"
+    );
+    for bytes in [&b""[..], b"not code", b"\x7fELF and then nothing"] {
+        let error = context.load_module(Image::from(bytes)).unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Module, "{error}");
+    }
+    let error = context
+        .load_module(Image::from_file("/nonexistent.hsaco"))
+        .unwrap_err();
+    assert!(error.to_string().contains("/nonexistent.hsaco"), "{error}");
+    let other = if context.info().arch == "gfx942" {
+        "gfx1100"
+    } else {
+        "gfx942"
+    };
+    in_process_code(&context, other);
+    let error = candle_rocm_runtime::module::compile_text("__global__ void f() {}").unwrap_err();
+    assert!(error.to_string().contains("compile"), "{error}");
+}
+
+/// Code of another architecture is refused.
+fn in_process_code(context: &std::sync::Arc<candle_rocm_runtime::Context>, arch: &str) {
+    let clang = common::toolchain::find()
+        .unwrap_or_else(|missing| panic!("{missing}"))
+        .clang;
+    let folder = tempfile::tempdir().unwrap();
+    let object = folder.path().join("other.hsaco");
+    let status = std::process::Command::new(clang)
+        .args([
+            "-x",
+            "hip",
+            "--cuda-device-only",
+            "--no-gpu-bundle-output",
+            "-nogpuinc",
+            "-nogpulib",
+            "-c",
+        ])
+        .arg(format!("--offload-arch={arch}"))
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/kernels/probe.hip"
+        ))
+        .arg("-o")
+        .arg(&object)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let error = context.load_module(Image::from_file(&object)).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Module);
+    assert!(error.to_string().contains(&context.info().arch), "{error}");
+}
+
+#[test]
+fn globals_can_be_read_and_written() {
+    let context = context();
+    let stream = context.default_stream();
+    let module = probe(&context);
+    let mut symbol = module.get_global("answer", &stream).unwrap();
+    assert_eq!(
+        stream.clone_dtoh(&symbol.as_view()).unwrap(),
+        42i32.to_le_bytes()
+    );
+    stream
+        .memcpy_htod(&43i32.to_le_bytes(), &mut symbol)
+        .unwrap();
+    let function = module.load_function("read_answer").unwrap();
+    let mut out = stream.alloc_zeros::<i32>(1).unwrap();
+    // SAFETY: the argument is that of the kernel.
+    unsafe {
+        stream
+            .launch_builder(&function)
+            .arg(&mut out)
+            .launch(LaunchConfig {
+                block_dim: (1, 1, 1),
+                ..ONE
+            })
+    }
+    .unwrap();
+    assert_eq!(stream.clone_dtoh(&out).unwrap(), [43]);
+    assert!(module.get_global("no_such", &stream).is_err());
+}
+
+#[test]
+fn one_element_too_many_is_caught() {
+    in_process("one_element_too_many_is_caught", &[], || {
+        let context = context();
+        let stream = context.default_stream();
+        let function = probe(&context).load_function("increment_too_many").unwrap();
+        // A block of this size was free before: the emulator must still see the end of this one.
+        drop(stream.alloc_zeros::<u32>(100).unwrap());
+        let mut x = stream.alloc_zeros::<u32>(100).unwrap();
+        let mut launch = stream.launch_builder(&function);
+        launch.arg(&100u32).arg(&mut x);
+        // SAFETY: the kernel writes beyond its memory, which the emulator catches.
+        let launched = unsafe { launch.launch(LaunchConfig::for_num_elems(101)) };
+        let error = launched
+            .map(drop)
+            .and_then(|()| stream.synchronize())
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("increment_too_many"), "{text}");
+        println!("{text}");
+    });
+}
+
+#[test]
+fn a_missing_kernel_is_an_error_of_the_next_call() {
+    let context = context();
+    let stream = context.default_stream();
+    stream.context().bind_to_thread().unwrap();
+    in_process("a_missing_kernel_is_an_error_of_the_next_call", &[], || {
+        candle_rocm_runtime::module::leave_missing_kernel_error("launch_something");
+        let error = stream.synchronize().unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("`launch_something`"), "{error}");
+        // Told once; the device goes on.
+        stream.synchronize().unwrap();
+    });
+}
+
+#[test]
+fn launches_can_be_timed() {
+    use candle_rocm_runtime::cuda_names::CUevent_flags;
+    let context = context();
+    let stream = context.default_stream();
+    let function = probe(&context).load_function("increment").unwrap();
+    let mut x = stream.alloc_zeros::<u32>(5000).unwrap();
+    let mut launch = stream.launch_builder(&function);
+    launch
+        .record_kernel_launch(CUevent_flags::CU_EVENT_DEFAULT)
+        .arg(&5000u32)
+        .arg(&mut x);
+    // SAFETY: the arguments are those of the kernel.
+    let (start, end) = unsafe { launch.launch(LaunchConfig::for_num_elems(5000)) }
+        .unwrap()
+        .unwrap();
+    assert!(start.elapsed_ms(&end).unwrap() >= 0.0);
+    assert_eq!(stream.clone_dtoh(&x).unwrap(), [1; 5000]);
+}
