@@ -278,6 +278,18 @@ impl Instruction {
                 let count = self.shape.blocks * self.shape.m * self.shape.n;
                 c[..count].fill(sign(self.from_bits(bits)));
             }
+            Addend::Registers(registers) if self.accumulator == Accumulator::F32 => {
+                let width = self.result.width;
+                self.each_run(|element, lanes, base| {
+                    let row = &registers.row(wave, element).0[lanes];
+                    for (value, &bits) in c[base..base + width].iter_mut().zip(row) {
+                        *value = T::from_bits(bits as u64);
+                    }
+                });
+                if self.c_abs || self.c_neg {
+                    c.iter_mut().for_each(|value| *value = sign(*value));
+                }
+            }
             Addend::Registers(registers) => {
                 self.each_run(|element, lanes, base| {
                     for (lane, value) in lanes.zip(&mut c[base..]) {
@@ -290,13 +302,18 @@ impl Instruction {
 
     /// Add C to integer sums, wrapping or saturating.
     fn add_integers<T: Number>(&self, wave: &Wave, c: &mut [T]) {
+        let width = self.result.width;
+        let constant = match self.c {
+            Addend::Constant(bits) => Row([bits as u32; LANES]),
+            Addend::Registers(_) => Row::ZERO,
+        };
         self.each_run(|element, lanes, base| {
-            for (lane, value) in lanes.zip(&mut c[base..]) {
-                let addend = T::from_bits(match self.c {
-                    Addend::Constant(bits) => bits,
-                    Addend::Registers(registers) => self.read(wave, registers, element, lane),
-                });
-                *value = value.add_integer(addend, self.clamp);
+            let row = match self.c {
+                Addend::Constant(_) => &constant,
+                Addend::Registers(registers) => registers.row(wave, element),
+            };
+            for (value, &bits) in c[base..base + width].iter_mut().zip(&row.0[lanes]) {
+                *value = value.add_integer(T::from_bits(bits as u64), self.clamp);
             }
         });
     }
