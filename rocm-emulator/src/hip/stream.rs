@@ -282,7 +282,9 @@ impl Stream {
 
     /// Forget a capture: the stream is destroyed, or its device reset.
     pub fn abandon_capture(&self) {
-        if let Some(mine) = self.capture.lock().take() {
+        // Ending the capture visits this stream again: the lock must be free by then.
+        let taken = self.capture.lock().take();
+        if let Some(mine) = taken {
             mine.capture.invalidate();
             if let Ok(runtime) = super::state::runtime() {
                 if mine.origin {
