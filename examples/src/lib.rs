@@ -1,1 +1,34 @@
-//! LLaMA and GPT-2 on AMD GPUs with Candle.
+//! LLaMA and GPT-2 on AMD GPUs with Candle: what the two examples share.
+//!
+//! `llama/main.rs` and `gpt2/main.rs` are a screen each; the rooms are here:
+//!
+//! - [`cli`]: options, and running an example from start to statistics;
+//! - [`device`]: which device, and falling back to the emulator with a line that says so;
+//! - [`checkpoint`]: weights from safetensors (one file or shards) and [`gguf`];
+//! - [`llama`] (candle-transformers' model, unmodified) and [`gpt2`] (ours: candle-transformers has none);
+//! - [`text`]: tokenizer, prompt, and text that streams token by token;
+//! - [`generate`](mod@generate): the loop, which waits for the device once a token.
+//!
+//! The tests, here and in the workspace's `tests/`, use the same entry points as the examples:
+//! [`load`](llama::load), [`generate()`](generate::generate), [`first_step_logits`](generate::first_step_logits).
+
+pub mod checkpoint;
+pub mod cli;
+pub mod device;
+pub mod generate;
+pub mod gguf;
+pub mod gpt2;
+pub mod llama;
+pub mod text;
+
+use std::path::PathBuf;
+
+/// A folder of the repository's `models/`, such as `llama-stories`.
+pub fn shipped_model(name: &str) -> PathBuf {
+    // The manifest's folder always has a parent: the workspace.
+    let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    workspace
+        .unwrap_or(std::path::Path::new("."))
+        .join("models")
+        .join(name)
+}

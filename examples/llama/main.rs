@@ -1,0 +1,22 @@
+//! A LLaMA model writes text: `cargo run --release --features rocm --bin llama -- --prompt "Once upon a time"`.
+
+use std::process::ExitCode;
+
+use candle_rocm_examples::{cli, llama, shipped_model};
+use clap::Parser as _;
+
+/// Continue a text with a model of the LLaMA architecture, on an AMD GPU (real or emulated) or the CPU.
+#[derive(clap::Parser)]
+#[command(name = "llama", version)]
+struct Args {
+    #[command(flatten)]
+    common: cli::Args,
+}
+
+fn main() -> ExitCode {
+    cli::main(
+        &Args::parse().common,
+        &shipped_model("llama-stories"),
+        llama::load,
+    )
+}

@@ -1,0 +1,174 @@
+//! The examples' options, and what both do with them.
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{bail, Context, Result};
+use candle_core::{DType, Device};
+
+use crate::checkpoint::Progress;
+use crate::device::Choice;
+use crate::generate::{self, check_prompt, Generation, LanguageModel, Options, Stop};
+use crate::text::{self, TextStream};
+
+/// `--dtype`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Precision {
+    /// 32-bit floats.
+    F32,
+    /// IEEE half precision.
+    F16,
+    /// The upper half of a 32-bit float.
+    Bf16,
+}
+
+impl From<Precision> for DType {
+    fn from(precision: Precision) -> Self {
+        match precision {
+            Precision::F32 => DType::F32,
+            Precision::F16 => DType::F16,
+            Precision::Bf16 => DType::BF16,
+        }
+    }
+}
+
+/// Options of both examples.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Folder with config.json, tokenizer.json and model.safetensors (one file or shards); for llama also a
+    /// .gguf file. Default: the model that comes with this project
+    #[arg(long, value_name = "DIR|FILE")]
+    pub model: Option<PathBuf>,
+    /// The tokenizer.json to use, if not the one beside the weights
+    #[arg(long, value_name = "FILE")]
+    pub tokenizer: Option<PathBuf>,
+    /// The text to continue; `-` reads it from standard input
+    #[arg(long)]
+    pub prompt: String,
+    /// Tokens to generate at most
+    #[arg(long, default_value_t = 200)]
+    pub max_tokens: usize,
+    /// 0 takes the likeliest token each time; higher is more varied
+    #[arg(long, default_value_t = 0.8, allow_negative_numbers = true)]
+    pub temperature: f64,
+    /// Choose among the likeliest tokens that together have this probability
+    #[arg(long, allow_negative_numbers = true)]
+    pub top_p: Option<f64>,
+    /// Choose among this many of the likeliest tokens
+    #[arg(long)]
+    pub top_k: Option<usize>,
+    /// Make recent tokens less likely; 1 is off
+    #[arg(long, default_value_t = 1., allow_negative_numbers = true)]
+    pub repeat_penalty: f32,
+    /// How many tokens count as recent
+    #[arg(long, default_value_t = 64)]
+    pub repeat_last_n: usize,
+    /// Same seed, same text
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+    /// What to compute in; the weights are converted on loading
+    #[arg(long, value_enum, default_value_t = Precision::F32)]
+    pub dtype: Precision,
+    /// Where to compute; rocm falls back to an emulated GPU when there is none, and says so
+    #[arg(long, value_enum, default_value_t)]
+    pub device: Choice,
+}
+
+impl Args {
+    /// How tokens are chosen.
+    pub fn options(&self) -> Options {
+        Options {
+            max_tokens: self.max_tokens,
+            temperature: self.temperature,
+            top_p: self.top_p,
+            top_k: self.top_k,
+            repeat_penalty: self.repeat_penalty,
+            repeat_last_n: self.repeat_last_n,
+            seed: self.seed,
+            ignore_end_of_text: false,
+        }
+    }
+}
+
+/// Loads a model from a folder or file: [`crate::llama::load`] or [`crate::gpt2::load`].
+pub type Loader<M> = fn(&Path, DType, &Device, &Progress) -> Result<M>;
+
+/// Runs an example. A failure is one line on standard error, and a failing exit code.
+pub fn main<M: LanguageModel>(args: &Args, shipped: &Path, load: Loader<M>) -> ExitCode {
+    match run(args, shipped, load) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run<M: LanguageModel>(args: &Args, shipped: &Path, load: Loader<M>) -> Result<()> {
+    // What is cheap to check comes before what takes long.
+    let options = args.options();
+    options.validate()?;
+    let path = args.model.as_deref().unwrap_or(shipped);
+    if !path.exists() {
+        bail!("{}: no such file or folder", path.display());
+    }
+    let tokenizer = text::load_tokenizer(&args.tokenizer.clone().unwrap_or_else(|| {
+        let folder = if path.is_dir() {
+            Some(path)
+        } else {
+            path.parent()
+        };
+        folder.unwrap_or(Path::new(".")).join("tokenizer.json")
+    }))?;
+    let prompt = read_prompt(&args.prompt)?;
+    let tokens = text::encode(&tokenizer, &prompt)?;
+
+    let opened = args.device.open()?;
+    if let Some(note) = &opened.note {
+        eprintln!("{note}");
+    }
+    let mut model = load(path, args.dtype.into(), &opened.device, &Progress::shown())?;
+    check_prompt(&tokens, model.limits())?;
+
+    let mut out = std::io::stdout().lock();
+    write!(out, "{prompt}")
+        .and_then(|()| out.flush())
+        .context("the text cannot be written")?;
+    let mut stream = TextStream::new(&tokenizer, &tokens, &mut out)?;
+    let generation = generate::generate(&mut model, &tokens, &options, &mut |token| {
+        stream.push(token)
+    })?;
+    stream.finish()?;
+    writeln!(out).context("the text cannot be written")?;
+    report(&generation, model.limits().context, &opened.description);
+    Ok(())
+}
+
+fn read_prompt(argument: &str) -> Result<String> {
+    if argument != "-" {
+        return Ok(argument.to_string());
+    }
+    let mut prompt = String::new();
+    std::io::stdin()
+        .read_to_string(&mut prompt)
+        .context("standard input: the prompt cannot be read")?;
+    // The newline that ends a line of standard input is not meant as part of the text.
+    Ok(prompt.trim_end_matches(['\r', '\n']).to_string())
+}
+
+fn report(generation: &Generation, context: usize, device: &str) {
+    if generation.stop == Stop::ContextFull {
+        eprintln!("The text ends here because the model's context of {context} tokens is full.");
+    }
+    let decode = match generation.decode_rate() {
+        Some(rate) => format!("{rate:.1} tokens/s"),
+        None => "no further pass".to_string(),
+    };
+    eprintln!(
+        "prompt: {} tokens, {:.1} tokens/s; generated: {} tokens, {decode}; device: {device}",
+        generation.prompt_tokens,
+        generation.prompt_rate(),
+        generation.tokens.len(),
+    );
+}
