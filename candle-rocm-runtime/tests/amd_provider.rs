@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use candle_rocm_runtime::hip::table::HipTable;
 use candle_rocm_runtime::runtime::{self, RuntimeKind};
 use candle_rocm_runtime::{Context, ErrorKind, LaunchConfig, PushKernelArg};
 use common::in_process;
@@ -142,20 +143,46 @@ fn the_loaders_path_is_searched() {
     );
 }
 
+/// Compiles a C file to a library of HIP's name in this folder; in the child process it exists already.
+fn stub(folder: &Path, source: &str) -> String {
+    let (file, library) = (folder.join("stub.c"), folder.join("libamdhip64.so"));
+    if std::env::var_os("CANDLE_ROCM_TEST_CHILD").is_none() {
+        std::fs::write(&file, source).unwrap();
+        let compiler = ["cc", "clang", "clang-19"]
+            .into_iter()
+            .find(|name| which::which(name).is_ok())
+            .expect("a C compiler");
+        let status = Command::new(compiler)
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&library, &file])
+            .status()
+            .unwrap();
+        assert!(status.success());
+    }
+    library.to_str().unwrap().to_owned()
+}
+
 #[test]
 fn a_library_without_a_device_says_so() {
-    with_library_at(
+    // HIP on a machine without a GPU: every function answers hipErrorNoDevice.
+    let source: String = HipTable::SYMBOLS
+        .iter()
+        .filter(|(_, required)| *required)
+        .map(|(name, _)| match *name {
+            "hipGetErrorName" | "hipGetErrorString" => {
+                format!("const char *{name}(int code) {{ return \"no device\"; }}\n")
+            }
+            name => format!("int {name}(void) {{ return 100; }}\n"),
+        })
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let library = stub(folder.path(), &source);
+    in_process(
         "a_library_without_a_device_says_so",
-        "libamdhip64.so",
-        &[
-            ("CANDLE_ROCM_HIP_LIBRARY", "{folder}/libamdhip64.so"),
-            ("ROCM_EMU_ARCH", "none"),
-        ],
+        &[("CANDLE_ROCM_HIP_LIBRARY", &library)],
         || {
-            // An empty list of GPUs; `in_process` takes an empty value for "remove".
-            std::env::set_var("ROCM_EMU_ARCH", "");
             let error = runtime::select(RuntimeKind::Amd).unwrap_err();
-            assert_eq!(*error.kind(), ErrorKind::NoDevice);
+            assert_eq!(*error.kind(), ErrorKind::NoDevice, "{error}");
             let text = error.to_string();
             assert!(
                 text.contains("libamdhip64.so was loaded, but finds no GPU"),
@@ -168,29 +195,15 @@ fn a_library_without_a_device_says_so() {
 
 #[test]
 fn a_missing_symbol_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let (source, stub) = (
-        folder.path().join("stub.c"),
-        folder.path().join("libamdhip64.so"),
-    );
     // A library that starts like HIP and then lacks most of it.
-    std::fs::write(&source, "int hipInit(unsigned f) { return 0; }\nint hipGetDeviceCount(int *n) { *n = 1; return 0; }\n").unwrap();
-    let stub_path = stub.to_str().unwrap().to_owned();
-    if std::env::var_os("CANDLE_ROCM_TEST_CHILD").is_none() {
-        let compiler = ["cc", "clang", "clang-19"]
-            .into_iter()
-            .find(|name| which::which(name).is_ok())
-            .expect("a C compiler");
-        let status = Command::new(compiler)
-            .args(["-shared", "-fPIC", "-o"])
-            .args([&stub, &source])
-            .status()
-            .unwrap();
-        assert!(status.success());
-    }
+    let folder = tempfile::tempdir().unwrap();
+    let library = stub(
+        folder.path(),
+        "int hipInit(unsigned f) { return 0; }\nint hipGetDeviceCount(int *n) { *n = 1; return 0; }\n",
+    );
     in_process(
         "a_missing_symbol_is_named",
-        &[("CANDLE_ROCM_HIP_LIBRARY", &stub_path)],
+        &[("CANDLE_ROCM_HIP_LIBRARY", &library)],
         || {
             let error = runtime::select(RuntimeKind::Amd).unwrap_err();
             assert_eq!(*error.kind(), ErrorKind::Runtime);

@@ -26,6 +26,7 @@ fn arguments_of_every_type_arrive() {
     let stream = context.default_stream();
     let function = probe(&context).load_function("every_type").unwrap();
     let mut out = stream.alloc_zeros::<u64>(15).unwrap();
+    let half = f16::from_f32(0.5);
     let pair = Pair {
         first: -12,
         second: 1e300,
@@ -44,7 +45,7 @@ fn arguments_of_every_type_arrive() {
         .arg(&usize::MAX)
         .arg(&-1.5f32)
         .arg(&2.25f64)
-        .arg(&f16::from_f32(0.5))
+        .arg(&half)
         .arg(&pair)
         .arg(&0usize);
     // SAFETY: the arguments are those of the kernel, which writes 15 numbers.

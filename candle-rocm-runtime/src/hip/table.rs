@@ -74,6 +74,15 @@ macro_rules! field_type {
     (optional ($($type:ty),*)) => { Option<unsafe extern "C" fn($($type),*) -> hipError_t> };
 }
 
+macro_rules! is_required {
+    (required) => {
+        true
+    };
+    (optional) => {
+        false
+    };
+}
+
 macro_rules! field_value {
     (required $lookup:ident $name:ident) => {
         match $lookup(stringify!($name)) {
@@ -111,6 +120,14 @@ macro_rules! define_table {
         }
 
         impl HipTable {
+            /// The functions' names, and whether a provider must have them.
+            pub const SYMBOLS: &'static [(&'static str, bool)] = &[
+                $((stringify!($name), is_required!($need)),)*
+                ("hipGetErrorName", true),
+                ("hipGetErrorString", true),
+                ("rocmEmuGetLastFault", false),
+            ];
+
             /// Fills the table, asking `lookup` for each symbol by its name.
             ///
             /// # Safety
