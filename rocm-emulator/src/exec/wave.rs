@@ -1,6 +1,8 @@
 //! The architectural state of one wavefront.
 
-use crate::isa::Target;
+use super::simd::multiversion;
+use super::{APERTURE_BYTES, PRIVATE_APERTURE, SHARED_APERTURE};
+use crate::isa::{Special, Target};
 
 /// Lanes that a register row has room for; wave32 uses the first half.
 pub const LANES: usize = 64;
@@ -54,6 +56,10 @@ pub struct Wave {
     pub m0: u32,
     /// Trap temporaries.
     pub ttmp: [u32; 16],
+    /// FLAT_SCRATCH: the aperture-relative base of this wave's scratch, 0 in the emulator.
+    pub flat_scratch: u64,
+    /// XNACK_MASK (GFX9): held, never acted on.
+    pub xnack_mask: u64,
     /// Scalar condition code.
     pub scc: bool,
     /// Floating-point modes.
@@ -76,6 +82,8 @@ impl Wave {
             exec_row: Row::ZERO,
             m0: 0,
             ttmp: [0; 16],
+            flat_scratch: 0,
+            xnack_mask: 0,
             scc: false,
             mode,
             pc: 0,
@@ -100,10 +108,103 @@ impl Wave {
     }
 
     /// Set the active lanes.
+    #[inline]
     pub fn set_exec(&mut self, exec: u64) {
-        self.exec = exec & self.lane_mask();
-        for (lane, mask) in self.exec_row.0.iter_mut().enumerate() {
-            *mask = 0u32.wrapping_sub((self.exec >> lane) as u32 & 1);
+        let exec = exec & self.lane_mask();
+        if exec != self.exec {
+            self.exec = exec;
+            spread(&mut self.exec_row, exec);
+        }
+    }
+
+    /// Every lane is active.
+    #[inline]
+    pub fn exec_full(&self) -> bool {
+        self.exec == self.lane_mask()
+    }
+
+    /// What a special register reads as, low dword of 64-bit ones.
+    pub fn special(&self, register: Special) -> u32 {
+        match register {
+            Special::VccLo => self.vcc as u32,
+            Special::VccHi => (self.vcc >> 32) as u32,
+            Special::ExecLo => self.exec as u32,
+            Special::ExecHi => (self.exec >> 32) as u32,
+            Special::FlatScratchHi => (self.flat_scratch >> 32) as u32,
+            Special::XnackMaskHi => (self.xnack_mask >> 32) as u32,
+            _ => self.special64(register) as u32,
+        }
+    }
+
+    /// What a special register reads as in a 64-bit operand.
+    pub fn special64(&self, register: Special) -> u64 {
+        match register {
+            Special::VccLo => self.vcc,
+            Special::ExecLo => self.exec,
+            Special::FlatScratchLo => self.flat_scratch,
+            Special::XnackMaskLo => self.xnack_mask,
+            Special::M0 => self.m0.into(),
+            Special::Scc => self.scc.into(),
+            Special::Vccz => (self.vcc & self.lane_mask() == 0).into(),
+            Special::Execz => (self.exec == 0).into(),
+            Special::SharedBase => SHARED_APERTURE,
+            Special::SharedLimit => SHARED_APERTURE + APERTURE_BYTES - 1,
+            Special::PrivateBase => PRIVATE_APERTURE,
+            Special::PrivateLimit => PRIVATE_APERTURE + APERTURE_BYTES - 1,
+            Special::Ttmp(i) => {
+                let dword = |i: usize| u64::from(self.ttmp.get(i).copied().unwrap_or(0));
+                dword(i.into()) | dword(usize::from(i) + 1) << 32
+            }
+            Special::VccHi | Special::ExecHi | Special::FlatScratchHi | Special::XnackMaskHi => {
+                self.special(register).into()
+            }
+            Special::Null | Special::PopsExitingWaveId | Special::LdsDirect => 0,
+        }
+    }
+
+    /// Write a special register, low dword of 64-bit ones. Read-only ones swallow the write.
+    pub fn set_special(&mut self, register: Special, value: u32) {
+        let low = |old: u64| old >> 32 << 32 | u64::from(value);
+        let high = |old: u64| old & 0xffff_ffff | u64::from(value) << 32;
+        match register {
+            Special::VccLo => self.vcc = low(self.vcc),
+            Special::VccHi => self.vcc = high(self.vcc),
+            Special::ExecLo => self.set_exec(low(self.exec)),
+            Special::ExecHi => self.set_exec(high(self.exec)),
+            Special::FlatScratchLo => self.flat_scratch = low(self.flat_scratch),
+            Special::FlatScratchHi => self.flat_scratch = high(self.flat_scratch),
+            Special::XnackMaskLo => self.xnack_mask = low(self.xnack_mask),
+            Special::XnackMaskHi => self.xnack_mask = high(self.xnack_mask),
+            Special::M0 => self.m0 = value,
+            Special::Ttmp(i) => {
+                if let Some(register) = self.ttmp.get_mut(usize::from(i)) {
+                    *register = value;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Write a special register as a 64-bit operand.
+    pub fn set_special64(&mut self, register: Special, value: u64) {
+        match register {
+            Special::VccLo => self.vcc = value,
+            Special::ExecLo => self.set_exec(value),
+            Special::FlatScratchLo => self.flat_scratch = value,
+            Special::XnackMaskLo => self.xnack_mask = value,
+            Special::Ttmp(i) => {
+                self.set_special(register, value as u32);
+                self.set_special(Special::Ttmp(i.saturating_add(1)), (value >> 32) as u32);
+            }
+            _ => self.set_special(register, value as u32),
+        }
+    }
+}
+
+multiversion! {
+    fn spread(row: &mut Row, mask: u64) {
+        for (lane, dword) in row.0.iter_mut().enumerate() {
+            *dword = 0u32.wrapping_sub((mask >> lane) as u32 & 1);
         }
     }
 }

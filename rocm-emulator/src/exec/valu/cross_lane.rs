@@ -74,7 +74,11 @@ pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemente
             Box::new(move |wave| {
                 // With no lane active, lane 0 is read.
                 let exec = wave.exec();
-                let lane = if exec == 0 { 0 } else { exec.trailing_zeros() as usize };
+                let lane = if exec == 0 {
+                    0
+                } else {
+                    exec.trailing_zeros() as usize
+                };
                 let value = row_of(wave, &source).0[lane];
                 dst.write(wave, value);
             })
@@ -112,7 +116,9 @@ pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemente
             Box::new(move |wave| {
                 let (left, right) = (wave.vgpr[a], wave.vgpr[b]);
                 let mix = |keep: &Row, take: &Row| {
-                    Row(std::array::from_fn(|i| keep.0[i] & 0xffff_0000 | take.0[i] & 0xffff))
+                    Row(std::array::from_fn(|i| {
+                        keep.0[i] & 0xffff_0000 | take.0[i] & 0xffff
+                    }))
                 };
                 write_active(wave, a, &mix(&left, &right));
                 write_active(wave, b, &mix(&right, &left));
@@ -129,9 +135,16 @@ pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemente
             let bound_control = inst.mods.op_sel & 2 != 0;
             Box::new(move |wave| {
                 let selects = low.read(wave) as u64 | (high.read(wave) as u64) << 32;
-                permute_rows(wave, dst, &source, fetch_inactive, bound_control, |lane, _| {
-                    ((lane & !15) ^ other_row) + (selects >> (4 * (lane & 15)) & 15) as usize
-                });
+                permute_rows(
+                    wave,
+                    dst,
+                    &source,
+                    fetch_inactive,
+                    bound_control,
+                    |lane, _| {
+                        ((lane & !15) ^ other_row) + (selects >> (4 * (lane & 15)) & 15) as usize
+                    },
+                );
             })
         }
         "v_permlane16_var_b32" | "v_permlanex16_var_b32" => {
@@ -143,9 +156,14 @@ pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemente
             let bound_control = inst.mods.op_sel & 2 != 0;
             Box::new(move |wave| {
                 let selects = row_of(wave, &select);
-                permute_rows(wave, dst, &source, fetch_inactive, bound_control, |lane, _| {
-                    ((lane & !15) ^ other_row) + (selects.0[lane] & 15) as usize
-                });
+                permute_rows(
+                    wave,
+                    dst,
+                    &source,
+                    fetch_inactive,
+                    bound_control,
+                    |lane, _| ((lane & !15) ^ other_row) + (selects.0[lane] & 15) as usize,
+                );
             })
         }
         "v_permlane64_b32" => {
@@ -233,7 +251,9 @@ fn relative(inst: &Inst) -> Result<Run, Unimplemented> {
         _ => None,
     };
     if source_register.is_none() && name != "v_movreld_b32" {
-        return Err(Unimplemented::new(format!("{name}: the source must be a vector register")));
+        return Err(Unimplemented::new(format!(
+            "{name}: the source must be a vector register"
+        )));
     }
     Ok(Box::new(move |wave| {
         let m0 = ScalarReg::Named(Special::M0).read(wave);
@@ -271,7 +291,10 @@ fn relative(inst: &Inst) -> Result<Run, Unimplemented> {
 /// Four masked sums of absolute byte differences over a sliding window, added to four dwords: the one
 /// operation with 128-bit operands.
 fn sliding_differences(inst: &Inst) -> Result<Run, Unimplemented> {
-    let (a, b) = (Source::of(inst.src[0], Kind::U64)?, Source::of(inst.src[1], Kind::B32)?);
+    let (a, b) = (
+        Source::of(inst.src[0], Kind::U64)?,
+        Source::of(inst.src[1], Kind::B32)?,
+    );
     let (c, dst) = (vgpr(inst, inst.src[2])?, vgpr(inst, inst.dst[0])?);
     let Source::Vgpr(window) = a else {
         return Err(Unimplemented::new(format!(
@@ -287,7 +310,10 @@ fn sliding_differences(inst: &Inst) -> Result<Run, Unimplemented> {
             Row(std::array::from_fn(|lane| {
                 let bytes = low.0[lane] as u64 | (high.0[lane] as u64) << 32;
                 (0..4).fold(addend.0[lane], |sum, byte| {
-                    let (x, y) = ((bytes >> (8 * (i + byte))) as u8, (reference.0[lane] >> (8 * byte)) as u8);
+                    let (x, y) = (
+                        (bytes >> (8 * (i + byte))) as u8,
+                        (reference.0[lane] >> (8 * byte)) as u8,
+                    );
                     sum.wrapping_add(if y == 0 { 0 } else { x.abs_diff(y) as u32 })
                 })
             }))

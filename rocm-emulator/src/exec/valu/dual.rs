@@ -21,12 +21,18 @@ fn register(operand: &Operand) -> Option<u16> {
 
 /// Whether `inst` reads a vector register; accumulating forms read their destination.
 fn reads(inst: &Inst, number: u16) -> bool {
-    inst.src.iter().chain(&inst.dst[..1]).any(|operand| register(operand) == Some(number))
+    inst.src
+        .iter()
+        .chain(&inst.dst[..1])
+        .any(|operand| register(operand) == Some(number))
 }
 
 pub(super) fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<Dual, Unimplemented> {
     let y = inst.second.as_deref().ok_or_else(|| {
-        Unimplemented::new(format!("{}: dual issue without a second half", inst.op.name))
+        Unimplemented::new(format!(
+            "{}: dual issue without a second half",
+            inst.op.name
+        ))
     })?;
     let half = |half: &Inst| {
         let mut half = half.clone();

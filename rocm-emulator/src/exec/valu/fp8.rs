@@ -139,7 +139,11 @@ impl Fp8 {
         // Kept bits hold the hidden bit in place of an exponent of one.
         let kept = significand as u64 >> width;
         let discarded = significand as u64 & ((1 << width) - 1);
-        let base = if field < 1 { 0 } else { (field as u64 - 1) << self.fraction_bits() };
+        let base = if field < 1 {
+            0
+        } else {
+            (field as u64 - 1) << self.fraction_bits()
+        };
         let rounded = base + kept + away(discarded, width, kept) as u64;
         if rounded > self.largest() as u64 {
             overflow

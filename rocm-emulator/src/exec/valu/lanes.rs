@@ -58,8 +58,8 @@ impl LaneOp {
     #[inline]
     pub unsafe fn run(&self, wave: &mut Wave) {
         let mode = &wave.mode;
-        let plain_mode = mode.round_f32 | mode.round_f64_f16 == 0
-            && mode.denorm_f32 & mode.denorm_f64_f16 == 3;
+        let plain_mode =
+            mode.round_f32 | mode.round_f64_f16 == 0 && mode.denorm_f32 & mode.denorm_f64_f16 == 3;
         if self.general || (self.float && !plain_mode) {
             // SAFETY: the caller's promise.
             unsafe { self.run_general(wave) };
@@ -249,7 +249,8 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
         };
         op.riders.kinds[index] = kind;
         op.float |= kind.is_float();
-        op.sources[index] = Source::of(operand, kind).map_err(|error| in_instruction(inst, error))?;
+        op.sources[index] =
+            Source::of(operand, kind).map_err(|error| in_instruction(inst, error))?;
         match op.sources[index] {
             Source::Vgpr(first) => op.vgprs = op.vgprs.max(first as usize + kind.dwords()),
             Source::Agpr(first) => op.agprs = op.agprs.max(first as usize + kind.dwords()),
@@ -281,7 +282,11 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
             ),
             operand if name.starts_with("v_s_") && ScalarReg::of(operand)?.is_some() => {
                 let register = ScalarReg::of(operand)?;
-                (register.map_or(Destination::None, Destination::Scalar), op.vgprs, op.agprs)
+                (
+                    register.map_or(Destination::None, Destination::Scalar),
+                    op.vgprs,
+                    op.agprs,
+                )
             }
             other => {
                 return Err(Unimplemented::new(format!(
@@ -341,9 +346,9 @@ fn find(target: Target, name: &str, inst: &Inst) -> Result<Entry, Unimplemented>
     };
     let entry = tables::find(name)
         .ok_or_else(|| Unimplemented::new(format!("{}: no semantics", inst.op.name)))?;
-    let float_result = entry.value.is_some_and(|kind| {
-        kind.is_float() || matches!(kind, Kind::Bf16 | Kind::PackedBf16)
-    });
+    let float_result = entry
+        .value
+        .is_some_and(|kind| kind.is_float() || matches!(kind, Kind::Bf16 | Kind::PackedBf16));
     if !inst.mods.clamp || float_result || entry.value.is_none() {
         return Ok(entry);
     }

@@ -162,4 +162,6 @@ pub fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<VectorOp, Unimpl
 }
 
 /// TEMPORARY
-pub fn known(name: &str) -> bool { lanes::known(name) }
+pub fn known(name: &str) -> bool {
+    lanes::known(name)
+}

@@ -157,7 +157,9 @@ pub(super) fn constant(operand: Operand, kind: Kind) -> u64 {
                 // 1/(2*pi) is the one inline constant whose f16 is not exact; rounding gives 0x3118.
                 half::f16::from_f32(f32::from_bits(bits)).to_bits() as u64
             }
-            Kind::Bf16 | Kind::PackedBf16 => half::bf16::from_f32(f32::from_bits(bits)).to_bits() as u64,
+            Kind::Bf16 | Kind::PackedBf16 => {
+                half::bf16::from_f32(f32::from_bits(bits)).to_bits() as u64
+            }
             Kind::F64 | Kind::U64 | Kind::I64 => {
                 if bits & 0x7fff_ffff == 0x3e22_f983 {
                     // The f64 constant is 1/(2*pi) rounded to f64, not the f32 one widened.

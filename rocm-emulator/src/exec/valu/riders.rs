@@ -3,9 +3,9 @@
 //!
 //! Only instructions that carry something, or floating-point ones in an unusual MODE, come through here.
 
+use super::directed::{self, Directed};
 use super::kernel::{Args, Entry, MAX_ARGUMENTS};
 use super::lanes::{new_scratch, Destination, LaneOp};
-use super::directed::{self, Directed};
 use super::value::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, Kind};
 use super::Unimplemented;
 use crate::exec::simd::multiversion;
@@ -100,10 +100,7 @@ impl Riders {
             }
             Kind::PackedF32 => {
                 rider.select = [bit(inst.mods.op_sel), bit(inst.mods.op_sel_hi)];
-                rider.xor = [
-                    (neg as u32) << 31,
-                    (bit(inst.mods.neg_hi) as u32) << 31,
-                ];
+                rider.xor = [(neg as u32) << 31, (bit(inst.mods.neg_hi) as u32) << 31];
             }
             _ => {
                 let (dword, sign) = match kind {
@@ -158,9 +155,10 @@ impl Riders {
         write: &mut u32,
     ) -> Result<(), Unimplemented> {
         self.directed = directed::find(name);
-        let float = self.entry.value.is_some_and(|kind| {
-            kind.is_float() || matches!(kind, Kind::Bf16 | Kind::PackedBf16)
-        });
+        let float = self
+            .entry
+            .value
+            .is_some_and(|kind| kind.is_float() || matches!(kind, Kind::Bf16 | Kind::PackedBf16));
         self.clamp = inst.mods.clamp && float;
         self.omod = inst.mods.omod;
         if self.entry.value.is_some_and(Kind::is_half) {
@@ -175,9 +173,7 @@ impl Riders {
         match &inst.lane {
             LaneControl::None => {}
             LaneControl::Sdwa(sdwa) => {
-                if self.entry.value.is_some()
-                    && (sdwa.dst != SdwaSelect::Dword)
-                {
+                if self.entry.value.is_some() && (sdwa.dst != SdwaSelect::Dword) {
                     self.sdwa = Some((sdwa.dst, sdwa.dst_unused));
                 }
                 if self.entry.value.is_some_and(|kind| kind.dwords() == 2) {
@@ -251,11 +247,16 @@ fn permutation(target: Target, dpp: &Dpp) -> Result<Permutation, Unimplemented> 
     };
     let row_of = |lane: usize| lane & !15;
     let from = match dpp.ctrl {
-        0..=0xff => lane_from(&|lane| Some((lane & !3) + (dpp.ctrl as usize >> (2 * (lane & 3)) & 3))),
-        0x101..=0x10f => lane_from(&|lane| Some(lane + amount).filter(|l| row_of(*l) == row_of(lane))),
-        0x111..=0x11f => {
-            lane_from(&|lane| lane.checked_sub(amount).filter(|l| row_of(*l) == row_of(lane)))
+        0..=0xff => {
+            lane_from(&|lane| Some((lane & !3) + (dpp.ctrl as usize >> (2 * (lane & 3)) & 3)))
         }
+        0x101..=0x10f => {
+            lane_from(&|lane| Some(lane + amount).filter(|l| row_of(*l) == row_of(lane)))
+        }
+        0x111..=0x11f => lane_from(&|lane| {
+            lane.checked_sub(amount)
+                .filter(|l| row_of(*l) == row_of(lane))
+        }),
         0x121..=0x12f => lane_from(&|lane| Some(row_of(lane) + ((lane & 15) + 16 - amount) % 16)),
         0x130 if gfx9 => lane_from(&|lane| Some(lane + 1)),
         0x134 if gfx9 => lane_from(&|lane| Some((lane + 1) % LANES)),
@@ -299,8 +300,11 @@ impl LaneOp {
         let mut fetched = new_scratch();
         let mut prepared = new_scratch();
         let mut args = self.args(wave);
-        for (index, (fetched, prepared)) in
-            fetched.iter_mut().zip(&mut prepared).enumerate().take(self.count as usize)
+        for (index, (fetched, prepared)) in fetched
+            .iter_mut()
+            .zip(&mut prepared)
+            .enumerate()
+            .take(self.count as usize)
         {
             let pointer = self.fetch(index, wave, fetched);
             let rider = &self.riders.sources[index];
@@ -357,7 +361,11 @@ impl LaneOp {
             let rider = &riders.sources[index];
             rider.select_field(&mut copy[0]);
             // Before widening, in the format that the operand has.
-            let flushed = SourceRider { widen: false, sdwa: SdwaSelect::Dword, ..*rider };
+            let flushed = SourceRider {
+                widen: false,
+                sdwa: SdwaSelect::Dword,
+                ..*rider
+            };
             let rows = &mut prepared[index];
             // SAFETY: the copy has two rows.
             unsafe { flushed.apply(kind, copy.as_ptr(), rows) };
@@ -398,7 +406,14 @@ impl LaneOp {
         };
         match riders.directed {
             Some(directed) if rounding != 0 => {
-                directed.run(rounding, &riders.kinds, &prepared, riders.entry.packed, &mut result, wave.lanes as usize);
+                directed.run(
+                    rounding,
+                    &riders.kinds,
+                    &prepared,
+                    riders.entry.packed,
+                    &mut result,
+                    wave.lanes as usize,
+                );
             }
             // SAFETY: the prepared rows have the kinds' dwords, and the result has two rows.
             _ => unsafe { (self.kernel)(&mut args) },
@@ -408,7 +423,11 @@ impl LaneOp {
             flush(kind, &mode, 2, &mut result);
             riders.omod(kind, wave, &mut result);
             if riders.clamp {
-                clamp(kind, mode.dx10_clamp || wave.target.family() == Family::Rdna4, &mut result);
+                clamp(
+                    kind,
+                    mode.dx10_clamp || wave.target.family() == Family::Rdna4,
+                    &mut result,
+                );
             }
             let mut write = self.write;
             if riders.high_half {
@@ -513,7 +532,12 @@ impl SourceRider {
             }
             Kind::PackedF32 | Kind::PackedB32 => {
                 sign(&mut to[0], row(self.select[0] as usize & 1), and, xor);
-                sign(&mut to[1], row(self.select[1] as usize & 1), and_high, xor_high);
+                sign(
+                    &mut to[1],
+                    row(self.select[1] as usize & 1),
+                    and_high,
+                    xor_high,
+                );
             }
             _ => {
                 sign(&mut to[0], first, and, xor);

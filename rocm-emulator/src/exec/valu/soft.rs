@@ -137,7 +137,12 @@ fn round(
     } else {
         let rest = significand & ((1 << drop) - 1);
         let middle = 1u128 << (drop - 1);
-        (significand >> drop, rest == 0, rest > middle, rest == middle)
+        (
+            significand >> drop,
+            rest == 0,
+            rest > middle,
+            rest == middle,
+        )
     };
     let up = match rounding {
         Rounding::NearestEven => above_half || (half && kept & 1 == 1),
@@ -198,9 +203,21 @@ pub(super) fn fused(format: Format, a: u64, b: u64, c: u64, scale: i32, rounding
         };
     }
     let (
-        Number::Finite { exponent: ea, significand: sa, .. },
-        Number::Finite { exponent: eb, significand: sb, .. },
-        Number::Finite { exponent: ec, significand: sc, .. },
+        Number::Finite {
+            exponent: ea,
+            significand: sa,
+            ..
+        },
+        Number::Finite {
+            exponent: eb,
+            significand: sb,
+            ..
+        },
+        Number::Finite {
+            exponent: ec,
+            significand: sc,
+            ..
+        },
     ) = (numbers[0], numbers[1], numbers[2])
     else {
         return format.infinity(addend_negative);

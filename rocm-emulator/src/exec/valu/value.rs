@@ -161,7 +161,11 @@ pub(super) fn f16_to_f32(bits: u16) -> f32 {
     let magnitude = (bits as u32 & 0x7fff) << 13;
     let scaled = (f32::from_bits(magnitude) * f32::from_bits(0x7780_0000)).to_bits();
     let special = magnitude | 0x7f80_0000;
-    let quiet = if magnitude > 0x0f80_0000 { 0x0040_0000 } else { 0 };
+    let quiet = if magnitude > 0x0f80_0000 {
+        0x0040_0000
+    } else {
+        0
+    };
     let value = if magnitude >= 0x0f80_0000 {
         special | quiet
     } else {

@@ -45,7 +45,11 @@ impl Element {
 fn round_xf32(value: f32) -> f32 {
     let bits = value.to_bits();
     let rounded = bits.wrapping_add(0xfff + (bits >> 13 & 1)) & !0x1fff;
-    f32::from_bits(if bits & 0x7f80_0000 == 0x7f80_0000 { bits } else { rounded })
+    f32::from_bits(if bits & 0x7f80_0000 == 0x7f80_0000 {
+        bits
+    } else {
+        rounded
+    })
 }
 
 multiversion! {

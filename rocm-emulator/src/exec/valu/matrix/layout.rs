@@ -77,7 +77,10 @@ pub(super) fn result(form: Form, lanes: usize, shape: Shape, accumulator: Accumu
                 Form::Mfma => {
                     let per_block = per_lane / blocks;
                     let within = element % per_block;
-                    (element / per_block, within / 4 * 4 * groups + 4 * group + within % 4)
+                    (
+                        element / per_block,
+                        within / 4 * 4 * groups + 4 * group + within % 4,
+                    )
                 }
                 // Rows are dealt to the groups one by one.
                 Form::Wmma11 => (0, element * groups + group),

@@ -146,7 +146,12 @@ fn prepare(lanes: u32, inst: &Inst, matrix: Matrix) -> Result<Instruction, Unimp
         Registers::of(operand)
             .ok_or_else(|| Unimplemented::new(format!("{name}: {operand:?} as a matrix operand")))
     };
-    let Matrix { shape, accumulator, form, .. } = matrix;
+    let Matrix {
+        shape,
+        accumulator,
+        form,
+        ..
+    } = matrix;
     let mods = &inst.mods;
     let sparse_form = matrix.index_bits.is_some();
     let kind = match accumulator {
@@ -170,7 +175,9 @@ fn prepare(lanes: u32, inst: &Inst, matrix: Matrix) -> Result<Instruction, Unimp
                     Addend::Constant(constant(operand, kind))
                 }
                 other => {
-                    return Err(Unimplemented::new(format!("{name}: {other:?} as the addend")))
+                    return Err(Unimplemented::new(format!(
+                        "{name}: {other:?} as the addend"
+                    )))
                 }
             },
         }
@@ -178,7 +185,11 @@ fn prepare(lanes: u32, inst: &Inst, matrix: Matrix) -> Result<Instruction, Unimp
     let mfma = form == Form::Mfma;
     // MFMA's f64 forms use BLGP as negation of A, B and C (CDNA3 manual); the others permute B by it.
     let negates_by_blgp = mfma && accumulator == Accumulator::F64;
-    let neg_bits = if negates_by_blgp { mods.blgp | mods.neg } else { mods.neg };
+    let neg_bits = if negates_by_blgp {
+        mods.blgp | mods.neg
+    } else {
+        mods.neg
+    };
     let signs = |index: u8| {
         if matrix.a.is_integer() {
             [false; 2]
@@ -217,7 +228,11 @@ fn prepare(lanes: u32, inst: &Inst, matrix: Matrix) -> Result<Instruction, Unimp
             && matches!(accumulator, Accumulator::F16 | Accumulator::Bf16),
         clamp: mods.clamp,
         c_abs: wmma_addend_signs && mods.neg_hi & 4 != 0,
-        c_neg: if mfma { neg_bits & 4 != 0 } else { wmma_addend_signs && mods.neg & 4 != 0 },
+        c_neg: if mfma {
+            neg_bits & 4 != 0
+        } else {
+            wmma_addend_signs && mods.neg & 4 != 0
+        },
         broadcast: if mfma && !sparse_form {
             (mods.cbsz as u32, mods.abid as usize)
         } else {
@@ -334,9 +349,7 @@ impl Instruction {
     fn read(&self, wave: &Wave, registers: Registers, element: usize, lane: usize) -> u64 {
         let dword = |index: usize| registers.row(wave, index).0[lane];
         match self.accumulator {
-            Accumulator::F64 => {
-                dword(2 * element) as u64 | (dword(2 * element + 1) as u64) << 32
-            }
+            Accumulator::F64 => dword(2 * element) as u64 | (dword(2 * element + 1) as u64) << 32,
             Accumulator::F32 | Accumulator::I32 => dword(element) as u64,
             Accumulator::F16 | Accumulator::Bf16 => {
                 let (register, shift) = self.half_place(element);

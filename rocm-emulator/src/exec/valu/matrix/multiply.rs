@@ -80,7 +80,9 @@ macro_rules! product {
 
 product!(f32, product_f32, |a, b, c| a.mul_add(b, c));
 product!(f64, product_f64, |a, b, c| a.mul_add(b, c));
-product!(i32, product_i32, |a, b, c| a.wrapping_mul(b).wrapping_add(c));
+product!(i32, product_i32, |a, b, c| a
+    .wrapping_mul(b)
+    .wrapping_add(c));
 
 impl Number for f32 {
     const ZERO: f32 = 0.0;

@@ -51,12 +51,22 @@ pub(super) fn parse(
 ) -> Result<Option<Matrix>, Unimplemented> {
     let name = inst.op.name;
     let unknown = || Unimplemented::new(format!("{name}: no such matrix instruction"));
-    let prefixes = [("v_mfma_", false), ("v_smfmac_", true), ("v_wmma_", false), ("v_swmmac_", true)];
-    let Some((prefix, sparse)) = prefixes.into_iter().find(|(prefix, _)| name.starts_with(prefix))
+    let prefixes = [
+        ("v_mfma_", false),
+        ("v_smfmac_", true),
+        ("v_wmma_", false),
+        ("v_swmmac_", true),
+    ];
+    let Some((prefix, sparse)) = prefixes
+        .into_iter()
+        .find(|(prefix, _)| name.starts_with(prefix))
     else {
         return Ok(None);
     };
-    let form = match (prefix.contains("mma_") || prefix.contains("mmac"), target.family()) {
+    let form = match (
+        prefix.contains("mma_") || prefix.contains("mmac"),
+        target.family(),
+    ) {
         (_, Family::Cdna) => Form::Mfma,
         (true, Family::Rdna4) => Form::Wmma12,
         _ => Form::Wmma11,
@@ -120,7 +130,9 @@ pub(super) fn parse(
         Operand::Vgpr { dwords, .. } | Operand::Agpr { dwords, .. } => {
             Ok(dwords as usize * 32 / element.bits())
         }
-        other => Err(Unimplemented::new(format!("{name}: {other:?} as a matrix operand"))),
+        other => Err(Unimplemented::new(format!(
+            "{name}: {other:?} as a matrix operand"
+        ))),
     };
     let a_per_lane = per_lane(inst.src[0], a)?;
     let b_per_lane = per_lane(inst.src[1], b)?;
@@ -157,6 +169,7 @@ pub(super) fn parse(
 
 /// `2b`, `4b`, `16b`.
 fn is_block_count(part: &str) -> bool {
-    part.strip_suffix('b')
-        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+    part.strip_suffix('b').is_some_and(|digits| {
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }

@@ -20,9 +20,17 @@ pub(super) struct Index {
 impl Index {
     /// `bits` of index belong to a lane's elements; a register holds several such sets, chosen by ABID
     /// (SMFMAC, when CBSZ is zero) or `index_key` (SWMMAC, in op_sel).
-    pub fn new(inst: &Inst, form: Form, bits: u32, per_lane: usize) -> Result<Index, Unimplemented> {
+    pub fn new(
+        inst: &Inst,
+        form: Form,
+        bits: u32,
+        per_lane: usize,
+    ) -> Result<Index, Unimplemented> {
         let registers = Registers::of(inst.src[2]).ok_or_else(|| {
-            Unimplemented::new(format!("{}: {:?} as the sparsity index", inst.op.name, inst.src[2]))
+            Unimplemented::new(format!(
+                "{}: {:?} as the sparsity index",
+                inst.op.name, inst.src[2]
+            ))
         })?;
         let sets = (32 / bits).max(1);
         let set = match form {

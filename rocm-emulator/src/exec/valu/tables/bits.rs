@@ -54,7 +54,13 @@ fn sum_of_differences(a: u32, b: u32) -> u32 {
 #[inline(always)]
 fn masked_sum_of_differences(a: u32, b: u32) -> u32 {
     (0..4)
-        .map(|i| if byte(b, i) == 0 { 0 } else { byte(a, i).abs_diff(byte(b, i)) })
+        .map(|i| {
+            if byte(b, i) == 0 {
+                0
+            } else {
+                byte(a, i).abs_diff(byte(b, i))
+            }
+        })
         .sum()
 }
 

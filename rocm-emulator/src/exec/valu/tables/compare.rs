@@ -8,7 +8,13 @@ use crate::exec::valu::value::F16;
 /// 1 quiet NaN, 2 -inf, 3 -normal, 4 -denormal, 5 -0, 6 +0, 7 +denormal, 8 +normal, 9 +inf. `exponent` and
 /// `fraction` are its fields.
 #[inline(always)]
-fn class_bit(negative: bool, exponent: u32, exponent_max: u32, fraction_is_zero: bool, quiet: bool) -> u32 {
+fn class_bit(
+    negative: bool,
+    exponent: u32,
+    exponent_max: u32,
+    fraction_is_zero: bool,
+    quiet: bool,
+) -> u32 {
     let magnitude = if exponent == exponent_max {
         0
     } else if exponent != 0 {
@@ -18,7 +24,11 @@ fn class_bit(negative: bool, exponent: u32, exponent_max: u32, fraction_is_zero:
     } else {
         3
     };
-    let number = if negative { 2 + magnitude } else { 9 - magnitude };
+    let number = if negative {
+        2 + magnitude
+    } else {
+        9 - magnitude
+    };
     if exponent == exponent_max && !fraction_is_zero {
         quiet as u32
     } else {
@@ -28,13 +38,25 @@ fn class_bit(negative: bool, exponent: u32, exponent_max: u32, fraction_is_zero:
 
 #[inline(always)]
 fn in_class_f16(bits: u16, mask: u32) -> bool {
-    let bit = class_bit(bits >> 15 == 1, bits as u32 >> 10 & 0x1f, 0x1f, bits & 0x3ff == 0, bits >> 9 & 1 == 1);
+    let bit = class_bit(
+        bits >> 15 == 1,
+        bits as u32 >> 10 & 0x1f,
+        0x1f,
+        bits & 0x3ff == 0,
+        bits >> 9 & 1 == 1,
+    );
     mask >> bit & 1 == 1
 }
 
 #[inline(always)]
 fn in_class_f32(bits: u32, mask: u32) -> bool {
-    let bit = class_bit(bits >> 31 == 1, bits >> 23 & 0xff, 0xff, bits & 0x7f_ffff == 0, bits >> 22 & 1 == 1);
+    let bit = class_bit(
+        bits >> 31 == 1,
+        bits >> 23 & 0xff,
+        0xff,
+        bits & 0x7f_ffff == 0,
+        bits >> 22 & 1 == 1,
+    );
     mask >> bit & 1 == 1
 }
 

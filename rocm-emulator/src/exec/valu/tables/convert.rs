@@ -57,7 +57,9 @@ fn encoded(format: Fp8, a: f32, b: f32) -> u16 {
 fn dot4(a_format: Fp8, a: u32, b_format: Fp8, b: u32, c: f32) -> f32 {
     (0..4).fold(c, |sum, i| {
         let code = |value: u32| (value >> (8 * i)) as u8;
-        a_format.decode(code(a)).mul_add(b_format.decode(code(b)), sum)
+        a_format
+            .decode(code(a))
+            .mul_add(b_format.decode(code(b)), sum)
     })
 }
 

@@ -53,11 +53,25 @@ fn div_scale(value: f32, denominator: f32, numerator: f32) -> (f32, bool) {
         (f32::NAN, false)
     } else if difference >= 96 {
         // The quotient is near overflow: only the denominator is scaled.
-        (if is_denominator { scale_up(value) } else { value }, true)
+        (
+            if is_denominator {
+                scale_up(value)
+            } else {
+                value
+            },
+            true,
+        )
     } else if is_denormal(denominator) {
         (scale_up(value), false)
     } else if reciprocal_is_tiny & quotient_is_tiny {
-        (if is_denominator { scale_down(value) } else { value }, true)
+        (
+            if is_denominator {
+                scale_down(value)
+            } else {
+                value
+            },
+            true,
+        )
     } else if reciprocal_is_tiny {
         (scale_down(value), false)
     } else if quotient_is_tiny {
@@ -90,15 +104,36 @@ fn div_scale_f64(value: f64, denominator: f64, numerator: f64) -> (f64, bool) {
     if (denominator == 0.0) | (numerator == 0.0) {
         (f64::NAN, false)
     } else if difference >= 768 {
-        (if is_denominator { scale_up_f64(value) } else { value }, true)
+        (
+            if is_denominator {
+                scale_up_f64(value)
+            } else {
+                value
+            },
+            true,
+        )
     } else if is_denormal_f64(denominator) {
         (scale_up_f64(value), false)
     } else if reciprocal_is_tiny & quotient_is_tiny {
-        (if is_denominator { scale_down_f64(value) } else { value }, true)
+        (
+            if is_denominator {
+                scale_down_f64(value)
+            } else {
+                value
+            },
+            true,
+        )
     } else if reciprocal_is_tiny {
         (scale_down_f64(value), false)
     } else if quotient_is_tiny {
-        (if is_numerator { scale_up_f64(value) } else { value }, true)
+        (
+            if is_numerator {
+                scale_up_f64(value)
+            } else {
+                value
+            },
+            true,
+        )
     } else if exponent_f64(numerator) <= 53 {
         (scale_up_f64(value), false)
     } else {
@@ -117,10 +152,18 @@ fn div_fmas(a: f32, b: f32, c: f32, scaled: bool) -> f32 {
     let error = (product - (sum - back)) + (addend - back);
     let bits = sum.to_bits();
     let beyond = (error > 0.0) == (sum > 0.0);
-    let odd = if beyond { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
+    let odd = if beyond {
+        bits.wrapping_add(1)
+    } else {
+        bits.wrapping_sub(1)
+    };
     let adjust = (error != 0.0) & sum.is_finite() & (bits & 1 == 0);
     let sum = if adjust { f64::from_bits(odd) } else { sum };
-    let factor = if exponent(c) > 127 { (1023 + 64) << 52 } else { (1023u64 - 64) << 52 };
+    let factor = if exponent(c) > 127 {
+        (1023 + 64) << 52
+    } else {
+        (1023u64 - 64) << 52
+    };
     let unscaled = (sum * f64::from_bits(factor)) as f32;
     if scaled {
         unscaled
@@ -135,7 +178,14 @@ fn div_fmas_f64(a: f64, b: f64, c: f64, scaled: bool) -> f64 {
     if scaled {
         let scale = if exponent_f64(c) > 1023 { 128 } else { -128 };
         let bits = [a, b, c].map(f64::to_bits);
-        f64::from_bits(soft::fused(soft::F64, bits[0], bits[1], bits[2], scale, soft::Rounding::NearestEven))
+        f64::from_bits(soft::fused(
+            soft::F64,
+            bits[0],
+            bits[1],
+            bits[2],
+            scale,
+            soft::Rounding::NearestEven,
+        ))
     } else {
         a.mul_add(b, c)
     }
@@ -205,11 +255,44 @@ fn div_fixup_f16(quotient: f32, denominator: f32, numerator: f32) -> f32 {
 
 /// 2/pi in binary, after the point, 1216 bits (the first word holds the first 32).
 const TWO_OVER_PI: [u32; 38] = [
-    0xa2f9_836e, 0x4e44_1529, 0xfc27_57d1, 0xf534_ddc0, 0xdb62_9599, 0x3c43_9041, 0xfe51_63ab, 0xdebb_c561,
-    0xb724_6e3a, 0x424d_d2e0, 0x0649_2eea, 0x09d1_921c, 0xfe1d_eb1c, 0xb129_a73e, 0xe882_35f5, 0x2ebb_4484,
-    0xe99c_7026, 0xb45f_7e41, 0x3991_d639, 0x8353_39f4, 0x9c84_5f8b, 0xbdf9_283b, 0x1ff8_97ff, 0xde05_980f,
-    0xef2f_118b, 0x5a0a_6d1f, 0x6d36_7ecf, 0x27cb_09b7, 0x4f46_3f66, 0x9e5f_ea2d, 0x7527_bac7, 0xebe5_f17b,
-    0x3d07_39f7, 0x8a52_92ea, 0x6bfb_5fb1, 0x1f8d_5d08, 0x5603_3046, 0xfc7b_0000,
+    0xa2f9_836e,
+    0x4e44_1529,
+    0xfc27_57d1,
+    0xf534_ddc0,
+    0xdb62_9599,
+    0x3c43_9041,
+    0xfe51_63ab,
+    0xdebb_c561,
+    0xb724_6e3a,
+    0x424d_d2e0,
+    0x0649_2eea,
+    0x09d1_921c,
+    0xfe1d_eb1c,
+    0xb129_a73e,
+    0xe882_35f5,
+    0x2ebb_4484,
+    0xe99c_7026,
+    0xb45f_7e41,
+    0x3991_d639,
+    0x8353_39f4,
+    0x9c84_5f8b,
+    0xbdf9_283b,
+    0x1ff8_97ff,
+    0xde05_980f,
+    0xef2f_118b,
+    0x5a0a_6d1f,
+    0x6d36_7ecf,
+    0x27cb_09b7,
+    0x4f46_3f66,
+    0x9e5f_ea2d,
+    0x7527_bac7,
+    0xebe5_f17b,
+    0x3d07_39f7,
+    0x8a52_92ea,
+    0x6bfb_5fb1,
+    0x1f8d_5d08,
+    0x5603_3046,
+    0xfc7b_0000,
 ];
 
 /// 53 bits of 2/pi from the place that argument reduction of `x` needs for segment `segment`, scaled to their

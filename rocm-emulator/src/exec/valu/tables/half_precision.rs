@@ -18,7 +18,11 @@ pub(super) fn fma_to_odd(a: f32, b: f32, c: f32) -> f32 {
     let even = bits & 1 == 0;
     // Move away from zero when the exact sum lies beyond, towards it otherwise.
     let beyond = (error > 0.0) == (sum > 0.0);
-    let odd = if beyond { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
+    let odd = if beyond {
+        bits.wrapping_add(1)
+    } else {
+        bits.wrapping_sub(1)
+    };
     let inexact = (error != 0.0) & sum.is_finite() & !error.is_nan();
     if inexact & even {
         f32::from_bits(odd)
@@ -44,12 +48,18 @@ fn narrow(value: f64) -> F16 {
     let bits = single.to_bits();
     let difference = value - single as f64;
     let beyond = (difference > 0.0) == (value > 0.0);
-    let odd = if beyond { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
-    F16(if (difference != 0.0) & single.is_finite() & (bits & 1 == 0) & !difference.is_nan() {
-        f32::from_bits(odd)
+    let odd = if beyond {
+        bits.wrapping_add(1)
     } else {
-        single
-    })
+        bits.wrapping_sub(1)
+    };
+    F16(
+        if (difference != 0.0) & single.is_finite() & (bits & 1 == 0) & !difference.is_nan() {
+            f32::from_bits(odd)
+        } else {
+            single
+        },
+    )
 }
 
 /// x - floor(x), kept below one.

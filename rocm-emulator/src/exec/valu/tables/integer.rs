@@ -74,7 +74,9 @@ fn dot<const WIDTH: u32, const A_SIGNED: bool, const B_SIGNED: bool>(a: u32, b: 
             (left >> (32 - WIDTH)) as i64
         }
     };
-    (0..32 / WIDTH).map(|i| field(a, i, A_SIGNED) * field(b, i, B_SIGNED)).sum()
+    (0..32 / WIDTH)
+        .map(|i| field(a, i, A_SIGNED) * field(b, i, B_SIGNED))
+        .sum()
 }
 
 pub(super) fn add(table: &mut Table) {

@@ -10,7 +10,11 @@ use crate::exec::valu::value::{Acc, Bf16, Ieee, Mix, Pair, F16};
 #[inline(always)]
 fn no_denormal(value: f32) -> f32 {
     let bits = value.to_bits();
-    f32::from_bits(if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
+    f32::from_bits(if bits & 0x7f80_0000 == 0 {
+        bits & 0x8000_0000
+    } else {
+        bits
+    })
 }
 
 #[inline(always)]
