@@ -9,11 +9,41 @@ const BOTH: [Target; 2] = [Target::Gfx942, Target::Gfx1100];
 
 /// f32 values at which something special happens.
 const F32_EDGES: &[u32] = &[
-    0x0000_0000, 0x8000_0000, 0x0000_0001, 0x8000_0001, 0x007f_ffff, 0x807f_ffff, 0x0080_0000,
-    0x8080_0000, 0x3f80_0000, 0xbf80_0000, 0x3f00_0000, 0x3fc0_0000, 0xbfc0_0000, 0x4020_0000,
-    0x3f7f_ffff, 0x3f80_0001, 0x4b00_0001, 0x4b7f_ffff, 0x4f00_0000, 0x4eff_ffff, 0xcf00_0000,
-    0x4f80_0000, 0x5f00_0000, 0x7f7f_ffff, 0xff7f_ffff, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000,
-    0x7f80_0001, 0xffc0_1234, 0x3dcc_cccd, 0x4049_0fdb, 0xc2f7_0000, 0x42c8_0000, 0x0d80_0000,
+    0x0000_0000,
+    0x8000_0000,
+    0x0000_0001,
+    0x8000_0001,
+    0x007f_ffff,
+    0x807f_ffff,
+    0x0080_0000,
+    0x8080_0000,
+    0x3f80_0000,
+    0xbf80_0000,
+    0x3f00_0000,
+    0x3fc0_0000,
+    0xbfc0_0000,
+    0x4020_0000,
+    0x3f7f_ffff,
+    0x3f80_0001,
+    0x4b00_0001,
+    0x4b7f_ffff,
+    0x4f00_0000,
+    0x4eff_ffff,
+    0xcf00_0000,
+    0x4f80_0000,
+    0x5f00_0000,
+    0x7f7f_ffff,
+    0xff7f_ffff,
+    0x7f80_0000,
+    0xff80_0000,
+    0x7fc0_0000,
+    0x7f80_0001,
+    0xffc0_1234,
+    0x3dcc_cccd,
+    0x4049_0fdb,
+    0xc2f7_0000,
+    0x42c8_0000,
+    0x0d80_0000,
     0x7180_0000,
 ];
 
@@ -29,9 +59,8 @@ fn check32(
     let mut wave = wave(target);
     let lanes = wave.lanes as usize;
     let total = edges.len().pow(sources as u32);
-    let argument = |case: usize, source: usize| {
-        edges[case / edges.len().pow(source as u32) % edges.len()]
-    };
+    let argument =
+        |case: usize, source: usize| edges[case / edges.len().pow(source as u32) % edges.len()];
     for start in (0..total).step_by(lanes) {
         for lane in 0..lanes {
             for source in 0..sources {
@@ -72,7 +101,11 @@ fn narrow(value: f64) -> u32 {
     }
     let exponent = (bits >> 52 & 0x7ff) as i64 - 1023;
     let significand = bits & ((1 << 52) - 1) | 1 << 52;
-    let drop = if exponent < -126 { 29 + (-126 - exponent) } else { 29 };
+    let drop = if exponent < -126 {
+        29 + (-126 - exponent)
+    } else {
+        29
+    };
     if drop > 60 {
         return sign;
     }
@@ -80,7 +113,11 @@ fn narrow(value: f64) -> u32 {
     let rest = significand & ((1 << drop) - 1);
     let half = 1u64 << (drop - 1);
     let rounded = kept + (rest > half || rest == half && kept & 1 == 1) as u64;
-    let field = if exponent < -126 { 0 } else { (exponent + 126) as u64 };
+    let field = if exponent < -126 {
+        0
+    } else {
+        (exponent + 126) as u64
+    };
     let total = (field << 23) + rounded;
     sign | (total as u32).min(0x7f80_0000)
 }
@@ -115,7 +152,10 @@ fn fma_is_fused() {
         assert_eq!(f(get(&wave, 0)), 2.0f32.powi(-24));
         set(&mut wave, 1, 0x3f80_0000);
         run(&mut wave, &["v_fmac_f32 v1, v2, v2"]);
-        assert_eq!(get(&wave, 1), narrow(1.0 + (1.0 + 2.0f64.powi(-12)).powi(2)));
+        assert_eq!(
+            get(&wave, 1),
+            narrow(1.0 + (1.0 + 2.0f64.powi(-12)).powi(2))
+        );
     }
 }
 
@@ -149,27 +189,45 @@ fn min_and_max_prefer_numbers_and_order_zeroes() {
         }
     };
     for target in BOTH {
-        check32(target, "v_max_f32 v0, v2, v4", 2, F32_EDGES, |a| expected(a[0], a[1], true));
-        check32(target, "v_min_f32 v0, v2, v4", 2, F32_EDGES, |a| expected(a[0], a[1], false));
+        check32(target, "v_max_f32 v0, v2, v4", 2, F32_EDGES, |a| {
+            expected(a[0], a[1], true)
+        });
+        check32(target, "v_min_f32 v0, v2, v4", 2, F32_EDGES, |a| {
+            expected(a[0], a[1], false)
+        });
     }
 }
 
 #[test]
 fn med3_is_the_middle_of_three() {
-    let edges = &[0xff80_0000, 0xbf80_0000, 0x8000_0000, 0, 0x3f80_0000, 0x4000_0000, 0x7f80_0000];
-    check32(Target::Gfx1100, "v_med3_f32 v0, v2, v4, v6", 3, edges, |a| {
-        let key = |bits: &u32| {
-            let signed = *bits as i32;
-            if signed < 0 {
-                !(signed & 0x7fff_ffff) as i64
-            } else {
-                signed as i64
-            }
-        };
-        let mut sorted = a.to_vec();
-        sorted.sort_by_key(key);
-        sorted[1]
-    });
+    let edges = &[
+        0xff80_0000,
+        0xbf80_0000,
+        0x8000_0000,
+        0,
+        0x3f80_0000,
+        0x4000_0000,
+        0x7f80_0000,
+    ];
+    check32(
+        Target::Gfx1100,
+        "v_med3_f32 v0, v2, v4, v6",
+        3,
+        edges,
+        |a| {
+            let key = |bits: &u32| {
+                let signed = *bits as i32;
+                if signed < 0 {
+                    !(signed & 0x7fff_ffff) as i64
+                } else {
+                    signed as i64
+                }
+            };
+            let mut sorted = a.to_vec();
+            sorted.sort_by_key(key);
+            sorted[1]
+        },
+    );
 }
 
 #[test]
@@ -177,12 +235,20 @@ fn conversions_to_integers_truncate_and_saturate() {
     for target in BOTH {
         check32(target, "v_cvt_i32_f32 v0, v2", 1, F32_EDGES, |a| {
             let value = f(a[0]) as f64;
-            let clamped = if value.is_nan() { 0.0 } else { value.clamp(-2147483648.0, 2147483647.0) };
+            let clamped = if value.is_nan() {
+                0.0
+            } else {
+                value.clamp(-2147483648.0, 2147483647.0)
+            };
             clamped.trunc() as i64 as u32
         });
         check32(target, "v_cvt_u32_f32 v0, v2", 1, F32_EDGES, |a| {
             let value = f(a[0]) as f64;
-            let clamped = if value.is_nan() { 0.0 } else { value.clamp(0.0, 4294967295.0) };
+            let clamped = if value.is_nan() {
+                0.0
+            } else {
+                value.clamp(0.0, 4294967295.0)
+            };
             clamped.trunc() as i64 as u32
         });
     }
@@ -195,7 +261,13 @@ fn f16_conversions_match_an_independent_library() {
         .flat_map(|i| {
             // Around every 16th f16: the value, its ties with the next, and both sides of the tie.
             let middle = half::f16::from_bits(i << 4).to_f32().to_bits();
-            [middle, middle + 0x1000, middle + 0x0fff, middle + 0x1001, middle | 1 << 31]
+            [
+                middle,
+                middle + 0x1000,
+                middle + 0x0fff,
+                middle + 0x1001,
+                middle | 1 << 31,
+            ]
         })
         .chain(F32_EDGES.iter().copied())
         .chain((0..2000).map(|_| random.bits() as u32))
@@ -214,10 +286,12 @@ fn f16_conversions_match_an_independent_library() {
 #[test]
 fn f16_arithmetic_is_rounded_once() {
     let mut random = Random::new(3);
-    let edges: Vec<u32> = [0u32, 0x8000, 1, 0x3ff, 0x400, 0x3c00, 0xbc01, 0x7bff, 0x7c00, 0x7e00, 0x3555]
-        .into_iter()
-        .chain((0..12).map(|_| random.bits() as u32 & 0xffff))
-        .collect();
+    let edges: Vec<u32> = [
+        0u32, 0x8000, 1, 0x3ff, 0x400, 0x3c00, 0xbc01, 0x7bff, 0x7c00, 0x7e00, 0x3555,
+    ]
+    .into_iter()
+    .chain((0..12).map(|_| random.bits() as u32 & 0xffff))
+    .collect();
     let h = |bits: u32| half::f16::from_bits(bits as u16).to_f64();
     let same = |want: half::f16| want.to_bits() as u32;
     // f64 holds products of halves exactly and their sums to well beyond a tie; half rounds from f64 once.
@@ -264,24 +338,64 @@ fn sixteen_bit_results_keep_or_zero_the_other_half() {
 
 #[test]
 fn integer_operations() {
-    let edges = &[0u32, 1, 2, 31, 32, 33, 63, 64, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x1234_5678, 0x00ff_ff80];
+    let edges = &[
+        0u32,
+        1,
+        2,
+        31,
+        32,
+        33,
+        63,
+        64,
+        0x7fff_ffff,
+        0x8000_0000,
+        0xffff_ffff,
+        0x1234_5678,
+        0x00ff_ff80,
+    ];
     let cases: &[(&str, fn(&[u32]) -> u32)] = &[
-        ("v_lshlrev_b32 v0, v2, v4", |a| ((a[1] as u64) << (a[0] % 32)) as u32),
+        ("v_lshlrev_b32 v0, v2, v4", |a| {
+            ((a[1] as u64) << (a[0] % 32)) as u32
+        }),
         ("v_lshrrev_b32 v0, v2, v4", |a| a[1] >> (a[0] % 32)),
-        ("v_ashrrev_i32 v0, v2, v4", |a| ((a[1] as i32 as i64) >> (a[0] % 32)) as u32),
-        ("v_mul_lo_u32 v0, v2, v4", |a| (a[0] as u64 * a[1] as u64) as u32),
-        ("v_mul_hi_u32 v0, v2, v4", |a| ((a[0] as u128 * a[1] as u128) >> 32) as u32),
-        ("v_mul_hi_i32 v0, v2, v4", |a| ((a[0] as i32 as i128 * a[1] as i32 as i128) >> 32) as u32),
-        ("v_bfm_b32 v0, v2, v4", |a| ((((1u64 << (a[0] % 32)) - 1) << (a[1] % 32)) & 0xffff_ffff) as u32),
-        ("v_bcnt_u32_b32 v0, v2, v4", |a| (0..32).filter(|i| a[0] >> i & 1 == 1).count() as u32 + a[1].wrapping_mul(1)),
-        ("v_bfrev_b32 v0, v2", |a| (0..32).fold(0, |r, i| r | (a[0] >> i & 1) << (31 - i))),
-        ("v_mul_u32_u24 v0, v2, v4", |a| ((a[0] & 0xff_ffff) as u64 * (a[1] & 0xff_ffff) as u64) as u32),
+        ("v_ashrrev_i32 v0, v2, v4", |a| {
+            ((a[1] as i32 as i64) >> (a[0] % 32)) as u32
+        }),
+        ("v_mul_lo_u32 v0, v2, v4", |a| {
+            (a[0] as u64 * a[1] as u64) as u32
+        }),
+        ("v_mul_hi_u32 v0, v2, v4", |a| {
+            ((a[0] as u128 * a[1] as u128) >> 32) as u32
+        }),
+        ("v_mul_hi_i32 v0, v2, v4", |a| {
+            ((a[0] as i32 as i128 * a[1] as i32 as i128) >> 32) as u32
+        }),
+        ("v_bfm_b32 v0, v2, v4", |a| {
+            ((((1u64 << (a[0] % 32)) - 1) << (a[1] % 32)) & 0xffff_ffff) as u32
+        }),
+        ("v_bcnt_u32_b32 v0, v2, v4", |a| {
+            (0..32).filter(|i| a[0] >> i & 1 == 1).count() as u32 + a[1].wrapping_mul(1)
+        }),
+        ("v_bfrev_b32 v0, v2", |a| {
+            (0..32).fold(0, |r, i| r | (a[0] >> i & 1) << (31 - i))
+        }),
+        ("v_mul_u32_u24 v0, v2, v4", |a| {
+            ((a[0] & 0xff_ffff) as u64 * (a[1] & 0xff_ffff) as u64) as u32
+        }),
         ("v_mul_i32_i24 v0, v2, v4", |a| {
             let s = |x: u32| ((x & 0xff_ffff) as i64) - if x >> 23 & 1 == 1 { 1 << 24 } else { 0 };
             (s(a[0]) * s(a[1])) as u32
         }),
-        ("v_min_i32 v0, v2, v4", |a| (a[0] as i32).min(a[1] as i32) as u32),
-        ("v_max_u32 v0, v2, v4", |a| if a[0] > a[1] { a[0] } else { a[1] }),
+        ("v_min_i32 v0, v2, v4", |a| {
+            (a[0] as i32).min(a[1] as i32) as u32
+        }),
+        ("v_max_u32 v0, v2, v4", |a| {
+            if a[0] > a[1] {
+                a[0]
+            } else {
+                a[1]
+            }
+        }),
     ];
     for target in BOTH {
         for (line, expected) in cases {
@@ -315,30 +429,67 @@ fn integer_operations() {
             let shift = a[2] % 32;
             (0..32).fold(0, |r, i| {
                 let place = i + shift;
-                let bit = if place < 32 { a[1] >> place & 1 } else { a[0] >> (place - 32) & 1 };
+                let bit = if place < 32 {
+                    a[1] >> place & 1
+                } else {
+                    a[0] >> (place - 32) & 1
+                };
                 r | bit << i
             })
         });
-        check32(target, "v_perm_b32 v0, v2, v4, v6", 3, &[0x0403_0201, 0x0807_8605, 0x0c0d_0a08, 0x090b_0700], |a| {
-            let bytes: Vec<u32> = a[1].to_le_bytes().iter().chain(&a[0].to_le_bytes()).map(|&b| b as u32).collect();
-            (0..4).fold(0, |r, i| {
-                let byte = match a[2] >> (8 * i) & 0xff {
-                    s @ 0..=7 => bytes[s as usize],
-                    s @ 8..=11 => if bytes[2 * (s as usize - 8) + 1] >> 7 == 1 { 0xff } else { 0 },
-                    12 => 0,
-                    _ => 0xff,
-                };
-                r | byte << (8 * i)
-            })
-        });
+        check32(
+            target,
+            "v_perm_b32 v0, v2, v4, v6",
+            3,
+            &[0x0403_0201, 0x0807_8605, 0x0c0d_0a08, 0x090b_0700],
+            |a| {
+                let bytes: Vec<u32> = a[1]
+                    .to_le_bytes()
+                    .iter()
+                    .chain(&a[0].to_le_bytes())
+                    .map(|&b| b as u32)
+                    .collect();
+                (0..4).fold(0, |r, i| {
+                    let byte = match a[2] >> (8 * i) & 0xff {
+                        s @ 0..=7 => bytes[s as usize],
+                        s @ 8..=11 => {
+                            if bytes[2 * (s as usize - 8) + 1] >> 7 == 1 {
+                                0xff
+                            } else {
+                                0
+                            }
+                        }
+                        12 => 0,
+                        _ => 0xff,
+                    };
+                    r | byte << (8 * i)
+                })
+            },
+        );
     }
 }
 
 #[test]
 fn names_that_differ_between_families() {
     for (target, lines) in [
-        (Target::Gfx942, ["v_add_u32 v0, v2, v4", "v_sub_u32 v1, v2, v4", "v_ffbh_u32 v3, v2", "v_addc_co_u32 v5, vcc, v2, v4, vcc"]),
-        (Target::Gfx1100, ["v_add_nc_u32 v0, v2, v4", "v_sub_nc_u32 v1, v2, v4", "v_clz_i32_u32 v3, v2", "v_add_co_ci_u32 v5, vcc_lo, v2, v4, vcc_lo"]),
+        (
+            Target::Gfx942,
+            [
+                "v_add_u32 v0, v2, v4",
+                "v_sub_u32 v1, v2, v4",
+                "v_ffbh_u32 v3, v2",
+                "v_addc_co_u32 v5, vcc, v2, v4, vcc",
+            ],
+        ),
+        (
+            Target::Gfx1100,
+            [
+                "v_add_nc_u32 v0, v2, v4",
+                "v_sub_nc_u32 v1, v2, v4",
+                "v_clz_i32_u32 v3, v2",
+                "v_add_co_ci_u32 v5, vcc_lo, v2, v4, vcc_lo",
+            ],
+        ),
     ] {
         let mut wave = wave(target);
         set(&mut wave, 2, 0xffff_0000);
@@ -387,7 +538,11 @@ fn sixty_four_bits() {
         set64(&mut wave, 6, u64::MAX - 5);
         set64(&mut wave, 8, 1.5f64.to_bits());
         set64(&mut wave, 10, (-0.1f64).to_bits());
-        let mad = if target == Target::Gfx942 { "s[6:7]" } else { "s6" };
+        let mad = if target == Target::Gfx942 {
+            "s[6:7]"
+        } else {
+            "s6"
+        };
         run(
             &mut wave,
             &[
@@ -402,7 +557,10 @@ fn sixty_four_bits() {
         assert_eq!(get64(&wave, 22), 0x0123_4567_89ab_cdef >> 4);
         let product = 0xffff_ffffu128 * 0xffff_ffff + (u64::MAX - 5) as u128;
         assert_eq!(get64(&wave, 24), product as u64);
-        assert_eq!(wave.sgpr[6] as u64, (product >> 64) as u64 * (wave.lane_mask() & 0xffff_ffff));
+        assert_eq!(
+            wave.sgpr[6] as u64,
+            (product >> 64) as u64 * (wave.lane_mask() & 0xffff_ffff)
+        );
         assert_eq!(f64::from_bits(get64(&wave, 26)), 0.85);
         assert_eq!(f64::from_bits(get64(&wave, 28)), 1.6);
     }
@@ -418,8 +576,16 @@ fn sixty_four_bits() {
 fn division_is_correctly_rounded() {
     let mut random = Random::new(11);
     for target in BOTH {
-        let vcc = if target == Target::Gfx942 { "vcc" } else { "vcc_lo" };
-        let null = if target == Target::Gfx942 { "s[0:1]" } else { "null" };
+        let vcc = if target == Target::Gfx942 {
+            "vcc"
+        } else {
+            "vcc_lo"
+        };
+        let null = if target == Target::Gfx942 {
+            "s[0:1]"
+        } else {
+            "null"
+        };
         let lines = [
             &*format!("v_div_scale_f32 v10, {null}, v4, v4, v2"),
             "v_rcp_f32 v11, v10",
@@ -492,12 +658,25 @@ fn double_division_is_correctly_rounded() {
         .map(|(line, words)| lower_words(target, wave.lanes, line, &words))
         .collect();
     let edges = [
-        0u64, 1 << 63, 1, 0x000f_ffff_ffff_ffff, 0x0010_0000_0000_0000, 0x3ff0_0000_0000_0000,
-        0x3ff0_0000_0000_0001, 0x4008_0000_0000_0000, 0x7fef_ffff_ffff_ffff, 0x7ff0_0000_0000_0000,
-        0x7ff8_0000_0000_0000, 0xc024_0000_0000_0000, 0x0360_0000_0000_0000, 0x7ca0_0000_0000_0003,
+        0u64,
+        1 << 63,
+        1,
+        0x000f_ffff_ffff_ffff,
+        0x0010_0000_0000_0000,
+        0x3ff0_0000_0000_0000,
+        0x3ff0_0000_0000_0001,
+        0x4008_0000_0000_0000,
+        0x7fef_ffff_ffff_ffff,
+        0x7ff0_0000_0000_0000,
+        0x7ff8_0000_0000_0000,
+        0xc024_0000_0000_0000,
+        0x0360_0000_0000_0000,
+        0x7ca0_0000_0000_0003,
     ];
-    let mut cases: Vec<(u64, u64)> =
-        edges.iter().flat_map(|&n| edges.iter().map(move |&d| (n, d))).collect();
+    let mut cases: Vec<(u64, u64)> = edges
+        .iter()
+        .flat_map(|&n| edges.iter().map(move |&d| (n, d)))
+        .collect();
     cases.extend((0..20_000).map(|_| (random.bits(), random.bits())));
     for chunk in cases.chunks(64) {
         for (lane, &(n, d)) in chunk.iter().enumerate() {

@@ -68,7 +68,10 @@ impl Type {
             }
             Type::I4 => {
                 let nibble = random.bits() as u8 & 15;
-                ((nibble as i8 - if nibble > 7 { 16 } else { 0 }) as f64, nibble as u64)
+                (
+                    (nibble as i8 - if nibble > 7 { 16 } else { 0 }) as f64,
+                    nibble as u64,
+                )
             }
             Type::U4 => {
                 let nibble = random.bits() as u8 & 15;
@@ -101,7 +104,14 @@ struct Shape {
 }
 
 /// (lane, element) of A's row `i` or B's column `i`.
-fn input_place(target: Target, shape: Shape, kind: Type, i: usize, k: usize, block: usize) -> (usize, usize) {
+fn input_place(
+    target: Target,
+    shape: Shape,
+    kind: Type,
+    i: usize,
+    k: usize,
+    block: usize,
+) -> (usize, usize) {
     let Shape { m, blocks, .. } = shape;
     match target {
         Target::Gfx1100 => (i, k),
@@ -119,7 +129,14 @@ fn input_place(target: Target, shape: Shape, kind: Type, i: usize, k: usize, blo
 }
 
 /// (lane, element) of the result.
-fn result_place(target: Target, shape: Shape, kind: Type, i: usize, j: usize, block: usize) -> (usize, usize) {
+fn result_place(
+    target: Target,
+    shape: Shape,
+    kind: Type,
+    i: usize,
+    j: usize,
+    block: usize,
+) -> (usize, usize) {
     match target {
         Target::Gfx1100 => (j + 16 * (i % 2), i / 2),
         Target::Gfx1201 => (j + 16 * (i / 8), i % 8),
@@ -133,7 +150,14 @@ fn result_place(target: Target, shape: Shape, kind: Type, i: usize, j: usize, bl
     }
 }
 
-fn write_element(wave: &mut Wave, register: usize, lane: usize, element: usize, bits: usize, value: u64) {
+fn write_element(
+    wave: &mut Wave,
+    register: usize,
+    lane: usize,
+    element: usize,
+    bits: usize,
+    value: u64,
+) {
     if bits == 64 {
         wave.vgpr[register + 2 * element].0[lane] = value as u32;
         wave.vgpr[register + 2 * element + 1].0[lane] = (value >> 32) as u32;
@@ -162,7 +186,11 @@ fn check(target: Target, line: &str, shape: Shape, a: Type, b: Type, c: Type) {
     let mut dense_b = dense_a.clone();
     let mut dense_c = vec![0.0; blocks * m * m];
     // GFX11 keeps one 16-bit result in each register.
-    let c_bits = if target == Target::Gfx1100 { 32 } else { c.bits() };
+    let c_bits = if target == Target::Gfx1100 {
+        32
+    } else {
+        c.bits()
+    };
     for block in 0..blocks {
         for i in 0..m {
             for inner in 0..k {
@@ -222,30 +250,174 @@ fn shape(m: usize, k: usize, blocks: usize) -> Shape {
 fn mfma_of_gfx942() {
     use Type::*;
     let cases: &[(&str, Shape, Type, Type, Type)] = &[
-        ("v_mfma_f32_32x32x1_2b_f32 v[64:95], v0, v32, v[64:95]", shape(32, 1, 2), F32, F32, F32),
-        ("v_mfma_f32_16x16x1_4b_f32 v[64:79], v0, v32, v[64:79]", shape(16, 1, 4), F32, F32, F32),
-        ("v_mfma_f32_4x4x1_16b_f32 v[64:67], v0, v32, v[64:67]", shape(4, 1, 16), F32, F32, F32),
-        ("v_mfma_f32_32x32x2_f32 v[64:79], v0, v32, v[64:79]", shape(32, 2, 1), F32, F32, F32),
-        ("v_mfma_f32_16x16x4_f32 v[64:67], v0, v32, v[64:67]", shape(16, 4, 1), F32, F32, F32),
-        ("v_mfma_f32_32x32x4_xf32 v[64:79], v[0:1], v[32:33], v[64:79]", shape(32, 4, 1), F32, F32, F32),
-        ("v_mfma_f32_16x16x8_xf32 v[64:67], v[0:1], v[32:33], v[64:67]", shape(16, 8, 1), F32, F32, F32),
-        ("v_mfma_f32_32x32x4_2b_f16 v[64:95], v[0:1], v[32:33], v[64:95]", shape(32, 4, 2), F16, F16, F32),
-        ("v_mfma_f32_16x16x4_4b_f16 v[64:79], v[0:1], v[32:33], v[64:79]", shape(16, 4, 4), F16, F16, F32),
-        ("v_mfma_f32_4x4x4_16b_f16 v[64:67], v[0:1], v[32:33], v[64:67]", shape(4, 4, 16), F16, F16, F32),
-        ("v_mfma_f32_32x32x8_f16 v[64:79], v[0:1], v[32:33], v[64:79]", shape(32, 8, 1), F16, F16, F32),
-        ("v_mfma_f32_16x16x16_f16 v[64:67], v[0:1], v[32:33], v[64:67]", shape(16, 16, 1), F16, F16, F32),
-        ("v_mfma_f32_32x32x4_2b_bf16 v[64:95], v[0:1], v[32:33], v[64:95]", shape(32, 4, 2), Bf16, Bf16, F32),
-        ("v_mfma_f32_32x32x8_bf16 v[64:79], v[0:1], v[32:33], v[64:79]", shape(32, 8, 1), Bf16, Bf16, F32),
-        ("v_mfma_f32_16x16x16_bf16 v[64:67], v[0:1], v[32:33], v[64:67]", shape(16, 16, 1), Bf16, Bf16, F32),
-        ("v_mfma_i32_32x32x4_2b_i8 v[64:95], v0, v32, v[64:95]", shape(32, 4, 2), I8, I8, I32),
-        ("v_mfma_i32_4x4x4_16b_i8 v[64:67], v0, v32, v[64:67]", shape(4, 4, 16), I8, I8, I32),
-        ("v_mfma_i32_32x32x16_i8 v[64:79], v[0:1], v[32:33], v[64:79]", shape(32, 16, 1), I8, I8, I32),
-        ("v_mfma_i32_16x16x32_i8 v[64:67], v[0:1], v[32:33], v[64:67]", shape(16, 32, 1), I8, I8, I32),
-        ("v_mfma_f64_16x16x4_f64 v[64:71], v[0:1], v[32:33], v[64:71]", shape(16, 4, 1), F64, F64, F64),
-        ("v_mfma_f64_4x4x4_4b_f64 v[64:65], v[0:1], v[32:33], v[64:65]", shape(4, 4, 4), F64, F64, F64),
-        ("v_mfma_f32_32x32x16_fp8_fp8 v[64:79], v[0:1], v[32:33], v[64:79]", shape(32, 16, 1), Fp8, Fp8, F32),
-        ("v_mfma_f32_16x16x32_fp8_bf8 v[64:67], v[0:1], v[32:33], v[64:67]", shape(16, 32, 1), Fp8, Bf8, F32),
-        ("v_mfma_f32_16x16x32_bf8_fp8 v[64:67], v[0:1], v[32:33], v[64:67]", shape(16, 32, 1), Bf8, Fp8, F32),
+        (
+            "v_mfma_f32_32x32x1_2b_f32 v[64:95], v0, v32, v[64:95]",
+            shape(32, 1, 2),
+            F32,
+            F32,
+            F32,
+        ),
+        (
+            "v_mfma_f32_16x16x1_4b_f32 v[64:79], v0, v32, v[64:79]",
+            shape(16, 1, 4),
+            F32,
+            F32,
+            F32,
+        ),
+        (
+            "v_mfma_f32_4x4x1_16b_f32 v[64:67], v0, v32, v[64:67]",
+            shape(4, 1, 16),
+            F32,
+            F32,
+            F32,
+        ),
+        (
+            "v_mfma_f32_32x32x2_f32 v[64:79], v0, v32, v[64:79]",
+            shape(32, 2, 1),
+            F32,
+            F32,
+            F32,
+        ),
+        (
+            "v_mfma_f32_16x16x4_f32 v[64:67], v0, v32, v[64:67]",
+            shape(16, 4, 1),
+            F32,
+            F32,
+            F32,
+        ),
+        (
+            "v_mfma_f32_32x32x4_xf32 v[64:79], v[0:1], v[32:33], v[64:79]",
+            shape(32, 4, 1),
+            F32,
+            F32,
+            F32,
+        ),
+        (
+            "v_mfma_f32_16x16x8_xf32 v[64:67], v[0:1], v[32:33], v[64:67]",
+            shape(16, 8, 1),
+            F32,
+            F32,
+            F32,
+        ),
+        (
+            "v_mfma_f32_32x32x4_2b_f16 v[64:95], v[0:1], v[32:33], v[64:95]",
+            shape(32, 4, 2),
+            F16,
+            F16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_16x16x4_4b_f16 v[64:79], v[0:1], v[32:33], v[64:79]",
+            shape(16, 4, 4),
+            F16,
+            F16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_4x4x4_16b_f16 v[64:67], v[0:1], v[32:33], v[64:67]",
+            shape(4, 4, 16),
+            F16,
+            F16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_32x32x8_f16 v[64:79], v[0:1], v[32:33], v[64:79]",
+            shape(32, 8, 1),
+            F16,
+            F16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_16x16x16_f16 v[64:67], v[0:1], v[32:33], v[64:67]",
+            shape(16, 16, 1),
+            F16,
+            F16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_32x32x4_2b_bf16 v[64:95], v[0:1], v[32:33], v[64:95]",
+            shape(32, 4, 2),
+            Bf16,
+            Bf16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_32x32x8_bf16 v[64:79], v[0:1], v[32:33], v[64:79]",
+            shape(32, 8, 1),
+            Bf16,
+            Bf16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_16x16x16_bf16 v[64:67], v[0:1], v[32:33], v[64:67]",
+            shape(16, 16, 1),
+            Bf16,
+            Bf16,
+            F32,
+        ),
+        (
+            "v_mfma_i32_32x32x4_2b_i8 v[64:95], v0, v32, v[64:95]",
+            shape(32, 4, 2),
+            I8,
+            I8,
+            I32,
+        ),
+        (
+            "v_mfma_i32_4x4x4_16b_i8 v[64:67], v0, v32, v[64:67]",
+            shape(4, 4, 16),
+            I8,
+            I8,
+            I32,
+        ),
+        (
+            "v_mfma_i32_32x32x16_i8 v[64:79], v[0:1], v[32:33], v[64:79]",
+            shape(32, 16, 1),
+            I8,
+            I8,
+            I32,
+        ),
+        (
+            "v_mfma_i32_16x16x32_i8 v[64:67], v[0:1], v[32:33], v[64:67]",
+            shape(16, 32, 1),
+            I8,
+            I8,
+            I32,
+        ),
+        (
+            "v_mfma_f64_16x16x4_f64 v[64:71], v[0:1], v[32:33], v[64:71]",
+            shape(16, 4, 1),
+            F64,
+            F64,
+            F64,
+        ),
+        (
+            "v_mfma_f64_4x4x4_4b_f64 v[64:65], v[0:1], v[32:33], v[64:65]",
+            shape(4, 4, 4),
+            F64,
+            F64,
+            F64,
+        ),
+        (
+            "v_mfma_f32_32x32x16_fp8_fp8 v[64:79], v[0:1], v[32:33], v[64:79]",
+            shape(32, 16, 1),
+            Fp8,
+            Fp8,
+            F32,
+        ),
+        (
+            "v_mfma_f32_16x16x32_fp8_bf8 v[64:67], v[0:1], v[32:33], v[64:67]",
+            shape(16, 32, 1),
+            Fp8,
+            Bf8,
+            F32,
+        ),
+        (
+            "v_mfma_f32_16x16x32_bf8_fp8 v[64:67], v[0:1], v[32:33], v[64:67]",
+            shape(16, 32, 1),
+            Bf8,
+            Fp8,
+            F32,
+        ),
     ];
     for &(line, shape, a, b, c) in cases {
         check(Target::Gfx942, line, shape, a, b, c);
@@ -256,17 +428,83 @@ fn mfma_of_gfx942() {
 fn mfma_of_gfx90a() {
     use Type::*;
     let cases: &[(&str, Shape, Type, Type, Type)] = &[
-        ("v_mfma_f32_32x32x2bf16 v[64:95], v0, v32, v[64:95]", shape(32, 2, 2), Bf16, Bf16, F32),
-        ("v_mfma_f32_32x32x4bf16 v[64:79], v0, v32, v[64:79]", shape(32, 4, 1), Bf16, Bf16, F32),
-        ("v_mfma_f32_16x16x8bf16 v[64:67], v0, v32, v[64:67]", shape(16, 8, 1), Bf16, Bf16, F32),
-        ("v_mfma_f32_32x32x8bf16_1k v[64:79], v[0:1], v[32:33], v[64:79]", shape(32, 8, 1), Bf16, Bf16, F32),
-        ("v_mfma_f32_32x32x4bf16_1k v[64:95], v[0:1], v[32:33], v[64:95]", shape(32, 4, 2), Bf16, Bf16, F32),
-        ("v_mfma_f32_16x16x16f16 v[64:67], v[0:1], v[32:33], v[64:67]", shape(16, 16, 1), F16, F16, F32),
-        ("v_mfma_f32_32x32x1f32 v[64:95], v0, v32, v[64:95]", shape(32, 1, 2), F32, F32, F32),
-        ("v_mfma_f32_4x4x1f32 v[64:67], v0, v32, v[64:67]", shape(4, 1, 16), F32, F32, F32),
-        ("v_mfma_i32_32x32x8i8 v[64:79], v0, v32, v[64:79]", shape(32, 8, 1), I8, I8, I32),
-        ("v_mfma_i32_16x16x16i8 v[64:67], v0, v32, v[64:67]", shape(16, 16, 1), I8, I8, I32),
-        ("v_mfma_f64_16x16x4f64 v[64:71], v[0:1], v[32:33], v[64:71]", shape(16, 4, 1), F64, F64, F64),
+        (
+            "v_mfma_f32_32x32x2bf16 v[64:95], v0, v32, v[64:95]",
+            shape(32, 2, 2),
+            Bf16,
+            Bf16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_32x32x4bf16 v[64:79], v0, v32, v[64:79]",
+            shape(32, 4, 1),
+            Bf16,
+            Bf16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_16x16x8bf16 v[64:67], v0, v32, v[64:67]",
+            shape(16, 8, 1),
+            Bf16,
+            Bf16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_32x32x8bf16_1k v[64:79], v[0:1], v[32:33], v[64:79]",
+            shape(32, 8, 1),
+            Bf16,
+            Bf16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_32x32x4bf16_1k v[64:95], v[0:1], v[32:33], v[64:95]",
+            shape(32, 4, 2),
+            Bf16,
+            Bf16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_16x16x16f16 v[64:67], v[0:1], v[32:33], v[64:67]",
+            shape(16, 16, 1),
+            F16,
+            F16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_32x32x1f32 v[64:95], v0, v32, v[64:95]",
+            shape(32, 1, 2),
+            F32,
+            F32,
+            F32,
+        ),
+        (
+            "v_mfma_f32_4x4x1f32 v[64:67], v0, v32, v[64:67]",
+            shape(4, 1, 16),
+            F32,
+            F32,
+            F32,
+        ),
+        (
+            "v_mfma_i32_32x32x8i8 v[64:79], v0, v32, v[64:79]",
+            shape(32, 8, 1),
+            I8,
+            I8,
+            I32,
+        ),
+        (
+            "v_mfma_i32_16x16x16i8 v[64:67], v0, v32, v[64:67]",
+            shape(16, 16, 1),
+            I8,
+            I8,
+            I32,
+        ),
+        (
+            "v_mfma_f64_16x16x4f64 v[64:71], v[0:1], v[32:33], v[64:71]",
+            shape(16, 4, 1),
+            F64,
+            F64,
+            F64,
+        ),
     ];
     for &(line, shape, a, b, c) in cases {
         check(Target::Gfx90a, line, shape, a, b, c);
@@ -277,14 +515,54 @@ fn mfma_of_gfx90a() {
 fn wmma_of_gfx11() {
     use Type::*;
     let cases: &[(&str, Type, Type, Type)] = &[
-        ("v_wmma_f32_16x16x16_f16 v[64:71], v[0:7], v[32:39], v[64:71]", F16, F16, F32),
-        ("v_wmma_f32_16x16x16_bf16 v[64:71], v[0:7], v[32:39], v[64:71]", Bf16, Bf16, F32),
-        ("v_wmma_f16_16x16x16_f16 v[64:71], v[0:7], v[32:39], v[64:71]", F16, F16, F16),
-        ("v_wmma_bf16_16x16x16_bf16 v[64:71], v[0:7], v[32:39], v[64:71]", Bf16, Bf16, Bf16),
-        ("v_wmma_i32_16x16x16_iu8 v[64:71], v[0:3], v[32:35], v[64:71] neg_lo:[1,1,0]", I8, I8, I32),
-        ("v_wmma_i32_16x16x16_iu8 v[64:71], v[0:3], v[32:35], v[64:71] neg_lo:[1,0,0]", I8, U8, I32),
-        ("v_wmma_i32_16x16x16_iu8 v[64:71], v[0:3], v[32:35], v[64:71]", U8, U8, I32),
-        ("v_wmma_i32_16x16x16_iu4 v[64:71], v[0:1], v[32:33], v[64:71] neg_lo:[0,1,0]", U4, I4, I32),
+        (
+            "v_wmma_f32_16x16x16_f16 v[64:71], v[0:7], v[32:39], v[64:71]",
+            F16,
+            F16,
+            F32,
+        ),
+        (
+            "v_wmma_f32_16x16x16_bf16 v[64:71], v[0:7], v[32:39], v[64:71]",
+            Bf16,
+            Bf16,
+            F32,
+        ),
+        (
+            "v_wmma_f16_16x16x16_f16 v[64:71], v[0:7], v[32:39], v[64:71]",
+            F16,
+            F16,
+            F16,
+        ),
+        (
+            "v_wmma_bf16_16x16x16_bf16 v[64:71], v[0:7], v[32:39], v[64:71]",
+            Bf16,
+            Bf16,
+            Bf16,
+        ),
+        (
+            "v_wmma_i32_16x16x16_iu8 v[64:71], v[0:3], v[32:35], v[64:71] neg_lo:[1,1,0]",
+            I8,
+            I8,
+            I32,
+        ),
+        (
+            "v_wmma_i32_16x16x16_iu8 v[64:71], v[0:3], v[32:35], v[64:71] neg_lo:[1,0,0]",
+            I8,
+            U8,
+            I32,
+        ),
+        (
+            "v_wmma_i32_16x16x16_iu8 v[64:71], v[0:3], v[32:35], v[64:71]",
+            U8,
+            U8,
+            I32,
+        ),
+        (
+            "v_wmma_i32_16x16x16_iu4 v[64:71], v[0:1], v[32:33], v[64:71] neg_lo:[0,1,0]",
+            U4,
+            I4,
+            I32,
+        ),
     ];
     for &(line, a, b, c) in cases {
         check(Target::Gfx1100, line, shape(16, 16, 1), a, b, c);
@@ -295,15 +573,69 @@ fn wmma_of_gfx11() {
 fn wmma_of_gfx12() {
     use Type::*;
     let cases: &[(&str, usize, Type, Type, Type)] = &[
-        ("v_wmma_f32_16x16x16_f16 v[64:71], v[0:3], v[32:35], v[64:71]", 16, F16, F16, F32),
-        ("v_wmma_f32_16x16x16_bf16 v[64:71], v[0:3], v[32:35], v[64:71]", 16, Bf16, Bf16, F32),
-        ("v_wmma_f16_16x16x16_f16 v[64:67], v[0:3], v[32:35], v[64:67]", 16, F16, F16, F16),
-        ("v_wmma_bf16_16x16x16_bf16 v[64:67], v[0:3], v[32:35], v[64:67]", 16, Bf16, Bf16, Bf16),
-        ("v_wmma_f32_16x16x16_fp8_bf8 v[64:71], v[0:1], v[32:33], v[64:71]", 16, Fp8, Bf8, F32),
-        ("v_wmma_f32_16x16x16_fp8_fp8 v[64:71], v[0:1], v[32:33], v[64:71]", 16, Fp8, Fp8, F32),
-        ("v_wmma_i32_16x16x16_iu8 v[64:71], v[0:1], v[32:33], v[64:71] neg_lo:[1,1,0]", 16, I8, I8, I32),
-        ("v_wmma_i32_16x16x16_iu4 v[64:71], v0, v32, v[64:71] neg_lo:[1,1,0]", 16, I4, I4, I32),
-        ("v_wmma_i32_16x16x32_iu4 v[64:71], v[0:1], v[32:33], v[64:71]", 32, U4, U4, I32),
+        (
+            "v_wmma_f32_16x16x16_f16 v[64:71], v[0:3], v[32:35], v[64:71]",
+            16,
+            F16,
+            F16,
+            F32,
+        ),
+        (
+            "v_wmma_f32_16x16x16_bf16 v[64:71], v[0:3], v[32:35], v[64:71]",
+            16,
+            Bf16,
+            Bf16,
+            F32,
+        ),
+        (
+            "v_wmma_f16_16x16x16_f16 v[64:67], v[0:3], v[32:35], v[64:67]",
+            16,
+            F16,
+            F16,
+            F16,
+        ),
+        (
+            "v_wmma_bf16_16x16x16_bf16 v[64:67], v[0:3], v[32:35], v[64:67]",
+            16,
+            Bf16,
+            Bf16,
+            Bf16,
+        ),
+        (
+            "v_wmma_f32_16x16x16_fp8_bf8 v[64:71], v[0:1], v[32:33], v[64:71]",
+            16,
+            Fp8,
+            Bf8,
+            F32,
+        ),
+        (
+            "v_wmma_f32_16x16x16_fp8_fp8 v[64:71], v[0:1], v[32:33], v[64:71]",
+            16,
+            Fp8,
+            Fp8,
+            F32,
+        ),
+        (
+            "v_wmma_i32_16x16x16_iu8 v[64:71], v[0:1], v[32:33], v[64:71] neg_lo:[1,1,0]",
+            16,
+            I8,
+            I8,
+            I32,
+        ),
+        (
+            "v_wmma_i32_16x16x16_iu4 v[64:71], v0, v32, v[64:71] neg_lo:[1,1,0]",
+            16,
+            I4,
+            I4,
+            I32,
+        ),
+        (
+            "v_wmma_i32_16x16x32_iu4 v[64:71], v[0:1], v[32:33], v[64:71]",
+            32,
+            U4,
+            U4,
+            I32,
+        ),
     ];
     for &(line, k, a, b, c) in cases {
         check(Target::Gfx1201, line, shape(16, k, 1), a, b, c);
@@ -324,7 +656,9 @@ fn wmma_of_gfx11_keeps_the_other_half_of_sixteen_bit_results() {
         &["v_wmma_f16_16x16x16_f16 v[64:71], v[0:7], v[32:39], v[64:71] op_sel:[0,0,1]"],
     );
     for register in 64..72 {
-        assert!(wave.vgpr[register].0[..32].iter().all(|&dword| dword == 0x4c80_1234));
+        assert!(wave.vgpr[register].0[..32]
+            .iter()
+            .all(|&dword| dword == 0x4c80_1234));
     }
 }
 
@@ -359,7 +693,10 @@ fn mfma_broadcasts_and_negations() {
             set64(&mut wave, register + 2 * pair, value.to_bits());
         }
     }
-    run(&mut wave, &["v_mfma_f64_16x16x4_f64 v[64:71], v[0:1], v[32:33], v[64:71] neg:[1,0,1]"]);
+    run(
+        &mut wave,
+        &["v_mfma_f64_16x16x4_f64 v[64:71], v[0:1], v[32:33], v[64:71] neg:[1,0,1]"],
+    );
     assert_eq!(f64::from_bits(get64(&wave, 70)), -11.0);
 }
 
@@ -382,10 +719,22 @@ fn sparse_products_put_elements_where_the_index_says() {
     }
     let zero = |wave: &mut Wave| (64..68).for_each(|register| set(wave, register, 0));
     zero(&mut wave);
-    run(&mut wave, &["v_smfmac_f32_16x16x32_f16 v[64:67], v[0:1], v[32:35], v40"]);
+    run(
+        &mut wave,
+        &["v_smfmac_f32_16x16x32_f16 v[64:67], v[0:1], v[32:35], v40"],
+    );
     // k = 1, 3, 5, ... 31: values 2, 4, ... 32.
-    assert_eq!(f32::from_bits(get(&wave, 64)), (1..=16).map(|i| 2.0 * i as f32).sum());
+    assert_eq!(
+        f32::from_bits(get(&wave, 64)),
+        (1..=16).map(|i| 2.0 * i as f32).sum()
+    );
     zero(&mut wave);
-    run(&mut wave, &["v_smfmac_f32_16x16x32_f16 v[64:67], v[0:1], v[32:35], v40 abid:1"]);
-    assert_eq!(f32::from_bits(get(&wave, 64)), (0..16).map(|i| 2.0 * i as f32 + 1.0).sum());
+    run(
+        &mut wave,
+        &["v_smfmac_f32_16x16x32_f16 v[64:67], v[0:1], v[32:35], v40 abid:1"],
+    );
+    assert_eq!(
+        f32::from_bits(get(&wave, 64)),
+        (0..16).map(|i| 2.0 * i as f32 + 1.0).sum()
+    );
 }

@@ -55,7 +55,11 @@ pub fn assemble(target: Target, lines: &[&str]) -> Vec<Vec<u32>> {
             Some(bytes.chunks(4).map(dword).collect())
         })
         .collect();
-    assert_eq!(words.len(), lines.len(), "one encoding a line on {target}: {lines:?}");
+    assert_eq!(
+        words.len(),
+        lines.len(),
+        "one encoding a line on {target}: {lines:?}"
+    );
     words
 }
 

@@ -116,7 +116,7 @@ unsafe fn run<F: Operation<M>, M, const PACKED: bool>(args: &mut Args) {
     let mut buffer = MaybeUninit::<Buffer>::uninit();
     // SAFETY: a buffer is made of MaybeUninit elements.
     let buffer = unsafe { &mut *buffer.as_mut_ptr() };
-    let lanes = args.lanes & (LANES | LANES / 2);
+    let lanes = args.lanes & (LANES | (LANES / 2));
     for lane in 0..lanes {
         // SAFETY: the caller's promise, and lanes are at most LANES.
         unsafe {

@@ -356,12 +356,6 @@ fn find(target: Target, name: &str, inst: &Inst) -> Result<Entry, Unimplemented>
         .ok_or_else(|| Unimplemented::new(format!("{}: no semantics with clamp", inst.op.name)))
 }
 
-/// Whether the tables have the instruction.
-pub(super) fn known(name: &str) -> bool {
-    let name = table_name(name);
-    tables::find(&name).is_some() || tables::find(&format!("{name} ss")).is_some()
-}
-
 fn extra_source(operand: &Operand) -> bool {
     !matches!(
         operand,

@@ -160,8 +160,3 @@ pub fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<VectorOp, Unimpl
     }
     Ok(op)
 }
-
-/// TEMPORARY
-pub fn known(name: &str) -> bool {
-    lanes::known(name)
-}
