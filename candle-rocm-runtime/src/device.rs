@@ -59,17 +59,17 @@ impl Device {
         let device = ordinal as i32;
         let mut properties = DeviceProperties::zeroed();
         // SAFETY: the buffer is larger than the structure that HIP fills.
-        hip.check(
-            unsafe { (hip.hipGetDevicePropertiesR0600)(&mut *properties, device) },
-            || format!("reading the properties of GPU {ordinal}"),
-        )?;
+        let status = unsafe { (hip.hipGetDevicePropertiesR0600)(&mut *properties, device) };
+        hip.check(status, || {
+            format!("reading the properties of GPU {ordinal}")
+        })?;
         let attribute_of = |attribute: u32| -> Result<u32> {
             let mut value = 0;
             // SAFETY: `value` is writable.
-            hip.check(
-                unsafe { (hip.hipDeviceGetAttribute)(&mut value, attribute, device) },
-                || format!("reading attribute {attribute} of GPU {ordinal}"),
-            )?;
+            let status = unsafe { (hip.hipDeviceGetAttribute)(&mut value, attribute, device) };
+            hip.check(status, || {
+                format!("reading attribute {attribute} of GPU {ordinal}")
+            })?;
             Ok(value.max(0) as u32)
         };
         let arch_full = properties.gcn_arch_name();
@@ -155,9 +155,8 @@ impl Device {
         let hip = self.hip();
         // SAFETY: the ordinal is that of an existing device. HIP keeps it in a thread-local, so that
         // setting it costs less than asking whether it is set.
-        hip.check(unsafe { (hip.hipSetDevice)(self.ordinal as i32) }, || {
-            format!("selecting GPU {}", self.ordinal)
-        })
+        let status = unsafe { (hip.hipSetDevice)(self.ordinal as i32) };
+        hip.check(status, || format!("selecting GPU {}", self.ordinal))
     }
 
     /// Its memory pool.
@@ -176,10 +175,10 @@ impl Device {
         let (mut free, mut total) = (0, 0);
         let hip = self.hip();
         // SAFETY: both outputs are writable.
-        hip.check(
-            unsafe { (hip.hipMemGetInfo)(&mut free, &mut total) },
-            || format!("reading the free memory of GPU {}", self.ordinal),
-        )?;
+        let status = unsafe { (hip.hipMemGetInfo)(&mut free, &mut total) };
+        hip.check(status, || {
+            format!("reading the free memory of GPU {}", self.ordinal)
+        })?;
         Ok((free, total))
     }
 
@@ -188,7 +187,8 @@ impl Device {
         self.bind()?;
         let hip = self.hip();
         // SAFETY: no arguments.
-        hip.check(unsafe { (hip.hipDeviceSynchronize)() }, || {
+        let status = unsafe { (hip.hipDeviceSynchronize)() };
+        hip.check(status, || {
             format!("waiting for the work on GPU {}", self.ordinal)
         })
     }

@@ -28,10 +28,8 @@ impl Context {
         let mut raw = std::ptr::null_mut();
         let hip = self.device().hip();
         // SAFETY: `raw` is writable.
-        hip.check(
-            unsafe { (hip.hipEventCreateWithFlags)(&mut raw, flags) },
-            || "creating an event",
-        )?;
+        let status = unsafe { (hip.hipEventCreateWithFlags)(&mut raw, flags) };
+        hip.check(status, || "creating an event")?;
         Ok(Event {
             raw,
             context: self.clone(),
@@ -68,10 +66,8 @@ impl Event {
         stream.enter()?;
         let hip = self.context.device().hip();
         // SAFETY: both handles are alive.
-        hip.check(
-            unsafe { (hip.hipEventRecord)(self.raw, stream.raw()) },
-            || "recording an event",
-        )
+        let status = unsafe { (hip.hipEventRecord)(self.raw, stream.raw()) };
+        hip.check(status, || "recording an event")
     }
 
     /// Waits until the work before the event is done.
@@ -79,9 +75,8 @@ impl Event {
         self.context.bind_to_thread()?;
         let hip = self.context.device().hip();
         // SAFETY: the handle is alive.
-        hip.check(unsafe { (hip.hipEventSynchronize)(self.raw) }, || {
-            "waiting for an event"
-        })
+        let status = unsafe { (hip.hipEventSynchronize)(self.raw) };
+        hip.check(status, || "waiting for an event")
     }
 
     /// Milliseconds from this event to `end`, after waiting for both.
@@ -99,10 +94,8 @@ impl Event {
         let mut milliseconds = 0.0;
         let hip = self.context.device().hip();
         // SAFETY: the handles are alive and the output is writable.
-        hip.check(
-            unsafe { (hip.hipEventElapsedTime)(&mut milliseconds, self.raw, end.raw) },
-            || "measuring the time between two events",
-        )?;
+        let status = unsafe { (hip.hipEventElapsedTime)(&mut milliseconds, self.raw, end.raw) };
+        hip.check(status, || "measuring the time between two events")?;
         Ok(milliseconds)
     }
 

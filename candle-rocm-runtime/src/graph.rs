@@ -35,9 +35,8 @@ impl Stream {
         let hip = device.hip();
         let begin = optional!(hip, hipStreamBeginCapture)?;
         // SAFETY: the stream is alive.
-        hip.check(unsafe { begin(self.raw(), mode as u32) }, || {
-            "beginning to capture a graph"
-        })?;
+        let status = unsafe { begin(self.raw(), mode as u32) };
+        hip.check(status, || "beginning to capture a graph")?;
         device.pool().begin_capture(self.key());
         Ok(())
     }
@@ -57,17 +56,14 @@ impl Stream {
             stream: self.clone(),
         };
         // SAFETY: the stream is alive and the output is writable.
-        hip.check(unsafe { end(self.raw(), &mut graph.raw) }, || {
-            "ending the capture of a graph"
-        })?;
+        let status = unsafe { end(self.raw(), &mut graph.raw) };
+        hip.check(status, || "ending the capture of a graph")?;
         if graph.raw.is_null() {
             return Ok(None);
         }
         // SAFETY: the graph is alive and the output is writable. On an error `graph` destroys it.
-        hip.check(
-            unsafe { instantiate(&mut graph.exec, graph.raw, flags.0.into()) },
-            || "making a graph launchable",
-        )?;
+        let status = unsafe { instantiate(&mut graph.exec, graph.raw, flags.0.into()) };
+        hip.check(status, || "making a graph launchable")?;
         Ok(Some(graph))
     }
 
@@ -80,9 +76,8 @@ impl Stream {
         };
         let mut status = CAPTURE_STATUS_NONE;
         // SAFETY: the stream is alive and the output is writable.
-        hip.check(unsafe { query(self.raw(), &mut status) }, || {
-            "asking whether a stream is captured"
-        })?;
+        let status = unsafe { query(self.raw(), &mut status) };
+        hip.check(status, || "asking whether a stream is captured")?;
         Ok(match status {
             CAPTURE_STATUS_NONE => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE,
             1 => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE,
@@ -107,9 +102,8 @@ impl Graph {
         let hip = self.stream.context().device().hip();
         let launch = optional!(hip, hipGraphLaunch)?;
         // SAFETY: both handles are alive.
-        hip.check(unsafe { launch(self.exec, self.stream.raw()) }, || {
-            "launching a graph"
-        })
+        let status = unsafe { launch(self.exec, self.stream.raw()) };
+        hip.check(status, || "launching a graph")
     }
 
     /// Prepares the first launch ahead of time.
@@ -121,9 +115,8 @@ impl Graph {
             return Ok(());
         };
         // SAFETY: both handles are alive.
-        hip.check(unsafe { upload(self.exec, self.stream.raw()) }, || {
-            "uploading a graph"
-        })
+        let status = unsafe { upload(self.exec, self.stream.raw()) };
+        hip.check(status, || "uploading a graph")
     }
 
     /// HIP's handle of the graph, under cudarc's name. It belongs to this object.

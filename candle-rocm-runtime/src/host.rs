@@ -116,10 +116,10 @@ impl Context {
         if bytes != 0 {
             let hip = self.device().hip();
             // SAFETY: `ptr` is writable.
-            hip.check(
-                unsafe { (hip.hipHostMalloc)(&mut ptr, bytes, flags) },
-                || format!("allocating {bytes} bytes of page-locked memory"),
-            )?;
+            let status = unsafe { (hip.hipHostMalloc)(&mut ptr, bytes, flags) };
+            hip.check(status, || {
+                format!("allocating {bytes} bytes of page-locked memory")
+            })?;
         }
         let ptr = if ptr.is_null() {
             std::ptr::NonNull::dangling().as_ptr()

@@ -224,9 +224,8 @@ impl Drop for LoadedModule {
         let hip = self.device.hip();
         let result = self.device.bind().and_then(|()| {
             // SAFETY: loaded by this object, unloaded once.
-            hip.check(unsafe { (hip.hipModuleUnload)(self.raw) }, || {
-                format!("unloading module `{}`", self.name)
-            })
+            let status = unsafe { (hip.hipModuleUnload)(self.raw) };
+            hip.check(status, || format!("unloading module `{}`", self.name))
         });
         if let Err(error) = result {
             self.device.sticky().set(error);

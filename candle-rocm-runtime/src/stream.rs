@@ -151,9 +151,8 @@ impl Stream {
         self.enter()?;
         let hip = self.context.device().hip();
         // SAFETY: the handle is alive.
-        hip.check(unsafe { (hip.hipStreamSynchronize)(self.raw) }, || {
-            "waiting for a stream"
-        })?;
+        let status = unsafe { (hip.hipStreamSynchronize)(self.raw) };
+        hip.check(status, || "waiting for a stream")?;
         self.context.check_err()
     }
 
@@ -169,10 +168,8 @@ impl Stream {
         self.enter()?;
         let hip = self.context.device().hip();
         // SAFETY: both handles are alive; HIP keeps what it needs of the event.
-        hip.check(
-            unsafe { (hip.hipStreamWaitEvent)(self.raw, event.raw(), 0) },
-            || "making a stream wait for an event",
-        )
+        let status = unsafe { (hip.hipStreamWaitEvent)(self.raw, event.raw(), 0) };
+        hip.check(status, || "making a stream wait for an event")
     }
 
     /// Makes the stream's further work wait for what `other` has been given so far.

@@ -87,7 +87,7 @@ fn table_of(library: &'static Library) -> Result<HipTable, MissingSymbol> {
     unsafe {
         HipTable::from_lookup(|name| {
             let symbol = library.get::<*mut c_void>(name.as_bytes()).ok()?;
-            NonNull::new(symbol.into_raw().into_raw() as *mut c_void)
+            NonNull::new(symbol.into_raw().into_raw())
         })
     }
 }

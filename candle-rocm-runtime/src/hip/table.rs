@@ -1,4 +1,6 @@
 //! The table of HIP functions: one list, from which the structure, the lookup and the names come.
+// The type of each field, which the list gives, is the type transmuted to.
+#![allow(clippy::missing_transmute_annotations)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
