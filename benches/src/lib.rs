@@ -1,1 +1,1 @@
-//! Benchmarks of candle-rocm and its emulator.
+//! Benchmarks of candle-rocm and its emulator: the programs are in `benches/`.

@@ -1,0 +1,130 @@
+//! The emulator's own speed: lane-operations a second on an FMA loop, bytes a second on a memory copy.
+//!
+//! `cargo bench -p candle-rocm-benches --bench emulator`. Criterion's "elem/s" of `fma` is FMAs of single
+//! lanes; of `copy`, "B/s" counts each byte once as read and once as written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{ensure, Context, Result};
+use criterion::{BenchmarkId, Criterion, Throughput};
+use rocm_emulator::codeobject::CodeObject;
+use rocm_emulator::exec::{dispatch, Launch, Options};
+use rocm_emulator::memory::{AllocationKind, Memory};
+
+#[path = "../../candle-rocm-kernels/build/toolchain.rs"]
+#[allow(dead_code)]
+mod toolchain;
+
+const WORKGROUPS: u32 = 64;
+const BLOCK: u32 = 256;
+const FMA_ROUNDS: u32 = 512;
+const FMAS_A_ROUND: u64 = 8;
+const COPY_ROUNDS: u32 = 64;
+const COPY_BYTES: u64 = WORKGROUPS as u64 * COPY_ROUNDS as u64 * 4096;
+
+fn compile(arch: &str) -> Result<CodeObject> {
+    let toolchain = toolchain::find().map_err(|error| anyhow::anyhow!("{error}"))?;
+    let folder = tempfile::tempdir()?;
+    let object = folder.path().join("emulator.hsaco");
+    let output = std::process::Command::new(&toolchain.clang)
+        .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output"])
+        .args(["-nogpuinc", "-nogpulib", "-O3", "-c"])
+        .arg(format!("--offload-arch={arch}"))
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/emulator.cu"))
+        .arg("-o")
+        .arg(&object)
+        .output()
+        .with_context(|| format!("cannot run {}", toolchain.clang.display()))?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(CodeObject::parse(&std::fs::read(object)?)?)
+}
+
+fn bench(criterion: &mut Criterion, arch: &str) -> Result<()> {
+    let memory = Memory::new(1 << 30);
+    let loaded = Arc::new(compile(arch)?).load(&memory)?;
+    let kernel = |name: &str| {
+        loaded
+            .kernel(name)
+            .with_context(|| format!("no kernel {name}"))
+    };
+    let input = memory.allocate(COPY_BYTES, AllocationKind::Device)?;
+    let output = memory.allocate(COPY_BYTES, AllocationKind::Device)?;
+    let pattern: Vec<u8> = (0..COPY_BYTES).map(|i| (i * 31 >> 3) as u8).collect();
+    memory.write(input, &pattern)?;
+    let cores = std::thread::available_parallelism()?.get();
+
+    let run = |name: &str, kernarg: &[u8], threads: usize| -> Result<()> {
+        let launch = Launch {
+            kernel: kernel(name)?,
+            grid: [WORKGROUPS, 1, 1],
+            block: [BLOCK, 1, 1],
+            dynamic_lds: 0,
+            kernarg,
+        };
+        let options = Options {
+            threads,
+            ..Default::default()
+        };
+        dispatch(&memory, &launch, &options)?;
+        Ok(())
+    };
+    let fma_args: Vec<u8> = [
+        &output.to_le_bytes()[..],
+        &0.999f32.to_le_bytes(),
+        &0.5f32.to_le_bytes(),
+        &FMA_ROUNDS.to_le_bytes(),
+    ]
+    .concat();
+    let copy_args = [
+        &input.to_le_bytes()[..],
+        &output.to_le_bytes(),
+        &COPY_ROUNDS.to_le_bytes(),
+    ]
+    .concat();
+
+    // A benchmark of wrong results measures nothing.
+    run("copy_loop", &copy_args, cores)?;
+    let mut copied = vec![0; COPY_BYTES as usize];
+    memory.read(output, &mut copied)?;
+    ensure!(copied == pattern, "copy_loop on {arch} did not copy");
+
+    let fmas = u64::from(WORKGROUPS * BLOCK) * u64::from(FMA_ROUNDS) * FMAS_A_ROUND;
+    let rows = [
+        ("fma", "fma_loop", fma_args, Throughput::Elements(fmas)),
+        (
+            "copy",
+            "copy_loop",
+            copy_args,
+            Throughput::Bytes(2 * COPY_BYTES),
+        ),
+    ];
+    for (group, name, args, throughput) in rows {
+        let mut group = criterion.benchmark_group(group);
+        group
+            .throughput(throughput)
+            .sample_size(20)
+            .measurement_time(Duration::from_secs(4));
+        for threads in [1, cores] {
+            let id = BenchmarkId::new(arch, format!("{threads} threads"));
+            group.bench_function(id, |bencher| {
+                bencher.iter(|| run(name, &args, threads).expect("the launch worked above"))
+            });
+        }
+        group.finish();
+    }
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let mut criterion = Criterion::default().configure_from_args();
+    for arch in ["gfx1100", "gfx942"] {
+        bench(&mut criterion, arch)?;
+    }
+    criterion.final_summary();
+    Ok(())
+}
