@@ -36,7 +36,11 @@ fn check(target: Target) {
         counts.1 += 1;
         let ours = match isa::decode(target, &sample.words) {
             Ok(inst) if usize::from(inst.size) != *size => {
-                format!("{} bytes: {}", inst.size, isa::disassemble(target, &inst, 0))
+                format!(
+                    "{} bytes: {}",
+                    inst.size,
+                    isa::disassemble(target, &inst, 0)
+                )
             }
             Ok(inst) => isa::disassemble(target, &inst, 0),
             Err(error) => error.to_string(),
@@ -49,17 +53,30 @@ fn check(target: Target) {
         }
     }
     let total: usize = accepted.values().map(|counts| counts.1).sum();
-    let never: Vec<_> = accepted.iter().filter(|row| row.1 .1 == 0).map(|row| row.0).collect();
+    let never: Vec<_> = accepted
+        .iter()
+        .filter(|row| row.1 .1 == 0)
+        .map(|row| row.0)
+        .collect();
     println!(
         "{target}: {} opcodes, {total} of {} words are instructions, {} differ; opcodes without any: {never:?}",
         accepted.len(),
         samples.len(),
         wrong.len()
     );
-    for line in wrong.iter().take(std::env::var("ISA_SHOW").ok().and_then(|n| n.parse().ok()).unwrap_or(20)) {
+    for line in wrong.iter().take(
+        std::env::var("ISA_SHOW")
+            .ok()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(20),
+    ) {
         println!("{line}");
     }
-    assert!(wrong.is_empty(), "{target}: {} of {total} words differ", wrong.len());
+    assert!(
+        wrong.is_empty(),
+        "{target}: {} of {total} words differ",
+        wrong.len()
+    );
     assert!(
         never.is_empty(),
         "{target}: no random word was an instruction for {never:?}"

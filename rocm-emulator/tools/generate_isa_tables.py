@@ -186,7 +186,7 @@ NUMBERS = dict(vdst=64, sdst=80, src0=16, src1=32, src2=48, vsrc1=32, ssrc0=32, 
                srsrc=20, vaddr=16, vdata=32, saddr=48, addr=16, data0=32, data1=128)
 SCALE = dict(sbase=2, srsrc=4)
 # Fields beside registers that must not be zero for some opcodes to decode.
-SWITCHES = dict(acc=(0, 3), acc_cd=(0, 1), imm=(1,), op_sel_hi2=(1,), op_sel_hi=(3,), simm=(0x12,), offen=(0, 1))
+SWITCHES = dict(acc=(0, 3), acc_cd=(0, 1), imm=(1,), op_sel_hi2=(1,), op_sel_hi=(3,), simm=(0x12,), offen=(0, 1), gds=(0, 1))
 
 
 def register_candidates(layout, name, width):
@@ -307,7 +307,7 @@ class Prober:
                 if name in ("src0", "src1", "src2", "ssrc0", "ssrc1"):
                     style = self.style(layout, opcode, values, name, position)
                     if layout.fields[name][1] == 9 and letter != "A":
-                        letter = "x"
+                        letter = "x" if self.accumulates(layout, opcode, values, position) else "n"
                     tokens.append(f"{name}:{letter}{dwords}{style}")
                 else:
                     tokens.append(f"{name}:{letter}{dwords}")
@@ -333,6 +333,16 @@ class Prober:
             else:
                 tokens.append("?" + part)
         return mnemonic, tokens, trailing
+
+    def accumulates(self, layout, opcode, values, position):
+        """Whether the ACC bits can make this source of a matrix instruction an accumulation register."""
+        if layout.name != "MAI":
+            return True
+        for acc_cd in (0, 1):
+            parts = split(self.ask(layout, opcode, dict(values, acc=3, acc_cd=acc_cd)) or "")[1]
+            if position < len(parts) and parts[position].startswith("a"):
+                return True
+        return False
 
     def immediate(self, layout, opcode, values, position):
         """How a 16-bit immediate is printed."""

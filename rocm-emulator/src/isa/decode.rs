@@ -58,12 +58,16 @@ pub fn decode(target: Target, words: &[u32]) -> Result<Inst, DecodeError> {
         size,
         reason,
     };
-    let first = *words.first().ok_or_else(|| error(None, "the code ends here"))?;
+    let first = *words
+        .first()
+        .ok_or_else(|| error(None, "the code ends here"))?;
     let bits = words
         .iter()
         .take(4)
         .enumerate()
-        .fold(0u128, |bits, (i, word)| bits | u128::from(*word) << (32 * i));
+        .fold(0u128, |bits, (i, word)| {
+            bits | u128::from(*word) << (32 * i)
+        });
     let mut size = None;
     for (index, layout) in table.layouts.iter().enumerate() {
         if !layout.accepts(first) {
@@ -122,7 +126,7 @@ impl Decoder<'_> {
             Encoding::FLAT | Encoding::GLOBAL | Encoding::SCRATCH => self.flat(&mut inst)?,
             Encoding::MUBUF | Encoding::MTBUF => self.buffer(&mut inst)?,
             Encoding::VOPD => self.dual(&mut inst, table)?,
-            _ => self.alu(&mut inst)?,
+            _ => self.alu(&mut inst, table)?,
         }
         inst.size = 4 * self.used as u8;
         Ok(inst)
@@ -229,7 +233,9 @@ impl Decoder<'_> {
         match (self.layout.encoding, field) {
             (Encoding::MAI, Field::Src0) => acc & 1 != 0,
             (Encoding::MAI, Field::Src1) => acc & 2 != 0,
+            (Encoding::MAI, Field::Vdst) if self.entry.op.name == "v_accvgpr_read_b32" => false,
             (Encoding::MAI, Field::Src2 | Field::Vdst) => self.flag(Field::AccCd),
+            (Encoding::DS, Field::Addr) => acc != 0 && self.entry.op.name.starts_with("ds_gws"),
             (_, Field::Vdst | Field::Vdata | Field::Data0 | Field::Data1) => acc != 0,
             _ => false,
         }
@@ -252,7 +258,8 @@ impl Decoder<'_> {
                 first: (code & 0xff) as u16,
                 dwords,
             }),
-            Class::Scalar | Class::Any => match self.source(code, dwords)? {
+            Class::Scalar | Class::NotAccumulator => self.source(code, dwords),
+            Class::Any => match self.source(code, dwords)? {
                 Operand::Vgpr { first, dwords } => Ok(self.vector(field, first.into(), dwords)),
                 operand => Ok(operand),
             },
@@ -260,7 +267,7 @@ impl Decoder<'_> {
     }
 
     /// SOP*, VOP*, MAI, VINTERP: operands in the text's order.
-    fn alu(&mut self, inst: &mut Inst) -> Result<(), Reason> {
+    fn alu(&mut self, inst: &mut Inst, table: &Table) -> Result<(), Reason> {
         let rider = self.rider(inst)?;
         let entry = self.entry;
         let mut dst = 0;
@@ -285,9 +292,12 @@ impl Decoder<'_> {
                 }
                 Spec::Immediate { field, style } => {
                     // Branch distances and SOPK's constants are signed, but for the unsigned comparisons'.
-                    let sopk = self.layout.encoding == Encoding::SOPK && style == ImmediateStyle::Hex;
+                    let sopk =
+                        self.layout.encoding == Encoding::SOPK && style == ImmediateStyle::Hex;
                     let signed = style == ImmediateStyle::Branch
-                        || sopk && !entry.op.name.ends_with("_u32") && !entry.op.name.starts_with("s_wait");
+                        || sopk
+                            && !entry.op.name.ends_with("_u32")
+                            && !entry.op.name.starts_with("s_wait");
                     let value = if signed {
                         self.layout.get_signed(self.bits, field)
                     } else {
@@ -339,6 +349,18 @@ impl Decoder<'_> {
         if rider.is_some() && self.literal.is_some() {
             return Err("a literal cannot follow an SDWA or DPP dword");
         }
+        if rider.is_some() && self.layout.words == 1 {
+            // The signs that the long form has.
+            if let Some(long) = table.find(Encoding::VOP3, entry.op) {
+                inst.mods.neg &= long.flags.neg;
+                inst.mods.abs &= long.flags.abs;
+                if entry.op.name == "v_ldexp_f16" {
+                    // The exponent is an integer here, whatever the long form allows.
+                    inst.mods.neg &= 1;
+                    inst.mods.abs &= 1;
+                }
+            }
+        }
         self.modifiers(inst, &entry.flags);
         Ok(())
     }
@@ -351,6 +373,10 @@ impl Decoder<'_> {
                 mods.neg = self.field(Field::Neg) as u8 & flags.neg;
                 mods.abs = self.field(Field::Abs) as u8 & flags.abs;
                 mods.op_sel = self.field(Field::OpSel) as u8;
+                // These take both halves of their first two sources.
+                if matches!(inst.op.name, "v_dot2_f16_f16" | "v_dot2_bf16_bf16") {
+                    mods.op_sel &= 0xc;
+                }
                 mods.clamp = self.flag(Field::Clamp);
                 mods.omod = self.field(Field::Omod) as u8;
             }
@@ -367,9 +393,10 @@ impl Decoder<'_> {
                 }
             }
             Encoding::MAI => {
-                mods.cbsz = self.field(Field::Cbsz) as u8;
-                mods.abid = self.field(Field::Abid) as u8;
-                mods.blgp = self.field(Field::Blgp) as u8;
+                let used = |used: bool, field| if used { self.field(field) as u8 } else { 0 };
+                mods.cbsz = used(flags.cbsz, Field::Cbsz);
+                mods.abid = used(flags.abid, Field::Abid);
+                mods.blgp = used(flags.blgp, Field::Blgp);
             }
             _ => {}
         }
@@ -379,7 +406,12 @@ impl Decoder<'_> {
     fn rider(&mut self, inst: &mut Inst) -> Result<Option<Rider>, Reason> {
         if !matches!(
             self.layout.encoding,
-            Encoding::VOP1 | Encoding::VOP2 | Encoding::VOPC | Encoding::VOP3 | Encoding::VOP3SD | Encoding::VOP3P
+            Encoding::VOP1
+                | Encoding::VOP2
+                | Encoding::VOPC
+                | Encoding::VOP3
+                | Encoding::VOP3SD
+                | Encoding::VOP3P
         ) {
             return Ok(None);
         }
@@ -400,7 +432,11 @@ impl Decoder<'_> {
                 mods.omod = (word >> 14 & 3) as u8;
             }
             inst.lane = LaneControl::Sdwa(Sdwa {
-                dst: if compares { SdwaSelect::Dword } else { select(word >> 8)? },
+                dst: if compares {
+                    SdwaSelect::Dword
+                } else {
+                    select(word >> 8)?
+                },
                 dst_unused: if compares { 0 } else { (word >> 11 & 3) as u8 },
                 src: [select(word >> 16)?, select(word >> 24)?],
                 sext: ((word >> 19 & 1) | (word >> 27 & 1) << 1) as u8,
@@ -417,7 +453,7 @@ impl Decoder<'_> {
                 row_mask: (word >> 28) as u8,
                 bank_mask: (word >> 24 & 0xf) as u8,
                 bound_ctrl: word >> 19 & 1 != 0,
-                fetch_inactive: word >> 18 & 1 != 0,
+                fetch_inactive: word >> 18 & 1 != 0 && family != Family::Cdna,
             });
             Ok(Some(Rider::Dpp { word }))
         } else if DPP8.contains(&code) && dpp && family != Family::Cdna {
@@ -446,7 +482,13 @@ impl Decoder<'_> {
                 dwords: 1,
             };
             let sources = entry.operands.iter().filter(|spec| {
-                !matches!(spec, Spec::Register { field: Field::Vdst, .. })
+                !matches!(
+                    spec,
+                    Spec::Register {
+                        field: Field::Vdst,
+                        ..
+                    }
+                )
             });
             for (slot, spec) in inst.src.iter_mut().zip(sources) {
                 *slot = match spec {
@@ -493,7 +535,10 @@ impl Decoder<'_> {
     fn smem(&mut self, inst: &mut Inst) -> Result<(), Reason> {
         let entry = self.entry;
         let name = entry.op.name;
-        inst.mem.cache = self.cache();
+        let without_policy = ["s_atc_probe", "s_prefetch", "s_dcache"];
+        if !without_policy.iter().any(|prefix| name.starts_with(prefix)) {
+            inst.mem.cache = self.cache();
+        }
         inst.mem.returns = self.returns();
         let dwords = entry.dwords(Field::Sdata);
         if dwords > 0 {
@@ -542,9 +587,14 @@ impl Decoder<'_> {
             place(Field::Data1),
             Operand::None,
         ];
-        inst.mem.gds = self.flag(Field::Gds);
+        // CDNA has none, but for the global wave synchronization's opcodes.
+        inst.mem.gds =
+            entry.flags.gds || self.flag(Field::Gds) && self.target.family() != Family::Cdna;
         inst.mem.returns = entry.op.name.contains("_rtn");
         let (low, high) = (self.field(Field::Offset0), self.field(Field::Offset1));
+        if entry.flags.no_offset {
+            return;
+        }
         if entry.flags.two_offsets {
             inst.mem.offset = low as i32;
             inst.mem.offset1 = high as u8;
@@ -558,7 +608,12 @@ impl Decoder<'_> {
         let family = self.target.family();
         inst.mem.cache = self.cache();
         inst.mem.returns = entry.flags.returns > 0 && self.returns();
-        inst.mem.lds = self.flag(Field::Lds) || entry.op.name.contains("_lds_");
+        // The bit that gfx940 made scratch's address enable brings loads into LDS on gfx90a.
+        let lds = match self.layout.encoding {
+            Encoding::SCRATCH if self.target == Target::Gfx90a => self.flag(Field::Sve),
+            _ => self.flag(Field::Lds),
+        };
+        inst.mem.lds = lds || entry.op.name.contains("_lds_");
         // Flat addresses take an unsigned offset until GFX12; the sign bit is not theirs.
         inst.mem.offset = if self.layout.encoding == Encoding::FLAT && family != Family::Rdna4 {
             self.field(Field::Offset) as i32
@@ -570,7 +625,7 @@ impl Decoder<'_> {
         } else {
             entry.dwords(Field::Vdst)
         };
-        if dwords > 0 {
+        if dwords > 0 && !lds {
             inst.dst[0] = self.vector(Field::Vdst, self.field(Field::Vdst), dwords);
         }
         let data = entry.dwords(Field::Vdata);
@@ -617,9 +672,9 @@ impl Decoder<'_> {
         let entry = self.entry;
         let name = entry.op.name;
         if entry.operands.is_empty() {
-            // A cache operation. Only CDNA's have levels.
-            if self.target.family() == Family::Cdna {
-                inst.mem.cache = self.cache();
+            // A cache operation. Only gfx940's name the levels: SC0 and SC1.
+            if self.target == Target::Gfx942 && matches!(name, "buffer_inv" | "buffer_wbl2") {
+                inst.mem.cache = self.cache() & 0x11;
             }
             return Ok(());
         }
@@ -648,7 +703,11 @@ impl Decoder<'_> {
             let dwords = u8::from(inst.mem.offen) + u8::from(inst.mem.idxen);
             inst.src[0] = self.vector(Field::Vaddr, self.field(Field::Vaddr), dwords);
         }
-        let scale = if self.layout.width(Field::Srsrc) == 5 { 4 } else { 1 };
+        let scale = if self.layout.width(Field::Srsrc) == 5 {
+            4
+        } else {
+            1
+        };
         inst.src[1] = self.source(scale * self.field(Field::Srsrc), 4)?;
         inst.src[2] = self.source(self.field(Field::Soffset), 1)?;
         if self.layout.encoding == Encoding::MTBUF {
@@ -680,13 +739,20 @@ enum Rider {
 
 impl Rider {
     /// Source 0 or 1 as the rider has it.
-    fn source(&self, decoder: &mut Decoder<'_>, index: usize, dwords: u8) -> Result<Operand, Reason> {
+    fn source(
+        &self,
+        decoder: &mut Decoder<'_>,
+        index: usize,
+        dwords: u8,
+    ) -> Result<Operand, Reason> {
         match (*self, index) {
             (Rider::Dpp { word }, 0) => Ok(Operand::Vgpr {
                 first: (word & 0xff) as u16,
                 dwords,
             }),
-            (Rider::Sdwa { word }, 0) => decoder.source((!word >> 23 & 1) << 8 | word & 0xff, dwords),
+            (Rider::Sdwa { word }, 0) => {
+                decoder.source((!word >> 23 & 1) << 8 | word & 0xff, dwords)
+            }
             (Rider::Sdwa { word }, _) => {
                 let code = decoder.field(Field::Vsrc1);
                 decoder.source((!word >> 31 & 1) << 8 | code, dwords)

@@ -42,7 +42,9 @@ fn is_some(operand: &Operand) -> bool {
 
 /// The lowest `count` bits of a mask as a list, ` name:[0,1]`.
 fn bit_list(name: &str, mask: u8, count: u8) -> String {
-    let bits: Vec<String> = (0..count).map(|bit| (mask >> bit & 1).to_string()).collect();
+    let bits: Vec<String> = (0..count)
+        .map(|bit| (mask >> bit & 1).to_string())
+        .collect();
     format!(" {name}:[{}]", bits.join(","))
 }
 
@@ -66,7 +68,9 @@ impl Printer {
             .filter(|operand| is_some(operand))
             .map(|operand| match operand {
                 // The K of fmaak and fmamk is never shown as a number that an inline constant has.
-                Operand::Literal(value) if inst.op.name.contains("aak") || inst.op.name.contains("amk") => {
+                Operand::Literal(value)
+                    if inst.op.name.contains("aak") || inst.op.name.contains("amk") =>
+                {
                     format!("0x{value:x}")
                 }
                 _ => self.operand(*operand, Style::Word),
@@ -107,14 +111,19 @@ impl Printer {
     /// SOP*, VOP*, MAI, VINTERP.
     fn alu(&self, inst: &Inst, entry: Option<&Entry>) -> String {
         let specs = entry.map_or(&[][..], |entry| &entry.operands);
-        let hidden_exec = inst.op.name.starts_with("v_cmpx_") && self.target.family() != Family::Cdna;
+        let hidden_exec =
+            inst.op.name.starts_with("v_cmpx_") && self.target.family() != Family::Cdna;
         let mut operands: Vec<String> = inst
             .dst
             .iter()
             .filter(|operand| is_some(operand) && !hidden_exec)
             .map(|operand| self.operand(*operand, Style::Word))
             .collect();
-        let destinations = inst.dst.iter().filter(|operand| is_some(operand) && !hidden_exec).count();
+        let destinations = inst
+            .dst
+            .iter()
+            .filter(|operand| is_some(operand) && !hidden_exec)
+            .count();
         for (index, operand) in inst.src.iter().enumerate() {
             let spec = specs.get(destinations + index);
             let text = match (spec, operand) {
@@ -123,7 +132,9 @@ impl Printer {
                     self.immediate(*style, *value)
                 }
                 // The K of fmaak and fmamk is always shown in hex, s_setreg's literal like any other.
-                (Some(Spec::Literal), Operand::Literal(value)) if inst.encoding != Encoding::SOPK => {
+                (Some(Spec::Literal), Operand::Literal(value))
+                    if inst.encoding != Encoding::SOPK =>
+                {
                     format!("0x{value:x}")
                 }
                 (Some(Spec::Register { style, .. }), _) => self.modified(inst, index, *style),
@@ -195,7 +206,11 @@ impl Printer {
             }
             _ => {}
         }
-        if inst.encoding == Encoding::VOP3P && flags.neg > 0 && flags.op_sel_hi != OpSelHi::Mix && mods.neg != 0 {
+        if inst.encoding == Encoding::VOP3P
+            && flags.neg > 0
+            && flags.op_sel_hi != OpSelHi::Mix
+            && mods.neg != 0
+        {
             *text += &bit_list("neg_lo", mods.neg, flags.neg);
         }
         if flags.neg_hi > 0 && mods.neg_hi != 0 {
@@ -445,8 +460,12 @@ impl Printer {
         let cache = inst.mem.cache;
         if self.target.family() == Family::Rdna4 {
             *text += &temporal_hint(inst.op.name, cache & 7, cache >> 3);
-            *text += ["", " scope:SCOPE_SE", " scope:SCOPE_DEV", " scope:SCOPE_SYS"]
-                [usize::from(cache >> 3 & 3)];
+            *text += [
+                "",
+                " scope:SCOPE_SE",
+                " scope:SCOPE_DEV",
+                " scope:SCOPE_SYS",
+            ][usize::from(cache >> 3 & 3)];
             return;
         }
         let gfx940 = self.target == Target::Gfx942;
@@ -558,7 +577,10 @@ fn literal(value: u32, style: Style) -> String {
     let float = INLINE_FLOATS.iter().find(|(single, f16, _)| match style {
         Style::Word | Style::Short => *single == value,
         // The double's high dword; 1/(2*pi) has more bits than that.
-        Style::Double => value == (f64::from(f32::from_bits(*single)).to_bits() >> 32) as u32 && *single & 0xffff == 0,
+        Style::Double => {
+            value == (f64::from(f32::from_bits(*single)).to_bits() >> 32) as u32
+                && *single & 0xffff == 0
+        }
         Style::Quad => false,
         Style::Half | Style::HalfPair => u32::from(*f16) == number,
         Style::BfloatPair => single >> 16 == value,

@@ -32,6 +32,7 @@ pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u
                 table.entry(index, opcode)
             };
             let Some(Entry {
+                op,
                 operands: specs,
                 flags,
                 ..
@@ -49,6 +50,8 @@ pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u
                         plain: attempt % 4 == 0,
                         extra: false,
                         rider: false,
+                        dpp: false,
+                        signs: 0,
                         encoding: layout.encoding,
                         random,
                     };
@@ -64,12 +67,25 @@ pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u
                             bits |= layout.put(field, value);
                         }
                     }
+                    // GFX9's sum of register and zero is shown as a sum, which the decoded form does not keep.
+                    let sum =
+                        layout.get(bits, Field::Imm) & layout.get(bits, Field::SoffsetEn) != 0;
+                    if sum && layout.get(bits, Field::Offset) == 0 {
+                        bits |= layout.put(Field::Offset, 4);
+                    }
                     let mut extra = sampler.extra;
                     let y = table.dual(1, second).filter(|_| dual);
                     let literal = |specs: &[Spec]| specs.contains(&Spec::Literal);
                     extra |= literal(specs) || y.is_some_and(|y| literal(&y.operands));
-                    let mut words: Vec<u32> = (0..layout.words).map(|i| (bits >> (32 * i)) as u32).collect();
+                    let mut words: Vec<u32> = (0..layout.words)
+                        .map(|i| (bits >> (32 * i)) as u32)
+                        .collect();
                     if extra {
+                        let long = table.find(Encoding::VOP3, op).map(|long| &long.flags);
+                        let (neg, abs) = long
+                            .map_or((3, 3), |flags| (u32::from(flags.neg), u32::from(flags.abs)));
+                        sampler.signs =
+                            (neg & 1) << 20 | (abs & 1) << 21 | (neg & 2) << 21 | (abs & 2) << 22;
                         words.push(sampler.extra_word());
                     }
                     samples.push(Sample {
@@ -95,6 +111,9 @@ struct Sampler<'a, R: FnMut() -> u32> {
     extra: bool,
     /// It takes the place of source 0, so that no literal can follow.
     rider: bool,
+    dpp: bool,
+    /// Sign bits of a DPP dword that the operation has.
+    signs: u32,
     random: &'a mut R,
 }
 
@@ -122,7 +141,12 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
         match self.below(if is_source { 8 } else { 5 }) {
             0..=2 => self.below(96 / align) * align,
             3 => 106, // VCC
-            4 => [126, 108, 124, 125][self.below(4) as usize],
+            // GFX9 has no code 125.
+            4 => [126, 108, 124, 125][self.below(if self.target.family() == Family::Cdna {
+                3
+            } else {
+                4
+            }) as usize],
             5 => 128 + self.below(81),
             6 => 240 + self.below(9),
             _ => [251, 252, 253, 235, 236, 237, 238, 255, 127, 107][self.below(10) as usize],
@@ -139,6 +163,7 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
             _ => 255,
         };
         let code = if self.rider && code == 255 { 128 } else { code };
+        self.dpp |= field == Field::Src0 && code == 250;
         self.rider |= field == Field::Src0 && matches!(code, 233 | 234 | 249 | 250);
         self.extra |= self.rider || code == 255;
         code
@@ -149,6 +174,7 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
         let dwords = self.dwords(field);
         match field {
             Field::Src0 | Field::Src1 | Field::Src2 | Field::Src0y => match (dwords, field) {
+                (Some(_), _) if self.has_class(field, Class::Accumulator) => 256 + self.below(256),
                 (Some(dwords), _) => self.source(field, dwords),
                 (None, Field::Src0y) => self.source(field, 1),
                 (None, _) => 0,
@@ -165,7 +191,7 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
                 self.extra |= code == 255;
                 code
             }
-            Field::Vdst if self.is_scalar(field) => {
+            Field::Vdst if self.has_class(field, Class::Scalar) => {
                 let dwords = dwords.unwrap_or(1);
                 self.scalar(dwords, false)
             }
@@ -174,6 +200,7 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
             Field::Srsrc if width == 9 => self.below(24) * 4,
             Field::Srsrc => self.below(24),
             Field::Soffset => match self.below(4) {
+                0 if self.target.family() == Family::Cdna => 124,
                 0 => [124, 125, 127, 106][self.below(4) as usize],
                 1 => 128 & mask,
                 _ => self.below(96),
@@ -184,6 +211,7 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
                 Family::Rdna3 | Family::Rdna4 => 0x7c,
             },
             Field::Saddr => match self.below(3) {
+                0 if self.target.family() == Family::Cdna => 0x7f,
                 0 => [0x7c, 0x7d, 0x7f][self.below(3) as usize],
                 1 => 0,
                 _ => self.below(48) * 2,
@@ -191,14 +219,22 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
             // What the opcode does not use has to be zero, but an atomic's destination depends on its policy.
             Field::Addr | Field::Data0 | Field::Data1 | Field::Vdata if dwords.is_none() => 0,
             Field::Vdst if dwords.is_none() && !self.is_flat() => 0,
-            Field::Neg if !matches!(self.encoding, Encoding::VOP3P) => (self.random)() & u32::from(self.flags.neg),
+            Field::Neg if !matches!(self.encoding, Encoding::VOP3P) => {
+                (self.random)() & u32::from(self.flags.neg)
+            }
             Field::Abs => (self.random)() & u32::from(self.flags.abs),
             Field::Vdst | Field::Vsrc1 | Field::Vaddr | Field::Vdata | Field::Addr => {
                 // The ALU's 16-bit operands reach half of the registers on GFX11.
-                let limit = if self.target.family() == Family::Cdna { 100 } else { 60 };
+                let limit = if self.target.family() == Family::Cdna {
+                    100
+                } else {
+                    60
+                };
                 2 * self.below(limit)
             }
-            Field::Vsrc1y | Field::Data0 | Field::Data1 => 2 * self.below(60) + u32::from(field == Field::Vsrc1y),
+            Field::Vsrc1y | Field::Data0 | Field::Data1 => {
+                2 * self.below(60) + u32::from(field == Field::Vsrc1y)
+            }
             Field::Simm => match self.below(3) {
                 0 => self.below(256),
                 1 => 0x1_0000 - 1 - self.below(40),
@@ -212,11 +248,14 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
                     value
                 }
             }
+            Field::Gds if self.flags.gds => 1,
             Field::Gds => self.below(8) / 7,
             Field::OpSelHi => 3 & (self.random)(),
             Field::Vdsty => self.below(100),
             Field::Format => self.below(128),
-            Field::Imm | Field::SoffsetEn | Field::OpSelHi2 | Field::Glc | Field::Sve => self.below(2),
+            Field::Imm | Field::SoffsetEn | Field::OpSelHi2 | Field::Glc | Field::Sve => {
+                self.below(2)
+            }
             Field::Offen | Field::Idxen => self.below(2),
             Field::Th | Field::Scope => self.below(mask + 1),
             _ if self.plain || self.below(2) == 0 => 0,
@@ -224,22 +263,56 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
         }
     }
 
-    fn is_flat(&self) -> bool {
-        matches!(self.encoding, Encoding::FLAT | Encoding::GLOBAL | Encoding::SCRATCH)
+    fn short(&self) -> bool {
+        matches!(
+            self.encoding,
+            Encoding::VOP1 | Encoding::VOP2 | Encoding::VOPC
+        )
     }
 
-    fn is_scalar(&self, field: Field) -> bool {
+    fn is_flat(&self) -> bool {
+        matches!(
+            self.encoding,
+            Encoding::FLAT | Encoding::GLOBAL | Encoding::SCRATCH
+        )
+    }
+
+    fn has_class(&self, field: Field, wanted: Class) -> bool {
         self.specs.iter().any(|spec| {
-            matches!(spec, Spec::Register { field: f, class: Class::Scalar, .. } if *f == field)
+            matches!(spec, Spec::Register { field: f, class, .. } if *f == field && *class == wanted)
         })
     }
 
-    /// A literal, or a dword that is valid for SDWA and often for DPP.
+    /// A literal, or an SDWA or DPP dword.
     fn extra_word(&mut self) -> u32 {
+        let word = self.any_word();
+        // SDWA selects of 7 and a rest of 3 are not defined (and bring LLVM's printer down).
+        let undefined = |first: u32| word >> first & 7 == 7;
+        let dpp = !0x00f0_0000 | self.signs;
+        if !self.rider {
+            word
+        } else if self.dpp && self.short() {
+            word & dpp
+        } else if [8, 16, 24].into_iter().any(undefined) || word >> 11 & 3 == 3 {
+            word & !0x0101_0900
+        } else {
+            word
+        }
+    }
+
+    /// Words that literals, SDWA and DPP each find something valid among.
+    fn any_word(&mut self) -> u32 {
         let sdwa_select = |x: u32| x % 7;
         match self.below(6) {
             0 => self.below(90).wrapping_sub(20),
-            1 => [0x3f80_0000, 0x3e22_f983, 0x3c00, 0xffff_fff0, 0x3118, 0xbc00][self.below(6) as usize],
+            1 => [
+                0x3f80_0000,
+                0x3e22_f983,
+                0x3c00,
+                0xffff_fff0,
+                0x3118,
+                0xbc00,
+            ][self.below(6) as usize],
             2 => (self.random)(),
             3 | 4 => {
                 let a = sdwa_select((self.random)());
@@ -255,9 +328,14 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
                     | (self.below(3) / 2) << 29
             }
             _ => {
-                let control = [0x1b, 0x101, 0x11f, 0x121, 0x130, 0x138, 0x140, 0x141, 0x142, 0x143, 0x153, 0x16a]
-                    [self.below(12) as usize];
-                self.below(60) * 2 | control << 8 | self.below(16) << 18 | (self.random)() & 0xff00_0000
+                let control = [
+                    0x1b, 0x101, 0x11f, 0x121, 0x130, 0x138, 0x140, 0x141, 0x142, 0x143, 0x153,
+                    0x16a,
+                ][self.below(12) as usize];
+                self.below(60) * 2
+                    | control << 8
+                    | self.below(16) << 18
+                    | (self.random)() & 0xff00_0000
             }
         }
     }

@@ -241,6 +241,8 @@ pub(super) enum Class {
     Scalar,
     /// The 9-bit code: any register or constant.
     Any,
+    /// The same, whatever the ACC bits say.
+    NotAccumulator,
 }
 
 /// How the text shows constants, which follows from the operand's type.
@@ -343,6 +345,10 @@ pub(super) struct Flags {
     pub blgp: bool,
     /// DS: two 8-bit offsets.
     pub two_offsets: bool,
+    /// DS: only in global data share.
+    pub gds: bool,
+    /// DS: the offset has no meaning.
+    pub no_offset: bool,
     /// Width of the value that an atomic returns, 0 if it cannot.
     pub returns: u8,
 }
@@ -522,6 +528,7 @@ fn parse_spec(word: &str) -> Option<Spec> {
         "A" => Class::Accumulator,
         "s" => Class::Scalar,
         "x" => Class::Any,
+        "n" => Class::NotAccumulator,
         _ => return None,
     };
     let digits = kind[1..].trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -546,7 +553,8 @@ fn parse_spec(word: &str) -> Option<Spec> {
 fn parse_flags(words: &[&str]) -> Option<Flags> {
     let mut flags = Flags::default();
     for word in words {
-        let (name, count) = word.split_at(word.trim_end_matches(|c: char| c.is_ascii_digit()).len());
+        let (name, count) =
+            word.split_at(word.trim_end_matches(|c: char| c.is_ascii_digit()).len());
         let count = count.parse().unwrap_or(0);
         match name {
             "op_sel" => flags.op_sel = count,
@@ -560,8 +568,8 @@ fn parse_flags(words: &[&str]) -> Option<Flags> {
             "blgp" => flags.blgp = true,
             "two" => flags.two_offsets = true,
             "returns" => flags.returns = count,
-            // Of interest to a reader of the table only.
-            "gds" | "no_offset" => {}
+            "gds" => flags.gds = true,
+            "no_offset" => flags.no_offset = true,
             _ => return None,
         }
     }

@@ -27,7 +27,9 @@ fn find(name: &str, package: &str) -> PathBuf {
         .iter()
         .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
         .find(|path| path.is_file())
-        .unwrap_or_else(|| panic!("{name} not found: install the package {package} (LLVM 19 or later)"))
+        .unwrap_or_else(|| {
+            panic!("{name} not found: install the package {package} (LLVM 19 or later)")
+        })
 }
 
 impl Tools {
@@ -72,7 +74,10 @@ impl Tools {
         let mut stdin = child.stdin.take().expect("stdin is piped");
         let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
         let output = child.wait_with_output().expect("llvm-mc runs");
-        writer.join().expect("the writer ends").expect("llvm-mc reads everything");
+        writer
+            .join()
+            .expect("the writer ends")
+            .expect("llvm-mc reads everything");
         // `<stdin>:line:column: warning: ..`: column 1 is the sample itself.
         let stderr = String::from_utf8_lossy(&output.stderr);
         let refused: HashSet<usize> = stderr
@@ -83,6 +88,18 @@ impl Tools {
                 (parts.next()? == "1").then_some(row - 1)
             })
             .collect();
+        assert!(
+            output.status.success(),
+            "llvm-mc ended with {}: {}",
+            output.status,
+            stderr
+                .lines()
+                .filter(|line| !line.starts_with("<stdin>")
+                    && !line.starts_with("0x")
+                    && line.trim() != "^")
+                .collect::<Vec<_>>()
+                .join("\n")
+        );
         let stdout = String::from_utf8(output.stdout).expect("llvm-mc prints UTF-8");
         let mut lines = stdout.lines().map(str::trim).filter(|line| {
             !line.is_empty() && !line.starts_with(".text") && !line.starts_with(".amdgcn_target")
@@ -99,11 +116,18 @@ impl Tools {
                     return None;
                 }
                 // What LLVM leaves of the sample shows as further lines, which count as no size of ours.
-                let used = if sample.len() == pads + 1 { words + PADS - pads } else { 0 };
+                let used = if sample.len() == pads + 1 {
+                    words + PADS - pads
+                } else {
+                    0
+                };
                 Some((text.to_string(), 4 * used))
             })
             .collect();
-        assert!(lines.next().is_none(), "llvm-mc printed more than the samples");
+        assert!(
+            lines.next().is_none(),
+            "llvm-mc printed more than the samples"
+        );
         results
     }
 }

@@ -104,14 +104,22 @@ fn delay_alu(bits: u32) -> String {
         "SALU_CYCLE_3",
     ];
     const SKIPS: [&str; 6] = ["SAME", "NEXT", "SKIP_1", "SKIP_2", "SKIP_3", "SKIP_4"];
-    let name = |value: u32| DELAYS.get(value as usize).copied().unwrap_or("/* invalid instid value */");
+    let name = |value: u32| {
+        DELAYS
+            .get(value as usize)
+            .copied()
+            .unwrap_or("/* invalid instid value */")
+    };
     let (first, skip, second) = (bits & 15, bits >> 4 & 7, bits >> 7 & 15);
     let mut parts = Vec::new();
     if first != 0 {
         parts.push(format!("instid0({})", name(first)));
     }
     if skip != 0 {
-        let skip = SKIPS.get(skip as usize).copied().unwrap_or("/* invalid instskip value */");
+        let skip = SKIPS
+            .get(skip as usize)
+            .copied()
+            .unwrap_or("/* invalid instskip value */");
         parts.push(format!("instskip({skip})"));
     }
     if second != 0 {
@@ -135,9 +143,9 @@ fn dependency_counters(bits: u32) -> String {
         ("depctr_va_vcc", 1, 1),
         ("depctr_vm_vsrc", 2, 3),
     ];
-    let used = COUNTERS
-        .iter()
-        .fold(0, |mask, (_, first, width)| mask | ((1 << width) - 1) << first);
+    let used = COUNTERS.iter().fold(0, |mask, (_, first, width)| {
+        mask | ((1 << width) - 1) << first
+    });
     if bits & !used != 0 {
         return format!("0x{bits:x}");
     }
