@@ -8,14 +8,14 @@ use clap::Parser as _;
 /// Continue a text with a model of the GPT-2 architecture, on an AMD GPU (real or emulated) or the CPU.
 #[derive(clap::Parser)]
 #[command(name = "gpt2", version)]
-struct Args {
+struct Gpt2 {
     #[command(flatten)]
     common: cli::Args,
 }
 
 fn main() -> ExitCode {
     cli::main(
-        &Args::parse().common,
+        &Gpt2::parse().common,
         &shipped_model("gpt2-sums"),
         gpt2::load,
     )

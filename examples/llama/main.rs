@@ -8,14 +8,14 @@ use clap::Parser as _;
 /// Continue a text with a model of the LLaMA architecture, on an AMD GPU (real or emulated) or the CPU.
 #[derive(clap::Parser)]
 #[command(name = "llama", version)]
-struct Args {
+struct Llama {
     #[command(flatten)]
     common: cli::Args,
 }
 
 fn main() -> ExitCode {
     cli::main(
-        &Args::parse().common,
+        &Llama::parse().common,
         &shipped_model("llama-stories"),
         llama::load,
     )

@@ -34,8 +34,8 @@ pub fn load(path: &Path, dtype: DType, device: &Device, progress: &Progress) -> 
     }
     let json = read_config(path, "llama")?;
     let file = path.join("config.json");
-    let config = parse_config(&json).with_context(|| file.display().to_string())?;
     let end_of_text = end_of_text(path, &json)?;
+    let config = parse_config(&json).with_context(|| file.display().to_string())?;
     let weights = Weights::from_folder(path, dtype, device, progress)?;
     Llama::new(config, end_of_text, weights, dtype, device)
 }
