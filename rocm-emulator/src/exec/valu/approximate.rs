@@ -14,20 +14,15 @@ pub(super) fn exp2(x: f64) -> f64 {
         0.001_333_355_814_642_844_1,
         0.000_154_035_303_933_816_06,
         1.525_273_380_405_984e-5,
-        1.321_548_679_014_430_9e-6,
+        1.321_548_679_014_431e-6,
         1.017_808_600_923_97e-7,
         7.054_911_620_801_121e-9,
         4.445_538_271_870_81e-10,
         2.567_843_599_348_82e-11,
     ];
     // Beyond these the result is infinite or zero in f32.
-    let clamped = if x > 300.0 {
-        300.0
-    } else if x < -300.0 {
-        -300.0
-    } else {
-        x
-    };
+    // A NaN stays one.
+    let clamped = x.clamp(-300.0, 300.0);
     // Adding 1.5 * 2^52 leaves the nearest integer in the low bits.
     const MAGIC: f64 = 6_755_399_441_055_744.0;
     let shifted = clamped + MAGIC;

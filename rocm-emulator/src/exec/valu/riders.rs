@@ -173,11 +173,13 @@ impl Riders {
         match &inst.lane {
             LaneControl::None => {}
             LaneControl::Sdwa(sdwa) => {
-                if self.entry.value.is_some() && (sdwa.dst != SdwaSelect::Dword) {
+                if self.entry.value.is_some() && sdwa.dst != SdwaSelect::Dword {
+                    if self.entry.value.is_some_and(|kind| kind.dwords() == 2) {
+                        return Err(Unimplemented::new(format!(
+                            "{name}: SDWA on part of a 64-bit result"
+                        )));
+                    }
                     self.sdwa = Some((sdwa.dst, sdwa.dst_unused));
-                }
-                if self.entry.value.is_some_and(|kind| kind.dwords() == 2) {
-                    return Err(Unimplemented::new(format!("{name}: SDWA on 64 bits")));
                 }
             }
             LaneControl::Dpp(dpp) => self.permutation = Some(permutation(self.target, dpp)?),

@@ -291,7 +291,7 @@ impl Instruction {
         match self.c {
             Addend::Constant(bits) => {
                 let count = self.shape.blocks * self.shape.m * self.shape.n;
-                c[..count].fill(sign(self.from_bits(bits)));
+                c[..count].fill(sign(self.widen(bits)));
             }
             Addend::Registers(registers) if self.accumulator == Accumulator::F32 => {
                 let width = self.result.width;
@@ -308,7 +308,7 @@ impl Instruction {
             Addend::Registers(registers) => {
                 self.each_run(|element, lanes, base| {
                     for (lane, value) in lanes.zip(&mut c[base..]) {
-                        *value = sign(self.from_bits(self.read(wave, registers, element, lane)));
+                        *value = sign(self.widen(self.read(wave, registers, element, lane)));
                     }
                 });
             }
@@ -368,7 +368,7 @@ impl Instruction {
     }
 
     #[inline(always)]
-    fn from_bits<T: Number>(&self, bits: u64) -> T {
+    fn widen<T: Number>(&self, bits: u64) -> T {
         match self.accumulator {
             Accumulator::F16 => T::from_bits(f16_to_f32(bits as u16).to_bits() as u64),
             Accumulator::Bf16 => T::from_bits(bf16_to_f32(bits as u16).to_bits() as u64),

@@ -154,7 +154,7 @@ pub(super) fn add(table: &mut Table) {
         };
 
         "v_lerp_u8" (a: u32, b: u32, c: u32) -> u32 =
-            (0..4).fold(0, |r, i| r | (byte(a, i) + byte(b, i) + (byte(c, i) & 1)) / 2 << (8 * i));
+            (0..4).fold(0, |r, i| r | ((byte(a, i) + byte(b, i) + (byte(c, i) & 1)) / 2) << (8 * i));
         "v_sad_u8" (a: u32, b: u32, c: u32) -> u32 = sum_of_differences(a, b).wrapping_add(c);
         "v_sad_hi_u8" (a: u32, b: u32, c: u32) -> u32 = (sum_of_differences(a, b) << 16).wrapping_add(c);
         "v_sad_u16" (a: u32, b: u32, c: u32) -> u32 =

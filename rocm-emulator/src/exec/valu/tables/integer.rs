@@ -109,12 +109,12 @@ pub(super) fn add(table: &mut Table) {
             saturate(sub_borrow(b, a, c), 0);
 
         "v_mul_lo_u32" (a: u32, b: u32) -> u32 = a.wrapping_mul(b);
-        "v_mul_hi_u32" (a: u32, b: u32) -> u32 = (a as u64 * b as u64 >> 32) as u32;
-        "v_mul_hi_i32" (a: i32, b: i32) -> i32 = (a as i64 * b as i64 >> 32) as i32;
+        "v_mul_hi_u32" (a: u32, b: u32) -> u32 = ((a as u64 * b as u64) >> 32) as u32;
+        "v_mul_hi_i32" (a: i32, b: i32) -> i32 = ((a as i64 * b as i64) >> 32) as i32;
         "v_mul_i32_i24" (a: i32, b: i32) -> i32 = sext24(a).wrapping_mul(sext24(b));
-        "v_mul_hi_i32_i24" (a: i32, b: i32) -> i32 = (sext24(a) as i64 * sext24(b) as i64 >> 32) as i32;
+        "v_mul_hi_i32_i24" (a: i32, b: i32) -> i32 = ((sext24(a) as i64 * sext24(b) as i64) >> 32) as i32;
         "v_mul_u32_u24" (a: u32, b: u32) -> u32 = low24(a).wrapping_mul(low24(b));
-        "v_mul_hi_u32_u24" (a: u32, b: u32) -> u32 = (low24(a) as u64 * low24(b) as u64 >> 32) as u32;
+        "v_mul_hi_u32_u24" (a: u32, b: u32) -> u32 = ((low24(a) as u64 * low24(b) as u64) >> 32) as u32;
         "v_mad_i32_i24" (a: i32, b: i32, c: i32) -> i32 = sext24(a).wrapping_mul(sext24(b)).wrapping_add(c);
         "v_mad_u32_u24" (a: u32, b: u32, c: u32) -> u32 = low24(a).wrapping_mul(low24(b)).wrapping_add(c);
         "v_mul_i32_i24 clamp" (a: i32, b: i32) -> i32 = clamp_i32(sext24(a) as i64 * sext24(b) as i64);
