@@ -27,6 +27,30 @@ struct GemmProblem {
     uint32_t reserved;
 };
 
+// Several elements moved by one load or store, without the alignment of their size: on amdhsa global
+// memory is accessed in unaligned mode, so that no leading dimension and no offset is a special case.
+// They are named global memory because behind a merge of branches the compiler forgets it, and falls
+// back to flat instructions, which look at LDS too.
+template <int BYTES> struct Words;
+template <> struct Words<2> { typedef uint16_t type; };
+template <> struct Words<4> { typedef uint32_t type __attribute__((aligned(2))); };
+template <> struct Words<8> { typedef uint32_t type __attribute__((ext_vector_type(2), aligned(2))); };
+template <> struct Words<16> { typedef uint32_t type __attribute__((ext_vector_type(4), aligned(2))); };
+#define GLOBAL_MEMORY __attribute__((address_space(1)))
+
+// A V at `base`, plus a byte offset and a constant number of elements. Where `base` is the same in all
+// lanes the hardware does both additions.
+template <class V, class T>
+__device__ __forceinline__ V load_at(const T *base, uint32_t offset, int elements = 0) {
+    typedef typename Words<sizeof(V)>::type Raw;
+    const GLOBAL_MEMORY char *from = (const GLOBAL_MEMORY char *)base + offset + elements * (int)sizeof(T);
+    return bit_cast<V>(*(const GLOBAL_MEMORY Raw *)from);
+}
+template <int N, class T> __device__ __forceinline__ void store_at(T *to, const vec<T, N> &value) {
+    typedef typename Words<sizeof(vec<T, N>)>::type Raw;
+    *(GLOBAL_MEMORY Raw *)to = bit_cast<Raw>(value);
+}
+
 // Whether an operand is used as stored (N) or transposed (T).
 enum class Op { N, T };
 
@@ -57,17 +81,17 @@ template <class T> struct Epilogue {
     __device__ __forceinline__ void store(T *to, compute_t<T> sum) const {
         *to = beta == 0 ? narrow<T>(alpha * sum) : combine(sum, *to);
     }
-    // N elements that lie together and are aligned for it.
+    // N elements that lie together.
     template <int N> __device__ __forceinline__ void store(T *to, const compute_t<T> *sums) const {
         vec<T, N> out;
         if (beta == 0) {
 #pragma unroll
             for (int i = 0; i < N; i++) out[i] = narrow<T>(alpha * sums[i]);
         } else {
-            out = load_vec<vec<T, N>>(to);
+            out = load_at<vec<T, N>>(to, 0);
 #pragma unroll
             for (int i = 0; i < N; i++) out[i] = combine(sums[i], out[i]);
         }
-        store_vec(to, out);
+        store_at(to, out);
     }
 };

@@ -38,15 +38,13 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
     int64_t ld;
     uint32_t extent; // of the operand from this tile's start on
     uint32_t depth;  // k
-    bool aligned;
     vec<T, V> held[VECTORS];
 
     // `matrix` is the operand, `start` the tile's first row (column, for B) of its `extent`.
     __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t extent,
                                      uint32_t depth)
         : base(matrix + (ALONG_K ? (int64_t)start * ld : (int64_t)start)), ld(ld),
-          extent(extent - start), depth(depth),
-          aligned(is_aligned(base, 16) && ld % V == 0) {}
+          extent(extent - start), depth(depth) {}
 
     struct Place {
         uint32_t e;
@@ -67,11 +65,11 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
 
     // Reads the slice that begins at k; what lies outside the operand reads as 0.
     __device__ __forceinline__ void load(uint32_t k) {
-        if (aligned && extent >= EXTENT && k + K <= depth) {
+        if (extent >= EXTENT && k + K <= depth) {
 #pragma unroll
             for (int i = 0; i < VECTORS; i++) {
                 Place p = place(i);
-                if (mine(i)) held[i] = load_vec<vec<T, V>>(at(p.e, k + p.k));
+                if (mine(i)) held[i] = load_at<vec<T, V>>(at(p.e, k + p.k), 0);
             }
         } else {
 #pragma unroll
@@ -87,8 +85,8 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
         if (e >= extent || k >= depth) return;
         uint32_t left = ALONG_K ? depth - k : extent - e;
         const T *from = at(e, k);
-        if (aligned && left >= V) {
-            into = load_vec<vec<T, V>>(from);
+        if (left >= V) {
+            into = load_at<vec<T, V>>(from, 0);
             return;
         }
 #pragma unroll
@@ -155,7 +153,6 @@ template <class T, class S> struct Accumulator {
     // Writes the part of the tile that lies within C; (row0, col0) is the tile's corner.
     __device__ __forceinline__ void store(const GemmProblem &p, T *c, uint32_t row0, uint32_t col0) const {
         Epilogue<T> epilogue(p);
-        bool aligned = is_aligned(c, sizeof(T) * PIECE) && p.ldc % PIECE == 0;
 #pragma unroll
         for (int j = 0; j < S::COLS; j++) {
             uint32_t column = col0 + col(j);
@@ -164,7 +161,7 @@ template <class T, class S> struct Accumulator {
 #pragma unroll
             for (int i = 0; i < S::ROWS; i += PIECE) {
                 uint32_t first = row0 + row(i);
-                if (aligned && first + PIECE <= p.m) {
+                if (first + PIECE <= p.m) {
                     epilogue.template store<PIECE>(to + first, &v[j][i]);
                 } else {
 #pragma unroll

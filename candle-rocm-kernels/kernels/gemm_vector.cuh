@@ -7,9 +7,16 @@
 #pragma once
 #include "gemm_problem.cuh"
 
-// `count` elements at `base`, a workgroup-uniform address, plus a byte offset.
-template <class V, class T> __device__ __forceinline__ V load_at(const T *base, uint32_t offset) {
-    return *(const V *)((const char *)base + offset);
+// Moves a uniform address on, and keeps the lane's offsets what they are. The compiler is prevented
+// from combining the two: it would make a 64-bit address of each load of the loop, to be added to at
+// each step, where the hardware adds a scalar base and a 32-bit offset by itself.
+template <class T> __device__ __forceinline__ void advance(const T *&base, int64_t elements) {
+    base += elements;
+    asm("" : "+s"(base));
+}
+template <int N> __device__ __forceinline__ void keep(uint32_t (&offsets)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++) asm("" : "+v"(offsets[i]));
 }
 
 // Adds up N values each over the lanes that differ in the bits LOW .. HIGH (exclusive) of their index,
@@ -68,6 +75,7 @@ template <class T, int COLS, int WIDTH> struct GemvT {
     using Acc = compute_t<T>;
     static constexpr int V = VEC16<T>;
     static constexpr int ROWS = COLS <= 2 ? 4 : 2;
+    static constexpr int UNROLL = 2;
     static constexpr int SUMS = ROWS * COLS;
     static constexpr int GROUPS = GEMV_T_THREADS / WIDTH;
     using Reduction = LaneReduction<Acc, SUMS, 1, WIDTH>;
@@ -102,9 +110,7 @@ template <class T, int COLS, int WIDTH> struct GemvT {
 #pragma unroll
         for (int j = 0; j < COLS; j++) columns[j] = b + min_of((uint32_t)j, p.n - 1) * col_b;
 
-        bool aligned = b_along_k && is_aligned(a, 16) && is_aligned(b, 16) && p.lda % V == 0 &&
-                       (p.ldb % V == 0 || p.n == 1);
-        if (aligned)
+        if (b_along_k)
             sum_vectors(a, rows, columns, (uint32_t)p.lda, p.k, lane);
         else
             sum_elements(a, rows, columns, p.lda, step_b, p.k, lane);
@@ -124,45 +130,47 @@ template <class T, int COLS, int WIDTH> struct GemvT {
     __device__ __forceinline__ void sum_vectors(const T *a, const uint32_t (&rows)[ROWS],
                                                 const T *(&columns)[COLS], uint32_t lda, uint32_t k,
                                                 uint32_t lane) {
-        constexpr uint32_t STEP = WIDTH * V;
-        uint32_t along = lane * 16;
+        constexpr uint32_t STEP = WIDTH * V * UNROLL;
+        uint32_t along[1] = {lane * 16};
         uint32_t offset[ROWS];
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) offset[r] = rows[r] * lda * (uint32_t)sizeof(T) + along;
-        vec<T, V> from_a[ROWS], from_b[COLS];
-#pragma unroll 2
-        for (uint32_t steps = k / STEP; steps > 0; steps--) {
+        for (int r = 0; r < ROWS; r++) offset[r] = rows[r] * lda * (uint32_t)sizeof(T) + along[0];
+        auto step = [&](int u) {
+            vec<T, V> from_a[ROWS], from_b[COLS];
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) from_a[r] = load_at<vec<T, V>>(a, offset[r]);
+            for (int r = 0; r < ROWS; r++) from_a[r] = load_at<vec<T, V>>(a, offset[r], u * WIDTH * V);
 #pragma unroll
-            for (int j = 0; j < COLS; j++) from_b[j] = load_at<vec<T, V>>(columns[j], along);
+            for (int j = 0; j < COLS; j++) from_b[j] = load_at<vec<T, V>>(columns[j], along[0], u * WIDTH * V);
             accumulate(from_a, from_b);
-            a += STEP;
+        };
+#pragma unroll 1
+        for (uint32_t steps = k / STEP; steps > 0; steps--) {
+            keep(offset);
+            keep(along);
 #pragma unroll
-            for (int j = 0; j < COLS; j++) columns[j] += STEP;
+            for (int u = 0; u < UNROLL; u++) step(u);
+            advance(a, STEP);
+#pragma unroll
+            for (int j = 0; j < COLS; j++) advance(columns[j], STEP);
         }
         uint32_t left = k % STEP;
         if (left == 0) return;
-        if (lane < left / V) {
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) from_a[r] = load_at<vec<T, V>>(a, offset[r]);
-#pragma unroll
-            for (int j = 0; j < COLS; j++) from_b[j] = load_at<vec<T, V>>(columns[j], along);
-            accumulate(from_a, from_b);
-        }
+        for (int u = 0; u < UNROLL; u++)
+            if (lane + u * WIDTH < left / V) step(u);
         if (lane < left % V) {
             // Elements after the last whole vector, one a lane: V is at most 8, and so at most WIDTH.
             uint32_t element = (left / V * V + lane) * (uint32_t)sizeof(T);
             vec<T, 1> one_a[ROWS], one_b[COLS];
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) one_a[r] = load_at<vec<T, 1>>(a, offset[r] - along + element);
+            for (int r = 0; r < ROWS; r++) one_a[r] = load_at<vec<T, 1>>(a, offset[r] - along[0] + element);
 #pragma unroll
             for (int j = 0; j < COLS; j++) one_b[j] = load_at<vec<T, 1>>(columns[j], element);
             accumulate(one_a, one_b);
         }
     }
 
-    // Any alignment and any layout of B.
+    // Any layout of B.
     __device__ __forceinline__ void sum_elements(const T *a, const uint32_t (&rows)[ROWS],
                                                  const T *(&columns)[COLS], int64_t lda, int64_t step_b,
                                                  uint32_t k, uint32_t lane) {
@@ -218,13 +226,8 @@ template <class T, int COLS> struct GemvN {
         a += row0;
         int64_t col_b = b_along_k ? p.ldb : 1, step_b = b_along_k ? 1 : p.ldb;
 
-        bool aligned_a = is_aligned(a, 16) && p.lda % V == 0;
-        bool aligned_b = is_aligned(b, VB * sizeof(T)) && (p.ldb % VB == 0 || p.n == 1);
-        if (aligned_a && b_along_k && row + V <= rows) {
-            if (aligned_b)
-                sum_vectors<true>(a, b, p, row, split);
-            else
-                sum_vectors<false>(a, b, p, row, split);
+        if (b_along_k && row + V <= rows) {
+            sum_vectors(a, b, p, row, split);
         } else if (row < rows) {
             sum_elements(a, b, p, min_of(rows - row, (uint32_t)V), row, split, col_b, step_b);
         }
@@ -249,8 +252,7 @@ template <class T, int COLS> struct GemvN {
         }
     }
 
-    // Whole vectors of A; VECTOR_B: B's columns are aligned for vector loads too.
-    template <bool VECTOR_B>
+    // Whole vectors of A and of B.
     __device__ __forceinline__ void sum_vectors(const T *a, const T *b, const GemmProblem &p, uint32_t row,
                                                 uint32_t split) {
         constexpr uint32_t STEP = SPLITS * DEPTH;
@@ -259,12 +261,14 @@ template <class T, int COLS> struct GemvN {
 #pragma unroll
         for (int j = 0; j < COLS; j++) columns[j] = b + min_of((uint32_t)j, p.n - 1) * p.ldb;
         uint32_t lda = (uint32_t)p.lda;
-        uint32_t offset_b = split * DEPTH * SIZE;
+        uint32_t offset_b[1] = {split * DEPTH * SIZE};
         uint32_t offset_a[DEPTH];
 #pragma unroll
         for (int i = 0; i < DEPTH; i++) offset_a[i] = ((split * DEPTH + i) * lda + row) * SIZE;
 #pragma unroll 1
         for (uint32_t steps = p.k / STEP; steps > 0; steps--) {
+            keep(offset_a);
+            keep(offset_b);
             vec<T, V> from_a[DEPTH];
             vec<T, VB> from_b[COLS][DEPTH / VB];
 #pragma unroll
@@ -272,19 +276,15 @@ template <class T, int COLS> struct GemvN {
 #pragma unroll
             for (int j = 0; j < COLS; j++)
 #pragma unroll
-                for (int i = 0; i < DEPTH; i++) {
-                    if (!VECTOR_B)
-                        from_b[j][i / VB][i % VB] = load_at<T>(columns[j], offset_b + i * SIZE);
-                    else if (i % VB == 0)
-                        from_b[j][i / VB] = load_at<vec<T, VB>>(columns[j], offset_b + i * SIZE);
-                }
+                for (int i = 0; i < DEPTH; i += VB)
+                    from_b[j][i / VB] = load_at<vec<T, VB>>(columns[j], offset_b[0], i);
 #pragma unroll
             for (int i = 0; i < DEPTH; i++)
 #pragma unroll
                 for (int j = 0; j < COLS; j++) accumulate(from_a[i], j, widen(from_b[j][i / VB][i % VB]));
-            a += STEP * p.lda;
+            advance(a, STEP * p.lda);
 #pragma unroll
-            for (int j = 0; j < COLS; j++) columns[j] += STEP;
+            for (int j = 0; j < COLS; j++) advance(columns[j], STEP);
         }
         uint32_t left = p.k % STEP;
 #pragma unroll
@@ -293,11 +293,11 @@ template <class T, int COLS> struct GemvN {
             vec<T, V> from_a = load_at<vec<T, V>>(a, offset_a[i]);
 #pragma unroll
             for (int j = 0; j < COLS; j++)
-                accumulate(from_a, j, widen(load_at<T>(columns[j], offset_b + i * SIZE)));
+                accumulate(from_a, j, widen(load_at<vec<T, 1>>(columns[j], offset_b[0], i)[0]));
         }
     }
 
-    // Any alignment, any layout of B, and the rows after the last whole vector.
+    // Any layout of B, and the rows after the last whole vector.
     __device__ __forceinline__ void sum_elements(const T *a, const T *b, const GemmProblem &p, uint32_t rows,
                                                  uint32_t row, uint32_t split, int64_t col_b,
                                                  int64_t step_b) {
