@@ -175,14 +175,17 @@ fn what_is_wrong_is_named() {
     );
 }
 
-/// Replace the first occurrence of `from` by `to`, of the same length.
+/// Replace every occurrence of `from` by `to`, of the same length.
 fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
-    let at = bytes
-        .windows(from.len())
-        .position(|window| window == from)
-        .unwrap();
     let mut bytes = bytes.to_vec();
-    bytes[at..at + to.len()].copy_from_slice(to);
+    let mut found = 0;
+    for at in 0..=bytes.len() - from.len() {
+        if bytes[at..].starts_with(from) {
+            bytes[at..at + to.len()].copy_from_slice(to);
+            found += 1;
+        }
+    }
+    assert!(found > 0);
     bytes
 }
 

@@ -13,21 +13,6 @@ use rocm_emulator::hip::{abi, last_fault, Code};
 use rocm_emulator::isa::Target;
 use support::{compile, Compile};
 
-/// One test at a time, on device 0 of a gfx1100 and a gfx942.
-fn device() -> MutexGuard<'static, ()> {
-    static SERIAL: Mutex<()> = Mutex::new(());
-    static ENVIRONMENT: OnceLock<()> = OnceLock::new();
-    let guard = SERIAL
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    ENVIRONMENT.get_or_init(|| {
-        std::env::set_var("ROCM_EMU_ARCH", "gfx1100,gfx942:sramecc+:xnack-");
-        std::env::set_var("ROCM_EMU_MEMORY", "1G");
-    });
-    ok!(hipSetDevice(0));
-    guard
-}
-
 /// Call a function and expect success.
 macro_rules! ok {
     ($name:ident($($arg:expr),* $(,)?)) => {{
@@ -48,7 +33,20 @@ macro_rules! fails {
     }};
 }
 
-use {fails, ok};
+/// One test at a time, on device 0 of a gfx1100 and a gfx942.
+fn device() -> MutexGuard<'static, ()> {
+    static SERIAL: Mutex<()> = Mutex::new(());
+    static ENVIRONMENT: OnceLock<()> = OnceLock::new();
+    let guard = SERIAL
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    ENVIRONMENT.get_or_init(|| {
+        std::env::set_var("ROCM_EMU_ARCH", "gfx1100,gfx942:sramecc+:xnack-");
+        std::env::set_var("ROCM_EMU_MEMORY", "1G");
+    });
+    ok!(hipSetDevice(0));
+    guard
+}
 
 fn malloc(bytes: usize) -> *mut c_void {
     let mut pointer = null_mut();

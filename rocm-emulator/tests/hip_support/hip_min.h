@@ -5,7 +5,7 @@
 #define __host__ __attribute__((host))
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
-#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#define __launch_bounds__(n) __attribute__((amdgpu_flat_work_group_size(1, n)))
 
 typedef unsigned long size_t;
 
@@ -19,6 +19,7 @@ typedef struct ihipStream_t *hipStream_t;
 typedef struct ihipEvent_t *hipEvent_t;
 typedef struct ihipModule_t *hipModule_t;
 typedef struct ihipModuleSymbol_t *hipFunction_t;
+struct FILE;
 enum { hipSuccess = 0, hipMemcpyHostToDevice = 1, hipMemcpyDeviceToHost = 2, hipMemcpyDeviceToDevice = 3, hipMemcpyDefault = 4 };
 
 extern "C" {
@@ -49,7 +50,7 @@ const char *hipGetErrorString(hipError_t);
 hipError_t hipLaunchKernel(const void *, dim3, dim3, void **, size_t, hipStream_t);
 hipError_t __hipPushCallConfiguration(dim3, dim3, size_t, hipStream_t);
 hipError_t __hipPopCallConfiguration(dim3 *, dim3 *, size_t *, hipStream_t *);
-size_t rocmEmuGetLastFault(char *, size_t);
+const char *rocmEmuGetLastFault(void);
 int printf(const char *, ...);
 int strcmp(const char *, const char *);
 }

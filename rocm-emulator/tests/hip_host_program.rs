@@ -1,0 +1,258 @@
+//! C++ HIP programs, compiled by clang with `<<<>>>` launches, linked to our `libamdhip64.so` and run.
+
+#[path = "hip_support/mod.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use support::{compile_to, Compile};
+
+/// The folder of `libamdhip64.so`, built once into a target folder of the tests' own: cargo builds a cdylib for no
+/// test, and holds the lock of the usual target folder while tests run.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libamdhip64");
+        let mut command = Command::new(env!("CARGO"));
+        command
+            .args([
+                "build",
+                "--quiet",
+                "--package",
+                "amdhip64",
+                "--manifest-path",
+            ])
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("libamdhip64/Cargo.toml"))
+            .arg("--target-dir")
+            .arg(&target);
+        let output = command.output().unwrap();
+        assert!(
+            output.status.success(),
+            "{command:?}:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let folder = target.join("debug");
+        assert!(folder.join("libamdhip64.so").exists());
+        folder
+    })
+}
+
+/// A compiled host program for gfx1100 and gfx942.
+fn program(source: &str) -> tempfile::TempPath {
+    let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    let options = Compile {
+        archs: vec!["gfx1100".into(), "gfx942".into()],
+        args: vec![
+            format!("-L{}", library().display()),
+            "-lamdhip64".into(),
+            "--hip-link".into(),
+            "--no-hip-rt".into(),
+        ],
+    };
+    compile_to(source, &options, &path);
+    path
+}
+
+fn run(program: &Path, arch: &str) -> Output {
+    Command::new(program)
+        .env("LD_LIBRARY_PATH", library())
+        .env("ROCM_EMU_ARCH", arch)
+        .env("ROCM_EMU_THREADS", "2")
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const PROGRAM: &str = r#"
+#include "hip_min.h"
+
+#define CHECK(call)                                                                                   \
+    do {                                                                                              \
+        hipError_t status = (call);                                                                   \
+        if (status != hipSuccess) { printf("%s: %s\n", #call, hipGetErrorName(status)); return 1; }   \
+    } while (0)
+
+__device__ int total;
+__constant__ float factors[4];
+
+// Argument of mixed types and a three-dimensional grid of odd size.
+__global__ void axpy(float *y, const float *x, double a, short stride, int n) {
+    int block = blockIdx_x + 3 * __builtin_amdgcn_workgroup_id_y();
+    int i = (block * blockDim_x + threadIdx_x) * stride;
+    if (i < n) y[i] = (float)(a * x[i]) + factors[i & 3];
+}
+
+// A tree in LDS, then one atomic for each workgroup.
+__global__ void sum(const int *x, int n) {
+    extern __shared__ int lds[];
+    int i = blockIdx_x * blockDim_x + threadIdx_x;
+    lds[threadIdx_x] = i < n ? x[i] : 0;
+    for (int width = blockDim_x / 2; width > 0; width /= 2) {
+        __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+        __builtin_amdgcn_s_barrier();
+        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+        if (threadIdx_x < width) lds[threadIdx_x] += lds[threadIdx_x + width];
+    }
+    if (threadIdx_x == 0) __hip_atomic_fetch_add(&total, lds[0], __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
+template <typename T>
+__global__ void fill(T *x, T value, int n) {
+    for (int i = blockIdx_x * blockDim_x + threadIdx_x; i < n; i += blockDim_x * 2) x[i] = value;
+}
+
+int main() {
+    const int n = 1001;
+    int devices = 0;
+    CHECK(hipGetDeviceCount(&devices));
+    printf("devices %d\n", devices);
+
+    float host[n], *x, *y;
+    for (int i = 0; i < n; i++) host[i] = i;
+    float constants[4] = {0.25f, 0.5f, 0.75f, 1.0f};
+    CHECK(hipMemcpyToSymbol(&factors, constants, sizeof(constants), 0, hipMemcpyHostToDevice));
+    CHECK(hipMalloc((void **)&x, n * sizeof(float)));
+    CHECK(hipMalloc((void **)&y, n * sizeof(float)));
+    hipStream_t stream;
+    hipEvent_t start, stop;
+    CHECK(hipStreamCreate(&stream));
+    CHECK(hipEventCreate(&start));
+    CHECK(hipEventCreate(&stop));
+    CHECK(hipMemcpyAsync(x, host, sizeof(host), hipMemcpyHostToDevice, stream));
+    CHECK(hipEventRecord(start, stream));
+    fill<float><<<2, 64, 0, stream>>>(y, -1.0f, n);
+    axpy<<<dim3(3, 4, 1), 96, 0, stream>>>(y, x, 2.0, 1, n);
+    CHECK(hipGetLastError());
+    CHECK(hipEventRecord(stop, stream));
+    CHECK(hipMemcpyAsync(host, y, sizeof(host), hipMemcpyDeviceToHost, stream));
+    CHECK(hipStreamSynchronize(stream));
+    CHECK(hipEventSynchronize(stop));
+    float ms = -1;
+    CHECK(hipEventElapsedTime(&ms, start, stop));
+    int wrong = 0;
+    for (int i = 0; i < n; i++) wrong += host[i] != 2.0f * i + constants[i & 3];
+    printf("wrong %d last %.2f timed %d\n", wrong, host[n - 1], ms >= 0);
+
+    int *ints, values[n], zero = 0, result = 0;
+    for (int i = 0; i < n; i++) values[i] = i * i - 7;
+    CHECK(hipMalloc((void **)&ints, sizeof(values)));
+    CHECK(hipMemcpy(ints, values, sizeof(values), hipMemcpyHostToDevice));
+    CHECK(hipMemcpyToSymbol(&total, &zero, sizeof(zero), 0, hipMemcpyHostToDevice));
+    sum<<<(n + 127) / 128, 128, 128 * sizeof(int)>>>(ints, n);
+    CHECK(hipDeviceSynchronize());
+    CHECK(hipMemcpyFromSymbol(&result, &total, sizeof(result), 0, hipMemcpyDeviceToHost));
+    printf("sum %d\n", result);
+
+    // Refused before it runs.
+    fill<int><<<1, 2048>>>(ints, 1, n);
+    printf("%s\n", hipGetErrorName(hipGetLastError()));
+
+    CHECK(hipFree(x));
+    CHECK(hipFree(y));
+    CHECK(hipFree(ints));
+    CHECK(hipEventDestroy(start));
+    CHECK(hipEventDestroy(stop));
+    CHECK(hipStreamDestroy(stream));
+    return 0;
+}
+"#;
+
+#[test]
+fn a_program_computes_on_both_architectures() {
+    let program = program(PROGRAM);
+    // 0^2 + ... + 1000^2 - 7 * 1001.
+    let sum: i64 = (0..=1000).map(|i: i64| i * i - 7).sum();
+    for arch in ["gfx1100", "gfx942", "gfx1100,gfx942"] {
+        let output = run(&program, arch);
+        let devices = arch.split(',').count();
+        assert_eq!(
+            text(&output.stdout),
+            format!(
+                "devices {devices}\nwrong 0 last 2000.25 timed 1\nsum {sum}\nhipErrorInvalidConfiguration\n"
+            ),
+            "{arch}: {}",
+            text(&output.stderr)
+        );
+        assert!(output.status.success());
+    }
+}
+
+const BROKEN: &str = r#"
+#include "hip_min.h"
+__global__ void shift(int *to, const int *from, int n) {
+    int i = blockIdx_x * blockDim_x + threadIdx_x;
+    if (i <= n) to[i] = from[i < n ? i : 0];
+}
+int main() {
+    const int n = 200;
+    int *a, *b, host = 0;
+    hipMalloc((void **)&a, n * sizeof(int));
+    hipMalloc((void **)&b, n * sizeof(int));
+    shift<<<4, 64>>>(b, a, n - 1);
+    printf("%s\n", hipGetErrorName(hipGetLastError()));
+    shift<<<4, 64>>>(b, a, n);
+    printf("%s\n", hipGetErrorName(hipGetLastError()));
+    printf("%s\n", hipGetErrorName(hipMemcpy(&host, b, sizeof(int), hipMemcpyDeviceToHost)));
+    printf("%s\n", hipGetErrorName(hipDeviceSynchronize()));
+    printf("%s\n", rocmEmuGetLastFault());
+    printf("%s\n", hipGetErrorName(hipDeviceReset()));
+    hipMalloc((void **)&a, n * sizeof(int));
+    hipMalloc((void **)&b, n * sizeof(int));
+    shift<<<4, 64>>>(b, a, n - 1);
+    printf("%s\n", hipGetErrorName(hipDeviceSynchronize()));
+    return 0;
+}
+"#;
+
+#[test]
+fn one_element_out_of_bounds_is_caught() {
+    let program = program(BROKEN);
+    for arch in ["gfx1100", "gfx942"] {
+        let output = run(&program, arch);
+        let stdout = text(&output.stdout);
+        let lines: Vec<&str> = stdout.lines().collect();
+        assert_eq!(
+            (&lines[..4], &lines[5..]),
+            (
+                &[
+                    "hipSuccess",
+                    "hipErrorIllegalAddress",
+                    "hipErrorIllegalAddress",
+                    "hipErrorIllegalAddress"
+                ][..],
+                &["hipSuccess", "hipSuccess"][..]
+            ),
+            "{arch}: {stdout}{}",
+            text(&output.stderr)
+        );
+        let fault = lines[4];
+        // Item 200 is lane 8 of the fourth workgroup's first wavefront, on both architectures.
+        for part in [
+            "shift",
+            "out-of-bounds store of 4 bytes",
+            "workgroup (3, 0, 0), wave 0, lane 8",
+            "800 bytes",
+        ] {
+            assert!(fault.contains(part), "{part:?} is not in {fault:?}");
+        }
+        assert!(text(&output.stderr).contains(fault));
+        assert_eq!(text(&output.stderr).lines().count(), 1);
+    }
+}
+
+#[test]
+fn a_missing_architecture_is_named() {
+    let program = program(BROKEN);
+    let output = run(&program, "gfx1201");
+    assert!(
+        text(&output.stdout).contains("hipErrorNoBinaryForGpu"),
+        "{output:?}"
+    );
+    let output = run(&program, "gfx9999");
+    assert!(text(&output.stderr).contains("gfx9999"), "{output:?}");
+}
