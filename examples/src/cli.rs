@@ -123,6 +123,9 @@ fn run<M: LanguageModel>(args: &Args, shipped: &Path, load: Loader<M>) -> Result
     }))?;
     let prompt = read_prompt(&args.prompt)?;
     let tokens = text::encode(&tokenizer, &prompt)?;
+    if text::has_unknown(&tokenizer, &tokens) {
+        eprintln!("Part of the prompt is unknown to this model's tokenizer; the model cannot see what it says.");
+    }
 
     let opened = args.device.open()?;
     if let Some(note) = &opened.note {

@@ -34,6 +34,14 @@ pub fn encode(tokenizer: &Tokenizer, prompt: &str) -> Result<Vec<u32>> {
     Ok(encoding.get_ids().to_vec())
 }
 
+/// Whether the tokenizer put its token for unknown text among these.
+pub fn has_unknown(tokenizer: &Tokenizer, tokens: &[u32]) -> bool {
+    ["<unk>", "[UNK]"]
+        .iter()
+        .filter_map(|unknown| tokenizer.token_to_id(unknown))
+        .any(|unknown| tokens.contains(&unknown))
+}
+
 /// The text of tokens, special ones left out.
 ///
 /// # Errors

@@ -108,6 +108,17 @@ fn a_sum_is_solved() -> Result<()> {
 }
 
 #[test]
+fn a_prompt_that_the_tokenizer_does_not_know_is_remarked_on() -> Result<()> {
+    for (prompt, expected) in [("four+2=", true), ("4+2=", false)] {
+        let output = run(command("gpt2").args(["--prompt", prompt]))?;
+        ensure!(output.success, "{}", output.stderr);
+        let remarked = output.stderr.contains("unknown to this model's tokenizer");
+        ensure!(remarked == expected, "{prompt}: {}", output.stderr);
+    }
+    Ok(())
+}
+
+#[test]
 fn a_story_is_the_recorded_one() -> Result<()> {
     let truth: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(
         shipped_model("llama-stories").join("truth.json"),
