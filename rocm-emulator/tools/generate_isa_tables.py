@@ -186,7 +186,7 @@ NUMBERS = dict(vdst=64, sdst=80, src0=16, src1=32, src2=48, vsrc1=32, ssrc0=32, 
                srsrc=20, vaddr=16, vdata=32, saddr=48, addr=16, data0=32, data1=128)
 SCALE = dict(sbase=2, srsrc=4)
 # Fields beside registers that must not be zero for some opcodes to decode.
-SWITCHES = dict(acc=(0, 3), acc_cd=(0, 1), imm=(1,), op_sel_hi2=(1,), op_sel_hi=(3,), simm=(0x12,), offen=(0, 1), gds=(0, 1))
+SWITCHES = dict(acc=(0, 3), acc_cd=(0, 1), imm=(1, 0), op_sel_hi2=(1, 0), op_sel_hi=(3, 0), simm=(0x12, 0), offen=(0, 1), gds=(0, 1))
 
 
 def register_candidates(layout, name, width):
@@ -275,6 +275,8 @@ class Prober:
             return "h"
         if literal and letter == "d" and probe(255, 5) == "5":
             return "q"
+        if literal and letter == "f" and probe(255, 0x10000) == "0":
+            return "c"
         # Pairs of halves show a literal that fits one half as that half.
         if literal and letter == "f" and probe(255, 0x3C00) == "1.0":
             return "g"
@@ -383,6 +385,12 @@ class Prober:
                 if count:
                     flags.append(f"op_sel{count}")
                     break
+        if layout.name == "VOP3":
+            # GFX12 calls the bits that choose a byte so; the lower one of them is listed second for sources.
+            for first in (0, 2):
+                if "byte_sel:3" in (self.ask(layout, opcode, dict(values, op_sel=3 << first)) or ""):
+                    one = self.ask(layout, opcode, dict(values, op_sel=1 << first))
+                    flags.append(f"byte_sel{first}" + ("" if "byte_sel:1" in one else "r"))
         if "op_sel_hi" in fields:
             if says("op_sel_hi", op_sel_hi=0, op_sel_hi2=0):
                 flags.append("packed")
@@ -479,11 +487,14 @@ def is_carry(prober, opcode):
 def dual(prober, layout):
     """The X and Y halves of dual issue, each probed beside a plain move (opcode 8)."""
     entries = {}
-    values = dict(src0=256 + 16, vsrc1=32, src0y=256 + 17, vsrc1y=33, vdsty=65 >> 1, vdst=64)
+    values = dict(src0=256 + 16, src0y=256 + 17, vdsty=65 >> 1, vdst=64)
     for half, name in enumerate(("VOPDX", "VOPDY")):
+        second = ("vsrc1", "vsrc1y")[half]
         for opcode in range(1 << (4 if half == 0 else 5)):
             x, y = (opcode, 8) if half == 0 else (8, opcode)
-            text = prober.ask(layout, x, dict(values, opy=y))
+            # Moves have no second source, and want zero there.
+            text = (prober.ask(layout, x, dict(values, opy=y, **{second: 32 + half})) or
+                    prober.ask(layout, x, dict(values, opy=y)))
             if not text:
                 continue
             mnemonic, parts, _ = split(text.split(" :: ")[half])

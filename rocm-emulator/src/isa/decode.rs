@@ -374,6 +374,9 @@ impl Decoder<'_> {
                 mods.abs = self.field(Field::Abs) as u8 & flags.abs;
                 mods.op_sel = self.field(Field::OpSel) as u8;
                 // These take both halves of their first two sources.
+                if flags.op_sel <= 2 && inst.op.name.starts_with("v_permlane") {
+                    mods.op_sel &= 3;
+                }
                 if matches!(inst.op.name, "v_dot2_f16_f16" | "v_dot2_bf16_bf16") {
                     mods.op_sel &= 0xc;
                 }
@@ -535,15 +538,16 @@ impl Decoder<'_> {
     fn smem(&mut self, inst: &mut Inst) -> Result<(), Reason> {
         let entry = self.entry;
         let name = entry.op.name;
-        let without_policy = ["s_atc_probe", "s_prefetch", "s_dcache"];
-        if !without_policy.iter().any(|prefix| name.starts_with(prefix)) {
+        let without_policy = ["atc_probe", "prefetch", "dcache"];
+        let addressed = entry.dwords(Field::Sbase) > 0;
+        if addressed && !without_policy.iter().any(|part| name.contains(part)) {
             inst.mem.cache = self.cache();
         }
         inst.mem.returns = self.returns();
         let dwords = entry.dwords(Field::Sdata);
         if dwords > 0 {
             inst.dst[0] = self.source(self.field(Field::Sdata), dwords)?;
-        } else if name.starts_with("s_atc_probe") || name.starts_with("s_prefetch") {
+        } else if name.starts_with("s_atc_probe") || name.contains("prefetch") {
             inst.dst[0] = Operand::Immediate(self.field(Field::Sdata) as i32);
         }
         let base = entry.dwords(Field::Sbase);
@@ -620,6 +624,11 @@ impl Decoder<'_> {
         } else {
             self.layout.get_signed(self.bits, Field::Offset)
         };
+        if entry.operands.is_empty() {
+            // A cache operation.
+            inst.mem.offset = 0;
+            return Ok(());
+        }
         let dwords = if inst.mem.returns {
             entry.flags.returns
         } else {

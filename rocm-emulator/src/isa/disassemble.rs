@@ -186,10 +186,19 @@ impl Printer {
     fn modifiers(&self, text: &mut String, inst: &Inst, entry: &Entry) {
         let mods = inst.mods;
         let flags = &entry.flags;
+        if let Some((low, high)) = flags.byte_sel {
+            let byte = (mods.op_sel >> low & 1) | (mods.op_sel >> high & 1) << 1;
+            if byte != 0 {
+                let _ = write!(text, " byte_sel:{byte}");
+            }
+        }
         if flags.op_sel > 0 && mods.op_sel != 0 {
             // VOP3 has the destination's bit behind the sources' that it uses.
             let sources = flags.op_sel.saturating_sub(1);
-            let mask = if inst.encoding == Encoding::VOP3P || flags.op_sel == 4 {
+            let mask = if inst.encoding == Encoding::VOP3P
+                || flags.op_sel == 4
+                || inst.op.name.starts_with("v_permlane")
+            {
                 mods.op_sel
             } else {
                 mods.op_sel & !(1 << sources) | (mods.op_sel >> 3 & 1) << sources
@@ -298,7 +307,7 @@ impl Printer {
     fn smem(&self, inst: &Inst) -> String {
         let name = inst.op.name;
         let mut operands = Vec::new();
-        let prefetch = name.starts_with("s_prefetch");
+        let prefetch = name.contains("prefetch");
         if is_some(&inst.dst[0]) && !prefetch {
             operands.push(self.operand(inst.dst[0], Style::Word));
         }
@@ -567,7 +576,7 @@ fn literal(value: u32, style: Style) -> String {
         Style::Double => None,
         // Zero-extended.
         Style::Quad => i64::from(value).try_into().ok(),
-        Style::Half => Some(i32::from(half as i16)),
+        Style::Half | Style::Bfloat => Some(i32::from(half as i16)),
         Style::Word | Style::Short | Style::HalfPair | Style::BfloatPair => Some(value as i32),
     };
     let number = match style {
@@ -583,7 +592,7 @@ fn literal(value: u32, style: Style) -> String {
         }
         Style::Quad => false,
         Style::Half | Style::HalfPair => u32::from(*f16) == number,
-        Style::BfloatPair => single >> 16 == value,
+        Style::BfloatPair | Style::Bfloat => single >> 16 == value,
     });
     match (integer, float) {
         (Some(integer), _) if (-16..=64).contains(&integer) => integer.to_string(),
@@ -603,7 +612,9 @@ fn sdwa_text(text: &mut String, inst: &Inst, sdwa: Sdwa) {
         SdwaSelect::Word1 => "WORD_1",
         SdwaSelect::Dword => "DWORD",
     };
-    if inst.encoding != Encoding::VOPC {
+    // These have a byte to choose, and no more.
+    let conversion = inst.op.name.starts_with("v_cvt_") && (inst.op.name.ends_with("_fp8") || inst.op.name.ends_with("_bf8"));
+    if inst.encoding != Encoding::VOPC && !conversion {
         let unused = ["UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE", "3"];
         let _ = write!(
             text,
@@ -630,7 +641,7 @@ fn temporal_hint(name: &str, hint: u16, scope: u16) -> String {
             3 => "NT_RETURN",
             6 | 7 if scope >= 2 => "CASCADE_NT",
             4 | 5 if scope >= 2 => "CASCADE_RT",
-            _ => return format!(" th:0x{hint:x}"),
+            _ => return format!(" th:TH_ATOMIC_0x{hint:x}"),
         };
         return format!(" th:TH_ATOMIC_{name}");
     }

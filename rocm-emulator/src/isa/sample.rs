@@ -1,6 +1,6 @@
 //! Random instruction words of every opcode, for testing the decoder against another disassembler.
 
-use super::table::{Class, Entry, Field, Flags, Spec, Table};
+use super::table::{Class, Entry, Field, Flags, ImmediateStyle, Spec, Table};
 use super::{Encoding, Family, Target};
 
 /// Words that may be an instruction: every field has a value that is likely to be allowed there.
@@ -73,6 +73,10 @@ pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u
                     if sum && layout.get(bits, Field::Offset) == 0 {
                         bits |= layout.put(Field::Offset, 4);
                     }
+                    // Without both, the offset's low bits are a register, and GFX9 has none of code 125.
+                    if layout.width(Field::SoffsetEn) > 0 && layout.get(bits, Field::Offset) & 0x7f == 125 {
+                        bits &= !layout.put(Field::Offset, 1);
+                    }
                     let mut extra = sampler.extra;
                     let y = table.dual(1, second).filter(|_| dual);
                     let literal = |specs: &[Spec]| specs.contains(&Spec::Literal);
@@ -84,6 +88,8 @@ pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u
                         let long = table.find(Encoding::VOP3, op).map(|long| &long.flags);
                         let (neg, abs) = long
                             .map_or((3, 3), |flags| (u32::from(flags.neg), u32::from(flags.abs)));
+                        // LLVM shows this exponent as sign-extended, which no hardware does.
+                        let (neg, abs) = if op.name == "v_ldexp_f16" { (1, 1) } else { (neg, abs) };
                         sampler.signs =
                             (neg & 1) << 20 | (abs & 1) << 21 | (neg & 2) << 21 | (abs & 2) << 22;
                         words.push(sampler.extra_word());
@@ -154,7 +160,8 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
     }
 
     fn source(&mut self, field: Field, dwords: u8) -> u32 {
-        let code = match self.below(10) {
+        let wide = dwords > 2 && self.plain;
+        let code = match self.below(if wide { 5 } else { 10 }) {
             0..=4 => 256 + 2 * self.below(96),
             5..=8 => self.scalar(dwords, true),
             _ if field == Field::Src0 || field == Field::Src0y => {
@@ -172,6 +179,9 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
     fn value(&mut self, field: Field, width: u8) -> u32 {
         let mask = (1u32 << width) - 1;
         let dwords = self.dwords(field);
+        if self.plain && self.specs.is_empty() {
+            return 0;
+        }
         match field {
             Field::Src0 | Field::Src1 | Field::Src2 | Field::Src0y => match (dwords, field) {
                 (Some(_), _) if self.has_class(field, Class::Accumulator) => 256 + self.below(256),
@@ -235,6 +245,9 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
             Field::Vsrc1y | Field::Data0 | Field::Data1 => {
                 2 * self.below(60) + u32::from(field == Field::Vsrc1y)
             }
+            Field::Simm if self.specs.iter().any(|spec| {
+                matches!(spec, Spec::Immediate { style: ImmediateStyle::Version, .. })
+            }) => self.below(8),
             Field::Simm => match self.below(3) {
                 0 => self.below(256),
                 1 => 0x1_0000 - 1 - self.below(40),
@@ -250,6 +263,8 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
             }
             Field::Gds if self.flags.gds => 1,
             Field::Gds => self.below(8) / 7,
+            // The defaults, which some opcodes insist on.
+            Field::OpSelHi | Field::OpSelHi2 if self.plain => mask,
             Field::OpSelHi => 3 & (self.random)(),
             Field::Vdsty => self.below(100),
             Field::Format => self.below(128),

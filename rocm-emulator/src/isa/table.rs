@@ -263,6 +263,8 @@ pub(super) enum Style {
     HalfPair,
     /// Pairs of bf16.
     BfloatPair,
+    /// bf16.
+    Bfloat,
 }
 
 /// How the text shows a 16-bit immediate.
@@ -333,6 +335,8 @@ pub(super) struct Flags {
     /// Number of bits in the text's `op_sel`, 0 for none.
     pub op_sel: u8,
     pub op_sel_hi: OpSelHi,
+    /// GFX12: the bits of `op_sel` that choose a byte, low and high.
+    pub byte_sel: Option<(u8, u8)>,
     /// VOP3P: number of bits in `neg_lo`. VOP3: mask of the sources that can be negated.
     pub neg: u8,
     /// VOP3: mask of the sources that have an absolute value.
@@ -538,6 +542,7 @@ fn parse_spec(word: &str) -> Option<Spec> {
         "q" => Style::Quad,
         "g" => Style::HalfPair,
         "b" => Style::BfloatPair,
+        "c" => Style::Bfloat,
         "h" => Style::Half,
         "w" => Style::Short,
         _ => return None,
@@ -553,6 +558,12 @@ fn parse_spec(word: &str) -> Option<Spec> {
 fn parse_flags(words: &[&str]) -> Option<Flags> {
     let mut flags = Flags::default();
     for word in words {
+        match *word {
+            "byte_sel0" => flags.byte_sel = Some((0, 1)),
+            "byte_sel0r" => flags.byte_sel = Some((1, 0)),
+            "byte_sel2" => flags.byte_sel = Some((2, 3)),
+            _ => {}
+        }
         let (name, count) =
             word.split_at(word.trim_end_matches(|c: char| c.is_ascii_digit()).len());
         let count = count.parse().unwrap_or(0);
@@ -568,6 +579,7 @@ fn parse_flags(words: &[&str]) -> Option<Flags> {
             "blgp" => flags.blgp = true,
             "two" => flags.two_offsets = true,
             "returns" => flags.returns = count,
+            "byte_sel" | "byte_sel0r" => {}
             "gds" => flags.gds = true,
             "no_offset" => flags.no_offset = true,
             _ => return None,

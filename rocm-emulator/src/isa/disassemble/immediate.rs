@@ -175,12 +175,11 @@ fn gpr_index_mode(bits: u32) -> String {
 }
 
 fn version(bits: u32) -> String {
-    const VERSIONS: [(u32, &str); 5] = [
+    const VERSIONS: [(u32, &str); 4] = [
         (0, "UC_VERSION_GFX7"),
-        (1, "UC_VERSION_GFX8"),
-        (2, "UC_VERSION_GFX9"),
         (4, "UC_VERSION_GFX10"),
         (6, "UC_VERSION_GFX11"),
+        (9, "UC_VERSION_GFX12"),
     ];
     match VERSIONS.iter().find(|row| row.0 == bits) {
         Some(row) => row.1.into(),
