@@ -2,8 +2,8 @@
 
 mod valu_support;
 
-use rocm_emulator::exec::{Mode, Wave};
-use rocm_emulator::isa::Target;
+use rocm_emulator::exec::{valu, Mode, Wave};
+use rocm_emulator::isa::{decode, Encoding, Target};
 use valu_support::*;
 
 /// Lane l of v2 holds 100 + l.
@@ -397,26 +397,30 @@ fn cndmask_and_carries_read_masks() {
     }
 }
 
+/// A dual-issue instruction made of two ordinary ones.
+fn run_dual(wave: &mut Wave, x: &str, y: &str) {
+    let [mut first, second] = [x, y].map(|line| {
+        let words = assemble(wave.target, &[line]).remove(0);
+        decode(wave.target, &words).expect("an ordinary instruction decodes")
+    });
+    first.encoding = Encoding::VOPD;
+    first.second = Some(Box::new(second));
+    let op = valu::lower(wave.target, wave.lanes, &first).expect("both halves have semantics");
+    op.run(wave);
+}
+
 #[test]
 fn dual_issue_reads_before_it_writes() {
     let w = &mut wave(Target::Gfx1100);
     set(w, 0, 5.0f32.to_bits());
     set(w, 1, 7.0f32.to_bits());
     set(w, 3, 2.0f32.to_bits());
-    run(w, &["v_dual_mov_b32 v0, v1 :: v_dual_mov_b32 v1, v0"]);
-    assert_eq!(
-        (f32::from_bits(get(w, 0)), f32::from_bits(get(w, 1))),
-        (7.0, 5.0)
-    );
+    run_dual(w, "v_mov_b32 v0, v1", "v_mov_b32 v1, v0");
+    let values = |w: &Wave| [0, 1].map(|register| f32::from_bits(get(w, register)));
+    assert_eq!(values(w), [7.0, 5.0]);
     // v1 += 7 * 2 with the v0 from before.
-    run(
-        w,
-        &["v_dual_mul_f32 v0, v1, v3 :: v_dual_fmac_f32 v1, v0, v3"],
-    );
-    assert_eq!(
-        (f32::from_bits(get(w, 0)), f32::from_bits(get(w, 1))),
-        (10.0, 19.0)
-    );
+    run_dual(w, "v_mul_f32 v0, v1, v3", "v_fmac_f32 v1, v0, v3");
+    assert_eq!(values(w), [10.0, 19.0]);
 }
 
 #[test]
