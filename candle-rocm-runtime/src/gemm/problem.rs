@@ -1,0 +1,300 @@
+//! What a matrix product is, and which ones make sense.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// Whether a matrix is used as it is stored or transposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transpose {
+    /// As it is stored.
+    No,
+    /// Transposed.
+    Yes,
+}
+
+impl Transpose {
+    /// `n` or `t`, as in the kernels' names.
+    pub fn letter(self) -> char {
+        match self {
+            Self::No => 'n',
+            Self::Yes => 't',
+        }
+    }
+
+    /// The other one.
+    pub fn flipped(self) -> Self {
+        match self {
+            Self::No => Self::Yes,
+            Self::Yes => Self::No,
+        }
+    }
+}
+
+/// The type of the elements of A, B and C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GemmDtype {
+    /// IEEE half precision, summed in f32.
+    F16,
+    /// bfloat16, summed in f32.
+    BF16,
+    /// IEEE single precision.
+    F32,
+    /// IEEE double precision.
+    F64,
+}
+
+impl GemmDtype {
+    /// Bytes of an element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F16 | Self::BF16 => 2,
+            Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    /// As in the kernels' names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "f16",
+            Self::BF16 => "bf16",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+        }
+    }
+}
+
+/// `C = alpha * op(A) * op(B) + beta * C`, `batch` times, column-major.
+///
+/// op(A) is m x k, op(B) is k x n, C is m x n. `ld*` are the distances between columns, in elements, and
+/// `stride_*` those between matrices of the batch. C is not read if `beta` is 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GemmProblem {
+    /// What op does to A.
+    pub transa: Transpose,
+    /// What op does to B.
+    pub transb: Transpose,
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// Columns of op(A).
+    pub k: usize,
+    /// Factor of the product. Rounded to f32 unless the elements are f64.
+    pub alpha: f64,
+    /// Device address of A.
+    pub a: u64,
+    /// Leading dimension of A.
+    pub lda: usize,
+    /// Elements from one A to the next.
+    pub stride_a: i64,
+    /// Device address of B.
+    pub b: u64,
+    /// Leading dimension of B.
+    pub ldb: usize,
+    /// Elements from one B to the next.
+    pub stride_b: i64,
+    /// Factor of the old C. Rounded to f32 unless the elements are f64.
+    pub beta: f64,
+    /// Device address of C.
+    pub c: u64,
+    /// Leading dimension of C.
+    pub ldc: usize,
+    /// Elements from one C to the next.
+    pub stride_c: i64,
+    /// Number of products.
+    pub batch: usize,
+    /// Type of the elements.
+    pub dtype: GemmDtype,
+}
+
+/// Largest m, n, k and batch: what cuBLAS's `int` holds.
+const MAX_SIZE: usize = i32::MAX as usize;
+
+impl GemmProblem {
+    /// Checks that the sizes make sense together.
+    ///
+    /// # Errors
+    /// A size above 2^31 - 1; a leading dimension below the rows of its matrix as stored; products of a
+    /// batch that all write one C; matrices larger than an address space. Each names the problem.
+    pub fn check(&self) -> Result<()> {
+        let refuse = |reason: String| Err(Error::invalid(format!("{self}: {reason}")));
+        for (name, size) in [
+            ("m", self.m),
+            ("n", self.n),
+            ("k", self.k),
+            ("batch", self.batch),
+        ] {
+            if size > MAX_SIZE {
+                return refuse(format!("{name} is {size}, and can be at most {MAX_SIZE}"));
+            }
+        }
+        // Rows and columns as stored.
+        let stored = |transpose, rows, columns| match transpose {
+            Transpose::No => (rows, columns),
+            Transpose::Yes => (columns, rows),
+        };
+        let matrices = [
+            (
+                "A",
+                stored(self.transa, self.m, self.k),
+                self.lda,
+                self.stride_a,
+            ),
+            (
+                "B",
+                stored(self.transb, self.k, self.n),
+                self.ldb,
+                self.stride_b,
+            ),
+            ("C", (self.m, self.n), self.ldc, self.stride_c),
+        ];
+        for (name, (rows, columns), ld, stride) in matrices {
+            if ld < rows.max(1) {
+                return refuse(format!(
+                    "the leading dimension of {name} is {ld}, below its {} rows as stored",
+                    rows.max(1)
+                ));
+            }
+            let matrix = columns.saturating_sub(1) as u128 * ld as u128 + rows as u128;
+            let batch =
+                self.batch.saturating_sub(1) as u128 * u128::from(stride.unsigned_abs()) + matrix;
+            if batch * self.dtype.bytes() as u128 > i64::MAX as u128 {
+                return refuse(format!(
+                    "{name}, with leading dimension {ld} and stride {stride}, is larger than an address space"
+                ));
+            }
+        }
+        if self.stride_c == 0 && self.batch > 1 && self.m > 0 && self.n > 0 {
+            return refuse(
+                "the stride of C is 0, so that all products write the same C".to_owned(),
+            );
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for GemmProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} matrix product {}{} of {} x {} by {} x {}, batch {}",
+            self.dtype.name(),
+            self.transa.letter(),
+            self.transb.letter(),
+            self.m,
+            self.k,
+            self.k,
+            self.n,
+            self.batch
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn valid() -> GemmProblem {
+        GemmProblem {
+            transa: Transpose::Yes,
+            transb: Transpose::No,
+            m: 5,
+            n: 3,
+            k: 7,
+            alpha: 1.0,
+            a: 0,
+            lda: 7,
+            stride_a: 0,
+            b: 0,
+            ldb: 7,
+            stride_b: 21,
+            beta: 0.0,
+            c: 0,
+            ldc: 5,
+            stride_c: 15,
+            batch: 4,
+            dtype: GemmDtype::F32,
+        }
+    }
+
+    #[test]
+    fn sensible_problems_pass() {
+        valid().check().unwrap();
+        let interleaved = GemmProblem {
+            ldc: 20,
+            stride_c: 5,
+            ..valid()
+        };
+        interleaved.check().unwrap();
+        let empty = GemmProblem {
+            m: 0,
+            n: 0,
+            k: 0,
+            batch: 0,
+            lda: 1,
+            ldb: 1,
+            ldc: 1,
+            ..valid()
+        };
+        empty.check().unwrap();
+    }
+
+    #[test]
+    fn senseless_problems_are_named() {
+        let cases = [
+            (
+                GemmProblem { lda: 6, ..valid() },
+                "leading dimension of A is 6, below its 7",
+            ),
+            (
+                GemmProblem {
+                    transb: Transpose::Yes,
+                    ldb: 2,
+                    ..valid()
+                },
+                "leading dimension of B is 2, below its 3",
+            ),
+            (
+                GemmProblem { ldc: 4, ..valid() },
+                "leading dimension of C is 4, below its 5",
+            ),
+            (
+                GemmProblem {
+                    k: 0,
+                    lda: 0,
+                    ..valid()
+                },
+                "leading dimension of A is 0, below its 1",
+            ),
+            (
+                GemmProblem {
+                    stride_c: 0,
+                    ..valid()
+                },
+                "the stride of C is 0",
+            ),
+            (
+                GemmProblem {
+                    m: 1 << 31,
+                    ldc: 1 << 31,
+                    ..valid()
+                },
+                "m is 2147483648",
+            ),
+            (
+                GemmProblem {
+                    stride_a: i64::MIN,
+                    ..valid()
+                },
+                "A, with leading dimension 7",
+            ),
+        ];
+        for (problem, expected) in cases {
+            let message = problem.check().unwrap_err().to_string();
+            assert!(message.contains(expected), "{message}");
+            assert!(message.contains("matrix product"), "{message}");
+        }
+    }
+}
