@@ -1,0 +1,196 @@
+//! An emulated GPU with the kernels loaded, and one call that runs a kernel.
+
+use crate::elements::{from_bytes, to_bytes, Element};
+use candle_rocm_kernels::Module;
+use rocm_emulator::codeobject::{CodeObject, LoadedCodeObject};
+use rocm_emulator::exec::{dispatch, Launch, Options};
+use rocm_emulator::memory::{AllocationKind, Memory};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// One kernel argument.
+#[derive(Clone)]
+pub enum Arg {
+    /// A usize or i64.
+    N(usize),
+    I(i32),
+    F(f32),
+    D(f64),
+    B(bool),
+    /// An element by value.
+    Element(Vec<u8>),
+    /// A null pointer.
+    Null,
+    /// A pointer `offset` bytes into a buffer of these bytes; `result` if the launch is run for them.
+    Buffer {
+        bytes: Vec<u8>,
+        offset: usize,
+        result: bool,
+    },
+}
+
+impl Arg {
+    pub fn input<T: Element>(values: &[T]) -> Arg {
+        Arg::input_from(values, 0)
+    }
+
+    /// The pointer is to element `start`.
+    pub fn input_from<T: Element>(values: &[T], start: usize) -> Arg {
+        Arg::Buffer {
+            bytes: to_bytes(values),
+            offset: start * T::BYTES,
+            result: false,
+        }
+    }
+
+    /// Room for `count` results, filled with nonsense before the launch.
+    pub fn output<T: Element>(count: usize) -> Arg {
+        Arg::Buffer {
+            bytes: vec![0xa5; count * T::BYTES],
+            offset: 0,
+            result: true,
+        }
+    }
+
+    pub fn in_out<T: Element>(values: &[T]) -> Arg {
+        Arg::in_out_from(values, 0)
+    }
+
+    pub fn in_out_from<T: Element>(values: &[T], start: usize) -> Arg {
+        Arg::Buffer {
+            bytes: to_bytes(values),
+            offset: start * T::BYTES,
+            result: true,
+        }
+    }
+
+    pub fn sizes(values: &[usize]) -> Arg {
+        let bytes = values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
+        Arg::Buffer {
+            bytes,
+            offset: 0,
+            result: false,
+        }
+    }
+
+    pub fn element<T: Element>(value: T) -> Arg {
+        Arg::Element(to_bytes(&[value]))
+    }
+}
+
+/// A GPU and the modules loaded on it.
+pub struct Gpu {
+    arch: &'static str,
+    memory: Memory,
+    modules: Mutex<HashMap<&'static str, Arc<LoadedCodeObject>>>,
+}
+
+impl Gpu {
+    pub fn new(arch: &'static str) -> Gpu {
+        Gpu {
+            arch,
+            memory: Memory::new(1 << 30),
+            modules: Mutex::default(),
+        }
+    }
+
+    fn module(&self, module: &Module) -> Arc<LoadedCodeObject> {
+        let mut modules = self
+            .modules
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let load = || {
+            let code = module
+                .code_object(self.arch)
+                .expect("an embedded architecture");
+            let object = Arc::new(CodeObject::parse(&code).expect("a code object"));
+            Arc::new(object.load(&self.memory).expect("room for code"))
+        };
+        modules.entry(module.name()).or_insert_with(load).clone()
+    }
+
+    /// Runs a kernel and returns its result buffer.
+    pub fn run<R: Element>(
+        &self,
+        module: &Module,
+        name: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: &[Arg],
+    ) -> Vec<R> {
+        self.run_with_lds(module, name, grid, block, 0, args)
+    }
+
+    /// The same with dynamic LDS, in bytes.
+    pub fn run_with_lds<R: Element>(
+        &self,
+        module: &Module,
+        name: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        lds: usize,
+        args: &[Arg],
+    ) -> Vec<R> {
+        let module = self.module(module);
+        let kernel = module
+            .kernel(name)
+            .unwrap_or_else(|| panic!("no kernel {name}"));
+        let mut kernarg = vec![0u8; kernel.kernel.explicit_kernarg_size() as usize];
+        let parameters: Vec<_> = kernel.kernel.explicit_args().collect();
+        assert_eq!(parameters.len(), args.len(), "arguments of {name}");
+        let (mut buffers, mut result) = (Vec::new(), None);
+        for (parameter, arg) in parameters.iter().zip(args) {
+            let bytes = match arg {
+                Arg::N(value) => value.to_le_bytes().to_vec(),
+                Arg::I(value) => value.to_le_bytes().to_vec(),
+                Arg::F(value) => value.to_le_bytes().to_vec(),
+                Arg::D(value) => value.to_le_bytes().to_vec(),
+                Arg::B(value) => vec![*value as u8],
+                Arg::Element(bytes) => bytes.clone(),
+                Arg::Null => vec![0; 8],
+                Arg::Buffer {
+                    bytes,
+                    offset,
+                    result: is_result,
+                } => {
+                    let address = self
+                        .memory
+                        .allocate(bytes.len() as u64, AllocationKind::Device)
+                        .expect("room");
+                    self.memory.write(address, bytes).expect("its own bytes");
+                    buffers.push(address);
+                    if *is_result {
+                        result = Some((address, bytes.len()));
+                    }
+                    (address + *offset as u64).to_le_bytes().to_vec()
+                }
+            };
+            assert_eq!(
+                parameter.size as usize,
+                bytes.len(),
+                "an argument of {name}"
+            );
+            kernarg[parameter.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+        }
+        let launch = Launch {
+            kernel,
+            grid,
+            block,
+            dynamic_lds: lds as u32,
+            kernarg: &kernarg,
+        };
+        if let Err(fault) = dispatch(&self.memory, &launch, &Options::default()) {
+            panic!("{name} on {}: {fault}", self.arch);
+        }
+        let (address, count) = result.expect("a result among the arguments");
+        let mut bytes = vec![0; count];
+        self.memory.read(address, &mut bytes).expect("the result");
+        for address in buffers {
+            self.memory.free(address).expect("allocated above");
+        }
+        from_bytes(&bytes)
+    }
+}

@@ -1,0 +1,196 @@
+//! index_select, gather, index_add, scatter, scatter_add.
+
+use crate::device::{Arg, Gpu};
+use crate::elements::{assert_same, for_all, Element};
+use crate::{on_each_gpu, Numbers};
+use candle_rocm_kernels::INDEXING;
+
+/// (left, dim, right) shapes: rows to copy as vectors, single elements, odd sizes.
+const SHAPES: [(usize, usize, usize); 4] = [(1, 9, 64), (3, 5, 1), (2, 7, 5), (4, 3, 16)];
+const IDS: usize = 11;
+
+fn source<T: Element>(numbers: &mut Numbers, count: usize) -> Vec<T> {
+    (0..count)
+        .map(|_| T::of((numbers.next() * 8.0).round()))
+        .collect()
+}
+
+/// Indices below `size`, every fourth the type's largest value, which means none.
+fn ids<I: Element>(numbers: &mut Numbers, count: usize, size: usize) -> Vec<I> {
+    let absent = match I::NAME {
+        "u8" => I::get(&[0xff]),
+        "u32" => I::get(&[0xff; 4]),
+        _ => I::get(&i64::MAX.to_le_bytes()),
+    };
+    let pick = |i: usize, numbers: &mut Numbers| match i % 4 {
+        3 => absent,
+        _ => I::of(numbers.below(size) as f64),
+    };
+    (0..count).map(|i| pick(i, numbers)).collect()
+}
+
+/// An index as a place; none for the largest value.
+fn place<I: Element>(id: I, size: usize) -> Option<usize> {
+    Some(id.number() as usize).filter(|&at| at < size)
+}
+
+fn grid(threads: usize) -> [u32; 3] {
+    [threads.div_ceil(1024) as u32, 1, 1]
+}
+
+fn sum<T: Element>(a: T, b: T) -> T {
+    match T::EPSILON == 0.0 {
+        // Integers wrap in their own bits.
+        true => T::get(&((a.number() + b.number()) as i64).to_le_bytes()[..T::BYTES]),
+        false => T::of(a.number() + b.number()),
+    }
+}
+
+fn all<T: Element>(gpu: &Gpu) {
+    by::<T, u8>(gpu);
+    by::<T, u32>(gpu);
+    by::<T, i64>(gpu);
+}
+
+fn by<T: Element, I: Element>(gpu: &Gpu) {
+    let mut numbers = Numbers(7);
+    for (left, dim, right) in SHAPES {
+        select::<T, I>(gpu, &mut numbers, left, dim, right);
+        update::<T, I>(gpu, &mut numbers, left, dim, right);
+    }
+}
+
+fn select<T: Element, I: Element>(
+    gpu: &Gpu,
+    numbers: &mut Numbers,
+    left: usize,
+    dim: usize,
+    right: usize,
+) {
+    let block = [1024, 1, 1];
+    let values: Vec<T> = source(numbers, left * dim * right);
+    let zero = T::of(0.0);
+
+    // Every second id of a longer list: a strided layout.
+    let list: Vec<I> = ids(numbers, 2 * IDS, dim);
+    let mut expected = Vec::new();
+    for l in 0..left {
+        for i in 0..IDS {
+            let row = place(list[2 * i], dim).map(|at| (l * dim + at) * right);
+            expected.extend((0..right).map(|r| row.map_or(zero, |row| values[row + r])));
+        }
+    }
+    let found: Vec<T> = gpu.run(
+        &INDEXING,
+        &format!("is_{}_{}", I::NAME, T::NAME),
+        grid(expected.len()),
+        block,
+        &[
+            Arg::N(expected.len()),
+            Arg::N(1),
+            Arg::sizes(&[IDS, 2]),
+            Arg::input(&list),
+            Arg::input(&values),
+            Arg::output::<T>(expected.len()),
+            Arg::N(left),
+            Arg::N(dim),
+            Arg::N(IDS),
+            Arg::N(right),
+        ],
+    );
+    assert_same(&found, &expected, "index_select");
+
+    let list: Vec<I> = ids(numbers, left * IDS * right, dim);
+    let expected: Vec<T> = (0..list.len())
+        .map(|i| {
+            let (l, r) = (i / (IDS * right), i % right);
+            place(list[i], dim).map_or(zero, |at| values[(l * dim + at) * right + r])
+        })
+        .collect();
+    let found: Vec<T> = gpu.run(
+        &INDEXING,
+        &format!("gather_{}_{}", I::NAME, T::NAME),
+        grid(expected.len()),
+        block,
+        &[
+            Arg::N(expected.len()),
+            Arg::input(&list),
+            Arg::input(&values),
+            Arg::output::<T>(expected.len()),
+            Arg::N(left),
+            Arg::N(dim),
+            Arg::N(IDS),
+            Arg::N(right),
+        ],
+    );
+    assert_same(&found, &expected, "gather");
+}
+
+fn update<T: Element, I: Element>(
+    gpu: &Gpu,
+    numbers: &mut Numbers,
+    left: usize,
+    dim: usize,
+    right: usize,
+) {
+    let block = [1024, 1, 1];
+    let start: Vec<T> = source(numbers, left * dim * right);
+    let values: Vec<T> = source(numbers, left * IDS * right);
+    let sizes = [Arg::N(left), Arg::N(IDS), Arg::N(dim), Arg::N(right)];
+
+    let list: Vec<I> = ids(numbers, IDS, dim);
+    let mut expected = start.clone();
+    for l in 0..left {
+        for (i, &id) in list.iter().enumerate() {
+            let Some(at) = place(id, dim) else { continue };
+            for r in 0..right {
+                let to = &mut expected[(l * dim + at) * right + r];
+                *to = sum(*to, values[(l * IDS + i) * right + r]);
+            }
+        }
+    }
+    let arguments = [
+        Arg::input(&list),
+        Arg::N(IDS),
+        Arg::input(&values),
+        Arg::in_out(&start),
+    ];
+    let name = format!("ia_{}_{}", I::NAME, T::NAME);
+    let found: Vec<T> = gpu.run(
+        &INDEXING,
+        &name,
+        grid(left * right),
+        block,
+        &[&arguments[..], &sizes].concat(),
+    );
+    assert_same(&found, &expected, "index_add");
+
+    let list: Vec<I> = ids(numbers, left * IDS * right, dim);
+    let (mut set, mut added) = (start.clone(), start.clone());
+    for (i, &id) in list.iter().enumerate() {
+        let (l, r) = (i / (IDS * right), i % right);
+        let Some(at) = place(id, dim) else { continue };
+        let to = (l * dim + at) * right + r;
+        set[to] = values[i];
+        added[to] = sum(added[to], values[i]);
+    }
+    for (name, expected) in [("s", set), ("sa", added)] {
+        let arguments = [Arg::input(&list), Arg::input(&values), Arg::in_out(&start)];
+        let kernel = format!("{name}_{}_{}", I::NAME, T::NAME);
+        let found: Vec<T> = gpu.run(
+            &INDEXING,
+            &kernel,
+            grid(left * right),
+            block,
+            &[&arguments[..], &sizes].concat(),
+        );
+        assert_same(&found, &expected, &kernel);
+    }
+}
+
+#[test]
+fn indexing_matches() {
+    on_each_gpu(|gpu| {
+        for_all!(all, gpu);
+    });
+}

@@ -1,0 +1,49 @@
+//! Runs the kernels on the emulated GPUs and compares them with plain Rust.
+//!
+//! Every test runs on a wavefront of 32 and one of 64 lanes. References are written from Candle's CPU
+//! semantics, in f64 where a tolerance applies.
+
+mod casts;
+mod convolutions;
+mod device;
+mod elements;
+mod elementwise;
+mod folds;
+mod indexing;
+mod rows;
+mod sorting;
+
+use device::Gpu;
+
+/// The emulated GPUs that the tests run on, as far as the build embedded them.
+const ARCHITECTURES: [&str; 2] = ["gfx1100", "gfx942"];
+
+/// Runs `test` on each of them.
+fn on_each_gpu(test: impl Fn(&Gpu)) {
+    let mut ran = 0;
+    for arch in ARCHITECTURES {
+        if candle_rocm_kernels::architectures().contains(&arch) {
+            test(&Gpu::new(arch));
+            ran += 1;
+        }
+    }
+    assert!(ran > 0, "the build embedded none of {ARCHITECTURES:?}");
+}
+
+/// A fixed sequence of numbers in -1..1, the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> f64 {
+        // Constants of Knuth's MMIX generator; the upper bits are good enough here.
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        ((self.next() + 1.0) / 2.0 * limit as f64) as usize % limit
+    }
+}
