@@ -74,11 +74,11 @@ impl Stream {
         let Some(query) = hip.hipStreamIsCapturing else {
             return Ok(CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE);
         };
-        let mut status = CAPTURE_STATUS_NONE;
+        let mut capture = CAPTURE_STATUS_NONE;
         // SAFETY: the stream is alive and the output is writable.
-        let status = unsafe { query(self.raw(), &mut status) };
+        let status = unsafe { query(self.raw(), &mut capture) };
         hip.check(status, || "asking whether a stream is captured")?;
-        Ok(match status {
+        Ok(match capture {
             CAPTURE_STATUS_NONE => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE,
             1 => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE,
             _ => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_INVALIDATED,
