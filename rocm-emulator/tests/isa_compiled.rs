@@ -26,17 +26,30 @@ fn listing(output: &str) -> Vec<(u64, Vec<u32>, String)> {
         .collect()
 }
 
-fn compile(tools: &Tools, source: &Path, target: Target, level: &str, folder: &Path) -> std::path::PathBuf {
+fn compile(
+    tools: &Tools,
+    source: &Path,
+    target: Target,
+    level: &str,
+    folder: &Path,
+) -> std::path::PathBuf {
     let object = folder.join(format!(
         "{}-{target}{level}.o",
         source.file_stem().unwrap_or_default().to_string_lossy()
     ));
-    let bitcode = ["/usr/lib/x86_64-linux-gnu/amdgcn/bitcode", "/opt/rocm/amdgcn/bitcode"]
-        .into_iter()
-        .map(Path::new)
-        .find(|folder| folder.join("ocml.bc").is_file())
-        .expect("ocml.bc not found: install the package rocm-device-libs");
-    let wave64 = if target.wavefront_size() == 64 { "on" } else { "off" };
+    let bitcode = [
+        "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode",
+        "/opt/rocm/amdgcn/bitcode",
+    ]
+    .into_iter()
+    .map(Path::new)
+    .find(|folder| folder.join("ocml.bc").is_file())
+    .expect("ocml.bc not found: install the package rocm-device-libs");
+    let wave64 = if target.wavefront_size() == 64 {
+        "on"
+    } else {
+        "off"
+    };
     let isa = match target {
         Target::Gfx90a => "90a",
         Target::Gfx942 => "940",
@@ -44,7 +57,15 @@ fn compile(tools: &Tools, source: &Path, target: Target, level: &str, folder: &P
     };
     let mut command = Command::new(&tools.clang);
     command
-        .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-c"])
+        .args([
+            "-x",
+            "hip",
+            "--cuda-device-only",
+            "--no-gpu-bundle-output",
+            "-nogpuinc",
+            "-nogpulib",
+            "-c",
+        ])
         .args([level, "-std=c++17", "-Wno-pass-failed"])
         .arg(format!("--offload-arch={target}"))
         .arg(source)
@@ -97,7 +118,11 @@ fn check(target: Target) {
                 .output()
                 .expect("llvm-objdump starts");
             let lines = listing(&String::from_utf8_lossy(&output.stdout));
-            assert!(!lines.is_empty(), "{target}: no code in {}", source.display());
+            assert!(
+                !lines.is_empty(),
+                "{target}: no code in {}",
+                source.display()
+            );
             // The decoder sees what follows, as it does in a launch.
             let code: Vec<u32> = lines.iter().flat_map(|line| line.1.clone()).collect();
             let mut at = 0;
@@ -126,8 +151,16 @@ fn check(target: Target) {
     for line in wrong.iter().take(20) {
         println!("{line}");
     }
-    assert!(wrong.is_empty(), "{target}: {} of {total} instructions differ", wrong.len());
-    assert!(names.len() > 250, "{target}: only {} operations were seen", names.len());
+    assert!(
+        wrong.is_empty(),
+        "{target}: {} of {total} instructions differ",
+        wrong.len()
+    );
+    assert!(
+        names.len() > 250,
+        "{target}: only {} operations were seen",
+        names.len()
+    );
 }
 
 #[test]

@@ -22,7 +22,7 @@ impl Random {
 fn check(target: Target) {
     let tools = Tools::find();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let samples = isa::sample_words(target, 40, &mut || random.next());
+    let samples = isa::sample_words(target, 64, &mut || random.next());
     let texts = tools.disassemble_each(target, samples.iter().map(|sample| &sample.words[..]));
     let mut accepted: BTreeMap<(String, u16), (usize, usize)> = BTreeMap::new();
     let mut wrong = Vec::new();

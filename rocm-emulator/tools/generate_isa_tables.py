@@ -385,6 +385,11 @@ class Prober:
                 if count:
                     flags.append(f"op_sel{count}")
                     break
+        if layout.name == "VOP3P":
+            for mask in (3, 1):
+                if f"index_key:{mask}" in (self.ask(layout, opcode, dict(values, op_sel=mask)) or ""):
+                    flags.append(f"index_key{mask}")
+                    break
         if layout.name == "VOP3":
             # GFX12 calls the bits that choose a byte so; the lower one of them is listed second for sources.
             for first in (0, 2):
@@ -500,6 +505,8 @@ def dual(prober, layout):
             mnemonic, parts, _ = split(text.split(" :: ")[half])
             fields = {f"v{64 + half}": "vdst:v1", f"v{16 + half}": "src0:x1f", f"v{32 + half}": "vsrc1:v1",
                       "vcc_lo": "vcc", hex(LITERAL): "literal"}
+            if "dot2acc" in mnemonic:
+                fields[f"v{16 + half}"] = "src0:x1g"
             entries[(name, opcode)] = (mnemonic, [fields[part] for part in parts], [])
     return entries
 

@@ -350,7 +350,10 @@ impl Decoder<'_> {
             return Err("a literal cannot follow an SDWA or DPP dword");
         }
         if rider.is_some() && self.layout.words == 1 {
-            // The signs that the long form has.
+            // The signs that the long form has. Integer dot products have no long form, and no signs.
+            if entry.op.name.contains("_i32_i") {
+                (inst.mods.neg, inst.mods.abs) = (0, 0);
+            }
             if let Some(long) = table.find(Encoding::VOP3, entry.op) {
                 inst.mods.neg &= long.flags.neg;
                 inst.mods.abs &= long.flags.abs;
@@ -506,6 +509,10 @@ impl Decoder<'_> {
                     Spec::Vcc => self.vcc(),
                     _ => return Err("the dual-issue table is inconsistent"),
                 };
+            }
+            // The condition is implied, and not in the text.
+            if entry.op.name == "v_dual_cndmask_b32" {
+                inst.src[2] = self.vcc();
             }
             Ok(())
         };

@@ -61,18 +61,18 @@ impl Printer {
     }
 
     fn half(&self, inst: &Inst) -> String {
-        let operands: Vec<String> = inst
-            .dst
+        let specs = self
+            .table
+            .find_dual(inst.op)
+            .map_or(&[][..], |entry| &entry.operands);
+        // Operands beyond the table's are implied.
+        let operands: Vec<String> = inst.dst[..1]
             .iter()
             .chain(&inst.src)
-            .filter(|operand| is_some(operand))
-            .map(|operand| match operand {
-                // The K of fmaak and fmamk is never shown as a number that an inline constant has.
-                Operand::Literal(value)
-                    if inst.op.name.contains("aak") || inst.op.name.contains("amk") =>
-                {
-                    format!("0x{value:x}")
-                }
+            .zip(specs)
+            .map(|(operand, spec)| match (operand, spec) {
+                (Operand::Literal(value), Spec::Literal) => format!("0x{value:x}"),
+                (_, Spec::Register { style, .. }) => self.operand(*operand, *style),
                 _ => self.operand(*operand, Style::Word),
             })
             .collect();
@@ -204,6 +204,9 @@ impl Printer {
                 mods.op_sel & !(1 << sources) | (mods.op_sel >> 3 & 1) << sources
             };
             *text += &bit_list("op_sel", mask, flags.op_sel);
+        }
+        if mods.op_sel & flags.index_key != 0 {
+            let _ = write!(text, " index_key:{}", mods.op_sel & flags.index_key);
         }
         let all = (1 << flags.op_sel) - 1;
         match flags.op_sel_hi {
@@ -613,7 +616,8 @@ fn sdwa_text(text: &mut String, inst: &Inst, sdwa: Sdwa) {
         SdwaSelect::Dword => "DWORD",
     };
     // These have a byte to choose, and no more.
-    let conversion = inst.op.name.starts_with("v_cvt_") && (inst.op.name.ends_with("_fp8") || inst.op.name.ends_with("_bf8"));
+    let conversion = inst.op.name.starts_with("v_cvt_")
+        && (inst.op.name.ends_with("_fp8") || inst.op.name.ends_with("_bf8"));
     if inst.encoding != Encoding::VOPC && !conversion {
         let unused = ["UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE", "3"];
         let _ = write!(

@@ -46,6 +46,7 @@ pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u
                     let mut sampler = Sampler {
                         target,
                         specs,
+                        second: table.dual(1, second).map_or(&[][..], |y| &y.operands[..]),
                         flags,
                         plain: attempt % 4 == 0,
                         extra: false,
@@ -74,7 +75,9 @@ pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u
                         bits |= layout.put(Field::Offset, 4);
                     }
                     // Without both, the offset's low bits are a register, and GFX9 has none of code 125.
-                    if layout.width(Field::SoffsetEn) > 0 && layout.get(bits, Field::Offset) & 0x7f == 125 {
+                    if layout.width(Field::SoffsetEn) > 0
+                        && layout.get(bits, Field::Offset) & 0x7f == 125
+                    {
                         bits &= !layout.put(Field::Offset, 1);
                     }
                     let mut extra = sampler.extra;
@@ -88,8 +91,13 @@ pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u
                         let long = table.find(Encoding::VOP3, op).map(|long| &long.flags);
                         let (neg, abs) = long
                             .map_or((3, 3), |flags| (u32::from(flags.neg), u32::from(flags.abs)));
-                        // LLVM shows this exponent as sign-extended, which no hardware does.
-                        let (neg, abs) = if op.name == "v_ldexp_f16" { (1, 1) } else { (neg, abs) };
+                        // LLVM shows ldexp's exponent as sign-extended, which no hardware does, and closes
+                        // cndmask's absolute value behind the condition.
+                        let (neg, abs) = match op.name {
+                            "v_ldexp_f16" => (1, 1),
+                            "v_cndmask_b32" => (neg, 0),
+                            _ => (neg, abs),
+                        };
                         sampler.signs =
                             (neg & 1) << 20 | (abs & 1) << 21 | (neg & 2) << 21 | (abs & 2) << 22;
                         words.push(sampler.extra_word());
@@ -109,6 +117,8 @@ pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u
 struct Sampler<'a, R: FnMut() -> u32> {
     target: Target,
     specs: &'a [Spec],
+    /// Dual issue: the operands of the Y half.
+    second: &'a [Spec],
     flags: &'a Flags,
     /// Modifiers stay zero.
     plain: bool,
@@ -179,7 +189,7 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
     fn value(&mut self, field: Field, width: u8) -> u32 {
         let mask = (1u32 << width) - 1;
         let dwords = self.dwords(field);
-        if self.plain && self.specs.is_empty() {
+        if self.plain && self.specs.is_empty() && field != Field::Saddr {
             return 0;
         }
         match field {
@@ -215,11 +225,13 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
                 1 => 128 & mask,
                 _ => self.below(96),
             },
-            Field::Saddr if self.encoding == Encoding::FLAT => match self.target.family() {
-                Family::Cdna => 0,
-                Family::Rdna2 => 0x7d,
-                Family::Rdna3 | Family::Rdna4 => 0x7c,
-            },
+            Field::Saddr if self.encoding == Encoding::FLAT || self.specs.is_empty() => {
+                match self.target.family() {
+                    Family::Cdna => 0,
+                    Family::Rdna2 => 0x7d,
+                    Family::Rdna3 | Family::Rdna4 => 0x7c,
+                }
+            }
             Field::Saddr => match self.below(3) {
                 0 if self.target.family() == Family::Cdna => 0x7f,
                 0 => [0x7c, 0x7d, 0x7f][self.below(3) as usize],
@@ -227,6 +239,20 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
                 _ => self.below(48) * 2,
             },
             // What the opcode does not use has to be zero, but an atomic's destination depends on its policy.
+            Field::Vsrc1 if dwords.is_none() => 0,
+            Field::Vsrc1y
+                if !self.second.iter().any(|spec| {
+                    matches!(
+                        spec,
+                        Spec::Register {
+                            field: Field::Vsrc1,
+                            ..
+                        }
+                    )
+                }) =>
+            {
+                0
+            }
             Field::Addr | Field::Data0 | Field::Data1 | Field::Vdata if dwords.is_none() => 0,
             Field::Vdst if dwords.is_none() && !self.is_flat() => 0,
             Field::Neg if !matches!(self.encoding, Encoding::VOP3P) => {
@@ -245,9 +271,19 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
             Field::Vsrc1y | Field::Data0 | Field::Data1 => {
                 2 * self.below(60) + u32::from(field == Field::Vsrc1y)
             }
-            Field::Simm if self.specs.iter().any(|spec| {
-                matches!(spec, Spec::Immediate { style: ImmediateStyle::Version, .. })
-            }) => self.below(8),
+            Field::Simm
+                if self.specs.iter().any(|spec| {
+                    matches!(
+                        spec,
+                        Spec::Immediate {
+                            style: ImmediateStyle::Version,
+                            ..
+                        }
+                    )
+                }) =>
+            {
+                self.below(8)
+            }
             Field::Simm => match self.below(3) {
                 0 => self.below(256),
                 1 => 0x1_0000 - 1 - self.below(40),
@@ -333,24 +369,27 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
                 let a = sdwa_select((self.random)());
                 let b = sdwa_select((self.random)());
                 let c = sdwa_select((self.random)());
-                self.below(60) * 2
-                    | a << 8
-                    | self.below(3) << 11
-                    | b << 16
-                    | self.below(2) << 23
-                    | c << 24
-                    | (self.below(3) / 2) << 20
-                    | (self.below(3) / 2) << 29
+                let fields = [
+                    (self.below(60) * 2, 0),
+                    (a, 8),
+                    (self.below(3), 11),
+                    (b, 16),
+                    (self.below(2), 23),
+                    (c, 24),
+                    (self.below(3) / 2, 20),
+                    (self.below(3) / 2, 29),
+                ];
+                fields
+                    .iter()
+                    .fold(0, |word, (value, first)| word | value << first)
             }
             _ => {
                 let control = [
                     0x1b, 0x101, 0x11f, 0x121, 0x130, 0x138, 0x140, 0x141, 0x142, 0x143, 0x153,
                     0x16a,
                 ][self.below(12) as usize];
-                self.below(60) * 2
-                    | control << 8
-                    | self.below(16) << 18
-                    | (self.random)() & 0xff00_0000
+                let (register, flags) = (self.below(60) * 2, self.below(16));
+                register | (control << 8) | (flags << 18) | ((self.random)() & 0xff00_0000)
             }
         }
     }

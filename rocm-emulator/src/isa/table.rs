@@ -337,6 +337,8 @@ pub(super) struct Flags {
     pub op_sel_hi: OpSelHi,
     /// GFX12: the bits of `op_sel` that choose a byte, low and high.
     pub byte_sel: Option<(u8, u8)>,
+    /// GFX12's sparse matrix operations: the bits of `op_sel` that choose part of the index register.
+    pub index_key: u8,
     /// VOP3P: number of bits in `neg_lo`. VOP3: mask of the sources that can be negated.
     pub neg: u8,
     /// VOP3: mask of the sources that have an absolute value.
@@ -425,6 +427,12 @@ impl Table {
     /// A half of a dual-issue instruction: 0 for X, 1 for Y.
     pub fn dual(&self, half: usize, opcode: u16) -> Option<&Entry> {
         self.dual[half].get(&opcode)
+    }
+
+    /// The dual-issue entry of a decoded operation.
+    pub fn find_dual(&self, op: &OpInfo) -> Option<&Entry> {
+        let mut entries = self.dual.iter().flat_map(HashMap::values);
+        entries.find(|entry| entry.op.index == op.index)
     }
 
     /// The entry of a decoded operation.
@@ -580,6 +588,7 @@ fn parse_flags(words: &[&str]) -> Option<Flags> {
             "two" => flags.two_offsets = true,
             "returns" => flags.returns = count,
             "byte_sel" | "byte_sel0r" => {}
+            "index_key" => flags.index_key = count,
             "gds" => flags.gds = true,
             "no_offset" => flags.no_offset = true,
             _ => return None,
@@ -697,5 +706,37 @@ impl Table {
             .or_insert((layout, number));
         self.opcodes.insert((layout, number), entry);
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_has_one_opcode_in_an_encoding() {
+        for target in Target::all() {
+            let table = Table::of(target);
+            for (key, entry) in &table.opcodes {
+                let encoding = table.layouts[key.0].encoding;
+                let found = table.by_operation.get(&(encoding, entry.op.index));
+                assert_eq!(found, Some(key), "{target} {encoding:?} {}", entry.op.name);
+            }
+        }
+    }
+
+    #[test]
+    fn operations_of_a_family_share_their_indices() {
+        let indices = |target| {
+            let table = Table::of(target);
+            let entries = table.opcodes.values();
+            entries
+                .map(|entry| (entry.op.name, entry.op.index))
+                .collect::<HashMap<_, _>>()
+        };
+        let older = indices(Target::Gfx90a);
+        for (name, index) in indices(Target::Gfx942) {
+            assert_eq!(*older.get(name).unwrap_or(&index), index, "{name}");
+        }
     }
 }
