@@ -155,6 +155,22 @@ fn architected_flat_scratch(target: Target) -> bool {
 /// The swizzle bit in the second dword of a buffer descriptor: it marks scratch.
 pub(super) const SWIZZLE: u32 = 1 << 31;
 
+/// Scalar registers, filled one after the other.
+struct Scalars<'a> {
+    registers: &'a mut [u32; 106],
+    next: usize,
+}
+
+impl Scalars<'_> {
+    /// Values past the last register are dropped, as a descriptor that asks for them is malformed.
+    fn push(&mut self, value: u32) {
+        if let Some(register) = self.registers.get_mut(self.next) {
+            *register = value;
+        }
+        self.next += 1;
+    }
+}
+
 /// Set the registers of wavefront `index` of a workgroup as the hardware does.
 pub(super) fn start(
     wave: &mut Wave,
@@ -171,18 +187,14 @@ pub(super) fn start(
     wave.vcc = 0;
     wave.m0 = 0;
     wave.flat_scratch = 0;
-    let mut next = 0usize;
-    let mut push = |sgpr: &mut [u32; 106], value: u32| {
-        if let Some(register) = sgpr.get_mut(next) {
-            *register = value;
-        }
-        next += 1;
+    let mut scalars = Scalars {
+        registers: &mut wave.sgpr,
+        next: 0,
     };
-    let sgpr = &mut wave.sgpr;
     let wide = |value: u64| [value as u32, (value >> 32) as u32];
     if descriptor.enable_private_segment_buffer {
         for dword in [0, SWIZZLE, u32::MAX, 0] {
-            push(sgpr, dword);
+            scalars.push(dword);
         }
     }
     let pointers = [
@@ -193,16 +205,20 @@ pub(super) fn start(
         (descriptor.enable_flat_scratch_init, 0),
     ];
     for (_, value) in pointers.into_iter().filter(|(enabled, _)| *enabled) {
-        wide(value).into_iter().for_each(|dword| push(sgpr, dword));
+        wide(value)
+            .into_iter()
+            .for_each(|dword| scalars.push(dword));
     }
     if descriptor.enable_private_segment_size {
-        push(sgpr, scratch_size(launch));
+        scalars.push(scratch_size(launch));
     }
     let first = descriptor.kernarg_preload_offset as usize;
     for at in first..first + descriptor.kernarg_preload_length as usize {
         let pair = arguments.block.get(at / 2).copied().unwrap_or(0);
-        push(sgpr, wide(pair)[at % 2]);
+        scalars.push(wide(pair)[at % 2]);
     }
+    // The system's values follow the user SGPRs, of which the kernel may leave some unused.
+    scalars.next = descriptor.user_sgprs as usize;
     let [x, y, z] = workgroup;
     if target.family() == Family::Rdna4 {
         wave.ttmp[9] = x;
@@ -210,14 +226,14 @@ pub(super) fn start(
     } else {
         for (enabled, value) in descriptor.enable_workgroup_id.into_iter().zip([x, y, z]) {
             if enabled {
-                push(sgpr, value);
+                scalars.push(value);
             }
         }
         if descriptor.enable_workgroup_info {
-            push(sgpr, 0);
+            scalars.push(0);
         }
         if descriptor.enable_private_segment && !architected_flat_scratch(target) {
-            push(sgpr, 0);
+            scalars.push(0);
         }
     }
     start_lanes(wave, launch, index);
