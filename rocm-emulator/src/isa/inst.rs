@@ -215,7 +215,8 @@ pub struct MemoryModifiers {
     pub offset: i32,
     /// DS two-address forms: `offset1`.
     pub offset1: u8,
-    /// Cache-policy bits as encoded. Atomics: see `returns`.
+    /// Cache-policy bits, in LLVM's order: GLC or SC0 1, SLC or NT 2, DLC 4, SCC or SC1 16; GFX12: temporal hint
+    /// in bits 0 to 2, scope in bits 3 and 4. Atomics: see `returns`.
     pub cache: u16,
     /// An atomic that returns the value before.
     pub returns: bool,
@@ -246,11 +247,11 @@ pub struct MemoryModifiers {
 /// | MUBUF/MTBUF | vdata of a load, vdst of a returning atomic | vaddr | srsrc | soffset; src[3]: vdata of a store or atomic |
 ///
 /// VOP3SD and VOPC/VOP2 carries: `dst[1]` is the scalar destination (VCC where implied), and an implied
-/// VCC source is the last source. VOPC: `dst[0]` is the scalar destination (VCC, SGPRs, or EXEC for
+/// VCC source is the last source (`v_dual_cndmask_b32` too; `v_div_fmas_*` reads VCC without naming it). VOPC: `dst[0]` is the scalar destination (VCC, SGPRs, or EXEC for
 /// `v_cmpx` on GFX10+; on GFX9 `v_cmpx` writes both `dst[0]` and EXEC).
 /// `v_fmac`/`v_mac`/dot-accumulate forms: the destination is also read, and is not repeated in `src`.
 /// `v_fmamk`/`v_fmaak`/`v_madmk`/`v_madak`: three sources in text order, one of them the literal.
-/// SOPK: `src[0]` is the immediate, except `s_setreg_*` (dst None, `src[0]` the hwreg immediate, `src[1]` the value).
+/// SOPK: `src[0]` is the immediate (`s_cmpk_*` compare it with `dst[0]`), except `s_setreg_*` (dst None, `src[0]` the hwreg immediate, `src[1]` the value).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inst {
     /// The mnemonic.
