@@ -9,12 +9,18 @@ use std::sync::OnceLock;
 
 use support::{compile_to, Compile};
 
-/// The folder of `libamdhip64.so`, built once into a target folder of the tests' own: cargo builds a cdylib for no
-/// test, and holds the lock of the usual target folder while tests run.
+/// The folder of `libamdhip64.so`, which cargo builds for no test by itself. It goes where this test was built, in
+/// the same profile, so that only the library itself is left to link.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libamdhip64");
+        let test = std::env::current_exe().unwrap();
+        let folder = test.parent().and_then(Path::parent).unwrap();
+        let profile = match folder.file_name().and_then(|name| name.to_str()) {
+            Some("debug") => "dev",
+            Some(profile) => profile,
+            None => panic!("{} is in no target folder", test.display()),
+        };
         let mut command = Command::new(env!("CARGO"));
         command
             .args([
@@ -22,20 +28,21 @@ fn library() -> &'static Path {
                 "--quiet",
                 "--package",
                 "amdhip64",
-                "--manifest-path",
+                "--profile",
+                profile,
             ])
+            .arg("--manifest-path")
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("libamdhip64/Cargo.toml"))
             .arg("--target-dir")
-            .arg(&target);
+            .arg(folder.parent().unwrap());
         let output = command.output().unwrap();
         assert!(
             output.status.success(),
             "{command:?}:\n{}",
             String::from_utf8_lossy(&output.stderr)
         );
-        let folder = target.join("debug");
         assert!(folder.join("libamdhip64.so").exists());
-        folder
+        folder.to_path_buf()
     })
 }
 
@@ -48,7 +55,7 @@ fn program(source: &str) -> tempfile::TempPath {
             format!("-L{}", library().display()),
             "-lamdhip64".into(),
             "--hip-link".into(),
-            "--no-hip-rt".into(),
+            "-no-hip-rt".into(),
         ],
     };
     compile_to(source, &options, &path);

@@ -132,14 +132,15 @@ fn check(function: &Function, geometry: &Geometry) -> Result {
             format!("grid {grid:?} of blocks {block:?} has a zero"),
         );
     }
-    let threads: u64 = block.iter().map(|&size| u64::from(size)).product();
+    // Three 32-bit numbers: their product needs 96 bits.
+    let threads: u128 = block.iter().map(|&size| u128::from(size)).product();
     let most = kernel
         .max_flat_workgroup_size
         .min(facts::MAX_THREADS_PER_BLOCK);
     if block
         .iter()
         .any(|&size| size > facts::MAX_THREADS_PER_BLOCK)
-        || threads > u64::from(most)
+        || threads > u128::from(most)
     {
         return refuse(
             Code::InvalidConfiguration,

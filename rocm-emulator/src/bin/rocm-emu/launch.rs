@@ -77,8 +77,8 @@ fn check(kernel: &Kernel, args: &LaunchArgs, trace: Option<([u32; 3], u32)>) -> 
     if args.grid.contains(&0) || args.block.contains(&0) {
         return Err("grid and block sizes are 1 or more".into());
     }
-    let items: u64 = args.block.iter().map(|&size| u64::from(size)).product();
-    if items > u64::from(kernel.max_flat_workgroup_size) {
+    let items: u128 = args.block.iter().map(|&size| u128::from(size)).product();
+    if items > u128::from(kernel.max_flat_workgroup_size) {
         return Err(format!(
             "a block of {items} work-items; {} was compiled for at most {}",
             kernel.name, kernel.max_flat_workgroup_size
@@ -103,7 +103,7 @@ fn check(kernel: &Kernel, args: &LaunchArgs, trace: Option<([u32; 3], u32)>) -> 
                 args.grid
             ));
         }
-        if u64::from(wave) >= waves {
+        if u128::from(wave) >= waves {
             return Err(format!("no wavefront {wave}; a workgroup has {waves}"));
         }
     }
