@@ -19,7 +19,6 @@ typedef struct ihipStream_t *hipStream_t;
 typedef struct ihipEvent_t *hipEvent_t;
 typedef struct ihipModule_t *hipModule_t;
 typedef struct ihipModuleSymbol_t *hipFunction_t;
-struct FILE;
 enum { hipSuccess = 0, hipMemcpyHostToDevice = 1, hipMemcpyDeviceToHost = 2, hipMemcpyDeviceToDevice = 3, hipMemcpyDefault = 4 };
 
 extern "C" {
@@ -48,7 +47,7 @@ hipError_t hipGetLastError(void);
 const char *hipGetErrorName(hipError_t);
 const char *hipGetErrorString(hipError_t);
 hipError_t hipLaunchKernel(const void *, dim3, dim3, void **, size_t, hipStream_t);
-hipError_t __hipPushCallConfiguration(dim3, dim3, size_t, hipStream_t);
+hipError_t __hipPushCallConfiguration(dim3, dim3, size_t = 0, hipStream_t = nullptr);
 hipError_t __hipPopCallConfiguration(dim3 *, dim3 *, size_t *, hipStream_t *);
 const char *rocmEmuGetLastFault(void);
 int printf(const char *, ...);
