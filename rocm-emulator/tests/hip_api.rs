@@ -9,7 +9,7 @@ use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use rocm_emulator::hip::abi::types::*;
-use rocm_emulator::hip::{abi, last_fault, Code};
+use rocm_emulator::hip::{abi, last_fault, statistics, Code};
 use rocm_emulator::isa::Target;
 use support::{compile, Compile};
 
@@ -1012,4 +1012,182 @@ fn many_threads() {
             });
         }
     });
+}
+
+#[test]
+fn kernels_run_directly_and_in_graphs() {
+    let _serial = device();
+    for (ordinal, target) in [(0, Target::Gfx1100), (1, Target::Gfx942)] {
+        ok!(hipSetDevice(ordinal));
+        let (mut module, mut function, mut host) = (null_mut(), null_mut(), null_mut());
+        ok!(hipModuleLoadData(&mut module, code(target).as_ptr().cast()));
+        ok!(hipModuleGetFunction(
+            &mut function,
+            module,
+            c"scale".as_ptr()
+        ));
+        let launches = || {
+            let all = statistics();
+            let found = all
+                .iter()
+                .find(|row| row.target == target && row.kernel == "scale");
+            found.map_or((0, 0), |row| (row.launches, row.counters.workgroups))
+        };
+        let before = launches();
+        // 200 floats in pinned memory, which kernels and the host both reach.
+        ok!(hipHostMalloc(&mut host, 800, 0));
+        // SAFETY: 800 bytes that nothing else uses while the host looks at them.
+        let floats = || unsafe { std::slice::from_raw_parts_mut(host.cast::<f32>(), 200) };
+        floats().fill(1.0);
+        let (mut pointer, mut factor, mut count) = (host, 2f32, 199i32);
+        let mut parameters: [*mut c_void; 3] = [
+            (&raw mut pointer).cast(),
+            (&raw mut factor).cast(),
+            (&raw mut count).cast(),
+        ];
+        let params = parameters.as_mut_ptr();
+        let s = stream();
+        ok!(hipModuleLaunchKernel(
+            function,
+            2,
+            1,
+            1,
+            128,
+            1,
+            1,
+            0,
+            s,
+            params,
+            null_mut()
+        ));
+        ok!(hipStreamSynchronize(s));
+        assert!(floats()[..199].iter().all(|&x| x == 2.0) && floats()[199] == 1.0);
+        // The same from a buffer: pointer, float, int.
+        let mut buffer = [0u8; 16];
+        buffer[..8].copy_from_slice(&(host as u64).to_le_bytes());
+        buffer[8..12].copy_from_slice(&3f32.to_le_bytes());
+        buffer[12..].copy_from_slice(&200i32.to_le_bytes());
+        let mut size = buffer.len();
+        let mut extra: [*mut c_void; 5] = [
+            1 as *mut c_void,
+            buffer.as_mut_ptr().cast(),
+            2 as *mut c_void,
+            (&raw mut size).cast(),
+            3 as *mut c_void,
+        ];
+        let extra = extra.as_mut_ptr();
+        ok!(hipModuleLaunchKernel(
+            function,
+            2,
+            1,
+            1,
+            128,
+            1,
+            1,
+            0,
+            s,
+            null_mut(),
+            extra
+        ));
+        assert!(floats()[..199].iter().all(|&x| x == 6.0) && floats()[199] == 3.0);
+        // Captured arguments are those of the capture, whatever the program does to its own later.
+        let (mut graph, mut exec) = (null_mut(), null_mut());
+        ok!(hipStreamBeginCapture(s, 0));
+        ok!(hipModuleLaunchKernel(
+            function,
+            2,
+            1,
+            1,
+            128,
+            1,
+            1,
+            0,
+            s,
+            params,
+            null_mut()
+        ));
+        ok!(hipStreamEndCapture(s, &mut graph));
+        factor = 100.0;
+        assert_eq!(floats()[0], 6.0);
+        ok!(hipGraphInstantiateWithFlags(&mut exec, graph, 0));
+        ok!(hipGraphLaunch(exec, s));
+        ok!(hipGraphLaunch(exec, s));
+        assert!(floats()[..199].iter().all(|&x| x == 24.0) && floats()[199] == 3.0);
+        assert_eq!(factor, 100.0);
+        let after = launches();
+        assert_eq!((after.0 - before.0, after.1 - before.1), (4, 8));
+        ok!(hipGraphDestroy(graph));
+        ok!(hipGraphExecDestroy(exec));
+        ok!(hipStreamDestroy(s));
+        ok!(hipHostFree(host));
+        ok!(hipModuleUnload(module));
+    }
+    ok!(hipSetDevice(0));
+}
+
+#[test]
+fn a_fault_stays_until_the_reset() {
+    let _serial = device();
+    ok!(hipSetDevice(1));
+    let (mut module, mut function) = (null_mut(), null_mut());
+    ok!(hipModuleLoadData(
+        &mut module,
+        code(Target::Gfx942).as_ptr().cast()
+    ));
+    ok!(hipModuleGetFunction(
+        &mut function,
+        module,
+        c"scale".as_ptr()
+    ));
+    let a = malloc(400);
+    let (mut pointer, mut factor, mut count) = (a, 2f32, 101i32);
+    let mut parameters: [*mut c_void; 3] = [
+        (&raw mut pointer).cast(),
+        (&raw mut factor).cast(),
+        (&raw mut count).cast(),
+    ];
+    let params = parameters.as_mut_ptr();
+    fails!(
+        IllegalAddress,
+        hipModuleLaunchKernel(
+            function,
+            1,
+            1,
+            1,
+            128,
+            1,
+            1,
+            0,
+            null_mut(),
+            params,
+            null_mut()
+        )
+    );
+    let fault = last_fault().unwrap();
+    assert!(
+        fault.contains("kernel scale: out-of-bounds") && fault.contains("400 bytes"),
+        "{fault}"
+    );
+    fails!(IllegalAddress, hipMalloc(&mut { null_mut() }, 4));
+    fails!(IllegalAddress, hipMemset(a, 0, 4));
+    fails!(IllegalAddress, hipDeviceSynchronize());
+    assert_eq!(last_fault(), Some(fault.clone()));
+    // Another thread learns it from the device.
+    let elsewhere = std::thread::spawn(|| {
+        ok!(hipSetDevice(1));
+        last_fault()
+    });
+    assert_eq!(elsewhere.join().unwrap(), Some(fault));
+    // The other device is not concerned, and memory can be freed.
+    ok!(hipSetDevice(0));
+    let b = malloc(4);
+    ok!(hipFree(b));
+    ok!(hipSetDevice(1));
+    ok!(hipFree(a));
+    ok!(hipDeviceReset());
+    let a = malloc(400);
+    ok!(hipMemset(a, 0, 400));
+    ok!(hipFree(a));
+    fails!(InvalidHandle, hipModuleUnload(module));
+    ok!(hipSetDevice(0));
 }
