@@ -150,11 +150,11 @@ fn f64_rounds_once() {
         let (grid, block) = ([1, 1, 1], [1024, 1, 1]);
         let to_bf16 = [&arguments[..], &[Arg::output::<bf16>(3)]].concat();
         let found: [bf16; 3] = three(gpu.run(&CAST, "cast_f64_bf16", grid, block, &to_bf16));
-        assert_eq!(found.map(f32::from), [1.0078125, 1.0, -1.0078125]);
+        assert_eq!(found.map(f64::from), [1.0078125, 1.0, -1.0078125]);
         let to_f16 = [&arguments[..], &[Arg::output::<f16>(3)]].concat();
         let found: [f16; 3] = three(gpu.run(&CAST, "cast_f64_f16", grid, block, &to_f16));
         assert_eq!(
-            found.map(f32::from),
+            found.map(f64::from),
             [1.00390625, 1.0009765625, -1.00390625]
         );
     });

@@ -70,7 +70,7 @@ fn convolutions_match() {
                 vec![0f32; B * oh * ow * C_IN * kh * kw],
                 vec![0f64; B * C_OUT * oh * ow],
             );
-            for n in 0..B * oh * ow * C_IN * kh * kw {
+            for (n, slot) in unfolded.iter_mut().enumerate() {
                 let (x, y) = (n % kw, n / kw % kh);
                 let (ci, ox, oy) = (
                     n / (kw * kh) % C_IN,
@@ -82,11 +82,11 @@ fn convolutions_match() {
                 else {
                     continue;
                 };
-                unfolded[n] = source[((b * C_IN + ci) * H + sy) * W + sx];
+                *slot = source[((b * C_IN + ci) * H + sy) * W + sx];
                 for co in 0..C_OUT {
                     let weight = kernel[((co * C_IN + ci) * kh + y) * kw + x];
                     expected[((b * C_OUT + co) * oh + oy) * ow + ox] +=
-                        unfolded[n] as f64 * weight as f64;
+                        *slot as f64 * weight as f64;
                 }
             }
             let dims = [B, C_IN, H, W];
@@ -145,7 +145,7 @@ fn one_dimensional_convolutions_match() {
             let out = out_size(W, k, window);
             let (mut unfolded, mut expected) =
                 (vec![0f32; B * out * C_IN * k], vec![0f64; B * C_OUT * out]);
-            for n in 0..unfolded.len() {
+            for (n, slot) in unfolded.iter_mut().enumerate() {
                 let (x, ci, o, b) = (
                     n % k,
                     n / k % C_IN,
@@ -155,10 +155,10 @@ fn one_dimensional_convolutions_match() {
                 let Some(at) = place(o, x, W, window) else {
                     continue;
                 };
-                unfolded[n] = source[(b * C_IN + ci) * W + at];
+                *slot = source[(b * C_IN + ci) * W + at];
                 for co in 0..C_OUT {
                     expected[(b * C_OUT + co) * out + o] +=
-                        unfolded[n] as f64 * kernel[(co * C_IN + ci) * k + x] as f64;
+                        *slot as f64 * kernel[(co * C_IN + ci) * k + x] as f64;
                 }
             }
             let dims = [B, C_IN, W];

@@ -182,7 +182,8 @@ fn extremum<T: Element>(row: &[T], beats: fn(&T, &T) -> bool) -> usize {
 
 fn check_extrema<T: Element>(gpu: &Gpu, case: &Case, source: &[T]) {
     let (outputs, reduced) = case.split();
-    let orders: [(&str, &str, fn(&T, &T) -> bool); 2] = [
+    type Beats<T> = fn(&T, &T) -> bool;
+    let orders: [(&str, &str, Beats<T>); 2] = [
         ("fast_min", "fast_argmin", |a, b| a < b),
         ("fast_max", "fast_argmax", |a, b| a > b),
     ];
