@@ -54,9 +54,14 @@ impl Arguments {
     }
 }
 
+/// Gives a plan's launches to the stream, for those who choose the plan themselves.
+///
 /// # Safety
-/// The product's addresses are those of device memory that holds the matrices.
-pub(super) unsafe fn launch(stream: &Stream, plan: &Plan) -> Result<()> {
+/// As [`super::gemm_strided_batched`], of the problem that the plan was made for.
+///
+/// # Errors
+/// The module is not embedded for this device, or HIP refuses the launch.
+pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
     let name = plan.kernel.name(plan.product.dtype);
     let function = stream.context().kernel(&candle_rocm_kernels::GEMM, &name)?;
     let takes_layout = !matches!(plan.kernel, super::plan::Kernel::Tile { .. });

@@ -33,5 +33,7 @@ pub unsafe fn gemm_strided_batched(stream: &Stream, problem: &GemmProblem) -> Re
         return Ok(());
     };
     // SAFETY: the caller's promise, and the plan covers just these matrices.
-    unsafe { launch::launch(stream, &plan) }.map_err(|error| error.context(problem))
+    unsafe { launch_plan(stream, &plan) }.map_err(|error| error.context(problem))
 }
+
+pub use launch::launch_plan;

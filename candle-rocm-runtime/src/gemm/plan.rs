@@ -524,7 +524,7 @@ mod tests {
             "gemm_f32_32x32_tn"
         );
         assert_eq!(
-            kernel_of(&row_major(640, 640, 256, false), 96),
+            kernel_of(&row_major(1024, 640, 256, false), 96),
             "gemm_f32_64x64_nn"
         );
         assert_eq!(
