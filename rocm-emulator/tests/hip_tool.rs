@@ -181,7 +181,7 @@ fn a_wavefront_is_traced() {
         "1",
     ];
     let text = succeeds(&file, "trace", &launch);
-    for part in ["global_load_b32", "s_endpgm", "arg 2 f32[80]: 1 3 5"] {
+    for part in ["global_load_b32", "v_fmac_f32", "arg 2 f32[80]: 1 3 5"] {
         assert!(text.contains(part), "{part:?} is not in {text}");
     }
     let mut none = launch;
@@ -195,7 +195,7 @@ fn a_wavefront_is_traced() {
 #[test]
 fn bundles_need_a_choice() {
     let file = compiled(&Compile::bundle(&[Target::Gfx942, Target::Gfx1100]));
-    fails(&file, "kernels", &[], &["gfx942, gfx1100", "--arch"]);
+    fails(&file, "kernels", &[], &["gfx942", "gfx1100", "--arch"]);
     assert!(succeeds(&file, "kernels", &["--arch", "gfx1100"]).starts_with("gfx1100"));
     fails(
         &file,

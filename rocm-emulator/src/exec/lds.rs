@@ -313,7 +313,7 @@ impl LdsOp {
         let (exec, lanes) = (wave.exec(), wave.lanes);
         let addresses = &wave.vgpr[usize::from(self.address)];
         if wave.exec_full() && follow32(addresses, transfer.bytes, lanes) {
-            let start = u64::from(addresses.0[0]) + u64::from(offset);
+            let start = u64::from(addresses.0[0].wrapping_add(offset));
             if start + u64::from(transfer.bytes * lanes) <= cx.lds_size.into() {
                 // SAFETY: the range was just checked.
                 unsafe {
@@ -358,12 +358,19 @@ impl LdsOp {
         let base = cx.lds as u64 + u64::from(offset);
         let (_, last) = spread32(&mut places, base, addresses, wave.exec(), wave.exec_row());
         if last - cx.lds as u64 + u64::from(bytes) > cx.lds_size.into() {
+            // Addresses wrap at 32 bits: the compiler folds offsets into bases that may be negative.
+            let wrapped = Row(addresses.0.map(|address| address.wrapping_add(offset)));
+            let base = cx.lds as u64;
+            let (_, last) = spread32(&mut places, base, &wrapped, wave.exec(), wave.exec_row());
+            if last - base + u64::from(bytes) <= cx.lds_size.into() {
+                return Ok(places);
+            }
             let overruns = |lane: &usize| {
-                let at = u64::from(addresses.0[*lane]) + u64::from(offset);
+                let at = u64::from(wrapped.0[*lane]);
                 wave.exec() >> lane & 1 != 0 && at + u64::from(bytes) > cx.lds_size.into()
             };
             let lane = (0..LANES).find(overruns).unwrap_or(0);
-            let at = u64::from(addresses.0[lane]) + u64::from(offset);
+            let at = u64::from(wrapped.0[lane]);
             return Err(lds_overrun(access, at, bytes, cx.lds_size, lane));
         }
         Ok(places)
