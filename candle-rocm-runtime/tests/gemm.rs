@@ -391,7 +391,7 @@ macro_rules! for_each_type {
             }
             #[test]
             fn $drawn() {
-                on_each_device(stringify!($drawn), |context| drawn::<$type>(&context.default_stream(), 7, 100));
+                on_each_device(stringify!($drawn), |context| drawn::<$type>(&context.default_stream(), 7, 400));
             }
         )*
     };
