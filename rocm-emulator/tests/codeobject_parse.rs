@@ -270,10 +270,8 @@ fn bundles_plain_and_compressed() {
     }
     let elf = object(Target::Gfx1100, 5);
     // SAFETY: the vector holds the whole file.
-    assert_eq!(
-        unsafe { bundle::size_of_image(elf.as_ptr()) }.unwrap(),
-        elf.len()
-    );
+    let size = unsafe { bundle::size_of_image(elf.as_ptr()) };
+    assert_eq!(size.unwrap(), elf.len());
     // SAFETY: eight bytes that start no image.
     assert!(unsafe { bundle::size_of_image(b"garbage!".as_ptr()) }.is_err());
 }

@@ -85,6 +85,9 @@ fn string(text: &[c_char]) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
+/// `HIP_LAUNCH_PARAM_BUFFER_POINTER`.
+const BUFFER_POINTER: *mut c_void = std::ptr::without_provenance_mut(1);
+
 const BAD: *mut c_void = 0xdead_0000 as *mut c_void;
 
 #[test]
@@ -330,10 +333,8 @@ fn memory_is_counted_and_described() {
     ok!(hipMallocManaged(&mut managed, 64, 1));
     ok!(hipMemset(managed, 8, 64));
     // SAFETY: 64 bytes that the host may read.
-    assert_eq!(
-        unsafe { std::slice::from_raw_parts(managed.cast::<u8>(), 64) },
-        [8; 64]
-    );
+    let seen = unsafe { std::slice::from_raw_parts(managed.cast::<u8>(), 64) };
+    assert_eq!(seen, [8; 64]);
     ok!(hipMemPrefetchAsync(managed, 64, 0, null_mut()));
     fails!(
         InvalidValue,
@@ -556,41 +557,34 @@ fn what_captures_forbid() {
     let (s, t, e) = (stream(), stream(), event());
     let a = malloc(64);
     let (mut graph, mut pointer, mut status) = (null_mut(), null_mut(), 0);
+    macro_rules! status_of {
+        ($name:ident($($arg:expr),*)) => {{
+            // SAFETY: valid or null pointers.
+            unsafe { abi::$name($($arg),*) }
+        }};
+    }
+    let unsupported = Code::StreamCaptureUnsupported;
     let forbidden: [(&str, &dyn Fn() -> u32, Code); 6] = [
-        // SAFETY: valid or null pointers, here and below.
         (
             "synchronize",
-            &|| unsafe { abi::hipStreamSynchronize(s) },
-            Code::StreamCaptureUnsupported,
+            &|| status_of!(hipStreamSynchronize(s)),
+            unsupported,
         ),
-        // SAFETY: as above.
-        (
-            "query",
-            &|| unsafe { abi::hipStreamQuery(s) },
-            Code::StreamCaptureUnsupported,
-        ),
-        // SAFETY: as above.
+        ("query", &|| status_of!(hipStreamQuery(s)), unsupported),
         (
             "device",
-            &|| unsafe { abi::hipDeviceSynchronize() },
-            Code::StreamCaptureUnsupported,
+            &|| status_of!(hipDeviceSynchronize()),
+            unsupported,
         ),
-        // SAFETY: as above.
         (
             "malloc",
-            &|| unsafe { abi::hipMalloc(&mut { null_mut() }, 4) },
-            Code::StreamCaptureUnsupported,
+            &|| status_of!(hipMalloc(&mut { null_mut() }, 4)),
+            unsupported,
         ),
-        // SAFETY: as above.
-        (
-            "memset",
-            &|| unsafe { abi::hipMemset(a, 0, 4) },
-            Code::StreamCaptureUnsupported,
-        ),
-        // SAFETY: as above.
+        ("memset", &|| status_of!(hipMemset(a, 0, 4)), unsupported),
         (
             "legacy",
-            &|| unsafe { abi::hipMemsetAsync(a, 0, 4, null_mut()) },
+            &|| status_of!(hipMemsetAsync(a, 0, 4, null_mut())),
             Code::StreamCaptureImplicit,
         ),
     ];
@@ -817,7 +811,7 @@ fn modules() {
     let mut short = 8usize;
     let buffer = [0u8; 16];
     let mut extra: [*mut c_void; 5] = [
-        1 as *mut c_void,
+        BUFFER_POINTER,
         buffer.as_ptr().cast_mut().cast(),
         2 as *mut c_void,
         (&raw mut short).cast(),
@@ -941,9 +935,9 @@ fn errors_are_named_and_kept_for_each_thread() {
     let _serial = device();
     // SAFETY: static strings.
     let name = |code| {
-        unsafe { CStr::from_ptr(abi::hipGetErrorName(code)) }
-            .to_str()
-            .unwrap()
+        // SAFETY: a static string.
+        let name = unsafe { CStr::from_ptr(abi::hipGetErrorName(code)) };
+        name.to_str().unwrap()
     };
     assert_eq!(
         (name(0), name(700), name(12345)),
@@ -1069,7 +1063,7 @@ fn kernels_run_directly_and_in_graphs() {
         buffer[12..].copy_from_slice(&200i32.to_le_bytes());
         let mut size = buffer.len();
         let mut extra: [*mut c_void; 5] = [
-            1 as *mut c_void,
+            BUFFER_POINTER,
             buffer.as_mut_ptr().cast(),
             2 as *mut c_void,
             (&raw mut size).cast(),
