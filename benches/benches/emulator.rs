@@ -54,7 +54,7 @@ fn bench(criterion: &mut Criterion, arch: &str) -> Result<()> {
     };
     let input = memory.allocate(COPY_BYTES, AllocationKind::Device)?;
     let output = memory.allocate(COPY_BYTES, AllocationKind::Device)?;
-    let pattern: Vec<u8> = (0..COPY_BYTES).map(|i| (i * 31 >> 3) as u8).collect();
+    let pattern: Vec<u8> = (0..COPY_BYTES).map(|i| ((i * 31) >> 3) as u8).collect();
     memory.write(input, &pattern)?;
     let cores = std::thread::available_parallelism()?.get();
 

@@ -657,7 +657,6 @@ fn directed_results_bracket_the_nearest() {
         "v_mul_f32 v0, v2, v4",
         "v_add_f32 v0, v2, v4",
     ];
-    let ops = lines.map(|line| lower(Target::Gfx942, 64, line));
     let (mut down, mut up, mut near) = (
         with_mode(|m| m.round_f32 = 2),
         with_mode(|m| m.round_f32 = 1),
@@ -672,11 +671,7 @@ fn directed_results_bracket_the_nearest() {
                 }
             }
         }
-        for line in [
-            "v_fma_f32 v0, v2, v4, v6",
-            "v_mul_f32 v0, v2, v4",
-            "v_add_f32 v0, v2, v4",
-        ] {
+        for line in lines {
             for w in [&mut down, &mut up, &mut near] {
                 run(w, &[line]);
             }

@@ -36,10 +36,12 @@ pub fn run(args: &Args) -> Result<()> {
     };
     eprintln!("\nLLaMA architecture, models/llama-stories:");
     let max_tokens = args.max_tokens.to_string();
-    cargo::run(build("llama")
-        .args(["--prompt", &args.prompt])
-        .args(["--max-tokens", &max_tokens])
-        .args(["--temperature", "0.7", "--seed", "1"]))?;
+    cargo::run(
+        build("llama")
+            .args(["--prompt", &args.prompt])
+            .args(["--max-tokens", &max_tokens])
+            .args(["--temperature", "0.7", "--seed", "1"]),
+    )?;
     eprintln!("\nGPT-2 architecture, models/gpt2-sums:");
     for sum in SUMS {
         cargo::run(build("gpt2").args(["--prompt", sum, "--temperature", "0"]))?;

@@ -48,9 +48,15 @@ pub fn run(args: &Args) -> Result<()> {
 fn check() -> Result<()> {
     cargo::run(&mut cargo(&["fmt", "--all", "--check"]))?;
     // As a user without a GPU builds: no feature, no GPU toolchain.
-    cargo::run(cargo(&["check", "--package", "candle-rocm-examples"]).env("CANDLE_ROCM_SKIP_KERNELS", "1"))?;
+    cargo::run(
+        cargo(&["check", "--package", "candle-rocm-examples"]).env("CANDLE_ROCM_SKIP_KERNELS", "1"),
+    )?;
     let all = ["--workspace", "--features", "candle-rocm-examples/rocm"];
-    cargo::run(cargo(&["clippy", "--all-targets"]).args(all).args(["--", "-D", "warnings"]))?;
+    cargo::run(
+        cargo(&["clippy", "--all-targets"])
+            .args(all)
+            .args(["--", "-D", "warnings"]),
+    )?;
     cargo::run(
         cargo(&["doc", "--no-deps"])
             .args(all)

@@ -25,7 +25,11 @@ const FEW_WAVEFRONTS: u64 = 3;
 ///
 /// # Errors
 /// The fault of the first workgroup, in the grid's order, that has one.
-pub fn dispatch(memory: &Memory, launch: &Launch, options: &Options) -> Result<Counters, Fault> {
+pub fn dispatch(
+    memory: &Memory,
+    launch: &Launch,
+    options: &Options,
+) -> Result<Counters, Box<Fault>> {
     let kernel = &launch.kernel.kernel;
     let arguments = Arguments::new(launch);
     let snapshot = memory.snapshot();
@@ -45,7 +49,7 @@ pub fn dispatch(memory: &Memory, launch: &Launch, options: &Options) -> Result<C
     let next = AtomicU64::new(0);
     // Workgroups from this one on need not run: an earlier one failed.
     let limit = AtomicU64::new(total);
-    let failure: Mutex<Option<(u64, Fault)>> = Mutex::new(None);
+    let failure: Mutex<Option<(u64, Box<Fault>)>> = Mutex::new(None);
     let counters = Mutex::new(Counters {
         launches: 1,
         ..Counters::default()
@@ -113,9 +117,9 @@ pub fn dispatch(memory: &Memory, launch: &Launch, options: &Options) -> Result<C
     }
 }
 
-fn fault(launch: &Launch, failed: Failure, workgroup: [u32; 3]) -> Fault {
+fn fault(launch: &Launch, failed: Failure, workgroup: [u32; 3]) -> Box<Fault> {
     let kernel = launch.kernel;
-    Fault {
+    Box::new(Fault {
         kind: failed.violation.kind,
         kernel: kernel.kernel.name.clone(),
         pc: failed.pc.wrapping_sub(kernel.entry),
@@ -123,5 +127,5 @@ fn fault(launch: &Launch, failed: Failure, workgroup: [u32; 3]) -> Fault {
         workgroup,
         wave: failed.wave,
         lane: failed.violation.lane,
-    }
+    })
 }

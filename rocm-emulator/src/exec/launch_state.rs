@@ -258,10 +258,9 @@ fn start_lanes(wave: &mut Wave, launch: &Launch, index: u32) {
                 .fold(0, |word, (axis, id)| word | id << (10 * axis));
             wave.vgpr[0].0[lane as usize] = word;
         } else {
-            for axis in 0..=usize::from(descriptor.workitem_id).min(2) {
-                if let Some(row) = wave.vgpr.get_mut(axis) {
-                    row.0[lane as usize] = id[axis];
-                }
+            let given = usize::from(descriptor.workitem_id) + 1;
+            for (row, id) in wave.vgpr.iter_mut().zip(id).take(given) {
+                row.0[lane as usize] = id;
             }
         }
     }

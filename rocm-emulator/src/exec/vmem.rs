@@ -420,10 +420,10 @@ pub(super) fn scratch_places(
 ) -> Outcome<Places> {
     let mut places = [0; LANES];
     let room = i64::from(cx.scratch_size) - i64::from(bytes);
-    for lane in 0..LANES {
+    for (lane, place) in places.iter_mut().enumerate() {
         let offset = base + i64::from(offsets.0[lane]);
-        let place = cx.scratch as u64 + lane as u64 * u64::from(cx.scratch_stride);
-        places[lane] = place.wrapping_add_signed(offset);
+        let first = cx.scratch as u64 + lane as u64 * u64::from(cx.scratch_stride);
+        *place = first.wrapping_add_signed(offset);
         if exec >> lane & 1 != 0 && (offset < 0 || offset > room) {
             let size = cx.scratch_size;
             return Err(scratch_overrun(access, offset as u64, bytes, size, lane));
@@ -461,11 +461,11 @@ multiversion! {
     pub(super) fn spread32(places: &mut Places, base: u64, offsets: &Row, exec: u64, active: &Row) -> (u64, u64) {
         let some = offsets.0[exec.trailing_zeros() as usize & 63];
         let (mut least, mut greatest) = (some, some);
-        for lane in 0..LANES {
+        for (lane, place) in places.iter_mut().enumerate() {
             let offset = offsets.0[lane] & active.0[lane] | some & !active.0[lane];
             least = least.min(offset);
             greatest = greatest.max(offset);
-            places[lane] = base.wrapping_add(offset.into());
+            *place = base.wrapping_add(offset.into());
         }
         let (first, last) = (base.wrapping_add(least.into()), base.wrapping_add(greatest.into()));
         if first <= last { (first, last) } else { (0, u64::MAX) }
@@ -477,14 +477,14 @@ multiversion! {
         let some = u64::from(low.0[lane]) | u64::from(high.0[lane]) << 32;
         let some = some.wrapping_add_signed(offset);
         let (mut least, mut greatest) = (some, some);
-        for lane in 0..LANES {
+        for (lane, place) in places.iter_mut().enumerate() {
             let address = u64::from(low.0[lane]) | u64::from(high.0[lane]) << 32;
             let address = address.wrapping_add_signed(offset);
             let mask = i64::from(active.0[lane] as i32) as u64;
             let address = address & mask | some & !mask;
             least = least.min(address);
             greatest = greatest.max(address);
-            places[lane] = address;
+            *place = address;
         }
         (least, greatest)
     }

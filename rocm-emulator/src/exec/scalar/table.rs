@@ -274,7 +274,7 @@ static MOVES: Rows = rows! {
     "s_pack_lh_b32_b16" => |a: u32, b: u32| -> u32 { pack(a, b >> 16) }
     "s_pack_hl_b32_b16" => |a: u32, b: u32| -> u32 { pack(a >> 16, b) }
     "s_pack_hh_b32_b16" => |a: u32, b: u32| -> u32 { pack(a >> 16, b >> 16) }
-    "s_bitreplicate_b64_b32" => |a: u32| -> u64 { (0..32).fold(0, |wide, bit| wide | u64::from(a >> bit & 1) * 3 << (2 * bit)) }
+    "s_bitreplicate_b64_b32" => |a: u32| -> u64 { (0..32).fold(0, |wide, bit| wide | ((u64::from(a >> bit & 1) * 3) << (2 * bit))) }
 };
 
 static ARITHMETIC: Rows = rows! {
@@ -296,8 +296,8 @@ static ARITHMETIC: Rows = rows! {
     "s_sub_u64" | "s_sub_nc_u64" => |a: u64, b: u64| -> u64 { a.wrapping_sub(b) }
     "s_mul_u64" => |a: u64, b: u64| -> u64 { a.wrapping_mul(b) }
     "s_mul_i32" => |a: u32, b: u32| -> u32 { a.wrapping_mul(b) }
-    "s_mul_hi_u32" => |a: u32, b: u32| -> u32 { (u64::from(a) * u64::from(b) >> 32) as u32 }
-    "s_mul_hi_i32" => |a: i32, b: i32| -> i32 { (i64::from(a) * i64::from(b) >> 32) as i32 }
+    "s_mul_hi_u32" => |a: u32, b: u32| -> u32 { ((u64::from(a) * u64::from(b)) >> 32) as u32 }
+    "s_mul_hi_i32" => |a: i32, b: i32| -> i32 { ((i64::from(a) * i64::from(b)) >> 32) as i32 }
     "s_min_i32" => |a: i32, b: i32| -> (i32, Scc) { (a.min(b), Scc(a < b)) }
     "s_min_u32" => |a: u32, b: u32| -> (u32, Scc) { (a.min(b), Scc(a < b)) }
     "s_max_i32" => |a: i32, b: i32| -> (i32, Scc) { (a.max(b), Scc(a >= b)) }
@@ -427,7 +427,12 @@ macro_rules! float_compares {
     };
 }
 
-#[allow(clippy::neg_cmp_op_on_partial_ord, clippy::nonminimal_bool)]
+// Every form as it is defined: what lints call simpler differs for NaN.
+#[allow(
+    clippy::double_comparisons,
+    clippy::neg_cmp_op_on_partial_ord,
+    clippy::nonminimal_bool
+)]
 static FLOAT_COMPARES: Rows = float_compares! {
     "s_cmp_lt_f32", "s_cmp_lt_f16" => |a, b| a < b;
     "s_cmp_eq_f32", "s_cmp_eq_f16" => |a, b| a == b;
