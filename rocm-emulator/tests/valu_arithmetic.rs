@@ -353,7 +353,8 @@ fn integer_operations() {
         0x1234_5678,
         0x00ff_ff80,
     ];
-    let cases: &[(&str, fn(&[u32]) -> u32)] = &[
+    type Expected = fn(&[u32]) -> u32;
+    let cases: &[(&str, Expected)] = &[
         ("v_lshlrev_b32 v0, v2, v4", |a| {
             ((a[1] as u64) << (a[0] % 32)) as u32
         }),

@@ -239,12 +239,12 @@ pub struct MemoryModifiers {
 /// Operand order follows the assembly text: `dst` first, then `src`. Memory instructions use fixed
 /// places instead, whatever the text's order:
 ///
-/// | format | dst[0] | src[0] | src[1] | src[2] |
+/// | format | `dst[0]` | `src[0]` | `src[1]` | `src[2]` |
 /// |---|---|---|---|---|
 /// | SMEM | sdata | sbase | soffset (SGPR, literal never; immediate offset is in `mem.offset`) | |
 /// | DS | vdst | address | data0 | data1 |
 /// | FLAT/GLOBAL/SCRATCH | vdst | vaddr (or None) | vdata | saddr (or None) |
-/// | MUBUF/MTBUF | vdata of a load, vdst of a returning atomic | vaddr | srsrc | soffset; src[3]: vdata of a store or atomic |
+/// | MUBUF/MTBUF | vdata of a load, vdst of a returning atomic | vaddr | srsrc | soffset; `src[3]`: vdata of a store or atomic |
 ///
 /// VOP3SD and VOPC/VOP2 carries: `dst[1]` is the scalar destination (VCC where implied), and an implied
 /// VCC source is the last source (`v_dual_cndmask_b32` too; `v_div_fmas_*` reads VCC without naming it). VOPC: `dst[0]` is the scalar destination (VCC, SGPRs, or EXEC for
