@@ -20,16 +20,21 @@ pub fn cargo(args: &[&str]) -> Command {
 
 /// Run to the end; echo the command line and how long it took.
 pub fn run(command: &mut Command) -> Result<()> {
-    let line = line_of(command);
-    eprintln!("\n$ {line}");
+    eprintln!("\n$ {}", line_of(command));
     let start = Instant::now();
+    run_quietly(command)?;
+    eprintln!("  done in {:.0} s", start.elapsed().as_secs_f32());
+    Ok(())
+}
+
+/// Run to the end; only a failure shows the command line.
+pub fn run_quietly(command: &mut Command) -> Result<()> {
     let status = command
         .status()
-        .with_context(|| format!("cannot start `{line}`"))?;
+        .with_context(|| format!("cannot start `{}`", line_of(command)))?;
     if !status.success() {
-        bail!("`{line}` failed: {status}");
+        bail!("`{}` failed: {status}", line_of(command));
     }
-    eprintln!("  done in {:.0} s", start.elapsed().as_secs_f32());
     Ok(())
 }
 

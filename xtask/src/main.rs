@@ -4,6 +4,7 @@
 //! every test. Both first install what the machine lacks, and say so.
 
 mod cargo;
+mod conformance;
 mod demo;
 mod setup;
 mod test;
@@ -23,6 +24,8 @@ enum Command {
     Setup,
     /// Write a short story and solve five sums on an emulated AMD GPU.
     Demo(demo::Args),
+    /// Run Candle's own tests, from its published sources, on an emulated AMD GPU.
+    Conformance(conformance::Args),
     /// Check formatting and lints, build the documentation and run all tests.
     Test(test::Args),
 }
@@ -31,6 +34,7 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Setup => setup::ensure_toolchain(),
         Command::Demo(args) => demo::run(&args),
+        Command::Conformance(args) => conformance::run(&args),
         Command::Test(args) => test::run(&args),
     }
 }
