@@ -211,9 +211,12 @@ pub(super) fn decode_at(kernel: &LoadedKernel, pc: u64) -> Option<Inst> {
     isa::decode(kernel.kernel.target, &words_at(kernel, pc)).ok()
 }
 
-/// At most four dwords of code from `pc` on: as many as the longest instruction has.
+/// At most four dwords of code from `pc` on, as many as the longest instruction has; none outside the code.
 fn words_at(kernel: &LoadedKernel, pc: u64) -> Vec<u32> {
-    let count = (kernel.code.end.saturating_sub(pc) / 4).min(4);
+    if !kernel.code.contains(&pc) {
+        return Vec::new();
+    }
+    let count = ((kernel.code.end - pc) / 4).min(4);
     (0..count)
         // SAFETY: the loaded code object's segment is live while its kernel is, and `pc` lies in it.
         .map(|i| unsafe { ((pc + 4 * i) as *const u32).read_unaligned() })
