@@ -25,23 +25,11 @@ const COPY_BYTES: u64 = WORKGROUPS as u64 * COPY_ROUNDS as u64 * 4096;
 
 fn compile(arch: &str) -> Result<CodeObject> {
     let toolchain = toolchain::find().map_err(|error| anyhow::anyhow!("{error}"))?;
-    let folder = tempfile::tempdir()?;
-    let object = folder.path().join("emulator.hsaco");
-    let output = std::process::Command::new(&toolchain.clang)
-        .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output"])
-        .args(["-nogpuinc", "-nogpulib", "-O3", "-c"])
-        .arg(format!("--offload-arch={arch}"))
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/emulator.cu"))
-        .arg("-o")
-        .arg(&object)
-        .output()
-        .with_context(|| format!("cannot run {}", toolchain.clang.display()))?;
-    ensure!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(CodeObject::parse(&std::fs::read(object)?)?)
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/emulator.cu");
+    let object = toolchain
+        .compile_alone(source.as_ref(), arch)
+        .map_err(anyhow::Error::msg)?;
+    Ok(CodeObject::parse(&object)?)
 }
 
 fn bench(criterion: &mut Criterion, arch: &str) -> Result<()> {

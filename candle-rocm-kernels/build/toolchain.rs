@@ -325,4 +325,33 @@ impl Toolchain {
         files.push(nearest.1);
         Ok(files)
     }
+
+    /// Compiles a source that needs neither headers nor device libraries, such as a test's, to the
+    /// code object of one `processor`.
+    ///
+    /// # Errors
+    /// What the compiler says.
+    pub fn compile_alone(&self, source: &Path, processor: &str) -> Result<Vec<u8>, String> {
+        let object = std::env::temp_dir().join(format!(
+            "candle-rocm-{}-{processor}-{}.hsaco",
+            source.file_stem().unwrap_or_default().to_string_lossy(),
+            std::process::id()
+        ));
+        let result = Command::new(&self.clang)
+            .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output"])
+            .args(["-nogpuinc", "-nogpulib", "-O3", "-c"])
+            .arg(format!("--offload-arch={processor}"))
+            .arg(source)
+            .arg("-o")
+            .arg(&object)
+            .output()
+            .map_err(|error| format!("{}: {error}", self.clang.display()))?;
+        if !result.status.success() {
+            return Err(String::from_utf8_lossy(&result.stderr).into_owned());
+        }
+        let bytes = std::fs::read(&object).map_err(|error| error.to_string());
+        // A leftover in the temporary folder harms nobody.
+        let _ = std::fs::remove_file(&object);
+        bytes
+    }
 }

@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 
 pub use counters::{Class, Counters};
 pub use dispatch::dispatch;
-pub use program::unload;
+pub use program::{unload, unsupported};
 pub use wave::{Mode, Row, Wave, LANES};
 
 use crate::codeobject::LoadedKernel;

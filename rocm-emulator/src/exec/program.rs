@@ -178,6 +178,17 @@ pub fn unload(code_object: u64) {
     CACHE.write().retain(|key, _| key.0 != code_object);
 }
 
+/// Reachable instructions of a kernel that the emulator cannot run: byte offset from the entry, and why. Empty for
+/// a kernel that runs in full.
+pub fn unsupported(kernel: &LoadedKernel) -> Vec<(u64, FaultKind)> {
+    let program = of(kernel);
+    let broken = program.steps.iter().filter_map(|step| match &step.op {
+        Op::Broken(kind) => Some((step.pc - kernel.entry, kind.clone())),
+        _ => None,
+    });
+    broken.collect()
+}
+
 /// The kernel's program.
 pub(super) fn of(kernel: &LoadedKernel) -> Arc<Program> {
     let key = (kernel.code_object, kernel.entry);
