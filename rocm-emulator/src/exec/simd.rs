@@ -36,7 +36,7 @@ pub fn level() -> Level {
 ///
 /// Everything that the body calls and that is to be SIMD must be `#[inline(always)]`.
 ///
-/// ```ignore
+/// ```text
 /// multiversion! {
 ///     /// Sum of two rows.
 ///     pub fn add(out: &mut [u32; 64], a: &[u32; 64], b: &[u32; 64]) {
