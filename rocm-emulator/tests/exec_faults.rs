@@ -1,15 +1,12 @@
 //! Every fault that ends a launch, on a wave32 and a wave64 GPU: small kernels, each wrong in one way.
 
-mod hip_support;
+mod exec_support;
 
-use std::sync::Arc;
-
-use hip_support::{compile, Compile};
-use rocm_emulator::codeobject::{CodeObject, LoadedCodeObject};
-use rocm_emulator::exec::{dispatch, Counters, Launch, Options};
+use exec_support::Arg::{self, I32, U64};
+use exec_support::Gpu;
+use rocm_emulator::exec::Options;
 use rocm_emulator::fault::{Fault, FaultKind};
 use rocm_emulator::isa::Target;
-use rocm_emulator::memory::{AllocationKind, Memory};
 
 const TARGETS: [Target; 2] = [Target::Gfx1100, Target::Gfx942];
 
@@ -58,102 +55,37 @@ KERNEL endless(volatile int* p) { while (p[0] == 0) {} }
 KERNEL astray() { long at = 64; asm volatile("s_setpc_b64 %0" : : "s"(at)); }
 "#;
 
-struct Gpu {
-    memory: Memory,
-    code: LoadedCodeObject,
+/// The fault of one workgroup of 64; afterwards the GPU still works.
+fn fail(gpu: &Gpu, name: &str, args: &[Arg]) -> Box<Fault> {
+    fail_of(gpu, name, 64, args, Options::default())
 }
 
-impl Gpu {
-    fn new(target: Target) -> Gpu {
-        let bytes = compile(SOURCE, &Compile::device(target));
-        let memory = Memory::new(1 << 24);
-        let object = Arc::new(CodeObject::parse(&bytes).unwrap());
-        Gpu {
-            code: object.load(&memory).unwrap(),
-            memory,
-        }
-    }
-
-    fn buffer(&self, bytes: u64) -> u64 {
-        self.memory.allocate(bytes, AllocationKind::Device).unwrap()
-    }
-
-    /// Arguments are 8-byte pointers and 4-byte integers, each at its natural alignment.
-    fn launch(
-        &self,
-        name: &str,
-        groups: u32,
-        items: u32,
-        args: &[Arg],
-        options: Options,
-    ) -> Result<Counters, Box<Fault>> {
-        let mut kernarg = Vec::new();
-        for arg in args {
-            match arg {
-                Arg::Wide(value) => {
-                    kernarg.resize(kernarg.len().next_multiple_of(8), 0);
-                    kernarg.extend(value.to_le_bytes());
-                }
-                Arg::Int(value) => kernarg.extend(value.to_le_bytes()),
-            }
-        }
-        let launch = Launch {
-            kernel: self.code.kernel(name).unwrap(),
-            grid: [groups, 1, 1],
-            block: [items, 1, 1],
-            dynamic_lds: 0,
-            kernarg: &kernarg,
-        };
-        dispatch(&self.memory, &launch, &options)
-    }
-
-    /// The fault of one workgroup of 64; afterwards the GPU still works.
-    fn fault(&self, name: &str, args: &[Arg]) -> Box<Fault> {
-        self.fault_of(name, 64, args, Options::default())
-    }
-
-    fn fault_of(&self, name: &str, items: u32, args: &[Arg], options: Options) -> Box<Fault> {
-        let fault = match self.launch(name, 1, items, args, options) {
-            Err(fault) => fault,
-            Ok(counters) => panic!("{name} was survived: {counters:?}"),
-        };
-        assert_eq!(fault.kernel, name);
-        assert!(
-            fault.to_string().contains(&format!("kernel {name}: ")),
-            "{fault}"
-        );
-        let good = self.buffer(256);
-        self.launch(
-            "store",
-            1,
-            64,
-            &[Arg::Wide(good), Arg::Int(0)],
-            Options::default(),
-        )
-        .expect("a fault does not outlive its launch");
-        let mut last = [0; 4];
-        self.memory.read(good + 252, &mut last).unwrap();
-        assert_eq!(last, 7i32.to_le_bytes());
-        self.memory.free(good).unwrap();
-        fault
-    }
+fn fail_of(gpu: &Gpu, name: &str, items: u32, args: &[Arg], options: Options) -> Box<Fault> {
+    let fault = match gpu.launch(name, [1; 3], [items, 1, 1], 0, args, &options) {
+        Err(fault) => fault,
+        Ok(counters) => panic!("{name} was survived: {counters:?}"),
+    };
+    assert_eq!(fault.kernel, name);
+    assert!(
+        fault.to_string().contains(&format!("kernel {name}: ")),
+        "{fault}"
+    );
+    let good = gpu.buffer(256);
+    // A fault does not outlive its launch.
+    gpu.run("store", [1; 3], [64, 1, 1], &[U64(good), I32(0)]);
+    assert_eq!(gpu.download::<i32>(good, 64), [7; 64]);
+    gpu.memory.free(good).expect("just allocated");
+    fault
 }
-
-enum Arg {
-    Wide(u64),
-    Int(i32),
-}
-
-use Arg::{Int, Wide};
 
 #[test]
 fn one_element_past_either_end() {
     for target in TARGETS {
-        let gpu = Gpu::new(target);
+        let gpu = Gpu::new(target, SOURCE);
         let (buffer, out) = (gpu.buffer(256), gpu.buffer(256));
         for (kernel, access) in [("store", "store"), ("load", "load"), ("atomic", "atomic")] {
             for (first, lane, address) in [(1, 63, buffer + 256), (-1, 0, buffer - 4)] {
-                let fault = gpu.fault(kernel, &[Wide(buffer), Int(first), Wide(out)]);
+                let fault = fail(&gpu, kernel, &[U64(buffer), I32(first), U64(out)]);
                 // The last lane of the workgroup is in its last wavefront.
                 let wave = lane / target.wavefront_size();
                 assert_eq!(
@@ -180,9 +112,9 @@ fn one_element_past_either_end() {
 #[test]
 fn across_the_end_of_an_allocation() {
     for target in TARGETS {
-        let gpu = Gpu::new(target);
+        let gpu = Gpu::new(target, SOURCE);
         let buffer = gpu.buffer(64);
-        let fault = gpu.fault("wide", &[Wide(buffer), Wide(60)]);
+        let fault = fail(&gpu, "wide", &[U64(buffer), U64(60)]);
         assert!(
             matches!(fault.kind, FaultKind::OutOfBounds { bytes: 8, .. }),
             "{fault}"
@@ -194,10 +126,10 @@ fn across_the_end_of_an_allocation() {
 #[test]
 fn after_free() {
     for target in TARGETS {
-        let gpu = Gpu::new(target);
+        let gpu = Gpu::new(target, SOURCE);
         let buffer = gpu.buffer(256);
         gpu.memory.free(buffer).unwrap();
-        let fault = gpu.fault("store", &[Wide(buffer), Int(0)]);
+        let fault = fail(&gpu, "store", &[U64(buffer), I32(0)]);
         assert!(
             matches!(fault.kind, FaultKind::OutOfBounds { .. }),
             "{fault}"
@@ -209,13 +141,13 @@ fn after_free() {
 #[test]
 fn misaligned() {
     for target in TARGETS {
-        let gpu = Gpu::new(target);
+        let gpu = Gpu::new(target, SOURCE);
         let buffer = gpu.buffer(256);
         for (kernel, access) in [
             ("misaligned_atomic", "atomic"),
             ("misaligned_scalar", "load"),
         ] {
-            let fault = gpu.fault(kernel, &[Wide(buffer)]);
+            let fault = fail(&gpu, kernel, &[U64(buffer)]);
             let FaultKind::Misaligned {
                 access: found,
                 address,
@@ -233,9 +165,9 @@ fn misaligned() {
 #[test]
 fn lds_and_scratch_overruns() {
     for target in TARGETS {
-        let gpu = Gpu::new(target);
+        let gpu = Gpu::new(target, SOURCE);
         let out = gpu.buffer(256);
-        let fault = gpu.fault("lds", &[Int(1), Wide(out)]);
+        let fault = fail(&gpu, "lds", &[I32(1), U64(out)]);
         assert!(
             matches!(
                 fault.kind,
@@ -248,7 +180,7 @@ fn lds_and_scratch_overruns() {
             "{fault}"
         );
         assert_eq!(fault.lane, Some(target.wavefront_size() - 1), "{fault}");
-        let fault = gpu.fault("scratch", &[Int(1 << 16)]);
+        let fault = fail(&gpu, "scratch", &[I32(1 << 16)]);
         assert!(
             matches!(fault.kind, FaultKind::ScratchOverrun { .. }),
             "{fault}"
@@ -259,8 +191,8 @@ fn lds_and_scratch_overruns() {
 #[test]
 fn unknown_instruction() {
     for target in TARGETS {
-        let gpu = Gpu::new(target);
-        let fault = gpu.fault("unknown", &[Wide(gpu.buffer(4))]);
+        let gpu = Gpu::new(target, SOURCE);
+        let fault = fail(&gpu, "unknown", &[U64(gpu.buffer(4))]);
         assert!(
             matches!(fault.kind, FaultKind::UnknownInstruction { .. }),
             "{fault}"
@@ -272,8 +204,14 @@ fn unknown_instruction() {
 #[test]
 fn barrier_that_some_waves_do_not_reach() {
     for target in TARGETS {
-        let gpu = Gpu::new(target);
-        let fault = gpu.fault_of("barrier", 128, &[Wide(gpu.buffer(4))], Options::default());
+        let gpu = Gpu::new(target, SOURCE);
+        let fault = fail_of(
+            &gpu,
+            "barrier",
+            128,
+            &[U64(gpu.buffer(4))],
+            Options::default(),
+        );
         let half = 64 / target.wavefront_size();
         let FaultKind::BarrierMismatch { waiting, ended } = fault.kind else {
             panic!("{fault}")
@@ -285,8 +223,8 @@ fn barrier_that_some_waves_do_not_reach() {
 #[test]
 fn trap() {
     for target in TARGETS {
-        let gpu = Gpu::new(target);
-        let fault = gpu.fault("trap", &[Wide(gpu.buffer(4))]);
+        let gpu = Gpu::new(target, SOURCE);
+        let fault = fail(&gpu, "trap", &[U64(gpu.buffer(4))]);
         assert!(matches!(fault.kind, FaultKind::Trap(_)), "{fault}");
     }
 }
@@ -294,12 +232,12 @@ fn trap() {
 #[test]
 fn a_loop_without_end() {
     for target in TARGETS {
-        let gpu = Gpu::new(target);
+        let gpu = Gpu::new(target, SOURCE);
         let options = Options {
             max_instructions: 10_000,
             ..Options::default()
         };
-        let fault = gpu.fault_of("endless", 64, &[Wide(gpu.buffer(4))], options);
+        let fault = fail_of(&gpu, "endless", 64, &[U64(gpu.buffer(4))], options);
         assert_eq!(fault.kind, FaultKind::InstructionLimit(10_000), "{fault}");
     }
 }
@@ -307,8 +245,8 @@ fn a_loop_without_end() {
 #[test]
 fn a_jump_out_of_the_code() {
     for target in TARGETS {
-        let gpu = Gpu::new(target);
-        let fault = gpu.fault("astray", &[]);
+        let gpu = Gpu::new(target, SOURCE);
+        let fault = fail(&gpu, "astray", &[]);
         assert_eq!(fault.kind, FaultKind::BadProgramCounter, "{fault}");
     }
 }
@@ -316,7 +254,7 @@ fn a_jump_out_of_the_code() {
 #[test]
 fn the_first_workgroup_that_fails_is_reported_at_any_thread_count() {
     for target in TARGETS {
-        let gpu = Gpu::new(target);
+        let gpu = Gpu::new(target, SOURCE);
         // Workgroups 3 and on write past the end.
         let buffer = gpu.buffer(3 * 256);
         for threads in [1, 2, 8, 8, 8] {
@@ -325,7 +263,14 @@ fn the_first_workgroup_that_fails_is_reported_at_any_thread_count() {
                 ..Options::default()
             };
             let fault = gpu
-                .launch("store", 50, 64, &[Wide(buffer), Int(0)], options)
+                .launch(
+                    "store",
+                    [50, 1, 1],
+                    [64, 1, 1],
+                    0,
+                    &[U64(buffer), I32(0)],
+                    &options,
+                )
                 .unwrap_err();
             assert_eq!(
                 (fault.workgroup, fault.wave, fault.lane),
