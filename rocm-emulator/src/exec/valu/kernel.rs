@@ -117,7 +117,11 @@ unsafe fn run<F: Operation<M>, M, const PACKED: bool>(args: &mut Args) {
     // SAFETY: a buffer is made of MaybeUninit elements.
     let buffer = unsafe { &mut *buffer.as_mut_ptr() };
     // Two possible trip counts, so that the compiler sees neither a remainder nor a bounds check.
-    let lanes = if args.lanes == LANES { LANES } else { LANES / 2 };
+    let lanes = if args.lanes == LANES {
+        LANES
+    } else {
+        LANES / 2
+    };
     for lane in 0..lanes {
         // SAFETY: the caller's promise, and lanes are at most LANES.
         unsafe {
