@@ -125,17 +125,24 @@ impl LaneOp {
                 ROWS[ieee as usize].0.as_ptr()
             }
             Source::Scalar(register) => {
-                let value = register.read(wave);
-                let rows = scratch.write([Row([value; LANES]), Row::ZERO]);
+                let row = scratch.as_mut_ptr().cast::<Row>();
+                // SAFETY: the scratch has room for two rows, and any bits are a row.
+                riders::broadcast(unsafe { &mut *row }, register.read(wave));
+                row.cast_const().cast()
+            }
+            Source::ScalarExtended(register) => {
+                let rows = scratch.write([Row([register.read(wave); LANES]), Row::ZERO]);
                 rows.as_ptr().cast()
             }
             Source::ScalarPair(register) => {
                 let value = register.read_pair(wave);
-                let rows = scratch.write([
-                    Row([value as u32; LANES]),
-                    Row([(value >> 32) as u32; LANES]),
-                ]);
-                rows.as_ptr().cast()
+                let row = scratch.as_mut_ptr().cast::<Row>();
+                // SAFETY: as above.
+                unsafe {
+                    riders::broadcast(&mut *row, value as u32);
+                    riders::broadcast(&mut *row.add(1), (value >> 32) as u32);
+                }
+                row.cast_const().cast()
             }
             Source::Mask(ScalarReg::Named(Special::ExecLo)) => wave.exec_row().0.as_ptr(),
             Source::Mask(register) => {

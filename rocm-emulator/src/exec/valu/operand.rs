@@ -100,8 +100,10 @@ pub(super) enum Source {
     Agpr(u16),
     /// A constant, broadcast.
     Rows(Box<[Row; 2]>),
-    /// Scalar registers, broadcast.
+    /// A scalar register, broadcast.
     Scalar(ScalarReg),
+    /// A scalar register where the operation reads two dwords: the high one is zero.
+    ScalarExtended(ScalarReg),
     /// A scalar pair, broadcast.
     ScalarPair(ScalarReg),
     /// A lane mask in scalar registers, one lane to a bit.
@@ -115,11 +117,10 @@ impl Source {
             return Ok(match kind {
                 Kind::Mask => Source::Mask(register),
                 _ if kind.dwords() == 2 => match operand {
-                    // One dword where the operation reads two: the high one is zero.
                     Operand::Sgpr { dwords: 1, .. } | Operand::Special { dwords: 1, .. }
                         if !matches!(kind, Kind::PackedF32 | Kind::PackedB32) =>
                     {
-                        Source::Scalar(register)
+                        Source::ScalarExtended(register)
                     }
                     _ => Source::ScalarPair(register),
                 },

@@ -582,6 +582,11 @@ fn sdwa_write(select: SdwaSelect, unused: u8, result: &mut Row, old: &Row) {
 }
 
 multiversion! {
+    /// One value in every lane.
+    pub(super) fn broadcast(row: &mut Row, value: u32) {
+        row.0 = [value; LANES];
+    }
+
     /// A lane mask as a row of all-ones and zeroes.
     pub(super) fn spread_mask(row: &mut Row, mask: u64) {
         let (low, high) = (mask as u32, (mask >> 32) as u32);
