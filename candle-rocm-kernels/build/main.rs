@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 /// The modules, longest compilation first so that the last to end is a short one.
-const MODULES: [&str; 13] = [
+const MODULES: [&str; 16] = [
     "binary",
     "conv",
     "reduce",
@@ -24,6 +24,9 @@ const MODULES: [&str; 13] = [
     "cast",
     "gemm",
     "quantized",
+    "mmq",
+    "mmvq",
+    "moe",
     "ternary",
     "affine",
     "sort",

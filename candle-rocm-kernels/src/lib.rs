@@ -4,7 +4,8 @@
 //! in `CANDLE_ROCM_ARCHS` and embeds the results, compressed; [`Module::code_object`] gives the one
 //! for a GPU, ready for `hipModuleLoadData`. The first eleven modules are those of `candle-kernels`,
 //! in its order and with its kernel names and parameters, which Candle's CUDA backend launches;
-//! [`GEMM`] and [`RANDOM`] stand where Candle calls cuBLAS and cuRAND.
+//! [`GEMM`] and [`RANDOM`] stand where Candle calls cuBLAS and cuRAND; [`MMVQ`], [`MMQ`] and [`MOE`] hold
+//! what `candle-kernels` launches from its own C functions.
 //!
 //! With `CANDLE_ROCM_SKIP_KERNELS=1` the build needs no GPU compiler and embeds nothing, and
 //! [`Module::code_object`] fails with an error that says so.
@@ -105,8 +106,7 @@ pub enum KernelError {
 }
 
 impl Module {
-    /// Position among all modules: below `ALL_IDS.len()` for Candle's, above for [`GEMM`] and
-    /// [`RANDOM`].
+    /// Position among all modules: below `ALL_IDS.len()` for Candle's, above for ours.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -187,4 +187,7 @@ modules! {
     UNARY Id::Unary as usize, "unary", "Functions of one tensor.";
     GEMM ALL_IDS.len(), "gemm", "Matrix products, in place of cuBLAS.";
     RANDOM ALL_IDS.len() + 1, "random", "Random numbers, in place of cuRAND.";
+    MMVQ ALL_IDS.len() + 2, "mmvq", "Products of quantised matrices with up to eight vectors.";
+    MMQ ALL_IDS.len() + 3, "mmq", "Products of quantised matrices with matrices.";
+    MOE ALL_IDS.len() + 4, "moe", "Products of tokens with their experts' matrices.";
 }

@@ -7,7 +7,7 @@
 //! - [`runtime`]: which of them this process uses; [`device`]: its GPUs;
 //! - [`context`], [`stream`], [`event`], [`graph`]: where work runs and in which order;
 //! - [`pool`], [`buffer`], [`host`], [`copy`]: memory, and moving it;
-//! - [`module`], [`launch`]: kernels;
+//! - [`module`], [`launch`]: kernels; [`foreign`]: launches from C functions;
 //! - [`gemm`], [`random`]: matrix products and random numbers, by our own kernels; [`blas`] and [`rng`]
 //!   give them the shape of cuBLAS and cuRAND.
 //!
@@ -24,6 +24,7 @@ pub mod device;
 pub mod dtype;
 pub mod error;
 pub mod event;
+pub mod foreign;
 pub mod gemm;
 pub mod graph;
 pub mod hip;

@@ -1,0 +1,2 @@
+// Products of tokens with their experts' matrices.
+#include "quants.cuh"

@@ -1,0 +1,31 @@
+//! The C functions of candle-kernels 0.11.1, which launch kernels by themselves: quantised products and
+//! mixtures of experts.
+//!
+//! Candle calls them without looking for an error, so each that fails leaves one on its stream's GPU, as a
+//! kernel that fails does; the next call of the runtime (allocating, launching, copying, synchronising)
+//! returns it, and it names the function.
+#![allow(non_snake_case, clippy::too_many_arguments)]
+
+macro_rules! missing {
+    ($doc:literal $parameters:tt $($name:ident)*) => {
+        $(missing!(@function $doc $parameters $name);)*
+    };
+    (@function $doc:literal ($($arg:ident: $type:ty),*) $name:ident) => {
+        #[doc = $doc]
+        ///
+        /// # Safety
+        /// None is needed: no argument is followed.
+        pub unsafe extern "C" fn $name($($arg: $type),*) {
+            $(let _ = $arg;)*
+            candle_rocm_runtime::module::leave_missing_kernel_error(stringify!($name));
+        }
+    };
+}
+
+mod mmq;
+mod mmvq;
+mod moe;
+
+pub use mmq::*;
+pub use mmvq::*;
+pub use moe::*;
