@@ -4,18 +4,7 @@
 mod support;
 
 use candle_rocm_kernels as kernels;
-use support::Kernel;
-
-/// Kernels whose scalar registers spill, and why that is right. They spill into lanes of a vector
-/// register, not to memory.
-const SCALAR_SPILLS: &[(&str, &str)] = &[
-    (
-        "uerf_f64",
-        "ocml's f64 erf keeps its polynomials' coefficients in scalar registers",
-    ),
-    ("ugelu_erf_f64", "calls erf"),
-    ("upowf_f64", "ocml's f64 pow likewise"),
-];
+use support::{Kernel, SCALAR_SPILLS};
 
 fn for_every_kernel(mut check: impl FnMut(&str, &str, &Kernel)) {
     assert!(

@@ -38,6 +38,25 @@ pub fn run_quietly(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Run to the end with errors shown; what it prints is returned.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start `{}`", line_of(command)))?;
+    if !output.status.success() {
+        bail!("`{}` failed: {}", line_of(command), output.status);
+    }
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("`{}` printed no text", line_of(command)))
+}
+
+/// Where cargo puts what it builds.
+pub fn target_folder() -> PathBuf {
+    let folder = std::env::var_os("CARGO_TARGET_DIR");
+    root().join(folder.map_or_else(|| PathBuf::from("target"), PathBuf::from))
+}
+
 fn line_of(command: &Command) -> String {
     let mut line = String::new();
     for (key, value) in command.get_envs() {

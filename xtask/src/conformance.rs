@@ -3,8 +3,11 @@
 //! The sources are copied from cargo's registry into the target folder and built there with Candle's `cuda`
 //! feature on our crates. They reach the emulator as they would reach a GPU: through `libamdhip64.so`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{bail, Context, Result};
 
@@ -15,71 +18,238 @@ use crate::setup::ensure_toolchain;
 #[derive(clap::Args)]
 pub struct Args {
     /// The GPUs to emulate, separated by commas.
-    #[arg(long, value_delimiter = ',', default_values = ["gfx1100", "gfx942"])]
+    #[arg(long, value_delimiter = ',', default_values = crate::ARCHITECTURES)]
     arch: Vec<String>,
+    /// Only the tests that use a GPU, by their names; the others run on the CPU alone.
+    #[arg(long)]
+    gpu_only: bool,
     /// Passed on to the tests, such as part of a name.
     #[arg(last = true)]
     tests: Vec<String>,
 }
 
-/// Candle's packages with GPU tests.
-const PACKAGES: [&str; 2] = ["candle-core", "candle-nn"];
+/// One of Candle's packages.
+struct Package {
+    name: &'static str,
+    /// How many of its tests use a GPU. Fewer found means that they are not recognised any more.
+    gpu_tests: usize,
+}
+
+/// Candle's packages with GPU tests, of the locked version 0.11.1: 83 made by `test_device!` and 30 of quantised
+/// tensors in the first, 10 in the second.
+const PACKAGES: [Package; 2] = [
+    Package {
+        name: "candle-core",
+        gpu_tests: 113,
+    },
+    Package {
+        name: "candle-nn",
+        gpu_tests: 10,
+    },
+];
+
+/// A test by Candle's naming: `test_device!` makes `x_gpu`, others have `cuda` in their names.
+fn uses_gpu(test: &str) -> bool {
+    test.ends_with("_gpu") || test.contains("cuda")
+}
+
+/// How the tests of one package went on one GPU.
+#[derive(Default)]
+struct Outcome {
+    passed: usize,
+    ignored: usize,
+    failed: Vec<String>,
+}
+
+impl Outcome {
+    fn ran(&self) -> usize {
+        self.passed + self.failed.len()
+    }
+}
 
 /// Build and run them; an error if a test fails.
 pub fn run(args: &Args) -> Result<()> {
     ensure_toolchain()?;
+    run_tests(&args.arch, args.gpu_only, &args.tests)
+}
+
+/// As [`run`], for those who have a toolchain. Tests that do not use the GPU run once, with the first one's.
+pub fn run_tests(archs: &[String], gpu_only: bool, filters: &[String]) -> Result<()> {
     cargo::run(&mut cargo(&["build", "--package", "amdhip64"]))?;
-    let library = target_folder().join("debug/libamdhip64.so");
-    let mut failed = Vec::new();
-    for package in PACKAGES {
-        let folder = fetch(package)?;
-        for arch in &args.arch {
-            let mut command = cargo(&["test", "--features", "cuda", "--no-fail-fast"]);
-            for (name, path) in [
-                ("cudarc", "compat/cudarc"),
-                ("candle-kernels", "compat/candle-kernels"),
-            ] {
-                let path = cargo::root().join(path).canonicalize()?;
-                command.args(["--config", &format!("patch.crates-io.{name}.path={path:?}")]);
+    let library = cargo::target_folder().join("debug/libamdhip64.so");
+    let mut report = Vec::new();
+    for package in &PACKAGES {
+        let folder = fetch(package.name)?;
+        let programs = build(&folder)?;
+        for (number, arch) in archs.iter().enumerate() {
+            let gpu_only = gpu_only || number > 0;
+            eprintln!("\n{} on {arch}", package.name);
+            let start = Instant::now();
+            let mut outcomes: BTreeMap<bool, Outcome> = BTreeMap::new();
+            for program in &programs {
+                run_program(
+                    program,
+                    &folder,
+                    arch,
+                    &library,
+                    gpu_only,
+                    filters,
+                    &mut outcomes,
+                )?;
             }
-            command
-                .arg("--target-dir")
-                .arg(target_folder().join("conformance/build"))
-                // Unoptimised tests would spend their time in Candle's CPU code.
-                .args(["--config", "profile.dev.opt-level=2"])
-                .arg("--")
-                .args(&args.tests)
-                .current_dir(&folder)
-                .env("CANDLE_ROCM_RUNTIME", "amd")
-                .env("CANDLE_ROCM_HIP_LIBRARY", &library)
-                .env("ROCM_EMU_ARCH", arch);
-            if let Err(error) = cargo::run(&mut command) {
-                eprintln!("{error:#}");
-                failed.push(format!("{package} on {arch}"));
+            eprintln!("  done in {:.0} s", start.elapsed().as_secs_f32());
+            let gpu = outcomes.remove(&true).unwrap_or_default();
+            if filters.is_empty() && gpu.ran() < package.gpu_tests {
+                bail!(
+                    "{} has {} tests that use a GPU, and only {} ran on {arch}",
+                    package.name,
+                    package.gpu_tests,
+                    gpu.ran()
+                );
             }
+            let others = outcomes.remove(&false).unwrap_or_default();
+            report.push((package.name, arch, gpu, others));
         }
     }
+    print(&report)
+}
+
+/// The table of counts; an error if a test failed.
+fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
+    eprintln!("\nCandle's own tests (passed of run)\n");
+    eprintln!(
+        "{:<12} {:<8} {:>11} {:>11} {:>8}",
+        "package", "GPU", "GPU tests", "others", "ignored"
+    );
+    let mut failed = Vec::new();
+    for (package, arch, gpu, others) in report {
+        let count = |outcome: &Outcome| format!("{} of {}", outcome.passed, outcome.ran());
+        eprintln!(
+            "{package:<12} {arch:<8} {:>11} {:>11} {:>8}",
+            count(gpu),
+            count(others),
+            gpu.ignored + others.ignored
+        );
+        let names = gpu.failed.iter().chain(&others.failed);
+        failed.extend(names.map(|test| format!("{package} on {arch}: {test}")));
+    }
     if !failed.is_empty() {
-        bail!("conformance: {} failed", failed.join(", "));
+        bail!(
+            "conformance: {} tests failed:\n{}",
+            failed.len(),
+            failed.join("\n")
+        );
     }
     Ok(())
 }
 
-fn target_folder() -> PathBuf {
-    let folder = std::env::var_os("CARGO_TARGET_DIR");
-    folder.map_or_else(|| cargo::root().join("target"), PathBuf::from)
+/// The package's test programs, built on our crates.
+fn build(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut command = cargo(&["test", "--lib", "--tests", "--features", "cuda", "--no-run"]);
+    command.args(["--message-format", "json-render-diagnostics"]);
+    for (name, path) in [
+        ("cudarc", "compat/cudarc"),
+        ("candle-kernels", "compat/candle-kernels"),
+    ] {
+        let path = cargo::root().join(path).canonicalize()?;
+        command.args(["--config", &format!("patch.crates-io.{name}.path={path:?}")]);
+    }
+    command
+        .arg("--target-dir")
+        .arg(cargo::target_folder().join("conformance/build"))
+        // Unoptimised tests would spend their time in Candle's CPU code.
+        .args(["--config", "profile.dev.opt-level=2"])
+        .current_dir(folder);
+    let output = cargo::output(&mut command)?;
+    let programs: Vec<PathBuf> = output
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<Vec<serde_json::Value>, _>>()?
+        .iter()
+        .filter_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
+        .collect();
+    if programs.is_empty() {
+        bail!("no test programs in {}", folder.display());
+    }
+    Ok(programs)
+}
+
+/// Run one of them, in the order of its own choice; what a failed test printed is shown.
+fn run_program(
+    program: &Path,
+    folder: &Path,
+    arch: &str,
+    library: &Path,
+    gpu_only: bool,
+    filters: &[String],
+    outcomes: &mut BTreeMap<bool, Outcome>,
+) -> Result<()> {
+    let name = program
+        .file_name()
+        .context("a program has a name")?
+        .to_string_lossy();
+    let list = cargo::output(
+        Command::new(program)
+            .args(["--list", "--format", "terse"])
+            .args(filters),
+    )?;
+    let tests = list.lines().filter_map(|line| line.strip_suffix(": test"));
+    let tests: Vec<&str> = tests.filter(|test| !gpu_only || uses_gpu(test)).collect();
+    if tests.is_empty() {
+        return Ok(());
+    }
+    let output = Command::new(program)
+        .arg("--exact")
+        .args(&tests)
+        .current_dir(folder)
+        .env("CANDLE_ROCM_RUNTIME", "amd")
+        .env("CANDLE_ROCM_HIP_LIBRARY", library)
+        .env("ROCM_EMU_ARCH", arch)
+        .output()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut seen = 0;
+    for line in text.lines() {
+        let Some((test, result)) = line
+            .strip_prefix("test ")
+            .and_then(|line| line.rsplit_once(" ... "))
+        else {
+            continue;
+        };
+        // A test that must panic has a note behind its name.
+        let test = test.split(" - ").next().unwrap_or(test);
+        let outcome = outcomes.entry(uses_gpu(test)).or_default();
+        match result {
+            "ok" => outcome.passed += 1,
+            result if result.starts_with("ignored") => outcome.ignored += 1,
+            _ => outcome.failed.push(format!("{name} {test}")),
+        }
+        seen += 1;
+    }
+    if !output.status.success() {
+        eprintln!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    }
+    if seen != tests.len() {
+        // The process ended before all tests had: the missing ones failed.
+        let outcome = outcomes.entry(true).or_default();
+        outcome.failed.push(format!(
+            "{name}: {seen} of {} tests reported, {}",
+            tests.len(),
+            output.status
+        ));
+    }
+    eprintln!("  {name}: {seen} tests");
+    Ok(())
 }
 
 /// A copy of the package's published source, as a workspace of its own.
 fn fetch(package: &str) -> Result<PathBuf> {
-    let output = cargo(&["metadata", "--format-version", "1", "--locked"]).output()?;
-    if !output.status.success() {
-        bail!(
-            "cargo metadata: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let metadata: serde_json::Value = serde_json::from_str(&cargo::output(&mut cargo(&[
+        "metadata",
+        "--format-version",
+        "1",
+        "--locked",
+    ]))?)?;
     let packages = metadata["packages"].as_array().context("no packages")?;
     let found = packages.iter().find(|entry| entry["name"] == package);
     let manifest = found.and_then(|entry| entry["manifest_path"].as_str());
@@ -87,19 +257,18 @@ fn fetch(package: &str) -> Result<PathBuf> {
     let source = Path::new(manifest)
         .parent()
         .context("a manifest has a folder")?;
-    let folder = target_folder().join("conformance").join(package);
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
+    // The source's folder is named by package and version.
+    let name = source.file_name().context("a package has a folder")?;
+    let folder = cargo::target_folder().join("conformance").join(name);
     copy(source, &folder)?;
-    let manifest = folder.join("Cargo.toml");
-    let text = fs::read_to_string(&manifest)?;
-    fs::write(&manifest, text + "\n[workspace]\n")?;
     // The versions that the project is locked to.
-    fs::copy(cargo::root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    let lock = fs::read(cargo::root().join("Cargo.lock"))?;
+    write_if_new(&folder.join("Cargo.lock"), &lock)?;
     Ok(folder)
 }
 
+/// Copies a package's folder and makes it a workspace of its own. What is there already keeps its time, so that
+/// cargo does not build it again.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
@@ -107,9 +276,19 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         let to = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             copy(&entry.path(), &to)?;
-        } else {
-            fs::copy(entry.path(), &to)?;
+        } else if entry.file_name() == "Cargo.toml" {
+            let text = fs::read_to_string(entry.path())?;
+            write_if_new(&to, (text + "\n[workspace]\n").as_bytes())?;
+        } else if entry.file_name() != "Cargo.lock" {
+            write_if_new(&to, &fs::read(entry.path())?)?;
         }
     }
     Ok(())
+}
+
+fn write_if_new(path: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
 }

@@ -5,11 +5,15 @@
 
 mod cargo;
 mod conformance;
+mod coverage;
 mod demo;
 mod setup;
 mod test;
 
 use clap::{Parser, Subcommand};
+
+/// The GPUs that everything runs on: one of each instruction set that the emulator knows.
+const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "candle-rocm's own commands")]
@@ -26,6 +30,8 @@ enum Command {
     Demo(demo::Args),
     /// Run Candle's own tests, from its published sources, on an emulated AMD GPU.
     Conformance(conformance::Args),
+    /// Show which kernels the tests ran on which emulated GPU.
+    Coverage(coverage::Args),
     /// Check formatting and lints, build the documentation and run all tests.
     Test(test::Args),
 }
@@ -35,6 +41,7 @@ fn main() -> anyhow::Result<()> {
         Command::Setup => setup::ensure_toolchain(),
         Command::Demo(args) => demo::run(&args),
         Command::Conformance(args) => conformance::run(&args),
+        Command::Coverage(args) => coverage::run(&args),
         Command::Test(args) => test::run(&args),
     }
 }

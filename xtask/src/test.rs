@@ -4,19 +4,23 @@ use anyhow::Result;
 
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
+use crate::{conformance, coverage};
 
 /// What to test.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The GPUs to emulate, separated by commas: the tests that use a device run once on each.
-    #[arg(long, value_delimiter = ',', default_values = ["gfx1100", "gfx942"])]
-    arch: Vec<String>,
+    /// The GPUs to emulate, separated by commas: all tests run on each. Without it, all on gfx1100 and gfx942
+    /// (wavefronts of 32 and of 64), and on the other three those of the kernels and Candle's own.
+    #[arg(long, value_delimiter = ',')]
+    arch: Option<Vec<String>>,
     /// Run the tests alone, without formatting, lints and documentation.
     #[arg(long)]
     tests_only: bool,
 }
 
-/// Packages whose tests do not depend on which GPU is emulated.
+/// The GPUs on which everything runs when nobody chooses.
+const FULLY: [&str; 2] = ["gfx1100", "gfx942"];
+/// Packages whose tests do not depend on which GPU is emulated. Those of the kernels run them on all by themselves.
 const DEVICE_INDEPENDENT: [&str; 4] = ["rocm-emulator", "amdhip64", "candle-rocm-kernels", "xtask"];
 /// Packages whose tests run on each emulated GPU.
 const PER_DEVICE: [&str; 4] = [
@@ -32,17 +36,46 @@ pub fn run(args: &Args) -> Result<()> {
     if !args.tests_only {
         check()?;
     }
+    coverage::start()?;
     cargo::run(&mut tests_of(&DEVICE_INDEPENDENT))?;
-    for arch in &args.arch {
-        cargo::run(
-            tests_of(&PER_DEVICE)
-                .args(["--features", "candle-rocm-examples/rocm"])
-                .env("ROCM_EMU_ARCH", arch)
-                .env("CANDLE_ROCM_RUNTIME", "emulator"),
-        )?;
+    let (fully, partly) = match &args.arch {
+        Some(chosen) => (chosen.clone(), Vec::new()),
+        None => {
+            let others = crate::ARCHITECTURES.iter().filter(|a| !FULLY.contains(a));
+            (
+                FULLY.map(str::to_owned).to_vec(),
+                others.map(|arch| (*arch).to_owned()).collect(),
+            )
+        }
+    };
+    for arch in &fully {
+        device_tests(arch)?;
     }
-    eprintln!("\nAll tests passed on {}.", args.arch.join(" and "));
+    coverage::report(&fully)?;
+    conformance::run_tests(&[fully.clone(), partly.clone()].concat(), false, &[])?;
+    eprintln!("\nAll tests passed on {}.", fully.join(" and "));
+    if !partly.is_empty() {
+        eprintln!(
+            "The kernels' tests and Candle's own GPU tests passed on {} too.",
+            partly.join(", ")
+        );
+    }
     Ok(())
+}
+
+/// The tests that launch kernels on all emulated GPUs by themselves.
+pub fn kernel_tests() -> Result<()> {
+    cargo::run(tests_of(&["candle-rocm-kernels"]).args(["--test", "execution"]))
+}
+
+/// The tests that run on one emulated GPU.
+pub fn device_tests(arch: &str) -> Result<()> {
+    cargo::run(
+        tests_of(&PER_DEVICE)
+            .args(["--features", "candle-rocm-examples/rocm"])
+            .env("ROCM_EMU_ARCH", arch)
+            .env("CANDLE_ROCM_RUNTIME", "emulator"),
+    )
 }
 
 fn check() -> Result<()> {
@@ -64,10 +97,12 @@ fn check() -> Result<()> {
     )
 }
 
+/// The tests of these packages, which note the kernels that run.
 fn tests_of(packages: &[&str]) -> std::process::Command {
     let mut command = cargo(&["test"]);
     for package in packages {
         command.args(["--package", package]);
     }
+    command.env(coverage::VARIABLE, coverage::file());
     command
 }

@@ -7,6 +7,18 @@ use object::{Object, ObjectSection, ObjectSymbol};
 use rmpv::Value;
 use std::collections::BTreeMap;
 
+/// Kernels whose scalar registers spill, and why that is right. They spill into lanes of a vector
+/// register, not to memory.
+#[allow(dead_code)] // each test file uses its own part
+pub const SCALAR_SPILLS: &[(&str, &str)] = &[
+    (
+        "uerf_f64",
+        "ocml's f64 erf keeps its polynomials' coefficients in scalar registers",
+    ),
+    ("ugelu_erf_f64", "calls erf"),
+    ("upowf_f64", "ocml's f64 pow likewise"),
+];
+
 /// What the tests ask about a kernel.
 #[derive(Debug)]
 #[allow(dead_code)] // each test file uses its own part
@@ -18,6 +30,11 @@ pub struct Kernel {
     pub vgpr_spills: u64,
     pub sgpr_spills: u64,
     pub lds_bytes: u64,
+    /// Vector registers of a lane; on CDNA those for accumulation included.
+    pub vgprs: u64,
+    /// Of them, registers for accumulation; none but on CDNA.
+    pub agprs: u64,
+    pub sgprs: u64,
     pub wavefront_size: u64,
     pub max_workgroup: u64,
     /// `compute_pgm_rsrc1` of the descriptor.
@@ -44,6 +61,16 @@ pub fn kernels(code: &[u8]) -> BTreeMap<String, Kernel> {
         .collect()
 }
 
+/// The compiler that made a code object, as it names itself.
+#[allow(dead_code)] // each test file uses its own part
+pub fn compiler(code: &[u8]) -> String {
+    let file = object::File::parse(code).expect("an ELF file");
+    let section = file.section_by_name(".comment").expect("a comment section");
+    let text = String::from_utf8_lossy(section.data().expect("its bytes")).into_owned();
+    let mut names = text.split('\0').filter(|name| name.contains("clang"));
+    names.next().expect("the compiler's name").to_string()
+}
+
 /// The msgpack document in the one note: sizes, type, the padded name "AMDGPU", the document.
 fn metadata(note: &[u8]) -> Value {
     let word =
@@ -64,6 +91,12 @@ fn number(map: &Value, name: &str) -> u64 {
     field(map, name)
         .as_u64()
         .unwrap_or_else(|| panic!("{name} is no number"))
+}
+
+fn optional_number(map: &Value, name: &str) -> u64 {
+    let entries = map.as_map().expect("a map");
+    let found = entries.iter().find(|(key, _)| key.as_str() == Some(name));
+    found.and_then(|(_, value)| value.as_u64()).unwrap_or(0)
 }
 
 fn text(map: &Value, name: &str) -> String {
@@ -88,6 +121,9 @@ fn kernel(entry: &Value, file: &object::File) -> Kernel {
         vgpr_spills: number(entry, ".vgpr_spill_count"),
         sgpr_spills: number(entry, ".sgpr_spill_count"),
         lds_bytes: number(entry, ".group_segment_fixed_size"),
+        vgprs: number(entry, ".vgpr_count"),
+        agprs: optional_number(entry, ".agpr_count"),
+        sgprs: number(entry, ".sgpr_count"),
         wavefront_size: number(entry, ".wavefront_size"),
         max_workgroup: number(entry, ".max_flat_workgroup_size"),
         rsrc1: rsrc1(file, &text(entry, ".symbol")),
