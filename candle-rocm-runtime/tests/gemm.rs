@@ -1,5 +1,5 @@
 //! Matrix products against sums in f64: every kernel, and shapes, strides, factors and places drawn at
-//! random, on the emulated gfx1100 (wave32) and gfx942 (wave64).
+//! random, on each of the five emulated instruction sets.
 
 mod common;
 
@@ -14,7 +14,7 @@ use candle_rocm_runtime::{
 use half::{bf16, f16};
 
 /// Runs the body on each of these that the build embeds.
-const ARCHITECTURES: [&str; 2] = ["gfx1100", "gfx942"];
+const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
 
 fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
     let embedded = candle_rocm_kernels::architectures();

@@ -1,5 +1,6 @@
 //! Random numbers: the generator against its published test vectors, the device against the same
-//! arithmetic on the host, bit by bit, and the distributions' moments. On emulated gfx1100 and gfx942.
+//! arithmetic on the host, bit by bit, and the distributions' moments. On each of the five emulated
+//! instruction sets.
 
 mod common;
 
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use candle_rocm_runtime::{random, runtime, Context, Rng, RuntimeKind};
 
-const ARCHITECTURES: [&str; 2] = ["gfx1100", "gfx942"];
+const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
 
 fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
     let embedded = candle_rocm_kernels::architectures();

@@ -1,6 +1,6 @@
 //! Runs the kernels on the emulated GPUs and compares them with plain Rust.
 //!
-//! Every test runs on a wavefront of 32 and one of 64 lanes. References are written from Candle's CPU
+//! Every test runs on each of the five instruction sets: wavefronts of 64 and of 32 lanes. References are written from Candle's CPU
 //! semantics, in f64 where a tolerance applies.
 
 mod casts;
@@ -16,7 +16,7 @@ mod sorting;
 use device::Gpu;
 
 /// The emulated GPUs that the tests run on, as far as the build embedded them.
-const ARCHITECTURES: [&str; 2] = ["gfx1100", "gfx942"];
+const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
 
 /// Runs `test` on each of them.
 fn on_each_gpu(test: impl Fn(&Gpu)) {
