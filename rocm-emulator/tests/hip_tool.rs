@@ -158,6 +158,28 @@ fn kernels_run() {
     }
 }
 
+/// Several processes append to the file that `ROCM_EMU_COVERAGE` names; a kernel that faults is not noted.
+#[test]
+fn what_ran_is_noted() {
+    let notes = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    let mut expected = String::new();
+    for target in [Target::Gfx1100, Target::Gfx942] {
+        let file = compiled(&Compile::device(target));
+        for elements in [32, 31] {
+            let output = Command::new(env!("CARGO_BIN_EXE_rocm-emu"))
+                .args([Path::new("run"), &file, Path::new("rev")])
+                .args(["--block", "32", "--arg"])
+                .arg(format!("u16[{elements}]=iota"))
+                .env(rocm_emulator::exec::COVERAGE_VARIABLE, &notes)
+                .output()
+                .unwrap();
+            assert_eq!(output.status.success(), elements == 32, "{output:?}");
+        }
+        expected += &format!("{}\treverse\n", target.name());
+    }
+    assert_eq!(std::fs::read_to_string(&notes).unwrap(), expected);
+}
+
 #[test]
 fn a_wavefront_is_traced() {
     let file = compiled(&Compile::device(Target::Gfx1100));

@@ -6,6 +6,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::context::Context;
+use super::coverage;
 use super::launch_state::{scratch_size, Arguments};
 use super::program;
 use super::trace::Tracer;
@@ -113,7 +114,10 @@ pub fn dispatch(
     }
     match failure.into_inner() {
         Some((_, fault)) => Err(fault),
-        None => Ok(counters.into_inner()),
+        None => {
+            coverage::note(kernel);
+            Ok(counters.into_inner())
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod atomics;
 mod buffer;
 mod context;
 mod counters;
+mod coverage;
 mod dispatch;
 mod launch_state;
 mod lds;
@@ -28,6 +29,7 @@ use std::io::Write;
 use parking_lot::Mutex;
 
 pub use counters::{Class, Counters};
+pub use coverage::COVERAGE_VARIABLE;
 pub use dispatch::dispatch;
 pub use program::{unload, unsupported};
 pub use wave::{Mode, Row, Wave, LANES};
