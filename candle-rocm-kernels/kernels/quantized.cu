@@ -97,15 +97,15 @@ extern "C" __global__ void quantize_q8_1(const float *__restrict__ src, uint8_t 
     if (at >= (uint32_t)padded) return;
     float x = at < (uint32_t)columns ? src[(size_t)blockIdx.y * columns + at] : 0.0f;
     float largest = wave_all_reduce(math::abs(x), 32, [](float a, float b) { return math::fmax(a, b); });
+    float sum = wave_all_reduce(x, 32, Sum());
     float d = largest / 127.0f;
-    int32_t q = saturate<int8_t>(math::round(x * (d != 0.0f ? 1.0f / d : 0.0f)));
-    int32_t sum = wave_all_reduce(q, 32, Sum());
+    // A division, not a product with the inverse: the quotient of halves must round as CUDA's does.
+    int32_t q = saturate<int8_t>(math::round(d != 0.0f ? x / d : 0.0f));
     uint8_t *block = dst + ((size_t)blockIdx.y * padded + at) / 32 * Q8_1::BYTES;
     block[4 + at % 32] = (uint8_t)q;
     if (at % 32 == 0) {
-        half_t scale = (half_t)d;
-        *(half_t *)block = scale;
-        *(half_t *)(block + 2) = (half_t)((float)(half_t)(float)sum * (float)scale);
+        *(half_t *)block = (half_t)d;
+        *(half_t *)(block + 2) = (half_t)sum;
     }
 }
 
@@ -146,30 +146,28 @@ DEQUANTIZE_MUL_MAT_VEC(q6_k, Q6_K)
 
 // ----------------------------------------------- products with q8_1 vectors
 
-// Adds to sums[c] the product of 32 weights (quads 8 * chunk on) with column c's activations.
-template <class Q, int COLUMNS>
-__device__ __forceinline__ void multiply_chunk(const uint8_t *__restrict__ row, size_t chunk, const uint8_t *__restrict__ y, size_t column_bytes, float (&sums)[COLUMNS]) {
-    Quad quads[8];
+// Adds to sums[c] the product of half a Q4_0 block, bytes 8 (half mod 2) to 7 more of its nibbles, with
+// column c's activations. The other half goes to another thread: Candle's own tests hold this format to
+// the bits that CUDA gave, where the sum of the activations comes from the block, rounded to f16.
+template <int COLUMNS>
+__device__ __forceinline__ void multiply_half_block(const uint8_t *__restrict__ row, size_t half, const uint8_t *__restrict__ y, size_t column_bytes, float (&sums)[COLUMNS]) {
+    const uint8_t *weights = row + half / 2 * Q4_0::BYTES;
+    uint32_t first = 2 * (half & 1), at[4] = {first, first + 1, first + 4, first + 5};
+    Quad quads[4];
 #pragma unroll
-    for (int i = 0; i < 8; i++) quads[i] = row_quad<Q>(row, 8 * chunk + i);
+    for (int i = 0; i < 4; i++) quads[i] = Q4_0::quad(weights, at[i]);
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++) {
-        const uint8_t *block = y + c * column_bytes + chunk * Q8_1::BYTES;
+        const uint8_t *block = y + c * column_bytes + half / 2 * Q8_1::BYTES;
         const uint32_t *qs = (const uint32_t *)(block + 4);
-        float sum = 0;
-        // Each half of the 32 has one scale and one min.
+        int32_t products = 0, plain = 0;
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            int32_t products = 0, plain = 0;
-#pragma unroll
-            for (int i = 4 * half; i < 4 * half + 4; i++) {
-                products = dot4(quads[i].q, qs[i], products);
-                plain = dot4(0x01010101u, qs[i], plain);
-            }
-            sum = math::fma(quads[4 * half].scale, (float)products, sum);
-            sum = math::fma(quads[4 * half].min, (float)plain, sum);
+        for (int i = 0; i < 4; i++) {
+            products = dot4(quads[i].q, qs[at[i]], products);
+            plain = dot4(0x01010101u, qs[at[i]], plain);
         }
-        sums[c] = math::fma(load_half(block), sum, sums[c]);
+        float d = load_half(block);
+        sums[c] = math::fma(quads[0].scale, product_less_eight(products, plain, d, load_half(block + 2), 4.0f), sums[c]);
     }
 }
 
@@ -183,8 +181,15 @@ __device__ __forceinline__ void mul_mat_vec_q8_1(const uint8_t *__restrict__ src
     size_t row_bytes = (size_t)(columns / Q::ELEMENTS) * Q::BYTES, column_bytes = (size_t)(padded / 32) * Q8_1::BYTES;
     for (uint32_t row = blockIdx.x * ROWS; row < blockIdx.x * ROWS + ROWS && row < (uint32_t)rows; row++) {
         float sums[COLUMNS] = {};
-        for (uint32_t chunk = thread; chunk < (uint32_t)columns / 32; chunk += threads)
-            multiply_chunk<Q>(src + row * row_bytes, chunk, y, column_bytes, sums);
+        if constexpr (Q::SUM_FROM_BLOCK) {
+            // The reversed bits make the reduction add distant halves first, as CUDA's does.
+            uint32_t first = (thread & ~31u) | __builtin_bitreverse32(thread) >> 27;
+            for (uint32_t half = first; half < (uint32_t)columns / 16; half += threads)
+                multiply_half_block(src + row * row_bytes, half, y, column_bytes, sums);
+        } else {
+            for (uint32_t chunk = thread; chunk < (uint32_t)columns / 32; chunk += threads)
+                multiply_chunk<Q>(src + row * row_bytes, chunk, y, column_bytes, COLUMNS, sums);
+        }
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++) {
             float sum = block_all_reduce(sums[c], thread, threads, Sum(), lds);
@@ -229,7 +234,7 @@ __device__ __forceinline__ void indexed_moe_forward(const uint8_t *__restrict__ 
     const uint8_t *row = src + ((size_t)ids[slot] * n + blockIdx.x) * (k / Q::ELEMENTS) * Q::BYTES;
     float sums[1] = {};
     for (uint32_t chunk = thread; chunk < (uint32_t)k / 32; chunk += threads)
-        multiply_chunk<Q>(row, chunk, y + input * (padded / 32) * Q8_1::BYTES, 0, sums);
+        multiply_chunk<Q>(row, chunk, y + input * (padded / 32) * Q8_1::BYTES, 0, 1, sums);
     float sum = block_all_reduce(sums[0], thread, threads, Sum(), lds);
     if (thread == 0) dst[slot * n + blockIdx.x] = sum;
 }
@@ -257,7 +262,7 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
     constexpr int THREADS = 128, LANES = 16, MY_ROWS = ROWS / LANES, MY_COLUMNS = COLUMNS / (THREADS / LANES);
     // Rows of words by element quad, so that neighbouring threads use neighbouring banks.
     __shared__ uint32_t weights[8][ROWS], activations[8][COLUMNS];
-    __shared__ float scale[2][ROWS], min[2][ROWS], d[COLUMNS];
+    __shared__ float scale[2][ROWS], min[2][ROWS], d[COLUMNS], block_sum[COLUMNS];
     uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
     uint32_t first_row = blockIdx.x * ROWS, first_column = blockIdx.y * COLUMNS;
     uint32_t my_row = thread % LANES, my_column = thread / LANES;
@@ -280,17 +285,22 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
             size_t column = min_of(first_column + c, (uint32_t)columns - 1);
             const uint8_t *block = y + column * column_bytes + chunk * Q8_1::BYTES;
             activations[k][c] = ((const uint32_t *)(block + 4))[k];
-            if (k == 0) d[c] = load_half(block);
+            if (k == 0) {
+                d[c] = load_half(block);
+                if constexpr (Q::SUM_FROM_BLOCK) block_sum[c] = load_half(block + 2);
+            }
         }
         __syncthreads();
+        // The K formats have a scale for 16 elements, the others one for the 32.
+        constexpr int PARTS = Q::ELEMENTS == 32 ? 1 : 2, QUADS = 8 / PARTS;
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
+        for (int part = 0; part < PARTS; part++) {
             for (int c = 0; c < MY_COLUMNS; c++) {
-                uint32_t column = my_column + c * (THREADS / LANES), q[4];
+                uint32_t column = my_column + c * (THREADS / LANES), q[QUADS];
                 int32_t plain = 0;
 #pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    q[k] = activations[4 * half + k][column];
+                for (int k = 0; k < QUADS; k++) {
+                    q[k] = activations[QUADS * part + k][column];
                     plain = dot4(0x01010101u, q[k], plain);
                 }
 #pragma unroll
@@ -298,9 +308,14 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
                     uint32_t row = my_row + r * LANES;
                     int32_t products = 0;
 #pragma unroll
-                    for (int k = 0; k < 4; k++) products = dot4(weights[4 * half + k][row], q[k], products);
-                    float sum = math::fma(scale[half][row], (float)products, min[half][row] * (float)plain);
-                    sums[r][c] = math::fma(d[column], sum, sums[r][c]);
+                    for (int k = 0; k < QUADS; k++) products = dot4(weights[QUADS * part + k][row], q[k], products);
+                    if constexpr (Q::SUM_FROM_BLOCK) {
+                        float product = product_less_eight(products, plain, d[column], block_sum[column], 8.0f);
+                        sums[r][c] = math::fma(scale[0][row], product, sums[r][c]);
+                    } else {
+                        float sum = math::fma(scale[part][row], (float)products, min[part][row] * (float)plain);
+                        sums[r][c] = math::fma(d[column], sum, sums[r][c]);
+                    }
                 }
             }
         }

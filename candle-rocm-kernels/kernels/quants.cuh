@@ -33,6 +33,7 @@ __device__ __forceinline__ uint32_t nibbles_32(const uint8_t *qs, uint32_t k) {
 
 struct Q4_0 {
     static constexpr int ELEMENTS = 32, BYTES = 18;
+    static constexpr bool SUM_FROM_BLOCK = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         return {subtract_bytes(nibbles_32(block + 2, k), 8), load_half(block), 0.0f};
     }
@@ -40,6 +41,7 @@ struct Q4_0 {
 
 struct Q4_1 {
     static constexpr int ELEMENTS = 32, BYTES = 20;
+    static constexpr bool SUM_FROM_BLOCK = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         return {nibbles_32(block + 4, k), load_half(block), load_half(block + 2)};
     }
@@ -47,6 +49,7 @@ struct Q4_1 {
 
 struct Q5_0 {
     static constexpr int ELEMENTS = 32, BYTES = 22;
+    static constexpr bool SUM_FROM_BLOCK = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t q = nibbles_32(block + 6, k) | spread_bits(load_u32(block + 2) >> (4 * k) & 15u, 4);
         return {subtract_bytes(q, 16), load_half(block), 0.0f};
@@ -55,6 +58,7 @@ struct Q5_0 {
 
 struct Q5_1 {
     static constexpr int ELEMENTS = 32, BYTES = 24;
+    static constexpr bool SUM_FROM_BLOCK = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t q = nibbles_32(block + 8, k) | spread_bits(load_u32(block + 4) >> (4 * k) & 15u, 4);
         return {q, load_half(block), load_half(block + 2)};
@@ -63,6 +67,7 @@ struct Q5_1 {
 
 struct Q8_0 {
     static constexpr int ELEMENTS = 32, BYTES = 34;
+    static constexpr bool SUM_FROM_BLOCK = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         return {load_u32(block + 2 + 4 * k), load_half(block), 0.0f};
     }
@@ -73,6 +78,7 @@ struct Q8_0 {
 // scales[16], qs[64], d, dmin: two bits an element, scale and min in four bits for 16.
 struct Q2_K {
     static constexpr int ELEMENTS = 256, BYTES = 84;
+    static constexpr bool SUM_FROM_BLOCK = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t n = k >> 5, j = k >> 3 & 3u, l = 4 * (k & 7u);
         uint32_t scales = block[k >> 2];
@@ -84,6 +90,7 @@ struct Q2_K {
 // hmask[32], qs[64], scales[12], d: three bits an element, a six-bit scale for 16.
 struct Q3_K {
     static constexpr int ELEMENTS = 256, BYTES = 110;
+    static constexpr bool SUM_FROM_BLOCK = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t n = k >> 5, j = k >> 3 & 3u, l = 4 * (k & 7u), s = k >> 2;
         uint32_t low = load_u32(block + 32 + 32 * n + l) >> (2 * j) & 0x03030303u;
@@ -104,6 +111,7 @@ __device__ __forceinline__ void scale_and_min(const uint8_t *scales, uint32_t s,
 // d, dmin, scales[12], qs[128].
 struct Q4_K {
     static constexpr int ELEMENTS = 256, BYTES = 144;
+    static constexpr bool SUM_FROM_BLOCK = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t s = k >> 3, scale, min;
         scale_and_min(block + 4, s, scale, min);
@@ -115,6 +123,7 @@ struct Q4_K {
 // d, dmin, scales[12], qh[32], qs[128].
 struct Q5_K {
     static constexpr int ELEMENTS = 256, BYTES = 176;
+    static constexpr bool SUM_FROM_BLOCK = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t s = k >> 3, l = 4 * (k & 7u), scale, min;
         scale_and_min(block + 4, s, scale, min);
@@ -127,6 +136,7 @@ struct Q5_K {
 // ql[128], qh[64], scales[16] (signed), d: six bits an element, a scale for 16.
 struct Q6_K {
     static constexpr int ELEMENTS = 256, BYTES = 210;
+    static constexpr bool SUM_FROM_BLOCK = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t n = k >> 5, j = k >> 3 & 3u, l = 4 * (k & 7u);
         uint32_t low = load_u32(block + 64 * n + 32 * (j & 1u) + l) >> (4 * (j >> 1)) & 0x0f0f0f0fu;
@@ -138,13 +148,14 @@ struct Q6_K {
 // d (f32), qs[256], sums[16].
 struct Q8_K {
     static constexpr int ELEMENTS = 256, BYTES = 292;
+    static constexpr bool SUM_FROM_BLOCK = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         return {load_u32(block + 4 + 4 * k), bit_cast<float>(load_u32(block)), 0.0f};
     }
 };
 
-// d, s, qs[32]: the activations that weights are multiplied with. s, d times the sum of qs, is written
-// for others to read; our products add up qs themselves.
+// d, s, qs[32]: the activations that weights are multiplied with; s is their sum before rounding. Our
+// products add up qs themselves, but for those that must give CUDA's bits.
 struct Q8_1 {
     static constexpr int ELEMENTS = 32, BYTES = 36;
 };
@@ -159,4 +170,42 @@ __device__ __forceinline__ void dequantize(Quad quad, float (&values)[4]) {
 template <class Q> __device__ __forceinline__ Quad row_quad(const uint8_t *row, size_t k) {
     constexpr uint32_t QUADS = Q::ELEMENTS / 4;
     return Q::quad(row + k / QUADS * Q::BYTES, (uint32_t)(k % QUADS));
+}
+
+// d times the products with unsigned nibbles, less `weight` (8, or 4 for half a block) times the block's
+// sum s: what Candle's Q4_0 kernels for CUDA compute. `products` is of the nibbles less 8, `plain` the sum
+// of the activations' integers, which stands in where s is beyond f16.
+__device__ __forceinline__ float product_less_eight(int32_t products, int32_t plain, float d, float s, float weight) {
+    if (!(math::abs(s) <= 65504.0f)) return d * (float)products;
+    return math::fma((float)(products + 8 * plain), d, -weight * s);
+}
+
+// Adds to sums[c] the product of 32 weights (quads 8 * chunk on) with column c's activations, for the first
+// `columns` of them.
+template <class Q, int COLUMNS>
+__device__ __forceinline__ void multiply_chunk(const uint8_t *__restrict__ row, size_t chunk, const uint8_t *__restrict__ y, size_t column_bytes, uint32_t columns, float (&sums)[COLUMNS]) {
+    // The K formats have a scale for 16 elements, the others one for the 32.
+    constexpr int PARTS = Q::ELEMENTS == 32 ? 1 : 2, QUADS = 8 / PARTS;
+    Quad quads[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) quads[i] = row_quad<Q>(row, 8 * chunk + i);
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++) {
+        if ((uint32_t)c >= columns) break;
+        const uint8_t *block = y + c * column_bytes + chunk * Q8_1::BYTES;
+        const uint32_t *qs = (const uint32_t *)(block + 4);
+        float sum = 0;
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            int32_t products = 0, plain = 0;
+#pragma unroll
+            for (int i = QUADS * part; i < QUADS * (part + 1); i++) {
+                products = dot4(quads[i].q, qs[i], products);
+                plain = dot4(0x01010101u, qs[i], plain);
+            }
+            sum = math::fma(quads[QUADS * part].scale, (float)products, sum);
+            sum = math::fma(quads[QUADS * part].min, (float)plain, sum);
+        }
+        sums[c] = math::fma(load_half(block), sum, sums[c]);
+    }
 }

@@ -1,32 +1,236 @@
-//! Products of quantised matrices with up to eight vectors (decoding).
+//! Products of quantised matrices with up to eight vectors (decoding): module `mmvq`.
+//!
+//! A vector is first quantised to Q8_1: blocks of 32 elements in 36 bytes, which are a scale and the sum of the
+//! elements, both f16, and 32 signed bytes. Sums of products of integers are exact, sums over blocks in f32.
 
 use core::ffi::c_void;
 
-missing! {
-    "Product of a quantised matrix with up to eight vectors in Q8_1; the result's type is in the name."
-    (vx: *const c_void, vy: *const c_void, dst: *mut c_void, ncols_x: i32, nrows_x: i32, stride_col_y: i32,
-     stride_col_dst: i32, b_size: i32, stream: *mut c_void)
-    launch_mmvq_gguf_q4_0_bf16_plain launch_mmvq_gguf_q4_1_bf16_plain
-    launch_mmvq_gguf_q5_0_bf16_plain launch_mmvq_gguf_q5_1_bf16_plain
-    launch_mmvq_gguf_q8_0_bf16_plain launch_mmvq_gguf_q2_k_bf16_plain
-    launch_mmvq_gguf_q3_k_bf16_plain launch_mmvq_gguf_q4_k_bf16_plain
-    launch_mmvq_gguf_q5_k_bf16_plain launch_mmvq_gguf_q6_k_bf16_plain
-    launch_mmvq_gguf_q4_0_f32_plain launch_mmvq_gguf_q4_1_f32_plain
-    launch_mmvq_gguf_q5_0_f32_plain launch_mmvq_gguf_q5_1_f32_plain
-    launch_mmvq_gguf_q8_0_f32_plain launch_mmvq_gguf_q2_k_f32_plain
-    launch_mmvq_gguf_q3_k_f32_plain launch_mmvq_gguf_q4_k_f32_plain
-    launch_mmvq_gguf_q5_k_f32_plain launch_mmvq_gguf_q6_k_f32_plain
-    launch_mmvq_gguf_q4_0_f16_plain launch_mmvq_gguf_q4_1_f16_plain
-    launch_mmvq_gguf_q5_0_f16_plain launch_mmvq_gguf_q5_1_f16_plain
-    launch_mmvq_gguf_q8_0_f16_plain launch_mmvq_gguf_q2_k_f16_plain
-    launch_mmvq_gguf_q3_k_f16_plain launch_mmvq_gguf_q4_k_f16_plain
-    launch_mmvq_gguf_q5_k_f16_plain launch_mmvq_gguf_q6_k_f16_plain
+use candle_rocm_kernels::MMVQ;
+use candle_rocm_runtime::{Error, Result, Stream};
+
+use super::launch::{address, count, launch, on_stream};
+
+/// Elements of a Q8_1 block.
+const BLOCK: u32 = 32;
+/// Threads of every workgroup here.
+const THREADS: u32 = 128;
+/// Threads that make one element of the result, unless the whole workgroup does.
+const GROUP: u32 = 32;
+/// Vectors that one launch can take.
+const MOST_VECTORS: u32 = 8;
+
+/// The result's type, as `kernels/mmvq.cu` numbers it.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum ResultType {
+    F32,
+    F16,
+    Bf16,
 }
 
-missing! {
-    "Quantises vectors to Q8_1 for the products above; the input's type is in the name."
-    (x: *const c_void, vy: *mut c_void, kx: i32, kx_padded: i32, num_rows: i32, stream: *mut c_void)
-    launch_mmvq_gguf_quantize_q8_1_bf16
-    launch_mmvq_gguf_quantize_q8_1_f16
-    launch_mmvq_gguf_quantize_q8_1_f32
+/// A quantised format by its name in the kernels' names.
+struct Format {
+    name: &'static str,
+    /// Elements of a block.
+    elements: u32,
+}
+
+/// What `launch_mmvq_gguf_*_plain` does.
+fn multiply(
+    stream: &Stream,
+    format: &Format,
+    result: ResultType,
+    [weights, activations, output]: [*const c_void; 3],
+    [columns, rows, vector_blocks, dst_rows, vectors]: [i32; 5],
+) -> Result<()> {
+    let columns = count("ncols_x", columns.into())?;
+    let rows = count("nrows_x", rows.into())?;
+    let vector_blocks = count("stride_col_y", vector_blocks.into())?;
+    let dst_rows = count("stride_col_dst", dst_rows.into())?;
+    let vectors = count("b_size", vectors.into())?;
+    if vectors > MOST_VECTORS {
+        return Err(Error::invalid(format!(
+            "b_size is {vectors}, and {MOST_VECTORS} vectors are the most; more are a product of matrices"
+        )));
+    }
+    if columns % format.elements != 0 {
+        return Err(Error::invalid(format!(
+            "ncols_x is {columns}, and a row of {} has a multiple of {} elements",
+            format.name, format.elements
+        )));
+    }
+    if vector_blocks < columns / BLOCK && vectors > 1 {
+        return Err(Error::invalid(format!(
+            "stride_col_y is {vector_blocks} blocks, and {columns} elements take {}",
+            columns / BLOCK
+        )));
+    }
+    if rows == 0 || vectors == 0 {
+        return Ok(());
+    }
+    let weights = address("vx", weights)?;
+    let activations = address("vy", activations)?;
+    let output = address("dst", output)?;
+    // A row shorter than this does not keep a whole workgroup busy.
+    let row_threads = if columns / BLOCK >= THREADS {
+        THREADS
+    } else {
+        GROUP
+    };
+    let name = format!("mmvq_{}_{}", format.name, vectors.next_power_of_two());
+    let grid = (rows.div_ceil(THREADS / row_threads), 1, 1);
+    let result = result as u32;
+    launch!(
+        stream,
+        &MMVQ,
+        &name,
+        grid,
+        THREADS,
+        [
+            weights,
+            activations,
+            output,
+            columns,
+            rows,
+            vector_blocks,
+            dst_rows,
+            vectors,
+            row_threads,
+            result
+        ]
+    )
+}
+
+/// What `launch_mmvq_gguf_quantize_q8_1_*` does.
+fn quantize(
+    stream: &Stream,
+    kernel: &str,
+    source: *const c_void,
+    blocks: *const c_void,
+    [columns, padded, rows]: [i32; 3],
+) -> Result<()> {
+    let columns = count("kx", columns.into())?;
+    let padded = count("kx_padded", padded.into())?;
+    let rows = count("num_rows", rows.into())?;
+    if padded < columns || padded % BLOCK != 0 {
+        return Err(Error::invalid(format!(
+            "kx_padded is {padded}, and must be a multiple of {BLOCK} and no less than kx, {columns}"
+        )));
+    }
+    let elements = u64::from(padded) * u64::from(rows);
+    if elements == 0 {
+        return Ok(());
+    }
+    let source = address("x", source)?;
+    let blocks = address("vy", blocks)?;
+    // Beyond this the workgroups go over the elements in steps of the grid.
+    const MOST_WORKGROUPS: u64 = 1 << 20;
+    let workgroups = elements.div_ceil(THREADS.into()).min(MOST_WORKGROUPS) as u32;
+    launch!(
+        stream,
+        &MMVQ,
+        kernel,
+        (workgroups, 1, 1),
+        THREADS,
+        [source, blocks, columns, padded, elements]
+    )
+}
+
+macro_rules! products {
+    ($($name:ident $format:literal $elements:literal $result:ident;)*) => {$(
+        #[doc = concat!("`dst` (`b_size` x `stride_col_dst`) = the matrix `vx` (`nrows_x` x `ncols_x`, ", $format,
+            ") times `b_size` vectors of Q8_1 blocks, `stride_col_y` blocks apart.")]
+        ///
+        /// At most eight vectors. `ncols_x` is a multiple of the format's block. An error waits in the GPU.
+        ///
+        /// # Safety
+        /// The pointers are to memory of the current GPU that holds what is said above and that nothing else uses
+        /// until the stream has come so far; `stream` is a stream of that GPU, or null.
+        pub unsafe extern "C" fn $name(
+            vx: *const c_void,
+            vy: *const c_void,
+            dst: *mut c_void,
+            ncols_x: i32,
+            nrows_x: i32,
+            stride_col_y: i32,
+            stride_col_dst: i32,
+            b_size: i32,
+            stream: *mut c_void,
+        ) {
+            let format = Format { name: $format, elements: $elements };
+            let sizes = [ncols_x, nrows_x, stride_col_y, stride_col_dst, b_size];
+            // SAFETY: the caller's promise.
+            unsafe {
+                on_stream(stringify!($name), stream, |stream| {
+                    multiply(stream, &format, ResultType::$result, [vx, vy, dst.cast_const()], sizes)
+                });
+            }
+        }
+    )*};
+}
+
+products! {
+    launch_mmvq_gguf_q4_0_f32_plain "q4_0" 32 F32;
+    launch_mmvq_gguf_q4_1_f32_plain "q4_1" 32 F32;
+    launch_mmvq_gguf_q5_0_f32_plain "q5_0" 32 F32;
+    launch_mmvq_gguf_q5_1_f32_plain "q5_1" 32 F32;
+    launch_mmvq_gguf_q8_0_f32_plain "q8_0" 32 F32;
+    launch_mmvq_gguf_q2_k_f32_plain "q2_k" 256 F32;
+    launch_mmvq_gguf_q3_k_f32_plain "q3_k" 256 F32;
+    launch_mmvq_gguf_q4_k_f32_plain "q4_k" 256 F32;
+    launch_mmvq_gguf_q5_k_f32_plain "q5_k" 256 F32;
+    launch_mmvq_gguf_q6_k_f32_plain "q6_k" 256 F32;
+    launch_mmvq_gguf_q4_0_f16_plain "q4_0" 32 F16;
+    launch_mmvq_gguf_q4_1_f16_plain "q4_1" 32 F16;
+    launch_mmvq_gguf_q5_0_f16_plain "q5_0" 32 F16;
+    launch_mmvq_gguf_q5_1_f16_plain "q5_1" 32 F16;
+    launch_mmvq_gguf_q8_0_f16_plain "q8_0" 32 F16;
+    launch_mmvq_gguf_q2_k_f16_plain "q2_k" 256 F16;
+    launch_mmvq_gguf_q3_k_f16_plain "q3_k" 256 F16;
+    launch_mmvq_gguf_q4_k_f16_plain "q4_k" 256 F16;
+    launch_mmvq_gguf_q5_k_f16_plain "q5_k" 256 F16;
+    launch_mmvq_gguf_q6_k_f16_plain "q6_k" 256 F16;
+    launch_mmvq_gguf_q4_0_bf16_plain "q4_0" 32 Bf16;
+    launch_mmvq_gguf_q4_1_bf16_plain "q4_1" 32 Bf16;
+    launch_mmvq_gguf_q5_0_bf16_plain "q5_0" 32 Bf16;
+    launch_mmvq_gguf_q5_1_bf16_plain "q5_1" 32 Bf16;
+    launch_mmvq_gguf_q8_0_bf16_plain "q8_0" 32 Bf16;
+    launch_mmvq_gguf_q2_k_bf16_plain "q2_k" 256 Bf16;
+    launch_mmvq_gguf_q3_k_bf16_plain "q3_k" 256 Bf16;
+    launch_mmvq_gguf_q4_k_bf16_plain "q4_k" 256 Bf16;
+    launch_mmvq_gguf_q5_k_bf16_plain "q5_k" 256 Bf16;
+    launch_mmvq_gguf_q6_k_bf16_plain "q6_k" 256 Bf16;
+}
+
+macro_rules! quantizers {
+    ($($name:ident $kernel:literal $type:literal;)*) => {$(
+        #[doc = concat!("Quantises `x` (`num_rows` x `kx`, ", $type, ") to Q8_1 blocks, each row padded with zeros to `kx_padded` elements.")]
+        ///
+        /// `kx_padded` is a multiple of 32. An error waits in the GPU.
+        ///
+        /// # Safety
+        /// The pointers are to memory of the current GPU that holds what is said above and that nothing else uses
+        /// until the stream has come so far; `stream` is a stream of that GPU, or null.
+        pub unsafe extern "C" fn $name(
+            x: *const c_void,
+            vy: *mut c_void,
+            kx: i32,
+            kx_padded: i32,
+            num_rows: i32,
+            stream: *mut c_void,
+        ) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                on_stream(stringify!($name), stream, |stream| {
+                    quantize(stream, $kernel, x, vy.cast_const(), [kx, kx_padded, num_rows])
+                });
+            }
+        }
+    )*};
+}
+
+quantizers! {
+    launch_mmvq_gguf_quantize_q8_1_f32 "mmvq_quantize_q8_1_f32" "f32";
+    launch_mmvq_gguf_quantize_q8_1_f16 "mmvq_quantize_q8_1_f16" "f16";
+    launch_mmvq_gguf_quantize_q8_1_bf16 "mmvq_quantize_q8_1_bf16" "bf16";
 }

@@ -22,6 +22,7 @@ macro_rules! missing {
     };
 }
 
+mod launch;
 mod mmq;
 mod mmvq;
 mod moe;
