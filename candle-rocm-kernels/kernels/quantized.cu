@@ -291,8 +291,7 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
             }
         }
         __syncthreads();
-        // The K formats have a scale for 16 elements, the others one for the 32.
-        constexpr int PARTS = Q::ELEMENTS == 32 ? 1 : 2, QUADS = 8 / PARTS;
+        constexpr int PARTS = 32 / Q::SCALED, QUADS = 8 / PARTS;
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
             for (int c = 0; c < MY_COLUMNS; c++) {

@@ -1,7 +1,8 @@
 // GGUF's quantised block formats, read four elements at a time.
 //
 // A tensor's row is a sequence of blocks of ELEMENTS values in BYTES bytes. All formats come down to
-// value = scale * q + min with an 8-bit integer q, where scale and min hold for at least 16 elements.
+// value = scale * q + min with an 8-bit integer q, where scale and min hold for SCALED elements, and min is
+// zero unless HAS_MIN.
 // `quad(block, k)` gives elements 4k to 4k + 3: no quad has two scales. Layouts are those of Candle's
 // `k_quants.rs`; blocks lie at even addresses, some at no more than that.
 #pragma once
@@ -32,24 +33,24 @@ __device__ __forceinline__ uint32_t nibbles_32(const uint8_t *qs, uint32_t k) {
 }
 
 struct Q4_0 {
-    static constexpr int ELEMENTS = 32, BYTES = 18;
-    static constexpr bool SUM_FROM_BLOCK = true;
+    static constexpr int ELEMENTS = 32, BYTES = 18, SCALED = 32;
+    static constexpr bool SUM_FROM_BLOCK = true, HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         return {subtract_bytes(nibbles_32(block + 2, k), 8), load_half(block), 0.0f};
     }
 };
 
 struct Q4_1 {
-    static constexpr int ELEMENTS = 32, BYTES = 20;
-    static constexpr bool SUM_FROM_BLOCK = false;
+    static constexpr int ELEMENTS = 32, BYTES = 20, SCALED = 32;
+    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         return {nibbles_32(block + 4, k), load_half(block), load_half(block + 2)};
     }
 };
 
 struct Q5_0 {
-    static constexpr int ELEMENTS = 32, BYTES = 22;
-    static constexpr bool SUM_FROM_BLOCK = false;
+    static constexpr int ELEMENTS = 32, BYTES = 22, SCALED = 32;
+    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t q = nibbles_32(block + 6, k) | spread_bits(load_u32(block + 2) >> (4 * k) & 15u, 4);
         return {subtract_bytes(q, 16), load_half(block), 0.0f};
@@ -57,8 +58,8 @@ struct Q5_0 {
 };
 
 struct Q5_1 {
-    static constexpr int ELEMENTS = 32, BYTES = 24;
-    static constexpr bool SUM_FROM_BLOCK = false;
+    static constexpr int ELEMENTS = 32, BYTES = 24, SCALED = 32;
+    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t q = nibbles_32(block + 8, k) | spread_bits(load_u32(block + 4) >> (4 * k) & 15u, 4);
         return {q, load_half(block), load_half(block + 2)};
@@ -66,8 +67,8 @@ struct Q5_1 {
 };
 
 struct Q8_0 {
-    static constexpr int ELEMENTS = 32, BYTES = 34;
-    static constexpr bool SUM_FROM_BLOCK = false;
+    static constexpr int ELEMENTS = 32, BYTES = 34, SCALED = 32;
+    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         return {load_u32(block + 2 + 4 * k), load_half(block), 0.0f};
     }
@@ -77,8 +78,8 @@ struct Q8_0 {
 
 // scales[16], qs[64], d, dmin: two bits an element, scale and min in four bits for 16.
 struct Q2_K {
-    static constexpr int ELEMENTS = 256, BYTES = 84;
-    static constexpr bool SUM_FROM_BLOCK = false;
+    static constexpr int ELEMENTS = 256, BYTES = 84, SCALED = 16;
+    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t n = k >> 5, j = k >> 3 & 3u, l = 4 * (k & 7u);
         uint32_t scales = block[k >> 2];
@@ -89,8 +90,8 @@ struct Q2_K {
 
 // hmask[32], qs[64], scales[12], d: three bits an element, a six-bit scale for 16.
 struct Q3_K {
-    static constexpr int ELEMENTS = 256, BYTES = 110;
-    static constexpr bool SUM_FROM_BLOCK = false;
+    static constexpr int ELEMENTS = 256, BYTES = 110, SCALED = 16;
+    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t n = k >> 5, j = k >> 3 & 3u, l = 4 * (k & 7u), s = k >> 2;
         uint32_t low = load_u32(block + 32 + 32 * n + l) >> (2 * j) & 0x03030303u;
@@ -110,8 +111,8 @@ __device__ __forceinline__ void scale_and_min(const uint8_t *scales, uint32_t s,
 
 // d, dmin, scales[12], qs[128].
 struct Q4_K {
-    static constexpr int ELEMENTS = 256, BYTES = 144;
-    static constexpr bool SUM_FROM_BLOCK = false;
+    static constexpr int ELEMENTS = 256, BYTES = 144, SCALED = 32;
+    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t s = k >> 3, scale, min;
         scale_and_min(block + 4, s, scale, min);
@@ -122,8 +123,8 @@ struct Q4_K {
 
 // d, dmin, scales[12], qh[32], qs[128].
 struct Q5_K {
-    static constexpr int ELEMENTS = 256, BYTES = 176;
-    static constexpr bool SUM_FROM_BLOCK = false;
+    static constexpr int ELEMENTS = 256, BYTES = 176, SCALED = 32;
+    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t s = k >> 3, l = 4 * (k & 7u), scale, min;
         scale_and_min(block + 4, s, scale, min);
@@ -135,8 +136,8 @@ struct Q5_K {
 
 // ql[128], qh[64], scales[16] (signed), d: six bits an element, a scale for 16.
 struct Q6_K {
-    static constexpr int ELEMENTS = 256, BYTES = 210;
-    static constexpr bool SUM_FROM_BLOCK = false;
+    static constexpr int ELEMENTS = 256, BYTES = 210, SCALED = 16;
+    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t n = k >> 5, j = k >> 3 & 3u, l = 4 * (k & 7u);
         uint32_t low = load_u32(block + 64 * n + 32 * (j & 1u) + l) >> (4 * (j >> 1)) & 0x0f0f0f0fu;
@@ -147,8 +148,8 @@ struct Q6_K {
 
 // d (f32), qs[256], sums[16].
 struct Q8_K {
-    static constexpr int ELEMENTS = 256, BYTES = 292;
-    static constexpr bool SUM_FROM_BLOCK = false;
+    static constexpr int ELEMENTS = 256, BYTES = 292, SCALED = 32;
+    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         return {load_u32(block + 4 + 4 * k), bit_cast<float>(load_u32(block)), 0.0f};
     }
@@ -184,8 +185,7 @@ __device__ __forceinline__ float product_less_eight(int32_t products, int32_t pl
 // `columns` of them.
 template <class Q, int COLUMNS>
 __device__ __forceinline__ void multiply_chunk(const uint8_t *__restrict__ row, size_t chunk, const uint8_t *__restrict__ y, size_t column_bytes, uint32_t columns, float (&sums)[COLUMNS]) {
-    // The K formats have a scale for 16 elements, the others one for the 32.
-    constexpr int PARTS = Q::ELEMENTS == 32 ? 1 : 2, QUADS = 8 / PARTS;
+    constexpr int PARTS = 32 / Q::SCALED, QUADS = 8 / PARTS;
     Quad quads[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) quads[i] = row_quad<Q>(row, 8 * chunk + i);
@@ -201,10 +201,10 @@ __device__ __forceinline__ void multiply_chunk(const uint8_t *__restrict__ row, 
 #pragma unroll
             for (int i = QUADS * part; i < QUADS * (part + 1); i++) {
                 products = dot4(quads[i].q, qs[i], products);
-                plain = dot4(0x01010101u, qs[i], plain);
+                if constexpr (Q::HAS_MIN) plain = dot4(0x01010101u, qs[i], plain);
             }
             sum = math::fma(quads[QUADS * part].scale, (float)products, sum);
-            sum = math::fma(quads[QUADS * part].min, (float)plain, sum);
+            if constexpr (Q::HAS_MIN) sum = math::fma(quads[QUADS * part].min, (float)plain, sum);
         }
         sums[c] = math::fma(load_half(block), sum, sums[c]);
     }

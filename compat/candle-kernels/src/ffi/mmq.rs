@@ -1,22 +1,271 @@
-//! Products of quantised matrices with matrices (prompts).
+//! Products of quantised matrices with matrices (prompts): module `mmq`.
+//!
+//! The activations are first quantised to blocks of 128 elements in 144 bytes: 16 bytes of scales, then 128 signed
+//! bytes. Block `c` of column `i` is number `c * columns + i`. The scales' layout follows from the weights' format:
+//!
+//! - `D4`: four f32, each the scale of 32 elements;
+//! - `DS4`: four pairs of f16, the scale and the sum of 32 elements;
+//! - `D2S6`: two f16, the scales of 64 elements, then six, the sums of 16 elements of the first 96.
+//!
+//! The products read the scales and add up the bytes themselves, so a sum beyond f16 does no harm; a scale below
+//! f16's range (activations all smaller than 4e-6, in `DS4` and `D2S6`) loses its elements, as on CUDA. An infinite
+//! or NaN activation makes its column's results NaN.
 
 use core::ffi::c_void;
 
-missing! {
-    "Quantises matrices to Q8_1 blocks of 128 for the products below; the scales' layout is in the name."
-    (x: *const c_void, ids: *const i32, vy: *mut c_void, type_x: i32, ne00: i64, s01: i64, s02: i64,
-     s03: i64, ne0: i64, ne1: i64, ne2: i64, ne3: i64, stream: *mut c_void)
-    launch_mmq_quantize_q8_1_D4
-    launch_mmq_quantize_q8_1_DS4
-    launch_mmq_quantize_q8_1_D2S6
+use candle_rocm_kernels::MMQ;
+use candle_rocm_runtime::{Error, Result, Stream};
+
+use super::launch::{address, count, launch, on_stream};
+
+/// Elements of a block of activations.
+const CHUNK: u32 = 128;
+/// Bytes of a block of activations.
+const BLOCK_BYTES: u64 = 144;
+/// What the kernels' vector loads of these blocks need, in bytes.
+const BLOCK_ALIGNMENT: u64 = 16;
+/// Threads of every workgroup here.
+const THREADS: u32 = 256;
+/// Rows of weights that a workgroup multiplies.
+const TILE_ROWS: u32 = 64;
+/// Workgroups in a direction in which kernels go on in steps of the grid.
+const MOST_WORKGROUPS: u32 = 1 << 15;
+
+/// A quantised format.
+struct Format {
+    /// As in the kernels' names.
+    name: &'static str,
+    /// Elements of a block.
+    elements: u32,
+    /// Bytes of a block.
+    bytes: u64,
 }
 
-missing! {
-    "Product of a quantised matrix with a matrix in Q8_1."
-    (tmp_fixup: *mut c_void, x: *const c_void, y: *const c_void, dst: *mut c_void, ncols_x: i64,
-     nrows_x: i64, ncols_y: i64, stride_row_x: i64, stride_col_dst: i64, cc: i32, nsm: i32, smpbo: i64,
-     warp_size: i32, stream: *mut c_void)
-    launch_mmq_gguf_q4_0 launch_mmq_gguf_q4_1 launch_mmq_gguf_q5_0 launch_mmq_gguf_q5_1
-    launch_mmq_gguf_q8_0 launch_mmq_gguf_q2_k launch_mmq_gguf_q3_k launch_mmq_gguf_q4_k
-    launch_mmq_gguf_q5_k launch_mmq_gguf_q6_k
+/// A buffer of activation blocks.
+fn blocks(name: &str, pointer: *const c_void) -> Result<u64> {
+    let blocks = address(name, pointer)?;
+    if blocks % BLOCK_ALIGNMENT != 0 {
+        return Err(Error::invalid(format!(
+            "{name} is at {blocks:#x}, and blocks of {BLOCK_BYTES} bytes start at a multiple of {BLOCK_ALIGNMENT}"
+        )));
+    }
+    Ok(blocks)
+}
+
+/// What `launch_mmq_quantize_q8_1_*` does.
+fn quantize(
+    stream: &Stream,
+    kernel: &str,
+    [source, target]: [*const c_void; 2],
+    ids: *const i32,
+    [ne00, s01, s02, s03]: [i64; 4],
+    [ne0, ne1, ne2, ne3]: [i64; 4],
+) -> Result<()> {
+    let columns = u64::from(count("ne00", ne00)?);
+    let padded = count("ne0", ne0)?;
+    let rows = u64::from(count("ne1", ne1)?);
+    let planes_2 = u64::from(count("ne2", ne2)?);
+    let planes = planes_2 * u64::from(count("ne3", ne3)?);
+    if u64::from(padded) < columns {
+        return Err(Error::invalid(format!(
+            "ne0 is {padded}, and the rows of ne00 = {columns} elements are padded to it"
+        )));
+    }
+    let chunks = u64::from(padded.div_ceil(CHUNK));
+    // The next plane starts where rows padded to 512 would have ended.
+    let plane_blocks = chunks.next_multiple_of(4) * rows;
+    let count = chunks
+        .checked_mul(rows)
+        .and_then(|blocks| blocks.checked_mul(planes))
+        .filter(|&blocks| blocks < u64::MAX / BLOCK_BYTES)
+        .ok_or_else(|| Error::invalid("ne0 * ne1 * ne2 * ne3 is beyond any memory".to_string()))?;
+    if count == 0 {
+        return Ok(());
+    }
+    let source = address("x", source)?;
+    let target = blocks("vy", target)?;
+    let ids = ids as u64;
+    // 32 threads make a block.
+    let workgroups = count
+        .div_ceil(u64::from(THREADS / 32))
+        .min(MOST_WORKGROUPS.into()) as u32;
+    launch!(
+        stream,
+        &MMQ,
+        kernel,
+        (workgroups, 1, 1),
+        THREADS,
+        [
+            source,
+            ids,
+            target,
+            columns,
+            s01,
+            s02,
+            s03,
+            chunks,
+            rows,
+            planes_2,
+            plane_blocks,
+            count
+        ]
+    )
+}
+
+/// What `launch_mmq_gguf_*` does.
+fn multiply(
+    stream: &Stream,
+    format: &Format,
+    [weights, activations, output]: [*const c_void; 3],
+    [k, rows, columns, row_blocks, dst_rows]: [i64; 5],
+) -> Result<()> {
+    let k = count("ncols_x", k)?;
+    let rows = count("nrows_x", rows)?;
+    let columns = count("ncols_y", columns)?;
+    let row_blocks = u64::from(count("stride_row_x", row_blocks)?);
+    let dst_rows = u64::from(count("stride_col_dst", dst_rows)?);
+    if k % format.elements != 0 {
+        return Err(Error::invalid(format!(
+            "ncols_x is {k}, and a row of {} has a multiple of {} elements",
+            format.name, format.elements
+        )));
+    }
+    if row_blocks < u64::from(k / format.elements) && rows > 1 {
+        return Err(Error::invalid(format!(
+            "stride_row_x is {row_blocks} blocks, and {k} elements take {}",
+            k / format.elements
+        )));
+    }
+    if dst_rows < u64::from(rows) && columns > 1 {
+        return Err(Error::invalid(format!(
+            "stride_col_dst is {dst_rows}, and a column has {rows} elements"
+        )));
+    }
+    if rows == 0 || columns == 0 {
+        return Ok(());
+    }
+    let weights = address("x", weights)?;
+    if weights % 2 != 0 {
+        return Err(Error::invalid(format!(
+            "x is at {weights:#x}, and blocks start at even addresses"
+        )));
+    }
+    let activations = blocks("y", activations)?;
+    let output = address("dst", output)?;
+    let row_bytes = row_blocks * format.bytes;
+    let tile_columns = if columns <= 16 { 16 } else { 64 };
+    let name = format!("mmq_{}_{tile_columns}", format.name);
+    let grid = (
+        rows.div_ceil(TILE_ROWS),
+        columns.div_ceil(tile_columns).min(MOST_WORKGROUPS),
+        1,
+    );
+    launch!(
+        stream,
+        &MMQ,
+        &name,
+        grid,
+        THREADS,
+        [weights, activations, output, k, rows, columns, row_bytes, dst_rows]
+    )
+}
+
+macro_rules! quantizers {
+    ($($name:ident $kernel:literal;)*) => {$(
+        /// Quantises f32 matrices to blocks of 128 in `vy`, for the products below; the layout is in the name.
+        ///
+        /// Element (i3, i2, i1, i0) of `ne3` x `ne2` x `ne1` x `ne00` is at `i3 * s03 + i2 * s02 + r * s01 + i0` of
+        /// `x`, in elements, where r is `ids[i1]`, or i1 if `ids` is null. Rows are padded with zeros to `ne0`
+        /// elements and on to a multiple of 128. Planes (i3, i2) follow each other, each as long as if rows were
+        /// padded to a multiple of 512. `vy` starts at a multiple of 16 bytes. `type_x` means nothing. An error
+        /// waits in the GPU.
+        ///
+        /// # Safety
+        /// The pointers are to memory of the current GPU that holds what is said above and that nothing else uses
+        /// until the stream has come so far; `stream` is a stream of that GPU, or null.
+        pub unsafe extern "C" fn $name(
+            x: *const c_void,
+            ids: *const i32,
+            vy: *mut c_void,
+            type_x: i32,
+            ne00: i64,
+            s01: i64,
+            s02: i64,
+            s03: i64,
+            ne0: i64,
+            ne1: i64,
+            ne2: i64,
+            ne3: i64,
+            stream: *mut c_void,
+        ) {
+            let _ = type_x;
+            // SAFETY: the caller's promise.
+            unsafe {
+                on_stream(stringify!($name), stream, |stream| {
+                    let (source, sizes) = ([ne00, s01, s02, s03], [ne0, ne1, ne2, ne3]);
+                    quantize(stream, $kernel, [x, vy.cast_const()], ids, source, sizes)
+                });
+            }
+        }
+    )*};
+}
+
+quantizers! {
+    launch_mmq_quantize_q8_1_D4 "mmq_quantize_q8_1_D4";
+    launch_mmq_quantize_q8_1_DS4 "mmq_quantize_q8_1_DS4";
+    launch_mmq_quantize_q8_1_D2S6 "mmq_quantize_q8_1_D2S6";
+}
+
+macro_rules! products {
+    ($($name:ident $format:literal $elements:literal $bytes:literal $layout:literal;)*) => {$(
+        #[doc = concat!("`dst` (`ncols_y` x `stride_col_dst`, f32) = the matrix `x` (`nrows_x` x `ncols_x`, ", $format,
+            ") times `ncols_y` columns of blocks of layout `", $layout, "`.")]
+        ///
+        /// Rows of `x` are `stride_row_x` blocks apart; the first `nrows_x` of each `stride_col_dst` results are
+        /// written. `ncols_x` is a multiple of the format's block. `tmp_fixup`, `cc`, `nsm`, `smpbo` and `warp_size`,
+        /// which choose among kernels for NVIDIA, mean nothing. An error waits in the GPU.
+        ///
+        /// # Safety
+        /// The pointers are to memory of the current GPU that holds what is said above and that nothing else uses
+        /// until the stream has come so far; `stream` is a stream of that GPU, or null.
+        pub unsafe extern "C" fn $name(
+            tmp_fixup: *mut c_void,
+            x: *const c_void,
+            y: *const c_void,
+            dst: *mut c_void,
+            ncols_x: i64,
+            nrows_x: i64,
+            ncols_y: i64,
+            stride_row_x: i64,
+            stride_col_dst: i64,
+            cc: i32,
+            nsm: i32,
+            smpbo: i64,
+            warp_size: i32,
+            stream: *mut c_void,
+        ) {
+            let _ = (tmp_fixup, cc, nsm, smpbo, warp_size);
+            let format = Format { name: $format, elements: $elements, bytes: $bytes };
+            let sizes = [ncols_x, nrows_x, ncols_y, stride_row_x, stride_col_dst];
+            // SAFETY: the caller's promise.
+            unsafe {
+                on_stream(stringify!($name), stream, |stream| {
+                    multiply(stream, &format, [x, y, dst.cast_const()], sizes)
+                });
+            }
+        }
+    )*};
+}
+
+products! {
+    launch_mmq_gguf_q4_0 "q4_0" 32 18 "DS4";
+    launch_mmq_gguf_q4_1 "q4_1" 32 20 "DS4";
+    launch_mmq_gguf_q5_0 "q5_0" 32 22 "D4";
+    launch_mmq_gguf_q5_1 "q5_1" 32 24 "DS4";
+    launch_mmq_gguf_q8_0 "q8_0" 32 34 "D4";
+    launch_mmq_gguf_q2_k "q2_k" 256 84 "D2S6";
+    launch_mmq_gguf_q3_k "q3_k" 256 110 "D4";
+    launch_mmq_gguf_q4_k "q4_k" 256 144 "DS4";
+    launch_mmq_gguf_q5_k "q5_k" 256 176 "DS4";
+    launch_mmq_gguf_q6_k "q6_k" 256 210 "D4";
 }
