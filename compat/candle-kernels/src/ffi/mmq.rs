@@ -166,7 +166,16 @@ fn multiply(
         &name,
         grid,
         THREADS,
-        [weights, activations, output, k, rows, columns, row_bytes, dst_rows]
+        [
+            weights,
+            activations,
+            output,
+            k,
+            rows,
+            columns,
+            row_bytes,
+            dst_rows
+        ]
     )
 }
 

@@ -1,0 +1,273 @@
+//! Products of quantised matrices with matrices of activations in blocks of 128.
+//!
+//! Candle's CPU backend quantises the weights and gives their values; the activations' values follow from the blocks
+//! that our kernel wrote. The product of the two in f64 is what the product's kernel must give but for the roundings
+//! of its f32 sums; the blocks are held to the activations separately.
+
+use crate::device::{Arg, Gpu};
+use crate::{on_each_gpu, Numbers};
+use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::{Device, Tensor};
+use candle_rocm_kernels::MMQ;
+use half::f16;
+
+const CHUNK: usize = 128;
+const BLOCK: usize = 144;
+
+/// Name in the kernels, Candle's name, layout of the activations' scales.
+const FORMATS: [(&str, GgmlDType, &str); 10] = [
+    ("q4_0", GgmlDType::Q4_0, "DS4"),
+    ("q4_1", GgmlDType::Q4_1, "DS4"),
+    ("q5_0", GgmlDType::Q5_0, "D4"),
+    ("q5_1", GgmlDType::Q5_1, "DS4"),
+    ("q8_0", GgmlDType::Q8_0, "D4"),
+    ("q2_k", GgmlDType::Q2K, "D2S6"),
+    ("q3_k", GgmlDType::Q3K, "D4"),
+    ("q4_k", GgmlDType::Q4K, "DS4"),
+    ("q5_k", GgmlDType::Q5K, "DS4"),
+    ("q6_k", GgmlDType::Q6K, "D4"),
+];
+
+fn half(bytes: &[u8], index: usize) -> f64 {
+    f16::from_le_bytes([bytes[2 * index], bytes[2 * index + 1]]).to_f64()
+}
+
+/// The scale that a block has for one of its elements.
+fn scale(block: &[u8], layout: &str, element: usize) -> f64 {
+    match layout {
+        "D4" => {
+            let at = element / 32 * 4;
+            f32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes")).into()
+        }
+        "DS4" => half(block, element / 32 * 2),
+        _ => half(block, element / 64),
+    }
+}
+
+/// Rows of `padded` elements, strides in elements, from a buffer.
+struct Source<'a> {
+    values: &'a [f32],
+    columns: usize,
+    rows: usize,
+    stride: usize,
+    ids: Option<&'a [i32]>,
+    planes: [usize; 2],
+    plane_strides: [usize; 2],
+}
+
+impl Source<'_> {
+    fn quantize(&self, gpu: &Gpu, layout: &str, padded: usize) -> Vec<u8> {
+        let chunks = padded.div_ceil(CHUNK);
+        let plane_blocks = chunks.next_multiple_of(4) * self.rows;
+        let planes = self.planes[0] * self.planes[1];
+        let blocks = chunks * self.rows * planes;
+        let ids = self.ids.map_or(Arg::Null, Arg::input);
+        gpu.run::<u8>(
+            &MMQ,
+            &format!("mmq_quantize_q8_1_{layout}"),
+            // Fewer threads than blocks now and then: the kernel goes on in steps of the grid.
+            [blocks.div_ceil(8).min(3) as u32, 1, 1],
+            [256, 1, 1],
+            &[
+                Arg::input(self.values),
+                ids,
+                Arg::output::<u8>(((planes - 1) * plane_blocks + chunks * self.rows) * BLOCK),
+                Arg::N(self.columns),
+                Arg::N(self.stride),
+                Arg::N(self.plane_strides[1]),
+                Arg::N(self.plane_strides[0]),
+                Arg::N(chunks),
+                Arg::N(self.rows),
+                Arg::N(self.planes[1]),
+                Arg::N(plane_blocks),
+                Arg::N(blocks),
+            ],
+        )
+    }
+}
+
+#[test]
+fn blocks_hold_the_activations() {
+    on_each_gpu(|gpu| {
+        let mut numbers = Numbers(5);
+        let (columns, padded, stride) = (200, 300, 203);
+        let values: Vec<f32> = (0..6 * 5 * stride)
+            .map(|i| (numbers.next() * 10f64.powi(i as i32 % 7 - 3)) as f32)
+            .collect();
+        let ids = [4i32, 0, 0, 2];
+        for layout in ["D4", "DS4", "D2S6"] {
+            let source = Source {
+                values: &values,
+                columns,
+                rows: ids.len(),
+                stride,
+                ids: Some(&ids),
+                planes: [3, 2],
+                plane_strides: [2 * 5 * stride, 5 * stride],
+            };
+            let found = source.quantize(gpu, layout, padded);
+            let group = if layout == "D2S6" { 64 } else { 32 };
+            let at = |plane: usize, row: usize, column: usize| {
+                if column < columns {
+                    f64::from(values[plane * 5 * stride + ids[row] as usize * stride + column])
+                } else {
+                    0.0
+                }
+            };
+            for plane in 0..6 {
+                for row in 0..ids.len() {
+                    for chunk in 0..3 {
+                        let block = &found
+                            [(plane * 4 * ids.len() + chunk * ids.len() + row) * BLOCK..][..BLOCK];
+                        let value = |i: usize| at(plane, row, chunk * CHUNK + i);
+                        for i in 0..CHUNK {
+                            let start = i / group * group;
+                            let largest = (start..start + group)
+                                .map(|i| value(i).abs())
+                                .fold(0.0, f64::max);
+                            // Half a step of 1/127 of the largest, the scale's own rounding to f16 (2^-11), and where
+                            // the scale is below f16's normal numbers, half their distance 127 times.
+                            let bound =
+                                largest * (0.5 / 127.0 + 1.0 / 2048.0) * 1.0001 + 127.0 * 3e-8;
+                            let q = block[16 + i] as i8;
+                            let found = scale(block, layout, i) * f64::from(q);
+                            assert!(
+                                (found - value(i)).abs() <= bound,
+                                "{layout}, element {i} of chunk {chunk}, row {row}, plane {plane}: {found}, not {}",
+                                value(i)
+                            );
+                        }
+                        let (sums, elements, first, step) = match layout {
+                            "D4" => (0, 0, 0, 0),
+                            "DS4" => (4, 32, 1, 2),
+                            _ => (6, 16, 2, 1),
+                        };
+                        for sum in 0..sums {
+                            let elements = sum * elements..(sum + 1) * elements;
+                            let expected: f64 = elements.clone().map(value).sum();
+                            let size: f64 = elements.map(|i| value(i).abs()).sum();
+                            let found = half(block, first + step * sum);
+                            assert!(
+                                (found - expected).abs() <= expected.abs() / 2048.0 + size * 1e-6 + 6e-8,
+                                "{layout}, sum {sum} of chunk {chunk}, row {row}: {found}, not {expected}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_nan_stays_and_zeros_are_zero() {
+    on_each_gpu(|gpu| {
+        for layout in ["D4", "DS4", "D2S6"] {
+            let mut values = vec![0f32; 2 * CHUNK];
+            values[CHUNK + 5] = f32::NAN;
+            let source = Source {
+                values: &values,
+                columns: CHUNK,
+                rows: 2,
+                stride: CHUNK,
+                ids: None,
+                planes: [1, 1],
+                plane_strides: [0, 0],
+            };
+            let found = source.quantize(gpu, layout, CHUNK);
+            assert!(found[16..BLOCK].iter().all(|&q| q == 0), "{layout}");
+            assert_eq!(scale(&found, layout, 0), 0.0, "{layout}");
+            assert!(scale(&found[BLOCK..], layout, 5).is_nan(), "{layout}");
+        }
+    });
+}
+
+/// One product of `rows` x `k` weights with `columns` activations against f64.
+fn product(gpu: &Gpu, format: usize, rows: usize, k: usize, columns: usize, tile: usize) {
+    let (name, dtype, layout) = FORMATS[format];
+    let mut numbers = Numbers((rows * 31 + k + columns) as u64);
+    let mut uniform =
+        |count: usize| -> Vec<f32> { (0..count).map(|_| numbers.next() as f32).collect() };
+    let (weights, activations) = (uniform(rows * k), uniform(columns * k));
+    let weights = Tensor::from_vec(weights, (rows, k), &Device::Cpu).expect("a tensor");
+    let weights = QTensor::quantize(&weights, dtype).expect("quantised");
+    let values: Vec<f32> = weights
+        .dequantize(&Device::Cpu)
+        .and_then(|values| values.flatten_all()?.to_vec1())
+        .expect("dequantised");
+    let bytes = weights.data().expect("blocks").to_vec();
+    let source = Source {
+        values: &activations,
+        columns: k,
+        rows: columns,
+        stride: k,
+        ids: None,
+        planes: [1, 1],
+        plane_strides: [0, 0],
+    };
+    // No more blocks than k needs: the product must not read one past them.
+    let blocks = source.quantize(gpu, layout, k);
+    let activation = |column: usize, i: usize| {
+        let block = &blocks[(i / CHUNK * columns + column) * BLOCK..][..BLOCK];
+        scale(block, layout, i % CHUNK) * f64::from(block[16 + i % CHUNK] as i8)
+    };
+    // A column of results is longer than the rows; what lies between stays.
+    let dst_rows = rows + 3;
+    let marker = -77.5f32;
+    let found: Vec<f32> = gpu.run(
+        &MMQ,
+        &format!("mmq_{name}_{tile}"),
+        [
+            rows.div_ceil(64) as u32,
+            columns.div_ceil(tile).min(2) as u32,
+            1,
+        ],
+        [256, 1, 1],
+        &[
+            Arg::input(&bytes),
+            Arg::input(&blocks),
+            Arg::in_out(&vec![marker; columns * dst_rows]),
+            Arg::I(k as i32),
+            Arg::I(rows as i32),
+            Arg::I(columns as i32),
+            Arg::N(bytes.len() / rows),
+            Arg::N(dst_rows),
+        ],
+    );
+    for column in 0..columns {
+        let activations: Vec<f64> = (0..k).map(|i| activation(column, i)).collect();
+        for row in 0..dst_rows {
+            let found = f64::from(found[column * dst_rows + row]);
+            if row >= rows {
+                assert_eq!(found, f64::from(marker), "{name}: past row {rows}");
+                continue;
+            }
+            let terms = (0..k).map(|i| f64::from(values[row * k + i]) * activations[i]);
+            let (expected, size) = terms.fold((0.0, 0.0), |(sum, size), term| {
+                (sum + term, size + term.abs())
+            });
+            // Integer sums are exact; scale and minimum are products of f16 and integers rounded to f32, and k / 16
+            // sums follow, each with an error of 2^-24 of what it adds up. In formats with a minimum the two parts
+            // are up to a few times as large as their difference.
+            let bound = size * 2f64.powi(-24) * (16.0 + (k / 16) as f64) + 1e-9;
+            assert!(
+                (found - expected).abs() <= bound,
+                "{name} {rows} x {k}, {columns} columns: ({row}, {column}) is {found}, not {expected} +- {bound}"
+            );
+        }
+    }
+}
+
+#[test]
+fn products_are_exact_but_for_f32_sums() {
+    on_each_gpu(|gpu| {
+        for (format, (_, dtype, _)) in FORMATS.iter().enumerate() {
+            let block = dtype.block_size();
+            // Several tiles of rows and columns, neither full; k within a chunk and past it.
+            product(gpu, format, 65, block, 9, 16);
+            product(gpu, format, 7, 3 * block, 17, 16);
+            product(gpu, format, 67, 5 * block, 129, 64);
+            product(gpu, format, 1, block, 64, 64);
+        }
+    });
+}
