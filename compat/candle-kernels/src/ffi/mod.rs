@@ -6,22 +6,6 @@
 //! returns it, and it names the function.
 #![allow(non_snake_case, clippy::too_many_arguments)]
 
-macro_rules! missing {
-    ($doc:literal $parameters:tt $($name:ident)*) => {
-        $(missing!(@function $doc $parameters $name);)*
-    };
-    (@function $doc:literal ($($arg:ident: $type:ty),*) $name:ident) => {
-        #[doc = $doc]
-        ///
-        /// # Safety
-        /// None is needed: no argument is followed.
-        pub unsafe extern "C" fn $name($($arg: $type),*) {
-            $(let _ = $arg;)*
-            candle_rocm_runtime::module::leave_missing_kernel_error(stringify!($name));
-        }
-    };
-}
-
 mod launch;
 mod mmq;
 mod mmvq;
