@@ -20,55 +20,60 @@ template <Scales LAYOUT> __device__ __forceinline__ float scale_of(const uint8_t
 
 // ---------------------------------------------------------------- activations
 
-// Where the vectors are, in elements, and how many there are. Vector i is row ids[i], or i without ids.
-struct Vectors {
-    int64_t columns, padded;                      // elements of a vector; with zeros behind, a multiple of 128
-    int64_t row_stride, plane_stride, cube_stride;
-    int64_t rows, planes, cubes;
+// The larger of two magnitudes; a NaN wins.
+struct Largest {
+    __device__ __forceinline__ float operator()(float a, float b) const { return a != a || a > b ? a : b; }
 };
 
-// A thread makes four elements; 8 (16 with D2S6) neighbours share a scale.
+// `blocks` blocks, of `chunks` for each of `rows` vectors in each plane. Vector i of a plane is row ids[i], or i
+// without ids; rows, planes and cubes of `planes` planes are so many elements apart in the source, and the
+// blocks of a plane `plane_blocks` from those of the next. 32 threads make a block, four elements each; 8 of
+// them (16 with D2S6) share a scale.
 template <Scales LAYOUT>
-__device__ __forceinline__ void quantize(const float *__restrict__ src, const int32_t *__restrict__ ids, uint8_t *__restrict__ dst, const Vectors &v) {
+__device__ __forceinline__ void quantize(const float *__restrict__ src, const int32_t *__restrict__ ids, uint8_t *__restrict__ dst, size_t columns, int64_t row_stride, int64_t plane_stride, int64_t cube_stride, size_t chunks, size_t rows, size_t planes, size_t plane_blocks, size_t blocks) {
     constexpr uint32_t SCALED = LAYOUT == D2S6 ? 64 : 32, SUMMED = LAYOUT == D2S6 ? 16 : 32;
-    size_t quads_of_row = (size_t)v.padded / 4, quads = quads_of_row * v.rows * v.planes * v.cubes;
-    for (size_t at = global_thread(); at < quads; at += global_threads()) {
-        size_t vector = at / quads_of_row, first = 4 * (at - vector * quads_of_row);
-        size_t channel = vector / v.rows, row = vector - channel * v.rows;
-        const float *from = src + (size_t)(channel / v.planes) * v.cube_stride + (size_t)(channel % v.planes) * v.plane_stride + (ids ? (int64_t)ids[row] : (int64_t)row) * v.row_stride;
+    uint32_t within = 4 * (threadIdx.x % 32);
+    for (size_t at = global_thread() / 32; at < blocks; at += global_threads() / 32) {
+        // Neighbours read neighbouring blocks of a row.
+        size_t vector = at / chunks, chunk = at - vector * chunks;
+        size_t plane = vector / rows, row = vector - plane * rows;
+        size_t first = chunk * BLOCK_ELEMENTS + within;
+        const float *from = src + (int64_t)(plane / planes) * cube_stride + (int64_t)(plane % planes) * plane_stride + (ids ? (int64_t)ids[row] : (int64_t)row) * row_stride;
         float x[4], largest = 0, sum = 0;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            x[i] = first + i < (size_t)v.columns ? from[first + i] : 0.0f;
-            largest = math::fmax(largest, math::abs(x[i]));
+            x[i] = first + i < columns ? from[first + i] : 0.0f;
+            largest = Largest()(math::abs(x[i]), largest);
             sum += x[i];
         }
-        largest = wave_all_reduce(largest, SCALED / 4, [](float a, float b) { return math::fmax(a, b); });
+        largest = wave_all_reduce(largest, SCALED / 4, Largest());
         sum = wave_all_reduce(sum, SUMMED / 4, Sum());
         float d = largest / 127.0f;
         uint32_t q = 0;
 #pragma unroll
         for (int i = 0; i < 4; i++)
             q |= (uint32_t)(uint8_t)saturate<int8_t>(math::round(d != 0.0f ? x[i] / d : 0.0f)) << (8 * i);
-        uint32_t within = first % BLOCK_ELEMENTS;
-        size_t blocks_of_channel = (size_t)v.padded / BLOCK_ELEMENTS * v.rows;
-        uint8_t *block = dst + (channel * blocks_of_channel + first / BLOCK_ELEMENTS * v.rows + row) * BLOCK_BYTES;
+        uint8_t *block = dst + (plane * plane_blocks + chunk * rows + row) * BLOCK_BYTES;
         ((uint32_t *)(block + SCALES_BYTES))[within / 4] = q;
         if (LAYOUT == D2S6 && within % SUMMED == 0 && within < 96) ((half_t *)block)[2 + within / SUMMED] = (half_t)sum;
-        if (within % SCALED != 0) continue;
-        if (LAYOUT == D4) ((float *)block)[within / 32] = d;
-        if (LAYOUT == D2S6) ((half_t *)block)[within / 64] = (half_t)d;
-        if (LAYOUT == DS4) {
-            ((half_t *)block)[within / 16] = (half_t)d;
-            ((half_t *)block)[within / 16 + 1] = (half_t)sum;
+        if (within % SCALED == 0) {
+            if (LAYOUT == D4) ((float *)block)[within / 32] = d;
+            if (LAYOUT == D2S6) ((half_t *)block)[within / 64] = (half_t)d;
+            if (LAYOUT == DS4) {
+                ((half_t *)block)[within / 16] = (half_t)d;
+                ((half_t *)block)[within / 16 + 1] = (half_t)sum;
+            }
         }
     }
 }
 #define QUANTIZE(LAYOUT)                                                                           \
-    extern "C" __global__ void mmq_quantize_q8_1_##LAYOUT(                                         \
+    extern "C" __global__ void __launch_bounds__(256) mmq_quantize_q8_1_##LAYOUT(                  \
         const float *__restrict__ src, const int32_t *__restrict__ ids,                            \
-        uint8_t *__restrict__ dst, Vectors vectors) {                                              \
-        quantize<LAYOUT>(src, ids, dst, vectors);                                                  \
+        uint8_t *__restrict__ dst, size_t columns, int64_t row_stride, int64_t plane_stride,       \
+        int64_t cube_stride, size_t chunks, size_t rows, size_t planes, size_t plane_blocks,       \
+        size_t blocks) {                                                                           \
+        quantize<LAYOUT>(src, ids, dst, columns, row_stride, plane_stride, cube_stride, chunks,    \
+                         rows, planes, plane_blocks, blocks);                                      \
     }
 QUANTIZE(D4)
 QUANTIZE(DS4)
@@ -240,25 +245,26 @@ template <class Q, int COLUMNS> struct Sums {
 };
 #endif
 
-// dst (vectors, dst_rows) = matrix (rows, columns) times the vectors, in tiles of ROWS x COLUMNS. The tiles of
-// the same rows are neighbours in x, so that the weights come from memory once.
+// dst (vectors, dst_rows) = matrix (rows, columns) times the vectors, in tiles of ROWS x COLUMNS: of rows in x,
+// of vectors in y, in steps of the grid.
 template <class Q, Scales LAYOUT, int COLUMNS>
 __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vectors, size_t row_bytes, size_t dst_rows) {
     __shared__ Tile<Q, COLUMNS> tile;
-    uint32_t tiles = (vectors + COLUMNS - 1) / COLUMNS;
-    uint32_t first_row = blockIdx.x / tiles * ROWS, first_column = blockIdx.x % tiles * COLUMNS;
-    Sums<Q, COLUMNS> sums;
-    for (uint32_t step = 0; step * BLOCK_ELEMENTS < columns; step++) {
-        load<Q, LAYOUT, COLUMNS>(tile, src, y, step, first_row, first_column, columns, rows, vectors, row_bytes);
-        __syncthreads();
-        sums.add(tile);
-        __syncthreads();
+    uint32_t first_row = blockIdx.x * ROWS;
+    for (uint32_t first_column = blockIdx.y * COLUMNS; first_column < vectors; first_column += gridDim.y * COLUMNS) {
+        Sums<Q, COLUMNS> sums;
+        for (uint32_t step = 0; step * BLOCK_ELEMENTS < columns; step++) {
+            load<Q, LAYOUT, COLUMNS>(tile, src, y, step, first_row, first_column, columns, rows, vectors, row_bytes);
+            __syncthreads();
+            sums.add(tile);
+            __syncthreads();
+        }
+        sums.for_each([=](uint32_t row, uint32_t column, float value) {
+            row += first_row;
+            column += first_column;
+            if (row < rows && column < vectors) dst[column * dst_rows + row] = value;
+        });
     }
-    sums.for_each([=](uint32_t row, uint32_t column, float value) {
-        row += first_row;
-        column += first_column;
-        if (row < rows && column < vectors) dst[column * dst_rows + row] = value;
-    });
 }
 #define PRODUCT(NAME, Q, LAYOUT, COLUMNS)                                                          \
     extern "C" __global__ void __launch_bounds__(256) mmq_##NAME##_##COLUMNS(                      \

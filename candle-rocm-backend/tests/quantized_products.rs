@@ -1,0 +1,175 @@
+//! Products of quantised matrices with activations, through Candle, against f64 products of what the weights stand
+//! for.
+//!
+//! Sums of products of integers are exact in the kernels, so an error comes from rounding the activations to 8 bits:
+//! with 32 normal numbers under one scale (64 for q2_K with nine vectors and more) the rounding error is about 0.6 %
+//! of a number, errors of a row's numbers are independent, and so the product's error has a standard deviation of
+//! about 0.6 % of the product's own typical size, |w| |x| / sqrt(k). The bounds allow five to six of these, and the
+//! rounding of the result where it is f16 or bf16.
+
+mod common;
+
+use candle_core::quantized::{GgmlDType, QMatMul};
+use candle_core::{DType, Device, Module as _, Result, Tensor};
+use common::{device, dot, Numbers, Weights};
+
+/// Largest error relative to the typical size of the product.
+const BOUNDS: [(GgmlDType, f64); 10] = [
+    (GgmlDType::Q4_0, 0.035),
+    (GgmlDType::Q4_1, 0.035),
+    (GgmlDType::Q5_0, 0.035),
+    (GgmlDType::Q5_1, 0.035),
+    (GgmlDType::Q8_0, 0.035),
+    (GgmlDType::Q2K, 0.045),
+    (GgmlDType::Q3K, 0.035),
+    (GgmlDType::Q4K, 0.035),
+    (GgmlDType::Q5K, 0.035),
+    (GgmlDType::Q6K, 0.035),
+];
+
+/// One to eight vectors go to one family of kernels, more to the other, which has two sizes of tiles.
+const VECTORS: [usize; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 32, 129, 512];
+
+/// The largest relative error of one product.
+fn error_of(weights: &Weights, vectors: usize, dtype: DType, device: &Device) -> Result<f64> {
+    let mut numbers = Numbers::new(vectors as u64);
+    let x = Tensor::from_vec(
+        numbers.normal(vectors * weights.columns),
+        (vectors, weights.columns),
+        &Device::Cpu,
+    )?
+    .to_dtype(dtype)?;
+    // The kernels' input is what the dtype can hold.
+    let rounded: Vec<f32> = x.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?;
+    // A view with an offset, as a slice of a longer prompt is.
+    let padding = Tensor::zeros((1, weights.columns), dtype, &Device::Cpu)?;
+    let x = Tensor::cat(&[&padding, &x], 0)?
+        .to_device(device)?
+        .narrow(0, 1, vectors)?;
+    let product = QMatMul::from_qtensor(candle_core::quantized::QTensor::new(
+        candle_core::quantized::QStorage::from_data(
+            weights.quantized.data()?,
+            device,
+            weights.quantized.dtype(),
+        )?,
+        (weights.rows, weights.columns),
+    )?)?
+    .forward(&x)?;
+    assert_eq!(product.dtype(), dtype);
+    assert_eq!(product.dims(), [vectors, weights.rows]);
+    let product: Vec<f32> = product.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?;
+    let epsilon = match dtype {
+        DType::F16 => 2f64.powi(-11),
+        DType::BF16 => 2f64.powi(-8),
+        _ => 0.0,
+    };
+    let norm = |vector: &[f32]| dot(vector, vector).sqrt();
+    let rows: Vec<(&[f32], f64)> = (0..weights.rows)
+        .map(|row| (weights.row(row), norm(weights.row(row))))
+        .collect();
+    let mut largest = 0f64;
+    for (vector, results) in rounded
+        .chunks(weights.columns)
+        .zip(product.chunks(weights.rows))
+    {
+        let scale = norm(vector) / (weights.columns as f64).sqrt();
+        for ((row, row_norm), &result) in rows.iter().zip(results) {
+            let truth = dot(row, vector);
+            let error = (f64::from(result) - truth).abs() - epsilon * truth.abs();
+            assert!(result.is_finite(), "{result}");
+            largest = largest.max(error / (row_norm * scale));
+        }
+    }
+    Ok(largest)
+}
+
+fn check(columns: usize, rows: usize, dtypes: &[DType]) -> Result<()> {
+    let device = device()?;
+    for (format, bound) in BOUNDS {
+        if columns % format.block_size() != 0 {
+            continue;
+        }
+        let weights = Weights::new(format, rows, columns, &device)?;
+        for &dtype in dtypes {
+            for vectors in VECTORS {
+                let error = error_of(&weights, vectors, dtype, &device)?;
+                assert!(
+                    error <= bound,
+                    "{format:?} {rows} x {columns} with {vectors} vectors of {dtype:?}: relative error {error:.4} \
+                     is beyond {bound}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn one_block_and_a_few() -> Result<()> {
+    check(32, 7, &[DType::F32])?;
+    check(96, 5, &[DType::F32])?;
+    check(256, 67, &[DType::F32, DType::F16, DType::BF16])
+}
+
+#[test]
+fn rows_of_768() -> Result<()> {
+    check(768, 130, &[DType::F32])
+}
+
+#[test]
+fn rows_of_4096() -> Result<()> {
+    check(4096, 9, &[DType::F32])
+}
+
+#[test]
+fn rows_of_16384() -> Result<()> {
+    check(16384, 3, &[DType::F32, DType::BF16])
+}
+
+/// More rows than one dimension of some grids could hold.
+#[test]
+fn many_rows() -> Result<()> {
+    let device = device()?;
+    let weights = Weights::new(GgmlDType::Q8_0, 70_001, 32, &device)?;
+    for vectors in [1, 9] {
+        let error = error_of(&weights, vectors, DType::F32, &device)?;
+        // Half a million results: seven standard deviations.
+        assert!(error <= 0.045, "{vectors} vectors: {error}");
+    }
+    Ok(())
+}
+
+/// Activations whose sum or magnitude is beyond f16 where the format has it in f16, zeros, and one large among small.
+#[test]
+fn awkward_activations() -> Result<()> {
+    let device = device()?;
+    for (format, _) in BOUNDS {
+        let weights = Weights::new(format, 5, 256, &device)?;
+        let matmul = QMatMul::from_qtensor(Weights::new(format, 5, 256, &device)?.quantized)?;
+        for vectors in [1, 9] {
+            for x in [vec![0f32; 256], vec![60_000f32; 256], {
+                let mut x = vec![1e-3f32; 256];
+                x[77] = 1e4;
+                x
+            }] {
+                let all = x.repeat(vectors);
+                let input = Tensor::from_vec(all, (vectors, 256), &device)?;
+                let product: Vec<f32> = matmul.forward(&input)?.flatten_all()?.to_vec1()?;
+                for (i, &result) in product.iter().enumerate() {
+                    let row = weights.row(i % 5);
+                    let truth = dot(row, &x);
+                    // Half a step of the scale for each number, and the scale's own rounding to f16.
+                    let step = f64::from(x.iter().fold(0f32, |a, b| a.max(b.abs()))) / 127.0;
+                    let sum: f64 = row.iter().map(|&w| f64::from(w.abs())).sum();
+                    let bound =
+                        sum * step / 2.0 * 1.01 + 2f64.powi(-10) * sum * step * 127.0 + 1e-30;
+                    assert!(
+                        (f64::from(result) - truth).abs() <= bound,
+                        "{format:?}, {vectors} vectors: {result} is not {truth} within {bound}"
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
