@@ -157,6 +157,35 @@ const MOE: &[(&str, u64)] = &[
     ("q6k", 0),
     ("q8_0", 0),
 ];
+/// The formats as the modules of the C functions spell them.
+const OWN_QUANTS: &[(&str, u64)] = &[
+    ("q4_0", 0),
+    ("q4_1", 0),
+    ("q5_0", 0),
+    ("q5_1", 0),
+    ("q8_0", 0),
+    ("q2_k", 0),
+    ("q3_k", 0),
+    ("q4_k", 0),
+    ("q5_k", 0),
+    ("q6_k", 0),
+];
+const MMVQ: &[&str] = &["mmvq_{t}_1", "mmvq_{t}_2", "mmvq_{t}_4", "mmvq_{t}_8"];
+const ACTIVATION_SCALES: &[(&str, u64)] = &[("D4", 0), ("DS4", 0), ("D2S6", 0)];
+const MOE_QUANTS: &[(&str, u64)] = &[
+    ("q8_0", 0),
+    ("q4_k", 0),
+    ("q2_k", 0),
+    ("q3_k", 0),
+    ("q5_k", 0),
+    ("q6_k", 0),
+];
+const MOE_QUANTISED: &[&str] = &[
+    "moe_decode_{t}",
+    "moe_prefill_{t}_f16",
+    "moe_prefill_{t}_bf16",
+];
+const HALVES: &[(&str, u64)] = &[("f16", 2), ("bf16", 2)];
 const ROW_FLOATS: &[(&str, u64)] = &[("f32", 4), ("f16", 2), ("bf16", 2)];
 const DEQUANTIZE: &[&str] = &["dequantize_block_{t}_f32", "dequantize_block_{t}_f16"];
 const MUL_MAT_VEC: &[&str] = &[
@@ -302,6 +331,30 @@ static CONTRACT: &[Family] = &[
         FLOATS,
         "nnptpp",
     ),
+    // What candle-kernels launches from its own C functions: the names and arguments are ours.
+    family(&kernels::MMVQ, MMVQ, OWN_QUANTS, "pppiiiiiii"),
+    family(
+        &kernels::MMVQ,
+        &["mmvq_quantize_q8_1_{t}"],
+        ROW_FLOATS,
+        "ppiin",
+    ),
+    family(
+        &kernels::MMQ,
+        &["mmq_{t}_16", "mmq_{t}_64"],
+        OWN_QUANTS,
+        "pppiiinn",
+    ),
+    family(
+        &kernels::MMQ,
+        &["mmq_quantize_q8_1_{t}"],
+        ACTIVATION_SCALES,
+        "pppnnnnnnnnn",
+    ),
+    family(&kernels::MOE, &["moe_gemm_{t}"], HALVES, "ppppppiiiiin"),
+    family(&kernels::MOE, MOE_QUANTISED, MOE_QUANTS, "ppppppiiiiin"),
+    family(&kernels::MOE, &["moe_{t}"], &[("align", 0)], "pppppiiii"),
+    family(&kernels::MOE, &["moe_{t}"], &[("align_sort", 0)], "pppiii"),
 ];
 
 /// What the metadata says about an argument that the host passes as `letter`.
@@ -347,8 +400,9 @@ fn modules_hold_the_kernels_that_candle_launches() {
         !kernels::architectures().is_empty(),
         "built with CANDLE_ROCM_SKIP_KERNELS: nothing to test"
     );
-    for id in kernels::ALL_IDS {
-        let module = kernels::MODULES[id as usize];
+    let own = [&kernels::MMVQ, &kernels::MMQ, &kernels::MOE];
+    let modules = kernels::ALL_IDS.map(|id| kernels::MODULES[id as usize]);
+    for module in modules.into_iter().chain(own) {
         let expected = expected(module);
         for arch in kernels::architectures() {
             let code = module.code_object(arch).expect("an embedded architecture");
@@ -368,7 +422,7 @@ fn modules_hold_the_kernels_that_candle_launches() {
                 .collect();
             assert!(
                 extra.is_empty(),
-                "{module:?} for {arch} has kernels that Candle does not launch: {extra:?}"
+                "{module:?} for {arch} has kernels that nobody launches: {extra:?}"
             );
         }
     }
