@@ -305,7 +305,7 @@ fn align(
             block as i32,
             topk_ids.len() as i32,
             len as i32,
-            stream.cu_stream() as *mut std::ffi::c_void,
+            stream.cu_stream(),
         )
     };
     assert_eq!(status, 0);
@@ -314,7 +314,7 @@ fn align(
     cuda.synchronize()?;
 
     let mut start = 0;
-    for expert in 0..experts {
+    for (expert, &end) in ends[..experts].iter().enumerate() {
         let slots: Vec<u32> = (0..topk_ids.len() as u32)
             .filter(|&slot| topk_ids[slot as usize] == expert as u32)
             .collect();
@@ -330,11 +330,7 @@ fn align(
         assert!(owners[start / block..(start + padded) / block]
             .iter()
             .all(|&owner| owner == expert as u32));
-        assert_eq!(
-            ends[expert] as usize,
-            start + slots.len(),
-            "end of {expert}"
-        );
+        assert_eq!(end as usize, start + slots.len(), "end of {expert}");
         start += padded;
     }
     assert_eq!(ends[experts] as usize, start);
