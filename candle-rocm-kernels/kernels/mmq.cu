@@ -174,7 +174,8 @@ template <class Q, int COLUMNS> struct Sums {
 
     __device__ __forceinline__ void add(const Tile<Q, COLUMNS> &tile) {
         constexpr uint32_t PARTS = 32 / Q::SCALED;
-#pragma unroll
+        // Unrolled, the products of all chunks would be in flight, at a wavefront's worth of registers.
+#pragma unroll 1
         for (uint32_t chunk = 0; chunk < 4; chunk++) {
 #pragma unroll
             for (uint32_t part = 0; part < PARTS; part++) {

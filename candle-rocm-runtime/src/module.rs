@@ -93,27 +93,6 @@ impl From<String> for Image {
     }
 }
 
-/// For a C function that cannot return an error: leaves one, which the next call on the calling thread's
-/// current GPU returns. It says that this release has no kernel of that name.
-pub fn leave_missing_kernel_error(name: &str) {
-    let error = Error::unsupported(format!(
-        "kernel `{name}` is not in this release of candle-rocm: its result was not computed"
-    ));
-    let current = crate::runtime::current().and_then(|runtime| {
-        let mut ordinal = 0;
-        let hip = runtime.hip();
-        // SAFETY: the output is writable.
-        let status = unsafe { (hip.hipGetDevice)(&mut ordinal) };
-        hip.check(status, || "asking which GPU is current")?;
-        runtime.device(ordinal as usize)
-    });
-    match current {
-        Ok(device) => device.sticky().set(error),
-        // Without a device there is no stream, and so no caller that could have a result.
-        Err(cause) => tracing::error!(%error, %cause, "nowhere to leave an error"),
-    }
-}
-
 /// Would compile CUDA text at run time.
 ///
 /// # Errors

@@ -273,18 +273,35 @@ fn one_element_too_many_is_caught() {
 }
 
 #[test]
-fn a_missing_kernel_is_an_error_of_the_next_call() {
+fn an_error_in_a_c_function_is_that_of_the_next_call() {
     let context = context();
     let stream = context.default_stream();
     stream.context().bind_to_thread().unwrap();
-    in_process("a_missing_kernel_is_an_error_of_the_next_call", &[], || {
-        candle_rocm_runtime::module::leave_missing_kernel_error("launch_something");
-        let error = stream.synchronize().unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().contains("`launch_something`"), "{error}");
-        // Told once; the device goes on.
-        stream.synchronize().unwrap();
-    });
+    in_process(
+        "an_error_in_a_c_function_is_that_of_the_next_call",
+        &[],
+        || {
+            let fails = |_: &candle_rocm_runtime::Stream| {
+                Err(candle_rocm_runtime::Error::invalid("rows is -1"))
+            };
+            // SAFETY: null is the default stream.
+            let done = unsafe {
+                candle_rocm_runtime::foreign::on_stream(
+                    "launch_something",
+                    std::ptr::null_mut(),
+                    fails,
+                )
+            };
+            assert!(!done);
+            let error = stream.synchronize().unwrap_err();
+            assert_eq!(*error.kind(), ErrorKind::InvalidArgument);
+            for part in ["`launch_something`", "rows is -1"] {
+                assert!(error.to_string().contains(part), "{error}");
+            }
+            // Told once; the device goes on.
+            stream.synchronize().unwrap();
+        },
+    );
 }
 
 #[test]
