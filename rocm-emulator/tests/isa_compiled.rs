@@ -5,26 +5,9 @@ mod isa_support;
 use std::path::Path;
 use std::process::Command;
 
-use isa_support::{bare, Tools};
-use rocm_emulator::isa::{self, Target};
-
-/// One line of the listing: address, words, text.
-fn listing(output: &str) -> Vec<(u64, Vec<u32>, String)> {
-    // `	s_endpgm            // 000000001A00: BFB00000`
-    output
-        .lines()
-        .filter_map(|line| {
-            let (text, comment) = line.split_once("//")?;
-            let (address, words) = comment.split_once(':')?;
-            let address = u64::from_str_radix(address.trim(), 16).ok()?;
-            let words = words
-                .split_whitespace()
-                .map_while(|word| u32::from_str_radix(word, 16).ok())
-                .collect();
-            Some((address, words, text.to_string()))
-        })
-        .collect()
-}
+use isa_support::listing::Comparison;
+use isa_support::Tools;
+use rocm_emulator::isa::Target;
 
 fn compile(
     tools: &Tools,
@@ -104,63 +87,17 @@ fn check(target: Target) {
         .map(|entry| entry.expect("the folder can be listed").path())
         .collect();
     files.sort();
-    let mut total = 0;
-    let mut names = std::collections::BTreeSet::new();
-    let mut wrong = Vec::new();
+    let mut comparison = Comparison::default();
     for source in &files {
         // Unoptimized code brings spills, scratch and calls.
         for level in ["-O3", "-O0"] {
             let object = compile(&tools, source, target, level, folder.path());
-            let output = Command::new(&tools.llvm_objdump)
-                .arg("-d")
-                .arg(format!("--mcpu={target}"))
-                .arg(&object)
-                .output()
-                .expect("llvm-objdump starts");
-            let lines = listing(&String::from_utf8_lossy(&output.stdout));
-            assert!(
-                !lines.is_empty(),
-                "{target}: no code in {}",
-                source.display()
-            );
-            // The decoder sees what follows, as it does in a launch.
-            let code: Vec<u32> = lines.iter().flat_map(|line| line.1.clone()).collect();
-            let mut at = 0;
-            for (address, words, text) in &lines {
-                let ours = match isa::decode(target, &code[at..]) {
-                    Ok(inst) if usize::from(inst.size) == 4 * words.len() => {
-                        names.insert(inst.op.name);
-                        isa::disassemble(target, &inst, *address)
-                    }
-                    Ok(inst) => format!("{} bytes: {inst:?}", inst.size),
-                    Err(error) => error.to_string(),
-                };
-                at += words.len();
-                total += 1;
-                if bare(&ours) != bare(text) {
-                    wrong.push(format!("{words:08x?}\n  llvm {text}\n  ours {ours}"));
-                }
-            }
+            comparison.add(&tools, target, &object);
         }
     }
-    println!(
-        "{target}: {total} instructions of {} operations, {} differ",
-        names.len(),
-        wrong.len()
-    );
-    for line in wrong.iter().take(20) {
-        println!("{line}");
-    }
-    assert!(
-        wrong.is_empty(),
-        "{target}: {} of {total} instructions differ",
-        wrong.len()
-    );
-    assert!(
-        names.len() > 250,
-        "{target}: only {} operations were seen",
-        names.len()
-    );
+    comparison.check(target);
+    let names = comparison.names.len();
+    assert!(names > 250, "{target}: only {names} operations were seen");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod listing;
+
 use std::collections::HashSet;
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,0 +1,70 @@
+//! The emulator decodes every word of every embedded code object as LLVM does, for one GPU of each instruction set.
+
+#[path = "../../rocm-emulator/tests/isa_support/mod.rs"]
+mod isa_support;
+
+use candle_rocm_kernels as kernels;
+use isa_support::listing::Comparison;
+use isa_support::Tools;
+use object::{Object as _, ObjectSection as _, SectionKind};
+use rocm_emulator::isa::Target;
+
+fn check(target: Target) {
+    let name = target.name();
+    if !kernels::architectures().contains(&name) {
+        // A build for chosen GPUs; one for none is no build to test.
+        assert!(
+            !kernels::architectures().is_empty(),
+            "built with CANDLE_ROCM_SKIP_KERNELS: nothing to test"
+        );
+        eprintln!("{name} is not embedded");
+        return;
+    }
+    let tools = Tools::find();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut comparison = Comparison::default();
+    let mut bytes_of_code = 0;
+    for module in kernels::MODULES {
+        let code = module.code_object(name).expect("an embedded architecture");
+        let elf = object::File::parse(&*code).expect("an ELF file");
+        bytes_of_code += elf
+            .sections()
+            .filter(|section| section.kind() == SectionKind::Text)
+            .map(|section| section.size())
+            .sum::<u64>();
+        let path = folder.path().join(format!("{}.hsaco", module.name()));
+        std::fs::write(&path, &code).expect("the folder can be written");
+        comparison.add(&tools, target, &path);
+    }
+    comparison.check(target);
+    assert_eq!(
+        comparison.words as u64 * 4,
+        bytes_of_code,
+        "{name}: bytes of code that were not compared"
+    );
+}
+
+#[test]
+fn gfx90a() {
+    check(Target::Gfx90a);
+}
+
+#[test]
+fn gfx942() {
+    check(Target::Gfx942);
+}
+
+#[test]
+fn gfx1030() {
+    check(Target::Gfx1030);
+}
+
+#[test]
+fn gfx1100() {
+    check(Target::Gfx1100);
+}
+
+#[test]
+fn gfx1201() {
+    check(Target::Gfx1201);
+}
