@@ -5,7 +5,9 @@
 //! with 32 normal numbers under one scale (64 for q2_K with nine vectors and more) the rounding error is about 0.6 %
 //! of a number, errors of a row's numbers are independent, and so the product's error has a standard deviation of
 //! about 0.6 % of the product's own typical size, |w| |x| / sqrt(k). The bounds allow five to six of these, and the
-//! rounding of the result where it is f16 or bf16.
+//! rounding of the result where it is f16 or bf16. Q4_0 with up to eight vectors is twice as far: Candle's own tests
+//! hold it to CUDA's results, where eight times the sum of the activations, from before they were rounded, is
+//! subtracted from products with nibbles that are not centred.
 
 mod common;
 
@@ -15,7 +17,7 @@ use common::{device, dot, Numbers, Weights};
 
 /// Largest error relative to the typical size of the product.
 const BOUNDS: [(GgmlDType, f64); 10] = [
-    (GgmlDType::Q4_0, 0.035),
+    (GgmlDType::Q4_0, 0.08),
     (GgmlDType::Q4_1, 0.035),
     (GgmlDType::Q5_0, 0.035),
     (GgmlDType::Q5_1, 0.035),

@@ -194,18 +194,22 @@ __device__ __forceinline__ void multiply_chunk(const uint8_t *__restrict__ row, 
         if ((uint32_t)c >= columns) break;
         const uint8_t *block = y + c * column_bytes + chunk * Q8_1::BYTES;
         const uint32_t *qs = (const uint32_t *)(block + 4);
-        float sum = 0;
+        float sum = 0, d = load_half(block);
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
             int32_t products = 0, plain = 0;
 #pragma unroll
             for (int i = QUADS * part; i < QUADS * (part + 1); i++) {
                 products = dot4(quads[i].q, qs[i], products);
-                if constexpr (Q::HAS_MIN) plain = dot4(0x01010101u, qs[i], plain);
+                if constexpr (Q::HAS_MIN || Q::SUM_FROM_BLOCK) plain = dot4(0x01010101u, qs[i], plain);
+            }
+            if constexpr (Q::SUM_FROM_BLOCK) {
+                sums[c] = math::fma(quads[0].scale, product_less_eight(products, plain, d, load_half(block + 2), 8.0f), sums[c]);
+                continue;
             }
             sum = math::fma(quads[QUADS * part].scale, (float)products, sum);
             if constexpr (Q::HAS_MIN) sum = math::fma(quads[QUADS * part].min, (float)plain, sum);
         }
-        sums[c] = math::fma(load_half(block), sum, sums[c]);
+        if constexpr (!Q::SUM_FROM_BLOCK) sums[c] = math::fma(d, sum, sums[c]);
     }
 }

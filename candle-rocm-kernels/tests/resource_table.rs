@@ -1,0 +1,175 @@
+//! Registers, spills, LDS and occupancy of every kernel on every architecture are those of the committed tables
+//! `resources/<arch>.tsv`, which `CANDLE_ROCM_WRITE_RESOURCES=1 cargo test -p candle-rocm-kernels --test
+//! resource_table` writes anew.
+
+mod support;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use candle_rocm_kernels as kernels;
+use support::Kernel;
+
+/// What limits the wavefronts on a SIMD. Sources: the instruction set manuals' sections on register and LDS
+/// allocation, and the tables of LLVM's `AMDGPUBaseInfo`.
+struct Machine {
+    archs: &'static [&'static str],
+    /// Vector registers of a lane, for all wavefronts of a SIMD together.
+    vgprs: u64,
+    /// They are given out in multiples of this.
+    vgpr_granule: u64,
+    /// Wavefronts that a SIMD can hold.
+    max_waves: u64,
+    /// LDS that the SIMDs below share: of a compute unit on CDNA, of a workgroup processor on RDNA.
+    lds_bytes: u64,
+    simds: u64,
+}
+
+const MACHINES: [Machine; 3] = [
+    Machine {
+        archs: &["gfx90a", "gfx942"],
+        vgprs: 512,
+        vgpr_granule: 8,
+        max_waves: 8,
+        lds_bytes: 64 << 10,
+        simds: 4,
+    },
+    Machine {
+        archs: &["gfx1030", "gfx1102"],
+        vgprs: 1024,
+        vgpr_granule: 16,
+        max_waves: 16,
+        lds_bytes: 128 << 10,
+        simds: 4,
+    },
+    Machine {
+        archs: &["gfx1100", "gfx1101", "gfx1200", "gfx1201"],
+        vgprs: 1536,
+        vgpr_granule: 24,
+        max_waves: 16,
+        lds_bytes: 128 << 10,
+        simds: 4,
+    },
+];
+
+impl Machine {
+    fn of(arch: &str) -> Option<&'static Machine> {
+        MACHINES
+            .iter()
+            .find(|machine| machine.archs.contains(&arch))
+    }
+
+    /// Wavefronts on a SIMD, as many as registers and LDS allow in workgroups of the largest size.
+    fn occupancy(&self, kernel: &Kernel) -> u64 {
+        let registers = kernel.vgprs.max(1).next_multiple_of(self.vgpr_granule);
+        let by_registers = self.vgprs / registers;
+        let waves_of_group = kernel.max_workgroup.div_ceil(kernel.wavefront_size);
+        let by_lds = match kernel.lds_bytes {
+            0 => self.max_waves,
+            bytes => (self.lds_bytes / bytes * waves_of_group / self.simds).max(1),
+        };
+        by_registers.min(by_lds).min(self.max_waves)
+    }
+}
+
+fn path(arch: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("resources")
+        .join(format!("{arch}.tsv"))
+}
+
+/// The table of an architecture, and the compiler that its first line names.
+fn table(arch: &str, machine: &Machine) -> (String, String) {
+    let mut compiler = String::new();
+    let mut rows = String::new();
+    for module in kernels::MODULES {
+        let code = module.code_object(arch).expect("an embedded architecture");
+        compiler = support::compiler(&code);
+        for kernel in support::kernels(&code).values() {
+            let why = support::SCALAR_SPILLS
+                .iter()
+                .find(|(name, _)| *name == kernel.name);
+            let why = why.filter(|_| kernel.sgpr_spills != 0);
+            writeln!(
+                rows,
+                "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
+                module.name(),
+                kernel.name,
+                kernel.vgprs,
+                kernel.agprs,
+                kernel.sgprs,
+                kernel.scratch_bytes,
+                kernel.vgpr_spills,
+                kernel.sgpr_spills,
+                kernel.lds_bytes,
+                kernel.max_workgroup,
+                machine.occupancy(kernel),
+                why.map_or("", |(_, why)| why)
+            )
+            .expect("a string grows");
+        }
+    }
+    let text = format!(
+        "# {arch}, {compiler}\nmodule\tkernel\tVGPRs\tAGPRs\tSGPRs\tscratch bytes\tVGPR spills\tSGPR spills\t\
+         LDS bytes\tlargest workgroup\twavefronts per SIMD\tremark\n{rows}"
+    );
+    (text, compiler)
+}
+
+/// Module and kernel of each row.
+fn names(table: &str) -> Vec<(&str, &str)> {
+    table
+        .lines()
+        .skip(2)
+        .map(|line| {
+            let mut fields = line.split('\t');
+            (
+                fields.next().unwrap_or_default(),
+                fields.next().unwrap_or_default(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn the_committed_tables_are_what_the_compiler_made() {
+    assert!(
+        !kernels::architectures().is_empty(),
+        "built with CANDLE_ROCM_SKIP_KERNELS: nothing to test"
+    );
+    let write = std::env::var_os("CANDLE_ROCM_WRITE_RESOURCES").is_some();
+    for arch in kernels::architectures() {
+        let Some(machine) = Machine::of(arch) else {
+            // A target that the user asked for beside ours has no table.
+            eprintln!("no table for {arch}");
+            continue;
+        };
+        let (made, compiler) = table(arch, machine);
+        let path = path(arch);
+        if write {
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+            std::fs::write(&path, &made).expect("the table can be written");
+            continue;
+        }
+        let committed = std::fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        if committed.starts_with(&format!("# {arch}, {compiler}\n")) {
+            let changed: Vec<_> = made
+                .lines()
+                .filter(|line| !committed.lines().any(|other| other == *line))
+                .collect();
+            assert!(
+                made == committed,
+                "{}: {} rows are not those committed, such as\n{}\nIf that is right, write the tables anew \
+                 with CANDLE_ROCM_WRITE_RESOURCES=1",
+                path.display(),
+                changed.len(),
+                changed[..changed.len().min(10)].join("\n")
+            );
+        } else {
+            // Another compiler allocates other registers; the kernels are the same.
+            eprintln!("{arch}: compiled by {compiler}, which the table is not of");
+            assert_eq!(names(&made), names(&committed), "{}", path.display());
+        }
+    }
+}
