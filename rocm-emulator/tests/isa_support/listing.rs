@@ -83,7 +83,7 @@ impl Comparison {
     }
 }
 
-/// Address, words and text of a line such as `	s_endpgm            // 000000001A00: BFB00000`.
+/// Address, words and text of a line: the text, `//`, the address, a colon and the words in hexadecimal.
 fn instruction(line: &str) -> Option<(u64, Vec<u32>, &str)> {
     let (text, comment) = line.split_once("//")?;
     let (address, words) = comment.split_once(':')?;

@@ -7,9 +7,9 @@
 #![allow(non_snake_case, clippy::too_many_arguments)]
 
 mod launch;
-mod mmq;
-mod mmvq;
-mod moe;
+pub mod mmq;
+pub mod mmvq;
+pub mod moe;
 
 pub use mmq::*;
 pub use mmvq::*;
