@@ -44,11 +44,12 @@ pub fn ensure_close(
             .to_vec1()?)
     };
     let (actual, expected) = (values(actual)?, values(expected)?);
-    let scale = expected.iter().fold(0f64, |m, e| m.max(e.abs()));
+    let finite = expected.iter().filter(|e| e.is_finite());
+    let scale = finite.fold(0f64, |m, e| m.max(e.abs()));
     let limit = tolerance.absolute + tolerance.relative * scale;
     for (i, (a, e)) in actual.iter().zip(&expected).enumerate() {
         // Written so that a NaN on one side alone fails.
-        let close = (a - e).abs() <= limit || (a.is_nan() && e.is_nan()) || a == e;
+        let close = (e.is_finite() && (a - e).abs() <= limit) || (a.is_nan() && e.is_nan()) || a == e;
         ensure!(
             close,
             "{what}: element {i} is {a}, expected {e}, allowed difference {limit:e}"

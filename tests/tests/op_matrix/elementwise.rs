@@ -5,211 +5,19 @@ use anyhow::{ensure, Context as _, Result};
 use candle_core::{DType, Device, Tensor};
 use candle_rocm_tests::device;
 
-/// F8E4M3 is in the kernels' own tests: Candle's CPU backend converts to it too slowly for these.
-const FLOATS: [DType; 4] = [DType::F64, DType::F32, DType::F16, DType::BF16];
-const INTEGERS: [DType; 5] = [DType::U8, DType::U32, DType::I16, DType::I32, DType::I64];
+use super::compare::{check_floats, check_integers, rounding};
+use super::inputs::*;
 
-/// Makes a tensor of one layout out of a long one.
-type Make = fn(&Tensor) -> candle_core::Result<Tensor>;
-
-/// Elements that a layout is made of.
-const ELEMENTS: usize = 10_006;
-
-const LAYOUTS: [(&str, Make); 14] = [
-    ("contiguous", |x| x.narrow(0, 0, 385)?.reshape((5, 7, 11))),
-    ("transposed", |x| {
-        x.narrow(0, 0, 385)?.reshape((5, 7, 11))?.transpose(0, 2)
-    }),
-    ("broadcast", |x| {
-        x.narrow(0, 0, 55)?
-            .reshape((5, 1, 11))?
-            .broadcast_as((5, 7, 11))
-    }),
-    ("scalar, broadcast", |x| {
-        x.narrow(0, 3, 1)?.broadcast_as((3, 4))
-    }),
-    ("rows from an offset", |x| {
-        x.narrow(0, 0, 693)?.reshape((9, 7, 11))?.narrow(0, 3, 5)
-    }),
-    ("columns from an offset", |x| {
-        x.narrow(0, 0, 693)?.reshape((7, 9, 11))?.narrow(2, 4, 5)
-    }),
-    ("an odd offset", |x| x.narrow(0, 1, 1030)),
-    ("no elements", |x| x.narrow(0, 0, 0)?.reshape((0, 7, 11))),
-    ("one element", |x| x.narrow(0, 5, 1)),
-    ("no dimensions", |x| x.narrow(0, 5, 1)?.reshape(())),
-    ("a prime length", |x| x.narrow(0, 0, 1031)),
-    ("six dimensions", |x| {
-        x.narrow(0, 0, 432)?.reshape((2, 3, 2, 3, 3, 4))
-    }),
-    ("six dimensions, permuted", |x| {
-        x.narrow(0, 0, 432)?
-            .reshape((2, 3, 2, 3, 3, 4))?
-            .permute((5, 0, 3, 1, 4, 2))
-    }),
-    ("long rows", |x| {
-        x.narrow(0, 0, 10_006)?
-            .reshape((2, 5003))?
-            .narrow(1, 1, 5002)
-    }),
-];
-
-/// Half the distance of neighbours of order one, times two: a result is rounded once from f32 or f64, and f32 and f64
-/// functions are within a few such distances.
-fn relative_tolerance(dtype: DType) -> f64 {
-    match dtype {
-        DType::F64 => 1e-14,
-        DType::F32 => 1e-6,
-        DType::F16 => 2f64.powi(-10),
-        DType::BF16 => 2f64.powi(-7),
-        DType::F8E4M3 => 2f64.powi(-3),
-        _ => 0.0,
-    }
-}
-
-/// Below this the numbers are evenly spaced, or nearly zero by cancellation.
-fn absolute_tolerance(dtype: DType) -> f64 {
-    match dtype {
-        DType::F64 => 1e-15,
-        DType::F32 => 2e-7,
-        DType::F16 => 1e-6,
-        DType::BF16 => 1e-6,
-        DType::F8E4M3 => 2f64.powi(-9),
-        _ => 0.0,
-    }
-}
-
-/// Reproducible numbers: for floats of magnitude 0.25 to 3, for integers over the whole range.
-fn numbers(dtype: DType, seed: u64) -> Result<Tensor> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        // Constants of Knuth's MMIX generator; the upper bits are good enough here.
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        state >> 11
+/// Two roundings of an operator that is computed in f32 or f64 with functions that are within a few units in the last
+/// place; near zero, where terms cancel, the rounding of a term of 1.
+fn tolerance(dtype: DType, expected: f64) -> f64 {
+    let inside = if dtype == DType::F64 {
+        DType::F64
+    } else {
+        DType::F32
     };
-    let cpu = &Device::Cpu;
-    Ok(match dtype {
-        DType::U8 => Tensor::from_vec(
-            (0..ELEMENTS).map(|_| next() as u8).collect::<Vec<_>>(),
-            ELEMENTS,
-            cpu,
-        )?,
-        DType::U32 => Tensor::from_vec(
-            (0..ELEMENTS).map(|_| next() as u32).collect::<Vec<_>>(),
-            ELEMENTS,
-            cpu,
-        )?,
-        DType::I16 => Tensor::from_vec(
-            (0..ELEMENTS).map(|_| next() as i16).collect::<Vec<_>>(),
-            ELEMENTS,
-            cpu,
-        )?,
-        DType::I32 => Tensor::from_vec(
-            (0..ELEMENTS).map(|_| next() as i32).collect::<Vec<_>>(),
-            ELEMENTS,
-            cpu,
-        )?,
-        DType::I64 => Tensor::from_vec(
-            (0..ELEMENTS)
-                .map(|_| (next() << 11) as i64)
-                .collect::<Vec<_>>(),
-            ELEMENTS,
-            cpu,
-        )?,
-        float => {
-            let values: Vec<f64> = (0..ELEMENTS)
-                .map(|_| {
-                    let unit = next() as f64 / (1u64 << 53) as f64 * 2.0 - 1.0;
-                    unit * 2.75 + 0.25f64.copysign(unit)
-                })
-                .collect();
-            Tensor::from_vec(values, ELEMENTS, cpu)?.to_dtype(float)?
-        }
-    })
-}
-
-fn floats(tensor: &Tensor) -> Result<Vec<f64>> {
-    Ok(tensor
-        .to_device(&Device::Cpu)?
-        .to_dtype(DType::F64)?
-        .flatten_all()?
-        .to_vec1()?)
-}
-
-fn integers(tensor: &Tensor) -> Result<Vec<i64>> {
-    let tensor = tensor.to_device(&Device::Cpu)?.flatten_all()?;
-    Ok(match tensor.dtype() {
-        DType::U8 => tensor.to_vec1::<u8>()?.into_iter().map(i64::from).collect(),
-        DType::U32 => tensor
-            .to_vec1::<u32>()?
-            .into_iter()
-            .map(i64::from)
-            .collect(),
-        DType::I16 => tensor
-            .to_vec1::<i16>()?
-            .into_iter()
-            .map(i64::from)
-            .collect(),
-        DType::I32 => tensor
-            .to_vec1::<i32>()?
-            .into_iter()
-            .map(i64::from)
-            .collect(),
-        _ => tensor.to_vec1::<i64>()?,
-    })
-}
-
-/// The lowest bits of a number, as the dtype has them.
-fn wrap(value: i64, dtype: DType) -> i64 {
-    match dtype {
-        DType::U8 => i64::from(value as u8),
-        DType::U32 => i64::from(value as u32),
-        DType::I16 => i64::from(value as i16),
-        DType::I32 => i64::from(value as i32),
-        _ => value,
-    }
-}
-
-fn check_floats(what: &str, dtype: DType, found: &Tensor, expected: &[f64]) -> Result<()> {
-    let found = floats(found)?;
-    ensure!(
-        found.len() == expected.len(),
-        "{what}: {} elements",
-        found.len()
-    );
-    let (relative, absolute) = (relative_tolerance(dtype), absolute_tolerance(dtype));
-    for (i, (&found, &expected)) in found.iter().zip(expected).enumerate() {
-        let close = (found - expected).abs() <= absolute + relative * expected.abs();
-        let same = found == expected || (found.is_nan() && expected.is_nan());
-        ensure!(
-            close || same,
-            "{what}: element {i} is {found}, not {expected}"
-        );
-    }
-    Ok(())
-}
-
-fn check_integers(what: &str, found: &Tensor, expected: &[i64]) -> Result<()> {
-    let found = integers(found)?;
-    ensure!(
-        found.len() == expected.len(),
-        "{what}: {} elements",
-        found.len()
-    );
-    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
-        ensure!(
-            found == expected,
-            "{what}: element {i} is {found}, not {expected}"
-        );
-    }
-    Ok(())
-}
-
-/// The same tensor on the CPU and the device, in a layout.
-fn pair(make: Make, long: &Tensor, gpu: &Device) -> Result<[Tensor; 2]> {
-    Ok([make(long)?, make(&long.to_device(gpu)?)?])
+    let functions = if dtype == inside { 16.0 } else { 2.0 };
+    functions * rounding(dtype) * expected.abs() + 4.0 * rounding(inside)
 }
 
 type Unary = fn(&Tensor) -> candle_core::Result<Tensor>;
@@ -282,7 +90,8 @@ fn functions_of_one_element() -> Result<()> {
     let gpu = device()?;
     for dtype in FLOATS {
         let any = numbers(dtype, 1)?;
-        let positive = any.to_dtype(DType::F64)?.abs()?.to_dtype(dtype)?;
+        let magnitudes: Vec<f64> = floats(&any)?.into_iter().map(f64::abs).collect();
+        let positive = from_floats(&magnitudes, dtype)?;
         for (layout, make) in LAYOUTS {
             let any = pair(make, &any, &gpu)?;
             let positive = pair(make, &positive, &gpu)?;
@@ -295,7 +104,7 @@ fn functions_of_one_element() -> Result<()> {
                     "{what}"
                 );
                 let expected: Vec<f64> = floats(cpu)?.into_iter().map(definition).collect();
-                check_floats(&what, dtype, &found, &expected)?;
+                check_floats(&what, &found, &expected, |i| tolerance(dtype, expected[i]))?;
             }
         }
     }
@@ -331,14 +140,20 @@ const BINARY: [(&str, Binary, fn(f64, f64) -> f64, fn(i64, i64) -> i64); 6] = [
     ("add", Tensor::add, |a, b| a + b, i64::wrapping_add),
     ("sub", Tensor::sub, |a, b| a - b, i64::wrapping_sub),
     ("mul", Tensor::mul, |a, b| a * b, i64::wrapping_mul),
+    ("div", Tensor::div, |a, b| a / b, i64::wrapping_div),
+    // As Candle's CPU backend: where a comparison with a NaN is false, the left operand stays.
     (
-        "div",
-        Tensor::div,
-        |a, b| a / b,
-        |a, b| if b == 0 { 0 } else { a.wrapping_div(b) },
+        "minimum",
+        |a, b| a.minimum(b),
+        |a, b| if a > b { b } else { a },
+        i64::min,
     ),
-    ("minimum", |a, b| a.minimum(b), f64::min, i64::min),
-    ("maximum", |a, b| a.maximum(b), f64::max, i64::max),
+    (
+        "maximum",
+        |a, b| a.maximum(b),
+        |a, b| if a < b { b } else { a },
+        i64::max,
+    ),
 ];
 
 #[allow(clippy::type_complexity)]
@@ -383,19 +198,34 @@ fn operands(long: [&Tensor; 2], gpu: &Device) -> Result<Vec<Operands>> {
     Ok(all)
 }
 
+/// Elements of the second tensor, every third one replaced by the first's, so that comparisons have something to say.
+/// Zeroes become ones: division by an integer zero is in out_of_range.rs.
+fn sometimes_equal(first: &Tensor, second: &Tensor) -> Result<Tensor> {
+    let dtype = first.dtype();
+    if dtype.is_int() {
+        let pairs = integers(first)?.into_iter().zip(integers(second)?);
+        let mixed = pairs
+            .enumerate()
+            .map(|(i, (a, b))| if i % 3 == 0 { a } else { b });
+        let mixed: Vec<i64> = mixed
+            .map(|value| if value == 0 { 1 } else { value })
+            .collect();
+        return from_integers(&mixed, dtype);
+    }
+    let pairs = floats(first)?.into_iter().zip(floats(second)?);
+    let mixed: Vec<f64> = pairs
+        .enumerate()
+        .map(|(i, (a, b))| if i % 3 == 0 { a } else { b })
+        .collect();
+    from_floats(&mixed, dtype)
+}
+
 #[test]
 fn functions_of_two_elements() -> Result<()> {
     let gpu = device()?;
     for dtype in FLOATS.into_iter().chain(INTEGERS) {
         let long = [numbers(dtype, 3)?, numbers(dtype, 4)?];
-        // Where half of the elements are equal, comparisons have something to say.
-        let mixed = Tensor::cat(
-            &[
-                long[0].narrow(0, 0, 7)?,
-                long[1].narrow(0, 7, ELEMENTS - 7)?,
-            ],
-            0,
-        )?;
+        let mixed = sometimes_equal(&long[0], &long[1])?;
         for operands in operands([&long[0], &mixed], &gpu)? {
             let layouts = operands.layouts;
             let ([a, b], [x, y]) = (operands.cpu, operands.gpu);
@@ -405,7 +235,9 @@ fn functions_of_two_elements() -> Result<()> {
                     let what = format!("{name} of {dtype:?}, {layouts}");
                     let expected: Vec<f64> =
                         a.iter().zip(&b).map(|(&a, &b)| definition(a, b)).collect();
-                    check_floats(&what, dtype, &operator(&x, &y)?, &expected)?;
+                    check_floats(&what, &operator(&x, &y)?, &expected, |i| {
+                        tolerance(dtype, expected[i])
+                    })?;
                 }
                 for (name, operator, definition, _) in COMPARISONS {
                     let what = format!("{name} of {dtype:?}, {layouts}");
@@ -417,10 +249,6 @@ fn functions_of_two_elements() -> Result<()> {
             } else {
                 let (a, b) = (integers(&a)?, integers(&b)?);
                 for (name, operator, _, definition) in BINARY {
-                    if name == "div" && b.contains(&0) {
-                        // Division by zero has no value on any of Candle's backends.
-                        continue;
-                    }
                     let what = format!("{name} of {dtype:?}, {layouts}");
                     let pairs = a.iter().zip(&b);
                     let expected: Vec<i64> = pairs
@@ -470,7 +298,7 @@ fn choices_by_a_condition() -> Result<()> {
                         .zip(both)
                         .map(|(&flag, (a, b))| if flag != 0 { a } else { b })
                         .collect();
-                    check_floats(&what, dtype, &found, &expected)?;
+                    check_floats(&what, &found, &expected, |i| tolerance(dtype, expected[i]))?;
                 } else {
                     let both = integers(&a)?.into_iter().zip(integers(&b)?);
                     let expected: Vec<i64> = flags
@@ -481,6 +309,54 @@ fn choices_by_a_condition() -> Result<()> {
                     check_integers(&what, &found, &expected)?;
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+/// Infinities, NaN, both zeroes, the largest and the smallest numbers, each with each.
+#[test]
+fn special_values() -> Result<()> {
+    let gpu = device()?;
+    for (dtype, largest, smallest) in [
+        (DType::F64, f64::MAX, 5e-324),
+        (DType::F32, f64::from(f32::MAX), 2f64.powi(-149)),
+        (DType::F16, 65_504.0, 2f64.powi(-24)),
+        (
+            DType::BF16,
+            2f64.powi(127) * (2.0 - 2f64.powi(-7)),
+            2f64.powi(-133),
+        ),
+    ] {
+        let mut values = vec![f64::NAN, 0.0, 1.0, f64::INFINITY, largest, smallest];
+        values.extend(values.clone().into_iter().map(|value| -value));
+        let count = values.len();
+        let pairs = (0..count * count).map(|i| (values[i / count], values[i % count]));
+        let (a, b): (Vec<f64>, Vec<f64>) = pairs.unzip();
+        let x = from_floats(&a, dtype)?.to_device(&gpu)?;
+        let y = from_floats(&b, dtype)?.to_device(&gpu)?;
+        for (name, operator, definition, _) in BINARY {
+            let what = format!("{name} of special {dtype:?}");
+            let expected: Vec<f64> = a.iter().zip(&b).map(|(&a, &b)| definition(a, b)).collect();
+            let expected = floats(&from_floats(&expected, dtype)?)?;
+            check_floats(&what, &operator(&x, &y)?, &expected, |i| {
+                2.0 * rounding(dtype) * expected[i].abs()
+            })?;
+        }
+        for (name, operator, definition, _) in COMPARISONS {
+            let what = format!("{name} of special {dtype:?}");
+            let pairs = a.iter().zip(&b);
+            let expected: Vec<i64> = pairs.map(|(&a, &b)| definition(a, b).into()).collect();
+            check_integers(&what, &operator(&x, &y)?, &expected)?;
+        }
+        let x = from_floats(&values, dtype)?.to_device(&gpu)?;
+        for (name, operator, definition, _) in UNARY {
+            let what = format!("{name} of special {dtype:?}");
+            let expected: Vec<f64> = values.iter().map(|&value| definition(value)).collect();
+            let expected = floats(&from_floats(&expected, dtype)?)?;
+            check_floats(&what, &operator(&x)?, &expected, |i| {
+                tolerance(dtype, expected[i])
+            })?;
         }
     }
     Ok(())

@@ -1,0 +1,256 @@
+//! What operators are tried on: dtypes, layouts, reproducible numbers.
+
+use anyhow::Result;
+use candle_core::{DType, Device, Tensor, WithDType};
+use float8::F8E4M3;
+
+pub const FLOATS: [DType; 5] = [
+    DType::F64,
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::F8E4M3,
+];
+/// What GEMM and the row operators take.
+pub const WIDE_FLOATS: [DType; 4] = [DType::F64, DType::F32, DType::F16, DType::BF16];
+pub const INTEGERS: [DType; 5] = [DType::U8, DType::U32, DType::I16, DType::I32, DType::I64];
+/// What Candle takes as indices.
+pub const INDICES: [DType; 3] = [DType::U8, DType::U32, DType::I64];
+
+pub fn all_dtypes() -> impl Iterator<Item = DType> {
+    FLOATS.into_iter().chain(INTEGERS)
+}
+
+/// Makes a tensor of one layout out of a long one.
+pub type Make = fn(&Tensor) -> candle_core::Result<Tensor>;
+
+/// Elements that a layout is made of.
+pub const ELEMENTS: usize = 10_006;
+
+pub const LAYOUTS: [(&str, Make); 14] = [
+    ("contiguous", |x| x.narrow(0, 0, 385)?.reshape((5, 7, 11))),
+    ("transposed", |x| {
+        x.narrow(0, 0, 385)?.reshape((5, 7, 11))?.transpose(0, 2)
+    }),
+    ("broadcast", |x| {
+        x.narrow(0, 0, 55)?
+            .reshape((5, 1, 11))?
+            .broadcast_as((5, 7, 11))
+    }),
+    ("scalar, broadcast", |x| {
+        x.narrow(0, 3, 1)?.broadcast_as((3, 4))
+    }),
+    ("rows from an offset", |x| {
+        x.narrow(0, 0, 693)?.reshape((9, 7, 11))?.narrow(0, 3, 5)
+    }),
+    ("columns from an offset", |x| {
+        x.narrow(0, 0, 693)?.reshape((7, 9, 11))?.narrow(2, 4, 5)
+    }),
+    ("an odd offset", |x| x.narrow(0, 1, 1030)),
+    ("no elements", |x| x.narrow(0, 0, 0)?.reshape((0, 7, 11))),
+    ("one element", |x| x.narrow(0, 5, 1)),
+    ("no dimensions", |x| x.narrow(0, 5, 1)?.reshape(())),
+    ("a prime length", |x| x.narrow(0, 0, 1031)),
+    ("six dimensions", |x| {
+        x.narrow(0, 0, 432)?.reshape((2, 3, 2, 3, 3, 4))
+    }),
+    ("six dimensions, permuted", |x| {
+        x.narrow(0, 0, 432)?
+            .reshape((2, 3, 2, 3, 3, 4))?
+            .permute((5, 0, 3, 1, 4, 2))
+    }),
+    ("long rows", |x| {
+        x.narrow(0, 0, 10_006)?
+            .reshape((2, 5003))?
+            .narrow(1, 1, 5002)
+    }),
+];
+
+/// Numbers that look random and are the same on every run.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// 53 bits.
+    pub fn bits(&mut self) -> u64 {
+        // Constants of Knuth's MMIX generator; the upper bits are good enough here.
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 11
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.bits() >> 20) as usize % limit
+    }
+}
+
+/// `ELEMENTS` numbers: of floats, of magnitude 0.25 to 3; of integers, over the whole range.
+pub fn numbers(dtype: DType, seed: u64) -> Result<Tensor> {
+    many_numbers(dtype, seed, ELEMENTS)
+}
+
+pub fn many_numbers(dtype: DType, seed: u64, count: usize) -> Result<Tensor> {
+    let mut random = Random::new(seed);
+    if dtype.is_int() {
+        let values: Vec<i64> = (0..count)
+            .map(|_| (random.bits() << 11 ^ random.bits()) as i64)
+            .collect();
+        return from_integers(&values, dtype);
+    }
+    let values: Vec<f64> = (0..count)
+        .map(|_| {
+            let unit = random.bits() as f64 / (1u64 << 53) as f64 * 2.0 - 1.0;
+            unit * 2.75 + 0.25f64.copysign(unit)
+        })
+        .collect();
+    from_floats(&values, dtype)
+}
+
+/// Few different numbers, -4 to 3 (0 to 7 unsigned), so that many are equal.
+pub fn ties(dtype: DType, seed: u64, count: usize) -> Result<Tensor> {
+    let mut random = Random::new(seed);
+    let values: Vec<i64> = (0..count).map(|_| random.below(8) as i64 - 4).collect();
+    if dtype.is_int() {
+        let lift = if matches!(dtype, DType::U8 | DType::U32) {
+            4
+        } else {
+            0
+        };
+        let values: Vec<i64> = values.iter().map(|value| value + lift).collect();
+        return from_integers(&values, dtype);
+    }
+    let values: Vec<f64> = values.iter().map(|&value| value as f64).collect();
+    from_floats(&values, dtype)
+}
+
+/// A vector on the CPU; each number is rounded to the nearest of the dtype.
+pub fn from_floats(values: &[f64], dtype: DType) -> Result<Tensor> {
+    fn vector<T: WithDType>(values: &[f64], dtype: DType, of: fn(f64) -> T) -> Result<Tensor> {
+        let values = values.iter().map(|&value| of(rounded(value, dtype)));
+        let values: Vec<T> = values.collect();
+        let count = values.len();
+        Ok(Tensor::from_vec(values, count, &Device::Cpu)?)
+    }
+    match dtype {
+        DType::F32 => vector(values, dtype, |value| value as f32),
+        DType::F16 => vector(values, dtype, half::f16::from_f64),
+        DType::BF16 => vector(values, dtype, half::bf16::from_f64),
+        DType::F8E4M3 => vector(values, dtype, F8E4M3::from_f64),
+        _ => vector(values, dtype, |value| value),
+    }
+}
+
+/// The nearest number that the dtype has, of two the even one. Beyond the largest: infinity; in 8 bits, the largest.
+/// half's bf16 does not look at the lowest 32 bits of an f64, so numbers are rounded before it sees them.
+pub fn rounded(value: f64, dtype: DType) -> f64 {
+    let (digits, lowest, largest) = match dtype {
+        DType::F32 => (23, -126, f64::from(f32::MAX)),
+        DType::F16 => (10, -14, 65_504.0),
+        DType::BF16 => (7, -126, 2f64.powi(127) * (2.0 - 2f64.powi(-7))),
+        DType::F8E4M3 => (3, -6, 448.0),
+        _ => return value,
+    };
+    if value == 0.0 || !value.is_finite() {
+        return match dtype {
+            DType::F8E4M3 if value.is_infinite() => largest.copysign(value),
+            _ => value,
+        };
+    }
+    let exponent = (value.abs().to_bits() >> 52) as i32 - 1023;
+    let unit = 2f64.powi(exponent.max(lowest) - digits);
+    let nearest = (value / unit).round_ties_even() * unit;
+    if nearest.abs() <= largest {
+        nearest
+    } else if dtype == DType::F8E4M3 {
+        largest.copysign(value)
+    } else {
+        f64::INFINITY.copysign(value)
+    }
+}
+
+/// A vector on the CPU; of each number the lowest bits.
+pub fn from_integers(values: &[i64], dtype: DType) -> Result<Tensor> {
+    fn vector<T: WithDType>(values: &[i64], narrow: fn(i64) -> T) -> Result<Tensor> {
+        let narrowed: Vec<T> = values.iter().map(|&value| narrow(value)).collect();
+        Ok(Tensor::from_vec(narrowed, values.len(), &Device::Cpu)?)
+    }
+    match dtype {
+        DType::U8 => vector(values, |value| value as u8),
+        DType::U32 => vector(values, |value| value as u32),
+        DType::I16 => vector(values, |value| value as i16),
+        DType::I32 => vector(values, |value| value as i32),
+        _ => vector(values, |value| value),
+    }
+}
+
+/// The lowest bits of a number, as the dtype has them.
+pub fn wrap(value: i64, dtype: DType) -> i64 {
+    match dtype {
+        DType::U8 => i64::from(value as u8),
+        DType::U32 => i64::from(value as u32),
+        DType::I16 => i64::from(value as i16),
+        DType::I32 => i64::from(value as i32),
+        _ => value,
+    }
+}
+
+/// The elements of a tensor of floats, exactly.
+pub fn floats(tensor: &Tensor) -> Result<Vec<f64>> {
+    let tensor = tensor.to_device(&Device::Cpu)?.flatten_all()?;
+    if tensor.dtype() == DType::F8E4M3 {
+        let values = tensor.to_vec1::<F8E4M3>()?;
+        return Ok(values.into_iter().map(float_of_eight_bits).collect());
+    }
+    Ok(tensor.to_dtype(DType::F64)?.to_vec1()?)
+}
+
+/// The format's definition (E4M3 with a NaN and no infinities); float8's own conversion does not end for some bits.
+fn float_of_eight_bits(value: F8E4M3) -> f64 {
+    let bits = value.to_bits();
+    let (exponent, fraction) = (i32::from(bits >> 3 & 15), f64::from(bits & 7));
+    let magnitude = match (exponent, bits & 7) {
+        (15, 7) => f64::NAN,
+        (0, _) => fraction * 2f64.powi(-9),
+        _ => (8.0 + fraction) * 2f64.powi(exponent - 10),
+    };
+    if bits & 0x80 == 0 {
+        magnitude
+    } else {
+        -magnitude
+    }
+}
+
+/// The elements of a tensor of integers.
+pub fn integers(tensor: &Tensor) -> Result<Vec<i64>> {
+    fn vector<T: WithDType + Into<i64>>(tensor: &Tensor) -> Result<Vec<i64>> {
+        Ok(tensor.to_vec1::<T>()?.into_iter().map(T::into).collect())
+    }
+    let tensor = tensor.to_device(&Device::Cpu)?.flatten_all()?;
+    match tensor.dtype() {
+        DType::U8 => vector::<u8>(&tensor),
+        DType::U32 => vector::<u32>(&tensor),
+        DType::I16 => vector::<i16>(&tensor),
+        DType::I32 => vector::<i32>(&tensor),
+        _ => vector::<i64>(&tensor),
+    }
+}
+
+/// The same numbers on the CPU in f64, or i64 of integers: what an operator's truth is computed from.
+pub fn exact(tensor: &Tensor) -> Result<Tensor> {
+    let dims = tensor.dims();
+    Ok(if tensor.dtype().is_int() {
+        Tensor::from_vec(integers(tensor)?, dims, &Device::Cpu)?
+    } else {
+        Tensor::from_vec(floats(tensor)?, dims, &Device::Cpu)?
+    })
+}
+
+/// The same tensor on the CPU and the device, in a layout.
+pub fn pair(make: Make, long: &Tensor, gpu: &Device) -> Result<[Tensor; 2]> {
+    Ok([make(long)?, make(&long.to_device(gpu)?)?])
+}

@@ -1,0 +1,135 @@
+//! Argument sort of the last dimension.
+
+use std::cmp::Ordering;
+
+use anyhow::{ensure, Result};
+use candle_core::{DType, Tensor};
+use candle_rocm_tests::device;
+
+use super::compare::check_integers;
+use super::inputs::*;
+
+/// Stable; a NaN is larger than all numbers.
+fn order<T: PartialOrd>(a: &T, b: &T) -> Ordering {
+    let is_nan = |value: &T| value.partial_cmp(value).is_none();
+    a.partial_cmp(b)
+        .unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
+}
+
+fn sorted<T: PartialOrd>(rows: &[T], columns: usize, ascending: bool) -> Vec<i64> {
+    let mut indices = Vec::with_capacity(rows.len());
+    for row in rows.chunks(columns) {
+        let mut places: Vec<usize> = (0..columns).collect();
+        places.sort_by(|&a, &b| {
+            let order = order(&row[a], &row[b]);
+            if ascending {
+                order
+            } else {
+                order.reverse()
+            }
+        });
+        indices.extend(places.into_iter().map(|place| place as i64));
+    }
+    indices
+}
+
+fn check_sorted(what: &str, tensor: &Tensor) -> Result<()> {
+    let columns = tensor.dims()[tensor.rank() - 1];
+    for ascending in [true, false] {
+        let what = format!("{what} of {:?}, ascending {ascending}", tensor.dtype());
+        let found = tensor.arg_sort_last_dim(ascending)?;
+        ensure!(
+            found.dtype() == DType::U32 && found.dims() == tensor.dims(),
+            "{what}"
+        );
+        let expected = if tensor.dtype().is_int() {
+            sorted(&integers(tensor)?, columns, ascending)
+        } else {
+            sorted(&floats(tensor)?, columns, ascending)
+        };
+        check_integers(&what, &found, &expected)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn rows_of_every_length() -> Result<()> {
+    let gpu = device()?;
+    for dtype in all_dtypes() {
+        for (rows, columns) in [
+            (1, 1),
+            (5, 2),
+            (3, 3),
+            (7, 31),
+            (3, 32),
+            (2, 33),
+            (3, 64),
+            (2, 127),
+            (2, 1000),
+            (2, 1024),
+            (1, 1025),
+            (2, 5003),
+        ] {
+            for (values, long) in [
+                ("different", many_numbers(dtype, 41, rows * columns + 3)?),
+                ("ties", ties(dtype, 42, rows * columns + 3)?),
+            ] {
+                // From an offset, too.
+                let matrix = long.to_device(&gpu)?.narrow(0, 3, rows * columns)?;
+                let matrix = matrix.reshape((rows, columns))?;
+                check_sorted(&format!("{rows} x {columns} {values}"), &matrix)?;
+            }
+        }
+        let many = ties(dtype, 43, 66_000 * 3)?.to_device(&gpu)?;
+        check_sorted("66,000 rows", &many.reshape((66_000, 3))?)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn nan_infinities_and_zeroes() -> Result<()> {
+    let gpu = device()?;
+    for dtype in WIDE_FLOATS {
+        let mut values = floats(&many_numbers(dtype, 44, 300)?)?;
+        for (place, value) in [
+            (0, f64::NAN),
+            (17, f64::NAN),
+            (18, f64::INFINITY),
+            (100, f64::NEG_INFINITY),
+            (150, 0.0),
+            (151, -0.0),
+            (152, 0.0),
+            (200, -f64::NAN),
+            (250, f64::INFINITY),
+            (299, f64::NAN),
+        ] {
+            values[place] = value;
+        }
+        let matrix = from_floats(&values, dtype)?
+            .to_device(&gpu)?
+            .reshape((3, 100))?;
+        check_sorted("special values", &matrix)?;
+    }
+    Ok(())
+}
+
+/// A row is sorted in LDS, at four bytes a column: Candle's host code asks for more than there is.
+#[test]
+fn rows_too_long_are_refused() -> Result<()> {
+    let gpu = device()?;
+    let row = many_numbers(DType::F32, 45, 20_011)?.to_device(&gpu)?;
+    let sorted = row.reshape((1, 20_011))?.arg_sort_last_dim(true);
+    let Err(error) = sorted.and_then(|sorted| sorted.to_vec2::<u32>()) else {
+        anyhow::bail!("20,011 columns are sorted now");
+    };
+    let error = error.to_string();
+    ensure!(
+        error.contains("asort_asc_f32") && error.contains("LDS"),
+        "{error}"
+    );
+    // The device works on.
+    check_sorted(
+        "after the refusal",
+        &row.narrow(0, 0, 100)?.reshape((1, 100))?,
+    )
+}
