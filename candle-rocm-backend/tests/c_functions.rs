@@ -26,7 +26,7 @@ fn a_mistake_is_the_error_of_the_next_call() -> Result<()> {
     let device = device()?;
     // What an error must mention, and the call. No pointer is followed: each call is refused.
     #[allow(clippy::type_complexity)]
-    let mistakes: [(&[&str], &dyn Fn()); 7] = [
+    let mistakes: [(&[&str], &dyn Fn()); 8] = [
         (
             &["launch_mmvq_gguf_q4_0_f32_plain", "ncols_x", "33", "32"],
             // SAFETY: refused before a pointer is used.
@@ -74,6 +74,28 @@ fn a_mistake_is_the_error_of_the_next_call() -> Result<()> {
                     1,
                     1,
                     1,
+                    null_mut(),
+                )
+            },
+        ),
+        (
+            &[
+                "launch_mmvq_gguf_q4_1_f32_plain",
+                "stride_col_dst",
+                "4",
+                "5",
+            ],
+            // SAFETY: as above.
+            &|| unsafe {
+                ffi::launch_mmvq_gguf_q4_1_f32_plain(
+                    null(),
+                    null(),
+                    null_mut(),
+                    32,
+                    5,
+                    1,
+                    4,
+                    2,
                     null_mut(),
                 )
             },

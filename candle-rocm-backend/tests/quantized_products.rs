@@ -30,17 +30,27 @@ const BOUNDS: [(GgmlDType, f64); 10] = [
 ];
 
 /// One to eight vectors go to one family of kernels, more to the other, which has two sizes of tiles.
-const VECTORS: [usize; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 32, 129, 512];
+const VECTORS: [usize; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 32, 64, 129, 512];
 
-/// The largest relative error of one product.
-fn error_of(weights: &Weights, vectors: usize, dtype: DType, device: &Device) -> Result<f64> {
+/// Normal numbers as activations.
+fn activations(weights: &Weights, vectors: usize) -> Result<Tensor> {
     let mut numbers = Numbers::new(vectors as u64);
-    let x = Tensor::from_vec(
+    Tensor::from_vec(
         numbers.normal(vectors * weights.columns),
         (vectors, weights.columns),
         &Device::Cpu,
-    )?
-    .to_dtype(dtype)?;
+    )
+}
+
+/// The largest relative error of one product with normal numbers.
+fn error_of(weights: &Weights, vectors: usize, dtype: DType, device: &Device) -> Result<f64> {
+    error_with(weights, &activations(weights, vectors)?, dtype, device)
+}
+
+/// The largest relative error of one product.
+fn error_with(weights: &Weights, x: &Tensor, dtype: DType, device: &Device) -> Result<f64> {
+    let vectors = x.dim(0)?;
+    let x = x.to_dtype(dtype)?;
     // The kernels' input is what the dtype can hold.
     let rounded: Vec<f32> = x.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?;
     // A view with an offset, as a slice of a longer prompt is.
@@ -111,6 +121,38 @@ fn one_block_and_a_few() -> Result<()> {
     check(32, 7, &[DType::F32])?;
     check(96, 5, &[DType::F32])?;
     check(256, 67, &[DType::F32, DType::F16, DType::BF16])
+}
+
+#[test]
+fn powers_of_two() -> Result<()> {
+    for columns in [64, 128, 512, 1024, 2048, 8192] {
+        check(columns, 3, &[DType::F32])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn half_precision_along_long_rows() -> Result<()> {
+    check(4096, 2, &[DType::F16, DType::BF16])?;
+    check(16384, 1, &[DType::F16, DType::BF16])
+}
+
+/// Activations of 1000 to 7000: the sum of 32, which a block holds in f16, is beyond its largest number.
+#[test]
+fn sums_beyond_f16() -> Result<()> {
+    let device = device()?;
+    for (format, bound) in BOUNDS {
+        let weights = Weights::new(format, 5, 512, &device)?;
+        for vectors in [1, 8, 9, 33] {
+            let x = activations(&weights, vectors)?.affine(600.0, 4000.0)?;
+            let error = error_with(&weights, &x, DType::F32, &device)?;
+            assert!(
+                error <= bound,
+                "{format:?} with {vectors} vectors: relative error {error:.4} is beyond {bound}"
+            );
+        }
+    }
+    Ok(())
 }
 
 #[test]

@@ -49,7 +49,8 @@ pub fn ensure_close(
     let limit = tolerance.absolute + tolerance.relative * scale;
     for (i, (a, e)) in actual.iter().zip(&expected).enumerate() {
         // Written so that a NaN on one side alone fails.
-        let close = (e.is_finite() && (a - e).abs() <= limit) || (a.is_nan() && e.is_nan()) || a == e;
+        let close =
+            (e.is_finite() && (a - e).abs() <= limit) || (a.is_nan() && e.is_nan()) || a == e;
         ensure!(
             close,
             "{what}: element {i} is {a}, expected {e}, allowed difference {limit:e}"

@@ -65,6 +65,11 @@ fn multiply(
             columns / BLOCK
         )));
     }
+    if dst_rows < rows && vectors > 1 {
+        return Err(Error::invalid(format!(
+            "stride_col_dst is {dst_rows}, and each of {vectors} vectors has {rows} results"
+        )));
+    }
     if rows == 0 || vectors == 0 {
         return Ok(());
     }
