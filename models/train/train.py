@@ -178,7 +178,7 @@ def train_stories(out, device, seconds, steps):
 
     torch.manual_seed(1)
     config = LlamaConfig(
-        vocab_size=vocabulary, hidden_size=192, intermediate_size=512, num_hidden_layers=4, num_attention_heads=6,
+        vocab_size=vocabulary, hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=8,
         num_key_value_heads=2, max_position_embeddings=512, rms_norm_eps=1e-5, tie_word_embeddings=True,
         bos_token_id=0, eos_token_id=1, pad_token_id=None, attention_bias=False)
     model = LlamaForCausalLM(config)
