@@ -1,4 +1,4 @@
-//! The examples' options, and what both do with them.
+//! The examples' options, and what all do with them.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -6,10 +6,12 @@ use std::process::ExitCode;
 
 use anyhow::{bail, Context, Result};
 use candle_core::{DType, Device};
+use tokenizers::Tokenizer;
 
 use crate::checkpoint::Progress;
 use crate::device::Choice;
 use crate::generate::{self, check_prompt, Generation, LanguageModel, Options, Stop};
+use crate::gguf_tokenizer;
 use crate::text::{self, TextStream};
 
 /// `--dtype`.
@@ -33,14 +35,14 @@ impl From<Precision> for DType {
     }
 }
 
-/// Options of both examples.
+/// Options of every example.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Folder with config.json, tokenizer.json and model.safetensors (one file or shards); for llama also a
+    /// Folder with config.json, tokenizer.json and model.safetensors (one file or shards); for a LLaMA also a
     /// .gguf file. Default: the model that comes with this project
     #[arg(long, value_name = "DIR|FILE")]
     pub model: Option<PathBuf>,
-    /// The tokenizer.json to use, if not the one beside the weights
+    /// The tokenizer.json to use, if not the one beside the weights or in the .gguf file
     #[arg(long, value_name = "FILE")]
     pub tokenizer: Option<PathBuf>,
     /// The text to continue; `-` reads it from standard input
@@ -91,11 +93,15 @@ impl Args {
     }
 }
 
-/// Loads a model from a folder or file: [`crate::llama::load`] or [`crate::gpt2::load`].
+/// Loads a model from a folder or file: [`crate::llama::load`], for one.
 pub type Loader<M> = fn(&Path, DType, &Device, &Progress) -> Result<M>;
 
 /// Runs an example. A failure is one line on standard error, and a failing exit code.
-pub fn main<M: LanguageModel>(args: &Args, shipped: &Path, load: Loader<M>) -> ExitCode {
+pub fn main<M, L>(args: &Args, shipped: &Path, load: L) -> ExitCode
+where
+    M: LanguageModel,
+    L: FnOnce(&Path, DType, &Device, &Progress) -> Result<M>,
+{
     match run(args, shipped, load) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
@@ -105,7 +111,11 @@ pub fn main<M: LanguageModel>(args: &Args, shipped: &Path, load: Loader<M>) -> E
     }
 }
 
-fn run<M: LanguageModel>(args: &Args, shipped: &Path, load: Loader<M>) -> Result<()> {
+fn run<M, L>(args: &Args, shipped: &Path, load: L) -> Result<()>
+where
+    M: LanguageModel,
+    L: FnOnce(&Path, DType, &Device, &Progress) -> Result<M>,
+{
     // What is cheap to check comes before what takes long.
     let options = args.options();
     options.validate()?;
@@ -113,14 +123,7 @@ fn run<M: LanguageModel>(args: &Args, shipped: &Path, load: Loader<M>) -> Result
     if !path.exists() {
         bail!("{}: no such file or folder", path.display());
     }
-    let tokenizer = text::load_tokenizer(&args.tokenizer.clone().unwrap_or_else(|| {
-        let folder = if path.is_dir() {
-            Some(path)
-        } else {
-            path.parent()
-        };
-        folder.unwrap_or(Path::new(".")).join("tokenizer.json")
-    }))?;
+    let tokenizer = tokenizer(args.tokenizer.as_deref(), path)?;
     let prompt = read_prompt(&args.prompt)?;
     let tokens = text::encode(&tokenizer, &prompt)?;
     if text::has_unknown(&tokenizer, &tokens) {
@@ -146,6 +149,23 @@ fn run<M: LanguageModel>(args: &Args, shipped: &Path, load: Loader<M>) -> Result
     writeln!(out).context("the text cannot be written")?;
     report(&generation, model.limits().context, &opened.description);
     Ok(())
+}
+
+/// The one that was asked for, the one beside the weights, or the one in a GGUF file: a tokenizer.json says
+/// exactly what a GGUF file says in part.
+fn tokenizer(asked: Option<&Path>, model: &Path) -> Result<Tokenizer> {
+    if let Some(file) = asked {
+        return text::load_tokenizer(file);
+    }
+    if model.is_dir() {
+        return text::load_tokenizer(&model.join("tokenizer.json"));
+    }
+    let beside = model.with_file_name("tokenizer.json");
+    if beside.exists() {
+        text::load_tokenizer(&beside)
+    } else {
+        gguf_tokenizer::load(model)
+    }
 }
 
 fn read_prompt(argument: &str) -> Result<String> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 use anyhow::{bail, ensure, Context, Result};
@@ -32,7 +32,7 @@ const TENSORS: [(&str, &str); 3] = [
     ("output.weight", "lm_head.weight"),
 ];
 /// Divisors of the rotary frequencies, which llama.cpp writes for Llama 3's scaling.
-const ROPE_DIVISORS: &str = "rope_freqs.weight";
+pub(crate) const ROPE_DIVISORS: &str = "rope_freqs.weight";
 
 /// Configuration, tokens that end a text, and weights. Quantised tensors are dequantised to `dtype`.
 ///
@@ -53,15 +53,8 @@ fn read(
     device: &Device,
     progress: &Progress,
 ) -> Result<(Config, Vec<u32>, Weights)> {
-    let extension = path.extension().unwrap_or_default();
-    ensure!(
-        extension == "gguf",
-        "not a .gguf file; for safetensors give the folder that holds config.json"
-    );
-    let file = File::open(path)?;
-    progress.add_file(path, file.metadata()?.len());
-    let mut file = BufReader::new(file);
-    let content = Content::read(&mut file).context("truncated, or no GGUF file")?;
+    let (mut file, content) = open(path)?;
+    progress.add_file(path, file.get_ref().metadata()?.len());
     let mut config = config(&content)?;
     if content.tensor_infos.contains_key(ROPE_DIVISORS) {
         let divisors = content.tensor(&mut file, ROPE_DIVISORS, &Device::Cpu)?;
@@ -110,8 +103,30 @@ fn read(
     ))
 }
 
+/// Opens a GGUF file and reads what precedes its tensors.
+///
+/// # Errors
+/// It is missing, has another extension, is truncated or no GGUF file, or uses a format that candle has not.
+/// The text does not name the file: the caller's context does.
+pub(crate) fn open(path: &Path) -> Result<(BufReader<File>, Content)> {
+    let extension = path.extension().unwrap_or_default();
+    ensure!(
+        extension == "gguf",
+        "not a .gguf file; for safetensors give the folder that holds config.json"
+    );
+    let mut file = BufReader::new(File::open(path)?);
+    let content = read_content(&mut file)?;
+    Ok((file, content))
+}
+
+/// What precedes the tensors.
+pub(crate) fn read_content<R: Read + Seek>(reader: &mut R) -> Result<Content> {
+    Content::read(reader)
+        .context("truncated, or no GGUF file, or with tensors in a format that candle has not")
+}
+
 /// The name in a Hugging Face checkpoint, if it is a tensor of LLaMA.
-fn hugging_face_name(name: &str) -> Option<String> {
+pub(crate) fn hugging_face_name(name: &str) -> Option<String> {
     if let Some((_, hf)) = TENSORS.iter().find(|(gguf, _)| *gguf == name) {
         return Some(hf.to_string());
     }
@@ -122,7 +137,20 @@ fn hugging_face_name(name: &str) -> Option<String> {
     Some(format!("model.layers.{block}.{hf}.weight"))
 }
 
-fn config(content: &Content) -> Result<Config> {
+/// The name in a GGUF file of a tensor of a Hugging Face checkpoint, if it is one of LLaMA's.
+pub(crate) fn gguf_name(name: &str) -> Option<String> {
+    if let Some((gguf, _)) = TENSORS.iter().find(|(_, hf)| *hf == name) {
+        return Some(gguf.to_string());
+    }
+    let (block, rest) = name.strip_prefix("model.layers.")?.split_once('.')?;
+    let block: usize = block.parse().ok()?;
+    let rest = rest.strip_suffix(".weight")?;
+    let (gguf, _) = BLOCK_TENSORS.iter().find(|(_, hf)| *hf == rest)?;
+    Some(format!("blk.{block}.{gguf}.weight"))
+}
+
+/// Sizes and rotary positions from the metadata; the scaling that [`ROPE_DIVISORS`] tells is not in it.
+pub(crate) fn config(content: &Content) -> Result<Config> {
     let get = |key: &str| content.metadata.get(key);
     let architecture = get("general.architecture")
         .context("has no `general.architecture`")?
@@ -175,7 +203,7 @@ fn config(content: &Content) -> Result<Config> {
 }
 
 /// GGUF writers use integers of any width and sign.
-fn integer(value: &Value) -> Option<usize> {
+pub(crate) fn integer(value: &Value) -> Option<usize> {
     match value {
         Value::U8(v) => Some((*v).into()),
         Value::U16(v) => Some((*v).into()),
@@ -199,6 +227,20 @@ fn halves_from_pairs(weight: &Tensor, heads: usize) -> Result<Tensor> {
     );
     let permuted = weight
         .reshape((heads, rows / heads / 2, 2, columns))?
+        .transpose(1, 2)?
+        .contiguous()?;
+    Ok(permuted.reshape((rows, columns))?)
+}
+
+/// The inverse of [`halves_from_pairs`], for writing GGUF: both halves of a head, row by row in turn.
+pub(crate) fn pairs_from_halves(weight: &Tensor, heads: usize) -> Result<Tensor> {
+    let (rows, columns) = weight.dims2()?;
+    ensure!(
+        heads > 0 && rows % (2 * heads) == 0,
+        "{rows} rows do not divide into {heads} heads of halves"
+    );
+    let permuted = weight
+        .reshape((heads, 2, rows / heads / 2, columns))?
         .transpose(1, 2)?
         .contiguous()?;
     Ok(permuted.reshape((rows, columns))?)

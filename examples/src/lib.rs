@@ -1,11 +1,14 @@
-//! LLaMA and GPT-2 on AMD GPUs with Candle: what the two examples share.
+//! LLaMA and GPT-2 on AMD GPUs with Candle: what the examples share.
 //!
-//! `llama/main.rs` and `gpt2/main.rs` are a screen each; the rooms are here:
+//! `llama/main.rs`, `quantized-llama/main.rs`, `gguf-convert/main.rs` and `gpt2/main.rs` are a screen each; the
+//! rooms are here:
 //!
 //! - [`cli`]: options, and running an example from start to statistics;
 //! - [`device`]: which device, and falling back to the emulator with a line that says so;
 //! - [`checkpoint`]: weights from safetensors (one file or shards) and [`gguf`];
 //! - [`llama`] (candle-transformers' model, unmodified) and [`gpt2`] (ours: candle-transformers has none);
+//! - [`quantized_llama`] (candle-transformers' too), whose weights stay as a GGUF file has them;
+//! - [`gguf_write`], which makes such files, and [`gguf_tokenizer`], the tokenizer in them;
 //! - [`text`]: tokenizer, prompt, and text that streams token by token;
 //! - [`generate`](mod@generate): the loop, which waits for the device once a token.
 //!
@@ -17,8 +20,11 @@ pub mod cli;
 pub mod device;
 pub mod generate;
 pub mod gguf;
+pub mod gguf_tokenizer;
+pub mod gguf_write;
 pub mod gpt2;
 pub mod llama;
+pub mod quantized_llama;
 pub mod text;
 
 use std::path::PathBuf;

@@ -1,0 +1,208 @@
+//! The LLaMA architecture with its weights kept quantised: candle-transformers' `quantized_llama`, from a GGUF
+//! file, or from a Hugging Face folder that is quantised on loading.
+
+use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use anyhow::{bail, ensure, Context, Result};
+use candle_core::quantized::gguf_file::{Content, Value};
+use candle_core::{DType, Device, Tensor};
+use candle_transformers::models::llama::{Config, LlamaEosToks};
+use candle_transformers::models::quantized_llama::{ModelWeights, MAX_SEQ_LEN};
+
+use crate::checkpoint::{end_of_text, read_config, Progress};
+use crate::generate::{LanguageModel, Limits};
+use crate::gguf::{self, gguf_name, hugging_face_name, ROPE_DIVISORS};
+use crate::gguf_write::{convert, Format};
+use crate::llama::{self, expected_tensors};
+
+/// What a Hugging Face folder is quantised to unless told otherwise: the nearest to the original.
+pub const DEFAULT_FORMAT: Format = Format::Q8_0;
+
+/// A LLaMA model of quantised weights, with its cache.
+pub struct QuantizedLlama {
+    model: ModelWeights,
+    config: Config,
+    device: Device,
+    limits: Limits,
+}
+
+/// Loads from a GGUF file as it is, or from a Hugging Face folder quantised to [`DEFAULT_FORMAT`].
+///
+/// # Errors
+/// As [`load_as`].
+pub fn load(
+    path: &Path,
+    dtype: DType,
+    device: &Device,
+    progress: &Progress,
+) -> Result<QuantizedLlama> {
+    load_as(path, None, dtype, device, progress)
+}
+
+/// Loads from a GGUF file as it is, or from a Hugging Face folder quantised to `format`.
+///
+/// # Errors
+/// A file is missing, truncated or malformed; the model is no LLaMA, or needs what candle's has not; `dtype`
+/// is not f32; a format is asked of a file that has one. The text names the file, and the tensor if it is one.
+pub fn load_as(
+    path: &Path,
+    format: Option<Format>,
+    dtype: DType,
+    device: &Device,
+    progress: &Progress,
+) -> Result<QuantizedLlama> {
+    check_options(path, format, dtype)?;
+    if path.is_file() {
+        let named = || path.display().to_string();
+        let (mut file, content) = gguf::open(path).with_context(named)?;
+        let bytes = file.get_ref().metadata().with_context(named)?.len();
+        progress.add_file(path, bytes);
+        let model = QuantizedLlama::new(content, &mut file, device).with_context(named)?;
+        progress.finish();
+        return Ok(model);
+    }
+    let mut bytes = Cursor::new(Vec::new());
+    convert(path, format.unwrap_or(DEFAULT_FORMAT), progress)?.write(&mut bytes)?;
+    bytes.set_position(0);
+    let content = gguf::read_content(&mut bytes)?;
+    let mut model = QuantizedLlama::new(content, &mut bytes, device)
+        .with_context(|| path.display().to_string())?;
+    // A folder may name more than the one that GGUF has room for.
+    model.limits.end_of_text = end_of_text(path, &read_config(path, "llama")?)?;
+    Ok(model)
+}
+
+/// That the options fit each other, before anything is read.
+///
+/// # Errors
+/// They do not; the text says what to do.
+pub fn check_options(path: &Path, format: Option<Format>, dtype: DType) -> Result<()> {
+    ensure!(
+        dtype == DType::F32,
+        "--dtype {}: this model computes in f32 from quantised weights: leave --dtype out, or run the example `llama`",
+        dtype.as_str()
+    );
+    if let (Some(format), true) = (format, path.is_file()) {
+        bail!(
+            "--format {format}: {} is run in the formats it has: leave --format out, or give a Hugging Face folder",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+impl QuantizedLlama {
+    fn new<R: Read + Seek>(mut content: Content, reader: &mut R, device: &Device) -> Result<Self> {
+        let config = gguf::config(&content)?;
+        llama::check(&config)?;
+        check_tensors(&content, &config, reader)?;
+        fill_in(&mut content, &config)?;
+        let end_of_text = match &config.eos_token_id {
+            Some(LlamaEosToks::Single(token)) => vec![*token],
+            Some(LlamaEosToks::Multiple(tokens)) => tokens.clone(),
+            None => Vec::new(),
+        };
+        let limits = Limits {
+            // candle's table of rotary positions is of fixed length.
+            context: config.max_position_embeddings.min(MAX_SEQ_LEN),
+            vocabulary: config.vocab_size,
+            end_of_text,
+        };
+        let model = ModelWeights::from_gguf(content, reader, device)?;
+        Ok(Self {
+            model,
+            config,
+            device: device.clone(),
+            limits,
+        })
+    }
+
+    /// Sizes, rotary positions, and so on.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+}
+
+/// That every tensor is there, whole, of the right shape and in blocks that fill its rows: candle's loader
+/// names no tensor in most of its errors, and takes the embedding in place of an output that it cannot read.
+fn check_tensors<R: Seek>(content: &Content, config: &Config, reader: &mut R) -> Result<()> {
+    let end = reader.seek(SeekFrom::End(0))?;
+    for (hf_name, shape) in expected_tensors(config) {
+        let name = gguf_name(&hf_name).context("a tensor without a name in GGUF")?;
+        let info = content
+            .tensor_infos
+            .get(&name)
+            .with_context(|| format!("has no tensor `{name}`, which its metadata ask for"))?;
+        ensure!(
+            info.shape.dims() == shape,
+            "tensor `{name}` has shape {:?}, and the metadata ask for {shape:?}",
+            info.shape.dims()
+        );
+    }
+    for (name, info) in &content.tensor_infos {
+        // Left out, the text would be wrong from the first token on, and nothing would say so.
+        ensure!(
+            name != ROPE_DIVISORS,
+            "tensor `{name}`: candle's quantised LLaMA has no scaled rotary positions: run the example `llama`, which has"
+        );
+        ensure!(
+            hugging_face_name(name).is_some(),
+            "tensor `{name}` is none of the LLaMA architecture's"
+        );
+        let (block, size) = (info.ggml_dtype.block_size(), info.ggml_dtype.type_size());
+        let columns = info.shape.dims().last().copied().unwrap_or(1);
+        ensure!(
+            columns % block == 0,
+            "tensor `{name}`: rows of {columns} do not divide into blocks of {block}"
+        );
+        let bytes = (info.shape.elem_count() / block * size) as u64;
+        let stop = [content.tensor_data_offset, info.offset, bytes]
+            .into_iter()
+            .fold(0u64, u64::saturating_add);
+        ensure!(
+            stop <= end,
+            "truncated: tensor `{name}` ends at byte {stop}, and the file has {end}"
+        );
+    }
+    Ok(())
+}
+
+/// candle wants these in the metadata, as u32; writers may leave them out or use other integers.
+fn fill_in(content: &mut Content, config: &Config) -> Result<()> {
+    let head_dim = config.hidden_size / config.num_attention_heads;
+    let rotated = "llama.rope.dimension_count";
+    if let Some(value) = content.metadata.get(rotated) {
+        ensure!(
+            gguf::integer(value) == Some(head_dim),
+            "`{rotated}` is {value:?}: candle's LLaMA rotates whole heads, {head_dim} here"
+        );
+    }
+    for (key, value) in [
+        (rotated, head_dim),
+        ("llama.attention.head_count", config.num_attention_heads),
+        ("llama.attention.head_count_kv", config.num_key_value_heads),
+        ("llama.block_count", config.num_hidden_layers),
+        ("llama.embedding_length", config.hidden_size),
+    ] {
+        let value = u32::try_from(value).with_context(|| format!("`{key}` is {value}"))?;
+        content.metadata.insert(key.to_string(), Value::U32(value));
+    }
+    Ok(())
+}
+
+impl LanguageModel for QuantizedLlama {
+    fn forward(&mut self, tokens: &[u32], position: usize) -> Result<Tensor> {
+        let input = Tensor::new(tokens, &self.device)?.unsqueeze(0)?;
+        Ok(self.model.forward(&input, position)?.squeeze(0)?)
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.model.clear_kv_cache();
+        Ok(())
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+}
