@@ -26,15 +26,15 @@ fn main() -> ExitCode {
         &args.common,
         &shipped_model("llama-stories"),
         |path, dtype, device, progress| {
-            quantized_llama::check_options(path, format, dtype)?;
+            let model = quantized_llama::load_as(path, format, dtype, device, progress)?;
             if path.is_dir() {
                 let format = format.unwrap_or(quantized_llama::DEFAULT_FORMAT);
                 eprintln!(
-                    "Quantising {} to {format} in memory; `gguf-convert` writes a file once for all.",
+                    "Quantised {} to {format} in memory; `gguf-convert` makes a file of it once for all.",
                     path.display()
                 );
             }
-            quantized_llama::load_as(path, format, dtype, device, progress)
+            Ok(model)
         },
     )
 }

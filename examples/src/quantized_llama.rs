@@ -74,10 +74,7 @@ pub fn load_as(
 }
 
 /// That the options fit each other, before anything is read.
-///
-/// # Errors
-/// They do not; the text says what to do.
-pub fn check_options(path: &Path, format: Option<Format>, dtype: DType) -> Result<()> {
+fn check_options(path: &Path, format: Option<Format>, dtype: DType) -> Result<()> {
     ensure!(
         dtype == DType::F32,
         "--dtype {}: this model computes in f32 from quantised weights: leave --dtype out, or run the example `llama`",
