@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{bail, ensure, Context, Result};
 use candle_core::quantized::gguf_file::{Content, Value};
+use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Tensor};
 use candle_transformers::models::llama::{Config, LlamaEosToks};
 use candle_transformers::models::quantized_llama::{ModelWeights, MAX_SEQ_LEN};
@@ -94,6 +95,9 @@ impl QuantizedLlama {
         let config = gguf::config(&content)?;
         llama::check(&config)?;
         check_tensors(&content, &config, reader)?;
+        if cfg!(debug_assertions) && device.is_cpu() {
+            check_pairs_of_blocks(&content)?;
+        }
         fill_in(&mut content, &config)?;
         let end_of_text = match &config.eos_token_id {
             Some(LlamaEosToks::Single(token)) => vec![*token],
@@ -160,6 +164,21 @@ fn check_tensors<R: Seek>(content: &Content, config: &Config, reader: &mut R) ->
         ensure!(
             stop <= end,
             "truncated: tensor `{name}` ends at byte {stop}, and the file has {end}"
+        );
+    }
+    Ok(())
+}
+
+/// That none of candle's debug assertions about CPU products would end the program in the middle of a text:
+/// they want rows of an even number of blocks, which the products themselves do not.
+fn check_pairs_of_blocks(content: &Content) -> Result<()> {
+    for (name, info) in &content.tensor_infos {
+        let (dtype, columns) = (info.ggml_dtype, info.shape.dims().last().copied());
+        let paired = matches!(dtype, GgmlDType::Q4_1 | GgmlDType::Q5_0 | GgmlDType::Q5_1);
+        let blocks = columns.unwrap_or(1) / dtype.block_size();
+        ensure!(
+            !paired || blocks % 2 == 0,
+            "tensor `{name}`: candle's debug builds refuse rows of {blocks} blocks of {dtype:?} on the CPU: build with --release"
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The two commands as a person uses them: what they print, and what they say when something is wrong.
+//! The commands as a person uses them: what they print, and what they say when something is wrong.
 
 use std::path::Path;
 
@@ -10,13 +10,24 @@ use serde_json::json;
 fn command(bin: &str) -> Command {
     let path = match bin {
         "llama" => env!("CARGO_BIN_EXE_llama"),
+        "quantized-llama" => env!("CARGO_BIN_EXE_quantized-llama"),
         _ => env!("CARGO_BIN_EXE_gpt2"),
     };
     let mut command = Command::new(path);
     // A backtrace would add lines to the one that a person reads.
     command
         .env_remove("RUST_BACKTRACE")
+        // candle's threads wait for each other by spinning: beside other tests, one is faster than several.
+        .env("RAYON_NUM_THREADS", "1")
         .args(["--device", "cpu"]);
+    command
+}
+
+fn converter(model: &Path, to: &str, out: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gguf-convert"));
+    command.env_remove("RUST_BACKTRACE");
+    command.arg("--model").arg(model).args(["--to", to]);
+    command.arg("--out").arg(out);
     command
 }
 
@@ -146,6 +157,152 @@ fn a_story_is_the_recorded_one() -> Result<()> {
         written.len() > 100 && text.starts_with(written),
         "wrote {written:?}, expected {text:?}"
     );
+    Ok(())
+}
+
+#[test]
+fn a_story_is_written_by_quantised_weights() -> Result<()> {
+    let arguments = ["--prompt", "Once upon a time", "--temperature", "0"];
+    for (format, expected) in [(None, "q8_0"), (Some("q4_k"), "q4_K")] {
+        let mut command = command("quantized-llama");
+        command.args(arguments).args(["--max-tokens", "40"]);
+        command.args(format.map(|f| ["--format", f]).iter().flatten());
+        let output = run(&mut command)?;
+        ensure!(output.success, "{}", output.stderr);
+        ensure!(
+            output.stdout.starts_with("Once upon a time") && output.stdout.len() > 100,
+            "{:?}",
+            output.stdout
+        );
+        let quantised = format!("to {expected} in memory");
+        for word in [quantised.as_str(), "llama-stories", "device: CPU"] {
+            ensure!(output.stderr.contains(word), "{:?}", output.stderr);
+        }
+    }
+    Ok(())
+}
+
+/// With no tokenizer.json beside it: the file has its own.
+#[test]
+fn a_converted_file_needs_nothing_beside_it() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let stories = shipped_model("llama-stories");
+    let truth: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(stories.join("truth.json"))?)?;
+    let case = &truth["cases"][0];
+    let (Some(prompt), Some(text)) = (case["prompt"].as_str(), case["text"].as_str()) else {
+        anyhow::bail!("the truth has no first case");
+    };
+    for format in ["f32", "q8_0", "q4_K", "q6_K"] {
+        let file = folder.path().join(format!("{format}.gguf"));
+        let output = run(&mut converter(&stories, format, &file))?;
+        ensure!(output.success, "{}", output.stderr);
+        for line in [
+            format!("token_embd.weight: {format} [1280, 256]"),
+            format!("blk.3.ffn_down.weight: {format} [256, 512]"),
+            "output_norm.weight: f32 [256]".to_string(),
+            format!("{format}.gguf: {} bytes", std::fs::metadata(&file)?.len()),
+        ] {
+            ensure!(output.stdout.contains(&line), "{line}: {}", output.stdout);
+        }
+        for bin in ["llama", "quantized-llama"] {
+            let mut alone = with(bin, &file, prompt);
+            let alone = run(alone.args(["--temperature", "0", "--max-tokens", "60"]))?;
+            ensure!(alone.success, "{bin}, {format}: {}", alone.stderr);
+            let mut told = with(bin, &file, prompt);
+            told.arg("--tokenizer").arg(stories.join("tokenizer.json"));
+            let told = run(told.args(["--temperature", "0", "--max-tokens", "60"]))?;
+            ensure!(
+                alone.stdout == told.stdout,
+                "{bin}, {format}: {:?} and {:?}",
+                alone.stdout,
+                told.stdout
+            );
+            ensure!(!alone.stderr.contains("in memory"), "{}", alone.stderr);
+            let written = alone.stdout.trim_end().strip_prefix(prompt);
+            let written = written.unwrap_or_default();
+            ensure!(written.len() > 100, "{bin}, {format}: {written:?}");
+            // Unquantised, it is PyTorch's text.
+            ensure!(
+                format != "f32" || text.starts_with(written),
+                "{bin}: {written:?}"
+            );
+        }
+    }
+    // A tokenizer.json beside the file goes first, so a broken one is not passed over.
+    std::fs::write(folder.path().join("tokenizer.json"), "{")?;
+    let file = folder.path().join("q8_0.gguf");
+    fails(
+        &mut with("quantized-llama", &file, "Once"),
+        &["tokenizer.json"],
+    )
+}
+
+#[test]
+fn what_cannot_be_converted_or_run_quantised_is_explained() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("out.gguf");
+    let stories = shipped_model("llama-stories");
+    fails(
+        &mut converter(&shipped_model("gpt2-sums"), "q4_K", &out),
+        &["gpt2-sums", "config.json", "`gpt2`", "`llama`"],
+    )?;
+    fails(
+        &mut converter(Path::new("/no/such/folder"), "q4_K", &out),
+        &["/no/such/folder"],
+    )?;
+    fails(
+        &mut converter(&stories, "q4_K", &folder.path().join("out.bin")),
+        &["out.bin", "must end in .gguf"],
+    )?;
+    fails(
+        &mut converter(&stories, "q4_K", Path::new("/no/such/folder/out.gguf")),
+        &["/no/such/folder/out.gguf"],
+    )?;
+    let broken = copy("llama-stories")?;
+    let weights = broken.path().join("model.safetensors");
+    let mut tensors = candle_core::safetensors::load(&weights, &candle_core::Device::Cpu)?;
+    tensors.remove("model.layers.1.mlp.up_proj.weight");
+    candle_core::safetensors::save(&tensors, &weights)?;
+    fails(
+        &mut converter(broken.path(), "q4_K", &out),
+        &["has no tensor `model.layers.1.mlp.up_proj.weight`"],
+    )?;
+    std::fs::write(&weights, "cut")?;
+    fails(
+        &mut converter(broken.path(), "q4_K", &out),
+        &["model.safetensors", "truncated"],
+    )?;
+    ensure!(
+        std::fs::read_dir(folder.path())?.count() == 0,
+        "a failure left a file"
+    );
+
+    // What clap says takes more than a line.
+    let mut bad = command("quantized-llama");
+    for command in [
+        bad.args(["--prompt", "x", "--format", "q9"]),
+        &mut converter(&stories, "q9", &out),
+    ] {
+        let output = run(command)?;
+        ensure!(!output.success, "{}", output.stdout);
+        for word in ["'q9'", "q8_0", "q4_K", "q6_K"] {
+            ensure!(output.stderr.contains(word), "{}", output.stderr);
+        }
+    }
+    fails(
+        &mut with("quantized-llama", Path::new("/no/file.gguf"), "x"),
+        &["/no/file.gguf: no such file"],
+    )?;
+    fails(
+        command("quantized-llama").args(["--prompt", "x", "--dtype", "bf16"]),
+        &["--dtype bf16", "f32"],
+    )?;
+    std::fs::write(&out, "GGUF, or so it says")?;
+    for bin in ["llama", "quantized-llama"] {
+        fails(&mut with(bin, &out, "x"), &["out.gguf", "truncated"])?;
+        fails(&mut with(bin, &weights, "x"), &["model.safetensors"])?;
+    }
     Ok(())
 }
 
@@ -326,11 +483,11 @@ fn wrong_options_are_explained() -> Result<()> {
 
 #[test]
 fn damaged_files_are_named() -> Result<()> {
-    for bin in ["llama", "gpt2"] {
-        let name = if bin == "llama" {
-            "llama-stories"
-        } else {
+    for bin in ["llama", "quantized-llama", "gpt2"] {
+        let name = if bin == "gpt2" {
             "gpt2-sums"
+        } else {
+            "llama-stories"
         };
         for file in ["config.json", "tokenizer.json", "model.safetensors"] {
             let folder = copy(name)?;

@@ -423,13 +423,13 @@ fn llama_3_s_rule_of_splitting_survives_and_other_rules_are_noted() -> Result<()
     Ok(())
 }
 
-/// A model of one layer, neither tied nor of sizes that blocks divide: rows of 96, and of 80 in one matrix.
-fn small_model() -> Result<tempfile::TempDir> {
+/// A model of one layer, not tied, with rows of `hidden`, and of 80 in one matrix, which blocks of 32 do not divide.
+fn small_model(hidden: usize) -> Result<tempfile::TempDir> {
     let folder = folder_with("config.json", |json| {
         for (key, value) in [
-            ("hidden_size", json!(96)),
+            ("hidden_size", json!(hidden)),
             ("num_attention_heads", json!(6)),
-            ("head_dim", json!(16)),
+            ("head_dim", json!(hidden / 6)),
             ("intermediate_size", json!(80)),
             ("num_hidden_layers", json!(1)),
             // More than the tokenizer has.
@@ -465,7 +465,7 @@ fn small_model() -> Result<tempfile::TempDir> {
 
 #[test]
 fn rows_that_blocks_do_not_divide_get_another_format() -> Result<()> {
-    for (asked, rows_of_96, rows_of_80) in [
+    for (asked, rows_of_192, rows_of_80) in [
         (Format::Q2K, Format::Q4_0, Format::F16),
         (Format::Q3K, Format::Q4_0, Format::F16),
         (Format::Q4K, Format::Q5_0, Format::F16),
@@ -477,9 +477,10 @@ fn rows_that_blocks_do_not_divide_get_another_format() -> Result<()> {
         (Format::F32, Format::F32, Format::F32),
     ] {
         ensure!(asked.for_rows_of(512) == asked);
-        ensure!(asked.for_rows_of(96) == rows_of_96 && asked.for_rows_of(80) == rows_of_80);
+        ensure!(asked.for_rows_of(192) == rows_of_192);
+        ensure!(asked.for_rows_of(96) == rows_of_192 && asked.for_rows_of(80) == rows_of_80);
     }
-    let folder = small_model()?;
+    let folder = small_model(192)?;
     let gguf = convert(folder.path(), Format::Q4K, &Progress::hidden())?;
     for entry in &gguf.entries {
         let (expected, fell_back) = match entry.name.as_str() {
@@ -519,6 +520,24 @@ fn rows_that_blocks_do_not_divide_get_another_format() -> Result<()> {
     // A folder's every end of text counts, though the file has room for one.
     let both = load(folder.path(), &Device::Cpu)?;
     ensure!(both.limits().end_of_text == [1, 5]);
+    // Of three blocks: a panic of candle's debug builds, if it were not refused before.
+    let folder = small_model(96)?;
+    let format = Some(Format::Q5_1);
+    let (device, progress) = (Device::Cpu, Progress::hidden());
+    let odd = quantized_llama::load_as(folder.path(), format, DType::F32, &device, &progress);
+    match odd {
+        Ok(mut model) => {
+            first_step_logits(&mut model, &prompt)?;
+            ensure!(!cfg!(debug_assertions), "accepted in a debug build");
+        }
+        Err(e) => {
+            let text = format!("{e:#}");
+            ensure!(
+                text.contains("--release") && text.contains("Q5_1"),
+                "{text}"
+            );
+        }
+    }
     // Tokens that the tokenizer lacks are there to fill the numbering, and are no text.
     ensure!(gguf_tokenizer::load(&path)?.get_vocab_size(true) == 1280);
     Ok(())
