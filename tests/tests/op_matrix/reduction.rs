@@ -47,7 +47,7 @@ fn check_all(what: &str, tensor: &Tensor) -> Result<()> {
                 tensor.dtype()
             );
             let operator = |x: &[Tensor]| operator(&x[0], dim);
-            check(&what, &[tensor.clone()], nearness, &operator)?;
+            check(&what, std::slice::from_ref(tensor), nearness, &operator)?;
         }
     }
     Ok(())
@@ -185,7 +185,9 @@ fn nan_among_numbers() -> Result<()> {
                 continue;
             }
             let what = format!("{name} with NaN of {dtype:?}");
-            check(&what, &[matrix.clone()], nearness, &|x| operator(&x[0], 1))?;
+            check(&what, std::slice::from_ref(&matrix), nearness, &|x| {
+                operator(&x[0], 1)
+            })?;
         }
         let what = format!("sum with NaN of {dtype:?}");
         check_against(
