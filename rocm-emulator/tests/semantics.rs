@@ -497,15 +497,12 @@ fn program(target: Target, cases: &[Assembled]) -> String {
     } else {
         "s_waitcnt vmcnt(0) lgkmcnt(0)"
     };
-    let exec_from = |low: &str| {
+    // The low dword of a pair, where the mask is one.
+    let exec_from = |wide_source: &str, source: &str| {
         if wide {
-            format!("s_mov_b64 exec, {low}")
+            format!("s_mov_b64 exec, {wide_source}")
         } else {
-            let first = low.trim_start_matches("s[").split(':').next().unwrap_or("");
-            match first.parse::<u32>() {
-                Ok(register) => format!("s_mov_b32 exec_lo, s{register}"),
-                Err(_) => format!("s_mov_b32 exec_lo, {low}"),
-            }
+            format!("s_mov_b32 exec_lo, {source}")
         }
     };
     let save_exec = if wide {
@@ -545,7 +542,7 @@ fn program(target: Target, cases: &[Assembled]) -> String {
  s_mov_b32 m0, s84
  {}
  s_cmp_lg_u32 s85, 0",
-        exec_from("s[80:81]")
+        exec_from("s[80:81]", "s80")
     );
     let mut store = format!(
         " WAIT
@@ -555,7 +552,7 @@ fn program(target: Target, cases: &[Assembled]) -> String {
  s_mov_b64 s[82:83], vcc
  s_mov_b32 s84, m0
 ",
-        exec_from("-1")
+        exec_from("-1", "-1")
     );
     for first in (0..REGISTERS).step_by(4) {
         let (last, offset) = (first + 3, VGPRS_AT + 4 * first);
@@ -572,7 +569,7 @@ fn program(target: Target, cases: &[Assembled]) -> String {
  global_store_dwordx2 v249, v[250:251], s[90:91] offset:256
  {}
  v_mov_b32 v249, 0",
-        exec_from("1")
+        exec_from("1", "1")
     );
     for first in (0..REGISTERS).step_by(4).chain([80, 84]) {
         for i in 0..4 {
