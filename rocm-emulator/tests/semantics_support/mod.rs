@@ -143,22 +143,35 @@ fn parse_line(
     content: &str,
     before: Option<&Case>,
 ) -> Result<Case, Problem> {
-    let columns: Vec<&str> = content.split('|').map(str::trim).collect();
-    let [instructions, inputs, outputs] = columns[..] else {
+    // A bar alone: those of `|v0|` belong to an operand.
+    let words_of: Vec<&str> = words(content).collect();
+    let columns: Vec<String> = words_of
+        .split(|word| *word == "|")
+        .map(|words| words.join(" "))
+        .collect();
+    let [instructions, inputs, outputs] = &columns[..] else {
         return Err("not three columns".into());
     };
     let assignments = |text: &str| -> Result<Vec<Assignment>, Problem> {
-        words(text)
-            .map(|word| {
-                let (place, value) = word
-                    .split_once('=')
-                    .ok_or_else(|| format!("{word:?} is no assignment"))?;
-                Ok(Assignment {
+        let mut all = Vec::new();
+        for word in words(text) {
+            let (place, value) = word
+                .split_once('=')
+                .ok_or_else(|| format!("{word:?} is no assignment"))?;
+            if let Some(register) = place.strip_suffix('@') {
+                for (lane, value) in value.split(';').enumerate() {
+                    let place = Place::parse(&format!("{register}@{lane}"))?;
+                    let value = value.into();
+                    all.push(Assignment { place, value });
+                }
+            } else {
+                all.push(Assignment {
                     place: Place::parse(place)?,
                     value: value.into(),
-                })
-            })
-            .collect()
+                });
+            }
+        }
+        Ok(all)
     };
     let (families, instructions) = if instructions == "\"" {
         let before = before.ok_or("nothing to repeat")?;
@@ -166,7 +179,7 @@ fn parse_line(
     } else {
         let (families, text) = match instructions.split_once(": ") {
             Some((families, text)) if families.starts_with("gfx") => (families, text),
-            _ => ("", instructions),
+            _ => ("", instructions.as_str()),
         };
         let families: Vec<String> = families
             .split(',')
