@@ -98,7 +98,10 @@ impl State {
         dwords.resize(VGPRS_AT / 4, 0);
         dwords.extend(self.vgpr.iter().flatten());
         dwords.resize(STATE_BYTES / 4, 0);
-        dwords.iter().flat_map(|dword| dword.to_le_bytes()).collect()
+        dwords
+            .iter()
+            .flat_map(|dword| dword.to_le_bytes())
+            .collect()
     }
 
     fn from_bytes(bytes: &[u8], memory: &[u8], lanes: usize) -> State {
@@ -111,9 +114,7 @@ impl State {
             m0: dword(0x90),
             scc: dword(0x94),
             vgpr: (0..lanes)
-                .map(|lane| {
-                    std::array::from_fn(|i| dword(VGPRS_AT + 4 * (lane * REGISTERS + i)))
-                })
+                .map(|lane| std::array::from_fn(|i| dword(VGPRS_AT + 4 * (lane * REGISTERS + i))))
                 .collect(),
             lds: std::array::from_fn(|i| dword(LDS_AT + 4 * i)),
             memory: std::array::from_fn(|i| u32_at(memory, 4 * i)),
@@ -255,7 +256,11 @@ fn parts(
             let wide = text.ends_with('d') && text.contains('.');
             let bits = if wide { 64 } else { 32 };
             parts.push(Part { slot, bits, value });
-            slot = if wide { slot.next().next() } else { slot.next() };
+            slot = if wide {
+                slot.next().next()
+            } else {
+                slot.next()
+            };
         }
         let given: usize = parts.iter().map(|part| part.bits as usize / 32).sum();
         if given != dwords && dwords != 0 {
@@ -362,9 +367,10 @@ fn differences(prepared: &Prepared, after: &State) -> Vec<String> {
         .chain([Slot::M0, Slot::Scc])
         .chain((0..BYTES / 4).map(Slot::Lds))
         .chain((0..BYTES / 4).map(Slot::Memory))
-        .chain((0..after.vgpr.len()).flat_map(|lane| {
-            (0..REGISTERS).map(move |register| Slot::Vgpr(lane, register))
-        }))
+        .chain(
+            (0..after.vgpr.len())
+                .flat_map(|lane| (0..REGISTERS).map(move |register| Slot::Vgpr(lane, register))),
+        )
         .map(|slot| (slot, 32))
         .chain([(Slot::Vcc, 64), (Slot::Exec, 64)]);
     for (slot, bits) in slots {
@@ -837,11 +843,12 @@ fn needs_no_case(mnemonic: &str) -> bool {
         ("buffer_gl", "cache control"),
         ("s_delay_alu", "scheduling"),
     ];
-    const NAMES: [(&str, &str); 24] = [
+    const NAMES: [(&str, &str); 25] = [
         ("s_endpgm", "every case ends with it"),
         ("s_nop", "nothing"),
         ("s_clause", "scheduling"),
         ("s_sendmsg", "frees registers early"),
+        ("s_sendmsg_rtn_b32", "asks for the doorbell before a trap"),
         ("s_setprio", "scheduling"),
         ("s_sleep", "scheduling"),
         ("s_code_end", "padding"),

@@ -259,11 +259,7 @@ impl Names {
 
 impl Case {
     pub fn applies(&self, target: Target) -> bool {
-        self.families.is_empty()
-            || self
-                .families
-                .iter()
-                .any(|family| includes(family, target))
+        self.families.is_empty() || self.families.iter().any(|family| includes(family, target))
     }
 
     /// The instructions as the target spells them.
@@ -293,6 +289,12 @@ fn spell(line: &str, target: Target, names: &Names) -> String {
         let spelled = match word {
             "vcc" if wave32 && mnemonic.starts_with("v_") => "vcc_lo".into(),
             "exec" if wave32 && mnemonic.starts_with("v_") => "exec_lo".into(),
+            // An atomic gives the value before.
+            "returning" => match target {
+                Target::Gfx942 => "sc0".into(),
+                _ if target.family() == Family::Rdna4 => "th:TH_ATOMIC_RETURN".into(),
+                _ => "glc".into(),
+            },
             _ => match word.strip_prefix("mask") {
                 Some(first) if wave32 => format!("s{first}"),
                 Some(first) => {

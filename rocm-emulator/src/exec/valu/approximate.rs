@@ -75,11 +75,7 @@ pub(super) fn log2(x: f32) -> f64 {
 /// sin(2 pi x); NaN for infinities, and -0 for -0.
 #[inline(always)]
 pub(super) fn sin_turns(x: f64) -> f64 {
-    let turn = if x == 0.0 {
-        x
-    } else {
-        x - x.round_ties_even()
-    };
+    let turn = if x == 0.0 { x } else { x - x.round_ties_even() };
     // Fold into a quarter turn on either side of zero, where sine is monotonic.
     let folded = if turn > 0.25 {
         0.5 - turn
