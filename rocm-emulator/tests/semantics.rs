@@ -31,7 +31,7 @@ macro_rules! tables {
 
 const TABLES: &[(&str, &str)] = tables! {
     "scalar.txt" "vector32.txt" "vector64.txt" "vector16.txt" "float.txt" "convert.txt" "compare.txt"
-    "lanes.txt" "lds.txt" "global.txt" "atomics.txt"
+    "lanes.txt" "operands.txt" "lds.txt" "global.txt" "atomics.txt"
 };
 
 fn names() -> Names {
