@@ -712,8 +712,8 @@ fn clamp(kind: Kind, nan_to_zero: bool, rows: &mut [Row; 2]) {
 }
 
 impl Riders {
-    /// Multiply the result by 2, 4 or 1/2. The hardware ignores the modifier where the result's denormals
-    /// are kept, and in IEEE mode.
+    /// Multiply the result by 2, 4 or 1/2; -0 becomes +0. The hardware ignores the modifier where the result's
+    /// denormals are kept, and in IEEE mode.
     fn omod(&self, kind: Kind, wave: &Wave, rows: &mut [Row; 2]) {
         let denorm = match kind {
             Kind::F32 | Kind::PackedF32 => wave.mode.denorm_f32,
@@ -726,5 +726,7 @@ impl Riders {
         let factor = [1.0, 2.0, 4.0, 0.5][self.omod as usize & 3];
         map_float(kind, rows, |value| value * factor);
         flush(kind, &wave.mode, 2, rows);
+        // A sum with +0 is never -0.
+        map_float(kind, rows, |value| value + 0.0);
     }
 }

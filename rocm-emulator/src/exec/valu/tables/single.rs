@@ -5,8 +5,8 @@ use crate::exec::valu::approximate::{cos_turns, exp2, log2, sin_turns};
 use crate::exec::valu::kernel::entry;
 use crate::exec::valu::value::{Acc, Bf16, Ieee, Mix, Pair, F16};
 
-/// Denormals as zero of the same sign: the transcendental unit reads and writes no f32 denormals, whatever
-/// MODE says.
+/// Denormals as zero of the same sign: the transcendental instructions but sine and cosine read and write no
+/// f32 denormals, whatever MODE says.
 #[inline(always)]
 fn no_denormal(value: f32) -> f32 {
     let bits = value.to_bits();
@@ -278,8 +278,8 @@ pub(super) fn add(table: &mut Table) {
         "v_sqrt_f32" | "v_s_sqrt_f32" (a: f32) -> f32 = no_denormal(a).sqrt();
         "v_exp_f32" | "v_exp_legacy_f32" | "v_s_exp_f32" (a: f32) -> f32 = no_denormal(exp2(no_denormal(a) as f64) as f32);
         "v_log_f32" | "v_log_legacy_f32" | "v_s_log_f32" (a: f32) -> f32 = log2(no_denormal(a)) as f32;
-        "v_sin_f32" (a: f32) -> f32 = no_denormal(sin_turns(no_denormal(a) as f64) as f32);
-        "v_cos_f32" (a: f32) -> f32 = no_denormal(cos_turns(no_denormal(a) as f64) as f32);
+        "v_sin_f32" (a: f32) -> f32 = sin_turns(a as f64) as f32;
+        "v_cos_f32" (a: f32) -> f32 = cos_turns(a as f64) as f32;
 
         "v_mullit_f32" (a: f32, b: f32, c: f32) -> f32 = mullit(a, b, c);
         "v_cubeid_f32" (x: f32, y: f32, z: f32) -> f32 = cube(x, y, z).id;
