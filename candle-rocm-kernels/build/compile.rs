@@ -1,5 +1,6 @@
 //! Compiles one kernel file for one architecture, or takes the result from the cache.
 
+use crate::nvidia;
 use crate::toolchain::Toolchain;
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -9,13 +10,10 @@ use std::process::Command;
 /// The level beyond which these objects shrink no more to speak of.
 const ZSTD_LEVEL: i32 = 12;
 
-/// What every compilation is told, besides the architecture and the bitcode.
+/// What every compilation is told, besides what [`AMD`] or [`NVIDIA`] adds, the architecture and the bitcode.
 const FLAGS: &[&str] = &[
-    "-x",
-    "hip",
     "-std=c++17",
     "--cuda-device-only",
-    "--no-gpu-bundle-output",
     // No HIP headers, no search for ROCm: portable.cuh and explicit bitcode replace them.
     "-nogpuinc",
     "-nogpulib",
@@ -25,13 +23,36 @@ const FLAGS: &[&str] = &[
     "-ffp-contract=off",
     // Signed integers wrap, as in Rust.
     "-fwrapv",
-    // Understood by ROCm 6 and later; newer compilers would default to version 6.
-    "-mcode-object-version=5",
     "-Wall",
     "-Wextra",
     "-Wno-unused-parameter",
     "-Wno-unused-command-line-argument",
 ];
+
+/// A code object.
+const AMD: &[&str] = &[
+    "-x",
+    "hip",
+    "--no-gpu-bundle-output",
+    // Understood by ROCm 6 and later; newer compilers would default to version 6.
+    "-mcode-object-version=5",
+    "-c",
+];
+
+/// PTX. Version 8.0 is the first that knows sm_90.
+const NVIDIA: &[&str] = &[
+    "-x",
+    "cuda",
+    "-S",
+    "-Xclang",
+    "-target-feature",
+    "-Xclang",
+    "+ptx80",
+];
+
+/// What NVIDIA's assembler is told. Kernels without launch bounds are launched with up to 1024 threads, which have 64
+/// registers each; to the others the bound does not apply.
+const PTXAS: &[&str] = &["--maxrregcount", "64"];
 
 /// One (module, architecture) to compile.
 pub struct Job {
@@ -68,7 +89,13 @@ pub fn compile(
     let Job { module, arch } = job;
     let source = kernels.join(format!("{module}.cu"));
     let context = |what: &str| format!("kernel module `{module}` for {arch}: {what}");
-    let bitcode = toolchain.bitcode(arch).map_err(|error| context(&error))?;
+    let nvidia = nvidia::is_nvidia(arch);
+    let bitcode = if nvidia {
+        nvidia::libdevice().map(|file| vec![file])
+    } else {
+        toolchain.bitcode(arch)
+    };
+    let bitcode = bitcode.map_err(|error| context(&error))?;
     let key = key(&source, arch, toolchain, &bitcode).map_err(|error| context(&error))?;
     let frame = cache.join(format!("{module}-{arch}-{key}.hsaco.zst"));
     if let Some((raw, compressed)) = sizes(&frame) {
@@ -86,6 +113,7 @@ pub fn compile(
     let mut command = Command::new(&toolchain.clang);
     command
         .args(FLAGS)
+        .args(if nvidia { NVIDIA } else { AMD })
         .arg(format!("--offload-arch={arch}"))
         .arg("-I")
         .arg(kernels);
@@ -94,7 +122,7 @@ pub fn compile(
             .args(["-Xclang", "-mlink-builtin-bitcode", "-Xclang"])
             .arg(file);
     }
-    command.arg("-c").arg(&source).arg("-o").arg(&object);
+    command.arg(&source).arg("-o").arg(&object);
     let result = command
         .output()
         .map_err(|error| context(&format!("{}: {error}", toolchain.clang.display())))?;
@@ -107,8 +135,15 @@ pub fn compile(
             context("clang failed")
         ));
     }
-    let code = std::fs::read(&object)
+    if let (true, Some(ptxas)) = (nvidia, nvidia::ptxas()) {
+        assemble(&ptxas, arch, &object).map_err(|error| context(&error))?;
+    }
+    let mut code = std::fs::read(&object)
         .map_err(|error| context(&format!("{}: {error}", object.display())))?;
+    if nvidia {
+        // The driver takes text that ends with a NUL; a cubin says its own length.
+        code.push(0);
+    }
     let _ = std::fs::remove_file(&object);
     let packed =
         zstd::bulk::compress(&code, ZSTD_LEVEL).map_err(|error| context(&error.to_string()))?;
@@ -124,6 +159,24 @@ pub fn compile(
         warnings: said,
         compiled: true,
     })
+}
+
+/// Replaces PTX by the machine code that `ptxas` makes of it.
+fn assemble(ptxas: &Path, arch: &str, file: &Path) -> Result<(), String> {
+    let cubin = file.with_extension("cubin");
+    let result = Command::new(ptxas)
+        .arg(format!("-arch={arch}"))
+        .args(PTXAS)
+        .arg(file)
+        .arg("-o")
+        .arg(&cubin)
+        .output()
+        .map_err(|error| format!("{}: {error}", ptxas.display()))?;
+    if !result.status.success() {
+        let said = String::from_utf8_lossy(&result.stderr);
+        return Err(format!("ptxas failed\n{}", said.trim_end()));
+    }
+    std::fs::rename(&cubin, file).map_err(|error| format!("{}: {error}", cubin.display()))
 }
 
 /// Uncompressed and compressed bytes of a whole frame.
@@ -149,7 +202,8 @@ fn key(
         (
             salt,
             arch,
-            FLAGS,
+            [FLAGS, AMD, NVIDIA, PTXAS],
+            nvidia::is_nvidia(arch).then(nvidia::ptxas),
             ZSTD_LEVEL,
             &toolchain.clang,
             &toolchain.version,

@@ -5,6 +5,7 @@
 
 mod architectures;
 mod compile;
+mod nvidia;
 // The project's tests and commands include the file too, and use what the build does not.
 #[allow(dead_code)]
 mod toolchain;
@@ -52,8 +53,12 @@ fn run() -> Result<(), String> {
         architectures::VARIABLE,
         toolchain::CLANG_VARIABLE,
         toolchain::DEVICE_LIBS_VARIABLE,
+        nvidia::LIBDEVICE_VARIABLE,
     ];
-    for variable in variables.iter().chain(&toolchain::ROCM_VARIABLES) {
+    let installations = toolchain::ROCM_VARIABLES
+        .iter()
+        .chain(&nvidia::CUDA_VARIABLES);
+    for variable in variables.iter().chain(installations) {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     let out = PathBuf::from(environment("OUT_DIR")?);
@@ -71,7 +76,12 @@ fn run() -> Result<(), String> {
         "cargo::rerun-if-changed={}",
         toolchain.device_libs.display()
     );
-    let archs = architectures::chosen(&toolchain.processors)?;
+    let known = [
+        toolchain.processors.clone(),
+        nvidia::processors(&toolchain.clang),
+    ]
+    .concat();
+    let archs = architectures::chosen(&known)?;
     let jobs: Vec<Job> = MODULES
         .iter()
         .flat_map(|&module| {

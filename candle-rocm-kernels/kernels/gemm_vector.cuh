@@ -12,11 +12,11 @@
 // each step, where the hardware adds a scalar base and a 32-bit offset by itself.
 template <class T> __device__ __forceinline__ void advance(const T *&base, int64_t elements) {
     base += elements;
-    asm("" : "+s"(base));
+    opaque_uniform(base);
 }
 template <int N> __device__ __forceinline__ void keep(uint32_t (&offsets)[N]) {
 #pragma unroll
-    for (int i = 0; i < N; i++) asm("" : "+v"(offsets[i]));
+    for (int i = 0; i < N; i++) opaque(offsets[i]);
 }
 
 // Adds up N values each over the lanes that differ in the bits LOW .. HIGH (exclusive) of their index,

@@ -67,9 +67,9 @@ __device__ __forceinline__ void product(const T *__restrict__ input, const uint8
         __syncthreads();
         for (uint32_t begin = 0, end; begin < SLOTS; begin = end) {
             // Every thread finds the same run of slots with one expert.
-            const uint32_t expert = __builtin_amdgcn_readfirstlane(slots[begin].expert);
+            const uint32_t expert = uniform(slots[begin].expert);
             end = begin + 1;
-            while (end < SLOTS && (uint32_t)__builtin_amdgcn_readfirstlane(slots[end].expert) == expert) end++;
+            while (end < SLOTS && uniform(slots[end].expert) == expert) end++;
             float results[MY_SLOTS][MY_COLUMNS] = {};
             if (expert < num_experts) {
                 const uint8_t *matrix_row = weights + ((size_t)expert * size_n + column) * row_bytes;
@@ -184,10 +184,7 @@ QUANTISED(q6_k, Q6_K)
 
 // -------------------------------------------------------------------- alignment
 
-// Memory that other waves change by atomics is read and written past the caches of the compute unit.
-__device__ __forceinline__ int32_t read(const int32_t *at) { return __hip_atomic_load(at, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
-__device__ __forceinline__ void write(int32_t *at, int32_t value) { __hip_atomic_store(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
-__device__ __forceinline__ int32_t add_one(int32_t *at) { return __hip_atomic_fetch_add(at, 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
+using namespace device_atomic;
 
 // Gives each expert room for its slots, rounded up to a multiple of block_size: cumsum[e] is where it starts,
 // cumsum[num_experts] and *total where the last ends, block_experts[b] the expert of block b or -1. Ids that are no

@@ -24,10 +24,10 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 
 #if defined(__HIP__)
 #include "portable_amd.cuh"
-#elif defined(__CUDACC__)
-#error "the NVIDIA side of portable.cuh belongs in portable_nvidia.cuh"
+#elif defined(__CUDA__)
+#include "portable_nvidia.cuh"
 #else
-#error "compile as HIP (-x hip)"
+#error "compile as HIP (-x hip) or CUDA (-x cuda)"
 #endif
 
 #define INFINITY (__builtin_inff())

@@ -64,6 +64,13 @@ __device__ __forceinline__ uint32_t lane_id() {
     return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
 }
 
+// Values that the compiler knows nothing about from here on: an address that all lanes share, a lane's number.
+template <class T> __device__ __forceinline__ void opaque_uniform(const T *&pointer) { asm("" : "+s"(pointer)); }
+__device__ __forceinline__ void opaque(uint32_t &value) { asm("" : "+v"(value)); }
+
+// A value that all lanes share, in a scalar register.
+__device__ __forceinline__ uint32_t uniform(uint32_t value) { return (uint32_t)__builtin_amdgcn_readfirstlane((int)value); }
+
 namespace wave {
 // Any lane to any lane of the wave; the source is taken modulo the wave.
 __device__ __forceinline__ int32_t read_lane(int32_t value, uint32_t source) {
@@ -134,6 +141,15 @@ __device__ __forceinline__ uint64_t ballot(bool predicate) {
     return __builtin_amdgcn_ballot_w32(predicate);
 #endif
 }
+
+// ------------------------------------------------------------------- atomics
+
+// Memory that other waves change by atomics is read and written past the caches of the compute unit.
+namespace device_atomic {
+__device__ __forceinline__ int32_t read(const int32_t *at) { return __hip_atomic_load(at, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
+__device__ __forceinline__ void write(int32_t *at, int32_t value) { __hip_atomic_store(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
+__device__ __forceinline__ int32_t add_one(int32_t *at) { return __hip_atomic_fetch_add(at, 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
+} // namespace device_atomic
 
 // ---------------------------------------------------------------------- math
 

@@ -14,6 +14,7 @@ use crate::device::Device;
 use crate::error::{CompileError, Error, ErrorKind, Result};
 use crate::event::UseMark;
 use crate::hip::{self, types::*};
+use crate::runtime::RuntimeKind;
 use crate::stream::Stream;
 
 /// Code that [`Context::load_module`] can be asked to load.
@@ -119,7 +120,9 @@ unsafe impl Sync for LoadedModule {}
 
 impl LoadedModule {
     fn load(device: &Arc<Device>, name: &str, image: &[u8]) -> Result<Self> {
-        check_format(name, image)?;
+        if device.runtime().kind() != RuntimeKind::Nvidia {
+            check_format(name, image)?;
+        }
         device.bind()?;
         let hip = device.hip();
         let mut raw = std::ptr::null_mut();

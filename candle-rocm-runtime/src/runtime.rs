@@ -127,10 +127,13 @@ impl Runtime {
                     "this program was built without the emulator; build candle-rocm-runtime with the cargo feature `emulator`",
                 ))
             }
+            #[cfg(feature = "nvidia")]
+            RuntimeKind::Nvidia => hip::nvidia::load()?,
+            #[cfg(not(feature = "nvidia"))]
             RuntimeKind::Nvidia => {
                 return Err(Error::new(
                     ErrorKind::Runtime,
-                    "the nvidia runtime is not in this release; it will come as the cargo feature `nvidia`",
+                    "this program was built without the nvidia runtime; build candle-rocm-runtime with the cargo feature `nvidia`",
                 ))
             }
         };

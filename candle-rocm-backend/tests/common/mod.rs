@@ -5,9 +5,11 @@ use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Result, Tensor};
 use candle_rocm_backend::{runtime, DeviceExt as _, RuntimeKind};
 
-/// The emulated GPU that `ROCM_EMU_ARCH` names.
+/// The GPU of the runtime that `CANDLE_ROCM_RUNTIME` names, or else the emulated one.
 pub fn device() -> Result<Device> {
-    runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
+    if std::env::var_os("CANDLE_ROCM_RUNTIME").is_none() {
+        runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
+    }
     Device::new_rocm(0)
 }
 

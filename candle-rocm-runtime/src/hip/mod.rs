@@ -3,6 +3,8 @@
 pub mod amd;
 #[cfg(feature = "emulator")]
 pub mod emulator;
+#[cfg(feature = "nvidia")]
+pub mod nvidia;
 pub mod table;
 pub mod types;
 

@@ -46,6 +46,8 @@ pub const HIP_ERROR_INVALID_VALUE: hipError_t = 1;
 pub const HIP_ERROR_OUT_OF_MEMORY: hipError_t = 2;
 /// `hipErrorNoDevice`.
 pub const HIP_ERROR_NO_DEVICE: hipError_t = 100;
+/// `hipErrorInvalidDevice`.
+pub const HIP_ERROR_INVALID_DEVICE: hipError_t = 101;
 /// `hipErrorNoBinaryForGpu`.
 pub const HIP_ERROR_NO_BINARY_FOR_GPU: hipError_t = 209;
 /// `hipErrorNotFound`.
@@ -119,7 +121,7 @@ pub struct DeviceProperties {
 
 impl DeviceProperties {
     /// Offset of `gcnArchName`, 256 bytes (after `hipReserved[32]`).
-    const GCN_ARCH_NAME: usize = 1160;
+    pub const GCN_ARCH_NAME: usize = 1160;
 
     /// A zeroed structure for HIP to fill.
     pub fn zeroed() -> Box<Self> {

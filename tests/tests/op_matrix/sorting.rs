@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Tensor};
+use candle_rocm_backend::{DeviceExt as _, RocmDeviceExt as _};
 use candle_rocm_tests::device;
 
 use super::compare::check_integers;
@@ -113,12 +114,16 @@ fn nan_infinities_and_zeroes() -> Result<()> {
     Ok(())
 }
 
-/// A row is sorted in LDS, at four bytes a column: Candle's host code asks for more than there is.
+/// A row is sorted in LDS, at four bytes a column and padded: what Candle's host code asks for may be more than there is.
 #[test]
 fn rows_too_long_are_refused() -> Result<()> {
     let gpu = device()?;
     let row = many_numbers(DType::F32, 45, 20_011)?.to_device(&gpu)?;
-    let sorted = row.reshape((1, 20_011))?.arg_sort_last_dim(true);
+    let matrix = row.reshape((1, 20_011))?;
+    if gpu.as_rocm_device()?.info().max_lds_bytes >= 4 * 32_768 {
+        return check_sorted("20,011 columns", &matrix);
+    }
+    let sorted = matrix.arg_sort_last_dim(true);
     let Err(error) = sorted.and_then(|sorted| sorted.to_vec2::<u32>()) else {
         anyhow::bail!("20,011 columns are sorted now");
     };

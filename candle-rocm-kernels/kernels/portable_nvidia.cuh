@@ -1,0 +1,179 @@
+// The NVIDIA side of portable.cuh: clang builtins, a few lines of PTX and CUDA's device library (libdevice). Compiled
+// by `clang++ -x cuda --cuda-device-only -nogpuinc -nogpulib --offload-arch=sm_90` with libdevice's bitcode; no CUDA
+// headers. Names mean what portable_amd.cuh says.
+#pragma once
+
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __forceinline__ inline __attribute__((always_inline))
+// The largest workgroup a kernel is launched with. Without it 1024, as on AMD: the build and the module loader bound
+// the registers of such kernels to 64.
+#define __launch_bounds__(threads) __attribute__((launch_bounds(threads)))
+
+// ------------------------------------------------------------------- indices
+
+#define PORTABLE_INDEX(TYPE, NAME, REGISTER)                                                       \
+    struct TYPE {                                                                                  \
+        __declspec(property(get = get_x)) uint32_t x;                                              \
+        __declspec(property(get = get_y)) uint32_t y;                                              \
+        __declspec(property(get = get_z)) uint32_t z;                                              \
+        static __device__ __forceinline__ uint32_t get_x() {                                       \
+            return __nvvm_read_ptx_sreg_##REGISTER##_x();                                          \
+        }                                                                                          \
+        static __device__ __forceinline__ uint32_t get_y() {                                       \
+            return __nvvm_read_ptx_sreg_##REGISTER##_y();                                          \
+        }                                                                                          \
+        static __device__ __forceinline__ uint32_t get_z() {                                       \
+            return __nvvm_read_ptx_sreg_##REGISTER##_z();                                          \
+        }                                                                                          \
+    };                                                                                             \
+    static constexpr TYPE NAME{};
+
+PORTABLE_INDEX(ThreadIndex, threadIdx, tid)
+PORTABLE_INDEX(BlockIndex, blockIdx, ctaid)
+PORTABLE_INDEX(BlockSize, blockDim, ntid)
+PORTABLE_INDEX(GridSize, gridDim, nctaid)
+#undef PORTABLE_INDEX
+
+// The barrier, __syncthreads(), is clang's own.
+
+// --------------------------------------------------------------------- waves
+
+__device__ __forceinline__ uint32_t wave_size() { return 32; }
+__device__ __forceinline__ uint32_t lane_id() { return __nvvm_read_ptx_sreg_laneid(); }
+__device__ __forceinline__ uint32_t uniform(uint32_t value) { return value; }
+// Addresses have no scalar part here that the compiler should keep apart.
+template <class T> __device__ __forceinline__ void opaque_uniform(const T *&) {}
+__device__ __forceinline__ void opaque(uint32_t &) {}
+
+namespace wave {
+// The lanes of one's group of `width`: those that must be there for an exchange. Others may have ended.
+__device__ __forceinline__ uint32_t group(uint32_t width) {
+    uint32_t lanes = width >= 32 ? ~0u : (1u << width) - 1;
+    return lanes << (lane_id() & ~(width - 1) & 31);
+}
+
+// The shuffles' last operand: segments of `width` lanes, and the lane to which the source is bounded.
+__device__ __forceinline__ int32_t segments(uint32_t width, uint32_t bound) {
+    return (int32_t)((32 - (width & 63)) << 8 | bound);
+}
+
+// Applies a 32-bit lane move to a value of 1 to 16 bytes.
+template <class T, class Move> __device__ __forceinline__ T move(T value, Move move_word) {
+    constexpr int WORDS = (sizeof(T) + 3) / 4;
+    int32_t words[WORDS] = {};
+    __builtin_memcpy(words, &value, sizeof(T));
+#pragma unroll
+    for (int i = 0; i < WORDS; i++) words[i] = move_word(words[i]);
+    __builtin_memcpy(&value, words, sizeof(T));
+    return value;
+}
+} // namespace wave
+
+template <class T> __device__ __forceinline__ T shfl_xor(T value, uint32_t mask, uint32_t width) {
+    uint32_t group = wave::group(width);
+    return wave::move(value, [=](int32_t word) { return __nvvm_shfl_sync_bfly_i32(group, word, mask, wave::segments(width, 31)); });
+}
+template <class T> __device__ __forceinline__ T shfl_down(T value, uint32_t delta, uint32_t width) {
+    uint32_t group = wave::group(width);
+    return wave::move(value, [=](int32_t word) { return __nvvm_shfl_sync_down_i32(group, word, delta, wave::segments(width, 31)); });
+}
+template <class T> __device__ __forceinline__ T shfl_up(T value, uint32_t delta, uint32_t width) {
+    uint32_t group = wave::group(width);
+    return wave::move(value, [=](int32_t word) { return __nvvm_shfl_sync_up_i32(group, word, delta, wave::segments(width, 0)); });
+}
+template <class T> __device__ __forceinline__ T shfl(T value, uint32_t source, uint32_t width) {
+    uint32_t group = wave::group(width);
+    return wave::move(value, [=](int32_t word) { return __nvvm_shfl_sync_idx_i32(group, word, source, wave::segments(width, 31)); });
+}
+__device__ __forceinline__ uint64_t ballot(bool predicate) {
+    uint32_t active;
+    asm volatile("activemask.b32 %0;" : "=r"(active));
+    return (uint32_t)__nvvm_vote_ballot_sync(active, predicate);
+}
+
+// ------------------------------------------------------------------- atomics
+
+namespace device_atomic {
+__device__ __forceinline__ int32_t read(const int32_t *at) {
+    int32_t value;
+    asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"((const __attribute__((address_space(1))) int32_t *)at) : "memory");
+    return value;
+}
+__device__ __forceinline__ void write(int32_t *at, int32_t value) {
+    asm volatile("st.relaxed.gpu.global.s32 [%0], %1;" : : "l"((__attribute__((address_space(1))) int32_t *)at), "r"(value) : "memory");
+}
+__device__ __forceinline__ int32_t add_one(int32_t *at) { return __nvvm_atom_add_gen_i(at, 1); }
+} // namespace device_atomic
+
+// ---------------------------------------------------------------------- math
+
+typedef _Float16 half_t;
+
+#define PORTABLE_LIBDEVICE_1(F, NAME)                                                              \
+    extern "C" __device__ __attribute__((const)) float __nv_##NAME##f(float);                     \
+    extern "C" __device__ __attribute__((const)) double __nv_##NAME(double);                      \
+    namespace math {                                                                               \
+    __device__ __forceinline__ float F(float x) { return __nv_##NAME##f(x); }                     \
+    __device__ __forceinline__ double F(double x) { return __nv_##NAME(x); }                      \
+    __device__ __forceinline__ half_t F(half_t x) { return (half_t)__nv_##NAME##f((float)x); }    \
+    }
+#define PORTABLE_LIBDEVICE_2(F)                                                                    \
+    extern "C" __device__ __attribute__((const)) float __nv_##F##f(float, float);                 \
+    extern "C" __device__ __attribute__((const)) double __nv_##F(double, double);                 \
+    namespace math {                                                                               \
+    __device__ __forceinline__ float F(float x, float y) { return __nv_##F##f(x, y); }            \
+    __device__ __forceinline__ double F(double x, double y) { return __nv_##F(x, y); }            \
+    }
+PORTABLE_LIBDEVICE_1(exp, exp)
+PORTABLE_LIBDEVICE_1(exp2, exp2)
+PORTABLE_LIBDEVICE_1(log, log)
+PORTABLE_LIBDEVICE_1(log2, log2)
+PORTABLE_LIBDEVICE_1(log1p, log1p)
+PORTABLE_LIBDEVICE_1(sin, sin)
+PORTABLE_LIBDEVICE_1(cos, cos)
+PORTABLE_LIBDEVICE_1(tanh, tanh)
+PORTABLE_LIBDEVICE_1(erf, erf)
+PORTABLE_LIBDEVICE_1(erfc, erfc)
+PORTABLE_LIBDEVICE_1(ncdf, normcdf)
+// As every compiler's `round` away from zero: NVPTX has no instruction for it.
+PORTABLE_LIBDEVICE_1(round, round)
+PORTABLE_LIBDEVICE_2(pow)
+#undef PORTABLE_LIBDEVICE_1
+#undef PORTABLE_LIBDEVICE_2
+
+namespace math {
+#define PORTABLE_BUILTIN(NAME, F32, F64)                                                           \
+    __device__ __forceinline__ float NAME(float x) { return F32(x); }                             \
+    __device__ __forceinline__ double NAME(double x) { return F64(x); }
+PORTABLE_BUILTIN(ceil, __builtin_ceilf, __builtin_ceil)
+PORTABLE_BUILTIN(floor, __builtin_floorf, __builtin_floor)
+PORTABLE_BUILTIN(trunc, __builtin_truncf, __builtin_trunc)
+PORTABLE_BUILTIN(abs, __builtin_fabsf, __builtin_fabs)
+PORTABLE_BUILTIN(sqrt, __nvvm_sqrt_rn_f, __nvvm_sqrt_rn_d)
+#undef PORTABLE_BUILTIN
+
+__device__ __forceinline__ float rsqrt(float x) { return 1.0f / __nvvm_sqrt_rn_f(x); }
+__device__ __forceinline__ double rsqrt(double x) { return 1.0 / __nvvm_sqrt_rn_d(x); }
+__device__ __forceinline__ float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+__device__ __forceinline__ double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+__device__ __forceinline__ float copysign(float x, float sign) { return __builtin_copysignf(x, sign); }
+__device__ __forceinline__ double copysign(double x, double sign) { return __builtin_copysign(x, sign); }
+__device__ __forceinline__ float fmin(float a, float b) { return __builtin_fminf(a, b); }
+__device__ __forceinline__ double fmin(double a, double b) { return __builtin_fmin(a, b); }
+__device__ __forceinline__ float fmax(float a, float b) { return __builtin_fmaxf(a, b); }
+__device__ __forceinline__ double fmax(double a, double b) { return __builtin_fmax(a, b); }
+} // namespace math
+
+__device__ __forceinline__ uint32_t umulhi(uint32_t a, uint32_t b) {
+    return (uint32_t)(((uint64_t)a * b) >> 32);
+}
+
+__device__ __forceinline__ int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
+    int32_t sum;
+    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+    return sum;
+}
