@@ -1,7 +1,7 @@
 //! Compiles `kernels/*.cu` for each chosen GPU architecture and embeds the code objects.
 //!
 //! Variables: `CANDLE_ROCM_ARCHS` (comma-separated, or `native`), `CANDLE_ROCM_SKIP_KERNELS=1`,
-//! `CANDLE_ROCM_CLANG`, `CANDLE_ROCM_DEVICE_LIBS`, `ROCM_PATH`.
+//! `CANDLE_ROCM_KERNEL_CACHE`, `CANDLE_ROCM_CLANG`, `CANDLE_ROCM_DEVICE_LIBS`, `ROCM_PATH`.
 
 mod architectures;
 mod compile;
@@ -35,6 +35,7 @@ const MODULES: [&str; 16] = [
     "random",
 ];
 const SKIP_VARIABLE: &str = "CANDLE_ROCM_SKIP_KERNELS";
+const CACHE_VARIABLE: &str = "CANDLE_ROCM_KERNEL_CACHE";
 
 fn main() {
     if let Err(message) = run() {
@@ -50,6 +51,7 @@ fn run() -> Result<(), String> {
     println!("cargo::rerun-if-changed=kernels");
     let variables = [
         SKIP_VARIABLE,
+        CACHE_VARIABLE,
         architectures::VARIABLE,
         toolchain::CLANG_VARIABLE,
         toolchain::DEVICE_LIBS_VARIABLE,
@@ -101,15 +103,18 @@ fn environment(name: &str) -> Result<String, String> {
     std::env::var(name).map_err(|error| format!("{name}: {error}"))
 }
 
-/// A folder under the target folder that all profiles share, so that a kernel is compiled once for
-/// debug and release together. `cargo clean` removes it.
+/// Where compiled kernels are kept between builds: the folder that [`CACHE_VARIABLE`] names, or a folder under the
+/// target folder that all profiles share, so that a kernel is compiled once for debug and release together.
+/// `cargo clean` removes the latter.
 fn cache_folder(out: &Path) -> Result<PathBuf, String> {
-    // OUT_DIR is <target>/<profile>/build/<package>/out.
-    let shared = match out.ancestors().nth(4) {
-        Some(target) if target.parent().is_some() => target,
-        _ => out,
+    let folder = match std::env::var_os(CACHE_VARIABLE) {
+        Some(folder) => PathBuf::from(folder),
+        // OUT_DIR is <target>/<profile>/build/<package>/out.
+        None => match out.ancestors().nth(4) {
+            Some(target) if target.parent().is_some() => target.join("candle-rocm-kernels"),
+            _ => out.join("candle-rocm-kernels"),
+        },
     };
-    let folder = shared.join("candle-rocm-kernels");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)
 }

@@ -157,6 +157,11 @@ fn build(folder: &Path) -> Result<Vec<PathBuf>> {
     command
         .arg("--target-dir")
         .arg(cargo::target_folder().join("conformance/build"))
+        // Its own target folder, but the kernels that the workspace has compiled already.
+        .env(
+            "CANDLE_ROCM_KERNEL_CACHE",
+            cargo::target_folder().join("candle-rocm-kernels"),
+        )
         // Unoptimised tests would spend their time in Candle's CPU code.
         .args(["--config", "profile.dev.opt-level=2"])
         .current_dir(folder);
