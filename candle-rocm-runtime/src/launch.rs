@@ -2,6 +2,8 @@
 
 use std::ffi::c_void;
 
+use candle_rocm_kernels::geometry::{Geometry, Gpu, Grid};
+
 use crate::buffer::{DeviceBuffer, View, ViewMut};
 use crate::cuda_names::CUevent_flags;
 use crate::dtype::DeviceRepr;
@@ -233,14 +235,72 @@ impl<'a> LaunchArgs<'a> {
         // Launching no workgroups is an error in HIP; for Candle it is an empty tensor.
         if !config.is_empty() {
             config.check(self.function)?;
+            // What lives on this frame must outlive the call: the runtime's own argument.
+            let rows = config.grid_dim.0;
+            let given = self.args.len();
             // SAFETY: the caller's promise.
-            unsafe { self.call_hip(config, cooperative) }?;
+            let config = unsafe { self.chosen_grid(config, &rows) }?;
+            // SAFETY: as above; with the argument that the kernel takes beyond the caller's.
+            let launched = unsafe { self.call_hip(config, cooperative) };
+            self.args.truncate(given);
+            launched?;
         }
         let end = self.event()?;
         for mark in &self.records {
             mark.record(self.stream)?;
         }
         Ok(start.zip(end))
+    }
+
+    /// The grid of the kernel's own [`Geometry`] instead of the one asked for, with the argument that it takes
+    /// beyond the caller's.
+    ///
+    /// # Safety
+    /// As [`LaunchArgs::launch`]; `rows` lives until the launch.
+    unsafe fn chosen_grid(&mut self, asked: LaunchConfig, rows: &u32) -> Result<LaunchConfig> {
+        let kernel = &self.function.loaded;
+        let columns = match kernel.geometry {
+            Geometry::AsAsked => return Ok(asked),
+            Geometry::AnyGrid { .. } => 0,
+            Geometry::Rows {
+                columns,
+                columns_bytes,
+            } => {
+                let given = self.args.len();
+                let argument = *self.args.get(columns).ok_or_else(|| {
+                    Error::invalid(format!(
+                        "kernel `{}` takes more than {given} arguments",
+                        kernel.name
+                    ))
+                })?;
+                self.args.push(std::ptr::from_ref(rows).cast_mut().cast());
+                if columns_bytes == 4 {
+                    // SAFETY: the argument is the kernel's, an i32 that is not negative.
+                    u64::from(unsafe { argument.cast::<u32>().read() })
+                } else {
+                    // SAFETY: as above, a usize.
+                    unsafe { argument.cast::<u64>().read() }
+                }
+            }
+        };
+        let info = self.function.device().info();
+        let gpu = Gpu {
+            compute_units: info.compute_units,
+            wavefront: info.wavefront_size,
+        };
+        let (workgroups, threads) = (asked.grid_dim, asked.block_dim);
+        let grid = Grid {
+            workgroups: [workgroups.0, workgroups.1, workgroups.2],
+            threads: [threads.0, threads.1, threads.2],
+        };
+        let grid = kernel
+            .geometry
+            .plan(grid, columns, kernel.element_bytes, gpu);
+        Ok(LaunchConfig {
+            grid_dim: grid.workgroups.into(),
+            block_dim: grid.threads.into(),
+            ..asked
+        })
     }
 
     unsafe fn call_hip(&mut self, config: LaunchConfig, cooperative: bool) -> Result<()> {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use candle_rocm_kernels::geometry::{self, Geometry};
 use parking_lot::RwLock;
 
 use crate::buffer::ViewMut;
@@ -110,6 +111,8 @@ pub(crate) struct LoadedModule {
     raw: hipModule_t,
     device: &'static Arc<Device>,
     name: String,
+    /// Whether the module is one of ours, whose kernels we know.
+    embedded: bool,
     functions: RwLock<HashMap<String, Arc<LoadedFunction>>>,
 }
 
@@ -119,7 +122,7 @@ unsafe impl Send for LoadedModule {}
 unsafe impl Sync for LoadedModule {}
 
 impl LoadedModule {
-    fn load(device: &Arc<Device>, name: &str, image: &[u8]) -> Result<Self> {
+    fn load(device: &Arc<Device>, name: &str, image: &[u8], embedded: bool) -> Result<Self> {
         if device.runtime().kind() != RuntimeKind::Nvidia {
             check_format(name, image)?;
         }
@@ -153,6 +156,7 @@ impl LoadedModule {
             // Devices live as long as the process, so that a module can outlive every context.
             device: device.runtime().device(device.ordinal())?,
             name: name.to_owned(),
+            embedded,
             functions: RwLock::default(),
         })
     }
@@ -191,6 +195,12 @@ impl LoadedModule {
                 .filter(|&n| n != 0)
                 .unwrap_or(limit),
             static_lds: attribute(FUNC_SHARED_SIZE_BYTES).unwrap_or(0),
+            geometry: if self.embedded {
+                Geometry::of(&self.name, name)
+            } else {
+                Geometry::AsAsked
+            },
+            element_bytes: geometry::element_bytes(name),
         });
         Ok(self
             .functions
@@ -265,20 +275,23 @@ impl Context {
                     let code = module
                         .code_object(&device.info().arch)
                         .map_err(|error| Error::new(ErrorKind::Module, error.to_string()))?;
-                    let loaded = LoadedModule::load(device, name, &code)?;
+                    let loaded = LoadedModule::load(device, name, &code, true)?;
                     tracing::debug!(module = name, arch = device.info().arch, "kernels loaded");
                     Ok(loaded)
                 })?
             }
-            Source::Bytes(bytes) => {
-                Arc::new(LoadedModule::load(device, "the code object", &bytes)?)
-            }
+            Source::Bytes(bytes) => Arc::new(LoadedModule::load(
+                device,
+                "the code object",
+                &bytes,
+                false,
+            )?),
             Source::File(path) => {
                 let name = path.display().to_string();
                 let bytes = std::fs::read(&path).map_err(|error| {
                     Error::new(ErrorKind::Module, format!("reading {name}: {error}"))
                 })?;
-                Arc::new(LoadedModule::load(device, &name, &bytes)?)
+                Arc::new(LoadedModule::load(device, &name, &bytes, false)?)
             }
             Source::Text(text) => {
                 let what = if text.contains(".version") && text.contains(".target") {
@@ -360,6 +373,10 @@ pub(crate) struct LoadedFunction {
     pub(crate) max_threads: u32,
     /// LDS bytes it has of its own.
     pub(crate) static_lds: u32,
+    /// What it is launched with, whatever is asked for.
+    pub(crate) geometry: Geometry,
+    /// Bytes of the elements it reads.
+    pub(crate) element_bytes: u64,
 }
 
 // SAFETY: HIP's functions may be used from any thread.
