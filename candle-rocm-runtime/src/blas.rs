@@ -198,6 +198,7 @@ impl<T: Element> Gemm<T> for Blas {
             stride_c: cfg.stride_c,
             batch: size("batch size", cfg.batch_size)?,
             dtype: T::DTYPE,
+            compute: T::DTYPE.compute(),
         };
         // SAFETY: the caller's promise.
         unsafe { gemm::gemm_strided_batched(stream, &problem) }.map_err(BlasError)
@@ -292,6 +293,7 @@ pub unsafe fn gemm_strided_batched_ex(
         stride_c,
         batch: size("batch size", batch)?,
         dtype,
+        compute,
     };
     // SAFETY: the caller's promise.
     unsafe { gemm::gemm_strided_batched(stream, &problem) }.map_err(BlasError)

@@ -157,7 +157,7 @@ pub enum cudaDataType_t {
 }
 
 /// In which type a product is summed, and so the type of alpha and beta. The "fast" ones permit less
-/// precision; nothing here uses less than 32 bits.
+/// precision, which a vendor's library may make use of; our own kernels use no less than 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cublasComputeType_t {
     CUBLAS_COMPUTE_16F,

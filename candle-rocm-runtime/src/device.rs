@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::cuda_names::{CUdevice, CUdevice_attribute};
 use crate::error::{Error, Result};
+use crate::gemm::library::Library;
 use crate::hip::table::HipTable;
 use crate::hip::types::{attribute, DeviceProperties};
 use crate::module::LoadedModule;
@@ -50,6 +51,8 @@ pub struct Device {
     info: DeviceInfo,
     pool: OnceLock<Pool>,
     modules: RwLock<HashMap<&'static str, Arc<LoadedModule>>>,
+    /// Chosen at the first matrix product.
+    gemm_library: OnceLock<Result<Option<Library>>>,
     sticky: StickyError,
 }
 
@@ -119,6 +122,7 @@ impl Device {
             info,
             pool: OnceLock::new(),
             modules: RwLock::default(),
+            gemm_library: OnceLock::new(),
             sticky: StickyError::default(),
         })
     }
@@ -209,6 +213,11 @@ impl Device {
         let module = Arc::new(load()?);
         modules.insert(name, module.clone());
         Ok(module)
+    }
+
+    /// The vendor's library of matrix products, once chosen.
+    pub(crate) fn gemm_library(&self) -> &OnceLock<Result<Option<Library>>> {
+        &self.gemm_library
     }
 
     /// The error that work on this GPU left for its next call.

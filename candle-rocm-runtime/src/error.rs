@@ -31,6 +31,8 @@ pub enum ErrorKind {
     KernelNotFound,
     /// The launch exceeds a limit of the device or of the kernel.
     LaunchLimit,
+    /// The vendor's library of matrix products failed.
+    Library,
     /// The operation does not exist in this release.
     Unsupported,
 }

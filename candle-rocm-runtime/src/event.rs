@@ -1,13 +1,15 @@
 //! Points in a stream's work that others can wait for.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::context::Context;
 use crate::cuda_names::CUevent_flags;
 use crate::error::{Error, Result};
 use crate::hip::types::*;
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamId};
 
 /// A point in the work of a stream.
 pub struct Event {
@@ -134,24 +136,43 @@ impl fmt::Debug for Event {
 /// The last read or the last write of a buffer. The event behind it is created when it is first
 /// recorded: with a single stream, which is how Candle runs, a buffer costs no event.
 #[derive(Debug, Default)]
-pub struct UseMark(OnceLock<Event>);
+pub struct UseMark(Mutex<Option<LastUse>>);
+
+#[derive(Debug)]
+struct LastUse {
+    stream: StreamId,
+    event: Event,
+}
+
+// A mark is changed in whole steps, so that a panic leaves none half changed.
+impl std::panic::RefUnwindSafe for UseMark {}
 
 impl UseMark {
-    /// Makes `stream` wait for the use, if there was one.
+    /// Makes `stream` wait for the use, if there was one on another stream: its own it runs in order.
     #[inline]
     pub(crate) fn wait(&self, stream: &Stream) -> Result<()> {
-        self.0.get().map_or(Ok(()), |event| stream.wait(event))
+        match &*self.0.lock() {
+            Some(last) if last.stream != stream.id() => stream.wait(&last.event),
+            _ => Ok(()),
+        }
     }
 
-    /// Sets the mark to the work that `stream` has been given so far.
+    /// Sets the mark to the work that `stream` has been given so far. Uses by other streams before it stay
+    /// covered: two streams may read at once, and who writes next waits for both.
     pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
-        let event = match self.0.get() {
-            Some(event) => event,
-            None => {
-                let event = stream.context().new_event(None)?;
-                self.0.get_or_init(|| event)
+        let id = stream.id();
+        let mut last = self.0.lock();
+        if let Some(last) = &mut *last {
+            if last.stream != id {
+                stream.wait(&last.event)?;
             }
-        };
-        event.record(stream)
+            last.event.record(stream)?;
+            last.stream = id;
+            return Ok(());
+        }
+        let event = stream.context().new_event(None)?;
+        event.record(stream)?;
+        *last = Some(LastUse { stream: id, event });
+        Ok(())
     }
 }

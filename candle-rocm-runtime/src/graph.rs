@@ -31,6 +31,7 @@ impl Stream {
     /// From now on work given to this stream is noted and not run, until [`Stream::end_capture`].
     pub fn begin_capture(&self, mode: CUstreamCaptureMode) -> Result<()> {
         self.enter()?;
+        crate::gemm::library::prepare(self)?;
         let device = self.context().device();
         let hip = device.hip();
         let begin = optional!(hip, hipStreamBeginCapture)?;

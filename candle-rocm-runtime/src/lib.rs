@@ -22,6 +22,7 @@ pub mod copy;
 pub mod cuda_names;
 pub mod device;
 pub mod dtype;
+mod dynamic_library;
 pub mod error;
 pub mod event;
 pub mod foreign;

@@ -1,7 +1,7 @@
 //! Queues of work on a GPU.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use crate::context::{thread_number, Context};
@@ -16,6 +16,24 @@ pub struct Stream {
     raw: hipStream_t,
     context: Arc<Context>,
     owned: bool,
+    /// Which object this is: HIP gives a destroyed stream's handle to a new one.
+    number: u64,
+}
+
+/// A queue of work whose own order is enough for two uses of a buffer. No later stream has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamId {
+    /// The legacy default stream.
+    Default,
+    /// The default stream of the thread with this number.
+    Thread(u64),
+    /// A created or borrowed stream.
+    Object(u64),
+}
+
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 // SAFETY: HIP's streams may be used from any thread.
@@ -29,6 +47,7 @@ impl Context {
             raw,
             context: self.clone(),
             owned: false,
+            number: next_number(),
         })
     }
 
@@ -92,6 +111,7 @@ impl Context {
             raw,
             context: self.clone(),
             owned: true,
+            number: next_number(),
         });
         self.add_stream()?;
         Ok(stream)
@@ -119,14 +139,17 @@ impl Stream {
     /// Whose work this is, for the memory pool: the per-thread handle stands for another stream on each
     /// thread.
     pub(crate) fn key(&self) -> StreamKey {
-        let thread = if self.raw == STREAM_PER_THREAD {
-            thread_number()
+        StreamKey::of(self.raw)
+    }
+
+    /// Which queue this is on the calling thread.
+    pub(crate) fn id(&self) -> StreamId {
+        if self.raw.is_null() {
+            StreamId::Default
+        } else if self.raw == STREAM_PER_THREAD {
+            StreamId::Thread(thread_number())
         } else {
-            0
-        };
-        StreamKey {
-            raw: self.raw as usize,
-            thread,
+            StreamId::Object(self.number)
         }
     }
 
@@ -190,6 +213,9 @@ impl Drop for Stream {
             drop(pool.end_capture(self.key()));
             // Blocks freed on this stream must not name it any more.
             self.context.record_err(pool.forget_stream(self.key()));
+        }
+        if let Some(Ok(Some(library))) = device.gemm_library().get() {
+            library.release(device, self.key());
         }
         self.context.num_streams.fetch_sub(1, Ordering::Relaxed);
         let hip = device.hip();

@@ -1,15 +1,19 @@
 //! Matrix products against sums in f64: every kernel, and shapes, strides, factors and places drawn at
-//! random, on each of the five emulated instruction sets.
+//! random, on each of the five emulated instruction sets. With `CANDLE_ROCM_RUNTIME=nvidia` they run on NVIDIA
+//! GPUs, and what `CANDLE_ROCM_GEMM` chooses there is tested beside our own kernels.
 
 mod common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use candle_rocm_runtime::cuda_names::{
+    cublasComputeType_t, CUgraphInstantiate_flags, CUstreamCaptureMode,
+};
 use candle_rocm_runtime::gemm::plan::{Kernel, Plan, TILES};
 use candle_rocm_runtime::gemm::{self, GemmDtype, GemmProblem, Transpose};
 use candle_rocm_runtime::{
-    runtime, Context, DevicePtr, DevicePtrMut, DeviceRepr, RuntimeKind, Stream,
+    runtime, Context, DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, RuntimeKind, Stream,
 };
 use half::{bf16, f16};
 
@@ -17,6 +21,13 @@ use half::{bf16, f16};
 const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
 
 fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
+    if std::env::var(runtime::RUNTIME_VARIABLE).as_deref() == Ok("nvidia") {
+        return common::in_process(test, &[], || {
+            for ordinal in 0..runtime::current().unwrap().device_count() {
+                body(&Context::new(ordinal).unwrap());
+            }
+        });
+    }
     let embedded = candle_rocm_kernels::architectures();
     let chosen: Vec<&str> = ARCHITECTURES
         .into_iter()
@@ -105,11 +116,20 @@ impl Draw {
     }
 }
 
+/// Who computes a case.
+#[derive(Clone, Copy)]
+enum By {
+    /// Our own kernel, planned for so many compute units.
+    Kernel { compute_units: u32 },
+    /// Whatever `CANDLE_ROCM_GEMM` says.
+    Choice,
+}
+
 /// A product with its addresses counted in elements from the start of each buffer.
 struct Case {
     problem: GemmProblem,
     offsets: [usize; 3],
-    compute_units: u32,
+    by: By,
 }
 
 /// Elements from the first of matrix 0 to the last of the last matrix.
@@ -202,10 +222,17 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Opti
         problem.b = device_b.device_ptr(stream).0 + (b_at * size) as u64;
         problem.c = device_c.device_ptr_mut(stream).0 + (c_at * size) as u64;
         problem.check().unwrap();
-        Plan::new(&problem, case.compute_units)
+        match case.by {
+            By::Kernel { compute_units } => Plan::new(&problem, compute_units),
+            By::Choice => {
+                // SAFETY: the buffers hold the matrices, at these addresses.
+                unsafe { gemm::gemm_strided_batched(stream, &problem) }.unwrap();
+                None
+            }
+        }
     };
     if let Some(plan) = &plan {
-        // SAFETY: the buffers hold the matrices, at these addresses.
+        // SAFETY: as above.
         unsafe { gemm::launch_plan(stream, plan) }.unwrap();
     }
     let after = stream.clone_dtoh(&device_c).unwrap();
@@ -239,8 +266,10 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Opti
                 }
                 // Each of the k + 3 operations rounds once, half an epsilon of a partial result, here
                 // and (for f64, where it matters) in the reference; then the result is rounded.
-                let bound =
-                    (k + 3) as f64 * T::SUM_EPSILON * scale + T::EPSILON * expected.abs() + 1e-300;
+                let (sum_epsilon, input_epsilon) = precision(&problem, T::SUM_EPSILON);
+                let bound = ((k + 3) as f64 * sum_epsilon + input_epsilon) * scale
+                    + T::EPSILON * expected.abs()
+                    + 1e-300;
                 // Half the smallest subnormal of f16 is what rounding may lose below its range.
                 let bound = bound
                     + if T::DTYPE == GemmDtype::F16 {
@@ -253,7 +282,7 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Opti
                     (got - expected).abs() <= bound,
                     "{} on {problem} alpha {} beta {} ld {} {} {} offsets {:?}: C[{row}, {column}] of {z} is {got}, \
                      not {expected} +- {bound:e}",
-                    plan.as_ref().map_or(String::new(), |plan| plan.kernel.name(problem.dtype)),
+                    plan.as_ref().map_or("the choice".to_owned(), |plan| plan.kernel.name(problem.dtype)),
                     problem.alpha, problem.beta, problem.lda, problem.ldb, problem.ldc, case.offsets,
                 );
             }
@@ -266,6 +295,16 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Opti
         );
     }
     plan.map(|plan| plan.kernel.name(problem.dtype))
+}
+
+/// Spacing of numbers around 1 in the type of the sums, and by how much the factors of a product may be rounded.
+fn precision(problem: &GemmProblem, full: f64) -> (f64, f64) {
+    match problem.compute {
+        cublasComputeType_t::CUBLAS_COMPUTE_16F => (0.000_976_562_5, 0.0),
+        // TF32 has 10 bits behind the point; each of two factors loses at most the last one.
+        cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32 => (full, 2.0 * 0.000_976_562_5),
+        _ => (full, 0.0),
+    }
 }
 
 /// A contiguous product of one matrix.
@@ -295,6 +334,7 @@ fn simple<T: Element>(
         stride_c: (m * n) as i64,
         batch: 1,
         dtype: T::DTYPE,
+        compute: T::DTYPE.compute(),
     }
 }
 
@@ -308,7 +348,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
         let case = Case {
             problem,
             offsets: [0; 3],
-            compute_units,
+            by: By::Kernel { compute_units },
         };
         names.insert(check::<T>(stream, &case, &mut draw).unwrap());
     };
@@ -344,8 +384,14 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
     assert_eq!(names, expected);
 }
 
-/// Shapes, operations, strides, places and factors drawn at random.
-fn drawn<T: Element>(stream: &Arc<Stream>, seed: u64, count: usize) {
+/// Shapes, operations, strides, places and factors drawn at random; `by` may be drawn as well.
+fn drawn<T: Element>(
+    stream: &Arc<Stream>,
+    seed: u64,
+    count: usize,
+    compute: cublasComputeType_t,
+    by: impl Fn(&mut Draw) -> By,
+) {
     let sizes = [0, 1, 2, 3, 7, 16, 17, 31, 64, 65, 127, 128, 257];
     let mut draw = Draw(seed);
     let mut done = 0;
@@ -358,6 +404,7 @@ fn drawn<T: Element>(stream: &Arc<Stream>, seed: u64, count: usize) {
         }
         let mut problem = simple::<T>(draw.from(&OPS), draw.from(&OPS), m, n, k);
         problem.batch = batch;
+        problem.compute = compute;
         problem.lda += draw.from(&[0, 0, 1, 4, 13]);
         problem.ldb += draw.from(&[0, 0, 1, 4, 13]);
         problem.ldc += draw.from(&[0, 0, 1, 4, 13]);
@@ -375,7 +422,7 @@ fn drawn<T: Element>(stream: &Arc<Stream>, seed: u64, count: usize) {
         let case = Case {
             problem,
             offsets: [0; 3].map(|_| draw.from(&[0, 0, 1, 3])),
-            compute_units: draw.from(&[1, 20, 304]),
+            by: by(&mut draw),
         };
         check::<T>(stream, &case, &mut draw);
         done += 1;
@@ -383,7 +430,7 @@ fn drawn<T: Element>(stream: &Arc<Stream>, seed: u64, count: usize) {
 }
 
 macro_rules! for_each_type {
-    ($($every:ident $drawn:ident $type:ty;)*) => {
+    ($($every:ident $drawn:ident $chosen:ident $type:ty, $reduced:ident;)*) => {
         $(
             #[test]
             fn $every() {
@@ -391,16 +438,29 @@ macro_rules! for_each_type {
             }
             #[test]
             fn $drawn() {
-                on_each_device(stringify!($drawn), |context| drawn::<$type>(&context.default_stream(), 7, 400));
+                on_each_device(stringify!($drawn), |context| {
+                    let by = |draw: &mut Draw| By::Kernel { compute_units: draw.from(&[1, 20, 304]) };
+                    drawn::<$type>(&context.default_stream(), 7, 400, <$type>::DTYPE.compute(), by);
+                });
+            }
+            #[test]
+            fn $chosen() {
+                on_each_device(stringify!($chosen), |context| {
+                    let stream = context.per_thread_stream();
+                    println!("{}", gemm::library::describe(&stream).unwrap());
+                    for compute in [<$type>::DTYPE.compute(), cublasComputeType_t::$reduced] {
+                        drawn::<$type>(&stream, 11, 200, compute, |_| By::Choice);
+                    }
+                });
             }
         )*
     };
 }
 for_each_type! {
-    every_kernel_f32 drawn_f32 f32;
-    every_kernel_f64 drawn_f64 f64;
-    every_kernel_f16 drawn_f16 f16;
-    every_kernel_bf16 drawn_bf16 bf16;
+    every_kernel_f32 drawn_f32 chosen_f32 f32, CUBLAS_COMPUTE_32F_FAST_TF32;
+    every_kernel_f64 drawn_f64 chosen_f64 f64, CUBLAS_COMPUTE_64F;
+    every_kernel_f16 drawn_f16 chosen_f16 f16, CUBLAS_COMPUTE_16F;
+    every_kernel_bf16 drawn_bf16 chosen_bf16 bf16, CUBLAS_COMPUTE_32F_FAST_16BF;
 }
 
 #[test]
@@ -455,5 +515,101 @@ fn a_batch_beyond_the_grid_is_split() {
         unsafe { gemm::gemm_strided_batched(&stream, &problem) }.unwrap();
         let doubled: Vec<f32> = a.iter().map(|x| 2.0 * x).collect();
         assert_eq!(stream.clone_dtoh(&device_c).unwrap(), doubled);
+    });
+}
+
+/// Square matrices of f32 with the product by whatever `CANDLE_ROCM_GEMM` says.
+struct Square {
+    size: usize,
+    a: DeviceBuffer<f32>,
+    b: DeviceBuffer<f32>,
+    c: DeviceBuffer<f32>,
+}
+
+impl Square {
+    fn new(stream: &Arc<Stream>, size: usize) -> Self {
+        let zeros = || stream.alloc_zeros::<f32>(size * size).unwrap();
+        let [a, b, c] = [zeros(), zeros(), zeros()];
+        Self { size, a, b, c }
+    }
+
+    /// Sets A to so many times the unit matrix, and B's elements to their places.
+    fn set(&mut self, stream: &Arc<Stream>, factor: f32) {
+        let n = self.size;
+        let a: Vec<f32> = (0..n * n)
+            .map(|i| if i / n == i % n { factor } else { 0.0 })
+            .collect();
+        let b: Vec<f32> = (0..n * n).map(|i| i as f32).collect();
+        stream.memcpy_htod(&a, &mut self.a).unwrap();
+        stream.memcpy_htod(&b, &mut self.b).unwrap();
+    }
+
+    fn multiply(&mut self, stream: &Arc<Stream>) {
+        let n = self.size;
+        let mut problem = simple::<f32>(Transpose::No, Transpose::No, n, n, n);
+        let ((a, _a), (b, _b), (c, _c)) = (
+            self.a.device_ptr(stream),
+            self.b.device_ptr(stream),
+            self.c.device_ptr_mut(stream),
+        );
+        (problem.a, problem.b, problem.c) = (a, b, c);
+        // SAFETY: the buffers hold the matrices.
+        unsafe { gemm::gemm_strided_batched(stream, &problem) }.unwrap();
+    }
+
+    fn check(&self, stream: &Arc<Stream>, factor: f32) {
+        for (i, c) in stream.clone_dtoh(&self.c).unwrap().into_iter().enumerate() {
+            assert_eq!(c, factor * i as f32, "element {i}");
+        }
+    }
+}
+
+#[test]
+fn a_captured_product_is_computed_at_each_launch() {
+    on_each_device("a_captured_product_is_computed_at_each_launch", |context| {
+        let stream = context.new_stream().unwrap();
+        let mut square = Square::new(&stream, 96);
+        square.set(&stream, 1.0);
+        // The module is loaded outside of the capture.
+        square.multiply(&stream);
+        stream
+            .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+            .unwrap();
+        square.multiply(&stream);
+        let graph = stream
+            .end_capture(CUgraphInstantiate_flags::default())
+            .unwrap()
+            .unwrap();
+        for factor in [2.0, 3.0] {
+            square.set(&stream, factor);
+            graph.launch().unwrap();
+            square.check(&stream, factor);
+        }
+    });
+}
+
+#[test]
+fn threads_and_streams_multiply_at_once() {
+    on_each_device("threads_and_streams_multiply_at_once", |context| {
+        let shared = context.per_thread_stream();
+        std::thread::scope(|scope| {
+            for thread in 1..=6u8 {
+                let (context, shared) = (&context, &shared);
+                scope.spawn(move || {
+                    // Half of them use the stream of their thread behind one handle, as Candle does.
+                    let stream = match thread % 2 {
+                        0 => shared.clone(),
+                        _ => context.new_stream().unwrap(),
+                    };
+                    for round in 0..10 {
+                        let mut square = Square::new(&stream, 32 + usize::from(thread));
+                        let factor = f32::from(thread) + round as f32;
+                        square.set(&stream, factor);
+                        square.multiply(&stream);
+                        square.check(&stream, factor);
+                    }
+                });
+            }
+        });
     });
 }

@@ -454,6 +454,7 @@ mod tests {
             stride_c: (m * n) as i64,
             batch: 1,
             dtype: GemmDtype::F32,
+            compute: GemmDtype::F32.compute(),
         }
     }
 
@@ -533,6 +534,7 @@ mod tests {
         );
         let double = GemmProblem {
             dtype: GemmDtype::F64,
+            compute: GemmDtype::F64.compute(),
             ..row_major(4096, 4096, 256, true)
         };
         assert_eq!(kernel_of(&double, 96), "gemm_f64_64x64_tn");

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::cuda_names::cublasComputeType_t;
 use crate::error::{Error, Result};
 
 /// Whether a matrix is used as it is stored or transposed.
@@ -51,6 +52,14 @@ impl GemmDtype {
             Self::F16 | Self::BF16 => 2,
             Self::F32 => 4,
             Self::F64 => 8,
+        }
+    }
+
+    /// Sums of full precision: f64 for f64, else f32.
+    pub fn compute(self) -> cublasComputeType_t {
+        match self {
+            Self::F16 | Self::BF16 | Self::F32 => cublasComputeType_t::CUBLAS_COMPUTE_32F,
+            Self::F64 => cublasComputeType_t::CUBLAS_COMPUTE_64F,
         }
     }
 
@@ -107,12 +116,31 @@ pub struct GemmProblem {
     pub batch: usize,
     /// Type of the elements.
     pub dtype: GemmDtype,
+    /// How a vendor's library is to sum. Our own kernels sum with at least this precision.
+    pub compute: cublasComputeType_t,
 }
 
 /// Largest m, n, k and batch: what cuBLAS's `int` holds.
 const MAX_SIZE: usize = i32::MAX as usize;
 
 impl GemmProblem {
+    /// Whether there is no element of C.
+    pub(super) fn is_empty(&self) -> bool {
+        self.m == 0 || self.n == 0 || self.batch == 0
+    }
+
+    /// Whether A and B matter to the result.
+    pub(super) fn has_sum(&self) -> bool {
+        self.k != 0 && self.alpha != 0.0
+    }
+
+    /// Whether a library that counts in C's `int` can take it; the other sizes are checked to.
+    pub(super) fn fits_c_ints(&self) -> bool {
+        [self.lda, self.ldb, self.ldc]
+            .into_iter()
+            .all(|ld| ld <= MAX_SIZE)
+    }
+
     /// Checks that the sizes make sense together.
     ///
     /// # Errors
@@ -216,6 +244,7 @@ mod tests {
             stride_c: 15,
             batch: 4,
             dtype: GemmDtype::F32,
+            compute: GemmDtype::F32.compute(),
         }
     }
 

@@ -32,7 +32,7 @@ fn block_size(bytes: usize) -> usize {
 
 /// An event without an owner context, for the order between streams.
 #[derive(Debug)]
-pub(super) struct RawEvent {
+pub(crate) struct RawEvent {
     raw: hipEvent_t,
     destroy: unsafe extern "C" fn(hipEvent_t) -> hipError_t,
 }
@@ -43,7 +43,7 @@ unsafe impl Send for RawEvent {}
 unsafe impl Sync for RawEvent {}
 
 impl RawEvent {
-    pub(super) fn record(hip: &HipTable, stream: hipStream_t) -> Result<Self> {
+    pub(crate) fn record(hip: &HipTable, stream: hipStream_t) -> Result<Self> {
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is writable.
         let status = unsafe { (hip.hipEventCreateWithFlags)(&mut raw, EVENT_DISABLE_TIMING) };
@@ -58,7 +58,7 @@ impl RawEvent {
         Ok(event)
     }
 
-    pub(super) fn wait_on(&self, hip: &HipTable, stream: hipStream_t) -> Result<()> {
+    pub(crate) fn wait_on(&self, hip: &HipTable, stream: hipStream_t) -> Result<()> {
         // SAFETY: both are alive; HIP keeps what it needs of the event.
         let status = unsafe { (hip.hipStreamWaitEvent)(stream, self.raw, 0) };
         hip.check(status, || "ordering memory between streams")

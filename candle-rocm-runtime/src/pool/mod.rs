@@ -29,12 +29,14 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use crate::context::thread_number;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hip::table::HipTable;
 use crate::hip::types::*;
 use crate::stream::Stream;
-use blocks::{Blocks, Origin, RawEvent};
+pub(crate) use blocks::RawEvent;
+use blocks::{Blocks, Origin};
 
 /// The variable that turns the pool off when it is `0`.
 pub const POOL_VARIABLE: &str = "CANDLE_ROCM_POOL";
@@ -48,7 +50,20 @@ pub struct StreamKey {
 }
 
 impl StreamKey {
-    fn is_per_thread(self) -> bool {
+    /// Of this handle on the calling thread.
+    pub(crate) fn of(raw: hipStream_t) -> Self {
+        let thread = if raw == STREAM_PER_THREAD {
+            thread_number()
+        } else {
+            0
+        };
+        Self {
+            raw: raw as usize,
+            thread,
+        }
+    }
+
+    pub(crate) fn is_per_thread(self) -> bool {
         self.raw == STREAM_PER_THREAD as usize
     }
 }
@@ -345,6 +360,17 @@ impl Pool {
         ))
     }
 
+    /// Memory of the driver's that is not the pool's, after giving the cache back if need be.
+    pub(crate) fn allocate_apart(&self, bytes: usize) -> Result<u64> {
+        let (ptr, _) = self.driver_allocate_or_flush(&mut self.state.lock(), bytes, bytes)?;
+        Ok(ptr)
+    }
+
+    /// Returns memory of [`Pool::allocate_apart`].
+    pub(crate) fn free_apart(&self, ptr: u64) -> Result<()> {
+        self.driver_free(ptr)
+    }
+
     fn driver_allocate(&self, bytes: usize) -> Result<u64> {
         let mut ptr = std::ptr::null_mut();
         self.relaxed(|| {
@@ -368,7 +394,7 @@ impl Pool {
 
     /// Runs an allocation while this thread's captures permit it: by default HIP refuses `hipMalloc`
     /// while any stream captures, for fear of its implicit waiting.
-    fn relaxed<R>(&self, call: impl FnOnce() -> R) -> R {
+    pub(crate) fn relaxed<R>(&self, call: impl FnOnce() -> R) -> R {
         let Some(exchange) = self.hip.hipThreadExchangeStreamCaptureMode else {
             return call();
         };

@@ -2,7 +2,8 @@
 //! process of its own.
 #![allow(dead_code)]
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Arc, OnceLock};
 
@@ -16,6 +17,71 @@ pub mod toolchain;
 pub fn context() -> Arc<Context> {
     runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
     Context::new(0).expect("the emulator has a GPU")
+}
+
+/// A C file of `tests/libraries`, compiled into a shared library in this folder.
+pub fn shared_library(folder: &Path, source: &str, flag: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/libraries")
+        .join(source);
+    let name = source.file_stem().unwrap().to_str().unwrap();
+    let path = folder.join(format!("lib{name}{flag}.so"));
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let status = Command::new(&compiler)
+        .args(["-shared", "-fPIC", "-O2", "-Wall", flag, "-o"])
+        .args([&path, &source])
+        .status()
+        .unwrap_or_else(|error| panic!("{compiler}: {error}"));
+    assert!(status.success(), "compiling {}", source.display());
+    path
+}
+
+/// How often each of HIP's functions was called, by the library that `libraries/no_gpu.c` makes.
+pub struct HipCalls(&'static libloading::Library);
+
+#[repr(C)]
+struct Count {
+    name: *const std::ffi::c_char,
+    calls: u64,
+}
+
+impl HipCalls {
+    /// Of the library at this path, which the process has loaded or will.
+    pub fn of(path: &str) -> Self {
+        // SAFETY: the library has no initialisers.
+        let library = unsafe { libloading::Library::new(path) }.unwrap();
+        Self(Box::leak(Box::new(library)))
+    }
+
+    /// The functions called so far, and how often.
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        // SAFETY: the library's variable of this name, of this layout; names are C's literals.
+        unsafe {
+            let counts: *const [Count; 64] = *self.0.get(b"no_gpu_calls").unwrap();
+            (*counts)
+                .iter()
+                .filter(|count| !count.name.is_null())
+                .map(|count| {
+                    let name = std::ffi::CStr::from_ptr(count.name);
+                    (name.to_str().unwrap().to_owned(), count.calls)
+                })
+                .collect()
+        }
+    }
+
+    /// The calls that a body makes.
+    pub fn during(&self, body: impl FnOnce()) -> BTreeMap<String, u64> {
+        let before = self.counts();
+        body();
+        self.counts()
+            .into_iter()
+            .map(|(name, calls)| {
+                let earlier = before.get(&name).copied().unwrap_or(0);
+                (name, calls - earlier)
+            })
+            .filter(|(_, calls)| *calls != 0)
+            .collect()
+    }
 }
 
 /// The kernels of `tests/kernels/probe.hip`, compiled for this architecture.

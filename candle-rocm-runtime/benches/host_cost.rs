@@ -1,0 +1,131 @@
+//! Host time of an operator, without a GPU: nanoseconds and HIP calls of what Candle does for one operator, and of its
+//! parts, over a library whose functions do nothing (`tests/libraries/no_gpu.c`). What a driver adds is not in it.
+//!
+//!     cargo bench -p candle-rocm-runtime --bench host_cost
+//!
+//! prints medians of 21 runs. The numbers are for comparing one state of the sources with another on one machine.
+#![allow(missing_docs)]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use candle_rocm_runtime::{
+    Context, DeviceBuffer, Image, LaunchConfig, Module, PushKernelArg, Stream,
+};
+use common::{shared_library, HipCalls};
+
+const RUNS: usize = 21;
+const LENGTH: usize = 1000;
+
+fn alloc(stream: &Arc<Stream>, len: usize) -> DeviceBuffer<f32> {
+    // SAFETY: nothing reads it.
+    unsafe { stream.alloc::<f32>(len) }.unwrap()
+}
+
+/// What Candle does for an operator of one operand on a contiguous tensor.
+fn operator(
+    stream: &Arc<Stream>,
+    module: &Arc<Module>,
+    x: &DeviceBuffer<f32>,
+) -> DeviceBuffer<f32> {
+    let function = module.load_function("affine_f32").unwrap();
+    let y = alloc(stream, x.len());
+    launch(stream, &function, x, &y);
+    y
+}
+
+fn launch(
+    stream: &Arc<Stream>,
+    function: &candle_rocm_runtime::Function,
+    x: &DeviceBuffer<f32>,
+    y: &DeviceBuffer<f32>,
+) {
+    let (count, dims, layout) = (x.len(), 1usize, 0usize);
+    let mut launch = stream.launch_builder(function);
+    launch.arg(&count).arg(&dims).arg(&layout).arg(x).arg(y);
+    launch.arg(&2f32).arg(&1f32);
+    // SAFETY: there is no GPU that could access memory.
+    unsafe { launch.launch(LaunchConfig::for_num_elems(64)) }.unwrap();
+}
+
+/// Runs a step `LENGTH` times, `RUNS` times over, and prints a line.
+fn measure(calls: &HipCalls, what: &str, mut step: impl FnMut(usize)) {
+    let mut run = || {
+        let start = Instant::now();
+        for i in 0..LENGTH {
+            step(i);
+        }
+        start.elapsed().as_nanos() as f64 / LENGTH as f64
+    };
+    run();
+    let mut times: Vec<f64> = (0..RUNS).map(|_| run()).collect();
+    times.sort_by(f64::total_cmp);
+    let counted = calls.during(|| {
+        run();
+    });
+    let counted: Vec<String> = counted
+        .iter()
+        .map(|(name, calls)| format!("{name} {:.2}", *calls as f64 / LENGTH as f64))
+        .collect();
+    println!(
+        "{what:<44} {:8.1} ns (least {:.1})   {}",
+        times[RUNS / 2],
+        times[0],
+        counted.join(", ")
+    );
+}
+
+fn main() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = shared_library(folder.path(), "no_gpu.c", "-DBENCH");
+    std::env::set_var("CANDLE_ROCM_HIP_LIBRARY", &library);
+    std::env::set_var("CANDLE_ROCM_RUNTIME", "amd");
+    let calls = HipCalls::of(library.to_str().unwrap());
+    let context = Context::new(0).unwrap();
+    let module = context
+        .load_module(Image::from_binary(b"\x7fELF".to_vec()))
+        .unwrap();
+    let function = module.load_function("affine_f32").unwrap();
+
+    let stream = context.per_thread_stream();
+    let mut x = alloc(&stream, 64);
+    measure(&calls, "operator of a chain", |_| {
+        x = operator(&stream, &module, &x)
+    });
+    let mut recent: Vec<DeviceBuffer<f32>> = Vec::new();
+    measure(&calls, "operator, sizes of a model, 20 live", |i| {
+        const SIZES: [usize; 5] = [64, 2048, 512, 5632, 2048];
+        recent.push(alloc(&stream, SIZES[i % 5]));
+        launch(&stream, &function, &x, &recent[recent.len() - 1]);
+        if recent.len() == 20 {
+            recent.swap_remove(i * 7 % 20);
+        }
+    });
+    drop(recent);
+    measure(&calls, "finding a kernel", |_| {
+        black_box(module.load_function("affine_f32").unwrap());
+    });
+    measure(&calls, "allocating and freeing 256 bytes", |_| {
+        black_box(alloc(&stream, 64));
+    });
+    measure(&calls, "allocating and freeing 4 MiB", |_| {
+        black_box(alloc(&stream, 1 << 20));
+    });
+    let y = alloc(&stream, 64);
+    measure(&calls, "launching, 7 arguments", |_| {
+        launch(&stream, &function, &x, &y)
+    });
+    let dims = [1usize, 2, 3, 4];
+    measure(&calls, "copying 4 dimensions to the device", |_| {
+        black_box(stream.clone_htod(&dims[..]).unwrap());
+    });
+    let second = context.new_stream().unwrap();
+    let mut x = alloc(&second, 64);
+    measure(&calls, "operator of a chain, two streams exist", |_| {
+        x = operator(&second, &module, &x)
+    });
+}

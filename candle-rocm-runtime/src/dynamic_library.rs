@@ -1,0 +1,90 @@
+//! Finding a vendor's shared library when it is first needed.
+
+use std::ffi::{c_void, OsString};
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+use libloading::Library;
+
+/// Where a library may be.
+pub(crate) struct Search {
+    /// The variable that names the library, or its folder, and then the only place looked at.
+    pub variable: &'static str,
+    /// Variables that name an installation, and the folders of libraries in one.
+    pub roots: &'static [(&'static str, &'static [&'static str])],
+    /// Folders where the vendor's packages install it.
+    pub folders: &'static [&'static str],
+    /// Names of the library, the preferred one first.
+    pub names: &'static [&'static str],
+}
+
+/// A loaded library, and the path under which it was found.
+pub(crate) struct Found {
+    pub library: &'static Library,
+    pub path: String,
+}
+
+impl Search {
+    /// The path that the user named, if any.
+    pub fn named(&self) -> Option<PathBuf> {
+        non_empty(self.variable).map(PathBuf::from)
+    }
+
+    fn candidates(&self) -> Vec<PathBuf> {
+        if let Some(path) = self.named() {
+            return if path.is_dir() {
+                self.names.iter().map(|name| path.join(name)).collect()
+            } else {
+                vec![path]
+            };
+        }
+        self.roots
+            .iter()
+            .filter_map(|(variable, folders)| Some((non_empty(variable)?, folders)))
+            .flat_map(|(root, folders)| folders.iter().map(move |f| Path::new(&root).join(f)))
+            .chain(self.folders.iter().map(PathBuf::from))
+            // A bare name goes through the loader's own search (LD_LIBRARY_PATH, ld.so.cache).
+            .chain([PathBuf::new()])
+            .flat_map(|folder| self.names.iter().map(move |name| folder.join(name)))
+            .collect()
+    }
+
+    /// Loads the first that can be loaded, or says for each why not, in a line of its own. It is never
+    /// unloaded: vendors' libraries keep threads and state of the process.
+    pub fn load(&self) -> Result<Found, String> {
+        let mut tried = Vec::new();
+        for path in self.candidates() {
+            // SAFETY: loading runs the initialisers of the vendor's library, or of the one that the user named.
+            match unsafe { Library::new(&path) } {
+                Ok(library) => {
+                    return Ok(Found {
+                        library: Box::leak(Box::new(library)),
+                        path: path.display().to_string(),
+                    })
+                }
+                Err(error) => tried.push(format!("  {}: {}", path.display(), cause(&error))),
+            }
+        }
+        Err(tried.join("\n"))
+    }
+}
+
+/// The address of a symbol.
+pub(crate) fn symbol(library: &'static Library, name: &str) -> Option<NonNull<c_void>> {
+    // SAFETY: nothing is done with the symbol but taking its address.
+    let symbol = unsafe { library.get::<*mut c_void>(name.as_bytes()) }.ok()?;
+    // SAFETY: the library is never unloaded, so that the address outlives the borrow.
+    NonNull::new(unsafe { symbol.into_raw() }.into_raw())
+}
+
+fn non_empty(variable: &str) -> Option<OsString> {
+    std::env::var_os(variable).filter(|value| !value.is_empty())
+}
+
+/// The loader's reason; `libloading` keeps it in the source of its error.
+fn cause(error: &libloading::Error) -> String {
+    use std::error::Error as _;
+    error
+        .source()
+        .map_or_else(|| error.to_string(), |source| source.to_string())
+}

@@ -1,0 +1,205 @@
+//! rocBLAS, AMD's library. Nobody has run it under this runtime yet: its tests are with a stand-in of the same
+//! functions.
+
+use std::ffi::{c_char, c_int, c_void, CStr};
+
+use super::vendor::{function, Failure, Handle, Scalar, Status, Vendor};
+use crate::cuda_names::cublasComputeType_t as Compute;
+use crate::dynamic_library::Search;
+use crate::gemm::{GemmDtype, GemmProblem, Transpose};
+use crate::hip::types::hipStream_t;
+
+pub(super) const SEARCH: Search = Search {
+    variable: super::LIBRARY_VARIABLE,
+    roots: &[("ROCM_PATH", &["lib"])],
+    folders: &["/opt/rocm/lib"],
+    names: &["librocblas.so.5", "librocblas.so.4", "librocblas.so"],
+};
+
+type GemmStridedBatchedEx = unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *const c_void,
+    *const c_void,
+    c_int,
+    c_int,
+    i64,
+    *const c_void,
+    c_int,
+    c_int,
+    i64,
+    *const c_void,
+    *const c_void,
+    c_int,
+    c_int,
+    i64,
+    *mut c_void,
+    c_int,
+    c_int,
+    i64,
+    c_int,
+    c_int,
+    c_int,
+    i32,
+    u32,
+) -> Status;
+
+/// rocBLAS's functions.
+pub(super) struct Rocblas {
+    create: unsafe extern "C" fn(*mut *mut c_void) -> Status,
+    destroy: unsafe extern "C" fn(*mut c_void) -> Status,
+    version: unsafe extern "C" fn(*mut c_char, usize) -> Status,
+    set_stream: unsafe extern "C" fn(*mut c_void, hipStream_t) -> Status,
+    gemm: GemmStridedBatchedEx,
+}
+
+impl Rocblas {
+    /// The functions of a library, or the name of one that it lacks.
+    pub fn of(library: &'static libloading::Library) -> Result<Self, &'static str> {
+        // SAFETY: the types are those that rocBLAS's documentation gives for these names.
+        unsafe {
+            Ok(Self {
+                create: function(library, "rocblas_create_handle")?,
+                destroy: function(library, "rocblas_destroy_handle")?,
+                version: function(library, "rocblas_get_version_string")?,
+                set_stream: function(library, "rocblas_set_stream")?,
+                gemm: function(library, "rocblas_gemm_strided_batched_ex")?,
+            })
+        }
+    }
+}
+
+const F16: c_int = 150;
+const F32: c_int = 151;
+const F64: c_int = 152;
+const BF16: c_int = 168;
+
+/// `rocblas_datatype` of the sum, and how it takes a factor.
+fn compute_type(compute: Compute) -> (c_int, fn(f64) -> Scalar) {
+    match compute {
+        Compute::CUBLAS_COMPUTE_16F | Compute::CUBLAS_COMPUTE_16F_PEDANTIC => (F16, Scalar::half),
+        Compute::CUBLAS_COMPUTE_64F | Compute::CUBLAS_COMPUTE_64F_PEDANTIC => (F64, Scalar::double),
+        // The fast ones permit less precision and do not ask for it.
+        _ => (F32, Scalar::single),
+    }
+}
+
+/// `rocblas_operation`.
+fn operation(transpose: Transpose) -> c_int {
+    match transpose {
+        Transpose::No => 111,
+        Transpose::Yes => 112,
+    }
+}
+
+impl Vendor for Rocblas {
+    fn name(&self) -> &'static str {
+        "rocBLAS"
+    }
+
+    fn create(&self) -> Result<Handle, Status> {
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the output is writable.
+        match unsafe { (self.create)(&mut handle) } {
+            0 => Ok(Handle(handle)),
+            status => Err(status),
+        }
+    }
+
+    unsafe fn destroy(&self, handle: &Handle) {
+        // SAFETY: the caller's promise. A failure leaves nothing to do.
+        unsafe { (self.destroy)(handle.0) };
+    }
+
+    unsafe fn version(&self, _: &Handle) -> Option<String> {
+        let mut text = [0; 128];
+        // SAFETY: the function writes at most so many bytes, and ends them with a NUL.
+        let status = unsafe { (self.version)(text.as_mut_ptr(), text.len()) };
+        // SAFETY: as above; the buffer began as zeros.
+        (status == 0).then(|| {
+            unsafe { CStr::from_ptr(text.as_ptr()) }
+                .to_string_lossy()
+                .into()
+        })
+    }
+
+    unsafe fn set_stream(
+        &self,
+        handle: &Handle,
+        stream: hipStream_t,
+        _workspace: *mut c_void,
+        _bytes: usize,
+    ) -> Status {
+        // SAFETY: the caller's promise.
+        unsafe { (self.set_stream)(handle.0, stream) }
+    }
+
+    fn workspace(&self, _arch: &str) -> usize {
+        0
+    }
+
+    unsafe fn gemm(&self, handle: &Handle, problem: &GemmProblem) -> Status {
+        let (compute, scalar) = compute_type(problem.compute);
+        let (alpha, beta) = (scalar(problem.alpha), scalar(problem.beta));
+        let dtype = match problem.dtype {
+            GemmDtype::F16 => F16,
+            GemmDtype::BF16 => BF16,
+            GemmDtype::F32 => F32,
+            GemmDtype::F64 => F64,
+        };
+        let (standard_algorithm, solution, flags) = (0, 0, 0);
+        // SAFETY: the caller's promise; the sizes were checked to fit. The result replaces C.
+        unsafe {
+            (self.gemm)(
+                handle.0,
+                operation(problem.transa),
+                operation(problem.transb),
+                problem.m as c_int,
+                problem.n as c_int,
+                problem.k as c_int,
+                alpha.as_ptr(),
+                problem.a as *const c_void,
+                dtype,
+                problem.lda as c_int,
+                problem.stride_a,
+                problem.b as *const c_void,
+                dtype,
+                problem.ldb as c_int,
+                problem.stride_b,
+                beta.as_ptr(),
+                problem.c as *const c_void,
+                dtype,
+                problem.ldc as c_int,
+                problem.stride_c,
+                problem.c as *mut c_void,
+                dtype,
+                problem.ldc as c_int,
+                problem.stride_c,
+                problem.batch as c_int,
+                compute,
+                standard_algorithm,
+                solution,
+                flags,
+            )
+        }
+    }
+
+    fn failure(&self, status: Status) -> (Failure, &'static str) {
+        match status {
+            1 => (Failure::Other, "rocblas_status_invalid_handle"),
+            2 => (Failure::NotSupported, "rocblas_status_not_implemented"),
+            3 => (Failure::Other, "rocblas_status_invalid_pointer"),
+            4 => (Failure::Other, "rocblas_status_invalid_size"),
+            5 => (Failure::OutOfMemory, "rocblas_status_memory_error"),
+            6 => (Failure::Other, "rocblas_status_internal_error"),
+            11 => (Failure::Other, "rocblas_status_invalid_value"),
+            14 => (Failure::NotSupported, "rocblas_status_excluded_from_build"),
+            15 => (Failure::NotSupported, "rocblas_status_arch_mismatch"),
+            _ => (Failure::Other, "an unknown status"),
+        }
+    }
+}

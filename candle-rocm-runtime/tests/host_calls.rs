@@ -1,0 +1,101 @@
+//! What an operator costs the host, in calls of HIP: `libraries/no_gpu.c` counts them in libamdhip64's place.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use candle_rocm_runtime::{
+    Context, DeviceBuffer, Image, LaunchConfig, Module, PushKernelArg, Stream,
+};
+use common::{in_process, shared_library, HipCalls};
+
+/// Runs a body on the GPU that is not there.
+fn without_a_gpu(test: &str, body: impl FnOnce(&HipCalls, &Arc<Context>, &Arc<Module>)) {
+    let folder = tempfile::tempdir().unwrap();
+    const LIBRARY: &str = "CANDLE_ROCM_HIP_LIBRARY";
+    let path = shared_library(folder.path(), "no_gpu.c", "-DTEST");
+    in_process(
+        test,
+        &[
+            ("CANDLE_ROCM_RUNTIME", "amd"),
+            ("CANDLE_ROCM_POOL", ""),
+            (LIBRARY, path.to_str().unwrap()),
+        ],
+        || {
+            let calls = HipCalls::of(&std::env::var(LIBRARY).unwrap());
+            let context = Context::new(0).unwrap();
+            let module = context
+                .load_module(Image::from_binary(b"\x7fELF".to_vec()))
+                .unwrap();
+            body(&calls, &context, &module);
+        },
+    );
+}
+
+/// What Candle does for an operator of one operand: find the kernel, allocate the result, launch.
+fn operator(
+    stream: &Arc<Stream>,
+    module: &Arc<Module>,
+    x: &DeviceBuffer<f32>,
+) -> DeviceBuffer<f32> {
+    let function = module.load_function("affine_f32").unwrap();
+    // SAFETY: nothing reads it.
+    let y = unsafe { stream.alloc::<f32>(x.len()) }.unwrap();
+    let (count, dims, layout) = (x.len(), 1usize, 0usize);
+    let mut launch = stream.launch_builder(&function);
+    launch.arg(&count).arg(&dims).arg(&layout).arg(x).arg(&y);
+    launch.arg(&2f32).arg(&1f32);
+    // SAFETY: there is no GPU that could access memory.
+    unsafe { launch.launch(LaunchConfig::for_num_elems(64)) }.unwrap();
+    y
+}
+
+fn chain(stream: &Arc<Stream>, module: &Arc<Module>, length: usize) {
+    // SAFETY: nothing reads it.
+    let mut x = unsafe { stream.alloc::<f32>(64) }.unwrap();
+    for _ in 0..length {
+        x = operator(stream, module, &x);
+    }
+}
+
+fn expected(calls: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    calls
+        .iter()
+        .map(|&(name, calls)| (name.to_owned(), calls))
+        .collect()
+}
+
+#[test]
+fn an_operator_on_one_stream_is_a_launch() {
+    without_a_gpu(
+        "an_operator_on_one_stream_is_a_launch",
+        |calls, context, module| {
+            let stream = context.per_thread_stream();
+            chain(&stream, module, 3);
+            let counted = calls.during(|| chain(&stream, module, 1000));
+            // Allocating and launching each make the GPU current, which is a thread-local of HIP's.
+            assert_eq!(
+                counted,
+                expected(&[("hipModuleLaunchKernel", 1000), ("hipSetDevice", 2001)])
+            );
+        },
+    );
+}
+
+#[test]
+fn with_a_second_stream_uses_are_noted_by_events() {
+    without_a_gpu(
+        "with_a_second_stream_uses_are_noted_by_events",
+        |calls, context, module| {
+            let stream = context.new_stream().unwrap();
+            chain(&stream, module, 3);
+            let counted = calls.during(|| chain(&stream, module, 1000));
+            assert_eq!(counted["hipModuleLaunchKernel"], 1000);
+            // As many as the buffers have uses, and no more: x is read, y is passed as if read.
+            println!("{counted:?}");
+            assert!(counted["hipEventRecord"] <= 2000, "{counted:?}");
+            assert!(!counted.contains_key("hipMalloc"), "{counted:?}");
+        },
+    );
+}
