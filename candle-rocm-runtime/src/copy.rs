@@ -246,6 +246,14 @@ impl Stream {
         let hip = self.context().device().hip();
         let (from, to) = (src.stream().context().clone(), self.context());
         if from == *to {
+            // A context with a single stream notes no uses, neither for another context nor of its buffers.
+            let unmarked = !Arc::ptr_eq(&from, to)
+                && !(from.is_managing_stream_synchronization()
+                    && to.is_managing_stream_synchronization());
+            if unmarked {
+                self.join(src.stream())?;
+            }
+            let src_stream = src.stream().clone();
             let (src, _read) = src.device_ptr(self);
             let (dst, _written) = dst.device_ptr_mut(self);
             // SAFETY: `bytes` bytes are readable at `src` and writable at `dst`.
@@ -258,9 +266,13 @@ impl Stream {
                     self.raw(),
                 )
             };
-            return hip.check(status, || {
+            hip.check(status, || {
                 format!("copying {bytes} bytes from {src:#x} to {dst:#x} on the device")
-            });
+            })?;
+            if unmarked {
+                src_stream.join(self)?;
+            }
+            return Ok(());
         }
         let copy_peer = hip
             .hipMemcpyPeerAsync

@@ -133,46 +133,35 @@ impl fmt::Debug for Event {
     }
 }
 
-/// The last read or the last write of a buffer. The event behind it is created when it is first
-/// recorded: with a single stream, which is how Candle runs, a buffer costs no event.
+/// The last reads or the last write of a buffer, one for each stream: several may read at once, and none of
+/// them says anything of the others. The events are created when they are first recorded: with a single
+/// stream, which is how Candle runs, a buffer costs no event.
 #[derive(Debug, Default)]
-pub struct UseMark(Mutex<Option<LastUse>>);
-
-#[derive(Debug)]
-struct LastUse {
-    stream: StreamId,
-    event: Event,
-}
+pub struct UseMark(Mutex<Vec<(StreamId, Event)>>);
 
 // A mark is changed in whole steps, so that a panic leaves none half changed.
 impl std::panic::RefUnwindSafe for UseMark {}
 
 impl UseMark {
-    /// Makes `stream` wait for the use, if there was one on another stream: its own it runs in order.
+    /// Makes `stream` wait for the uses on other streams: its own it runs in order.
     #[inline]
     pub(crate) fn wait(&self, stream: &Stream) -> Result<()> {
-        match &*self.0.lock() {
-            Some(last) if last.stream != stream.id() => stream.wait(&last.event),
-            _ => Ok(()),
-        }
+        let (id, uses) = (stream.id(), self.0.lock());
+        let others = uses.iter().filter(|(by, _)| *by != id);
+        others
+            .map(|(_, event)| event)
+            .try_for_each(|event| stream.wait(event))
     }
 
-    /// Sets the mark to the work that `stream` has been given so far. Uses by other streams before it stay
-    /// covered: two streams may read at once, and who writes next waits for both.
+    /// Sets the mark of this stream to the work that it has been given so far.
     pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
-        let id = stream.id();
-        let mut last = self.0.lock();
-        if let Some(last) = &mut *last {
-            if last.stream != id {
-                stream.wait(&last.event)?;
-            }
-            last.event.record(stream)?;
-            last.stream = id;
-            return Ok(());
+        let (id, mut uses) = (stream.id(), self.0.lock());
+        if let Some((_, event)) = uses.iter().find(|(by, _)| *by == id) {
+            return event.record(stream);
         }
         let event = stream.context().new_event(None)?;
         event.record(stream)?;
-        *last = Some(LastUse { stream: id, event });
+        uses.push((id, event));
         Ok(())
     }
 }

@@ -86,6 +86,29 @@ impl Stream {
         })
     }
 
+    /// Ends a capture that nobody wants any more. Until then an event recorded on the stream would be a part
+    /// of the capture, for which no other stream can wait.
+    pub(crate) fn abandon_capture(&self) -> Result<()> {
+        if !self.is_capturing()? {
+            return Ok(());
+        }
+        let hip = self.context().device().hip();
+        let (end, destroy) = (
+            optional!(hip, hipStreamEndCapture)?,
+            optional!(hip, hipGraphDestroy)?,
+        );
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: the stream is alive, the output is writable, and the graph is destroyed once. A capture that
+        // an error ended already has none.
+        unsafe {
+            end(self.raw(), &mut graph);
+            if !graph.is_null() {
+                destroy(graph);
+            }
+        }
+        Ok(())
+    }
+
     /// Whether this very stream is being captured; asks HIP only while some capture is in progress.
     pub(crate) fn is_capturing(&self) -> Result<bool> {
         let pool = self.context().device().existing_pool();

@@ -210,6 +210,7 @@ impl Drop for Stream {
         self.context.record_err(device.bind());
         if let Some(pool) = device.existing_pool() {
             // A capture that nobody ended dies with its stream, and what it freed is free.
+            self.context.record_err(self.abandon_capture());
             drop(pool.end_capture(self.key()));
             // Blocks freed on this stream must not name it any more.
             self.context.record_err(pool.forget_stream(self.key()));

@@ -7,6 +7,7 @@ mod cargo;
 mod conformance;
 mod coverage;
 mod demo;
+mod nvidia;
 mod setup;
 mod test;
 
@@ -32,6 +33,8 @@ enum Command {
     Conformance(conformance::Args),
     /// Show which kernels the tests ran on which emulated GPU.
     Coverage(coverage::Args),
+    /// Run tests, NVIDIA's checkers, parity and benchmarks on an NVIDIA GPU, beside Candle's own CUDA backend.
+    Nvidia(nvidia::Args),
     /// Check formatting and lints, build the documentation and run all tests.
     Test(test::Args),
 }
@@ -42,6 +45,7 @@ fn main() -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Coverage(args) => coverage::run(&args),
+        Command::Nvidia(args) => nvidia::run(&args),
         Command::Test(args) => test::run(&args),
     }
 }

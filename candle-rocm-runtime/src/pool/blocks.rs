@@ -140,12 +140,14 @@ impl Blocks {
     }
 
     /// The smallest fitting free block: one that `stream` may use at once if there is one of at most
-    /// twice the smallest size. Inside a capture only blocks that need no waiting are taken.
+    /// twice the smallest size. Inside a capture only blocks that need no waiting are taken, and no block is taken
+    /// that would need waiting for a stream that is `captured`.
     pub(super) fn take(
         &mut self,
         bytes: usize,
         stream: StreamKey,
         graph: Option<u64>,
+        captured: impl Fn(StreamKey) -> bool,
     ) -> Option<Found> {
         let size = block_size(bytes);
         let ready = |blocks: &Self, ptr: u64| match &blocks.all[&ptr].free {
@@ -168,7 +170,11 @@ impl Blocks {
                 chosen = Some(ptr);
                 break;
             }
-            if fallback.is_none() && graph.is_none() {
+            let can_wait = |blocks: &Self, ptr: u64| match &blocks.all[&ptr].free {
+                Some(Origin::Stream(key)) => !captured(*key),
+                _ => true,
+            };
+            if fallback.is_none() && graph.is_none() && can_wait(self, ptr) {
                 fallback = Some((have, ptr));
             }
             if fallback.is_some_and(|(smallest, _)| have > 2 * smallest) {

@@ -145,6 +145,15 @@ struct Capture {
     held: Vec<u64>,
 }
 
+impl Capture {
+    /// Whether events on this stream would be a part of the capture in progress. For per-thread streams they are
+    /// recorded on the legacy default stream, which is ordered with those of all threads.
+    fn covers(&self, stream: StreamKey) -> bool {
+        let both_per_thread = stream.is_per_thread() && self.stream.is_per_thread();
+        self.active && (self.stream == stream || both_per_thread)
+    }
+}
+
 impl Pool {
     pub(crate) fn new(device: &Arc<Device>) -> Self {
         let off = std::env::var(POOL_VARIABLE).is_ok_and(|value| value.trim() == "0");
@@ -207,8 +216,12 @@ impl Pool {
             None => None,
         };
         if self.caching {
-            // A stream being captured cannot wait for work outside of the capture.
-            if let Some(found) = state.blocks.take(bytes, key, graph) {
+            // A stream being captured cannot wait for work outside of the capture. Nor can another wait for it: an
+            // event recorded on it now would be a part of the capture, and whoever waits would be captured too.
+            let captures = &state.captures;
+            let captured =
+                |origin: StreamKey| captures.values().any(|capture| capture.covers(origin));
+            if let Some(found) = state.blocks.take(bytes, key, graph, captured) {
                 state.statistics.cached -= found.size;
                 match self.order(&found.origin, key) {
                     Ok(()) => {
@@ -354,7 +367,8 @@ impl Pool {
             ErrorKind::OutOfMemory,
             format!(
                 "out of device memory on GPU {}: {bytes} bytes asked for; this process has {pool}; the driver \
-                 reports {free} bytes free of {total}",
+                 reports {free} bytes free of {total}; drop tensors that are not needed, or use smaller batches or a \
+                 narrower dtype",
                 self.ordinal
             ),
         ))
@@ -491,5 +505,28 @@ impl PoolStatistics {
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pool(GPU {}: {})", self.ordinal, self.statistics())
+    }
+}
+
+#[cfg(all(test, feature = "emulator"))]
+mod tests {
+    use super::Pool;
+    use crate::{runtime, Context, RuntimeKind};
+
+    #[test]
+    fn what_a_captured_stream_freed_before_is_not_given_to_others() {
+        runtime::select(RuntimeKind::Emulator).unwrap();
+        let context = Context::new(0).unwrap();
+        let [captured, other] = [(); 2].map(|()| context.new_stream().unwrap());
+        let pool = Pool::new_caching(context.device());
+        let ptr = pool.allocate(1000, &captured).unwrap();
+        pool.free(ptr, &captured).unwrap();
+        pool.begin_capture(captured.key());
+        let meanwhile = pool.allocate(1000, &other).unwrap();
+        assert_ne!(meanwhile, ptr);
+        // The captured stream itself may have it.
+        assert_eq!(pool.allocate(1000, &captured).unwrap(), ptr);
+        pool.free(ptr, &captured).unwrap();
+        assert_eq!(pool.statistics().held_by_graphs, 1024);
     }
 }

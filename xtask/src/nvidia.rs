@@ -1,0 +1,324 @@
+//! `cargo xtask nvidia`: the same stack on an NVIDIA GPU, beside Candle's own CUDA backend.
+//!
+//! Builds the programs, puts them into a folder with `run.sh`, and runs that. With `--build-only` the folder can be taken
+//! to a machine that has a GPU and no cargo.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{bail, ensure, Context, Result};
+use clap::ValueEnum;
+
+use crate::cargo::{self, cargo};
+use crate::setup::ensure_toolchain;
+
+#[path = "../../candle-rocm-kernels/build/nvidia.rs"]
+#[allow(dead_code)]
+mod cuda;
+
+/// What runs on the machine with the GPU.
+const SCRIPT: &str = include_str!("nvidia.sh");
+
+/// What to run.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Which parts.
+    #[arg(value_enum, default_values_t = [Part::All])]
+    parts: Vec<Part>,
+    /// Build, and put the programs and `run.sh` into this folder, to be run on a machine with a GPU and without cargo.
+    #[arg(long, value_name = "FOLDER")]
+    build_only: Option<PathBuf>,
+    /// The GPU's architecture, such as sm_90. Default: that of this machine's GPU.
+    #[arg(long)]
+    arch: Option<String>,
+}
+
+/// A part of the run.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Everything below.
+    All,
+    /// The operator matrix, stress and training tests, and those of the runtime and the backend.
+    Tests,
+    /// NVIDIA's memory and race checkers over the operator matrix.
+    Sanitize,
+    /// Every operator beside stock Candle's CUDA backend, case by case.
+    Parity,
+    /// Kernels, host cost and models beside stock Candle and PyTorch.
+    Bench,
+}
+
+impl Part {
+    /// Its name on `run.sh`'s command line.
+    fn name(self) -> String {
+        let value = self.to_possible_value().expect("no value is skipped");
+        value.get_name().to_owned()
+    }
+
+    fn includes(self, part: Self) -> bool {
+        self == part || self == Self::All
+    }
+
+    /// Whether it compares with stock Candle, which NVIDIA's compiler builds.
+    fn needs_stock(self) -> bool {
+        self.includes(Self::Parity) || self.includes(Self::Bench)
+    }
+}
+
+/// Whose Candle a program is built on.
+#[derive(Clone, Copy, PartialEq)]
+enum Candle {
+    /// Our own.
+    Ours,
+    /// Stock Candle with its CUDA backend: the workspace in `stock/`.
+    Stock,
+}
+
+/// A program that the run needs.
+struct Program {
+    parts: &'static [Part],
+    candle: Candle,
+    package: &'static str,
+    /// The cargo target, and whether it is a test or a program.
+    target: &'static str,
+    is_test: bool,
+    /// Feature `nvidia` of the package.
+    nvidia: bool,
+    /// Its file in the folder.
+    file: &'static str,
+}
+
+const fn test(package: &'static str, target: &'static str, file: &'static str) -> Program {
+    Program {
+        parts: &[Part::Tests],
+        candle: Candle::Ours,
+        package,
+        target,
+        is_test: true,
+        nvidia: true,
+        file,
+    }
+}
+
+const fn program(
+    part: &'static [Part],
+    candle: Candle,
+    package: &'static str,
+    target: &'static str,
+    file: &'static str,
+) -> Program {
+    Program {
+        parts: part,
+        candle,
+        package,
+        target,
+        is_test: false,
+        nvidia: matches!(candle, Candle::Ours),
+        file,
+    }
+}
+
+const PROGRAMS: [Program; 11] = [
+    Program {
+        parts: &[Part::Tests, Part::Sanitize],
+        ..test("candle-rocm-tests", "op_matrix", "tests/op_matrix")
+    },
+    Program {
+        parts: &[Part::Tests, Part::Sanitize],
+        ..test("candle-rocm-tests", "stress", "tests/stress")
+    },
+    test("candle-rocm-tests", "training", "tests/training"),
+    test("candle-rocm-backend", "tensors", "tests/tensors"),
+    test("candle-rocm-backend", "moe", "tests/moe"),
+    test(
+        "candle-rocm-backend",
+        "quantized_products",
+        "tests/quantized_products",
+    ),
+    program(
+        &[Part::Parity],
+        Candle::Ours,
+        "candle-rocm-parity",
+        "parity",
+        "parity",
+    ),
+    program(
+        &[Part::Parity],
+        Candle::Stock,
+        "stock-parity",
+        "parity",
+        "stock-parity",
+    ),
+    Program {
+        // The driver has no GPU of its own.
+        nvidia: false,
+        ..program(
+            &[Part::Bench],
+            Candle::Ours,
+            "candle-rocm-benches",
+            "compare",
+            "compare",
+        )
+    },
+    program(
+        &[Part::Bench],
+        Candle::Ours,
+        "candle-rocm-bench-worker",
+        "candle-rocm-bench-worker",
+        "candle-rocm-bench-worker",
+    ),
+    program(
+        &[Part::Bench],
+        Candle::Stock,
+        "stock-bench-worker",
+        "stock-bench-worker",
+        "stock-bench-worker",
+    ),
+];
+
+/// Build, collect, and run unless only the build was asked for.
+pub fn run(args: &Args) -> Result<()> {
+    let wanted = |part: Part| args.parts.iter().any(|chosen| chosen.includes(part));
+    let arch = architecture(args)?;
+    let stock = args.parts.iter().any(|part| part.needs_stock());
+    check_tools(
+        &arch,
+        stock,
+        args.build_only.is_none() && wanted(Part::Sanitize),
+    )?;
+    ensure_toolchain()?;
+    let folder = match &args.build_only {
+        Some(folder) => std::env::current_dir()?.join(folder),
+        None => cargo::target_folder().join("nvidia"),
+    };
+    for program in &PROGRAMS {
+        if program.parts.iter().any(|part| wanted(*part)) {
+            let built = build(program, &arch)
+                .with_context(|| format!("building {} of {}", program.target, program.package))?;
+            collect(&built, &folder.join(program.file))?;
+        }
+    }
+    let script = folder.join("run.sh");
+    fs::write(&script, SCRIPT).with_context(|| format!("writing {}", script.display()))?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    if args.build_only.is_some() {
+        eprintln!(
+            "\nTake {} to a machine with an NVIDIA GPU ({arch}) and run run.sh there.",
+            folder.display()
+        );
+        return Ok(());
+    }
+    cargo::run(Command::new(script).args(args.parts.iter().map(|part| part.name())))
+}
+
+/// That of the command line, or of this machine's GPU: compute capability 9.0 is sm_90.
+fn architecture(args: &Args) -> Result<String> {
+    if let Some(arch) = &args.arch {
+        ensure!(
+            cuda::is_nvidia(arch),
+            "--arch {arch}: an NVIDIA architecture is expected, such as sm_90"
+        );
+        return Ok(arch.clone());
+    }
+    let query = ["--query-gpu=compute_cap", "--format=csv,noheader"];
+    let output = Command::new("nvidia-smi").args(query).output();
+    let text = match output {
+        Ok(output) if output.status.success() => String::from_utf8(output.stdout)?,
+        _ => bail!(
+            "no NVIDIA GPU here: nvidia-smi is missing or reports an error. To build for another machine: cargo xtask \
+             nvidia --arch sm_90 --build-only FOLDER"
+        ),
+    };
+    let capability = text.lines().next().context("nvidia-smi lists no GPU")?;
+    Ok(format!("sm_{}", capability.trim().replace('.', "")))
+}
+
+/// What the build and the run need of the CUDA toolkit; an error that lists all that is missing.
+fn check_tools(arch: &str, stock: bool, sanitize: bool) -> Result<()> {
+    let mut missing = Vec::new();
+    let mut tool = |what: &str, why: &str, found: Result<PathBuf, String>| match found {
+        Ok(path) => eprintln!("{what}: {}", path.display()),
+        Err(error) => missing.push(format!("{what}, {why}: {error}")),
+    };
+    tool("libdevice", "which our kernels link", cuda::libdevice());
+    if stock {
+        let nvcc = which::which("nvcc").map_err(|_| {
+            "not on the PATH; install the CUDA toolkit, or leave out parity and bench".to_owned()
+        });
+        tool("nvcc", "which compiles stock Candle", nvcc);
+        let workspace = stock_folder();
+        let found = workspace.join("Cargo.toml").is_file();
+        tool(
+            "stock Candle's programs",
+            "to compare with",
+            found
+                .then(|| workspace.clone())
+                .ok_or(format!("{} has no Cargo.toml", workspace.display())),
+        );
+    }
+    if sanitize {
+        let found = which::which("compute-sanitizer")
+            .or_else(|_| which::which("/usr/local/cuda/bin/compute-sanitizer"))
+            .map_err(|_| "not on the PATH; it is part of the CUDA toolkit".to_owned());
+        tool("compute-sanitizer", "which checks memory and races", found);
+    }
+    ensure!(
+        missing.is_empty(),
+        "for {arch} this machine lacks:\n  {}",
+        missing.join("\n  ")
+    );
+    Ok(())
+}
+
+fn stock_folder() -> PathBuf {
+    cargo::root().join("stock")
+}
+
+/// The path of a program's file, as cargo reports it.
+fn build(program: &Program, arch: &str) -> Result<PathBuf> {
+    let mut command = cargo(&[if program.is_test { "test" } else { "build" }]);
+    command.args(["--package", program.package]);
+    if program.is_test {
+        // Tests check more than release builds do; the kernels are the same.
+        command.args(["--no-run", "--test", program.target]);
+    } else {
+        command.args(["--release", "--bin", program.target]);
+    }
+    if program.nvidia {
+        command.args(["--features", "nvidia"]);
+    }
+    match program.candle {
+        Candle::Ours => command.env("CANDLE_ROCM_ARCHS", arch),
+        Candle::Stock => command
+            .current_dir(stock_folder())
+            .env("CUDA_COMPUTE_CAP", arch.trim_start_matches("sm_"))
+            .env("CARGO_TARGET_DIR", cargo::target_folder().join("stock")),
+    };
+    command
+        .arg("--message-format=json-render-diagnostics")
+        .stdout(Stdio::piped());
+    eprintln!("\nbuilding {} of {}", program.target, program.package);
+    let messages = cargo::output(&mut command)?;
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .find(|message| {
+            message["target"]["name"] == program.target && message["executable"].is_string()
+        })
+        .and_then(|message| message["executable"].as_str().map(PathBuf::from))
+        .context("cargo named no file")
+}
+
+/// Copies a program without what only a debugger reads.
+fn collect(from: &Path, to: &Path) -> Result<()> {
+    let folder = to.parent().context("a file in a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    fs::copy(from, to)
+        .with_context(|| format!("copying {} to {}", from.display(), to.display()))?;
+    if which::which("strip").is_ok() {
+        cargo::run_quietly(Command::new("strip").arg(to))?;
+    }
+    Ok(())
+}

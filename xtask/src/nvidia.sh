@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Runs what `cargo xtask nvidia --build-only` put beside this script, on a machine with an NVIDIA GPU.
+#
+# Usage: run.sh [all|tests|parity|bench|sanitize]...     (default: all)
+#
+# It needs NVIDIA's driver; `sanitize` needs compute-sanitizer (of the CUDA toolkit), `parity` and `bench` the CUDA
+# libraries that stock Candle links (libcublas, libcurand). Logs and results go to the folder `results` beside this
+# script, or to $RESULTS.
+#
+#   FILTER=...          only the tests whose names contain it (tests, sanitize)
+#   TOOLS=...           compute-sanitizer's tools; default: memcheck racecheck initcheck synccheck
+#   BENCH_ARGUMENTS=... further arguments of the benchmarks' driver, such as --quick
+#   PYTHON=...          a Python that has PyTorch, for the benchmarks
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+results=${RESULTS:-$here/results}
+mkdir -p "$results"
+export CANDLE_ROCM_RUNTIME=nvidia RUST_BACKTRACE=${RUST_BACKTRACE:-1}
+failed=()
+
+# Runs a command with its output in a log, and prints one line.
+check() {
+    local name=$1 log=$results/${1//\//-}.log start=$SECONDS
+    shift
+    if "$@" >"$log" 2>&1; then
+        printf '%-40s ok      %4d s  %s\n' "$name" $((SECONDS - start)) "$(summary "$log")"
+    else
+        printf '%-40s FAILED  %4d s  %s\n' "$name" $((SECONDS - start)) "$log"
+        tail -n "${TAIL:-25}" "$log" | sed 's/^/    /'
+        failed+=("$name")
+    fi
+}
+
+# What the log says in one line.
+summary() {
+    grep -hE '^test result:|ERROR SUMMARY|RACECHECK SUMMARY|^[0-9]+ cases' "$1" | sed 's/^========= //' | tail -n 1
+}
+
+missing() {
+    echo "$1: not run: $2"
+    failed+=("$1")
+}
+
+tests() {
+    local program
+    for program in "$here"/tests/*; do
+        check "tests/$(basename "$program")" "$program" ${FILTER:-}
+    done
+}
+
+# The vendor's checkers over the operator tests. Not under them: indices out of range, which trap on purpose, in
+# processes of their own. Without the pool every tensor is an allocation of its own, whose end memcheck knows.
+sanitize() {
+    local tool sanitizer
+    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) ||
+        { missing sanitize "no compute-sanitizer on the PATH; it is part of the CUDA toolkit"; return; }
+    for tool in ${TOOLS:-memcheck racecheck initcheck synccheck}; do
+        CANDLE_ROCM_POOL=0 check "sanitize/$tool" "$sanitizer" --tool "$tool" --error-exitcode 9 --print-limit 20 \
+            "$here/tests/op_matrix" --skip out_of_range ${FILTER:-}
+    done
+    # A checker that sees nothing proves nothing: one element too far must be an error.
+    if [ -z "${FILTER:-}" ]; then
+        check sanitize/finds-what-is-wrong finds_what_is_wrong "$sanitizer"
+    fi
+}
+
+finds_what_is_wrong() {
+    local output
+    output=$(CANDLE_ROCM_POOL=0 "$1" --tool memcheck --error-exitcode 9 "$here/tests/stress" --exact \
+        overrun::one_element_too_far --ignored --nocapture 2>&1)
+    echo "$output"
+    grep -q 'Invalid __global__ write' <<<"$output" || { echo "memcheck did not see a write past the end"; return 1; }
+}
+
+parity() {
+    local program
+    for program in parity stock-parity; do
+        [ -x "$here/$program" ] || { missing parity "$program was not built"; return; }
+    done
+    check parity/stock "$here/stock-parity" record "$results/stock.safetensors"
+    check parity/ours "$here/parity" record "$results/ours.safetensors"
+    check parity/compare "$here/parity" compare "$results/stock.safetensors" "$results/ours.safetensors"
+}
+
+bench() {
+    local arguments=(--out "$results/bench.json")
+    for program in compare candle-rocm-bench-worker; do
+        [ -x "$here/$program" ] || { missing bench "$program was not built"; return; }
+    done
+    if [ -x "$here/stock-bench-worker" ]; then
+        arguments+=(--stock "$here/stock-bench-worker")
+    fi
+    if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
+        arguments+=(--torch "${PYTHON:-python3}")
+    fi
+    check bench "$here/compare" "${arguments[@]}" ${BENCH_ARGUMENTS:-}
+}
+
+if command -v nvidia-smi >/dev/null; then
+    nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap --format=csv,noheader
+elif ! ldconfig -p | grep -q libcuda.so; then
+    echo "no NVIDIA driver: neither nvidia-smi nor libcuda.so was found"
+    exit 2
+fi
+for part in "${@:-all}"; do
+    case $part in
+        all) tests; sanitize; parity; bench ;;
+        tests | sanitize | parity | bench) "$part" ;;
+        *) echo "$part: the parts are all, tests, sanitize, parity and bench"; exit 2 ;;
+    esac
+done
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "FAILED: ${failed[*]}"
+    exit 1
+fi
+echo "all passed; logs and results are in $results"
