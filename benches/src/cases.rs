@@ -1,0 +1,456 @@
+//! What is measured.
+
+use candle_rocm_bench_protocol::{Case, Kind};
+use serde::{Deserialize, Serialize};
+
+/// Rows that stand together on the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Group {
+    /// One value from one value, or from two in the same place.
+    Elementwise,
+    /// Rearranging, filling and joining.
+    Copies,
+    /// By index.
+    Indexing,
+    /// Sums and extremes.
+    Reductions,
+    /// softmax and the norms.
+    Rows,
+    /// Rotary positions, sorting, convolution, pooling, resizing.
+    Others,
+    /// Products with quantised weights.
+    Quantized,
+    /// Products of plain matrices.
+    Products,
+    /// The CPU's time.
+    Host,
+    /// Tokens a second.
+    Models,
+}
+
+impl Group {
+    /// All, in the page's order.
+    pub const ALL: [Self; 10] = [
+        Self::Elementwise,
+        Self::Copies,
+        Self::Indexing,
+        Self::Reductions,
+        Self::Rows,
+        Self::Others,
+        Self::Quantized,
+        Self::Products,
+        Self::Host,
+        Self::Models,
+    ];
+
+    /// Its heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Elementwise => "Elementwise",
+            Self::Copies => "Copies, fills and joins",
+            Self::Indexing => "Indexing",
+            Self::Reductions => "Reductions",
+            Self::Rows => "softmax, layer_norm, rms_norm",
+            Self::Others => "RoPE, sorting, pooling, resizing, convolution",
+            Self::Quantized => "Quantised weights",
+            Self::Products => "Products",
+            Self::Host => "Host cost",
+            Self::Models => "Models",
+        }
+    }
+
+    /// Whether its operators are limited by memory, so that a device copy is their yardstick.
+    pub fn is_memory_bound(self) -> bool {
+        matches!(
+            self,
+            Self::Elementwise
+                | Self::Copies
+                | Self::Indexing
+                | Self::Reductions
+                | Self::Rows
+                | Self::Others
+        )
+    }
+}
+
+/// Operators of any dimensions, measured as `rows x 1024`, by group. Convolutions stay at 16 MiB and under.
+const SWEEPS: &[(Group, &[&str])] = &[
+    (
+        Group::Elementwise,
+        &[
+            "exp",
+            "log",
+            "sin",
+            "cos",
+            "tanh",
+            "abs",
+            "neg",
+            "recip",
+            "sqr",
+            "sqrt",
+            "gelu",
+            "gelu_erf",
+            "erf",
+            "silu",
+            "relu",
+            "sigmoid",
+            "floor",
+            "round",
+            "elu",
+            "powf",
+            "affine",
+            "add",
+            "sub",
+            "mul",
+            "div",
+            "minimum",
+            "maximum",
+            "lt",
+            "eq",
+            "where",
+            "cast_f16",
+            "cast_bf16",
+            "cast_f32",
+            "cast_u8",
+            "add_row",
+            "mul_column",
+        ],
+    ),
+    (
+        Group::Copies,
+        &[
+            "copy",
+            "fill",
+            "zeros",
+            "transpose",
+            "exp_transposed",
+            "add_transposed",
+            "narrow",
+            "swap_middle",
+            "cat_first",
+            "cat_last",
+        ],
+    ),
+    (
+        Group::Indexing,
+        &["index_select", "index_add", "gather", "scatter_add"],
+    ),
+    (
+        Group::Reductions,
+        &[
+            "sum_last",
+            "max_last",
+            "argmax_last",
+            "sum_first",
+            "max_first",
+            "argmax_first",
+            "sum_all",
+        ],
+    ),
+    (
+        Group::Others,
+        &[
+            "rope",
+            "rope_i",
+            "rope_thd",
+            "sort",
+            "argsort",
+            "avg_pool2d",
+            "max_pool2d",
+            "upsample_nearest2d",
+            "upsample_bilinear2d",
+            "conv1d",
+            "conv2d",
+            "conv_transpose2d",
+        ],
+    ),
+];
+
+/// Operators on rows, measured over widths.
+const ROWS: [&str; 3] = ["softmax", "layer_norm", "rms_norm"];
+
+/// Which belong to a quick run, at 64 KiB and 16 MiB in f32 and f16.
+const QUICK: &[&str] = &[
+    "exp",
+    "gelu",
+    "affine",
+    "add",
+    "lt",
+    "where",
+    "cast_f32",
+    "cast_f16",
+    "copy",
+    "fill",
+    "transpose",
+    "swap_middle",
+    "narrow",
+    "cat_last",
+    "index_select",
+    "gather",
+    "scatter_add",
+    "sum_last",
+    "sum_first",
+    "argmax_last",
+    "rope",
+    "rope_i",
+    "sort",
+    "max_pool2d",
+    "upsample_nearest2d",
+    "conv2d",
+];
+
+const FLOATS: [&str; 3] = ["f32", "f16", "bf16"];
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+const SIZES: [usize; 6] = [KIB, 64 * KIB, MIB, 16 * MIB, 128 * MIB, 1024 * MIB];
+const WIDTHS: [usize; 7] = [64, 256, 1024, 4096, 8192, 32_768, 131_072];
+/// Elements of the inputs over rows.
+const ROW_ELEMENTS: usize = 64 << 20;
+const FORMATS: [&str; 10] = [
+    "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_K", "q3_K", "q4_K", "q5_K", "q6_K",
+];
+/// Formats measured with more than one vector.
+const COMMON_FORMATS: [&str; 4] = ["q4_0", "q8_0", "q4_K", "q6_K"];
+/// Rows and columns of weights.
+const WEIGHTS: [(usize, usize); 3] = [(4096, 4096), (4096, 14_336), (14_336, 4096)];
+const LINKS: [&str; 12] = [
+    "affine",
+    "add",
+    "exp",
+    "cast",
+    "transpose",
+    "add_transposed",
+    "broadcast_add",
+    "sum",
+    "softmax",
+    "rms_norm",
+    "matmul",
+    "layer",
+];
+
+/// A case and where it belongs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Where it stands.
+    pub group: Group,
+    /// What is measured.
+    pub case: Case,
+    /// Whether a quick run measures it.
+    pub quick: bool,
+}
+
+fn bytes_of(dtype: &str) -> usize {
+    match dtype {
+        "f64" => 8,
+        "f32" => 4,
+        _ => 2,
+    }
+}
+
+/// Dimensions of about `elements` elements, a power of two, that suit an operator.
+fn dims(op: &str, elements: usize) -> Vec<usize> {
+    let split = |inner: &[usize]| {
+        // The innermost dimensions that fit.
+        let (mut dims, mut left) = (Vec::new(), elements);
+        for &n in inner.iter().rev() {
+            let n = n.min(left);
+            dims.insert(0, n);
+            left /= n;
+        }
+        dims.insert(0, left);
+        dims
+    };
+    match op {
+        // (batch, head, sequence, width) and (batch, sequence, head, width).
+        "rope" | "rope_i" => split(&[32, 512, 128]),
+        "rope_thd" | "swap_middle" => split(&[512, 32, 128]),
+        "avg_pool2d" | "max_pool2d" => split(&[64, 64, 64]),
+        "upsample_nearest2d" | "upsample_bilinear2d" => split(&[64, 64, 64]),
+        "conv1d" => split(&[16, 512]),
+        "conv2d" | "conv_transpose2d" => split(&[16, 32, 32]),
+        // Both dimensions large, so that neither side of the turn is a single line.
+        "transpose" | "exp_transposed" | "add_transposed" if elements >= MIB => split(&[4096]),
+        _ => split(&[1024]),
+    }
+}
+
+/// All cases, in the order in which they are measured.
+pub fn all() -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut push = |group, case, quick| entries.push(Entry { group, case, quick });
+    for &(group, ops) in SWEEPS {
+        for &op in ops {
+            let most = match op {
+                "conv1d" | "conv2d" | "conv_transpose2d" => 16 * MIB,
+                // Candle's kernel sums with one workgroup: a second for a GiB.
+                "sum_all" => 128 * MIB,
+                _ => 1024 * MIB,
+            };
+            for dtype in FLOATS {
+                if op.strip_prefix("cast_") == Some(dtype) {
+                    continue;
+                }
+                for bytes in SIZES.into_iter().filter(|bytes| *bytes <= most) {
+                    let dims = dims(op, bytes / bytes_of(dtype));
+                    let quick = QUICK.contains(&op)
+                        && dtype != "bf16"
+                        && [64 * KIB, 16 * MIB].contains(&bytes);
+                    push(group, Case::device(op, dtype, &dims), quick);
+                }
+            }
+        }
+    }
+    for op in ["exp", "affine", "add", "cast_f32", "sum_last", "transpose"] {
+        let group = match op {
+            "sum_last" => Group::Reductions,
+            "transpose" => Group::Copies,
+            _ => Group::Elementwise,
+        };
+        push(
+            group,
+            Case::device(op, "f64", &dims(op, 16 * MIB / 8)),
+            false,
+        );
+    }
+    for op in ROWS {
+        for dtype in FLOATS {
+            for width in WIDTHS {
+                let quick = dtype == "f16" && [256, 1024, 8192, 131_072].contains(&width);
+                let dims = [ROW_ELEMENTS / width, width];
+                push(Group::Rows, Case::device(op, dtype, &dims), quick);
+            }
+        }
+    }
+    for format in FORMATS {
+        for (rows, columns) in WEIGHTS {
+            for batch in [1, 2, 4, 8, 16, 64, 512, 2048] {
+                let common = COMMON_FORMATS.contains(&format);
+                if batch > 1 && !common {
+                    continue;
+                }
+                let quick = common && (rows, columns) == WEIGHTS[0] && [1, 8, 512].contains(&batch);
+                push(
+                    Group::Quantized,
+                    Case::device("qmatmul", format, &[1, batch, rows, columns]),
+                    quick,
+                );
+            }
+        }
+        push(
+            Group::Quantized,
+            Case::device("dequantize", format, &[14_336, 4096]),
+            false,
+        );
+    }
+    for dtype in FLOATS {
+        for dims in [
+            [1, 1, 4096, 4096],
+            [1, 16, 4096, 4096],
+            [1, 512, 4096, 4096],
+            [1, 2048, 14_336, 4096],
+            [1, 4096, 4096, 4096],
+            [32, 512, 512, 128],
+        ] {
+            let quick = dims[0] == 1 && [1, 512].contains(&dims[1]);
+            push(Group::Products, Case::device("linear", dtype, &dims), quick);
+        }
+        push(
+            Group::Products,
+            Case::device("matmul", dtype, &[1, 4096, 4096, 4096]),
+            false,
+        );
+        push(
+            Group::Products,
+            Case::device("matmul", dtype, &[32, 512, 128, 512]),
+            false,
+        );
+    }
+    for link in LINKS {
+        let case = Case {
+            kind: Kind::Host,
+            ..Case::device(link, "f32", &[4, 4])
+        };
+        push(Group::Host, case, true);
+    }
+    for (model, dtype) in [
+        ("llama-1b", "f16"),
+        ("llama-8b", "f16"),
+        ("llama-8b", "q4_K"),
+    ] {
+        let case = Case {
+            kind: Kind::Model,
+            ..Case::device(model, dtype, &[])
+        };
+        push(Group::Models, case, model == "llama-1b");
+    }
+    entries
+}
+
+/// One small case of every operator, link and model, for GPUs that are not fast.
+pub fn smallest() -> Vec<Entry> {
+    let mut seen = std::collections::HashSet::new();
+    let mut entries = Vec::new();
+    for mut entry in all() {
+        let case = &mut entry.case;
+        match case.kind {
+            Kind::Model => case.op = "llama-tiny".into(),
+            Kind::Host => {}
+            Kind::Device => {
+                case.dims = match case.op.as_str() {
+                    "qmatmul" => vec![1, 2, 3, 256],
+                    "dequantize" => vec![2, 256],
+                    "linear" | "matmul" => vec![1, 3, 4, 8],
+                    "conv1d" => vec![1, 4, 16],
+                    "conv2d" | "conv_transpose2d" => vec![1, 4, 8, 8],
+                    op => dims(op, 256),
+                };
+            }
+        }
+        if seen.insert((case.op.clone(), case.dtype.clone())) {
+            entries.push(entry);
+        }
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_case_is_measured_twice() {
+        let mut seen = std::collections::HashSet::new();
+        for entry in all() {
+            assert!(seen.insert(entry.case.clone()), "{}", entry.case);
+        }
+    }
+
+    #[test]
+    fn dimensions_hold_the_elements_asked_for() {
+        for &(_, ops) in SWEEPS {
+            for op in ops {
+                for bytes in SIZES {
+                    let dims = dims(op, bytes / 4);
+                    let elements: usize = dims.iter().product();
+                    assert_eq!(elements, bytes / 4, "{op}: {dims:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_squares_of_8192_are_there() {
+        let square = Case::device("softmax", "f16", &[8192, 8192]);
+        assert!(all()
+            .iter()
+            .any(|entry| entry.case == square && entry.quick));
+    }
+
+    #[test]
+    fn every_quick_operator_exists() {
+        for op in QUICK {
+            assert!(SWEEPS.iter().any(|(_, ops)| ops.contains(op)), "{op}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What an operator costs the CPU: chains of operators on tensors so small that the GPU keeps up.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use candle_core::{DType, Tensor};
+use candle_nn::ops;
+use candle_rocm_bench_protocol::{Case, HostTimes, Settings};
+
+use crate::data::Range;
+use crate::gpu::Gpu;
+
+/// One link of a chain, from a 4 x 4 tensor to the next.
+type Link = fn(&Tensor, &Tensor) -> candle_core::Result<Tensor>;
+
+/// The first tensor is the chain's, the second one stays the same.
+const LINKS: &[(&str, Link)] = &[
+    ("affine", |x, _| x.affine(0.5, 0.25)),
+    ("add", |x, y| x + y),
+    ("exp", |x, _| x.neg()?.exp()),
+    ("cast", |x, _| x.to_dtype(DType::F16)?.to_dtype(DType::F32)),
+    ("transpose", |x, _| x.t()?.contiguous()),
+    ("add_transposed", |x, y| x.t()? + y),
+    ("broadcast_add", |x, y| x.broadcast_add(&y.narrow(0, 0, 1)?)),
+    ("sum", |x, _| {
+        x.sum_keepdim(1)?.broadcast_as((4, 4))?.contiguous()
+    }),
+    ("softmax", |x, _| ops::softmax_last_dim(x)),
+    ("rms_norm", |x, y| ops::rms_norm(x, &y.get(0)?, 1e-5)),
+    ("matmul", |x, y| x.matmul(y)),
+    // A layer in small: what a model enqueues between two synchronisations.
+    ("layer", |x, y| {
+        let normed = ops::rms_norm(x, &y.get(0)?, 1e-5)?;
+        let scores = ops::softmax_last_dim(&normed.matmul(y)?.affine(0.5, 0.)?)?;
+        let mixed = (scores.matmul(x)? + x)?;
+        mixed.silu()? * y
+    }),
+];
+
+/// How many operators a link of this name is.
+fn operators(name: &str) -> usize {
+    match name {
+        "exp" | "cast" | "sum" => 2,
+        "layer" => 8,
+        _ => 1,
+    }
+}
+
+/// A chain ready to be timed.
+pub struct Chain {
+    link: Link,
+    operators: usize,
+    first: Tensor,
+    other: Tensor,
+}
+
+/// Makes the tensors.
+///
+/// # Errors
+/// No link has this name; Candle's.
+pub fn prepare(gpu: &Gpu, case: &Case) -> Result<Chain> {
+    let link = LINKS.iter().find(|(name, _)| *name == case.op);
+    let (name, link) = link.with_context(|| format!("no link is called {}", case.op))?;
+    let tensor = |seed| {
+        gpu.block
+            .tensor((4, 4), DType::F32, Range::Positive, seed, 0.25)
+    };
+    Ok(Chain {
+        link: *link,
+        operators: operators(name),
+        first: tensor(0)?,
+        other: tensor(99)?,
+    })
+}
+
+impl Chain {
+    /// Times the chain.
+    ///
+    /// # Errors
+    /// Candle's.
+    pub fn measure(&self, gpu: &Gpu, settings: &Settings) -> Result<HostTimes> {
+        let links = (settings.chain / self.operators).max(1);
+        let run = || -> Result<Tensor> {
+            let mut x = self.first.clone();
+            for _ in 0..links {
+                x = (self.link)(&x, &self.other)?;
+            }
+            Ok(x)
+        };
+        run()?;
+        let mut times = HostTimes::default();
+        let each = (links * self.operators) as f64;
+        for _ in 0..settings.samples {
+            gpu.cuda_sync()?;
+            let began = Instant::now();
+            let last = run()?;
+            let enqueued = began.elapsed();
+            gpu.cuda_sync()?;
+            let finished = began.elapsed();
+            drop(last);
+            times.enqueue_us.push(enqueued.as_secs_f64() * 1e6 / each);
+            times.finished_us.push(finished.as_secs_f64() * 1e6 / each);
+        }
+        Ok(times)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_links_have_the_same_name() {
+        let names: std::collections::HashSet<_> = LINKS.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), LINKS.len());
+    }
+}

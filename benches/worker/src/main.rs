@@ -1,0 +1,95 @@
+//! Times Candle's operators and models on one GPU, on request: a line of JSON in, a line out.
+//!
+//! This source is built twice: on candle-rocm's patched crates, and by `stock/bench-worker` on Candle's own CUDA
+//! backend. It therefore uses Candle's public API only. `candle-rocm-benches`' program `compare` asks both in turns.
+
+mod chain;
+mod data;
+mod gpu;
+mod models;
+mod operators;
+mod products;
+
+use std::io::{BufRead, Write};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use anyhow::{anyhow, Result};
+use candle_rocm_bench_protocol::{Answer, Case, Kind, Request};
+
+use crate::gpu::Gpu;
+
+/// What was prepared for a case, kept for its next turn.
+enum Prepared {
+    Device(operators::Prepared),
+    Host(chain::Chain),
+    Model(Box<models::Model>),
+}
+
+/// The GPU and the last case on it.
+struct Worker {
+    gpu: Gpu,
+    last: Option<(Case, Prepared)>,
+}
+
+impl Worker {
+    fn answer(&mut self, request: &Request) -> Result<Answer> {
+        let Request { case, settings } = request;
+        let mut prepared = match self.last.take() {
+            Some((last, prepared)) if last == *case => prepared,
+            // What the last case held is free before the next one asks for memory.
+            last => {
+                drop(last);
+                self.prepare(request)?
+            }
+        };
+        let answer = match &mut prepared {
+            Prepared::Device(prepared) => {
+                Answer::Device(prepared.measure(&mut self.gpu, settings)?)
+            }
+            Prepared::Host(chain) => Answer::Host(chain.measure(&self.gpu, settings)?),
+            Prepared::Model(model) => Answer::Model(model.measure(&self.gpu, settings)?),
+        };
+        self.last = Some((case.clone(), prepared));
+        Ok(answer)
+    }
+
+    fn prepare(&mut self, request: &Request) -> Result<Prepared> {
+        let Request { case, settings } = request;
+        Ok(match case.kind {
+            Kind::Device => Prepared::Device(operators::prepare(&mut self.gpu, case, settings)?),
+            Kind::Host => Prepared::Host(chain::prepare(&self.gpu, case)?),
+            Kind::Model => Prepared::Model(Box::new(models::prepare(&self.gpu, case)?)),
+        })
+    }
+}
+
+fn send(answer: &Answer) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, answer)?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}
+
+fn main() -> Result<()> {
+    let gpu = match Gpu::open() {
+        Ok(gpu) => gpu,
+        Err(error) => return send(&Answer::Error(format!("{error:#}"))),
+    };
+    send(&Answer::Hello { gpu: gpu.name()? })?;
+    let mut worker = Worker { gpu, last: None };
+    for line in std::io::stdin().lock().lines() {
+        let request = serde_json::from_str::<Request>(&line?)?;
+        // Candle panics where it should not, and one case must not end the run.
+        let answer = catch_unwind(AssertUnwindSafe(|| worker.answer(&request)))
+            .unwrap_or_else(|panic| Err(anyhow!("panic: {}", text_of(&*panic))))
+            .unwrap_or_else(|error| Answer::Error(format!("{error:#}")));
+        send(&answer)?;
+    }
+    Ok(())
+}
+
+fn text_of(panic: &dyn std::any::Any) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a text")
+}

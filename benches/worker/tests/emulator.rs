@@ -1,0 +1,78 @@
+//! The worker answers every kind of case, on the emulated GPU.
+
+use std::path::Path;
+use std::time::Duration;
+
+use candle_rocm_bench_protocol::{Answer, Case, Kind, Request, Settings};
+use candle_rocm_benches::cases;
+use candle_rocm_benches::measure::{Measurer, Plan};
+use candle_rocm_benches::results::OURS;
+use candle_rocm_benches::worker::Worker;
+
+fn worker() -> Worker {
+    let emulator = [("CANDLE_ROCM_RUNTIME".to_owned(), "emulator".to_owned())];
+    let program = Path::new(env!("CARGO_BIN_EXE_candle-rocm-bench-worker"));
+    Worker::start(OURS, program, &emulator).unwrap()
+}
+
+/// The worker itself compares small results with Candle's CPU backend, so an answer is a correct one.
+#[test]
+fn every_operator_link_and_model_is_measured() {
+    let plan = Plan {
+        settings: Settings::emulator(),
+        rounds: 1,
+        patience: Duration::ZERO,
+    };
+    let entries = cases::smallest();
+    let mut failed = Vec::new();
+    let mut rows = 0;
+    let mut measurer = Measurer::new(vec![worker()], plan);
+    measurer
+        .run(&entries, &indicatif::ProgressBar::hidden(), |new| {
+            for row in new {
+                rows += 1;
+                let measured = row.median(OURS).is_some_and(|x| x.is_finite());
+                if !measured || !row.errors.is_empty() {
+                    failed.push(format!("{}: {:?}", row.case, row.errors));
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    // A chain has two figures and so has a model.
+    assert!(rows > entries.len());
+}
+
+/// A wrong request is answered, and the worker lives on.
+#[test]
+fn what_cannot_be_measured_is_an_error_in_the_answer() {
+    let mut worker = worker();
+    let mut ask = |case: Case| {
+        let settings = Settings::emulator();
+        worker.ask(&Request { case, settings }).unwrap()
+    };
+    for (case, words) in [
+        (Case::device("frobnicate", "f32", &[4]), "frobnicate"),
+        (Case::device("exp", "f31", &[4]), "f31"),
+        (Case::device("qmatmul", "q9_K", &[1, 1, 256, 256]), "q9_K"),
+        (Case::device("rope", "f32", &[4]), "4 dimensions"),
+        (
+            Case {
+                kind: Kind::Model,
+                ..Case::device("llama-9000b", "f16", &[])
+            },
+            "llama-9000b",
+        ),
+    ] {
+        match ask(case) {
+            Answer::Error(error) => assert!(error.contains(words), "{error}"),
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+    let Answer::Device(times) = ask(Case::device("neg", "f32", &[16])) else {
+        panic!("no times");
+    };
+    assert_eq!(times.bytes, 128);
+    assert_eq!(times.probe.len(), 16);
+}

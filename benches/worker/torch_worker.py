@@ -1,0 +1,238 @@
+"""Times PyTorch's operators on one GPU, on request, as benches/worker does Candle's: a line of JSON in, a line out.
+
+The protocol is benches/protocol; the operators here are those that PyTorch has under the same name and meaning.
+"""
+
+import json
+import math
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+DEVICE = torch.device("cuda", 0)
+LENGTH = 1_048_573
+MOST_SETS = 64
+DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+def signed(dims, dtype, seed=0):
+    generator = torch.Generator(DEVICE).manual_seed(seed)
+    block = torch.rand(LENGTH, device=DEVICE, generator=generator) * 2 - 1
+    count = math.prod(dims)
+    return block.to(dtype).repeat(-(-count // LENGTH))[:count].clone().reshape(dims)
+
+
+def positive(dims, dtype, seed=0):
+    return signed(dims, dtype, seed).abs() * 0.95 + 0.05
+
+
+def indices(dims, bound, seed=3):
+    generator = torch.Generator(DEVICE).manual_seed(seed)
+    return torch.randint(bound, dims, device=DEVICE, generator=generator)
+
+
+UNARY = {
+    "copy": torch.clone,
+    "exp": torch.exp,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "tanh": torch.tanh,
+    "abs": torch.abs,
+    "neg": torch.neg,
+    "sqr": torch.square,
+    "gelu": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_erf": F.gelu,
+    "erf": torch.erf,
+    "silu": F.silu,
+    "relu": F.relu,
+    "sigmoid": torch.sigmoid,
+    "floor": torch.floor,
+    "cast_f16": lambda x: x.to(torch.float16),
+    "cast_bf16": lambda x: x.to(torch.bfloat16),
+    "cast_f32": lambda x: x.to(torch.float32),
+    "cast_f64": lambda x: x.to(torch.float64),
+    "sum_last": lambda x: x.sum(-1),
+    "max_last": lambda x: x.amax(-1),
+    "argmax_last": lambda x: x.argmax(-1),
+    "sum_first": lambda x: x.sum(0),
+    "max_first": lambda x: x.amax(0),
+    "argmax_first": lambda x: x.argmax(0),
+    "sum_all": lambda x: x.sum(),
+    "softmax": lambda x: F.softmax(x, -1),
+    "sort": lambda x: x.sort(-1)[0],
+    "argsort": lambda x: x.argsort(-1),
+    "transpose": lambda x: x.t().contiguous(),
+    "swap_middle": lambda x: x.transpose(1, 2).contiguous(),
+    "avg_pool2d": lambda x: F.avg_pool2d(x, 2),
+    "max_pool2d": lambda x: F.max_pool2d(x, 2),
+    "upsample_nearest2d": lambda x: F.interpolate(x, scale_factor=2),
+    "fill": torch.ones_like,
+    "zeros": torch.zeros_like,
+}
+POSITIVE = {"log": torch.log, "recip": torch.reciprocal, "sqrt": torch.sqrt}
+BINARY = {
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "minimum": torch.minimum,
+    "maximum": torch.maximum,
+    "lt": torch.lt,
+    "eq": torch.eq,
+    "cat_first": lambda x, y: torch.cat([x, y], 0),
+    "cat_last": lambda x, y: torch.cat([x, y], -1),
+}
+OTHERS = {
+    "add_row": (lambda d, t: [signed(d, t), signed(d[1:], t, 1)], torch.add),
+    "where": (
+        lambda d, t: [indices(d, 2).to(torch.bool), signed(d, t), signed(d, t, 1)],
+        torch.where,
+    ),
+    "index_select": (
+        lambda d, t: [signed(d, t), indices(d[:1], d[0])],
+        lambda x, i: x.index_select(0, i),
+    ),
+    "gather": (
+        lambda d, t: [signed(d, t), indices(d, d[-1])],
+        lambda x, i: x.gather(-1, i),
+    ),
+    "layer_norm": (
+        lambda d, t: [signed(d, t), positive(d[-1:], t, 1), signed(d[-1:], t, 2)],
+        lambda x, a, b: F.layer_norm(x, x.shape[-1:], a, b, 1e-5),
+    ),
+    "rms_norm": (
+        lambda d, t: [signed(d, t), positive(d[-1:], t, 1)],
+        lambda x, a: F.rms_norm(x, x.shape[-1:], a, 1e-5),
+    ),
+    "matmul": (
+        lambda d, t: [signed([d[0], d[1], d[3]], t), signed([d[0], d[3], d[2]], t, 1)],
+        torch.matmul,
+    ),
+    "linear": (
+        lambda d, t: [signed([d[0], d[1], d[3]], t), signed([d[0], d[2], d[3]], t, 1)],
+        lambda x, y: torch.matmul(x, y.transpose(1, 2)),
+    ),
+}
+
+
+def operator(case):
+    """The inputs of a case and what to run on them."""
+    op, dims, dtype = case["op"], case["dims"], DTYPES.get(case["dtype"])
+    if dtype is None:
+        raise ValueError(f"no dtype {case['dtype']}")
+    if op in UNARY:
+        return [signed(dims, dtype)], UNARY[op]
+    if op in POSITIVE:
+        return [positive(dims, dtype)], POSITIVE[op]
+    if op in BINARY:
+        return [signed(dims, dtype), positive(dims, dtype, 1)], BINARY[op]
+    if op in OTHERS:
+        make, run = OTHERS[op]
+        return make(dims, dtype), run
+    raise ValueError(f"no operator {op}")
+
+
+class Filler:
+    """A copy that keeps the GPU busy while operators are enqueued behind it."""
+
+    def __init__(self, size):
+        self.source = torch.zeros(size, dtype=torch.uint8, device=DEVICE)
+        self.target = torch.empty_like(self.source)
+        self.target.copy_(self.source)
+        start, end = event(), event()
+        start.record()
+        for _ in range(16):
+            self.target.copy_(self.source)
+        end.record()
+        end.synchronize()
+        self.cost_us = max(start.elapsed_time(end) * 1e3 / 16, 1)
+
+    def fill(self, busy_us):
+        for _ in range(math.ceil(busy_us / self.cost_us)):
+            self.target.copy_(self.source)
+
+
+def event():
+    return torch.cuda.Event(enable_timing=True)
+
+
+class Prepared:
+    def __init__(self, case, settings):
+        inputs, self.run = operator(case)
+        size = sum(x.numel() * x.element_size() for x in inputs)
+        copies = min(max(-(-settings["rotate_bytes"] // max(size, 1)), 1), MOST_SETS)
+        self.sets = [[x.clone() for x in inputs] for _ in range(copies - 1)] + [inputs]
+        self.repeats, self.host_us = 2, 0.0
+
+    def span(self, filler, busy_us):
+        """Microseconds of one operator on the GPU and on the CPU, and whether the GPU began too early."""
+        start, end = event(), event()
+        torch.cuda.synchronize()
+        filler.fill(busy_us)
+        self.run(*self.sets[0])
+        start.record()
+        began = time.perf_counter()
+        for i in range(self.repeats):
+            self.run(*self.sets[i % len(self.sets)])
+        end.record()
+        host_us = (time.perf_counter() - began) * 1e6
+        starved = start.query()
+        end.synchronize()
+        return start.elapsed_time(end) * 1e3 / self.repeats, host_us / self.repeats, starved
+
+    def choose_repeats(self, filler, settings):
+        self.span(filler, 0)
+        for _ in range(2):
+            device_us, self.host_us, _ = self.span(filler, 1000 + 1.5 * self.host_us * self.repeats)
+            wanted = math.ceil(settings["span_us"] / max(device_us, 0.1))
+            self.repeats = min(max(wanted, 1), settings["max_repeats"])
+
+    def measure(self, filler, settings):
+        samples, any_starved = [], False
+        for _ in range(settings["samples"]):
+            busy_us = 200 + 1.3 * self.host_us * self.repeats
+            for _ in range(4):
+                device_us, _, starved = self.span(filler, busy_us)
+                if not starved:
+                    break
+                busy_us *= 2
+            samples.append(device_us)
+            any_starved |= starved
+        return {"samples_us": samples, "bytes": 0, "flops": 0, "starved": any_starved, "probe": []}
+
+
+def main():
+    answers = sys.stdout
+
+    def send(answer):
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    if not torch.cuda.is_available():
+        send({"error": "PyTorch sees no GPU"})
+        return
+    send({"hello": {"gpu": torch.cuda.get_device_name(DEVICE)}})
+    last, prepared, filler = None, None, None
+    for line in sys.stdin:
+        request = json.loads(line)
+        case, settings = request["case"], request["settings"]
+        try:
+            if case["kind"] != "device":
+                raise ValueError(f"no {case['kind']} measurements")
+            if filler is None:
+                filler = Filler(settings["filler_bytes"])
+            if case != last:
+                last, prepared = None, None
+                prepared = Prepared(case, settings)
+                prepared.choose_repeats(filler, settings)
+                last = case
+            send({"device": prepared.measure(filler, settings)})
+        except Exception as error:  # one case must not end the run
+            send({"error": f"{type(error).__name__}: {error}"})
+
+
+if __name__ == "__main__":
+    with torch.inference_mode():
+        main()
