@@ -23,11 +23,12 @@ const FULLY: [&str; 2] = ["gfx1100", "gfx942"];
 /// Packages whose tests do not depend on which GPU is emulated. Those of the kernels run them on all by themselves.
 const DEVICE_INDEPENDENT: [&str; 4] = ["rocm-emulator", "amdhip64", "candle-rocm-kernels", "xtask"];
 /// Packages whose tests run on each emulated GPU.
-const PER_DEVICE: [&str; 4] = [
+const PER_DEVICE: [&str; 5] = [
     "candle-rocm-runtime",
     "candle-rocm-backend",
     "candle-rocm-examples",
     "candle-rocm-tests",
+    "candle-rocm-parity",
 ];
 
 /// Set up, check, and test.

@@ -1,0 +1,86 @@
+//! Runs all cases on a device.
+
+use std::collections::BTreeMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use candle_core::{DType, Device, Tensor};
+
+use crate::case::Case;
+use crate::recording::{Outcome, Recording};
+
+/// Which program this is and on what it runs.
+pub fn about(device: &Device) -> anyhow::Result<BTreeMap<String, String>> {
+    let device = match device.as_cuda_device() {
+        Ok(device) => device.cuda_stream().context().name()?,
+        Err(_) => "CPU".to_owned(),
+    };
+    Ok([
+        ("program", env!("CARGO_PKG_NAME").to_owned()),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("candle", "0.11.1".to_owned()),
+        ("device", device),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into())
+}
+
+/// The name of a case after which the device could not be used, if there was one.
+pub type Lost = Option<String>;
+
+/// Adds the results of all cases that the recording does not have yet. After a case that leaves the device unusable
+/// (an illegal access on CUDA is an error of every later call) it ends: only a new process can run the others.
+pub fn record(cases: &[Case], device: &Device, recording: &mut Recording) -> anyhow::Result<Lost> {
+    for case in cases {
+        if recording.outcomes.contains_key(&case.name) {
+            continue;
+        }
+        let inputs = case.fingerprint()?;
+        recording.inputs.insert(case.name.clone(), inputs);
+        let mut outcome = run(case, device);
+        let mut lost = None;
+        if outcome.is_err() && !works(device) {
+            outcome = outcome.map_err(|error| format!("the device was lost: {error}"));
+            lost = Some(case.name.clone());
+        }
+        recording.outcomes.insert(case.name.clone(), outcome);
+        if lost.is_some() {
+            return Ok(lost);
+        }
+    }
+    Ok(None)
+}
+
+/// One case's result on a device.
+pub fn run(case: &Case, device: &Device) -> Outcome {
+    caught(|| case.on(device))
+}
+
+/// The result, or the error's text; a panic in Candle's host code is an error.
+pub(crate) fn caught<T>(run: impl FnOnce() -> candle_core::Result<T>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(result)) => Ok(result),
+        Ok(Err(error)) => Err(message(&error)),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            Err(format!("panicked: {}", text.unwrap_or_default()))
+        }
+    }
+}
+
+/// An error's own text, without the backtrace that Candle adds when `RUST_BACKTRACE` is set.
+fn message(error: &candle_core::Error) -> String {
+    match error {
+        candle_core::Error::WithBacktrace { inner, .. } => message(inner),
+        error => error.to_string(),
+    }
+}
+
+fn works(device: &Device) -> bool {
+    let sum = || {
+        Tensor::ones(5, DType::F32, device)?
+            .sum_all()?
+            .to_scalar::<f32>()
+    };
+    sum().is_ok_and(|sum| sum == 5.0)
+}
