@@ -31,7 +31,8 @@ impl Stream {
                 std::any::type_name::<T>()
             ))
         })?;
-        self.enter()?;
+        // The pool makes the GPU current where it needs the driver, which is rare.
+        self.note_use()?;
         // An empty tensor has no memory: its address is null and nothing may be read or written there.
         let ptr = if bytes == 0 {
             0

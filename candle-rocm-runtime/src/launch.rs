@@ -10,6 +10,7 @@ use crate::dtype::DeviceRepr;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, UseMark};
 use crate::hip;
+use crate::inline_list::InlineList;
 use crate::module::Function;
 use crate::stream::Stream;
 
@@ -114,9 +115,10 @@ impl LaunchConfig {
 pub struct LaunchArgs<'a> {
     stream: &'a Stream,
     function: &'a Function,
-    waits: Vec<&'a UseMark>,
-    records: Vec<&'a UseMark>,
-    args: Vec<*mut c_void>,
+    // Inline for what Candle's kernels take: an operator allocates nothing on the host.
+    waits: InlineList<&'a UseMark, 8>,
+    records: InlineList<&'a UseMark, 4>,
+    args: InlineList<*mut c_void, 24>,
     flags: Option<CUevent_flags>,
 }
 
@@ -126,9 +128,9 @@ impl Stream {
         LaunchArgs {
             stream: self,
             function,
-            waits: Vec::new(),
-            records: Vec::new(),
-            args: Vec::with_capacity(12),
+            waits: InlineList::new(),
+            records: InlineList::new(),
+            args: InlineList::new(),
             flags: None,
         }
     }
@@ -228,7 +230,7 @@ impl<'a> LaunchArgs<'a> {
         cooperative: bool,
     ) -> Result<Option<(Event, Event)>> {
         self.stream.enter()?;
-        for mark in &self.waits {
+        for mark in self.waits.as_slice() {
             mark.wait(self.stream)?;
         }
         let start = self.event()?;
@@ -246,7 +248,7 @@ impl<'a> LaunchArgs<'a> {
             launched?;
         }
         let end = self.event()?;
-        for mark in &self.records {
+        for mark in self.records.as_slice() {
             mark.record(self.stream)?;
         }
         Ok(start.zip(end))

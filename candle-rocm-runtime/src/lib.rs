@@ -30,6 +30,7 @@ pub mod gemm;
 pub mod graph;
 pub mod hip;
 pub mod host;
+mod inline_list;
 pub mod launch;
 pub mod module;
 pub mod pool;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use candle_rocm_kernels::geometry::{self, Geometry};
+use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
 use crate::buffer::ViewMut;
@@ -113,7 +114,8 @@ pub(crate) struct LoadedModule {
     name: String,
     /// Whether the module is one of ours, whose kernels we know.
     embedded: bool,
-    functions: RwLock<HashMap<String, Arc<LoadedFunction>>>,
+    /// Looked up for each launch of Candle's.
+    functions: RwLock<HashMap<String, Arc<LoadedFunction>, RandomState>>,
 }
 
 // SAFETY: HIP's modules may be used from any thread.

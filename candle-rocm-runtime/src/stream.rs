@@ -156,10 +156,18 @@ impl Stream {
     /// Makes the GPU current on this thread; every call that gives the stream work starts with it.
     #[inline]
     pub(crate) fn enter(&self) -> Result<()> {
+        self.note_use()?;
+        self.context.device().bind()
+    }
+
+    /// What [`Stream::enter`] does where HIP is not called: returns an error that is waiting, and notes who uses
+    /// the per-thread stream.
+    #[inline]
+    pub(crate) fn note_use(&self) -> Result<()> {
         if self.raw == STREAM_PER_THREAD {
             self.context.enter_per_thread_stream()?;
         }
-        self.context.bind_to_thread()
+        self.context.check_err()
     }
 
     /// A new stream whose work starts after what this one has been given so far.

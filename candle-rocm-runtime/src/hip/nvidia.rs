@@ -183,6 +183,12 @@ functions! {
             Err(error) => error,
             Ok(primary) => {
                 CURRENT.set(device);
+                // Asking costs less than setting. It must be asked: other libraries set it too.
+                let mut current = std::ptr::null_mut();
+                let result = forward!(cuCtxGetCurrent(&mut current));
+                if result == HIP_SUCCESS && current == primary.context {
+                    return HIP_SUCCESS;
+                }
                 forward!(cuCtxSetCurrent(primary.context))
             }
         }
@@ -259,9 +265,15 @@ functions! {
         }
         forward!(cuMemFreeHost(pointer))
     }
-    fn hipMemcpyAsync(dst: *mut c_void, src: *const c_void, bytes: usize, _kind: hipMemcpyKind, stream: hipStream_t) -> hipError_t {
-        // With unified addresses the driver sees from a pointer where it leads.
-        forward!(cuMemcpyAsync(dst as sys::CUdeviceptr, src as sys::CUdeviceptr, bytes, stream.cast()))
+    fn hipMemcpyAsync(dst: *mut c_void, src: *const c_void, bytes: usize, kind: hipMemcpyKind, stream: hipStream_t) -> hipError_t {
+        let (to, from) = (dst as sys::CUdeviceptr, src as sys::CUdeviceptr);
+        match kind {
+            MEMCPY_HOST_TO_DEVICE => forward!(cuMemcpyHtoDAsync_v2(to, src, bytes, stream.cast())),
+            MEMCPY_DEVICE_TO_HOST => forward!(cuMemcpyDtoHAsync_v2(dst, from, bytes, stream.cast())),
+            MEMCPY_DEVICE_TO_DEVICE => forward!(cuMemcpyDtoDAsync_v2(to, from, bytes, stream.cast())),
+            // With unified addresses the driver sees from a pointer where it leads.
+            _ => forward!(cuMemcpyAsync(to, from, bytes, stream.cast())),
+        }
     }
     fn hipMemcpyPeerAsync(dst: *mut c_void, dst_device: c_int, src: *const c_void, src_device: c_int, bytes: usize, stream: hipStream_t) -> hipError_t {
         match (primary(dst_device), primary(src_device)) {

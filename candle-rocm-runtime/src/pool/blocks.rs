@@ -112,9 +112,38 @@ pub(super) struct Found {
     pub origin: Origin,
 }
 
+/// Small blocks of one size, freed last on one stream. Elsewhere they count as in use.
+struct Recent {
+    stream: StreamKey,
+    size: usize,
+    count: usize,
+    blocks: [u64; Recent::MOST],
+}
+
+impl Recent {
+    /// Blocks of one size.
+    const MOST: usize = 8;
+    /// Sizes and streams; those that fall on the same place share it by turns.
+    const PLACES: usize = 64;
+
+    const EMPTY: Self = Self {
+        stream: StreamKey { raw: 0, thread: 0 },
+        size: 0,
+        count: 0,
+        blocks: [0; Self::MOST],
+    };
+
+    fn place(stream: StreamKey, size: usize) -> usize {
+        let granules = size / GRANULE;
+        // Sizes of a model differ in many bits or in few, streams by their address and thread.
+        (granules ^ granules >> 6 ^ stream.raw >> 4 ^ stream.thread as usize) % Self::PLACES
+    }
+}
+
 /// All blocks of a pool, by address, and the free ones by size.
 #[derive(Default)]
 pub(super) struct Blocks {
+    recent: Vec<Recent>,
     all: BTreeMap<u64, Block>,
     free: BTreeSet<(usize, u64)>,
     /// By address.
@@ -188,6 +217,58 @@ impl Blocks {
         block.graph = graph;
         let size = self.split(ptr, size, &origin);
         Some(Found { ptr, size, origin })
+    }
+
+    /// A block of just the size for a request, freed last on this very stream; its address and size.
+    #[inline]
+    pub(super) fn take_recent(&mut self, bytes: usize, stream: StreamKey) -> Option<(u64, usize)> {
+        if bytes >= SMALL {
+            return None;
+        }
+        let size = block_size(bytes);
+        let recent = self.recent.get_mut(Recent::place(stream, size))?;
+        if recent.count == 0 || recent.size != size || recent.stream != stream {
+            return None;
+        }
+        recent.count -= 1;
+        Some((recent.blocks[recent.count], size))
+    }
+
+    /// Keeps a block that is being freed as it is, if it is small and there is room.
+    #[inline]
+    pub(super) fn keep_recent(&mut self, ptr: u64, size: usize, stream: StreamKey) -> bool {
+        // Larger blocks are worth joining at once. So is the rest of a cut, which no request has the size of.
+        if size >= SMALL || size % GRANULE != 0 {
+            return false;
+        }
+        if self.recent.is_empty() {
+            self.recent.resize_with(Recent::PLACES, || Recent::EMPTY);
+        }
+        let recent = &mut self.recent[Recent::place(stream, size)];
+        if recent.count == 0 {
+            (recent.stream, recent.size) = (stream, size);
+        } else if recent.count == Recent::MOST || recent.size != size || recent.stream != stream {
+            return false;
+        }
+        let Some(block) = self.all.get_mut(&ptr) else {
+            return false;
+        };
+        block.graph = None;
+        recent.blocks[recent.count] = ptr;
+        recent.count += 1;
+        true
+    }
+
+    /// Makes the blocks freed last free for all: to be joined, cut, taken by another stream or given back.
+    pub(super) fn settle(&mut self) {
+        let mut all = std::mem::take(&mut self.recent);
+        for recent in &mut all {
+            for &ptr in &recent.blocks[..recent.count] {
+                self.give_back(ptr, Origin::Stream(recent.stream));
+            }
+            recent.count = 0;
+        }
+        self.recent = all;
     }
 
     /// Cuts the block to `size` bytes if the rest is worth keeping; returns what it has afterwards.

@@ -9,6 +9,8 @@
 //! - A freed block carries the stream it was freed on. On that stream it can be used at once: the stream
 //!   runs in order. Another stream is first made to wait for that stream. So a program with one stream
 //!   calls the driver neither to allocate, nor to free, nor to order.
+//! - Small blocks freed last are kept as they are, by stream and size: an operator's result mostly takes the place
+//!   of one freed just before.
 //! - While a stream is being captured into a graph, what is freed is kept aside and belongs to the graph
 //!   until the graph is destroyed, because each launch of the graph uses those addresses again. Within
 //!   the capture the same stream may reuse them: the graph keeps that order.
@@ -188,13 +190,20 @@ impl Pool {
         self.state.lock().statistics
     }
 
-    /// `bytes` bytes (not 0), usable by the work that `stream` is given from now on. The GPU must be
-    /// current on this thread.
+    /// `bytes` bytes (not 0), usable by the work that `stream` is given from now on. The GPU is made current
+    /// on this thread if the driver is called.
     pub fn allocate(&self, bytes: usize, stream: &Stream) -> Result<u64> {
         debug_assert_ne!(bytes, 0);
         let key = stream.key();
         let mut state = self.state.lock();
         let state = &mut *state;
+        if self.caching && state.captures.is_empty() {
+            if let Some((ptr, size)) = state.blocks.take_recent(bytes, key) {
+                state.statistics.cached -= size;
+                state.statistics.note_allocation(size);
+                return Ok(ptr);
+            }
+        }
         let capture = state.captures.iter_mut().find_map(|(id, capture)| {
             (capture.active && capture.stream == key).then_some((*id, capture))
         });
@@ -216,12 +225,22 @@ impl Pool {
             None => None,
         };
         if self.caching {
+<<<<<<< HEAD
             // A stream being captured cannot wait for work outside of the capture. Nor can another wait for it: an
             // event recorded on it now would be a part of the capture, and whoever waits would be captured too.
             let captures = &state.captures;
             let captured =
                 |origin: StreamKey| captures.values().any(|capture| capture.covers(origin));
             if let Some(found) = state.blocks.take(bytes, key, graph, captured) {
+=======
+            // A stream being captured cannot wait for work outside of the capture.
+            let found = state.blocks.take(bytes, key, graph).or_else(|| {
+                // Perhaps what was freed last fits, for another stream or joined with its neighbours.
+                state.blocks.settle();
+                state.blocks.take(bytes, key, graph)
+            });
+            if let Some(found) = found {
+>>>>>>> 3414c09 (An operator's host cost: no allocation for a launch, blocks freed last are found without a search, the GPU is made current once)
                 state.statistics.cached -= found.size;
                 match self.order(&found.origin, key) {
                     Ok(()) => {
@@ -298,7 +317,15 @@ impl Pool {
     ) -> Result<()> {
         if self.caching {
             state.statistics.cached += size;
-            state.blocks.give_back(ptr, origin);
+            let recent = match &origin {
+                Origin::Stream(key) if state.captures.is_empty() => {
+                    state.blocks.keep_recent(ptr, size, *key)
+                }
+                _ => false,
+            };
+            if !recent {
+                state.blocks.give_back(ptr, origin);
+            }
             return Ok(());
         }
         state.blocks.remove(ptr);
@@ -313,6 +340,7 @@ impl Pool {
             Origin::Idle => Ok(()),
             Origin::Stream(freed_on) if *freed_on == stream => Ok(()),
             Origin::Stream(freed_on) => {
+                self.bind()?;
                 // Recorded now, which is later than the freeing: it covers at least the work before it.
                 // Another thread's own stream cannot be named from here, but the legacy default stream
                 // waits for the per-thread streams of all threads.
@@ -323,13 +351,25 @@ impl Pool {
                 };
                 RawEvent::record(self.hip, source)?.wait_on(self.hip, stream.raw as hipStream_t)
             }
-            Origin::Event(event) => event.wait_on(self.hip, stream.raw as hipStream_t),
+            Origin::Event(event) => {
+                self.bind()?;
+                event.wait_on(self.hip, stream.raw as hipStream_t)
+            }
         }
+    }
+
+    /// Makes the GPU current on this thread.
+    fn bind(&self) -> Result<()> {
+        // SAFETY: the ordinal is that of an existing device.
+        let status = unsafe { (self.hip.hipSetDevice)(self.ordinal as i32) };
+        self.hip
+            .check(status, || format!("selecting GPU {}", self.ordinal))
     }
 
     /// Called before a stream is destroyed: blocks freed on it get an event in place of its name.
     pub(crate) fn forget_stream(&self, stream: StreamKey) -> Result<()> {
         let mut state = self.state.lock();
+        state.blocks.settle();
         if !state.blocks.any_from(stream) {
             return Ok(());
         }
@@ -387,6 +427,7 @@ impl Pool {
 
     fn driver_allocate(&self, bytes: usize) -> Result<u64> {
         let mut ptr = std::ptr::null_mut();
+        self.bind()?;
         self.relaxed(|| {
             // SAFETY: `ptr` is writable.
             let status = unsafe { (self.hip.hipMalloc)(&mut ptr, bytes) };
@@ -398,6 +439,8 @@ impl Pool {
     }
 
     fn driver_free(&self, ptr: u64) -> Result<()> {
+        // The thread that drops a buffer may be one that never used the GPU.
+        self.bind()?;
         self.relaxed(|| {
             // SAFETY: the address came from `hipMalloc` and is given back once.
             let status = unsafe { (self.hip.hipFree)(ptr as *mut _) };
@@ -431,6 +474,8 @@ impl Pool {
         if state.statistics.cached == 0 {
             return Ok(());
         }
+        self.bind()?;
+        state.blocks.settle();
         // SAFETY: no arguments. During a capture HIP refuses; the frees below then wait by themselves.
         unsafe { (self.hip.hipDeviceSynchronize)() };
         for (ptr, size) in state.blocks.take_whole_segments() {

@@ -18,6 +18,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
+use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
 use super::problem::GemmProblem;
@@ -87,7 +88,7 @@ pub struct Library {
     description: String,
     /// Bytes of workspace of each handle.
     workspace: usize,
-    handles: RwLock<HashMap<StreamKey, Arc<Bound>>>,
+    handles: RwLock<HashMap<StreamKey, Arc<Bound>, RandomState>>,
     /// Handles whose stream or thread is gone.
     idle: Mutex<Vec<Idle>>,
 }
