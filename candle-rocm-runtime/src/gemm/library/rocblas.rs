@@ -119,12 +119,12 @@ impl Vendor for Rocblas {
         let mut text = [0; 128];
         // SAFETY: the function writes at most so many bytes, and ends them with a NUL.
         let status = unsafe { (self.version)(text.as_mut_ptr(), text.len()) };
+        if status != 0 {
+            return None;
+        }
         // SAFETY: as above; the buffer began as zeros.
-        (status == 0).then(|| {
-            unsafe { CStr::from_ptr(text.as_ptr()) }
-                .to_string_lossy()
-                .into()
-        })
+        let text = unsafe { CStr::from_ptr(text.as_ptr()) };
+        Some(text.to_string_lossy().into_owned())
     }
 
     unsafe fn set_stream(
