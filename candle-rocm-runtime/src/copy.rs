@@ -248,9 +248,9 @@ impl Stream {
         let (from, to) = (src.stream().context().clone(), self.context());
         if from == *to {
             // A context with a single stream notes no uses, neither for another context nor of its buffers.
-            let unmarked = !Arc::ptr_eq(&from, to)
-                && !(from.is_managing_stream_synchronization()
-                    && to.is_managing_stream_synchronization());
+            let both_mark = from.is_managing_stream_synchronization()
+                && to.is_managing_stream_synchronization();
+            let unmarked = !Arc::ptr_eq(&from, to) && !both_mark;
             if unmarked {
                 self.join(src.stream())?;
             }

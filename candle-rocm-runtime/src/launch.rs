@@ -239,12 +239,13 @@ impl<'a> LaunchArgs<'a> {
             config.check(self.function)?;
             // What lives on this frame must outlive the call: the runtime's own argument.
             let rows = config.grid_dim.0;
-            let given = self.args.len();
             // SAFETY: the caller's promise.
-            let config = unsafe { self.chosen_grid(config, &rows) }?;
+            let (config, one_more) = unsafe { self.chosen_grid(config, &rows) }?;
             // SAFETY: as above; with the argument that the kernel takes beyond the caller's.
             let launched = unsafe { self.call_hip(config, cooperative) };
-            self.args.truncate(given);
+            if one_more {
+                self.args.pop();
+            }
             launched?;
         }
         let end = self.event()?;
@@ -254,35 +255,40 @@ impl<'a> LaunchArgs<'a> {
         Ok(start.zip(end))
     }
 
-    /// The grid of the kernel's own [`Geometry`] instead of the one asked for, with the argument that it takes
-    /// beyond the caller's.
+    /// The grid of the kernel's own [`Geometry`] instead of the one asked for, and whether the kernel takes an
+    /// argument beyond the caller's, which then is the last.
     ///
     /// # Safety
     /// As [`LaunchArgs::launch`]; `rows` lives until the launch.
-    unsafe fn chosen_grid(&mut self, asked: LaunchConfig, rows: &u32) -> Result<LaunchConfig> {
+    unsafe fn chosen_grid(
+        &mut self,
+        asked: LaunchConfig,
+        rows: &u32,
+    ) -> Result<(LaunchConfig, bool)> {
         let kernel = &self.function.loaded;
-        let columns = match kernel.geometry {
-            Geometry::AsAsked => return Ok(asked),
-            Geometry::AnyGrid { .. } => 0,
+        let (columns, one_more) = match kernel.geometry {
+            Geometry::AsAsked => return Ok((asked, false)),
+            Geometry::AnyGrid { .. } => (0, false),
             Geometry::Rows {
                 columns,
                 columns_bytes,
             } => {
-                let given = self.args.len();
-                let argument = *self.args.get(columns).ok_or_else(|| {
+                let given = self.args.as_slice().len();
+                let argument = *self.args.as_slice().get(columns).ok_or_else(|| {
                     Error::invalid(format!(
                         "kernel `{}` takes more than {given} arguments",
                         kernel.name
                     ))
                 })?;
                 self.args.push(std::ptr::from_ref(rows).cast_mut().cast());
-                if columns_bytes == 4 {
+                let columns = if columns_bytes == 4 {
                     // SAFETY: the argument is the kernel's, an i32 that is not negative.
                     u64::from(unsafe { argument.cast::<u32>().read() })
                 } else {
                     // SAFETY: as above, a usize.
                     unsafe { argument.cast::<u64>().read() }
-                }
+                };
+                (columns, true)
             }
         };
         let info = self.function.device().info();
@@ -298,11 +304,12 @@ impl<'a> LaunchArgs<'a> {
         let grid = kernel
             .geometry
             .plan(grid, columns, kernel.element_bytes, gpu);
-        Ok(LaunchConfig {
+        let config = LaunchConfig {
             grid_dim: grid.workgroups.into(),
             block_dim: grid.threads.into(),
             ..asked
-        })
+        };
+        Ok((config, one_more))
     }
 
     unsafe fn call_hip(&mut self, config: LaunchConfig, cooperative: bool) -> Result<()> {

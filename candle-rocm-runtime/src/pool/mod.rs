@@ -225,22 +225,17 @@ impl Pool {
             None => None,
         };
         if self.caching {
-<<<<<<< HEAD
             // A stream being captured cannot wait for work outside of the capture. Nor can another wait for it: an
             // event recorded on it now would be a part of the capture, and whoever waits would be captured too.
             let captures = &state.captures;
             let captured =
                 |origin: StreamKey| captures.values().any(|capture| capture.covers(origin));
-            if let Some(found) = state.blocks.take(bytes, key, graph, captured) {
-=======
-            // A stream being captured cannot wait for work outside of the capture.
-            let found = state.blocks.take(bytes, key, graph).or_else(|| {
+            let found = state.blocks.take(bytes, key, graph, captured).or_else(|| {
                 // Perhaps what was freed last fits, for another stream or joined with its neighbours.
                 state.blocks.settle();
-                state.blocks.take(bytes, key, graph)
+                state.blocks.take(bytes, key, graph, captured)
             });
             if let Some(found) = found {
->>>>>>> 3414c09 (An operator's host cost: no allocation for a launch, blocks freed last are found without a search, the GPU is made current once)
                 state.statistics.cached -= found.size;
                 match self.order(&found.origin, key) {
                     Ok(()) => {
