@@ -484,6 +484,8 @@ impl Pool {
     /// A capture begins on this stream.
     pub(crate) fn begin_capture(&self, stream: StreamKey) {
         let mut state = self.state.lock();
+        // What was freed last is found by all again: who may take it is decided block by block now.
+        state.blocks.settle();
         let id = state.next_graph;
         state.next_graph += 1;
         state.captures.insert(
