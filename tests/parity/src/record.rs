@@ -84,3 +84,52 @@ fn works(device: &Device) -> bool {
     };
     sum().is_ok_and(|sum| sum == 5.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{any, List};
+
+    fn cases() -> candle_core::Result<Vec<Case>> {
+        let mut list = List::default();
+        let inputs = vec![any(DType::F32, 1, &[3])?];
+        list.add("exp", "works", inputs.clone(), |x| x[0].exp());
+        list.add("exp", "is refused", inputs.clone(), |_| {
+            candle_core::bail!("no kernel")
+        });
+        list.add("exp", "panics", inputs, |_| {
+            panic!("attempt to divide by zero")
+        });
+        Ok(list.cases)
+    }
+
+    #[test]
+    fn errors_and_panics_are_outcomes() -> anyhow::Result<()> {
+        let mut recording = Recording::default();
+        let lost = record(&cases()?, &Device::Cpu, &mut recording)?;
+        assert_eq!(lost, None);
+        assert!(recording.outcomes["exp works"].is_ok());
+        assert_eq!(
+            recording.outcomes["exp is refused"],
+            Err("no kernel".into())
+        );
+        assert_eq!(
+            recording.outcomes["exp panics"],
+            Err("panicked: attempt to divide by zero".into())
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_recorded_stays() -> anyhow::Result<()> {
+        let mut recording = Recording::default();
+        let earlier = Err("of an earlier process".to_owned());
+        recording
+            .outcomes
+            .insert("exp works".into(), earlier.clone());
+        record(&cases()?, &Device::Cpu, &mut recording)?;
+        assert_eq!(recording.outcomes["exp works"], earlier);
+        assert_eq!(recording.outcomes.len(), 3);
+        Ok(())
+    }
+}
