@@ -120,7 +120,7 @@ const fn program(
     }
 }
 
-const PROGRAMS: [Program; 11] = [
+const PROGRAMS: [Program; 12] = [
     Program {
         parts: &[Part::Tests, Part::Sanitize],
         ..test("candle-rocm-tests", "op_matrix", "tests/op_matrix")
@@ -137,6 +137,7 @@ const PROGRAMS: [Program; 11] = [
         "quantized_products",
         "tests/quantized_products",
     ),
+    test("candle-rocm-runtime", "gemm", "tests/gemm"),
     program(
         &[Part::Parity],
         Candle::Ours,

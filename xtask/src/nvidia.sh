@@ -42,9 +42,12 @@ missing() {
 }
 
 tests() {
-    local program
+    local program choice
     for program in "$here"/tests/*; do
         check "tests/$(basename "$program")" "$program" ${FILTER:-}
+    done
+    for choice in own library; do
+        CANDLE_ROCM_GEMM=$choice check "tests/gemm-$choice" "$here/tests/gemm" ${FILTER:-}
     done
 }
 

@@ -197,7 +197,7 @@ impl Pool {
         let key = stream.key();
         let mut state = self.state.lock();
         let state = &mut *state;
-        if self.caching && state.captures.is_empty() {
+        if self.caching && !self.is_any_capturing() {
             if let Some((ptr, size)) = state.blocks.take_recent(bytes, key) {
                 state.statistics.cached -= size;
                 state.statistics.note_allocation(size);
@@ -313,7 +313,7 @@ impl Pool {
         if self.caching {
             state.statistics.cached += size;
             let recent = match &origin {
-                Origin::Stream(key) if state.captures.is_empty() => {
+                Origin::Stream(key) if !self.is_any_capturing() => {
                     state.blocks.keep_recent(ptr, size, *key)
                 }
                 _ => false,
