@@ -35,29 +35,35 @@ impl Stream {
         let device = self.context().device();
         let hip = device.hip();
         let begin = optional!(hip, hipStreamBeginCapture)?;
+        // First, so that from the capture's begin on no other thread takes this stream's blocks and waits for them.
+        let pool = device.pool();
+        let capture = pool.begin_capture(self.key());
         // SAFETY: the stream is alive.
         let status = unsafe { begin(self.raw(), mode as u32) };
-        hip.check(status, || "beginning to capture a graph")?;
-        device.pool().begin_capture(self.key());
-        Ok(())
+        let begun = hip.check(status, || "beginning to capture a graph");
+        if begun.is_err() {
+            self.context().record_err(pool.cancel_capture(capture));
+        }
+        begun
     }
 
     /// Ends the capture; `None` if nothing was captured.
     pub fn end_capture(self: &Arc<Self>, flags: CUgraphInstantiate_flags) -> Result<Option<Graph>> {
-        let device = self.context().device();
-        let memory = device.pool().end_capture(self.key());
         self.enter()?;
+        let device = self.context().device();
         let hip = device.hip();
         let end = optional!(hip, hipStreamEndCapture)?;
         let instantiate = optional!(hip, hipGraphInstantiateWithFlags)?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the stream is alive and the output is writable.
+        let status = unsafe { end(self.raw(), &mut raw) };
         let mut graph = Graph {
-            raw: std::ptr::null_mut(),
+            raw,
             exec: std::ptr::null_mut(),
-            memory,
+            // Only now: until here an event on this stream was a part of the capture.
+            memory: device.pool().end_capture(self.key()),
             stream: self.clone(),
         };
-        // SAFETY: the stream is alive and the output is writable.
-        let status = unsafe { end(self.raw(), &mut graph.raw) };
         hip.check(status, || "ending the capture of a graph")?;
         if graph.raw.is_null() {
             return Ok(None);

@@ -482,7 +482,7 @@ impl Pool {
     }
 
     /// A capture begins on this stream.
-    pub(crate) fn begin_capture(&self, stream: StreamKey) {
+    pub(crate) fn begin_capture(&self, stream: StreamKey) -> u64 {
         let mut state = self.state.lock();
         // What was freed last is found by all again: who may take it is decided block by block now.
         state.blocks.settle();
@@ -497,6 +497,13 @@ impl Pool {
             },
         );
         self.active_captures.fetch_add(1, Ordering::Relaxed);
+        id
+    }
+
+    /// A capture that did not begin after all.
+    pub(crate) fn cancel_capture(&self, id: u64) -> Result<()> {
+        self.active_captures.fetch_sub(1, Ordering::Relaxed);
+        self.release_graph(id)
     }
 
     /// The capture on this stream ended, well or badly; what it freed belongs to the result. `None` if

@@ -87,7 +87,7 @@ fn tensors_move_between_threads_and_devices() -> Result<()> {
     } else {
         (12, 1 << 20)
     };
-    let rounds = amount(1500, 60)?;
+    let rounds = amount(1500, 400)?;
     let mut devices = vec![candle_rocm_tests::device()?];
     for _ in 1..threads {
         devices.push(Device::new_rocm_with_stream(0)?);
@@ -117,7 +117,7 @@ fn a_move_waits_for_what_it_moves() -> Result<()> {
     let from = candle_rocm_tests::device()?;
     let to = Device::new_rocm_with_stream(0)?;
     let size = if is_emulated()? { 1 << 11 } else { 1 << 22 };
-    for round in 0..amount(300, 5)? {
+    for round in 0..amount(60, 20)? {
         let mut tensor = Tensor::full(0f32, size, &from)?;
         for _ in 0..20 {
             tensor = tensor.affine(1.0, 1.0)?;

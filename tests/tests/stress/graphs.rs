@@ -39,7 +39,7 @@ fn a_chain_of_kernels_is_replayed_with_changed_inputs() -> Result<()> {
     let stream = context.new_stream()?;
     let patterns = Patterns::new(&context)?;
     let words = if is_emulated()? { 1 << 9 } else { 1 << 16 };
-    let replays = amount(1000, 30)?;
+    let replays = amount(1000, 200)?;
     let mut input = stream.alloc_zeros::<u32>(words)?;
     let mut results = stream.alloc_zeros::<u32>(2 * replays)?;
     stream.begin_capture(Mode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
@@ -163,14 +163,14 @@ fn replay_a_block(number: usize, replays: usize, rows: usize) -> Result<()> {
 #[test]
 fn a_captured_block_equals_eager_execution() -> Result<()> {
     let _gpu = shared();
-    replay_a_block(0, amount(1000, 12)?, if is_emulated()? { 3 } else { 64 })
+    replay_a_block(0, amount(1000, 50)?, if is_emulated()? { 3 } else { 64 })
 }
 
 /// Four threads capture and replay at once, each on a stream of its own.
 #[test]
 fn threads_capture_and_replay_at_once() -> Result<()> {
     let _gpu = shared();
-    let (replays, rows) = (amount(300, 3)?, if is_emulated()? { 2 } else { 32 });
+    let (replays, rows) = (amount(300, 15)?, if is_emulated()? { 2 } else { 32 });
     std::thread::scope(|scope| {
         let running: Vec<_> = (1..5)
             .map(|number| scope.spawn(move || replay_a_block(number, replays, rows)))

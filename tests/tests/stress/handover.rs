@@ -89,7 +89,7 @@ fn four_streams_hand_over_thousands_of_buffers() -> Result<()> {
     // SAFETY: all uses of a buffer on different streams are ordered by the events below, which are what is tested.
     unsafe { context.disable_event_tracking() };
     let patterns = Patterns::new(&context)?;
-    let rounds = amount(5000, 60)?;
+    let rounds = amount(5000, 1000)?;
     let words = if is_emulated()? { 1 << 10 } else { 1 << 18 };
     let main = context.new_stream()?;
     let seeds: Vec<u32> = (0..words as u32)
@@ -203,7 +203,7 @@ fn a_token_goes_round_four_streams() -> Result<()> {
         streams[0].clone_htod(&start)?,
         streams[0].alloc_zeros(words)?,
     ];
-    let rounds = amount(4000, 60)?;
+    let rounds = amount(4000, 1000)?;
     for round in 0..rounds {
         let stream = &streams[round % STAGES];
         stream.join(&streams[(round + STAGES - 1) % STAGES])?;

@@ -61,7 +61,7 @@ fn panicking_threads_leave_candles_device_usable() -> Result<()> {
     let x = many_numbers(DType::F32, 3, 24 * 24)?.reshape((24, 24))?;
     let shared_tensor = x.to_device(&device)?;
     let expected = program(&device, &x)?;
-    for round in 0..amount(50, 3)? {
+    for round in 0..amount(50, 10)? {
         std::thread::scope(|scope| -> Result<()> {
             let worker = scope.spawn(|| -> Result<()> {
                 for _ in 0..4 {
@@ -117,7 +117,7 @@ fn panicking_threads_leave_the_runtime_usable() -> Result<()> {
     let function = context.kernel(&candle_rocm_kernels::FILL, "const_set_u32")?;
     let stream = context.new_stream()?;
     let words = 1000;
-    for round in 0..amount(50, 3)? as u32 {
+    for round in 0..amount(50, 10)? as u32 {
         let mut kept = stream.alloc_zeros::<u32>(words)?;
         patterns.fill(&stream, &mut kept, round)?;
         std::thread::scope(|scope| -> Result<()> {

@@ -174,7 +174,7 @@ fn threads_allocate_fill_hand_on_and_free() -> Result<()> {
     } else {
         (16, 1 << 22)
     };
-    let rounds = amount(3000, 150)?;
+    let rounds = amount(3000, 1500)?;
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| sync_channel(4)).unzip();
     let mut senders = senders;
     senders.rotate_left(1);
@@ -233,7 +233,7 @@ fn a_buffer_read_on_two_streams_is_freed_after_both() -> Result<()> {
         context.new_stream()?,
     ];
     let words = if is_emulated()? { 1 << 10 } else { 1 << 22 };
-    for round in 0..amount(200, 4)? as u32 {
+    for round in 0..amount(200, 20)? as u32 {
         // SAFETY: all are written before they are read.
         let (mut shared, mut busy, mut seen) = unsafe {
             (
