@@ -392,17 +392,16 @@ impl Maker {
         }
         Some(match self.random.below(9) {
             0 => {
-                let operation = Operation::new(
-                    format!("sum {dim}"),
-                    Near::Is(Nearness::Sum(0.0)),
-                    move |x: &[Tensor]| x[0].sum(dim),
-                );
+                let operation =
+                    Operation::new(format!("sum {dim}"), sum(terms), move |x: &[Tensor]| {
+                        x[0].sum(dim)
+                    });
                 Made::sum(operation, inputs, terms, largest)
             }
             1 => {
                 let operation = Operation::new(
                     format!("sum_keepdim {dim}"),
-                    Near::Is(Nearness::Sum(0.0)),
+                    sum(terms),
                     move |x: &[Tensor]| x[0].sum_keepdim(dim),
                 );
                 Made::sum(operation, inputs, terms, largest)
@@ -410,7 +409,7 @@ impl Maker {
             2 => {
                 let operation = Operation::new(
                     "sum_all",
-                    Near::Is(Nearness::Sum(0.0)),
+                    sum(x.tensor.elem_count()),
                     move |x: &[Tensor]| x[0].sum_all(),
                 );
                 Made::sum(operation, inputs, x.tensor.elem_count(), largest)
@@ -419,7 +418,7 @@ impl Maker {
             3 if float && terms as f64 * largest < 30_000.0 => Made::new(
                 Operation::new(
                     format!("mean_keepdim {dim}"),
-                    Near::Is(Nearness::Sum(2.0)),
+                    Near::Sum { terms, parts: 2.0 },
                     move |x: &[Tensor]| x[0].mean_keepdim(dim),
                 ),
                 inputs,
@@ -469,7 +468,7 @@ impl Maker {
         let dims = x.tensor.dims();
         let (m, k) = (dims[rank - 2], dims[rank - 1]);
         let rows = x.tensor.elem_count() / k;
-        let near = Near::Is(Nearness::Sum(0.0));
+        let near = sum(k);
         let largest = bound(x.range);
         if self.random.below(3) == 0 {
             if rows * m > LARGEST {
@@ -804,7 +803,8 @@ impl Maker {
         let x = self.pick_float(results)?;
         let columns = *x.tensor.dims().last()?;
         let dtype = x.tensor.dtype();
-        let smooth = Near::Is(Nearness::Smooth(64.0));
+        // f32 or f64 inside: a sum over the row, of terms that may be equal and then round alike.
+        let smooth = Near::Is(Nearness::Smooth(64.0 + columns as f64));
         let at = FLOATS.iter().position(|float| *float == dtype)?;
         let weights = self.bank[at];
         let start = self.random.below(LONG / 2);
@@ -850,6 +850,11 @@ impl Maker {
 }
 
 const EPSILON: f32 = 1e-2;
+
+/// A sum of so many terms, each inside f32 or f64.
+fn sum(terms: usize) -> Near {
+    Near::Sum { terms, parts: 0.0 }
+}
 
 /// Candle's host code refuses strides that a BLAS cannot have, and says so.
 fn product(a: &Tensor, b: &Tensor) -> candle_core::Result<Tensor> {

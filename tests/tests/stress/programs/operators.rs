@@ -16,6 +16,10 @@ pub type Operator = Arc<dyn Fn(&[Tensor]) -> candle_core::Result<Tensor> + Send 
 pub enum Near {
     /// As [`Nearness`] has it.
     Is(Nearness),
+    /// A sum of so many products, in any order: of the sum of magnitudes (the same operator on absolute values) twice as
+    /// many roundings of f32, or of f64 for f64, as there are terms, since equal terms round alike and the truth is a
+    /// sum too; and so many of the dtype.
+    Sum { terms: usize, parts: f64 },
     /// A function of one element: two roundings of a result that is computed in f32 or f64 within a few units in the
     /// last place; where terms cancel, four roundings of a term of 4.
     Function,
@@ -64,37 +68,57 @@ impl Operation {
     /// Holds a result to the truth; all tensors are on the CPU, in the dtypes that the GPU had.
     pub fn compare(&self, inputs: &[Tensor], found: &Tensor) -> Result<()> {
         let truth = &*self.truth;
+        let near = |nearness| {
+            let found = |_: &[Tensor]| Ok(found.clone());
+            check_against(&self.name, inputs, nearness, &found, &|numbers| {
+                truth(numbers)
+            })
+        };
+        let dtype = found.dtype();
+        let once = rounding(dtype);
+        let inside = if dtype == DType::F64 {
+            once
+        } else {
+            rounding(DType::F32)
+        };
         match self.near {
-            Near::Is(nearness) => check_against(
-                &self.name,
-                inputs,
-                nearness,
-                &|_| Ok(found.clone()),
-                &|numbers| truth(numbers),
-            ),
+            Near::Is(nearness) => near(nearness),
+            Near::Sum { .. } if dtype.is_int() => near(Nearness::Same),
+            Near::Sum { terms, parts } => {
+                let numbers = inputs.iter().map(exact).collect::<Result<Vec<_>>>()?;
+                let magnitudes = numbers
+                    .iter()
+                    .map(Tensor::abs)
+                    .collect::<candle_core::Result<Vec<_>>>()?;
+                let expected = self.expected(&numbers, found)?;
+                let magnitudes = self.expected(&magnitudes, found)?;
+                let roundings = 64.0 + 2.0 * terms as f64;
+                check_floats(&self.name, found, &expected, |i| {
+                    once * expected[i].abs() + (roundings * inside + parts * once) * magnitudes[i]
+                })
+            }
             Near::Function => {
                 let numbers = inputs.iter().map(exact).collect::<Result<Vec<_>>>()?;
-                let expected = truth(&numbers)?;
-                ensure!(
-                    expected.dims() == found.dims(),
-                    "{}: the shape is {:?}, not {:?}",
-                    self.name,
-                    found.dims(),
-                    expected.dims()
-                );
-                let expected = floats(&expected)?;
-                let dtype = found.dtype();
-                let inside = if dtype == DType::F64 {
-                    DType::F64
-                } else {
-                    DType::F32
-                };
-                let roundings = if dtype == inside { 16.0 } else { 2.0 };
+                let expected = self.expected(&numbers, found)?;
+                let roundings = if once == inside { 16.0 } else { 2.0 };
                 check_floats(&self.name, found, &expected, |i| {
-                    roundings * rounding(dtype) * expected[i].abs() + 16.0 * rounding(inside)
+                    roundings * once * expected[i].abs() + 16.0 * inside
                 })
             }
         }
+    }
+
+    /// The truth for these numbers, in the shape that was found.
+    fn expected(&self, numbers: &[Tensor], found: &Tensor) -> Result<Vec<f64>> {
+        let expected = (self.truth)(numbers)?;
+        ensure!(
+            expected.dims() == found.dims(),
+            "{}: the shape is {:?}, not {:?}",
+            self.name,
+            found.dims(),
+            expected.dims()
+        );
+        floats(&expected)
     }
 }
 
