@@ -269,8 +269,10 @@ fn dims(op: &str, elements: usize) -> Vec<usize> {
         "upsample_nearest2d" | "upsample_bilinear2d" => split(&[64, 64, 64]),
         "conv1d" => split(&[16, 512]),
         "conv2d" | "conv_transpose2d" => split(&[16, 32, 32]),
-        // Both dimensions large, so that neither side of the turn is a single line.
-        "transpose" | "exp_transposed" | "add_transposed" if elements >= MIB => split(&[4096]),
+        // About square, so that neither side of the turn is a single line.
+        "transpose" | "exp_transposed" | "add_transposed" => {
+            split(&[1 << elements.ilog2().div_ceil(2)])
+        }
         _ => split(&[1024]),
     }
 }

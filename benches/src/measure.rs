@@ -1,6 +1,7 @@
 //! Asks the workers in turns.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -32,6 +33,7 @@ struct Samples {
     flops: u64,
     probe: Vec<f64>,
     tokens: Vec<u32>,
+    wrong: Option<String>,
     error: Option<String>,
 }
 
@@ -45,6 +47,7 @@ impl Samples {
                 put(Metric::DeviceUs, times.samples_us);
                 self.starved |= times.starved;
                 (self.bytes, self.flops, self.probe) = (times.bytes, times.flops, times.probe);
+                self.wrong = times.wrong;
             }
             Answer::Host(times) => {
                 put(Metric::EnqueueUs, times.enqueue_us);
@@ -78,7 +81,7 @@ impl Measurer {
         }
     }
 
-    /// Measures the entries and gives each one's rows to `finished`.
+    /// Measures the entries and gives each one's rows to `finished`, until that breaks off.
     ///
     /// # Errors
     /// A worker has ended, or `finished` fails.
@@ -86,12 +89,15 @@ impl Measurer {
         &mut self,
         entries: &[Entry],
         progress: &ProgressBar,
-        mut finished: impl FnMut(Vec<Row>) -> Result<()>,
+        mut finished: impl FnMut(Vec<Row>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         for entry in entries {
             progress.set_message(entry.case.to_string());
-            finished(self.rows(entry)?)?;
+            let flow = finished(self.rows(entry)?)?;
             progress.inc(1);
+            if flow.is_break() {
+                break;
+            }
         }
         progress.finish_with_message("done");
         Ok(())
@@ -99,19 +105,28 @@ impl Measurer {
 
     /// All workers' samples of a case, taken in turns.
     fn samples(&mut self, case: &Case) -> Result<Vec<Samples>> {
-        let mut settings = self.plan.settings;
+        let Plan {
+            mut settings,
+            rounds,
+            mut patience,
+        } = self.plan;
         if case.kind == Kind::Model {
-            // One sample takes long enough.
+            // One sample takes as long as many operators, and loading the model longer.
             settings.samples = 1;
+            patience *= 10;
         }
         let request = Request {
             case: case.clone(),
             settings,
         };
         let mut samples: Vec<_> = self.workers.iter().map(|_| Samples::default()).collect();
-        let began = Instant::now();
-        for round in 0..self.plan.rounds {
-            if round >= 2 && began.elapsed() > self.plan.patience {
+        let mut began = Instant::now();
+        for round in 0..rounds {
+            if round == 1 {
+                // The first round has the preparations in it.
+                began = Instant::now();
+            }
+            if round >= 2 && began.elapsed() > patience {
                 break;
             }
             for (worker, samples) in self.workers.iter_mut().zip(&mut samples) {
@@ -162,6 +177,9 @@ impl Measurer {
         let errors: BTreeMap<_, _> = by_name()
             .filter_map(|(name, samples)| Some((name, samples.error.clone()?)))
             .collect();
+        let wrong: BTreeMap<_, _> = by_name()
+            .filter_map(|(name, samples)| Some((name, samples.wrong.clone()?)))
+            .collect();
         let mut metrics: Vec<_> = samples
             .iter()
             .flat_map(|s| s.by_metric.keys().copied())
@@ -190,6 +208,7 @@ impl Measurer {
                 })
                 .collect(),
             errors: errors.clone(),
+            wrong: wrong.clone(),
             agreement,
         });
         Ok(rows.collect())

@@ -316,6 +316,9 @@ fn note(row: &Row, reasons: &Reasons) -> String {
             notes.push(format!("{worker}: with some of the CPU's time"));
         }
     }
+    for (worker, wrong) in &row.wrong {
+        notes.push(format!("{worker}, beside the CPU in f32: {wrong}"));
+    }
     for (worker, error) in &row.errors {
         // PyTorch has not all operators.
         if worker != TORCH {

@@ -112,6 +112,9 @@ pub struct Row {
     /// By worker that could not run it, why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, String>,
+    /// By worker whose result for a small case is not the CPU's, how it differs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub wrong: BTreeMap<String, String>,
     /// Between ours and stock's results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement: Option<Agreement>,
@@ -260,6 +263,7 @@ pub(crate) mod tests {
             copy_us: Some(50.),
             figures: figures.iter().map(figure).collect(),
             errors: BTreeMap::new(),
+            wrong: BTreeMap::new(),
             agreement: None,
         }
     }

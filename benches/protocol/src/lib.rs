@@ -152,6 +152,9 @@ pub struct DeviceTimes {
     pub starved: bool,
     /// Some values of the result, spread over it, to compare workers by.
     pub probe: Vec<f64>,
+    /// Where the result of a small case differs from the CPU's, and how.
+    #[serde(default)]
+    pub wrong: Option<String>,
 }
 
 /// The CPU's time to enqueue an operator.

@@ -1,15 +1,16 @@
 //! Measures candle-rocm beside Candle's own CUDA backend and PyTorch, and writes files and a page of the figures.
 
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
 use candle_rocm_bench_protocol::Settings;
 use candle_rocm_benches::cases::{self, Entry};
 use candle_rocm_benches::measure::{Measurer, Plan};
 use candle_rocm_benches::reasons::Reasons;
-use candle_rocm_benches::results::{Results, OURS, STOCK};
+use candle_rocm_benches::results::{Results, OURS, STOCK, TORCH};
 use candle_rocm_benches::worker::Worker;
 use candle_rocm_benches::{page, plots};
 use clap::{Args, Parser, Subcommand};
@@ -68,6 +69,12 @@ struct Run {
     /// Turns of each worker for a case.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// No new case begins after so many seconds; what was measured is kept.
+    #[arg(long, value_name = "SECONDS")]
+    budget: Option<u64>,
+    /// Leaves out cases that the output file already holds.
+    #[arg(long)]
+    missing: bool,
     /// Tiny cases, each once, for the emulator. The figures mean nothing.
     #[arg(long, conflicts_with = "quick")]
     smallest: bool,
@@ -153,7 +160,8 @@ impl Run {
 }
 
 fn run(args: &Run) -> Result<()> {
-    let entries = args.entries();
+    let began = Instant::now();
+    let mut entries = args.entries();
     if args.list {
         for entry in &entries {
             println!("{:?}\t{}", entry.group, entry.case);
@@ -176,6 +184,9 @@ fn run(args: &Run) -> Result<()> {
         let mut earlier = Results::load(&out)?;
         earlier.merge(results)?;
         results = earlier;
+    }
+    if args.missing {
+        entries.retain(|entry| results.rows.iter().all(|row| row.case != entry.case));
     }
     let plan = Plan {
         settings: if args.smallest {
@@ -201,7 +212,15 @@ fn run(args: &Run) -> Result<()> {
             rows,
             ..results.clone_head()
         };
-        results.merge(rows)
+        results.merge(rows)?;
+        let spent = args
+            .budget
+            .is_some_and(|budget| began.elapsed() > Duration::from_secs(budget));
+        Ok(if spent {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        })
     });
     // What was measured before a worker ended is kept.
     results.save(&out)?;
@@ -225,7 +244,14 @@ fn line(row: &candle_rocm_benches::results::Row) -> String {
     if let Some(agreement) = row.agreement.filter(|agreement| !agreement.within) {
         text += &format!("DIFFERS {:.1e} ", agreement.worst);
     }
+    for (worker, wrong) in &row.wrong {
+        text += &format!("{worker}: {wrong} ");
+    }
     for (worker, error) in &row.errors {
+        // PyTorch has not all operators.
+        if worker == TORCH {
+            continue;
+        }
         text += &format!("{worker}: {} ", error.lines().next().unwrap_or_default());
     }
     text

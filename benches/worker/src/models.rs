@@ -70,6 +70,8 @@ const ROPE_THETA: f32 = 500_000.;
 pub struct Model {
     network: Network,
     vocabulary: usize,
+    /// What the first run decoded.
+    tokens: Vec<u32>,
 }
 
 enum Network {
@@ -96,6 +98,7 @@ pub fn prepare(gpu: &Gpu, case: &Case) -> Result<Model> {
     Ok(Model {
         network,
         vocabulary: size.vocabulary,
+        tokens: Vec::new(),
     })
 }
 
@@ -349,7 +352,7 @@ impl Network {
 }
 
 impl Model {
-    /// Reads a prompt and decodes greedily after it, once for each sample and once before.
+    /// Reads a prompt and decodes greedily after it, once for each sample, and once before the first.
     ///
     /// # Errors
     /// Candle's.
@@ -357,32 +360,49 @@ impl Model {
         let prompt: Vec<u32> = (0..settings.prompt)
             .map(|i| (i * 7919 % self.vocabulary) as u32)
             .collect();
+        if self.tokens.is_empty() {
+            // Loads kernels and fills pools.
+            self.tokens = self.run(gpu, &prompt, settings.decode)?.tokens;
+        }
         let mut speeds = ModelSpeeds {
+            tokens: self.tokens.clone(),
             repeatable: true,
             ..ModelSpeeds::default()
         };
-        for sample in 0..=settings.samples {
-            self.network.reset();
-            gpu.cuda_sync()?;
-            let began = Instant::now();
-            let mut token = self.network.next(&prompt, 0, &gpu.device)?;
-            let prefill = began.elapsed().as_secs_f64();
-            let mut tokens = vec![token];
-            let began = Instant::now();
-            for i in 0..settings.decode {
-                token = self.network.next(&[token], prompt.len() + i, &gpu.device)?;
-                tokens.push(token);
-            }
-            let decode = began.elapsed().as_secs_f64();
-            if sample == 0 {
-                // The first run loads kernels and fills pools.
-                speeds.tokens = tokens;
-                continue;
-            }
-            speeds.repeatable &= tokens == speeds.tokens;
-            speeds.prefill.push(prompt.len() as f64 / prefill);
-            speeds.decode.push(settings.decode as f64 / decode);
+        for _ in 0..settings.samples {
+            let run = self.run(gpu, &prompt, settings.decode)?;
+            speeds.prefill.push(prompt.len() as f64 / run.prefill_s);
+            speeds.decode.push(settings.decode as f64 / run.decode_s);
+            speeds.repeatable &= run.tokens == self.tokens;
         }
         Ok(speeds)
     }
+
+    fn run(&mut self, gpu: &Gpu, prompt: &[u32], decode: usize) -> Result<Run> {
+        self.network.reset();
+        gpu.cuda_sync()?;
+        let began = Instant::now();
+        // Each token is read back, so that the GPU is waited for.
+        let mut token = self.network.next(prompt, 0, &gpu.device)?;
+        let prefill_s = began.elapsed().as_secs_f64();
+        let mut tokens = vec![token];
+        let began = Instant::now();
+        for i in 0..decode {
+            let position = prompt.len() + i;
+            token = self.network.next(&[token], position, &gpu.device)?;
+            tokens.push(token);
+        }
+        Ok(Run {
+            prefill_s,
+            decode_s: began.elapsed().as_secs_f64(),
+            tokens,
+        })
+    }
+}
+
+/// A prompt read and tokens decoded once.
+struct Run {
+    prefill_s: f64,
+    decode_s: f64,
+    tokens: Vec<u32>,
 }

@@ -344,6 +344,7 @@ pub struct Prepared {
     bytes: u64,
     flops: u64,
     probe: Vec<f64>,
+    wrong: Option<String>,
     repeats: usize,
     host_us: f64,
 }
@@ -358,8 +359,9 @@ const CHECKED_BYTES: u64 = 256 << 10;
 /// Makes the inputs, runs the operator once, and checks its result if the case is small.
 ///
 /// # Errors
-/// There is no such operator or dtype; Candle's; the result is not the CPU's.
+/// There is no such operator or dtype; Candle's; the result has a NaN or an infinity.
 pub fn prepare(gpu: &mut Gpu, case: &Case, settings: &Settings) -> Result<Prepared> {
+    let mut wrong = None;
     let operator = if let Some(operator) = products::quantized(gpu, case, settings)? {
         operator
     } else {
@@ -380,7 +382,7 @@ pub fn prepare(gpu: &mut Gpu, case: &Case, settings: &Settings) -> Result<Prepar
             }
             let block = gpu.cpu_block.as_ref().expect("just made");
             let truth = make(&case.op, &maker(block, true))?;
-            check(dtype, &operator, &truth)?;
+            wrong = mistake(dtype, &operator, &truth)?;
         }
         operator
     };
@@ -407,6 +409,7 @@ pub fn prepare(gpu: &mut Gpu, case: &Case, settings: &Settings) -> Result<Prepar
         bytes: operator.bytes.unwrap_or(moved as u64),
         flops: operator.flops,
         probe,
+        wrong,
         repeats: 1,
         host_us: 0.,
     };
@@ -452,6 +455,7 @@ impl Prepared {
             bytes: self.bytes,
             flops: self.flops,
             probe: self.probe.clone(),
+            wrong: self.wrong.clone(),
             ..DeviceTimes::default()
         };
         for _ in 0..settings.samples {
@@ -504,23 +508,21 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-fn check(dtype: DType, operator: &Operator, truth: &Operator) -> Result<()> {
+/// The first value that is not the truth.
+fn mistake(dtype: DType, operator: &Operator, truth: &Operator) -> Result<Option<String>> {
     let flat = |operator: &Operator| -> Result<Vec<f64>> {
         let result = (operator.run)(&operator.inputs)?.to_device(&Device::Cpu)?;
         Ok(result.to_dtype(DType::F64)?.flatten_all()?.to_vec1()?)
     };
     let (got, want) = (flat(operator)?, flat(truth)?);
     if got.len() != want.len() {
-        bail!("{} values, not {}", got.len(), want.len());
+        return Ok(Some(format!("{} values, not {}", got.len(), want.len())));
     }
     let tolerance = tolerance(dtype);
-    for (i, (got, want)) in got.iter().zip(&want).enumerate() {
-        // Not `>`: a NaN is wrong too.
-        if !((got - want).abs() <= tolerance * want.abs().max(1.)) {
-            bail!("value {i} is {got}, on the CPU {want}");
-        }
-    }
-    Ok(())
+    // Not `>`: a NaN is wrong too.
+    let far = |(got, want): (&f64, &f64)| !((got - want).abs() <= tolerance * want.abs().max(1.));
+    let first = got.iter().zip(&want).position(far);
+    Ok(first.map(|i| format!("value {i} is {}, on the CPU {}", got[i], want[i])))
 }
 
 #[cfg(test)]
