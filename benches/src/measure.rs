@@ -8,7 +8,7 @@ use anyhow::Result;
 use candle_rocm_bench_protocol::{Answer, Case, Kind, Request, Settings};
 use indicatif::ProgressBar;
 
-use crate::cases::Entry;
+use crate::cases::{Entry, Group};
 use crate::results::{Agreement, Figure, Metric, Row, OURS, STOCK};
 use crate::statistics;
 use crate::worker::Worker;
@@ -103,8 +103,8 @@ impl Measurer {
         Ok(())
     }
 
-    /// All workers' samples of a case, taken in turns.
-    fn samples(&mut self, case: &Case) -> Result<Vec<Samples>> {
+    /// All workers' samples of a case, taken in turns. Workers for products answer nothing else.
+    fn samples(&mut self, case: &Case, products: bool) -> Result<Vec<Samples>> {
         let Plan {
             mut settings,
             rounds,
@@ -130,7 +130,8 @@ impl Measurer {
                 break;
             }
             for (worker, samples) in self.workers.iter_mut().zip(&mut samples) {
-                if samples.error.is_none() {
+                let asked = products || !worker.products_only;
+                if asked && samples.error.is_none() {
                     samples.add(worker.ask(&request)?);
                 }
             }
@@ -145,17 +146,20 @@ impl Measurer {
         }
         // Half is read and half is written, four bytes an element.
         let case = Case::device("copy", "f32", &[(bytes as usize / 8).max(1)]);
-        let medians = self.samples(&case)?.into_iter().filter_map(|samples| {
-            let times = samples.by_metric.get(&Metric::DeviceUs)?;
-            Some(statistics::median(times))
-        });
+        let medians = self
+            .samples(&case, false)?
+            .into_iter()
+            .filter_map(|samples| {
+                let times = samples.by_metric.get(&Metric::DeviceUs)?;
+                Some(statistics::median(times))
+            });
         let fastest = medians.reduce(f64::min);
         self.copies.insert(bytes, fastest);
         Ok(fastest)
     }
 
     fn rows(&mut self, entry: &Entry) -> Result<Vec<Row>> {
-        let samples = self.samples(&entry.case)?;
+        let samples = self.samples(&entry.case, entry.group == Group::Products)?;
         let names: Vec<_> = self
             .workers
             .iter()

@@ -18,6 +18,8 @@ pub struct Worker {
     pub name: String,
     /// The name of its GPU.
     pub gpu: String,
+    /// Whether only products of matrices are asked of it.
+    pub products_only: bool,
     child: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -55,6 +57,7 @@ impl Worker {
         let mut worker = Self {
             name: name.into(),
             gpu: String::new(),
+            products_only: false,
             child,
             requests,
             answers,

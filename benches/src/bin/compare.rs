@@ -54,7 +54,8 @@ struct Run {
     /// A Python that has PyTorch.
     #[arg(long, value_name = "PYTHON")]
     torch: Option<OsString>,
-    /// A further row from our worker with a variable set, as `NAME:VARIABLE=VALUE`.
+    /// A further column for products of matrices, from our worker with a variable set, such as
+    /// `own:CANDLE_ROCM_GEMM=own`.
     #[arg(long, value_name = "NAME:VARIABLE=VALUE", value_parser = variant)]
     variant: Vec<(String, String, String)>,
     /// Only cases whose "operator dtype shape" fits this regular expression.
@@ -141,7 +142,9 @@ impl Run {
         }
         for (name, variable, value) in &self.variant {
             let setting = [(variable.clone(), value.clone())];
-            workers.push(Worker::start(name, &ours, &setting)?);
+            let mut worker = Worker::start(name, &ours, &setting)?;
+            worker.products_only = true;
+            workers.push(worker);
         }
         if let Some(python) = &self.torch {
             workers.push(Worker::start_torch(python)?);
