@@ -35,6 +35,7 @@ struct Samples {
     tokens: Vec<u32>,
     wrong: Option<String>,
     error: Option<String>,
+    absent: bool,
 }
 
 impl Samples {
@@ -58,6 +59,7 @@ impl Samples {
                 put(Metric::Decode, speeds.decode);
                 self.tokens = speeds.tokens;
             }
+            Answer::Absent => self.absent = true,
             Answer::Error(error) => self.error = Some(error),
             Answer::Hello { .. } => self.error = Some("the worker began anew".into()),
         }
@@ -131,7 +133,7 @@ impl Measurer {
             }
             for (worker, samples) in self.workers.iter_mut().zip(&mut samples) {
                 let asked = products || !worker.products_only;
-                if asked && samples.error.is_none() {
+                if asked && samples.error.is_none() && !samples.absent {
                     samples.add(worker.ask(&request)?);
                 }
             }

@@ -320,12 +320,9 @@ fn note(row: &Row, reasons: &Reasons) -> String {
         notes.push(format!("{worker}, beside the CPU in f32: {wrong}"));
     }
     for (worker, error) in &row.errors {
-        // PyTorch has not all operators.
-        if worker != TORCH {
-            let line = error.lines().next().unwrap_or_default().replace('|', "/");
-            let short: String = line.chars().take(120).collect();
-            notes.push(format!("{worker}: {short}"));
-        }
+        let line = error.lines().next().unwrap_or_default().replace('|', "/");
+        let short: String = line.chars().take(120).collect();
+        notes.push(format!("{worker}: {short}"));
     }
     notes.join("; ")
 }

@@ -135,6 +135,8 @@ pub enum Answer {
     Host(HostTimes),
     /// To [`Kind::Model`].
     Model(ModelSpeeds),
+    /// The worker has no such operator, dtype or kind of measurement, as PyTorch's has not all of Candle's.
+    Absent,
     /// The case cannot be run, and why.
     Error(String),
 }
@@ -208,6 +210,10 @@ mod tests {
         assert_eq!(
             serde_json::to_string(&Answer::Error("no".into())).unwrap(),
             r#"{"error":"no"}"#
+        );
+        assert_eq!(
+            serde_json::from_str::<Answer>(r#""absent""#).unwrap(),
+            Answer::Absent
         );
     }
 }

@@ -10,7 +10,7 @@ use candle_rocm_bench_protocol::Settings;
 use candle_rocm_benches::cases::{self, Entry};
 use candle_rocm_benches::measure::{Measurer, Plan};
 use candle_rocm_benches::reasons::Reasons;
-use candle_rocm_benches::results::{Results, OURS, STOCK, TORCH};
+use candle_rocm_benches::results::{Results, OURS, STOCK};
 use candle_rocm_benches::worker::Worker;
 use candle_rocm_benches::{page, plots};
 use clap::{Args, Parser, Subcommand};
@@ -251,10 +251,6 @@ fn line(row: &candle_rocm_benches::results::Row) -> String {
         text += &format!("{worker}: {wrong} ");
     }
     for (worker, error) in &row.errors {
-        // PyTorch has not all operators.
-        if worker == TORCH {
-            continue;
-        }
         text += &format!("{worker}: {} ", error.lines().next().unwrap_or_default());
     }
     text
