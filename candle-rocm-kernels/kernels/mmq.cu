@@ -5,7 +5,11 @@
 // layouts, chosen by the weights' format: four f32 (D4), four pairs of f16 of scale and sum (DS4), or for 64
 // elements two f16, followed by the sums of the first six sixteens (D2S6). Our products add up the integers
 // themselves and read the scales alone.
+#define READ_SIXTEENS
 #include "quants.cuh"
+#if !defined(__HIP__)
+#include "mmq_tensor_cores.cuh"
+#endif
 
 constexpr uint32_t BLOCK_ELEMENTS = 128, BLOCK_BYTES = 144, SCALES_BYTES = 16;
 
@@ -140,20 +144,26 @@ __device__ __forceinline__ void load(Tile<Q, COLUMNS> &tile, const uint8_t *__re
     }
 }
 
-#if defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
+#if !defined(__HIP__)
+#define TENSOR_CORES
+template <Scales LAYOUT> struct Activations {
+    static constexpr uint32_t BYTES = BLOCK_BYTES, SCALES = SCALES_BYTES;
+    static __device__ __forceinline__ float scale(const uint8_t *block, uint32_t chunk) { return scale_of<LAYOUT>(block, chunk); }
+};
+#elif defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
 // CDNA's matrix instructions. A wavefront makes 16 rows of the tile in blocks of 16 x 16; in such a block a
 // lane holds rows 4 * (lane / 16) on of column lane % 16.
 template <class Q, int COLUMNS> struct Sums {
-    static constexpr int BLOCKS = COLUMNS / 16;
+    static constexpr int WAVES_DOWN = ROWS / 16, ACROSS = THREADS / 64 / WAVES_DOWN, BLOCKS = COLUMNS / 16 / ACROSS;
     typedef int32_t v4i __attribute__((ext_vector_type(4)));
     float value[BLOCKS][4] = {};
 
-    static __device__ __forceinline__ uint32_t row() { return threadIdx.x / 64 * 16 + lane_id() / 16 * 4; }
-    static __device__ __forceinline__ uint32_t column(int block) { return 16 * block + lane_id() % 16; }
+    static __device__ __forceinline__ uint32_t row() { return threadIdx.x / 64 % WAVES_DOWN * 16 + lane_id() / 16 * 4; }
+    static __device__ __forceinline__ uint32_t column(int block) { return 16 * (threadIdx.x / 64 / WAVES_DOWN * BLOCKS + block) + lane_id() % 16; }
 
     // Products of the integers of elements 32 * chunk on, or of their half `part` alone if there are two.
     static __device__ __forceinline__ v4i products(const Tile<Q, COLUMNS> &tile, uint32_t chunk, uint32_t part, int block) {
-        const uint32_t *a = tile.weights[threadIdx.x / 64 * 16 + lane_id() % 16];
+        const uint32_t *a = tile.weights[threadIdx.x / 64 % WAVES_DOWN * 16 + lane_id() % 16];
         const uint32_t *b = tile.activations[column(block)];
         uint32_t group = lane_id() / 16;
         v4i c = {0, 0, 0, 0};
@@ -203,9 +213,9 @@ template <class Q, int COLUMNS> struct Sums {
     }
 };
 #else
-// Dot products of four. A thread makes every 16th row and every 16th column of the tile.
+// Dot products of four. A thread makes every 16th row of the tile and every ACROSS-th column.
 template <class Q, int COLUMNS> struct Sums {
-    static constexpr int MY_ROWS = ROWS / 16, MY_COLUMNS = COLUMNS / 16;
+    static constexpr int DOWN = 16, ACROSS = THREADS / DOWN, MY_ROWS = ROWS / DOWN, MY_COLUMNS = COLUMNS / ACROSS;
     float value[MY_ROWS][MY_COLUMNS] = {};
 
     __device__ __forceinline__ void add(const Tile<Q, COLUMNS> &tile) {
@@ -220,7 +230,7 @@ template <class Q, int COLUMNS> struct Sums {
                 for (uint32_t k = 0; k < SCALE_QUADS; k++) a[r][k] = tile.weights[my_row + 16 * r][SCALE_QUADS * p + k];
 #pragma unroll
             for (int c = 0; c < MY_COLUMNS; c++) {
-                uint32_t column = my_column + 16 * c, b[SCALE_QUADS];
+                uint32_t column = my_column + ACROSS * c, b[SCALE_QUADS];
 #pragma unroll
                 for (uint32_t k = 0; k < SCALE_QUADS; k++) b[k] = tile.activations[column][SCALE_QUADS * p + k];
                 float d = tile.d[p * Q::SCALED / 32][column];
@@ -241,7 +251,7 @@ template <class Q, int COLUMNS> struct Sums {
 #pragma unroll
         for (int c = 0; c < MY_COLUMNS; c++)
 #pragma unroll
-            for (int r = 0; r < MY_ROWS; r++) store(threadIdx.x % 16 + 16 * r, threadIdx.x / 16 + 16 * c, value[r][c]);
+            for (int r = 0; r < MY_ROWS; r++) store(threadIdx.x % 16 + 16 * r, threadIdx.x / 16 + ACROSS * c, value[r][c]);
     }
 };
 #endif
@@ -250,6 +260,15 @@ template <class Q, int COLUMNS> struct Sums {
 // of vectors in y, in steps of the grid.
 template <class Q, Scales LAYOUT, int COLUMNS>
 __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vectors, size_t row_bytes, size_t dst_rows) {
+#if defined(TENSOR_CORES)
+    // The widest tiles are high, too: of the host's workgroups every second has nothing to do. Sixteen columns are too few.
+    constexpr int HIGH = COLUMNS == 128 ? 2 * ROWS : ROWS, WIDTH = COLUMNS == 16 ? 32 : COLUMNS;
+    using Product = tensor_cores::Product<Q, Activations<LAYOUT>, HIGH, WIDTH, THREADS>;
+    __shared__ tensor_cores::Tile<Q, HIGH, WIDTH> tiles[2];
+    if (blockIdx.x * HIGH >= rows) return;
+    for (uint32_t first_column = blockIdx.y * COLUMNS; first_column < vectors; first_column += gridDim.y * COLUMNS)
+        Product().run(tiles, src, y, dst, columns, rows, vectors, row_bytes, dst_rows, blockIdx.x * HIGH, first_column);
+#else
     __shared__ Tile<Q, COLUMNS> tile;
     uint32_t first_row = blockIdx.x * ROWS;
     for (uint32_t first_column = blockIdx.y * COLUMNS; first_column < vectors; first_column += gridDim.y * COLUMNS) {
@@ -266,16 +285,18 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
             if (row < rows && column < vectors) dst[column * dst_rows + row] = value;
         });
     }
+#endif
 }
 #define PRODUCT(NAME, Q, LAYOUT, COLUMNS)                                                          \
-    extern "C" __global__ void __launch_bounds__(256) mmq_##NAME##_##COLUMNS(                      \
+    extern "C" __global__ void __launch_bounds__(THREADS, COLUMNS == 128 ? 1 : 2) mmq_##NAME##_##COLUMNS(                      \
         const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst,   \
         uint32_t columns, uint32_t rows, uint32_t vectors, size_t row_bytes, size_t dst_rows) {    \
         product<Q, LAYOUT, COLUMNS>(src, y, dst, columns, rows, vectors, row_bytes, dst_rows);     \
     }
 #define PRODUCTS(NAME, Q, LAYOUT)                                                                  \
     PRODUCT(NAME, Q, LAYOUT, 16)                                                                   \
-    PRODUCT(NAME, Q, LAYOUT, 64)
+    PRODUCT(NAME, Q, LAYOUT, 64)                                                                   \
+    PRODUCT(NAME, Q, LAYOUT, 128)
 PRODUCTS(q4_0, Q4_0, DS4)
 PRODUCTS(q4_1, Q4_1, DS4)
 PRODUCTS(q5_0, Q5_0, D4)

@@ -8,7 +8,7 @@
 #define __constant__ __attribute__((constant))
 #define __forceinline__ inline __attribute__((always_inline))
 // The largest workgroup a kernel is launched with. Without it clang assumes 1024.
-#define __launch_bounds__(threads)                                                                 \
+#define __launch_bounds__(threads, ...)                                                            \
     __attribute__((amdgpu_flat_work_group_size(1, threads), launch_bounds(threads)))
 
 // ------------------------------------------------------------------- indices

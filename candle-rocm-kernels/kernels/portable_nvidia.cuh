@@ -11,7 +11,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 // The largest workgroup a kernel is launched with. Without it 1024, as on AMD: the build and the module loader bound
 // the registers of such kernels to 64.
-#define __launch_bounds__(threads) __attribute__((launch_bounds(threads)))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 
 // ------------------------------------------------------------------- indices
 

@@ -198,7 +198,7 @@ __device__ __forceinline__ void mul_mat_vec_q8_1(const uint8_t *__restrict__ src
     }
 }
 #define MUL_MAT_VEC(NAME, Q, COLUMNS)                                                              \
-    extern "C" __global__ void mul_mat_vec_##NAME##_q8_1_cuda##COLUMNS(                            \
+    extern "C" __global__ void __launch_bounds__(128) mul_mat_vec_##NAME##_q8_1_cuda##COLUMNS( \
         const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst,   \
         int32_t columns, int32_t rows, int32_t padded, int32_t dst_rows) {                         \
         mul_mat_vec_q8_1<Q, COLUMNS>(src, y, dst, columns, rows, padded, dst_rows);                \
@@ -239,7 +239,7 @@ __device__ __forceinline__ void indexed_moe_forward(const uint8_t *__restrict__ 
     if (thread == 0) dst[slot * n + blockIdx.x] = sum;
 }
 #define INDEXED_MOE(NAME, Q)                                                                       \
-    extern "C" __global__ void indexed_moe_forward_##NAME##_q8_1(                                  \
+    extern "C" __global__ void __launch_bounds__(128) indexed_moe_forward_##NAME##_q8_1( \
         const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,                            \
         const uint32_t *__restrict__ ids, float *__restrict__ dst, int32_t n, int32_t k,           \
         int32_t batch, int32_t topk, int32_t padded, int32_t input_dim1) {                         \
@@ -255,66 +255,86 @@ INDEXED_MOE(q8_0, Q8_0)
 // ---------------------------------------------- products with q8_1 matrices
 
 // dst (columns of y, rows) = weights times activations, in tiles of ROWS x COLUMNS outputs for a
-// workgroup of 128 threads. 32 elements of the inner dimension at a time go to LDS; a thread makes
+// workgroup of 128 threads. 64 elements of the inner dimension at a time go to LDS; a thread makes
 // every 16th row and every 8th column of the tile.
 template <class Q, int ROWS, int COLUMNS>
 __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, int32_t inner, int32_t rows, int32_t columns, int32_t padded, int32_t dst_rows) {
     constexpr int THREADS = 128, LANES = 16, MY_ROWS = ROWS / LANES, MY_COLUMNS = COLUMNS / (THREADS / LANES);
+    constexpr int PARTS = 64 / Q::SCALED, QUADS = 16 / PARTS;
     // Rows of words by element quad, so that neighbouring threads use neighbouring banks.
-    __shared__ uint32_t weights[8][ROWS], activations[8][COLUMNS];
-    __shared__ float scale[2][ROWS], min[2][ROWS], d[COLUMNS], block_sum[COLUMNS];
-    uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
+    __shared__ uint32_t weights[16][ROWS], activations[16][COLUMNS];
+    __shared__ float scale[PARTS][ROWS], min[Q::HAS_MIN ? PARTS : 1][ROWS], d[2][COLUMNS], block_sum[2][Q::SUM_FROM_BLOCK ? COLUMNS : 1];
+    __shared__ int32_t plain[PARTS][COLUMNS];
+    uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, pieces = (uint32_t)inner / 32;
     uint32_t first_row = blockIdx.x * ROWS, first_column = blockIdx.y * COLUMNS;
     uint32_t my_row = thread % LANES, my_column = thread / LANES;
     size_t row_bytes = (size_t)(inner / Q::ELEMENTS) * Q::BYTES, column_bytes = (size_t)(padded / 32) * Q8_1::BYTES;
     float sums[MY_ROWS][MY_COLUMNS] = {};
-    for (uint32_t chunk = 0; chunk < (uint32_t)inner / 32; chunk++) {
-        for (uint32_t i = thread; i < 8 * ROWS; i += THREADS) {
-            uint32_t k = i / ROWS, r = i % ROWS;
+    for (uint32_t step = 0; step < ceil_div(pieces, 2u); step++) {
+#pragma unroll
+        for (uint32_t i = thread; i < 2 * ROWS; i += THREADS) {
+            uint32_t h = i / ROWS, r = i % ROWS, piece_of_row = 2 * step + h;
             // Rows past the end repeat the last; nobody stores what comes of them.
             size_t row = min_of(first_row + r, (uint32_t)rows - 1);
-            Quad quad = row_quad<Q>(src + row * row_bytes, 8 * chunk + k);
-            weights[k][r] = quad.q;
-            if (k % 4 == 0) {
-                scale[k / 4][r] = quad.scale;
-                min[k / 4][r] = quad.min;
+            Piece piece = {};
+            if (piece_of_row < pieces)
+                piece = Q::piece(load_piece<Q>(src + row * row_bytes, piece_of_row), piece_of_row % (Q::ELEMENTS / 32));
+#pragma unroll
+            for (uint32_t s = 0; s < 2; s++) {
+                uint32_t place = place_of<Q>(h, s), part = 4 * place / QUADS;
+#pragma unroll
+                for (uint32_t k = 0; k < 4; k++)
+                    weights[4 * place + k][r] = Q::OFFSET != 0 ? subtract_bytes(piece.q[s][k], Q::OFFSET) : piece.q[s][k];
+                scale[part][r] = piece.scale[s];
+                if constexpr (Q::HAS_MIN) min[part][r] = piece.min[s];
             }
         }
-        for (uint32_t i = thread; i < 8 * COLUMNS; i += THREADS) {
-            uint32_t k = i / COLUMNS, c = i % COLUMNS;
+#pragma unroll
+        for (uint32_t i = thread; i < 2 * COLUMNS; i += THREADS) {
+            uint32_t slot = i / COLUMNS, c = i % COLUMNS, chunk = chunk_of<Q>(step, slot);
             size_t column = min_of(first_column + c, (uint32_t)columns - 1);
-            const uint8_t *block = y + column * column_bytes + chunk * Q8_1::BYTES;
-            activations[k][c] = ((const uint32_t *)(block + 4))[k];
-            if (k == 0) {
-                d[c] = load_half(block);
-                if constexpr (Q::SUM_FROM_BLOCK) block_sum[c] = load_half(block + 2);
+            const uint32_t *block = (const uint32_t *)(y + column * column_bytes + (size_t)min_of(chunk, pieces - 1) * Q8_1::BYTES);
+            d[slot][c] = half_of(block[0]);
+            if constexpr (Q::SUM_FROM_BLOCK) block_sum[slot][c] = half_of(block[0] >> 16);
+            int32_t sum = 0;
+#pragma unroll
+            for (uint32_t k = 0; k < 8; k++) {
+                uint32_t q = block[1 + k];
+                activations[8 * slot + k][c] = q;
+                sum = dot4(0x01010101u, q, sum);
+                if ((k + 1) % QUADS == 0) {
+                    plain[(8 * slot + k) / QUADS][c] = sum;
+                    sum = 0;
+                }
             }
         }
         __syncthreads();
-        constexpr int PARTS = 32 / Q::SCALED, QUADS = 8 / PARTS;
-#pragma unroll
+#pragma unroll 1
         for (int part = 0; part < PARTS; part++) {
+            uint32_t slot = part * QUADS / 8, w[MY_ROWS][QUADS];
+#pragma unroll
+            for (int r = 0; r < MY_ROWS; r++)
+#pragma unroll
+                for (int k = 0; k < QUADS; k++) w[r][k] = weights[QUADS * part + k][my_row + r * LANES];
+#pragma unroll
             for (int c = 0; c < MY_COLUMNS; c++) {
                 uint32_t column = my_column + c * (THREADS / LANES), q[QUADS];
-                int32_t plain = 0;
 #pragma unroll
-                for (int k = 0; k < QUADS; k++) {
-                    q[k] = activations[QUADS * part + k][column];
-                    plain = dot4(0x01010101u, q[k], plain);
-                }
+                for (int k = 0; k < QUADS; k++) q[k] = activations[QUADS * part + k][column];
 #pragma unroll
                 for (int r = 0; r < MY_ROWS; r++) {
                     uint32_t row = my_row + r * LANES;
                     int32_t products = 0;
 #pragma unroll
-                    for (int k = 0; k < QUADS; k++) products = dot4(weights[QUADS * part + k][row], q[k], products);
+                    for (int k = 0; k < QUADS; k++) products = dot4(w[r][k], q[k], products);
                     if constexpr (Q::SUM_FROM_BLOCK) {
-                        float product = product_less_eight(products, plain, d[column], block_sum[column], 8.0f);
-                        sums[r][c] = math::fma(scale[0][row], product, sums[r][c]);
-                    } else {
-                        float sum = math::fma(scale[part][row], (float)products, min[part][row] * (float)plain);
-                        sums[r][c] = math::fma(d[column], sum, sums[r][c]);
+                        float product = product_less_eight(products, plain[part][column], d[slot][column], block_sum[slot][column], 8.0f);
+                        sums[r][c] = math::fma(scale[part][row], product, sums[r][c]);
+                        continue;
                     }
+                    float sum = scale[part][row] * (float)products;
+                    if constexpr (Q::HAS_MIN) sum = math::fma(min[part][row], (float)plain[part][column], sum);
+                    sums[r][c] = math::fma(d[slot][column], sum, sums[r][c]);
                 }
             }
         }

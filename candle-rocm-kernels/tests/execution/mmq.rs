@@ -268,6 +268,7 @@ fn products_are_exact_but_for_f32_sums() {
             product(gpu, format, 7, 3 * block, 17, 16);
             product(gpu, format, 67, 5 * block, 129, 64);
             product(gpu, format, 1, block, 64, 64);
+            product(gpu, format, 131, 2 * block, 130, 128);
         }
     });
 }

@@ -20,6 +20,19 @@ pub(super) fn address<T>(name: &str, pointer: *const T) -> Result<u64> {
     Ok(pointer as u64)
 }
 
+/// A pointer to blocks of `bytes` bytes, which the kernels read in words of the power of two that divides these, up to
+/// 16 bytes.
+pub(super) fn blocks<T>(name: &str, pointer: *const T, bytes: u64) -> Result<u64> {
+    let at = address(name, pointer)?;
+    let alignment = 1 << bytes.trailing_zeros().min(4);
+    if at % alignment != 0 {
+        return Err(Error::invalid(format!(
+            "{name} is at {at:#x}, and blocks of {bytes} bytes start at a multiple of {alignment}"
+        )));
+    }
+    Ok(at)
+}
+
 /// Launches a kernel with these arguments, each a variable, in the kernel's order.
 macro_rules! launch {
     ($stream:expr, $module:expr, $name:expr, $grid:expr, $threads:expr, [$($argument:expr),* $(,)?]) => {{

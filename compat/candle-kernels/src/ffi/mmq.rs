@@ -16,18 +16,18 @@ use core::ffi::c_void;
 use candle_rocm_kernels::MMQ;
 use candle_rocm_runtime::{Error, Result, Stream};
 
-use super::launch::{address, count, launch, on_stream};
+use super::launch::{address, blocks, count, launch, on_stream};
 
 /// Elements of a block of activations.
 const CHUNK: u32 = 128;
 /// Bytes of a block of activations.
 const BLOCK_BYTES: u64 = 144;
-/// What the kernels' vector loads of these blocks need, in bytes.
-const BLOCK_ALIGNMENT: u64 = 16;
 /// Threads of every workgroup here.
 const THREADS: u32 = 256;
-/// Rows of weights that a workgroup multiplies.
+/// Rows of weights that a workgroup multiplies, or two of them together.
 const TILE_ROWS: u32 = 64;
+/// Vectors of the widest tiles.
+const WIDE: u32 = 128;
 /// Workgroups in a direction in which kernels go on in steps of the grid.
 const MOST_WORKGROUPS: u32 = 1 << 15;
 
@@ -39,17 +39,6 @@ struct Format {
     elements: u32,
     /// Bytes of a block.
     bytes: u64,
-}
-
-/// A buffer of activation blocks.
-fn blocks(name: &str, pointer: *const c_void) -> Result<u64> {
-    let blocks = address(name, pointer)?;
-    if blocks % BLOCK_ALIGNMENT != 0 {
-        return Err(Error::invalid(format!(
-            "{name} is at {blocks:#x}, and blocks of {BLOCK_BYTES} bytes start at a multiple of {BLOCK_ALIGNMENT}"
-        )));
-    }
-    Ok(blocks)
 }
 
 /// What `launch_mmq_quantize_q8_1_*` does.
@@ -83,7 +72,7 @@ fn quantize(
         return Ok(());
     }
     let source = address("x", source)?;
-    let target = blocks("vy", target)?;
+    let target = blocks("vy", target, BLOCK_BYTES)?;
     let ids = ids as u64;
     // 32 threads make a block.
     let workgroups = count
@@ -118,6 +107,7 @@ fn multiply(
     format: &Format,
     [weights, activations, output]: [*const c_void; 3],
     [k, rows, columns, row_blocks, dst_rows]: [i64; 5],
+    units: i32,
 ) -> Result<()> {
     let k = count("ncols_x", k)?;
     let rows = count("nrows_x", rows)?;
@@ -144,39 +134,64 @@ fn multiply(
     if rows == 0 || columns == 0 {
         return Ok(());
     }
-    let weights = address("x", weights)?;
-    if weights % 2 != 0 {
-        return Err(Error::invalid(format!(
-            "x is at {weights:#x}, and blocks start at even addresses"
-        )));
-    }
-    let activations = blocks("y", activations)?;
+    let weights = blocks("x", weights, format.bytes)?;
+    let activations = blocks("y", activations, BLOCK_BYTES)?;
     let output = address("dst", output)?;
     let row_bytes = row_blocks * format.bytes;
-    let tile_columns = if columns <= 16 { 16 } else { 64 };
-    let name = format!("mmq_{}_{tile_columns}", format.name);
-    let grid = (
-        rows.div_ceil(TILE_ROWS),
-        columns.div_ceil(tile_columns).min(MOST_WORKGROUPS),
-        1,
-    );
-    launch!(
-        stream,
-        &MMQ,
-        &name,
-        grid,
-        THREADS,
-        [
-            weights,
-            activations,
-            output,
-            k,
-            rows,
-            columns,
-            row_bytes,
-            dst_rows
-        ]
-    )
+    let wide = wide_rows(rows, columns, u32::try_from(units).unwrap_or(0).max(1));
+    let narrow = if columns <= 16 { 16 } else { 64 };
+    for (first, rows, tile_columns) in [(0, wide, WIDE), (wide, rows - wide, narrow)] {
+        if rows == 0 {
+            continue;
+        }
+        let name = format!("mmq_{}_{tile_columns}", format.name);
+        let grid = (
+            rows.div_ceil(TILE_ROWS),
+            columns.div_ceil(tile_columns).min(MOST_WORKGROUPS),
+            1,
+        );
+        let weights = weights + u64::from(first) * row_bytes;
+        let output = output + 4 * u64::from(first);
+        launch!(
+            stream,
+            &MMQ,
+            &name,
+            grid,
+            THREADS,
+            [
+                weights,
+                activations,
+                output,
+                k,
+                rows,
+                columns,
+                row_bytes,
+                dst_rows
+            ]
+        )?;
+    }
+    Ok(())
+}
+
+/// How many of the rows to multiply in the widest tiles, which are the fastest where they keep all of a GPU's compute
+/// units busy.
+///
+/// A unit has one such tile, of 128 rows where the matrix instructions make it so, at a time. So many of them as come in
+/// whole rounds are wide; so is the rest if it would fill two thirds of another, for it takes narrow tiles half as long
+/// again.
+fn wide_rows(rows: u32, columns: u32, units: u32) -> u32 {
+    // Otherwise half of the last tile of each row would be empty.
+    if columns.div_ceil(WIDE / 2) % 2 != 0 && columns <= 2 * WIDE {
+        return 0;
+    }
+    let strip = u64::from(columns.div_ceil(WIDE));
+    let strips = u64::from(rows.div_ceil(2 * TILE_ROWS));
+    let units = u64::from(units);
+    let whole = strips * strip / units * units / strip;
+    if 3 * (strips - whole) * strip >= 2 * units {
+        return rows;
+    }
+    rows.min(whole as u32 * 2 * TILE_ROWS)
 }
 
 macro_rules! quantizers {
@@ -231,8 +246,9 @@ macro_rules! products {
             ") times `ncols_y` columns of blocks of layout `", $layout, "`.")]
         ///
         /// Rows of `x` are `stride_row_x` blocks apart; the first `nrows_x` of each `stride_col_dst` results are
-        /// written. `ncols_x` is a multiple of the format's block. `tmp_fixup`, `cc`, `nsm`, `smpbo` and `warp_size`,
-        /// which choose among kernels for NVIDIA, mean nothing. An error waits in the GPU.
+        /// written. `ncols_x` is a multiple of the format's block. `x` and `y` start at a multiple of the power of two
+        /// that divides the size of their blocks, 16 at most. `nsm` is the number of the GPU's compute units, which
+        /// decides about tiles; `tmp_fixup`, `cc`, `smpbo` and `warp_size` mean nothing. An error waits in the GPU.
         ///
         /// # Safety
         /// The pointers are to memory of the current GPU that holds what is said above and that nothing else uses
@@ -253,13 +269,13 @@ macro_rules! products {
             warp_size: i32,
             stream: *mut c_void,
         ) {
-            let _ = (tmp_fixup, cc, nsm, smpbo, warp_size);
+            let _ = (tmp_fixup, cc, smpbo, warp_size);
             let format = Format { name: $format, elements: $elements, bytes: $bytes };
             let sizes = [ncols_x, nrows_x, ncols_y, stride_row_x, stride_col_dst];
             // SAFETY: the caller's promise.
             unsafe {
                 on_stream(stringify!($name), stream, |stream| {
-                    multiply(stream, &format, [x, y, dst.cast_const()], sizes)
+                    multiply(stream, &format, [x, y, dst.cast_const()], sizes, nsm)
                 });
             }
         }
@@ -277,4 +293,21 @@ products! {
     launch_mmq_gguf_q4_k "q4_k" 256 144 "DS4";
     launch_mmq_gguf_q5_k "q5_k" 256 176 "DS4";
     launch_mmq_gguf_q6_k "q6_k" 256 210 "D4";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wide_rows;
+
+    #[test]
+    fn tiles_fill_the_compute_units() {
+        // 128 tiles for 132 units, one round; few; three rounds of four, and the rest narrow.
+        assert_eq!(wide_rows(4096, 512, 132), 4096);
+        assert_eq!(wide_rows(1024, 512, 132), 0);
+        assert_eq!(wide_rows(14336, 512, 132), 99 * 128);
+        // Half a tile, and the last strip cut off.
+        assert_eq!(wide_rows(14336, 64, 132), 0);
+        assert_eq!(wide_rows(14336, 192, 1), 0);
+        assert_eq!(wide_rows(200, 128, 1), 200);
+    }
 }

@@ -8,10 +8,12 @@ use core::ffi::c_void;
 use candle_rocm_kernels::MMVQ;
 use candle_rocm_runtime::{Error, Result, Stream};
 
-use super::launch::{address, count, launch, on_stream};
+use super::launch::{address, blocks, count, launch, on_stream};
 
 /// Elements of a Q8_1 block.
 const BLOCK: u32 = 32;
+/// Bytes of a Q8_1 block.
+const Q8_1_BYTES: u64 = 36;
 /// Threads of every workgroup here.
 const THREADS: u32 = 128;
 /// Threads that make one element of the result, unless the whole workgroup does.
@@ -33,6 +35,8 @@ struct Format {
     name: &'static str,
     /// Elements of a block.
     elements: u32,
+    /// Bytes of a block.
+    bytes: u64,
 }
 
 /// What `launch_mmvq_gguf_*_plain` does.
@@ -73,17 +77,26 @@ fn multiply(
     if rows == 0 || vectors == 0 {
         return Ok(());
     }
-    let weights = address("vx", weights)?;
-    let activations = address("vy", activations)?;
+    let weights = blocks("vx", weights, format.bytes)?;
+    let activations = blocks("vy", activations, Q8_1_BYTES)?;
     let output = address("dst", output)?;
-    // A row shorter than this does not keep a whole workgroup busy.
-    let row_threads = if columns / BLOCK >= THREADS {
-        THREADS
-    } else {
-        GROUP
+    let size = vectors.next_power_of_two();
+    let pieces = columns / BLOCK;
+    // Long rows that are read in words of two bytes go through the first cache several times.
+    let scattered = format.elements > BLOCK && format.bytes % 4 != 0;
+    // Fewer rows want more threads each. One vector pays its way through LDS for many rows or scattered ones.
+    let (direct, row_threads) = match (size, rows) {
+        (1, ..2048) if pieces >= THREADS => (true, THREADS),
+        (1, 2048..) if scattered => (false, GROUP),
+        (1, 2048..8192) if pieces >= 2 * GROUP => (true, 2 * GROUP),
+        (1, _) => (format.elements == BLOCK || rows < 2048, GROUP),
+        (_, ..4096) if pieces >= THREADS => (false, THREADS),
+        _ => (false, GROUP),
     };
-    let name = format!("mmvq_{}_{}", format.name, vectors.next_power_of_two());
-    let grid = (rows.div_ceil(THREADS / row_threads), 1, 1);
+    let suffix = if direct { "_direct" } else { "" };
+    let name = format!("mmvq_{}_{size}{suffix}", format.name);
+    let thread_rows = if size <= 2 { 2 } else { 4 };
+    let grid = (rows.div_ceil(THREADS / row_threads * thread_rows), 1, 1);
     let result = result as u32;
     launch!(
         stream,
@@ -127,7 +140,7 @@ fn quantize(
         return Ok(());
     }
     let source = address("x", source)?;
-    let blocks = address("vy", blocks)?;
+    let blocks = super::launch::blocks("vy", blocks, Q8_1_BYTES)?;
     // Beyond this the workgroups go over the elements in steps of the grid.
     const MOST_WORKGROUPS: u64 = 1 << 20;
     let workgroups = elements.div_ceil(THREADS.into()).min(MOST_WORKGROUPS) as u32;
@@ -142,11 +155,12 @@ fn quantize(
 }
 
 macro_rules! products {
-    ($($name:ident $format:literal $elements:literal $result:ident;)*) => {$(
+    ($($name:ident $format:literal $elements:literal $bytes:literal $result:ident;)*) => {$(
         #[doc = concat!("`dst` (`b_size` x `stride_col_dst`) = the matrix `vx` (`nrows_x` x `ncols_x`, ", $format,
             ") times `b_size` vectors of Q8_1 blocks, `stride_col_y` blocks apart.")]
         ///
-        /// At most eight vectors. `ncols_x` is a multiple of the format's block. An error waits in the GPU.
+        /// At most eight vectors. `ncols_x` is a multiple of the format's block. `vx` and `vy` start at a multiple of
+        /// the power of two that divides the size of their blocks, 16 at most. An error waits in the GPU.
         ///
         /// # Safety
         /// The pointers are to memory of the current GPU that holds what is said above and that nothing else uses
@@ -162,7 +176,7 @@ macro_rules! products {
             b_size: i32,
             stream: *mut c_void,
         ) {
-            let format = Format { name: $format, elements: $elements };
+            let format = Format { name: $format, elements: $elements, bytes: $bytes };
             let sizes = [ncols_x, nrows_x, stride_col_y, stride_col_dst, b_size];
             // SAFETY: the caller's promise.
             unsafe {
@@ -175,36 +189,36 @@ macro_rules! products {
 }
 
 products! {
-    launch_mmvq_gguf_q4_0_f32_plain "q4_0" 32 F32;
-    launch_mmvq_gguf_q4_1_f32_plain "q4_1" 32 F32;
-    launch_mmvq_gguf_q5_0_f32_plain "q5_0" 32 F32;
-    launch_mmvq_gguf_q5_1_f32_plain "q5_1" 32 F32;
-    launch_mmvq_gguf_q8_0_f32_plain "q8_0" 32 F32;
-    launch_mmvq_gguf_q2_k_f32_plain "q2_k" 256 F32;
-    launch_mmvq_gguf_q3_k_f32_plain "q3_k" 256 F32;
-    launch_mmvq_gguf_q4_k_f32_plain "q4_k" 256 F32;
-    launch_mmvq_gguf_q5_k_f32_plain "q5_k" 256 F32;
-    launch_mmvq_gguf_q6_k_f32_plain "q6_k" 256 F32;
-    launch_mmvq_gguf_q4_0_f16_plain "q4_0" 32 F16;
-    launch_mmvq_gguf_q4_1_f16_plain "q4_1" 32 F16;
-    launch_mmvq_gguf_q5_0_f16_plain "q5_0" 32 F16;
-    launch_mmvq_gguf_q5_1_f16_plain "q5_1" 32 F16;
-    launch_mmvq_gguf_q8_0_f16_plain "q8_0" 32 F16;
-    launch_mmvq_gguf_q2_k_f16_plain "q2_k" 256 F16;
-    launch_mmvq_gguf_q3_k_f16_plain "q3_k" 256 F16;
-    launch_mmvq_gguf_q4_k_f16_plain "q4_k" 256 F16;
-    launch_mmvq_gguf_q5_k_f16_plain "q5_k" 256 F16;
-    launch_mmvq_gguf_q6_k_f16_plain "q6_k" 256 F16;
-    launch_mmvq_gguf_q4_0_bf16_plain "q4_0" 32 Bf16;
-    launch_mmvq_gguf_q4_1_bf16_plain "q4_1" 32 Bf16;
-    launch_mmvq_gguf_q5_0_bf16_plain "q5_0" 32 Bf16;
-    launch_mmvq_gguf_q5_1_bf16_plain "q5_1" 32 Bf16;
-    launch_mmvq_gguf_q8_0_bf16_plain "q8_0" 32 Bf16;
-    launch_mmvq_gguf_q2_k_bf16_plain "q2_k" 256 Bf16;
-    launch_mmvq_gguf_q3_k_bf16_plain "q3_k" 256 Bf16;
-    launch_mmvq_gguf_q4_k_bf16_plain "q4_k" 256 Bf16;
-    launch_mmvq_gguf_q5_k_bf16_plain "q5_k" 256 Bf16;
-    launch_mmvq_gguf_q6_k_bf16_plain "q6_k" 256 Bf16;
+    launch_mmvq_gguf_q4_0_f32_plain "q4_0" 32 18 F32;
+    launch_mmvq_gguf_q4_1_f32_plain "q4_1" 32 20 F32;
+    launch_mmvq_gguf_q5_0_f32_plain "q5_0" 32 22 F32;
+    launch_mmvq_gguf_q5_1_f32_plain "q5_1" 32 24 F32;
+    launch_mmvq_gguf_q8_0_f32_plain "q8_0" 32 34 F32;
+    launch_mmvq_gguf_q2_k_f32_plain "q2_k" 256 84 F32;
+    launch_mmvq_gguf_q3_k_f32_plain "q3_k" 256 110 F32;
+    launch_mmvq_gguf_q4_k_f32_plain "q4_k" 256 144 F32;
+    launch_mmvq_gguf_q5_k_f32_plain "q5_k" 256 176 F32;
+    launch_mmvq_gguf_q6_k_f32_plain "q6_k" 256 210 F32;
+    launch_mmvq_gguf_q4_0_f16_plain "q4_0" 32 18 F16;
+    launch_mmvq_gguf_q4_1_f16_plain "q4_1" 32 20 F16;
+    launch_mmvq_gguf_q5_0_f16_plain "q5_0" 32 22 F16;
+    launch_mmvq_gguf_q5_1_f16_plain "q5_1" 32 24 F16;
+    launch_mmvq_gguf_q8_0_f16_plain "q8_0" 32 34 F16;
+    launch_mmvq_gguf_q2_k_f16_plain "q2_k" 256 84 F16;
+    launch_mmvq_gguf_q3_k_f16_plain "q3_k" 256 110 F16;
+    launch_mmvq_gguf_q4_k_f16_plain "q4_k" 256 144 F16;
+    launch_mmvq_gguf_q5_k_f16_plain "q5_k" 256 176 F16;
+    launch_mmvq_gguf_q6_k_f16_plain "q6_k" 256 210 F16;
+    launch_mmvq_gguf_q4_0_bf16_plain "q4_0" 32 18 Bf16;
+    launch_mmvq_gguf_q4_1_bf16_plain "q4_1" 32 20 Bf16;
+    launch_mmvq_gguf_q5_0_bf16_plain "q5_0" 32 22 Bf16;
+    launch_mmvq_gguf_q5_1_bf16_plain "q5_1" 32 24 Bf16;
+    launch_mmvq_gguf_q8_0_bf16_plain "q8_0" 32 34 Bf16;
+    launch_mmvq_gguf_q2_k_bf16_plain "q2_k" 256 84 Bf16;
+    launch_mmvq_gguf_q3_k_bf16_plain "q3_k" 256 110 Bf16;
+    launch_mmvq_gguf_q4_k_bf16_plain "q4_k" 256 144 Bf16;
+    launch_mmvq_gguf_q5_k_bf16_plain "q5_k" 256 176 Bf16;
+    launch_mmvq_gguf_q6_k_bf16_plain "q6_k" 256 210 Bf16;
 }
 
 macro_rules! quantizers {
