@@ -37,8 +37,8 @@
         size_t windows, size_t l_out, size_t l_k, size_t stride, size_t padding, size_t dilation,  \
         const size_t *__restrict__ info, const T *__restrict__ src, T *__restrict__ dst) {         \
         using Bits = bits_of<sizeof(T)>::type;                                                     \
-        unfold(1, l_out, 1, l_k, Window{stride, padding, dilation, 0}, with_height(info),          \
-               (const Bits *)src, (Bits *)dst);                                                    \
+        unfold_1d(windows, l_out, l_k, Window{stride, padding, dilation, 0}, info,                 \
+                  (const Bits *)src, (Bits *)dst);                                                 \
     }                                                                                              \
     extern "C" __global__ void im2col_##NAME(                                                      \
         size_t dst_numel, size_t h_out, size_t w_out, size_t h_k, size_t w_k, size_t stride,       \

@@ -115,6 +115,20 @@ __device__ __forceinline__ void unfold(size_t out_h, size_t out_w, size_t h_k, s
     }
 }
 
+// The same in one dimension, where Candle's grid has a thread for each of `windows`: (batch, l_out, c_in).
+template <class U>
+__device__ __forceinline__ void unfold_1d(size_t windows, size_t l_out, size_t l_k, Window window, const size_t *__restrict__ info, const U *__restrict__ src, U *__restrict__ dst) {
+    size_t c_in = info[1], l_in = info[2], batch_stride = info[3], channel_stride = info[4], stride = info[5];
+    bool narrow32 = windows <= 0xffffffffu;
+    for (size_t i = global_thread(); i < windows; i += global_threads()) {
+        size_t batch = i;
+        size_t ci = pop_axis(batch, c_in, narrow32), x = pop_axis(batch, l_out, narrow32);
+        const U *from = src + batch * batch_stride + ci * channel_stride;
+        size_t at = x * window.stride - window.padding;
+        for (size_t k = 0; k < l_k; k++, at += window.dilation) dst[i * l_k + k] = at < l_in ? from[at * stride] : U();
+    }
+}
+
 // src (batch, l_in, c_out, k_size), contiguous, to dst (batch, c_out, l_out): each output adds up the
 // products that fall on it.
 template <class T>

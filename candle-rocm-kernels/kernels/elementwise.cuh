@@ -53,57 +53,107 @@ template <int WIDTH, class... T> __device__ __forceinline__ bool all_aligned(con
     return (... && is_aligned(pointers, sizeof(T) * WIDTH));
 }
 
+// N vectors of a thread, `step` vectors apart, all loaded before the first is used.
+template <class T, int WIDTH, int N> struct Strip {
+    vec<T, WIDTH> v[N];
+    __device__ __forceinline__ Strip(const T *__restrict__ from, uint32_t step) {
+#pragma unroll
+        for (int n = 0; n < N; n++) v[n] = read_global<vec<T, WIDTH>>(from + (size_t)n * step * WIDTH);
+    }
+};
+
+// The N vectors of `out` that begin at `first` and lie `step` vectors apart.
+template <int WIDTH, int N, class F, class Out, class... In>
+__device__ __forceinline__ void map_strip(size_t first, uint32_t step, F f, Out *__restrict__ out, const In *__restrict__... in) {
+    [&](const Strip<In, WIDTH, N> &...loaded) INLINED {
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+            vec<Out, WIDTH> result;
+#pragma unroll
+            for (int k = 0; k < WIDTH; k++) result[k] = f(loaded.v[n][k]...);
+            store_vec(out + (first + (size_t)n * step) * WIDTH, result);
+        }
+    }(Strip<In, WIDTH, N>(in + first * WIDTH, step)...);
+}
+
 // out[i] = f(in[i]...), contiguous: 16 bytes of the widest type at a time, then the rest.
 template <class F, class Out, class... In>
 __device__ __forceinline__ void map_contiguous(size_t numel, F f, Out *__restrict__ out, const In *__restrict__... in) {
-    constexpr int WIDTH = 16 / largest_size<Out, In...>::value;
+    constexpr int WIDTH = 16 / largest_size<Out, In...>::value, STRIP = 2;
+    uint32_t threads = gridDim.x * blockDim.x, thread = blockIdx.x * blockDim.x + threadIdx.x;
     size_t done = 0;
-    if (all_aligned<WIDTH>(out, in...)) {
-        size_t groups = numel / WIDTH;
-        for (size_t g = global_thread(); g < groups; g += global_threads()) {
-            vec<Out, WIDTH> result;
-            [&](const vec<In, WIDTH> &...loaded) {
+    // Where there is a thread for every element, one each takes less time than many in few.
+    if (numel > threads && all_aligned<WIDTH>(out, in...)) {
+        size_t vectors = numel / WIDTH, v = thread;
+        // Strips leave an uneven rest, which only many of them outweigh.
+        if (vectors >= (size_t)2 * STRIP * threads)
+            for (; v + (size_t)(STRIP - 1) * threads < vectors; v += (size_t)STRIP * threads) map_strip<WIDTH, STRIP>(v, threads, f, out, in...);
+        for (; v < vectors; v += threads) map_strip<WIDTH, 1>(v, 1, f, out, in...);
+        done = vectors * WIDTH;
+    }
+    for (size_t i = done + thread; i < numel; i += threads) out[i] = f(in[i]...);
+}
+
+// Whether groups of WIDTH elements along the last dimension are neighbours in memory, or one and the same element, in
+// each of N inputs. `unit` says which are neighbours.
+template <int WIDTH, int N>
+__device__ __forceinline__ bool has_vectors(size_t num_dims, const size_t *info, bool (&unit)[N]) {
+    size_t last = num_dims - 1;
+    if (num_dims == 0 || info[last] % WIDTH != 0) return false;
 #pragma unroll
-                for (int k = 0; k < WIDTH; k++) result[k] = f(loaded[k]...);
-            }(load_vec<vec<In, WIDTH>>(in + g * WIDTH)...);
-            store_vec(out + g * WIDTH, result);
+    for (int k = 0; k < N; k++) {
+        const size_t *strides = info + (k + 1) * num_dims;
+        if (strides[last] > 1) return false;
+        unit[k] = strides[last] == 1;
+        for (size_t d = 0; unit[k] && d < last; d++)
+            if (info[d] != 1 && strides[d] % WIDTH != 0) return false;
+    }
+    return true;
+}
+
+// WIDTH neighbours, or one element as often.
+template <int WIDTH, class T> __device__ __forceinline__ vec<T, WIDTH> read_or_repeat(const T *from, bool unit) {
+    if (unit) return read_global<vec<T, WIDTH>>(from);
+    T value = *from;
+    vec<T, WIDTH> all;
+#pragma unroll
+    for (int k = 0; k < WIDTH; k++) all[k] = value;
+    return all;
+}
+
+// The numbers 0 to N - 1 as template arguments.
+template <class T, T...> struct sequence {};
+template <int N> using indices = __make_integer_seq<sequence, int, N>;
+
+// out[i] = f(in[offset of i]...). Index is uint32_t where numel allows it.
+template <class Index, int... K, class F, class Out, class... In>
+__device__ __forceinline__ void map_strided(sequence<int, K...>, size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
+    constexpr int WIDTH = 16 / largest_size<Out, In...>::value, N = sizeof...(In);
+    size_t offset[N];
+    bool unit[N];
+    if (all_aligned<WIDTH>(out, in...) && has_vectors<WIDTH>(num_dims, info, unit)) {
+        for (size_t v = global_thread(); v < numel / WIDTH; v += global_threads()) {
+            strided_offsets<N, Index>((Index)(v * WIDTH), num_dims, info, offset);
+            vec<Out, WIDTH> result;
+            [&](const vec<In, WIDTH> &...x) INLINED {
+#pragma unroll
+                for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
+            }(read_or_repeat<WIDTH>(in + offset[K], unit[K])...);
+            store_vec(out + v * WIDTH, result);
         }
-        done = groups * WIDTH;
-    }
-    for (size_t i = done + global_thread(); i < numel; i += global_threads()) out[i] = f(in[i]...);
-}
-
-template <class Index, class F, class Out, class In>
-__device__ __forceinline__ void map_strided(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__ in) {
-    for (size_t i = global_thread(); i < numel; i += global_threads()) {
-        size_t at[1];
-        strided_offsets<1, Index>((Index)i, num_dims, info, at);
-        out[i] = f(in[at[0]]);
-    }
-}
-
-template <class Index, class F, class Out, class A, class B>
-__device__ __forceinline__ void map_strided(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const A *__restrict__ a, const B *__restrict__ b) {
-    for (size_t i = global_thread(); i < numel; i += global_threads()) {
-        size_t at[2];
-        strided_offsets<2, Index>((Index)i, num_dims, info, at);
-        out[i] = f(a[at[0]], b[at[1]]);
-    }
-}
-
-template <class Index, class F, class Out, class A, class B, class C>
-__device__ __forceinline__ void map_strided(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const A *__restrict__ a, const B *__restrict__ b, const C *__restrict__ c) {
-    for (size_t i = global_thread(); i < numel; i += global_threads()) {
-        size_t at[3];
-        strided_offsets<3, Index>((Index)i, num_dims, info, at);
-        out[i] = f(a[at[0]], b[at[1]], c[at[2]]);
+    } else {
+        for (size_t i = global_thread(); i < numel; i += global_threads()) {
+            strided_offsets<N, Index>((Index)i, num_dims, info, offset);
+            out[i] = f(in[offset[K]]...);
+        }
     }
 }
 
 // out[i] = f(in[i]...) for any layout.
 template <class F, class Out, class... In>
 __device__ __forceinline__ void map(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
+    indices<sizeof...(In)> each;
     if (info == nullptr) map_contiguous(numel, f, out, in...);
-    else if (numel <= 0xffffffffu) map_strided<uint32_t>(numel, num_dims, info, f, out, in...);
-    else map_strided<size_t>(numel, num_dims, info, f, out, in...);
+    else if (numel <= 0xffffffffu) map_strided<uint32_t>(each, numel, num_dims, info, f, out, in...);
+    else map_strided<size_t>(each, numel, num_dims, info, f, out, in...);
 }

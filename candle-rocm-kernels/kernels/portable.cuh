@@ -30,6 +30,9 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #error "compile as HIP (-x hip) or CUDA (-x cuda)"
 #endif
 
+// After a lambda's parameters: large ones would become functions, and what they capture would go to memory.
+#define INLINED __attribute__((always_inline))
+
 #define INFINITY (__builtin_inff())
 #define NAN (__builtin_nanf(""))
 
@@ -40,10 +43,17 @@ template <class T> struct is_same<T, T> { static constexpr bool value = true; };
 template <bool B, class T, class F> struct conditional { using type = T; };
 template <class T, class F> struct conditional<false, T, F> { using type = F; };
 
-template <class T> __device__ __forceinline__ T min_of(T a, T b) { return b < a ? b : a; }
-template <class T> __device__ __forceinline__ T max_of(T a, T b) { return a < b ? b : a; }
+template <class T> __host__ __device__ constexpr __forceinline__ T min_of(T a, T b) { return b < a ? b : a; }
+template <class T> __host__ __device__ constexpr __forceinline__ T max_of(T a, T b) { return a < b ? b : a; }
 // ceil(a / b)
 template <class T> __host__ __device__ constexpr T ceil_div(T a, T b) { return (a + b - 1) / b; }
+
+// The exponent of a power of two.
+__device__ __forceinline__ uint32_t log2_of(uint32_t power) { return (uint32_t)__builtin_ctz(power); }
+// The smallest power of two that is not below x, at most 1024.
+__device__ __forceinline__ uint32_t power_of_two_from(size_t x) {
+    return x <= 1 ? 1u : x >= 1024 ? 1024u : 2u << (31 - __builtin_clz((uint32_t)x - 1));
+}
 
 template <class To, class From> __device__ __forceinline__ To bit_cast(From from) {
     static_assert(sizeof(To) == sizeof(From), "bit_cast keeps the size");
@@ -59,11 +69,7 @@ struct bf16_t {
     uint16_t bits;
     bf16_t() = default;
     __device__ __forceinline__ explicit bf16_t(float value) {
-        // Round to nearest, ties to even; a NaN stays a (quiet) NaN.
-        uint32_t u = bit_cast<uint32_t>(value);
-        uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-        uint32_t quiet = (u >> 16) | 0x40u;
-        bits = (uint16_t)(value != value ? quiet : rounded);
+        bits = bf16_bits(value);
     }
     __device__ __forceinline__ explicit operator float() const {
         return bit_cast<float>((uint32_t)bits << 16);
@@ -126,13 +132,22 @@ struct Sum {
 // wave_size()); every lane gets the result. `op` is commutative; the order of combination depends
 // on `width` alone, so results do not vary between runs.
 template <class T, class Op>
-__device__ __forceinline__ T wave_all_reduce(T value, uint32_t width, Op op) {
+__device__ __forceinline__ T wave_all_reduce(T value, uint32_t width, uint32_t active, Op op) {
     // Constant masks become DPP or ds_swizzle, hence the explicit steps.
-    if (width > 1) value = op(value, shfl_xor(value, 1, width));
-    if (width > 2) value = op(value, shfl_xor(value, 2, width));
-    if (width > 4) value = op(value, shfl_xor(value, 4, width));
-    if (width > 8) value = op(value, shfl_xor(value, 8, width));
-    if (width > 16) value = op(value, shfl_xor(value, 16, width));
-    if (width > 32) value = op(value, shfl_xor(value, 32, width));
+    if (width > 1) value = op(value, shfl_xor(value, 1, active));
+    if (width > 2) value = op(value, shfl_xor(value, 2, active));
+    if (width > 4) value = op(value, shfl_xor(value, 4, active));
+    if (width > 8) value = op(value, shfl_xor(value, 8, active));
+    if (width > 16) value = op(value, shfl_xor(value, 16, active));
+    if (width > 32) value = op(value, shfl_xor(value, 32, active));
     return value;
+}
+template <class T, class Op>
+__device__ __forceinline__ T wave_all_reduce(T value, uint32_t width, Op op) {
+    return wave_all_reduce(value, width, width, op);
+}
+// The same where all lanes of the wavefront take part, which costs less.
+template <class T, class Op>
+__device__ __forceinline__ T whole_wave_all_reduce(T value, uint32_t width, Op op) {
+    return wave_all_reduce(value, width, wave_size(), op);
 }

@@ -7,9 +7,20 @@
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
 #define __forceinline__ inline __attribute__((always_inline))
-// The largest workgroup a kernel is launched with. Without it clang assumes 1024.
-#define __launch_bounds__(threads, ...)                                                            \
+// The largest workgroup a kernel is launched with. Without it clang assumes 1024. A second number is for NVIDIA.
+#define __launch_bounds__(threads, ...)                                                               \
     __attribute__((amdgpu_flat_work_group_size(1, threads), launch_bounds(threads)))
+
+namespace words {
+// Calls f(32-bit word) for each of those that hold the value.
+template <class T, class F> __device__ __forceinline__ void each(T &value, F f) {
+    uint32_t words[(sizeof(T) + 3) / 4] = {};
+    __builtin_memcpy(words, &value, sizeof(T));
+#pragma unroll
+    for (uint32_t &word : words) f(word);
+    __builtin_memcpy(&value, words, sizeof(T));
+}
+} // namespace words
 
 // ------------------------------------------------------------------- indices
 
@@ -67,6 +78,11 @@ __device__ __forceinline__ uint32_t lane_id() {
 // Values that the compiler knows nothing about from here on: an address that all lanes share, a lane's number.
 template <class T> __device__ __forceinline__ void opaque_uniform(const T *&pointer) { asm("" : "+s"(pointer)); }
 __device__ __forceinline__ void opaque(uint32_t &value) { asm("" : "+v"(value)); }
+
+// The same value, of which the compiler knows nothing from here on.
+template <class T> __device__ __forceinline__ void forget(T &value, uint32_t) {
+    words::each(value, [](uint32_t &word) { asm("" : "+v"(word)); });
+}
 
 // A value that all lanes share, in a scalar register.
 __device__ __forceinline__ uint32_t uniform(uint32_t value) { return (uint32_t)__builtin_amdgcn_readfirstlane((int)value); }
@@ -142,6 +158,22 @@ __device__ __forceinline__ uint64_t ballot(bool predicate) {
 #endif
 }
 
+// --------------------------------------------------------------------- reads
+
+// A value of 1, 2, 4, 8 or 16 bytes, aligned to its size, from memory that nothing writes during the launch. As one
+// word or one vector of words, which the compiler does not split when it looks at the elements.
+namespace read_only {
+template <int BYTES> struct raw;
+template <> struct raw<1> { typedef uint8_t type __attribute__((may_alias)); };
+template <> struct raw<2> { typedef uint16_t type __attribute__((may_alias)); };
+template <> struct raw<4> { typedef uint32_t type __attribute__((may_alias)); };
+template <> struct raw<8> { typedef uint32_t type __attribute__((ext_vector_type(2), may_alias)); };
+template <> struct raw<16> { typedef uint32_t type __attribute__((ext_vector_type(4), may_alias)); };
+} // namespace read_only
+template <class V> __device__ __forceinline__ V read_global(const void *from) {
+    return __builtin_bit_cast(V, *(const typename read_only::raw<sizeof(V)>::type *)from);
+}
+
 // ------------------------------------------------------------------- atomics
 
 // Memory that other waves change by atomics is read and written past the caches of the compute unit.
@@ -154,6 +186,14 @@ __device__ __forceinline__ int32_t add_one(int32_t *at) { return __hip_atomic_fe
 // ---------------------------------------------------------------------- math
 
 typedef _Float16 half_t;
+
+// The upper half of an f32, rounded to nearest, ties to even; a NaN stays a (quiet) NaN.
+__device__ __forceinline__ uint16_t bf16_bits(float value) {
+    uint32_t u = __builtin_bit_cast(uint32_t, value);
+    uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+    uint32_t quiet = (u >> 16) | 0x40u;
+    return (uint16_t)(value != value ? quiet : rounded);
+}
 
 // ocml, the mathematics of ROCm's device libraries.
 #define PORTABLE_OCML_1(F)                                                                         \
@@ -200,6 +240,11 @@ PORTABLE_BUILTIN(abs, __builtin_fabsf, __builtin_fabs)
 PORTABLE_BUILTIN(sqrt, __builtin_sqrtf, __builtin_sqrt)
 #undef PORTABLE_BUILTIN
 
+// 1 / x and 1 / sqrt(x) within a unit in the last place, for results that are no subnormal numbers.
+__device__ __forceinline__ float fast_recip(float x) { return __builtin_amdgcn_rcpf(x); }
+__device__ __forceinline__ float fast_rsqrt(float x) { return __builtin_amdgcn_rsqf(x); }
+// 2^x within two units in the last place; results below 2^-126 are 0.
+__device__ __forceinline__ float fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 __device__ __forceinline__ float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 __device__ __forceinline__ double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 // a * b + c with one rounding.

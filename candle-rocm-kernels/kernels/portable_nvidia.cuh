@@ -10,8 +10,19 @@
 #define __constant__ __attribute__((constant))
 #define __forceinline__ inline __attribute__((always_inline))
 // The largest workgroup a kernel is launched with. Without it 1024, as on AMD: the build and the module loader bound
-// the registers of such kernels to 64.
+// the registers of such kernels to 64. A second number is of workgroups that a multiprocessor shall have registers for.
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+
+namespace words {
+// Calls f(32-bit word) for each of those that hold the value.
+template <class T, class F> __device__ __forceinline__ void each(T &value, F f) {
+    uint32_t words[(sizeof(T) + 3) / 4] = {};
+    __builtin_memcpy(words, &value, sizeof(T));
+#pragma unroll
+    for (uint32_t &word : words) f(word);
+    __builtin_memcpy(&value, words, sizeof(T));
+}
+} // namespace words
 
 // ------------------------------------------------------------------- indices
 
@@ -48,6 +59,11 @@ __device__ __forceinline__ uint32_t uniform(uint32_t value) { return value; }
 // Addresses have no scalar part here that the compiler should keep apart.
 template <class T> __device__ __forceinline__ void opaque_uniform(const T *&) {}
 __device__ __forceinline__ void opaque(uint32_t &) {}
+
+// The same value, of which the compiler knows nothing from here on. `zero` is 0, without the assembler knowing.
+template <class T> __device__ __forceinline__ void forget(T &value, uint32_t zero) {
+    words::each(value, [=](uint32_t &word) { asm("xor.b32 %0, %0, %1;" : "+r"(word) : "r"(zero)); });
+}
 
 namespace wave {
 // The lanes of one's group of `width`: those that must be there for an exchange. Others may have ended.
@@ -95,6 +111,47 @@ __device__ __forceinline__ uint64_t ballot(bool predicate) {
     return (uint32_t)__nvvm_vote_ballot_sync(active, predicate);
 }
 
+// --------------------------------------------------------------------- reads
+
+// Reads of memory that nothing writes during the launch. Volatile, so that several stay together and are in flight at
+// once: the compiler would put each beside the first use of its value.
+namespace read_only {
+template <class T> using Pointer = const __attribute__((address_space(1))) T *;
+__device__ __forceinline__ void read(const uint8_t *from, uint8_t &to) {
+    uint16_t wide;
+    asm volatile("ld.global.nc.u8 %0, [%1];" : "=h"(wide) : "l"((Pointer<uint8_t>)from));
+    to = (uint8_t)wide;
+}
+__device__ __forceinline__ void read(const uint16_t *from, uint16_t &to) { asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(to) : "l"((Pointer<uint16_t>)from)); }
+template <int N> struct Words { uint32_t w[N]; };
+__device__ __forceinline__ void read(const void *from, Words<1> &to) { asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(to.w[0]) : "l"((Pointer<uint32_t>)from)); }
+__device__ __forceinline__ void read(const void *from, Words<2> &to) {
+    asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(to.w[0]), "=r"(to.w[1]) : "l"((Pointer<uint32_t>)from));
+}
+__device__ __forceinline__ void read(const void *from, Words<4> &to) {
+    asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to.w[0]), "=r"(to.w[1]), "=r"(to.w[2]), "=r"(to.w[3])
+                 : "l"((Pointer<uint32_t>)from));
+}
+} // namespace read_only
+
+// A value of 1, 2, 4, 8 or 16 bytes, aligned to its size.
+template <class V> __device__ __forceinline__ V read_global(const void *from) {
+    if constexpr (sizeof(V) == 1) {
+        uint8_t value;
+        read_only::read((const uint8_t *)from, value);
+        return __builtin_bit_cast(V, value);
+    } else if constexpr (sizeof(V) == 2) {
+        uint16_t value;
+        read_only::read((const uint16_t *)from, value);
+        return __builtin_bit_cast(V, value);
+    } else {
+        read_only::Words<sizeof(V) / 4> value;
+        read_only::read(from, value);
+        return __builtin_bit_cast(V, value);
+    }
+}
+
 // ------------------------------------------------------------------- atomics
 
 namespace device_atomic {
@@ -112,6 +169,13 @@ __device__ __forceinline__ int32_t add_one(int32_t *at) { return __nvvm_atom_add
 // ---------------------------------------------------------------------- math
 
 typedef _Float16 half_t;
+
+// The upper half of an f32, rounded to nearest, ties to even; a NaN becomes 0x7fff.
+__device__ __forceinline__ uint16_t bf16_bits(float value) {
+    uint16_t bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
 
 #define PORTABLE_LIBDEVICE_1(F, NAME)                                                              \
     extern "C" __device__ __attribute__((const)) float __nv_##NAME##f(float);                     \
@@ -156,6 +220,11 @@ PORTABLE_BUILTIN(abs, __builtin_fabsf, __builtin_fabs)
 PORTABLE_BUILTIN(sqrt, __nvvm_sqrt_rn_f, __nvvm_sqrt_rn_d)
 #undef PORTABLE_BUILTIN
 
+// 1 / x and 1 / sqrt(x) within a unit in the last place, for results that are no subnormal numbers.
+__device__ __forceinline__ float fast_recip(float x) { return __nvvm_rcp_approx_ftz_f(x); }
+__device__ __forceinline__ float fast_rsqrt(float x) { return __nvvm_rsqrt_approx_ftz_f(x); }
+// 2^x within two units in the last place; results below 2^-126 are 0.
+__device__ __forceinline__ float fast_exp2(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 __device__ __forceinline__ float rsqrt(float x) { return 1.0f / __nvvm_sqrt_rn_f(x); }
 __device__ __forceinline__ double rsqrt(double x) { return 1.0 / __nvvm_sqrt_rn_d(x); }
 __device__ __forceinline__ float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }

@@ -8,23 +8,23 @@
         const T *__restrict__ src, OUT *__restrict__ dst
 #define FOLDS(NAME, T)                                                                             \
     extern "C" __global__ void fast_sum_##NAME(FOLD_PARAMETERS(T, T)) {                            \
-        fast_sum(reduced, num_dims, info, src, dst);                                               \
+        fold<Summing<T>>(numel, reduced, num_dims, info, src, dst);                                \
     }                                                                                              \
     /* Here numel is the number of outputs. */                                                     \
     extern "C" __global__ void fast_sum_small_##NAME(FOLD_PARAMETERS(T, T)) {                      \
         fast_sum_small(numel, reduced, num_dims, info, src, dst);                                  \
     }                                                                                              \
     extern "C" __global__ void fast_min_##NAME(FOLD_PARAMETERS(T, T)) {                            \
-        fast_extremum<Smallest>(reduced, num_dims, info, src, dst);                                \
+        fold<Extremum<Smallest, false, T>>(numel, reduced, num_dims, info, src, dst); \
     }                                                                                              \
     extern "C" __global__ void fast_max_##NAME(FOLD_PARAMETERS(T, T)) {                            \
-        fast_extremum<Largest>(reduced, num_dims, info, src, dst);                                 \
+        fold<Extremum<Largest, false, T>>(numel, reduced, num_dims, info, src, dst); \
     }                                                                                              \
     extern "C" __global__ void fast_argmin_##NAME(FOLD_PARAMETERS(T, uint32_t)) {                  \
-        fast_arg_extremum<Smallest>(reduced, num_dims, info, src, dst);                            \
+        fold<Extremum<Smallest, true, T>>(numel, reduced, num_dims, info, src, dst); \
     }                                                                                              \
     extern "C" __global__ void fast_argmax_##NAME(FOLD_PARAMETERS(T, uint32_t)) {                  \
-        fast_arg_extremum<Largest>(reduced, num_dims, info, src, dst);                             \
+        fold<Extremum<Largest, true, T>>(numel, reduced, num_dims, info, src, dst); \
     }
 FOR_ALL(FOLDS)
 

@@ -15,14 +15,15 @@ pub enum Geometry {
         /// How many of the threads asked for one thread stands for in a grid that does not fill the GPU.
         elements: u32,
     },
-    /// A workgroup asked for is a row. The kernel takes one argument more than its caller passes, the number of
-    /// rows (u32), and workgroups of (threads of a row, rows).
+    /// A workgroup asked for is a row. With more rows to a workgroup, one of its dimensions is their number, so that
+    /// workgroups of equal size have exactly the rows asked for.
     Rows {
-        /// The argument that holds the row's length.
-        columns: usize,
-        /// How many bytes that argument has: 4 for an i32, 8 for a usize.
-        columns_bytes: usize,
+        /// Which dimension: 0 (x) or 1 (y); the other has the threads of a row.
+        axis: usize,
     },
+    /// A workgroup asked for is an output, its threads a power of two and no fewer than half of the output's elements, up
+    /// to 1024. Any one-dimensional grid will do: teams of threads take outputs in steps of the grid.
+    Outputs,
 }
 
 /// What [`Geometry::plan`] must know of a GPU.
@@ -30,8 +31,6 @@ pub enum Geometry {
 pub struct Gpu {
     /// Compute units (multiprocessors).
     pub compute_units: u32,
-    /// Lanes of a wavefront.
-    pub wavefront: u32,
 }
 
 /// A grid: workgroups, and work-items of each, in x, y, z.
@@ -45,14 +44,11 @@ pub struct Grid {
 
 /// The work-items of a workgroup, where the choice is ours.
 const THREADS: u32 = 256;
-/// Workgroups of [`THREADS`] that a compute unit can hold at most: 2048 work-items.
-const WORKGROUPS_PER_UNIT: u32 = 8;
-/// Bytes that one load moves.
-const VECTOR: u64 = 16;
-/// Vectors that a thread keeps of its row.
-const VECTORS_PER_THREAD: u64 = 4;
-/// The largest workgroup.
-const MOST_THREADS: u64 = 1024;
+/// Workgroups of [`THREADS`] for a compute unit: twice the 2048 work-items that it holds at most, so that those that
+/// end first are replaced.
+const WORKGROUPS_PER_UNIT: u32 = 16;
+/// Rows that a workgroup makes at most: as many as 32 work-items can hold, of 16 bytes each.
+const MOST_ROWS: u32 = 32;
 
 /// (module, beginning of the kernel's name, geometry); the first that matches holds.
 const GEOMETRIES: &[(&str, &str, Geometry)] = &[
@@ -71,6 +67,10 @@ const GEOMETRIES: &[(&str, &str, Geometry)] = &[
         "fast_sum_small_",
         Geometry::AnyGrid { elements: 1 },
     ),
+    ("reduce", "fast_", Geometry::Outputs),
+    ("reduce", "softmax_", Geometry::Rows { axis: 0 }),
+    ("reduce", "rmsnorm_", Geometry::Rows { axis: 1 }),
+    ("reduce", "layernorm_", Geometry::Rows { axis: 1 }),
 ];
 
 impl Geometry {
@@ -82,13 +82,13 @@ impl Geometry {
             .map_or(Self::AsAsked, |(_, _, geometry)| *geometry)
     }
 
-    /// The grid to launch where `asked` was asked for. `columns` and `element_bytes` are a row's, for
-    /// [`Geometry::Rows`], whose grid has at most as many workgroups as rows.
-    pub fn plan(self, asked: Grid, columns: u64, element_bytes: u64, gpu: Gpu) -> Grid {
+    /// The grid to launch where `asked` was asked for, of a kernel of elements of so many bytes.
+    pub fn plan(self, asked: Grid, element_bytes: u64, gpu: Gpu) -> Grid {
         match self {
             Self::AsAsked => asked,
             Self::AnyGrid { elements } => any_grid(asked, elements, gpu),
-            Self::Rows { .. } => rows(asked, columns * element_bytes, gpu),
+            Self::Rows { axis } => rows(asked, axis, element_bytes, gpu).unwrap_or(asked),
+            Self::Outputs => outputs(asked, gpu),
         }
     }
 }
@@ -103,57 +103,92 @@ pub fn element_bytes(kernel: &str) -> u64 {
     }
 }
 
-fn any_grid(asked: Grid, elements: u32, gpu: Gpu) -> Grid {
-    let one_dimensional = |sizes: [u32; 3]| sizes[1] == 1 && sizes[2] == 1;
-    if !one_dimensional(asked.workgroups) || !one_dimensional(asked.threads) {
-        return asked;
+impl Grid {
+    fn line(workgroups: u64, threads: u32) -> Self {
+        Self {
+            workgroups: [workgroups.try_into().unwrap_or(u32::MAX), 1, 1],
+            threads: [threads, 1, 1],
+        }
     }
-    let threads = u64::from(asked.workgroups[0]) * u64::from(asked.threads[0]);
-    let most = u64::from(gpu.compute_units.max(1) * WORKGROUPS_PER_UNIT);
-    let needed = threads.div_ceil(u64::from(THREADS * elements));
-    // A grid that leaves compute units idle gains by more workgroups, down to one element a thread.
-    let spread = threads
-        .div_ceil(u64::from(THREADS))
-        .min(u64::from(gpu.compute_units));
-    Grid {
-        workgroups: [needed.max(spread).min(most) as u32, 1, 1],
-        threads: [THREADS, 1, 1],
+
+    fn is_line(&self) -> bool {
+        let is_line = |sizes: [u32; 3]| sizes[1] == 1 && sizes[2] == 1;
+        is_line(self.workgroups) && is_line(self.threads)
     }
 }
 
-fn rows(asked: Grid, row_bytes: u64, gpu: Gpu) -> Grid {
-    let rows = u64::from(asked.workgroups[0]);
-    let vectors = row_bytes.div_ceil(VECTOR).max(1);
-    let widest = vectors.next_power_of_two().min(MOST_THREADS);
-    let mut lanes = vectors
-        .div_ceil(VECTORS_PER_THREAD)
-        .next_power_of_two()
-        .min(MOST_THREADS);
-    // Few rows: more threads for each, while the GPU has room for them.
-    let room = u64::from(gpu.compute_units) * MOST_THREADS;
-    while lanes < widest && rows * lanes * 2 <= room {
-        lanes *= 2;
+impl Gpu {
+    /// Workgroups of [`THREADS`] beyond which more are of no use.
+    fn most(self) -> u64 {
+        u64::from(self.compute_units.max(1)) * u64::from(WORKGROUPS_PER_UNIT)
     }
-    // Rows share a workgroup where each has at most a wavefront: they then need no barrier.
-    let together = if lanes <= u64::from(gpu.wavefront) {
-        (u64::from(THREADS) / lanes).max(1)
+}
+
+fn any_grid(asked: Grid, elements: u32, gpu: Gpu) -> Grid {
+    if !asked.is_line() {
+        return asked;
+    }
+    let threads = u64::from(asked.workgroups[0]) * u64::from(asked.threads[0]);
+    // An element a thread as long as a workgroup for each compute unit is enough for that.
+    let singly = threads.div_ceil(u64::from(THREADS));
+    let workgroups = if singly <= u64::from(gpu.compute_units) {
+        singly
     } else {
-        1
+        threads.div_ceil(u64::from(THREADS * elements))
     };
-    Grid {
-        workgroups: [rows.div_ceil(together) as u32, 1, 1],
-        threads: [lanes as u32, together as u32, 1],
+    Grid::line(workgroups.min(gpu.most()), THREADS)
+}
+
+fn outputs(asked: Grid, gpu: Gpu) -> Grid {
+    let (count, threads) = (asked.workgroups[0], asked.threads[0]);
+    // One thread may mean outputs of no elements, whose number the kernel has from the grid. Few outputs of many elements
+    // have use for large workgroups.
+    let large = threads >= 1024 && count < gpu.compute_units;
+    if !asked.is_line() || threads <= 1 || large {
+        return asked;
     }
+    let elements = u64::from(count) * u64::from(threads);
+    Grid::line(
+        elements.div_ceil(4 * u64::from(THREADS)).min(gpu.most()),
+        THREADS,
+    )
+}
+
+/// As many rows to a workgroup as leave enough workgroups, and divide their number.
+fn rows(asked: Grid, axis: usize, element_bytes: u64, gpu: Gpu) -> Option<Grid> {
+    let [count, 1, 1] = asked.workgroups else {
+        return None;
+    };
+    if asked.threads[axis] != 1 || asked.threads[2] != 1 {
+        return None;
+    }
+    let mut together = 1;
+    while together < MOST_ROWS
+        && count % (2 * together) == 0
+        && u64::from(count / (2 * together)) >= gpu.most()
+    {
+        together *= 2;
+    }
+    // A thread holds 64 bytes, so that these hold a row of 8192.
+    let all = if element_bytes > 2 {
+        2 * THREADS
+    } else {
+        THREADS
+    };
+    let mut threads = [all / together; 3];
+    threads[axis] = together;
+    threads[2] = 1;
+    Some(Grid {
+        workgroups: [count / together, 1, 1],
+        threads,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const GPU: Gpu = Gpu {
-        compute_units: 100,
-        wavefront: 32,
-    };
+    const GPU: Gpu = Gpu { compute_units: 100 };
 
     fn asked(workgroups: u32, threads: u32) -> Grid {
         Grid {
@@ -166,12 +201,12 @@ mod tests {
     fn elementwise_grids_cover_small_tensors_and_end_at_a_full_gpu() {
         let plan = |workgroups| {
             let geometry = Geometry::of("unary", "uexp_f32");
-            geometry.plan(asked(workgroups, 1024), 0, 0, GPU)
+            geometry.plan(asked(workgroups, 1024), 4, GPU)
         };
         assert_eq!(plan(1), asked(4, 256));
         assert_eq!(plan(25), asked(100, 256));
         assert_eq!(plan(300), asked(300, 256));
-        assert_eq!(plan(u32::MAX), asked(800, 256));
+        assert_eq!(plan(u32::MAX), asked(1600, 256));
     }
 
     #[test]
@@ -181,38 +216,44 @@ mod tests {
             threads: [64, 1, 1],
         };
         let geometry = Geometry::AnyGrid { elements: 4 };
-        assert_eq!(geometry.plan(grid, 0, 0, GPU), grid);
+        assert_eq!(geometry.plan(grid, 4, GPU), grid);
         assert_eq!(Geometry::of("sort", "asort_asc_f32"), Geometry::AsAsked);
     }
 
     #[test]
-    fn every_row_has_threads_and_no_workgroup_is_too_large() {
-        let geometry = Geometry::Rows {
-            columns: 2,
-            columns_bytes: 4,
-        };
-        for count in [1, 2, 3, 33, 1000, 70_001, 1 << 20] {
-            for columns in [0, 1, 7, 64, 100, 1024, 8192, 131_072, 1 << 30] {
+    fn workgroups_have_exactly_the_rows_asked_for() {
+        for count in [1, 2, 3, 33, 1000, 6400, 70_001, 1 << 20] {
+            for (axis, threads) in [(0, [1, 32, 1]), (1, [32, 1, 1]), (1, [1024, 1, 1])] {
                 for bytes in [2, 4, 8] {
-                    for wavefront in [32, 64] {
-                        let gpu = Gpu { wavefront, ..GPU };
-                        let grid = geometry.plan(asked(count, 32), columns, bytes, gpu);
-                        let [lanes, together, _] = grid.threads;
-                        assert!(lanes.is_power_of_two() && lanes * together <= 1024);
-                        assert!(
-                            u64::from(grid.workgroups[0]) * u64::from(together) >= count.into()
-                        );
-                        assert!((grid.workgroups[0] - 1) * together < count);
-                        assert!(together == 1 || lanes <= wavefront);
-                    }
+                    let asked = Grid {
+                        workgroups: [count, 1, 1],
+                        threads,
+                    };
+                    let grid = Geometry::Rows { axis }.plan(asked, bytes, GPU);
+                    let together = grid.threads[axis];
+                    assert_eq!(grid.workgroups[0] * together, count);
+                    let all = grid.threads.iter().product::<u32>();
+                    assert!(together.is_power_of_two() && all.is_power_of_two());
+                    assert!(all / together >= 8 && all <= 512);
+                    assert!(grid.workgroups[0] >= count.min(1600));
                 }
             }
         }
-        // 64 halves are 8 vectors: 2 threads a row, 128 rows a workgroup.
-        let grid = geometry.plan(asked(1 << 20, 32), 64, 2, GPU);
-        assert_eq!(grid.threads, [2, 128, 1]);
-        // One row of 4096 has a thread for each vector.
-        let grid = geometry.plan(asked(1, 32), 4096, 2, GPU);
-        assert_eq!((grid.workgroups, grid.threads), ([1, 1, 1], [512, 1, 1]));
+        let grid = Geometry::Rows { axis: 0 };
+        let asked = Grid {
+            workgroups: [1 << 20, 1, 1],
+            threads: [1, 32, 1],
+        };
+        assert_eq!(grid.plan(asked, 2, GPU).threads, [32, 8, 1]);
+    }
+
+    #[test]
+    fn outputs_share_workgroups() {
+        let plan = |count, threads| Geometry::Outputs.plan(asked(count, threads), 4, GPU);
+        assert_eq!(plan(1 << 17, 64), asked(1600, 256));
+        assert_eq!(plan(512, 1024), asked(512, 256));
+        // Few and long; and none that have elements.
+        assert_eq!(plan(3, 1024), asked(3, 1024));
+        assert_eq!(plan(1 << 17, 1), asked(1 << 17, 1));
     }
 }

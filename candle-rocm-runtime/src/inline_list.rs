@@ -42,17 +42,6 @@ impl<T: Copy, const N: usize> InlineList<T, N> {
         self.spilled.push(element);
     }
 
-    /// Removes the last element, if there is one.
-    #[inline]
-    pub fn pop(&mut self) {
-        if self.spilled.len() > 1 {
-            self.spilled.pop();
-        } else {
-            // The spilled ones never get down to none: the inline ones were there before.
-            self.len = self.len.saturating_sub(1);
-        }
-    }
-
     #[inline]
     pub fn as_slice(&self) -> &[T] {
         if !self.spilled.is_empty() {
@@ -101,8 +90,6 @@ mod tests {
         }
         list.extend([8, 9]);
         assert_eq!(list.as_slice(), (0..10).collect::<Vec<_>>());
-        list.pop();
-        assert_eq!(list.as_slice(), (0..9).collect::<Vec<_>>());
     }
 
     #[test]

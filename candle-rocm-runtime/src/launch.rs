@@ -237,16 +237,9 @@ impl<'a> LaunchArgs<'a> {
         // Launching no workgroups is an error in HIP; for Candle it is an empty tensor.
         if !config.is_empty() {
             config.check(self.function)?;
-            // What lives on this frame must outlive the call: the runtime's own argument.
-            let rows = config.grid_dim.0;
-            // SAFETY: the caller's promise.
-            let (config, one_more) = unsafe { self.chosen_grid(config, &rows) }?;
-            // SAFETY: as above; with the argument that the kernel takes beyond the caller's.
-            let launched = unsafe { self.call_hip(config, cooperative) };
-            if one_more {
-                self.args.pop();
-            }
-            launched?;
+            let config = self.chosen_grid(config);
+            // SAFETY: the caller's promise; our kernels compute the same on the chosen grid.
+            unsafe { self.call_hip(config, cooperative) }?;
         }
         let end = self.event()?;
         for mark in self.records.as_slice() {
@@ -255,61 +248,25 @@ impl<'a> LaunchArgs<'a> {
         Ok(start.zip(end))
     }
 
-    /// The grid of the kernel's own [`Geometry`] instead of the one asked for, and whether the kernel takes an
-    /// argument beyond the caller's, which then is the last.
-    ///
-    /// # Safety
-    /// As [`LaunchArgs::launch`]; `rows` lives until the launch.
-    unsafe fn chosen_grid(
-        &mut self,
-        asked: LaunchConfig,
-        rows: &u32,
-    ) -> Result<(LaunchConfig, bool)> {
+    /// The grid of the kernel's own [`Geometry`] instead of the one asked for.
+    fn chosen_grid(&self, asked: LaunchConfig) -> LaunchConfig {
         let kernel = &self.function.loaded;
-        let (columns, one_more) = match kernel.geometry {
-            Geometry::AsAsked => return Ok((asked, false)),
-            Geometry::AnyGrid { .. } => (0, false),
-            Geometry::Rows {
-                columns,
-                columns_bytes,
-            } => {
-                let given = self.args.as_slice().len();
-                let argument = *self.args.as_slice().get(columns).ok_or_else(|| {
-                    Error::invalid(format!(
-                        "kernel `{}` takes more than {given} arguments",
-                        kernel.name
-                    ))
-                })?;
-                self.args.push(std::ptr::from_ref(rows).cast_mut().cast());
-                let columns = if columns_bytes == 4 {
-                    // SAFETY: the argument is the kernel's, an i32 that is not negative.
-                    u64::from(unsafe { argument.cast::<u32>().read() })
-                } else {
-                    // SAFETY: as above, a usize.
-                    unsafe { argument.cast::<u64>().read() }
-                };
-                (columns, true)
-            }
-        };
-        let info = self.function.device().info();
+        if kernel.geometry == Geometry::AsAsked {
+            return asked;
+        }
         let gpu = Gpu {
-            compute_units: info.compute_units,
-            wavefront: info.wavefront_size,
+            compute_units: self.function.device().info().compute_units,
         };
-        let (workgroups, threads) = (asked.grid_dim, asked.block_dim);
         let grid = Grid {
-            workgroups: [workgroups.0, workgroups.1, workgroups.2],
-            threads: [threads.0, threads.1, threads.2],
+            workgroups: asked.grid_dim.into(),
+            threads: asked.block_dim.into(),
         };
-        let grid = kernel
-            .geometry
-            .plan(grid, columns, kernel.element_bytes, gpu);
-        let config = LaunchConfig {
+        let grid = kernel.geometry.plan(grid, kernel.element_bytes, gpu);
+        LaunchConfig {
             grid_dim: grid.workgroups.into(),
             block_dim: grid.threads.into(),
             ..asked
-        };
-        Ok((config, one_more))
+        }
     }
 
     unsafe fn call_hip(&mut self, config: LaunchConfig, cooperative: bool) -> Result<()> {

@@ -1,6 +1,7 @@
 //! An emulated GPU with the kernels loaded, and one call that runs a kernel.
 
 use crate::elements::{from_bytes, to_bytes, Element};
+use candle_rocm_kernels::geometry::{self, Geometry, Grid};
 use candle_rocm_kernels::Module;
 use rocm_emulator::codeobject::{CodeObject, LoadedCodeObject};
 use rocm_emulator::exec::{dispatch, Launch, Options};
@@ -84,14 +85,17 @@ impl Arg {
 /// A GPU and the modules loaded on it.
 pub struct Gpu {
     arch: &'static str,
+    /// Run kernels as on a GPU of so many compute units, not with the geometry asked for.
+    units: Option<u32>,
     memory: Memory,
     modules: Mutex<HashMap<&'static str, Arc<LoadedCodeObject>>>,
 }
 
 impl Gpu {
-    pub fn new(arch: &'static str) -> Gpu {
+    pub fn new(arch: &'static str, units: Option<u32>) -> Gpu {
         Gpu {
             arch,
+            units,
             memory: Memory::new(1 << 30),
             modules: Mutex::default(),
         }
@@ -110,6 +114,26 @@ impl Gpu {
             Arc::new(object.load(&self.memory).expect("room for code"))
         };
         modules.entry(module.name()).or_insert_with(load).clone()
+    }
+
+    fn geometry(
+        &self,
+        module: &Module,
+        name: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+    ) -> ([u32; 3], [u32; 3]) {
+        let Some(compute_units) = self.units else {
+            return (grid, block);
+        };
+        let asked = Grid {
+            workgroups: grid,
+            threads: block,
+        };
+        let gpu = geometry::Gpu { compute_units };
+        let bytes = geometry::element_bytes(name);
+        let plan = Geometry::of(module.name(), name).plan(asked, bytes, gpu);
+        (plan.workgroups, plan.threads)
     }
 
     /// Runs a kernel and returns its result buffer.
@@ -134,6 +158,7 @@ impl Gpu {
         lds: usize,
         args: &[Arg],
     ) -> Vec<R> {
+        let (grid, block) = self.geometry(module, name, grid, block);
         let module = self.module(module);
         let kernel = module
             .kernel(name)

@@ -19,12 +19,14 @@ use device::Gpu;
 /// The emulated GPUs that the tests run on, as far as the build embedded them.
 const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
 
-/// Runs `test` on each of them.
+/// Runs `test` on each of them, with the geometries that Candle asks for and with those that a GPU of one compute unit
+/// gets instead.
 fn on_each_gpu(test: impl Fn(&Gpu)) {
     let mut ran = 0;
     for arch in ARCHITECTURES {
         if candle_rocm_kernels::architectures().contains(&arch) {
-            test(&Gpu::new(arch));
+            test(&Gpu::new(arch, None));
+            test(&Gpu::new(arch, Some(1)));
             ran += 1;
         }
     }

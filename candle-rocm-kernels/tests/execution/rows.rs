@@ -5,9 +5,20 @@ use crate::elements::{assert_close, assert_same, for_wide_floats, Element};
 use crate::{on_each_gpu, Numbers};
 use candle_rocm_kernels::REDUCE;
 
-/// Columns: one, odd, a vector's multiple, Candle's switch to 1024 threads, and beyond.
-const COLUMNS: [usize; 6] = [1, 7, 64, 1023, 1024, 2052];
-const ROWS: usize = 3;
+/// Rows and columns. Columns: one, odd, a vector's multiple, Candle's switch to 1024 threads, and beyond; then multiples of
+/// what a workgroup holds, and more than it holds. Many rows share workgroups.
+const SHAPES: [(usize, usize); 10] = [
+    (3, 1),
+    (3, 7),
+    (3, 64),
+    (3, 1023),
+    (3, 1024),
+    (3, 2052),
+    (1, 8192),
+    (1, 16400),
+    (64, 40),
+    (96, 256),
+];
 
 /// Each of 32 threads adds up to 33 numbers in a row, whose errors mostly cancel: some units, halved by
 /// the square root. 16-bit types are summed in f32 and rounded once. For f64 the reference's own sum,
@@ -28,8 +39,8 @@ fn values<T: Element>(numbers: &mut Numbers, count: usize, scale: f64, offset: f
 
 fn softmax<T: Element>(gpu: &Gpu) {
     let mut numbers = Numbers(4);
-    for columns in COLUMNS {
-        let source: Vec<T> = values(&mut numbers, ROWS * columns, 8.0, 0.0);
+    for (rows, columns) in SHAPES {
+        let source: Vec<T> = values(&mut numbers, rows * columns, 8.0, 0.0);
         let mut expected = Vec::new();
         for row in source.chunks(columns) {
             let largest = row
@@ -43,7 +54,7 @@ fn softmax<T: Element>(gpu: &Gpu) {
         let found: Vec<T> = gpu.run(
             &REDUCE,
             &format!("softmax_{}", T::NAME),
-            [ROWS as u32, 1, 1],
+            [rows as u32, 1, 1],
             [1, 32, 1],
             &[
                 Arg::input(&source),
@@ -100,9 +111,9 @@ fn softmax_masks_minus_infinity() {
 fn norms<T: Element>(gpu: &Gpu) {
     let mut numbers = Numbers(5);
     let eps = 1e-5f32;
-    for columns in COLUMNS {
+    for (rows, columns) in SHAPES {
         // An offset far from zero would ruin a variance taken as E[x^2] - mean^2 in f32.
-        let source: Vec<T> = values(&mut numbers, ROWS * columns, 2.0, 3.0);
+        let source: Vec<T> = values(&mut numbers, rows * columns, 2.0, 3.0);
         let alpha: Vec<T> = values(&mut numbers, columns, 1.0, 1.5);
         let beta: Vec<T> = values(&mut numbers, columns, 1.0, 0.0);
         let (mut rms, mut layer) = (Vec::new(), Vec::new());
@@ -129,7 +140,7 @@ fn norms<T: Element>(gpu: &Gpu) {
             gpu.run(
                 &REDUCE,
                 &name,
-                [ROWS as u32, 1, 1],
+                [rows as u32, 1, 1],
                 [block, 1, 1],
                 &[arguments, &sizes].concat(),
             )
