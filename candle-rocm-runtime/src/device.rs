@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
 use crate::cuda_names::{CUdevice, CUdevice_attribute};
@@ -50,7 +51,7 @@ pub struct Device {
     ordinal: usize,
     info: DeviceInfo,
     pool: OnceLock<Pool>,
-    modules: RwLock<HashMap<&'static str, Arc<LoadedModule>>>,
+    modules: RwLock<HashMap<&'static str, Arc<LoadedModule>, RandomState>>,
     /// Chosen at the first matrix product.
     gemm_library: OnceLock<Result<Option<Library>>>,
     sticky: StickyError,

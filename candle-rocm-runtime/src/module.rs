@@ -271,17 +271,7 @@ impl Context {
         self.bind_to_thread()?;
         let device = self.device();
         let loaded = match image.0 {
-            Source::Embedded(module) => {
-                let name = module.name();
-                device.embedded_module(name, || {
-                    let code = module
-                        .code_object(&device.info().arch)
-                        .map_err(|error| Error::new(ErrorKind::Module, error.to_string()))?;
-                    let loaded = LoadedModule::load(device, name, &code, true)?;
-                    tracing::debug!(module = name, arch = device.info().arch, "kernels loaded");
-                    Ok(loaded)
-                })?
-            }
+            Source::Embedded(module) => embedded(device, &module)?,
             Source::Bytes(bytes) => Arc::new(LoadedModule::load(
                 device,
                 "the code object",
@@ -323,8 +313,29 @@ impl Context {
         module: &candle_rocm_kernels::Module,
         name: &str,
     ) -> Result<Function> {
-        self.load_module(module.into())?.load_function(name)
+        self.check_err()?;
+        let module = embedded(self.device(), module)?;
+        Ok(Function {
+            loaded: module.function(name)?,
+            module,
+        })
     }
+}
+
+/// One of the embedded modules on a GPU, which is loaded now if it was not.
+fn embedded(
+    device: &Arc<Device>,
+    module: &candle_rocm_kernels::Module,
+) -> Result<Arc<LoadedModule>> {
+    let name = module.name();
+    device.embedded_module(name, || {
+        let code = module
+            .code_object(&device.info().arch)
+            .map_err(|error| Error::new(ErrorKind::Module, error.to_string()))?;
+        let loaded = LoadedModule::load(device, name, &code, true)?;
+        tracing::debug!(module = name, arch = device.info().arch, "kernels loaded");
+        Ok(loaded)
+    })
 }
 
 impl Module {
