@@ -68,6 +68,8 @@ template <int ALIGNMENT, int WORDS> __device__ __forceinline__ void load_words(c
         }
 #pragma unroll
         for (int i = 0; i < WORDS; i++) words[i] = (uint32_t)(((uint64_t)loaded[i + 1] << 32 | loaded[i]) >> (offset % 4 * 8));
+    } else if constexpr (WORDS == 1) {
+        words[0] = load_u16(at) | load_u16(at + 2) << 16;
     } else {
         // The words that hold the bytes, shifted by none or two of them. The last two may end the tensor.
         uint32_t shift = (uint32_t)(uintptr_t)at % 4 * 8;
