@@ -86,10 +86,13 @@ fn table(arch: &str, machine: &Machine) -> (String, String) {
         let code = module.code_object(arch).expect("an embedded architecture");
         compiler = support::compiler(&code);
         for kernel in support::kernels(&code).values() {
-            let why = support::SCALAR_SPILLS
-                .iter()
-                .find(|(name, _)| *name == kernel.name);
-            let why = why.filter(|_| kernel.sgpr_spills != 0);
+            let remark = |table, spilled: bool| {
+                let why = support::reason(table, &kernel.name);
+                why.filter(|_| spilled)
+            };
+            let scratch = kernel.scratch_bytes != 0 || kernel.vgpr_spills != 0;
+            let why = remark(support::VECTOR_SPILLS, scratch)
+                .or_else(|| remark(support::SCALAR_SPILLS, kernel.sgpr_spills != 0));
             writeln!(
                 rows,
                 "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
@@ -104,7 +107,7 @@ fn table(arch: &str, machine: &Machine) -> (String, String) {
                 kernel.lds_bytes,
                 kernel.max_workgroup,
                 machine.occupancy(kernel),
-                why.map_or("", |(_, why)| why)
+                why.unwrap_or("")
             )
             .expect("a string grows");
         }

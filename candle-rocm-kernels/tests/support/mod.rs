@@ -7,8 +7,8 @@ use object::{Object, ObjectSection, ObjectSymbol};
 use rmpv::Value;
 use std::collections::BTreeMap;
 
-/// Kernels whose scalar registers spill, and why that is right. They spill into lanes of a vector
-/// register, not to memory.
+/// Beginnings of the names of kernels whose scalar registers spill, and why that is right. They spill into lanes of
+/// a vector register, not to memory.
 #[allow(dead_code)] // each test file uses its own part
 pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     (
@@ -17,7 +17,28 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ),
     ("ugelu_erf_f64", "calls erf"),
     ("upowf_f64", "ocml's f64 pow likewise"),
+    ("softmax_f64", "ocml's f64 exp likewise"),
+    (
+        "fast_",
+        "which of a thread's columns exist is a mask of lanes each, two scalar registers on CDNA",
+    ),
+    ("layernorm_bf16", "masks of lanes likewise"),
+    ("bdiv_i16", "masks of lanes that divide by zero likewise"),
 ];
+
+/// Kernels that spill to scratch memory, and why.
+#[allow(dead_code)] // each test file uses its own part
+pub const VECTOR_SPILLS: &[(&str, &str)] = &[(
+    "softmax_f64",
+    "64 vector registers for workgroups of 1024; two f64 exponentials at once take one more",
+)];
+
+/// The reason of the kernel's row in one of these tables.
+#[allow(dead_code)] // each test file uses its own part
+pub fn reason(table: &[(&str, &'static str)], kernel: &str) -> Option<&'static str> {
+    let row = table.iter().find(|(name, _)| kernel.starts_with(name));
+    row.map(|(_, why)| *why)
+}
 
 /// What the tests ask about a kernel.
 #[derive(Debug)]
