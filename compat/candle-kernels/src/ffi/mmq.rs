@@ -181,7 +181,7 @@ fn multiply(
 /// again.
 fn wide_rows(rows: u32, columns: u32, units: u32) -> u32 {
     // Otherwise half of the last tile of each row would be empty.
-    if columns.div_ceil(WIDE / 2) % 2 != 0 && columns <= 2 * WIDE {
+    if columns.div_ceil(WIDE / 2) % 2 == 1 && columns <= 2 * WIDE {
         return 0;
     }
     let strip = u64::from(columns.div_ceil(WIDE));

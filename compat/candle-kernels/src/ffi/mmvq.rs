@@ -83,7 +83,7 @@ fn multiply(
     let size = vectors.next_power_of_two();
     let pieces = columns / BLOCK;
     // Long rows that are read in words of two bytes go through the first cache several times.
-    let scattered = format.elements > BLOCK && format.bytes % 4 != 0;
+    let scattered = format.elements > BLOCK && format.bytes & 3 != 0;
     // Fewer rows want more threads each. One vector pays its way through LDS for many rows or scattered ones.
     let (direct, row_threads) = match (size, rows) {
         (1, ..2048) if pieces >= THREADS => (true, THREADS),
