@@ -300,7 +300,7 @@ pub(crate) mod tests {
     fn bandwidth_counts_the_bytes_that_must_move() {
         let row = row("exp", Group::Elementwise, Metric::DeviceUs, &[(OURS, 100.)]);
         // 268,435,456 bytes in 100 us.
-        assert!((row.bandwidth(OURS).unwrap() - 2684.354_56).abs() < 1e-9);
+        assert!((row.bandwidth(OURS).unwrap() - 2_684.354_56).abs() < 1e-9);
         assert_eq!(row.share_of_copy(OURS), Some(0.5));
     }
 

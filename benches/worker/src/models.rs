@@ -76,12 +76,12 @@ pub struct Model {
 
 enum Network {
     Plain {
-        model: llama::Llama,
+        model: Box<llama::Llama>,
         /// With no tokens in it yet.
         empty: llama::Cache,
         cache: llama::Cache,
     },
-    Quantized(quantized_llama::ModelWeights),
+    Quantized(Box<quantized_llama::ModelWeights>),
 }
 
 /// Makes the model of a case.
@@ -164,7 +164,7 @@ fn plain(gpu: &Gpu, size: &Size, dtype: DType) -> Result<Network> {
     let model = llama::Llama::load(builder, &config)?;
     let empty = llama::Cache::new(true, dtype, &config, &gpu.device)?;
     Ok(Network::Plain {
-        model,
+        model: Box::new(model),
         cache: empty.clone(),
         empty,
     })
@@ -307,7 +307,7 @@ fn quantized(gpu: &Gpu, size: &Size) -> Result<Network> {
         offset += bytes;
     }
     let model = quantized_llama::ModelWeights::from_gguf(content, &mut weights, &gpu.device)?;
-    Ok(Network::Quantized(model))
+    Ok(Network::Quantized(Box::new(model)))
 }
 
 fn metadata(size: &Size) -> std::collections::HashMap<String, Value> {

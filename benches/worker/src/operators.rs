@@ -519,8 +519,11 @@ fn mistake(dtype: DType, operator: &Operator, truth: &Operator) -> Result<Option
         return Ok(Some(format!("{} values, not {}", got.len(), want.len())));
     }
     let tolerance = tolerance(dtype);
-    // Not `>`: a NaN is wrong too.
-    let far = |(got, want): (&f64, &f64)| !((got - want).abs() <= tolerance * want.abs().max(1.));
+    // A NaN is not near either.
+    let far = |(got, want): (&f64, &f64)| {
+        let near = (got - want).abs() <= tolerance * want.abs().max(1.);
+        !near
+    };
     let first = got.iter().zip(&want).position(far);
     Ok(first.map(|i| format!("value {i} is {}, on the CPU {}", got[i], want[i])))
 }
