@@ -76,10 +76,10 @@ pub struct Model {
 
 enum Network {
     Plain {
-        model: Box<llama::Llama>,
+        model: llama::Llama,
         /// With no tokens in it yet.
-        empty: llama::Cache,
-        cache: llama::Cache,
+        empty: Box<llama::Cache>,
+        cache: Box<llama::Cache>,
     },
     Quantized(Box<quantized_llama::ModelWeights>),
 }
@@ -162,9 +162,9 @@ fn plain(gpu: &Gpu, size: &Size, dtype: DType) -> Result<Network> {
     let weights: Box<dyn SimpleBackend + '_> = Box::new(weights);
     let builder = VarBuilder::from_backend(weights, dtype, gpu.device.clone());
     let model = llama::Llama::load(builder, &config)?;
-    let empty = llama::Cache::new(true, dtype, &config, &gpu.device)?;
+    let empty = Box::new(llama::Cache::new(true, dtype, &config, &gpu.device)?);
     Ok(Network::Plain {
-        model: Box::new(model),
+        model,
         cache: empty.clone(),
         empty,
     })
