@@ -17,9 +17,12 @@ struct Span {
     __device__ __forceinline__ Span(uint32_t first, uint32_t end, const size_t *dims, const size_t *strides)
         : first(first), end(end), stride(1), last(0), uniform(true) {
         size_t expected = 0;
+        bool found = false;
         for (uint32_t d = end; d-- > first;) {
             if (dims[d] == 1) continue;
-            if (last == 0 && expected == 0) expected = stride = last = strides[d];
+            // Not told from its stride, which is 0 where the tensor is broadcast.
+            if (!found) expected = stride = last = strides[d];
+            found = true;
             uniform = uniform && strides[d] == expected;
             expected = strides[d] * dims[d];
         }
