@@ -22,6 +22,38 @@ typedef __UINT64_TYPE__ uint64_t;
 typedef __SIZE_TYPE__ size_t;
 typedef __UINTPTR_TYPE__ uintptr_t;
 
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __forceinline__ inline __attribute__((always_inline))
+
+// Values as 32-bit words.
+namespace words {
+// Calls f(32-bit word) for each of those that hold the value.
+template <class T, class F> __device__ __forceinline__ void each(T &value, F f) {
+    uint32_t words[(sizeof(T) + 3) / 4] = {};
+    __builtin_memcpy(words, &value, sizeof(T));
+#pragma unroll
+    for (uint32_t &word : words) f(word);
+    __builtin_memcpy(&value, words, sizeof(T));
+}
+} // namespace words
+
+namespace wave {
+// Applies a 32-bit lane move to a value of 1 to 16 bytes.
+template <class T, class Move> __device__ __forceinline__ T move(T value, Move move_word) {
+    words::each(value, [&](uint32_t &word) { word = (uint32_t)move_word((int32_t)word); });
+    return value;
+}
+} // namespace wave
+
+// Functions of f32 and f64 by two builtins.
+#define PORTABLE_BUILTIN(NAME, F32, F64)                                                           \
+    __device__ __forceinline__ float NAME(float x) { return F32(x); }                             \
+    __device__ __forceinline__ double NAME(double x) { return F64(x); }
+
 #if defined(__HIP__)
 #include "portable_amd.cuh"
 #elif defined(__CUDA__)
@@ -29,6 +61,29 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #else
 #error "compile as HIP (-x hip) or CUDA (-x cuda)"
 #endif
+
+namespace math {
+PORTABLE_BUILTIN(ceil, __builtin_ceilf, __builtin_ceil)
+PORTABLE_BUILTIN(floor, __builtin_floorf, __builtin_floor)
+PORTABLE_BUILTIN(trunc, __builtin_truncf, __builtin_trunc)
+PORTABLE_BUILTIN(abs, __builtin_fabsf, __builtin_fabs)
+// a * b + c with one rounding.
+__device__ __forceinline__ float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+__device__ __forceinline__ double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+__device__ __forceinline__ float copysign(float x, float sign) { return __builtin_copysignf(x, sign); }
+__device__ __forceinline__ double copysign(double x, double sign) { return __builtin_copysign(x, sign); }
+// The smaller or larger; a NaN gives way to the number.
+__device__ __forceinline__ float fmin(float a, float b) { return __builtin_fminf(a, b); }
+__device__ __forceinline__ double fmin(double a, double b) { return __builtin_fmin(a, b); }
+__device__ __forceinline__ float fmax(float a, float b) { return __builtin_fmaxf(a, b); }
+__device__ __forceinline__ double fmax(double a, double b) { return __builtin_fmax(a, b); }
+} // namespace math
+#undef PORTABLE_BUILTIN
+
+// High half of a 32 x 32 bit product.
+__device__ __forceinline__ uint32_t umulhi(uint32_t a, uint32_t b) {
+    return (uint32_t)(((uint64_t)a * b) >> 32);
+}
 
 // After a lambda's parameters: large ones would become functions, and what they capture would go to memory.
 #define INLINED __attribute__((always_inline))

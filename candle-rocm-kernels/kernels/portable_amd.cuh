@@ -1,26 +1,9 @@
 // The AMD side of portable.cuh: clang builtins and ROCm's device libraries.
 #pragma once
 
-#define __global__ __attribute__((global))
-#define __device__ __attribute__((device))
-#define __host__ __attribute__((host))
-#define __shared__ __attribute__((shared))
-#define __constant__ __attribute__((constant))
-#define __forceinline__ inline __attribute__((always_inline))
 // The largest workgroup a kernel is launched with. Without it clang assumes 1024. A second number is for NVIDIA.
 #define __launch_bounds__(threads, ...)                                                               \
     __attribute__((amdgpu_flat_work_group_size(1, threads), launch_bounds(threads)))
-
-namespace words {
-// Calls f(32-bit word) for each of those that hold the value.
-template <class T, class F> __device__ __forceinline__ void each(T &value, F f) {
-    uint32_t words[(sizeof(T) + 3) / 4] = {};
-    __builtin_memcpy(words, &value, sizeof(T));
-#pragma unroll
-    for (uint32_t &word : words) f(word);
-    __builtin_memcpy(&value, words, sizeof(T));
-}
-} // namespace words
 
 // ------------------------------------------------------------------- indices
 
@@ -106,17 +89,6 @@ __device__ __forceinline__ int32_t xor_lane(int32_t value, uint32_t mask) {
         }
     }
     return read_lane(value, lane_id() ^ mask);
-}
-
-// Applies a 32-bit lane move to a value of 1 to 16 bytes.
-template <class T, class Move> __device__ __forceinline__ T move(T value, Move move_word) {
-    constexpr int WORDS = (sizeof(T) + 3) / 4;
-    int32_t words[WORDS] = {};
-    __builtin_memcpy(words, &value, sizeof(T));
-#pragma unroll
-    for (int i = 0; i < WORDS; i++) words[i] = move_word(words[i]);
-    __builtin_memcpy(&value, words, sizeof(T));
-    return value;
 }
 } // namespace wave
 
@@ -227,18 +199,10 @@ PORTABLE_OCML_2(pow)
 #undef PORTABLE_OCML_2
 
 namespace math {
-#define PORTABLE_BUILTIN(NAME, F32, F64)                                                           \
-    __device__ __forceinline__ float NAME(float x) { return F32(x); }                             \
-    __device__ __forceinline__ double NAME(double x) { return F64(x); }
-PORTABLE_BUILTIN(ceil, __builtin_ceilf, __builtin_ceil)
-PORTABLE_BUILTIN(floor, __builtin_floorf, __builtin_floor)
-PORTABLE_BUILTIN(trunc, __builtin_truncf, __builtin_trunc)
 // Halves away from zero, as Rust's `round`.
 PORTABLE_BUILTIN(round, __builtin_roundf, __builtin_round)
-PORTABLE_BUILTIN(abs, __builtin_fabsf, __builtin_fabs)
 // Correctly rounded: -fhip-fp32-correctly-rounded-divide-sqrt is clang's default for HIP.
 PORTABLE_BUILTIN(sqrt, __builtin_sqrtf, __builtin_sqrt)
-#undef PORTABLE_BUILTIN
 
 // 1 / x and 1 / sqrt(x) within a unit in the last place, for results that are no subnormal numbers.
 __device__ __forceinline__ float fast_recip(float x) { return __builtin_amdgcn_rcpf(x); }
@@ -247,22 +211,7 @@ __device__ __forceinline__ float fast_rsqrt(float x) { return __builtin_amdgcn_r
 __device__ __forceinline__ float fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 __device__ __forceinline__ float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 __device__ __forceinline__ double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
-// a * b + c with one rounding.
-__device__ __forceinline__ float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-__device__ __forceinline__ double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
-__device__ __forceinline__ float copysign(float x, float sign) { return __builtin_copysignf(x, sign); }
-__device__ __forceinline__ double copysign(double x, double sign) { return __builtin_copysign(x, sign); }
-// The smaller or larger; a NaN gives way to the number.
-__device__ __forceinline__ float fmin(float a, float b) { return __builtin_fminf(a, b); }
-__device__ __forceinline__ double fmin(double a, double b) { return __builtin_fmin(a, b); }
-__device__ __forceinline__ float fmax(float a, float b) { return __builtin_fmaxf(a, b); }
-__device__ __forceinline__ double fmax(double a, double b) { return __builtin_fmax(a, b); }
 } // namespace math
-
-// High half of a 32 x 32 bit product.
-__device__ __forceinline__ uint32_t umulhi(uint32_t a, uint32_t b) {
-    return (uint32_t)(((uint64_t)a * b) >> 32);
-}
 
 // c + the dot product of four signed bytes with four: one instruction on every GPU since Vega 20.
 __device__ __forceinline__ int32_t dot4(uint32_t a, uint32_t b, int32_t c) {

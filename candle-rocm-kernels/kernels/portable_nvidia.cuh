@@ -3,26 +3,9 @@
 // headers. Names mean what portable_amd.cuh says.
 #pragma once
 
-#define __global__ __attribute__((global))
-#define __device__ __attribute__((device))
-#define __host__ __attribute__((host))
-#define __shared__ __attribute__((shared))
-#define __constant__ __attribute__((constant))
-#define __forceinline__ inline __attribute__((always_inline))
 // The largest workgroup a kernel is launched with. Without it 1024, as on AMD: the build and the module loader bound
 // the registers of such kernels to 64. A second number is of workgroups that a multiprocessor shall have registers for.
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
-
-namespace words {
-// Calls f(32-bit word) for each of those that hold the value.
-template <class T, class F> __device__ __forceinline__ void each(T &value, F f) {
-    uint32_t words[(sizeof(T) + 3) / 4] = {};
-    __builtin_memcpy(words, &value, sizeof(T));
-#pragma unroll
-    for (uint32_t &word : words) f(word);
-    __builtin_memcpy(&value, words, sizeof(T));
-}
-} // namespace words
 
 // ------------------------------------------------------------------- indices
 
@@ -75,17 +58,6 @@ __device__ __forceinline__ uint32_t group(uint32_t width) {
 // The shuffles' last operand: segments of `width` lanes, and the lane to which the source is bounded.
 __device__ __forceinline__ int32_t segments(uint32_t width, uint32_t bound) {
     return (int32_t)((32 - (width & 63)) << 8 | bound);
-}
-
-// Applies a 32-bit lane move to a value of 1 to 16 bytes.
-template <class T, class Move> __device__ __forceinline__ T move(T value, Move move_word) {
-    constexpr int WORDS = (sizeof(T) + 3) / 4;
-    int32_t words[WORDS] = {};
-    __builtin_memcpy(words, &value, sizeof(T));
-#pragma unroll
-    for (int i = 0; i < WORDS; i++) words[i] = move_word(words[i]);
-    __builtin_memcpy(&value, words, sizeof(T));
-    return value;
 }
 } // namespace wave
 
@@ -210,15 +182,7 @@ PORTABLE_LIBDEVICE_2(pow)
 #undef PORTABLE_LIBDEVICE_2
 
 namespace math {
-#define PORTABLE_BUILTIN(NAME, F32, F64)                                                           \
-    __device__ __forceinline__ float NAME(float x) { return F32(x); }                             \
-    __device__ __forceinline__ double NAME(double x) { return F64(x); }
-PORTABLE_BUILTIN(ceil, __builtin_ceilf, __builtin_ceil)
-PORTABLE_BUILTIN(floor, __builtin_floorf, __builtin_floor)
-PORTABLE_BUILTIN(trunc, __builtin_truncf, __builtin_trunc)
-PORTABLE_BUILTIN(abs, __builtin_fabsf, __builtin_fabs)
 PORTABLE_BUILTIN(sqrt, __nvvm_sqrt_rn_f, __nvvm_sqrt_rn_d)
-#undef PORTABLE_BUILTIN
 
 // 1 / x and 1 / sqrt(x) within a unit in the last place, for results that are no subnormal numbers.
 __device__ __forceinline__ float fast_recip(float x) { return __nvvm_rcp_approx_ftz_f(x); }
@@ -227,19 +191,7 @@ __device__ __forceinline__ float fast_rsqrt(float x) { return __nvvm_rsqrt_appro
 __device__ __forceinline__ float fast_exp2(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 __device__ __forceinline__ float rsqrt(float x) { return 1.0f / __nvvm_sqrt_rn_f(x); }
 __device__ __forceinline__ double rsqrt(double x) { return 1.0 / __nvvm_sqrt_rn_d(x); }
-__device__ __forceinline__ float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-__device__ __forceinline__ double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
-__device__ __forceinline__ float copysign(float x, float sign) { return __builtin_copysignf(x, sign); }
-__device__ __forceinline__ double copysign(double x, double sign) { return __builtin_copysign(x, sign); }
-__device__ __forceinline__ float fmin(float a, float b) { return __builtin_fminf(a, b); }
-__device__ __forceinline__ double fmin(double a, double b) { return __builtin_fmin(a, b); }
-__device__ __forceinline__ float fmax(float a, float b) { return __builtin_fmaxf(a, b); }
-__device__ __forceinline__ double fmax(double a, double b) { return __builtin_fmax(a, b); }
 } // namespace math
-
-__device__ __forceinline__ uint32_t umulhi(uint32_t a, uint32_t b) {
-    return (uint32_t)(((uint64_t)a * b) >> 32);
-}
 
 __device__ __forceinline__ int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
     int32_t sum;

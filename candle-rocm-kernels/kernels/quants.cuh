@@ -141,7 +141,13 @@ __device__ __forceinline__ void scales_and_mins(const uint32_t (&header)[4], uin
     }
 }
 
-struct Q4_0 {
+// A block of 32 is one piece of two halves, and has nothing to read but its body.
+struct BlockOf32 {
+    template <class Raw> static __device__ __forceinline__ void load_head(const uint8_t *, uint32_t, Raw &) {}
+    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 2 * p + s; }
+};
+
+struct Q4_0 : BlockOf32 {
     static constexpr int ELEMENTS = 32, BYTES = 18, SCALED = 32;
     static constexpr bool SUM_FROM_BLOCK = true, HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
@@ -149,7 +155,6 @@ struct Q4_0 {
     }
     static constexpr int OFFSET = 8;
     struct Raw { uint32_t qs[4], d; };
-    static __device__ __forceinline__ void load_head(const uint8_t *block, uint32_t p, Raw &raw) {}
     static __device__ __forceinline__ void load_body(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<2>(block + 2, raw.qs);
         raw.d = load_u16(block);
@@ -160,10 +165,9 @@ struct Q4_0 {
         piece.set(half_of(raw.d));
         return piece;
     }
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 2 * p + s; }
 };
 
-struct Q4_1 {
+struct Q4_1 : BlockOf32 {
     static constexpr int ELEMENTS = 32, BYTES = 20, SCALED = 32;
     static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
@@ -171,7 +175,6 @@ struct Q4_1 {
     }
     static constexpr int OFFSET = 0;
     struct Raw { uint32_t words[5]; };
-    static __device__ __forceinline__ void load_head(const uint8_t *block, uint32_t p, Raw &raw) {}
     static __device__ __forceinline__ void load_body(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<4>(block, raw.words);
     }
@@ -181,10 +184,9 @@ struct Q4_1 {
         piece.set(half_of(raw.words[0]), half_of(raw.words[0] >> 16));
         return piece;
     }
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 2 * p + s; }
 };
 
-struct Q5_0 {
+struct Q5_0 : BlockOf32 {
     static constexpr int ELEMENTS = 32, BYTES = 22, SCALED = 32;
     static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
@@ -193,7 +195,6 @@ struct Q5_0 {
     }
     static constexpr int OFFSET = 16;
     struct Raw { uint32_t words[5], d; };
-    static __device__ __forceinline__ void load_head(const uint8_t *block, uint32_t p, Raw &raw) {}
     static __device__ __forceinline__ void load_body(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<2>(block + 2, raw.words);
         raw.d = load_u16(block);
@@ -205,10 +206,9 @@ struct Q5_0 {
         piece.set(half_of(raw.d));
         return piece;
     }
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 2 * p + s; }
 };
 
-struct Q5_1 {
+struct Q5_1 : BlockOf32 {
     static constexpr int ELEMENTS = 32, BYTES = 24, SCALED = 32;
     static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
@@ -217,7 +217,6 @@ struct Q5_1 {
     }
     static constexpr int OFFSET = 0;
     struct Raw { uint32_t words[6]; };
-    static __device__ __forceinline__ void load_head(const uint8_t *block, uint32_t p, Raw &raw) {}
     static __device__ __forceinline__ void load_body(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<8>(block, raw.words);
     }
@@ -228,10 +227,9 @@ struct Q5_1 {
         piece.set(half_of(raw.words[0]), half_of(raw.words[0] >> 16));
         return piece;
     }
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 2 * p + s; }
 };
 
-struct Q8_0 {
+struct Q8_0 : BlockOf32 {
     static constexpr int ELEMENTS = 32, BYTES = 34, SCALED = 32;
     static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
@@ -239,7 +237,6 @@ struct Q8_0 {
     }
     static constexpr int OFFSET = 0;
     struct Raw { uint32_t qs[8], d; };
-    static __device__ __forceinline__ void load_head(const uint8_t *block, uint32_t p, Raw &raw) {}
     static __device__ __forceinline__ void load_body(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<2>(block + 2, raw.qs);
         raw.d = load_u16(block);
@@ -251,13 +248,17 @@ struct Q8_0 {
         piece.set(half_of(raw.d));
         return piece;
     }
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 2 * p + s; }
 };
 
 // In the formats of 256 elements, e = 128 n + 32 j + l; the quad's first element has l = 4 (k mod 8).
 
+// Half s of piece 2 i + h is the elements 64 i + 32 s + 16 h on.
+struct PairedPieces {
+    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 4 * (p >> 1) + 2 * s + (p & 1u); }
+};
+
 // scales[16], qs[64], d, dmin: two bits an element, scale and min in four bits for 16.
-struct Q2_K {
+struct Q2_K : PairedPieces {
     static constexpr int ELEMENTS = 256, BYTES = 84, SCALED = 16;
     static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
@@ -288,11 +289,10 @@ struct Q2_K {
         }
         return piece;
     }
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 4 * (p >> 1) + 2 * s + (p & 1u); }
 };
 
 // hmask[32], qs[64], scales[12], d: three bits an element, a six-bit scale for 16.
-struct Q3_K {
+struct Q3_K : PairedPieces {
     static constexpr int ELEMENTS = 256, BYTES = 110, SCALED = 16;
     static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
@@ -329,7 +329,6 @@ struct Q3_K {
         }
         return piece;
     }
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 4 * (p >> 1) + 2 * s + (p & 1u); }
 };
 
 // Six-bit scale and min of each 32 elements in 12 bytes, as Q4_K and Q5_K have them.
@@ -340,7 +339,7 @@ __device__ __forceinline__ void scale_and_min(const uint8_t *scales, uint32_t s,
 }
 
 // d, dmin, scales[12], qs[128].
-struct Q4_K {
+struct Q4_K : PairedPieces {
     static constexpr int ELEMENTS = 256, BYTES = 144, SCALED = 32;
     static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
@@ -364,11 +363,10 @@ struct Q4_K {
         scales_and_mins(raw.header, p >> 1, piece);
         return piece;
     }
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 4 * (p >> 1) + 2 * s + (p & 1u); }
 };
 
 // d, dmin, scales[12], qh[32], qs[128].
-struct Q5_K {
+struct Q5_K : PairedPieces {
     static constexpr int ELEMENTS = 256, BYTES = 176, SCALED = 32;
     static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
@@ -398,7 +396,6 @@ struct Q5_K {
         scales_and_mins(raw.header, p >> 1, piece);
         return piece;
     }
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 4 * (p >> 1) + 2 * s + (p & 1u); }
 };
 
 // ql[128], qh[64], scales[16] (signed), d: six bits an element, a scale for 16.
