@@ -183,6 +183,20 @@ fn many_rows() -> Result<()> {
     Ok(())
 }
 
+/// As many rows as let a lone vector's product go another way in formats of 256.
+#[test]
+fn thousands_of_rows_of_256() -> Result<()> {
+    let device = device()?;
+    for (format, bound) in BOUNDS {
+        if format.block_size() == 256 {
+            let weights = Weights::new(format, 2051, 256, &device)?;
+            let error = error_of(&weights, 1, DType::F32, &device)?;
+            assert!(error <= bound, "{format:?}: {error} is beyond {bound}");
+        }
+    }
+    Ok(())
+}
+
 /// Activations whose sum or magnitude is beyond f16 where the format has it in f16, zeros, and one large among small.
 #[test]
 fn awkward_activations() -> Result<()> {

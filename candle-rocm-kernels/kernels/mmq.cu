@@ -257,9 +257,12 @@ template <class Q, int COLUMNS> struct Sums {
 #endif
 
 // dst (vectors, dst_rows) = matrix (rows, columns) times the vectors, in tiles of ROWS x COLUMNS: of rows in x,
-// of vectors in y, in steps of the grid.
+// of vectors in y, in steps of the grid. Workgroups in z each add up `part` of the columns, a multiple of 256, and
+// have results of their own, `part_results` apart.
 template <class Q, Scales LAYOUT, int COLUMNS>
-__device__ __forceinline__ void product(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vectors, size_t row_bytes, size_t dst_rows) {
+__device__ __forceinline__ void product(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vectors, size_t row_bytes, size_t dst_rows, uint32_t part, size_t part_results) {
+    uint32_t begin = blockIdx.z * part, end = min_of(columns - begin, part) + begin;
+    dst += blockIdx.z * part_results;
 #if defined(TENSOR_CORES)
     // The widest tiles are high, too: of the host's workgroups every second has nothing to do. Sixteen columns are too few.
     constexpr int HIGH = COLUMNS == 128 ? 2 * ROWS : ROWS, WIDTH = COLUMNS == 16 ? 32 : COLUMNS;
@@ -267,13 +270,13 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     __shared__ tensor_cores::Tile<Q, HIGH, WIDTH> tiles[2];
     if (blockIdx.x * HIGH >= rows) return;
     for (uint32_t first_column = blockIdx.y * COLUMNS; first_column < vectors; first_column += gridDim.y * COLUMNS)
-        Product().run(tiles, src, y, dst, columns, rows, vectors, row_bytes, dst_rows, blockIdx.x * HIGH, first_column);
+        Product().run(tiles, src, y, dst, begin, end, rows, vectors, row_bytes, dst_rows, blockIdx.x * HIGH, first_column);
 #else
     __shared__ Tile<Q, COLUMNS> tile;
     uint32_t first_row = blockIdx.x * ROWS;
     for (uint32_t first_column = blockIdx.y * COLUMNS; first_column < vectors; first_column += gridDim.y * COLUMNS) {
         Sums<Q, COLUMNS> sums;
-        for (uint32_t step = 0; step * BLOCK_ELEMENTS < columns; step++) {
+        for (uint32_t step = begin / BLOCK_ELEMENTS; step < ceil_div(end, BLOCK_ELEMENTS); step++) {
             load<Q, LAYOUT, COLUMNS>(tile, src, y, step, first_row, first_column, columns, rows, vectors, row_bytes);
             __syncthreads();
             sums.add(tile);
@@ -290,8 +293,10 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
 #define PRODUCT(NAME, Q, LAYOUT, COLUMNS)                                                          \
     extern "C" __global__ void __launch_bounds__(THREADS, COLUMNS == 128 ? 1 : 2) mmq_##NAME##_##COLUMNS(                      \
         const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst,   \
-        uint32_t columns, uint32_t rows, uint32_t vectors, size_t row_bytes, size_t dst_rows) {    \
-        product<Q, LAYOUT, COLUMNS>(src, y, dst, columns, rows, vectors, row_bytes, dst_rows);     \
+        uint32_t columns, uint32_t rows, uint32_t vectors, size_t row_bytes, size_t dst_rows,      \
+        uint32_t part, size_t part_results) {                                                      \
+        product<Q, LAYOUT, COLUMNS>(src, y, dst, columns, rows, vectors, row_bytes, dst_rows,      \
+                                    part, part_results);                                           \
     }
 #define PRODUCTS(NAME, Q, LAYOUT)                                                                  \
     PRODUCT(NAME, Q, LAYOUT, 16)                                                                   \
@@ -307,3 +312,17 @@ PRODUCTS(q3_k, Q3_K, D4)
 PRODUCTS(q4_k, Q4_K, DS4)
 PRODUCTS(q5_k, Q5_K, DS4)
 PRODUCTS(q6_k, Q6_K, D4)
+
+// dst (vectors, dst_rows) = the sum of `parts` results of (vectors, rows) each, `part_results` apart, always in the same
+// order.
+extern "C" __global__ void __launch_bounds__(256) mmq_sum(
+    const float *__restrict__ partial, float *__restrict__ dst, uint32_t rows, uint32_t vectors, size_t dst_rows,
+    uint32_t parts, size_t part_results) {
+    uint32_t results = rows * vectors;
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < results; i += gridDim.x * blockDim.x) {
+        float sum = partial[i];
+        for (uint32_t p = 1; p < parts; p++) sum += partial[p * part_results + i];
+        uint32_t vector = i / rows;
+        dst[vector * dst_rows + (i - vector * rows)] = sum;
+    }
+}

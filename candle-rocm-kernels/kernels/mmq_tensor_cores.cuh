@@ -198,20 +198,22 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int THREADS> struct
         }
     }
 
-    // dst (vectors, dst_rows): rows first_row on of vectors first_column on.
-    __device__ __forceinline__ void run(Tile<Q, ROWS, COLUMNS> (&tiles)[2], const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t columns_of_y, size_t row_bytes, size_t dst_rows, uint32_t first_row, uint32_t first_column) {
+    // dst (vectors, dst_rows): rows first_row on of vectors first_column on, of elements `begin` (a multiple of 256) to
+    // `end` of both.
+    __device__ __forceinline__ void run(Tile<Q, ROWS, COLUMNS> (&tiles)[2], const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t begin, uint32_t end, uint32_t rows, uint32_t columns_of_y, size_t row_bytes, size_t dst_rows, uint32_t first_row, uint32_t first_column) {
         // Rows and vectors past the end repeat the last; nobody stores what comes of them.
         row = src + min_of(first_row + threadIdx.x % FETCHERS / 2, rows - 1) * row_bytes;
 #pragma unroll
         for (int u = 0; u < UNITS; u++) vectors[u] = y + (size_t)min_of(first_column + fetched_column(u), columns_of_y - 1) * Activations::BYTES;
         plane = (size_t)columns_of_y * Activations::BYTES;
-        pieces = columns / 32;
-        uint32_t steps = ceil_div(pieces, 2u);
+        pieces = end / 32;
+        uint32_t first = begin / 64, steps = ceil_div(pieces, 2u);
         Operands fetched;
-        fetch(fetched, 0);
-        store(tiles[0], fetched, 0, pieces);
+        fetch(fetched, first);
+        // A split's first tile is the first: it begins at an even step.
+        store(tiles[0], fetched, first, pieces);
         __syncthreads();
-        for (uint32_t step = 0; step < steps; step++) {
+        for (uint32_t step = first; step < steps; step++) {
             if (step + 1 < steps) fetch(fetched, step + 1);
 #pragma unroll 1
             for (uint32_t slot = 0; slot < 2; slot++) add(tiles[step % 2], slot);

@@ -182,17 +182,20 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     }
 #define PRODUCTS(NAME, Q)                                                                          \
     PRODUCT(NAME##_1_direct, Q, 1, false)                                                          \
-    PRODUCT(NAME##_1, Q, 1, true)                                                                  \
     PRODUCT(NAME##_2, Q, 2, true)                                                                  \
     PRODUCT(NAME##_4, Q, 4, true)                                                                  \
     PRODUCT(NAME##_8, Q, 8, true)
+// A lone vector is worth its way through LDS for these alone, whose pieces are of scattered units.
+#define PRODUCTS_OF_256(NAME, Q)                                                                   \
+    PRODUCTS(NAME, Q)                                                                              \
+    PRODUCT(NAME##_1, Q, 1, true)
 PRODUCTS(q4_0, Q4_0)
 PRODUCTS(q4_1, Q4_1)
 PRODUCTS(q5_0, Q5_0)
 PRODUCTS(q5_1, Q5_1)
 PRODUCTS(q8_0, Q8_0)
-PRODUCTS(q2_k, Q2_K)
-PRODUCTS(q3_k, Q3_K)
-PRODUCTS(q4_k, Q4_K)
-PRODUCTS(q5_k, Q5_K)
-PRODUCTS(q6_k, Q6_K)
+PRODUCTS_OF_256(q2_k, Q2_K)
+PRODUCTS_OF_256(q3_k, Q3_K)
+PRODUCTS_OF_256(q4_k, Q4_K)
+PRODUCTS_OF_256(q5_k, Q5_K)
+PRODUCTS_OF_256(q6_k, Q6_K)

@@ -28,6 +28,10 @@ const THREADS: u32 = 256;
 const TILE_ROWS: u32 = 64;
 /// Vectors of the widest tiles.
 const WIDE: u32 = 128;
+/// Parts of the inner dimension are multiples of so many elements: the largest block.
+const PART: u32 = 256;
+/// Results that there is room for in the workspace.
+const WORKSPACE: u64 = 1 << 22;
 /// Workgroups in a direction in which kernels go on in steps of the grid.
 const MOST_WORKGROUPS: u32 = 1 << 15;
 
@@ -107,6 +111,7 @@ fn multiply(
     format: &Format,
     [weights, activations, output]: [*const c_void; 3],
     [k, rows, columns, row_blocks, dst_rows]: [i64; 5],
+    workspace: *mut c_void,
     units: i32,
 ) -> Result<()> {
     let k = count("ncols_x", k)?;
@@ -138,20 +143,24 @@ fn multiply(
     let activations = blocks("y", activations, BLOCK_BYTES)?;
     let output = address("dst", output)?;
     let row_bytes = row_blocks * format.bytes;
-    let wide = wide_rows(rows, columns, u32::try_from(units).unwrap_or(0).max(1));
-    let narrow = if columns <= 16 { 16 } else { 64 };
-    for (first, rows, tile_columns) in [(0, wide, WIDE), (wide, rows - wide, narrow)] {
-        if rows == 0 {
-            continue;
-        }
-        let name = format!("mmq_{}_{tile_columns}", format.name);
+    let units = u32::try_from(units).unwrap_or(0).max(1);
+    let room = if workspace.is_null() { 0 } else { WORKSPACE };
+    for strip in plan(k, rows, columns, units, room) {
+        let name = format!("mmq_{}_{}", format.name, strip.tile);
+        let parts = k.div_ceil(strip.part).max(1);
         let grid = (
-            rows.div_ceil(TILE_ROWS),
-            columns.div_ceil(tile_columns).min(MOST_WORKGROUPS),
-            1,
+            strip.rows.div_ceil(TILE_ROWS),
+            columns.div_ceil(strip.tile).min(MOST_WORKGROUPS),
+            parts,
         );
-        let weights = weights + u64::from(first) * row_bytes;
-        let output = output + 4 * u64::from(first);
+        let weights = weights + u64::from(strip.first) * row_bytes;
+        let output = output + 4 * u64::from(strip.first);
+        let results = u64::from(strip.rows) * u64::from(columns);
+        let (target, target_rows) = if parts > 1 {
+            (workspace as u64, u64::from(strip.rows))
+        } else {
+            (output, dst_rows)
+        };
         launch!(
             stream,
             &MMQ,
@@ -161,16 +170,86 @@ fn multiply(
             [
                 weights,
                 activations,
-                output,
+                target,
                 k,
-                rows,
+                strip.rows,
                 columns,
                 row_bytes,
-                dst_rows
+                target_rows,
+                strip.part,
+                results
             ]
         )?;
+        if parts > 1 {
+            let grid = (results.div_ceil(THREADS.into()) as u32, 1, 1);
+            launch!(
+                stream,
+                &MMQ,
+                "mmq_sum",
+                grid,
+                THREADS,
+                [target, output, strip.rows, columns, dst_rows, parts, results]
+            )?;
+        }
     }
     Ok(())
+}
+
+/// Rows that are multiplied in tiles of one width.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Strip {
+    /// The first of them.
+    first: u32,
+    /// How many.
+    rows: u32,
+    /// Vectors of a tile, as in the kernel's name.
+    tile: u32,
+    /// Elements of the inner dimension that a workgroup adds up: all, or a multiple of [`PART`], and the parts' results
+    /// go through the workspace.
+    part: u32,
+}
+
+/// How to multiply, with so many compute units and results' room in the workspace.
+fn plan(k: u32, rows: u32, columns: u32, units: u32, room: u64) -> Vec<Strip> {
+    let wide = wide_rows(rows, columns, units);
+    let whole = |first, rows, tile| Strip {
+        first,
+        rows,
+        tile,
+        part: k,
+    };
+    if wide > 0 && wide < rows {
+        let narrow = narrow(columns);
+        return vec![whole(0, wide, WIDE), whole(wide, rows - wide, narrow)];
+    }
+    let tile = if wide == rows { WIDE } else { narrow(columns) };
+    let parts = parts(k, rows, columns, tile, units, room);
+    vec![Strip {
+        part: k.div_ceil(PART).div_ceil(parts) * PART,
+        ..whole(0, rows, tile)
+    }]
+}
+
+fn narrow(columns: u32) -> u32 {
+    if columns <= 16 {
+        16
+    } else {
+        64
+    }
+}
+
+/// Among how many workgroups to share the inner dimension out, where there are fewer tiles than a GPU has use for.
+fn parts(k: u32, rows: u32, columns: u32, tile: u32, units: u32, room: u64) -> u32 {
+    let (tile_rows, together) = if tile == WIDE {
+        (2 * TILE_ROWS, 1)
+    } else {
+        (TILE_ROWS, 2)
+    };
+    let tiles = u64::from(rows.div_ceil(tile_rows)) * u64::from(columns.div_ceil(tile));
+    let most = u64::from(k.div_ceil(PART))
+        .min(together * u64::from(units) / tiles)
+        .min(room / (u64::from(rows) * u64::from(columns)));
+    (most as u32).max(1)
 }
 
 /// How many of the rows to multiply in the widest tiles, which are the fastest where they keep all of a GPU's compute
@@ -247,8 +326,9 @@ macro_rules! products {
         ///
         /// Rows of `x` are `stride_row_x` blocks apart; the first `nrows_x` of each `stride_col_dst` results are
         /// written. `ncols_x` is a multiple of the format's block. `x` and `y` start at a multiple of the power of two
-        /// that divides the size of their blocks, 16 at most. `nsm` is the number of the GPU's compute units, which
-        /// decides about tiles; `tmp_fixup`, `cc`, `smpbo` and `warp_size` mean nothing. An error waits in the GPU.
+        /// that divides the size of their blocks, 16 at most. `tmp_fixup` is room for 2^22 f32, or null, with which
+        /// few tiles take longer. `nsm` is the number of the GPU's compute units, which decides about tiles; `cc`,
+        /// `smpbo` and `warp_size` mean nothing. An error waits in the GPU.
         ///
         /// # Safety
         /// The pointers are to memory of the current GPU that holds what is said above and that nothing else uses
@@ -269,13 +349,13 @@ macro_rules! products {
             warp_size: i32,
             stream: *mut c_void,
         ) {
-            let _ = (tmp_fixup, cc, smpbo, warp_size);
+            let _ = (cc, smpbo, warp_size);
             let format = Format { name: $format, elements: $elements, bytes: $bytes };
             let sizes = [ncols_x, nrows_x, ncols_y, stride_row_x, stride_col_dst];
             // SAFETY: the caller's promise.
             unsafe {
                 on_stream(stringify!($name), stream, |stream| {
-                    multiply(stream, &format, [x, y, dst.cast_const()], sizes, nsm)
+                    multiply(stream, &format, [x, y, dst.cast_const()], sizes, tmp_fixup, nsm)
                 });
             }
         }
@@ -297,7 +377,7 @@ products! {
 
 #[cfg(test)]
 mod tests {
-    use super::wide_rows;
+    use super::{plan, wide_rows, Strip, WORKSPACE};
 
     #[test]
     fn tiles_fill_the_compute_units() {
@@ -309,5 +389,27 @@ mod tests {
         assert_eq!(wide_rows(14336, 64, 132), 0);
         assert_eq!(wide_rows(14336, 192, 1), 0);
         assert_eq!(wide_rows(200, 128, 1), 200);
+    }
+
+    #[test]
+    fn few_tiles_are_shared_out() {
+        let only = |k, rows, columns, room| match plan(k, rows, columns, 132, room)[..] {
+            [strip] => strip,
+            _ => panic!("more than one strip"),
+        };
+        let strip = |tile, part| Strip {
+            first: 0,
+            rows: 1000,
+            tile,
+            part,
+        };
+        // 16 tiles of 64 rows, two on a unit: 16 parts of 1 block of 256 each.
+        assert_eq!(only(4096, 1000, 16, WORKSPACE), strip(16, 256));
+        assert_eq!(only(96, 1000, 16, WORKSPACE), strip(16, 256));
+        // No room, or not enough for more than two parts.
+        assert_eq!(only(4096, 1000, 16, 0), strip(16, 4096));
+        assert_eq!(only(4096, 1000, 16, 2 * 16_000), strip(16, 2048));
+        // As many tiles as two on a unit.
+        assert_eq!(only(4096, 1000, 1024, WORKSPACE).part, 4096);
     }
 }

@@ -84,7 +84,8 @@ fn multiply(
     let pieces = columns / BLOCK;
     // Long rows that are read in words of two bytes go through the first cache several times.
     let scattered = format.elements > BLOCK && format.bytes & 3 != 0;
-    // Fewer rows want more threads each. One vector pays its way through LDS for many rows or scattered ones.
+    // Fewer rows want more threads each. One vector pays its way through LDS for many rows of blocks of 256, or for
+    // scattered ones.
     let (direct, row_threads) = match (size, rows) {
         (1, ..2048) if pieces >= THREADS => (true, THREADS),
         (1, 2048..) if scattered => (false, GROUP),
