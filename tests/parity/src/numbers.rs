@@ -131,7 +131,7 @@ impl Numbers {
         match self {
             Numbers::Floats(all) => Numbers::Floats(all.into_iter().map(f64::abs).collect()),
             Numbers::Integers(all) => {
-                Numbers::Integers(all.into_iter().map(|number| number & i64::MAX).collect())
+                Numbers::Integers(all.into_iter().map(i64::wrapping_abs).collect())
             }
         }
     }

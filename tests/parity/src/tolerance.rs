@@ -192,6 +192,12 @@ pub const ROWS: &[Row] = &[
         "activations are rounded to 8 bits: 2^-7 of the largest result",
     ),
     row(
+        &["qmatmul_by_floats"],
+        ALL,
+        Tolerance::new(2., 0., 64.),
+        "sums of products of f32 in another order",
+    ),
+    row(
         &["qmatmul_via_f16"],
         ALL,
         Tolerance::new(2., 0., 8192.),

@@ -2,9 +2,9 @@
 
 use candle_core::{DType, Result, Tensor};
 
-use super::{any, name, List};
+use super::{any, input, name, List};
 use crate::case::Input;
-use crate::numbers::WIDE_FLOATS;
+use crate::numbers::{Numbers, INTEGERS, WIDE_FLOATS};
 
 /// Padding, stride, dilation, groups.
 type Window = (usize, usize, usize, usize);
@@ -44,6 +44,51 @@ pub(super) fn add(list: &mut List) -> Result<()> {
             pools(list, dtype, turned, &format!("{}, {layout}", name(dtype)))?;
         }
     }
+    for dtype in INTEGERS.into_iter().chain([DType::F8E4M3]) {
+        small_numbers(list, dtype)?;
+    }
+    Ok(())
+}
+
+/// Integers and 8-bit floats: small numbers, as sums are in the dtype.
+fn small_numbers(list: &mut List, dtype: DType) -> Result<()> {
+    let dims = [2, 3, 7, 5];
+    let images = input(&Numbers::ties(dtype, 80, 210).positive(), dtype, &dims)?;
+    for (operator, run) in [
+        (
+            "avg_pool2d",
+            (|x| x.avg_pool2d_with_stride((3, 2), (2, 1))) as fn(&Tensor) -> Result<Tensor>,
+        ),
+        ("max_pool2d", |x| x.max_pool2d_with_stride((3, 2), (2, 1))),
+        ("upsample_nearest2d", |x| x.upsample_nearest2d(13, 8)),
+        ("upsample_bilinear2d", |x| {
+            x.upsample_bilinear2d(13, 8, false)
+        }),
+    ] {
+        for (layout, turned) in [("straight", false), ("turned", true)] {
+            let what = format!("{dims:?}, {}, {layout}", name(dtype));
+            list.add(operator, what, vec![images.clone()], move |x| {
+                run(&if turned {
+                    x[0].transpose(0, 1)?
+                } else {
+                    x[0].clone()
+                })
+            });
+        }
+    }
+    let weights = Numbers::ties(dtype, 81, 3 * 2 * 3 * 3).positive();
+    let weights = input(&weights, dtype, &[3, 2, 3, 3])?;
+    let what = format!("{dims:?} by 3 x 3, {}", name(dtype));
+    let inputs = vec![images, weights];
+    list.add("conv_transpose2d", &what, inputs.clone(), |x| {
+        x[0].conv_transpose2d(&x[1], 1, 1, 2, 1)
+    });
+    let what = format!("{dims:?} by 3, {}", name(dtype));
+    list.add("conv_transpose1d", what, inputs, |x| {
+        let (rows, weights) = (x[0].get_on_dim(2, 1)?, x[1].get_on_dim(2, 1)?);
+        rows.contiguous()?
+            .conv_transpose1d(&weights.contiguous()?, 1, 1, 2, 1, 1)
+    });
     Ok(())
 }
 

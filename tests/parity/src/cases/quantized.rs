@@ -69,7 +69,12 @@ fn exact(bytes: &Tensor, format: GgmlDType, dims: &[usize]) -> Result<Tensor> {
 pub(super) fn add(list: &mut List) -> Result<()> {
     for format in FORMATS {
         products(list, format)?;
+        products_with_floats(list, format)?;
         conversions(list, format)?;
+    }
+    conversions(list, GgmlDType::Q8K)?;
+    for format in [GgmlDType::F32, GgmlDType::F16, GgmlDType::BF16] {
+        rows_by_id(list, format)?;
     }
     for format in OF_EXPERTS {
         experts(list, format)?;
@@ -113,6 +118,25 @@ fn products(list: &mut List, format: GgmlDType) -> Result<()> {
     Ok(())
 }
 
+/// With activations as they are, not rounded to 8 bits: an option of Candle's CUDA backend.
+fn products_with_floats(list: &mut List, format: GgmlDType) -> Result<()> {
+    let dims = [19, 512];
+    for vectors in [1, 3] {
+        let x = input(&normal(112, vectors * 512), DType::F32, &[vectors, 512])?;
+        let inputs = vec![bytes(format, 113, &dims)?, x];
+        let what = format!("{format:?} by {vectors}");
+        let case = list.add("qmatmul_by_floats", what, inputs, move |x| {
+            let matrix = QMatMul::from_qtensor(weights(&x[0], format, &dims)?)?;
+            candle_core::quantized::cuda::set_force_dmmv(true);
+            let product = matrix.forward(&x[1]);
+            candle_core::quantized::cuda::set_force_dmmv(false);
+            product
+        });
+        case.truth_by(move |x| x[1].matmul(&exact(&x[0], format, &dims)?.t()?));
+    }
+    Ok(())
+}
+
 fn conversions(list: &mut List, format: GgmlDType) -> Result<()> {
     let dims = [6, 256];
     let inputs = vec![bytes(format, 104, &dims)?];
@@ -127,6 +151,14 @@ fn conversions(list: &mut List, format: GgmlDType) -> Result<()> {
         weights(&x[0], format, &dims)?.dequantize_f16(x[0].device())
     })
     .truth_by(move |x| exact(&x[0], format, &dims));
+    if format != GgmlDType::Q8K {
+        rows_by_id(list, format)?;
+    }
+    Ok(())
+}
+
+fn rows_by_id(list: &mut List, format: GgmlDType) -> Result<()> {
+    let dims = [6, 256];
     let ids = Numbers::Integers(vec![5, 0, 3, 3, 1]).tensor(DType::U32, &[5])?;
     let inputs = vec![bytes(format, 104, &dims)?, Input::Fixed(ids)];
     list.add("qembedding", format!("{format:?}"), inputs, move |x| {
@@ -209,22 +241,15 @@ fn experts(list: &mut List, format: GgmlDType) -> Result<()> {
             Tensor::cat(&products, 0)?.reshape((TOKENS, TOPK, n))
         });
     }
-    for is_prefill in [false, true] {
+    for (is_prefill, dtype) in [(false, DType::F16), (true, DType::F16), (true, DType::BF16)] {
         let [slots, experts] = routing()?;
         let x = input(&normal(107, TOKENS * k), DType::F32, &[TOKENS, k])?;
         let inputs = vec![weight_bytes.clone(), x, slots, experts];
-        let what = format!("{format:?}, prefill {is_prefill}");
+        let what = format!("{format:?}, prefill {is_prefill}, {}", name(dtype));
         let case = list.add("moe_gemm_gguf", what, inputs, move |x| {
             let weights = weights(&x[0], format, &dims)?;
             moe::moe_gemm_gguf(
-                &x[1],
-                &weights,
-                &None,
-                &x[2],
-                &x[3],
-                TOPK,
-                is_prefill,
-                DType::F16,
+                &x[1], &weights, &None, &x[2], &x[3], TOPK, is_prefill, dtype,
             )
         });
         case.truth_by(move |x| routed(&x[1], &exact(&x[0], format, &dims)?, &x[2], &x[3]));
