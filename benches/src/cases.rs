@@ -74,11 +74,20 @@ impl Group {
     }
 }
 
-/// Operators of any dimensions, measured as `rows x 1024`, by group. Convolutions stay at 16 MiB and under.
-const SWEEPS: &[(Group, &[&str])] = &[
-    (
-        Group::Elementwise,
-        &[
+/// Operators of any dimensions, measured as `rows x 1024`.
+struct Sweep {
+    group: Group,
+    /// Whether all read and write contiguous memory in order.
+    contiguous: bool,
+    ops: &'static [&'static str],
+}
+
+/// Convolutions stay at 16 MiB and under.
+const SWEEPS: &[Sweep] = &[
+    Sweep {
+        group: Group::Elementwise,
+        contiguous: true,
+        ops: &[
             "exp",
             "log",
             "sin",
@@ -113,32 +122,38 @@ const SWEEPS: &[(Group, &[&str])] = &[
             "cast_bf16",
             "cast_f32",
             "cast_u8",
-            "add_row",
-            "mul_column",
         ],
-    ),
-    (
-        Group::Copies,
-        &[
-            "copy",
-            "fill",
-            "zeros",
+    },
+    Sweep {
+        group: Group::Elementwise,
+        contiguous: false,
+        ops: &["add_row", "mul_column"],
+    },
+    Sweep {
+        group: Group::Copies,
+        contiguous: true,
+        ops: &["copy", "fill", "zeros", "cat_first", "cat_last"],
+    },
+    Sweep {
+        group: Group::Copies,
+        contiguous: false,
+        ops: &[
             "transpose",
             "exp_transposed",
             "add_transposed",
             "narrow",
             "swap_middle",
-            "cat_first",
-            "cat_last",
         ],
-    ),
-    (
-        Group::Indexing,
-        &["index_select", "index_add", "gather", "scatter_add"],
-    ),
-    (
-        Group::Reductions,
-        &[
+    },
+    Sweep {
+        group: Group::Indexing,
+        contiguous: false,
+        ops: &["index_select", "index_add", "gather", "scatter_add"],
+    },
+    Sweep {
+        group: Group::Reductions,
+        contiguous: false,
+        ops: &[
             "sum_last",
             "max_last",
             "argmax_last",
@@ -147,10 +162,11 @@ const SWEEPS: &[(Group, &[&str])] = &[
             "argmax_first",
             "sum_all",
         ],
-    ),
-    (
-        Group::Others,
-        &[
+    },
+    Sweep {
+        group: Group::Others,
+        contiguous: false,
+        ops: &[
             "rope",
             "rope_i",
             "rope_thd",
@@ -164,8 +180,15 @@ const SWEEPS: &[(Group, &[&str])] = &[
             "conv2d",
             "conv_transpose2d",
         ],
-    ),
+    },
 ];
+
+/// Whether an operator reads and writes contiguous memory in order.
+pub fn is_contiguous(op: &str) -> bool {
+    SWEEPS
+        .iter()
+        .any(|sweep| sweep.contiguous && sweep.ops.contains(&op))
+}
 
 /// Operators on rows, measured over widths.
 const ROWS: [&str; 3] = ["softmax", "layer_norm", "rms_norm"];
@@ -281,7 +304,7 @@ fn dims(op: &str, elements: usize) -> Vec<usize> {
 pub fn all() -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut push = |group, case, quick| entries.push(Entry { group, case, quick });
-    for &(group, ops) in SWEEPS {
+    for &Sweep { group, ops, .. } in SWEEPS {
         for &op in ops {
             let most = match op {
                 "conv1d" | "conv2d" | "conv_transpose2d" => 16 * MIB,
@@ -430,8 +453,8 @@ mod tests {
 
     #[test]
     fn dimensions_hold_the_elements_asked_for() {
-        for &(_, ops) in SWEEPS {
-            for op in ops {
+        for sweep in SWEEPS {
+            for op in sweep.ops {
                 for bytes in SIZES {
                     let dims = dims(op, bytes / 4);
                     let elements: usize = dims.iter().product();
@@ -452,7 +475,7 @@ mod tests {
     #[test]
     fn every_quick_operator_exists() {
         for op in QUICK {
-            assert!(SWEEPS.iter().any(|(_, ops)| ops.contains(op)), "{op}");
+            assert!(SWEEPS.iter().any(|sweep| sweep.ops.contains(op)), "{op}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use candle_rocm_bench_protocol::Kind;
 
-use crate::cases::Group;
+use crate::cases::{self, Group};
 use crate::reasons::Reasons;
 use crate::results::{Metric, Results, Row, OURS, STOCK, TORCH};
 use crate::statistics::geometric_mean;
@@ -17,50 +17,6 @@ const ROWS_SHARE: f64 = 0.75;
 const MEAN_RATIO: f64 = 1.3;
 /// Bytes of an input from which a kernel is held to [`CONTIGUOUS_SHARE`].
 const LARGE: usize = 16 << 20;
-/// Operators that read and write contiguous memory in order.
-const CONTIGUOUS: &[&str] = &[
-    "exp",
-    "log",
-    "sin",
-    "cos",
-    "tanh",
-    "abs",
-    "neg",
-    "recip",
-    "sqr",
-    "sqrt",
-    "gelu",
-    "gelu_erf",
-    "erf",
-    "silu",
-    "relu",
-    "sigmoid",
-    "floor",
-    "round",
-    "elu",
-    "powf",
-    "affine",
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "minimum",
-    "maximum",
-    "lt",
-    "eq",
-    "where",
-    "cast_f16",
-    "cast_bf16",
-    "cast_f32",
-    "cast_f64",
-    "cast_u8",
-    "copy",
-    "fill",
-    "zeros",
-    "cat_first",
-    "cat_last",
-];
-
 /// Whether a row is slower than stock's by more than its noise.
 pub fn falls_short(row: &Row) -> bool {
     match (row.speedup(STOCK), row.noise(STOCK)) {
@@ -85,7 +41,7 @@ fn input_bytes(row: &Row) -> usize {
 }
 
 fn is_large_contiguous(row: &Row) -> bool {
-    CONTIGUOUS.contains(&row.case.op.as_str()) && input_bytes(row) >= LARGE
+    cases::is_contiguous(&row.case.op) && input_bytes(row) >= LARGE
 }
 
 /// A number with three digits that count.

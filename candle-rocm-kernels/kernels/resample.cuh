@@ -15,20 +15,32 @@ __device__ __forceinline__ void for_each_output(size_t out_h, size_t out_w, cons
     }
 }
 
-// The mean of each window. As on the CPU, the sum is multiplied by 1 / area in the element's type,
-// which for integers is 0 unless the window is a single element.
+// The mean of each window: of floats, as on the CPU, the sum times 1 / area in the element's type; of integers, where
+// that would be 0, the sum in 64 bits by the area, towards zero.
 template <class T>
 __device__ __forceinline__ void avg_pool2d(size_t h_k, size_t w_k, size_t h_stride, size_t w_stride, const size_t *__restrict__ info, const T *__restrict__ src, T *__restrict__ dst) {
     Layout<4> s(info);
     size_t out_h = (s.dims[2] - h_k) / h_stride + 1, out_w = (s.dims[3] - w_k) / w_stride + 1;
-    compute_t<T> scale = widen(convert<T>(1.0 / (double)(h_k * w_k)));
-    for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
-        compute_t<T> sum = 0;
+    auto add = [&](auto &sum, const T *from, size_t y, size_t x) INLINED {
         for (size_t m = 0; m < h_k; m++)
             for (size_t n = 0; n < w_k; n++)
                 sum += widen(from[(y * h_stride + m) * s.strides[2] + (x * w_stride + n) * s.strides[3]]);
-        return narrow<T>((compute_t<T>)(sum * scale));
-    });
+    };
+    if constexpr (is_float<T>::value) {
+        compute_t<T> scale = widen(convert<T>(1.0 / (double)(h_k * w_k)));
+        for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
+            compute_t<T> sum = 0;
+            add(sum, from, y, x);
+            return narrow<T>((compute_t<T>)(sum * scale));
+        });
+    } else {
+        int64_t area = (int64_t)(h_k * w_k);
+        for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
+            int64_t sum = 0;
+            add(sum, from, y, x);
+            return (T)(sum / area);
+        });
+    }
 }
 
 // The largest of each window; a NaN counts only where it comes first.

@@ -172,7 +172,6 @@ const OWN_QUANTS: &[(&str, u64)] = &[
 ];
 const MMVQ: &[&str] = &[
     "mmvq_{t}_1_direct",
-    "mmvq_{t}_1",
     "mmvq_{t}_2",
     "mmvq_{t}_4",
     "mmvq_{t}_8",
@@ -339,6 +338,7 @@ static CONTRACT: &[Family] = &[
     ),
     // What candle-kernels launches from its own C functions: the names and arguments are ours.
     family(&kernels::MMVQ, MMVQ, OWN_QUANTS, "pppiiiiiii"),
+    family(&kernels::MMVQ, &["mmvq_{t}_1"], DMMV_K, "pppiiiiiii"),
     family(
         &kernels::MMVQ,
         &["mmvq_quantize_q8_1_{t}"],
@@ -349,8 +349,9 @@ static CONTRACT: &[Family] = &[
         &kernels::MMQ,
         &["mmq_{t}_16", "mmq_{t}_64", "mmq_{t}_128"],
         OWN_QUANTS,
-        "pppiiinn",
+        "pppiiinnin",
     ),
+    family(&kernels::MMQ, &["mmq_{t}"], &[("sum", 0)], "ppiinin"),
     family(
         &kernels::MMQ,
         &["mmq_quantize_q8_1_{t}"],

@@ -2,6 +2,10 @@
 
 #[path = "../../rocm-emulator/tests/isa_support/mod.rs"]
 mod isa_support;
+#[path = "../../rocm-emulator/tests/semantics_support/mnemonics.rs"]
+mod mnemonics;
+
+use std::collections::BTreeSet;
 
 use candle_rocm_kernels as kernels;
 use isa_support::listing::Comparison;
@@ -37,10 +41,27 @@ fn check(target: Target) {
         comparison.add(&tools, target, &path);
     }
     comparison.check(target);
+    check_list(target, &comparison);
     assert_eq!(
         comparison.words as u64 * 4,
         bytes_of_code,
         "{name}: bytes of code that were not compared"
+    );
+}
+
+/// The list by which the emulator's tests know what must have a case is complete.
+fn check_list(target: Target, comparison: &Comparison) {
+    let listed: BTreeSet<&str> = mnemonics::OF_KERNELS
+        .lines()
+        .filter(|line| line.split(' ').skip(1).any(|name| name == target.name()))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let found = comparison.mnemonics.iter();
+    let found: BTreeSet<&str> = found.map(|name| mnemonics::base(name)).collect();
+    let missing: Vec<_> = found.difference(&listed).collect();
+    assert!(
+        missing.is_empty(),
+        "{target}: add to rocm-emulator/tests/semantics/instructions.txt: {missing:?}"
     );
 }
 

@@ -1,6 +1,8 @@
 //! What each instruction computes, case by case: `semantics/*.txt` against the emulator, end to end. Every case
 //! becomes a kernel that loads its registers and LDS from memory, executes the instruction, and stores them again.
 
+#[path = "semantics_support/mnemonics.rs"]
+mod mnemonics;
 mod semantics_support;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use mnemonics::{base, OF_KERNELS};
 use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::exec::{dispatch, Launch, Options};
 use rocm_emulator::isa::{Family, Target};
@@ -486,14 +489,6 @@ fn assemble<'a>(target: Target, cases: &'a [Case]) -> (Vec<Assembled<'a>>, Vec<S
     (assembled, failures)
 }
 
-/// A mnemonic without the suffix that names its encoding.
-fn base(mnemonic: &str) -> &str {
-    ["_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa"]
-        .iter()
-        .find_map(|suffix| mnemonic.strip_suffix(suffix))
-        .unwrap_or(mnemonic)
-}
-
 /// Assembly text of the kernels, `case_0` and so on.
 fn program(target: Target, cases: &[Assembled]) -> String {
     let wide = target.wavefront_size() == 64;
@@ -897,8 +892,7 @@ fn every_instruction_of_our_kernels_has_a_case() {
             .flat_map(|case| &case.mnemonics)
             .map(String::as_str)
             .collect();
-        let list = include_str!("semantics/instructions.txt");
-        for line in list.lines().filter(|line| !line.starts_with('#')) {
+        for line in OF_KERNELS.lines().filter(|line| !line.starts_with('#')) {
             let mut words = line.split_whitespace();
             let Some(mnemonic) = words.next() else {
                 continue;

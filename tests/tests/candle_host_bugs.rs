@@ -18,6 +18,8 @@ fn listed_bugs_are_as_listed() -> Result<()> {
     reductions_divide_by_the_number_of_results()?;
     argument_sort_divides_by_the_number_of_columns()?;
     the_cpus_batched_product_mixes_up_rows()?;
+    the_cpus_mean_of_integers_is_zero()?;
+    the_cpus_resizing_to_the_same_size_ignores_the_layout()?;
     embedding_does_not_check_ids()
 }
 
@@ -119,6 +121,39 @@ fn the_cpus_batched_product_mixes_up_rows() -> Result<()> {
         one_by_one(cpu, 0, 2)?,
         right,
         "Candle was mended: take conv_transpose1d off the list"
+    );
+    Ok(())
+}
+
+/// The CPU multiplies a window's sum by 1 / area as an integer.
+fn the_cpus_mean_of_integers_is_zero() -> Result<()> {
+    let mean = |device: &Device| -> Result<Vec<u32>> {
+        let images = Tensor::new(&[3u32, 5, 6, 11], device)?.reshape((1, 1, 2, 2))?;
+        Ok(images.avg_pool2d(2)?.flatten_all()?.to_vec1()?)
+    };
+    assert_eq!(mean(&device()?)?, [6]);
+    assert_eq!(
+        mean(&Device::Cpu)?,
+        [0],
+        "Candle was mended: take avg_pool2d off the list"
+    );
+    Ok(())
+}
+
+/// The CPU's `upsample_bilinear2d` to the size that is there returns the storage as it lies.
+fn the_cpus_resizing_to_the_same_size_ignores_the_layout() -> Result<()> {
+    let resized = |device: &Device| -> Result<Vec<f32>> {
+        let turned = numbered((1, 1, 2, 2), device)?.transpose(2, 3)?;
+        Ok(turned
+            .upsample_bilinear2d(2, 2, false)?
+            .flatten_all()?
+            .to_vec1()?)
+    };
+    assert_eq!(resized(&device()?)?, [0.0, 2.0, 1.0, 3.0]);
+    assert_eq!(
+        resized(&Device::Cpu)?,
+        [0.0, 1.0, 2.0, 3.0],
+        "Candle was mended: take upsample_bilinear2d off the list"
     );
     Ok(())
 }

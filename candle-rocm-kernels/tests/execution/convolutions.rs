@@ -376,14 +376,19 @@ fn pools_match_for<T: Element>(gpu: &Gpu) {
     for (kh, kw, sh, sw) in [(2, 2, 2, 2), (3, 2, 1, 3), (1, 4, 2, 1)] {
         let source: Vec<T> = values(&mut Numbers(19), B * C_IN * H * W);
         let (oh, ow) = ((H - kh) / sh + 1, (W - kw) / sw + 1);
-        // As on the CPU the sum is multiplied by the inverse of the area in the element's type.
+        // As on the CPU the sum is multiplied by the inverse of the area in the element's type, unless that is an
+        // integer's 0.
         let (mut largest, mut mean) = (Vec::new(), Vec::new());
         for n in 0..B * C_IN * oh * ow {
             let (x, y, channel) = (n % ow, n / ow % oh, n / (ow * oh));
             let window = (0..kh * kw)
                 .map(|i| source[(channel * H + y * sh + i / kw) * W + x * sw + i % kw].number());
             largest.push(window.clone().fold(f64::NEG_INFINITY, f64::max));
-            mean.push(window.sum::<f64>() * T::of(1.0 / (kh * kw) as f64).number());
+            let (sum, area) = (window.sum::<f64>(), (kh * kw) as f64);
+            mean.push(match T::of(1.0 / area).number() {
+                0.0 => (sum / area).trunc(),
+                scale => sum * scale,
+            });
         }
         for (name, expected) in [
             (&format!("max_pool2d_{}", T::NAME), largest),

@@ -182,8 +182,8 @@ fn a_nan_stays_and_zeros_are_zero() {
     });
 }
 
-/// One product of `rows` x `k` weights with `columns` activations against f64.
-fn product(gpu: &Gpu, format: usize, rows: usize, k: usize, columns: usize, tile: usize) {
+/// One product of `rows` x `k` weights with `columns` activations, `part` elements of k at a time, against f64.
+fn product(gpu: &Gpu, format: usize, [rows, k, columns]: [usize; 3], tile: usize, part: usize) {
     let (name, dtype, layout) = FORMATS[format];
     let mut numbers = Numbers((rows * 31 + k + columns) as u64);
     let mut uniform =
@@ -214,26 +214,51 @@ fn product(gpu: &Gpu, format: usize, rows: usize, k: usize, columns: usize, tile
     // A column of results is longer than the rows; what lies between stays.
     let dst_rows = rows + 3;
     let marker = -77.5f32;
-    let found: Vec<f32> = gpu.run(
+    let output = vec![marker; columns * dst_rows];
+    let parts = k.div_ceil(part);
+    let (target, target_rows) = match parts {
+        1 => (output.clone(), dst_rows),
+        _ => (vec![marker; parts * columns * rows], rows),
+    };
+    let mut found: Vec<f32> = gpu.run(
         &MMQ,
         &format!("mmq_{name}_{tile}"),
         [
             rows.div_ceil(64) as u32,
             columns.div_ceil(tile).min(2) as u32,
-            1,
+            parts as u32,
         ],
         [256, 1, 1],
         &[
             Arg::input(&bytes),
             Arg::input(&blocks),
-            Arg::in_out(&vec![marker; columns * dst_rows]),
+            Arg::in_out(&target),
             Arg::I(k as i32),
             Arg::I(rows as i32),
             Arg::I(columns as i32),
             Arg::N(bytes.len() / rows),
-            Arg::N(dst_rows),
+            Arg::N(target_rows),
+            Arg::I(part as i32),
+            Arg::N(columns * rows),
         ],
     );
+    if parts > 1 {
+        found = gpu.run(
+            &MMQ,
+            "mmq_sum",
+            [2, 1, 1],
+            [256, 1, 1],
+            &[
+                Arg::input(&found),
+                Arg::in_out(&output),
+                Arg::I(rows as i32),
+                Arg::I(columns as i32),
+                Arg::N(dst_rows),
+                Arg::I(parts as i32),
+                Arg::N(columns * rows),
+            ],
+        );
+    }
     for column in 0..columns {
         let activations: Vec<f64> = (0..k).map(|i| activation(column, i)).collect();
         for row in 0..dst_rows {
@@ -264,11 +289,24 @@ fn products_are_exact_but_for_f32_sums() {
         for (format, (_, dtype, _)) in FORMATS.iter().enumerate() {
             let block = dtype.block_size();
             // Several tiles of rows and columns, neither full; k within a chunk and past it.
-            product(gpu, format, 65, block, 9, 16);
-            product(gpu, format, 7, 3 * block, 17, 16);
-            product(gpu, format, 67, 5 * block, 129, 64);
-            product(gpu, format, 1, block, 64, 64);
-            product(gpu, format, 131, 2 * block, 130, 128);
+            let whole = |rows, blocks, columns, tile| {
+                product(
+                    gpu,
+                    format,
+                    [rows, blocks * block, columns],
+                    tile,
+                    blocks * block,
+                )
+            };
+            whole(65, 1, 9, 16);
+            whole(7, 3, 17, 16);
+            whole(67, 5, 129, 64);
+            whole(1, 1, 64, 64);
+            whole(131, 2, 130, 128);
+            // In parts of k; the last is shorter.
+            product(gpu, format, [67, 512 + block, 17], 16, 256);
+            product(gpu, format, [65, 1024 + block, 65], 64, 512);
+            product(gpu, format, [3, 768, 129], 128, 512);
         }
     });
 }

@@ -17,6 +17,8 @@ pub struct Comparison {
     pub words: usize,
     /// Names of their operations.
     pub names: BTreeSet<&'static str>,
+    /// Their mnemonics, as LLVM writes them; of a dual instruction both.
+    pub mnemonics: BTreeSet<String>,
     /// How many differ.
     pub wrong: usize,
     /// The first of them: words and both texts.
@@ -52,6 +54,10 @@ impl Comparison {
                 Err(error) => error.to_string(),
             };
             at += words.len();
+            let names = text
+                .split("::")
+                .filter_map(|half| half.split_whitespace().next());
+            self.mnemonics.extend(names.map(str::to_owned));
             if bare(&ours) != bare(text) {
                 self.wrong += 1;
                 if self.examples.len() < EXAMPLES {

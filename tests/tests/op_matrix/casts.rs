@@ -51,7 +51,7 @@ fn all_pairs_in_every_layout() -> Result<()> {
                             let by_way_of_f32 = if matches!(to, DType::F32 | DType::F64) {
                                 0.0
                             } else {
-                                2.0 * super::compare::rounding(to)
+                                2.0 * super::inputs::rounding(to)
                             };
                             by_way_of_f32 * expected[i].abs()
                         })?;

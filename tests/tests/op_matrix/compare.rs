@@ -3,7 +3,7 @@
 use anyhow::{ensure, Context as _, Result};
 use candle_core::{DType, Tensor};
 
-use super::inputs::{exact, floats, integers, wrap};
+use super::inputs::{exact, floats, integers, rounding, wrap};
 
 /// How near to the truth a result must be.
 #[derive(Clone, Copy, Debug)]
@@ -15,18 +15,6 @@ pub enum Nearness {
     Sum(f64),
     /// A smooth function: this many roundings, of the element and of the largest element.
     Smooth(f64),
-}
-
-/// The relative error of one rounding to nearest.
-pub fn rounding(dtype: DType) -> f64 {
-    match dtype {
-        DType::F64 => 2f64.powi(-53),
-        DType::F32 => 2f64.powi(-24),
-        DType::F16 => 2f64.powi(-11),
-        DType::BF16 => 2f64.powi(-8),
-        DType::F8E4M3 => 2f64.powi(-4),
-        _ => 0.0,
-    }
 }
 
 /// Half the distance of the dtype's smallest numbers, which are evenly spaced.

@@ -5,7 +5,7 @@ use anyhow::{ensure, Context as _, Result};
 use candle_core::{DType, Device, Tensor};
 use candle_rocm_tests::device;
 
-use super::compare::{check_floats, check_integers, rounding};
+use super::compare::{check_floats, check_integers};
 use super::inputs::*;
 
 /// Two roundings of an operator that is computed in f32 or f64 with functions that are within a few units in the last

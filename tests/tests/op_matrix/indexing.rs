@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use candle_core::{DType, Tensor};
 use candle_rocm_tests::device;
 
-use super::compare::{check_floats, check_integers, rounding};
+use super::compare::{check_floats, check_integers};
 use super::inputs::*;
 
 /// The largest value of an index type marks a place without source: it reads as zero and is not written.

@@ -3,23 +3,9 @@
 use anyhow::Result;
 use candle_core::{DType, Device, Tensor, WithDType};
 use float8::F8E4M3;
+use parity::numbers::{float_of_eight_bits, Numbers};
 
-pub const FLOATS: [DType; 5] = [
-    DType::F64,
-    DType::F32,
-    DType::F16,
-    DType::BF16,
-    DType::F8E4M3,
-];
-/// What GEMM and the row operators take.
-pub const WIDE_FLOATS: [DType; 4] = [DType::F64, DType::F32, DType::F16, DType::BF16];
-pub const INTEGERS: [DType; 5] = [DType::U8, DType::U32, DType::I16, DType::I32, DType::I64];
-/// What Candle takes as indices.
-pub const INDICES: [DType; 3] = [DType::U8, DType::U32, DType::I64];
-
-pub fn all_dtypes() -> impl Iterator<Item = DType> {
-    FLOATS.into_iter().chain(INTEGERS)
-}
+pub use parity::numbers::{all_dtypes, rounded, rounding, wrap, FLOATS, INDICES, INTEGERS, WIDE_FLOATS};
 
 /// Makes a tensor of one layout out of a long one.
 pub type Make = fn(&Tensor) -> candle_core::Result<Tensor>;
@@ -130,73 +116,12 @@ pub fn ties(dtype: DType, seed: u64, count: usize) -> Result<Tensor> {
 
 /// A vector on the CPU; each number is rounded to the nearest of the dtype.
 pub fn from_floats(values: &[f64], dtype: DType) -> Result<Tensor> {
-    fn vector<T: WithDType>(values: &[f64], dtype: DType, of: fn(f64) -> T) -> Result<Tensor> {
-        let values = values.iter().map(|&value| of(rounded(value, dtype)));
-        let values: Vec<T> = values.collect();
-        let count = values.len();
-        Ok(Tensor::from_vec(values, count, &Device::Cpu)?)
-    }
-    match dtype {
-        DType::F32 => vector(values, dtype, |value| value as f32),
-        DType::F16 => vector(values, dtype, half::f16::from_f64),
-        DType::BF16 => vector(values, dtype, half::bf16::from_f64),
-        DType::F8E4M3 => vector(values, dtype, F8E4M3::from_f64),
-        _ => vector(values, dtype, |value| value),
-    }
-}
-
-/// The nearest number that the dtype has, of two the even one. Beyond the largest: infinity; in 8 bits, the largest.
-/// half's bf16 does not look at the lowest 32 bits of an f64, so numbers are rounded before it sees them.
-pub fn rounded(value: f64, dtype: DType) -> f64 {
-    let (digits, lowest, largest) = match dtype {
-        DType::F32 => (23, -126, f64::from(f32::MAX)),
-        DType::F16 => (10, -14, 65_504.0),
-        DType::BF16 => (7, -126, 2f64.powi(127) * (2.0 - 2f64.powi(-7))),
-        DType::F8E4M3 => (3, -6, 448.0),
-        _ => return value,
-    };
-    if value == 0.0 || !value.is_finite() {
-        return match dtype {
-            DType::F8E4M3 if value.is_infinite() => largest.copysign(value),
-            _ => value,
-        };
-    }
-    let exponent = (value.abs().to_bits() >> 52) as i32 - 1023;
-    let unit = 2f64.powi(exponent.max(lowest) - digits);
-    let nearest = (value / unit).round_ties_even() * unit;
-    if nearest.abs() <= largest {
-        nearest
-    } else if dtype == DType::F8E4M3 {
-        largest.copysign(value)
-    } else {
-        f64::INFINITY.copysign(value)
-    }
+    Ok(Numbers::Floats(values.into()).tensor(dtype, &[values.len()])?)
 }
 
 /// A vector on the CPU; of each number the lowest bits.
 pub fn from_integers(values: &[i64], dtype: DType) -> Result<Tensor> {
-    fn vector<T: WithDType>(values: &[i64], narrow: fn(i64) -> T) -> Result<Tensor> {
-        let narrowed: Vec<T> = values.iter().map(|&value| narrow(value)).collect();
-        Ok(Tensor::from_vec(narrowed, values.len(), &Device::Cpu)?)
-    }
-    match dtype {
-        DType::U8 => vector(values, |value| value as u8),
-        DType::U32 => vector(values, |value| value as u32),
-        DType::I16 => vector(values, |value| value as i16),
-        DType::I32 => vector(values, |value| value as i32),
-        _ => vector(values, |value| value),
-    }
-}
-
-/// The lowest bits of a number, as the dtype has them.
-pub fn wrap(value: i64, dtype: DType) -> i64 {
-    match dtype {
-        DType::U8 => i64::from(value as u8),
-        DType::U32 => i64::from(value as u32),
-        DType::I16 => i64::from(value as i16),
-        DType::I32 => i64::from(value as i32),
-        _ => value,
-    }
+    Ok(Numbers::Integers(values.into()).tensor(dtype, &[values.len()])?)
 }
 
 /// The elements of a tensor of floats, exactly.
@@ -204,25 +129,10 @@ pub fn floats(tensor: &Tensor) -> Result<Vec<f64>> {
     let tensor = tensor.to_device(&Device::Cpu)?.flatten_all()?;
     if tensor.dtype() == DType::F8E4M3 {
         let values = tensor.to_vec1::<F8E4M3>()?;
-        return Ok(values.into_iter().map(float_of_eight_bits).collect());
+        let values = values.into_iter().map(F8E4M3::to_bits);
+        return Ok(values.map(float_of_eight_bits).collect());
     }
     Ok(tensor.to_dtype(DType::F64)?.to_vec1()?)
-}
-
-/// The format's definition (E4M3 with a NaN and no infinities); float8's own conversion does not end for some bits.
-fn float_of_eight_bits(value: F8E4M3) -> f64 {
-    let bits = value.to_bits();
-    let (exponent, fraction) = (i32::from(bits >> 3 & 15), f64::from(bits & 7));
-    let magnitude = match (exponent, bits & 7) {
-        (15, 7) => f64::NAN,
-        (0, _) => fraction * 2f64.powi(-9),
-        _ => (8.0 + fraction) * 2f64.powi(exponent - 10),
-    };
-    if bits & 0x80 == 0 {
-        magnitude
-    } else {
-        -magnitude
-    }
 }
 
 /// The elements of a tensor of integers.

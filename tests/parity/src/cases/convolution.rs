@@ -65,6 +65,10 @@ fn small_numbers(list: &mut List, dtype: DType) -> Result<()> {
             x.upsample_bilinear2d(13, 8, false)
         }),
     ] {
+        // CUDA has no signed one, and the CPU's factor 1 / area is 0: nothing to compare with.
+        if operator == "avg_pool2d" && matches!(dtype, DType::I16 | DType::I32 | DType::I64) {
+            continue;
+        }
         for (layout, turned) in [("straight", false), ("turned", true)] {
             let what = format!("{dims:?}, {}, {layout}", name(dtype));
             list.add(operator, what, vec![images.clone()], move |x| {
