@@ -265,9 +265,10 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     dst += blockIdx.z * part_results;
 #if defined(TENSOR_CORES)
     // The widest tiles are high, too: of the host's workgroups every second has nothing to do. Sixteen columns are too few.
-    constexpr int HIGH = COLUMNS == 128 ? 2 * ROWS : ROWS, WIDTH = COLUMNS == 16 ? 32 : COLUMNS;
-    using Product = tensor_cores::Product<Q, Activations<LAYOUT>, HIGH, WIDTH, THREADS>;
-    __shared__ tensor_cores::Tile<Q, HIGH, WIDTH> tiles[2];
+    // Small tiles have less to do in a step, so theirs are longer.
+    constexpr int HIGH = COLUMNS == 128 ? 2 * ROWS : ROWS, WIDTH = COLUMNS == 16 ? 32 : COLUMNS, CHUNKS = COLUMNS == 128 ? 2 : 4;
+    using Product = tensor_cores::Product<Q, Activations<LAYOUT>, HIGH, WIDTH, CHUNKS, THREADS>;
+    __shared__ typename Product::Tile tiles[2];
     if (blockIdx.x * HIGH >= rows) return;
     for (uint32_t first_column = blockIdx.y * COLUMNS; first_column < vectors; first_column += gridDim.y * COLUMNS)
         Product().run(tiles, src, y, dst, begin, end, rows, vectors, row_bytes, dst_rows, blockIdx.x * HIGH, first_column);

@@ -1,23 +1,25 @@
 // Products of quantised matrices on NVIDIA's tensor cores: mma of 16 x 8 x 32 signed bytes.
 //
-// A workgroup makes ROWS x COLUMNS results, 64 elements of the inner dimension at a time: two chunks of 32, in the order
-// in which the weights' pieces have them. A step's operands lie in one of two tiles in LDS, while those of the next are
-// on their way in registers.
+// A workgroup makes ROWS x COLUMNS results, two or four chunks of 32 elements of the inner dimension at a time, in the
+// order in which the weights' pieces have them. A step's operands lie in one of two tiles in LDS, while those of the
+// next are on their way in registers.
 #pragma once
 #include "quants.cuh"
 
 namespace tensor_cores {
 
-// Where 16 bytes stand in a row of four: eight rows' same 16 bytes then lie in all banks.
-__device__ __forceinline__ uint32_t place(uint32_t row, uint32_t unit) { return unit ^ (row >> 1 & 3u); }
-
-template <class Q, int ROWS, int COLUMNS> struct Tile {
-    static constexpr int PARTS = 64 / Q::SCALED;
-    vec<uint32_t, 4> weights[ROWS][4], activations[COLUMNS][4];
+template <class Q, int ROWS, int COLUMNS, int CHUNKS> struct Tile {
+    static constexpr int PARTS = 32 * CHUNKS / Q::SCALED, UNITS = 2 * CHUNKS;
+    vec<uint32_t, 4> weights[ROWS][UNITS], activations[COLUMNS][UNITS];
     // A row's scale and min, by parts; a vector's scale and the sum of its integers, by parts or, without mins, by chunks.
-    static constexpr int SIDES = Q::HAS_MIN ? PARTS : 2, WIDE = Q::HAS_MIN ? 2 : 1;
+    static constexpr int SIDES = Q::HAS_MIN ? PARTS : CHUNKS, WIDE = Q::HAS_MIN ? 2 : 1;
     vec<float, WIDE> row_side[PARTS][ROWS];
     alignas(16) vec<float, WIDE> column_side[SIDES][COLUMNS];
+
+    // Where 16 bytes stand in a row of four or eight: eight rows' same 16 bytes then lie in all banks.
+    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t unit) {
+        return unit ^ (CHUNKS == 4 ? row & 7u : row >> 1 & 3u);
+    }
 };
 
 __device__ __forceinline__ void load_matrices(const void *at, uint32_t (&words)[4]) {
@@ -46,16 +48,17 @@ template <class Q, int UNITS> struct Fetched {
     float d[UNITS];
 };
 
-template <class Q, class Activations, int ROWS, int COLUMNS, int THREADS> struct Product {
-    static_assert(THREADS == 2 * ROWS || (THREADS == 4 * ROWS && 4 * COLUMNS >= 2 * ROWS), "every thread fetches");
+template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THREADS> struct Product {
+    static_assert(THREADS == CHUNKS * ROWS || (THREADS == 2 * CHUNKS * ROWS && 2 * COLUMNS >= ROWS), "every thread fetches");
+    using Tile = tensor_cores::Tile<Q, ROWS, COLUMNS, CHUNKS>;
     // A piece of weights each is for the first threads, the vectors for the last, or all where the first are all.
-    static constexpr uint32_t FETCHERS = 2 * ROWS, FIRST = THREADS - FETCHERS, PIECES = Q::ELEMENTS / 32;
+    static constexpr uint32_t FETCHERS = CHUNKS * ROWS, FIRST = THREADS - FETCHERS, PIECES = Q::ELEMENTS / 32;
     // Wavefronts are so many rows high, and share the columns.
     static constexpr int WAVE_ROWS = COLUMNS == 32 ? 16 : 32, ACROSS = THREADS / 32 / (ROWS / WAVE_ROWS), MY_COLUMNS = COLUMNS / ACROSS;
     static constexpr int M = WAVE_ROWS / 16, N = MY_COLUMNS / 8, PARTS = 32 / Q::SCALED;
     static_assert(N % 2 == 0, "columns are loaded by sixteens");
 
-    static constexpr int UNITS = ceil_div(4 * COLUMNS, FIRST == 0 ? THREADS : (int)FIRST);
+    static constexpr int UNITS = ceil_div(2 * CHUNKS * COLUMNS, FIRST == 0 ? THREADS : (int)FIRST);
     using Operands = Fetched<Q, UNITS>;
 
     const uint8_t *row, *vectors[UNITS];
@@ -69,21 +72,21 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int THREADS> struct
     static __device__ __forceinline__ bool fetches_vectors() { return FIRST == 0 || threadIdx.x >= FETCHERS; }
     // The vector and the sixteen of it that are this thread's number u.
     static __device__ __forceinline__ uint32_t fetched_column(int u) {
-        return FIRST == 0 ? (u * THREADS + threadIdx.x) / 4 : (u * FIRST + threadIdx.x - FETCHERS) / 4;
+        return (FIRST == 0 ? u * THREADS + threadIdx.x : u * FIRST + threadIdx.x - FETCHERS) / (2 * CHUNKS);
     }
-    static __device__ __forceinline__ uint32_t fetched_unit() { return threadIdx.x % 4; }
+    static __device__ __forceinline__ uint32_t fetched_unit() { return threadIdx.x % (2 * CHUNKS); }
 
     __device__ __forceinline__ void fetch(Operands &fetched, uint32_t step) const {
         // Past the end stands the last piece again, for zeros in the vectors.
         if (fetches_weights()) {
-            uint32_t i = min_of(2 * step + threadIdx.x % 2, pieces - 1);
+            uint32_t i = min_of(CHUNKS * step + threadIdx.x % CHUNKS, pieces - 1);
             const uint8_t *block = row + (size_t)(i / PIECES) * Q::BYTES;
             // Steps within a block share its head.
-            if (PIECES == 1 || 2 * step % PIECES == 0) Q::load_head(block, i % PIECES, fetched.raw);
+            if (PIECES == 1 || CHUNKS * step % PIECES == 0) Q::load_head(block, i % PIECES, fetched.raw);
             Q::load_body(block, i % PIECES, fetched.raw);
         }
         if (!fetches_vectors()) return;
-        uint32_t chunk = chunk_of<Q>(step, fetched_unit() / 2);
+        uint32_t chunk = chunk_of<Q>(CHUNKS / 2 * step + fetched_unit() / 4, fetched_unit() / 2 % 2);
 #pragma unroll
         for (int u = 0; u < UNITS; u++) {
             const uint8_t *block = vectors[u] + chunk / 4 * plane;
@@ -92,23 +95,23 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int THREADS> struct
         }
     }
 
-    static __device__ __forceinline__ void store(Tile<Q, ROWS, COLUMNS> &tile, const Operands &fetched, uint32_t step, uint32_t pieces) {
+    static __device__ __forceinline__ void store(Tile &tile, const Operands &fetched, uint32_t step, uint32_t pieces) {
         if (fetches_weights()) {
-            uint32_t r = threadIdx.x / 2, h = threadIdx.x % 2;
-            Piece piece = Q::piece(fetched.raw, min_of(2 * step + h, pieces - 1) % PIECES);
+            uint32_t r = threadIdx.x / CHUNKS, h = threadIdx.x % CHUNKS;
+            Piece piece = Q::piece(fetched.raw, min_of(CHUNKS * step + h, pieces - 1) % PIECES);
 #pragma unroll
             for (uint32_t i = 0; i < 2; i++) {
                 // In blocks of 256 neighbours take turns, lest their 16 bytes lie in the same banks.
-                uint32_t s = Q::ELEMENTS == 32 ? i : i ^ h, unit = place_of<Q>(h, s), part = Q::SCALED == 16 ? unit : unit / 2;
+                uint32_t s = Q::ELEMENTS == 32 ? i : i ^ (h & 1u), unit = place_of<Q>(h, s), part = Q::SCALED == 16 ? unit : unit / 2;
                 vec<uint32_t, 4> q;
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
                     q[k] = s == 0 ? piece.q[0][k] : piece.q[1][k];
                     if constexpr (Q::OFFSET != 0) q[k] = subtract_bytes(q[k], Q::OFFSET);
                 }
-                tile.weights[r][place(r, unit)] = q;
+                tile.weights[r][Tile::place(r, unit)] = q;
                 if (Q::SCALED == 16 || unit % 2 == 0) {
-                    vec<float, Tile<Q, ROWS, COLUMNS>::WIDE> side;
+                    vec<float, Tile::WIDE> side;
                     side[0] = s == 0 ? piece.scale[0] : piece.scale[1];
                     if constexpr (Q::HAS_MIN) side[1] = s == 0 ? piece.min[0] : piece.min[1];
                     tile.row_side[part][r] = side;
@@ -120,8 +123,8 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int THREADS> struct
 #pragma unroll
         for (int u = 0; u < UNITS; u++) {
             uint32_t c = fetched_column(u);
-            tile.activations[c][place(c, unit)] = fetched.words[u];
-            vec<float, Tile<Q, ROWS, COLUMNS>::WIDE> side;
+            tile.activations[c][Tile::place(c, unit)] = fetched.words[u];
+            vec<float, Tile::WIDE> side;
             side[0] = fetched.d[u];
             if constexpr (Q::HAS_MIN) {
                 int32_t plain = sum_bytes(fetched.words[u]);
@@ -134,10 +137,10 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int THREADS> struct
     }
 
     // A pair of blocks of eight columns, of one part of a chunk: what is multiplied at a time.
-    static constexpr int PAIRS = N / 2, ITEMS = PAIRS * PARTS, WIDE = Tile<Q, ROWS, COLUMNS>::WIDE;
+    static constexpr int PAIRS = N / 2, ITEMS = PAIRS * PARTS, WIDE = Tile::WIDE;
     // Adds a step's products. The matrices of the item after the next are read and the next item is multiplied while
     // the results of the last are scaled, so that none waits.
-    __device__ __forceinline__ void add(const Tile<Q, ROWS, COLUMNS> &tile, uint32_t slot) {
+    __device__ __forceinline__ void add(const Tile &tile, uint32_t slot) {
         uint32_t lane = lane_id(), group = lane / 4, within = lane % 4;
         uint32_t a[M][4], b[2][4];
         int32_t products[2][2][M][4];
@@ -146,7 +149,7 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int THREADS> struct
         auto read = [&](int t) {
             if (t % PARTS != 0) return;
             uint32_t c = my_column() + 16 * (t / PARTS) + lane % 8 + lane / 16 * 8;
-            load_matrices(&tile.activations[c][place(c, 2 * slot + lane / 8 % 2)], b[t / PARTS % 2]);
+            load_matrices(&tile.activations[c][Tile::place(c, 2 * slot + lane / 8 % 2)], b[t / PARTS % 2]);
         };
         auto multiply_item = [&](int t) {
 #pragma unroll
@@ -178,7 +181,7 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int THREADS> struct
 #pragma unroll
         for (int m = 0; m < M; m++) {
             uint32_t r = my_row() + 16 * m + lane % 16;
-            load_matrices(&tile.weights[r][place(r, 2 * slot + lane / 16)], a[m]);
+            load_matrices(&tile.weights[r][Tile::place(r, 2 * slot + lane / 16)], a[m]);
         }
         read(0);
 #pragma unroll
@@ -200,14 +203,14 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int THREADS> struct
 
     // dst (vectors, dst_rows): rows first_row on of vectors first_column on, of elements `begin` (a multiple of 256) to
     // `end` of both.
-    __device__ __forceinline__ void run(Tile<Q, ROWS, COLUMNS> (&tiles)[2], const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t begin, uint32_t end, uint32_t rows, uint32_t columns_of_y, size_t row_bytes, size_t dst_rows, uint32_t first_row, uint32_t first_column) {
+    __device__ __forceinline__ void run(Tile (&tiles)[2], const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t begin, uint32_t end, uint32_t rows, uint32_t columns_of_y, size_t row_bytes, size_t dst_rows, uint32_t first_row, uint32_t first_column) {
         // Rows and vectors past the end repeat the last; nobody stores what comes of them.
-        row = src + min_of(first_row + threadIdx.x % FETCHERS / 2, rows - 1) * row_bytes;
+        row = src + min_of(first_row + threadIdx.x % FETCHERS / CHUNKS, rows - 1) * row_bytes;
 #pragma unroll
         for (int u = 0; u < UNITS; u++) vectors[u] = y + (size_t)min_of(first_column + fetched_column(u), columns_of_y - 1) * Activations::BYTES;
         plane = (size_t)columns_of_y * Activations::BYTES;
         pieces = end / 32;
-        uint32_t first = begin / 64, steps = ceil_div(pieces, 2u);
+        uint32_t first = begin / (32 * CHUNKS), steps = ceil_div(pieces, (uint32_t)CHUNKS);
         Operands fetched;
         fetch(fetched, first);
         // A split's first tile is the first: it begins at an even step.
@@ -216,7 +219,7 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int THREADS> struct
         for (uint32_t step = first; step < steps; step++) {
             if (step + 1 < steps) fetch(fetched, step + 1);
 #pragma unroll 1
-            for (uint32_t slot = 0; slot < 2; slot++) add(tiles[step % 2], slot);
+            for (uint32_t slot = 0; slot < CHUNKS; slot++) add(tiles[step % 2], slot);
             if (step + 1 < steps) store(tiles[(step + 1) % 2], fetched, step + 1, pieces);
             __syncthreads();
         }

@@ -466,10 +466,10 @@ template <class Q> __device__ __forceinline__ typename Q::Raw load_piece(const u
     return raw;
 }
 
-// Products of matrices take 64 elements at a time, the pieces 2 step and 2 step + 1: two chunks of 32 elements.
-// Where, in sixteens, half s of the step's piece h stands:
+// Products of matrices take 64 elements at a time, the pieces 2 step and 2 step + 1: two chunks of 32 elements, or twice
+// as many. Where, in sixteens, half s of the step's piece h stands:
 template <class Q> __device__ __forceinline__ uint32_t place_of(uint32_t h, uint32_t s) {
-    return Q::ELEMENTS == 32 ? 2 * h + s : 2 * s + h;
+    return Q::ELEMENTS == 32 ? 2 * h + s : h / 2 * 4 + 2 * s + h % 2;
 }
 // and the place in the row, in chunks, of the step's chunk `slot`.
 template <class Q> __device__ __forceinline__ uint32_t chunk_of(uint32_t step, uint32_t slot) {

@@ -22,7 +22,7 @@ pub struct Block {
 }
 
 /// The next number of a xorshift generator.
-fn next(state: &mut u64) -> u64 {
+pub fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;

@@ -15,7 +15,7 @@ use half::f16;
 
 use crate::data::{Block, Range};
 use crate::gpu::Gpu;
-use crate::products;
+use crate::{data, products};
 
 /// A shape of model.
 struct Size {
@@ -238,10 +238,7 @@ fn q4_k_blocks(columns: usize) -> Result<Vec<u8>> {
         }
         blocks.extend(&block[4..HEADER]);
         for _ in 0..(size - HEADER) / 8 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            blocks.extend(state.to_le_bytes());
+            blocks.extend(data::next(&mut state).to_le_bytes());
         }
     }
     Ok(blocks)

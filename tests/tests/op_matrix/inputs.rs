@@ -5,7 +5,9 @@ use candle_core::{DType, Device, Tensor, WithDType};
 use float8::F8E4M3;
 use parity::numbers::{float_of_eight_bits, Numbers};
 
-pub use parity::numbers::{all_dtypes, rounded, rounding, wrap, FLOATS, INDICES, INTEGERS, WIDE_FLOATS};
+pub use parity::numbers::{
+    all_dtypes, rounded, rounding, wrap, FLOATS, INDICES, INTEGERS, WIDE_FLOATS,
+};
 
 /// Makes a tensor of one layout out of a long one.
 pub type Make = fn(&Tensor) -> candle_core::Result<Tensor>;
@@ -129,7 +131,7 @@ pub fn floats(tensor: &Tensor) -> Result<Vec<f64>> {
     let tensor = tensor.to_device(&Device::Cpu)?.flatten_all()?;
     if tensor.dtype() == DType::F8E4M3 {
         let values = tensor.to_vec1::<F8E4M3>()?;
-        let values = values.into_iter().map(F8E4M3::to_bits);
+        let values = values.iter().map(F8E4M3::to_bits);
         return Ok(values.map(float_of_eight_bits).collect());
     }
     Ok(tensor.to_dtype(DType::F64)?.to_vec1()?)

@@ -24,10 +24,8 @@ const CHUNK: u32 = 128;
 const BLOCK_BYTES: u64 = 144;
 /// Threads of every workgroup here.
 const THREADS: u32 = 256;
-/// Rows of weights that a workgroup multiplies, or two of them together.
+/// Rows of weights to a workgroup.
 const TILE_ROWS: u32 = 64;
-/// Vectors of the widest tiles.
-const WIDE: u32 = 128;
 /// Parts of the inner dimension are multiples of so many elements: the largest block.
 const PART: u32 = 256;
 /// Results that there is room for in the workspace.
@@ -209,68 +207,123 @@ struct Strip {
     part: u32,
 }
 
-/// How to multiply, with so many compute units and results' room in the workspace.
-fn plan(k: u32, rows: u32, columns: u32, units: u32, room: u64) -> Vec<Strip> {
-    let wide = wide_rows(rows, columns, units);
-    let whole = |first, rows, tile| Strip {
+/// Tiles of one width, and the time of a step of [`PART`] elements.
+///
+/// The times are of q4_k on an NVIDIA H200, in microseconds, fitted to some hundred products; what counts is how they
+/// compare. No AMD GPU was timed.
+struct Tile {
+    columns: u32,
+    rows: u32,
+    /// Workgroups that a compute unit holds.
+    together: u64,
+    /// With one of them on a unit, and more for each further one.
+    alone: f32,
+    more: f32,
+}
+
+const TILES: [Tile; 3] = [
+    Tile {
+        columns: 16,
+        rows: TILE_ROWS,
+        together: 2,
+        alone: 2.5,
+        more: 0.6,
+    },
+    Tile {
+        columns: 64,
+        rows: TILE_ROWS,
+        together: 2,
+        alone: 2.65,
+        more: 1.6,
+    },
+    // Two workgroups together make one where the matrix instructions make tiles so high.
+    Tile {
+        columns: 128,
+        rows: 2 * TILE_ROWS,
+        together: 1,
+        alone: 6.4,
+        more: 0.0,
+    },
+];
+/// Microseconds of adding up parts: of the launch, and of a million results of each part.
+const SUM: f32 = 4.5;
+const SUM_MILLION: f32 = 1.7;
+
+impl Tile {
+    fn count(&self, rows: u32, columns: u32) -> u64 {
+        u64::from(rows.div_ceil(self.rows)) * u64::from(columns.div_ceil(self.columns))
+    }
+
+    /// Microseconds for all rows in so many parts.
+    fn time(&self, k: u32, rows: u32, columns: u32, parts: u32, units: u64) -> f32 {
+        let on_a_unit = (self.count(rows, columns) * u64::from(parts)).div_ceil(units);
+        let (rounds, rest) = (on_a_unit / self.together, on_a_unit % self.together);
+        let round = |workgroups: u64| match workgroups {
+            0 => 0.0,
+            more => self.alone + self.more * (more - 1) as f32,
+        };
+        let steps = k.div_ceil(PART).div_ceil(parts) as f32;
+        let products = steps * (rounds as f32 * round(self.together) + round(rest));
+        if parts == 1 {
+            return products;
+        }
+        let results = u64::from(rows) * u64::from(columns) * u64::from(parts);
+        products + SUM + SUM_MILLION * results as f32 * 1e-6
+    }
+}
+
+/// The fastest way to multiply `rows` from `first` on in one kind of tiles, and its time.
+fn strip(k: u32, first: u32, rows: u32, columns: u32, units: u64, room: u64) -> (f32, Strip) {
+    let blocks = k.div_ceil(PART).max(1);
+    let results = u64::from(rows) * u64::from(columns);
+    let mut best = (f32::INFINITY, None);
+    for tile in &TILES {
+        // More would only wait.
+        let most = (tile.together * units).div_ceil(tile.count(rows, columns));
+        for parts in 1..=blocks.min(most as u32) {
+            if parts > 1 && results * u64::from(parts) > room {
+                break;
+            }
+            let time = tile.time(k, rows, columns, parts, units);
+            if time < best.0 {
+                best = (time, Some((tile.columns, parts)));
+            }
+        }
+    }
+    let (tile, parts) = best.1.expect("one part of some tile");
+    let part = blocks.div_ceil(parts) * PART;
+    let strip = Strip {
         first,
         rows,
         tile,
-        part: k,
+        part: if parts == 1 { k } else { part },
     };
-    if wide > 0 && wide < rows {
-        let narrow = narrow(columns);
-        return vec![whole(0, wide, WIDE), whole(wide, rows - wide, narrow)];
-    }
-    let tile = if wide == rows { WIDE } else { narrow(columns) };
-    let parts = parts(k, rows, columns, tile, units, room);
-    vec![Strip {
-        part: k.div_ceil(PART).div_ceil(parts) * PART,
-        ..whole(0, rows, tile)
-    }]
+    (best.0, strip)
 }
 
-fn narrow(columns: u32) -> u32 {
-    if columns <= 16 {
-        16
-    } else {
-        64
-    }
-}
-
-/// Among how many workgroups to share the inner dimension out, where there are fewer tiles than a GPU has use for.
-fn parts(k: u32, rows: u32, columns: u32, tile: u32, units: u32, room: u64) -> u32 {
-    let (tile_rows, together) = if tile == WIDE {
-        (2 * TILE_ROWS, 1)
-    } else {
-        (TILE_ROWS, 2)
-    };
-    let tiles = u64::from(rows.div_ceil(tile_rows)) * u64::from(columns.div_ceil(tile));
-    let most = u64::from(k.div_ceil(PART))
-        .min(together * u64::from(units) / tiles)
-        .min(room / (u64::from(rows) * u64::from(columns)));
-    (most as u32).max(1)
-}
-
-/// How many of the rows to multiply in the widest tiles, which are the fastest where they keep all of a GPU's compute
-/// units busy.
-///
-/// A unit has one such tile, of 128 rows where the matrix instructions make it so, at a time. So many of them as come in
-/// whole rounds are wide; so is the rest if it would fill two thirds of another, for it takes narrow tiles half as long
-/// again.
-fn wide_rows(rows: u32, columns: u32, units: u32) -> u32 {
-    // Otherwise half of the last tile of each row would be empty.
-    if columns.div_ceil(WIDE / 2) % 2 == 1 && columns <= 2 * WIDE {
-        return 0;
-    }
-    let strip = u64::from(columns.div_ceil(WIDE));
-    let strips = u64::from(rows.div_ceil(2 * TILE_ROWS));
+/// How to multiply, with so many compute units and results' room in the workspace: in tiles of one kind, or in whole
+/// rounds of the widest, which are the fastest where they keep all units busy, and the rest in others.
+fn plan(k: u32, rows: u32, columns: u32, units: u32, room: u64) -> Vec<Strip> {
     let units = u64::from(units);
-    let whole = strips * strip / units * units / strip;
-    if 3 * (strips - whole) * strip >= 2 * units {
-        return rows;
+    let (time, all) = strip(k, 0, rows, columns, units, room);
+    let wide = &TILES[2];
+    let across = u64::from(columns.div_ceil(wide.columns));
+    let rounds = wide.count(rows, columns) / units;
+    let wide_rows = (rounds * units / across) as u32 * wide.rows;
+    if wide_rows == 0 || wide_rows >= rows {
+        return vec![all];
     }
-    rows.min(whole as u32 * 2 * TILE_ROWS)
+    let (rest_time, rest) = strip(k, wide_rows, rows - wide_rows, columns, units, room);
+    if wide.time(k, wide_rows, columns, 1, units) + rest_time < time {
+        let wide = Strip {
+            first: 0,
+            rows: wide_rows,
+            tile: wide.columns,
+            part: k,
+        };
+        return vec![wide, rest];
+    }
+    vec![all]
 }
 
 macro_rules! quantizers {
@@ -377,39 +430,47 @@ products! {
 
 #[cfg(test)]
 mod tests {
-    use super::{plan, wide_rows, Strip, WORKSPACE};
+    use super::{plan, PART, TILES, WORKSPACE};
 
+    /// The strips follow each other, hold all rows, and their parts fit into the workspace.
     #[test]
-    fn tiles_fill_the_compute_units() {
-        // 128 tiles for 132 units, one round; few; three rounds of four, and the rest narrow.
-        assert_eq!(wide_rows(4096, 512, 132), 4096);
-        assert_eq!(wide_rows(1024, 512, 132), 0);
-        assert_eq!(wide_rows(14336, 512, 132), 99 * 128);
-        // Half a tile, and the last strip cut off.
-        assert_eq!(wide_rows(14336, 64, 132), 0);
-        assert_eq!(wide_rows(14336, 192, 1), 0);
-        assert_eq!(wide_rows(200, 128, 1), 200);
+    fn strips_hold_all_rows() {
+        for k in [32, 256, 288, 4096, 14_336] {
+            for rows in [1, 63, 200, 4096, 14_336, 128_256] {
+                for columns in [1, 9, 16, 64, 100, 512, 5000] {
+                    for units in [1, 96, 132, 304] {
+                        for room in [0, 100_000, WORKSPACE] {
+                            let strips = plan(k, rows, columns, units, room);
+                            let what = format!("{k} {rows} {columns} {units} {room}: {strips:?}");
+                            let mut next = 0;
+                            for strip in strips {
+                                assert_eq!(strip.first, next, "{what}");
+                                next += strip.rows;
+                                assert!(strip.rows > 0, "{what}");
+                                assert!(TILES.iter().any(|t| t.columns == strip.tile), "{what}");
+                                let parts = k.div_ceil(strip.part);
+                                let results = u64::from(strip.rows) * u64::from(columns);
+                                let fits = results * u64::from(parts) <= room;
+                                assert!(parts == 1 || (fits && strip.part % PART == 0), "{what}");
+                            }
+                            assert_eq!(next, rows, "{what}");
+                        }
+                    }
+                }
+            }
+        }
     }
 
     #[test]
     fn few_tiles_are_shared_out() {
-        let only = |k, rows, columns, room| match plan(k, rows, columns, 132, room)[..] {
-            [strip] => strip,
-            _ => panic!("more than one strip"),
+        let parts = |rows, columns, room| {
+            let strips = plan(4096, rows, columns, 132, room);
+            strips.iter().map(|s| 4096u32.div_ceil(s.part)).max()
         };
-        let strip = |tile, part| Strip {
-            first: 0,
-            rows: 1000,
-            tile,
-            part,
-        };
-        // 16 tiles of 64 rows, two on a unit: 16 parts of 1 block of 256 each.
-        assert_eq!(only(4096, 1000, 16, WORKSPACE), strip(16, 256));
-        assert_eq!(only(96, 1000, 16, WORKSPACE), strip(16, 256));
-        // No room, or not enough for more than two parts.
-        assert_eq!(only(4096, 1000, 16, 0), strip(16, 4096));
-        assert_eq!(only(4096, 1000, 16, 2 * 16_000), strip(16, 2048));
-        // As many tiles as two on a unit.
-        assert_eq!(only(4096, 1000, 1024, WORKSPACE).part, 4096);
+        assert!(parts(1024, 16, WORKSPACE) > Some(4));
+        assert_eq!(parts(1024, 16, 0), Some(1));
+        assert!(parts(1024, 16, 4 * 1024 * 16) <= Some(4));
+        // As many tiles as units.
+        assert_eq!(parts(4096, 512, WORKSPACE), Some(1));
     }
 }
