@@ -422,7 +422,7 @@ impl Pool {
             Origin::Idle => Ok(()),
             Origin::Stream(freed_on) if *freed_on == stream => Ok(()),
             Origin::Stream(freed_on) => {
-                self.bind()?;
+                self.hip.select(self.ordinal)?;
                 // Recorded now, which is later than the freeing: it covers at least the work before it.
                 // Another thread's own stream cannot be named from here, but the legacy default stream
                 // waits for the per-thread streams of all threads.
@@ -434,18 +434,10 @@ impl Pool {
                 RawEvent::record(self.hip, source)?.wait_on(self.hip, stream.raw as hipStream_t)
             }
             Origin::Event(event) => {
-                self.bind()?;
+                self.hip.select(self.ordinal)?;
                 event.wait_on(self.hip, stream.raw as hipStream_t)
             }
         }
-    }
-
-    /// Makes the GPU current on this thread.
-    fn bind(&self) -> Result<()> {
-        // SAFETY: the ordinal is that of an existing device.
-        let status = unsafe { (self.hip.hipSetDevice)(self.ordinal as i32) };
-        self.hip
-            .check(status, || format!("selecting GPU {}", self.ordinal))
     }
 
     /// Called before a stream is destroyed: blocks freed on it get an event in place of its name.
@@ -509,7 +501,7 @@ impl Pool {
 
     fn driver_allocate(&self, bytes: usize) -> Result<u64> {
         let mut ptr = std::ptr::null_mut();
-        self.bind()?;
+        self.hip.select(self.ordinal)?;
         self.relaxed(|| {
             // SAFETY: `ptr` is writable.
             let status = unsafe { (self.hip.hipMalloc)(&mut ptr, bytes) };
@@ -522,7 +514,7 @@ impl Pool {
 
     fn driver_free(&self, ptr: u64) -> Result<()> {
         // The thread that drops a buffer may be one that never used the GPU.
-        self.bind()?;
+        self.hip.select(self.ordinal)?;
         self.relaxed(|| {
             // SAFETY: the address came from `hipMalloc` and is given back once.
             let status = unsafe { (self.hip.hipFree)(ptr as *mut _) };
@@ -556,7 +548,7 @@ impl Pool {
         if state.statistics.cached == 0 {
             return Ok(());
         }
-        self.bind()?;
+        self.hip.select(self.ordinal)?;
         state.settle(|_| true);
         // SAFETY: no arguments. During a capture HIP refuses; the frees below then wait by themselves.
         unsafe { (self.hip.hipDeviceSynchronize)() };
