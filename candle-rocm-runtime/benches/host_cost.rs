@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use candle_rocm_runtime::{
-    Context, DeviceBuffer, Image, LaunchConfig, Module, PushKernelArg, Stream,
+    Context, DeviceBuffer, Function, Image, LaunchConfig, Module, PushKernelArg, Stream,
 };
 use common::{shared_library, HipCalls};
 
@@ -123,6 +123,29 @@ fn main() {
     measure(&calls, "copying 4 dimensions to the device", |_| {
         black_box(stream.clone_htod(&dims[..]).unwrap());
     });
+    let strided = |function: &Function, axes: &[usize]| {
+        let (info, y) = (stream.clone_htod(axes).unwrap(), alloc(&stream, 64));
+        let (count, dims) = (64usize, axes.len() / 2);
+        let mut launch = stream.launch_builder(function);
+        launch.arg(&count).arg(&dims).arg(&info).arg(&y).arg(&y);
+        // SAFETY: there is no GPU that could access memory.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(64)) }.unwrap();
+    };
+    measure(&calls, "operator with dimensions, another's kernel", |_| {
+        strided(&function, &dims)
+    });
+    // The library says that it is this GPU.
+    if candle_rocm_kernels::architectures().contains(&"gfx1100") {
+        let function = context
+            .kernel(&candle_rocm_kernels::UNARY, "ucopy_f32")
+            .unwrap();
+        measure(&calls, "operator with dimensions, our kernel", |_| {
+            strided(&function, &dims)
+        });
+        measure(&calls, "operator with dimensions, all different", |i| {
+            strided(&function, &[i, 2, 3, 4])
+        });
+    }
     let second = context.new_stream().unwrap();
     let mut x = alloc(&second, 64);
     measure(&calls, "operator of a chain, two streams exist", |_| {

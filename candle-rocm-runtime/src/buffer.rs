@@ -10,6 +10,7 @@ use crate::cuda_names::CUdeviceptr;
 use crate::dtype::DeviceRepr;
 use crate::error::{Error, Result};
 use crate::event::{Event, UseMark};
+use crate::pool::KnownParameters;
 use crate::stream::Stream;
 
 /// `len` elements of `T` on a GPU. Dropping it returns the memory to the pool, in the order of its
@@ -20,6 +21,8 @@ pub struct DeviceBuffer<T> {
     pub(crate) read: Option<UseMark>,
     pub(crate) write: Option<UseMark>,
     pub(crate) stream: Arc<Stream>,
+    /// That the pool knows what is in it.
+    pub(crate) parameters: Option<KnownParameters>,
     pub(crate) marker: PhantomData<*const T>,
 }
 
@@ -37,7 +40,16 @@ impl<T> DeviceBuffer<T> {
             read: tracked.then(UseMark::default),
             write: tracked.then(UseMark::default),
             stream: stream.clone(),
+            parameters: None,
             marker: PhantomData,
+        }
+    }
+
+    /// Notes that the address is given to others than our kernels, which only read parameters.
+    #[inline]
+    pub(crate) fn expose(&self) {
+        if let Some(parameters) = &self.parameters {
+            parameters.expose();
         }
     }
 
@@ -73,6 +85,7 @@ impl<T> DeviceBuffer<T> {
 
     /// The whole buffer as a view.
     pub fn as_view(&self) -> View<'_, T> {
+        self.expose();
         View {
             ptr: self.ptr,
             len: self.len,
@@ -85,6 +98,7 @@ impl<T> DeviceBuffer<T> {
 
     /// The whole buffer as a mutable view.
     pub fn as_view_mut(&mut self) -> ViewMut<'_, T> {
+        self.expose();
         ViewMut {
             ptr: self.ptr,
             len: self.len,
@@ -177,6 +191,8 @@ impl<T> DeviceBuffer<T> {
     /// Gives the address away; the memory is freed when [`Stream::upgrade_device_ptr`] takes it back.
     pub fn leak(self) -> CUdeviceptr {
         let ptr = self.ptr;
+        self.expose();
+        self.return_parameters();
         if self.context().is_managing_stream_synchronization() {
             self.context()
                 .record_err(wait_all(&self.read, &self.write, &self.stream));
@@ -189,6 +205,15 @@ impl<T> DeviceBuffer<T> {
             std::ptr::drop_in_place(&mut this.stream);
         }
         ptr
+    }
+
+    /// Whether the pool keeps the memory for the sake of what is in it.
+    #[inline]
+    fn return_parameters(&self) -> bool {
+        self.parameters.as_ref().is_some_and(|parameters| {
+            let pool = self.context().device().pool();
+            pool.return_parameters(parameters, &self.stream)
+        })
     }
 }
 
@@ -228,7 +253,9 @@ impl<T> Drop for DeviceBuffer<T> {
             // The memory is next used in its own stream's order: that stream waits for the others' uses.
             context.record_err(wait_all(&self.read, &self.write, &self.stream));
         }
-        context.record_err(context.device().pool().free(self.ptr, &self.stream));
+        if !self.return_parameters() {
+            context.record_err(context.device().pool().free(self.ptr, &self.stream));
+        }
     }
 }
 
@@ -681,12 +708,14 @@ impl<T> DeviceSlice<T> for DeviceBuffer<T> {
 
 impl<T> DevicePtr<T> for DeviceBuffer<T> {
     fn device_ptr<'a>(&'a self, stream: &'a Stream) -> (CUdeviceptr, SyncOnDrop<'a>) {
+        self.expose();
         read_access(self.ptr, &self.read, &self.write, &self.stream, stream)
     }
 }
 
 impl<T> DevicePtrMut<T> for DeviceBuffer<T> {
     fn device_ptr_mut<'a>(&'a mut self, stream: &'a Stream) -> (CUdeviceptr, SyncOnDrop<'a>) {
+        self.expose();
         write_access(self.ptr, &self.read, &self.write, &self.stream, stream)
     }
 }

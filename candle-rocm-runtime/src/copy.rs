@@ -90,6 +90,39 @@ impl Stream {
         self: &Arc<Self>,
         src: &Src,
     ) -> Result<DeviceBuffer<T>> {
+        if !T::IS_PARAMETER || src.is_pinned() {
+            return self.copy_to_new(src);
+        }
+        self.note_use()?;
+        // SAFETY: the slice is read only here, and by the copy, which synchronises by itself.
+        let (words, _) = unsafe { src.stream_synced_slice(self) };
+        // SAFETY: `usize` is the one type of parameters.
+        let words = unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len()) };
+        let pool = self.context().device().pool();
+        if let Some((ptr, parameters, holds)) = pool.lend_parameters(words, self) {
+            let mut buffer = DeviceBuffer::from_raw_parts(ptr, words.len(), self);
+            let copied = if holds {
+                // Other streams wait for this one as if the words were copied now.
+                drop(buffer.device_ptr_mut(self));
+                Ok(())
+            } else {
+                self.memcpy_htod(src, &mut buffer)
+            };
+            if copied.is_err() {
+                parameters.expose();
+            }
+            buffer.parameters = Some(parameters);
+            return copied.map(|()| buffer);
+        }
+        let mut buffer = self.copy_to_new(src)?;
+        buffer.parameters = pool.know_parameters(words, buffer.ptr, self);
+        Ok(buffer)
+    }
+
+    fn copy_to_new<T: DeviceRepr, Src: HostSlice<T> + ?Sized>(
+        self: &Arc<Self>,
+        src: &Src,
+    ) -> Result<DeviceBuffer<T>> {
         // SAFETY: filled by the next line before anyone can read it.
         let mut buffer = unsafe { self.alloc(src.len()) }?;
         self.memcpy_htod(src, &mut buffer)?;

@@ -88,11 +88,9 @@ impl Device {
             ));
         }
         let (mut free, mut total) = (0, 0);
-        // SAFETY: both outputs are writable; the device is made current for the query.
+        hip.select(ordinal)?;
+        // SAFETY: both outputs are writable.
         unsafe {
-            hip.check((hip.hipSetDevice)(device), || {
-                format!("selecting GPU {ordinal}")
-            })?;
             hip.check((hip.hipMemGetInfo)(&mut free, &mut total), || {
                 format!("reading the memory size of GPU {ordinal}")
             })?;
@@ -157,11 +155,7 @@ impl Device {
     /// Makes this GPU the calling thread's current one, as HIP's calls expect.
     #[inline]
     pub fn bind(&self) -> Result<()> {
-        let hip = self.hip();
-        // SAFETY: the ordinal is that of an existing device. HIP keeps it in a thread-local, so that
-        // setting it costs less than asking whether it is set.
-        let status = unsafe { (hip.hipSetDevice)(self.ordinal as i32) };
-        hip.check(status, || format!("selecting GPU {}", self.ordinal))
+        self.hip().select(self.ordinal)
     }
 
     /// Its memory pool.

@@ -5,7 +5,11 @@
 /// # Safety
 /// The type is plain data with a fixed layout (`#[repr(C)]` if a structure), without padding that
 /// matters and without host pointers that the device would follow.
-pub unsafe trait DeviceRepr {}
+pub unsafe trait DeviceRepr {
+    /// Whether small arrays of it are parameters: words that kernels of ours read and never write.
+    #[doc(hidden)]
+    const IS_PARAMETER: bool = false;
+}
 
 /// A type of which all bits zero is a value.
 ///
@@ -18,6 +22,11 @@ macro_rules! plain_types {
         $(
             // SAFETY: a number (or a `bool`, a byte of 0 or 1), laid out alike on the host and on AMD GPUs.
             unsafe impl DeviceRepr for $type {}
+        )*
+        plain_types!(@zero $($type),*);
+    };
+    (@zero $($type:ty),*) => {
+        $(
             // SAFETY: zero, or false.
             unsafe impl ValidAsZeroBits for $type {}
         )*
@@ -37,7 +46,6 @@ plain_types!(
     u32,
     u64,
     u128,
-    usize,
     f32,
     f64,
     half::f16,
@@ -45,6 +53,13 @@ plain_types!(
     float8::F8E4M3,
     float8::F8E5M2,
 );
+
+// No tensor's elements: Candle passes dimensions and strides so.
+// SAFETY: as above.
+unsafe impl DeviceRepr for usize {
+    const IS_PARAMETER: bool = true;
+}
+plain_types!(@zero usize);
 
 // SAFETY: an array is its elements in order.
 unsafe impl<T: DeviceRepr, const N: usize> DeviceRepr for [T; N] {}

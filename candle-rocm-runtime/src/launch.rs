@@ -12,6 +12,7 @@ use crate::event::{Event, UseMark};
 use crate::hip;
 use crate::inline_list::InlineList;
 use crate::module::Function;
+use crate::pool::KnownParameters;
 use crate::stream::Stream;
 
 /// The geometry of a launch.
@@ -156,7 +157,7 @@ unsafe impl<'a, 'b: 'a, T: DeviceRepr> PushKernelArg<&'b T> for LaunchArgs<'a> {
 }
 
 macro_rules! push_memory {
-    ($([$($generics:tt)*] $type:ty, $how:ident;)*) => {
+    ($([$($generics:tt)*] $type:ty, $how:ident $(, $note:ident)?;)*) => {
         $(
             // SAFETY: the parameter is an address, and what is pushed is where it is kept, in a value
             // that the borrow keeps alive.
@@ -166,6 +167,7 @@ macro_rules! push_memory {
                     if self.stream.context().is_managing_stream_synchronization() {
                         self.$how(&arg.read, &arg.write);
                     }
+                    $(self.$note(arg.parameters.as_ref());)?
                     self.args.push(std::ptr::from_ref(&arg.ptr).cast_mut().cast());
                     self
                 }
@@ -174,8 +176,8 @@ macro_rules! push_memory {
     };
 }
 push_memory! {
-    [T] &'b DeviceBuffer<T>, reads;
-    [T] &'b mut DeviceBuffer<T>, writes;
+    [T] &'b DeviceBuffer<T>, reads, pass;
+    [T] &'b mut DeviceBuffer<T>, writes, expose;
     ['c: 'b, T] &'b View<'c, T>, reads;
     ['c: 'b, T] &'b mut ViewMut<'c, T>, writes;
 }
@@ -184,6 +186,21 @@ impl<'a> LaunchArgs<'a> {
     fn reads(&mut self, read: &'a Option<UseMark>, write: &'a Option<UseMark>) {
         self.waits.extend(write);
         self.records.extend(read);
+    }
+
+    /// Parameters for the kernel to read: ours write none, of others nobody knows.
+    #[inline]
+    fn pass(&self, parameters: Option<&KnownParameters>) {
+        if !self.function.is_embedded() {
+            self.expose(parameters);
+        }
+    }
+
+    #[inline]
+    fn expose(&self, parameters: Option<&KnownParameters>) {
+        if let Some(parameters) = parameters {
+            parameters.expose();
+        }
     }
 
     fn writes(&mut self, read: &'a Option<UseMark>, write: &'a Option<UseMark>) {

@@ -456,6 +456,11 @@ impl Function {
     pub(crate) fn device(&self) -> &'static Arc<Device> {
         self.module.device
     }
+
+    /// Whether it is one of ours.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.module.embedded
+    }
 }
 
 impl fmt::Debug for Function {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use candle_rocm_runtime::{
-    Context, DeviceBuffer, Image, LaunchConfig, Module, PushKernelArg, Stream,
+    Context, DeviceBuffer, Function, Image, LaunchConfig, Module, PushKernelArg, Stream,
 };
 use common::{in_process, shared_library, HipCalls};
 
@@ -79,6 +79,56 @@ fn an_operator_on_one_stream_is_a_launch() {
                 counted,
                 expected(&[("hipModuleLaunchKernel", 1000), ("hipSetDevice", 1000)])
             );
+        },
+    );
+}
+
+/// What Candle does for an operator on a tensor that is not contiguous, beyond [`operator`].
+fn strided(stream: &Arc<Stream>, function: &Function, n: usize) {
+    // SAFETY: nothing reads it.
+    let x = unsafe { stream.alloc::<f32>(64) }.unwrap();
+    let layout = stream.clone_htod(&[n, 4, 1, 4]).unwrap();
+    let (count, dims) = (x.len(), 2usize);
+    let mut launch = stream.launch_builder(function);
+    launch.arg(&count).arg(&dims).arg(&layout).arg(&x).arg(&x);
+    launch.arg(&2f32).arg(&1f32);
+    // SAFETY: there is no GPU that could access memory.
+    unsafe { launch.launch(LaunchConfig::for_num_elems(64)) }.unwrap();
+}
+
+#[test]
+fn dimensions_that_our_kernels_read_are_copied_once() {
+    without_a_gpu(
+        "dimensions_that_our_kernels_read_are_copied_once",
+        |calls, context, module| {
+            let copies = |stream: &Arc<Stream>, function: &Function| {
+                let counted =
+                    calls.during(|| (0..1000).for_each(|i| strided(stream, function, i % 4)));
+                counted.get("hipMemcpyAsync").copied().unwrap_or(0)
+            };
+            let stream = context.per_thread_stream();
+            // Of another's kernel nobody knows what it writes.
+            let foreign = module.load_function("affine_f32").unwrap();
+            assert_eq!(copies(&stream, &foreign), 1000);
+            if !candle_rocm_kernels::architectures().contains(&"gfx1100") {
+                return;
+            }
+            let ours = context
+                .kernel(&candle_rocm_kernels::AFFINE, "affine_f32")
+                .unwrap();
+            assert_eq!(copies(&stream, &ours), 4);
+            assert_eq!(copies(&stream, &ours), 0);
+            // Another stream has its own, and so does whoever holds one.
+            let other = context.new_stream().unwrap();
+            assert_eq!(copies(&other, &ours), 4);
+            let held = stream.clone_htod(&[0usize, 4, 1, 4]).unwrap();
+            assert_eq!(copies(&stream, &ours), 250);
+            drop(held);
+            // Whoever has the address may write there.
+            let written = stream.clone_htod(&[1usize, 4, 1, 4]).unwrap();
+            let _ = written.slice(1..);
+            drop(written);
+            assert_eq!(copies(&stream, &ours), 1);
         },
     );
 }

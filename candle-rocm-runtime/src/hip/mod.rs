@@ -13,6 +13,15 @@ use table::HipTable;
 use types::{hipError_t, text_or, HIP_ERROR_OUT_OF_MEMORY, HIP_SUCCESS};
 
 impl HipTable {
+    /// Makes the GPU of this number the calling thread's current one.
+    #[inline]
+    pub fn select(&self, ordinal: usize) -> Result<()> {
+        // SAFETY: any number may be asked for. HIP keeps it in a thread-local, so that setting it costs less than
+        // asking whether it is set.
+        let status = unsafe { (self.hipSetDevice)(ordinal as i32) };
+        self.check(status, || format!("selecting GPU {ordinal}"))
+    }
+
     /// Turns a status into a result; on failure `what` says what was being done.
     #[inline]
     pub fn check<W: std::fmt::Display>(

@@ -11,6 +11,7 @@
 //!   calls the driver neither to allocate, nor to free, nor to order.
 //! - Small blocks freed last are kept as they are, by stream and size: an operator's result mostly takes the place
 //!   of one freed just before.
+//! - Freed parameters of kernels keep their words, so that they need not be copied again (see `parameters`).
 //! - While a stream is being captured into a graph, what is freed is kept aside and belongs to the graph
 //!   until the graph is destroyed, because each launch of the graph uses those addresses again. Within
 //!   the capture the same stream may reuse them: the graph keeps that order.
@@ -23,10 +24,11 @@
 //! caught; and `hipMalloc` costs little.
 
 mod blocks;
+mod parameters;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -39,6 +41,7 @@ use crate::hip::types::*;
 use crate::stream::Stream;
 pub(crate) use blocks::RawEvent;
 use blocks::{Blocks, Origin};
+use parameters::{Parameters, MOST_WORDS};
 
 /// The variable that turns the pool off when it is `0`.
 pub const POOL_VARIABLE: &str = "CANDLE_ROCM_POOL";
@@ -120,6 +123,28 @@ impl Drop for GraphMemory {
     }
 }
 
+/// A buffer's claim that the pool knows the words in it.
+#[derive(Debug)]
+pub(crate) struct KnownParameters {
+    place: u16,
+    /// Someone other than our kernels has the address, and may have written there.
+    exposed: AtomicBool,
+}
+
+impl KnownParameters {
+    fn at(place: u16) -> Self {
+        Self {
+            place,
+            exposed: AtomicBool::new(false),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn expose(&self) {
+        self.exposed.store(true, Ordering::Relaxed);
+    }
+}
+
 /// The memory pool of one GPU.
 pub struct Pool {
     device: Weak<Device>,
@@ -134,6 +159,7 @@ pub struct Pool {
 #[derive(Default)]
 struct State {
     blocks: Blocks,
+    parameters: Parameters,
     captures: HashMap<u64, Capture>,
     next_graph: u64,
     statistics: PoolStatistics,
@@ -272,6 +298,67 @@ impl Pool {
         Ok(ptr.0)
     }
 
+    /// The address of a block for these words, for work given to `stream` from now on, and whether it holds them.
+    pub(crate) fn lend_parameters(
+        &self,
+        words: &[usize],
+        stream: &Stream,
+    ) -> Option<(u64, KnownParameters, bool)> {
+        if !self.knows_parameters(words) {
+            return None;
+        }
+        let mut state = self.state.lock();
+        let lent = state.parameters.lend(words, stream.key())?;
+        state.statistics.cached -= lent.size;
+        state.statistics.note_allocation(lent.size);
+        Some((lent.ptr, KnownParameters::at(lent.place), lent.holds))
+    }
+
+    /// Notes that these words were copied to an allocation of `stream`'s.
+    pub(crate) fn know_parameters(
+        &self,
+        words: &[usize],
+        ptr: u64,
+        stream: &Stream,
+    ) -> Option<KnownParameters> {
+        if !self.knows_parameters(words) {
+            return None;
+        }
+        let mut state = self.state.lock();
+        // What was allocated in a capture is the graph's.
+        let (size, None) = state.blocks.size_and_graph(ptr)? else {
+            return None;
+        };
+        let (place, before) = state.parameters.note(words, stream.key(), ptr, size)?;
+        if let Some(before) = before {
+            state
+                .blocks
+                .give_back(before.ptr, Origin::Stream(before.stream));
+        }
+        Some(KnownParameters::at(place))
+    }
+
+    /// Takes memory back for the sake of its words. If they are not known for certain it is as any other, and still
+    /// to be freed: then the result is false.
+    pub(crate) fn return_parameters(&self, parameters: &KnownParameters, stream: &Stream) -> bool {
+        // What is freed during a capture may be the graph's.
+        let intact = !parameters.exposed.load(Ordering::Relaxed) && !self.is_any_capturing();
+        let mut state = self.state.lock();
+        let kept = state
+            .parameters
+            .take_back(parameters.place, stream.key(), intact);
+        let Some(size) = kept else {
+            return false;
+        };
+        state.statistics.in_use -= size;
+        state.statistics.cached += size;
+        true
+    }
+
+    fn knows_parameters(&self, words: &[usize]) -> bool {
+        self.caching && (1..=MOST_WORDS).contains(&words.len()) && !self.is_any_capturing()
+    }
+
     /// Returns memory, free for use in `stream`'s order. Memory that is not the pool's goes to `hipFree`.
     pub fn free(&self, ptr: u64, stream: &Stream) -> Result<()> {
         self.free_keyed(ptr, stream.key())
@@ -335,7 +422,7 @@ impl Pool {
             Origin::Idle => Ok(()),
             Origin::Stream(freed_on) if *freed_on == stream => Ok(()),
             Origin::Stream(freed_on) => {
-                self.bind()?;
+                self.hip.select(self.ordinal)?;
                 // Recorded now, which is later than the freeing: it covers at least the work before it.
                 // Another thread's own stream cannot be named from here, but the legacy default stream
                 // waits for the per-thread streams of all threads.
@@ -347,24 +434,16 @@ impl Pool {
                 RawEvent::record(self.hip, source)?.wait_on(self.hip, stream.raw as hipStream_t)
             }
             Origin::Event(event) => {
-                self.bind()?;
+                self.hip.select(self.ordinal)?;
                 event.wait_on(self.hip, stream.raw as hipStream_t)
             }
         }
     }
 
-    /// Makes the GPU current on this thread.
-    fn bind(&self) -> Result<()> {
-        // SAFETY: the ordinal is that of an existing device.
-        let status = unsafe { (self.hip.hipSetDevice)(self.ordinal as i32) };
-        self.hip
-            .check(status, || format!("selecting GPU {}", self.ordinal))
-    }
-
     /// Called before a stream is destroyed: blocks freed on it get an event in place of its name.
     pub(crate) fn forget_stream(&self, stream: StreamKey) -> Result<()> {
         let mut state = self.state.lock();
-        state.blocks.settle();
+        state.settle(|key| key == stream);
         if !state.blocks.any_from(stream) {
             return Ok(());
         }
@@ -422,7 +501,7 @@ impl Pool {
 
     fn driver_allocate(&self, bytes: usize) -> Result<u64> {
         let mut ptr = std::ptr::null_mut();
-        self.bind()?;
+        self.hip.select(self.ordinal)?;
         self.relaxed(|| {
             // SAFETY: `ptr` is writable.
             let status = unsafe { (self.hip.hipMalloc)(&mut ptr, bytes) };
@@ -435,7 +514,7 @@ impl Pool {
 
     fn driver_free(&self, ptr: u64) -> Result<()> {
         // The thread that drops a buffer may be one that never used the GPU.
-        self.bind()?;
+        self.hip.select(self.ordinal)?;
         self.relaxed(|| {
             // SAFETY: the address came from `hipMalloc` and is given back once.
             let status = unsafe { (self.hip.hipFree)(ptr as *mut _) };
@@ -469,8 +548,8 @@ impl Pool {
         if state.statistics.cached == 0 {
             return Ok(());
         }
-        self.bind()?;
-        state.blocks.settle();
+        self.hip.select(self.ordinal)?;
+        state.settle(|_| true);
         // SAFETY: no arguments. During a capture HIP refuses; the frees below then wait by themselves.
         unsafe { (self.hip.hipDeviceSynchronize)() };
         for (ptr, size) in state.blocks.take_whole_segments() {
@@ -543,6 +622,18 @@ impl Pool {
     }
 }
 
+impl State {
+    /// Makes all that is kept for a purpose free as any other block; of parameters, those of the streams that `of`
+    /// names.
+    fn settle(&mut self, of: impl Fn(StreamKey) -> bool) {
+        self.blocks.settle();
+        for freed in self.parameters.give_up(of) {
+            self.blocks
+                .give_back(freed.ptr, Origin::Stream(freed.stream));
+        }
+    }
+}
+
 impl PoolStatistics {
     fn note_allocation(&mut self, size: usize) {
         self.allocations += 1;
@@ -561,6 +652,46 @@ impl fmt::Debug for Pool {
 mod tests {
     use super::Pool;
     use crate::{runtime, Context, RuntimeKind};
+
+    #[test]
+    fn parameters_keep_their_block_until_the_cache_is_given_back() {
+        runtime::select(RuntimeKind::Emulator).unwrap();
+        let context = Context::new(0).unwrap();
+        let stream = context.new_stream().unwrap();
+        let pool = Pool::new_caching(context.device());
+        let words = [4, 4, 1, 4];
+        assert!(pool.lend_parameters(&words, &stream).is_none());
+        let ptr = pool.allocate(32, &stream).unwrap();
+        let known = pool.know_parameters(&words, ptr, &stream).unwrap();
+        assert!(pool.return_parameters(&known, &stream));
+        assert_eq!(pool.statistics().in_use, 0);
+        assert_ne!(pool.allocate(32, &stream).unwrap(), ptr);
+        let (lent, known, holds) = pool.lend_parameters(&words, &stream).unwrap();
+        assert!(holds);
+        assert_eq!((lent, pool.statistics().in_use), (ptr, 1024));
+        // A graph that is being captured may go on using what is freed meanwhile.
+        pool.begin_capture(stream.key());
+        assert!(pool.lend_parameters(&[1], &stream).is_none());
+        assert!(!pool.return_parameters(&known, &stream));
+        pool.free(ptr, &stream).unwrap();
+        assert_eq!(pool.statistics().held_by_graphs, 512);
+        drop(pool.end_capture(stream.key()));
+        assert!(pool.lend_parameters(&words, &stream).is_none());
+    }
+
+    #[test]
+    fn kept_parameters_are_given_back_with_the_cache() {
+        runtime::select(RuntimeKind::Emulator).unwrap();
+        let context = Context::new(0).unwrap();
+        let stream = context.new_stream().unwrap();
+        let pool = Pool::new_caching(context.device());
+        let ptr = pool.allocate(8, &stream).unwrap();
+        let known = pool.know_parameters(&[7], ptr, &stream).unwrap();
+        assert!(pool.return_parameters(&known, &stream));
+        pool.flush().unwrap();
+        assert_eq!(pool.statistics().reserved, 0);
+        assert!(pool.lend_parameters(&[7], &stream).is_none());
+    }
 
     #[test]
     fn what_a_captured_stream_freed_before_is_not_given_to_others() {

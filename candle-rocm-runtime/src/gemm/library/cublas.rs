@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_longlong, c_void};
 
-use super::vendor::{function, Failure, Handle, Scalar, Status, Vendor};
+use super::vendor::{function, Failure, Handle, Handles, Scalar, Status, Vendor};
 use crate::cuda_names::cublasComputeType_t as Compute;
 use crate::dynamic_library::Search;
 use crate::gemm::{GemmDtype, GemmProblem, Transpose};
@@ -49,10 +49,8 @@ type GemmStridedBatchedEx = unsafe extern "C" fn(
 
 /// cuBLAS's functions.
 pub(super) struct Cublas {
-    create: unsafe extern "C" fn(*mut *mut c_void) -> Status,
-    destroy: unsafe extern "C" fn(*mut c_void) -> Status,
+    handles: Handles,
     version: unsafe extern "C" fn(*mut c_void, *mut c_int) -> Status,
-    set_stream: unsafe extern "C" fn(*mut c_void, hipStream_t) -> Status,
     set_workspace: unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> Status,
     gemm: GemmStridedBatchedEx,
 }
@@ -63,10 +61,11 @@ impl Cublas {
         // SAFETY: the types are those that cuBLAS's documentation gives for these names.
         unsafe {
             Ok(Self {
-                create: function(library, "cublasCreate_v2")?,
-                destroy: function(library, "cublasDestroy_v2")?,
+                handles: Handles::of(
+                    library,
+                    ["cublasCreate_v2", "cublasDestroy_v2", "cublasSetStream_v2"],
+                )?,
                 version: function(library, "cublasGetVersion_v2")?,
-                set_stream: function(library, "cublasSetStream_v2")?,
                 set_workspace: function(library, "cublasSetWorkspace_v2")?,
                 gemm: function(library, "cublasGemmStridedBatchedEx")?,
             })
@@ -112,18 +111,8 @@ impl Vendor for Cublas {
         "cuBLAS"
     }
 
-    fn create(&self) -> Result<Handle, Status> {
-        let mut handle = std::ptr::null_mut();
-        // SAFETY: the output is writable.
-        match unsafe { (self.create)(&mut handle) } {
-            0 => Ok(Handle(handle)),
-            status => Err(status),
-        }
-    }
-
-    unsafe fn destroy(&self, handle: &Handle) {
-        // SAFETY: the caller's promise. A failure leaves nothing to do.
-        unsafe { (self.destroy)(handle.0) };
+    fn handles(&self) -> &Handles {
+        &self.handles
     }
 
     unsafe fn version(&self, handle: &Handle) -> Option<String> {
@@ -150,7 +139,7 @@ impl Vendor for Cublas {
     ) -> Status {
         // SAFETY: the caller's promise. Setting the stream takes the workspace away, so it comes after.
         unsafe {
-            match (self.set_stream)(handle.0, stream) {
+            match self.handles.set_stream(handle, stream) {
                 0 => (self.set_workspace)(handle.0, workspace, bytes),
                 status => status,
             }

@@ -141,7 +141,7 @@ impl Library {
             library.description = format!("{} {version} ({path})", library.vendor.name());
         }
         // SAFETY: created here and used by nobody.
-        unsafe { library.vendor.destroy(&handle) };
+        unsafe { library.vendor.handles().destroy(&handle) };
         tracing::debug!(library = library.description, "matrix products");
         Ok(library)
     }
@@ -149,7 +149,7 @@ impl Library {
     /// A handle, if need be after giving the pool's cache back.
     fn create(&self, device: &Arc<Device>) -> Result<Handle> {
         let pool = device.pool();
-        let create = || pool.relaxed(|| self.vendor.create());
+        let create = || pool.relaxed(|| self.vendor.handles().create());
         create()
             .or_else(|_| {
                 pool.flush()?;
@@ -243,7 +243,7 @@ impl Library {
     /// Destroys a handle that nobody uses any more, after waiting for its work.
     fn destroy(&self, device: &Device, bound: &Bound) {
         // SAFETY: this library's handle, by the caller's word unused.
-        unsafe { self.vendor.destroy(&bound.handle.lock()) };
+        unsafe { self.vendor.handles().destroy(&bound.handle.lock()) };
         if let (Some(pool), false) = (device.existing_pool(), bound.workspace == 0) {
             if let Err(error) = pool.free_apart(bound.workspace) {
                 device.sticky().set(error);

@@ -3,11 +3,10 @@
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 
-use super::vendor::{function, Failure, Handle, Scalar, Status, Vendor};
+use super::vendor::{function, Failure, Handle, Handles, Scalar, Status, Vendor};
 use crate::cuda_names::cublasComputeType_t as Compute;
 use crate::dynamic_library::Search;
 use crate::gemm::{GemmDtype, GemmProblem, Transpose};
-use crate::hip::types::hipStream_t;
 
 pub(super) const SEARCH: Search = Search {
     variable: super::LIBRARY_VARIABLE,
@@ -50,10 +49,8 @@ type GemmStridedBatchedEx = unsafe extern "C" fn(
 
 /// rocBLAS's functions.
 pub(super) struct Rocblas {
-    create: unsafe extern "C" fn(*mut *mut c_void) -> Status,
-    destroy: unsafe extern "C" fn(*mut c_void) -> Status,
+    handles: Handles,
     version: unsafe extern "C" fn(*mut c_char, usize) -> Status,
-    set_stream: unsafe extern "C" fn(*mut c_void, hipStream_t) -> Status,
     gemm: GemmStridedBatchedEx,
 }
 
@@ -63,10 +60,15 @@ impl Rocblas {
         // SAFETY: the types are those that rocBLAS's documentation gives for these names.
         unsafe {
             Ok(Self {
-                create: function(library, "rocblas_create_handle")?,
-                destroy: function(library, "rocblas_destroy_handle")?,
+                handles: Handles::of(
+                    library,
+                    [
+                        "rocblas_create_handle",
+                        "rocblas_destroy_handle",
+                        "rocblas_set_stream",
+                    ],
+                )?,
                 version: function(library, "rocblas_get_version_string")?,
-                set_stream: function(library, "rocblas_set_stream")?,
                 gemm: function(library, "rocblas_gemm_strided_batched_ex")?,
             })
         }
@@ -101,18 +103,8 @@ impl Vendor for Rocblas {
         "rocBLAS"
     }
 
-    fn create(&self) -> Result<Handle, Status> {
-        let mut handle = std::ptr::null_mut();
-        // SAFETY: the output is writable.
-        match unsafe { (self.create)(&mut handle) } {
-            0 => Ok(Handle(handle)),
-            status => Err(status),
-        }
-    }
-
-    unsafe fn destroy(&self, handle: &Handle) {
-        // SAFETY: the caller's promise. A failure leaves nothing to do.
-        unsafe { (self.destroy)(handle.0) };
+    fn handles(&self) -> &Handles {
+        &self.handles
     }
 
     unsafe fn version(&self, _: &Handle) -> Option<String> {
@@ -125,17 +117,6 @@ impl Vendor for Rocblas {
         // SAFETY: as above; the buffer began as zeros.
         let text = unsafe { CStr::from_ptr(text.as_ptr()) };
         Some(text.to_string_lossy().into_owned())
-    }
-
-    unsafe fn set_stream(
-        &self,
-        handle: &Handle,
-        stream: hipStream_t,
-        _workspace: *mut c_void,
-        _bytes: usize,
-    ) -> Status {
-        // SAFETY: the caller's promise.
-        unsafe { (self.set_stream)(handle.0, stream) }
     }
 
     fn workspace(&self, _arch: &str) -> usize {

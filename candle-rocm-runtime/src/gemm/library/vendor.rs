@@ -27,19 +27,68 @@ pub enum Failure {
     Other,
 }
 
-/// The functions of a vendor's library.
-pub trait Vendor: Send + Sync {
-    /// The library's name, for messages.
-    fn name(&self) -> &'static str;
+/// What all libraries do with handles, under signatures that all have.
+pub(super) struct Handles {
+    create: unsafe extern "C" fn(*mut *mut c_void) -> Status,
+    destroy: unsafe extern "C" fn(*mut c_void) -> Status,
+    set_stream: unsafe extern "C" fn(*mut c_void, hipStream_t) -> Status,
+}
+
+impl Handles {
+    /// The functions of these names; the error is one that the library lacks.
+    ///
+    /// # Safety
+    /// The functions that have these names make a handle, destroy it and set its stream, and return a status.
+    pub unsafe fn of(
+        library: &'static libloading::Library,
+        [create, destroy, set_stream]: [&'static str; 3],
+    ) -> Result<Self, &'static str> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Ok(Self {
+                create: function(library, create)?,
+                destroy: function(library, destroy)?,
+                set_stream: function(library, set_stream)?,
+            })
+        }
+    }
 
     /// A handle on the current GPU.
-    fn create(&self) -> Result<Handle, Status>;
+    pub fn create(&self) -> Result<Handle, Status> {
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the output is writable.
+        match unsafe { (self.create)(&mut handle) } {
+            0 => Ok(Handle(handle)),
+            status => Err(status),
+        }
+    }
 
     /// Destroys a handle; waits for its work.
     ///
     /// # Safety
     /// The handle is this library's, and not used afterwards.
-    unsafe fn destroy(&self, handle: &Handle);
+    pub unsafe fn destroy(&self, handle: &Handle) {
+        // SAFETY: the caller's promise. A failure leaves nothing to do.
+        unsafe { (self.destroy)(handle.0) };
+    }
+
+    /// Gives further products to `stream`.
+    ///
+    /// # Safety
+    /// The handle is this library's; the stream is alive as long as products are given to it.
+    pub unsafe fn set_stream(&self, handle: &Handle, stream: hipStream_t) -> Status {
+        // SAFETY: the caller's promise.
+        unsafe { (self.set_stream)(handle.0, stream) }
+    }
+}
+
+/// The functions of a vendor's library.
+pub(super) trait Vendor: Send + Sync {
+    /// The library's name, for messages.
+    fn name(&self) -> &'static str;
+
+    /// Its handles.
+    fn handles(&self) -> &Handles;
 
     /// The library's version, if it tells.
     ///
@@ -56,9 +105,12 @@ pub trait Vendor: Send + Sync {
         &self,
         handle: &Handle,
         stream: hipStream_t,
-        workspace: *mut c_void,
-        bytes: usize,
-    ) -> Status;
+        _workspace: *mut c_void,
+        _bytes: usize,
+    ) -> Status {
+        // SAFETY: the caller's promise.
+        unsafe { self.handles().set_stream(handle, stream) }
+    }
 
     /// Bytes of workspace that a handle should have on this architecture; 0 if the library brings its own.
     fn workspace(&self, arch: &str) -> usize;
