@@ -305,9 +305,11 @@ __device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32
 
 // Candle launches a workgroup of (1, 32) for each row. Its x is the number of rows, and there may be more of them.
 template <class T> __device__ __forceinline__ void softmax(const T *src, T *dst, int32_t columns) {
+    // Eight vectors of f64 exponentials are more than the registers of a workgroup of 1024.
+    constexpr int MOST = sizeof(T) == 8 ? 4 : 8;
     uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
     auto make = [&](auto width, uint32_t vectors) INLINED {
-        for_rows<8>(blockDim.x, vectors, thread, threads, [&](auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
+        for_rows<MOST>(blockDim.x, vectors, thread, threads, [&](auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
             softmax_row<width.value, n.value, full.value != 0, rest.value != 0>(src + row * columns, dst + row * columns, columns, team);
         });
     };

@@ -20,10 +20,24 @@ pub enum Geometry {
     Rows {
         /// Which dimension: 0 (x) or 1 (y); the other has the threads of a row.
         axis: usize,
+        /// Which of the kernel's arguments is the number of a row's elements.
+        length: usize,
     },
     /// A workgroup asked for is an output, its threads a power of two and no fewer than half of the output's elements, up
     /// to 1024. Any one-dimensional grid will do: teams of threads take outputs in steps of the grid.
-    Outputs,
+    Outputs {
+        /// Which of the kernel's arguments is the number of an output's elements.
+        length: usize,
+    },
+}
+
+/// What a workgroup asked for reads, where [`Geometry::length_argument`] says that it counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Elements of a row or an output; 0 elsewhere.
+    pub elements: u64,
+    /// Bytes of an element.
+    pub element_bytes: u64,
 }
 
 /// What [`Geometry::plan`] must know of a GPU.
@@ -47,6 +61,8 @@ const THREADS: u32 = 256;
 /// Workgroups of [`THREADS`] for a compute unit: twice the 2048 work-items that it holds at most, so that those that
 /// end first are replaced.
 const WORKGROUPS_PER_UNIT: u32 = 16;
+/// The largest wavefront.
+const WAVEFRONT: u32 = 64;
 /// Rows that a workgroup makes at most: as many as 32 work-items can hold, of 16 bytes each.
 const MOST_ROWS: u32 = 32;
 
@@ -67,10 +83,14 @@ const GEOMETRIES: &[(&str, &str, Geometry)] = &[
         "fast_sum_small_",
         Geometry::AnyGrid { elements: 1 },
     ),
-    ("reduce", "fast_", Geometry::Outputs),
-    ("reduce", "softmax_", Geometry::Rows { axis: 0 }),
-    ("reduce", "rmsnorm_", Geometry::Rows { axis: 1 }),
-    ("reduce", "layernorm_", Geometry::Rows { axis: 1 }),
+    ("reduce", "fast_", Geometry::Outputs { length: 1 }),
+    ("reduce", "softmax_", Geometry::Rows { axis: 0, length: 2 }),
+    ("reduce", "rmsnorm_", Geometry::Rows { axis: 1, length: 3 }),
+    (
+        "reduce",
+        "layernorm_",
+        Geometry::Rows { axis: 1, length: 4 },
+    ),
 ];
 
 impl Geometry {
@@ -82,13 +102,21 @@ impl Geometry {
             .map_or(Self::AsAsked, |(_, _, geometry)| *geometry)
     }
 
-    /// The grid to launch where `asked` was asked for, of a kernel of elements of so many bytes.
-    pub fn plan(self, asked: Grid, element_bytes: u64, gpu: Gpu) -> Grid {
+    /// The kernel's argument, of four bytes or more, that the plan depends on.
+    pub fn length_argument(self) -> Option<usize> {
+        match self {
+            Self::AsAsked | Self::AnyGrid { .. } => None,
+            Self::Rows { length, .. } | Self::Outputs { length } => Some(length),
+        }
+    }
+
+    /// The grid to launch where `asked` was asked for.
+    pub fn plan(self, asked: Grid, row: Row, gpu: Gpu) -> Grid {
         match self {
             Self::AsAsked => asked,
             Self::AnyGrid { elements } => any_grid(asked, elements, gpu),
-            Self::Rows { axis } => rows(asked, axis, element_bytes, gpu).unwrap_or(asked),
-            Self::Outputs => outputs(asked, gpu),
+            Self::Rows { axis, .. } => rows(asked, axis, row, gpu).unwrap_or(asked),
+            Self::Outputs { .. } => outputs(asked, row, gpu),
         }
     }
 }
@@ -117,6 +145,24 @@ impl Grid {
     }
 }
 
+impl Row {
+    /// Loads that it takes: of 16 bytes where it divides into that, as the kernels do.
+    fn loads(self) -> u64 {
+        let bytes = self.elements * self.element_bytes;
+        if bytes % 16 == 0 {
+            bytes / 16
+        } else {
+            self.elements
+        }
+    }
+
+    /// Threads that have so many of them each: a power of two, from `least` to 1024.
+    fn threads(self, loads: u64, least: u32) -> u32 {
+        let threads = self.loads().div_ceil(loads).clamp(1, 1024) as u32;
+        threads.next_power_of_two().max(least)
+    }
+}
+
 impl Gpu {
     /// Workgroups of [`THREADS`] beyond which more are of no use.
     fn most(self) -> u64 {
@@ -139,13 +185,17 @@ fn any_grid(asked: Grid, elements: u32, gpu: Gpu) -> Grid {
     Grid::line(workgroups.min(gpu.most()), THREADS)
 }
 
-fn outputs(asked: Grid, gpu: Gpu) -> Grid {
+fn outputs(asked: Grid, row: Row, gpu: Gpu) -> Grid {
     let (count, threads) = (asked.workgroups[0], asked.threads[0]);
-    // One thread may mean outputs of no elements, whose number the kernel has from the grid. Few outputs of many elements
-    // have use for large workgroups.
-    let large = threads >= 1024 && count < gpu.compute_units;
-    if !asked.is_line() || threads <= 1 || large {
+    // One thread may mean outputs of no elements, whose number the kernel has from the grid.
+    if !asked.is_line() || threads <= 1 {
         return asked;
+    }
+    // Few outputs of many elements have use for large workgroups: of threads that hold four vectors each, and of the
+    // largest, which take longer to agree, for very many.
+    if threads >= 1024 && count < gpu.compute_units {
+        let threads = if row.loads() > 4096 { 1024 } else { 512 };
+        return Grid::line(count.into(), row.threads(4, THREADS).min(threads));
     }
     let elements = u64::from(count) * u64::from(threads);
     Grid::line(
@@ -155,26 +205,33 @@ fn outputs(asked: Grid, gpu: Gpu) -> Grid {
 }
 
 /// As many rows to a workgroup as leave enough workgroups, and divide their number.
-fn rows(asked: Grid, axis: usize, element_bytes: u64, gpu: Gpu) -> Option<Grid> {
+fn rows(asked: Grid, axis: usize, row: Row, gpu: Gpu) -> Option<Grid> {
     let [count, 1, 1] = asked.workgroups else {
         return None;
     };
     if asked.threads[axis] != 1 || asked.threads[2] != 1 {
         return None;
     }
+    let of_row = row.threads(1, 1);
     let mut together = 1;
-    while together < MOST_ROWS
-        && count % (2 * together) == 0
-        && u64::from(count / (2 * together)) >= gpu.most()
-    {
+    let enough = |together: u32| {
+        let workgroups = count / together;
+        // Short rows make small workgroups, of which fewer do.
+        u64::from(workgroups) >= gpu.most()
+            || together * of_row <= THREADS && workgroups >= gpu.compute_units
+    };
+    while together < MOST_ROWS && count % (2 * together) == 0 && enough(2 * together) {
         together *= 2;
     }
-    // A thread holds 64 bytes, so that these hold a row of 8192.
-    let all = if element_bytes > 2 {
+    let most = if count <= gpu.compute_units {
+        1024
+    } else if row.element_bytes > 2 {
+        // A thread holds 64 bytes, so that these hold a row of 8192.
         2 * THREADS
     } else {
         THREADS
     };
+    let all = (together * of_row).clamp(WAVEFRONT, most);
     let mut threads = [all / together; 3];
     threads[axis] = together;
     threads[2] = 1;
@@ -197,11 +254,18 @@ mod tests {
         }
     }
 
+    fn row_of((elements, element_bytes): (u64, u64)) -> Row {
+        Row {
+            elements,
+            element_bytes,
+        }
+    }
+
     #[test]
     fn elementwise_grids_cover_small_tensors_and_end_at_a_full_gpu() {
         let plan = |workgroups| {
             let geometry = Geometry::of("unary", "uexp_f32");
-            geometry.plan(asked(workgroups, 1024), 4, GPU)
+            geometry.plan(asked(workgroups, 1024), Row::default(), GPU)
         };
         assert_eq!(plan(1), asked(4, 256));
         assert_eq!(plan(25), asked(100, 256));
@@ -216,7 +280,7 @@ mod tests {
             threads: [64, 1, 1],
         };
         let geometry = Geometry::AnyGrid { elements: 4 };
-        assert_eq!(geometry.plan(grid, 4, GPU), grid);
+        assert_eq!(geometry.plan(grid, Row::default(), GPU), grid);
         assert_eq!(Geometry::of("sort", "asort_asc_f32"), Geometry::AsAsked);
     }
 
@@ -224,36 +288,54 @@ mod tests {
     fn workgroups_have_exactly_the_rows_asked_for() {
         for count in [1, 2, 3, 33, 1000, 6400, 70_001, 1 << 20] {
             for (axis, threads) in [(0, [1, 32, 1]), (1, [32, 1, 1]), (1, [1024, 1, 1])] {
-                for bytes in [2, 4, 8] {
+                for row in [(1, 2), (7, 4), (64, 4), (64, 8), (1024, 2), (8192, 4)] {
                     let asked = Grid {
                         workgroups: [count, 1, 1],
                         threads,
                     };
-                    let grid = Geometry::Rows { axis }.plan(asked, bytes, GPU);
+                    let geometry = Geometry::Rows { axis, length: 2 };
+                    let grid = geometry.plan(asked, row_of(row), GPU);
                     let together = grid.threads[axis];
                     assert_eq!(grid.workgroups[0] * together, count);
                     let all = grid.threads.iter().product::<u32>();
                     assert!(together.is_power_of_two() && all.is_power_of_two());
-                    assert!(all / together >= 8 && all <= 512);
-                    assert!(grid.workgroups[0] >= count.min(1600));
+                    assert!((64..=if count <= 100 { 1024 } else { 512 }).contains(&all));
+                    assert!(grid.workgroups[0] >= count.min(100));
                 }
             }
         }
-        let grid = Geometry::Rows { axis: 0 };
-        let asked = Grid {
-            workgroups: [1 << 20, 1, 1],
-            threads: [1, 32, 1],
+        let plan = |count, row| {
+            let asked = Grid {
+                workgroups: [count, 1, 1],
+                threads: [1, 32, 1],
+            };
+            let geometry = Geometry::Rows { axis: 0, length: 2 };
+            let grid = geometry.plan(asked, row_of(row), GPU);
+            (grid.workgroups[0], grid.threads)
         };
-        assert_eq!(grid.plan(asked, 2, GPU).threads, [32, 8, 1]);
+        assert_eq!(plan(1 << 20, (64, 2)), (1 << 15, [32, 8, 1]));
+        // Few: short rows share workgroups, long ones have large ones.
+        assert_eq!(plan(1024, (64, 4)), (128, [8, 16, 1]));
+        assert_eq!(plan(1024, (1024, 4)), (1024, [1, 256, 1]));
+        assert_eq!(plan(1, (4096, 4)), (1, [1, 1024, 1]));
+        assert_eq!(plan(1, (8, 4)), (1, [1, 64, 1]));
+        // Rows that 16 bytes do not divide are read by elements.
+        assert_eq!(plan(1024, (63, 4)), (256, [4, 64, 1]));
     }
 
     #[test]
     fn outputs_share_workgroups() {
-        let plan = |count, threads| Geometry::Outputs.plan(asked(count, threads), 4, GPU);
-        assert_eq!(plan(1 << 17, 64), asked(1600, 256));
-        assert_eq!(plan(512, 1024), asked(512, 256));
+        let plan = |count, threads, elements| {
+            let geometry = Geometry::Outputs { length: 1 };
+            geometry.plan(asked(count, threads), row_of((elements, 4)), GPU)
+        };
+        assert_eq!(plan(1 << 17, 64, 64), asked(1600, 256));
+        assert_eq!(plan(512, 1024, 1024), asked(512, 256));
         // Few and long; and none that have elements.
-        assert_eq!(plan(3, 1024), asked(3, 1024));
-        assert_eq!(plan(1 << 17, 1), asked(1 << 17, 1));
+        assert_eq!(plan(3, 1024, 1 << 20), asked(3, 1024));
+        assert_eq!(plan(3, 1024, 8192), asked(3, 512));
+        assert_eq!(plan(3, 1024, 16384), asked(3, 512));
+        assert_eq!(plan(3, 1024, 1000), asked(3, 256));
+        assert_eq!(plan(1 << 17, 1, 1), asked(1 << 17, 1));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use candle_rocm_kernels::geometry::{Geometry, Gpu, Grid};
+use candle_rocm_kernels::geometry::{Geometry, Gpu, Grid, Row};
 
 use crate::buffer::{DeviceBuffer, View, ViewMut};
 use crate::cuda_names::CUevent_flags;
@@ -278,7 +278,14 @@ impl<'a> LaunchArgs<'a> {
             workgroups: asked.grid_dim.into(),
             threads: asked.block_dim.into(),
         };
-        let grid = kernel.geometry.plan(grid, kernel.element_bytes, gpu);
+        let length = kernel.geometry.length_argument();
+        let length = length.and_then(|index| self.args.as_slice().get(index));
+        let row = Row {
+            // SAFETY: each argument points to a live value of the kernel's own type, here of four bytes or more.
+            elements: length.map_or(0, |value| unsafe { value.cast::<u32>().read() }.into()),
+            element_bytes: kernel.element_bytes,
+        };
+        let grid = kernel.geometry.plan(grid, row, gpu);
         LaunchConfig {
             grid_dim: grid.workgroups.into(),
             block_dim: grid.threads.into(),

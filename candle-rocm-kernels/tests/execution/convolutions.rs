@@ -154,6 +154,52 @@ fn convolutions_match_for<T: Element>(gpu: &Gpu) {
     }
 }
 
+/// So many channels and places that they are unfolded by tiles, the last of which are not full; the last windows reach
+/// too far for that.
+#[test]
+fn wide_unfolding_matches() {
+    on_each_gpu(|gpu| {
+        for_all!(wide_unfolding_matches_for, gpu);
+    });
+}
+
+fn wide_unfolding_matches_for<T: Element>(gpu: &Gpu) {
+    const CHANNELS: usize = 37;
+    const LENGTH: usize = 70;
+    let mut numbers = Numbers(17);
+    let source: Vec<T> = values(&mut numbers, B * CHANNELS * LENGTH);
+    for [k, stride, padding, dilation] in [[3, 1, 1, 1], [3, 2, 1, 1], [7, 1, 5, 4], [5, 1, 8, 12]]
+    {
+        let window = [stride, padding, dilation];
+        let out = out_size(LENGTH, k, window);
+        let unfolded: Vec<T> = (0..B * out * CHANNELS * k)
+            .map(|n| {
+                let (x, row, o) = (n % k, n / k % CHANNELS, n / (k * CHANNELS));
+                let row = o / out * CHANNELS + row;
+                place(o % out, x, LENGTH, window).map_or(T::of(0.0), |at| source[row * LENGTH + at])
+            })
+            .collect();
+        let found: Vec<T> = gpu.run(
+            &CONV,
+            &format!("im2col1d_{}", T::NAME),
+            GRID,
+            BLOCK,
+            &[
+                Arg::N(B * out * CHANNELS),
+                Arg::N(out),
+                Arg::N(k),
+                Arg::N(stride),
+                Arg::N(padding),
+                Arg::N(dilation),
+                info(&[&[B, CHANNELS, LENGTH]]),
+                Arg::input(&source),
+                Arg::output::<T>(unfolded.len()),
+            ],
+        );
+        assert_same(&found, &unfolded, "im2col1d");
+    }
+}
+
 #[test]
 fn one_dimensional_convolutions_match() {
     on_each_gpu(|gpu| {

@@ -1,7 +1,7 @@
 //! An emulated GPU with the kernels loaded, and one call that runs a kernel.
 
 use crate::elements::{from_bytes, to_bytes, Element};
-use candle_rocm_kernels::geometry::{self, Geometry, Grid};
+use candle_rocm_kernels::geometry::{self, Geometry, Grid, Row};
 use candle_rocm_kernels::Module;
 use rocm_emulator::codeobject::{CodeObject, LoadedCodeObject};
 use rocm_emulator::exec::{dispatch, Launch, Options};
@@ -122,6 +122,7 @@ impl Gpu {
         name: &str,
         grid: [u32; 3],
         block: [u32; 3],
+        args: &[Arg],
     ) -> ([u32; 3], [u32; 3]) {
         let Some(compute_units) = self.units else {
             return (grid, block);
@@ -131,8 +132,18 @@ impl Gpu {
             threads: block,
         };
         let gpu = geometry::Gpu { compute_units };
-        let bytes = geometry::element_bytes(name);
-        let plan = Geometry::of(module.name(), name).plan(asked, bytes, gpu);
+        let geometry = Geometry::of(module.name(), name);
+        let elements = match geometry.length_argument().map(|index| &args[index]) {
+            None => 0,
+            Some(Arg::N(value)) => *value as u64,
+            Some(Arg::I(value)) => *value as u64,
+            Some(_) => panic!("{name} has no length there"),
+        };
+        let row = Row {
+            elements,
+            element_bytes: geometry::element_bytes(name),
+        };
+        let plan = geometry.plan(asked, row, gpu);
         (plan.workgroups, plan.threads)
     }
 
@@ -158,7 +169,7 @@ impl Gpu {
         lds: usize,
         args: &[Arg],
     ) -> Vec<R> {
-        let (grid, block) = self.geometry(module, name, grid, block);
+        let (grid, block) = self.geometry(module, name, grid, block, args);
         let module = self.module(module);
         let kernel = module
             .kernel(name)

@@ -45,6 +45,17 @@ const CASES: &[Case] = &[
         strides: &[1, 6],
         reduced: 2,
     },
+    // More columns than a workgroup takes at once, with dimensions of one element among them.
+    Case {
+        dims: &[1, 75, 1, 90],
+        strides: &[9, 1, 5, 75],
+        reduced: 2,
+    },
+    Case {
+        dims: &[2, 40, 300],
+        strides: &[12000, 1, 40],
+        reduced: 1,
+    },
     // The middle of three dimensions, then the outer two of three, broadcast along one.
     Case {
         dims: &[4, 3, 33],

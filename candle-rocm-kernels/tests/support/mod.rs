@@ -28,10 +28,7 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
 
 /// Kernels that spill to scratch memory, and why.
 #[allow(dead_code)] // each test file uses its own part
-pub const VECTOR_SPILLS: &[(&str, &str)] = &[(
-    "softmax_f64",
-    "128 vector registers for workgroups of 1024; two f64 exponentials at once take one more",
-)];
+pub const VECTOR_SPILLS: &[(&str, &str)] = &[];
 
 /// The reason of the kernel's row in one of these tables.
 #[allow(dead_code)] // each test file uses its own part
