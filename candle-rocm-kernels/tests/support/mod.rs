@@ -18,10 +18,6 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ("ugelu_erf_f64", "calls erf"),
     ("upowf_f64", "ocml's f64 pow likewise"),
     ("softmax_f64", "ocml's f64 exp likewise"),
-    (
-        "fast_",
-        "which of a thread's columns exist is a mask of lanes each, two scalar registers on CDNA",
-    ),
     ("layernorm_bf16", "masks of lanes likewise"),
     ("bdiv_i16", "masks of lanes that divide by zero likewise"),
 ];
