@@ -3,11 +3,8 @@
 use anyhow::Result;
 use candle_core::{DType, Device, Tensor, WithDType};
 use float8::F8E4M3;
-use parity::numbers::{float_of_eight_bits, Numbers};
 
-pub use parity::numbers::{
-    all_dtypes, rounded, rounding, wrap, FLOATS, INDICES, INTEGERS, WIDE_FLOATS,
-};
+pub use parity::numbers::*;
 
 /// Makes a tensor of one layout out of a long one.
 pub type Make = fn(&Tensor) -> candle_core::Result<Tensor>;

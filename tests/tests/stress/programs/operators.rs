@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::{ensure, Result};
 use candle_core::{DType, Tensor};
 
-use super::super::compare::{check_against, check_floats, rounding, Nearness};
-use super::super::inputs::{exact, floats};
+use super::super::compare::{check_against, check_floats, Nearness};
+use super::super::inputs::{exact, floats, rounding};
 
 /// An operator of one tensor or several.
 pub type Operator = Arc<dyn Fn(&[Tensor]) -> candle_core::Result<Tensor> + Send + Sync>;
