@@ -18,8 +18,14 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ("ugelu_erf_f64", "calls erf"),
     ("upowf_f64", "ocml's f64 pow likewise"),
     ("softmax_f64", "ocml's f64 exp likewise"),
-    ("layernorm_bf16", "masks of lanes likewise"),
-    ("bdiv_i16", "masks of lanes that divide by zero likewise"),
+    (
+        "layernorm_bf16",
+        "more masks of lanes than scalar registers",
+    ),
+    (
+        "bdiv_i16",
+        "more masks of lanes that divide by zero than scalar registers",
+    ),
 ];
 
 /// Kernels that spill to scratch memory, and why.
