@@ -44,6 +44,18 @@ fn is_large_contiguous(row: &Row) -> bool {
     cases::is_contiguous(&row.case.op) && input_bytes(row) >= LARGE
 }
 
+/// The share of a device copy that a row is held to and does not reach.
+fn share_missed(row: &Row) -> Option<f64> {
+    let asked = if is_large_contiguous(row) {
+        CONTIGUOUS_SHARE
+    } else if row.group == Group::Rows && is_square(row) {
+        ROWS_SHARE
+    } else {
+        return None;
+    };
+    (row.share_of_copy(OURS)? < asked).then_some(asked)
+}
+
 /// A number with three digits that count.
 fn digits(x: f64) -> String {
     match x.abs() {
@@ -158,7 +170,7 @@ fn summary(results: &Results, reasons: &Reasons) -> String {
         is_large_contiguous(row) && row.share_of_copy(OURS).is_some()
     });
     if !large.is_empty() {
-        let enough = |row: &&&Row| row.share_of_copy(OURS) >= Some(CONTIGUOUS_SHARE);
+        let enough = |row: &&&Row| share_missed(row).is_none();
         line(
             &format!(
                 "contiguous kernels of 16 MiB and over at {} of a device copy",
@@ -253,12 +265,9 @@ fn note(row: &Row, reasons: &Reasons) -> String {
         let why = reasons.of(row).unwrap_or("not explained yet");
         notes.push(format!("**slower**: {why}"));
     }
-    let low = |least| row.share_of_copy(OURS).is_some_and(|share| share < least);
-    if is_large_contiguous(row) && low(CONTIGUOUS_SHARE) {
-        notes.push(format!("**under {}**", percent(CONTIGUOUS_SHARE)));
-    }
-    if row.group == Group::Rows && is_square(row) && low(ROWS_SHARE) {
-        notes.push(format!("**under {}**", percent(ROWS_SHARE)));
+    if let Some(least) = share_missed(row) {
+        let why = reasons.of(row).unwrap_or("not explained yet");
+        notes.push(format!("**under {}**: {why}", percent(least)));
     }
     if let Some(agreement) = row.agreement.filter(|agreement| !agreement.within) {
         notes.push(if row.case.kind == Kind::Model {

@@ -5,12 +5,12 @@ use candle_core::backend::BackendDevice as _;
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::moe::{moe_gemm, moe_gemm_gguf};
-use candle_rocm_backend::{runtime, DeviceExt as _, RuntimeKind};
 use std::borrow::Cow;
 
+mod common;
+
 fn device() -> Device {
-    runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
-    Device::new_rocm(0).expect("the emulator has a GPU")
+    common::device().expect("a GPU")
 }
 
 /// Numbers between -1 and 1 without a short period.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::StreamKey;
+use super::{Held, StreamKey};
 use crate::error::Result;
 use crate::hip::table::HipTable;
 use crate::hip::types::*;
@@ -56,6 +56,13 @@ impl RawEvent {
         let status = unsafe { (hip.hipEventRecord)(raw, stream) };
         hip.check(status, || "recording an event for the memory pool")?;
         Ok(event)
+    }
+
+    /// Blocks the calling thread until then.
+    pub(crate) fn synchronize(&self, hip: &HipTable) -> Result<()> {
+        // SAFETY: the event is alive.
+        let status = unsafe { (hip.hipEventSynchronize)(self.raw) };
+        hip.check(status, || "waiting for memory that a graph held")
     }
 
     pub(crate) fn wait_on(&self, hip: &HipTable, stream: hipStream_t) -> Result<()> {
@@ -380,7 +387,7 @@ impl Blocks {
         &mut self,
         bytes: usize,
         rounding: bool,
-        held: &mut Vec<u64>,
+        held: &mut Vec<Held>,
         graph: u64,
     ) -> Option<u64> {
         let most = if rounding {
@@ -391,10 +398,11 @@ impl Blocks {
         let (position, _) = held
             .iter()
             .enumerate()
-            .filter_map(|(i, ptr)| Some((i, self.all.get(ptr)?.size)))
+            .filter(|(_, held)| held.after.is_none())
+            .filter_map(|(i, held)| Some((i, self.all.get(&held.ptr)?.size)))
             .filter(|&(_, size)| size >= bytes && size <= most)
             .min_by_key(|&(_, size)| size)?;
-        let ptr = held.swap_remove(position);
+        let Held { ptr, .. } = held.swap_remove(position);
         self.all.get_mut(&ptr)?.graph = Some(graph);
         Some(ptr)
     }

@@ -14,7 +14,8 @@
 //! - Freed parameters of kernels keep their words, so that they need not be copied again (see `parameters`).
 //! - While a stream is being captured into a graph, what is freed is kept aside and belongs to the graph
 //!   until the graph is destroyed, because each launch of the graph uses those addresses again. Within
-//!   the capture the same stream may reuse them: the graph keeps that order.
+//!   the capture the same stream may reuse them: the graph keeps that order. What other streams free meanwhile is
+//!   kept as well, since the graph may name it, and reused by nobody.
 //! - If the driver has no memory left, the cache is given back after waiting for the device, and the
 //!   request is tried once more. Then the error says what is in use.
 //!
@@ -169,8 +170,16 @@ struct State {
 struct Capture {
     stream: StreamKey,
     active: bool,
-    /// Freed blocks that the graph goes on using.
-    held: Vec<u64>,
+    /// Freed blocks that the graph goes on using, or may.
+    held: Vec<Held>,
+}
+
+/// A block that was freed during a capture.
+struct Held {
+    ptr: u64,
+    /// What another stream than the captured one had been given by then, whose work on the block the graph is not
+    /// ordered with.
+    after: Option<RawEvent>,
 }
 
 impl Capture {
@@ -370,7 +379,6 @@ impl Pool {
         let Some((size, graph)) = state.blocks.size_and_graph(ptr) else {
             return self.driver_free(ptr);
         };
-        state.statistics.in_use -= size;
         // During a capture any free may be of memory that the graph names: the capture on the same
         // stream holds it, or, to be safe, whichever is in progress.
         let capture = match graph.filter(|id| state.captures.contains_key(id)) {
@@ -383,10 +391,18 @@ impl Pool {
                 .map(|(id, _)| *id),
         };
         if let Some(capture) = capture.and_then(|id| state.captures.get_mut(&id)) {
-            capture.held.push(ptr);
+            let after = if capture.stream == key || self.is_captured(key) {
+                None
+            } else {
+                self.hip.select(self.ordinal)?;
+                Some(self.event_of(key)?)
+            };
+            capture.held.push(Held { ptr, after });
+            state.statistics.in_use -= size;
             state.statistics.held_by_graphs += size;
             return Ok(());
         }
+        state.statistics.in_use -= size;
         self.cache_or_release(state, ptr, size, Origin::Stream(key))
     }
 
@@ -424,20 +440,37 @@ impl Pool {
             Origin::Stream(freed_on) => {
                 self.hip.select(self.ordinal)?;
                 // Recorded now, which is later than the freeing: it covers at least the work before it.
-                // Another thread's own stream cannot be named from here, but the legacy default stream
-                // waits for the per-thread streams of all threads.
-                let source = if freed_on.is_per_thread() {
-                    std::ptr::null_mut()
-                } else {
-                    freed_on.raw as hipStream_t
-                };
-                RawEvent::record(self.hip, source)?.wait_on(self.hip, stream.raw as hipStream_t)
+                self.event_of(*freed_on)?
+                    .wait_on(self.hip, stream.raw as hipStream_t)
             }
             Origin::Event(event) => {
                 self.hip.select(self.ordinal)?;
                 event.wait_on(self.hip, stream.raw as hipStream_t)
             }
         }
+    }
+
+    /// What a stream has been given until now.
+    fn event_of(&self, stream: StreamKey) -> Result<RawEvent> {
+        // Another thread's own stream cannot be named from here, but the legacy default stream waits for the
+        // per-thread streams of all threads.
+        let source = if stream.is_per_thread() {
+            std::ptr::null_mut()
+        } else {
+            stream.raw as hipStream_t
+        };
+        RawEvent::record(self.hip, source)
+    }
+
+    /// Whether a stream's work is being captured, be it because it waits for a captured one.
+    fn is_captured(&self, stream: StreamKey) -> bool {
+        let mut status = CAPTURE_STATUS_NONE;
+        // SAFETY: the stream is alive, as what is freed on it holds it; the output is writable. Where the driver cannot
+        // tell, it is another stream's capture.
+        self.hip.hipStreamIsCapturing.is_some_and(|query| unsafe {
+            query(stream.raw as hipStream_t, &mut status) == HIP_SUCCESS
+                && status != CAPTURE_STATUS_NONE
+        })
     }
 
     /// Called before a stream is destroyed: blocks freed on it get an event in place of its name.
@@ -612,10 +645,22 @@ impl Pool {
         let Some(capture) = state.captures.remove(&id) else {
             return Ok(());
         };
-        for ptr in capture.held {
+        // The graph may have been launched on its stream until just now, which therefore waits for the others, too. Where
+        // it cannot, as it is captured again or some thread's own, the host does.
+        let captures = &state.captures;
+        let waits = !capture.stream.is_per_thread()
+            && !captures.values().any(|other| other.covers(capture.stream));
+        for Held { ptr, after } in capture.held {
+            if let Some(event) = after {
+                self.hip.select(self.ordinal)?;
+                if waits {
+                    event.wait_on(self.hip, capture.stream.raw as hipStream_t)?;
+                } else {
+                    event.synchronize(self.hip)?;
+                }
+            }
             let size = state.blocks.size_of(ptr).unwrap_or(0);
             state.statistics.held_by_graphs -= size;
-            // The graph may have been launched on its stream until just now.
             self.cache_or_release(state, ptr, size, Origin::Stream(capture.stream))?;
         }
         Ok(())
@@ -691,6 +736,21 @@ mod tests {
         pool.flush().unwrap();
         assert_eq!(pool.statistics().reserved, 0);
         assert!(pool.lend_parameters(&[7], &stream).is_none());
+    }
+
+    #[test]
+    fn what_others_free_during_a_capture_is_not_the_graphs() {
+        runtime::select(RuntimeKind::Emulator).unwrap();
+        let context = Context::new(0).unwrap();
+        let [captured, other] = [(); 2].map(|()| context.new_stream().unwrap());
+        let pool = Pool::new_caching(context.device());
+        let ptr = pool.allocate(1000, &other).unwrap();
+        pool.begin_capture(captured.key());
+        pool.free(ptr, &other).unwrap();
+        // The graph would write there before the other stream is done with it.
+        assert_ne!(pool.allocate(1000, &captured).unwrap(), ptr);
+        assert_eq!(pool.statistics().held_by_graphs, 1024);
+        drop(pool.end_capture(captured.key()));
     }
 
     #[test]
