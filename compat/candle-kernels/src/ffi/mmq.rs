@@ -202,9 +202,14 @@ struct Strip {
     rows: u32,
     /// Vectors of a tile, as in the kernel's name.
     tile: u32,
-    /// Elements of the inner dimension that a workgroup adds up: all, or a multiple of [`PART`], and the parts' results
-    /// go through the workspace.
+    /// Elements of the inner dimension that a workgroup adds up, a multiple of [`PART`]. Where that is not all, the
+    /// parts' results go through the workspace.
     part: u32,
+}
+
+/// Parts of the inner dimension at most; one if it has no elements.
+fn blocks_of(k: u32) -> u32 {
+    k.div_ceil(PART).max(1)
 }
 
 /// Tiles of one width, and the time of a step of [`PART`] elements.
@@ -262,7 +267,7 @@ impl Tile {
             0 => 0.0,
             more => self.alone + self.more * (more - 1) as f32,
         };
-        let steps = k.div_ceil(PART).div_ceil(parts) as f32;
+        let steps = blocks_of(k).div_ceil(parts) as f32;
         let products = steps * (rounds as f32 * round(self.together) + round(rest));
         if parts == 1 {
             return products;
@@ -274,13 +279,13 @@ impl Tile {
 
 /// The fastest way to multiply `rows` from `first` on in one kind of tiles, and its time.
 fn strip(k: u32, first: u32, rows: u32, columns: u32, units: u64, room: u64) -> (f32, Strip) {
-    let blocks = k.div_ceil(PART).max(1);
+    let blocks = blocks_of(k);
     let results = u64::from(rows) * u64::from(columns);
     let mut best = (f32::INFINITY, None);
     for tile in &TILES {
         // More would only wait.
         let most = (tile.together * units).div_ceil(tile.count(rows, columns));
-        for parts in 1..=blocks.min(most as u32) {
+        for parts in 1..=u64::from(blocks).min(most) as u32 {
             if parts > 1 && results * u64::from(parts) > room {
                 break;
             }
@@ -291,12 +296,11 @@ fn strip(k: u32, first: u32, rows: u32, columns: u32, units: u64, room: u64) -> 
         }
     }
     let (tile, parts) = best.1.expect("one part of some tile");
-    let part = blocks.div_ceil(parts) * PART;
     let strip = Strip {
         first,
         rows,
         tile,
-        part: if parts == 1 { k } else { part },
+        part: blocks.div_ceil(parts) * PART,
     };
     (best.0, strip)
 }
@@ -319,7 +323,7 @@ fn plan(k: u32, rows: u32, columns: u32, units: u32, room: u64) -> Vec<Strip> {
             first: 0,
             rows: wide_rows,
             tile: wide.columns,
-            part: k,
+            part: blocks_of(k) * PART,
         };
         return vec![wide, rest];
     }
@@ -435,10 +439,10 @@ mod tests {
     /// The strips follow each other, hold all rows, and their parts fit into the workspace.
     #[test]
     fn strips_hold_all_rows() {
-        for k in [32, 256, 288, 4096, 14_336] {
+        for k in [0, 32, 256, 288, 4096, 14_336] {
             for rows in [1, 63, 200, 4096, 14_336, 128_256] {
                 for columns in [1, 9, 16, 64, 100, 512, 5000] {
-                    for units in [1, 96, 132, 304] {
+                    for units in [1, 96, 132, 304, i32::MAX as u32] {
                         for room in [0, 100_000, WORKSPACE] {
                             let strips = plan(k, rows, columns, units, room);
                             let what = format!("{k} {rows} {columns} {units} {room}: {strips:?}");
