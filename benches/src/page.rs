@@ -17,6 +17,7 @@ const ROWS_SHARE: f64 = 0.75;
 const MEAN_RATIO: f64 = 1.3;
 /// Bytes of an input from which a kernel is held to [`CONTIGUOUS_SHARE`].
 const LARGE: usize = 16 << 20;
+
 /// Whether a row is slower than stock's by more than its noise.
 pub fn falls_short(row: &Row) -> bool {
     match (row.speedup(STOCK), row.noise(STOCK)) {
@@ -246,7 +247,7 @@ fn summary(results: &Results, reasons: &Reasons) -> String {
         });
         out.push_str("| row | ratio | why |\n|---|---:|---|\n");
         for row in short.iter().take(25) {
-            let why = reasons.of(row).unwrap_or("not explained yet");
+            let why = why(row, reasons);
             let ratio = or_dash(row.speedup(STOCK), digits);
             let _ = writeln!(out, "| {} | {ratio} | {why} |", row.case);
         }
@@ -258,15 +259,18 @@ fn of(results: &Results, wanted: impl Fn(&Row) -> bool) -> Vec<&Row> {
     results.rows.iter().filter(|row| wanted(row)).collect()
 }
 
+fn why<'a>(row: &Row, reasons: &'a Reasons) -> &'a str {
+    reasons.of(row).unwrap_or("not explained yet")
+}
+
 /// What is odd about a row.
 fn note(row: &Row, reasons: &Reasons) -> String {
     let mut notes = Vec::new();
     if falls_short(row) {
-        let why = reasons.of(row).unwrap_or("not explained yet");
-        notes.push(format!("**slower**: {why}"));
+        notes.push(format!("**slower**: {}", why(row, reasons)));
     }
     if let Some(least) = share_missed(row) {
-        let why = reasons.of(row).unwrap_or("not explained yet");
+        let why = why(row, reasons);
         notes.push(format!("**under {}**: {why}", percent(least)));
     }
     if let Some(agreement) = row.agreement.filter(|agreement| !agreement.within) {

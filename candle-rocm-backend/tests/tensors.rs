@@ -2,13 +2,12 @@
 //! The operators one by one are the business of Candle's own tests.
 
 use candle_core::{DType, Device, IndexOp, Result, Tensor, D};
-use candle_rocm_backend::{devices, runtime, DeviceExt as _, RocmDeviceExt as _, RuntimeKind};
+use candle_rocm_backend::{devices, DeviceExt as _, RocmDeviceExt as _, RuntimeKind};
+
+mod common;
 
 fn device() -> Device {
-    if std::env::var_os("CANDLE_ROCM_RUNTIME").is_none() {
-        runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
-    }
-    Device::new_rocm(0).expect("there is a GPU")
+    common::device().expect("there is a GPU")
 }
 
 /// Runs `f` on both devices and compares, in the scale of the largest element.

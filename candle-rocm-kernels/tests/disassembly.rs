@@ -51,11 +51,7 @@ fn check(target: Target) {
 
 /// The list by which the emulator's tests know what must have a case is complete.
 fn check_list(target: Target, comparison: &Comparison) {
-    let listed: BTreeSet<&str> = mnemonics::OF_KERNELS
-        .lines()
-        .filter(|line| line.split(' ').skip(1).any(|name| name == target.name()))
-        .filter_map(|line| line.split(' ').next())
-        .collect();
+    let listed: BTreeSet<&str> = mnemonics::of_kernels(target.name()).collect();
     let found = comparison.mnemonics.iter();
     let found: BTreeSet<&str> = found.map(|name| mnemonics::base(name)).collect();
     let missing: Vec<_> = found.difference(&listed).collect();

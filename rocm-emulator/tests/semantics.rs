@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use mnemonics::{base, OF_KERNELS};
+use mnemonics::{base, of_kernels};
 use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::exec::{dispatch, Launch, Options};
 use rocm_emulator::isa::{Family, Target};
@@ -892,14 +892,7 @@ fn every_instruction_of_our_kernels_has_a_case() {
             .flat_map(|case| &case.mnemonics)
             .map(String::as_str)
             .collect();
-        for line in OF_KERNELS.lines().filter(|line| !line.starts_with('#')) {
-            let mut words = line.split_whitespace();
-            let Some(mnemonic) = words.next() else {
-                continue;
-            };
-            if !words.any(|word| word == target.name()) || needs_no_case(mnemonic) {
-                continue;
-            }
+        for mnemonic in of_kernels(target.name()).filter(|name| !needs_no_case(name)) {
             // The halves of a dual instruction compute what the instructions alone do.
             let single = mnemonic.replace("v_dual_", "v_");
             if [mnemonic, &single]

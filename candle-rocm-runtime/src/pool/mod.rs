@@ -695,15 +695,23 @@ impl fmt::Debug for Pool {
 
 #[cfg(all(test, feature = "emulator"))]
 mod tests {
+    use std::sync::Arc;
+
     use super::Pool;
+    use crate::stream::Stream;
     use crate::{runtime, Context, RuntimeKind};
+
+    /// A caching pool of its own, and streams.
+    fn pool_and_streams<const N: usize>() -> (Pool, [Arc<Stream>; N]) {
+        runtime::select(RuntimeKind::Emulator).unwrap();
+        let context = Context::new(0).unwrap();
+        let streams = [(); N].map(|()| context.new_stream().unwrap());
+        (Pool::new_caching(context.device()), streams)
+    }
 
     #[test]
     fn parameters_keep_their_block_until_the_cache_is_given_back() {
-        runtime::select(RuntimeKind::Emulator).unwrap();
-        let context = Context::new(0).unwrap();
-        let stream = context.new_stream().unwrap();
-        let pool = Pool::new_caching(context.device());
+        let (pool, [stream]) = pool_and_streams();
         let words = [4, 4, 1, 4];
         assert!(pool.lend_parameters(&words, &stream).is_none());
         let ptr = pool.allocate(32, &stream).unwrap();
@@ -726,10 +734,7 @@ mod tests {
 
     #[test]
     fn kept_parameters_are_given_back_with_the_cache() {
-        runtime::select(RuntimeKind::Emulator).unwrap();
-        let context = Context::new(0).unwrap();
-        let stream = context.new_stream().unwrap();
-        let pool = Pool::new_caching(context.device());
+        let (pool, [stream]) = pool_and_streams();
         let ptr = pool.allocate(8, &stream).unwrap();
         let known = pool.know_parameters(&[7], ptr, &stream).unwrap();
         assert!(pool.return_parameters(&known, &stream));
@@ -740,10 +745,7 @@ mod tests {
 
     #[test]
     fn what_others_free_during_a_capture_is_not_the_graphs() {
-        runtime::select(RuntimeKind::Emulator).unwrap();
-        let context = Context::new(0).unwrap();
-        let [captured, other] = [(); 2].map(|()| context.new_stream().unwrap());
-        let pool = Pool::new_caching(context.device());
+        let (pool, [captured, other]) = pool_and_streams();
         let ptr = pool.allocate(1000, &other).unwrap();
         pool.begin_capture(captured.key());
         pool.free(ptr, &other).unwrap();
@@ -755,10 +757,7 @@ mod tests {
 
     #[test]
     fn what_a_captured_stream_freed_before_is_not_given_to_others() {
-        runtime::select(RuntimeKind::Emulator).unwrap();
-        let context = Context::new(0).unwrap();
-        let [captured, other] = [(); 2].map(|()| context.new_stream().unwrap());
-        let pool = Pool::new_caching(context.device());
+        let (pool, [captured, other]) = pool_and_streams();
         let ptr = pool.allocate(1000, &captured).unwrap();
         pool.free(ptr, &captured).unwrap();
         pool.begin_capture(captured.key());
