@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::gemm::library::Library;
 use crate::hip::table::HipTable;
 use crate::hip::types::{attribute, DeviceProperties};
+use crate::live_streams::{self, LiveStreams};
 use crate::module::LoadedModule;
 use crate::pool::Pool;
 use crate::runtime::{Runtime, RuntimeKind};
@@ -54,6 +55,7 @@ pub struct Device {
     modules: RwLock<HashMap<&'static str, Arc<LoadedModule>, RandomState>>,
     /// Chosen at the first matrix product.
     gemm_library: OnceLock<Result<Option<Library>>>,
+    streams: LiveStreams,
     sticky: StickyError,
 }
 
@@ -122,6 +124,7 @@ impl Device {
             pool: OnceLock::new(),
             modules: RwLock::default(),
             gemm_library: OnceLock::new(),
+            streams: LiveStreams::default(),
             sticky: StickyError::default(),
         })
     }
@@ -181,15 +184,16 @@ impl Device {
         Ok((free, total))
     }
 
-    /// Waits for all work on this GPU.
+    /// Waits for all work on this GPU. Of streams that are being captured into graphs that is what they had been given
+    /// before; the captures go on.
     pub fn synchronize(&self) -> Result<()> {
         self.bind()?;
-        let hip = self.hip();
-        // SAFETY: no arguments.
-        let status = unsafe { (hip.hipDeviceSynchronize)() };
-        hip.check(status, || {
-            format!("waiting for the work on GPU {}", self.ordinal)
-        })
+        live_streams::wait_for_all(self)
+    }
+
+    /// Its streams.
+    pub(crate) fn streams(&self) -> &LiveStreams {
+        &self.streams
     }
 
     /// One of the embedded modules, loaded on first use.
