@@ -13,6 +13,7 @@ mod indexing;
 mod mmq;
 mod rows;
 mod sorting;
+mod transposed;
 
 use device::Gpu;
 

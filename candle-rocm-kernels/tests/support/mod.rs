@@ -16,6 +16,12 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "ocml's f64 erf keeps its polynomials' coefficients in scalar registers",
     ),
     ("ugelu_erf_f64", "calls erf"),
+    ("usin_f64", "ocml's f64 sine likewise"),
+    ("ucos_f64", "ocml's f64 cosine likewise"),
+    (
+        "bdiv_u8",
+        "sixteen divisors to compare with zero: masks of lanes",
+    ),
     ("upowf_f64", "ocml's f64 pow likewise"),
     ("softmax_f64", "ocml's f64 exp likewise"),
     (
