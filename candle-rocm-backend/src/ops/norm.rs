@@ -336,7 +336,9 @@ impl Norm {
         if !self.rms {
             x = x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?;
         }
-        let scale = (x.sqr()?.mean_keepdim(D::Minus1)? + self.eps)?.sqrt()?;
+        // As the kernels take it.
+        let eps = f64::from(self.eps as f32);
+        let scale = (x.sqr()?.mean_keepdim(D::Minus1)? + eps)?.sqrt()?;
         let mut y = x.broadcast_div(&scale)?.broadcast_mul(&wide(weight)?)?;
         if let Some(bias) = bias {
             y = y.broadcast_add(&wide(bias)?)?;
