@@ -1,14 +1,7 @@
 // Functions of one tensor, element by element. Small floats are computed in f32 and rounded once.
+#include "activations.cuh"
 #include "elementwise.cuh"
 #include "power.cuh"
-
-// 1 / (1 + e^-x) of a number that came from a T. The sum is not below one, which suits the hardware's reciprocal; and
-// where the result is no small fraction of one, x is so small that the small floats can do with its exponential.
-template <class T, class C> __device__ __forceinline__ C logistic(C x) {
-    if constexpr (sizeof(C) == 8) return 1.0 / (1.0 + math::exp(-x));
-    else if constexpr (sizeof(T) == 4) return math::fast_recip(1.0f + math::exp(-x));
-    else return math::fast_recip(1.0f + math::fast_exp2(x * -1.44269504088896340736f));
-}
 
 // x is the element in its compute type C: float or double.
 #define FUNCTION(OP, EXPRESSION)                                                                   \
@@ -34,13 +27,11 @@ FUNCTION(Recip, (C)1 / x)
 FUNCTION(Sqr, x *x)
 FUNCTION(Sqrt, math::sqrt(x))
 FUNCTION(Sign, (C)(x > (C)0 ? 1 : 0) - (C)(x < (C)0 ? 1 : 0))
-// A NaN gives 0, as Rust's max.
-FUNCTION(Relu, math::fmax(x, (C)0))
-FUNCTION(Silu, x *logistic<T>(x))
+FUNCTION(Relu, ReluFunction::of<T>(x))
+FUNCTION(Silu, SiluFunction::of<T>(x))
 FUNCTION(Sigmoid, logistic<T>(x))
-// The tanh form, with Candle's sqrt(2 / pi): (1 + tanh(u)) / 2 is the logistic function of 2u.
-FUNCTION(Gelu, x *logistic<T>((C)1.5957691216057307117 * x *((C)1 + (C)0.044715 * x *x)))
-FUNCTION(GeluErf, (math::erf(x *(C)0.70710678118654752440) + (C)1) * (C)0.5 * x)
+FUNCTION(Gelu, GeluFunction::of<T>(x))
+FUNCTION(GeluErf, GeluErfFunction::of<T>(x))
 
 #define UNARY(KERNEL, OP, NAME, T)                                                                 \
     extern "C" __global__ void KERNEL##_##NAME(size_t numel, size_t num_dims,                      \

@@ -4,7 +4,7 @@ use crate::elements::{from_bytes, to_bytes, Element};
 use candle_rocm_kernels::geometry::{self, Geometry, Grid, Row};
 use candle_rocm_kernels::Module;
 use rocm_emulator::codeobject::{CodeObject, LoadedCodeObject};
-use rocm_emulator::exec::{dispatch, Launch, Options};
+use rocm_emulator::exec::{dispatch, Counters, Launch, Options};
 use rocm_emulator::memory::{AllocationKind, Memory};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -86,7 +86,7 @@ impl Arg {
 pub struct Gpu {
     arch: &'static str,
     /// Run kernels as on a GPU of so many compute units, not with the geometry asked for.
-    units: Option<u32>,
+    pub units: Option<u32>,
     memory: Memory,
     modules: Mutex<HashMap<&'static str, Arc<LoadedCodeObject>>>,
 }
@@ -169,6 +169,20 @@ impl Gpu {
         lds: usize,
         args: &[Arg],
     ) -> Vec<R> {
+        let (results, _) = self.launch(module, name, grid, block, lds, args);
+        from_bytes(results.last().expect("a result among the arguments"))
+    }
+
+    /// Runs a kernel and returns the bytes of all its result buffers, in the arguments' order, and what it did.
+    pub fn launch(
+        &self,
+        module: &Module,
+        name: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        lds: usize,
+        args: &[Arg],
+    ) -> (Vec<Vec<u8>>, Counters) {
         let (grid, block) = self.geometry(module, name, grid, block, args);
         let module = self.module(module);
         let kernel = module
@@ -177,7 +191,7 @@ impl Gpu {
         let mut kernarg = vec![0u8; kernel.kernel.explicit_kernarg_size() as usize];
         let parameters: Vec<_> = kernel.kernel.explicit_args().collect();
         assert_eq!(parameters.len(), args.len(), "arguments of {name}");
-        let (mut buffers, mut result) = (Vec::new(), None);
+        let (mut buffers, mut results) = (Vec::new(), Vec::new());
         for (parameter, arg) in parameters.iter().zip(args) {
             let bytes = match arg {
                 Arg::N(value) => value.to_le_bytes().to_vec(),
@@ -199,7 +213,7 @@ impl Gpu {
                     self.memory.write(address, bytes).expect("its own bytes");
                     buffers.push(address);
                     if *is_result {
-                        result = Some((address, bytes.len()));
+                        results.push((address, bytes.len()));
                     }
                     (address + *offset as u64).to_le_bytes().to_vec()
                 }
@@ -218,15 +232,17 @@ impl Gpu {
             dynamic_lds: lds as u32,
             kernarg: &kernarg,
         };
-        if let Err(fault) = dispatch(&self.memory, &launch, &Options::default()) {
-            panic!("{name} on {}: {fault}", self.arch);
-        }
-        let (address, count) = result.expect("a result among the arguments");
-        let mut bytes = vec![0; count];
-        self.memory.read(address, &mut bytes).expect("the result");
+        let counters = dispatch(&self.memory, &launch, &Options::default())
+            .unwrap_or_else(|fault| panic!("{name} on {}: {fault}", self.arch));
+        let results = results.into_iter().map(|(address, count)| {
+            let mut bytes = vec![0; count];
+            self.memory.read(address, &mut bytes).expect("the result");
+            bytes
+        });
+        let results = results.collect();
         for address in buffers {
             self.memory.free(address).expect("allocated above");
         }
-        from_bytes(&bytes)
+        (results, counters)
     }
 }

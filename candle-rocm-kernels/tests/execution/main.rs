@@ -9,6 +9,7 @@ mod device;
 mod elements;
 mod elementwise;
 mod folds;
+mod fused;
 mod indexing;
 mod mmq;
 mod rows;

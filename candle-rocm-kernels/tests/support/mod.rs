@@ -24,6 +24,41 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ),
     ("upowf_f64", "ocml's f64 pow likewise"),
     ("softmax_f64", "ocml's f64 exp likewise"),
+    ("log_softmax_f64", "calls exp"),
+    ("scaled_softmax_f64", "calls exp"),
+    ("masked_softmax_f64", "calls exp"),
+    ("flagged_softmax_f64", "calls exp"),
+    ("backward_log_softmax_f64", "calls exp"),
+    ("activate_gelu_erf_f64", "calls erf"),
+    ("backward_gelu_erf_f64", "calls erf"),
+    (
+        "masked_softmax_",
+        "where the mask is, beside masks of lanes",
+    ),
+    (
+        "flagged_softmax_",
+        "where the mask is, beside masks of lanes",
+    ),
+    (
+        "backward_log_softmax_bf16",
+        "more masks of lanes than scalar registers",
+    ),
+    (
+        "add_rmsnorm_bf16",
+        "more masks of lanes than scalar registers",
+    ),
+    (
+        "add_layernorm_bf16",
+        "more masks of lanes than scalar registers",
+    ),
+    (
+        "backward_rmsnorm_bf16",
+        "more masks of lanes than scalar registers",
+    ),
+    (
+        "backward_layernorm_",
+        "masks of lanes beside the pointers to two rows",
+    ),
     (
         "layernorm_bf16",
         "more masks of lanes than scalar registers",
