@@ -57,6 +57,8 @@ pub(super) struct Unit {
     registers: u64,
     /// Work-items that it holds at most.
     threads: u64,
+    /// Work-items of a wavefront.
+    wavefront: u64,
     /// Bytes of LDS.
     lds: u64,
     /// Compute units that share a second-level cache, where a GPU has several of those; else 0.
@@ -68,6 +70,7 @@ const CDNA2: Unit = Unit {
     vector: Rates { f16: 64, bf16: 64, i8: 64, f32: 64, f64: 64 },
     registers: 4 * 512 * 64,
     threads: 4 * 8 * 64,
+    wavefront: 64,
     lds: 64 << 10,
     units_of_chiplet: 0,
 };
@@ -82,6 +85,7 @@ const RDNA2: Unit = Unit {
     vector: Rates { f16: 128, bf16: 128, i8: 128, f32: 128, f64: 8 },
     registers: 4 * 1024 * 32,
     threads: 4 * 16 * 32,
+    wavefront: 32,
     lds: 128 << 10,
     units_of_chiplet: 0,
 };
@@ -101,6 +105,7 @@ const OTHER: Unit = Unit {
     vector: Rates { f16: 128, bf16: 128, i8: 128, f32: 128, f64: 64 },
     registers: 64 << 10,
     threads: 2048,
+    wavefront: 32,
     lds: 128 << 10,
     units_of_chiplet: 0,
 };
@@ -126,6 +131,13 @@ const LATENCY: f64 = 900.0;
 const ENDS: f64 = 2500.0;
 /// Cycles of one more launch.
 const LAUNCH: f64 = 6000.0;
+
+/// How much of the shorter of two times shows that pass together.
+const NOT_HIDDEN: f64 = 0.3;
+
+fn overlapped(one: f64, other: f64) -> f64 {
+    one.max(other) + NOT_HIDDEN * one.min(other)
+}
 
 /// Whose multiply-adds a kernel uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,11 +168,11 @@ impl Work {
     }
 
     /// Bytes of LDS that it moves in a step: each operand is written once; waves of matrix units form a square and
-    /// share what its side needs, work-items of vector units each read the rows and columns of their own sums.
-    fn lds_traffic(&self, dtype: GemmDtype) -> f64 {
+    /// each read what its side needs, work-items of vector units the rows and columns of their own sums.
+    fn lds_traffic(&self, unit: &Unit, dtype: GemmDtype) -> f64 {
         let edges = (self.rows + self.columns) as f64;
         let reads = match self.units {
-            Units::Matrix => 2.0 * edges,
+            Units::Matrix => edges * (self.threads as f64 / unit.wavefront as f64).sqrt(),
             Units::Vector => {
                 let sums = (self.rows * self.columns) as f64 / self.threads as f64;
                 // Lanes that read the same words are served at once: a quarter remains.
@@ -170,10 +182,31 @@ impl Work {
         (reads + edges) * self.depth as f64 * self.lds_element(dtype)
     }
 
-    /// How many of them a compute unit holds, by LDS (two buffers), registers and work-items; at least 1.
+    /// Cycles of a unit for a step, if it waits for nothing.
+    fn step(&self, unit: &Unit, dtype: GemmDtype) -> f64 {
+        let rates = match self.units {
+            Units::Matrix => &unit.matrix,
+            Units::Vector => &unit.vector,
+        };
+        let edges = (self.rows + self.columns) as f64;
+        let bound = [
+            (self.rows * self.columns * self.depth) as f64 / rates.of(dtype),
+            self.lds_traffic(unit, dtype) / LDS_RATE,
+            edges * self.depth as f64 * dtype.bytes() as f64 / CACHE_RATE,
+        ];
+        let most = bound.into_iter().fold(0.0, f64::max);
+        most + NOT_HIDDEN * (bound.into_iter().sum::<f64>() - most)
+    }
+
+    /// How many of them a compute unit holds, by LDS, registers and work-items; at least 1.
     fn resident(&self, unit: &Unit, dtype: GemmDtype) -> u64 {
         let edges = (self.rows + self.columns) * self.depth;
-        let lds = (2.0 * edges as f64 * self.lds_element(dtype)) as u64;
+        // Matrix units have one step's operands in slices, vector units those of two.
+        let buffers = match self.units {
+            Units::Matrix => 1.0,
+            Units::Vector => 2.0,
+        };
+        let lds = (buffers * edges as f64 * self.lds_element(dtype)) as u64;
         let sums = self.rows * self.columns / self.threads * dtype.sum_bytes() as u64 / 4;
         // A step on its way, and addresses and fragments.
         let registers = sums + edges * dtype.bytes() as u64 / 4 / self.threads + 56;
@@ -213,23 +246,14 @@ impl Gpu<'_> {
     /// The estimated time of a product in tiles, in cycles, with k in so many parts.
     pub(super) fn cycles(&self, product: &Product, work: &Work, parts: u64) -> f64 {
         let (unit, dtype) = (self.unit(), product.dtype);
-        let rates = match work.units {
-            Units::Matrix => &unit.matrix,
-            Units::Vector => &unit.vector,
-        };
-        let edges = (work.rows + work.columns) as f64;
-        let operands = edges * work.depth as f64 * dtype.bytes() as f64;
-        let multiply_adds = (work.rows * work.columns * work.depth) as f64;
-        let step = (multiply_adds / rates.of(dtype))
-            .max(work.lds_traffic(dtype) / LDS_RATE)
-            .max(operands / CACHE_RATE);
+        let step = work.step(unit, dtype);
         let steps = product.k.div_ceil(parts).div_ceil(work.depth).max(1) as f64;
         let tiles = product.m.div_ceil(work.rows) * product.n.div_ceil(work.columns);
         let of_unit = (tiles * product.batch * parts).div_ceil(self.units());
         let resident = work.resident(unit, dtype);
         let round = |workgroups: u64| match workgroups {
             0 => 0.0,
-            _ => steps * (workgroups as f64 * step).max(LATENCY) + ENDS,
+            _ => steps * overlapped(workgroups as f64 * step, LATENCY) + ENDS,
         };
         let computing = (of_unit / resident) as f64 * round(resident) + round(of_unit % resident);
         let memory = |bytes: f64| bytes / (MEMORY_RATE * self.units() as f64);
