@@ -289,9 +289,10 @@ impl Tuner {
             None => {
                 // SAFETY: the caller's promise.
                 let timed = unsafe { fastest(stream, problem, epilogue, library, &plans) }?;
-                let Some((winner, name, microseconds)) = timed else {
+                let Some((winner, microseconds)) = timed else {
                     return Ok(None);
                 };
+                let name = winner.name(problem.dtype);
                 tracing::debug!(%shape, name, microseconds, "the fastest matrix product");
                 if let Some(file) = &self.file {
                     file.add(&shape.to_string(), &name, microseconds);
@@ -303,20 +304,55 @@ impl Tuner {
         Ok(plan(winner))
     }
 
+    /// The choices of this process.
+    fn choices(&self) -> Vec<(String, String)> {
+        let known = self.known.read();
+        let mut all: Vec<_> = known
+            .iter()
+            .map(|(shape, winner)| (shape.to_string(), winner.name(shape.dtype)))
+            .collect();
+        all.sort();
+        all
+    }
+
     /// What the file has for this shape, if there is such a plan.
     fn remembered(&self, shape: &Shape, plans: &[Plan]) -> Option<Winner> {
         let name = self.read.get(&shape.to_string())?;
         if name == LIBRARY {
             return Some(Winner::Library);
         }
+        // Plans for another size of the shape may have other parts; what is near is as good.
         plans
             .iter()
-            .find(|plan| plan.description() == *name)
             .map(Winner::of)
+            .find(|winner| winner.name(shape.dtype) == *name)
     }
 }
 
+/// The shapes that this process chose for on this stream's GPU by timings, its own or kept ones, and the choices.
+///
+/// # Errors
+/// The environment's choices make no sense, or the kernels are not embedded for this GPU.
+pub fn choices(stream: &Stream) -> Result<Vec<(String, String)>> {
+    Ok(of(stream.context().device())?.map_or_else(Vec::new, Tuner::choices))
+}
+
 impl Winner {
+    /// As the file has it.
+    fn name(&self, dtype: GemmDtype) -> String {
+        match self {
+            Self::Library => LIBRARY.to_owned(),
+            Self::Own {
+                kernel,
+                is_transposed,
+                parts,
+            } => {
+                let turned = if *is_transposed { " turned" } else { "" };
+                format!("{}{turned} parts {parts}", kernel.name(dtype))
+            }
+        }
+    }
+
     fn of(plan: &Plan) -> Self {
         Self::Own {
             kernel: plan.kernel,
@@ -336,22 +372,25 @@ unsafe fn fastest(
     epilogue: &Epilogue,
     library: Option<&Library>,
     plans: &[Plan],
-) -> Result<Option<(Winner, String, f32)>> {
+) -> Result<Option<(Winner, f32)>> {
     let Some((_copy, problem)) = on_a_copy(stream, problem)? else {
         return Ok(None);
     };
     let gpu = Gpu::from(stream.context().info());
-    let mut best: Option<(Winner, String, f32)> = None;
-    let mut consider = |winner: Winner, name: String, run: &mut dyn FnMut() -> Result<bool>| {
-        let least = best.as_ref().map_or(f32::INFINITY, |(_, _, time)| *time);
+    let mut best: Option<(Winner, f32)> = None;
+    let mut consider = |winner: Winner, run: &mut dyn FnMut() -> Result<bool>| {
+        let least = best.map_or(f32::INFINITY, |(_, time)| time);
         match time(stream, least, run) {
-            Ok(Some(time)) if time < least => best = Some((winner, name, time)),
+            Ok(Some(time)) if time < least => best = Some((winner, time)),
             Ok(_) => {}
-            Err(error) => tracing::warn!(%problem, name, %error, "left out of the timings"),
+            Err(error) => {
+                let name = winner.name(problem.dtype);
+                tracing::warn!(%problem, name, %error, "left out of the timings");
+            }
         }
     };
     if let Some(library) = library {
-        consider(Winner::Library, LIBRARY.to_owned(), &mut || {
+        consider(Winner::Library, &mut || {
             // SAFETY: the caller's promise, and C's copy.
             unsafe { super::multiply_by(library, stream, &problem, epilogue) }
         });
@@ -359,7 +398,7 @@ unsafe fn fastest(
     // The same plans, for the copy.
     let on_copy = Plan::candidates(&problem, epilogue, gpu);
     for (plan, copy) in plans.iter().zip(&on_copy).take(MOST_PLANS) {
-        consider(Winner::of(plan), plan.description(), &mut || {
+        consider(Winner::of(plan), &mut || {
             // SAFETY: as above.
             unsafe { launch_plan(stream, copy) }.map(|()| true)
         });
