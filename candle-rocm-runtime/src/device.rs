@@ -14,6 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::cuda_names::{CUdevice, CUdevice_attribute};
 use crate::error::{Error, Result};
 use crate::gemm::library::Library;
+use crate::gemm::tune::Tuner;
 use crate::hip::table::HipTable;
 use crate::hip::types::{attribute, DeviceProperties};
 use crate::live_streams::{self, LiveStreams};
@@ -56,6 +57,8 @@ pub struct Device {
     /// Chosen at the first matrix product.
     gemm_library: OnceLock<Result<Option<Library>>>,
     streams: LiveStreams,
+    /// Made at the first matrix product, if any are timed.
+    gemm_tuner: OnceLock<Result<Tuner>>,
     sticky: StickyError,
 }
 
@@ -125,6 +128,7 @@ impl Device {
             modules: RwLock::default(),
             gemm_library: OnceLock::new(),
             streams: LiveStreams::default(),
+            gemm_tuner: OnceLock::new(),
             sticky: StickyError::default(),
         })
     }
@@ -217,6 +221,11 @@ impl Device {
     /// The vendor's library of matrix products, once chosen.
     pub(crate) fn gemm_library(&self) -> &OnceLock<Result<Option<Library>>> {
         &self.gemm_library
+    }
+
+    /// The timings of matrix products.
+    pub(crate) fn gemm_tuner(&self) -> &OnceLock<Result<Tuner>> {
+        &self.gemm_tuner
     }
 
     /// The error that work on this GPU left for its next call.

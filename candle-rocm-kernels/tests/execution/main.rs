@@ -11,6 +11,7 @@ mod elementwise;
 mod folds;
 mod fused;
 mod indexing;
+mod matmul;
 mod mmq;
 mod rows;
 mod sorting;

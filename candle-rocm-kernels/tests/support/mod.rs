@@ -59,6 +59,7 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "backward_layernorm_",
         "masks of lanes beside the pointers to two rows",
     ),
+    ("matmul_f64", "ocml's f64 erf and exp likewise"),
     (
         "layernorm_bf16",
         "more masks of lanes than scalar registers",
