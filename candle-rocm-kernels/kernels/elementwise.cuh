@@ -110,7 +110,7 @@ __device__ __forceinline__ void map_strided(sequence<int, K...>, Access access, 
     unsigned char *lds = tile_memory<Shape::ELEMENTS * Shape::BYTES>();
     auto group_of = [](Access access) INLINED { return access.has(Access::VECTORS) ? log2_of(WIDTH) : 0; };
     // Blocks are tiles, or as many neighbours as there are threads: in 32 bits, as no memory has more.
-    uint32_t across = 0, down = 0;
+    uint32_t across = 0, down = 0, zero = (uint32_t)num_dims >> 31;
     size_t end = numel;
     if (access.has(Access::TILES)) {
         size_t last = num_dims - 1, turned = access.turned();
@@ -158,14 +158,14 @@ __device__ __forceinline__ void map_strided(sequence<int, K...>, Access access, 
                 size *= info[d];
             }
             auto fill = [&](auto *tile, auto *from, size_t stride) INLINED {
-                if (now.has(Access::VECTORS)) stage<WIDTH, Shape>(tile, from, stride, columns, rows);
-                else stage<1, Shape>(tile, from, stride, columns, rows);
+                if (now.has(Access::VECTORS)) stage<WIDTH, Shape>(tile, from, stride, columns, rows, zero);
+                else stage<1, Shape>(tile, from, stride, columns, rows, zero);
             };
             ((now.has(Access::STAGED(K)) ? fill((In *)(lds + Shape::start(K)), in + base[K], info[(K + 1) * dims + last]) : void()), ...);
             __syncthreads();
         }
         uint32_t v = threadIdx.x;
-        forget(v, 0);
+        forget(v, zero);
 #pragma nounroll
         for (; v < each; v += blockDim.x) {
             auto now = access;

@@ -97,12 +97,12 @@ __device__ __forceinline__ void lay_out(Access &access, int k, const T *from, si
 
 // Reads an input's tile of `columns` by `rows` elements into LDS.
 template <int WIDTH, class Tile, class T>
-__device__ __forceinline__ void stage(T *lds, const T *from, size_t stride, uint32_t columns, uint32_t rows) {
+__device__ __forceinline__ void stage(T *lds, const T *from, size_t stride, uint32_t columns, uint32_t rows, uint32_t zero) {
     constexpr uint32_t STEP = GROUP<WIDTH, T>, COUNT = Tile::ELEMENTS / STEP, STRIP = WIDTH > 1 ? 2 : 4;
     using Words = typename conditional<(WIDTH > 1), vec<uint32_t, 4>, T>::type;
     // What follows from it is not worth keeping from tile to tile.
     uint32_t first = threadIdx.x;
-    forget(first, 0);
+    forget(first, zero);
 #pragma nounroll
     for (; first < COUNT; first += STRIP * blockDim.x) {
         Words x[STRIP];
