@@ -18,10 +18,6 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ("ugelu_erf_f64", "calls erf"),
     ("usin_f64", "ocml's f64 sine likewise"),
     ("ucos_f64", "ocml's f64 cosine likewise"),
-    (
-        "bdiv_u8",
-        "sixteen divisors to compare with zero: masks of lanes",
-    ),
     ("upowf_f64", "ocml's f64 pow likewise"),
     ("softmax_f64", "ocml's f64 exp likewise"),
     ("log_softmax_f64", "calls exp"),
@@ -68,6 +64,8 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "bdiv_i16",
         "more masks of lanes that divide by zero than scalar registers",
     ),
+    ("bdiv_u8", "likewise"),
+    ("bdiv_i32", "likewise"),
 ];
 
 /// Kernels that spill to scratch memory, and why.

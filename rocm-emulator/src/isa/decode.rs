@@ -575,6 +575,7 @@ impl Decoder<'_> {
             }
             if enabled {
                 inst.src[1] = self.source(soffset, 1)?;
+                inst.mem.immediate = imm;
             } else if !imm {
                 inst.src[1] = self.source(offset as u32 & 0x7f, 1)?;
             }

@@ -347,7 +347,7 @@ impl Printer {
             } else {
                 operands.push(self.operand(inst.src[1], Style::Word));
                 text = join(name, &operands);
-                if offset != 0 || rdna4 {
+                if offset != 0 || rdna4 || inst.mem.immediate {
                     let _ = write!(text, " offset:{signed}");
                 }
             }

@@ -220,6 +220,8 @@ pub struct MemoryModifiers {
     pub cache: u16,
     /// An atomic that returns the value before.
     pub returns: bool,
+    /// SMEM of GFX9 with an offset in an SGPR: an immediate one, which may be 0, is added.
+    pub immediate: bool,
     /// MUBUF: an offset VGPR is added.
     pub offen: bool,
     /// MUBUF: an index VGPR is used.

@@ -68,12 +68,6 @@ pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u
                             bits |= layout.put(field, value);
                         }
                     }
-                    // GFX9's sum of register and zero is shown as a sum, which the decoded form does not keep.
-                    let sum =
-                        layout.get(bits, Field::Imm) & layout.get(bits, Field::SoffsetEn) != 0;
-                    if sum && layout.get(bits, Field::Offset) == 0 {
-                        bits |= layout.put(Field::Offset, 4);
-                    }
                     // Without both, the offset's low bits are a register, and GFX9 has none of code 125.
                     if layout.width(Field::SoffsetEn) > 0
                         && layout.get(bits, Field::Offset) & 0x7f == 125
