@@ -2,10 +2,11 @@
 //! activation and residual, gated activations. All have gradients.
 //!
 //! On a GPU an operator reads its operands once and writes its result once, as long as a row fits into the registers of a
-//! workgroup (16,384 elements of f16 or bf16 at least); few rows of many elements are split over several workgroups. The
-//! gradients are kernels too, and read what they need once more instead of keeping it from the forward pass; sums over
-//! rows have an order that the shapes and the GPU's compute units fix. On the CPU, and on any other device of Candle's,
-//! the same operators are composed of Candle's own, so that a model that uses them runs anywhere.
+//! workgroup: 16,384 elements of f16 or bf16, or half as many where two operands are read whose rows are no multiple of 16
+//! bytes. Few rows of 64 KiB and more are split over several workgroups, and read twice. The gradients are kernels too, and
+//! read what they need once more instead of keeping it from the forward pass; sums over rows have an order that the shapes
+//! and the GPU's compute units fix. On the CPU, and on any other device of Candle's, the same operators are composed of
+//! Candle's own, so that a model that uses them runs anywhere.
 //!
 //! Operands are f16, bf16, f32 or f64 and of one type; f16 and bf16 are computed in f32 and rounded once. Those that are
 //! not contiguous are copied first. Empty tensors give empty tensors. Gradients have no gradients of their own.
