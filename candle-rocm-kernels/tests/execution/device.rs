@@ -4,7 +4,7 @@ use crate::elements::{from_bytes, to_bytes, Element};
 use candle_rocm_kernels::geometry::{self, Geometry, Grid, Row};
 use candle_rocm_kernels::Module;
 use rocm_emulator::codeobject::{CodeObject, LoadedCodeObject};
-use rocm_emulator::exec::{dispatch, Launch, Options};
+use rocm_emulator::exec::{dispatch, Counters, Launch, Options};
 use rocm_emulator::memory::{AllocationKind, Memory};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -209,6 +209,19 @@ impl Gpu {
         lds: usize,
         args: &[Arg],
     ) -> Vec<R> {
+        self.run_counted(module, name, grid, block, lds, args).0
+    }
+
+    /// The same, with what the launch executed.
+    pub fn run_counted<R: Element>(
+        &self,
+        module: &Module,
+        name: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        lds: usize,
+        args: &[Arg],
+    ) -> (Vec<R>, Counters) {
         let (grid, block) = self.geometry(module, name, grid, block, args);
         let module = self.module(module);
         let kernel = module
@@ -234,15 +247,14 @@ impl Gpu {
             dynamic_lds: lds as u32,
             kernarg: &kernarg,
         };
-        if let Err(fault) = dispatch(&self.memory, &launch, &Options::default()) {
-            panic!("{name} on {}: {fault}", self.arch);
-        }
+        let counters = dispatch(&self.memory, &launch, &Options::default())
+            .unwrap_or_else(|fault| panic!("{name} on {}: {fault}", self.arch));
         let (address, count) = result.expect("a result among the arguments");
         let mut bytes = vec![0; count];
         self.memory.read(address, &mut bytes).expect("the result");
         for address in buffers {
             self.memory.free(address).expect("allocated above");
         }
-        from_bytes(&bytes)
+        (from_bytes(&bytes), counters)
     }
 }

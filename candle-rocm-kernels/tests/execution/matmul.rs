@@ -7,6 +7,7 @@ use crate::{Numbers, ARCHITECTURES};
 use candle_rocm_kernels::matmul::{exists, kernel_name, threads, Dtype, Tile, TILES};
 use candle_rocm_kernels::MATMUL;
 use half::{bf16, f16};
+use rocm_emulator::exec::{Class, Counters};
 
 /// What follows a product.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -149,6 +150,13 @@ fn more_cases(tile: Tile, depth: usize) -> Vec<Case> {
             group: 4,
             chiplets: 4,
             residual: true,
+            ..PLAIN
+        },
+        // Whole vectors, but not of the whole tile; k without a rest, so that the last column is the matrix's last.
+        Case {
+            m: rows / 2,
+            n: columns / 4,
+            k: depth,
             ..PLAIN
         },
         Case {
@@ -308,7 +316,14 @@ fn product<T: Element, C: Element>(
     case: &Case,
     truth: &Truth,
 ) {
-    let Case { m, n, k, batch, more, .. } = *case;
+    let Case {
+        m,
+        n,
+        k,
+        batch,
+        more,
+        ..
+    } = *case;
     let a_at = |z: usize, row: usize, l: usize| truth.a[(z * m + row) * k + l];
     let b_at = |z: usize, column: usize, l: usize| truth.b[(z * n + column) * k + l];
     // What lies between the lines is NaN, where there is one: it must not be used.
@@ -317,33 +332,62 @@ fn product<T: Element, C: Element>(
         false => Stored::new([batch, k, m], more, f64::NAN, |z, l, row| a_at(z, row, l)),
     };
     let b: Stored<T> = match transposed[1] {
-        true => Stored::new([batch, k, n], more, f64::NAN, |z, l, column| b_at(z, column, l)),
+        true => Stored::new([batch, k, n], more, f64::NAN, |z, l, column| {
+            b_at(z, column, l)
+        }),
         false => Stored::new([batch, n, k], more, f64::NAN, b_at),
     };
-    let of = |values: &[f64], z: usize, column: usize, row: usize| values[(z * n + column) * m + row];
+    let of =
+        |values: &[f64], z: usize, column: usize, row: usize| values[(z * n + column) * m + row];
     const MARKER: f64 = -77.0;
     // Without beta C is not read, so that its NaN goes nowhere.
-    let c: Stored<C> = Stored::new([batch, n, m], more, MARKER, |z, column, row| match case.beta {
-        0.0 => f64::NAN,
-        _ => of(&truth.old, z, column, row),
+    let c: Stored<C> = Stored::new([batch, n, m], more, MARKER, |z, column, row| {
+        match case.beta {
+            0.0 => f64::NAN,
+            _ => of(&truth.old, z, column, row),
+        }
     });
     let residual: Stored<C> = Stored::new([batch, n, m], 2 * more, f64::NAN, |z, column, row| {
         of(&truth.residual, z, column, row)
     });
     let bias: Vec<C> = truth.bias.iter().map(|&x| C::of(x)).collect();
-    let parts = if case.part == 0 { 1 } else { k.div_ceil(case.part).max(2) };
-    let tiles = [m.div_ceil(tile.rows as usize), n.div_ceil(tile.columns as usize)];
+    let parts = if case.part == 0 {
+        1
+    } else {
+        k.div_ceil(case.part).max(2)
+    };
+    let tiles = [
+        m.div_ceil(tile.rows as usize),
+        n.div_ceil(tile.columns as usize),
+    ];
 
     let problem = |c: Arg, partial: Arg| {
-        let integers = |values: &[usize]| values.iter().map(|&x| Arg::I(x as i32)).collect::<Vec<_>>();
+        let integers =
+            |values: &[usize]| values.iter().map(|&x| Arg::I(x as i32)).collect::<Vec<_>>();
         let longs = |values: &[usize]| values.iter().map(|&x| Arg::N(x)).collect::<Vec<_>>();
         let mut fields = vec![Arg::input(&a.values), Arg::input(&b.values), c];
-        fields.extend(longs(&[a.ld, b.ld, 1, m + more, a.stride, b.stride, (m + more) * n + more]));
+        fields.extend(longs(&[
+            a.ld,
+            b.ld,
+            1,
+            m + more,
+            a.stride,
+            b.stride,
+            (m + more) * n + more,
+        ]));
         fields.extend([Arg::D(case.alpha), Arg::D(case.beta)]);
         fields.extend(integers(&[m, n, k, 0]));
         fields.push(partial);
-        fields.push(if case.bias { Arg::input(&bias) } else { Arg::Null });
-        fields.push(if case.residual { Arg::input(&residual.values) } else { Arg::Null });
+        fields.push(if case.bias {
+            Arg::input(&bias)
+        } else {
+            Arg::Null
+        });
+        fields.push(if case.residual {
+            Arg::input(&residual.values)
+        } else {
+            Arg::Null
+        });
         fields.extend(longs(&[residual.ld, residual.stride]));
         fields.extend(integers(&[
             batch,
@@ -361,24 +405,50 @@ fn product<T: Element, C: Element>(
     let grid = [tiles[0] * tiles[1], parts, batch].map(|x| x as u32);
     let block = [threads(arch, tile), 1, 1];
     let found: Vec<C> = if parts == 1 {
-        gpu.run(&MATMUL, &name, grid, block, &problem(Arg::in_out(&c.values), Arg::Null))
+        gpu.run(
+            &MATMUL,
+            &name,
+            grid,
+            block,
+            &problem(Arg::in_out(&c.values), Arg::Null),
+        )
     } else {
         let room = parts * batch * m * n;
         let unread = || Arg::input(&c.values);
         let sum = format!("matmul_sum_{}", dtype.name());
-        let add = |partial: Arg, c: Arg| gpu.run(&MATMUL, &sum, [3, 1, 1], [256, 1, 1], &problem(c, partial));
+        let add = |partial: Arg, c: Arg| {
+            gpu.run(&MATMUL, &sum, [3, 1, 1], [256, 1, 1], &problem(c, partial))
+        };
         let result = Arg::in_out(&c.values);
         match dtype {
             Dtype::F64 => {
-                let partial: Vec<f64> = gpu.run(&MATMUL, &name, grid, block, &problem(unread(), Arg::output::<f64>(room)));
+                let partial: Vec<f64> = gpu.run(
+                    &MATMUL,
+                    &name,
+                    grid,
+                    block,
+                    &problem(unread(), Arg::output::<f64>(room)),
+                );
                 add(Arg::input(&partial), result)
             }
             Dtype::I8 => {
-                let partial: Vec<i32> = gpu.run(&MATMUL, &name, grid, block, &problem(unread(), Arg::output::<i32>(room)));
+                let partial: Vec<i32> = gpu.run(
+                    &MATMUL,
+                    &name,
+                    grid,
+                    block,
+                    &problem(unread(), Arg::output::<i32>(room)),
+                );
                 add(Arg::input(&partial), result)
             }
             _ => {
-                let partial: Vec<f32> = gpu.run(&MATMUL, &name, grid, block, &problem(unread(), Arg::output::<f32>(room)));
+                let partial: Vec<f32> = gpu.run(
+                    &MATMUL,
+                    &name,
+                    grid,
+                    block,
+                    &problem(unread(), Arg::output::<f32>(room)),
+                );
                 add(Arg::input(&partial), result)
             }
         }
@@ -391,7 +461,11 @@ fn product<T: Element, C: Element>(
                     continue;
                 };
                 if row >= m {
-                    assert_eq!(found, C::of(MARKER).number(), "{name} on {arch}, {case:?}: past row {m} of column {column}");
+                    assert_eq!(
+                        found,
+                        C::of(MARKER).number(),
+                        "{name} on {arch}, {case:?}: past row {m} of column {column}"
+                    );
                     continue;
                 }
                 let (value, bound) = truth.expected[(z * n + column) * m + row];
@@ -409,36 +483,40 @@ fn all_kernels<T: Element, C: Element>(dtype: Dtype) {
         .into_iter()
         .filter(|arch| candle_rocm_kernels::architectures().contains(arch))
         .collect();
-    assert!(!archs.is_empty(), "the build embedded none of {ARCHITECTURES:?}");
+    assert!(
+        !archs.is_empty(),
+        "the build embedded none of {ARCHITECTURES:?}"
+    );
     let gpus: Vec<Gpu> = archs.iter().map(|arch| Gpu::new(arch, None)).collect();
     let depth = dtype.depth() as usize;
     let mut ran = 0;
     for tile in TILES {
-        let mut run = |case: Case, all: bool| {
+        let mut run = |case: Case| {
             let case = match dtype {
-                Dtype::I8 => Case { activation: Activation::None, ..case },
+                Dtype::I8 => Case {
+                    activation: Activation::None,
+                    ..case
+                },
                 _ => case,
             };
             let truth = truth::<T, C>(dtype, &case);
-            for (number, (arch, gpu)) in archs.iter().zip(&gpus).enumerate() {
+            for (arch, gpu) in archs.iter().zip(&gpus) {
                 if !exists(arch, dtype, tile) {
                     continue;
                 }
                 for ops in 0..4 {
-                    if all || ops == (number + case.m) % 4 {
-                        let transposed = [ops & 2 != 0, ops & 1 != 0];
-                        product::<T, C>(gpu, arch, dtype, tile, transposed, &case, &truth);
-                        ran += 1;
-                    }
+                    let transposed = [ops & 2 != 0, ops & 1 != 0];
+                    product::<T, C>(gpu, arch, dtype, tile, transposed, &case, &truth);
+                    ran += 1;
                 }
             }
         };
         for case in cases(tile, depth) {
-            run(case, true);
+            run(case);
         }
         if tile.rows == 64 {
             for case in more_cases(tile, depth) {
-                run(case, false);
+                run(case);
             }
         }
     }
@@ -468,4 +546,66 @@ fn f32() {
 #[test]
 fn f64() {
     all_kernels::<f64, f64>(Dtype::F64);
+}
+
+/// What one largest tile of bf16 executes with `k`.
+fn counted(gpu: &Gpu, transposed: [bool; 2], k: usize) -> Counters {
+    let [m, n] = [256, 128];
+    let ld = |line: bool| if line { k } else { m };
+    let mut fields = vec![
+        Arg::input(&vec![bf16::ONE; m * k]),
+        Arg::input(&vec![bf16::ONE; n * k]),
+        Arg::output::<bf16>(m * n),
+        Arg::N(ld(transposed[0])),
+        Arg::N(if transposed[1] { n } else { k }),
+        Arg::N(1),
+        Arg::N(m),
+    ];
+    fields.extend([Arg::N(0), Arg::N(0), Arg::N(0), Arg::D(1.0), Arg::D(0.0)]);
+    fields.extend([m, n, k, 0].map(|x| Arg::I(x as i32)));
+    fields.extend([Arg::Null, Arg::Null, Arg::Null, Arg::N(0), Arg::N(0)]);
+    fields.extend([1, 1, 0, 0, 1, 1, 1, 1].map(Arg::I));
+    let name = kernel_name(Dtype::BF16, TILES[0], transposed);
+    let (found, counters) = gpu.run_counted::<bf16>(
+        &MATMUL,
+        &name,
+        [1; 3],
+        [256, 1, 1],
+        0,
+        &[Arg::Struct(fields)],
+    );
+    assert!(found.iter().all(|x| x.to_f64() == k as f64), "{name}");
+    counters
+}
+
+/// What more of k costs on gfx942: with 32 cycles for an MFMA of 32 x 32 x 8 and 4 for any other vector, LDS or memory
+/// instruction, four fifths of a wavefront's issue cycles are matrix instructions'; and nothing is loaded twice.
+#[test]
+fn the_inner_loop_is_mostly_matrix_instructions() {
+    if !candle_rocm_kernels::architectures().contains(&"gfx942") {
+        eprintln!("gfx942 is not embedded");
+        return;
+    }
+    let gpu = Gpu::new("gfx942", None);
+    for ops in 0..4 {
+        let transposed = [ops & 2 != 0, ops & 1 != 0];
+        let (less, more) = (
+            counted(&gpu, transposed, 256),
+            counted(&gpu, transposed, 512),
+        );
+        let of = |class| (more.of(class) - less.of(class)) as f64;
+        let matrix = 32.0 * of(Class::Matrix);
+        let other = 4.0 * (of(Class::Vector) + of(Class::Lds) + of(Class::Memory));
+        let fill = matrix / (matrix + other);
+        let name = kernel_name(Dtype::BF16, TILES[0], transposed);
+        let scalar = matrix / (matrix + other + 4.0 * of(Class::Scalar));
+        println!("{name}: {fill:.3} of the issue cycles, {scalar:.3} with scalar instructions");
+        assert_eq!(of(Class::Matrix), 4.0 * 256.0, "{name}");
+        assert!(fill >= 0.8, "{name}: {fill:.3}");
+        assert_eq!(
+            more.bytes_loaded - less.bytes_loaded,
+            (256 + 128) * 256 * 2,
+            "{name}"
+        );
+    }
 }
