@@ -21,25 +21,25 @@ using Tile128x32 = MatmulShape<128, 32, 4, 1, 64, 2>;
 #define MATMUL_WAVES
 #endif
 
-#define PRODUCT(TYPE, ELEMENT, TILE, OPS, OP_A, OP_B)                                                    \
+#define PRODUCT(TYPE, ELEMENT, TILE, OPS, OP_A, OP_B)                                              \
     extern "C" __global__ void __launch_bounds__(Tile##TILE::THREADS) MATMUL_WAVES                 \
         matmul_##TYPE##_##TILE##_##OPS(MatmulProblem p) {                                          \
-        matmul_tile<ELEMENT, Tile##TILE, Op::OP_A, Op::OP_B>(p);                                         \
+        matmul_tile<ELEMENT, Tile##TILE, Op::OP_A, Op::OP_B>(p);                                   \
     }
 #define PRODUCTS(TYPE, ELEMENT, TILE)                                                              \
-    PRODUCT(TYPE, ELEMENT, TILE, nn, N, N)                                                               \
-    PRODUCT(TYPE, ELEMENT, TILE, nt, N, T)                                                               \
-    PRODUCT(TYPE, ELEMENT, TILE, tn, T, N)                                                               \
+    PRODUCT(TYPE, ELEMENT, TILE, nn, N, N)                                                         \
+    PRODUCT(TYPE, ELEMENT, TILE, nt, N, T)                                                         \
+    PRODUCT(TYPE, ELEMENT, TILE, tn, T, N)                                                         \
     PRODUCT(TYPE, ELEMENT, TILE, tt, T, T)
-#define SUM(TYPE, ELEMENT)                                                                               \
+#define SUM(TYPE, ELEMENT)                                                                         \
     extern "C" __global__ void __launch_bounds__(256) matmul_sum_##TYPE(MatmulProblem p) { matmul_sum<ELEMENT>(p); }
-#define SMALL_TILES(TYPE, ELEMENT)                                                                       \
-    PRODUCTS(TYPE, ELEMENT, 128x128)                                                                     \
-    PRODUCTS(TYPE, ELEMENT, 64x64)                                                                       \
-    PRODUCTS(TYPE, ELEMENT, 128x32)                                                                      \
+#define SMALL_TILES(TYPE, ELEMENT)                                                                 \
+    PRODUCTS(TYPE, ELEMENT, 128x128)                                                               \
+    PRODUCTS(TYPE, ELEMENT, 64x64)                                                                 \
+    PRODUCTS(TYPE, ELEMENT, 128x32)                                                                \
     SUM(TYPE, ELEMENT)
-#define TILES(TYPE, ELEMENT)                                                                             \
-    PRODUCTS(TYPE, ELEMENT, 256x128)                                                                     \
+#define TILES(TYPE, ELEMENT)                                                                       \
+    PRODUCTS(TYPE, ELEMENT, 256x128)                                                               \
     SMALL_TILES(TYPE, ELEMENT)
 
 TILES(bf16, bf16_t)

@@ -20,16 +20,22 @@ template <> struct Bits<4> { typedef uint32_t type; };
 template <> struct Bits<8> { typedef uint64_t type; };
 
 // What the waves wrote to LDS is there for all after it. Loads from global memory may stay on their way.
+// (Clang before 19 has fences for all memory alone.)
+#if __clang_major__ >= 19
+#define LDS_FENCE(ORDER, SCOPE) __builtin_amdgcn_fence(ORDER, SCOPE, "local")
+#else
+#define LDS_FENCE(ORDER, SCOPE) __builtin_amdgcn_fence(ORDER, SCOPE)
+#endif
 __device__ __forceinline__ void lds_barrier() {
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+    LDS_FENCE(__ATOMIC_RELEASE, "workgroup");
     __builtin_amdgcn_s_barrier();
-    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+    LDS_FENCE(__ATOMIC_ACQUIRE, "workgroup");
 }
 // The same among the lanes of a wavefront, which only the compiler must be told.
 __device__ __forceinline__ void wave_fence() {
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront", "local");
+    LDS_FENCE(__ATOMIC_RELEASE, "wavefront");
     __builtin_amdgcn_wave_barrier();
-    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront", "local");
+    LDS_FENCE(__ATOMIC_ACQUIRE, "wavefront");
 }
 
 // A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. SLICES slices of SLICE_BYTES of k are a panel; two slices are in LDS.
@@ -83,11 +89,11 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
     }
 
     // How many panels `load` may read: they lie within the matrix, and their offsets in 32 bits. Rows outside the matrix are
-    // replaced by others (nobody stores what comes of them), but a vector of rows may reach into the next column, if there
-    // is one.
+    // replaced by others (nobody stores what comes of them), but a vector of rows that begins in it may reach into the next
+    // column, if there is one.
     __device__ __forceinline__ uint32_t panels() const {
         uint32_t depth = end - begin;
-        if ((uint64_t)ld >= (1ull << 32) / (SIZE * (ALONG_K ? ROWS : PANEL)) - 1) return 0;
+        if ((uint64_t)ld - 1 >= (1ull << 32) / (SIZE * (ALONG_K ? ROWS : PANEL)) - 2) return 0;
         if (!ALONG_K && rows < ROWS && rows % V != 0) {
             uint32_t kept = ceil_div((uint32_t)V - 1, (uint32_t)ld);
             depth = depth > kept ? depth - kept : 0;
@@ -241,7 +247,7 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
             Block b = block(i);
             slice[i] = slice_of(i);
 #pragma unroll
-            for (int l = 0; l < LINES; l++) offset[i][l] = ((b.chunk * V + b.part * LINES + l) * (uint32_t)ld + min_of(b.row, (this->rows - 1) / V * V)) * SIZE;
+            for (int l = 0; l < LINES; l++) offset[i][l] = ((b.chunk * V + b.part * LINES + l) * (uint32_t)ld + (b.row < this->rows ? b.row : 0)) * SIZE;
         }
     }
 
@@ -258,6 +264,9 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     }
 
     __device__ __forceinline__ void stage(LdsBytes to, int j) {
+        // Lest the compiler permute blocks that are staged in one of several places before all of them.
+#pragma unroll
+        for (uint32_t &selector : selectors) asm volatile("" : "+s"(selector));
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             constexpr int STEP = S::THREADS;
@@ -267,11 +276,8 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         }
     }
 
-    __device__ __forceinline__ void store(LdsBytes slice, int i) {
+    __device__ __forceinline__ void store(LdsBytes slice, int i) const {
         Block b = block(i);
-        // Lest the compiler permute blocks that are staged in one of several places before all of them.
-#pragma unroll
-        for (uint32_t &selector : selectors) asm volatile("" : "+s"(selector));
         auto [first, second, low, high] = selectors;
         LdsBytes to = slice + Slice::place(b.row, b.chunk % S::CHUNKS) + b.part * PART;
         const Vector(&from)[LINES] = held[i];

@@ -7,6 +7,7 @@ use crate::{Numbers, ARCHITECTURES};
 use candle_rocm_kernels::matmul::{exists, kernel_name, threads, Dtype, Tile, TILES};
 use candle_rocm_kernels::MATMUL;
 use half::{bf16, f16};
+use rocm_emulator::exec::{Class, Counters};
 
 /// What follows a product.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -149,6 +150,13 @@ fn more_cases(tile: Tile, depth: usize) -> Vec<Case> {
             group: 4,
             chiplets: 4,
             residual: true,
+            ..PLAIN
+        },
+        // Whole vectors, but not of the whole tile; k without a rest, so that the last column is the matrix's last.
+        Case {
+            m: rows / 2,
+            n: columns / 4,
+            k: depth,
             ..PLAIN
         },
         Case {
@@ -483,7 +491,7 @@ fn all_kernels<T: Element, C: Element>(dtype: Dtype) {
     let depth = dtype.depth() as usize;
     let mut ran = 0;
     for tile in TILES {
-        let mut run = |case: Case, all: bool| {
+        let mut run = |case: Case| {
             let case = match dtype {
                 Dtype::I8 => Case {
                     activation: Activation::None,
@@ -492,25 +500,23 @@ fn all_kernels<T: Element, C: Element>(dtype: Dtype) {
                 _ => case,
             };
             let truth = truth::<T, C>(dtype, &case);
-            for (number, (arch, gpu)) in archs.iter().zip(&gpus).enumerate() {
+            for (arch, gpu) in archs.iter().zip(&gpus) {
                 if !exists(arch, dtype, tile) {
                     continue;
                 }
                 for ops in 0..4 {
-                    if all || ops == (number + case.m) % 4 {
-                        let transposed = [ops & 2 != 0, ops & 1 != 0];
-                        product::<T, C>(gpu, arch, dtype, tile, transposed, &case, &truth);
-                        ran += 1;
-                    }
+                    let transposed = [ops & 2 != 0, ops & 1 != 0];
+                    product::<T, C>(gpu, arch, dtype, tile, transposed, &case, &truth);
+                    ran += 1;
                 }
             }
         };
         for case in cases(tile, depth) {
-            run(case, true);
+            run(case);
         }
         if tile.rows == 64 {
             for case in more_cases(tile, depth) {
-                run(case, false);
+                run(case);
             }
         }
     }
@@ -540,4 +546,66 @@ fn f32() {
 #[test]
 fn f64() {
     all_kernels::<f64, f64>(Dtype::F64);
+}
+
+/// What one largest tile of bf16 executes with `k`.
+fn counted(gpu: &Gpu, transposed: [bool; 2], k: usize) -> Counters {
+    let [m, n] = [256, 128];
+    let ld = |line: bool| if line { k } else { m };
+    let mut fields = vec![
+        Arg::input(&vec![bf16::ONE; m * k]),
+        Arg::input(&vec![bf16::ONE; n * k]),
+        Arg::output::<bf16>(m * n),
+        Arg::N(ld(transposed[0])),
+        Arg::N(if transposed[1] { n } else { k }),
+        Arg::N(1),
+        Arg::N(m),
+    ];
+    fields.extend([Arg::N(0), Arg::N(0), Arg::N(0), Arg::D(1.0), Arg::D(0.0)]);
+    fields.extend([m, n, k, 0].map(|x| Arg::I(x as i32)));
+    fields.extend([Arg::Null, Arg::Null, Arg::Null, Arg::N(0), Arg::N(0)]);
+    fields.extend([1, 1, 0, 0, 1, 1, 1, 1].map(Arg::I));
+    let name = kernel_name(Dtype::BF16, TILES[0], transposed);
+    let (results, counters) = gpu.launch(
+        &MATMUL,
+        &name,
+        [1; 3],
+        [256, 1, 1],
+        0,
+        &[Arg::Struct(fields)],
+    );
+    assert!(found.iter().all(|x| x.to_f64() == k as f64), "{name}");
+    counters
+}
+
+/// What more of k costs on gfx942: with 32 cycles for an MFMA of 32 x 32 x 8 and 4 for any other vector, LDS or memory
+/// instruction, four fifths of a wavefront's issue cycles are matrix instructions'; and nothing is loaded twice.
+#[test]
+fn the_inner_loop_is_mostly_matrix_instructions() {
+    if !candle_rocm_kernels::architectures().contains(&"gfx942") {
+        eprintln!("gfx942 is not embedded");
+        return;
+    }
+    let gpu = Gpu::new("gfx942", None);
+    for ops in 0..4 {
+        let transposed = [ops & 2 != 0, ops & 1 != 0];
+        let (less, more) = (
+            counted(&gpu, transposed, 256),
+            counted(&gpu, transposed, 512),
+        );
+        let of = |class| (more.of(class) - less.of(class)) as f64;
+        let matrix = 32.0 * of(Class::Matrix);
+        let other = 4.0 * (of(Class::Vector) + of(Class::Lds) + of(Class::Memory));
+        let fill = matrix / (matrix + other);
+        let name = kernel_name(Dtype::BF16, TILES[0], transposed);
+        let scalar = matrix / (matrix + other + 4.0 * of(Class::Scalar));
+        println!("{name}: {fill:.3} of the issue cycles, {scalar:.3} with scalar instructions");
+        assert_eq!(of(Class::Matrix), 4.0 * 256.0, "{name}");
+        assert!(fill >= 0.8, "{name}: {fill:.3}");
+        assert_eq!(
+            more.bytes_loaded - less.bytes_loaded,
+            (256 + 128) * 256 * 2,
+            "{name}"
+        );
+    }
 }

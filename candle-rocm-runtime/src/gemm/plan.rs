@@ -161,6 +161,12 @@ impl Kernel {
         }
     }
 
+    /// The kernel and how it is used.
+    pub(super) fn described(&self, dtype: GemmDtype, is_transposed: bool, parts: u32) -> String {
+        let turned = if is_transposed { " turned" } else { "" };
+        format!("{}{turned} parts {parts}", self.name(dtype))
+    }
+
     /// The module that it is in.
     pub fn module(&self) -> &'static candle_rocm_kernels::Module {
         match self {
@@ -288,12 +294,9 @@ impl Plan {
 
     /// What tells it from the others for the same problem.
     pub fn description(&self) -> String {
-        let kernel = self.kernel.name(self.product.dtype);
-        let turned = match self.product.is_transposed {
-            true => " turned",
-            false => "",
-        };
-        format!("{kernel}{turned} parts {}", self.parts)
+        let product = &self.product;
+        self.kernel
+            .described(product.dtype, product.is_transposed, self.parts)
     }
 
     /// The launches that cover C. There is more than one only where C exceeds the limits of a grid.

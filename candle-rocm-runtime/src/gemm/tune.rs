@@ -347,10 +347,7 @@ impl Winner {
                 kernel,
                 is_transposed,
                 parts,
-            } => {
-                let turned = if *is_transposed { " turned" } else { "" };
-                format!("{}{turned} parts {parts}", kernel.name(dtype))
-            }
+            } => kernel.described(dtype, *is_transposed, *parts),
         }
     }
 
