@@ -11,6 +11,7 @@
 //! [`Module::code_object`] fails with an error that says so.
 
 pub mod geometry;
+pub mod occupancy;
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/embedded.rs"));

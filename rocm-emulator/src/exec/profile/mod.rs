@@ -92,7 +92,7 @@ impl Profile {
             .fold(InstructionProfile::default(), |sum, row| sum + *row)
     }
 
-    pub(super) fn add(&mut self, other: &Profile) {
+    pub(crate) fn add(&mut self, other: &Profile) {
         for (&offset, row) in &other.instructions {
             *self.instructions.entry(offset).or_default() += *row;
         }

@@ -1,0 +1,163 @@
+//! The loop in which a product's kernel spends its time, and how much of it is matrix arithmetic.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rocm_emulator::exec::Profile;
+
+use crate::latency::slot_cycles;
+use crate::listing::{Line, Listing, Unit};
+
+/// Instructions of a loop, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// By [`Unit`]: instructions of one iteration.
+    pub units: [f64; Unit::COUNT],
+    /// Cycles of the matrix unit.
+    pub matrix_cycles: f64,
+    /// Multiply-adds of the vector unit.
+    pub multiply_adds: f64,
+    /// Issue slots of everything but matrix instructions and waits.
+    pub slots: f64,
+    /// Issue slots of waits.
+    pub wait_slots: f64,
+}
+
+impl Counts {
+    /// Instructions issued to a unit.
+    pub fn of(&self, unit: Unit) -> f64 {
+        self.units[unit as usize]
+    }
+
+    fn add(&mut self, line: &Line, times: f64) {
+        self.units[line.unit as usize] += times;
+        self.matrix_cycles += line.matrix_cycles as f64 * times;
+        self.multiply_adds += f64::from(u8::from(line.multiply_add)) * times;
+        match line.unit {
+            Unit::Matrix => {}
+            Unit::Wait => self.wait_slots += line.slots as f64 * times,
+            _ => self.slots += line.slots as f64 * times,
+        }
+    }
+}
+
+/// A backward branch and what lies between it and its target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loop {
+    /// Offsets in bytes from the kernel's first instruction, the branch included.
+    pub offsets: Range<i64>,
+    /// The loops within it.
+    pub inner: Vec<Range<i64>>,
+    /// Instructions as they stand in the code: what is skipped now and then counts in full.
+    pub counts: Counts,
+    slot_cycles: f64,
+}
+
+/// How much of a loop's time is arithmetic.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fill {
+    /// `M / (M + s * (O + W))`: nothing overlaps.
+    pub all: f64,
+    /// `M / (M + s * O)`: waits cost nothing.
+    pub without_waits: f64,
+}
+
+impl Loop {
+    /// For kernels with matrix instructions, M is their cycles, and the fill is of the matrix unit's time; without them
+    /// M is the multiply-adds' issue slots, and the fill is of all issue slots.
+    pub fn fill(&self) -> Fill {
+        fill(&self.counts, self.slot_cycles)
+    }
+
+    /// Its instructions, those of inner loops left out.
+    pub fn lines<'a>(&'a self, listing: &'a Listing) -> impl Iterator<Item = &'a Line> {
+        let outside = |at: &i64| !self.inner.iter().any(|inner| inner.contains(at));
+        listing
+            .lines
+            .iter()
+            .filter(move |line| self.offsets.contains(&line.offset) && outside(&line.offset))
+    }
+
+    /// The counts of an average iteration that was executed, and its fill.
+    pub fn executed(&self, listing: &Listing, profile: &Profile) -> (Counts, Fill) {
+        let iterations = profile.at(self.offsets.start).executions.max(1) as f64;
+        let mut counts = Counts::default();
+        for line in self.lines(listing) {
+            counts.add(line, profile.at(line.offset).executions as f64 / iterations);
+        }
+        (counts, fill(&counts, self.slot_cycles))
+    }
+}
+
+fn fill(counts: &Counts, slot_cycles: f64) -> Fill {
+    let (arithmetic, others) = if counts.matrix_cycles > 0.0 {
+        (counts.matrix_cycles, slot_cycles * counts.slots)
+    } else {
+        let multiply_adds = slot_cycles * counts.multiply_adds;
+        (multiply_adds, slot_cycles * counts.slots - multiply_adds)
+    };
+    let share = |others: f64| match arithmetic + others {
+        0.0 => 0.0,
+        all => arithmetic / all,
+    };
+    Fill {
+        all: share(others + slot_cycles * counts.wait_slots),
+        without_waits: share(others),
+    }
+}
+
+/// All loops, in order of their first instructions. Of an outer loop only what is in none of its inner ones counts.
+pub fn all(listing: &Listing) -> Vec<Loop> {
+    // First and last instruction; branches back to the same place are one loop.
+    let mut ranges: BTreeMap<i64, i64> = BTreeMap::new();
+    for line in &listing.lines {
+        if let Some(first) = line.branch.filter(|&first| first <= line.offset) {
+            let last = ranges.entry(first).or_insert(line.offset);
+            *last = line.offset.max(*last);
+        }
+    }
+    let loops = ranges.iter().map(|(&first, &last)| {
+        let inner: Vec<Range<i64>> = ranges
+            .iter()
+            .filter(|&(&a, &b)| (a, b) != (first, last) && a >= first && b <= last)
+            .map(|(&a, &b)| a..b + 1)
+            .collect();
+        let mut of = Loop {
+            offsets: first..last + 1,
+            inner,
+            counts: Counts::default(),
+            slot_cycles: slot_cycles(listing.target) as f64,
+        };
+        let mut counts = Counts::default();
+        of.lines(listing).for_each(|line| counts.add(line, 1.0));
+        of.counts = counts;
+        of
+    });
+    loops.collect()
+}
+
+/// The loop with the most arithmetic as it stands in the code; `None` where no loop has any.
+pub fn hot(listing: &Listing) -> Option<Loop> {
+    let work = |of: &Loop| (of.counts.matrix_cycles, of.counts.multiply_adds);
+    all(listing)
+        .into_iter()
+        .filter(|of| work(of) != (0.0, 0.0))
+        .max_by(|a, b| work(a).partial_cmp(&work(b)).expect("counts are numbers"))
+}
+
+/// The loop that executed the most arithmetic; `None` where none did.
+pub fn hottest(listing: &Listing, profile: &Profile) -> Option<Loop> {
+    let work = |of: &Loop| {
+        let mut executed = Counts::default();
+        for line in of.lines(listing) {
+            executed.add(line, profile.at(line.offset).executions as f64);
+        }
+        (executed.matrix_cycles, executed.multiply_adds)
+    };
+    all(listing)
+        .into_iter()
+        .map(|of| (work(&of), of))
+        .filter(|(work, _)| *work != (0.0, 0.0))
+        .max_by(|(a, _), (b, _)| a.partial_cmp(b).expect("counts are numbers"))
+        .map(|(_, of)| of)
+}
