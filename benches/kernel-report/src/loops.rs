@@ -136,13 +136,28 @@ pub fn all(listing: &Listing) -> Vec<Loop> {
     loops.collect()
 }
 
-/// The loop with the most arithmetic as it stands in the code; `None` where no loop has any.
+/// The loop in which a kernel should spend its time, as it stands in the code: that with the most matrix cycles, or
+/// without any, the one that is most densely filled with multiply-adds of those that have many. `None` where no loop has
+/// any.
 pub fn hot(listing: &Listing) -> Option<Loop> {
-    let work = |of: &Loop| (of.counts.matrix_cycles, of.counts.multiply_adds);
-    all(listing)
-        .into_iter()
-        .filter(|of| work(of) != (0.0, 0.0))
-        .max_by(|a, b| work(a).partial_cmp(&work(b)).expect("counts are numbers"))
+    let loops = all(listing);
+    let most = |work: fn(&Counts) -> f64| {
+        let of_all = loops.iter().map(|of| work(&of.counts));
+        of_all.fold(0.0, f64::max)
+    };
+    let cycles = most(|counts| counts.matrix_cycles);
+    let multiply_adds = most(|counts| counts.multiply_adds);
+    let candidates = loops.iter().filter(|of| {
+        if cycles > 0.0 {
+            of.counts.matrix_cycles == cycles
+        } else {
+            // Loops over edges and results have some too, thinly.
+            multiply_adds > 0.0 && of.counts.multiply_adds >= multiply_adds / 8.0
+        }
+    });
+    candidates
+        .max_by(|a, b| a.fill().all.total_cmp(&b.fill().all))
+        .cloned()
 }
 
 /// The loop that executed the most arithmetic; `None` where none did.
@@ -160,4 +175,78 @@ pub fn hottest(listing: &Listing, profile: &Profile) -> Option<Loop> {
         .filter(|(work, _)| *work != (0.0, 0.0))
         .max_by(|(a, _), (b, _)| a.partial_cmp(b).expect("counts are numbers"))
         .map(|(_, of)| of)
+}
+
+#[cfg(test)]
+mod tests {
+    use rocm_emulator::isa::Target;
+
+    use super::*;
+
+    /// Instructions of 4 bytes each: (unit, cycles of the matrix unit, multiply-add, where a branch goes).
+    fn listing(target: Target, lines: &[(Unit, u64, bool, Option<i64>)]) -> Listing {
+        let line = |(i, &(unit, matrix_cycles, multiply_add, branch)): (usize, &_)| Line {
+            offset: 4 * i as i64,
+            unit,
+            slots: 1,
+            matrix_cycles,
+            multiply_add,
+            branch,
+            name: "",
+        };
+        Listing {
+            target,
+            lines: lines.iter().enumerate().map(line).collect(),
+        }
+    }
+
+    const VECTOR: (Unit, u64, bool, Option<i64>) = (Unit::Vector, 0, false, None);
+    const FMA: (Unit, u64, bool, Option<i64>) = (Unit::Vector, 0, true, None);
+    const WAIT: (Unit, u64, bool, Option<i64>) = (Unit::Wait, 0, false, None);
+    const MFMA: (Unit, u64, bool, Option<i64>) = (Unit::Matrix, 32, false, None);
+
+    fn back(to: i64) -> (Unit, u64, bool, Option<i64>) {
+        (Unit::Branch, 0, false, Some(to))
+    }
+
+    #[test]
+    fn fill_is_the_formula_of_the_page() {
+        let lines = [VECTOR, MFMA, WAIT, MFMA, VECTOR, back(4)];
+        let hot = hot(&listing(Target::Gfx942, &lines)).expect("a loop");
+        assert_eq!(hot.offsets, 4..21);
+        assert_eq!(hot.counts.of(Unit::Matrix), 2.0);
+        // 64 cycles of the matrix unit; a vector instruction and the branch, 4 each, and the wait, 4.
+        assert_eq!(hot.fill().all, 64.0 / 76.0);
+        assert_eq!(hot.fill().without_waits, 64.0 / 72.0);
+        // A slot of RDNA is a cycle.
+        let hot = super::hot(&listing(Target::Gfx1100, &lines)).expect("a loop");
+        assert_eq!(hot.fill().all, 64.0 / 67.0);
+        let lines = [FMA, FMA, FMA, VECTOR, WAIT, back(0)];
+        let hot = super::hot(&listing(Target::Gfx90a, &lines)).expect("a loop");
+        assert_eq!((hot.fill().all, hot.fill().without_waits), (0.5, 0.6));
+    }
+
+    #[test]
+    fn outer_loops_do_not_count_inner_ones() {
+        // An inner loop without arithmetic in the loop that has it, and two ways back to its beginning.
+        let lines = [MFMA, VECTOR, back(4), back(0), MFMA, back(0)];
+        let listing = listing(Target::Gfx942, &lines);
+        let loops = all(&listing);
+        assert_eq!(loops.len(), 2);
+        assert_eq!(
+            (loops[0].offsets.clone(), loops[1].offsets.clone()),
+            (0..21, 4..9)
+        );
+        let hot = hot(&listing).expect("a loop");
+        assert_eq!(hot.offsets, 0..21);
+        assert_eq!(hot.counts.of(Unit::Matrix), 2.0);
+        assert_eq!(hot.counts.of(Unit::Vector), 0.0);
+        assert_eq!(hot.counts.of(Unit::Branch), 2.0);
+    }
+
+    #[test]
+    fn straight_code_has_no_loop() {
+        let forward = (Unit::Branch, 0, false, Some(8));
+        assert_eq!(hot(&listing(Target::Gfx942, &[MFMA, forward, MFMA])), None);
+    }
 }

@@ -35,7 +35,7 @@ only hardware can give those ([findings.md](findings.md) says what else).
 granule), LDS / (LDS of a workgroup), and the hardware's most. `candle-rocm-kernels/src/occupancy.rs` has the tables.
 
 **Loop**: what lies between a backward branch and its target, inner loops left out; of a kernel's loops, the one with the
-most matrix cycles. Each of its instructions is counted, as it stands in the code or as often as it was executed in an
+most matrix cycles, or without matrix instructions the one with the densest multiply-adds. Each of its instructions is counted, as it stands in the code or as often as it was executed in an
 average iteration, by the unit that it is issued to: *matrix* (MFMA, WMMA), *vector* (VALU), *LDS*, *global*
 (vector memory), *scalar* (SALU, scalar loads, branches), *wait* (`s_waitcnt`, barriers, `s_nop`, hints).
 

@@ -14,7 +14,7 @@ const PLANNED_ROWS: u32 = 1 << 16;
 const WORKGROUPS: u32 = 4;
 
 /// Lengths of rows that are reported.
-pub const COLUMNS: [u32; 5] = [1024, 2048, 4096, 8192, 16384];
+pub const COLUMNS: [u32; 6] = [1024, 2048, 4096, 5120, 8192, 16384];
 
 /// A kernel on the rows of a contiguous matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
