@@ -4,13 +4,14 @@
 //! in `CANDLE_ROCM_ARCHS` and embeds the results, compressed; [`Module::code_object`] gives the one
 //! for a GPU, ready for `hipModuleLoadData`. The first eleven modules are those of `candle-kernels`,
 //! in its order and with its kernel names and parameters, which Candle's CUDA backend launches;
-//! [`GEMM`] and [`RANDOM`] stand where Candle calls cuBLAS and cuRAND; [`MMVQ`], [`MMQ`] and [`MOE`] hold
+//! [`GEMM`], [`MATMUL`] and [`RANDOM`] stand where Candle calls cuBLAS and cuRAND; [`MMVQ`], [`MMQ`] and [`MOE`] hold
 //! what `candle-kernels` launches from its own C functions.
 //!
 //! With `CANDLE_ROCM_SKIP_KERNELS=1` the build needs no GPU compiler and embeds nothing, and
 //! [`Module::code_object`] fails with an error that says so.
 
 pub mod geometry;
+pub mod matmul;
 pub mod occupancy;
 
 mod embedded {
@@ -193,4 +194,5 @@ modules! {
     MMVQ ALL_IDS.len() + 2, "mmvq", "Products of quantised matrices with up to eight vectors.";
     MMQ ALL_IDS.len() + 3, "mmq", "Products of quantised matrices with matrices.";
     MOE ALL_IDS.len() + 4, "moe", "Products of tokens with their experts' matrices.";
+    MATMUL ALL_IDS.len() + 5, "matmul", "Matrix products on matrix units, with what follows them.";
 }

@@ -470,3 +470,43 @@ fn target_features_in_an_architecture_are_ignored() {
         .expect("the same");
     assert_eq!(plain, featured);
 }
+
+/// The products on matrix units: which kernels there are depends on the architecture.
+#[test]
+fn matmul_has_the_kernels_of_its_table() {
+    use kernels::matmul::{exists, kernel_name, Dtype, TILES};
+    // `MatmulProblem` of kernels/matmul_problem.cuh.
+    let problem = vec![("by_value".to_string(), 184)];
+    for arch in kernels::architectures() {
+        let mut expected = BTreeMap::new();
+        for dtype in Dtype::ALL {
+            let tiles = TILES.into_iter().filter(|&tile| exists(arch, dtype, tile));
+            for (count, tile) in tiles.enumerate() {
+                if count == 0 {
+                    expected.insert(format!("matmul_sum_{}", dtype.name()), 256);
+                }
+                for ops in 0..4 {
+                    let name = kernel_name(dtype, tile, [ops & 2 != 0, ops & 1 != 0]);
+                    let threads = kernels::matmul::threads(arch, tile);
+                    expected.insert(name, u64::from(threads));
+                }
+            }
+        }
+        let code = kernels::MATMUL
+            .code_object(arch)
+            .expect("an embedded architecture");
+        if !arch.starts_with("gfx") {
+            assert!(expected.is_empty(), "{arch}");
+            continue;
+        }
+        let found = support::kernels(&code);
+        for kernel in found.values() {
+            assert_eq!(kernel.arguments, problem, "{} for {arch}", kernel.name);
+        }
+        let found: BTreeMap<_, _> = found
+            .into_iter()
+            .map(|(name, kernel)| (name, kernel.max_workgroup))
+            .collect();
+        assert_eq!(found, expected, "kernels and their workgroups for {arch}");
+    }
+}

@@ -336,7 +336,8 @@ fn executed_rows(device: &mut Device) -> Result<String> {
 }
 
 /// Modules and beginnings of names of the kernels that multiply matrices.
-const MULTIPLY: [(&candle_rocm_kernels::Module, &str); 3] = [
+const MULTIPLY: [(&candle_rocm_kernels::Module, &str); 4] = [
+    (&candle_rocm_kernels::MATMUL, "matmul_"),
     (&candle_rocm_kernels::GEMM, "gemm_"),
     (&candle_rocm_kernels::GEMM, "gemv_"),
     (&candle_rocm_kernels::MMQ, "mmq_q"),

@@ -20,6 +20,8 @@ pub enum Arg {
     B(bool),
     /// An element by value.
     Element(Vec<u8>),
+    /// A struct by value: its fields, which follow one another without gaps.
+    Struct(Vec<Arg>),
     /// A null pointer.
     Null,
     /// A pointer `offset` bytes into a buffer of these bytes; `result` if the launch is run for them.
@@ -147,6 +149,44 @@ impl Gpu {
         (plan.workgroups, plan.threads)
     }
 
+    /// An argument's bytes; buffers that it points to are allocated.
+    fn place(
+        &self,
+        arg: &Arg,
+        buffers: &mut Vec<u64>,
+        result: &mut Option<(u64, usize)>,
+    ) -> Vec<u8> {
+        match arg {
+            Arg::N(value) => value.to_le_bytes().to_vec(),
+            Arg::I(value) => value.to_le_bytes().to_vec(),
+            Arg::F(value) => value.to_le_bytes().to_vec(),
+            Arg::D(value) => value.to_le_bytes().to_vec(),
+            Arg::B(value) => vec![*value as u8],
+            Arg::Element(bytes) => bytes.clone(),
+            Arg::Struct(fields) => fields
+                .iter()
+                .flat_map(|field| self.place(field, buffers, result))
+                .collect(),
+            Arg::Null => vec![0; 8],
+            Arg::Buffer {
+                bytes,
+                offset,
+                result: is_result,
+            } => {
+                let address = self
+                    .memory
+                    .allocate(bytes.len() as u64, AllocationKind::Device)
+                    .expect("room");
+                self.memory.write(address, bytes).expect("its own bytes");
+                buffers.push(address);
+                if *is_result {
+                    *result = Some((address, bytes.len()));
+                }
+                (address + *offset as u64).to_le_bytes().to_vec()
+            }
+        }
+    }
+
     /// Runs a kernel and returns its result buffer.
     pub fn run<R: Element>(
         &self,
@@ -179,31 +219,7 @@ impl Gpu {
         assert_eq!(parameters.len(), args.len(), "arguments of {name}");
         let (mut buffers, mut result) = (Vec::new(), None);
         for (parameter, arg) in parameters.iter().zip(args) {
-            let bytes = match arg {
-                Arg::N(value) => value.to_le_bytes().to_vec(),
-                Arg::I(value) => value.to_le_bytes().to_vec(),
-                Arg::F(value) => value.to_le_bytes().to_vec(),
-                Arg::D(value) => value.to_le_bytes().to_vec(),
-                Arg::B(value) => vec![*value as u8],
-                Arg::Element(bytes) => bytes.clone(),
-                Arg::Null => vec![0; 8],
-                Arg::Buffer {
-                    bytes,
-                    offset,
-                    result: is_result,
-                } => {
-                    let address = self
-                        .memory
-                        .allocate(bytes.len() as u64, AllocationKind::Device)
-                        .expect("room");
-                    self.memory.write(address, bytes).expect("its own bytes");
-                    buffers.push(address);
-                    if *is_result {
-                        result = Some((address, bytes.len()));
-                    }
-                    (address + *offset as u64).to_le_bytes().to_vec()
-                }
-            };
+            let bytes = self.place(arg, &mut buffers, &mut result);
             assert_eq!(
                 parameter.size as usize,
                 bytes.len(),

@@ -36,6 +36,7 @@ macro_rules! element {
         }
     };
 }
+element!(i8, "i8", 1, 0.0, |v: f64| v as i8, |v: i8| v as f64);
 element!(u8, "u8", 1, 0.0, |v: f64| v as u8, |v: u8| v as f64);
 element!(u32, "u32", 4, 0.0, |v: f64| v as u32, |v: u32| v as f64);
 element!(i16, "i16", 2, 0.0, |v: f64| v as i16, |v: i16| v as f64);

@@ -10,6 +10,7 @@ mod elements;
 mod elementwise;
 mod folds;
 mod indexing;
+mod matmul;
 mod mmq;
 mod rows;
 mod sorting;

@@ -18,6 +18,7 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ("ugelu_erf_f64", "calls erf"),
     ("upowf_f64", "ocml's f64 pow likewise"),
     ("softmax_f64", "ocml's f64 exp likewise"),
+    ("matmul_f64", "ocml's f64 erf and exp likewise"),
     (
         "layernorm_bf16",
         "more masks of lanes than scalar registers",

@@ -1,0 +1,307 @@
+// Operands on their way to the matrix units: panels, that a workgroup reads from global memory to registers, and slices of
+// them in LDS.
+//
+// "Rows" are A's rows or B's columns. A slice holds its rows' elements of k in chunks of 16 bytes, the same chunk of all rows
+// together, so that what a lane multiplies is one read of 16 bytes. An operand whose k is together in memory (ALONG_K) is
+// copied there; of another, each thread reads a block of so many elements of k by one vector of rows, and transposes it.
+#pragma once
+#include "matrix_unit.cuh"
+
+#define LDS_MEMORY __attribute__((address_space(3)))
+typedef LDS_MEMORY char *LdsBytes;
+template <class V> __device__ __forceinline__ V lds_load(const LDS_MEMORY char *from) { return *(const LDS_MEMORY V *)from; }
+template <class V> __device__ __forceinline__ void lds_store(LdsBytes to, V value) { *(LDS_MEMORY V *)to = value; }
+template <> struct Words<1> { typedef uint8_t type; };
+// An element as an integer.
+template <int BYTES> struct Bits;
+template <> struct Bits<1> { typedef uint8_t type; };
+template <> struct Bits<2> { typedef uint16_t type; };
+template <> struct Bits<4> { typedef uint32_t type; };
+template <> struct Bits<8> { typedef uint64_t type; };
+
+// What the waves wrote to LDS is there for all after it. Loads from global memory may stay on their way.
+__device__ __forceinline__ void lds_barrier() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+}
+// The same among the lanes of a wavefront, which only the compiler must be told.
+__device__ __forceinline__ void wave_fence() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront", "local");
+    __builtin_amdgcn_wave_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront", "local");
+}
+
+// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. SLICES slices of SLICE_BYTES of k are a panel; two slices are in LDS.
+template <int M_, int N_, int WAVES_M_, int WAVES_N_, int SLICE_BYTES_, int SLICES_> struct MatmulShape {
+    static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_;
+    static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = SLICES_, CHUNKS = SLICE_BYTES / 16;
+    static constexpr int WAVE = __AMDGCN_WAVEFRONT_SIZE, THREADS = WAVES_M * WAVES_N * WAVE;
+};
+
+// Where a slice's chunks lie. Eight lanes that read or write 16 bytes each, 16 of 8, or 32 of 4, take turns, and shall touch
+// all banks. Readers have eight consecutive rows, or (CDNA) four and the second four of another eight within 32. Writers of
+// transposed blocks have rows a block apart, as Block's order of rows has them; so rows are shifted against those 8, 32, 64
+// before. Writers along k have the chunks of few rows; so chunks are shifted too.
+template <class T, int ROWS, int CHUNKS> struct Slice {
+    static constexpr int shift(int row) { return sizeof(T) == 1 ? row / 32 : row / 8 % 2 + row / 32 * 2; }
+    static constexpr int CHUNK_PITCH = (ROWS * 16 + shift(ROWS - 1) * 16 + 127) / 128 * 128 + (CHUNKS >= 8 ? 16 : 128 / CHUNKS);
+    static constexpr int BYTES = (CHUNKS * CHUNK_PITCH + 127) / 128 * 128;
+
+    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) {
+        uint32_t shift = sizeof(T) == 1 ? row / 32 : row / 8 % 2 + row / 32 * 2;
+        return chunk * CHUNK_PITCH + (row + shift) * 16;
+    }
+};
+
+// A position in an operand that moves along k, in elements.
+template <class T> __device__ __forceinline__ void advance_by(const T *&base, int64_t elements) {
+    base += elements;
+    opaque_uniform(base);
+}
+
+// What the two kinds of panels share: the operand from this tile's first row on.
+template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
+    static constexpr int V = VEC16<T>, SIZE = (int)sizeof(T);
+    // Elements of k in a slice and in a panel.
+    static constexpr int DEPTH = S::SLICE_BYTES / SIZE, PANEL = DEPTH * S::SLICES;
+    using Slice = ::Slice<T, ROWS, S::CHUNKS>;
+
+    const T *first;
+    int64_t ld;
+    uint32_t rows;
+    uint32_t begin, end; // of k
+
+    // `matrix` is the operand, of `rows` rows, `start` the tile's first.
+    __device__ __forceinline__ PanelBase(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin, uint32_t end)
+        : first(matrix + (ALONG_K ? (int64_t)start * ld : (int64_t)start)), ld(ld), rows(rows - start), begin(begin), end(end) {}
+
+    __device__ __forceinline__ const T *at(uint32_t row, uint32_t k) const {
+        return first + (ALONG_K ? (int64_t)row * ld + k : (int64_t)k * ld + row);
+    }
+
+    // How many panels `load` may read: they lie within the matrix, and their offsets in 32 bits. Rows outside the matrix are
+    // replaced by others (nobody stores what comes of them), but a vector of rows may reach into the next column, if there
+    // is one.
+    __device__ __forceinline__ uint32_t panels() const {
+        uint32_t depth = end - begin;
+        if ((uint64_t)ld >= (1ull << 32) / (SIZE * (ALONG_K ? ROWS : PANEL)) - 1) return 0;
+        if (!ALONG_K && rows < ROWS && rows % V != 0) {
+            uint32_t kept = ceil_div((uint32_t)V - 1, (uint32_t)ld);
+            depth = depth > kept ? depth - kept : 0;
+        }
+        return depth / PANEL;
+    }
+
+    // Writes the slice that begins at k to LDS, whatever its place; what lies outside the matrix is 0 there.
+    __device__ __forceinline__ void stage_any(LdsBytes slice, uint32_t k) const {
+        constexpr uint32_t VECTORS = ROWS * S::CHUNKS, PER_LINE = ALONG_K ? S::CHUNKS : ROWS / V;
+#pragma unroll 1
+        for (uint32_t index = threadIdx.x; index < VECTORS; index += S::THREADS) {
+            uint32_t along = index % PER_LINE * V, line = index / PER_LINE;
+            // Rows after the matrix's last repeat that.
+            uint32_t row = ALONG_K ? min_of(line, rows - 1) : along, within = ALONG_K ? along : line;
+            uint32_t lines = ALONG_K ? ROWS : end - k, elements = ALONG_K ? end - k : rows;
+            const T *from = at(row, k + within);
+            LdsBytes to = slice + Slice::place(ALONG_K ? line : along, within / V) + within % V * SIZE;
+            constexpr int STEP = ALONG_K ? SIZE : 16; // in LDS, from an element to the next
+            typedef typename Bits<SIZE>::type Element;
+            if (line < lines && along + V <= elements) {
+                vec<Element, V> values = load_at<vec<Element, V>>(from, 0);
+                if constexpr (ALONG_K) {
+                    lds_store(to, bit_cast<WordVector<4>::type>(values));
+                } else {
+#pragma unroll
+                    for (int j = 0; j < V; j++) lds_store(to + j * STEP, values[j]);
+                }
+            } else {
+#pragma unroll 1
+                for (uint32_t j = 0; j < V; j++) {
+                    Element element = 0;
+                    if (line < lines && along + j < elements) element = bit_cast<Element>(load_at<vec<T, 1>>(from + j, 0));
+                    lds_store(to + j * STEP, element);
+                }
+            }
+        }
+    }
+};
+
+template <class T, int ROWS, class S, bool ALONG_K> struct Panel;
+
+// k is together: vectors of it are copied to LDS as they are. A thread's vectors i have row row(i), one in each slice, so that
+// a row's part of the panel is read at once.
+template <class T, int ROWS, class S> struct Panel<T, ROWS, S, true> : PanelBase<T, ROWS, S, true> {
+    using Base = PanelBase<T, ROWS, S, true>;
+    using typename Base::Slice;
+    static constexpr int TOTAL = ROWS * S::CHUNKS, VECTORS = ceil_div(TOTAL, S::THREADS);
+    static constexpr bool EVEN = TOTAL % S::THREADS == 0;
+    typedef WordVector<4>::type Vector;
+
+    const T *base;
+    uint32_t offset[VECTORS];
+    Vector held[S::SLICES][VECTORS];
+
+    static __device__ __forceinline__ uint32_t chunk() { return threadIdx.x % S::CHUNKS; }
+    static __device__ __forceinline__ uint32_t row(int i) { return threadIdx.x / S::CHUNKS + i * (S::THREADS / S::CHUNKS); }
+    static __device__ __forceinline__ bool mine(int i) { return EVEN || threadIdx.x + i * S::THREADS < TOTAL; }
+
+    __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin, uint32_t end)
+        : Base(matrix, ld, start, rows, begin, end), base(this->first + begin) {
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++) offset[i] = (min_of(row(i), this->rows - 1) * (uint32_t)ld + chunk() * Base::V) * Base::SIZE;
+    }
+
+    // Reads the next panel.
+    __device__ __forceinline__ void load() {
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++) {
+            opaque(offset[i]);
+            if (mine(i)) {
+#pragma unroll
+                for (int j = 0; j < S::SLICES; j++) held[j][i] = load_at<Vector>(base, offset[i], j * Base::DEPTH);
+            }
+        }
+        advance_by(base, Base::PANEL);
+    }
+    // Writes its slice j to LDS.
+    __device__ __forceinline__ void stage(LdsBytes slice, int j) const {
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++)
+            if (mine(i)) lds_store(slice + Slice::place(row(i), chunk()), held[j][i]);
+    }
+};
+
+// Rows are together. A thread holds blocks of LINES elements of k by a vector of rows.
+template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBase<T, ROWS, S, false> {
+    using Base = PanelBase<T, ROWS, S, false>;
+    using typename Base::Slice;
+    static constexpr int V = Base::V, SIZE = Base::SIZE;
+    static constexpr int LINES = SIZE == 8 ? 2 : 4, PART = LINES * SIZE, PARTS = 16 / PART;
+    static constexpr int VECTORS = ROWS / V, PER_SLICE = VECTORS * PARTS * S::CHUNKS;
+    static constexpr int TOTAL = PER_SLICE * S::SLICES, BLOCKS = ceil_div(TOTAL, S::THREADS);
+    static constexpr bool EVEN = TOTAL % S::THREADS == 0;
+    typedef WordVector<4>::type Vector;
+    typedef typename WordVector<PART / 4>::type Part;
+
+    const T *line[LINES];
+    uint32_t offset[BLOCKS], slice[BLOCKS];
+    Vector held[BLOCKS][LINES];
+
+    struct Block {
+        uint32_t row;
+        uint32_t chunk; // of the panel
+        uint32_t part;  // of the chunk
+    };
+    // Neighbouring threads have blocks that LDS takes at once: rows that Slice shifts against each other (their bits are V on,
+    // but not 16), then the parts of a chunk. With bytes 32 threads write at once, which may take two chunks.
+    static __device__ __forceinline__ Block block(int i) {
+        uint32_t index = threadIdx.x + i * S::THREADS, row = 0;
+        int taken = 0;
+        auto take_row = [&](int bit) INLINED {
+            row += index % 2 * bit;
+            index /= 2;
+        };
+#pragma unroll
+        for (int bit = V; bit < ROWS; bit *= 2)
+            if (bit != 16 && taken < 3) {
+                take_row(bit);
+                taken++;
+            }
+        uint32_t part = index % PARTS, chunk = 0;
+        index /= PARTS;
+        if (SIZE == 1) {
+            chunk = index % S::CHUNKS;
+            index /= S::CHUNKS;
+        }
+        if (V <= 16 && 16 < ROWS) take_row(16);
+        int skipped = 0;
+#pragma unroll
+        for (int bit = V; bit < ROWS; bit *= 2)
+            if (bit != 16 && ++skipped > 3) take_row(bit);
+        return {row, SIZE == 1 ? chunk + index * S::CHUNKS : index, part};
+    }
+    static __device__ __forceinline__ bool mine(int i) { return EVEN || threadIdx.x + i * S::THREADS < TOTAL; }
+    // The slice of this thread's block i: the same for all lanes of a wavefront, if there are enough blocks.
+    static __device__ __forceinline__ uint32_t slice_of(int i) {
+        uint32_t slice = (threadIdx.x + i * S::THREADS) / PER_SLICE;
+        return PER_SLICE % S::WAVE == 0 ? uniform(slice) : slice;
+    }
+
+    __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin, uint32_t end)
+        : Base(matrix, ld, start, rows, begin, end) {
+#pragma unroll
+        for (int l = 0; l < LINES; l++) line[l] = this->first + (int64_t)(begin + l) * ld;
+#pragma unroll
+        for (int i = 0; i < BLOCKS; i++) {
+            Block b = block(i);
+            slice[i] = slice_of(i);
+            offset[i] = ((b.chunk * V + b.part * LINES) * (uint32_t)ld + min_of(b.row, this->rows - 1)) * SIZE;
+        }
+    }
+
+    __device__ __forceinline__ void load() {
+#pragma unroll
+        for (int i = 0; i < BLOCKS; i++) {
+            opaque(offset[i]);
+            if (mine(i)) {
+#pragma unroll
+                for (int l = 0; l < LINES; l++) held[i][l] = load_at<Vector>(line[l], offset[i]);
+            }
+        }
+#pragma unroll
+        for (int l = 0; l < LINES; l++) advance_by(line[l], Base::PANEL * this->ld);
+    }
+
+    __device__ __forceinline__ void stage(LdsBytes to, int j) const {
+#pragma unroll
+        for (int i = 0; i < BLOCKS; i++) {
+            constexpr int STEP = S::THREADS;
+            if (j < i * STEP / PER_SLICE || j > ((i + 1) * STEP - 1) / PER_SLICE) continue;
+            if (i * STEP / PER_SLICE != ((i + 1) * STEP - 1) / PER_SLICE && slice[i] != (uint32_t)j) continue;
+            if (mine(i)) store(to, i);
+        }
+    }
+
+    __device__ __forceinline__ void store(LdsBytes slice, int i) const {
+        Block b = block(i);
+        LdsBytes to = slice + Slice::place(b.row, b.chunk % S::CHUNKS) + b.part * PART;
+        const Vector(&from)[LINES] = held[i];
+        // Slice shifts the rows of a vector alike.
+        auto put = [&](int row, Part part) INLINED { lds_store(to + row * 16, part); };
+        if constexpr (SIZE == 1) {
+            uint32_t low = selector(0x05010400), high = selector(0x07030602), first = selector(0x05040100), second = selector(0x07060302);
+#pragma unroll
+            for (int w = 0; w < 4; w++) {
+                uint32_t x0 = permute_bytes(from[0][w], from[1][w], low), y0 = permute_bytes(from[2][w], from[3][w], low);
+                uint32_t x1 = permute_bytes(from[0][w], from[1][w], high), y1 = permute_bytes(from[2][w], from[3][w], high);
+                put(4 * w, Part(permute_bytes(x0, y0, first)));
+                put(4 * w + 1, Part(permute_bytes(x0, y0, second)));
+                put(4 * w + 2, Part(permute_bytes(x1, y1, first)));
+                put(4 * w + 3, Part(permute_bytes(x1, y1, second)));
+            }
+        } else if constexpr (SIZE == 2) {
+            uint32_t first = selector(0x05040100), second = selector(0x07060302);
+#pragma unroll
+            for (int w = 0; w < 4; w++) {
+                put(2 * w, Part{permute_bytes(from[0][w], from[1][w], first), permute_bytes(from[2][w], from[3][w], first)});
+                put(2 * w + 1, Part{permute_bytes(from[0][w], from[1][w], second), permute_bytes(from[2][w], from[3][w], second)});
+            }
+        } else if constexpr (SIZE == 4) {
+#pragma unroll
+            for (int w = 0; w < 4; w++) put(w, Part{from[0][w], from[1][w], from[2][w], from[3][w]});
+        } else {
+#pragma unroll
+            for (int w = 0; w < 2; w++) put(w, Part{from[0][2 * w], from[0][2 * w + 1], from[1][2 * w], from[1][2 * w + 1]});
+        }
+    }
+
+    // Four of the bytes of a (0 to 3) and b (4 to 7).
+    static __device__ __forceinline__ uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+        return __builtin_amdgcn_perm(b, a, selector);
+    }
+    // Which bytes, kept from the compiler: blocks that are staged in one of several places would be permuted before all.
+    static __device__ __forceinline__ uint32_t selector(uint32_t bytes) {
+        asm volatile("" : "+s"(bytes));
+        return bytes;
+    }
+};

@@ -1,0 +1,108 @@
+// What is done to sums on their way to C: alpha, beta, bias, activation, residual, one rounding.
+#pragma once
+#include "matmul_problem.cuh"
+#include "matrix_unit.cuh"
+
+// x * logistic(u), where u is x for SiLU; and with Candle's sqrt(2 / pi) the tanh form of GELU is that, too, for
+// (1 + tanh(v)) / 2 is the logistic function of 2v.
+template <class C> __device__ __forceinline__ C activated(C x, uint32_t activation) {
+    if (activation == GELU_ERF) return (math::erf(x * (C)0.70710678118654752440) + (C)1) * (C)0.5 * x;
+    C u = activation == SILU ? x : (C)1.5957691216057307117 * x * ((C)1 + (C)0.044715 * x * x);
+    return x / ((C)1 + math::exp(-u));
+}
+
+template <class T> struct Results {
+    using Sum = typename Product<T>::Sum;
+    using C = typename Product<T>::C;
+    static constexpr bool ACTIVATES = !is_same<T, int8_t>::value;
+
+    C *c;
+    const C *bias;
+    const C *residual;
+    int64_t ldc, ld_residual;
+    Sum alpha, beta;
+    uint32_t activation;
+
+    __device__ __forceinline__ Results(const MatmulProblem &p, uint32_t z)
+        : c((C *)p.gemm.c + z * p.gemm.stride_c), bias((const C *)p.bias),
+          residual(p.residual ? (const C *)p.residual + z * p.stride_residual : nullptr), ldc(p.gemm.ldc),
+          ld_residual(p.ld_residual), alpha(scalar(p.gemm.alpha)), beta(scalar(p.gemm.beta)), activation(p.activation) {}
+
+    static __device__ __forceinline__ Sum scalar(double value) {
+        // By i64, as an i32 given as unsigned wraps.
+        if constexpr (is_same<Sum, int32_t>::value) return (int32_t)(int64_t)value;
+        else return (Sum)value;
+    }
+    static __device__ __forceinline__ Sum plus_old(Sum scaled, Sum beta, Sum old) {
+        if constexpr (is_same<Sum, int32_t>::value) return scaled + beta * old;
+        else return math::fma(beta, old, scaled);
+    }
+
+    // One element.
+    __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum) const {
+        C *to = c + (int64_t)column * ldc + row;
+        Sum x = alpha * sum;
+        if (beta != 0) x = plus_old(x, beta, widen(load_at<vec<C, 1>>(to, 0)[0]));
+        if (bias) x += widen(load_at<vec<C, 1>>(bias + row, 0)[0]);
+        if constexpr (ACTIVATES)
+            if (activation != NO_ACTIVATION) x = activated(x, activation);
+        if (residual) x += widen(load_at<vec<C, 1>>(residual + (int64_t)column * ld_residual + row, 0)[0]);
+        store_at(to, vec<C, 1>{narrow<C>(x)});
+    }
+
+    // N rows, whose sums lie in LDS, where this lane may write.
+    template <int N> __device__ __forceinline__ void store(uint32_t row, uint32_t column, LDS_MEMORY Sum *sums) const {
+        C *to = c + (int64_t)column * ldc + row;
+        Sum x[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) x[i] = alpha * sums[i];
+        if (beta != 0) {
+            vec<C, N> old = load_at<vec<C, N>>(to, 0);
+#pragma unroll
+            for (int i = 0; i < N; i++) x[i] = plus_old(x[i], beta, widen(old[i]));
+        }
+        if (bias) {
+            vec<C, N> more = load_at<vec<C, N>>(bias + row, 0);
+#pragma unroll
+            for (int i = 0; i < N; i++) x[i] += widen(more[i]);
+        }
+        if constexpr (ACTIVATES) {
+            if (activation != NO_ACTIVATION) {
+#pragma unroll
+                for (int i = 0; i < N; i++) sums[i] = x[i];
+                // From LDS, for a loop: the functions are too long to repeat.
+#pragma unroll 1
+                for (int i = 0; i < N; i++) sums[i] = activated(sums[i], activation);
+#pragma unroll
+                for (int i = 0; i < N; i++) x[i] = sums[i];
+            }
+        }
+        if (residual) {
+            vec<C, N> more = load_at<vec<C, N>>(residual + (int64_t)column * ld_residual + row, 0);
+#pragma unroll
+            for (int i = 0; i < N; i++) x[i] += widen(more[i]);
+        }
+        vec<C, N> out;
+#pragma unroll
+        for (int i = 0; i < N; i++) out[i] = narrow<C>(x[i]);
+        store_at(to, out);
+    }
+};
+
+// index / divisor, by 32-bit division where that will do.
+__device__ __forceinline__ uint64_t divide(uint64_t index, uint32_t divisor) {
+    return index >> 32 == 0 ? (uint32_t)index / divisor : index / divisor;
+}
+
+// Adds up the parts of each element of C, in their order. Grid: any number of workgroups in x.
+template <class T> __device__ __forceinline__ void matmul_sum(const MatmulProblem &p) {
+    using Sum = typename Product<T>::Sum;
+    uint64_t plane = (uint64_t)p.gemm.m * p.gemm.n, total = plane * p.batch;
+    for (uint64_t i = global_thread(); i < total; i += global_threads()) {
+        const Sum *from = (const Sum *)p.partial + i;
+        Sum sum = *from;
+        for (uint32_t part = 1; part < p.parts; part++) sum += from[part * total];
+        uint64_t line = divide(i, p.gemm.m), z = divide(line, p.gemm.n);
+        Results<T>(p, (uint32_t)z).store((uint32_t)(i - line * p.gemm.m), (uint32_t)(line - z * p.gemm.n), sum);
+    }
+}

@@ -1,0 +1,62 @@
+// CDNA's MFMA: 32 x 32 sums, a row's eight bytes in a lane (four or fewer for some), the lanes' halves at different k. In f64
+// 16 x 16 sums and four groups of lanes.
+#pragma once
+
+template <class V, int PARTS_> struct MfmaBlock {
+    static constexpr int ROWS = 32, COLUMNS = 32, CHUNKS = 1, STEP_CHUNKS = 2, PIECES = 1, PARTS = PARTS_, SUMS = 16;
+    static constexpr bool UNROLLED = true;
+    typedef ::Fragment<4, 1> Fragment;
+    typedef V Sums __attribute__((ext_vector_type(SUMS)));
+    static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 32; }
+    static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane % 32; }
+    static __device__ __forceinline__ uint32_t chunk(uint32_t lane) { return lane / 32; }
+    static __device__ __forceinline__ uint32_t byte(uint32_t) { return 0; }
+    static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return i / 4 * 8 + lane / 32 * 4 + i % 4; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 32; }
+};
+
+template <> struct MatrixUnit<bf16_t> : MfmaBlock<float, 2> {
+    typedef short Four __attribute__((ext_vector_type(4)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(part_of<Four>(a, part), part_of<Four>(b, part), c, 0, 0, 0);
+    }
+};
+template <> struct MatrixUnit<half_t> : MfmaBlock<float, 2> {
+    typedef half_t Four __attribute__((ext_vector_type(4)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_mfma_f32_32x32x8f16(part_of<Four>(a, part), part_of<Four>(b, part), c, 0, 0, 0);
+    }
+};
+#if defined(__gfx90a__)
+template <> struct MatrixUnit<int8_t> : MfmaBlock<int, 4> {
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_mfma_i32_32x32x8i8(word_of<int>(a, part), word_of<int>(b, part), c, 0, 0, 0);
+    }
+};
+#else
+template <> struct MatrixUnit<int8_t> : MfmaBlock<int, 2> {
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_mfma_i32_32x32x16_i8(part_of<long>(a, part), part_of<long>(b, part), c, 0, 0, 0);
+    }
+};
+#endif
+template <> struct MatrixUnit<float> : MfmaBlock<float, 4> {
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_mfma_f32_32x32x2f32(word_of<float>(a, part), word_of<float>(b, part), c, 0, 0, 0);
+    }
+};
+template <> struct MatrixUnit<double> {
+    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = 1, STEP_CHUNKS = 2, PIECES = 1, PARTS = 1, SUMS = 4;
+    static constexpr bool UNROLLED = true;
+    typedef ::Fragment<2, 1> Fragment;
+    typedef double Sums __attribute__((ext_vector_type(4)));
+    static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 16; }
+    static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane % 16; }
+    static __device__ __forceinline__ uint32_t chunk(uint32_t lane) { return lane / 32; }
+    static __device__ __forceinline__ uint32_t byte(uint32_t lane) { return lane / 16 % 2 * 8; }
+    static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return 4 * i + lane / 16; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 16; }
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int) {
+        c = __builtin_amdgcn_mfma_f64_16x16x4f64(bit_cast<double>(a.chunk[0]), bit_cast<double>(b.chunk[0]), c, 0, 0, 0);
+    }
+};

@@ -1,0 +1,34 @@
+// RDNA3's WMMA: 16 x 16 sums over 16 of k. A lane holds a whole row, and the wavefront's halves the same rows.
+#pragma once
+
+template <class V, int CHUNKS_> struct WmmaBlock {
+    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = CHUNKS_, STEP_CHUNKS = CHUNKS, PIECES = 1, PARTS = 1, SUMS = 8;
+    static constexpr bool UNROLLED = true;
+    typedef ::Fragment<4, CHUNKS> Fragment;
+    typedef V Sums __attribute__((ext_vector_type(SUMS)));
+    static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 16; }
+    static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane % 16; }
+    static __device__ __forceinline__ uint32_t chunk(uint32_t) { return 0; }
+    static __device__ __forceinline__ uint32_t byte(uint32_t) { return 0; }
+    static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return 2 * i + lane / 16; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 16; }
+};
+
+template <> struct MatrixUnit<half_t> : WmmaBlock<float, 2> {
+    typedef half_t Row __attribute__((ext_vector_type(16)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(part_of<Row>(a, part), part_of<Row>(b, part), c);
+    }
+};
+template <> struct MatrixUnit<bf16_t> : WmmaBlock<float, 2> {
+    typedef short Row __attribute__((ext_vector_type(16)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(part_of<Row>(a, part), part_of<Row>(b, part), c);
+    }
+};
+template <> struct MatrixUnit<int8_t> : WmmaBlock<int, 1> {
+    typedef int Row __attribute__((ext_vector_type(4)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, part_of<Row>(a, part), true, part_of<Row>(b, part), c, false);
+    }
+};

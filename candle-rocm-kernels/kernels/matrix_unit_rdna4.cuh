@@ -1,0 +1,34 @@
+// RDNA4's WMMA: 16 x 16 sums over 16 of k, of which each half of the wavefront holds one half.
+#pragma once
+
+template <class V, int PARTS_> struct WmmaBlock {
+    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = 1, STEP_CHUNKS = 2, PIECES = 1, PARTS = PARTS_, SUMS = 8;
+    static constexpr bool UNROLLED = true;
+    typedef ::Fragment<4, 1> Fragment;
+    typedef V Sums __attribute__((ext_vector_type(SUMS)));
+    static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 16; }
+    static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane % 16; }
+    static __device__ __forceinline__ uint32_t chunk(uint32_t lane) { return lane / 16; }
+    static __device__ __forceinline__ uint32_t byte(uint32_t) { return 0; }
+    static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return lane / 16 * 8 + i; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 16; }
+};
+
+template <> struct MatrixUnit<half_t> : WmmaBlock<float, 1> {
+    typedef half_t Half __attribute__((ext_vector_type(8)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(part_of<Half>(a, part), part_of<Half>(b, part), c);
+    }
+};
+template <> struct MatrixUnit<bf16_t> : WmmaBlock<float, 1> {
+    typedef short Half __attribute__((ext_vector_type(8)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(part_of<Half>(a, part), part_of<Half>(b, part), c);
+    }
+};
+template <> struct MatrixUnit<int8_t> : WmmaBlock<int, 2> {
+    typedef int Half __attribute__((ext_vector_type(2)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, part_of<Half>(a, part), true, part_of<Half>(b, part), c, false);
+    }
+};

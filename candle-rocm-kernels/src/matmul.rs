@@ -1,0 +1,127 @@
+//! What the kernels of [`MATMUL`](crate::MATMUL) are: their tiles, workgroups, slices, and which of them an architecture
+//! has. The host chooses among them by this table.
+//!
+//! A kernel's name is `matmul_<dtype>_<rows>x<columns>_<ops>`, with `nn`, `nt`, `tn` or `tt` for op(A) and op(B), `n` as
+//! stored column-major; `matmul_sum_<dtype>` adds up the parts of k.
+
+/// Element types of A and B; C has the same, but for `I8`, whose C is i32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dtype {
+    /// IEEE half precision, summed in f32.
+    F16,
+    /// bfloat16, summed in f32.
+    BF16,
+    /// Signed bytes, summed in i32, which wraps.
+    I8,
+    /// Single precision.
+    F32,
+    /// Double precision.
+    F64,
+}
+
+impl Dtype {
+    /// All of them.
+    pub const ALL: [Dtype; 5] = [
+        Dtype::F16,
+        Dtype::BF16,
+        Dtype::I8,
+        Dtype::F32,
+        Dtype::F64,
+    ];
+
+    /// As kernels' names spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dtype::F16 => "f16",
+            Dtype::BF16 => "bf16",
+            Dtype::I8 => "i8",
+            Dtype::F32 => "f32",
+            Dtype::F64 => "f64",
+        }
+    }
+
+    /// Bytes of an element of A and B.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Dtype::I8 => 1,
+            Dtype::F16 | Dtype::BF16 => 2,
+            Dtype::F32 => 4,
+            Dtype::F64 => 8,
+        }
+    }
+
+    /// Elements of k by which kernels proceed: where a product is summed in parts, a part is a multiple of them.
+    pub fn depth(self) -> u32 {
+        128 / self.bytes()
+    }
+}
+
+/// The part of C that a workgroup makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tile {
+    /// Rows of C.
+    pub rows: u32,
+    /// Columns of C.
+    pub columns: u32,
+}
+
+/// Every tile, largest first.
+pub const TILES: [Tile; 4] = [
+    Tile {
+        rows: 256,
+        columns: 128,
+    },
+    Tile {
+        rows: 128,
+        columns: 128,
+    },
+    Tile {
+        rows: 64,
+        columns: 64,
+    },
+    Tile {
+        rows: 128,
+        columns: 32,
+    },
+];
+
+/// Whether `arch`'s processor is one of CDNA, whose wavefronts have 64 lanes.
+fn is_cdna(arch: &str) -> bool {
+    arch.starts_with("gfx9")
+}
+
+/// Threads of a workgroup of the tile's kernels on `arch`.
+pub fn threads(arch: &str, tile: Tile) -> u32 {
+    if is_cdna(arch) || tile.rows * tile.columns >= 128 * 128 {
+        256
+    } else {
+        128
+    }
+}
+
+/// Whether `arch` (a processor's name, such as `gfx942`) has the kernels of `dtype` with `tile`, for all four pairs of
+/// operations.
+///
+/// f32 and f64 have matrix instructions on CDNA alone; elsewhere [`GEMM`](crate::GEMM) multiplies them. The largest tile's
+/// sums in f64 would be all of a wavefront's registers. NVIDIA's GPUs have none of the kernels.
+pub fn exists(arch: &str, dtype: Dtype, tile: Tile) -> bool {
+    if !arch.starts_with("gfx") || !TILES.contains(&tile) {
+        return false;
+    }
+    match dtype {
+        Dtype::F16 | Dtype::BF16 | Dtype::I8 => true,
+        Dtype::F32 => is_cdna(arch),
+        Dtype::F64 => is_cdna(arch) && tile.rows * tile.columns <= 128 * 128,
+    }
+}
+
+/// The name of a kernel; `transposed` is of A and of B.
+pub fn kernel_name(dtype: Dtype, tile: Tile, transposed: [bool; 2]) -> String {
+    let [a, b] = transposed.map(|transposed| if transposed { 't' } else { 'n' });
+    format!(
+        "matmul_{}_{}x{}_{a}{b}",
+        dtype.name(),
+        tile.rows,
+        tile.columns
+    )
+}

@@ -1,0 +1,471 @@
+//! Products on matrix units, every kernel, against sums in f64 (f64 for f64, too: the sums differ by its own roundings) and,
+//! for bytes, in wrapping i32.
+
+use crate::device::{Arg, Gpu};
+use crate::elements::Element;
+use crate::{Numbers, ARCHITECTURES};
+use candle_rocm_kernels::matmul::{exists, kernel_name, threads, Dtype, Tile, TILES};
+use candle_rocm_kernels::MATMUL;
+use half::{bf16, f16};
+
+/// What follows a product.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Activation {
+    None,
+    GeluErf,
+    GeluTanh,
+    Silu,
+}
+
+impl Activation {
+    fn of(self, x: f64) -> f64 {
+        match self {
+            Self::None => x,
+            Self::GeluErf => 0.5 * x * (1.0 + libm::erf(x / std::f64::consts::SQRT_2)),
+            Self::GeluTanh => {
+                let u = (2.0 / std::f64::consts::PI).sqrt() * x * (1.0 + 0.044715 * x * x);
+                0.5 * x * (1.0 + u.tanh())
+            }
+            Self::Silu => x / (1.0 + (-x).exp()),
+        }
+    }
+}
+
+/// A product of m x k and k x n.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    m: usize,
+    n: usize,
+    k: usize,
+    batch: usize,
+    /// By how much leading dimensions exceed what they must be; an odd one ends the rows' alignment.
+    more: usize,
+    alpha: f64,
+    beta: f64,
+    bias: bool,
+    activation: Activation,
+    residual: bool,
+    /// Elements of k that are summed apart; 0 for none.
+    part: usize,
+    group: usize,
+    chiplets: usize,
+}
+
+/// Plain: C = A B.
+const PLAIN: Case = Case {
+    m: 1,
+    n: 1,
+    k: 1,
+    batch: 1,
+    more: 0,
+    alpha: 1.0,
+    beta: 0.0,
+    bias: false,
+    activation: Activation::None,
+    residual: false,
+    part: 0,
+    group: 1,
+    chiplets: 1,
+};
+
+/// Each kernel is run for these: within one tile, tiles in both directions none of them full, whole tiles alone.
+fn cases(tile: Tile, depth: usize) -> Vec<Case> {
+    let (rows, columns) = (tile.rows as usize, tile.columns as usize);
+    let largest = rows * columns > 128 * 128;
+    vec![
+        // Three panels and no edge.
+        Case {
+            m: rows,
+            n: columns,
+            k: 3 * depth,
+            ..PLAIN
+        },
+        // Less than a slice, odd distances, batches.
+        Case {
+            m: rows - 1,
+            n: 7,
+            k: 7,
+            batch: 2,
+            more: 3,
+            alpha: -1.0,
+            beta: 3.0,
+            ..PLAIN
+        },
+        // Vectors reach over both edges; a panel, a slice and a part of one.
+        Case {
+            m: rows + 1,
+            n: if largest { columns - 3 } else { columns + 1 },
+            k: 2 * depth - 1,
+            more: 5,
+            alpha: 2.0,
+            bias: true,
+            activation: Activation::GeluErf,
+            residual: true,
+            group: 2,
+            ..PLAIN
+        },
+        // Parts, of which the last is short.
+        Case {
+            m: rows / 2 + 9,
+            n: columns / 2 + 5,
+            k: 3 * depth + depth / 2 + 1,
+            more: 1,
+            part: 2 * depth,
+            alpha: 2.0,
+            beta: -1.0,
+            bias: true,
+            activation: Activation::Silu,
+            ..PLAIN
+        },
+    ]
+}
+
+/// Cases that need no kernel in particular: one element; matrices so thin that a vector covers several columns; many tiles,
+/// dealt to chiplets that do not divide them; no k.
+fn more_cases(tile: Tile, depth: usize) -> Vec<Case> {
+    let (rows, columns) = (tile.rows as usize, tile.columns as usize);
+    vec![
+        Case { more: 2, ..PLAIN },
+        Case {
+            m: 1,
+            n: 3,
+            k: 2 * depth + 1,
+            batch: 3,
+            ..PLAIN
+        },
+        Case {
+            m: 2 * rows + 17,
+            n: 3 * columns + 1,
+            k: depth,
+            activation: Activation::GeluTanh,
+            group: 2,
+            chiplets: 8,
+            ..PLAIN
+        },
+        Case {
+            m: 5 * rows,
+            n: columns,
+            k: 1,
+            group: 4,
+            chiplets: 4,
+            residual: true,
+            ..PLAIN
+        },
+        Case {
+            m: 9,
+            n: 5,
+            k: 0,
+            beta: 2.0,
+            bias: true,
+            ..PLAIN
+        },
+        Case {
+            m: 9,
+            n: 5,
+            k: depth,
+            part: depth,
+            batch: 2,
+            residual: true,
+            ..PLAIN
+        },
+    ]
+}
+
+/// Operands and what must come of them, without any layout.
+struct Truth {
+    a: Vec<f64>,
+    b: Vec<f64>,
+    old: Vec<f64>,
+    bias: Vec<f64>,
+    residual: Vec<f64>,
+    /// (value, bound) of each element by (batch, column, row).
+    expected: Vec<(f64, f64)>,
+}
+
+/// Half a unit in the last place of one, of what sums are made in. Matrix units may truncate where others round, so that a
+/// rounding counts twice that.
+fn sum_epsilon(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F64 => 2f64.powi(-53),
+        Dtype::I8 => 0.0,
+        _ => 2f64.powi(-24),
+    }
+}
+
+fn truth<T: Element, C: Element>(dtype: Dtype, case: &Case) -> Truth {
+    let Case { m, n, k, batch, .. } = *case;
+    let mut numbers = Numbers((m * 31 + n * 7 + k) as u64);
+    let scale = if dtype == Dtype::I8 { 127.9 } else { 1.0 };
+    let mut random = |count: usize, scale: f64| -> Vec<f64> {
+        (0..count)
+            .map(|_| T::of(numbers.next() * scale).number())
+            .collect()
+    };
+    let (a, b) = (random(batch * m * k, scale), random(batch * k * n, scale));
+    let (old, bias, residual) = (
+        random(batch * m * n, scale),
+        random(m, scale),
+        random(batch * m * n, scale),
+    );
+    let epsilon = 2.0 * sum_epsilon(dtype);
+    let mut expected = Vec::with_capacity(batch * m * n);
+    for z in 0..batch {
+        for column in 0..n {
+            for row in 0..m {
+                let from_a = &a[(z * m + row) * k..][..k];
+                let from_b = &b[(z * n + column) * k..][..k];
+                let (mut sum, mut size) = (0.0, 0.0);
+                for (x, y) in from_a.iter().zip(from_b) {
+                    sum += x * y;
+                    size += (x * y).abs();
+                }
+                let index = (z * n + column) * m + row;
+                let mut value = case.alpha * sum;
+                let mut size = (case.alpha * size).abs();
+                if case.beta != 0.0 {
+                    value += case.beta * old[index];
+                    size += (case.beta * old[index]).abs();
+                }
+                if case.bias {
+                    value += bias[row];
+                    size += bias[row].abs();
+                }
+                // k products are added in some order with as many roundings; alpha, beta and bias make three more.
+                let mut bound = (k + 3) as f64 * epsilon * size;
+                if case.activation != Activation::None {
+                    // None is steeper than 1.13, and each takes a few roundings.
+                    bound = 1.13 * bound + 8.0 * epsilon * value.abs();
+                    value = case.activation.of(value);
+                }
+                if case.residual {
+                    value += residual[index];
+                    bound += epsilon * (value.abs() + residual[index].abs());
+                }
+                // One rounding to C's type; f16's subnormal numbers are 2^-24 apart.
+                if dtype == Dtype::I8 {
+                    value = value.rem_euclid(2f64.powi(32));
+                    value = f64::from(value as u32 as i32);
+                } else {
+                    bound += C::EPSILON * (value.abs() + bound) + 3e-8 * C::EPSILON;
+                    if dtype == Dtype::F16 {
+                        bound += 2f64.powi(-25);
+                    }
+                }
+                expected.push((value, bound));
+            }
+        }
+    }
+    Truth {
+        a,
+        b,
+        old,
+        bias,
+        residual,
+        expected,
+    }
+}
+
+/// A batch of matrices as they lie in memory, not one element longer than they are.
+struct Stored<T> {
+    values: Vec<T>,
+    ld: usize,
+    stride: usize,
+}
+
+impl<T: Element> Stored<T> {
+    /// `lines` of `length` elements that are together, in `batch` matrices.
+    fn new(
+        [batch, lines, length]: [usize; 3],
+        more: usize,
+        filler: f64,
+        at: impl Fn(usize, usize, usize) -> f64,
+    ) -> Self {
+        let (ld, stride) = (length + more, (length + more) * lines + more);
+        let total = match lines {
+            0 => 0,
+            _ => (batch - 1) * stride + (lines - 1) * ld + length,
+        };
+        // No buffer is empty: there is always an element after which none is read.
+        let mut values = vec![T::of(filler); total.max(1)];
+        for z in 0..batch {
+            for line in 0..lines {
+                for i in 0..length {
+                    values[z * stride + line * ld + i] = T::of(at(z, line, i));
+                }
+            }
+        }
+        Self { values, ld, stride }
+    }
+}
+
+/// Runs one kernel for one case and compares.
+fn product<T: Element, C: Element>(
+    gpu: &Gpu,
+    arch: &str,
+    dtype: Dtype,
+    tile: Tile,
+    transposed: [bool; 2],
+    case: &Case,
+    truth: &Truth,
+) {
+    let Case { m, n, k, batch, more, .. } = *case;
+    let a_at = |z: usize, row: usize, l: usize| truth.a[(z * m + row) * k + l];
+    let b_at = |z: usize, column: usize, l: usize| truth.b[(z * n + column) * k + l];
+    // What lies between the lines is NaN, where there is one: it must not be used.
+    let a: Stored<T> = match transposed[0] {
+        true => Stored::new([batch, m, k], more, f64::NAN, a_at),
+        false => Stored::new([batch, k, m], more, f64::NAN, |z, l, row| a_at(z, row, l)),
+    };
+    let b: Stored<T> = match transposed[1] {
+        true => Stored::new([batch, k, n], more, f64::NAN, |z, l, column| b_at(z, column, l)),
+        false => Stored::new([batch, n, k], more, f64::NAN, b_at),
+    };
+    let of = |values: &[f64], z: usize, column: usize, row: usize| values[(z * n + column) * m + row];
+    const MARKER: f64 = -77.0;
+    // Without beta C is not read, so that its NaN goes nowhere.
+    let c: Stored<C> = Stored::new([batch, n, m], more, MARKER, |z, column, row| match case.beta {
+        0.0 => f64::NAN,
+        _ => of(&truth.old, z, column, row),
+    });
+    let residual: Stored<C> = Stored::new([batch, n, m], 2 * more, f64::NAN, |z, column, row| {
+        of(&truth.residual, z, column, row)
+    });
+    let bias: Vec<C> = truth.bias.iter().map(|&x| C::of(x)).collect();
+    let parts = if case.part == 0 { 1 } else { k.div_ceil(case.part).max(2) };
+    let tiles = [m.div_ceil(tile.rows as usize), n.div_ceil(tile.columns as usize)];
+
+    let problem = |c: Arg, partial: Arg| {
+        let integers = |values: &[usize]| values.iter().map(|&x| Arg::I(x as i32)).collect::<Vec<_>>();
+        let longs = |values: &[usize]| values.iter().map(|&x| Arg::N(x)).collect::<Vec<_>>();
+        let mut fields = vec![Arg::input(&a.values), Arg::input(&b.values), c];
+        fields.extend(longs(&[a.ld, b.ld, 1, m + more, a.stride, b.stride, (m + more) * n + more]));
+        fields.extend([Arg::D(case.alpha), Arg::D(case.beta)]);
+        fields.extend(integers(&[m, n, k, 0]));
+        fields.push(partial);
+        fields.push(if case.bias { Arg::input(&bias) } else { Arg::Null });
+        fields.push(if case.residual { Arg::input(&residual.values) } else { Arg::Null });
+        fields.extend(longs(&[residual.ld, residual.stride]));
+        fields.extend(integers(&[
+            batch,
+            parts,
+            case.part,
+            case.activation as usize,
+            tiles[0],
+            tiles[1],
+            case.group,
+            case.chiplets,
+        ]));
+        [Arg::Struct(fields)]
+    };
+    let name = kernel_name(dtype, tile, transposed);
+    let grid = [tiles[0] * tiles[1], parts, batch].map(|x| x as u32);
+    let block = [threads(arch, tile), 1, 1];
+    let found: Vec<C> = if parts == 1 {
+        gpu.run(&MATMUL, &name, grid, block, &problem(Arg::in_out(&c.values), Arg::Null))
+    } else {
+        let room = parts * batch * m * n;
+        let c = || Arg::input(&c.values);
+        let sum = format!("matmul_sum_{}", dtype.name());
+        let add = |partial: Arg, c: Arg| gpu.run(&MATMUL, &sum, [3, 1, 1], [256, 1, 1], &problem(c, partial));
+        let result = Arg::in_out(&c.values);
+        match dtype {
+            Dtype::F64 => {
+                let partial: Vec<f64> = gpu.run(&MATMUL, &name, grid, block, &problem(c(), Arg::output::<f64>(room)));
+                add(Arg::input(&partial), result)
+            }
+            Dtype::I8 => {
+                let partial: Vec<i32> = gpu.run(&MATMUL, &name, grid, block, &problem(c(), Arg::output::<i32>(room)));
+                add(Arg::input(&partial), result)
+            }
+            _ => {
+                let partial: Vec<f32> = gpu.run(&MATMUL, &name, grid, block, &problem(c(), Arg::output::<f32>(room)));
+                add(Arg::input(&partial), result)
+            }
+        }
+    };
+    for z in 0..batch {
+        for column in 0..n {
+            for row in 0..m + more {
+                let at = z * c.stride + column * c.ld + row;
+                let Some(found) = found.get(at).map(|x| x.number()) else {
+                    continue;
+                };
+                if row >= m {
+                    assert_eq!(found, C::of(MARKER).number(), "{name} on {arch}, {case:?}: past row {m} of column {column}");
+                    continue;
+                }
+                let (value, bound) = truth.expected[(z * n + column) * m + row];
+                assert!(
+                    (found - value).abs() <= bound,
+                    "{name} on {arch}, {case:?}: ({row}, {column}) of {z} is {found}, not {value} +- {bound}"
+                );
+            }
+        }
+    }
+}
+
+fn all_kernels<T: Element, C: Element>(dtype: Dtype) {
+    let archs: Vec<&'static str> = ARCHITECTURES
+        .into_iter()
+        .filter(|arch| candle_rocm_kernels::architectures().contains(arch))
+        .collect();
+    assert!(!archs.is_empty(), "the build embedded none of {ARCHITECTURES:?}");
+    let gpus: Vec<Gpu> = archs.iter().map(|arch| Gpu::new(arch, None)).collect();
+    let depth = dtype.depth() as usize;
+    let mut ran = 0;
+    for tile in TILES {
+        let mut run = |case: Case, all: bool| {
+            let case = match dtype {
+                Dtype::I8 => Case { activation: Activation::None, ..case },
+                _ => case,
+            };
+            let truth = truth::<T, C>(dtype, &case);
+            for (number, (arch, gpu)) in archs.iter().zip(&gpus).enumerate() {
+                if !exists(arch, dtype, tile) {
+                    continue;
+                }
+                for ops in 0..4 {
+                    if all || ops == (number + case.m) % 4 {
+                        let transposed = [ops & 2 != 0, ops & 1 != 0];
+                        product::<T, C>(gpu, arch, dtype, tile, transposed, &case, &truth);
+                        ran += 1;
+                    }
+                }
+            }
+        };
+        for case in cases(tile, depth) {
+            run(case, true);
+        }
+        if tile.rows == 64 {
+            for case in more_cases(tile, depth) {
+                run(case, false);
+            }
+        }
+    }
+    assert!(ran > 0, "no architecture has {}", dtype.name());
+}
+
+#[test]
+fn f16() {
+    all_kernels::<f16, f16>(Dtype::F16);
+}
+
+#[test]
+fn bf16() {
+    all_kernels::<bf16, bf16>(Dtype::BF16);
+}
+
+#[test]
+fn bytes_wrap_in_i32() {
+    all_kernels::<i8, i32>(Dtype::I8);
+}
+
+#[test]
+fn f32() {
+    all_kernels::<f32, f32>(Dtype::F32);
+}
+
+#[test]
+fn f64() {
+    all_kernels::<f64, f64>(Dtype::F64);
+}
