@@ -78,9 +78,11 @@ impl Loop {
             .filter(move |line| self.offsets.contains(&line.offset) && outside(&line.offset))
     }
 
-    /// The counts of an average iteration that was executed, and its fill.
+    /// What was executed, divided by the iterations of its most frequent instruction; and the fill.
     pub fn executed(&self, listing: &Listing, profile: &Profile) -> (Counts, Fill) {
-        let iterations = profile.at(self.offsets.start).executions.max(1) as f64;
+        let lines = self.lines(listing).map(|line| line.offset);
+        let most = lines.map(|offset| profile.at(offset).executions).max();
+        let iterations = most.unwrap_or(0).max(1) as f64;
         let mut counts = Counts::default();
         for line in self.lines(listing) {
             counts.add(line, profile.at(line.offset).executions as f64 / iterations);
@@ -160,7 +162,7 @@ pub fn hot(listing: &Listing) -> Option<Loop> {
         .cloned()
 }
 
-/// The loop that executed the most arithmetic; `None` where none did.
+/// The loop that executed the most arithmetic, with all loops around and within it; `None` where none did.
 pub fn hottest(listing: &Listing, profile: &Profile) -> Option<Loop> {
     let work = |of: &Loop| {
         let mut executed = Counts::default();
@@ -174,7 +176,24 @@ pub fn hottest(listing: &Listing, profile: &Profile) -> Option<Loop> {
         .map(|of| (work(&of), of))
         .filter(|(work, _)| *work != (0.0, 0.0))
         .max_by(|(a, _), (b, _)| a.partial_cmp(b).expect("counts are numbers"))
-        .map(|(_, of)| of)
+        .map(|(_, of)| nest(listing, &of))
+}
+
+/// The outermost loop around one, with everything in it.
+fn nest(listing: &Listing, of: &Loop) -> Loop {
+    let around = |other: &Loop| {
+        other.offsets.start <= of.offsets.start && other.offsets.end >= of.offsets.end
+    };
+    let outermost = all(listing)
+        .into_iter()
+        .filter(around)
+        .max_by_key(|other| other.offsets.end - other.offsets.start);
+    let mut nest = outermost.unwrap_or_else(|| of.clone());
+    nest.inner.clear();
+    let mut counts = Counts::default();
+    nest.lines(listing).for_each(|line| counts.add(line, 1.0));
+    nest.counts = counts;
+    nest
 }
 
 #[cfg(test)]

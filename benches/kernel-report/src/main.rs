@@ -12,6 +12,9 @@ struct Cli {
     /// The architectures, separated by commas.
     #[arg(long, value_delimiter = ',', default_values = page::ARCHITECTURES)]
     arch: Vec<String>,
+    /// Leave out what is executed, which takes minutes.
+    #[arg(long)]
+    compiled: bool,
     /// Where to write the page; default: standard output.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -19,7 +22,11 @@ struct Cli {
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
-    let page = page::write(&cli.arch, |done| eprintln!("{done}"))?;
+    let page = if cli.compiled {
+        page::write_compiled(&cli.arch)?
+    } else {
+        page::write(&cli.arch, |done| eprintln!("{done}"))?
+    };
     match cli.out {
         Some(path) => {
             std::fs::write(&path, page).with_context(|| format!("writing {}", path.display()))

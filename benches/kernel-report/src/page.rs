@@ -35,8 +35,9 @@ only hardware can give those ([findings.md](findings.md) says what else).
 granule), LDS / (LDS of a workgroup), and the hardware's most. `candle-rocm-kernels/src/occupancy.rs` has the tables.
 
 **Loop**: what lies between a backward branch and its target, inner loops left out; of a kernel's loops, the one with the
-most matrix cycles, or without matrix instructions the one with the densest multiply-adds. Each of its instructions is counted, as it stands in the code or as often as it was executed in an
-average iteration, by the unit that it is issued to: *matrix* (MFMA, WMMA), *vector* (VALU), *LDS*, *global*
+most matrix cycles, or without matrix instructions the one with the densest multiply-adds. Where a product was executed,
+the loop that executed the most of them, with the loops around and within it, each instruction as often as it was
+executed. Instructions are counted by the unit that they are issued to: *matrix* (MFMA, WMMA), *vector* (VALU), *LDS*, *global*
 (vector memory), *scalar* (SALU, scalar loads, branches), *wait* (`s_waitcnt`, barriers, `s_nop`, hints).
 
 **Fill**: with M the cycles for which the loop's matrix instructions occupy the matrix unit, O the issue slots of all
@@ -91,6 +92,19 @@ pub fn claim(gpus: &Gpus, arch: &str) -> Result<Claim> {
     Ok(Claim { report, executed })
 }
 
+/// Only what the compiler made, which takes no time.
+///
+/// # Errors
+/// An architecture is not embedded or not known.
+pub fn write_compiled(archs: &[String]) -> Result<String> {
+    let mut page = FORMULAS.to_owned();
+    for arch in archs {
+        writeln!(page, "\n## {arch}")?;
+        page += &compiled(&mut Kernels::new(arch))?;
+    }
+    Ok(page)
+}
+
 /// The whole page.
 ///
 /// # Errors
@@ -123,6 +137,16 @@ fn ratio(number: u64, least: u64) -> String {
     match least {
         0 => "-".to_owned(),
         _ => format!("{:.3}", number as f64 / least as f64),
+    }
+}
+
+/// Registers that do not fit: vector ones go to memory, scalar ones to lanes of a vector register.
+fn spills(report: &Report) -> String {
+    let kernel = &report.kernel;
+    match (kernel.vgpr_spill_count, kernel.sgpr_spill_count) {
+        (0, 0) => "0".to_owned(),
+        (vector, 0) => vector.to_string(),
+        (vector, scalar) => format!("{vector}, {scalar} scalar"),
     }
 }
 
@@ -176,7 +200,7 @@ fn claims(archs: &[String], gpus: &Gpus) -> Result<String> {
             arch.clone(),
             executed.kernel,
             report.kernel.vgpr_count.to_string(),
-            report.spills().to_string(),
+            spills(&report),
             report.waves.to_string(),
             fills(&in_loop.fill),
             number(in_loop.total.lds_conflicts),
@@ -390,7 +414,7 @@ fn compiled(kernels: &mut Kernels) -> Result<String> {
                 kernel.vgpr_count.to_string(),
                 kernel.agpr_count.to_string(),
                 number(kernel.group_segment_fixed_size.into()),
-                report.spills().to_string(),
+                spills(&report),
                 report.waves.to_string(),
             ];
             match &report.hot {
