@@ -15,17 +15,17 @@
     TILE(TYPE, ELEMENT_T, TM, TN, ROWS, COLS, tn, T, N)                                                      \
     TILE(TYPE, ELEMENT_T, TM, TN, ROWS, COLS, tt, T, T)
 
-// gemv_t_<type>_w<lanes>_c<columns>, gemv_n_<type>_c<columns>: at most so many columns. B's layout is
+// gemv_t_<type>_w<lanes>_c<columns>, gemv_n_<type>_c<columns>: at most so many columns. `layout`, of `Layout`, is
 // an argument, for it costs the loops nothing.
 #define VECTOR_T(TYPE, T, COLS, WIDTH)                                                             \
     extern "C" __global__ void __launch_bounds__(GEMV_T_THREADS)                                   \
-        gemv_t_##TYPE##_w##WIDTH##_c##COLS(GemmProblem p, uint32_t b_along_k) {                    \
-        GemvT<T, COLS, WIDTH>().run(p, b_along_k);                                                 \
+        gemv_t_##TYPE##_w##WIDTH##_c##COLS(MatmulProblem p, uint32_t layout) {                     \
+        GemvT<T, COLS, WIDTH>().run(p, layout);                                                    \
     }
 #define VECTOR_N(TYPE, T, COLS)                                                                    \
     extern "C" __global__ void __launch_bounds__(GEMV_N_THREADS)                                   \
-        gemv_n_##TYPE##_c##COLS(GemmProblem p, uint32_t b_along_k) {                               \
-        GemvN<T, COLS>().run(p, b_along_k);                                                        \
+        gemv_n_##TYPE##_c##COLS(MatmulProblem p, uint32_t layout) {                                \
+        GemvN<T, COLS>().run(p, layout);                                                           \
     }
 #define VECTOR(TYPE, T, COLS)                                                                      \
     VECTOR_T(TYPE, T, COLS, 8)                                                                     \
@@ -38,7 +38,8 @@
     VECTOR(TYPE, T, 1)                                                                             \
     VECTOR(TYPE, T, 2)                                                                             \
     VECTOR(TYPE, T, 4)                                                                             \
-    VECTOR(TYPE, T, 8)
+    VECTOR(TYPE, T, 8)                                                                             \
+    extern "C" __global__ void __launch_bounds__(256) gemm_epilogue_##TYPE(MatmulProblem p) { gemm_epilogue<T>(p); }
 
 ELEMENT(f32, float)
 ELEMENT(f16, half_t)
@@ -48,3 +49,6 @@ ELEMENT(f64, double)
 TILE_OPS(f32, float, 128, 128, 8, 8)
 TILE_OPS(f16, half_t, 128, 128, 8, 8)
 TILE_OPS(bf16, bf16_t, 128, 128, 8, 8)
+// Where there are no matrix instructions of the type, vector units take more columns.
+VECTOR(f32, float, 16)
+VECTOR(f64, double, 16)

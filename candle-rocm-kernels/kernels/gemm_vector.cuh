@@ -5,7 +5,10 @@
 // offsets that stay the same through the loop: the loop then holds loads and multiply-adds, and next
 // to nothing else. The host checks that a workgroup's offsets fit (gemm/plan.rs).
 #pragma once
-#include "gemm_problem.cuh"
+#include "gemm_epilogue.cuh"
+
+// How B lies, and whether C is taken the other way round.
+enum Layout : uint32_t { B_ALONG_K = 1, TRANSPOSED = 2 };
 
 // Moves a uniform address on, and keeps the lane's offsets what they are. The compiler is prevented
 // from combining the two: it would make a 64-bit address of each load of the loop, to be added to at
@@ -79,6 +82,9 @@ template <class T, int COLS, int WIDTH> struct GemvT {
     static constexpr int SUMS = ROWS * COLS;
     static constexpr int GROUPS = GEMV_T_THREADS / WIDTH;
     using Reduction = LaneReduction<Acc, SUMS, 1, WIDTH>;
+    // Up to eight columns have a scalar base each; for more scalar registers do not reach, and their distances from the
+    // first, which the host checks, are the lanes' offsets.
+    static constexpr int BASES = COLS <= 8 ? COLS : 1, OFFSETS = COLS <= 8 ? 1 : COLS;
 
     Acc sums[SUMS] = {}; // [row][column]
 
@@ -93,7 +99,9 @@ template <class T, int COLS, int WIDTH> struct GemvT {
                     sums[r * COLS + c] = math::fma(widen(rows[r][i]), widen(cols[c][i]), sums[r * COLS + c]);
     }
 
-    __device__ __forceinline__ void run(const GemmProblem &p, bool b_along_k) {
+    __device__ __forceinline__ void run(const MatmulProblem &problem, uint32_t layout) {
+        const GemmProblem &p = problem.gemm;
+        bool b_along_k = layout & B_ALONG_K;
         auto [a, b, c] = select_batch<T>(p);
         uint32_t lane = threadIdx.x % WIDTH;
         uint32_t group_row = threadIdx.x / WIDTH * ROWS;
@@ -118,12 +126,11 @@ template <class T, int COLS, int WIDTH> struct GemvT {
         Reduction::run(sums, lane);
         if (!Reduction::leads(lane)) return;
         uint32_t first = Reduction::first(lane);
-        Epilogue<T> epilogue(p);
+        FinishedSums<T> results(problem, c, layout & TRANSPOSED);
 #pragma unroll
         for (int i = 0; i < Reduction::KEPT; i++) {
             uint32_t row = group_row + (first + i) / COLS, column = (first + i) % COLS;
-            if (row <= last_row && column < p.n)
-                epilogue.store(c + (int64_t)(row0 + row) * p.row_c + (int64_t)column * p.ldc, sums[i]);
+            if (row <= last_row && column < p.n) results.store(row0 + row, column, sums[i]);
         }
     }
 
@@ -131,16 +138,21 @@ template <class T, int COLS, int WIDTH> struct GemvT {
                                                 const T *(&columns)[COLS], uint32_t lda, uint32_t k,
                                                 uint32_t lane) {
         constexpr uint32_t STEP = WIDTH * V * UNROLL;
-        uint32_t along[1] = {lane * 16};
+        uint32_t along[OFFSETS];
+#pragma unroll
+        for (int j = 0; j < OFFSETS; j++)
+            along[j] = lane * 16 + (uint32_t)(columns[j] - columns[0]) * (uint32_t)sizeof(T);
+        auto column = [&](int j) INLINED { return columns[j < BASES ? j : 0]; };
+        auto offset_b = [&](int j) INLINED { return along[j < OFFSETS ? j : 0]; };
         uint32_t offset[ROWS];
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) offset[r] = rows[r] * lda * (uint32_t)sizeof(T) + along[0];
+        for (int r = 0; r < ROWS; r++) offset[r] = rows[r] * lda * (uint32_t)sizeof(T) + lane * 16;
         auto step = [&](int u) {
             vec<T, V> from_a[ROWS], from_b[COLS];
 #pragma unroll
             for (int r = 0; r < ROWS; r++) from_a[r] = load_at<vec<T, V>>(a, offset[r], u * WIDTH * V);
 #pragma unroll
-            for (int j = 0; j < COLS; j++) from_b[j] = load_at<vec<T, V>>(columns[j], along[0], u * WIDTH * V);
+            for (int j = 0; j < COLS; j++) from_b[j] = load_at<vec<T, V>>(column(j), offset_b(j), u * WIDTH * V);
             accumulate(from_a, from_b);
         };
 #pragma unroll 1
@@ -151,7 +163,7 @@ template <class T, int COLS, int WIDTH> struct GemvT {
             for (int u = 0; u < UNROLL; u++) step(u);
             advance(a, STEP);
 #pragma unroll
-            for (int j = 0; j < COLS; j++) advance(columns[j], STEP);
+            for (int j = 0; j < BASES; j++) advance(columns[j], STEP);
         }
         uint32_t left = k % STEP;
         if (left == 0) return;
@@ -163,9 +175,9 @@ template <class T, int COLS, int WIDTH> struct GemvT {
             uint32_t element = (left / V * V + lane) * (uint32_t)sizeof(T);
             vec<T, 1> one_a[ROWS], one_b[COLS];
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) one_a[r] = load_at<vec<T, 1>>(a, offset[r] - along[0] + element);
+            for (int r = 0; r < ROWS; r++) one_a[r] = load_at<vec<T, 1>>(a, offset[r] - lane * 16 + element);
 #pragma unroll
-            for (int j = 0; j < COLS; j++) one_b[j] = load_at<vec<T, 1>>(columns[j], element);
+            for (int j = 0; j < COLS; j++) one_b[j] = load_at<vec<T, 1>>(column(j), offset_b(j) - lane * 16 + element);
             accumulate(one_a, one_b);
         }
     }
@@ -216,7 +228,9 @@ template <class T, int COLS> struct GemvN {
             sums[r * COLS + column] = math::fma(widen(rows[r]), factor, sums[r * COLS + column]);
     }
 
-    __device__ __forceinline__ void run(const GemmProblem &p, bool b_along_k) {
+    __device__ __forceinline__ void run(const MatmulProblem &problem, uint32_t layout) {
+        const GemmProblem &p = problem.gemm;
+        bool b_along_k = layout & B_ALONG_K;
         __shared__ Acc shared[PARTS][COLS][ROWS];
         auto [a, b, c] = select_batch<T>(p);
         uint32_t row0 = blockIdx.x * ROWS;
@@ -241,14 +255,14 @@ template <class T, int COLS> struct GemvN {
                 shared[threadIdx.x / 32][(first + i) % COLS][row + (first + i) / COLS] = sums[i];
         }
         __syncthreads();
-        Epilogue<T> epilogue(p);
+        FinishedSums<T> results(problem, c, layout & TRANSPOSED);
         for (uint32_t i = threadIdx.x; i < ROWS * COLS; i += GEMV_N_THREADS) {
             uint32_t r = i % ROWS, column = i / ROWS;
             if (r >= rows || column >= p.n) continue;
             Acc sum = shared[0][column][r];
 #pragma unroll
             for (int part = 1; part < PARTS; part++) sum += shared[part][column][r];
-            epilogue.store(c + (int64_t)(row0 + r) * p.row_c + (int64_t)column * p.ldc, sum);
+            results.store(row0 + r, column, sum);
         }
     }
 

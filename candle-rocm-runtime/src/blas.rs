@@ -209,10 +209,10 @@ impl<T: Element> Gemm<T> for Blas {
 ///
 /// # Safety
 /// The handle is a live [`Blas`]'s; `alpha` and `beta` point to a value of the computation's type (f16,
-/// f32 or f64); the addresses are those of device memory that holds the matrices as described.
+/// f32, f64 or i32); the addresses are those of device memory that holds the matrices as described.
 ///
 /// # Errors
-/// The three matrices are not all f16, bf16, f32 or f64; or a size is negative.
+/// The three matrices are not all f16, bf16, f32 or f64, nor i8, i8 and i32; or a size is negative.
 #[allow(clippy::too_many_arguments)]
 pub unsafe fn gemm_strided_batched_ex(
     handle: BlasHandle,
@@ -253,10 +253,13 @@ pub unsafe fn gemm_strided_batched_ex(
         (cudaDataType_t::CUDA_R_64F, cudaDataType_t::CUDA_R_64F, cudaDataType_t::CUDA_R_64F) => {
             GemmDtype::F64
         }
+        (cudaDataType_t::CUDA_R_8I, cudaDataType_t::CUDA_R_8I, cudaDataType_t::CUDA_R_32I) => {
+            GemmDtype::I8
+        }
         _ => {
             return Err(BlasError(Error::unsupported(format!(
                 "a matrix product of {a_type:?} and {b_type:?} into {c_type:?}: the three must be the same of f16, \
-                 bf16, f32 and f64"
+                 bf16, f32 and f64, or two of i8 and one of i32"
             ))))
         }
     };
@@ -268,6 +271,10 @@ pub unsafe fn gemm_strided_batched_ex(
         // SAFETY: as above.
         Compute::CUBLAS_COMPUTE_64F | Compute::CUBLAS_COMPUTE_64F_PEDANTIC => unsafe {
             *pointer.cast::<f64>()
+        },
+        // SAFETY: as above.
+        Compute::CUBLAS_COMPUTE_32I | Compute::CUBLAS_COMPUTE_32I_PEDANTIC => unsafe {
+            f64::from(*pointer.cast::<i32>())
         },
         // SAFETY: as above.
         _ => unsafe { f64::from(*pointer.cast::<f32>()) },

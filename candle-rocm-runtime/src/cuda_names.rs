@@ -169,6 +169,8 @@ pub enum cublasComputeType_t {
     CUBLAS_COMPUTE_32F_FAST_TF32,
     CUBLAS_COMPUTE_64F,
     CUBLAS_COMPUTE_64F_PEDANTIC,
+    CUBLAS_COMPUTE_32I,
+    CUBLAS_COMPUTE_32I_PEDANTIC,
 }
 
 /// A hint that nothing here needs.

@@ -14,6 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::cuda_names::{CUdevice, CUdevice_attribute};
 use crate::error::{Error, Result};
 use crate::gemm::library::Library;
+use crate::gemm::tune::Tuner;
 use crate::hip::table::HipTable;
 use crate::hip::types::{attribute, DeviceProperties};
 use crate::module::LoadedModule;
@@ -54,6 +55,8 @@ pub struct Device {
     modules: RwLock<HashMap<&'static str, Arc<LoadedModule>, RandomState>>,
     /// Chosen at the first matrix product.
     gemm_library: OnceLock<Result<Option<Library>>>,
+    /// Made at the first matrix product, if any are timed.
+    gemm_tuner: OnceLock<Result<Tuner>>,
     sticky: StickyError,
 }
 
@@ -122,6 +125,7 @@ impl Device {
             pool: OnceLock::new(),
             modules: RwLock::default(),
             gemm_library: OnceLock::new(),
+            gemm_tuner: OnceLock::new(),
             sticky: StickyError::default(),
         })
     }
@@ -213,6 +217,11 @@ impl Device {
     /// The vendor's library of matrix products, once chosen.
     pub(crate) fn gemm_library(&self) -> &OnceLock<Result<Option<Library>>> {
         &self.gemm_library
+    }
+
+    /// The timings of matrix products.
+    pub(crate) fn gemm_tuner(&self) -> &OnceLock<Result<Tuner>> {
+        &self.gemm_tuner
     }
 
     /// The error that work on this GPU left for its next call.

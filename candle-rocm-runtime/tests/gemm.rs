@@ -1,4 +1,4 @@
-//! Matrix products against sums in f64: every kernel, and shapes, strides, factors and places drawn at
+//! Matrix products against sums in f64: every kernel, and shapes, strides, factors, places and epilogues drawn at
 //! random, on each of the five emulated instruction sets. With `CANDLE_ROCM_RUNTIME=nvidia` they run on NVIDIA
 //! GPUs, and what `CANDLE_ROCM_GEMM` chooses there is tested beside our own kernels.
 
@@ -10,14 +10,16 @@ use std::sync::Arc;
 use candle_rocm_runtime::cuda_names::{
     cublasComputeType_t, CUgraphInstantiate_flags, CUstreamCaptureMode,
 };
-use candle_rocm_runtime::gemm::plan::{Kernel, Plan, TILES};
-use candle_rocm_runtime::gemm::{self, GemmDtype, GemmProblem, Transpose};
+use candle_rocm_runtime::gemm::plan::{Kernel, MatrixTile, Plan, TILES};
+use candle_rocm_runtime::gemm::{
+    self, Activation, Epilogue, GemmDtype, GemmProblem, Gpu, Residual, Transpose,
+};
 use candle_rocm_runtime::{
     runtime, Context, DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, RuntimeKind, Stream,
 };
 use half::{bf16, f16};
 
-/// Runs the body on each of these that the build embeds.
+/// Runs the body on each of these that the build embeds, and that `ROCM_EMU_ARCH` names if it is set.
 const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
 
 fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
@@ -29,13 +31,15 @@ fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
         });
     }
     let embedded = candle_rocm_kernels::architectures();
+    let asked = std::env::var("ROCM_EMU_ARCH").unwrap_or_default();
     let chosen: Vec<&str> = ARCHITECTURES
         .into_iter()
         .filter(|arch| embedded.contains(arch))
+        .filter(|arch| asked.is_empty() || asked.split(',').any(|one| one.trim() == *arch))
         .collect();
     assert!(
         !chosen.is_empty(),
-        "the build embeds none of {ARCHITECTURES:?}, only {embedded:?}"
+        "the build embeds none of {ARCHITECTURES:?} that ROCM_EMU_ARCH={asked} names, only {embedded:?}"
     );
     common::in_process(test, &[("ROCM_EMU_ARCH", &chosen.join(","))], || {
         runtime::select(RuntimeKind::Emulator).unwrap();
@@ -47,24 +51,34 @@ fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
     });
 }
 
-trait Element: DeviceRepr + Copy + Send + Sync + 'static {
+/// An element of A and B; those of C have another type if these are integers.
+trait Element: Number {
     const DTYPE: GemmDtype;
-    /// Spacing of numbers around 1 in this type, and in the type of its sums.
+    type Output: Number;
+}
+
+trait Number: DeviceRepr + Copy + Send + Sync + 'static {
+    /// Spacing of numbers around 1 in this type, and in the type of its sums; 0 for integers.
     const EPSILON: f64;
     const SUM_EPSILON: f64;
+    /// What a number from -1 to 1 stands for.
     fn new(value: f64) -> Self;
+    /// What nobody is to read: NaN, or a number that would change the result.
+    fn poison() -> Self;
     fn value(self) -> f64;
     fn bits(self) -> u64;
 }
 
-macro_rules! element {
-    ($type:ty, $dtype:ident, $sum:ty, $epsilon:expr, $x:ident, $new:expr, $value:expr) => {
-        impl Element for $type {
-            const DTYPE: GemmDtype = GemmDtype::$dtype;
+macro_rules! floats {
+    ($($type:ty, $dtype:ident, $sum:ty, $epsilon:expr, $x:ident, $new:expr, $value:expr;)*) => {$(
+        impl Number for $type {
             const EPSILON: f64 = $epsilon;
             const SUM_EPSILON: f64 = <$sum>::EPSILON as f64;
             fn new($x: f64) -> Self {
                 $new
+            }
+            fn poison() -> Self {
+                Self::NAN
             }
             fn value(self) -> f64 {
                 let $x = self;
@@ -74,28 +88,45 @@ macro_rules! element {
                 self.to_bits() as u64
             }
         }
-    };
+        impl Element for $type {
+            const DTYPE: GemmDtype = GemmDtype::$dtype;
+            type Output = Self;
+        }
+    )*};
 }
-element!(
-    f16,
-    F16,
-    f32,
-    0.000_976_562_5,
-    x,
-    f16::from_f64(x),
-    x.to_f64()
-);
-element!(
-    bf16,
-    BF16,
-    f32,
-    0.007_812_5,
-    x,
-    bf16::from_f64(x),
-    x.to_f64()
-);
-element!(f32, F32, f32, f32::EPSILON as f64, x, x as f32, x as f64);
-element!(f64, F64, f64, f64::EPSILON, x, x, x);
+floats! {
+    f16, F16, f32, 0.000_976_562_5, x, f16::from_f64(x), x.to_f64();
+    bf16, BF16, f32, 0.007_812_5, x, bf16::from_f64(x), x.to_f64();
+    f32, F32, f32, f32::EPSILON as f64, x, x as f32, x as f64;
+    f64, F64, f64, f64::EPSILON, x, x, x;
+}
+
+macro_rules! integers {
+    ($($type:ty;)*) => {$(
+        impl Number for $type {
+            const EPSILON: f64 = 0.0;
+            const SUM_EPSILON: f64 = 0.0;
+            /// All of them, so that sums wrap.
+            fn new(x: f64) -> Self {
+                (x * -f64::from(<$type>::MIN)) as $type
+            }
+            fn poison() -> Self {
+                77
+            }
+            fn value(self) -> f64 {
+                self.into()
+            }
+            fn bits(self) -> u64 {
+                self as u64
+            }
+        }
+    )*};
+}
+integers! { i8; i32; }
+impl Element for i8 {
+    const DTYPE: GemmDtype = GemmDtype::I8;
+    type Output = i32;
+}
 
 /// SplitMix64.
 struct Draw(u64);
@@ -119,8 +150,10 @@ impl Draw {
 /// Who computes a case.
 #[derive(Clone, Copy)]
 enum By {
-    /// Our own kernel, planned for so many compute units.
-    Kernel { compute_units: u32 },
+    /// Our own kernel, by one of the plans for so many compute units: the first, or the number of another.
+    Kernel { compute_units: u32, number: usize },
+    /// The plan with this kernel, with k in parts of so many elements.
+    This { kernel: Kernel, part_k: u32 },
     /// Whatever `CANDLE_ROCM_GEMM` says.
     Choice,
 }
@@ -128,8 +161,45 @@ enum By {
 /// A product with its addresses counted in elements from the start of each buffer.
 struct Case {
     problem: GemmProblem,
+    epilogue: DrawnEpilogue,
     offsets: [usize; 3],
     by: By,
+}
+
+/// An epilogue without addresses.
+#[derive(Clone, Copy, Debug, Default)]
+struct DrawnEpilogue {
+    has_bias: bool,
+    activation: Activation,
+    /// Leading dimension and stride of the residual.
+    residual: Option<(usize, i64)>,
+}
+
+/// erf by the series of its expansion whose terms are all positive: sqrt(4 / pi) exp(-x^2) sum 2^n x^(2n+1) / (2n+1)!!
+fn erf(x: f64) -> f64 {
+    if x.abs() > 6.0 {
+        return x.signum();
+    }
+    let (mut term, mut sum) = (x, x);
+    for n in 1..200 {
+        term *= 2.0 * x * x / f64::from(2 * n + 1);
+        sum += term;
+    }
+    std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum
+}
+
+fn activate(activation: Activation, x: f64) -> f64 {
+    let logistic = |u: f64| x / (1.0 + (-u).exp());
+    match activation {
+        Activation::None => x,
+        Activation::GeluErf => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+        // 0.5 x (1 + tanh(v)) is x times the logistic function of 2v.
+        Activation::GeluTanh => {
+            let v = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
+            logistic(2.0 * v)
+        }
+        Activation::Silu => logistic(x),
+    }
 }
 
 /// Elements from the first of matrix 0 to the last of the last matrix.
@@ -154,79 +224,109 @@ fn index(op: Transpose, ld: usize, row: usize, column: usize) -> usize {
     }
 }
 
-/// Computes a case, checks every element of C's buffer, and returns the kernel's name.
-fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Option<String> {
-    let mut problem = case.problem;
-    let GemmProblem { m, n, k, batch, .. } = problem;
-    let (a_rows, a_columns) = stored(problem.transa, m, k);
-    let (b_rows, b_columns) = stored(problem.transb, k, n);
-    let [a_at, b_at, c_at] = case.offsets;
-    let length_a = a_at + extent(a_rows, a_columns, problem.lda, problem.stride_a, batch);
-    let length_b = b_at + extent(b_rows, b_columns, problem.ldb, problem.stride_b, batch);
-    let length_c = c_at + extent(m, n, problem.ldc, problem.stride_c, batch);
-    // What is not an element of a matrix is NaN: reading it would show, and writing it too.
-    let mut numbers = |length: usize, nan: bool| -> Vec<T> {
-        (0..length.max(1))
-            .map(|_| T::new(if nan { f64::NAN } else { draw.number() }))
-            .collect()
-    };
-    let (mut a, mut b) = (numbers(length_a, true), numbers(length_b, true));
-    // alpha = 0 must not read them at all.
-    if problem.alpha != 0.0 {
-        for z in 0..batch {
-            for (matrix, at, op, rows, columns, ld, stride) in [
-                (
-                    &mut a,
-                    a_at,
-                    problem.transa,
-                    m,
-                    k,
-                    problem.lda,
-                    problem.stride_a,
-                ),
-                (
-                    &mut b,
-                    b_at,
-                    problem.transb,
-                    k,
-                    n,
-                    problem.ldb,
-                    problem.stride_b,
-                ),
-            ] {
-                for row in 0..rows {
-                    for column in 0..columns {
-                        matrix[at + z * stride as usize + index(op, ld, row, column)] =
-                            T::new(draw.number());
-                    }
-                }
+/// A buffer of `length` elements that are `poison`, but for the matrices in it.
+fn matrices<T: Number>(
+    draw: &mut Draw,
+    at: usize,
+    (rows, columns): (usize, usize),
+    ld: usize,
+    (stride, batch): (i64, usize),
+) -> Vec<T> {
+    let length = at + extent(rows, columns, ld, stride, batch);
+    let columns = if rows == 0 { 0 } else { columns };
+    let mut all = vec![T::poison(); length.max(1)];
+    for z in 0..batch {
+        for column in 0..columns {
+            let start = at + z * stride as usize + column * ld;
+            for element in &mut all[start..start + rows] {
+                *element = T::new(draw.number());
             }
         }
     }
-    let before: Vec<T> = (0..length_c.max(1))
-        .map(|_| {
-            T::new(if problem.beta == 0.0 {
-                f64::NAN
-            } else {
-                draw.number()
-            })
-        })
-        .collect();
+    all
+}
+
+/// Computes a case, checks every element of C's buffer, and returns the plan.
+fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Option<Plan> {
+    let mut problem = case.problem;
+    let GemmProblem { m, n, k, batch, .. } = problem;
+    let [a_at, b_at, c_at] = case.offsets;
+    // alpha = 0 must not read A and B at all, nor beta = 0 C.
+    let read = |factor: f64| if factor == 0.0 { 0 } else { batch };
+    let shape_a = stored(problem.transa, m, k);
+    let shape_b = stored(problem.transb, k, n);
+    let batch_ab = read(problem.alpha);
+    let mut a: Vec<T> = matrices(draw, a_at, shape_a, problem.lda, (problem.stride_a, batch_ab));
+    let mut b: Vec<T> = matrices(draw, b_at, shape_b, problem.ldb, (problem.stride_b, batch_ab));
+    let length = |at: usize, shape: (usize, usize), ld, stride| {
+        (at + extent(shape.0, shape.1, ld, stride, batch)).max(1)
+    };
+    a.resize(length(a_at, shape_a, problem.lda, problem.stride_a), T::poison());
+    b.resize(length(b_at, shape_b, problem.ldb, problem.stride_b), T::poison());
+    let (ldc, stride_c) = (problem.ldc, problem.stride_c);
+    let mut before: Vec<T::Output> =
+        matrices(draw, c_at, (m, n), ldc, (stride_c, read(problem.beta)));
+    before.resize(length(c_at, (m, n), ldc, stride_c), T::Output::poison());
+    let bias: Vec<T::Output> = matrices(draw, 0, (m, 1), m.max(1), (0, 1));
+    let (ld_residual, stride_residual) = case.epilogue.residual.unwrap_or((m.max(1), 0));
+    let residual: Vec<T::Output> =
+        matrices(draw, 0, (m, n), ld_residual, (stride_residual, batch));
 
     let device_a = stream.clone_htod(&a).unwrap();
     let device_b = stream.clone_htod(&b).unwrap();
+    let device_bias = stream.clone_htod(&bias).unwrap();
+    let device_residual = stream.clone_htod(&residual).unwrap();
     let mut device_c = stream.clone_htod(&before).unwrap();
-    let size = std::mem::size_of::<T>();
+    let (size, output_size) = (size_of::<T>(), size_of::<T::Output>());
     let plan = {
         problem.a = device_a.device_ptr(stream).0 + (a_at * size) as u64;
         problem.b = device_b.device_ptr(stream).0 + (b_at * size) as u64;
-        problem.c = device_c.device_ptr_mut(stream).0 + (c_at * size) as u64;
+        problem.c = device_c.device_ptr_mut(stream).0 + (c_at * output_size) as u64;
+        let epilogue = Epilogue {
+            bias: case
+                .epilogue
+                .has_bias
+                .then(|| device_bias.device_ptr(stream).0),
+            activation: case.epilogue.activation,
+            residual: case.epilogue.residual.map(|(ld, stride)| Residual {
+                address: device_residual.device_ptr(stream).0,
+                ld,
+                stride,
+            }),
+        };
         problem.check().unwrap();
+        epilogue.check(&problem).unwrap();
+        let arch = &stream.context().info().arch;
+        let plans = |compute_units| {
+            let gpu = Gpu {
+                arch,
+                compute_units,
+            };
+            Plan::candidates(&problem, &epilogue, gpu)
+        };
         match case.by {
-            By::Kernel { compute_units } => Plan::new(&problem, compute_units),
+            By::Kernel {
+                compute_units,
+                number,
+            } => {
+                let plans = plans(compute_units);
+                plans.get(number % plans.len().max(1)).copied()
+            }
+            By::This { kernel, part_k } => {
+                let plan = plans(1).into_iter().find(|plan| plan.kernel == kernel);
+                let plan = plan.unwrap_or_else(|| panic!("{kernel:?} for {problem}"));
+                Some(Plan {
+                    parts: match part_k {
+                        0 => 1,
+                        _ => (k as u32).div_ceil(part_k),
+                    },
+                    part_k,
+                    ..plan
+                })
+            }
             By::Choice => {
                 // SAFETY: the buffers hold the matrices, at these addresses.
-                unsafe { gemm::gemm_strided_batched(stream, &problem) }.unwrap();
+                unsafe { gemm::gemm_with_epilogue(stream, &problem, &epilogue) }.unwrap();
                 None
             }
         }
@@ -237,53 +337,55 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Opti
     }
     let after = stream.clone_dtoh(&device_c).unwrap();
 
+    let zero = |used: bool, value: f64| if used { value } else { 0.0 };
     let mut written = vec![false; after.len()];
     for z in 0..batch {
         for column in 0..n {
             for row in 0..m {
-                let place = c_at + z * problem.stride_c as usize + column * problem.ldc + row;
+                let place = c_at + z * stride_c as usize + column * ldc + row;
                 written[place] = true;
                 let (mut sum, mut magnitude) = (0.0, 0.0);
                 if problem.alpha != 0.0 {
+                    let first_a = a_at + z * problem.stride_a as usize;
+                    let first_b = b_at + z * problem.stride_b as usize;
                     for l in 0..k {
-                        let x = a[a_at
-                            + z * problem.stride_a as usize
-                            + index(problem.transa, problem.lda, row, l)]
-                        .value();
-                        let y = b[b_at
-                            + z * problem.stride_b as usize
-                            + index(problem.transb, problem.ldb, l, column)]
-                        .value();
+                        let x = a[first_a + index(problem.transa, problem.lda, row, l)].value();
+                        let y = b[first_b + index(problem.transb, problem.ldb, l, column)].value();
                         sum += x * y;
                         magnitude += (x * y).abs();
                     }
                 }
-                let (mut expected, mut scale) =
-                    (problem.alpha * sum, problem.alpha.abs() * magnitude);
-                if problem.beta != 0.0 {
-                    expected += problem.beta * before[place].value();
-                    scale += (problem.beta * before[place].value()).abs();
-                }
-                // Each of the k + 3 operations rounds once, half an epsilon of a partial result, here
-                // and (for f64, where it matters) in the reference; then the result is rounded.
-                let (sum_epsilon, input_epsilon) = precision(&problem, T::SUM_EPSILON);
-                let bound = ((k + 3) as f64 * sum_epsilon + input_epsilon) * scale
-                    + T::EPSILON * expected.abs()
-                    + 1e-300;
-                // Half the smallest subnormal of f16 is what rounding may lose below its range.
-                let bound = bound
-                    + if T::DTYPE == GemmDtype::F16 {
-                        3e-8
-                    } else {
-                        0.0
-                    };
+                let old = zero(problem.beta != 0.0, before[place].value());
+                let bias = zero(case.epilogue.has_bias, bias[row].value());
+                let residual = match case.epilogue.residual {
+                    Some((ld, stride)) => {
+                        residual[z * stride as usize + column * ld + row].value()
+                    }
+                    None => 0.0,
+                };
+                let (expected, bound) = if T::DTYPE == GemmDtype::I8 {
+                    // Exact: modulo 2^32, and every term here is below 2^53.
+                    let terms = [problem.alpha * sum, problem.beta * old, bias, residual];
+                    let wrapped = terms.map(|term| term as i64 as i32);
+                    (wrapped.into_iter().fold(0, i32::wrapping_add).into(), 0.0)
+                } else {
+                    let x = problem.alpha * sum + problem.beta * old + bias;
+                    let expected = activate(case.epilogue.activation, x) + residual;
+                    let scale = problem.alpha.abs() * magnitude
+                        + (problem.beta * old).abs()
+                        + bias.abs();
+                    (
+                        expected,
+                        bound::<T>(&problem, &case.epilogue, scale, x, residual, expected),
+                    )
+                };
                 let got = after[place].value();
                 assert!(
                     (got - expected).abs() <= bound,
-                    "{} on {problem} alpha {} beta {} ld {} {} {} offsets {:?}: C[{row}, {column}] of {z} is {got}, \
+                    "{} on {problem} alpha {} beta {} ld {} {} {} offsets {:?} {:?}: C[{row}, {column}] of {z} is {got}, \
                      not {expected} +- {bound:e}",
-                    plan.as_ref().map_or("the choice".to_owned(), |plan| plan.kernel.name(problem.dtype)),
-                    problem.alpha, problem.beta, problem.lda, problem.ldb, problem.ldc, case.offsets,
+                    plan.as_ref().map_or("the choice".to_owned(), Plan::description),
+                    problem.alpha, problem.beta, problem.lda, problem.ldb, problem.ldc, case.offsets, case.epilogue,
                 );
             }
         }
@@ -294,7 +396,36 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Opti
             "{problem}: element {place}, which is not in C, was written"
         );
     }
-    plan.map(|plan| plan.kernel.name(problem.dtype))
+    plan
+}
+
+/// How far a result may be from the exact one.
+///
+/// Each of the k + 3 operations of the sum, of which `scale` is the sum of the terms' absolute values, rounds once: half
+/// an epsilon of a partial result, here and (for f64, where it matters) in the reference. k in parts adds in another
+/// order and so no more. None of the functions is steeper than 1.13, and OpenCL, whose library they come from, allows
+/// exp and erf 16 epsilons, which are of 1 + erf or of 1 + exp at most. Then the result is rounded. Where a pass over C
+/// does the epilogue C is rounded before as well.
+fn bound<T: Element>(
+    problem: &GemmProblem,
+    epilogue: &DrawnEpilogue,
+    scale: f64,
+    x: f64,
+    residual: f64,
+    expected: f64,
+) -> f64 {
+    let (sum_epsilon, input_epsilon) = precision(problem, T::SUM_EPSILON);
+    let mut bound = ((problem.k + 3) as f64 * sum_epsilon + input_epsilon) * scale;
+    let is_plain = epilogue.activation == Activation::None
+        && epilogue.residual.is_none()
+        && !epilogue.has_bias;
+    if !is_plain {
+        bound += T::EPSILON * scale;
+        bound = 1.13 * bound + sum_epsilon * (20.0 * x.abs() + residual.abs());
+    }
+    // Half the smallest subnormal of f16 is what rounding may lose below its range.
+    let subnormal = if T::DTYPE == GemmDtype::F16 { 6e-8 } else { 1e-300 };
+    bound + T::EPSILON * expected.abs() + subnormal
 }
 
 /// Spacing of numbers around 1 in the type of the sums, and by how much the factors of a product may be rounded.
@@ -340,51 +471,99 @@ fn simple<T: Element>(
 
 const OPS: [Transpose; 2] = [Transpose::No, Transpose::Yes];
 
-/// Every kernel once or more, by shapes for which it is the plan.
+/// Every kernel once or more: those for few columns by shapes for which they are the plan, tiles by shapes with edges, and
+/// the ones of matrix units with k in parts as well. Each with an epilogue.
 fn every_kernel<T: Element>(stream: &Arc<Stream>) {
     let mut draw = Draw(1);
-    let mut names = BTreeSet::new();
-    let mut run = |problem: GemmProblem, compute_units| {
+    let mut run = |problem: GemmProblem, by: By| -> Plan {
         let case = Case {
             problem,
+            epilogue: draw_epilogue::<T>(&mut draw, &problem),
             offsets: [0; 3],
-            by: By::Kernel { compute_units },
+            by,
         };
-        names.insert(check::<T>(stream, &case, &mut draw).unwrap());
+        check::<T>(stream, &case, &mut draw).unwrap()
     };
-    let mut expected = BTreeSet::new();
+    let arch = stream.context().info().arch.clone();
     for op_a in OPS {
         for op_b in OPS {
             for tile in TILES {
-                if T::DTYPE == GemmDtype::F64 && tile.rows == 128 {
-                    continue;
+                let exists = match T::DTYPE {
+                    GemmDtype::I8 => false,
+                    GemmDtype::F64 => tile.rows < 128,
+                    _ => true,
+                };
+                if exists {
+                    let kernel = Kernel::Tile { tile, op_a, op_b };
+                    let size = tile.rows as usize - 1;
+                    let problem = simple::<T>(op_a, op_b, size, size, 37);
+                    run(problem, By::This { kernel, part_k: 0 });
                 }
-                expected.insert(Kernel::Tile { tile, op_a, op_b }.name(T::DTYPE));
-                let size = tile.rows as usize - 1;
-                run(simple::<T>(op_a, op_b, size, size, 37), 1);
             }
-        }
-        for columns in [1, 2, 4, 8] {
-            for k in [100, 1100] {
-                run(
-                    simple::<T>(op_a, Transpose::No, 45, columns as usize, k),
-                    96,
-                );
-                run(
-                    simple::<T>(op_a, Transpose::Yes, 70, columns as usize, k),
-                    96,
-                );
-            }
-            expected.insert(Kernel::VectorN { columns }.name(T::DTYPE));
-            for width in [8, 32] {
-                expected.insert(Kernel::VectorT { columns, width }.name(T::DTYPE));
+            for tile in MatrixTile::all(&arch, T::DTYPE) {
+                let kernel = Kernel::Matrix { tile, op_a, op_b };
+                let (rows, columns) = (tile.rows as usize, tile.columns as usize);
+                let depth = tile.depth as usize;
+                let whole = simple::<T>(op_a, op_b, rows, columns, 2 * depth);
+                run(whole, By::This { kernel, part_k: 0 });
+                let edges = simple::<T>(op_a, op_b, rows + 1, columns - 1, 2 * depth + 3);
+                let part_k = tile.depth;
+                run(edges, By::This { kernel, part_k });
             }
         }
     }
-    assert_eq!(names, expected);
+    let most = match T::DTYPE {
+        GemmDtype::I8 => 0,
+        GemmDtype::F16 | GemmDtype::BF16 => 8,
+        GemmDtype::F32 | GemmDtype::F64 => 16,
+    };
+    for columns in [1, 2, 4, 8, 16].into_iter().filter(|&columns| columns <= most) {
+        let mut names = BTreeSet::new();
+        for op_a in OPS {
+            for (m, k) in [(45, 100), (45, 1100), (70, 100)] {
+                let problem = simple::<T>(op_a, Transpose::No, m, columns as usize, k);
+                for number in 0..16 {
+                    let by = By::Kernel {
+                        compute_units: 96,
+                        number,
+                    };
+                    let plan = run(problem, by);
+                    if let Kernel::VectorN { .. } | Kernel::VectorT { .. } = plan.kernel {
+                        names.insert(plan.kernel.name(T::DTYPE));
+                        break;
+                    }
+                }
+            }
+        }
+        let mut expected = BTreeSet::from([Kernel::VectorN { columns }.name(T::DTYPE)]);
+        expected.extend([8, 32].map(|width| Kernel::VectorT { columns, width }.name(T::DTYPE)));
+        assert_eq!(names, expected);
+    }
 }
 
-/// Shapes, operations, strides, places and factors drawn at random; `by` may be drawn as well.
+fn draw_epilogue<T: Element>(draw: &mut Draw, problem: &GemmProblem) -> DrawnEpilogue {
+    let activation = match T::DTYPE {
+        GemmDtype::I8 => Activation::None,
+        _ => draw.from(&Activation::ALL),
+    };
+    let ld = problem.m.max(1) + draw.from(&[0, 0, 1, 4]);
+    let stride = (problem.n * ld + draw.from(&[0, 0, 8])) as i64 * draw.from(&[0, 1, 1]);
+    DrawnEpilogue {
+        has_bias: draw.from(&[false, true]),
+        activation,
+        residual: draw.from(&[None, Some((ld, stride))]),
+    }
+}
+
+/// m, n and k that are drawn: empty, odd, a tile and one more or less, and several tiles.
+const SIZES: [usize; 16] = [
+    0, 1, 2, 3, 7, 16, 17, 31, 64, 65, 127, 128, 255, 257, 512, 1000,
+];
+/// Most multiply-adds of a drawn case, so that 2,000 of them take the emulator less than a minute. Every size is
+/// still drawn for m, for n and for k, with small partners.
+const MOST_WORK: usize = 1_500_000;
+
+/// Shapes, operations, strides, places, factors and epilogues drawn at random; `by` may be drawn as well.
 fn drawn<T: Element>(
     stream: &Arc<Stream>,
     seed: u64,
@@ -392,16 +571,16 @@ fn drawn<T: Element>(
     compute: cublasComputeType_t,
     by: impl Fn(&mut Draw) -> By,
 ) {
-    let sizes = [0, 1, 2, 3, 7, 16, 17, 31, 64, 65, 127, 128, 257];
     let mut draw = Draw(seed);
     let mut done = 0;
+    let mut sizes = BTreeSet::new();
     while done < count {
-        let [m, n, k] = [0; 3].map(|_| draw.from(&sizes));
-        let batch = draw.from(&[0, 1, 1, 2, 3]);
-        // Keeps the test short; large products are in `every_kernel` too.
-        if m * n * k * batch > 600_000 {
+        let [m, n, k] = [0; 3].map(|_| draw.from(&SIZES));
+        let batch = draw.from(&[0, 1, 1, 1, 2, 3]);
+        if m * n * k.max(1) * batch > MOST_WORK {
             continue;
         }
+        sizes.extend([(0, m), (1, n), (2, k)]);
         let mut problem = simple::<T>(draw.from(&OPS), draw.from(&OPS), m, n, k);
         problem.batch = batch;
         problem.compute = compute;
@@ -417,16 +596,26 @@ fn drawn<T: Element>(
         problem.stride_b =
             stride(problem.transb, k, n, problem.ldb, &mut draw) * draw.from(&[0, 1, 1]);
         problem.stride_c = stride(Transpose::No, m, n, problem.ldc, &mut draw).max(1);
-        problem.alpha = draw.from(&[1.0, 1.0, -0.75, 2.0, 0.0]);
-        problem.beta = draw.from(&[0.0, 0.0, 1.0, 0.25]);
+        let (alphas, betas) = match T::DTYPE {
+            GemmDtype::I8 => ([1.0, 1.0, -3.0, 2.0, 0.0], [0.0, 0.0, 1.0, -2.0]),
+            _ => ([1.0, 1.0, -0.75, 2.0, 0.0], [0.0, 0.0, 1.0, 0.25]),
+        };
+        problem.alpha = draw.from(&alphas);
+        problem.beta = draw.from(&betas);
+        let epilogue = match draw.from(&[false, true]) {
+            false => DrawnEpilogue::default(),
+            true => draw_epilogue::<T>(&mut draw, &problem),
+        };
         let case = Case {
             problem,
+            epilogue,
             offsets: [0; 3].map(|_| draw.from(&[0, 0, 1, 3])),
             by: by(&mut draw),
         };
         check::<T>(stream, &case, &mut draw);
         done += 1;
     }
+    assert_eq!(sizes.len(), 3 * SIZES.len(), "a size was never drawn");
 }
 
 macro_rules! for_each_type {
@@ -439,8 +628,12 @@ macro_rules! for_each_type {
             #[test]
             fn $drawn() {
                 on_each_device(stringify!($drawn), |context| {
-                    let by = |draw: &mut Draw| By::Kernel { compute_units: draw.from(&[1, 20, 304]) };
-                    drawn::<$type>(&context.default_stream(), 7, 400, <$type>::DTYPE.compute(), by);
+                    let by = |draw: &mut Draw| By::Kernel {
+                        compute_units: draw.from(&[1, 20, 304]),
+                        // Half of them the first, which is what would run.
+                        number: draw.from(&[0, 0, 0, 0, 1, 2, 3, 5, 8, 13]),
+                    };
+                    drawn::<$type>(&context.default_stream(), 7, 420, <$type>::DTYPE.compute(), by);
                 });
             }
             #[test]
@@ -461,6 +654,7 @@ for_each_type! {
     every_kernel_f64 drawn_f64 chosen_f64 f64, CUBLAS_COMPUTE_64F;
     every_kernel_f16 drawn_f16 chosen_f16 f16, CUBLAS_COMPUTE_16F;
     every_kernel_bf16 drawn_bf16 chosen_bf16 bf16, CUBLAS_COMPUTE_32F_FAST_16BF;
+    every_kernel_i8 drawn_i8 chosen_i8 i8, CUBLAS_COMPUTE_32I;
 }
 
 #[test]

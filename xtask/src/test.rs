@@ -10,7 +10,7 @@ use crate::{conformance, coverage};
 #[derive(clap::Args)]
 pub struct Args {
     /// The GPUs to emulate, separated by commas: all tests run on each. Without it, all on gfx1100 and gfx942
-    /// (wavefronts of 32 and of 64), and on the other three those of the kernels and Candle's own.
+    /// (wavefronts of 32 and of 64), and on the other three those of the kernels, of matrix products and Candle's own.
     #[arg(long, value_delimiter = ',')]
     arch: Option<Vec<String>>,
     /// Run the tests alone, without formatting, lints and documentation.
@@ -58,12 +58,15 @@ pub fn run(args: &Args) -> Result<()> {
     for arch in &fully {
         device_tests(arch)?;
     }
+    for arch in &partly {
+        product_tests(arch)?;
+    }
     coverage::report(&fully)?;
     conformance::run_tests(&[fully.clone(), partly.clone()].concat(), false, &[])?;
     eprintln!("\nAll tests passed on {}.", fully.join(" and "));
     if !partly.is_empty() {
         eprintln!(
-            "The kernels' tests and Candle's own GPU tests passed on {} too.",
+            "The kernels' tests, those of matrix products and Candle's own GPU tests passed on {} too.",
             partly.join(", ")
         );
     }
@@ -80,6 +83,16 @@ pub fn device_tests(arch: &str) -> Result<()> {
     cargo::run(
         tests_of(&PER_DEVICE)
             .args(["--features", "candle-rocm-examples/rocm"])
+            .env("ROCM_EMU_ARCH", arch)
+            .env("CANDLE_ROCM_RUNTIME", "emulator"),
+    )
+}
+
+/// Those of matrix products, whose kernels differ most between GPUs.
+fn product_tests(arch: &str) -> Result<()> {
+    cargo::run(
+        tests_of(&["candle-rocm-runtime"])
+            .args(["--test", "gemm"])
             .env("ROCM_EMU_ARCH", arch)
             .env("CANDLE_ROCM_RUNTIME", "emulator"),
     )

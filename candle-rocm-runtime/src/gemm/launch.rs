@@ -1,10 +1,20 @@
 //! Gives a plan to a stream.
 
-use super::plan::{Plan, Product};
+use candle_rocm_kernels::{Module, GEMM, MATMUL};
+
+use super::epilogue::{Activation, Epilogue};
+use super::plan::{Kernel, Plan};
+use super::problem::GemmProblem;
+use super::product::Product;
 use crate::dtype::DeviceRepr;
 use crate::error::Result;
 use crate::launch::{LaunchConfig, PushKernelArg};
 use crate::stream::Stream;
+
+/// Work-items of a workgroup of kernels that go over C, `matmul_sum_*` and `gemm_epilogue_*`.
+const PASS_THREADS: u32 = 256;
+/// Their workgroups for a compute unit: as many as it holds.
+const PASS_WORKGROUPS_PER_UNIT: u32 = 8;
 
 /// `GemmProblem` of kernels/gemm_problem.cuh.
 #[repr(C)]
@@ -28,8 +38,30 @@ struct Arguments {
     reserved: u32,
 }
 
+/// `MatmulProblem` of kernels/matmul_problem.cuh.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct MatmulArguments {
+    gemm: Arguments,
+    partial: u64,
+    bias: u64,
+    residual: u64,
+    ld_residual: i64,
+    stride_residual: i64,
+    batch: u32,
+    parts: u32,
+    part_k: u32,
+    activation: u32,
+    tiles_m: u32,
+    tiles_n: u32,
+    group: u32,
+    chiplets: u32,
+}
+
 // SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.
 unsafe impl DeviceRepr for Arguments {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for MatmulArguments {}
 
 impl Arguments {
     fn new(product: &Product) -> Self {
@@ -54,25 +86,76 @@ impl Arguments {
     }
 }
 
+impl MatmulArguments {
+    /// The product and its epilogue, with k in one part and without tiles.
+    fn new(product: &Product) -> Self {
+        let epilogue = &product.epilogue;
+        Self {
+            gemm: Arguments::new(product),
+            partial: 0,
+            bias: epilogue.bias,
+            residual: epilogue.residual,
+            ld_residual: epilogue.ld_residual,
+            stride_residual: epilogue.stride_residual,
+            batch: product.batch as u32,
+            parts: 1,
+            part_k: product.k as u32,
+            activation: number(epilogue.activation),
+            tiles_m: 0,
+            tiles_n: 0,
+            group: 1,
+            chiplets: 1,
+        }
+    }
+
+    /// A piece of a plan, with the sums of its parts at `partial`.
+    fn of_piece(plan: &Plan, product: &Product, partial: u64) -> Self {
+        let (rows, columns) = plan.kernel.tile(product.dtype);
+        Self {
+            partial,
+            parts: plan.parts,
+            part_k: plan.part_k,
+            tiles_m: product.m.div_ceil(rows) as u32,
+            tiles_n: product.n.div_ceil(columns) as u32,
+            group: plan.group,
+            chiplets: plan.chiplets,
+            ..Self::new(product)
+        }
+    }
+}
+
+/// What the kernels call it.
+fn number(activation: Activation) -> u32 {
+    match activation {
+        Activation::None => 0,
+        Activation::GeluErf => 1,
+        Activation::GeluTanh => 2,
+        Activation::Silu => 3,
+    }
+}
+
 /// Gives a plan's launches to the stream, for those who choose the plan themselves.
 ///
 /// # Safety
-/// As [`super::gemm_strided_batched`], of the problem that the plan was made for.
+/// As [`super::gemm_with_epilogue`], of the problem and the epilogue that the plan was made for.
 ///
 /// # Errors
-/// The module is not embedded for this device, or HIP refuses the launch.
+/// The module is not embedded for this device, HIP refuses the launch, or there is no memory for partial sums.
 pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
     let name = plan.kernel.name(plan.product.dtype);
-    let function = stream.context().kernel(&candle_rocm_kernels::GEMM, &name)?;
-    let takes_layout = !matches!(plan.kernel, super::plan::Kernel::Tile { .. });
-    let b_along_k = u32::from(plan.b_along_k);
+    let function = stream.context().kernel(plan.kernel.module(), &name)?;
+    let workspace = Workspace::new(stream, plan.workspace_bytes())?;
+    // The kernels for few columns take C either way round, and are told which.
+    let layout = u32::from(plan.b_along_k) | u32::from(plan.product.is_transposed) << 1;
     for piece in plan.pieces() {
         let arguments = Arguments::new(&piece.product);
+        let matmul = MatmulArguments::of_piece(plan, &piece.product, workspace.address);
         let mut launch = stream.launch_builder(&function);
-        launch.arg(&arguments);
-        if takes_layout {
-            launch.arg(&b_along_k);
-        }
+        match plan.kernel {
+            Kernel::Tile { .. } => launch.arg(&arguments),
+            Kernel::Matrix { .. } => launch.arg(&matmul),
+            Kernel::VectorT { .. } | Kernel::VectorN { .. } => launch.arg(&matmul).arg(&layout),
+        };
         let config = LaunchConfig {
             grid_dim: piece.grid,
             block_dim: (plan.kernel.threads(), 1, 1),
@@ -80,6 +163,108 @@ pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
         };
         // SAFETY: the kernel's parameters in order; the matrices are the caller's promise.
         unsafe { launch.launch(config) }?;
+        if plan.parts > 1 {
+            // SAFETY: the parts' sums were given to the same stream, and the rest is the caller's promise.
+            unsafe { launch_pass(stream, &MATMUL, "matmul_sum", &matmul, &piece.product) }?;
+        }
     }
-    Ok(())
+    workspace.free()?;
+    if plan.kernel.does_epilogue() || plan.product.epilogue.is_none() {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { finish(stream, &plan.product) }
+}
+
+/// Does the epilogue to a C that a vendor's library has written.
+///
+/// # Safety
+/// As [`super::gemm_with_epilogue`].
+pub(super) unsafe fn finish_problem(
+    stream: &Stream,
+    problem: &GemmProblem,
+    epilogue: &Epilogue,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { finish(stream, &Product::new(problem, epilogue)) }
+}
+
+/// Does a product's epilogue to C as it is.
+///
+/// # Safety
+/// As [`super::gemm_with_epilogue`], of the matrices but A and B.
+unsafe fn finish(stream: &Stream, product: &Product) -> Result<()> {
+    let arguments = MatmulArguments::new(product);
+    // SAFETY: the caller's promise.
+    unsafe { launch_pass(stream, &GEMM, "gemm_epilogue", &arguments, product) }
+}
+
+/// Launches a kernel that goes over C in steps of any grid.
+///
+/// # Safety
+/// The kernel's parameter is `arguments`, and it reads and writes what they describe.
+unsafe fn launch_pass(
+    stream: &Stream,
+    module: &Module,
+    kernel: &str,
+    arguments: &MatmulArguments,
+    product: &Product,
+) -> Result<()> {
+    let name = format!("{kernel}_{}", product.dtype.name());
+    let function = stream.context().kernel(module, &name)?;
+    let elements = u128::from(product.m) * u128::from(product.n) * u128::from(product.batch);
+    let most = stream.context().info().compute_units.max(1) * PASS_WORKGROUPS_PER_UNIT;
+    let workgroups = elements.div_ceil(PASS_THREADS.into()).min(most.into()) as u32;
+    let mut launch = stream.launch_builder(&function);
+    launch.arg(arguments);
+    let config = LaunchConfig {
+        grid_dim: (workgroups, 1, 1),
+        block_dim: (PASS_THREADS, 1, 1),
+        shared_mem_bytes: 0,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { launch.launch(config) }.map(|_| ())
+}
+
+/// Memory of the stream's that lasts until the work given so far is done.
+pub(super) struct Workspace<'a> {
+    stream: &'a Stream,
+    pub(super) address: u64,
+}
+
+impl<'a> Workspace<'a> {
+    pub(super) fn new(stream: &'a Stream, bytes: u64) -> Result<Self> {
+        let address = match bytes {
+            0 => 0,
+            bytes => {
+                stream.note_use()?;
+                let pool = stream.context().device().pool();
+                pool.allocate(bytes as usize, stream)
+                    .map_err(|error| error.context("partial sums"))?
+            }
+        };
+        Ok(Self { stream, address })
+    }
+
+    /// Gives it back in the stream's order, which is after all that it was given.
+    fn free(mut self) -> Result<()> {
+        self.give_back()
+    }
+
+    fn give_back(&mut self) -> Result<()> {
+        match std::mem::take(&mut self.address) {
+            0 => Ok(()),
+            address => {
+                let pool = self.stream.context().device().pool();
+                pool.free(address, self.stream)
+            }
+        }
+    }
+}
+
+impl Drop for Workspace<'_> {
+    fn drop(&mut self) {
+        let context = self.stream.context();
+        context.record_err(self.give_back());
+    }
 }

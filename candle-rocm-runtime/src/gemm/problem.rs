@@ -32,7 +32,7 @@ impl Transpose {
     }
 }
 
-/// The type of the elements of A, B and C.
+/// The type of the elements of A and B, and of C except where it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GemmDtype {
     /// IEEE half precision, summed in f32.
@@ -43,23 +43,46 @@ pub enum GemmDtype {
     F32,
     /// IEEE double precision.
     F64,
+    /// 8-bit integers, whose products are summed in i32, which is also the type of C. Sums wrap.
+    I8,
 }
 
 impl GemmDtype {
-    /// Bytes of an element.
+    /// Every type.
+    pub const ALL: [Self; 5] = [Self::F16, Self::BF16, Self::F32, Self::F64, Self::I8];
+
+    /// Bytes of an element of A and B.
     pub fn bytes(self) -> usize {
         match self {
+            Self::I8 => 1,
             Self::F16 | Self::BF16 => 2,
             Self::F32 => 4,
             Self::F64 => 8,
         }
     }
 
-    /// Sums of full precision: f64 for f64, else f32.
+    /// Bytes of an element of C, and of a bias and a residual.
+    pub fn output_bytes(self) -> usize {
+        match self {
+            Self::I8 => 4,
+            _ => self.bytes(),
+        }
+    }
+
+    /// Bytes of a sum.
+    pub fn sum_bytes(self) -> usize {
+        match self {
+            Self::F64 => 8,
+            _ => 4,
+        }
+    }
+
+    /// Sums of full precision: f64 for f64, i32 for i8, else f32.
     pub fn compute(self) -> cublasComputeType_t {
         match self {
             Self::F16 | Self::BF16 | Self::F32 => cublasComputeType_t::CUBLAS_COMPUTE_32F,
             Self::F64 => cublasComputeType_t::CUBLAS_COMPUTE_64F,
+            Self::I8 => cublasComputeType_t::CUBLAS_COMPUTE_32I,
         }
     }
 
@@ -70,6 +93,7 @@ impl GemmDtype {
             Self::BF16 => "bf16",
             Self::F32 => "f32",
             Self::F64 => "f64",
+            Self::I8 => "i8",
         }
     }
 }
@@ -90,7 +114,7 @@ pub struct GemmProblem {
     pub n: usize,
     /// Columns of op(A).
     pub k: usize,
-    /// Factor of the product. Rounded to f32 unless the elements are f64.
+    /// Factor of the product. Rounded to f32 unless the elements are f64; an integer of 32 bits if they are i8.
     pub alpha: f64,
     /// Device address of A.
     pub a: u64,
@@ -104,7 +128,7 @@ pub struct GemmProblem {
     pub ldb: usize,
     /// Elements from one B to the next.
     pub stride_b: i64,
-    /// Factor of the old C. Rounded to f32 unless the elements are f64.
+    /// Factor of the old C. Rounded to f32 unless the elements are f64; an integer of 32 bits if they are i8.
     pub beta: f64,
     /// Device address of C.
     pub c: u64,
@@ -145,9 +169,10 @@ impl GemmProblem {
     ///
     /// # Errors
     /// A size above 2^31 - 1; a leading dimension below the rows of its matrix as stored; products of a
-    /// batch that all write one C; matrices larger than an address space. Each names the problem.
+    /// batch that all write one C; matrices larger than an address space; a factor of integers that is none.
+    /// Each names the problem.
     pub fn check(&self) -> Result<()> {
-        let refuse = |reason: String| Err(Error::invalid(format!("{self}: {reason}")));
+        let refuse = |reason: String| Err(self.refused(reason));
         for (name, size) in [
             ("m", self.m),
             ("n", self.n),
@@ -179,19 +204,15 @@ impl GemmProblem {
             ("C", (self.m, self.n), self.ldc, self.stride_c),
         ];
         for (name, (rows, columns), ld, stride) in matrices {
-            if ld < rows.max(1) {
-                return refuse(format!(
-                    "the leading dimension of {name} is {ld}, below its {} rows as stored",
-                    rows.max(1)
-                ));
-            }
-            let matrix = columns.saturating_sub(1) as u128 * ld as u128 + rows as u128;
-            let batch =
-                self.batch.saturating_sub(1) as u128 * u128::from(stride.unsigned_abs()) + matrix;
-            if batch * self.dtype.bytes() as u128 > i64::MAX as u128 {
-                return refuse(format!(
-                    "{name}, with leading dimension {ld} and stride {stride}, is larger than an address space"
-                ));
+            self.check_matrix(name, (rows, columns), ld, stride)?;
+        }
+        if self.dtype == GemmDtype::I8 {
+            for (name, factor) in [("alpha", self.alpha), ("beta", self.beta)] {
+                if f64::from(factor as i32) != factor {
+                    return refuse(format!(
+                        "{name} is {factor}, and must be an integer of 32 bits where sums are i32"
+                    ));
+                }
             }
         }
         if self.stride_c == 0 && self.batch > 1 && self.m > 0 && self.n > 0 {
@@ -200,6 +221,36 @@ impl GemmProblem {
             );
         }
         Ok(())
+    }
+
+    /// Checks that one of the matrices can be as it is said to be.
+    pub(super) fn check_matrix(
+        &self,
+        name: &str,
+        (rows, columns): (usize, usize),
+        ld: usize,
+        stride: i64,
+    ) -> Result<()> {
+        if ld < rows.max(1) {
+            return Err(self.refused(format!(
+                "the leading dimension of {name} is {ld}, below its {} rows as stored",
+                rows.max(1)
+            )));
+        }
+        let matrix = columns.saturating_sub(1) as u128 * ld as u128 + rows as u128;
+        let batch =
+            self.batch.saturating_sub(1) as u128 * u128::from(stride.unsigned_abs()) + matrix;
+        let bytes = self.dtype.bytes().max(self.dtype.output_bytes());
+        if batch * bytes as u128 > i64::MAX as u128 {
+            return Err(self.refused(format!(
+                "{name}, with leading dimension {ld} and stride {stride}, is larger than an address space"
+            )));
+        }
+        Ok(())
+    }
+
+    pub(super) fn refused(&self, reason: impl fmt::Display) -> Error {
+        Error::invalid(format!("{self}: {reason}"))
     }
 }
 
@@ -221,10 +272,10 @@ impl fmt::Display for GemmProblem {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn valid() -> GemmProblem {
+    pub(in crate::gemm) fn valid() -> GemmProblem {
         GemmProblem {
             transa: Transpose::Yes,
             transb: Transpose::No,
@@ -311,6 +362,22 @@ mod tests {
                     ..valid()
                 },
                 "m is 2147483648",
+            ),
+            (
+                GemmProblem {
+                    dtype: GemmDtype::I8,
+                    alpha: 0.5,
+                    ..valid()
+                },
+                "alpha is 0.5, and must be an integer",
+            ),
+            (
+                GemmProblem {
+                    dtype: GemmDtype::I8,
+                    beta: 3e9,
+                    ..valid()
+                },
+                "beta is 3000000000, and must be an integer",
             ),
             (
                 GemmProblem {

@@ -21,6 +21,9 @@ pub(super) const SEARCH: Search = Search {
 /// `CUBLAS_GEMM_DEFAULT_TENSOR_OP`: the library chooses. It is what Candle asks for.
 const ALGORITHM: c_int = 99;
 
+/// `CUBLAS_STATUS_NOT_SUPPORTED`.
+const NOT_SUPPORTED: Status = 15;
+
 type GemmStridedBatchedEx = unsafe extern "C" fn(
     *mut c_void,
     c_int,
@@ -73,13 +76,14 @@ impl Cublas {
     }
 }
 
-/// `cudaDataType_t`.
-fn data_type(dtype: GemmDtype) -> c_int {
+/// `cudaDataType_t`, of A, B and C alike; integers are not asked for.
+fn data_type(dtype: GemmDtype) -> Option<c_int> {
     match dtype {
-        GemmDtype::F16 => 2,
-        GemmDtype::BF16 => 14,
-        GemmDtype::F32 => 0,
-        GemmDtype::F64 => 1,
+        GemmDtype::F16 => Some(2),
+        GemmDtype::BF16 => Some(14),
+        GemmDtype::F32 => Some(0),
+        GemmDtype::F64 => Some(1),
+        GemmDtype::I8 => None,
     }
 }
 
@@ -95,6 +99,8 @@ fn compute_type(compute: Compute) -> (c_int, fn(f64) -> Scalar) {
         Compute::CUBLAS_COMPUTE_32F_FAST_TF32 => (77, Scalar::single),
         Compute::CUBLAS_COMPUTE_64F => (70, Scalar::double),
         Compute::CUBLAS_COMPUTE_64F_PEDANTIC => (71, Scalar::double),
+        Compute::CUBLAS_COMPUTE_32I => (72, Scalar::whole),
+        Compute::CUBLAS_COMPUTE_32I_PEDANTIC => (73, Scalar::whole),
     }
 }
 
@@ -159,7 +165,9 @@ impl Vendor for Cublas {
     unsafe fn gemm(&self, handle: &Handle, problem: &GemmProblem) -> Status {
         let (compute, scalar) = compute_type(problem.compute);
         let (alpha, beta) = (scalar(problem.alpha), scalar(problem.beta));
-        let dtype = data_type(problem.dtype);
+        let Some(dtype) = data_type(problem.dtype) else {
+            return NOT_SUPPORTED;
+        };
         // SAFETY: the caller's promise; the sizes were checked to fit.
         unsafe {
             (self.gemm)(
@@ -199,7 +207,7 @@ impl Vendor for Cublas {
             11 => (Failure::Other, "CUBLAS_STATUS_MAPPING_ERROR"),
             13 => (Failure::Other, "CUBLAS_STATUS_EXECUTION_FAILED"),
             14 => (Failure::Other, "CUBLAS_STATUS_INTERNAL_ERROR"),
-            15 => (Failure::NotSupported, "CUBLAS_STATUS_NOT_SUPPORTED"),
+            NOT_SUPPORTED => (Failure::NotSupported, "CUBLAS_STATUS_NOT_SUPPORTED"),
             16 => (Failure::Other, "CUBLAS_STATUS_LICENSE_ERROR"),
             _ => (Failure::Other, "an unknown status"),
         }

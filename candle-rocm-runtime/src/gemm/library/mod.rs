@@ -2,7 +2,8 @@
 //!
 //! `CANDLE_ROCM_GEMM` says who multiplies: `own`, our kernels; `library`, the vendor's, which must then be there;
 //! `auto`, the default, the vendor's where it is known to be a gain and can be loaded, else ours. A product that the
-//! library does not support is ours in any case, and so is one without a sum (k or alpha is 0).
+//! library does not support is ours in any case, and so is one of integers, or without a sum (k or alpha is 0). With
+//! timings (see [`super::tune`]) `auto` loads the library wherever there is one, and takes the faster for each shape.
 //!
 //! A handle belongs to one stream at a time, so that the workspace behind it is used in that stream's order, and is
 //! locked while a product is given to it. One whose stream or thread is gone waits for the next that needs one.
@@ -88,6 +89,8 @@ pub struct Library {
     description: String,
     /// Bytes of workspace of each handle.
     workspace: usize,
+    /// Whether it multiplies where nothing was timed.
+    is_default: bool,
     handles: RwLock<HashMap<StreamKey, Arc<Bound>, RandomState>>,
     /// Handles whose stream or thread is gone.
     idle: Mutex<Vec<Idle>>,
@@ -111,7 +114,7 @@ const MOST_IDLE: usize = 8;
 
 impl Library {
     /// Loads the library that this GPU's runtime goes with.
-    fn load(device: &Arc<Device>) -> Result<Self> {
+    fn load(device: &Arc<Device>, is_default: bool) -> Result<Self> {
         let (vendor, path) = match device.runtime().kind() {
             RuntimeKind::Nvidia => find(&cublas::SEARCH, "cuBLAS", "CUDA_HOME"),
             RuntimeKind::Amd => find(&rocblas::SEARCH, "rocBLAS", "ROCM_PATH"),
@@ -130,6 +133,7 @@ impl Library {
             description: format!("{} ({path})", vendor.name()),
             workspace: vendor.workspace(&device.info().arch),
             vendor,
+            is_default,
             handles: RwLock::default(),
             idle: Mutex::default(),
         };
@@ -144,6 +148,16 @@ impl Library {
         unsafe { library.vendor.handles().destroy(&handle) };
         tracing::debug!(library = library.description, "matrix products");
         Ok(library)
+    }
+
+    /// Its name, version and path.
+    pub(super) fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Whether it multiplies where nothing was timed.
+    pub(super) fn is_default(&self) -> bool {
+        self.is_default
     }
 
     /// A handle, if need be after giving the pool's cache back.
@@ -352,11 +366,16 @@ pub(crate) fn of(device: &Arc<Device>) -> Result<Option<&Library>> {
 fn select(device: &Arc<Device>) -> Result<Option<Library>> {
     match (GemmChoice::current()?, device.runtime().kind()) {
         (GemmChoice::Own, _) => Ok(None),
-        (GemmChoice::Library, _) => Library::load(device).map(Some),
-        (GemmChoice::Auto, RuntimeKind::Nvidia) => Ok(Library::load(device)
+        (GemmChoice::Library, _) => Library::load(device, true).map(Some),
+        (GemmChoice::Auto, RuntimeKind::Nvidia) => Ok(Library::load(device, true)
             .inspect_err(|error| tracing::warn!(%error, "our own kernels multiply matrices"))
             .ok()),
-        // Ours, until the two have been compared on AMD hardware.
+        // Ours, until the two have been compared on this GPU.
+        (GemmChoice::Auto, RuntimeKind::Amd | RuntimeKind::Emulator) if super::tune::is_on()? => {
+            Ok(Library::load(device, false)
+                .inspect_err(|error| tracing::debug!(%error, "our own kernels alone are timed"))
+                .ok())
+        }
         (GemmChoice::Auto, RuntimeKind::Amd | RuntimeKind::Emulator) => Ok(None),
     }
 }
@@ -375,7 +394,11 @@ pub(crate) fn prepare(stream: &Stream) -> Result<()> {
 /// As [`super::gemm_strided_batched`], where the library cannot be had.
 pub fn describe(stream: &Stream) -> Result<String> {
     Ok(match of(stream.context().device())? {
-        Some(library) => library.description.clone(),
+        Some(library) if library.is_default => library.description.clone(),
+        Some(library) => format!(
+            "our own kernels, or where it was faster {}",
+            library.description
+        ),
         None => "our own kernels".to_owned(),
     })
 }

@@ -80,12 +80,15 @@ const F32: c_int = 151;
 const F64: c_int = 152;
 const BF16: c_int = 168;
 
+/// `rocblas_status_not_implemented`.
+const NOT_IMPLEMENTED: Status = 2;
+
 /// `rocblas_datatype` of the sum, and how it takes a factor.
 fn compute_type(compute: Compute) -> (c_int, fn(f64) -> Scalar) {
     match compute {
         Compute::CUBLAS_COMPUTE_16F | Compute::CUBLAS_COMPUTE_16F_PEDANTIC => (F16, Scalar::half),
         Compute::CUBLAS_COMPUTE_64F | Compute::CUBLAS_COMPUTE_64F_PEDANTIC => (F64, Scalar::double),
-        // The fast ones permit less precision and do not ask for it.
+        // No product of integers is asked for. The fast ones permit less precision and do not ask for it.
         _ => (F32, Scalar::single),
     }
 }
@@ -131,6 +134,7 @@ impl Vendor for Rocblas {
             GemmDtype::BF16 => BF16,
             GemmDtype::F32 => F32,
             GemmDtype::F64 => F64,
+            GemmDtype::I8 => return NOT_IMPLEMENTED,
         };
         let (standard_algorithm, solution, flags) = (0, 0, 0);
         // SAFETY: the caller's promise; the sizes were checked to fit. The result replaces C.
@@ -172,7 +176,7 @@ impl Vendor for Rocblas {
     fn failure(&self, status: Status) -> (Failure, &'static str) {
         match status {
             1 => (Failure::Other, "rocblas_status_invalid_handle"),
-            2 => (Failure::NotSupported, "rocblas_status_not_implemented"),
+            NOT_IMPLEMENTED => (Failure::NotSupported, "rocblas_status_not_implemented"),
             3 => (Failure::Other, "rocblas_status_invalid_pointer"),
             4 => (Failure::Other, "rocblas_status_invalid_size"),
             5 => (Failure::OutOfMemory, "rocblas_status_memory_error"),

@@ -145,6 +145,7 @@ pub(super) union Scalar {
     half: half::f16,
     single: f32,
     double: f64,
+    whole: i32,
 }
 
 impl Scalar {
@@ -162,6 +163,12 @@ impl Scalar {
 
     pub fn double(value: f64) -> Self {
         Self { double: value }
+    }
+
+    pub fn whole(value: f64) -> Self {
+        Self {
+            whole: value as i32,
+        }
     }
 
     pub fn as_ptr(&self) -> *const c_void {

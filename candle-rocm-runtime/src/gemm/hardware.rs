@@ -1,0 +1,272 @@
+//! What plans know of a GPU, and how long a plan may take on it.
+//!
+//! The figures are those that AMD publishes for each architecture (CDNA and RDNA instruction set manuals and white
+//! papers), and the estimates are only to rank plans: nobody has timed these kernels on AMD hardware. What was timed,
+//! by `tune`, comes before them.
+
+use super::problem::GemmDtype;
+use super::product::Product;
+use crate::device::DeviceInfo;
+
+/// The GPU that a plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gpu<'a> {
+    /// Architecture, such as `gfx942`.
+    pub arch: &'a str,
+    /// Compute units, as HIP counts them (workgroup processors on RDNA).
+    pub compute_units: u32,
+}
+
+impl<'a> From<&'a DeviceInfo> for Gpu<'a> {
+    fn from(info: &'a DeviceInfo) -> Self {
+        Self {
+            arch: &info.arch,
+            compute_units: info.compute_units,
+        }
+    }
+}
+
+/// Multiply-adds in a cycle of a compute unit, by type of the operands.
+struct Rates {
+    f16: u32,
+    bf16: u32,
+    i8: u32,
+    f32: u32,
+    f64: u32,
+}
+
+impl Rates {
+    fn of(&self, dtype: GemmDtype) -> f64 {
+        f64::from(match dtype {
+            GemmDtype::F16 => self.f16,
+            GemmDtype::BF16 => self.bf16,
+            GemmDtype::I8 => self.i8,
+            GemmDtype::F32 => self.f32,
+            GemmDtype::F64 => self.f64,
+        })
+    }
+}
+
+/// A compute unit of an architecture (a workgroup processor of RDNA).
+pub(super) struct Unit {
+    /// Of the matrix units, or dot products where there are none.
+    matrix: Rates,
+    /// Of the vector units, on operands widened to the type of the sums.
+    vector: Rates,
+    /// 32-bit registers of all its lanes.
+    registers: u64,
+    /// Work-items that it holds at most.
+    threads: u64,
+    /// Work-items of a wavefront.
+    wavefront: u64,
+    /// Bytes of LDS.
+    lds: u64,
+    /// Compute units that share a second-level cache, where a GPU has several of those; else 0.
+    units_of_chiplet: u32,
+}
+
+const CDNA2: Unit = Unit {
+    matrix: Rates { f16: 512, bf16: 512, i8: 512, f32: 128, f64: 128 },
+    vector: Rates { f16: 64, bf16: 64, i8: 64, f32: 64, f64: 64 },
+    registers: 4 * 512 * 64,
+    threads: 4 * 8 * 64,
+    wavefront: 64,
+    lds: 64 << 10,
+    units_of_chiplet: 0,
+};
+const CDNA3: Unit = Unit {
+    matrix: Rates { f16: 1024, bf16: 1024, i8: 2048, f32: 128, f64: 128 },
+    vector: Rates { f16: 64, bf16: 64, i8: 64, f32: 64, f64: 64 },
+    units_of_chiplet: 38,
+    ..CDNA2
+};
+const RDNA2: Unit = Unit {
+    matrix: Rates { f16: 256, bf16: 128, i8: 512, f32: 128, f64: 8 },
+    vector: Rates { f16: 128, bf16: 128, i8: 128, f32: 128, f64: 8 },
+    registers: 4 * 1024 * 32,
+    threads: 4 * 16 * 32,
+    wavefront: 32,
+    lds: 128 << 10,
+    units_of_chiplet: 0,
+};
+const RDNA3: Unit = Unit {
+    matrix: Rates { f16: 512, bf16: 512, i8: 512, f32: 128, f64: 4 },
+    vector: Rates { f16: 128, bf16: 128, i8: 128, f32: 128, f64: 4 },
+    registers: 4 * 1536 * 32,
+    ..RDNA2
+};
+const RDNA4: Unit = Unit {
+    matrix: Rates { f16: 1024, bf16: 1024, i8: 2048, f32: 128, f64: 4 },
+    ..RDNA3
+};
+/// Any other: an NVIDIA multiprocessor, whose matrix units our kernels do not use.
+const OTHER: Unit = Unit {
+    matrix: Rates { f16: 128, bf16: 128, i8: 128, f32: 128, f64: 64 },
+    vector: Rates { f16: 128, bf16: 128, i8: 128, f32: 128, f64: 64 },
+    registers: 64 << 10,
+    threads: 2048,
+    wavefront: 32,
+    lds: 128 << 10,
+    units_of_chiplet: 0,
+};
+
+/// The first that an architecture's name begins with.
+const UNITS: [(&str, &Unit); 6] = [
+    ("gfx90a", &CDNA2),
+    ("gfx94", &CDNA3),
+    ("gfx95", &CDNA3),
+    ("gfx103", &RDNA2),
+    ("gfx11", &RDNA3),
+    ("gfx12", &RDNA4),
+];
+
+/// Bytes in a cycle of a compute unit: of LDS, of the second-level cache, and its share of the memory's. The last two
+/// are about the same on all these GPUs.
+const LDS_RATE: f64 = 128.0;
+const CACHE_RATE: f64 = 48.0;
+const MEMORY_RATE: f64 = 8.0;
+/// Cycles from a load to its use. A workgroup that is alone on its unit waits so long for each step.
+const LATENCY: f64 = 900.0;
+/// Cycles of a workgroup before its first multiply-add and after its last.
+const ENDS: f64 = 2500.0;
+/// Cycles of one more launch.
+const LAUNCH: f64 = 6000.0;
+
+/// How much of the shorter of two times shows that pass together.
+const NOT_HIDDEN: f64 = 0.3;
+
+fn overlapped(one: f64, other: f64) -> f64 {
+    one.max(other) + NOT_HIDDEN * one.min(other)
+}
+
+/// Whose multiply-adds a kernel uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Units {
+    Matrix,
+    Vector,
+}
+
+/// What a workgroup does, as far as its time goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    /// Rows and columns of its tile of C.
+    pub rows: u64,
+    pub columns: u64,
+    /// Elements of k in a step.
+    pub depth: u64,
+    pub threads: u64,
+    pub units: Units,
+}
+
+impl Work {
+    /// Bytes of an element in LDS: vector units get them widened.
+    fn lds_element(&self, dtype: GemmDtype) -> f64 {
+        match self.units {
+            Units::Matrix => dtype.bytes() as f64,
+            Units::Vector => dtype.sum_bytes() as f64,
+        }
+    }
+
+    /// Bytes of LDS that it moves in a step: each operand is written once; waves of matrix units form a square and
+    /// each read what its side needs, work-items of vector units the rows and columns of their own sums.
+    fn lds_traffic(&self, unit: &Unit, dtype: GemmDtype) -> f64 {
+        let edges = (self.rows + self.columns) as f64;
+        let reads = match self.units {
+            Units::Matrix => edges * (self.threads as f64 / unit.wavefront as f64).sqrt(),
+            Units::Vector => {
+                let sums = (self.rows * self.columns) as f64 / self.threads as f64;
+                // Lanes that read the same words are served at once: a quarter remains.
+                2.0 * sums.sqrt() * self.threads as f64 / 4.0
+            }
+        };
+        (reads + edges) * self.depth as f64 * self.lds_element(dtype)
+    }
+
+    /// Cycles of a unit for a step, if it waits for nothing.
+    fn step(&self, unit: &Unit, dtype: GemmDtype) -> f64 {
+        let rates = match self.units {
+            Units::Matrix => &unit.matrix,
+            Units::Vector => &unit.vector,
+        };
+        let edges = (self.rows + self.columns) as f64;
+        let bound = [
+            (self.rows * self.columns * self.depth) as f64 / rates.of(dtype),
+            self.lds_traffic(unit, dtype) / LDS_RATE,
+            edges * self.depth as f64 * dtype.bytes() as f64 / CACHE_RATE,
+        ];
+        let most = bound.into_iter().fold(0.0, f64::max);
+        most + NOT_HIDDEN * (bound.into_iter().sum::<f64>() - most)
+    }
+
+    /// How many of them a compute unit holds, by LDS, registers and work-items; at least 1.
+    fn resident(&self, unit: &Unit, dtype: GemmDtype) -> u64 {
+        let edges = (self.rows + self.columns) * self.depth;
+        // Matrix units have one step's operands in slices, vector units those of two.
+        let buffers = match self.units {
+            Units::Matrix => 1.0,
+            Units::Vector => 2.0,
+        };
+        let lds = (buffers * edges as f64 * self.lds_element(dtype)) as u64;
+        let sums = self.rows * self.columns / self.threads * dtype.sum_bytes() as u64 / 4;
+        // A step on its way, and addresses and fragments.
+        let registers = sums + edges * dtype.bytes() as u64 / 4 / self.threads + 56;
+        (unit.lds / lds.max(1))
+            .min(unit.registers / (registers * self.threads))
+            .min(unit.threads / self.threads)
+            .max(1)
+    }
+}
+
+impl Gpu<'_> {
+    pub(super) fn unit(&self) -> &'static Unit {
+        UNITS
+            .iter()
+            .find(|(prefix, _)| self.arch.starts_with(prefix))
+            .map_or(&OTHER, |(_, unit)| unit)
+    }
+
+    pub(super) fn units(&self) -> u64 {
+        self.compute_units.max(1).into()
+    }
+
+    /// Second-level caches, over which workgroups are dealt out in turn.
+    pub(super) fn chiplets(&self) -> u32 {
+        match self.unit().units_of_chiplet {
+            0 => 1,
+            // Several chiplets have a few units switched off.
+            units => (self.compute_units + units / 2).div_euclid(units).max(1),
+        }
+    }
+
+    /// Workgroups that run at once.
+    pub(super) fn concurrent(&self, work: &Work, dtype: GemmDtype) -> u64 {
+        self.units() * work.resident(self.unit(), dtype)
+    }
+
+    /// The estimated time of a product in tiles, in cycles, with k in so many parts.
+    pub(super) fn cycles(&self, product: &Product, work: &Work, parts: u64) -> f64 {
+        let (unit, dtype) = (self.unit(), product.dtype);
+        let step = work.step(unit, dtype);
+        let steps = product.k.div_ceil(parts).div_ceil(work.depth).max(1) as f64;
+        let tiles = product.m.div_ceil(work.rows) * product.n.div_ceil(work.columns);
+        let of_unit = (tiles * product.batch * parts).div_ceil(self.units());
+        let resident = work.resident(unit, dtype);
+        let round = |workgroups: u64| match workgroups {
+            0 => 0.0,
+            _ => steps * overlapped(workgroups as f64 * step, LATENCY) + ENDS,
+        };
+        let computing = (of_unit / resident) as f64 * round(resident) + round(of_unit % resident);
+        let memory = |bytes: f64| bytes / (MEMORY_RATE * self.units() as f64);
+        let (m, n, k) = (product.m as f64, product.n as f64, product.k as f64);
+        let batch = product.batch as f64;
+        let matrices = |stride: i64| if stride == 0 { 1.0 } else { batch };
+        let inputs = m * k * matrices(product.a.stride) + k * n * matrices(product.b.stride);
+        let output = m * n * batch * dtype.output_bytes() as f64;
+        let mut cycles = computing.max(memory(inputs * dtype.bytes() as f64 + output));
+        if parts > 1 {
+            let sums = m * n * batch * parts as f64 * dtype.sum_bytes() as f64;
+            cycles += memory(2.0 * sums) + LAUNCH;
+        }
+        cycles
+    }
+}
