@@ -3,14 +3,6 @@
 #include "matmul_problem.cuh"
 #include "matrix_unit.cuh"
 
-// x * logistic(u), where u is x for SiLU; and with Candle's sqrt(2 / pi) the tanh form of GELU is that, too, for
-// (1 + tanh(v)) / 2 is the logistic function of 2v.
-template <class C> __device__ __forceinline__ C activated(C x, uint32_t activation) {
-    if (activation == GELU_ERF) return (math::erf(x * (C)0.70710678118654752440) + (C)1) * (C)0.5 * x;
-    C u = activation == SILU ? x : (C)1.5957691216057307117 * x * ((C)1 + (C)0.044715 * x * x);
-    return x / ((C)1 + math::exp(-u));
-}
-
 template <class T> struct Results {
     using Sum = typename Product<T>::Sum;
     using C = typename Product<T>::C;
@@ -88,11 +80,6 @@ template <class T> struct Results {
         store_at(to, out);
     }
 };
-
-// index / divisor, by 32-bit division where that will do.
-__device__ __forceinline__ uint64_t divide(uint64_t index, uint32_t divisor) {
-    return index >> 32 == 0 ? (uint32_t)index / divisor : index / divisor;
-}
 
 // Adds up the parts of each element of C, in their order. Grid: any number of workgroups in x.
 template <class T> __device__ __forceinline__ void matmul_sum(const MatmulProblem &p) {

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{ensure, Context as _, Result};
-use candle_rocm_kernels::GEMM;
-use candle_rocm_runtime::cuda_names::cublasComputeType_t;
+use candle_rocm_kernels::{GEMM, MATMUL};
 use candle_rocm_runtime::gemm::plan::Plan;
-use candle_rocm_runtime::gemm::{launch_plan, GemmDtype, GemmProblem, Transpose};
+use candle_rocm_runtime::gemm::{launch_plan, Epilogue, GemmDtype, GemmProblem, Gpu, Transpose};
 use candle_rocm_runtime::{
     runtime, Context, DeviceBuffer, DevicePtr, DevicePtrMut, RuntimeKind, Stream,
 };
@@ -75,13 +74,9 @@ impl Shape {
             stride_c: 0,
             batch: 1,
             dtype: self.dtype,
-            compute: compute(self.dtype),
+            compute: self.dtype.compute(),
         }
     }
-}
-
-fn compute(dtype: GemmDtype) -> cublasComputeType_t {
-    dtype.compute()
 }
 
 /// What a product executed.
@@ -160,14 +155,22 @@ impl Gpus {
         let bytes = shape.dtype.bytes();
         let a = filled(&stream, shape.m * shape.slice * bytes)?;
         let b = filled(&stream, shape.slice * shape.n * bytes)?;
-        let mut c = stream.alloc_zeros::<u8>(shape.m * shape.n * output_bytes(shape.dtype))?;
+        let mut c = stream.alloc_zeros::<u8>(shape.m * shape.n * shape.dtype.output_bytes())?;
         {
             let (a, _a) = a.device_ptr(&stream);
             let (b, _b) = b.device_ptr(&stream);
             let (c, _c) = c.device_ptr_mut(&stream);
             let problem = shape.problem(a, b, c);
             plan = self::plan(&context, &problem).unwrap_or(plan);
-            plan.product.k = shape.slice as u64;
+            if shape.slice < shape.k {
+                ensure!(
+                    plan.parts == 1,
+                    "a slice of a product in {} parts",
+                    plan.parts
+                );
+                plan.product.k = shape.slice as u64;
+                plan.part_k = shape.slice as u32;
+            }
         }
         // SAFETY: the plan is of these matrices, of which it reads the first `slice` columns of op(A), and rows of op(B).
         let (done, profiles) = profiled(|| unsafe { launch_plan(&stream, &plan) });
@@ -210,16 +213,16 @@ impl Gpus {
 }
 
 fn plan(context: &Context, problem: &GemmProblem) -> Option<Plan> {
-    Plan::new(problem, context.info().compute_units)
+    Plan::new(problem, &Epilogue::default(), Gpu::from(context.info()))
 }
 
 /// The module of a kernel that computes products.
-pub fn module(_kernel: &str) -> &'static candle_rocm_kernels::Module {
-    &GEMM
-}
-
-fn output_bytes(dtype: GemmDtype) -> usize {
-    dtype.bytes()
+pub fn module(kernel: &str) -> &'static candle_rocm_kernels::Module {
+    if kernel.starts_with("matmul_") {
+        &MATMUL
+    } else {
+        &GEMM
+    }
 }
 
 /// The least that a plan's tiling can move.
@@ -229,8 +232,13 @@ fn least_bytes(plan: &Plan) -> u64 {
     let (tiles_m, tiles_n) = (product.m.div_ceil(rows), product.n.div_ceil(columns));
     let read = (product.m * tiles_n + product.n * tiles_m) * product.k;
     let read = read * product.dtype.bytes() as u64;
-    let written = product.m * product.n;
-    product.batch * (read + written * output_bytes(product.dtype) as u64)
+    let elements = product.m * product.n;
+    let written = elements * product.dtype.output_bytes() as u64;
+    let partial = match plan.parts {
+        1 => 0,
+        parts => 2 * u64::from(parts) * elements * product.dtype.sum_bytes() as u64,
+    };
+    product.batch * (read + written + partial)
 }
 
 /// Bytes that are small numbers in every type of element, and different.
