@@ -81,7 +81,7 @@ impl Shape {
 
 /// What a product executed.
 pub struct Figures {
-    /// The kernel that did most of it.
+    /// The kernel that multiplied; another may have added parts of k.
     pub kernel: String,
     /// Its workgroups, and work-items of each.
     pub grid: [[u32; 3]; 2],
@@ -92,7 +92,7 @@ pub struct Figures {
     /// Bytes that the tiling needs: each workgroup reads its rows of A and columns of B once, and writes its part of C;
     /// parts of k are written and read once more.
     pub least_bytes: u64,
-    /// Of the kernel that did most.
+    /// Of that kernel.
     pub total: InstructionProfile,
     /// Of its hot loop; `None` where it has none.
     pub in_loop: Option<LoopFigures>,
@@ -178,8 +178,8 @@ impl Gpus {
         stream.synchronize()?;
         let main = profiles
             .iter()
-            .max_by_key(|profile| profile.counters.total_instructions())
-            .context("nothing was launched")?;
+            .find(|profile| profile.kernel.name == plan.kernel.name(shape.dtype))
+            .context("the planned kernel was not launched")?;
         let name = &main.kernel.name;
         let report = kernels.report(module(name), name)?;
         let hot = loops::hottest(&report.listing, &main.profile);

@@ -6,6 +6,7 @@ use candle_rocm_kernels::{BINARY, REDUCE, UNARY};
 use half::f16;
 use rocm_emulator::exec::InstructionProfile;
 use rocm_emulator::hip::compute_units;
+use rocm_emulator::isa::Target;
 
 use crate::device::{Arg, Device, Executed};
 
@@ -85,6 +86,43 @@ pub fn halves(count: usize) -> Vec<u8> {
         .collect()
 }
 
+/// How a row kernel is launched for a tall matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// Rows that a workgroup makes: a power of two, at most 32.
+    pub rows: u32,
+    /// Its work-items.
+    pub threads: [u32; 3],
+    /// Those that Candle asks for, which the kernel is told.
+    pub asked: [u32; 3],
+}
+
+/// The plan for a kernel by its full name, such as `rmsnorm_f16`, with so many vectors of weights.
+pub fn plan(target: Target, name: &str, weights: u64, columns: u32) -> Planned {
+    let asked = match (weights, columns < 1024) {
+        (0, _) => [1, 32, 1],
+        (_, true) => [32, 1, 1],
+        (_, false) => [1024, 1, 1],
+    };
+    let grid = Grid {
+        workgroups: [PLANNED_ROWS, 1, 1],
+        threads: asked,
+    };
+    let row = Row {
+        elements: columns.into(),
+        element_bytes: geometry::element_bytes(name),
+    };
+    let gpu = Gpu {
+        compute_units: compute_units(target),
+    };
+    let plan = Geometry::of(REDUCE.name(), name).plan(grid, row, gpu);
+    Planned {
+        rows: PLANNED_ROWS / plan.workgroups[0],
+        threads: plan.threads,
+        asked,
+    }
+}
+
 /// Run some workgroups of a kernel over rows of f16, on the grid that it is launched with for a tall matrix.
 ///
 /// # Errors
@@ -92,27 +130,8 @@ pub fn halves(count: usize) -> Vec<u8> {
 pub fn run_rows(device: &mut Device, kernel: RowKernel, columns: u32) -> Result<Figures> {
     device.load(&REDUCE)?;
     let name = format!("{}_f16", kernel.name);
-    let geometry = Geometry::of(REDUCE.name(), &name);
-    // What Candle asks for.
-    let threads = match (kernel.weights, columns < 1024) {
-        (0, _) => [1, 32, 1],
-        (_, true) => [32, 1, 1],
-        (_, false) => [1024, 1, 1],
-    };
-    let asked = Grid {
-        workgroups: [PLANNED_ROWS, 1, 1],
-        threads,
-    };
-    let row = Row {
-        elements: columns.into(),
-        element_bytes: 2,
-    };
-    let gpu = Gpu {
-        compute_units: compute_units(device.target),
-    };
-    let plan = geometry.plan(asked, row, gpu);
-    let of_group = u64::from(PLANNED_ROWS / plan.workgroups[0]);
-    let rows = of_group * u64::from(WORKGROUPS);
+    let plan = plan(device.target, &name, kernel.weights, columns);
+    let rows = u64::from(plan.rows) * u64::from(WORKGROUPS);
     let elements = rows as usize * columns as usize;
     let source = device.buffer(&halves(elements))?;
     let target = device.buffer(&vec![0; 2 * elements])?;
@@ -123,7 +142,7 @@ pub fn run_rows(device: &mut Device, kernel: RowKernel, columns: u32) -> Result<
     }
     args.push(Arg::U32(columns));
     if kernel.weights > 0 {
-        args.extend([Arg::U32(threads[0]), Arg::F32(1e-5)]);
+        args.extend([Arg::U32(plan.asked[0]), Arg::F32(1e-5)]);
     }
     let grid = [[WORKGROUPS, 1, 1], plan.threads];
     let executed = device.run(REDUCE.name(), &name, grid, &args)?;
