@@ -41,17 +41,19 @@ template <int M_, int N_, int WAVES_M_, int WAVES_N_, int SLICE_BYTES_, int SLIC
 
 // Where a slice's chunks lie. Eight lanes that read or write 16 bytes each, 16 of 8, or 32 of 4, take turns, and shall touch
 // all banks. Readers have eight consecutive rows, or (CDNA) four and the second four of another eight within 32. Writers of
-// transposed blocks have rows a block apart, as Block's order of rows has them; so rows are shifted against those 8, 32, 64
-// before. Writers along k have the chunks of few rows; so chunks are shifted too.
+// transposed blocks have rows a block apart, in Panel::block's order: eights of rows (or of bytes, 32 rows) that differ in
+// bits 8, 32 and 64. So 16 bytes follow each eight; and eights whose rows have bit 16, which shall lie as those 16 before,
+// come after all others. Writers along k have the chunks of few rows, so chunks are shifted, too.
 template <class T, int ROWS, int CHUNKS> struct Slice {
-    static constexpr int shift(int row) { return sizeof(T) == 1 ? row / 32 : row / 8 % 2 + row / 32 * 2; }
-    static constexpr int CHUNK_PITCH = (ROWS * 16 + shift(ROWS - 1) * 16 + 127) / 128 * 128 + (CHUNKS >= 8 ? 16 : 128 / CHUNKS);
+    // In 16 bytes. Of rows without common bits, the sum's is the sum of theirs.
+    static __host__ __device__ __forceinline__ constexpr uint32_t position(uint32_t row) {
+        return sizeof(T) == 1 ? row + row / 32 : row / 16 % 2 * HALF + (row / 8 % 2 + row / 32 * 2) * 9 + row % 8;
+    }
+    static constexpr uint32_t HALF = (ROWS / 16 * 9 + 7) / 8 * 8;
+    static constexpr int CHUNK_PITCH = (sizeof(T) == 1 ? (ROWS + ROWS / 32) * 16 + 127 : 2 * HALF * 16) / 128 * 128 + (CHUNKS >= 8 ? 16 : 128 / CHUNKS);
     static constexpr int BYTES = (CHUNKS * CHUNK_PITCH + 127) / 128 * 128;
 
-    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) {
-        uint32_t shift = sizeof(T) == 1 ? row / 32 : row / 8 % 2 + row / 32 * 2;
-        return chunk * CHUNK_PITCH + (row + shift) * 16;
-    }
+    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) { return chunk * CHUNK_PITCH + position(row) * 16; }
 };
 
 // A position in an operand that moves along k, in elements.
@@ -266,7 +268,7 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         Block b = block(i);
         LdsBytes to = slice + Slice::place(b.row, b.chunk % S::CHUNKS) + b.part * PART;
         const Vector(&from)[LINES] = held[i];
-        // Slice shifts the rows of a vector alike.
+        // The rows of a vector follow one another.
         auto put = [&](int row, Part part) INLINED { lds_store(to + row * 16, part); };
         if constexpr (SIZE == 1) {
             uint32_t low = selector(0x05010400), high = selector(0x07030602), first = selector(0x05040100), second = selector(0x07060302);

@@ -49,10 +49,8 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
         for (int i = 0; i < BLOCKS; i++)
 #pragma unroll
             for (int c = 0; c < Unit::CHUNKS; c++) {
-                // Slice::place of a block further on: the lanes' rows are shifted alike.
-                int rows = i * BLOCK + Slice::shift(i * BLOCK);
                 int chunk = step * Unit::STEP_CHUNKS + c;
-                fragment[i].chunk[c] = lds_load<Words>(slice + at + rows * 16 + chunk * Slice::CHUNK_PITCH + piece * (int)sizeof(Words));
+                fragment[i].chunk[c] = lds_load<Words>(slice + at + Slice::position(i * BLOCK) * 16 + chunk * Slice::CHUNK_PITCH + piece * (int)sizeof(Words));
             }
     }
 };
@@ -68,8 +66,8 @@ template <class T, class S> struct WaveTile {
     static constexpr int BLOCKS_M = M / Unit::ROWS, BLOCKS_N = N / Unit::COLUMNS;
     static constexpr int STEPS = S::CHUNKS / Unit::STEP_CHUNKS, STEPS_UNROLLED = Unit::UNROLLED ? STEPS : 1;
     static_assert(M % Unit::ROWS == 0 && N % Unit::COLUMNS == 0 && STEPS > 0, "a wavefront has whole blocks and steps");
-    static_assert(M % 32 == 0 || S::WAVES_M == 1, "wavefronts' rows are shifted alike");
-    static_assert(N % 32 == 0 || S::WAVES_N == 1, "wavefronts' columns are shifted alike");
+    static_assert(M % 32 == 0 || S::WAVES_M == 1, "a wavefront's rows begin with the same low bits");
+    static_assert(N % 32 == 0 || S::WAVES_N == 1, "and its columns");
 
     typename Unit::Sums sums[BLOCKS_M][BLOCKS_N] = {};
     uint32_t wave = uniform(threadIdx.x / S::WAVE);

@@ -152,7 +152,7 @@ impl Draw {
 enum By {
     /// Our own kernel, by one of the plans for so many compute units: the first, or the number of another.
     Kernel { compute_units: u32, number: usize },
-    /// The plan with this kernel, with k in parts of so many elements.
+    /// The plan with this kernel, with k in parts of so many elements if that is not 0.
     This { kernel: Kernel, part_k: u32 },
     /// Whatever `CANDLE_ROCM_GEMM` says.
     Choice,
@@ -315,13 +315,13 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Opti
             By::This { kernel, part_k } => {
                 let plan = plans(1).into_iter().find(|plan| plan.kernel == kernel);
                 let plan = plan.unwrap_or_else(|| panic!("{kernel:?} for {problem}"));
-                Some(Plan {
-                    parts: match part_k {
-                        0 => 1,
-                        _ => (k as u32).div_ceil(part_k),
+                Some(match part_k {
+                    0 => plan,
+                    _ => Plan {
+                        parts: (k as u32).div_ceil(part_k),
+                        part_k,
+                        ..plan
                     },
-                    part_k,
-                    ..plan
                 })
             }
             By::Choice => {
@@ -661,7 +661,7 @@ for_each_type! {
 fn equal_inputs_give_equal_bits() {
     on_each_device("equal_inputs_give_equal_bits", |context| {
         let stream = context.default_stream();
-        for (m, n, k) in [(65, 65, 65), (100, 1, 300), (1, 100, 300)] {
+        for (m, n, k) in [(65, 65, 65), (100, 1, 300), (1, 100, 300), (40, 40, 5000)] {
             let numbers: Vec<f32> = (0..m * k.max(n) + n * k)
                 .map(|i| (i as f32).sin())
                 .collect();
@@ -778,6 +778,49 @@ fn a_captured_product_is_computed_at_each_launch() {
             square.set(&stream, factor);
             graph.launch().unwrap();
             square.check(&stream, factor);
+        }
+    });
+}
+
+/// The parts' sums lie in memory that the capture allocates and frees.
+#[test]
+fn a_captured_product_in_parts_is_computed_at_each_launch() {
+    const SIZE: usize = 40;
+    const LONG: usize = 8192;
+    let test = "a_captured_product_in_parts_is_computed_at_each_launch";
+    on_each_device(test, |context| {
+        let stream = context.new_stream().unwrap();
+        let mut a = stream.alloc_zeros::<f16>(SIZE * LONG).unwrap();
+        let b = stream.clone_htod(&vec![f16::ONE; SIZE * LONG]).unwrap();
+        let mut c = stream.alloc_zeros::<f16>(SIZE * SIZE).unwrap();
+        let problem = GemmProblem {
+            a: a.device_ptr(&stream).0,
+            b: b.device_ptr(&stream).0,
+            c: c.device_ptr_mut(&stream).0,
+            ..simple::<f16>(Transpose::Yes, Transpose::No, SIZE, SIZE, LONG)
+        };
+        let plan = Plan::new(&problem, &Epilogue::default(), context.info().into()).unwrap();
+        if context.info().arch.starts_with("gfx") {
+            assert!(plan.parts > 1, "{}", plan.description());
+        }
+        // SAFETY: the buffers hold the matrices.
+        let multiply = || unsafe { gemm::launch_plan(&stream, &plan) }.unwrap();
+        multiply();
+        stream
+            .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+            .unwrap();
+        multiply();
+        multiply();
+        let graph = stream
+            .end_capture(CUgraphInstantiate_flags::default())
+            .unwrap()
+            .unwrap();
+        for factor in [2.0, 3.0] {
+            let numbers = vec![f16::from_f32(factor); SIZE * LONG];
+            stream.memcpy_htod(&numbers, &mut a).unwrap();
+            graph.launch().unwrap();
+            let expected = f16::from_f32(factor * LONG as f32);
+            assert_eq!(stream.clone_dtoh(&c).unwrap(), vec![expected; SIZE * SIZE]);
         }
     });
 }

@@ -364,21 +364,21 @@ fn product<T: Element, C: Element>(
         gpu.run(&MATMUL, &name, grid, block, &problem(Arg::in_out(&c.values), Arg::Null))
     } else {
         let room = parts * batch * m * n;
-        let c = || Arg::input(&c.values);
+        let unread = || Arg::input(&c.values);
         let sum = format!("matmul_sum_{}", dtype.name());
         let add = |partial: Arg, c: Arg| gpu.run(&MATMUL, &sum, [3, 1, 1], [256, 1, 1], &problem(c, partial));
         let result = Arg::in_out(&c.values);
         match dtype {
             Dtype::F64 => {
-                let partial: Vec<f64> = gpu.run(&MATMUL, &name, grid, block, &problem(c(), Arg::output::<f64>(room)));
+                let partial: Vec<f64> = gpu.run(&MATMUL, &name, grid, block, &problem(unread(), Arg::output::<f64>(room)));
                 add(Arg::input(&partial), result)
             }
             Dtype::I8 => {
-                let partial: Vec<i32> = gpu.run(&MATMUL, &name, grid, block, &problem(c(), Arg::output::<i32>(room)));
+                let partial: Vec<i32> = gpu.run(&MATMUL, &name, grid, block, &problem(unread(), Arg::output::<i32>(room)));
                 add(Arg::input(&partial), result)
             }
             _ => {
-                let partial: Vec<f32> = gpu.run(&MATMUL, &name, grid, block, &problem(c(), Arg::output::<f32>(room)));
+                let partial: Vec<f32> = gpu.run(&MATMUL, &name, grid, block, &problem(unread(), Arg::output::<f32>(room)));
                 add(Arg::input(&partial), result)
             }
         }
