@@ -237,7 +237,7 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         for (int i = 0; i < BLOCKS; i++) {
             Block b = block(i);
             slice[i] = slice_of(i);
-            offset[i] = ((b.chunk * V + b.part * LINES) * (uint32_t)ld + min_of(b.row, this->rows - 1)) * SIZE;
+            offset[i] = ((b.chunk * V + b.part * LINES) * (uint32_t)ld + min_of(b.row, (this->rows - 1) / V * V)) * SIZE;
         }
     }
 

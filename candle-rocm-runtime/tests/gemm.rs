@@ -256,21 +256,38 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Opti
     let shape_a = stored(problem.transa, m, k);
     let shape_b = stored(problem.transb, k, n);
     let batch_ab = read(problem.alpha);
-    let mut a: Vec<T> = matrices(draw, a_at, shape_a, problem.lda, (problem.stride_a, batch_ab));
-    let mut b: Vec<T> = matrices(draw, b_at, shape_b, problem.ldb, (problem.stride_b, batch_ab));
+    let mut a: Vec<T> = matrices(
+        draw,
+        a_at,
+        shape_a,
+        problem.lda,
+        (problem.stride_a, batch_ab),
+    );
+    let mut b: Vec<T> = matrices(
+        draw,
+        b_at,
+        shape_b,
+        problem.ldb,
+        (problem.stride_b, batch_ab),
+    );
     let length = |at: usize, shape: (usize, usize), ld, stride| {
         (at + extent(shape.0, shape.1, ld, stride, batch)).max(1)
     };
-    a.resize(length(a_at, shape_a, problem.lda, problem.stride_a), T::poison());
-    b.resize(length(b_at, shape_b, problem.ldb, problem.stride_b), T::poison());
+    a.resize(
+        length(a_at, shape_a, problem.lda, problem.stride_a),
+        T::poison(),
+    );
+    b.resize(
+        length(b_at, shape_b, problem.ldb, problem.stride_b),
+        T::poison(),
+    );
     let (ldc, stride_c) = (problem.ldc, problem.stride_c);
     let mut before: Vec<T::Output> =
         matrices(draw, c_at, (m, n), ldc, (stride_c, read(problem.beta)));
     before.resize(length(c_at, (m, n), ldc, stride_c), T::Output::poison());
     let bias: Vec<T::Output> = matrices(draw, 0, (m, 1), m.max(1), (0, 1));
     let (ld_residual, stride_residual) = case.epilogue.residual.unwrap_or((m.max(1), 0));
-    let residual: Vec<T::Output> =
-        matrices(draw, 0, (m, n), ld_residual, (stride_residual, batch));
+    let residual: Vec<T::Output> = matrices(draw, 0, (m, n), ld_residual, (stride_residual, batch));
 
     let device_a = stream.clone_htod(&a).unwrap();
     let device_b = stream.clone_htod(&b).unwrap();
@@ -333,7 +350,14 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Opti
     };
     if let Some(plan) = &plan {
         // SAFETY: as above.
-        unsafe { gemm::launch_plan(stream, plan) }.unwrap();
+        unsafe { gemm::launch_plan(stream, plan) }.unwrap_or_else(|error| {
+            panic!(
+                "{} on {problem:?} offsets {:?} {:?}: {error}",
+                plan.description(),
+                case.offsets,
+                case.epilogue
+            )
+        });
     }
     let after = stream.clone_dtoh(&device_c).unwrap();
 
@@ -358,9 +382,7 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Opti
                 let old = zero(problem.beta != 0.0, before[place].value());
                 let bias = zero(case.epilogue.has_bias, bias[row].value());
                 let residual = match case.epilogue.residual {
-                    Some((ld, stride)) => {
-                        residual[z * stride as usize + column * ld + row].value()
-                    }
+                    Some((ld, stride)) => residual[z * stride as usize + column * ld + row].value(),
                     None => 0.0,
                 };
                 let (expected, bound) = if T::DTYPE == GemmDtype::I8 {
@@ -371,9 +393,8 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Opti
                 } else {
                     let x = problem.alpha * sum + problem.beta * old + bias;
                     let expected = activate(case.epilogue.activation, x) + residual;
-                    let scale = problem.alpha.abs() * magnitude
-                        + (problem.beta * old).abs()
-                        + bias.abs();
+                    let scale =
+                        problem.alpha.abs() * magnitude + (problem.beta * old).abs() + bias.abs();
                     (
                         expected,
                         bound::<T>(&problem, &case.epilogue, scale, x, residual, expected),
@@ -424,7 +445,11 @@ fn bound<T: Element>(
         bound = 1.13 * bound + sum_epsilon * (20.0 * x.abs() + residual.abs());
     }
     // Half the smallest subnormal of f16 is what rounding may lose below its range.
-    let subnormal = if T::DTYPE == GemmDtype::F16 { 6e-8 } else { 1e-300 };
+    let subnormal = if T::DTYPE == GemmDtype::F16 {
+        6e-8
+    } else {
+        1e-300
+    };
     bound + T::EPSILON * expected.abs() + subnormal
 }
 
@@ -517,7 +542,10 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
         GemmDtype::F16 | GemmDtype::BF16 => 8,
         GemmDtype::F32 | GemmDtype::F64 => 16,
     };
-    for columns in [1, 2, 4, 8, 16].into_iter().filter(|&columns| columns <= most) {
+    for columns in [1, 2, 4, 8, 16]
+        .into_iter()
+        .filter(|&columns| columns <= most)
+    {
         let mut names = BTreeSet::new();
         for op_a in OPS {
             for (m, k) in [(45, 100), (45, 1100), (70, 100)] {

@@ -7,7 +7,9 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use candle_rocm_runtime::cuda_names::{CUgraphInstantiate_flags, CUstreamCaptureMode};
-use candle_rocm_runtime::gemm::{self, library, GemmDtype, GemmProblem, Transpose};
+use candle_rocm_runtime::gemm::{
+    self, library, Epilogue, GemmDtype, GemmProblem, Residual, Transpose,
+};
 use candle_rocm_runtime::{DevicePtr, DevicePtrMut, DeviceRepr, Error, ErrorKind, Stream};
 use common::{context, in_process};
 
@@ -103,6 +105,18 @@ fn multiply<T: Element>(
     beta: f64,
     transa: Transpose,
 ) -> Result<(), Error> {
+    multiply_and_add::<T>(stream, k, alpha, beta, transa, 0.0)
+}
+
+/// The same, with a bias of so many times 1, 2 and 3 and a residual of as many times 4, if that is not 0.
+fn multiply_and_add<T: Element>(
+    stream: &Arc<Stream>,
+    k: usize,
+    alpha: f64,
+    beta: f64,
+    transa: Transpose,
+    added: f64,
+) -> Result<(), Error> {
     let (m, n, batch) = (3, 2, 2);
     let number = |i: usize| (i * 7 % 11) as f64 - 5.0;
     let a: Vec<T> = (0..batch * m * 4).map(|i| T::new(number(i))).collect();
@@ -134,8 +148,20 @@ fn multiply<T: Element>(
         dtype: T::DTYPE,
         compute: T::DTYPE.compute(),
     };
+    let bias: Vec<T> = (1..=m).map(|i| T::new(added * i as f64)).collect();
+    let residual = vec![T::new(added * 4.0); batch * m * n];
+    let (device_bias, device_residual) = (stream.clone_htod(&bias)?, stream.clone_htod(&residual)?);
+    let mut epilogue = Epilogue::default();
+    if added != 0.0 {
+        epilogue.bias = Some(device_bias.device_ptr(stream).0);
+        epilogue.residual = Some(Residual {
+            address: device_residual.device_ptr(stream).0,
+            ld: m,
+            stride: 6,
+        });
+    }
     // SAFETY: the buffers hold the matrices.
-    unsafe { gemm::gemm_strided_batched(stream, &problem) }?;
+    unsafe { gemm::gemm_with_epilogue(stream, &problem, &epilogue) }?;
     let result = stream.clone_dtoh(&device_c)?;
     for z in 0..batch {
         for column in 0..n {
@@ -149,7 +175,7 @@ fn multiply<T: Element>(
                         a[z * 12 + at].value() * b[z * 8 + column * 4 + l].value()
                     })
                     .sum();
-                let expected = alpha * sum + beta * 8.0;
+                let expected = alpha * sum + beta * 8.0 + added * (row + 1 + 4) as f64;
                 let got = result[z * 6 + column * m + row].value();
                 assert_eq!(got, expected, "{problem}: C[{row}, {column}] of {z}");
             }
@@ -226,6 +252,22 @@ fn another_library_is_refused() {
             for part in ["libm.so.6", "cublasCreate_v2", "rocblas_create_handle"] {
                 assert!(text.contains(part), "{part}: {text}");
             }
+        },
+    );
+}
+
+#[test]
+fn what_follows_a_product_follows_the_librarys() {
+    with_stand_in(
+        "what_follows_a_product_follows_the_librarys",
+        &[],
+        |calls, _, _| {
+            let stream = context().default_stream();
+            multiply_and_add::<f32>(&stream, 4, 2.0, 0.5, Transpose::No, 3.0).unwrap();
+            multiply_and_add::<f64>(&stream, 4, 1.0, 0.0, Transpose::Yes, 3.0).unwrap();
+            assert_eq!(calls.counts().products, 2);
+            // The stand-in has no f16.
+            multiply_and_add::<half::f16>(&stream, 4, 1.0, 0.5, Transpose::No, 3.0).unwrap();
         },
     );
 }

@@ -77,7 +77,11 @@ impl Square {
                 let sum: f32 = (0..SIZE)
                     .map(|l| number(l * SIZE + row) * number(l * SIZE + column + 3))
                     .sum();
-                assert_eq!(c[column * SIZE + row], sum + BETA * BEFORE, "({row}, {column})");
+                assert_eq!(
+                    c[column * SIZE + row],
+                    sum + BETA * BEFORE,
+                    "({row}, {column})"
+                );
             }
         }
     }
@@ -85,7 +89,14 @@ impl Square {
 
 /// Runs `body` in a process of its own with these variables: in the test itself it spawns the process, for which
 /// `step` says which of the test's bodies is meant.
-fn step(test: &str, step: &str, file: &Path, tune: &str, more: &[(&str, &str)], body: impl FnOnce()) {
+fn step(
+    test: &str,
+    step: &str,
+    file: &Path,
+    tune: &str,
+    more: &[(&str, &str)],
+    body: impl FnOnce(),
+) {
     const STEP: &str = "CANDLE_ROCM_TEST_STEP";
     match std::env::var(STEP) {
         Ok(now) if now == step => in_process(test, &[], body),
@@ -100,7 +111,9 @@ fn step(test: &str, step: &str, file: &Path, tune: &str, more: &[(&str, &str)], 
                 (library::LIBRARY_VARIABLE, ""),
             ];
             variables.extend(more);
-            in_process(test, &variables, || unreachable!("it is a process of its own"));
+            in_process(test, &variables, || {
+                unreachable!("it is a process of its own")
+            });
         }
     }
 }
@@ -143,7 +156,10 @@ fn the_fastest_is_kept_and_read_back() {
         // Once is enough.
         let before = std::fs::metadata(&file).unwrap().modified().unwrap();
         Square::check(&stream);
-        assert_eq!(std::fs::metadata(&file).unwrap().modified().unwrap(), before);
+        assert_eq!(
+            std::fs::metadata(&file).unwrap().modified().unwrap(),
+            before
+        );
     });
     let is_parent = file.exists();
     let choice = "gemm_f32_128x128_nt parts 1";
@@ -288,6 +304,9 @@ fn a_senseless_choice_is_named() {
     let file = &folder.path().join("gemm.tsv");
     step(TEST, "senseless", file, "fast", &[], || {
         let error = tune::choices(&context().default_stream()).unwrap_err();
-        assert!(error.to_string().contains("CANDLE_ROCM_GEMM_TUNE=fast"), "{error}");
+        assert!(
+            error.to_string().contains("CANDLE_ROCM_GEMM_TUNE=fast"),
+            "{error}"
+        );
     });
 }

@@ -104,8 +104,16 @@ mod tests {
             ..Epilogue::default()
         };
         let cases = [
-            (residual(8, 4, 0), valid(), "leading dimension of the residual is 4"),
-            (residual(8, 5, i64::MIN), valid(), "the residual, with leading"),
+            (
+                residual(8, 4, 0),
+                valid(),
+                "leading dimension of the residual is 4",
+            ),
+            (
+                residual(8, 5, i64::MIN),
+                valid(),
+                "the residual, with leading",
+            ),
             (residual(0, 5, 15), valid(), "the residual is C itself"),
             (silu, whole, "Silu of 32-bit integers"),
         ];

@@ -66,8 +66,20 @@ pub(super) struct Unit {
 }
 
 const CDNA2: Unit = Unit {
-    matrix: Rates { f16: 512, bf16: 512, i8: 512, f32: 128, f64: 128 },
-    vector: Rates { f16: 64, bf16: 64, i8: 64, f32: 64, f64: 64 },
+    matrix: Rates {
+        f16: 512,
+        bf16: 512,
+        i8: 512,
+        f32: 128,
+        f64: 128,
+    },
+    vector: Rates {
+        f16: 64,
+        bf16: 64,
+        i8: 64,
+        f32: 64,
+        f64: 64,
+    },
     registers: 4 * 512 * 64,
     threads: 4 * 8 * 64,
     wavefront: 64,
@@ -75,14 +87,38 @@ const CDNA2: Unit = Unit {
     units_of_chiplet: 0,
 };
 const CDNA3: Unit = Unit {
-    matrix: Rates { f16: 1024, bf16: 1024, i8: 2048, f32: 128, f64: 128 },
-    vector: Rates { f16: 64, bf16: 64, i8: 64, f32: 64, f64: 64 },
+    matrix: Rates {
+        f16: 1024,
+        bf16: 1024,
+        i8: 2048,
+        f32: 128,
+        f64: 128,
+    },
+    vector: Rates {
+        f16: 64,
+        bf16: 64,
+        i8: 64,
+        f32: 64,
+        f64: 64,
+    },
     units_of_chiplet: 38,
     ..CDNA2
 };
 const RDNA2: Unit = Unit {
-    matrix: Rates { f16: 256, bf16: 128, i8: 512, f32: 128, f64: 8 },
-    vector: Rates { f16: 128, bf16: 128, i8: 128, f32: 128, f64: 8 },
+    matrix: Rates {
+        f16: 256,
+        bf16: 128,
+        i8: 512,
+        f32: 128,
+        f64: 8,
+    },
+    vector: Rates {
+        f16: 128,
+        bf16: 128,
+        i8: 128,
+        f32: 128,
+        f64: 8,
+    },
     registers: 4 * 1024 * 32,
     threads: 4 * 16 * 32,
     wavefront: 32,
@@ -90,19 +126,49 @@ const RDNA2: Unit = Unit {
     units_of_chiplet: 0,
 };
 const RDNA3: Unit = Unit {
-    matrix: Rates { f16: 512, bf16: 512, i8: 512, f32: 128, f64: 4 },
-    vector: Rates { f16: 128, bf16: 128, i8: 128, f32: 128, f64: 4 },
+    matrix: Rates {
+        f16: 512,
+        bf16: 512,
+        i8: 512,
+        f32: 128,
+        f64: 4,
+    },
+    vector: Rates {
+        f16: 128,
+        bf16: 128,
+        i8: 128,
+        f32: 128,
+        f64: 4,
+    },
     registers: 4 * 1536 * 32,
     ..RDNA2
 };
 const RDNA4: Unit = Unit {
-    matrix: Rates { f16: 1024, bf16: 1024, i8: 2048, f32: 128, f64: 4 },
+    matrix: Rates {
+        f16: 1024,
+        bf16: 1024,
+        i8: 2048,
+        f32: 128,
+        f64: 4,
+    },
     ..RDNA3
 };
 /// Any other: an NVIDIA multiprocessor, whose matrix units our kernels do not use.
 const OTHER: Unit = Unit {
-    matrix: Rates { f16: 128, bf16: 128, i8: 128, f32: 128, f64: 64 },
-    vector: Rates { f16: 128, bf16: 128, i8: 128, f32: 128, f64: 64 },
+    matrix: Rates {
+        f16: 128,
+        bf16: 128,
+        i8: 128,
+        f32: 128,
+        f64: 64,
+    },
+    vector: Rates {
+        f16: 128,
+        bf16: 128,
+        i8: 128,
+        f32: 128,
+        f64: 64,
+    },
     registers: 64 << 10,
     threads: 2048,
     wavefront: 32,

@@ -398,12 +398,7 @@ fn each_candidate(
 }
 
 /// The plans with one tile of the matrix units: k whole, and where C has too few tiles for the GPU, in parts.
-fn matrix_plans(
-    product: &Product,
-    tile: MatrixTile,
-    gpu: Gpu,
-    visit: &mut impl FnMut(Plan, f64),
-) {
+fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl FnMut(Plan, f64)) {
     let work = Work {
         rows: tile.rows.into(),
         columns: tile.columns.into(),
@@ -433,7 +428,9 @@ fn matrix_plans(
     };
     let sums = product.m as u128 * product.n as u128 * u128::from(product.batch);
     let of_a_part = sums * product.dtype.sum_bytes() as u128;
-    let workgroups = tiles_m.saturating_mul(tiles_n).saturating_mul(product.batch);
+    let workgroups = tiles_m
+        .saturating_mul(tiles_n)
+        .saturating_mul(product.batch);
     let most = (product.k / (LEAST_STEPS * work.depth))
         .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)
         .min(MAX_PARTS);
@@ -615,22 +612,10 @@ mod tests {
 
     #[test]
     fn decoding_uses_the_kernels_for_few_columns() {
-        assert_eq!(
-            kernel_of(&row_major(1, 512, 256, true)),
-            "gemv_t_f32_w8_c1"
-        );
-        assert_eq!(
-            kernel_of(&row_major(1, 512, 256, false)),
-            "gemv_n_f32_c1"
-        );
-        assert_eq!(
-            kernel_of(&row_major(3, 512, 256, true)),
-            "gemv_t_f32_w8_c4"
-        );
-        assert_eq!(
-            kernel_of(&row_major(8, 512, 256, false)),
-            "gemv_n_f32_c8"
-        );
+        assert_eq!(kernel_of(&row_major(1, 512, 256, true)), "gemv_t_f32_w8_c1");
+        assert_eq!(kernel_of(&row_major(1, 512, 256, false)), "gemv_n_f32_c1");
+        assert_eq!(kernel_of(&row_major(3, 512, 256, true)), "gemv_t_f32_w8_c4");
+        assert_eq!(kernel_of(&row_major(8, 512, 256, false)), "gemv_n_f32_c8");
         // Long rows that would leave units idle are shared by more lanes.
         assert_eq!(
             kernel_of(&row_major(1, 512, 4096, true)),

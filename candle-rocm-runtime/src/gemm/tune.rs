@@ -270,8 +270,9 @@ impl Tuner {
                 kernel,
                 is_transposed,
                 parts,
-            } => Plan::similar(problem, epilogue, gpu, kernel, is_transposed, parts)
-                .map(Choice::Own),
+            } => {
+                Plan::similar(problem, epilogue, gpu, kernel, is_transposed, parts).map(Choice::Own)
+            }
         };
         if let Some(winner) = self.known.read().get(&shape) {
             return Ok(plan(*winner));
@@ -452,11 +453,7 @@ fn on_a_copy<'a>(
 }
 
 /// Microseconds of a run, if it can be done at all; the first alone if that is far from the least so far.
-fn time(
-    stream: &Stream,
-    least: f32,
-    run: &mut dyn FnMut() -> Result<bool>,
-) -> Result<Option<f32>> {
+fn time(stream: &Stream, least: f32, run: &mut dyn FnMut() -> Result<bool>) -> Result<Option<f32>> {
     // Loads what the launch needs.
     if !run()? {
         return Ok(None);
@@ -649,7 +646,10 @@ mod tests {
             assert_eq!(rounded(size), bucket, "{size}");
         }
         for size in 17..5000 {
-            assert!(rounded(size) >= size && rounded(size) * 8 <= size * 9 + 8, "{size}");
+            assert!(
+                rounded(size) >= size && rounded(size) * 8 <= size * 9 + 8,
+                "{size}"
+            );
             assert_eq!(rounded(rounded(size)), rounded(size));
         }
     }
@@ -684,7 +684,9 @@ mod tests {
         assert_eq!(one.read()["shape"], "library");
         let aside = std::fs::read(beside(&one.path, "damaged")).unwrap();
         assert_eq!(aside, [0xff, 0, 10]);
-        let left = std::fs::read_dir(one.path.parent().unwrap()).unwrap().count();
+        let left = std::fs::read_dir(one.path.parent().unwrap())
+            .unwrap()
+            .count();
         assert_eq!(left, 2, "no temporary file is left");
     }
 }
