@@ -64,6 +64,12 @@ template <class T> struct TreeRow {
 
 constexpr float LOG2_E = 1.44269504088896340736f;
 
+// As the kernels that ship: small floats are rounded so much more coarsely that the hardware's own exponential will do.
+template <class T> __device__ __forceinline__ float row_exp(float x) {
+    if constexpr (sizeof(T) == 2) return math::fast_exp2(x * LOG2_E);
+    else return math::exp(x);
+}
+
 template <class T> __device__ __forceinline__ void softmax(const T *src, T *dst, uint32_t columns) {
     __shared__ float lds[THREADS];
     size_t at = (size_t)blockIdx.x * columns;
@@ -71,11 +77,11 @@ template <class T> __device__ __forceinline__ void softmax(const T *src, T *dst,
     float largest = -INFINITY, sum = 0;
     row.each([&](float x) { largest = math::fmax(largest, x); });
     largest = tree_all_reduce(largest, TreeMaximum(), lds);
-    row.each([&](float x) { sum += math::fast_exp2((x - largest) * LOG2_E); });
+    row.each([&](float x) { sum += row_exp<T>(x - largest); });
     float scale = math::fast_recip(tree_all_reduce(sum, TreeSum(), lds));
     row.store(dst + at, [&](auto x, uint32_t) {
 #pragma unroll
-        for (int k = 0; k < VEC16<T>; k++) x[k] = narrow<T>(math::fast_exp2((widen(x[k]) - largest) * LOG2_E) * scale);
+        for (int k = 0; k < VEC16<T>; k++) x[k] = narrow<T>(row_exp<T>(widen(x[k]) - largest) * scale);
         return x;
     });
 }

@@ -137,9 +137,10 @@ impl Figures {
         let mut page = String::from(
             "\n## Rows: a tree in LDS, and lane exchanges\n\nThe tree halves the threads in each step, with a barrier after it; \
              the kernels that ship reduce within wavefronts by lane exchanges and meet once in LDS. Both read a row once. \
-             Counts are of the emulator, for each row.\n\n\
-             | kernel | rows | tree us | wave us | share | tree: instructions | LDS | cycles | conflicts | wave: instructions \
-             | LDS | cycles | conflicts | tree's error | wave's |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+             Counts are of the emulator, for each row: LDS instructions with lane permutations, which take no LDS cycles here, \
+             and barriers, one for each wavefront that waits.\n\n\
+             | kernel | rows | tree us | wave us | share | tree: instructions | LDS | cycles | barriers | wave: instructions \
+             | LDS | cycles | barriers | tree's error | wave's |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
         );
         for row in &self.rows {
             let rows::Outcome { tree, wave } = &row.outcome;
@@ -151,7 +152,7 @@ impl Figures {
                     of(|c| c.instructions, 0),
                     of(|c| c.lds, 1),
                     of(|c| c.lds_cycles, 1),
-                    of(|c| c.conflicts, 1),
+                    of(|c| c.barriers, 1),
                 ]
                 .join(" | ")
             };

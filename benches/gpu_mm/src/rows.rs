@@ -27,12 +27,14 @@ const EPSILON: f32 = 1e-5;
 pub struct Counted {
     /// Instructions of all classes.
     pub instructions: f64,
-    /// LDS instructions.
+    /// LDS instructions, lane permutations among them.
     pub lds: f64,
     /// Cycles of the LDS.
     pub lds_cycles: f64,
     /// Of them, due to bank conflicts.
     pub conflicts: f64,
+    /// Barriers, one for each wavefront that waits.
+    pub barriers: f64,
 }
 
 /// What came of a kernel in one form.
@@ -240,6 +242,7 @@ pub fn count(device: &mut Device, rows: &Rows) -> Result<Outcome> {
                 lds: each(executed.counters.of(Class::Lds)),
                 lds_cycles: each(total.lds_cycles),
                 conflicts: each(total.lds_conflicts),
+                barriers: each(executed.barriers),
             }),
         })
     };

@@ -11,6 +11,8 @@ use rocm_emulator::exec::{dispatch, Counters, Launch, Options, Profile};
 use rocm_emulator::isa::Target;
 use rocm_emulator::memory::{AllocationKind, Memory};
 
+use crate::listing::{Line, Listing};
+
 /// A kernel argument.
 #[derive(Clone, Debug)]
 pub enum Arg {
@@ -38,6 +40,8 @@ pub struct Executed {
     pub counters: Counters,
     /// By instruction.
     pub profile: Profile,
+    /// Barriers, one for each wavefront that waits.
+    pub barriers: u64,
 }
 
 /// An emulated GPU.
@@ -157,9 +161,14 @@ impl Device {
         };
         let counters = dispatch(&self.memory, &launch, &options)
             .map_err(|fault| anyhow::anyhow!("{fault}"))?;
+        let profile = profile.into_inner();
+        let lines = Listing::of(&loaded.object, &kernel.kernel)?.lines;
+        let waits = |line: &&Line| ["s_barrier", "s_barrier_wait"].contains(&line.name);
+        let executed = |line: &Line| profile.at(line.offset).executions;
         Ok(Executed {
             counters,
-            profile: profile.into_inner(),
+            barriers: lines.iter().filter(waits).map(executed).sum(),
+            profile,
         })
     }
 }

@@ -61,7 +61,7 @@ fn rows_are_read_and_written_once() {
                 let found = rows::run_rows(&mut device, kernel, columns).expect("it runs");
                 let name = format!("{arch}: {}_f16 of {columns}", kernel.name);
                 let least = found.least_bytes;
-                // Its threads would need twice the registers to hold such a row, and it reads the row once more.
+                // Its threads hold half as much as the others', and may read such a row once more.
                 let again = kernel.name == "layernorm" && columns == 16384;
                 assert_eq!(
                     found.bytes,
