@@ -10,7 +10,7 @@ use super::value::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, Kind};
 use super::Unimplemented;
 use crate::exec::simd::multiversion;
 use crate::exec::{Mode, Row, Wave, LANES};
-use crate::isa::{Dpp, Family, Inst, LaneControl, Sdwa, SdwaSelect, Target};
+use crate::isa::{Dpp, Encoding, Family, Inst, LaneControl, Sdwa, SdwaSelect, Target};
 
 /// How one source is rearranged: select, then clear the sign (abs), then flip it (neg).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,20 +86,25 @@ impl Riders {
         let kind = self.kinds[index];
         let rider = &mut self.sources[index];
         let bit = |mask: u8| mask >> place & 1;
+        // Only VOP3P chooses halves: `v_dot2c_f32_f16` in VOP2 takes both, the low one first.
+        let halves = match inst.encoding {
+            Encoding::VOP3P => [bit(inst.mods.op_sel), bit(inst.mods.op_sel_hi)],
+            _ => [0, 1],
+        };
         let (neg, abs) = (bit(inst.mods.neg) == 1, bit(inst.mods.abs) == 1);
         match kind {
             Kind::Mask => {}
             Kind::PackedF16 | Kind::PackedBf16 | Kind::PackedB16 => {
-                rider.select = [bit(inst.mods.op_sel), bit(inst.mods.op_sel_hi)];
+                rider.select = halves;
                 if kind != Kind::PackedB16 {
                     rider.xor[0] = (neg as u32) << 15 | (bit(inst.mods.neg_hi) as u32) << 31;
                 }
             }
             Kind::PackedB32 => {
-                rider.select = [bit(inst.mods.op_sel), bit(inst.mods.op_sel_hi)];
+                rider.select = halves;
             }
             Kind::PackedF32 => {
-                rider.select = [bit(inst.mods.op_sel), bit(inst.mods.op_sel_hi)];
+                rider.select = halves;
                 rider.xor = [(neg as u32) << 31, (bit(inst.mods.neg_hi) as u32) << 31];
             }
             _ => {
