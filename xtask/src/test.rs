@@ -20,12 +20,14 @@ pub struct Args {
 
 /// The GPUs on which everything runs when nobody chooses.
 const FULLY: [&str; 2] = ["gfx1100", "gfx942"];
-/// Packages whose tests do not depend on which GPU is emulated. Those of the kernels run on all by themselves.
-const DEVICE_INDEPENDENT: [&str; 5] = [
+/// Packages whose tests do not depend on which GPU is emulated. Those of the kernels, their report and gpu_mm run on all
+/// by themselves.
+const DEVICE_INDEPENDENT: [&str; 6] = [
     "rocm-emulator",
     "amdhip64",
     "candle-rocm-kernels",
     "candle-rocm-kernel-report",
+    "candle-rocm-gpu-mm",
     "xtask",
 ];
 /// Packages whose tests run on each emulated GPU.

@@ -78,6 +78,12 @@ fn main() -> Result<()> {
                 "{} {:?} {:?}",
                 product.dtype, product.shape, product.outcome
             );
+            let most = products::tolerance(problem.dtype, problem.k);
+            ensure!(
+                product.outcome.own_error <= most,
+                "an error of {}, more than the {most} that roundings make",
+                product.outcome.own_error
+            );
             figures.products.push(product);
         }
     }

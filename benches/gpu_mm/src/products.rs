@@ -37,6 +37,19 @@ pub struct Outcome {
     pub note: Option<String>,
 }
 
+/// The largest error that roundings can make of a product with so many terms, in the measure of [`Outcome::own_error`]: the
+/// result's own, and a step of the sum's type for each term, which mostly cancel. Integers are exact.
+pub fn tolerance(dtype: GemmDtype, terms: usize) -> f64 {
+    let sums = (terms as f64).sqrt() * 4.0 * f64::from(f32::EPSILON);
+    match dtype {
+        GemmDtype::F16 => sums + 1.0 / 2048.0,
+        GemmDtype::BF16 => sums + 1.0 / 256.0,
+        GemmDtype::F32 => sums,
+        GemmDtype::F64 => (terms as f64).sqrt() * 4.0 * f64::EPSILON,
+        GemmDtype::I8 => 0.0,
+    }
+}
+
 /// Largest |found - exact| / sum of |a * b| over the elements that were checked: the sum is what rounding errors grow with.
 struct Errors<'a> {
     problem: &'a Problem,
