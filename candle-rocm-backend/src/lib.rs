@@ -8,6 +8,7 @@
 //! - [`RocmDevice`], [`RocmStorage`]: Candle's types for its CUDA backend, which under the patch are those
 //!   of AMD GPUs;
 //! - [`RocmDeviceExt`]: architecture, wavefront size, compute units, memory, the memory pool's figures;
+//! - [`ops`]: operators that Candle makes of several kernels, each in one, with gradients;
 //! - [`runtime`]: choosing between AMD's library and the emulator; [`devices`]: the GPUs there are.
 //!
 //! ```no_run
@@ -29,6 +30,8 @@
 //! The crate turns on `candle-core/cuda`. A program that also uses candle-nn or candle-transformers turns
 //! on their `cuda` feature itself, most simply through a feature of its own:
 //! `rocm = ["candle-core/cuda", "candle-nn/cuda", "candle-transformers/cuda", "dep:candle-rocm-backend"]`.
+
+pub mod ops;
 
 use candle_core::{Device, Error, Result};
 

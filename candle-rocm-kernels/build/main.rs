@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 /// The modules, longest compilation first so that the last to end is a short one.
-const MODULES: [&str; 17] = [
+const MODULES: [&str; 18] = [
     "matmul",
+    "fused",
     "binary",
     "conv",
     "reduce",

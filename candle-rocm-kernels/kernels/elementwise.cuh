@@ -4,7 +4,7 @@
 // device the dimensions followed by each input's strides (in elements), `num_dims` values each.
 // The grid has one thread per element; all loops are grid-stride, so that fewer threads do too.
 #pragma once
-#include "convert.cuh"
+#include "tiles.cuh"
 
 // a / b, in 32 bits where the caller knows that both fit: a 64-bit division takes some hundred
 // instructions.
@@ -40,13 +40,6 @@ __device__ __forceinline__ size_t strided_offset(size_t linear, size_t num_dims,
     else strided_offsets<1, size_t>(linear, num_dims, info, offset);
     return offset[0];
 }
-
-template <class... T> struct largest_size;
-template <class T> struct largest_size<T> { static constexpr int value = sizeof(T); };
-template <class T, class... Rest> struct largest_size<T, Rest...> {
-    static constexpr int value =
-        (int)sizeof(T) > largest_size<Rest...>::value ? (int)sizeof(T) : largest_size<Rest...>::value;
-};
 
 // The same over any number of inputs: all_aligned(bytes per element group, pointers...).
 template <int WIDTH, class... T> __device__ __forceinline__ bool all_aligned(const T *...pointers) {
@@ -94,27 +87,10 @@ __device__ __forceinline__ void map_contiguous(size_t numel, F f, Out *__restric
     for (size_t i = done + thread; i < numel; i += threads) out[i] = f(in[i]...);
 }
 
-// Whether groups of WIDTH elements along the last dimension are neighbours in memory, or one and the same element, in
-// each of N inputs. `unit` says which are neighbours.
-template <int WIDTH, int N>
-__device__ __forceinline__ bool has_vectors(size_t num_dims, const size_t *info, bool (&unit)[N]) {
-    size_t last = num_dims - 1;
-    if (num_dims == 0 || info[last] % WIDTH != 0) return false;
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-        const size_t *strides = info + (k + 1) * num_dims;
-        if (strides[last] > 1) return false;
-        unit[k] = strides[last] == 1;
-        for (size_t d = 0; unit[k] && d < last; d++)
-            if (info[d] != 1 && strides[d] % WIDTH != 0) return false;
-    }
-    return true;
-}
-
 // WIDTH neighbours, or one element as often.
 template <int WIDTH, class T> __device__ __forceinline__ vec<T, WIDTH> read_or_repeat(const T *from, bool unit) {
-    if (unit) return read_global<vec<T, WIDTH>>(from);
-    T value = *from;
+    if (WIDTH > 1 && unit) return read_global<vec<T, WIDTH>>(from);
+    T value = read_global<T>(from);
     vec<T, WIDTH> all;
 #pragma unroll
     for (int k = 0; k < WIDTH; k++) all[k] = value;
@@ -125,35 +101,123 @@ template <int WIDTH, class T> __device__ __forceinline__ vec<T, WIDTH> read_or_r
 template <class T, T...> struct sequence {};
 template <int N> using indices = __make_integer_seq<sequence, int, N>;
 
-// out[i] = f(in[offset of i]...). Index is uint32_t where numel allows it.
-template <class Index, int... K, class F, class Out, class... In>
-__device__ __forceinline__ void map_strided(sequence<int, K...>, size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
-    constexpr int WIDTH = 16 / largest_size<Out, In...>::value, N = sizeof...(In);
-    size_t offset[N];
-    bool unit[N];
-    if (all_aligned<WIDTH>(out, in...) && has_vectors<WIDTH>(num_dims, info, unit)) {
-        for (size_t v = global_thread(); v < numel / WIDTH; v += global_threads()) {
-            strided_offsets<N, Index>((Index)(v * WIDTH), num_dims, info, offset);
-            vec<Out, WIDTH> result;
-            [&](const vec<In, WIDTH> &...x) INLINED {
+// out[i] = f(in[offset of i]...): WIDTH elements of the last dimension at a time where that can be, by tiles if some inputs
+// are turned over.
+template <int WIDTH, int... K, class F, class Out, class... In>
+__device__ __forceinline__ void map_strided(sequence<int, K...>, Access access, size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
+    using Shape = Tile<In...>;
+    constexpr int N = sizeof...(In);
+    unsigned char *lds = tile_memory<Shape::ELEMENTS * Shape::BYTES>();
+    auto group_of = [](Access access) INLINED { return access.has(Access::VECTORS) ? log2_of(WIDTH) : 0; };
+    // Blocks are tiles, or as many neighbours as there are threads: in 32 bits, as no memory has more.
+    uint32_t across = 0, down = 0, zero = (uint32_t)num_dims >> 31;
+    size_t end = numel;
+    if (access.has(Access::TILES)) {
+        size_t last = num_dims - 1, turned = access.turned();
+        across = (uint32_t)ceil_div(info[last], (size_t)Shape::TO), down = (uint32_t)ceil_div(info[turned], (size_t)Shape::FROM);
+        end = (size_t)across * down;
+#pragma nounroll
+        for (size_t d = 0; d < last; d++) end *= d == turned ? 1 : info[d];
+        // In vector registers, of which there are enough, as what is divided by them.
+        opaque(across);
+        opaque(down);
+    }
+    for (uint32_t block = blockIdx.x; (access.has(Access::TILES) ? block : (size_t)block * blockDim.x << group_of(access)) < end; block += gridDim.x) {
+        // What follows from these is made again, instead of kept in more registers than there are.
+        auto now = access;
+        uint32_t dims = (uint32_t)num_dims;
+        opaque_uniform(dims);
+        opaque_uniform(now.word);
+        size_t base[N] = {}, first = 0, row = 0;
+        uint32_t columns = 0, rows = 0, each = blockDim.x;
+        if (now.has(Access::TILES)) {
+            each = Shape::ELEMENTS >> group_of(now);
+            // The tile's place, and with it those of its first element in each tensor.
+            uint32_t rest = block, last = dims - 1, turned = now.turned();
+            opaque(rest);
+            uint32_t tile = rest / across;
+            size_t at = (size_t)(rest - tile * across) * Shape::TO, size = info[last];
+            rows = (uint32_t)min_of(size - at, (size_t)Shape::TO);
+            first = at;
+            ((base[K] = at * info[(K + 1) * dims + last]), ...);
+            rest = tile / down;
+            size_t column = (size_t)(tile - rest * down) * Shape::FROM;
+            columns = (uint32_t)min_of(info[turned] - column, (size_t)Shape::FROM);
+#pragma nounroll
+            for (uint32_t d = last; d-- > 0;) {
+                size_t place = column;
+                if (d == turned) {
+                    row = size;
+                } else {
+                    uint32_t above = rest / (uint32_t)info[d];
+                    place = rest - above * (uint32_t)info[d];
+                    rest = above;
+                }
+                first += place * size;
+                ((base[K] += place * info[(K + 1) * dims + d]), ...);
+                size *= info[d];
+            }
+            auto fill = [&](auto *tile, auto *from, size_t stride) INLINED {
+                if (now.has(Access::VECTORS)) stage<WIDTH, Shape>(tile, from, stride, columns, rows, zero);
+                else stage<1, Shape>(tile, from, stride, columns, rows, zero);
+            };
+            ((now.has(Access::STAGED(K)) ? fill((In *)(lds + Shape::start(K)), in + base[K], info[(K + 1) * dims + last]) : void()), ...);
+            __syncthreads();
+        }
+        uint32_t v = threadIdx.x;
+        forget(v, zero);
+#pragma nounroll
+        for (; v < each; v += blockDim.x) {
+            auto now = access;
+            uint32_t dims = (uint32_t)num_dims;
+            opaque_uniform(dims);
+            opaque_uniform(now.word);
+            size_t at, offset[N];
+            uint32_t i = 0, j = 0, group = group_of(now);
+            bool inside;
+            if (now.has(Access::TILES)) {
+                uint32_t last = dims - 1, turned = now.turned(), of_row = log2_of(Shape::TO) - group;
+                i = v >> of_row, j = (v & ((1u << of_row) - 1)) << group;
+                inside = i < columns && j < rows;
+                at = first + i * row + j;
+                ((offset[K] = base[K] + i * info[(K + 1) * dims + turned] + j * info[(K + 1) * dims + last]), ...);
+            } else {
+                at = ((size_t)block * blockDim.x + v) << group;
+                inside = at < end;
+                if (now.has(Access::NARROW)) strided_offsets<N, uint32_t>((uint32_t)at, dims, info, offset);
+                else strided_offsets<N, size_t>(at, dims, info, offset);
+            }
+            if (!inside) continue;
+            if (now.has(Access::VECTORS)) {
+                vec<Out, WIDTH> result;
+                [&](const vec<In, WIDTH> &...x) INLINED {
 #pragma unroll
-                for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
-            }(read_or_repeat<WIDTH>(in + offset[K], unit[K])...);
-            store_vec(out + v * WIDTH, result);
+                    for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
+                }((now.has(Access::STAGED(K)) ? read_staged<WIDTH, Shape>((const In *)(lds + Shape::start(K)), i, j) : read_or_repeat<WIDTH>(in + offset[K], now.has(Access::UNIT(K))))...);
+                store_vec(out + at, result);
+            } else {
+                out[at] = f((now.has(Access::STAGED(K)) ? read_staged<1, Shape>((const In *)(lds + Shape::start(K)), i, j)[0] : read_global<In>(in + offset[K]))...);
+            }
         }
-    } else {
-        for (size_t i = global_thread(); i < numel; i += global_threads()) {
-            strided_offsets<N, Index>((Index)i, num_dims, info, offset);
-            out[i] = f(in[offset[K]]...);
-        }
+        if (access.has(Access::TILES)) __syncthreads();
     }
 }
 
 // out[i] = f(in[i]...) for any layout.
+template <int... K, class F, class Out, class... In>
+__device__ __forceinline__ void map_any(sequence<int, K...> each, size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
+    if (info == nullptr || num_dims == 0) return map_contiguous(numel, f, out, in...);
+    constexpr int WIDTH = 16 / largest_size<Out, In...>::value;
+    Access access = {0};
+    if (numel <= 0xffffffffu) access.word |= Access::NARROW;
+    if (info[num_dims - 1] % WIDTH == 0 && is_aligned(out, sizeof(Out) * WIDTH)) access.word |= Access::VECTORS;
+    // Where there is a thread for every element, tiles would leave most without work. They are numbered in 32 bits.
+    if (numel > global_threads() && numel <= 0xffffffffu * LEAST_TURNED) find_turned<sizeof...(In)>(access, num_dims, info);
+    (lay_out<WIDTH>(access, K, in, num_dims, info), ...);
+    map_strided<WIDTH>(each, access, numel, num_dims, info, f, out, in...);
+}
+
 template <class F, class Out, class... In>
 __device__ __forceinline__ void map(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
-    indices<sizeof...(In)> each;
-    if (info == nullptr) map_contiguous(numel, f, out, in...);
-    else if (numel <= 0xffffffffu) map_strided<uint32_t>(each, numel, num_dims, info, f, out, in...);
-    else map_strided<size_t>(each, numel, num_dims, info, f, out, in...);
+    map_any(indices<sizeof...(In)>(), numel, num_dims, info, f, out, in...);
 }

@@ -178,15 +178,20 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     using Base = PanelBase<T, ROWS, S, false>;
     using typename Base::Slice;
     static constexpr int V = Base::V, SIZE = Base::SIZE;
-    static constexpr int LINES = SIZE == 8 ? 2 : 4, PART = LINES * SIZE, PARTS = 16 / PART;
-    static constexpr int VECTORS = ROWS / V, PER_SLICE = VECTORS * PARTS * S::CHUNKS;
+    // Four lines make longer writes to LDS, two more blocks: enough for all threads in each slice.
+    static constexpr int VECTORS = ROWS / V;
+    static constexpr bool FEW = VECTORS * (16 / (4 * SIZE)) * S::CHUNKS < S::THREADS;
+    static constexpr int LINES = SIZE == 8 || (SIZE != 1 && FEW) ? 2 : 4, PART = LINES * SIZE, PARTS = 16 / PART;
+    static constexpr int PER_SLICE = VECTORS * PARTS * S::CHUNKS;
     static constexpr int TOTAL = PER_SLICE * S::SLICES, BLOCKS = ceil_div(TOTAL, S::THREADS);
     static constexpr bool EVEN = TOTAL % S::THREADS == 0;
     typedef WordVector<4>::type Vector;
     typedef typename WordVector<PART / 4>::type Part;
 
-    const T *line[LINES];
-    uint32_t offset[BLOCKS], slice[BLOCKS];
+    const T *base;
+    uint32_t offset[BLOCKS][LINES], slice[BLOCKS];
+    // Which bytes make two elements of k of a row; of four, after halves of them were made.
+    uint32_t selectors[4] = {0x05040100, 0x07060302, 0x05010400, 0x07030602};
     Vector held[BLOCKS][LINES];
 
     struct Block {
@@ -230,31 +235,29 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     }
 
     __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin, uint32_t end)
-        : Base(matrix, ld, start, rows, begin, end) {
-#pragma unroll
-        for (int l = 0; l < LINES; l++) line[l] = this->first + (int64_t)(begin + l) * ld;
+        : Base(matrix, ld, start, rows, begin, end), base(this->first + (int64_t)begin * ld) {
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             Block b = block(i);
             slice[i] = slice_of(i);
-            offset[i] = ((b.chunk * V + b.part * LINES) * (uint32_t)ld + min_of(b.row, (this->rows - 1) / V * V)) * SIZE;
+#pragma unroll
+            for (int l = 0; l < LINES; l++) offset[i][l] = ((b.chunk * V + b.part * LINES + l) * (uint32_t)ld + min_of(b.row, (this->rows - 1) / V * V)) * SIZE;
         }
     }
 
     __device__ __forceinline__ void load() {
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
-            opaque(offset[i]);
-            if (mine(i)) {
 #pragma unroll
-                for (int l = 0; l < LINES; l++) held[i][l] = load_at<Vector>(line[l], offset[i]);
+            for (int l = 0; l < LINES; l++) {
+                opaque(offset[i][l]);
+                if (mine(i)) held[i][l] = load_at<Vector>(base, offset[i][l]);
             }
         }
-#pragma unroll
-        for (int l = 0; l < LINES; l++) advance_by(line[l], Base::PANEL * this->ld);
+        advance_by(base, Base::PANEL * this->ld);
     }
 
-    __device__ __forceinline__ void stage(LdsBytes to, int j) const {
+    __device__ __forceinline__ void stage(LdsBytes to, int j) {
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             constexpr int STEP = S::THREADS;
@@ -264,14 +267,17 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         }
     }
 
-    __device__ __forceinline__ void store(LdsBytes slice, int i) const {
+    __device__ __forceinline__ void store(LdsBytes slice, int i) {
         Block b = block(i);
+        // Lest the compiler permute blocks that are staged in one of several places before all of them.
+#pragma unroll
+        for (uint32_t &selector : selectors) asm volatile("" : "+s"(selector));
+        auto [first, second, low, high] = selectors;
         LdsBytes to = slice + Slice::place(b.row, b.chunk % S::CHUNKS) + b.part * PART;
         const Vector(&from)[LINES] = held[i];
         // The rows of a vector follow one another.
         auto put = [&](int row, Part part) INLINED { lds_store(to + row * 16, part); };
         if constexpr (SIZE == 1) {
-            uint32_t low = selector(0x05010400), high = selector(0x07030602), first = selector(0x05040100), second = selector(0x07060302);
 #pragma unroll
             for (int w = 0; w < 4; w++) {
                 uint32_t x0 = permute_bytes(from[0][w], from[1][w], low), y0 = permute_bytes(from[2][w], from[3][w], low);
@@ -282,15 +288,25 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
                 put(4 * w + 3, Part(permute_bytes(x1, y1, second)));
             }
         } else if constexpr (SIZE == 2) {
-            uint32_t first = selector(0x05040100), second = selector(0x07060302);
 #pragma unroll
             for (int w = 0; w < 4; w++) {
-                put(2 * w, Part{permute_bytes(from[0][w], from[1][w], first), permute_bytes(from[2][w], from[3][w], first)});
-                put(2 * w + 1, Part{permute_bytes(from[0][w], from[1][w], second), permute_bytes(from[2][w], from[3][w], second)});
+                Part even, odd;
+#pragma unroll
+                for (int l = 0; l < LINES; l += 2) {
+                    even[l / 2] = permute_bytes(from[l][w], from[l + 1][w], first);
+                    odd[l / 2] = permute_bytes(from[l][w], from[l + 1][w], second);
+                }
+                put(2 * w, even);
+                put(2 * w + 1, odd);
             }
         } else if constexpr (SIZE == 4) {
 #pragma unroll
-            for (int w = 0; w < 4; w++) put(w, Part{from[0][w], from[1][w], from[2][w], from[3][w]});
+            for (int w = 0; w < 4; w++) {
+                Part part;
+#pragma unroll
+                for (int l = 0; l < LINES; l++) part[l] = from[l][w];
+                put(w, part);
+            }
         } else {
 #pragma unroll
             for (int w = 0; w < 2; w++) put(w, Part{from[0][2 * w], from[0][2 * w + 1], from[1][2 * w], from[1][2 * w + 1]});
@@ -300,10 +316,5 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     // Four of the bytes of a (0 to 3) and b (4 to 7).
     static __device__ __forceinline__ uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
         return __builtin_amdgcn_perm(b, a, selector);
-    }
-    // Which bytes, kept from the compiler: blocks that are staged in one of several places would be permuted before all.
-    static __device__ __forceinline__ uint32_t selector(uint32_t bytes) {
-        asm volatile("" : "+s"(bytes));
-        return bytes;
     }
 };

@@ -58,8 +58,9 @@ __device__ __forceinline__ uint32_t lane_id() {
     return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
 }
 
-// Values that the compiler knows nothing about from here on: an address that all lanes share, a lane's number.
+// Values that the compiler knows nothing about from here on: an address or a number that all lanes share, a lane's number.
 template <class T> __device__ __forceinline__ void opaque_uniform(const T *&pointer) { asm("" : "+s"(pointer)); }
+__device__ __forceinline__ void opaque_uniform(uint32_t &value) { asm("" : "+s"(value)); }
 __device__ __forceinline__ void opaque(uint32_t &value) { asm("" : "+v"(value)); }
 
 // The same value, of which the compiler knows nothing from here on.
@@ -207,6 +208,8 @@ PORTABLE_BUILTIN(sqrt, __builtin_sqrtf, __builtin_sqrt)
 // 1 / x and 1 / sqrt(x) within a unit in the last place, for results that are no subnormal numbers.
 __device__ __forceinline__ float fast_recip(float x) { return __builtin_amdgcn_rcpf(x); }
 __device__ __forceinline__ float fast_rsqrt(float x) { return __builtin_amdgcn_rsqf(x); }
+// log2(x) within 2^-22, of the result or of 1 where x is near that; of subnormal numbers as of 0.
+__device__ __forceinline__ float fast_log2(float x) { return __builtin_amdgcn_logf(x); }
 // 2^x within two units in the last place; results below 2^-126 are 0.
 __device__ __forceinline__ float fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 __device__ __forceinline__ float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }

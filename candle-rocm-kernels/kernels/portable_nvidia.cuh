@@ -41,6 +41,7 @@ __device__ __forceinline__ uint32_t lane_id() { return __nvvm_read_ptx_sreg_lane
 __device__ __forceinline__ uint32_t uniform(uint32_t value) { return value; }
 // Addresses have no scalar part here that the compiler should keep apart.
 template <class T> __device__ __forceinline__ void opaque_uniform(const T *&) {}
+__device__ __forceinline__ void opaque_uniform(uint32_t &) {}
 __device__ __forceinline__ void opaque(uint32_t &) {}
 
 // The same value, of which the compiler knows nothing from here on. `zero` is 0, without the assembler knowing.
@@ -187,6 +188,8 @@ PORTABLE_BUILTIN(sqrt, __nvvm_sqrt_rn_f, __nvvm_sqrt_rn_d)
 // 1 / x and 1 / sqrt(x) within a unit in the last place, for results that are no subnormal numbers.
 __device__ __forceinline__ float fast_recip(float x) { return __nvvm_rcp_approx_ftz_f(x); }
 __device__ __forceinline__ float fast_rsqrt(float x) { return __nvvm_rsqrt_approx_ftz_f(x); }
+// log2(x) within 2^-22, of the result or of 1 where x is near that; of subnormal numbers as of 0.
+__device__ __forceinline__ float fast_log2(float x) { return __nvvm_lg2_approx_ftz_f(x); }
 // 2^x within two units in the last place; results below 2^-126 are 0.
 __device__ __forceinline__ float fast_exp2(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 __device__ __forceinline__ float rsqrt(float x) { return 1.0f / __nvvm_sqrt_rn_f(x); }

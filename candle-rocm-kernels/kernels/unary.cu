@@ -1,13 +1,7 @@
 // Functions of one tensor, element by element. Small floats are computed in f32 and rounded once.
+#include "activations.cuh"
 #include "elementwise.cuh"
-
-// 1 / (1 + e^-x) of a number that came from a T. The sum is not below one, which suits the hardware's reciprocal; and
-// where the result is no small fraction of one, x is so small that the small floats can do with its exponential.
-template <class T, class C> __device__ __forceinline__ C logistic(C x) {
-    if constexpr (sizeof(C) == 8) return 1.0 / (1.0 + math::exp(-x));
-    else if constexpr (sizeof(T) == 4) return math::fast_recip(1.0f + math::exp(-x));
-    else return math::fast_recip(1.0f + math::fast_exp2(x * -1.44269504088896340736f));
-}
+#include "power.cuh"
 
 // x is the element in its compute type C: float or double.
 #define FUNCTION(OP, EXPRESSION)                                                                   \
@@ -33,13 +27,11 @@ FUNCTION(Recip, (C)1 / x)
 FUNCTION(Sqr, x *x)
 FUNCTION(Sqrt, math::sqrt(x))
 FUNCTION(Sign, (C)(x > (C)0 ? 1 : 0) - (C)(x < (C)0 ? 1 : 0))
-// A NaN gives 0, as Rust's max.
-FUNCTION(Relu, math::fmax(x, (C)0))
-FUNCTION(Silu, x *logistic<T>(x))
+FUNCTION(Relu, ReluFunction::of<T>(x))
+FUNCTION(Silu, SiluFunction::of<T>(x))
 FUNCTION(Sigmoid, logistic<T>(x))
-// The tanh form, with Candle's sqrt(2 / pi): (1 + tanh(u)) / 2 is the logistic function of 2u.
-FUNCTION(Gelu, x *logistic<T>((C)1.5957691216057307117 * x *((C)1 + (C)0.044715 * x *x)))
-FUNCTION(GeluErf, (math::erf(x *(C)0.70710678118654752440) + (C)1) * (C)0.5 * x)
+FUNCTION(Gelu, GeluFunction::of<T>(x))
+FUNCTION(GeluErf, GeluErfFunction::of<T>(x))
 
 #define UNARY(KERNEL, OP, NAME, T)                                                                 \
     extern "C" __global__ void KERNEL##_##NAME(size_t numel, size_t num_dims,                      \
@@ -63,6 +55,19 @@ FUNCTION(GeluErf, (math::erf(x *(C)0.70710678118654752440) + (C)1) * (C)0.5 * x)
     }
 // The sign bit decides, so that -0 goes through exp, as on the CPU.
 #define ELU(NAME, T) UNARY_1(uelu, NAME, T, math::copysign((C)1, x) > (C)0 ? x : (math::exp(x) - (C)1) * p)
+// Exponents that need more care have code of their own.
+template <class T>
+__device__ __forceinline__ void power(size_t numel, size_t num_dims, const size_t *__restrict__ info, T p, const T *__restrict__ in, T *__restrict__ out) {
+    Exponent exponent(widen(p));
+    if (exponent.is_plain()) map(numel, num_dims, info, Power<T, true>{exponent}, out, in);
+    else map(numel, num_dims, info, Power<T, false>{exponent}, out, in);
+}
+#define POWF_SMALL(NAME, T)                                                                        \
+    extern "C" __global__ void upowf_##NAME(size_t numel, size_t num_dims,                         \
+                                            const size_t *__restrict__ info, T parameter,          \
+                                            const T *__restrict__ in, T *__restrict__ out) {       \
+        power(numel, num_dims, info, parameter, in, out);                                          \
+    }
 #define POWF(NAME, T) UNARY_1(upowf, NAME, T, math::pow(x, p))
 
 #define ALL_UNARY(NAME, T)                                                                         \
@@ -86,9 +91,13 @@ FUNCTION(GeluErf, (math::erf(x *(C)0.70710678118654752440) + (C)1) * (C)0.5 * x)
     UNARY(usigmoid, Sigmoid, NAME, T)                                                              \
     UNARY(ugelu, Gelu, NAME, T)                                                                    \
     UNARY(ugelu_erf, GeluErf, NAME, T)                                                             \
-    ELU(NAME, T)                                                                                   \
-    POWF(NAME, T)
+    ELU(NAME, T)
 FOR_FLOATS(ALL_UNARY)
+POWF(f32, float)
+POWF(f64, double)
+POWF_SMALL(f16, half_t)
+POWF_SMALL(bf16, bf16_t)
+POWF_SMALL(f8e4m3, f8e4m3_t)
 
 // Copies of a strided tensor into a contiguous one move bits, whatever their type.
 struct Copy {

@@ -22,6 +22,8 @@ pub enum Geometry {
         axis: usize,
         /// Which of the kernel's arguments is the number of a row's elements.
         length: usize,
+        /// How much of a row a thread holds.
+        held: Held,
     },
     /// A workgroup asked for is an output, its threads a power of two and no fewer than half of the output's elements, up
     /// to 1024. Any one-dimensional grid will do: teams of threads take outputs in steps of the grid.
@@ -29,6 +31,17 @@ pub enum Geometry {
         /// Which of the kernel's arguments is the number of an output's elements.
         length: usize,
     },
+}
+
+/// What a thread of a kernel of rows holds at most. A row that its threads hold together is read once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Vectors of 16 bytes of a row that is as many for each thread exactly; of others, and of f64, four.
+    pub vectors: u32,
+    /// Elements of a row that does not divide into vectors; of f64 half as many.
+    pub elements: u32,
+    /// Threads of a workgroup at most.
+    pub threads: u32,
 }
 
 /// What a workgroup asked for reads, where [`Geometry::length_argument`] says that it counts.
@@ -84,14 +97,46 @@ const GEOMETRIES: &[(&str, &str, Geometry)] = &[
         Geometry::AnyGrid { elements: 1 },
     ),
     ("reduce", "fast_", Geometry::Outputs { length: 1 }),
-    ("reduce", "softmax_", Geometry::Rows { axis: 0, length: 2 }),
-    ("reduce", "rmsnorm_", Geometry::Rows { axis: 1, length: 3 }),
-    (
-        "reduce",
-        "layernorm_",
-        Geometry::Rows { axis: 1, length: 4 },
-    ),
+    ("reduce", "softmax_", rows_of(0, 2, 8, 16)),
+    ("reduce", "rmsnorm_", rows_of(1, 3, 8, 16)),
+    ("reduce", "layernorm_", rows_of(1, 4, 4, 16)),
+    ("fused", "log_softmax_", rows_of(1, 2, 4, 16)),
+    // Those that hold two numbers for an element, or read two.
+    ("fused", "scaled_softmax_", rows_of(1, 2, 4, 8)),
+    ("fused", "masked_softmax_", rows_of(1, 2, 4, 8)),
+    ("fused", "flagged_softmax_", rows_of(1, 2, 4, 8)),
+    ("fused", "backward_softmax_", two_rows(3)),
+    ("fused", "backward_log_softmax_", two_rows(3)),
+    ("fused", "add_rmsnorm_", rows_of(1, 5, 4, 8)),
+    ("fused", "add_layernorm_", rows_of(1, 6, 4, 8)),
+    ("fused", "backward_rmsnorm_", two_rows(5)),
+    ("fused", "backward_layernorm_", two_rows(5)),
 ];
+
+const fn rows_of(axis: usize, length: usize, vectors: u32, elements: u32) -> Geometry {
+    Geometry::Rows {
+        axis,
+        length,
+        held: Held {
+            vectors,
+            elements,
+            threads: 1024,
+        },
+    }
+}
+
+/// Gradients, which hold two rows and the sums of both.
+const fn two_rows(length: usize) -> Geometry {
+    Geometry::Rows {
+        axis: 1,
+        length,
+        held: Held {
+            vectors: 4,
+            elements: 8,
+            threads: 512,
+        },
+    }
+}
 
 impl Geometry {
     /// That of a kernel of an embedded module, both by name.
@@ -115,7 +160,7 @@ impl Geometry {
         match self {
             Self::AsAsked => asked,
             Self::AnyGrid { elements } => any_grid(asked, elements, gpu),
-            Self::Rows { axis, .. } => rows(asked, axis, row, gpu).unwrap_or(asked),
+            Self::Rows { axis, held, .. } => rows(asked, axis, row, held, gpu).unwrap_or(asked),
             Self::Outputs { .. } => outputs(asked, row, gpu),
         }
     }
@@ -146,11 +191,15 @@ impl Grid {
 }
 
 impl Row {
-    /// Loads that it takes: of 16 bytes where it divides into that, as the kernels do.
+    /// Whether it is read 16 bytes at a time, as the kernels do.
+    fn divides(self) -> bool {
+        (self.elements * self.element_bytes) % 16 == 0
+    }
+
+    /// Loads that it takes.
     fn loads(self) -> u64 {
-        let bytes = self.elements * self.element_bytes;
-        if bytes % 16 == 0 {
-            bytes / 16
+        if self.divides() {
+            self.elements * self.element_bytes / 16
         } else {
             self.elements
         }
@@ -160,6 +209,23 @@ impl Row {
     fn threads(self, loads: u64, least: u32) -> u32 {
         let threads = self.loads().div_ceil(loads).clamp(1, 1024) as u32;
         threads.next_power_of_two().max(least)
+    }
+
+    /// The fewest threads that hold it, a power of two, of which `usual` may be enough.
+    fn holders(self, held: Held, usual: u32) -> u64 {
+        let large = self.element_bytes == 8;
+        let each = if !self.divides() {
+            if large {
+                held.elements / 2
+            } else {
+                held.elements
+            }
+        } else if !large && self.loads() == u64::from(held.vectors * usual) {
+            held.vectors
+        } else {
+            4
+        };
+        self.loads().div_ceil(each.into()).next_power_of_two()
     }
 }
 
@@ -205,7 +271,7 @@ fn outputs(asked: Grid, row: Row, gpu: Gpu) -> Grid {
 }
 
 /// As many rows to a workgroup as leave enough workgroups, and divide their number.
-fn rows(asked: Grid, axis: usize, row: Row, gpu: Gpu) -> Option<Grid> {
+fn rows(asked: Grid, axis: usize, row: Row, held: Held, gpu: Gpu) -> Option<Grid> {
     let [count, 1, 1] = asked.workgroups else {
         return None;
     };
@@ -231,7 +297,14 @@ fn rows(asked: Grid, axis: usize, row: Row, gpu: Gpu) -> Option<Grid> {
     } else {
         THREADS
     };
-    let all = (together * of_row).clamp(WAVEFRONT, most);
+    // As many threads as it takes to read a row once, if there can be so many.
+    let holders = row.holders(held, most);
+    let most = if holders <= held.threads.into() {
+        most.max(holders as u32)
+    } else {
+        most
+    };
+    let all = (together * of_row).clamp(WAVEFRONT, most.min(held.threads));
     let mut threads = [all / together; 3];
     threads[axis] = together;
     threads[2] = 1;
@@ -293,7 +366,7 @@ mod tests {
                         workgroups: [count, 1, 1],
                         threads,
                     };
-                    let geometry = Geometry::Rows { axis, length: 2 };
+                    let geometry = rows_of(axis, 2, 8, 16);
                     let grid = geometry.plan(asked, row_of(row), GPU);
                     let together = grid.threads[axis];
                     assert_eq!(grid.workgroups[0] * together, count);
@@ -309,7 +382,7 @@ mod tests {
                 workgroups: [count, 1, 1],
                 threads: [1, 32, 1],
             };
-            let geometry = Geometry::Rows { axis: 0, length: 2 };
+            let geometry = rows_of(0, 2, 8, 16);
             let grid = geometry.plan(asked, row_of(row), GPU);
             (grid.workgroups[0], grid.threads)
         };
@@ -319,6 +392,12 @@ mod tests {
         assert_eq!(plan(1024, (1024, 4)), (1024, [1, 256, 1]));
         assert_eq!(plan(1, (4096, 4)), (1, [1, 1024, 1]));
         assert_eq!(plan(1, (8, 4)), (1, [1, 64, 1]));
+        // Many: as many threads as hold the row, if 1024 do.
+        assert_eq!(plan(1 << 20, (8192, 2)).1, [32, 8, 1]);
+        assert_eq!(plan(1 << 20, (16_384, 2)).1, [32, 8, 1]);
+        assert_eq!(plan(1 << 20, (12_000, 2)).1, [32, 16, 1]);
+        assert_eq!(plan(1 << 20, (16_383, 2)).1, [32, 32, 1]);
+        assert_eq!(plan(1 << 20, (32_776, 2)).1, [32, 8, 1]);
         // Rows that 16 bytes do not divide are read by elements.
         assert_eq!(plan(1024, (63, 4)), (256, [4, 64, 1]));
     }

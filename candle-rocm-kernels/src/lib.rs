@@ -5,7 +5,7 @@
 //! for a GPU, ready for `hipModuleLoadData`. The first eleven modules are those of `candle-kernels`,
 //! in its order and with its kernel names and parameters, which Candle's CUDA backend launches;
 //! [`GEMM`], [`MATMUL`] and [`RANDOM`] stand where Candle calls cuBLAS and cuRAND; [`MMVQ`], [`MMQ`] and [`MOE`] hold
-//! what `candle-kernels` launches from its own C functions.
+//! what `candle-kernels` launches from its own C functions; [`FUSED`] is launched by `candle_rocm_backend::ops`.
 //!
 //! With `CANDLE_ROCM_SKIP_KERNELS=1` the build needs no GPU compiler and embeds nothing, and
 //! [`Module::code_object`] fails with an error that says so.
@@ -195,4 +195,5 @@ modules! {
     MMQ ALL_IDS.len() + 3, "mmq", "Products of quantised matrices with matrices.";
     MOE ALL_IDS.len() + 4, "moe", "Products of tokens with their experts' matrices.";
     MATMUL ALL_IDS.len() + 5, "matmul", "Matrix products on matrix units, with what follows them.";
+    FUSED ALL_IDS.len() + 6, "fused", "Operators that Candle would make of several, and their gradients.";
 }

@@ -21,13 +21,7 @@ pub enum Dtype {
 
 impl Dtype {
     /// All of them.
-    pub const ALL: [Dtype; 5] = [
-        Dtype::F16,
-        Dtype::BF16,
-        Dtype::I8,
-        Dtype::F32,
-        Dtype::F64,
-    ];
+    pub const ALL: [Dtype; 5] = [Dtype::F16, Dtype::BF16, Dtype::I8, Dtype::F32, Dtype::F64];
 
     /// As kernels' names spell it.
     pub fn name(self) -> &'static str {

@@ -190,6 +190,18 @@ const MOE_QUANTISED: &[&str] = &[
     "moe_prefill_{t}_f16",
     "moe_prefill_{t}_bf16",
 ];
+const MASKED_SOFTMAX: &[&str] = &["masked_softmax_{t}", "flagged_softmax_{t}"];
+const ACTIVATE: &[&str] = &[
+    "activate_none_{t}",
+    "activate_relu_{t}",
+    "activate_silu_{t}",
+    "activate_gelu_{t}",
+    "activate_gelu_erf_{t}",
+    "backward_relu_{t}",
+    "backward_silu_{t}",
+    "backward_gelu_{t}",
+    "backward_gelu_erf_{t}",
+];
 const HALVES: &[(&str, u64)] = &[("f16", 2), ("bf16", 2)];
 const ROW_FLOATS: &[(&str, u64)] = &[("f32", 4), ("f16", 2), ("bf16", 2)];
 const DEQUANTIZE: &[&str] = &["dequantize_block_{t}_f32", "dequantize_block_{t}_f16"];
@@ -362,6 +374,111 @@ static CONTRACT: &[Family] = &[
     family(&kernels::MOE, MOE_QUANTISED, MOE_QUANTS, "ppppppiiiiin"),
     family(&kernels::MOE, &["moe_{t}"], &[("align", 0)], "pppppiiii"),
     family(&kernels::MOE, &["moe_{t}"], &[("align_sort", 0)], "pppiii"),
+    // What candle_rocm_backend::ops launches.
+    family(&kernels::FUSED, &["log_softmax_{t}"], WIDE_FLOATS, "ppi"),
+    family(
+        &kernels::FUSED,
+        &["scaled_softmax_{t}"],
+        WIDE_FLOATS,
+        "ppid",
+    ),
+    family(&kernels::FUSED, MASKED_SOFTMAX, WIDE_FLOATS, "ppidpiinnn"),
+    family(
+        &kernels::FUSED,
+        &["backward_softmax_{t}"],
+        WIDE_FLOATS,
+        "pppid",
+    ),
+    family(
+        &kernels::FUSED,
+        &["backward_log_softmax_{t}"],
+        WIDE_FLOATS,
+        "pppi",
+    ),
+    family(
+        &kernels::FUSED,
+        &["add_rmsnorm_{t}"],
+        WIDE_FLOATS,
+        "pppppif",
+    ),
+    family(
+        &kernels::FUSED,
+        &["add_layernorm_{t}"],
+        WIDE_FLOATS,
+        "ppppppif",
+    ),
+    family(
+        &kernels::FUSED,
+        &["backward_rmsnorm_{t}", "backward_layernorm_{t}"],
+        WIDE_FLOATS,
+        "pppppif",
+    ),
+    family(
+        &kernels::FUSED,
+        &["column_sums_{t}"],
+        WIDE_FLOATS,
+        "pppppnii",
+    ),
+    family(&kernels::FUSED, &["column_finish_{t}"], WIDE_FLOATS, "ppii"),
+    family(
+        &kernels::FUSED,
+        &["long_scaled_softmax_parts_{t}"],
+        WIDE_FLOATS,
+        "ppiid",
+    ),
+    family(
+        &kernels::FUSED,
+        &[
+            "long_scaled_softmax_finish_{t}",
+            "long_log_softmax_finish_{t}",
+        ],
+        WIDE_FLOATS,
+        "pppiid",
+    ),
+    family(
+        &kernels::FUSED,
+        &[
+            "long_masked_softmax_parts_{t}",
+            "long_flagged_softmax_parts_{t}",
+        ],
+        WIDE_FLOATS,
+        "ppiidpiinnn",
+    ),
+    family(
+        &kernels::FUSED,
+        &[
+            "long_masked_softmax_finish_{t}",
+            "long_flagged_softmax_finish_{t}",
+        ],
+        WIDE_FLOATS,
+        "pppiidpiinnn",
+    ),
+    family(
+        &kernels::FUSED,
+        &["long_rmsnorm_parts_{t}", "long_layernorm_parts_{t}"],
+        WIDE_FLOATS,
+        "ppiii",
+    ),
+    family(
+        &kernels::FUSED,
+        &["long_add_rmsnorm_parts_{t}", "long_add_layernorm_parts_{t}"],
+        WIDE_FLOATS,
+        "ppppiii",
+    ),
+    family(
+        &kernels::FUSED,
+        &["long_rmsnorm_finish_{t}", "long_layernorm_finish_{t}"],
+        WIDE_FLOATS,
+        "pppppiifi",
+    ),
+    family(&kernels::FUSED, ACTIVATE, WIDE_FLOATS, "ppppnn"),
+    family(&kernels::FUSED, &["swiglu_{t}"], WIDE_FLOATS, "pppnnn"),
+    family(
+        &kernels::FUSED,
+        &["backward_swiglu_{t}"],
+        WIDE_FLOATS,
+        "pppppnnn",
+    ),
 ];
 
 /// What the metadata says about an argument that the host passes as `letter`.
@@ -407,7 +524,12 @@ fn modules_hold_the_kernels_that_candle_launches() {
         !kernels::architectures().is_empty(),
         "built with CANDLE_ROCM_SKIP_KERNELS: nothing to test"
     );
-    let own = [&kernels::MMVQ, &kernels::MMQ, &kernels::MOE];
+    let own = [
+        &kernels::MMVQ,
+        &kernels::MMQ,
+        &kernels::MOE,
+        &kernels::FUSED,
+    ];
     let modules = kernels::ALL_IDS.map(|id| kernels::MODULES[id as usize]);
     for module in modules.into_iter().chain(own) {
         let expected = expected(module);

@@ -803,7 +803,7 @@ impl Drop for SyncOnDrop<'_> {
                 }
             }
             Pending::Record(event, stream) => stream.context().record_err(event.record(stream)),
-            Pending::Synchronize(stream) => stream.context().record_err(stream.synchronize()),
+            Pending::Synchronize(stream) => stream.context().record_err(stream.finish()),
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::gemm::library::Library;
 use crate::gemm::tune::Tuner;
 use crate::hip::table::HipTable;
 use crate::hip::types::{attribute, DeviceProperties};
+use crate::live_streams::{self, LiveStreams};
 use crate::module::LoadedModule;
 use crate::pool::Pool;
 use crate::runtime::{Runtime, RuntimeKind};
@@ -55,6 +56,7 @@ pub struct Device {
     modules: RwLock<HashMap<&'static str, Arc<LoadedModule>, RandomState>>,
     /// Chosen at the first matrix product.
     gemm_library: OnceLock<Result<Option<Library>>>,
+    streams: LiveStreams,
     /// Made at the first matrix product, if any are timed.
     gemm_tuner: OnceLock<Result<Tuner>>,
     sticky: StickyError,
@@ -125,6 +127,7 @@ impl Device {
             pool: OnceLock::new(),
             modules: RwLock::default(),
             gemm_library: OnceLock::new(),
+            streams: LiveStreams::default(),
             gemm_tuner: OnceLock::new(),
             sticky: StickyError::default(),
         })
@@ -185,15 +188,16 @@ impl Device {
         Ok((free, total))
     }
 
-    /// Waits for all work on this GPU.
+    /// Waits for all work on this GPU. Of streams that are being captured into graphs that is what they had been given
+    /// before; the captures go on.
     pub fn synchronize(&self) -> Result<()> {
         self.bind()?;
-        let hip = self.hip();
-        // SAFETY: no arguments.
-        let status = unsafe { (hip.hipDeviceSynchronize)() };
-        hip.check(status, || {
-            format!("waiting for the work on GPU {}", self.ordinal)
-        })
+        live_streams::wait_for_all(self)
+    }
+
+    /// Its streams.
+    pub(crate) fn streams(&self) -> &LiveStreams {
+        &self.streams
     }
 
     /// One of the embedded modules, loaded on first use.

@@ -77,7 +77,7 @@ impl Event {
         self.context.bind_to_thread()?;
         let hip = self.context.device().hip();
         // SAFETY: the handle is alive.
-        let status = unsafe { (hip.hipEventSynchronize)(self.raw) };
+        let status = hip.relaxed(|| unsafe { (hip.hipEventSynchronize)(self.raw) });
         hip.check(status, || "waiting for an event")
     }
 
@@ -110,7 +110,7 @@ impl Event {
     pub fn try_is_complete(&self) -> Result<bool> {
         let hip = self.context.device().hip();
         // SAFETY: the handle is alive.
-        match unsafe { (hip.hipEventQuery)(self.raw) } {
+        match hip.relaxed(|| unsafe { (hip.hipEventQuery)(self.raw) }) {
             HIP_ERROR_NOT_READY => Ok(false),
             status => hip.check(status, || "querying an event").map(|()| true),
         }

@@ -37,10 +37,12 @@ impl Stream {
         let begin = optional!(hip, hipStreamBeginCapture)?;
         // First, so that from the capture's begin on no other thread takes this stream's blocks and waits for them.
         let pool = device.pool();
-        let capture = pool.begin_capture(self.key());
-        // SAFETY: the stream is alive.
-        let status = unsafe { begin(self.raw(), mode as u32) };
-        let begun = hip.check(status, || "beginning to capture a graph");
+        let capture = pool.begin_capture(self);
+        let begun = device.streams().begin_capture(hip, self, || {
+            // SAFETY: the stream is alive.
+            let status = unsafe { begin(self.raw(), mode as u32) };
+            hip.check(status, || "beginning to capture a graph")
+        });
         if begun.is_err() {
             self.context().record_err(pool.cancel_capture(capture));
         }
@@ -57,19 +59,25 @@ impl Stream {
         let mut raw = std::ptr::null_mut();
         // SAFETY: the stream is alive and the output is writable.
         let status = unsafe { end(self.raw(), &mut raw) };
+        let ended = hip.check(status, || "ending the capture of a graph");
+        if ended.is_err() && self.is_capturing()? {
+            // By a thread that may not: the capture goes on.
+            return ended.map(|()| None);
+        }
         let mut graph = Graph {
             raw,
             exec: std::ptr::null_mut(),
             // Only now: until here an event on this stream was a part of the capture.
-            memory: device.pool().end_capture(self.key()),
+            memory: self.capture_ended(),
             stream: self.clone(),
         };
-        hip.check(status, || "ending the capture of a graph")?;
+        ended?;
         if graph.raw.is_null() {
             return Ok(None);
         }
         // SAFETY: the graph is alive and the output is writable. On an error `graph` destroys it.
-        let status = unsafe { instantiate(&mut graph.exec, graph.raw, flags.0.into()) };
+        let make = || unsafe { instantiate(&mut graph.exec, graph.raw, flags.0.into()) };
+        let status = hip.relaxed(make);
         hip.check(status, || "making a graph launchable")?;
         Ok(Some(graph))
     }
@@ -90,6 +98,14 @@ impl Stream {
             1 => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE,
             _ => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_INVALIDATED,
         })
+    }
+
+    /// Notes that the capture which began on this stream is over; returns what it freed. `None` if none began.
+    pub(crate) fn capture_ended(&self) -> Option<GraphMemory> {
+        let device = self.context().device();
+        let memory = device.existing_pool()?.end_capture(self.key())?;
+        device.streams().end_capture(self.key());
+        Some(memory)
     }
 
     /// Ends a capture that nobody wants any more. Until then an event recorded on the stream would be a part
@@ -166,15 +182,15 @@ impl Drop for Graph {
         context.record_err(context.device().bind());
         let hip = context.device().hip();
         // A launch may be running.
-        context.record_err(self.stream.synchronize());
+        context.record_err(self.stream.finish());
         if let (Some(destroy), false) = (hip.hipGraphExecDestroy, self.exec.is_null()) {
             // SAFETY: created by this object, destroyed once.
-            let status = unsafe { destroy(self.exec) };
+            let status = hip.relaxed(|| unsafe { destroy(self.exec) });
             context.record_err(hip.check(status, || "destroying a launchable graph"));
         }
         if let (Some(destroy), false) = (hip.hipGraphDestroy, self.raw.is_null()) {
             // SAFETY: created by this object, destroyed once.
-            let status = unsafe { destroy(self.raw) };
+            let status = hip.relaxed(|| unsafe { destroy(self.raw) });
             context.record_err(hip.check(status, || "destroying a graph"));
         }
         drop(self.memory.take());

@@ -116,7 +116,7 @@ impl Context {
         if bytes != 0 {
             let hip = self.device().hip();
             // SAFETY: `ptr` is writable.
-            let status = unsafe { (hip.hipHostMalloc)(&mut ptr, bytes, flags) };
+            let status = hip.relaxed(|| unsafe { (hip.hipHostMalloc)(&mut ptr, bytes, flags) });
             hip.check(status, || {
                 format!("allocating {bytes} bytes of page-locked memory")
             })?;
@@ -221,7 +221,7 @@ impl<T> Drop for PinnedHostSlice<T> {
         }
         let hip = context.device().hip();
         // SAFETY: allocated by `hipHostMalloc`, and no copy uses it any more.
-        let status = unsafe { (hip.hipHostFree)(self.ptr.cast()) };
+        let status = hip.relaxed(|| unsafe { (hip.hipHostFree)(self.ptr.cast()) });
         context.record_err(hip.check(status, || "freeing page-locked memory"));
     }
 }

@@ -32,6 +32,7 @@ pub mod hip;
 pub mod host;
 mod inline_list;
 pub mod launch;
+mod live_streams;
 pub mod module;
 pub mod pool;
 pub mod random;

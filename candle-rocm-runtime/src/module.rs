@@ -133,7 +133,8 @@ impl LoadedModule {
         let mut raw = std::ptr::null_mut();
         // SAFETY: the image has a code object's or a bundle's magic number, and those formats say their
         // own size; HIP copies what it needs.
-        let status = unsafe { (hip.hipModuleLoadData)(&mut raw, image.as_ptr().cast()) };
+        let load = || unsafe { (hip.hipModuleLoadData)(&mut raw, image.as_ptr().cast()) };
+        let status = hip.relaxed(load);
         if status != HIP_SUCCESS {
             let error = hip.error(
                 status,
@@ -218,7 +219,7 @@ impl Drop for LoadedModule {
         let hip = self.device.hip();
         let result = self.device.bind().and_then(|()| {
             // SAFETY: loaded by this object, unloaded once.
-            let status = unsafe { (hip.hipModuleUnload)(self.raw) };
+            let status = hip.relaxed(|| unsafe { (hip.hipModuleUnload)(self.raw) });
             hip.check(status, || format!("unloading module `{}`", self.name))
         });
         if let Err(error) = result {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::context::{thread_number, Context};
 use crate::cuda_names::CUevent_flags;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::hip::{self, types::*};
 use crate::pool::StreamKey;
@@ -43,6 +43,7 @@ unsafe impl Sync for Stream {}
 
 impl Context {
     fn borrowed(self: &Arc<Self>, raw: hipStream_t) -> Arc<Stream> {
+        self.device().streams().add(raw);
         Arc::new(Stream {
             raw,
             context: self.clone(),
@@ -105,7 +106,8 @@ impl Context {
     ) -> Result<Arc<Stream>> {
         self.bind_to_thread()?;
         let mut raw = std::ptr::null_mut();
-        create(&mut raw)?;
+        self.device().hip().relaxed(|| create(&mut raw))?;
+        self.device().streams().add(raw);
         // Owned from here on: whatever fails below, the stream is destroyed.
         let stream = Arc::new(Stream {
             raw,
@@ -140,6 +142,11 @@ impl Stream {
     /// thread.
     pub(crate) fn key(&self) -> StreamKey {
         StreamKey::of(self.raw)
+    }
+
+    /// Whether it was created here, and is therefore not ordered with the legacy default stream.
+    pub(crate) fn is_created(&self) -> bool {
+        self.owned
     }
 
     /// Which queue this is on the calling thread.
@@ -180,11 +187,28 @@ impl Stream {
     /// Waits until the stream is idle, and returns an error that its work left.
     pub fn synchronize(&self) -> Result<()> {
         self.enter()?;
+        if self.is_capturing()? {
+            // HIP would refuse as well, and end the capture.
+            return Err(Error::invalid(
+                "a stream that is being captured runs nothing that could be waited for: end the capture first",
+            ));
+        }
         let hip = self.context.device().hip();
         // SAFETY: the handle is alive.
-        let status = unsafe { (hip.hipStreamSynchronize)(self.raw) };
+        let status = hip.relaxed(|| unsafe { (hip.hipStreamSynchronize)(self.raw) });
         hip.check(status, || "waiting for a stream")?;
         self.context.check_err()
+    }
+
+    /// Waits until what the stream was given has run; of one that is being captured, what it was given before.
+    pub(crate) fn finish(&self) -> Result<()> {
+        if !self.is_capturing()? {
+            return self.synchronize();
+        }
+        let device = self.context.device();
+        device
+            .streams()
+            .wait_for_work_before_capture(device.hip(), self.key())
     }
 
     /// A new event set to what the stream has been given so far.
@@ -197,10 +221,12 @@ impl Stream {
     /// Makes the stream's further work wait for the event.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.enter()?;
-        let hip = self.context.device().hip();
-        // SAFETY: both handles are alive; HIP keeps what it needs of the event.
-        let status = unsafe { (hip.hipStreamWaitEvent)(self.raw, event.raw(), 0) };
-        hip.check(status, || "making a stream wait for an event")
+        let (device, hip) = (self.context.device(), self.context.device().hip());
+        device.streams().wait(hip, self, || {
+            // SAFETY: both handles are alive; HIP keeps what it needs of the event.
+            let status = unsafe { (hip.hipStreamWaitEvent)(self.raw, event.raw(), 0) };
+            hip.check(status, || "making a stream wait for an event")
+        })
     }
 
     /// Makes the stream's further work wait for what `other` has been given so far.
@@ -211,15 +237,16 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        let device = self.context.device();
         if !self.owned {
+            device.streams().remove(self.raw);
             return;
         }
-        let device = self.context.device();
         self.context.record_err(device.bind());
         if let Some(pool) = device.existing_pool() {
             // A capture that nobody ended dies with its stream, and what it freed is free.
             self.context.record_err(self.abandon_capture());
-            drop(pool.end_capture(self.key()));
+            drop(self.capture_ended());
             // Blocks freed on this stream must not name it any more.
             self.context.record_err(pool.forget_stream(self.key()));
         }
@@ -228,8 +255,11 @@ impl Drop for Stream {
         }
         self.context.num_streams.fetch_sub(1, Ordering::Relaxed);
         let hip = device.hip();
+        let noted = device.streams().note_last_work(hip, self.raw);
+        self.context.record_err(noted);
+        device.streams().remove(self.raw);
         // SAFETY: the handle is alive and ours; HIP finishes the queued work first.
-        let status = unsafe { (hip.hipStreamDestroy)(self.raw) };
+        let status = hip.relaxed(|| unsafe { (hip.hipStreamDestroy)(self.raw) });
         self.context
             .record_err(hip.check(status, || "destroying a stream"));
     }

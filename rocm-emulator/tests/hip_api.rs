@@ -611,6 +611,31 @@ fn what_captures_forbid() {
     fails!(StreamCaptureUnmatched, hipStreamEndCapture(t, &mut graph));
     fails!(StreamCaptureUnjoined, hipStreamEndCapture(s, &mut graph));
     ok!(hipStreamSynchronize(t));
+    // Nothing lets a whole device be waited for.
+    ok!(hipStreamBeginCapture(s, 2));
+    fails!(StreamCaptureUnsupported, hipDeviceSynchronize());
+    fails!(StreamCaptureInvalidated, hipStreamEndCapture(s, &mut graph));
+    // Other streams and their events may be waited for by a thread that is relaxed, not by others.
+    ok!(hipEventRecord(e, t));
+    let mut mode = 2;
+    ok!(hipStreamBeginCapture(s, 0));
+    ok!(hipThreadExchangeStreamCaptureMode(&mut mode));
+    ok!(hipStreamSynchronize(t));
+    ok!(hipStreamQuery(t));
+    ok!(hipEventSynchronize(e));
+    ok!(hipThreadExchangeStreamCaptureMode(&mut mode));
+    ok!(hipStreamEndCapture(s, &mut graph));
+    ok!(hipGraphDestroy(graph));
+    let waits: [&dyn Fn() -> u32; 3] = [
+        &|| status_of!(hipStreamSynchronize(t)),
+        &|| status_of!(hipStreamQuery(t)),
+        &|| status_of!(hipEventSynchronize(e)),
+    ];
+    for wait in waits {
+        ok!(hipStreamBeginCapture(s, 0));
+        assert_eq!(wait(), unsupported as u32);
+        fails!(StreamCaptureInvalidated, hipStreamEndCapture(s, &mut graph));
+    }
     // Waiting for work outside.
     ok!(hipEventRecord(e, t));
     ok!(hipStreamBeginCapture(s, 0));

@@ -4,7 +4,7 @@ use crate::elements::{from_bytes, to_bytes, Element};
 use candle_rocm_kernels::geometry::{self, Geometry, Grid, Row};
 use candle_rocm_kernels::Module;
 use rocm_emulator::codeobject::{CodeObject, LoadedCodeObject};
-use rocm_emulator::exec::{dispatch, Launch, Options};
+use rocm_emulator::exec::{dispatch, Counters, Launch, Options};
 use rocm_emulator::memory::{AllocationKind, Memory};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -88,7 +88,7 @@ impl Arg {
 pub struct Gpu {
     arch: &'static str,
     /// Run kernels as on a GPU of so many compute units, not with the geometry asked for.
-    units: Option<u32>,
+    pub units: Option<u32>,
     memory: Memory,
     modules: Mutex<HashMap<&'static str, Arc<LoadedCodeObject>>>,
 }
@@ -150,12 +150,7 @@ impl Gpu {
     }
 
     /// An argument's bytes; buffers that it points to are allocated.
-    fn place(
-        &self,
-        arg: &Arg,
-        buffers: &mut Vec<u64>,
-        result: &mut Option<(u64, usize)>,
-    ) -> Vec<u8> {
+    fn place(&self, arg: &Arg, buffers: &mut Vec<u64>, results: &mut Vec<(u64, usize)>) -> Vec<u8> {
         match arg {
             Arg::N(value) => value.to_le_bytes().to_vec(),
             Arg::I(value) => value.to_le_bytes().to_vec(),
@@ -165,7 +160,7 @@ impl Gpu {
             Arg::Element(bytes) => bytes.clone(),
             Arg::Struct(fields) => fields
                 .iter()
-                .flat_map(|field| self.place(field, buffers, result))
+                .flat_map(|field| self.place(field, buffers, results))
                 .collect(),
             Arg::Null => vec![0; 8],
             Arg::Buffer {
@@ -180,7 +175,7 @@ impl Gpu {
                 self.memory.write(address, bytes).expect("its own bytes");
                 buffers.push(address);
                 if *is_result {
-                    *result = Some((address, bytes.len()));
+                    results.push((address, bytes.len()));
                 }
                 (address + *offset as u64).to_le_bytes().to_vec()
             }
@@ -209,6 +204,20 @@ impl Gpu {
         lds: usize,
         args: &[Arg],
     ) -> Vec<R> {
+        let (results, _) = self.launch(module, name, grid, block, lds, args);
+        from_bytes(results.last().expect("a result among the arguments"))
+    }
+
+    /// Runs a kernel and returns the bytes of all its result buffers, in the arguments' order, and what it did.
+    pub fn launch(
+        &self,
+        module: &Module,
+        name: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        lds: usize,
+        args: &[Arg],
+    ) -> (Vec<Vec<u8>>, Counters) {
         let (grid, block) = self.geometry(module, name, grid, block, args);
         let module = self.module(module);
         let kernel = module
@@ -217,9 +226,9 @@ impl Gpu {
         let mut kernarg = vec![0u8; kernel.kernel.explicit_kernarg_size() as usize];
         let parameters: Vec<_> = kernel.kernel.explicit_args().collect();
         assert_eq!(parameters.len(), args.len(), "arguments of {name}");
-        let (mut buffers, mut result) = (Vec::new(), None);
+        let (mut buffers, mut results) = (Vec::new(), Vec::new());
         for (parameter, arg) in parameters.iter().zip(args) {
-            let bytes = self.place(arg, &mut buffers, &mut result);
+            let bytes = self.place(arg, &mut buffers, &mut results);
             assert_eq!(
                 parameter.size as usize,
                 bytes.len(),
@@ -234,15 +243,17 @@ impl Gpu {
             dynamic_lds: lds as u32,
             kernarg: &kernarg,
         };
-        if let Err(fault) = dispatch(&self.memory, &launch, &Options::default()) {
-            panic!("{name} on {}: {fault}", self.arch);
-        }
-        let (address, count) = result.expect("a result among the arguments");
-        let mut bytes = vec![0; count];
-        self.memory.read(address, &mut bytes).expect("the result");
+        let counters = dispatch(&self.memory, &launch, &Options::default())
+            .unwrap_or_else(|fault| panic!("{name} on {}: {fault}", self.arch));
+        let results = results.into_iter().map(|(address, count)| {
+            let mut bytes = vec![0; count];
+            self.memory.read(address, &mut bytes).expect("the result");
+            bytes
+        });
+        let results = results.collect();
         for address in buffers {
             self.memory.free(address).expect("allocated above");
         }
-        from_bytes(&bytes)
+        (results, counters)
     }
 }

@@ -539,3 +539,103 @@ fn where_matches() {
         for_all!(choose, gpu);
     });
 }
+
+/// The distance from a number's place among those of a type to the next, for numbers not below the smallest normal one.
+struct Format {
+    mantissa_bits: i32,
+    least_exponent: i32,
+}
+
+impl Format {
+    fn step(&self, value: f64) -> f64 {
+        let exponent = (value.abs().log2().floor() as i32).max(self.least_exponent);
+        2f64.powi(exponent - self.mantissa_bits)
+    }
+}
+
+/// IEEE 754's pow of every number of a type: exact but for half a step and a fiftieth of one, and special cases as f64's.
+fn powers<T: Element>(gpu: &Gpu, format: &Format) {
+    let all: Vec<T> = (0..1u32 << (8 * T::BYTES))
+        .map(|bits| T::get(&bits.to_le_bytes()[..T::BYTES]))
+        .collect();
+    let largest = all
+        .iter()
+        .map(|x| x.number())
+        .filter(|x| x.is_finite())
+        .fold(0.0, f64::max);
+    let exponents = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.0,
+        3.0,
+        -2.0,
+        -3.0,
+        0.5,
+        -0.5,
+        1.5,
+        0.3333,
+        2.718,
+        -4.4,
+        7.0,
+        63.0,
+        64.0,
+        65.0,
+        100.5,
+        -131.0,
+        448.0,
+        1e4,
+        -6e4,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+    ];
+    for parameter in exponents.map(T::of) {
+        let p = parameter.number();
+        let arguments = [
+            Arg::N(all.len()),
+            Arg::N(1),
+            Arg::Null,
+            Arg::element(parameter),
+            Arg::input(&all),
+            Arg::output::<T>(all.len()),
+        ];
+        let name = format!("upowf_{}", T::NAME);
+        let found: Vec<T> = gpu.run(&UNARY, &name, grid(all.len()), BLOCK, &arguments);
+        for (x, found) in all.iter().zip(&found) {
+            let (x, found) = (x.number(), found.number());
+            let exact = x.powf(p);
+            let right = if exact.is_nan() {
+                found.is_nan()
+            } else if T::NAME == "f8e4m3" && exact.abs() > largest {
+                // It has no infinities.
+                found == largest.copysign(exact)
+            } else if exact == 0.0 || exact.is_infinite() {
+                found == exact && found.is_sign_negative() == exact.is_sign_negative()
+            } else {
+                let step = format.step(exact);
+                let near = 0.52 * step;
+                // What is above the largest by half a step is an infinity.
+                let infinite = exact.abs() > largest + (0.5 - 0.02) * format.step(largest);
+                (found - exact).abs() <= near
+                    && found.is_sign_negative() == exact.is_sign_negative()
+                    || infinite && found == f64::INFINITY.copysign(exact)
+            };
+            assert!(right, "{name}({x:e}, {p}) is {found:e}, expected {exact:e}");
+        }
+    }
+}
+
+#[test]
+fn powers_of_every_small_float_match() {
+    let format = |mantissa_bits, least_exponent| Format {
+        mantissa_bits,
+        least_exponent,
+    };
+    on_each_gpu(|gpu| {
+        powers::<half::f16>(gpu, &format(10, -14));
+        powers::<half::bf16>(gpu, &format(7, -126));
+        powers::<float8::F8E4M3>(gpu, &format(3, -6));
+    });
+}

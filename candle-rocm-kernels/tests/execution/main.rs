@@ -9,11 +9,13 @@ mod device;
 mod elements;
 mod elementwise;
 mod folds;
+mod fused;
 mod indexing;
 mod matmul;
 mod mmq;
 mod rows;
 mod sorting;
+mod transposed;
 
 use device::Gpu;
 

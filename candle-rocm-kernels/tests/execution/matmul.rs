@@ -308,7 +308,14 @@ fn product<T: Element, C: Element>(
     case: &Case,
     truth: &Truth,
 ) {
-    let Case { m, n, k, batch, more, .. } = *case;
+    let Case {
+        m,
+        n,
+        k,
+        batch,
+        more,
+        ..
+    } = *case;
     let a_at = |z: usize, row: usize, l: usize| truth.a[(z * m + row) * k + l];
     let b_at = |z: usize, column: usize, l: usize| truth.b[(z * n + column) * k + l];
     // What lies between the lines is NaN, where there is one: it must not be used.
@@ -317,33 +324,62 @@ fn product<T: Element, C: Element>(
         false => Stored::new([batch, k, m], more, f64::NAN, |z, l, row| a_at(z, row, l)),
     };
     let b: Stored<T> = match transposed[1] {
-        true => Stored::new([batch, k, n], more, f64::NAN, |z, l, column| b_at(z, column, l)),
+        true => Stored::new([batch, k, n], more, f64::NAN, |z, l, column| {
+            b_at(z, column, l)
+        }),
         false => Stored::new([batch, n, k], more, f64::NAN, b_at),
     };
-    let of = |values: &[f64], z: usize, column: usize, row: usize| values[(z * n + column) * m + row];
+    let of =
+        |values: &[f64], z: usize, column: usize, row: usize| values[(z * n + column) * m + row];
     const MARKER: f64 = -77.0;
     // Without beta C is not read, so that its NaN goes nowhere.
-    let c: Stored<C> = Stored::new([batch, n, m], more, MARKER, |z, column, row| match case.beta {
-        0.0 => f64::NAN,
-        _ => of(&truth.old, z, column, row),
+    let c: Stored<C> = Stored::new([batch, n, m], more, MARKER, |z, column, row| {
+        match case.beta {
+            0.0 => f64::NAN,
+            _ => of(&truth.old, z, column, row),
+        }
     });
     let residual: Stored<C> = Stored::new([batch, n, m], 2 * more, f64::NAN, |z, column, row| {
         of(&truth.residual, z, column, row)
     });
     let bias: Vec<C> = truth.bias.iter().map(|&x| C::of(x)).collect();
-    let parts = if case.part == 0 { 1 } else { k.div_ceil(case.part).max(2) };
-    let tiles = [m.div_ceil(tile.rows as usize), n.div_ceil(tile.columns as usize)];
+    let parts = if case.part == 0 {
+        1
+    } else {
+        k.div_ceil(case.part).max(2)
+    };
+    let tiles = [
+        m.div_ceil(tile.rows as usize),
+        n.div_ceil(tile.columns as usize),
+    ];
 
     let problem = |c: Arg, partial: Arg| {
-        let integers = |values: &[usize]| values.iter().map(|&x| Arg::I(x as i32)).collect::<Vec<_>>();
+        let integers =
+            |values: &[usize]| values.iter().map(|&x| Arg::I(x as i32)).collect::<Vec<_>>();
         let longs = |values: &[usize]| values.iter().map(|&x| Arg::N(x)).collect::<Vec<_>>();
         let mut fields = vec![Arg::input(&a.values), Arg::input(&b.values), c];
-        fields.extend(longs(&[a.ld, b.ld, 1, m + more, a.stride, b.stride, (m + more) * n + more]));
+        fields.extend(longs(&[
+            a.ld,
+            b.ld,
+            1,
+            m + more,
+            a.stride,
+            b.stride,
+            (m + more) * n + more,
+        ]));
         fields.extend([Arg::D(case.alpha), Arg::D(case.beta)]);
         fields.extend(integers(&[m, n, k, 0]));
         fields.push(partial);
-        fields.push(if case.bias { Arg::input(&bias) } else { Arg::Null });
-        fields.push(if case.residual { Arg::input(&residual.values) } else { Arg::Null });
+        fields.push(if case.bias {
+            Arg::input(&bias)
+        } else {
+            Arg::Null
+        });
+        fields.push(if case.residual {
+            Arg::input(&residual.values)
+        } else {
+            Arg::Null
+        });
         fields.extend(longs(&[residual.ld, residual.stride]));
         fields.extend(integers(&[
             batch,
@@ -361,24 +397,50 @@ fn product<T: Element, C: Element>(
     let grid = [tiles[0] * tiles[1], parts, batch].map(|x| x as u32);
     let block = [threads(arch, tile), 1, 1];
     let found: Vec<C> = if parts == 1 {
-        gpu.run(&MATMUL, &name, grid, block, &problem(Arg::in_out(&c.values), Arg::Null))
+        gpu.run(
+            &MATMUL,
+            &name,
+            grid,
+            block,
+            &problem(Arg::in_out(&c.values), Arg::Null),
+        )
     } else {
         let room = parts * batch * m * n;
         let unread = || Arg::input(&c.values);
         let sum = format!("matmul_sum_{}", dtype.name());
-        let add = |partial: Arg, c: Arg| gpu.run(&MATMUL, &sum, [3, 1, 1], [256, 1, 1], &problem(c, partial));
+        let add = |partial: Arg, c: Arg| {
+            gpu.run(&MATMUL, &sum, [3, 1, 1], [256, 1, 1], &problem(c, partial))
+        };
         let result = Arg::in_out(&c.values);
         match dtype {
             Dtype::F64 => {
-                let partial: Vec<f64> = gpu.run(&MATMUL, &name, grid, block, &problem(unread(), Arg::output::<f64>(room)));
+                let partial: Vec<f64> = gpu.run(
+                    &MATMUL,
+                    &name,
+                    grid,
+                    block,
+                    &problem(unread(), Arg::output::<f64>(room)),
+                );
                 add(Arg::input(&partial), result)
             }
             Dtype::I8 => {
-                let partial: Vec<i32> = gpu.run(&MATMUL, &name, grid, block, &problem(unread(), Arg::output::<i32>(room)));
+                let partial: Vec<i32> = gpu.run(
+                    &MATMUL,
+                    &name,
+                    grid,
+                    block,
+                    &problem(unread(), Arg::output::<i32>(room)),
+                );
                 add(Arg::input(&partial), result)
             }
             _ => {
-                let partial: Vec<f32> = gpu.run(&MATMUL, &name, grid, block, &problem(unread(), Arg::output::<f32>(room)));
+                let partial: Vec<f32> = gpu.run(
+                    &MATMUL,
+                    &name,
+                    grid,
+                    block,
+                    &problem(unread(), Arg::output::<f32>(room)),
+                );
                 add(Arg::input(&partial), result)
             }
         }
@@ -391,7 +453,11 @@ fn product<T: Element, C: Element>(
                     continue;
                 };
                 if row >= m {
-                    assert_eq!(found, C::of(MARKER).number(), "{name} on {arch}, {case:?}: past row {m} of column {column}");
+                    assert_eq!(
+                        found,
+                        C::of(MARKER).number(),
+                        "{name} on {arch}, {case:?}: past row {m} of column {column}"
+                    );
                     continue;
                 }
                 let (value, bound) = truth.expected[(z * n + column) * m + row];
@@ -409,14 +475,20 @@ fn all_kernels<T: Element, C: Element>(dtype: Dtype) {
         .into_iter()
         .filter(|arch| candle_rocm_kernels::architectures().contains(arch))
         .collect();
-    assert!(!archs.is_empty(), "the build embedded none of {ARCHITECTURES:?}");
+    assert!(
+        !archs.is_empty(),
+        "the build embedded none of {ARCHITECTURES:?}"
+    );
     let gpus: Vec<Gpu> = archs.iter().map(|arch| Gpu::new(arch, None)).collect();
     let depth = dtype.depth() as usize;
     let mut ran = 0;
     for tile in TILES {
         let mut run = |case: Case, all: bool| {
             let case = match dtype {
-                Dtype::I8 => Case { activation: Activation::None, ..case },
+                Dtype::I8 => Case {
+                    activation: Activation::None,
+                    ..case
+                },
                 _ => case,
             };
             let truth = truth::<T, C>(dtype, &case);

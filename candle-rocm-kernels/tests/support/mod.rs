@@ -16,8 +16,49 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "ocml's f64 erf keeps its polynomials' coefficients in scalar registers",
     ),
     ("ugelu_erf_f64", "calls erf"),
+    ("usin_f64", "ocml's f64 sine likewise"),
+    ("ucos_f64", "ocml's f64 cosine likewise"),
+    (
+        "bdiv_u8",
+        "sixteen divisors to compare with zero: masks of lanes",
+    ),
     ("upowf_f64", "ocml's f64 pow likewise"),
     ("softmax_f64", "ocml's f64 exp likewise"),
+    ("log_softmax_f64", "calls exp"),
+    ("scaled_softmax_f64", "calls exp"),
+    ("masked_softmax_f64", "calls exp"),
+    ("flagged_softmax_f64", "calls exp"),
+    ("backward_log_softmax_f64", "calls exp"),
+    ("activate_gelu_erf_f64", "calls erf"),
+    ("backward_gelu_erf_f64", "calls erf"),
+    (
+        "masked_softmax_",
+        "where the mask is, beside masks of lanes",
+    ),
+    (
+        "flagged_softmax_",
+        "where the mask is, beside masks of lanes",
+    ),
+    (
+        "backward_log_softmax_bf16",
+        "more masks of lanes than scalar registers",
+    ),
+    (
+        "add_rmsnorm_bf16",
+        "more masks of lanes than scalar registers",
+    ),
+    (
+        "add_layernorm_bf16",
+        "more masks of lanes than scalar registers",
+    ),
+    (
+        "backward_rmsnorm_bf16",
+        "more masks of lanes than scalar registers",
+    ),
+    (
+        "backward_layernorm_",
+        "masks of lanes beside the pointers to two rows",
+    ),
     ("matmul_f64", "ocml's f64 erf and exp likewise"),
     (
         "layernorm_bf16",

@@ -10,7 +10,7 @@ pub mod types;
 
 use crate::error::{Error, ErrorKind, Result};
 use table::HipTable;
-use types::{hipError_t, text_or, HIP_ERROR_OUT_OF_MEMORY, HIP_SUCCESS};
+use types::{hipError_t, text_or, CAPTURE_MODE_RELAXED, HIP_ERROR_OUT_OF_MEMORY, HIP_SUCCESS};
 
 impl HipTable {
     /// Makes the GPU of this number the calling thread's current one.
@@ -20,6 +20,21 @@ impl HipTable {
         // asking whether it is set.
         let status = unsafe { (self.hipSetDevice)(ordinal as i32) };
         self.check(status, || format!("selecting GPU {ordinal}"))
+    }
+
+    /// Runs a call that HIP otherwise refuses, ending the capture, while any stream of the process is captured in its
+    /// strictest mode, which is the default, or one by this thread: for fear of what the call may wait for.
+    pub(crate) fn relaxed<R>(&self, call: impl FnOnce() -> R) -> R {
+        let Some(exchange) = self.hipThreadExchangeStreamCaptureMode else {
+            return call();
+        };
+        let mut mode = CAPTURE_MODE_RELAXED;
+        // SAFETY: `mode` is readable and writable; it receives the mode to restore.
+        unsafe { exchange(&mut mode) };
+        let result = call();
+        // SAFETY: as above.
+        unsafe { exchange(&mut mode) };
+        result
     }
 
     /// Turns a status into a result; on failure `what` says what was being done.

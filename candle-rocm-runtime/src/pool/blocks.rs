@@ -61,8 +61,14 @@ impl RawEvent {
     /// Blocks the calling thread until then.
     pub(crate) fn synchronize(&self, hip: &HipTable) -> Result<()> {
         // SAFETY: the event is alive.
-        let status = unsafe { (hip.hipEventSynchronize)(self.raw) };
-        hip.check(status, || "waiting for memory that a graph held")
+        let status = hip.relaxed(|| unsafe { (hip.hipEventSynchronize)(self.raw) });
+        hip.check(status, || "waiting for an event")
+    }
+
+    /// Whether that is so already; false on an error too.
+    pub(crate) fn is_complete(&self, hip: &HipTable) -> bool {
+        // SAFETY: the event is alive.
+        hip.relaxed(|| unsafe { (hip.hipEventQuery)(self.raw) }) == HIP_SUCCESS
     }
 
     pub(crate) fn wait_on(&self, hip: &HipTable, stream: hipStream_t) -> Result<()> {

@@ -169,6 +169,8 @@ struct State {
 /// A capture in progress, or the graph that came of it.
 struct Capture {
     stream: StreamKey,
+    /// The legacy default stream waits for that stream, and may not be named meanwhile.
+    legacy_waits: bool,
     active: bool,
     /// Freed blocks that the graph goes on using, or may.
     held: Vec<Held>,
@@ -179,15 +181,15 @@ struct Held {
     ptr: u64,
     /// What another stream than the captured one had been given by then, whose work on the block the graph is not
     /// ordered with.
-    after: Option<RawEvent>,
+    after: Option<Arc<RawEvent>>,
 }
 
 impl Capture {
-    /// Whether events on this stream would be a part of the capture in progress. For per-thread streams they are
-    /// recorded on the legacy default stream, which is ordered with those of all threads.
+    /// Whether events on this stream would be a part of the capture in progress, or end it. For per-thread streams
+    /// they are recorded on the legacy default stream, which is ordered with those of all threads.
     fn covers(&self, stream: StreamKey) -> bool {
-        let both_per_thread = stream.is_per_thread() && self.stream.is_per_thread();
-        self.active && (self.stream == stream || both_per_thread)
+        let by_legacy = stream.raw == 0 || stream.is_per_thread();
+        self.active && (self.stream == stream || self.legacy_waits && by_legacy)
     }
 }
 
@@ -391,11 +393,13 @@ impl Pool {
                 .map(|(id, _)| *id),
         };
         if let Some(capture) = capture.and_then(|id| state.captures.get_mut(&id)) {
-            let after = if capture.stream == key || self.is_captured(key) {
-                None
-            } else {
-                self.hip.select(self.ordinal)?;
-                Some(self.event_of(key)?)
+            let after = match self.device.upgrade() {
+                Some(device) if capture.stream != key => {
+                    self.hip.select(self.ordinal)?;
+                    let stream = key.raw as hipStream_t;
+                    device.streams().event_unless_captured(self.hip, stream)?
+                }
+                _ => None,
             };
             capture.held.push(Held { ptr, after });
             state.statistics.in_use -= size;
@@ -462,17 +466,6 @@ impl Pool {
         RawEvent::record(self.hip, source)
     }
 
-    /// Whether a stream's work is being captured, be it because it waits for a captured one.
-    fn is_captured(&self, stream: StreamKey) -> bool {
-        let mut status = CAPTURE_STATUS_NONE;
-        // SAFETY: the stream is alive, as what is freed on it holds it; the output is writable. Where the driver cannot
-        // tell, it is another stream's capture.
-        self.hip.hipStreamIsCapturing.is_some_and(|query| unsafe {
-            query(stream.raw as hipStream_t, &mut status) == HIP_SUCCESS
-                && status != CAPTURE_STATUS_NONE
-        })
-    }
-
     /// Called before a stream is destroyed: blocks freed on it get an event in place of its name.
     pub(crate) fn forget_stream(&self, stream: StreamKey) -> Result<()> {
         let mut state = self.state.lock();
@@ -535,7 +528,7 @@ impl Pool {
     fn driver_allocate(&self, bytes: usize) -> Result<u64> {
         let mut ptr = std::ptr::null_mut();
         self.hip.select(self.ordinal)?;
-        self.relaxed(|| {
+        self.hip.relaxed(|| {
             // SAFETY: `ptr` is writable.
             let status = unsafe { (self.hip.hipMalloc)(&mut ptr, bytes) };
             self.hip.check(status, || {
@@ -548,27 +541,12 @@ impl Pool {
     fn driver_free(&self, ptr: u64) -> Result<()> {
         // The thread that drops a buffer may be one that never used the GPU.
         self.hip.select(self.ordinal)?;
-        self.relaxed(|| {
+        self.hip.relaxed(|| {
             // SAFETY: the address came from `hipMalloc` and is given back once.
             let status = unsafe { (self.hip.hipFree)(ptr as *mut _) };
             self.hip
                 .check(status, || format!("freeing device memory at {ptr:#x}"))
         })
-    }
-
-    /// Runs an allocation while this thread's captures permit it: by default HIP refuses `hipMalloc`
-    /// while any stream captures, for fear of its implicit waiting.
-    pub(crate) fn relaxed<R>(&self, call: impl FnOnce() -> R) -> R {
-        let Some(exchange) = self.hip.hipThreadExchangeStreamCaptureMode else {
-            return call();
-        };
-        let mut mode = CAPTURE_MODE_RELAXED;
-        // SAFETY: `mode` is readable and writable; it receives the mode to restore.
-        unsafe { exchange(&mut mode) };
-        let result = call();
-        // SAFETY: as above.
-        unsafe { exchange(&mut mode) };
-        result
     }
 
     /// Gives the whole cache back to the driver, after waiting for the device.
@@ -583,8 +561,9 @@ impl Pool {
         }
         self.hip.select(self.ordinal)?;
         state.settle(|_| true);
-        // SAFETY: no arguments. During a capture HIP refuses; the frees below then wait by themselves.
-        unsafe { (self.hip.hipDeviceSynchronize)() };
+        if let Some(device) = self.device.upgrade() {
+            device.synchronize()?;
+        }
         for (ptr, size) in state.blocks.take_whole_segments() {
             state.statistics.cached -= size;
             state.statistics.reserved -= size;
@@ -594,7 +573,7 @@ impl Pool {
     }
 
     /// A capture begins on this stream.
-    pub(crate) fn begin_capture(&self, stream: StreamKey) -> u64 {
+    pub(crate) fn begin_capture(&self, stream: &Stream) -> u64 {
         let mut state = self.state.lock();
         // What was freed last is found by all again: who may take it is decided block by block now.
         state.blocks.settle();
@@ -603,7 +582,8 @@ impl Pool {
         state.captures.insert(
             id,
             Capture {
-                stream,
+                stream: stream.key(),
+                legacy_waits: !stream.is_created(),
                 active: true,
                 held: Vec::new(),
             },
@@ -723,7 +703,7 @@ mod tests {
         assert!(holds);
         assert_eq!((lent, pool.statistics().in_use), (ptr, 1024));
         // A graph that is being captured may go on using what is freed meanwhile.
-        pool.begin_capture(stream.key());
+        pool.begin_capture(&stream);
         assert!(pool.lend_parameters(&[1], &stream).is_none());
         assert!(!pool.return_parameters(&known, &stream));
         pool.free(ptr, &stream).unwrap();
@@ -747,7 +727,7 @@ mod tests {
     fn what_others_free_during_a_capture_is_not_the_graphs() {
         let (pool, [captured, other]) = pool_and_streams();
         let ptr = pool.allocate(1000, &other).unwrap();
-        pool.begin_capture(captured.key());
+        pool.begin_capture(&captured);
         pool.free(ptr, &other).unwrap();
         // The graph would write there before the other stream is done with it.
         assert_ne!(pool.allocate(1000, &captured).unwrap(), ptr);
@@ -760,7 +740,7 @@ mod tests {
         let (pool, [captured, other]) = pool_and_streams();
         let ptr = pool.allocate(1000, &captured).unwrap();
         pool.free(ptr, &captured).unwrap();
-        pool.begin_capture(captured.key());
+        pool.begin_capture(&captured);
         let meanwhile = pool.allocate(1000, &other).unwrap();
         assert_ne!(meanwhile, ptr);
         // The captured stream itself may have it.

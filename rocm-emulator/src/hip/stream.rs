@@ -117,6 +117,7 @@ impl Stream {
     /// `hipErrorStreamCaptureUnsupported` while it captures (which ends that capture), or the device's fault.
     pub fn synchronize(&self, runtime: &Runtime) -> Result {
         self.refuse_capture()?;
+        self.refuse_others_capture(runtime)?;
         drop(self.busy.lock());
         runtime.devices[self.device].healthy()
     }
@@ -127,6 +128,7 @@ impl Stream {
     /// `hipErrorNotReady` if not; otherwise as [`Stream::synchronize`].
     pub fn query(&self, runtime: &Runtime) -> Result {
         self.refuse_capture()?;
+        self.refuse_others_capture(runtime)?;
         match self.busy.try_lock() {
             Some(_) => runtime.devices[self.device].healthy(),
             None => Err(Code::NotReady.into()),
@@ -324,6 +326,14 @@ impl Stream {
         }
     }
 
+    /// Waiting for a created or a per-thread stream counts as disturbing what is captured elsewhere.
+    fn refuse_others_capture(&self, runtime: &Runtime) -> Result {
+        match self.kind {
+            StreamKind::Legacy => Ok(()),
+            _ => refuse_during_capture(runtime),
+        }
+    }
+
     /// Work on the legacy stream would wait for every blocking stream, hence for those that capture.
     fn refuse_implicit_dependency(&self, runtime: &Runtime) -> Result {
         for stream in runtime.streams_of(&runtime.devices[self.device]) {
@@ -351,8 +361,21 @@ impl StreamCapture {
     }
 }
 
-/// Refuse a call that may wait for, or disturb, work being captured (allocations, synchronous copies,
-/// `hipDeviceSynchronize`), by the rules of the capture modes.
+/// Refuse what waits for a whole device while anything is captured, in whichever mode.
+///
+/// # Errors
+/// `hipErrorStreamCaptureUnsupported`, and all captures are invalid from then on.
+pub fn refuse_during_any_capture() -> Result {
+    let captures = Capture::all_active();
+    captures.iter().for_each(|capture| capture.invalidate());
+    match captures.is_empty() {
+        true => Ok(()),
+        false => Err(Code::StreamCaptureUnsupported.into()),
+    }
+}
+
+/// Refuse a call that may wait for, or disturb, work being captured (allocations, synchronous copies, loading modules,
+/// waiting for streams and events), by the rules of the capture modes.
 ///
 /// # Errors
 /// `hipErrorStreamCaptureUnsupported`, and the captures concerned are invalid from then on.

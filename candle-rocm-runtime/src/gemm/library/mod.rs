@@ -163,7 +163,7 @@ impl Library {
     /// A handle, if need be after giving the pool's cache back.
     fn create(&self, device: &Arc<Device>) -> Result<Handle> {
         let pool = device.pool();
-        let create = || pool.relaxed(|| self.vendor.handles().create());
+        let create = || device.hip().relaxed(|| self.vendor.handles().create());
         create()
             .or_else(|_| {
                 pool.flush()?;

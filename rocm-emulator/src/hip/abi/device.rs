@@ -4,7 +4,7 @@ use super::*;
 use crate::hip::facts;
 use crate::hip::module::lds_per_multiprocessor;
 use crate::hip::state::{runtime, Device, Runtime, CONTEXTS, CURRENT};
-use crate::hip::stream::refuse_during_capture;
+use crate::hip::stream::refuse_during_any_capture;
 use crate::isa::Family;
 
 /// The HIP release whose interface this is: major * 10^7 + minor * 10^5 + patch.
@@ -329,11 +329,9 @@ pub unsafe fn hipDeviceSynchronize() -> Result {
 }
 
 fn synchronize(runtime: &Runtime, device: &Device) -> Result {
-    refuse_during_capture(runtime)?;
+    refuse_during_any_capture()?;
     for stream in runtime.streams_of(device) {
-        if stream.capture_info().is_none() {
-            stream.synchronize(runtime)?;
-        }
+        stream.synchronize(runtime)?;
     }
     device.healthy()
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::hip::event::{Event, Record};
 use crate::hip::graph::{HostFunction, Operation};
 use crate::hip::state::runtime;
-use crate::hip::stream::{Stream, StreamKind};
+use crate::hip::stream::{refuse_during_capture, Stream, StreamKind};
 
 fn invalid_flags(what: &str, flags: c_uint) -> HipError {
     HipError::new(Code::InvalidValue, format!("{what} flags {flags:#x}"))
@@ -165,6 +165,7 @@ pub unsafe fn hipEventSynchronize(event: hipEvent_t) -> Result {
     let runtime = runtime()?;
     let event = runtime.events.get(event)?;
     event.wait()?;
+    refuse_during_capture(runtime)?;
     runtime.devices[event.device].healthy()
 }
 

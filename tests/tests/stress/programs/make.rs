@@ -480,7 +480,7 @@ impl Maker {
             // Candle's CPU backend is wrong on batches of transposed matrices: docs/candle-host-bugs.md.
             .with_truth(|x| {
                 let turned = x[0].transpose(D::Minus2, D::Minus1)?;
-                x[0].matmul(&turned.force_contiguous()?)
+                product(&x[0], &turned.force_contiguous()?)
             });
             return Some(Made::sum(operation, vec![x.number], k, largest * largest));
         }
@@ -856,8 +856,17 @@ fn sum(terms: usize) -> Near {
     Near::Sum { terms, parts: 0.0 }
 }
 
-/// Candle's host code refuses strides that a BLAS cannot have, and says so.
+/// Candle's host code refuses strides that a BLAS cannot have, and says so; and matrices stacked in more than two
+/// dimensions, whose strides it does not look at, on the CPU as well.
 fn product(a: &Tensor, b: &Tensor) -> candle_core::Result<Tensor> {
+    if let [batches @ .., _, _] = a.dims() {
+        if batches.len() > 2 {
+            let last = batches.len() - 1;
+            let result = product(&a.flatten_to(last)?, &b.flatten_to(last)?)?;
+            let (m, n) = (result.dim(D::Minus2)?, result.dim(D::Minus1)?);
+            return result.reshape([batches, &[m, n]].concat());
+        }
+    }
     match a.matmul(b) {
         Err(error) if error.to_string().contains("matmul is only supported") => {
             a.contiguous()?.matmul(&b.contiguous()?)

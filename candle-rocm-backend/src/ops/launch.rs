@@ -1,0 +1,253 @@
+//! Launching the kernels of module `fused` on tensors.
+
+use candle_core::cuda_backend::CudaStorageSlice;
+use candle_core::{
+    bail, CudaDevice, CudaStorage, DType, Error, Result, Storage, StorageRef, Tensor,
+};
+use candle_rocm_kernels::Module;
+use candle_rocm_runtime::{
+    DevicePtr as _, DevicePtrMut as _, LaunchConfig, PushKernelArg as _, Stream, SyncOnDrop,
+};
+
+/// Work-items of a workgroup, for kernels of elements and of parts of rows.
+pub(super) const THREADS: u32 = 256;
+/// Workgroups for a compute unit beyond which more are of no use.
+const WORKGROUPS_PER_UNIT: usize = 16;
+/// Bytes of a row that a workgroup makes by itself, however few rows there are.
+const LONG_ROW: usize = 64 << 10;
+/// Bytes of a part at least.
+const PART: usize = 16 << 10;
+
+/// An argument of a kernel.
+pub(super) enum Arg<'a> {
+    /// A contiguous tensor's memory, or a null pointer.
+    Read(Option<&'a Tensor>),
+    /// The same without its first elements.
+    ReadFrom(&'a Tensor, usize),
+    /// A tensor's memory, of which the kernel is told the strides.
+    Within(&'a Tensor),
+    /// What an earlier kernel left.
+    Left(&'a CudaStorage),
+    Write(&'a mut CudaStorage),
+    /// The address that an earlier argument is, so many bytes further.
+    Beyond(usize, usize),
+    Null,
+    Int(u32),
+    Long(usize),
+    Float(f32),
+    Double(f64),
+}
+
+/// An argument's value as the kernel takes it.
+#[derive(Clone, Copy)]
+enum Value {
+    Int(u32),
+    Long(u64),
+    Float(f32),
+    Double(f64),
+}
+
+/// Calls a macro with each element type's variant of a storage.
+macro_rules! each_dtype {
+    ($slice:expr, $name:ident => $body:expr) => {
+        match $slice {
+            CudaStorageSlice::U8($name) => Ok($body),
+            CudaStorageSlice::F16($name) => Ok($body),
+            CudaStorageSlice::BF16($name) => Ok($body),
+            CudaStorageSlice::F32($name) => Ok($body),
+            CudaStorageSlice::F64($name) => Ok($body),
+            _ => Err(Error::Msg(
+                "no kernel of the fused operators takes this dtype".to_owned(),
+            )),
+        }
+    };
+}
+
+fn read<'a>(storage: &'a CudaStorage, stream: &'a Stream) -> Result<(u64, SyncOnDrop<'a>)> {
+    each_dtype!(&storage.slice, slice => slice.device_ptr(stream))
+}
+
+fn write<'a>(storage: &'a mut CudaStorage, stream: &'a Stream) -> Result<(u64, SyncOnDrop<'a>)> {
+    each_dtype!(&mut storage.slice, slice => slice.device_ptr_mut(stream))
+}
+
+/// Memory for `count` elements, which the caller's kernel writes.
+pub(super) fn allocate(device: &CudaDevice, dtype: DType, count: usize) -> Result<CudaStorage> {
+    macro_rules! of {
+        ($variant:ident, $type:ty) => {
+            // SAFETY: kernels write all of it before anything reads it.
+            CudaStorageSlice::$variant(unsafe { device.alloc::<$type>(count) }?)
+        };
+    }
+    let slice = match dtype {
+        DType::F16 => of!(F16, half::f16),
+        DType::BF16 => of!(BF16, half::bf16),
+        DType::F32 => of!(F32, f32),
+        DType::F64 => of!(F64, f64),
+        other => bail!("no fused operator has results of {other:?}"),
+    };
+    Ok(CudaStorage {
+        slice,
+        device: device.clone(),
+    })
+}
+
+/// The type of what kernels for `dtype` leave for each other.
+pub(super) fn sums_dtype(dtype: DType) -> DType {
+    match dtype {
+        DType::F64 => DType::F64,
+        _ => DType::F32,
+    }
+}
+
+/// A grid of `x` by `y` workgroups of so many threads.
+pub(super) fn grid(x: usize, y: usize, threads: u32) -> Result<LaunchConfig> {
+    match (u32::try_from(x), u32::try_from(y)) {
+        (Ok(x), Ok(y)) => Ok(LaunchConfig {
+            grid_dim: (x, y, 1),
+            block_dim: (threads, 1, 1),
+            shared_mem_bytes: 0,
+        }),
+        _ => bail!("{x} by {y} workgroups are more than a launch can have"),
+    }
+}
+
+/// A grid for a kernel of rows: what is asked for of each row, of which the kernel's geometry makes its own.
+pub(super) fn row_grid(rows: usize) -> Result<LaunchConfig> {
+    grid(rows, 1, 32)
+}
+
+/// A grid for elements of which each thread takes 16 bytes at a time.
+pub(super) fn element_grid(
+    device: &CudaDevice,
+    count: usize,
+    dtype: DType,
+) -> Result<LaunchConfig> {
+    let vectors = (count * dtype.size_in_bytes()).div_ceil(16);
+    let most = compute_units(device) * WORKGROUPS_PER_UNIT;
+    grid(
+        vectors.div_ceil(THREADS as usize).clamp(1, most),
+        1,
+        THREADS,
+    )
+}
+
+pub(super) fn compute_units(device: &CudaDevice) -> usize {
+    let stream = device.cuda_stream();
+    stream.context().info().compute_units.max(1) as usize
+}
+
+/// How many workgroups should share each row, if more than one.
+pub(super) fn parts(
+    device: &CudaDevice,
+    rows: usize,
+    columns: usize,
+    dtype: DType,
+) -> Option<usize> {
+    let bytes = columns * dtype.size_in_bytes();
+    let units = compute_units(device);
+    if bytes < LONG_ROW || rows >= units {
+        return None;
+    }
+    let parts = (2 * units).div_ceil(rows).min(bytes / PART);
+    (parts > 1).then_some(parts)
+}
+
+/// A row's length or a count as kernels take it.
+pub(super) fn int(operator: &str, what: &str, value: usize) -> Result<u32> {
+    // The norms of Candle's own names take an i32.
+    match i32::try_from(value) {
+        Ok(value) => Ok(value.unsigned_abs()),
+        Err(_) => bail!("{operator}: {value} {what} are more than 2^31 - 1"),
+    }
+}
+
+/// Launches a kernel on the device's stream.
+///
+/// # Safety
+/// The arguments are the kernel's, in number, order and type, and what they say is within the memory given.
+pub(super) unsafe fn launch(
+    device: &CudaDevice,
+    module: &Module,
+    kernel: &str,
+    config: LaunchConfig,
+    mut args: Vec<Arg>,
+) -> Result<()> {
+    let stream = device.cuda_stream();
+    let function = stream
+        .context()
+        .kernel(module, kernel)
+        .map_err(Error::wrap)?;
+    let guards: Vec<Option<(StorageRef, usize)>> = args
+        .iter()
+        .map(|arg| {
+            let (tensor, first, strided) = match arg {
+                Arg::Read(Some(tensor)) => (tensor, 0, false),
+                Arg::ReadFrom(tensor, first) => (tensor, *first, false),
+                Arg::Within(tensor) => (tensor, 0, true),
+                _ => return Ok(None),
+            };
+            let (storage, layout) = tensor.storage_and_layout();
+            if !strided && !layout.is_contiguous() {
+                bail!("`{kernel}`: an operand of {layout:?} is not contiguous");
+            }
+            let bytes = (layout.start_offset() + first) * tensor.dtype().size_in_bytes();
+            Ok(Some((storage, bytes)))
+        })
+        .collect::<Result<_>>()?;
+    let mut values: Vec<Value> = Vec::with_capacity(args.len());
+    let mut uses = Vec::new();
+    for (arg, guard) in args.iter_mut().zip(&guards) {
+        let memory = match (arg, guard) {
+            (_, Some((storage, bytes))) => match &**storage {
+                Storage::Cuda(storage) => Some((read(storage, &stream)?, *bytes)),
+                _ => bail!("`{kernel}`: an operand is not on the GPU"),
+            },
+            (Arg::Left(storage), _) => Some((read(storage, &stream)?, 0)),
+            (Arg::Write(storage), _) => Some((write(storage, &stream)?, 0)),
+            (Arg::Beyond(earlier, bytes), _) => {
+                let Some(Value::Long(address)) = values.get(*earlier).copied() else {
+                    bail!("`{kernel}`: argument {earlier} is no address");
+                };
+                values.push(Value::Long(address + *bytes as u64));
+                continue;
+            }
+            (Arg::Int(value), _) => {
+                values.push(Value::Int(*value));
+                continue;
+            }
+            (Arg::Float(value), _) => {
+                values.push(Value::Float(*value));
+                continue;
+            }
+            (Arg::Double(value), _) => {
+                values.push(Value::Double(*value));
+                continue;
+            }
+            (Arg::Long(value), _) => {
+                values.push(Value::Long(*value as u64));
+                continue;
+            }
+            (Arg::Null | Arg::Read(_) | Arg::ReadFrom(..) | Arg::Within(_), None) => None,
+        };
+        values.push(match memory {
+            Some(((address, guard), bytes)) => {
+                uses.push(guard);
+                Value::Long(address + bytes as u64)
+            }
+            None => Value::Long(0),
+        });
+    }
+    let mut builder = stream.launch_builder(&function);
+    for value in &values {
+        match value {
+            Value::Int(value) => builder.arg(value),
+            Value::Long(value) => builder.arg(value),
+            Value::Float(value) => builder.arg(value),
+            Value::Double(value) => builder.arg(value),
+        };
+    }
+    // SAFETY: the caller's promise; the guards keep the memory until the launch is given to the stream.
+    unsafe { builder.launch(config) }.map_err(Error::wrap)?;
+    Ok(())
+}

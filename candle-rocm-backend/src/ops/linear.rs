@@ -1,0 +1,61 @@
+//! A linear layer with what follows it.
+
+use candle_core::{bail, Result, Tensor};
+
+use super::activation::{bias_activation, Activation};
+use super::operands::check_float;
+
+/// activation(x * weight^T + bias) + residual.
+///
+/// `x` is (..., k), `weight` (n, k) as in Candle's `Linear`, `bias` a vector of n, `residual` and the result (..., n); all
+/// are of one dtype: f16, bf16, f32 or f64.
+///
+/// # Errors
+/// Operands of other dtypes, shapes or devices, or a failed launch; each names the operator and what was found.
+///
+/// ```no_run
+/// # use candle_core::{DType, Device, Tensor};
+/// use candle_rocm_backend::ops::{linear, Activation};
+///
+/// let device = Device::new_cuda(0)?;
+/// let x = Tensor::randn(0f32, 1., (2, 16, 512), &device)?;
+/// let weight = Tensor::randn(0f32, 0.02, (2048, 512), &device)?;
+/// let bias = Tensor::zeros(2048, DType::F32, &device)?;
+/// let y = linear(&x, &weight, Some(&bias), Activation::Gelu, None)?;
+/// # Ok::<(), candle_core::Error>(())
+/// ```
+pub fn linear(
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    activation: Activation,
+    residual: Option<&Tensor>,
+) -> Result<Tensor> {
+    check_float("linear", x)?;
+    let mismatch = || -> Result<Tensor> {
+        bail!(
+            "linear: x of shape {:?} and {:?}, and weight of shape {:?} and {:?}: they must be (..., k) and (n, k), of \
+             one dtype",
+            x.shape(),
+            x.dtype(),
+            weight.shape(),
+            weight.dtype()
+        )
+    };
+    let (Some((&k, rest)), [n, of_weight]) = (x.dims().split_last(), weight.dims()) else {
+        return mismatch();
+    };
+    if k != *of_weight || x.dtype() != weight.dtype() {
+        return mismatch();
+    }
+    let mut dims = rest.to_vec();
+    dims.push(*n);
+    // A product with its epilogue in one kernel would go here, where nothing is tracked.
+    let rows: usize = rest.iter().product();
+    let product = if rows == 0 || k == 0 || *n == 0 {
+        Tensor::zeros((rows, *n), x.dtype(), x.device())?
+    } else {
+        x.reshape((rows, k))?.matmul(&weight.t()?)?
+    };
+    bias_activation(&product.reshape(dims)?, bias, activation, residual)
+}

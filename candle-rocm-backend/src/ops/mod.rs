@@ -1,0 +1,36 @@
+//! Operators that Candle makes of several kernels, each in one: softmax with scale and mask, norms of sums, bias,
+//! activation and residual, gated activations. All have gradients.
+//!
+//! On a GPU an operator reads its operands once and writes its result once, as long as a row fits into the registers of a
+//! workgroup (16,384 elements of f16 or bf16 at least); few rows of many elements are split over several workgroups. The
+//! gradients are kernels too, and read what they need once more instead of keeping it from the forward pass; sums over
+//! rows have an order that the shapes and the GPU's compute units fix. On the CPU, and on any other device of Candle's,
+//! the same operators are composed of Candle's own, so that a model that uses them runs anywhere.
+//!
+//! Operands are f16, bf16, f32 or f64 and of one type; f16 and bf16 are computed in f32 and rounded once. Those that are
+//! not contiguous are copied first. Empty tensors give empty tensors. Gradients have no gradients of their own.
+//!
+//! ```no_run
+//! use candle_core::{DType, Device, Tensor};
+//! use candle_rocm_backend::{ops, DeviceExt as _};
+//!
+//! let device = Device::new_rocm(0)?;
+//! let x = Tensor::randn(0f32, 1., (8, 512), &device)?;
+//! let residual = Tensor::randn(0f32, 1., (8, 512), &device)?;
+//! let weight = Tensor::ones(512, DType::F32, &device)?;
+//! let (sum, normed) = ops::add_rms_norm(&x, &residual, &weight, 1e-5)?;
+//! # Ok::<(), candle_core::Error>(())
+//! ```
+
+mod activation;
+mod launch;
+mod linear;
+mod node;
+mod norm;
+mod operands;
+mod softmax;
+
+pub use activation::{bias_activation, swiglu, swiglu_packed, Activation};
+pub use linear::linear;
+pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
+pub use softmax::{log_softmax, scaled_masked_softmax, softmax};

@@ -1,0 +1,184 @@
+//! Results in Candle's graph.
+//!
+//! Candle's custom operators compute one result of at most three operands. Ours are computed first, of any number and
+//! with any number of results, and each result then becomes a custom operator that only hands it over: for the graph, and
+//! for the gradients.
+
+use std::sync::Mutex;
+
+use candle_core::op::BackpropOp;
+use candle_core::{
+    bail, CpuStorage, CudaStorage, CustomOp1, CustomOp2, CustomOp3, Layout, Result, Shape, Storage,
+    Tensor,
+};
+
+/// Makes the gradients of a node's operands (in their order; `None` where none is wanted) from those, its result and the
+/// result's gradient, which is contiguous.
+pub(super) type Backward =
+    Box<dyn Fn(&[&Tensor], &Tensor, &Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync>;
+
+struct Node {
+    name: &'static str,
+    shape: Shape,
+    /// Taken by the one forward pass.
+    result: Mutex<Option<CudaStorage>>,
+    backward: Backward,
+}
+
+/// The tensor of a result of these operands, one to three.
+pub(super) fn result_of(
+    name: &'static str,
+    operands: &[&Tensor],
+    result: CudaStorage,
+    shape: &Shape,
+    backward: Backward,
+) -> Result<Tensor> {
+    if !operands.iter().any(|operand| operand.track_op()) {
+        return Ok(plain(result, shape));
+    }
+    let node = Node {
+        name,
+        shape: shape.clone(),
+        result: Mutex::new(Some(result)),
+        backward,
+    };
+    match operands {
+        [a] => a.apply_op1(node),
+        [a, b] => a.apply_op2(b, node),
+        [a, b, c] => a.apply_op3(b, c, node),
+        _ => bail!("{name}: {} operands in the graph", operands.len()),
+    }
+}
+
+/// The tensor of a result that no gradient goes through.
+pub(super) fn plain(result: CudaStorage, shape: &Shape) -> Tensor {
+    Tensor::from_storage(
+        Storage::Cuda(result),
+        shape.clone(),
+        BackpropOp::none(),
+        false,
+    )
+}
+
+impl Node {
+    fn hand_over(&self) -> Result<(CudaStorage, Shape)> {
+        let result = self.result.lock().map(|mut result| result.take());
+        match result {
+            Ok(Some(result)) => Ok((result, self.shape.clone())),
+            _ => bail!("{}: its result was handed over already", self.name),
+        }
+    }
+
+    fn gradients(
+        &self,
+        operands: &[&Tensor],
+        result: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<Vec<Option<Tensor>>> {
+        (self.backward)(operands, result, &gradient.contiguous()?)
+    }
+
+    fn only_on_gpus<T>(&self) -> Result<T> {
+        bail!("{}: made on a GPU, and asked for on the CPU", self.name)
+    }
+}
+
+impl CustomOp1 for Node {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        self.only_on_gpus()
+    }
+
+    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
+        self.hand_over()
+    }
+
+    fn bwd(&self, a: &Tensor, result: &Tensor, gradient: &Tensor) -> Result<Option<Tensor>> {
+        let mut gradients = self.gradients(&[a], result, gradient)?.into_iter();
+        Ok(gradients.next().flatten())
+    }
+}
+
+impl CustomOp2 for Node {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn cpu_fwd(
+        &self,
+        _: &CpuStorage,
+        _: &Layout,
+        _: &CpuStorage,
+        _: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        self.only_on_gpus()
+    }
+
+    fn cuda_fwd(
+        &self,
+        _: &CudaStorage,
+        _: &Layout,
+        _: &CudaStorage,
+        _: &Layout,
+    ) -> Result<(CudaStorage, Shape)> {
+        self.hand_over()
+    }
+
+    fn bwd(
+        &self,
+        a: &Tensor,
+        b: &Tensor,
+        result: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
+        let mut gradients = self.gradients(&[a, b], result, gradient)?.into_iter();
+        let mut next = || gradients.next().flatten();
+        Ok((next(), next()))
+    }
+}
+
+impl CustomOp3 for Node {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn cpu_fwd(
+        &self,
+        _: &CpuStorage,
+        _: &Layout,
+        _: &CpuStorage,
+        _: &Layout,
+        _: &CpuStorage,
+        _: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        self.only_on_gpus()
+    }
+
+    fn cuda_fwd(
+        &self,
+        _: &CudaStorage,
+        _: &Layout,
+        _: &CudaStorage,
+        _: &Layout,
+        _: &CudaStorage,
+        _: &Layout,
+    ) -> Result<(CudaStorage, Shape)> {
+        self.hand_over()
+    }
+
+    fn bwd(
+        &self,
+        a: &Tensor,
+        b: &Tensor,
+        c: &Tensor,
+        result: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        let mut gradients = self.gradients(&[a, b, c], result, gradient)?.into_iter();
+        let mut next = || gradients.next().flatten();
+        Ok((next(), next(), next()))
+    }
+}
