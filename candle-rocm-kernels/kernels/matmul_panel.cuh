@@ -258,6 +258,9 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     }
 
     __device__ __forceinline__ void stage(LdsBytes to, int j) {
+        // Lest the compiler permute blocks that are staged in one of several places before all of them.
+#pragma unroll
+        for (uint32_t &selector : selectors) asm volatile("" : "+s"(selector));
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             constexpr int STEP = S::THREADS;
@@ -267,11 +270,8 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         }
     }
 
-    __device__ __forceinline__ void store(LdsBytes slice, int i) {
+    __device__ __forceinline__ void store(LdsBytes slice, int i) const {
         Block b = block(i);
-        // Lest the compiler permute blocks that are staged in one of several places before all of them.
-#pragma unroll
-        for (uint32_t &selector : selectors) asm volatile("" : "+s"(selector));
         auto [first, second, low, high] = selectors;
         LdsBytes to = slice + Slice::place(b.row, b.chunk % S::CHUNKS) + b.part * PART;
         const Vector(&from)[LINES] = held[i];
