@@ -12,6 +12,7 @@
 
 pub mod geometry;
 pub mod matmul;
+pub mod occupancy;
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/embedded.rs"));

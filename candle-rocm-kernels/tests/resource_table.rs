@@ -8,68 +8,18 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use candle_rocm_kernels as kernels;
+use candle_rocm_kernels::occupancy::{wavefronts_per_simd, Demand};
 use support::Kernel;
 
-/// What limits the wavefronts on a SIMD. Sources: the instruction set manuals' sections on register and LDS
-/// allocation, and the tables of LLVM's `AMDGPUBaseInfo`.
-struct Machine {
-    archs: &'static [&'static str],
-    /// Vector registers of a lane, for all wavefronts of a SIMD together.
-    vgprs: u64,
-    /// They are given out in multiples of this.
-    vgpr_granule: u64,
-    /// Wavefronts that a SIMD can hold.
-    max_waves: u64,
-    /// LDS that the SIMDs below share: of a compute unit on CDNA, of a workgroup processor on RDNA.
-    lds_bytes: u64,
-    simds: u64,
-}
-
-const MACHINES: [Machine; 3] = [
-    Machine {
-        archs: &["gfx90a", "gfx942"],
-        vgprs: 512,
-        vgpr_granule: 8,
-        max_waves: 8,
-        lds_bytes: 64 << 10,
-        simds: 4,
-    },
-    Machine {
-        archs: &["gfx1030", "gfx1102"],
-        vgprs: 1024,
-        vgpr_granule: 16,
-        max_waves: 16,
-        lds_bytes: 128 << 10,
-        simds: 4,
-    },
-    Machine {
-        archs: &["gfx1100", "gfx1101", "gfx1200", "gfx1201"],
-        vgprs: 1536,
-        vgpr_granule: 24,
-        max_waves: 16,
-        lds_bytes: 128 << 10,
-        simds: 4,
-    },
-];
-
-impl Machine {
-    fn of(arch: &str) -> Option<&'static Machine> {
-        MACHINES
-            .iter()
-            .find(|machine| machine.archs.contains(&arch))
-    }
-
-    /// Wavefronts on a SIMD, as many as registers and LDS allow in workgroups of the largest size.
-    fn occupancy(&self, kernel: &Kernel) -> u64 {
-        let registers = kernel.vgprs.max(1).next_multiple_of(self.vgpr_granule);
-        let by_registers = self.vgprs / registers;
-        let waves_of_group = kernel.max_workgroup.div_ceil(kernel.wavefront_size);
-        let by_lds = match kernel.lds_bytes {
-            0 => self.max_waves,
-            bytes => (self.lds_bytes / bytes * waves_of_group / self.simds).max(1),
-        };
-        by_registers.min(by_lds).min(self.max_waves)
-    }
+/// Wavefronts on a SIMD, in workgroups of the largest size.
+fn occupancy(arch: &str, kernel: &Kernel) -> Option<u64> {
+    let demand = Demand {
+        vgprs: kernel.vgprs,
+        lds_bytes: kernel.lds_bytes,
+        workgroup: kernel.max_workgroup,
+        wavefront: kernel.wavefront_size,
+    };
+    wavefronts_per_simd(arch, &demand)
 }
 
 fn path(arch: &str) -> PathBuf {
@@ -78,8 +28,9 @@ fn path(arch: &str) -> PathBuf {
         .join(format!("{arch}.tsv"))
 }
 
-/// The table of an architecture, and the compiler that its first line names.
-fn table(arch: &str, machine: &Machine) -> (String, String) {
+/// The table of an architecture, and the compiler that its first line names; `None` for an architecture that we know
+/// too little of.
+fn table(arch: &str) -> Option<(String, String)> {
     let mut compiler = String::new();
     let mut rows = String::new();
     for module in kernels::MODULES {
@@ -106,7 +57,7 @@ fn table(arch: &str, machine: &Machine) -> (String, String) {
                 kernel.sgpr_spills,
                 kernel.lds_bytes,
                 kernel.max_workgroup,
-                machine.occupancy(kernel),
+                occupancy(arch, kernel)?,
                 why.unwrap_or("")
             )
             .expect("a string grows");
@@ -116,7 +67,7 @@ fn table(arch: &str, machine: &Machine) -> (String, String) {
         "# {arch}, {compiler}\nmodule\tkernel\tVGPRs\tAGPRs\tSGPRs\tscratch bytes\tVGPR spills\tSGPR spills\t\
          LDS bytes\tlargest workgroup\twavefronts per SIMD\tremark\n{rows}"
     );
-    (text, compiler)
+    Some((text, compiler))
 }
 
 /// Module and kernel of each row.
@@ -142,12 +93,11 @@ fn the_committed_tables_are_what_the_compiler_made() {
     );
     let write = std::env::var_os("CANDLE_ROCM_WRITE_RESOURCES").is_some();
     for arch in kernels::architectures() {
-        let Some(machine) = Machine::of(arch) else {
+        let Some((made, compiler)) = table(arch) else {
             // A target that the user asked for beside ours has no table.
             eprintln!("no table for {arch}");
             continue;
         };
-        let (made, compiler) = table(arch, machine);
         let path = path(arch);
         if write {
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");

@@ -7,6 +7,7 @@ mod cargo;
 mod conformance;
 mod coverage;
 mod demo;
+mod kernel_report;
 mod nvidia;
 mod setup;
 mod test;
@@ -33,6 +34,8 @@ enum Command {
     Conformance(conformance::Args),
     /// Show which kernels the tests ran on which emulated GPU.
     Coverage(coverage::Args),
+    /// Write docs/kernel-report.md: registers, loops, bytes, bank conflicts of the kernels, without a GPU.
+    KernelReport(kernel_report::Args),
     /// Run tests, NVIDIA's checkers, parity and benchmarks on an NVIDIA GPU, beside Candle's own CUDA backend.
     Nvidia(nvidia::Args),
     /// Check formatting and lints, build the documentation and run all tests.
@@ -45,6 +48,7 @@ fn main() -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Coverage(args) => coverage::run(&args),
+        Command::KernelReport(args) => kernel_report::run(&args),
         Command::Nvidia(args) => nvidia::run(&args),
         Command::Test(args) => test::run(&args),
     }

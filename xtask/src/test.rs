@@ -20,8 +20,16 @@ pub struct Args {
 
 /// The GPUs on which everything runs when nobody chooses.
 const FULLY: [&str; 2] = ["gfx1100", "gfx942"];
-/// Packages whose tests do not depend on which GPU is emulated. Those of the kernels run them on all by themselves.
-const DEVICE_INDEPENDENT: [&str; 4] = ["rocm-emulator", "amdhip64", "candle-rocm-kernels", "xtask"];
+/// Packages whose tests do not depend on which GPU is emulated. Those of the kernels, their report and gpu_mm run on all
+/// by themselves.
+const DEVICE_INDEPENDENT: [&str; 6] = [
+    "rocm-emulator",
+    "amdhip64",
+    "candle-rocm-kernels",
+    "candle-rocm-kernel-report",
+    "candle-rocm-gpu-mm",
+    "xtask",
+];
 /// Packages whose tests run on each emulated GPU.
 const PER_DEVICE: [&str; 5] = [
     "candle-rocm-runtime",

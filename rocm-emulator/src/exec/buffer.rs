@@ -2,6 +2,7 @@
 
 use super::context::{Access, Context, Outcome};
 use super::launch_state::SWIZZLE;
+use super::profile::Footprint;
 use super::program::Lowering;
 use super::scalar::Source;
 use super::transfer::Places;
@@ -59,51 +60,23 @@ impl BufferOp {
         cx.count(Class::Memory);
         cx.counters.lane_operations += u64::from(exec.count_ones());
         self.action.count(cx, exec.count_ones());
-        let dword = |at: u16| {
-            wave.sgpr
-                .get(usize::from(self.descriptor + at))
-                .copied()
-                .unwrap_or(0)
-        };
-        let [low, high, records] = [dword(0), dword(1), dword(2)];
-        let soffset = self.soffset.read32(wave);
         let (bytes, access) = (self.action.bytes(), self.action.access());
-        let zero = Row::ZERO;
-        let row =
-            |register: Option<u16>| register.map_or(&zero, |first| &wave.vgpr[usize::from(first)]);
-        if high & SWIZZLE != 0 {
+        let descriptor = self.descriptor(wave);
+        if descriptor.scratch() {
             // Scratch is interleaved by lane there: the scalar offset counts bytes of the whole wavefront.
-            let base = i64::from(soffset / wave.lanes) + self.offset;
-            let places = scratch_places(base, row(self.voffset), exec, bytes, access, cx)?;
+            let base = i64::from(self.soffset.read32(wave) / wave.lanes) + self.offset;
+            let zero = Row::ZERO;
+            let voffset = self
+                .voffset
+                .map_or(&zero, |first| &wave.vgpr[usize::from(first)]);
+            let places = scratch_places(base, voffset, exec, bytes, access, cx)?;
             // SAFETY: `scratch_places` checked every active lane.
             return unsafe { self.action.run(wave, cx, &places) };
         }
-        let base = u64::from(low) | u64::from(high & 0xffff) << 32;
-        let stride = u64::from(high >> 16 & 0x3fff);
-        let mut places: Places = [0; LANES];
-        let mut inside = 0u64;
-        let (indices, offsets) = (row(self.index), row(self.voffset));
-        for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-            let offset = (self.offset as u64).wrapping_add(offsets.0[lane].into());
-            let index = u64::from(indices.0[lane]);
-            // ISA manuals, "Range checking": structured buffers count records, raw ones bytes.
-            let fits = if stride == 0 {
-                offset
-                    .wrapping_add(soffset.into())
-                    .saturating_add(bytes.into())
-                    <= records.into()
-            } else {
-                index < records.into() && offset + u64::from(bytes) <= stride
-            };
-            let address = base
-                .wrapping_add(soffset.into())
-                .wrapping_add(index * stride + offset);
-            places[lane] = address;
-            if fits {
-                inside |= 1 << lane;
-                if !cx.reaches(self.site, address, bytes.into()) {
-                    return Err(cx.out_of_bounds(access, address, bytes, Some(lane as u32)));
-                }
+        let (places, inside) = self.places(&descriptor, wave);
+        for lane in (0..LANES).filter(|lane| inside >> lane & 1 != 0) {
+            if !cx.reaches(self.site, places[lane], bytes.into()) {
+                return Err(cx.out_of_bounds(access, places[lane], bytes, Some(lane as u32)));
             }
         }
         if access == Access::Atomic {
@@ -123,5 +96,75 @@ impl BufferOp {
         let done = unsafe { self.action.run(wave, cx, &places) };
         wave.set_exec(exec);
         done
+    }
+
+    fn descriptor(&self, wave: &Wave) -> Descriptor {
+        let dword = |at: u16| {
+            wave.sgpr
+                .get(usize::from(self.descriptor + at))
+                .copied()
+                .unwrap_or(0)
+        };
+        Descriptor([dword(0), dword(1), dword(2)])
+    }
+
+    /// Every active lane's address, and the lanes that are within the buffer's range.
+    fn places(&self, descriptor: &Descriptor, wave: &Wave) -> (Places, u64) {
+        let Descriptor([low, high, records]) = *descriptor;
+        let bytes = self.action.bytes();
+        let soffset = self.soffset.read32(wave);
+        let zero = Row::ZERO;
+        let row =
+            |register: Option<u16>| register.map_or(&zero, |first| &wave.vgpr[usize::from(first)]);
+        let base = u64::from(low) | u64::from(high & 0xffff) << 32;
+        let stride = u64::from(high >> 16 & 0x3fff);
+        let mut places: Places = [0; LANES];
+        let mut inside = 0u64;
+        let (indices, offsets) = (row(self.index), row(self.voffset));
+        let exec = wave.exec();
+        for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+            let offset = (self.offset as u64).wrapping_add(offsets.0[lane].into());
+            let index = u64::from(indices.0[lane]);
+            // ISA manuals, "Range checking": structured buffers count records, raw ones bytes.
+            let fits = if stride == 0 {
+                offset
+                    .wrapping_add(soffset.into())
+                    .saturating_add(bytes.into())
+                    <= records.into()
+            } else {
+                index < records.into() && offset + u64::from(bytes) <= stride
+            };
+            places[lane] = base
+                .wrapping_add(soffset.into())
+                .wrapping_add(index * stride + offset);
+            if fits {
+                inside |= 1 << lane;
+            }
+        }
+        (places, inside)
+    }
+
+    /// The access to global memory that [`BufferOp::run`] would make now; none where the buffer is scratch.
+    pub fn footprint(&self, wave: &Wave, each: impl FnOnce(Footprint)) {
+        let descriptor = self.descriptor(wave);
+        if descriptor.scratch() {
+            return;
+        }
+        let (places, lanes) = self.places(&descriptor, wave);
+        each(Footprint {
+            access: self.action.access(),
+            bytes: self.action.bytes(),
+            places: &places,
+            lanes,
+        });
+    }
+}
+
+/// The first three dwords of a buffer descriptor.
+struct Descriptor([u32; 3]);
+
+impl Descriptor {
+    fn scratch(&self) -> bool {
+        self.0[1] & SWIZZLE != 0
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use super::profile::Recorder;
 use super::{Class, Counters};
 use crate::fault::FaultKind;
 use crate::memory::{Memory, Snapshot};
@@ -59,6 +60,8 @@ pub(super) struct Context<'a> {
     pub scratch_size: u32,
     pub scratch_stride: u32,
     pub counters: Counters,
+    /// Counts by instruction, if asked for.
+    pub recorder: Option<Box<Recorder>>,
     pub start: Instant,
 }
 

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::context::Context;
 use super::coverage;
 use super::launch_state::{scratch_size, Arguments};
+use super::profile::Recorder;
 use super::program;
 use super::trace::Tracer;
 use super::workgroup::{Failure, Run, Workgroup};
@@ -71,6 +72,9 @@ pub fn dispatch(
             scratch_size: scratch_size(launch),
             scratch_stride: stride,
             counters: Counters::default(),
+            recorder: options
+                .profile
+                .map(|_| Box::new(Recorder::new(kernel.target, launch.kernel.entry))),
             start,
         };
         loop {
@@ -93,6 +97,10 @@ pub fn dispatch(
             }
         }
         *counters.lock() += cx.counters;
+        if let (Some(mut recorder), Some(profile)) = (cx.recorder, options.profile) {
+            recorder.keep(&program);
+            profile.lock().add(&recorder.finish());
+        }
     };
 
     let items: u64 = launch.block.iter().map(|&size| u64::from(size)).product();

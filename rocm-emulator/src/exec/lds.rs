@@ -2,6 +2,7 @@
 
 use super::atomics::{self, AtomicOp};
 use super::context::{misaligned, Access, Context, Outcome};
+use super::profile::Footprint;
 use super::program::{Lowering, Registers};
 use super::transfer::{self, each_lane, Transfer};
 use super::vmem::{follow32, lds_overrun, spread32};
@@ -297,6 +298,37 @@ impl LdsOp {
                 Ok(())
             }
             Kind::Nothing => Ok(()),
+        }
+    }
+
+    /// The LDS accesses that [`LdsOp::run`] would make now; none for lane permutations.
+    pub fn footprints(&self, wave: &Wave, mut each: impl FnMut(Footprint)) {
+        let (bytes, access, offsets) = match &self.kind {
+            Kind::Load(transfer, _) => (transfer.bytes, Access::Load, [Some(self.offset), None]),
+            Kind::Store(transfer, _) => (transfer.bytes, Access::Store, [Some(self.offset), None]),
+            Kind::Load2(transfer, _, offsets) => (transfer.bytes, Access::Load, offsets.map(Some)),
+            Kind::Store2(transfer, _, offsets) => {
+                (transfer.bytes, Access::Store, offsets.map(Some))
+            }
+            Kind::Atomic { op, .. } => {
+                let bytes = op.update.bytes();
+                (bytes, Access::Atomic, [Some(self.offset), None])
+            }
+            // One dword for all lanes, or one for each in order: never a conflict, and never in a loop of ours.
+            Kind::Count { .. } | Kind::LoadByLane(..) | Kind::StoreByLane(..) => return,
+            Kind::PullPermute { .. } | Kind::PushPermute(..) | Kind::Swizzle(..) => return,
+            Kind::Nothing => return,
+        };
+        let addresses = &wave.vgpr[usize::from(self.address)];
+        for offset in offsets.into_iter().flatten() {
+            each(Footprint {
+                access,
+                bytes,
+                places: &addresses
+                    .0
+                    .map(|address| address.wrapping_add(offset).into()),
+                lanes: wave.exec(),
+            });
         }
     }
 

@@ -12,6 +12,7 @@ mod coverage;
 mod dispatch;
 mod launch_state;
 mod lds;
+mod profile;
 mod program;
 mod scalar;
 mod simd;
@@ -31,6 +32,7 @@ use parking_lot::Mutex;
 pub use counters::{Class, Counters};
 pub use coverage::COVERAGE_VARIABLE;
 pub use dispatch::dispatch;
+pub use profile::{lds_cycles, line_bytes, InstructionProfile, Profile};
 pub use program::{unload, unsupported};
 pub use wave::{Mode, Row, Wave, LANES};
 
@@ -72,6 +74,8 @@ pub struct Options<'a> {
     pub max_instructions: u64,
     /// Write down what one wavefront does.
     pub trace: Option<Trace<'a>>,
+    /// Count what each instruction does, and add it to this; takes several times as long.
+    pub profile: Option<&'a Mutex<Profile>>,
 }
 
 impl Default for Options<'_> {
@@ -80,6 +84,7 @@ impl Default for Options<'_> {
             threads: 0,
             max_instructions: 1 << 34,
             trace: None,
+            profile: None,
         }
     }
 }

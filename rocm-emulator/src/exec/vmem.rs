@@ -4,6 +4,7 @@
 
 use super::atomics::{self, AtomicOp};
 use super::context::{misaligned, Access, Context, Outcome, Violation};
+use super::profile::Footprint;
 use super::program::{Lowering, Registers};
 use super::scalar::Source;
 use super::simd::multiversion;
@@ -311,6 +312,35 @@ impl MemoryOp {
                 unsafe { self.action.run(wave, cx, &places) }
             }
         }
+    }
+
+    /// The access to global memory that [`MemoryOp::run`] would make now; lanes that go to LDS or scratch are left out.
+    pub fn footprint(&self, wave: &Wave, each: impl FnOnce(Footprint)) {
+        let mut places = [0; LANES];
+        let (exec, active) = (wave.exec(), wave.exec_row());
+        match self.address {
+            Address::Wide(first) | Address::Flat(first) => {
+                let rows = &wave.vgpr[usize::from(first)..];
+                spread64(&mut places, &rows[0], &rows[1], self.offset, exec, active);
+            }
+            Address::Based(base, offsets) => {
+                let base = base.read64(wave).wrapping_add_signed(self.offset);
+                let offsets = &wave.vgpr[usize::from(offsets)];
+                spread32(&mut places, base, offsets, exec, active);
+            }
+            Address::Scratch(..) => return,
+        }
+        // The apertures lie above all memory.
+        let global = |lane: &usize| exec >> lane & 1 != 0 && places[*lane] < SHARED_APERTURE;
+        let lanes = (0..LANES)
+            .filter(global)
+            .fold(0, |lanes, lane| lanes | 1 << lane);
+        each(Footprint {
+            access: self.action.access(),
+            bytes: self.action.bytes(),
+            places: &places,
+            lanes,
+        });
     }
 
     /// The path for elements that follow each other; `None` where the general path must decide.

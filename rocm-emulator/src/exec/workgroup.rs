@@ -175,6 +175,9 @@ impl Slot {
             if let Some(tracer) = tracer {
                 tracer.before(wave, step.pc);
             }
+            if let Some(recorder) = &mut cx.recorder {
+                recorder.note(at, &step.op, wave);
+            }
             self.executed += 1;
             let mut next = step.next;
             let mut jump = None;
@@ -244,7 +247,11 @@ impl Slot {
                 cx.count(Class::Scalar);
                 let known = program.at(to);
                 let found = known.or_else(|| {
-                    program = program::extended(run.launch.kernel, to)?;
+                    let extended = program::extended(run.launch.kernel, to)?;
+                    if let Some(recorder) = &mut cx.recorder {
+                        recorder.keep(&program);
+                    }
+                    program = extended;
                     cx.windows.resize(program.sites as usize, (0, 0));
                     // Sites are numbered anew: what they remembered is another's.
                     cx.windows.fill((0, 0));

@@ -10,6 +10,7 @@ use super::error::{Code, HipError, Result};
 use super::facts;
 use super::host;
 use super::module::Function;
+use super::profile;
 use super::state::{Device, Runtime};
 use crate::exec::{self, Counters};
 use crate::fault::{Fault, FaultKind};
@@ -72,8 +73,10 @@ impl KernelLaunch {
     pub fn run(&self, runtime: &Runtime, device: &Device) -> Result {
         device.healthy()?;
         let kernel = &self.function.kernel;
+        let profile = profile::wanted();
         let mut options = exec::Options {
             threads: runtime.settings.threads,
+            profile: profile.as_ref(),
             ..exec::Options::default()
         };
         if let Some(limit) = runtime.settings.max_instructions {
@@ -89,6 +92,10 @@ impl KernelLaunch {
         let outcome = exec::dispatch(&device.memory, &launch, &options);
         let counters = outcome.as_ref().copied().unwrap_or_default();
         count(device.target, &kernel.kernel.name, counters);
+        if let (Some(profile), Ok(counters)) = (profile, &outcome) {
+            let grid = [self.grid, self.block];
+            profile::note(&kernel.kernel, grid, *counters, profile.into_inner());
+        }
         outcome.map(|_| ()).map_err(|fault| {
             let error = HipError::new(code_of(&fault), fault.to_string());
             eprintln!(

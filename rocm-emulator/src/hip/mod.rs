@@ -19,15 +19,22 @@ mod handles;
 mod host;
 mod launch;
 mod module;
+mod profile;
 mod registry;
 mod state;
 mod stream;
 
 pub use error::{Code, HipError};
 pub use launch::{statistics, KernelStatistics};
+pub use profile::{profiled, KernelProfile};
 pub use state::{
     Settings, ARCH_VARIABLE, INSTRUCTIONS_VARIABLE, MEMORY_VARIABLE, THREADS_VARIABLE,
 };
+
+/// Compute units of an emulated GPU, as its properties have them; on RDNA workgroup processors.
+pub fn compute_units(target: crate::isa::Target) -> u32 {
+    facts::of(target).multiprocessors
+}
 
 /// The account of what ended the calling thread's last failed HIP call, else of the current device's pending
 /// fault: the text behind `rocmEmuGetLastFault`.

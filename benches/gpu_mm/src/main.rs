@@ -1,0 +1,147 @@
+//! Measures a fixed list of matrix products by our kernels and by the vendor's library, and row kernels in two forms.
+
+use std::path::PathBuf;
+
+use anyhow::{ensure, Context as _, Result};
+use candle_rocm_gpu_mm::page::{Figures, Product, RowKernel};
+use candle_rocm_gpu_mm::problems::{self, Group};
+use candle_rocm_gpu_mm::{products, rows};
+use candle_rocm_kernel_report::device::Device;
+use candle_rocm_runtime::gemm::library::GEMM_VARIABLE;
+use candle_rocm_runtime::gemm::GemmDtype;
+use candle_rocm_runtime::{runtime, Context, RuntimeKind};
+use clap::Parser;
+
+/// Matrix products beside the vendor's library, and two forms of reduction of rows, on the GPU of CANDLE_ROCM_RUNTIME.
+#[derive(Parser)]
+struct Cli {
+    /// Small products and rows, errors only: also on the emulator, which then counts what row kernels execute.
+    #[arg(long)]
+    check: bool,
+    /// Only these.
+    #[arg(long, value_delimiter = ',')]
+    group: Vec<Group>,
+    /// Only products of these types: f16, bf16, f32, f64, i8.
+    #[arg(long, value_delimiter = ',')]
+    dtype: Vec<String>,
+    /// Where to write the page; default: standard output.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Where to write the figures as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// Rows of a matrix on the emulator.
+const FEW_ROWS: usize = 32;
+
+fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let known: Vec<&str> = GemmDtype::ALL.iter().map(|dtype| dtype.name()).collect();
+    for dtype in &cli.dtype {
+        ensure!(
+            known.contains(&dtype.as_str()),
+            "no type {dtype}; there are {known:?}"
+        );
+    }
+    // Ours are launched by their plans, whatever this says; all else is the library's, or nobody's.
+    std::env::set_var(GEMM_VARIABLE, "library");
+    let emulated = runtime::current()?.kind() == RuntimeKind::Emulator;
+    ensure!(
+        cli.check || !emulated,
+        "times on the emulator mean nothing; --check looks at errors and counts"
+    );
+    let context = Context::new(0)?;
+    let stream = context.default_stream();
+    let library = library(&stream);
+    let mut figures = Figures {
+        gpu: context.name()?,
+        library: library.as_ref().err().cloned(),
+        products: Vec::new(),
+        rows: Vec::new(),
+    };
+    let list = if cli.check {
+        problems::small()
+    } else {
+        problems::all()
+    };
+    for problem in list {
+        let wanted = (cli.group.is_empty() || cli.group.contains(&problem.group))
+            && (cli.dtype.is_empty() || cli.dtype.iter().any(|d| d == problem.dtype.name()));
+        if !wanted {
+            continue;
+        }
+        let library = library.as_ref().map(|_| ()).map_err(String::as_str);
+        if let Some(outcome) = products::measure(&stream, &problem, library, !cli.check)? {
+            let product = Product::new(&problem, outcome);
+            eprintln!(
+                "{} {:?} {:?}",
+                product.dtype, product.shape, product.outcome
+            );
+            let most = products::tolerance(problem.dtype, problem.k);
+            ensure!(
+                product.outcome.own_error <= most,
+                "an error of {}, more than the {most} that roundings make",
+                product.outcome.own_error
+            );
+            figures.products.push(product);
+        }
+    }
+    if cli.group.is_empty() || cli.group.contains(&Group::Rows) {
+        for problem in problems::rows(cli.check.then_some(FEW_ROWS)) {
+            let outcome = if emulated {
+                let arch = context.info().arch.parse()?;
+                rows::count(&mut Device::new(arch), &problem)?
+            } else {
+                rows::measure(&context, &stream, &problem, !cli.check)?
+            };
+            eprintln!("{problem:?} {outcome:?}");
+            figures.rows.push(RowKernel::new(&problem, outcome));
+        }
+    }
+    if let Some(path) = &cli.json {
+        let text = serde_json::to_string_pretty(&figures)?;
+        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    match &cli.out {
+        Some(path) => std::fs::write(path, figures.page())
+            .with_context(|| format!("writing {}", path.display()))?,
+        None => print!("{}", figures.page()),
+    }
+    Ok(())
+}
+
+/// Whether the vendor's library multiplies here, or why not.
+fn library(stream: &std::sync::Arc<candle_rocm_runtime::Stream>) -> Result<(), String> {
+    use candle_rocm_runtime::gemm::{gemm_strided_batched, GemmProblem, Transpose};
+    use candle_rocm_runtime::DevicePtr;
+    let attempt = || -> candle_rocm_runtime::Result<()> {
+        let buffer = stream.alloc_zeros::<u8>(3 * 64)?;
+        let at = buffer.device_ptr(stream).0;
+        let problem = GemmProblem {
+            transa: Transpose::No,
+            transb: Transpose::No,
+            m: 4,
+            n: 4,
+            k: 4,
+            alpha: 1.0,
+            a: at,
+            lda: 4,
+            stride_a: 0,
+            b: at + 64,
+            ldb: 4,
+            stride_b: 0,
+            beta: 0.0,
+            c: at + 128,
+            ldc: 4,
+            stride_c: 0,
+            batch: 1,
+            dtype: GemmDtype::F32,
+            compute: GemmDtype::F32.compute(),
+        };
+        // SAFETY: three matrices of 64 bytes in the buffer, which lives until the stream was waited for.
+        unsafe { gemm_strided_batched(stream, &problem) }?;
+        stream.synchronize()
+    };
+    attempt().map_err(|error| error.to_string())
+}

@@ -1,0 +1,177 @@
+//! The figures, as a file and as a page.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::problems::{Group, Problem, Rows};
+use crate::{products, rows};
+
+/// Everything that was measured.
+#[derive(Serialize)]
+pub struct Figures {
+    /// The GPU's name.
+    pub gpu: String,
+    /// Why there is no column of the vendor's library.
+    pub library: Option<String>,
+    /// Products.
+    pub products: Vec<Product>,
+    /// Row kernels.
+    pub rows: Vec<RowKernel>,
+}
+
+/// A product and what came of it.
+#[derive(Serialize)]
+pub struct Product {
+    /// What it stands for.
+    pub group: Group,
+    /// Element type.
+    pub dtype: &'static str,
+    /// Rows of C, columns of C, columns of A.
+    pub shape: [usize; 3],
+    /// `n` or `t` of A and B.
+    pub ops: String,
+    /// What came of it.
+    #[serde(flatten)]
+    pub outcome: products::Outcome,
+}
+
+/// A row kernel and what came of it.
+#[derive(Serialize)]
+pub struct RowKernel {
+    /// Candle's name.
+    pub kernel: &'static str,
+    /// Element type.
+    pub dtype: &'static str,
+    /// Rows and columns.
+    pub shape: [usize; 2],
+    /// What came of it.
+    #[serde(flatten)]
+    pub outcome: rows::Outcome,
+}
+
+impl Product {
+    /// Of a problem.
+    pub fn new(problem: &Problem, outcome: products::Outcome) -> Product {
+        Product {
+            group: problem.group,
+            dtype: problem.dtype.name(),
+            shape: [problem.m, problem.n, problem.k],
+            ops: problem.ops.iter().map(|op| op.letter()).collect(),
+            outcome,
+        }
+    }
+
+    fn tflops(&self, us: f64) -> f64 {
+        let [m, n, k] = self.shape.map(|size| size as f64);
+        2.0 * m * n * k / us / 1e6
+    }
+}
+
+impl RowKernel {
+    /// Of a problem.
+    pub fn new(rows: &Rows, outcome: rows::Outcome) -> RowKernel {
+        RowKernel {
+            kernel: rows.kernel,
+            dtype: rows.dtype().name(),
+            shape: [rows.rows, rows.columns],
+            outcome,
+        }
+    }
+}
+
+fn optional(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+const HEAD: &str = "\
+Products are of column-major matrices, m x k by k x n; \"tn\" is a linear layer: both have k together. Times are medians of
+seven samples of 10 ms, by events, with A in turns from 128 MiB of copies. TFLOP/s count 2 m n k. The share is the library's
+time by ours. Errors are the largest |found - exact| / (sum of |a b|) against f64, over all elements of small products and
+256 of others.
+";
+
+impl Figures {
+    /// The page.
+    pub fn page(&self) -> String {
+        let mut page = format!("# Products and reductions on {}\n\n{HEAD}", self.gpu);
+        if let Some(why) = &self.library {
+            let _ = writeln!(page, "\nNo library: {why}.");
+        }
+        if !self.products.is_empty() {
+            page += "\n| product | kernel | us | TFLOP/s | library us | TFLOP/s | share | error | library's |\n\
+                     |---|---|---|---|---|---|---|---|---|\n";
+        }
+        for product in &self.products {
+            let of = &product.outcome;
+            let rate = |us: Option<f64>| optional(us.map(|us| product.tflops(us)), 1);
+            let share = of
+                .own_us
+                .zip(of.library_us)
+                .map(|(own, library)| library / own);
+            let [m, n, k] = product.shape;
+            let _ = writeln!(
+                page,
+                "| {} {m} x {n} x {k} {} | {} | {} | {} | {} | {} | {} | {:.1e} | {} |",
+                product.dtype,
+                product.ops,
+                of.kernel,
+                optional(of.own_us, 1),
+                rate(of.own_us),
+                optional(of.library_us, 1),
+                rate(of.library_us),
+                optional(share, 2),
+                of.own_error,
+                of.library_error
+                    .map_or("-".to_owned(), |error| format!("{error:.1e}")),
+            );
+        }
+        page += &self.reductions();
+        page
+    }
+
+    fn reductions(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let mut page = String::from(
+            "\n## Rows: a tree in LDS, and lane exchanges\n\nThe tree halves the threads in each step, with a barrier after it; \
+             the kernels that ship reduce within wavefronts by lane exchanges and meet once in LDS. Both read a row once. \
+             Counts are of the emulator, for each row: LDS instructions with lane permutations, which take no LDS cycles here, \
+             and barriers, one for each wavefront that waits.\n\n\
+             | kernel | rows | tree us | wave us | share | tree: instructions | LDS | cycles | barriers | wave: instructions \
+             | LDS | cycles | barriers | tree's error | wave's |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+        );
+        for row in &self.rows {
+            let rows::Outcome { tree, wave } = &row.outcome;
+            let counted = |form: &rows::Form| {
+                let of = |number: fn(&rows::Counted) -> f64, digits| {
+                    optional(form.counted.as_ref().map(number), digits)
+                };
+                [
+                    of(|c| c.instructions, 0),
+                    of(|c| c.lds, 1),
+                    of(|c| c.lds_cycles, 1),
+                    of(|c| c.barriers, 1),
+                ]
+                .join(" | ")
+            };
+            let share = tree.us.zip(wave.us).map(|(tree, wave)| tree / wave);
+            let [rows, columns] = row.shape;
+            let _ = writeln!(
+                page,
+                "| {}_{} | {rows} x {columns} | {} | {} | {} | {} | {} | {:.1e} | {:.1e} |",
+                row.kernel,
+                row.dtype,
+                optional(tree.us, 1),
+                optional(wave.us, 1),
+                optional(share, 2),
+                counted(tree),
+                counted(wave),
+                tree.error,
+                wave.error,
+            );
+        }
+        page
+    }
+}

@@ -1,0 +1,232 @@
+//! One product: by our kernels and by the vendor's library, timed, and held to sums in f64.
+
+use std::sync::Arc;
+
+use anyhow::{ensure, Result};
+use candle_rocm_runtime::gemm::plan::Plan;
+use candle_rocm_runtime::gemm::{
+    gemm_strided_batched, launch_plan, Epilogue, GemmDtype, GemmProblem, Gpu, Transpose,
+};
+use candle_rocm_runtime::{DeviceBuffer, DevicePtr, DevicePtrMut, Stream};
+
+use crate::element;
+use crate::problems::Problem;
+use crate::timing::microseconds;
+
+/// Copies of A take turns until they fill this, so that a small layer's weights come from memory, as in a model.
+const ROTATE_BYTES: usize = 128 << 20;
+/// Products of so many multiply-adds are checked in full.
+const CHECKED_IN_FULL: usize = 1 << 24;
+/// Of others so many rows and columns of C, all elements where they meet.
+const SAMPLED: usize = 16;
+
+/// What came of a product.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Outcome {
+    /// Our kernel.
+    pub kernel: String,
+    /// Microseconds by it.
+    pub own_us: Option<f64>,
+    /// Microseconds by the vendor's library.
+    pub library_us: Option<f64>,
+    /// Largest error of ours: see [`Errors`].
+    pub own_error: f64,
+    /// Largest error of the library's.
+    pub library_error: Option<f64>,
+    /// Why there is no figure.
+    pub note: Option<String>,
+}
+
+/// The largest error that roundings can make of a product with so many terms, in the measure of [`Outcome::own_error`]: the
+/// result's own, and a step of the sum's type for each term, which mostly cancel. Integers are exact.
+pub fn tolerance(dtype: GemmDtype, terms: usize) -> f64 {
+    let sums = (terms as f64).sqrt() * 4.0 * f64::from(f32::EPSILON);
+    match dtype {
+        GemmDtype::F16 => sums + 1.0 / 2048.0,
+        GemmDtype::BF16 => sums + 1.0 / 256.0,
+        GemmDtype::F32 => sums,
+        GemmDtype::F64 => (terms as f64).sqrt() * 4.0 * f64::EPSILON,
+        GemmDtype::I8 => 0.0,
+    }
+}
+
+/// Largest |found - exact| / sum of |a * b| over the elements that were checked: the sum is what rounding errors grow with.
+struct Errors<'a> {
+    problem: &'a Problem,
+    a: &'a [u8],
+    b: &'a [u8],
+}
+
+impl Errors<'_> {
+    fn largest(&self, c: &[u8]) -> f64 {
+        let Problem {
+            dtype,
+            m,
+            n,
+            k,
+            ops,
+            ..
+        } = *self.problem;
+        let places = |size: usize| -> Vec<usize> {
+            if m * n * k <= CHECKED_IN_FULL || size <= SAMPLED {
+                return (0..size).collect();
+            }
+            // The first and the last, and some in between that no tile's size divides.
+            (0..SAMPLED)
+                .map(|i| i * (size - 1) / (SAMPLED - 1))
+                .collect()
+        };
+        let index = |op, ld: [usize; 2], row, column| match op {
+            Transpose::No => column * ld[0] + row,
+            Transpose::Yes => row * ld[1] + column,
+        };
+        let mut largest = 0.0f64;
+        for row in places(m) {
+            for column in places(n) {
+                let (mut exact, mut size) = (0.0, 0.0f64);
+                for i in 0..k {
+                    let a = element::operand(dtype, self.a, index(ops[0], [m, k], row, i));
+                    let b = element::operand(dtype, self.b, index(ops[1], [k, n], i, column));
+                    exact += a * b;
+                    size += (a * b).abs();
+                }
+                let found = element::result(dtype, c, column * m + row);
+                let error = (found - exact).abs() / size.max(f64::MIN_POSITIVE);
+                // NaN is the largest error of all.
+                largest = if error.is_nan() {
+                    f64::INFINITY
+                } else {
+                    largest.max(error)
+                };
+            }
+        }
+        largest
+    }
+}
+
+fn gemm(problem: &Problem, a: u64, b: u64, c: u64) -> GemmProblem {
+    let Problem {
+        dtype,
+        m,
+        n,
+        k,
+        ops,
+        ..
+    } = *problem;
+    let ld = |op, along, across| if op == Transpose::No { along } else { across };
+    GemmProblem {
+        transa: ops[0],
+        transb: ops[1],
+        m,
+        n,
+        k,
+        alpha: 1.0,
+        a,
+        lda: ld(ops[0], m, k),
+        stride_a: 0,
+        b,
+        ldb: ld(ops[1], k, n),
+        stride_b: 0,
+        beta: 0.0,
+        c,
+        ldc: m,
+        stride_c: 0,
+        batch: 1,
+        dtype,
+        compute: dtype.compute(),
+    }
+}
+
+fn address(buffer: &DeviceBuffer<u8>, stream: &Stream) -> u64 {
+    buffer.device_ptr(stream).0
+}
+
+/// Multiply with our kernels, and with the library unless `library` says why not; time both if `timed`.
+///
+/// # Errors
+/// A launch fails, or there is no memory for the matrices.
+pub fn measure(
+    stream: &Arc<Stream>,
+    problem: &Problem,
+    library: Result<(), &str>,
+    timed: bool,
+) -> Result<Option<Outcome>> {
+    let Problem { dtype, m, n, k, .. } = *problem;
+    let gpu = Gpu::from(stream.context().info());
+    let none = Epilogue::default();
+    if Plan::new(&gemm(problem, 0, 0, 0), &none, gpu).is_none() {
+        return Ok(None);
+    }
+    let (a, b) = (
+        element::random(dtype, 1, m * k),
+        element::random(dtype, 2, k * n),
+    );
+    let copies = if timed {
+        ROTATE_BYTES.div_ceil(a.len()).clamp(1, 64)
+    } else {
+        1
+    };
+    let on_gpu = (0..copies)
+        .map(|_| Ok(stream.clone_htod(&a)?))
+        .collect::<Result<Vec<_>>>()?;
+    let b_on_gpu = stream.clone_htod(&b)?;
+    let mut c = stream.alloc_zeros::<u8>(m * n * dtype.output_bytes())?;
+    let c_at = c.device_ptr_mut(stream).0;
+    let problems: Vec<GemmProblem> = on_gpu
+        .iter()
+        .map(|a| {
+            gemm(
+                problem,
+                address(a, stream),
+                address(&b_on_gpu, stream),
+                c_at,
+            )
+        })
+        .collect();
+    let plans: Vec<Plan> = problems
+        .iter()
+        .filter_map(|problem| Plan::new(problem, &none, gpu))
+        .collect();
+    ensure!(plans.len() == problems.len(), "plans depend on addresses");
+    // SAFETY: the matrices are the buffers above, which live until the stream was waited for.
+    let own = |turn: usize| unsafe { launch_plan(stream, &plans[turn % copies]) };
+    // SAFETY: as above.
+    let vendor = |turn: usize| unsafe { gemm_strided_batched(stream, &problems[turn % copies]) };
+    let errors = Errors {
+        problem,
+        a: &a,
+        b: &b,
+    };
+    let time = |run: &dyn Fn(usize) -> candle_rocm_runtime::Result<()>| -> Result<Option<f64>> {
+        if !timed {
+            return Ok(None);
+        }
+        microseconds(stream, |turn| Ok(run(turn)?)).map(Some)
+    };
+
+    own(0)?;
+    let own_error = errors.largest(&stream.clone_dtoh(&c)?);
+    let mut outcome = Outcome {
+        kernel: plans[0].kernel.name(dtype),
+        own_us: time(&own)?,
+        library_us: None,
+        own_error,
+        library_error: None,
+        note: None,
+    };
+    let library = match dtype {
+        GemmDtype::I8 => Err("the library is not asked for i8"),
+        _ => library,
+    };
+    match library {
+        Err(why) => outcome.note = Some(why.to_owned()),
+        Ok(()) => {
+            stream.memset_zeros(&mut c)?;
+            vendor(0)?;
+            outcome.library_error = Some(errors.largest(&stream.clone_dtoh(&c)?));
+            outcome.library_us = time(&vendor)?;
+        }
+    }
+    stream.synchronize()?;
+    Ok(Some(outcome))
+}

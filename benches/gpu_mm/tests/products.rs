@@ -1,0 +1,41 @@
+//! Small products of every type by our kernels against f64, on every embedded architecture that the emulator knows.
+
+use candle_rocm_gpu_mm::{problems, products};
+use candle_rocm_runtime::{runtime, Context, RuntimeKind};
+
+#[test]
+fn small_products_are_right() {
+    let embedded = candle_rocm_kernels::architectures();
+    let known = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
+    let archs: Vec<&str> = known.into_iter().filter(|a| embedded.contains(a)).collect();
+    assert!(!archs.is_empty(), "the build embeds none of {known:?}");
+    std::env::set_var(rocm_emulator::hip::ARCH_VARIABLE, archs.join(","));
+    runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
+    for (ordinal, arch) in archs.iter().enumerate() {
+        let context = Context::new(ordinal).expect("a GPU for each architecture");
+        assert_eq!(context.info().arch, *arch);
+        let stream = context.default_stream();
+        let mut types = 0;
+        for problem in problems::small() {
+            let measured = products::measure(&stream, &problem, Err("none is asked"), false);
+            let Some(outcome) = measured.unwrap_or_else(|e| panic!("{arch}: {problem:?}: {e:#}"))
+            else {
+                continue;
+            };
+            let most = products::tolerance(problem.dtype, problem.k);
+            let name = format!("{arch}: {problem:?} by {}", outcome.kernel);
+            assert!(
+                outcome.own_error <= most,
+                "{name}: {}, not {most}",
+                outcome.own_error
+            );
+            assert!(outcome.own_us.is_none() && outcome.library_us.is_none());
+            types += 1;
+        }
+        assert_eq!(
+            types,
+            problems::small().len(),
+            "{arch} multiplies every type"
+        );
+    }
+}

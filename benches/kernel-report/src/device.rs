@@ -1,0 +1,174 @@
+//! An emulated GPU on which kernels run with their instructions counted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use anyhow::{ensure, Context, Result};
+use candle_rocm_kernels::Module;
+use parking_lot::Mutex;
+use rocm_emulator::codeobject::{CodeObject, LoadedCodeObject};
+use rocm_emulator::exec::{dispatch, Counters, Launch, Options, Profile};
+use rocm_emulator::isa::Target;
+use rocm_emulator::memory::{AllocationKind, Memory};
+
+use crate::listing::{Line, Listing};
+
+/// A kernel argument.
+#[derive(Clone, Debug)]
+pub enum Arg {
+    /// usize, or a pointer from [`Device::buffer`].
+    U64(u64),
+    /// int or unsigned.
+    U32(u32),
+    /// float.
+    F32(f32),
+}
+
+impl Arg {
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Arg::U64(value) => value.to_le_bytes().to_vec(),
+            Arg::U32(value) => value.to_le_bytes().to_vec(),
+            Arg::F32(value) => value.to_le_bytes().to_vec(),
+        }
+    }
+}
+
+/// What a launch executed.
+pub struct Executed {
+    /// In all.
+    pub counters: Counters,
+    /// By instruction.
+    pub profile: Profile,
+    /// Barriers, one for each wavefront that waits.
+    pub barriers: u64,
+}
+
+/// An emulated GPU.
+pub struct Device {
+    /// Its architecture.
+    pub target: Target,
+    memory: Memory,
+    modules: HashMap<String, Arc<LoadedCodeObject>>,
+}
+
+impl Device {
+    /// With nothing on it.
+    pub fn new(target: Target) -> Device {
+        Device {
+            target,
+            memory: Memory::new(4 << 30),
+            modules: HashMap::new(),
+        }
+    }
+
+    /// Device memory that holds these bytes.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn buffer(&self, bytes: &[u8]) -> Result<u64> {
+        let address = self
+            .memory
+            .allocate(bytes.len().max(1) as u64, AllocationKind::Device)?;
+        self.memory.write(address, bytes)?;
+        Ok(address)
+    }
+
+    /// What lies in device memory.
+    ///
+    /// # Errors
+    /// Not all of it was allocated.
+    pub fn read(&self, address: u64, bytes: usize) -> Result<Vec<u8>> {
+        let mut out = vec![0; bytes];
+        self.memory.read(address, &mut out)?;
+        Ok(out)
+    }
+
+    /// Free a buffer.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn free(&self, address: u64) -> Result<()> {
+        Ok(self.memory.free(address)?)
+    }
+
+    /// Make an embedded module's kernels known.
+    ///
+    /// # Errors
+    /// The module is not embedded for this architecture.
+    pub fn load(&mut self, module: &Module) -> Result<()> {
+        if !self.modules.contains_key(module.name()) {
+            let code = module.code_object(self.target.name())?;
+            self.load_code(module.name(), &code)?;
+        }
+        Ok(())
+    }
+
+    /// Make the kernels of a code object known, under a module's name.
+    ///
+    /// # Errors
+    /// It is no code object, or for another architecture.
+    pub fn load_code(&mut self, module: &str, code: &[u8]) -> Result<()> {
+        let object = Arc::new(CodeObject::parse_for(code, self.target)?);
+        let loaded = Arc::new(object.load(&self.memory)?);
+        self.modules.insert(module.to_owned(), loaded);
+        Ok(())
+    }
+
+    /// Run a kernel of a module that was loaded.
+    ///
+    /// # Errors
+    /// There is no such kernel, it takes other arguments, or it faults.
+    pub fn run(
+        &self,
+        module: &str,
+        kernel: &str,
+        [grid, block]: [[u32; 3]; 2],
+        args: &[Arg],
+    ) -> Result<Executed> {
+        let loaded = self.modules.get(module);
+        let loaded = loaded.with_context(|| format!("module {module} was not loaded"))?;
+        let kernel = loaded
+            .kernel(kernel)
+            .with_context(|| format!("module {module} has no kernel {kernel}"))?;
+        let mut kernarg = vec![0; kernel.kernel.explicit_kernarg_size() as usize];
+        let parameters: Vec<_> = kernel.kernel.explicit_args().collect();
+        let bytes: Vec<_> = args.iter().map(Arg::bytes).collect();
+        ensure!(
+            parameters.len() == args.len()
+                && parameters
+                    .iter()
+                    .zip(&bytes)
+                    .all(|(p, b)| p.size as usize == b.len()),
+            "{} takes arguments of {:?} bytes",
+            kernel.kernel.name,
+            parameters.iter().map(|p| p.size).collect::<Vec<_>>()
+        );
+        for (parameter, bytes) in parameters.iter().zip(&bytes) {
+            kernarg[parameter.offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        }
+        let profile = Mutex::new(Profile::default());
+        let options = Options {
+            profile: Some(&profile),
+            ..Options::default()
+        };
+        let launch = Launch {
+            kernel,
+            grid,
+            block,
+            dynamic_lds: 0,
+            kernarg: &kernarg,
+        };
+        let counters = dispatch(&self.memory, &launch, &options)
+            .map_err(|fault| anyhow::anyhow!("{fault}"))?;
+        let profile = profile.into_inner();
+        let lines = Listing::of(&loaded.object, &kernel.kernel)?.lines;
+        let waits = |line: &&Line| ["s_barrier", "s_barrier_wait"].contains(&line.name);
+        let executed = |line: &Line| profile.at(line.offset).executions;
+        Ok(Executed {
+            counters,
+            barriers: lines.iter().filter(waits).map(executed).sum(),
+            profile,
+        })
+    }
+}

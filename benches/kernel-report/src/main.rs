@@ -1,0 +1,39 @@
+//! Writes the page of what code objects and the emulator tell of the kernels.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use candle_rocm_kernel_report::page;
+use clap::Parser;
+
+/// What code objects and the emulator tell of the kernels' speed, without a GPU.
+#[derive(Parser)]
+struct Cli {
+    /// The architectures, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values = page::ARCHITECTURES)]
+    arch: Vec<String>,
+    /// Leave out what is executed, which takes minutes.
+    #[arg(long)]
+    compiled: bool,
+    /// Where to write the page; default: standard output.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let page = if cli.compiled {
+        page::write_compiled(&cli.arch)?
+    } else {
+        page::write(&cli.arch, |done| eprintln!("{done}"))?
+    };
+    match cli.out {
+        Some(path) => {
+            std::fs::write(&path, page).with_context(|| format!("writing {}", path.display()))
+        }
+        None => {
+            print!("{page}");
+            Ok(())
+        }
+    }
+}

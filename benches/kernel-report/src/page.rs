@@ -1,0 +1,429 @@
+//! The page: formulas, then tables of what was found. The same kernels give the same text.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result};
+use candle_rocm_runtime::gemm::{GemmDtype, Transpose};
+use rocm_emulator::exec::{line_bytes, InstructionProfile};
+use rocm_emulator::isa::Target;
+
+use crate::device::Device;
+use crate::kernels::{Kernels, Report};
+use crate::listing::Unit;
+use crate::loops::{Counts, Fill};
+use crate::products::{self, Gpus, Shape, TN};
+use crate::rows::{self, COLUMNS, ELEMENT_KERNELS, ROW_KERNELS};
+
+/// What is reported when nobody chooses.
+pub const ARCHITECTURES: [&str; 5] = ["gfx942", "gfx90a", "gfx1100", "gfx1201", "gfx1030"];
+
+/// The product that stands for large ones: as in a prefill of 4,096 tokens.
+pub const LARGE: [usize; 3] = [4096, 4096, 4096];
+/// So much of its k is executed.
+pub const SLICE: usize = 128;
+
+const FORMULAS: &str = "\
+# What the kernels should cost
+
+Written by `cargo xtask kernel-report`; no GPU is needed, and none was used. These figures are of what the compiler made,
+of AMD's published latencies, and of what the emulator counts while it executes the same code objects. They are no times:
+only hardware can give those ([findings.md](findings.md) says what else).
+
+## Formulas
+
+**Waves**: wavefronts that a SIMD holds at once, the least of registers / (registers of a lane, rounded up to the
+granule), LDS / (LDS of a workgroup), and the hardware's most. `candle-rocm-kernels/src/occupancy.rs` has the tables.
+
+**Loop**: what lies between a backward branch and its target, inner loops left out; of a kernel's loops, the one with the
+most matrix cycles, or without matrix instructions the one with the densest multiply-adds. Where a product was executed,
+the loop that executed the most of them, with the loops around and within it, each instruction as often as it was
+executed. Instructions are counted by the unit that they are issued to: *matrix* (MFMA, WMMA), *vector* (VALU), *LDS*, *global*
+(vector memory), *scalar* (SALU, scalar loads, branches), *wait* (`s_waitcnt`, barriers, `s_nop`, hints).
+
+**Fill**: with M the cycles for which the loop's matrix instructions occupy the matrix unit, O the issue slots of all
+others but waits, W those of waits (`s_nop n` takes n + 1, all else 1), and s the cycles of a slot (4 on CDNA, 1 on RDNA):
+
+    fill               = M / (M + s * (O + W))
+    fill without waits = M / (M + s * O)
+
+This is one wavefront alone whose matrix instructions overlap with nothing. On hardware the other wavefronts of the SIMD,
+and independent instructions of the same one, issue while the matrix unit works, so that the fill that counts is between
+this and min(1, M / (s * O)). What it leaves out: waits that take long (latencies of memory and LDS, barriers), and the
+matrix unit's own stalls for operands. Where there are no matrix instructions, M is the slots of multiply-adds and dot
+products (two of them issued together on RDNA are one slot), and O all other slots.
+
+**M**: CDNA2 and CDNA3 from the instruction set manuals' tables of passes (4 cycles each) and the AMD Matrix Instruction
+Calculator; RDNA3 from the calculator (32 cycles for 16x16x16, the 512 FLOP a cycle and compute unit that AMD specifies);
+RDNA4 from AMD's operations per cycle (1,024 in f16). `benches/kernel-report/src/latency.rs` has the tables, and a test that
+the peak rates which AMD publishes follow from them.
+
+**Bytes**: moved between compute units and memory or its caches by vector memory instructions. *Least* for a product is
+what its tiling needs: each workgroup reads its rows of A and columns of B once and writes its part of C once. For rows:
+the row and its weights read once, the result written once.
+
+**LDS**: cycles in which the LDS serves the instructions, and *conflicts*, those of them that bank conflicts add. The model,
+with its sources, is `rocm_emulator::exec::lds_cycles`: 32 banks of 4 bytes; 32 lanes of 4 bytes, 16 of 8 or 8 of 16 at
+once; the groups of lanes are those measured on MI300X, W7900 and RX 9070 XT.
+
+**Lines**: cache lines that each wavefront's instruction touches, summed (128 bytes, 64 on gfx90a), against the lines that
+as many bytes would fill if they lay together and began a line.
+";
+
+/// The bf16 product that the project claims figures for, on one architecture.
+pub struct Claim {
+    /// The kernel of the plan, as compiled.
+    pub report: Report,
+    /// What its first [`SLICE`] columns of k executed.
+    pub executed: products::Figures,
+}
+
+/// Look at bf16 4096 x 4096 x 4096 as a linear layer multiplies.
+///
+/// # Errors
+/// The architecture is not embedded, or the launch fails.
+pub fn claim(gpus: &Gpus, arch: &str) -> Result<Claim> {
+    let mut kernels = Kernels::new(arch);
+    let shape = Shape::new(GemmDtype::BF16, LARGE, TN).sliced(SLICE);
+    let executed = gpus
+        .run(arch, &mut kernels, &shape)?
+        .with_context(|| format!("no kernel multiplies bf16 on {arch}"))?;
+    let name = &executed.kernel;
+    let report = kernels.report(products::module(name), name)?;
+    Ok(Claim { report, executed })
+}
+
+/// Only what the compiler made, which takes no time.
+///
+/// # Errors
+/// An architecture is not embedded or not known.
+pub fn write_compiled(archs: &[String]) -> Result<String> {
+    let mut page = FORMULAS.to_owned();
+    for arch in archs {
+        writeln!(page, "\n## {arch}")?;
+        page += &compiled(&mut Kernels::new(arch))?;
+    }
+    Ok(page)
+}
+
+/// The whole page.
+///
+/// # Errors
+/// An architecture is not embedded or not known, or a kernel faults.
+pub fn write(archs: &[String], progress: impl Fn(&str)) -> Result<String> {
+    let gpus = Gpus::start(archs)?;
+    let mut page = FORMULAS.to_owned();
+    progress("bf16 4096 x 4096 x 4096");
+    page += &claims(archs, &gpus)?;
+    for arch in archs {
+        let target: Target = arch.parse()?;
+        let mut kernels = Kernels::new(arch);
+        let mut device = Device::new(target);
+        writeln!(page, "\n## {arch}")?;
+        progress(&format!("{arch}: products"));
+        page += &executed_products(arch, &gpus, &mut kernels)?;
+        progress(&format!("{arch}: rows"));
+        page += &executed_rows(&mut device)?;
+        progress(&format!("{arch}: kernels"));
+        page += &compiled(&mut kernels)?;
+    }
+    Ok(page)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}", 100.0 * share)
+}
+
+fn ratio(number: u64, least: u64) -> String {
+    match least {
+        0 => "-".to_owned(),
+        _ => format!("{:.3}", number as f64 / least as f64),
+    }
+}
+
+/// Registers that do not fit: vector ones go to memory, scalar ones to lanes of a vector register.
+fn spills(report: &Report) -> String {
+    let kernel = &report.kernel;
+    match (kernel.vgpr_spill_count, kernel.sgpr_spill_count) {
+        (0, 0) => "0".to_owned(),
+        (vector, 0) => vector.to_string(),
+        (vector, scalar) => format!("{vector}, {scalar} scalar"),
+    }
+}
+
+/// With a comma for each thousand.
+fn number(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn fills(fill: &Fill) -> String {
+    format!("{} | {}", percent(fill.all), percent(fill.without_waits))
+}
+
+/// Rows of a table in Markdown.
+struct Table(String);
+
+impl Table {
+    fn new(heads: &[&str]) -> Table {
+        let rule: String = heads.iter().map(|_| "---|").collect();
+        Table(format!("\n| {} |\n|{rule}\n", heads.join(" | ")))
+    }
+
+    fn row(&mut self, cells: &[String]) {
+        self.0 += &format!("| {} |\n", cells.join(" | "));
+    }
+}
+
+fn claims(archs: &[String], gpus: &Gpus) -> Result<String> {
+    let mut table = Table::new(&[
+        "GPU",
+        "kernel",
+        "registers",
+        "spills",
+        "waves",
+        "fill %",
+        "without waits %",
+        "conflicts in the loop",
+        "bytes / least",
+    ]);
+    for arch in archs {
+        let Claim { report, executed } = claim(gpus, arch)?;
+        let in_loop = executed.in_loop.context("a product has a loop")?;
+        table.row(&[
+            arch.clone(),
+            executed.kernel,
+            report.kernel.vgpr_count.to_string(),
+            spills(&report),
+            report.waves.to_string(),
+            fills(&in_loop.fill),
+            number(in_loop.total.lds_conflicts),
+            ratio(executed.bytes, executed.least_bytes),
+        ]);
+    }
+    Ok(format!(
+        "\n## bf16, 4096 x 4096 x 4096, both matrices with k together\n\nThe kernel and grid that the runtime plans for it; \
+         executed for the first {SLICE} of k. Fill is of the loop as executed.\n{}",
+        table.0
+    ))
+}
+
+/// Products whose execution is shown.
+fn shapes() -> Vec<Shape> {
+    let nn = [Transpose::No, Transpose::No];
+    let nt = [Transpose::No, Transpose::Yes];
+    let mut shapes = Vec::new();
+    for dtype in GemmDtype::ALL {
+        shapes.push(Shape::new(dtype, [512, 512, 512], TN));
+    }
+    for ops in [TN, nn, nt] {
+        shapes.push(Shape::new(GemmDtype::F16, LARGE, ops).sliced(SLICE));
+    }
+    // A decoded token, and sixteen.
+    shapes.push(Shape::new(GemmDtype::F16, [4096, 1, 4096], TN));
+    shapes.push(Shape::new(GemmDtype::F16, [4096, 16, 4096], TN));
+    shapes
+}
+
+fn shape_text(shape: &Shape) -> String {
+    let k = if shape.slice == shape.k {
+        shape.k.to_string()
+    } else {
+        format!("{} ({} of it)", shape.k, shape.slice)
+    };
+    let [a, b] = shape.ops.map(Transpose::letter);
+    format!(
+        "{} {} x {} x {k} {a}{b}",
+        shape.dtype.name(),
+        shape.m,
+        shape.n
+    )
+}
+
+fn conflicts(total: &InstructionProfile) -> String {
+    format!(
+        "{} of {}",
+        number(total.lds_conflicts),
+        number(total.lds_cycles)
+    )
+}
+
+fn executed_products(arch: &str, gpus: &Gpus, kernels: &mut Kernels) -> Result<String> {
+    let mut table = Table::new(&[
+        "product",
+        "kernel",
+        "workgroups",
+        "instructions",
+        "bytes",
+        "/ least",
+        "lines / least",
+        "LDS conflicts in the loop",
+        "in all",
+        "fill %",
+        "without waits %",
+    ]);
+    for shape in shapes() {
+        let Some(figures) = gpus.run(arch, kernels, &shape)? else {
+            continue;
+        };
+        let [x, y, z] = figures.grid[0];
+        let in_loop = figures.in_loop.as_ref();
+        table.row(&[
+            shape_text(&shape),
+            figures.kernel.clone(),
+            number(u64::from(x) * u64::from(y) * u64::from(z)),
+            number(figures.instructions),
+            number(figures.bytes),
+            ratio(figures.bytes, figures.least_bytes),
+            ratio(figures.total.lines, figures.total.least_lines),
+            in_loop.map_or("-".to_owned(), |of| conflicts(&of.total)),
+            conflicts(&figures.total),
+            in_loop.map_or("- | -".to_owned(), |of| fills(&of.fill)),
+        ]);
+    }
+    Ok(format!("\n### Products, executed\n{}", table.0))
+}
+
+fn executed_rows(device: &mut Device) -> Result<String> {
+    let mut table = Table::new(&[
+        "kernel",
+        "length",
+        "rows, threads of a workgroup",
+        "instructions a row",
+        "LDS instructions a row",
+        "LDS conflicts",
+        "bytes / least",
+        "lines / least",
+    ]);
+    for kernel in ROW_KERNELS {
+        for columns in COLUMNS {
+            let figures = rows::run_rows(device, kernel, columns)?;
+            let [x, y, z] = figures.grid[1];
+            let of_group = figures.rows / u64::from(figures.grid[0][0]);
+            table.row(&[
+                format!("{}_f16", kernel.name),
+                number(columns.into()),
+                format!("{of_group}, {}", x * y * z),
+                number(figures.instructions / figures.rows),
+                format!(
+                    "{:.1}",
+                    figures.lds_instructions as f64 / figures.rows as f64
+                ),
+                number(figures.total.lds_conflicts),
+                ratio(figures.bytes, figures.least_bytes),
+                ratio(figures.total.lines, figures.total.least_lines),
+            ]);
+        }
+    }
+    let mut elements = Table::new(&[
+        "kernel",
+        "input",
+        "instructions",
+        "LDS conflicts",
+        "bytes / least",
+        "lines / least",
+    ]);
+    for kernel in ELEMENT_KERNELS {
+        let figures = rows::run_elements(device, kernel)?;
+        elements.row(&[
+            kernel.name.to_owned(),
+            if kernel.turned {
+                "transposed"
+            } else {
+                "contiguous"
+            }
+            .to_owned(),
+            number(figures.instructions),
+            number(figures.total.lds_conflicts),
+            ratio(figures.bytes, figures.least_bytes),
+            ratio(figures.total.lines, figures.total.least_lines),
+        ]);
+    }
+    Ok(format!(
+        "\n### Rows, executed\n\nOf a matrix of 65,536 rows; lines are of {} bytes.\n{}\n\
+         ### Elementwise kernels, executed\n\n512 x 512 elements.\n{}",
+        line_bytes(device.target),
+        table.0,
+        elements.0
+    ))
+}
+
+/// Modules and beginnings of names of the kernels that multiply matrices.
+const MULTIPLY: [(&candle_rocm_kernels::Module, &str); 4] = [
+    (&candle_rocm_kernels::MATMUL, "matmul_"),
+    (&candle_rocm_kernels::GEMM, "gemm_"),
+    (&candle_rocm_kernels::GEMM, "gemv_"),
+    (&candle_rocm_kernels::MMQ, "mmq_q"),
+];
+
+fn count(value: f64) -> String {
+    number(value.round() as u64)
+}
+
+fn loop_cells(counts: &Counts) -> Vec<String> {
+    let scalar = counts.of(Unit::Scalar) + counts.of(Unit::Branch);
+    vec![
+        count(counts.of(Unit::Matrix)),
+        count(counts.of(Unit::Vector)),
+        count(counts.of(Unit::Lds)),
+        count(counts.of(Unit::Memory)),
+        count(scalar),
+        count(counts.of(Unit::Wait)),
+        count(counts.matrix_cycles),
+    ]
+}
+
+fn compiled(kernels: &mut Kernels) -> Result<String> {
+    let mut table = Table::new(&[
+        "kernel",
+        "registers",
+        "of them AGPRs",
+        "LDS",
+        "spills",
+        "waves",
+        "loop: matrix",
+        "vector",
+        "LDS",
+        "global",
+        "scalar",
+        "wait",
+        "M",
+        "fill %",
+        "without waits %",
+    ]);
+    for (module, prefix) in MULTIPLY {
+        for name in kernels.names(module)? {
+            if !name.starts_with(prefix) {
+                continue;
+            }
+            let report = kernels.report(module, &name)?;
+            let kernel = &report.kernel;
+            let mut cells = vec![
+                name.clone(),
+                kernel.vgpr_count.to_string(),
+                kernel.agpr_count.to_string(),
+                number(kernel.group_segment_fixed_size.into()),
+                spills(&report),
+                report.waves.to_string(),
+            ];
+            match &report.hot {
+                Some(hot) => {
+                    cells.extend(loop_cells(&hot.counts));
+                    cells.push(fills(&hot.fill()));
+                }
+                None => cells.extend((0..9).map(|_| "-".to_owned())),
+            }
+            table.row(&cells);
+        }
+    }
+    Ok(format!(
+        "\n### Kernels that multiply matrices, as compiled\n{}",
+        table.0
+    ))
+}

@@ -1,0 +1,258 @@
+//! Matrix products as the runtime plans and launches them, on emulated GPUs, with their instructions counted.
+
+use std::sync::Arc;
+
+use anyhow::{ensure, Context as _, Result};
+use candle_rocm_kernels::{GEMM, MATMUL};
+use candle_rocm_runtime::gemm::plan::Plan;
+use candle_rocm_runtime::gemm::{launch_plan, Epilogue, GemmDtype, GemmProblem, Gpu, Transpose};
+use candle_rocm_runtime::{
+    runtime, Context, DeviceBuffer, DevicePtr, DevicePtrMut, RuntimeKind, Stream,
+};
+use rocm_emulator::exec::InstructionProfile;
+use rocm_emulator::hip::profiled;
+
+use crate::kernels::Kernels;
+use crate::loops::{self, Counts, Fill};
+
+/// A product of column-major matrices that lie close: `m x k` by `k x n`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    /// Type of the elements.
+    pub dtype: GemmDtype,
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// Columns of A.
+    pub k: usize,
+    /// What is done to A and to B.
+    pub ops: [Transpose; 2],
+    /// Columns of A that are multiplied, of those that the plan is made for: the rest would do the same again.
+    pub slice: usize,
+}
+
+/// A linear layer's operations in Candle: both matrices have k together.
+pub const TN: [Transpose; 2] = [Transpose::Yes, Transpose::No];
+
+impl Shape {
+    /// The whole product.
+    pub fn new(dtype: GemmDtype, [m, n, k]: [usize; 3], ops: [Transpose; 2]) -> Shape {
+        Shape {
+            dtype,
+            m,
+            n,
+            k,
+            ops,
+            slice: k,
+        }
+    }
+
+    /// The first part of k, by the plan of the whole.
+    pub fn sliced(self, slice: usize) -> Shape {
+        Shape { slice, ..self }
+    }
+
+    fn problem(&self, a: u64, b: u64, c: u64) -> GemmProblem {
+        let stride = |op, along, across| if op == Transpose::No { along } else { across };
+        GemmProblem {
+            transa: self.ops[0],
+            transb: self.ops[1],
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            alpha: 1.0,
+            a,
+            lda: stride(self.ops[0], self.m, self.slice),
+            stride_a: 0,
+            b,
+            ldb: stride(self.ops[1], self.slice, self.n),
+            stride_b: 0,
+            beta: 0.0,
+            c,
+            ldc: self.m,
+            stride_c: 0,
+            batch: 1,
+            dtype: self.dtype,
+            compute: self.dtype.compute(),
+        }
+    }
+}
+
+/// What a product executed.
+pub struct Figures {
+    /// The kernel that multiplied; another may have added parts of k.
+    pub kernel: String,
+    /// Its workgroups, and work-items of each.
+    pub grid: [[u32; 3]; 2],
+    /// Instructions of all classes, of all kernels.
+    pub instructions: u64,
+    /// Bytes that all kernels moved between the compute units and memory or its caches.
+    pub bytes: u64,
+    /// Bytes that the tiling needs: each workgroup reads its rows of A and columns of B once, and writes its part of C;
+    /// parts of k are written and read once more.
+    pub least_bytes: u64,
+    /// Of that kernel.
+    pub total: InstructionProfile,
+    /// Of its hot loop; `None` where it has none.
+    pub in_loop: Option<LoopFigures>,
+}
+
+/// What a kernel's hot loop executed.
+pub struct LoopFigures {
+    /// Sums over the loop's instructions.
+    pub total: InstructionProfile,
+    /// Of an average iteration.
+    pub counts: Counts,
+    /// By those counts.
+    pub fill: Fill,
+}
+
+/// Emulated GPUs under the runtime, one for each architecture.
+pub struct Gpus {
+    archs: Vec<String>,
+}
+
+impl Gpus {
+    /// Starts the emulator with these architectures. Once in a process, before any other use of a GPU.
+    ///
+    /// # Errors
+    /// Another runtime is in use, or the emulator does not know an architecture.
+    pub fn start(archs: &[String]) -> Result<Gpus> {
+        std::env::set_var(rocm_emulator::hip::ARCH_VARIABLE, archs.join(","));
+        runtime::select(RuntimeKind::Emulator)?;
+        Ok(Gpus {
+            archs: archs.to_vec(),
+        })
+    }
+
+    /// The GPU of an architecture.
+    ///
+    /// # Errors
+    /// It was not started.
+    pub fn context(&self, arch: &str) -> Result<Arc<Context>> {
+        let ordinal = self.archs.iter().position(|other| other == arch);
+        let context = Context::new(ordinal.with_context(|| format!("no emulated {arch}"))?)?;
+        ensure!(
+            context.info().arch == arch,
+            "GPU {} is a {}, not a {arch}: another emulator runs",
+            context.ordinal(),
+            context.info().arch
+        );
+        Ok(context)
+    }
+
+    /// Multiply, and count. `None` where no kernel multiplies the type there.
+    ///
+    /// # Errors
+    /// The launch fails.
+    pub fn run(&self, arch: &str, kernels: &mut Kernels, shape: &Shape) -> Result<Option<Figures>> {
+        let context = self.context(arch)?;
+        let stream = context.default_stream();
+        let Some(mut plan) = plan(&context, &shape.problem(0, 0, 0)) else {
+            return Ok(None);
+        };
+        let bytes = shape.dtype.bytes();
+        let a = filled(&stream, shape.m * shape.slice * bytes)?;
+        let b = filled(&stream, shape.slice * shape.n * bytes)?;
+        let mut c = stream.alloc_zeros::<u8>(shape.m * shape.n * shape.dtype.output_bytes())?;
+        {
+            let (a, _a) = a.device_ptr(&stream);
+            let (b, _b) = b.device_ptr(&stream);
+            let (c, _c) = c.device_ptr_mut(&stream);
+            let problem = shape.problem(a, b, c);
+            plan = self::plan(&context, &problem).unwrap_or(plan);
+            if shape.slice < shape.k {
+                ensure!(
+                    plan.parts == 1,
+                    "a slice of a product in {} parts",
+                    plan.parts
+                );
+                plan.product.k = shape.slice as u64;
+                plan.part_k = shape.slice as u32;
+            }
+        }
+        // SAFETY: the plan is of these matrices, of which it reads the first `slice` columns of op(A), and rows of op(B).
+        let (done, profiles) = profiled(|| unsafe { launch_plan(&stream, &plan) });
+        done?;
+        stream.synchronize()?;
+        let main = profiles
+            .iter()
+            .find(|profile| profile.kernel.name == plan.kernel.name(shape.dtype))
+            .context("the planned kernel was not launched")?;
+        let name = &main.kernel.name;
+        let report = kernels.report(module(name), name)?;
+        let hot = loops::hottest(&report.listing, &main.profile);
+        let in_loop = hot.map(|hot| {
+            let (counts, fill) = hot.executed(&report.listing, &main.profile);
+            let lines = hot.lines(&report.listing);
+            LoopFigures {
+                total: lines.fold(InstructionProfile::default(), |sum, line| {
+                    sum + main.profile.at(line.offset)
+                }),
+                counts,
+                fill,
+            }
+        });
+        let moved = |profile: &rocm_emulator::hip::KernelProfile| {
+            profile.counters.bytes_loaded + profile.counters.bytes_stored
+        };
+        Ok(Some(Figures {
+            kernel: name.clone(),
+            grid: main.grid,
+            instructions: profiles
+                .iter()
+                .map(|p| p.counters.total_instructions())
+                .sum(),
+            bytes: profiles.iter().map(moved).sum(),
+            least_bytes: least_bytes(&plan),
+            total: main.profile.total(),
+            in_loop,
+        }))
+    }
+}
+
+fn plan(context: &Context, problem: &GemmProblem) -> Option<Plan> {
+    Plan::new(problem, &Epilogue::default(), Gpu::from(context.info()))
+}
+
+/// The module of a kernel that computes products.
+pub fn module(kernel: &str) -> &'static candle_rocm_kernels::Module {
+    if kernel.starts_with("matmul_") {
+        &MATMUL
+    } else {
+        &GEMM
+    }
+}
+
+/// The least that a plan's tiling can move.
+fn least_bytes(plan: &Plan) -> u64 {
+    let product = &plan.product;
+    let (rows, columns) = plan.kernel.tile(product.dtype);
+    let (tiles_m, tiles_n) = (product.m.div_ceil(rows), product.n.div_ceil(columns));
+    let read = (product.m * tiles_n + product.n * tiles_m) * product.k;
+    let read = read * product.dtype.bytes() as u64;
+    let elements = product.m * product.n;
+    let written = elements * product.dtype.output_bytes() as u64;
+    let partial = match plan.parts {
+        1 => 0,
+        parts => 2 * u64::from(parts) * elements * product.dtype.sum_bytes() as u64,
+    };
+    product.batch * (read + written + partial)
+}
+
+/// Bytes that are small numbers in every type of element, and different.
+fn filled(stream: &Arc<Stream>, bytes: usize) -> Result<DeviceBuffer<u8>> {
+    // 0x3c with any low byte is about 1 in f16, a small f32 and f64; i8 takes all values.
+    let data: Vec<u8> = (0..bytes)
+        .map(|i| {
+            let noise = (i.wrapping_mul(2_654_435_761) >> 9) as u8;
+            if i % 2 == 1 {
+                0x3b | noise & 0x84
+            } else {
+                noise
+            }
+        })
+        .collect();
+    Ok(stream.clone_htod(&data)?)
+}

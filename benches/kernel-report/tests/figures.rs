@@ -1,0 +1,119 @@
+//! The figures that the page claims, held on every embedded architecture of the report.
+
+use std::sync::OnceLock;
+
+use candle_rocm_kernel_report::device::Device;
+use candle_rocm_kernel_report::page::{self, Claim, ARCHITECTURES};
+use candle_rocm_kernel_report::products::Gpus;
+use candle_rocm_kernel_report::rows::{self, ROW_KERNELS};
+
+/// Those that the build embeds.
+fn archs() -> Vec<String> {
+    let embedded = candle_rocm_kernels::architectures();
+    let archs = ARCHITECTURES.iter().filter(|arch| embedded.contains(arch));
+    let archs: Vec<_> = archs.map(|&arch| arch.to_owned()).collect();
+    assert!(
+        !archs.is_empty(),
+        "the build embeds none of {ARCHITECTURES:?}"
+    );
+    archs
+}
+
+fn gpus() -> &'static Gpus {
+    static GPUS: OnceLock<Gpus> = OnceLock::new();
+    GPUS.get_or_init(|| Gpus::start(&archs()).expect("the emulator starts"))
+}
+
+fn device(arch: &str) -> Device {
+    Device::new(arch.parse().expect("the emulator knows it"))
+}
+
+/// Least wavefronts on a SIMD and least fill of the loop as executed: what was claimed of gfx942, and nearly what the
+/// others reached. gfx1030 has dot products instead of matrix instructions, and for bf16 not even those.
+const FLOORS: [(&str, u64, f64); 5] = [
+    ("gfx942", 2, 0.80),
+    ("gfx90a", 2, 0.90),
+    ("gfx1100", 4, 0.90),
+    ("gfx1201", 4, 0.85),
+    ("gfx1030", 4, 0.75),
+];
+
+/// bf16 4096 x 4096 x 4096 with both matrices along k: no spill, enough wavefronts, a loop full of arithmetic and without
+/// bank conflicts, each operand read once for each tile.
+#[test]
+fn large_products_are_what_the_page_claims() {
+    for arch in archs() {
+        let Claim { report, executed } = page::claim(gpus(), &arch).expect("it runs");
+        assert_eq!(report.spills(), 0, "{arch}: {}", executed.kernel);
+        assert_eq!(report.kernel.private_segment_fixed_size, 0, "{arch}");
+        let in_loop = executed.in_loop.expect("a loop");
+        assert_eq!(
+            in_loop.total.lds_conflicts, 0,
+            "{arch}: {}",
+            executed.kernel
+        );
+        assert!(in_loop.total.lds_cycles > 0, "{arch}: {}", executed.kernel);
+        let (_, waves, fill) = FLOORS
+            .iter()
+            .find(|(name, ..)| *name == arch)
+            .expect("a floor for each architecture");
+        assert!(
+            report.waves >= *waves,
+            "{arch}: {} wavefronts",
+            report.waves
+        );
+        assert!(
+            in_loop.fill.all >= *fill,
+            "{arch}: a fill of {}",
+            in_loop.fill.all
+        );
+        let ratio = executed.bytes as f64 / executed.least_bytes as f64;
+        assert!(
+            (1.0..=1.1).contains(&ratio),
+            "{arch}: bytes {ratio} of the least"
+        );
+    }
+}
+
+/// Rows of a tall f16 matrix go through the GPU once, without bank conflicts, in whole lines.
+#[test]
+fn rows_are_read_and_written_once() {
+    for arch in archs() {
+        let mut device = device(&arch);
+        for kernel in ROW_KERNELS {
+            for columns in [1024, 8192, 16384] {
+                let found = rows::run_rows(&mut device, kernel, columns).expect("it runs");
+                let name = format!("{arch}: {}_f16 of {columns}", kernel.name);
+                let least = found.least_bytes;
+                // Its threads hold half as much as the others', and may read such a row once more.
+                let again = kernel.name == "layernorm" && columns == 16384;
+                assert_eq!(
+                    found.bytes,
+                    if again { least / 4 * 5 } else { least },
+                    "{name}"
+                );
+                assert_eq!(found.total.lines, found.total.least_lines, "{name}");
+                assert_eq!(found.total.lds_conflicts, 0, "{name}");
+            }
+        }
+    }
+}
+
+/// Contiguous elementwise kernels move each byte once, in whole lines.
+#[test]
+fn elementwise_kernels_are_coalesced() {
+    for arch in archs() {
+        let mut device = device(&arch);
+        for kernel in rows::ELEMENT_KERNELS {
+            let found = rows::run_elements(&mut device, kernel).expect("it runs");
+            let name = format!("{arch}: {}", kernel.name);
+            if kernel.turned {
+                // What the lanes need of the shape, and no more.
+                assert!(found.bytes < found.least_bytes * 2, "{name}");
+            } else {
+                assert_eq!(found.bytes, found.least_bytes, "{name}");
+                assert_eq!(found.total.lines, found.total.least_lines, "{name}");
+            }
+        }
+    }
+}
