@@ -2,7 +2,7 @@
 //! for bytes, in wrapping i32.
 
 use crate::device::{Arg, Gpu};
-use crate::elements::Element;
+use crate::elements::{from_bytes, Element};
 use crate::{Numbers, ARCHITECTURES};
 use candle_rocm_kernels::matmul::{exists, kernel_name, threads, Dtype, Tile, TILES};
 use candle_rocm_kernels::MATMUL;
@@ -574,6 +574,7 @@ fn counted(gpu: &Gpu, transposed: [bool; 2], k: usize) -> Counters {
         0,
         &[Arg::Struct(fields)],
     );
+    let found: Vec<bf16> = from_bytes(&results[0]);
     assert!(found.iter().all(|x| x.to_f64() == k as f64), "{name}");
     counters
 }
