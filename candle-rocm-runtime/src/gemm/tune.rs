@@ -97,6 +97,8 @@ pub(super) fn is_on() -> Result<bool> {
 }
 
 /// Who computes a product.
+// It is returned and taken apart at once: a box would be an allocation for each product.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Choice {
     Library,
