@@ -235,7 +235,9 @@ fn softmax_family<T: Element>(gpu: &Gpu) {
         let tolerance = tolerance::<T>() + if T::BYTES == 8 { 2e-15 } else { 1e-6 };
         // f16's smallest values lose relative precision below 6e-5.
         let least = if T::NAME == "f16" { 6.2e-5 } else { 1e-30 };
-        let cases: [(&str, Option<f64>, Vec<Arg>, Vec<f64>, f64); 4] = [
+        // Kernel, scale, mask, expected, and the size below which errors are not relative.
+        type Case<'a> = (&'a str, Option<f64>, Vec<Arg>, Vec<f64>, f64);
+        let cases: [Case; 4] = [
             ("log_softmax", None, vec![], plain, 1.0),
             (
                 "scaled_softmax",
