@@ -86,7 +86,7 @@ impl Arg {
 
 /// A GPU and the modules loaded on it.
 pub struct Gpu {
-    arch: &'static str,
+    pub arch: &'static str,
     /// Run kernels as on a GPU of so many compute units, not with the geometry asked for.
     pub units: Option<u32>,
     memory: Memory,

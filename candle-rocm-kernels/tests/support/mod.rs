@@ -44,8 +44,20 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "more masks of lanes than scalar registers",
     ),
     (
-        "add_layernorm_bf16",
+        "add_layernorm_",
         "more masks of lanes than scalar registers",
+    ),
+    (
+        "backward_softmax_bf16",
+        "more masks of lanes than scalar registers",
+    ),
+    (
+        "layernorm_f64",
+        "masks of lanes of rows that are read by elements",
+    ),
+    (
+        "softmax_f32",
+        "masks of lanes of rows that are read by elements",
     ),
     (
         "backward_rmsnorm_bf16",
