@@ -29,7 +29,7 @@ pub struct Outcome {
     pub own_us: Option<f64>,
     /// Microseconds by the vendor's library.
     pub library_us: Option<f64>,
-    /// Largest error of ours: see [`Errors`].
+    /// Largest error of ours: |found - exact| / (sum of |a * b|) over the elements that were checked.
     pub own_error: f64,
     /// Largest error of the library's.
     pub library_error: Option<f64>,

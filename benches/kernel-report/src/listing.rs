@@ -117,7 +117,7 @@ fn line(target: Target, inst: &Inst, offset: i64) -> Line {
         matrix_cycles: matrix_cycles.unwrap_or(0),
         multiply_add: [Some(name), second].iter().flatten().any(|name| {
             let is = |prefix: &&str| name.starts_with(*prefix);
-            matrix_cycles.is_none() && MULTIPLY_ADDS.iter().any(|prefix| is(&prefix))
+            matrix_cycles.is_none() && MULTIPLY_ADDS.iter().any(is)
         }),
         // The distance counts dwords from the next instruction.
         branch: immediate

@@ -52,15 +52,19 @@ pub fn lds_cycles(target: Target, store: bool, bytes: u32, offsets: &[Option<u32
 pub(super) fn cycles(target: Target, lanes: u32, access: &Footprint) -> (u64, u64) {
     let together = (CYCLE_BYTES / access.bytes.next_power_of_two().max(4)).min(32) as usize;
     let paired = together == 8 && access.access == Access::Load && pairs_wide_reads(target);
+    // Of the first 32 lanes.
+    let of_number = |group: usize| {
+        if paired {
+            let [one, other] = PAIRED[group].map(|quad| 0b1111u64 << (4 * quad));
+            one | other
+        } else {
+            (u64::MAX >> (64 - together)) << (group * together)
+        }
+    };
     let (mut all, mut conflicts) = (0, 0);
     for first in (0..lanes as usize).step_by(32) {
         for group in 0..32 / together {
-            let mask = if paired {
-                let quads = PAIRED[group].map(|quad| 0b1111u64 << (4 * quad));
-                (quads[0] | quads[1]) << first
-            } else {
-                (u64::MAX >> (64 - together)) << (first + group * together)
-            };
+            let mask = of_number(group) << first;
             let needed = of_group(access, access.lanes & mask);
             all += needed;
             conflicts += needed.saturating_sub(1);
