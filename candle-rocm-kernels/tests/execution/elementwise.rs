@@ -576,7 +576,7 @@ fn powers<T: Element>(gpu: &Gpu, format: &Format) {
         -0.5,
         1.5,
         0.3333,
-        2.718,
+        2.6,
         -4.4,
         7.0,
         63.0,
