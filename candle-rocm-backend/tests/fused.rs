@@ -642,6 +642,26 @@ fn errors_name_the_operator_and_what_was_found() -> Result<()> {
                 ),
                 &["linear", "[2, 8]", "[4, 7]"],
             ),
+            (
+                ops::linear(
+                    &x,
+                    &zeros(&[4, 8], DType::F32)?,
+                    Some(&zeros(&[5], DType::F32)?),
+                    Activation::None,
+                    None,
+                ),
+                &["linear", "bias", "[5]", "[4]"],
+            ),
+            (
+                ops::linear(
+                    &x,
+                    &zeros(&[4, 8], DType::F32)?,
+                    None,
+                    Activation::None,
+                    Some(&zeros(&[4, 2], DType::F32)?),
+                ),
+                &["linear", "residual", "[4, 2]", "[2, 4]"],
+            ),
         ];
         for (result, parts) in refused {
             let error = result.expect_err(parts[0]).to_string();

@@ -63,11 +63,17 @@ macro_rules! each_dtype {
     };
 }
 
-fn read<'a>(storage: &'a CudaStorage, stream: &'a Stream) -> Result<(u64, SyncOnDrop<'a>)> {
+pub(super) fn read<'a>(
+    storage: &'a CudaStorage,
+    stream: &'a Stream,
+) -> Result<(u64, SyncOnDrop<'a>)> {
     each_dtype!(&storage.slice, slice => slice.device_ptr(stream))
 }
 
-fn write<'a>(storage: &'a mut CudaStorage, stream: &'a Stream) -> Result<(u64, SyncOnDrop<'a>)> {
+pub(super) fn write<'a>(
+    storage: &'a mut CudaStorage,
+    stream: &'a Stream,
+) -> Result<(u64, SyncOnDrop<'a>)> {
     each_dtype!(&mut storage.slice, slice => slice.device_ptr_mut(stream))
 }
 

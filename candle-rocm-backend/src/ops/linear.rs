@@ -4,8 +4,12 @@ use candle_core::{bail, Result, Tensor};
 
 use super::activation::{bias_activation, Activation};
 use super::operands::check_float;
+use super::product::{product_with, Followers};
 
 /// activation(x * weight^T + bias) + residual.
+///
+/// On a GPU, where no gradient is wanted, what follows the product is done by the product's own kernel, before its one
+/// rounding; but for ReLU.
 ///
 /// `x` is (..., k), `weight` (n, k) as in Candle's `Linear`, `bias` a vector of n, `residual` and the result (..., n); all
 /// are of one dtype: f16, bf16, f32 or f64.
@@ -50,8 +54,26 @@ pub fn linear(
     }
     let mut dims = rest.to_vec();
     dims.push(*n);
-    // A product with its epilogue in one kernel would go here, where nothing is tracked.
+    for (what, operand, expected) in [("bias", bias, &[*n][..]), ("residual", residual, &dims)] {
+        let Some(operand) = operand else { continue };
+        if operand.dims() != expected || operand.dtype() != x.dtype() {
+            bail!(
+                "linear: the {what} has shape {:?} and {:?}, and must have {expected:?} and {:?}",
+                operand.shape(),
+                operand.dtype(),
+                x.dtype()
+            );
+        }
+    }
     let rows: usize = rest.iter().product();
+    let followers = Followers {
+        bias,
+        activation,
+        residual,
+    };
+    if let Some(result) = product_with(x, weight, [rows, k, *n], &followers)? {
+        return result.reshape(dims);
+    }
     let product = if rows == 0 || k == 0 || *n == 0 {
         Tensor::zeros((rows, *n), x.dtype(), x.device())?
     } else {

@@ -29,6 +29,7 @@ mod linear;
 mod node;
 mod norm;
 mod operands;
+mod product;
 mod softmax;
 
 pub use activation::{bias_activation, swiglu, swiglu_packed, Activation};
