@@ -20,7 +20,11 @@ pub fn ensure_toolchain() -> Result<()> {
             eprintln!("GPU compiler: {}", found.clang.display());
             return Ok(());
         }
-        Ok(_) => "llvm-mc and llvm-objdump, which the tests compare with".to_string(),
+        Ok(_) => {
+            "llvm-mc and llvm-objdump, which the tests compare with, or clang-offload-bundler, with which they \
+                  compile HIP programs"
+                .to_string()
+        }
         Err(error) => error.to_string(),
     };
     if which::which("apt-get").is_err() {
@@ -34,6 +38,7 @@ pub fn ensure_toolchain() -> Result<()> {
         .context("apt offers no clang 19 or later; see https://apt.llvm.org, or install ROCm")?;
     let packages = [
         format!("clang-{version}"),
+        format!("clang-tools-{version}"),
         format!("lld-{version}"),
         format!("llvm-{version}"),
         "rocm-device-libs".to_string(),
@@ -47,14 +52,16 @@ pub fn ensure_toolchain() -> Result<()> {
         .context("apt installed the packages, and still no toolchain is found")
 }
 
-/// The tests hold the emulator's disassembler against LLVM's.
+/// The tests hold the emulator's disassembler against LLVM's, and compile HIP programs for several GPUs at once.
 fn has_llvm_tools() -> bool {
-    ["llvm-mc", "llvm-objdump"].iter().all(|tool| {
-        LLVM_VERSIONS
-            .iter()
-            .any(|version| which::which(format!("{tool}-{version}")).is_ok())
-            || which::which(tool).is_ok()
-    })
+    ["llvm-mc", "llvm-objdump", "clang-offload-bundler"]
+        .iter()
+        .all(|tool| {
+            LLVM_VERSIONS
+                .iter()
+                .any(|version| which::which(format!("{tool}-{version}")).is_ok())
+                || which::which(tool).is_ok()
+        })
 }
 
 fn has_package(name: &str) -> bool {

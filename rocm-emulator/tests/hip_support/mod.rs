@@ -91,7 +91,7 @@ pub fn compile_to(source: &str, options: &Compile, output: &Path) {
         .arg("-o")
         .arg(output);
     let result = command.output().unwrap_or_else(|error| {
-        panic!("{clang}: {error}; install clang-19 and lld-19, or name another clang in ROCM_EMU_TEST_CLANG")
+        panic!("{clang}: {error}; install clang-19, clang-tools-19 and lld-19, or name another clang in ROCM_EMU_TEST_CLANG")
     });
     assert!(
         result.status.success(),
