@@ -120,7 +120,7 @@ const fn program(
     }
 }
 
-const PROGRAMS: [Program; 13] = [
+const PROGRAMS: [Program; 14] = [
     Program {
         parts: &[Part::Tests, Part::Sanitize],
         ..test("candle-rocm-tests", "op_matrix", "tests/op_matrix")
@@ -170,6 +170,13 @@ const PROGRAMS: [Program; 13] = [
         "candle-rocm-bench-worker",
         "candle-rocm-bench-worker",
         "candle-rocm-bench-worker",
+    ),
+    program(
+        &[Part::Bench],
+        Candle::Ours,
+        "candle-rocm-gpu-mm",
+        "gpu_mm",
+        "gpu_mm",
     ),
     program(
         &[Part::Bench],

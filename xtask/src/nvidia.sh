@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs what `cargo xtask nvidia --build-only` put beside this script, on a machine with an NVIDIA GPU.
 #
-# Usage: run.sh [all|tests|parity|bench|sanitize]...     (default: all)
+# Usage: run.sh [all|tests|parity|bench|products|sanitize]...     (default: all)
 #
 # It needs NVIDIA's driver; `sanitize` needs compute-sanitizer (of the CUDA toolkit), `parity` and `bench` the CUDA
 # libraries that stock Candle links (libcublas, libcurand). Logs and results go to the folder `results` beside this
@@ -120,6 +120,13 @@ bench() {
         arguments+=(--torch "${PYTHON:-python3}")
     fi
     check bench "$here/compare" "${arguments[@]}" ${BENCH_ARGUMENTS:-}
+    products
+}
+
+# Our products and row kernels beside the library's and another form.
+products() {
+    [ -x "$here/gpu_mm" ] || { missing products "gpu_mm was not built"; return; }
+    check products "$here/gpu_mm" --out "$results/gpu_mm.md" --json "$results/gpu_mm.json"
 }
 
 if command -v nvidia-smi >/dev/null; then
@@ -131,8 +138,8 @@ fi
 for part in "${@:-all}"; do
     case $part in
         all) tests; sanitize; parity; bench ;;
-        tests | sanitize | parity | bench) "$part" ;;
-        *) echo "$part: the parts are all, tests, sanitize, parity and bench"; exit 2 ;;
+        tests | sanitize | parity | bench | products) "$part" ;;
+        *) echo "$part: the parts are all, tests, sanitize, parity, bench and products (a part of bench)"; exit 2 ;;
     esac
 done
 if [ ${#failed[@]} -gt 0 ]; then
