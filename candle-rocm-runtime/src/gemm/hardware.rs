@@ -94,13 +94,6 @@ const CDNA3: Unit = Unit {
         f32: 128,
         f64: 128,
     },
-    vector: Rates {
-        f16: 64,
-        bf16: 64,
-        i8: 64,
-        f32: 64,
-        f64: 64,
-    },
     units_of_chiplet: 38,
     ..CDNA2
 };
