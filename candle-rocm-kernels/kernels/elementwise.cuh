@@ -12,14 +12,12 @@ __device__ __forceinline__ size_t divide(size_t a, size_t b, bool narrow) {
     return narrow ? (uint32_t)a / (uint32_t)b : a / b;
 }
 
-// Turns the linear index of an element into its offset in each of N inputs. Index is uint32_t where
-// numel allows it.
+// Adds the offsets, in each of N inputs, of the element `linear` of the first `count` dimensions. Index is uint32_t where
+// their number allows it.
 template <int N, class Index>
-__device__ __forceinline__ void strided_offsets(Index linear, size_t num_dims, const size_t *info, size_t (&offset)[N]) {
-#pragma unroll
-    for (int k = 0; k < N; k++) offset[k] = 0;
+__device__ __forceinline__ void add_offsets(Index linear, size_t count, size_t num_dims, const size_t *info, size_t (&offset)[N]) {
 #pragma nounroll
-    for (size_t d = num_dims; d-- > 1;) {
+    for (size_t d = count; d-- > 1;) {
         Index size = (Index)info[d];
         Index rest = linear / size;
         Index at = linear - rest * size;
@@ -27,7 +25,7 @@ __device__ __forceinline__ void strided_offsets(Index linear, size_t num_dims, c
         for (int k = 0; k < N; k++) offset[k] += (size_t)at * info[(k + 1) * num_dims + d];
         linear = rest;
     }
-    if (num_dims != 0) {
+    if (count != 0) {
 #pragma unroll
         for (int k = 0; k < N; k++) offset[k] += (size_t)linear * info[(k + 1) * num_dims];
     }
@@ -35,9 +33,9 @@ __device__ __forceinline__ void strided_offsets(Index linear, size_t num_dims, c
 
 // The offset in a single strided tensor.
 __device__ __forceinline__ size_t strided_offset(size_t linear, size_t num_dims, const size_t *info) {
-    size_t offset[1];
-    if (linear <= 0xffffffffu) strided_offsets<1, uint32_t>((uint32_t)linear, num_dims, info, offset);
-    else strided_offsets<1, size_t>(linear, num_dims, info, offset);
+    size_t offset[1] = {};
+    if (linear <= 0xffffffffu) add_offsets<1, uint32_t>((uint32_t)linear, num_dims, num_dims, info, offset);
+    else add_offsets<1, size_t>(linear, num_dims, num_dims, info, offset);
     return offset[0];
 }
 
@@ -87,107 +85,191 @@ __device__ __forceinline__ void map_contiguous(size_t numel, F f, Out *__restric
     for (size_t i = done + thread; i < numel; i += threads) out[i] = f(in[i]...);
 }
 
-// WIDTH neighbours, or one element as often.
-template <int WIDTH, class T> __device__ __forceinline__ vec<T, WIDTH> read_or_repeat(const T *from, bool unit) {
-    if (WIDTH > 1 && unit) return read_global<vec<T, WIDTH>>(from);
-    T value = read_global<T>(from);
-    vec<T, WIDTH> all;
+// Integers of so many bytes.
+template <int BYTES> struct bits;
+template <> struct bits<1> { using type = uint8_t; };
+template <> struct bits<2> { using type = uint16_t; };
+template <> struct bits<4> { using type = uint32_t; };
+template <> struct bits<8> { using type = uint64_t; };
+
+// WIDTH elements as they are loaded, in words, from which each is shifted out. Taken apart by memory they would be where
+// they are loaded, which waits for them.
+template <class T, int WIDTH> struct Packed {
+    static constexpr int BYTES = sizeof(T) * WIDTH;
+    using Bits = typename bits<sizeof(T)>::type;
+    using Word = typename bits<sizeof(T) >= 4 ? sizeof(T) : BYTES < 4 ? BYTES : 4>::type;
+    static constexpr int EACH = sizeof(Word) / sizeof(T);
+    vec<Word, WIDTH / EACH> words;
+
+    // Neighbours, or one element as often.
+    __device__ __forceinline__ void read(const T *from, bool unit) {
+        if (WIDTH > 1 && unit) {
+            words = read_global<decltype(words)>(from);
+        } else {
+            Word all = 0;
 #pragma unroll
-    for (int k = 0; k < WIDTH; k++) all[k] = value;
-    return all;
+            for (int k = 0; k < EACH; k++) all = (Word)(all | (Word)1 << k * 8 * (int)sizeof(T));
+            all *= (Word)read_global<Bits>(from);
+#pragma unroll
+            for (int w = 0; w < WIDTH / EACH; w++) words[w] = all;
+        }
+    }
+    __device__ __forceinline__ vec<T, WIDTH> elements() const {
+        vec<T, WIDTH> all;
+#pragma unroll
+        for (int k = 0; k < WIDTH; k++) all[k] = bit_cast<T>((Bits)(words[k / EACH] >> k % EACH * 8 * (int)sizeof(T)));
+        return all;
+    }
+};
+
+template <int WIDTH, class T> __device__ __forceinline__ vec<T, WIDTH> read_or_repeat(const T *from, bool unit) {
+    Packed<T, WIDTH> x;
+    x.read(from, unit);
+    return x.elements();
 }
+
+// N groups of a thread, of which the first is taken out at a time.
+template <class T, int WIDTH, int N> struct Queue {
+    Packed<T, WIDTH> group[N];
+    __device__ __forceinline__ void forget(uint32_t zero) {
+#pragma unroll
+        for (int n = 0; n < N; n++) ::forget(group[n], zero);
+    }
+    __device__ __forceinline__ vec<T, WIDTH> take() {
+        vec<T, WIDTH> first = group[0].elements();
+#pragma unroll
+        for (int n = 1; n < N; n++) group[n - 1] = group[n];
+        return first;
+    }
+};
 
 // The numbers 0 to N - 1 as template arguments.
 template <class T, T...> struct sequence {};
 template <int N> using indices = __make_integer_seq<sequence, int, N>;
 
-// out[i] = f(in[offset of i]...): WIDTH elements of the last dimension at a time where that can be, by tiles if some inputs
-// are turned over.
+// out[i] = f(in[offset of i]...), in groups of WIDTH neighbours along the last dimension, whose number has 32 bits. All that
+// a thread reads for two groups is on its way before the first is made.
 template <int WIDTH, int... K, class F, class Out, class... In>
-__device__ __forceinline__ void map_strided(sequence<int, K...>, Access access, size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
+__device__ __forceinline__ void map_in_place(sequence<int, K...>, Access access, size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
+    constexpr int N = sizeof...(In), STRIP = 2;
+    size_t groups = numel / WIDTH, v = global_thread();
+    // The group's row and its place there, and how far on the next are: two divisions instead of one for each group.
+    uint32_t size = (uint32_t)(info[num_dims - 1] / WIDTH), row = (uint32_t)v / size, column = (uint32_t)v - row * size;
+    uint32_t threads = (uint32_t)global_threads(), down = threads / size, across = threads - down * size;
+    // In vector registers, of which there are enough.
+    opaque(size);
+    opaque(down);
+    opaque(across);
+    opaque(threads);
+    uint32_t zero = (uint32_t)num_dims >> 31;
+    [&](Queue<In, WIDTH, STRIP>... x) INLINED {
+        while (v < groups) {
+            uint32_t count = 0;
+#pragma unroll
+            for (int n = 0; n < STRIP; n++) {
+                if (v + n * threads >= groups) break;
+                // What follows from these is made again, instead of kept in more registers than there are.
+                auto now = access;
+                uint32_t dims = (uint32_t)num_dims;
+                opaque_uniform(dims);
+                opaque_uniform(now.word);
+                size_t offset[N] = {((size_t)column * WIDTH * info[(K + 1) * dims + dims - 1])...};
+                add_offsets<N, uint32_t>(row, dims - 1, dims, info, offset);
+                (x.group[n].read(in + offset[K], now.has(Access::UNIT(K))), ...);
+                row += down;
+                if (column >= size - across) column -= size - across, row++;
+                else column += across;
+                count++;
+            }
+            (x.forget(zero), ...);
+#pragma nounroll
+            for (; count != 0; count--, v += threads) {
+                vec<Out, WIDTH> result;
+                [&](const vec<In, WIDTH> &...x) INLINED {
+#pragma unroll
+                    for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
+                }(x.take()...);
+                store_vec(out + v * WIDTH, result);
+            }
+        }
+    }(Queue<In, WIDTH, STRIP>()...);
+}
+
+// The same, an element at a time, for any number of them.
+template <int... K, class F, class Out, class... In>
+__device__ __forceinline__ void map_singly(sequence<int, K...>, size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
+    constexpr int N = sizeof...(In);
+    for (size_t i = global_thread(); i < numel; i += global_threads()) {
+        size_t offset[N] = {};
+        add_offsets<N, size_t>(i, num_dims, num_dims, info, offset);
+        out[i] = f(read_global<In>(in + offset[K])...);
+    }
+}
+
+// The same by tiles, where some inputs are turned over.
+template <int WIDTH, int... K, class F, class Out, class... In>
+__device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
     using Shape = Tile<In...>;
     constexpr int N = sizeof...(In);
     unsigned char *lds = tile_memory<Shape::ELEMENTS * Shape::BYTES>();
-    auto group_of = [](Access access) INLINED { return access.has(Access::VECTORS) ? log2_of(WIDTH) : 0; };
-    // Blocks are tiles, or as many neighbours as there are threads: in 32 bits, as no memory has more.
-    uint32_t across = 0, down = 0, zero = (uint32_t)num_dims >> 31;
-    size_t end = numel;
-    if (access.has(Access::TILES)) {
-        size_t last = num_dims - 1, turned = access.turned();
-        across = (uint32_t)ceil_div(info[last], (size_t)Shape::TO), down = (uint32_t)ceil_div(info[turned], (size_t)Shape::FROM);
-        end = (size_t)across * down;
+    uint32_t zero = (uint32_t)num_dims >> 31;
+    // Tiles are numbered in 32 bits, as no memory has more.
+    size_t last = num_dims - 1, turned = access.turned();
+    uint32_t across = (uint32_t)ceil_div(info[last], (size_t)Shape::TO), down = (uint32_t)ceil_div(info[turned], (size_t)Shape::FROM);
+    size_t end = (size_t)across * down;
 #pragma nounroll
-        for (size_t d = 0; d < last; d++) end *= d == turned ? 1 : info[d];
-        // In vector registers, of which there are enough, as what is divided by them.
-        opaque(across);
-        opaque(down);
-    }
-    for (uint32_t block = blockIdx.x; (access.has(Access::TILES) ? block : (size_t)block * blockDim.x << group_of(access)) < end; block += gridDim.x) {
+    for (size_t d = 0; d < last; d++) end *= d == turned ? 1 : info[d];
+    // In vector registers, of which there are enough, as what is divided by them.
+    opaque(across);
+    opaque(down);
+    for (uint32_t block = blockIdx.x; block < end; block += gridDim.x) {
         // What follows from these is made again, instead of kept in more registers than there are.
         auto now = access;
         uint32_t dims = (uint32_t)num_dims;
         opaque_uniform(dims);
         opaque_uniform(now.word);
-        size_t base[N] = {}, first = 0, row = 0;
-        uint32_t columns = 0, rows = 0, each = blockDim.x;
-        if (now.has(Access::TILES)) {
-            each = Shape::ELEMENTS >> group_of(now);
-            // The tile's place, and with it those of its first element in each tensor.
-            uint32_t rest = block, last = dims - 1, turned = now.turned();
-            opaque(rest);
-            uint32_t tile = rest / across;
-            size_t at = (size_t)(rest - tile * across) * Shape::TO, size = info[last];
-            rows = (uint32_t)min_of(size - at, (size_t)Shape::TO);
-            first = at;
-            ((base[K] = at * info[(K + 1) * dims + last]), ...);
-            rest = tile / down;
-            size_t column = (size_t)(tile - rest * down) * Shape::FROM;
-            columns = (uint32_t)min_of(info[turned] - column, (size_t)Shape::FROM);
+        // The tile's place, and with it those of its first element in each tensor.
+        uint32_t rest = block, last = dims - 1, turned = now.turned();
+        opaque(rest);
+        uint32_t tile = rest / across;
+        size_t base[N], first = (size_t)(rest - tile * across) * Shape::TO, row = 0, size = info[last];
+        uint32_t rows = (uint32_t)min_of(size - first, (size_t)Shape::TO);
+        ((base[K] = first * info[(K + 1) * dims + last]), ...);
+        rest = tile / down;
+        size_t column = (size_t)(tile - rest * down) * Shape::FROM;
+        uint32_t columns = (uint32_t)min_of(info[turned] - column, (size_t)Shape::FROM);
 #pragma nounroll
-            for (uint32_t d = last; d-- > 0;) {
-                size_t place = column;
-                if (d == turned) {
-                    row = size;
-                } else {
-                    uint32_t above = rest / (uint32_t)info[d];
-                    place = rest - above * (uint32_t)info[d];
-                    rest = above;
-                }
-                first += place * size;
-                ((base[K] += place * info[(K + 1) * dims + d]), ...);
-                size *= info[d];
+        for (uint32_t d = last; d-- > 0;) {
+            size_t place = column;
+            if (d == turned) {
+                row = size;
+            } else {
+                uint32_t above = rest / (uint32_t)info[d];
+                place = rest - above * (uint32_t)info[d];
+                rest = above;
             }
-            auto fill = [&](auto *tile, auto *from, size_t stride) INLINED {
-                if (now.has(Access::VECTORS)) stage<WIDTH, Shape>(tile, from, stride, columns, rows, zero);
-                else stage<1, Shape>(tile, from, stride, columns, rows, zero);
-            };
-            ((now.has(Access::STAGED(K)) ? fill((In *)(lds + Shape::start(K)), in + base[K], info[(K + 1) * dims + last]) : void()), ...);
-            __syncthreads();
+            first += place * size;
+            ((base[K] += place * info[(K + 1) * dims + d]), ...);
+            size *= info[d];
         }
-        uint32_t v = threadIdx.x;
+        auto fill = [&](auto *tile, auto *from, size_t stride) INLINED {
+            if (now.has(Access::VECTORS)) stage<WIDTH, Shape>(tile, from, stride, columns, rows, zero);
+            else stage<1, Shape>(tile, from, stride, columns, rows, zero);
+        };
+        ((now.has(Access::STAGED(K)) ? fill((In *)(lds + Shape::start(K)), in + base[K], info[(K + 1) * dims + last]) : void()), ...);
+        __syncthreads();
+        uint32_t v = threadIdx.x, group = now.has(Access::VECTORS) ? log2_of(WIDTH) : 0;
         forget(v, zero);
 #pragma nounroll
-        for (; v < each; v += blockDim.x) {
+        for (; v < Shape::ELEMENTS >> group; v += blockDim.x) {
             auto now = access;
             uint32_t dims = (uint32_t)num_dims;
             opaque_uniform(dims);
             opaque_uniform(now.word);
-            size_t at, offset[N];
-            uint32_t i = 0, j = 0, group = group_of(now);
-            bool inside;
-            if (now.has(Access::TILES)) {
-                uint32_t last = dims - 1, turned = now.turned(), of_row = log2_of(Shape::TO) - group;
-                i = v >> of_row, j = (v & ((1u << of_row) - 1)) << group;
-                inside = i < columns && j < rows;
-                at = first + i * row + j;
-                ((offset[K] = base[K] + i * info[(K + 1) * dims + turned] + j * info[(K + 1) * dims + last]), ...);
-            } else {
-                at = ((size_t)block * blockDim.x + v) << group;
-                inside = at < end;
-                if (now.has(Access::NARROW)) strided_offsets<N, uint32_t>((uint32_t)at, dims, info, offset);
-                else strided_offsets<N, size_t>(at, dims, info, offset);
-            }
-            if (!inside) continue;
+            uint32_t of_row = log2_of(Shape::TO) - group, i = v >> of_row, j = (v & ((1u << of_row) - 1)) << group;
+            if (i >= columns || j >= rows) continue;
+            size_t at = first + i * row + j, offset[N];
+            ((offset[K] = base[K] + i * info[(K + 1) * dims + now.turned()] + j * info[(K + 1) * dims + dims - 1]), ...);
             if (now.has(Access::VECTORS)) {
                 vec<Out, WIDTH> result;
                 [&](const vec<In, WIDTH> &...x) INLINED {
@@ -199,7 +281,7 @@ __device__ __forceinline__ void map_strided(sequence<int, K...>, Access access, 
                 out[at] = f((now.has(Access::STAGED(K)) ? read_staged<1, Shape>((const In *)(lds + Shape::start(K)), i, j)[0] : read_global<In>(in + offset[K]))...);
             }
         }
-        if (access.has(Access::TILES)) __syncthreads();
+        __syncthreads();
     }
 }
 
@@ -209,12 +291,15 @@ __device__ __forceinline__ void map_any(sequence<int, K...> each, size_t numel, 
     if (info == nullptr || num_dims == 0) return map_contiguous(numel, f, out, in...);
     constexpr int WIDTH = 16 / largest_size<Out, In...>::value;
     Access access = {0};
-    if (numel <= 0xffffffffu) access.word |= Access::NARROW;
-    if (info[num_dims - 1] % WIDTH == 0 && is_aligned(out, sizeof(Out) * WIDTH)) access.word |= Access::VECTORS;
+    constexpr size_t MOST = 0xffffffff;
+    if (info[num_dims - 1] % WIDTH == 0 && numel / WIDTH <= MOST && is_aligned(out, sizeof(Out) * WIDTH)) access.word |= Access::VECTORS;
     // Where there is a thread for every element, tiles would leave most without work. They are numbered in 32 bits.
-    if (numel > global_threads() && numel <= 0xffffffffu * LEAST_TURNED) find_turned<sizeof...(In)>(access, num_dims, info);
+    if (numel > global_threads() && numel <= MOST * LEAST_TURNED) find_turned<sizeof...(In)>(access, num_dims, info);
     (lay_out<WIDTH>(access, K, in, num_dims, info), ...);
-    map_strided<WIDTH>(each, access, numel, num_dims, info, f, out, in...);
+    if (access.has(Access::TILES)) map_tiles<WIDTH>(each, access, num_dims, info, f, out, in...);
+    else if (access.has(Access::VECTORS)) map_in_place<WIDTH>(each, access, numel, num_dims, info, f, out, in...);
+    else if (numel <= MOST) map_in_place<1>(each, access, numel, num_dims, info, f, out, in...);
+    else map_singly(each, numel, num_dims, info, f, out, in...);
 }
 
 template <class F, class Out, class... In>

@@ -15,8 +15,10 @@ __device__ __forceinline__ uint32_t block_count(int axis) {
     return ((Pointer)__builtin_amdgcn_implicitarg_ptr())[axis];
 }
 __device__ __forceinline__ uint32_t group_size(int axis) {
-    typedef const __attribute__((address_space(4))) uint16_t *Pointer;
-    return ((Pointer)__builtin_amdgcn_implicitarg_ptr())[6 + axis];
+    // Two at a time: not every scalar unit loads 16 bits.
+    typedef const __attribute__((address_space(4))) uint32_t *Pointer;
+    uint32_t two = ((Pointer)__builtin_amdgcn_implicitarg_ptr())[3 + axis / 2];
+    return axis % 2 == 0 ? two & 0xffff : two >> 16;
 }
 } // namespace hidden
 

@@ -51,8 +51,8 @@ struct Access {
     // Input k: turned over, in LDS; neighbours along the last dimension are neighbours in memory, not one and the same element.
     static __host__ __device__ constexpr uint32_t STAGED(int k) { return 1u << k; }
     static __host__ __device__ constexpr uint32_t UNIT(int k) { return 16u << k; }
-    // Several elements at a time can be read and written. Some input is turned over. Numbers of elements have 32 bits.
-    static constexpr uint32_t VECTORS = 256, TILES = 512, NARROW = 1024;
+    // Several elements at a time can be read and written. Some input is turned over.
+    static constexpr uint32_t VECTORS = 256, TILES = 512;
 
     __device__ __forceinline__ uint32_t has(uint32_t flag) const { return word & flag; }
     // The dimension in which the inputs that are turned over have their neighbours in memory.

@@ -39,36 +39,39 @@ FUNCTION(GeluErf, GeluErfFunction::of<T>(x))
                                                const T *__restrict__ in, T *__restrict__ out) {    \
         map(numel, num_dims, info, OP(), out, in);                                                 \
     }
-// With a parameter of the element's type before the pointers.
-#define UNARY_1(KERNEL, NAME, T, EXPRESSION)                                                       \
+// With a parameter of the element's type before the pointers. APPLY maps a function of x and that parameter's value p.
+#define UNARY_1(KERNEL, NAME, T, APPLY)                                                            \
     extern "C" __global__ void KERNEL##_##NAME(size_t numel, size_t num_dims,                      \
                                                const size_t *__restrict__ info, T parameter,       \
                                                const T *__restrict__ in, T *__restrict__ out) {    \
-        using C = compute_t<T>;                                                                    \
-        C p = widen(parameter);                                                                    \
-        map(numel, num_dims, info,                                                                 \
-            [=](T value) {                                                                         \
-                C x = widen(value);                                                                \
-                return narrow<T>((C)(EXPRESSION));                                                 \
-            },                                                                                     \
-            out, in);                                                                              \
+        APPLY(widen(parameter), [=](auto f) INLINED { map(numel, num_dims, info, f, out, in); });  \
     }
-// The sign bit decides, so that -0 goes through exp, as on the CPU.
-#define ELU(NAME, T) UNARY_1(uelu, NAME, T, math::copysign((C)1, x) > (C)0 ? x : (math::exp(x) - (C)1) * p)
-// Exponents that need more care have code of their own.
-template <class T>
-__device__ __forceinline__ void power(size_t numel, size_t num_dims, const size_t *__restrict__ info, T p, const T *__restrict__ in, T *__restrict__ out) {
-    Exponent exponent(widen(p));
-    if (exponent.is_plain()) map(numel, num_dims, info, Power<T, true>{exponent}, out, in);
-    else map(numel, num_dims, info, Power<T, false>{exponent}, out, in);
+
+template <class T> struct Elu {
+    compute_t<T> p;
+    __device__ __forceinline__ T operator()(T value) const {
+        using C = compute_t<T>;
+        C x = widen(value);
+        // The sign bit decides, so that -0 goes through exp, as on the CPU.
+        return narrow<T>(math::copysign((C)1, x) > (C)0 ? x : (math::exp(x) - (C)1) * p);
+    }
+};
+template <class T, class Map> __device__ __forceinline__ void elu(compute_t<T> p, Map map) { map(Elu<T>{p}); }
+
+template <class T> struct LibraryPower {
+    T p;
+    __device__ __forceinline__ T operator()(T x) const { return math::pow(x, p); }
+};
+template <class T, class Map> __device__ __forceinline__ void power(compute_t<T> p, Map map) {
+    if constexpr (is_same<T, compute_t<T>>::value) {
+        map(LibraryPower<T>{p});
+    } else {
+        // Exponents that need more care have code of their own.
+        Exponent exponent(p);
+        if (exponent.is_plain()) map(Power<T, true>{exponent});
+        else map(Power<T, false>{exponent});
+    }
 }
-#define POWF_SMALL(NAME, T)                                                                        \
-    extern "C" __global__ void upowf_##NAME(size_t numel, size_t num_dims,                         \
-                                            const size_t *__restrict__ info, T parameter,          \
-                                            const T *__restrict__ in, T *__restrict__ out) {       \
-        power(numel, num_dims, info, parameter, in, out);                                          \
-    }
-#define POWF(NAME, T) UNARY_1(upowf, NAME, T, math::pow(x, p))
 
 #define ALL_UNARY(NAME, T)                                                                         \
     UNARY(uexp, Exp, NAME, T)                                                                      \
@@ -91,13 +94,9 @@ __device__ __forceinline__ void power(size_t numel, size_t num_dims, const size_
     UNARY(usigmoid, Sigmoid, NAME, T)                                                              \
     UNARY(ugelu, Gelu, NAME, T)                                                                    \
     UNARY(ugelu_erf, GeluErf, NAME, T)                                                             \
-    ELU(NAME, T)
+    UNARY_1(uelu, NAME, T, elu<T>)                                                                 \
+    UNARY_1(upowf, NAME, T, power<T>)
 FOR_FLOATS(ALL_UNARY)
-POWF(f32, float)
-POWF(f64, double)
-POWF_SMALL(f16, half_t)
-POWF_SMALL(bf16, bf16_t)
-POWF_SMALL(f8e4m3, f8e4m3_t)
 
 // Copies of a strided tensor into a contiguous one move bits, whatever their type.
 struct Copy {

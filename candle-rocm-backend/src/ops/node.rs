@@ -77,108 +77,51 @@ impl Node {
     ) -> Result<Vec<Option<Tensor>>> {
         (self.backward)(operands, result, &gradient.contiguous()?)
     }
-
-    fn only_on_gpus<T>(&self) -> Result<T> {
-        bail!("{}: made on a GPU, and asked for on the CPU", self.name)
-    }
 }
 
-impl CustomOp1 for Node {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        self.only_on_gpus()
-    }
-
-    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        self.hand_over()
-    }
-
-    fn bwd(&self, a: &Tensor, result: &Tensor, gradient: &Tensor) -> Result<Option<Tensor>> {
-        let mut gradients = self.gradients(&[a], result, gradient)?.into_iter();
-        Ok(gradients.next().flatten())
-    }
+/// What follows an operand's name, once for each.
+macro_rules! for_each {
+    ($operand:ident $what:ty) => {
+        $what
+    };
 }
 
-impl CustomOp2 for Node {
-    fn name(&self) -> &'static str {
-        self.name
-    }
+/// Candle's custom operator of so many operands.
+macro_rules! custom_op {
+    ($custom_op:ident: $($operand:ident),+) => {
+        impl $custom_op for Node {
+            fn name(&self) -> &'static str {
+                self.name
+            }
 
-    fn cpu_fwd(
-        &self,
-        _: &CpuStorage,
-        _: &Layout,
-        _: &CpuStorage,
-        _: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        self.only_on_gpus()
-    }
+            fn cpu_fwd(
+                &self,
+                $(_: for_each!($operand &CpuStorage), _: &Layout,)+
+            ) -> Result<(CpuStorage, Shape)> {
+                bail!("{}: made on a GPU, and asked for on the CPU", self.name)
+            }
 
-    fn cuda_fwd(
-        &self,
-        _: &CudaStorage,
-        _: &Layout,
-        _: &CudaStorage,
-        _: &Layout,
-    ) -> Result<(CudaStorage, Shape)> {
-        self.hand_over()
-    }
+            fn cuda_fwd(
+                &self,
+                $(_: for_each!($operand &CudaStorage), _: &Layout,)+
+            ) -> Result<(CudaStorage, Shape)> {
+                self.hand_over()
+            }
 
-    fn bwd(
-        &self,
-        a: &Tensor,
-        b: &Tensor,
-        result: &Tensor,
-        gradient: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let mut gradients = self.gradients(&[a, b], result, gradient)?.into_iter();
-        let mut next = || gradients.next().flatten();
-        Ok((next(), next()))
-    }
+            fn bwd(
+                &self,
+                $($operand: &Tensor,)+
+                result: &Tensor,
+                gradient: &Tensor,
+            ) -> Result<($(for_each!($operand Option<Tensor>)),+)> {
+                let operands = [$($operand),+];
+                let mut gradients = self.gradients(&operands, result, gradient)?.into_iter();
+                $(let $operand = gradients.next().flatten();)+
+                Ok(($($operand),+))
+            }
+        }
+    };
 }
-
-impl CustomOp3 for Node {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn cpu_fwd(
-        &self,
-        _: &CpuStorage,
-        _: &Layout,
-        _: &CpuStorage,
-        _: &Layout,
-        _: &CpuStorage,
-        _: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        self.only_on_gpus()
-    }
-
-    fn cuda_fwd(
-        &self,
-        _: &CudaStorage,
-        _: &Layout,
-        _: &CudaStorage,
-        _: &Layout,
-        _: &CudaStorage,
-        _: &Layout,
-    ) -> Result<(CudaStorage, Shape)> {
-        self.hand_over()
-    }
-
-    fn bwd(
-        &self,
-        a: &Tensor,
-        b: &Tensor,
-        c: &Tensor,
-        result: &Tensor,
-        gradient: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let mut gradients = self.gradients(&[a, b, c], result, gradient)?.into_iter();
-        let mut next = || gradients.next().flatten();
-        Ok((next(), next(), next()))
-    }
-}
+custom_op!(CustomOp1: a);
+custom_op!(CustomOp2: a, b);
+custom_op!(CustomOp3: a, b, c);

@@ -147,6 +147,74 @@ fn permuted_copies_match() {
     });
 }
 
+/// Dimensions of which a few threads make several groups each: rows shorter and longer than the threads' number, of whole
+/// vectors and not.
+const LARGE: &[&[usize]] = &[
+    &[5000],
+    &[9, 33, 64],
+    &[3, 7, 24, 48],
+    &[6, 1600],
+    &[700, 16],
+    &[11, 13, 17],
+    &[40, 131],
+    &[2, 2500],
+];
+
+fn by_few_threads<T: Element>(gpu: &Gpu) {
+    for dims in LARGE {
+        let all: Vec<usize> = (0..dims.len()).collect();
+        let last = dims.len() - 1;
+        let mut outer = all.clone();
+        outer[..last].reverse();
+        // A part of a wider tensor, and one whose other dimensions change places.
+        let mut narrowed = View::contiguous(dims, 16);
+        narrowed.strides[..last]
+            .iter_mut()
+            .for_each(|stride| *stride *= 2);
+        let views = [
+            View::contiguous(dims, 0),
+            narrowed,
+            View::dense(dims, &outer, 0),
+            View::along(dims, &[last]),
+            View::along(dims, &all[..last]),
+            View::contiguous(dims, 1).with_gaps(),
+        ];
+        let second = View::along(dims, &[last]);
+        for view in &views {
+            for workgroups in [1, 3] {
+                let (x, lhs) = operand::<T>(dims, view, 3);
+                let (y, rhs) = operand::<T>(dims, &second, 71);
+                let what = format!("{dims:?} of strides {:?}", view.strides);
+                let mut arguments = layout_of(dims, &[view]).to_vec();
+                arguments.extend([lhs.clone(), Arg::output::<T>(x.len())]);
+                let launch = |module, name: &str, arguments: &[Arg]| -> Vec<T> {
+                    let name = format!("{name}_{}", T::NAME);
+                    gpu.run(module, &name, [workgroups, 1, 1], [64, 1, 1], arguments)
+                };
+                assert_same(&launch(&UNARY, "ucopy", &arguments), &x, &what);
+                let sum = x
+                    .iter()
+                    .zip(&y)
+                    .map(|(x, y)| T::of(x.number() + y.number()));
+                let mut arguments = layout_of(dims, &[view, &second]).to_vec();
+                arguments.extend([lhs, rhs, Arg::output::<T>(x.len())]);
+                let expected: Vec<T> = sum.collect();
+                assert_same(&launch(&BINARY, "badd", &arguments), &expected, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn few_threads_make_many_elements() {
+    on_each_gpu(|gpu| {
+        by_few_threads::<u8>(gpu);
+        by_few_threads::<f16>(gpu);
+        by_few_threads::<f32>(gpu);
+        by_few_threads::<i64>(gpu);
+    });
+}
+
 fn affine<T: Element>(gpu: &Gpu) {
     for (dims, order) in PERMUTATIONS {
         let view = View::dense(dims, order, 0);

@@ -78,6 +78,15 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ),
     ("bdiv_u8", "likewise"),
     ("bdiv_i32", "likewise"),
+    (
+        "eq_f8e4m3",
+        "the masks of sixteen comparisons, more than scalar registers",
+    ),
+    ("ne_f8e4m3", "likewise"),
+    ("lt_f8e4m3", "likewise"),
+    ("le_f8e4m3", "likewise"),
+    ("gt_f8e4m3", "likewise"),
+    ("ge_f8e4m3", "likewise"),
 ];
 
 /// Kernels that spill to scratch memory, and why.
