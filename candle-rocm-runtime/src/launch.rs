@@ -11,8 +11,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, UseMark};
 use crate::hip;
 use crate::inline_list::InlineList;
-use crate::module::Function;
+use crate::module::{Function, LoadedFunction};
 use crate::pool::KnownParameters;
+use crate::split_rows::SplitLaunch;
 use crate::stream::Stream;
 
 /// The geometry of a launch.
@@ -254,9 +255,8 @@ impl<'a> LaunchArgs<'a> {
         // Launching no workgroups is an error in HIP; for Candle it is an empty tensor.
         if !config.is_empty() {
             config.check(self.function)?;
-            let config = self.chosen_grid(config);
-            // SAFETY: the caller's promise; our kernels compute the same on the chosen grid.
-            unsafe { self.call_hip(config, cooperative) }?;
+            // SAFETY: the caller's promise.
+            unsafe { self.launch_chosen(config, cooperative) }?;
         }
         let end = self.event()?;
         for mark in self.records.as_slice() {
@@ -265,64 +265,53 @@ impl<'a> LaunchArgs<'a> {
         Ok(start.zip(end))
     }
 
-    /// The grid of the kernel's own [`Geometry`] instead of the one asked for.
-    fn chosen_grid(&self, asked: LaunchConfig) -> LaunchConfig {
-        let kernel = &self.function.loaded;
-        if kernel.geometry == Geometry::AsAsked {
-            return asked;
+    /// Launches on the grid of the kernel's own [`Geometry`] instead of the one asked for, or what replaces the kernel for
+    /// few long rows.
+    unsafe fn launch_chosen(&mut self, asked: LaunchConfig, cooperative: bool) -> Result<()> {
+        let kernel = &*self.function.loaded;
+        let mut config = asked;
+        if kernel.geometry != Geometry::AsAsked {
+            let gpu = Gpu {
+                compute_units: self.function.device().info().compute_units,
+            };
+            let grid = Grid {
+                workgroups: asked.grid_dim.into(),
+                threads: asked.block_dim.into(),
+            };
+            let row = self.row();
+            if let (Some(split), false) = (&kernel.split, cooperative) {
+                let rows = kernel.geometry.rows(grid);
+                if let Some(launch) = rows.and_then(|rows| SplitLaunch::of(rows, row, gpu)) {
+                    // SAFETY: the caller's promise.
+                    let launched =
+                        unsafe { split.launch(self.stream, launch, self.args.as_slice()) };
+                    return launched.map_err(|error| {
+                        error.context(format_args!(
+                            "kernel `{}`, whose few long rows two kernels share",
+                            kernel.name
+                        ))
+                    });
+                }
+            }
+            let grid = kernel.geometry.plan(grid, row, gpu);
+            config.grid_dim = grid.workgroups.into();
+            config.block_dim = grid.threads.into();
         }
-        let gpu = Gpu {
-            compute_units: self.function.device().info().compute_units,
-        };
-        let grid = Grid {
-            workgroups: asked.grid_dim.into(),
-            threads: asked.block_dim.into(),
-        };
+        let arguments = self.args.as_mut_ptr();
+        // SAFETY: the caller's promise; our kernels compute the same on the chosen grid.
+        unsafe { give_to_stream(self.stream, kernel, config, arguments, cooperative) }
+    }
+
+    /// What the kernel's geometry depends on.
+    fn row(&self) -> Row {
+        let kernel = &self.function.loaded;
         let length = kernel.geometry.length_argument();
         let length = length.and_then(|index| self.args.as_slice().get(index));
-        let row = Row {
+        Row {
             // SAFETY: each argument points to a live value of the kernel's own type, here of four bytes or more.
             elements: length.map_or(0, |value| unsafe { value.cast::<u32>().read() }.into()),
             element_bytes: kernel.element_bytes,
-        };
-        let grid = kernel.geometry.plan(grid, row, gpu);
-        LaunchConfig {
-            grid_dim: grid.workgroups.into(),
-            block_dim: grid.threads.into(),
-            ..asked
         }
-    }
-
-    unsafe fn call_hip(&mut self, config: LaunchConfig, cooperative: bool) -> Result<()> {
-        let hip = self.function.device().hip();
-        let kernel = &self.function.loaded;
-        let ((gx, gy, gz), (bx, by, bz)) = (config.grid_dim, config.block_dim);
-        let lds = config.shared_mem_bytes;
-        let (stream, args) = (self.stream.raw(), self.args.as_mut_ptr());
-        let _span = tracing::trace_span!("launch", kernel = kernel.name, ?config.grid_dim, ?config.block_dim, lds).entered();
-        let status = if cooperative {
-            let launch = hip
-                .hipModuleLaunchCooperativeKernel
-                .ok_or_else(|| hip::missing("hipModuleLaunchCooperativeKernel"))?;
-            // SAFETY: the function is loaded; each argument points to a live value; the rest is the
-            // caller's promise.
-            unsafe { launch(kernel.raw, gx, gy, gz, bx, by, bz, lds, stream, args) }
-        } else {
-            let none = std::ptr::null_mut();
-            // SAFETY: as above.
-            unsafe {
-                (hip.hipModuleLaunchKernel)(
-                    kernel.raw, gx, gy, gz, bx, by, bz, lds, stream, args, none,
-                )
-            }
-        };
-        hip.check(status, || {
-            format!(
-                "launching kernel `{}` with {}",
-                kernel.name,
-                config.describe()
-            )
-        })
     }
 
     fn event(&self) -> Result<Option<Event>> {
@@ -330,4 +319,45 @@ impl<'a> LaunchArgs<'a> {
             .map(|flags| self.stream.record_event(Some(flags)))
             .transpose()
     }
+}
+
+/// Gives a kernel to the stream, on this very grid.
+///
+/// # Safety
+/// `arguments` point to live values, the kernel's in number, order and type, and the rest is as for
+/// [`LaunchArgs::launch`].
+pub(crate) unsafe fn give_to_stream(
+    stream: &Stream,
+    kernel: &LoadedFunction,
+    config: LaunchConfig,
+    arguments: *mut *mut c_void,
+    cooperative: bool,
+) -> Result<()> {
+    let hip = stream.context().device().hip();
+    let ((gx, gy, gz), (bx, by, bz)) = (config.grid_dim, config.block_dim);
+    let (lds, raw) = (config.shared_mem_bytes, stream.raw());
+    let _span = tracing::trace_span!("launch", kernel = kernel.name, ?config.grid_dim, ?config.block_dim, lds).entered();
+    let status = if cooperative {
+        let launch = hip
+            .hipModuleLaunchCooperativeKernel
+            .ok_or_else(|| hip::missing("hipModuleLaunchCooperativeKernel"))?;
+        // SAFETY: the function is loaded; each argument points to a live value; the rest is the
+        // caller's promise.
+        unsafe { launch(kernel.raw, gx, gy, gz, bx, by, bz, lds, raw, arguments) }
+    } else {
+        let none = std::ptr::null_mut();
+        // SAFETY: as above.
+        unsafe {
+            (hip.hipModuleLaunchKernel)(
+                kernel.raw, gx, gy, gz, bx, by, bz, lds, raw, arguments, none,
+            )
+        }
+    };
+    hip.check(status, || {
+        format!(
+            "launching kernel `{}` with {}",
+            kernel.name,
+            config.describe()
+        )
+    })
 }
