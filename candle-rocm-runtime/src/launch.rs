@@ -13,7 +13,7 @@ use crate::hip;
 use crate::inline_list::InlineList;
 use crate::module::{Function, LoadedFunction};
 use crate::pool::KnownParameters;
-use crate::split_rows::SplitLaunch;
+use crate::split_rows::{SplitFunction, SplitLaunch};
 use crate::stream::Stream;
 
 /// The geometry of a launch.
@@ -255,8 +255,20 @@ impl<'a> LaunchArgs<'a> {
         // Launching no workgroups is an error in HIP; for Candle it is an empty tensor.
         if !config.is_empty() {
             config.check(self.function)?;
-            // SAFETY: the caller's promise.
-            unsafe { self.launch_chosen(config, cooperative) }?;
+            let pair = match &self.function.loaded.split {
+                // SAFETY: the caller's promise.
+                Some(split) if !cooperative => unsafe { self.launch_pair(split, config) },
+                _ => None,
+            };
+            match pair {
+                Some(launched) => launched?,
+                None => {
+                    let (kernel, config) = (&self.function.loaded, self.chosen_grid(config));
+                    let arguments = self.args.as_mut_ptr();
+                    // SAFETY: the caller's promise; our kernels compute the same on the chosen grid.
+                    unsafe { give_to_stream(self.stream, kernel, config, arguments, cooperative) }?;
+                }
+            }
         }
         let end = self.event()?;
         for mark in self.records.as_slice() {
@@ -265,41 +277,41 @@ impl<'a> LaunchArgs<'a> {
         Ok(start.zip(end))
     }
 
-    /// Launches on the grid of the kernel's own [`Geometry`] instead of the one asked for, or what replaces the kernel for
-    /// few long rows.
-    unsafe fn launch_chosen(&mut self, asked: LaunchConfig, cooperative: bool) -> Result<()> {
-        let kernel = &*self.function.loaded;
-        let mut config = asked;
-        if kernel.geometry != Geometry::AsAsked {
-            let gpu = Gpu {
-                compute_units: self.function.device().info().compute_units,
-            };
-            let grid = Grid {
-                workgroups: asked.grid_dim.into(),
-                threads: asked.block_dim.into(),
-            };
-            let row = self.row();
-            if let (Some(split), false) = (&kernel.split, cooperative) {
-                let rows = kernel.geometry.rows(grid);
-                if let Some(launch) = rows.and_then(|rows| SplitLaunch::of(rows, row, gpu)) {
-                    // SAFETY: the caller's promise.
-                    let launched =
-                        unsafe { split.launch(self.stream, launch, self.args.as_slice()) };
-                    return launched.map_err(|error| {
-                        error.context(format_args!(
-                            "kernel `{}`, whose few long rows two kernels share",
-                            kernel.name
-                        ))
-                    });
-                }
-            }
-            let grid = kernel.geometry.plan(grid, row, gpu);
-            config.grid_dim = grid.workgroups.into();
-            config.block_dim = grid.threads.into();
+    /// The pair of kernels that replaces this one, launched, if rows are few and long.
+    ///
+    /// # Safety
+    /// As [`LaunchArgs::launch`].
+    #[inline(never)]
+    unsafe fn launch_pair(&self, split: &SplitFunction, asked: LaunchConfig) -> Option<Result<()>> {
+        let kernel = &self.function.loaded;
+        let rows = kernel.geometry.rows(grid_of(asked))?;
+        let launch = SplitLaunch::of(rows, self.row(), self.gpu())?;
+        // SAFETY: the caller's promise.
+        let launched = unsafe { split.launch(self.stream, launch, self.args.as_slice()) };
+        Some(launched.map_err(|error| {
+            let what = "whose few long rows are shared by several workgroups";
+            error.context(format_args!("kernel `{}`, {what}", kernel.name))
+        }))
+    }
+
+    /// The grid of the kernel's own [`Geometry`] instead of the one asked for.
+    fn chosen_grid(&self, asked: LaunchConfig) -> LaunchConfig {
+        let geometry = self.function.loaded.geometry;
+        if geometry == Geometry::AsAsked {
+            return asked;
         }
-        let arguments = self.args.as_mut_ptr();
-        // SAFETY: the caller's promise; our kernels compute the same on the chosen grid.
-        unsafe { give_to_stream(self.stream, kernel, config, arguments, cooperative) }
+        let grid = geometry.plan(grid_of(asked), self.row(), self.gpu());
+        LaunchConfig {
+            grid_dim: grid.workgroups.into(),
+            block_dim: grid.threads.into(),
+            ..asked
+        }
+    }
+
+    fn gpu(&self) -> Gpu {
+        Gpu {
+            compute_units: self.function.device().info().compute_units,
+        }
     }
 
     /// What the kernel's geometry depends on.
@@ -321,11 +333,19 @@ impl<'a> LaunchArgs<'a> {
     }
 }
 
+fn grid_of(config: LaunchConfig) -> Grid {
+    Grid {
+        workgroups: config.grid_dim.into(),
+        threads: config.block_dim.into(),
+    }
+}
+
 /// Gives a kernel to the stream, on this very grid.
 ///
 /// # Safety
 /// `arguments` point to live values, the kernel's in number, order and type, and the rest is as for
 /// [`LaunchArgs::launch`].
+#[inline]
 pub(crate) unsafe fn give_to_stream(
     stream: &Stream,
     kernel: &LoadedFunction,
