@@ -17,12 +17,10 @@
         ROW;                                                                                              \
     })
 
-// Whether the logits can be read in vectors, beside `others`.
-template <class T, class M, class... P>
-__device__ __forceinline__ bool can_widen_masked(uint32_t columns, const M *mask, const MaskRows &rows, const P *...others) {
-    bool wide = can_widen<T>(columns, others...);
-    if constexpr (!is_same<M, NoMask>::value) wide = wide && is_aligned(mask, sizeof(M) * VEC16<T>) && rows.divide_by(VEC16<T>);
-    return wide;
+// Whether a mask can be read in vectors of as many elements as T has.
+template <class T, class M> __device__ __forceinline__ bool can_widen_mask(const M *mask, const MaskRows &rows) {
+    if constexpr (is_same<M, NoMask>::value) return true;
+    else return is_aligned(mask, sizeof(M) * VEC16<T>) && rows.divide_by(VEC16<T>);
 }
 
 // The logits of a row.
@@ -33,7 +31,7 @@ template <class T, class M> __device__ __forceinline__ Logits<T, M> logits(const
 
 template <class T, class M>
 __device__ __forceinline__ void masked_softmax(const T *src, T *dst, uint32_t columns, double scale, const M *mask, const MaskRows &rows) {
-    ROWS(2, columns, (can_widen_masked<T>(columns, mask, rows, src, dst)),
+    ROWS(2, columns, (can_widen<T>(columns, src, dst) && can_widen_mask<T>(mask, rows)),
          (softmax_row<W, N, FULL, REST, false, !is_same<M, NoMask>::value>(logits(src, mask, rows, row, columns, scale), dst + at, columns, team)));
 }
 
@@ -142,8 +140,8 @@ FOR_WIDE_FLOATS(NORMS)
 
 // ------------------------------------------------------------ rows in parts
 
-#define PARTIAL(T) Pair<compute_t<T>> *__restrict__ partial
-// WIDE calls ONE<width>.
+// The first launch and the second must cut rows alike, of pointers that only one of them has: the caller says whether all
+// can be read in vectors, `wide`.
 #define BY_WIDTH(WIDE, CALL)                                                                              \
     if (WIDE) {                                                                                           \
         constexpr int W = VEC16<T>;                                                                       \
@@ -152,76 +150,113 @@ FOR_WIDE_FLOATS(NORMS)
         constexpr int W = 1;                                                                              \
         CALL;                                                                                             \
     }
+#define PARTIAL(T) Pair<compute_t<T>> *__restrict__ partial
+#define PARTS uint32_t columns, uint32_t parts
 
 template <class T, class M>
-__device__ __forceinline__ void softmax_parts(const T *src, PARTIAL(T), uint32_t columns, uint32_t parts, double scale, const M *mask, const MaskRows &rows) {
-    BY_WIDTH((can_widen_masked<T>(columns, mask, rows, src)), (softmax_part<W, T>(logits(src, mask, rows, blockIdx.y, columns, scale), partial, columns, parts)))
+__device__ __forceinline__ void softmax_parts(const T *src, PARTIAL(T), PARTS, double scale, bool wide, const M *mask, const MaskRows &rows) {
+    BY_WIDTH((wide && can_widen_mask<T>(mask, rows)), (softmax_part<W, T>(logits(src, mask, rows, blockIdx.y, columns, scale), partial, columns, parts)))
 }
 template <bool LOG, class T, class M>
-__device__ __forceinline__ void softmax_finish(const T *src, const PARTIAL(T), T *dst, uint32_t columns, uint32_t parts, double scale, const M *mask, const MaskRows &rows) {
-    // The parts must be those of the first launch, whose width does not depend on dst: that is aligned as src is, or is not written in vectors.
-    BY_WIDTH((can_widen_masked<T>(columns, mask, rows, src)),
+__device__ __forceinline__ void softmax_finish(const T *src, const PARTIAL(T), T *dst, PARTS, double scale, bool wide, const M *mask, const MaskRows &rows) {
+    BY_WIDTH((wide && can_widen_mask<T>(mask, rows)),
              (softmax_part_finish<W, LOG, !is_same<M, NoMask>::value, T>(logits(src, mask, rows, blockIdx.y, columns, scale), partial, dst + (size_t)blockIdx.y * columns, columns, parts)))
+}
+template <bool LOG, class T>
+__device__ __forceinline__ void softmax_backward_parts(const T *y, const T *dy, compute_t<T> *partial, PARTS, bool wide) {
+    size_t at = (size_t)blockIdx.y * columns;
+    BY_WIDTH(wide, (softmax_backward_part<W, LOG>(Two<T>{y + at, dy + at}, partial, columns, parts)))
+}
+template <bool LOG, class T>
+__device__ __forceinline__ void softmax_backward_finish(const T *y, const T *dy, const compute_t<T> *partial, T *dx, PARTS, double scale, bool wide) {
+    size_t at = (size_t)blockIdx.y * columns;
+    BY_WIDTH(wide, (softmax_backward_part_finish<W, LOG>(Two<T>{y + at, dy + at}, partial, dx + at, columns, parts, (compute_t<T>)scale)))
 }
 
 #define MASKED_PARTS(KIND, NAME, T, M)                                                                    \
-    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_parts_##NAME(const T *__restrict__ src, PARTIAL(T), uint32_t columns, \
-                                                          uint32_t parts, double scale, MASK_PARAMETERS(M)) { \
-        softmax_parts(src, partial, columns, parts, scale, mask, MASK_ROWS);                              \
+    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_parts_##NAME(const T *__restrict__ src, PARTIAL(T), PARTS, \
+                                                          double scale, uint32_t wide, MASK_PARAMETERS(M)) { \
+        softmax_parts(src, partial, columns, parts, scale, wide != 0, mask, MASK_ROWS);                   \
     }                                                                                                     \
-    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_finish_##NAME(const T *__restrict__ src, const PARTIAL(T), T *__restrict__ dst, uint32_t columns, \
-                                                           uint32_t parts, double scale, MASK_PARAMETERS(M)) { \
-        softmax_finish<false>(src, partial, dst, columns, parts, scale, mask, MASK_ROWS);                 \
+    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_finish_##NAME(const T *__restrict__ src, const PARTIAL(T), T *__restrict__ dst, PARTS, \
+                                                           double scale, uint32_t wide, MASK_PARAMETERS(M)) { \
+        softmax_finish<false>(src, partial, dst, columns, parts, scale, wide != 0, mask, MASK_ROWS);      \
+    }
+#define SOFTMAX_FINISH(KIND, LOG, NAME, T)                                                                \
+    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_finish_##NAME(const T *__restrict__ src, const PARTIAL(T), T *__restrict__ dst, PARTS, \
+                                                           double scale, uint32_t wide) {                 \
+        softmax_finish<LOG, T, NoMask>(src, partial, dst, columns, parts, scale, wide != 0, nullptr, MaskRows{}); \
+    }                                                                                                     \
+    extern "C" __launch_bounds__(256) __global__ void long_backward_##KIND##_parts_##NAME(const T *__restrict__ y, const T *__restrict__ dy, \
+                                                                   compute_t<T> *__restrict__ partial, PARTS, uint32_t wide) { \
+        softmax_backward_parts<LOG>(y, dy, partial, columns, parts, wide != 0);                           \
+    }                                                                                                     \
+    extern "C" __launch_bounds__(256) __global__ void long_backward_##KIND##_finish_##NAME(const T *__restrict__ y, const T *__restrict__ dy, \
+                                                                    const compute_t<T> *__restrict__ partial, T *__restrict__ dx, PARTS, \
+                                                                    double scale, uint32_t wide) {        \
+        softmax_backward_finish<LOG>(y, dy, partial, dx, columns, parts, scale, wide != 0);               \
     }
 #define SOFTMAX_PARTS(NAME, T)                                                                            \
-    extern "C" __launch_bounds__(256) __global__ void long_scaled_softmax_parts_##NAME(const T *__restrict__ src, PARTIAL(T), uint32_t columns, \
-                                                                uint32_t parts, double scale) {           \
-        softmax_parts<T, NoMask>(src, partial, columns, parts, scale, nullptr, MaskRows{});               \
+    extern "C" __launch_bounds__(256) __global__ void long_softmax_parts_##NAME(const T *__restrict__ src, PARTIAL(T), PARTS, \
+                                                         double scale, uint32_t wide) {                   \
+        softmax_parts<T, NoMask>(src, partial, columns, parts, scale, wide != 0, nullptr, MaskRows{});    \
     }                                                                                                     \
-    extern "C" __launch_bounds__(256) __global__ void long_scaled_softmax_finish_##NAME(const T *__restrict__ src, const PARTIAL(T), T *__restrict__ dst, uint32_t columns, \
-                                                                 uint32_t parts, double scale) {          \
-        softmax_finish<false, T, NoMask>(src, partial, dst, columns, parts, scale, nullptr, MaskRows{});  \
-    }                                                                                                     \
-    extern "C" __launch_bounds__(256) __global__ void long_log_softmax_finish_##NAME(const T *__restrict__ src, const PARTIAL(T), T *__restrict__ dst, uint32_t columns, \
-                                                              uint32_t parts, double scale) {             \
-        softmax_finish<true, T, NoMask>(src, partial, dst, columns, parts, scale, nullptr, MaskRows{});   \
-    }                                                                                                     \
+    SOFTMAX_FINISH(softmax, false, NAME, T)                                                               \
+    SOFTMAX_FINISH(log_softmax, true, NAME, T)                                                            \
     MASKED_PARTS(masked_softmax, NAME, T, T)                                                              \
     MASKED_PARTS(flagged_softmax, NAME, T, uint8_t)
 FOR_WIDE_FLOATS(SOFTMAX_PARTS)
 
-// The first launch and the second must agree on the width, so that all pointers of either say what it is: the caller
-// passes it.
 template <bool RMS, class T>
-__device__ __forceinline__ void norm_parts(const T *src, PARTIAL(T), uint32_t columns, uint32_t parts, uint32_t wide) {
-    BY_WIDTH(wide != 0, (norm_part<W, RMS, T>(Plain<T>{src + (size_t)blockIdx.y * columns}, partial, columns, parts)))
+__device__ __forceinline__ void norm_parts(const T *src, PARTIAL(T), PARTS, bool wide) {
+    BY_WIDTH(wide, (norm_part<W, RMS, T>(Plain<T>{src + (size_t)blockIdx.y * columns}, partial, columns, parts)))
 }
 template <bool RMS, class T>
-__device__ __forceinline__ void add_norm_parts(const T *x, const T *residual, T *sum, PARTIAL(T), uint32_t columns, uint32_t parts, uint32_t wide) {
+__device__ __forceinline__ void add_norm_parts(const T *x, const T *residual, T *sum, PARTIAL(T), PARTS, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
-    BY_WIDTH(wide != 0, (norm_part<W, RMS, T>(SumOf<T>{x + at, residual + at, sum + at}, partial, columns, parts)))
+    BY_WIDTH(wide, (norm_part<W, RMS, T>(SumOf<T>{x + at, residual + at, sum + at}, partial, columns, parts)))
 }
 template <bool RMS, class T>
-__device__ __forceinline__ void norm_finish(const T *src, const PARTIAL(T), T *dst, const T *alpha, const T *beta, uint32_t columns, uint32_t parts, float eps, uint32_t wide) {
+__device__ __forceinline__ void norm_finish(const T *src, const PARTIAL(T), T *dst, const T *alpha, const T *beta, PARTS, float eps, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
-    BY_WIDTH(wide != 0, (norm_part_finish<W, RMS>(src + at, partial, dst + at, alpha, beta, columns, parts, eps)))
+    BY_WIDTH(wide, (norm_part_finish<W, RMS>(src + at, partial, dst + at, alpha, beta, columns, parts, eps)))
+}
+template <bool RMS, class T>
+__device__ __forceinline__ void norm_backward_parts(const T *x, const T *dy, const T *alpha, PartOfGradient<compute_t<T>> *partial, PARTS, bool wide) {
+    size_t at = (size_t)blockIdx.y * columns;
+    BY_WIDTH(wide, (norm_backward_part<W, RMS>(Two<T>{x + at, dy + at}, alpha, partial, columns, parts)))
+}
+template <bool RMS, class T>
+__device__ __forceinline__ void norm_backward_finish(const T *x, const T *dy, const T *alpha, const PartOfGradient<compute_t<T>> *partial, T *dx, compute_t<T> *stats, PARTS, float eps, bool wide) {
+    size_t at = (size_t)blockIdx.y * columns;
+    compute_t<T> *of_row = stats == nullptr ? stats : stats + 2 * (size_t)blockIdx.y;
+    BY_WIDTH(wide, (norm_backward_part_finish<W, RMS>(Two<T>{x + at, dy + at}, alpha, partial, dx + at, of_row, columns, parts, eps)))
 }
 
 #define NORM_PARTS(KIND, RMS, NAME, T)                                                                    \
-    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_parts_##NAME(const T *__restrict__ src, PARTIAL(T),          \
-                                                          uint32_t columns, uint32_t parts, uint32_t wide) { \
-        norm_parts<RMS>(src, partial, columns, parts, wide);                                              \
+    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_parts_##NAME(const T *__restrict__ src, PARTIAL(T), PARTS, uint32_t wide) { \
+        norm_parts<RMS>(src, partial, columns, parts, wide != 0);                                         \
     }                                                                                                     \
     extern "C" __launch_bounds__(256) __global__ void long_add_##KIND##_parts_##NAME(const T *__restrict__ x, const T *__restrict__ residual, \
-                                                              T *__restrict__ sum, PARTIAL(T),            \
-                                                              uint32_t columns, uint32_t parts, uint32_t wide) { \
-        add_norm_parts<RMS>(x, residual, sum, partial, columns, parts, wide);                             \
+                                                              T *__restrict__ sum, PARTIAL(T), PARTS, uint32_t wide) { \
+        add_norm_parts<RMS>(x, residual, sum, partial, columns, parts, wide != 0);                        \
     }                                                                                                     \
-    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_finish_##NAME(const T *__restrict__ src, const PARTIAL(T),   \
+    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_finish_##NAME(const T *__restrict__ src, const PARTIAL(T), \
                                                            T *__restrict__ dst, const T *__restrict__ alpha, \
-                                                           const T *__restrict__ beta, uint32_t columns,  \
-                                                           uint32_t parts, float eps, uint32_t wide) {    \
-        norm_finish<RMS>(src, partial, dst, alpha, beta, columns, parts, eps, wide);                      \
+                                                           const T *__restrict__ beta, PARTS, float eps, uint32_t wide) { \
+        norm_finish<RMS>(src, partial, dst, alpha, beta, columns, parts, eps, wide != 0);                 \
+    }                                                                                                     \
+    extern "C" __launch_bounds__(256) __global__ void long_backward_##KIND##_parts_##NAME(const T *__restrict__ x, const T *__restrict__ dy, \
+                                                                   const T *__restrict__ alpha,           \
+                                                                   PartOfGradient<compute_t<T>> *__restrict__ partial, PARTS, uint32_t wide) { \
+        norm_backward_parts<RMS>(x, dy, alpha, partial, columns, parts, wide != 0);                       \
+    }                                                                                                     \
+    extern "C" __launch_bounds__(256) __global__ void long_backward_##KIND##_finish_##NAME(const T *__restrict__ x, const T *__restrict__ dy, \
+                                                                    const T *__restrict__ alpha,          \
+                                                                    const PartOfGradient<compute_t<T>> *__restrict__ partial, \
+                                                                    T *__restrict__ dx, compute_t<T> *__restrict__ stats, PARTS, \
+                                                                    float eps, uint32_t wide) {           \
+        norm_backward_finish<RMS>(x, dy, alpha, partial, dx, stats, columns, parts, eps, wide != 0);      \
     }
 #define BOTH_NORM_PARTS(NAME, T) NORM_PARTS(rmsnorm, true, NAME, T) NORM_PARTS(layernorm, false, NAME, T)
 FOR_WIDE_FLOATS(BOTH_NORM_PARTS)

@@ -82,29 +82,26 @@ template <class T> struct Two {
     template <int WIDTH> static __device__ __forceinline__ Vector<WIDTH> all(T value) {
         return {Plain<T>::template all<WIDTH>(value), Plain<T>::template all<WIDTH>(value)};
     }
+    __device__ __forceinline__ Two from(size_t i) const { return {a + i, b + i}; }
 };
 
 // ---------------------------------------------------------------- gradients
 
 // From a softmax's result y and its gradient dy: scale * y * (dy - sum(y * dy)); from a log-softmax's: dy - e^y * sum(dy).
-template <int WIDTH, int N, bool FULL, bool REST, bool LOG, class T>
-__device__ __forceinline__ void softmax_backward_row(const Two<T> &src, T *__restrict__ dx, uint32_t columns, compute_t<T> scale, const Team &team) {
+template <int WIDTH, bool LOG, class T> struct SoftmaxGradient {
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
-    __shared__ WaveValues<C> lds;
-    Held<Two<T>, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
     C sum = 0;
-    auto add = [&](uint32_t, const V &x) INLINED {
+
+    __device__ __forceinline__ void add(const V &x) {
 #pragma unroll
         for (int k = 0; k < WIDTH; k++) {
             if constexpr (LOG) sum += (C)widen(x.b[k]);
             else sum = math::fma((C)widen(x.a[k]), (C)widen(x.b[k]), sum);
         }
-    };
-    held.each_vector(team, columns, add);
-    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, add);
-    sum = team.all_reduce(sum, Sum(), lds);
-    auto finish = [&](uint32_t i, const V &x) INLINED {
+    }
+    // Once the sum is the row's.
+    __device__ __forceinline__ vec<T, WIDTH> of(const V &x, C scale) const {
         vec<T, WIDTH> d;
 #pragma unroll
         for (int k = 0; k < WIDTH; k++) {
@@ -112,8 +109,22 @@ __device__ __forceinline__ void softmax_backward_row(const Two<T> &src, T *__res
             if constexpr (LOG) d[k] = narrow<T>(dy - row_exp<T>(y) * sum);
             else d[k] = narrow<T>(y * (dy - sum) * scale);
         }
-        store_vec(dx + i, d);
-    };
+        return d;
+    }
+};
+
+template <int WIDTH, int N, bool FULL, bool REST, bool LOG, class T>
+__device__ __forceinline__ void softmax_backward_row(const Two<T> &src, T *__restrict__ dx, uint32_t columns, compute_t<T> scale, const Team &team) {
+    using C = compute_t<T>;
+    using V = typename Two<T>::template Vector<WIDTH>;
+    __shared__ WaveValues<C> lds;
+    Held<Two<T>, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
+    SoftmaxGradient<WIDTH, LOG, T> gradient;
+    auto add = [&](uint32_t, const V &x) INLINED { gradient.add(x); };
+    held.each_vector(team, columns, add);
+    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, add);
+    gradient.sum = team.all_reduce(gradient.sum, Sum(), lds);
+    auto finish = [&](uint32_t i, const V &x) INLINED { store_vec(dx + i, gradient.of(x, scale)); };
     held.forget(columns);
     held.each_vector(team, columns, finish);
     if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, finish);
@@ -122,29 +133,16 @@ __device__ __forceinline__ void softmax_backward_row(const Two<T> &src, T *__res
 template <class C> struct Three { C a, b, c; };
 
 // The gradient of a normalised row's input x from the result's, dy: with g = dy * alpha, c = x - mean and r = 1 /
-// sqrt(variance + eps), r * (g - mean(g) - c * r^2 * mean(g * c)). RMS: without the means of x and of g. `stats` gets the
-// row's mean (RMS: 0) and r, if it is not null.
-template <int WIDTH, int N, bool FULL, bool REST, bool RMS, class T>
-__device__ __forceinline__ void norm_backward_row(const Two<T> &src, const T *__restrict__ alpha, T *__restrict__ dx, compute_t<T> *stats, uint32_t columns, float eps, const Team &team) {
+// sqrt(variance + eps), r * (g - mean(g) - c * r^2 * mean(g * c)). RMS: without the means of x and of g.
+template <int WIDTH, bool RMS, class T> struct NormGradient {
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
-    __shared__ WaveValues<Three<C>> lds;
-    Held<Two<T>, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
     C mean = 0;
-    if constexpr (!RMS) {
-        __shared__ WaveValues<C> lds_of_mean;
-        auto add = [&](uint32_t, const V &v) INLINED {
-#pragma unroll
-            for (int k = 0; k < WIDTH; k++) mean += (C)widen(v.a[k]);
-        };
-        held.each_vector(team, columns, add);
-        if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, add);
-        mean = team.all_reduce(mean, Sum(), lds_of_mean) / (C)columns;
-    }
-    held.forget(columns);
+    // Of c^2, of g * c, of g.
     Three<C> sums = {0, 0, 0};
-    auto add = [&](uint32_t i, const V &v) INLINED {
-        vec<T, WIDTH> w = read_global<vec<T, WIDTH>>(alpha + i);
+    C r, along, shift;
+
+    __device__ __forceinline__ void add(const V &v, const vec<T, WIDTH> &w) {
 #pragma unroll
         for (int k = 0; k < WIDTH; k++) {
             C c = (C)widen(v.a[k]) - mean, g = (C)widen(v.b[k]) * (C)widen(w[k]);
@@ -152,26 +150,66 @@ __device__ __forceinline__ void norm_backward_row(const Two<T> &src, const T *__
             sums.b = math::fma(g, c, sums.b);
             if constexpr (!RMS) sums.c += g;
         }
-    };
-    // Beside both rows there is no room for all of alpha.
-    held.template each_vector<2>(team, columns, add);
-    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, add);
-    sums = team.all_reduce(sums, [](const Three<C> &x, const Three<C> &y) INLINED { return Three<C>{x.a + y.a, x.b + y.b, x.c + y.c}; }, lds);
-    C r = norm_scale(sums.a, columns, eps);
-    C along = r * r * sums.b / (C)columns, shift = sums.c / (C)columns;
-    if (stats != nullptr && team.thread == 0) {
-        stats[0] = mean;
-        stats[1] = r;
     }
-    auto finish = [&](uint32_t i, const V &v) INLINED {
-        vec<T, WIDTH> w = read_global<vec<T, WIDTH>>(alpha + i), d;
+    // Of all threads.
+    __device__ __forceinline__ void reduce(const Team &team, WaveValues<Three<C>> &lds) {
+        sums = team.all_reduce(sums, [](const Three<C> &x, const Three<C> &y) INLINED { return Three<C>{x.a + y.a, x.b + y.b, x.c + y.c}; }, lds);
+    }
+    // Once the sums are the row's. `stats` gets the row's mean (RMS: 0) and r.
+    __device__ __forceinline__ void finish(C *stats, uint32_t columns, float eps, bool writes) {
+        r = norm_scale(sums.a, columns, eps);
+        along = r * r * sums.b / (C)columns;
+        shift = sums.c / (C)columns;
+        if (writes) {
+            stats[0] = mean;
+            stats[1] = r;
+        }
+    }
+    __device__ __forceinline__ vec<T, WIDTH> of(const V &v, const vec<T, WIDTH> &w) const {
+        vec<T, WIDTH> d;
 #pragma unroll
         for (int k = 0; k < WIDTH; k++) {
             C c = (C)widen(v.a[k]) - mean, g = (C)widen(v.b[k]) * (C)widen(w[k]);
             d[k] = narrow<T>(r * (g - shift - c * along));
         }
-        store_vec(dx + i, d);
-    };
+        return d;
+    }
+};
+
+// The gradient's mean and sums of a row, or of what stands at `src` of one.
+template <int WIDTH, int N, bool FULL, bool REST, bool RMS, class T>
+__device__ __forceinline__ void norm_backward_sums(NormGradient<WIDTH, RMS, T> &gradient, Held<Two<T>, WIDTH, N, FULL> &held, const Two<T> &src, const T *__restrict__ alpha, uint32_t columns, const Team &team) {
+    using C = compute_t<T>;
+    using V = typename Two<T>::template Vector<WIDTH>;
+    __shared__ WaveValues<Three<C>> lds;
+    if constexpr (!RMS) {
+        __shared__ WaveValues<C> lds_of_mean;
+        C mean = 0;
+        auto add = [&](uint32_t, const V &v) INLINED {
+#pragma unroll
+            for (int k = 0; k < WIDTH; k++) mean += (C)widen(v.a[k]);
+        };
+        held.each_vector(team, columns, add);
+        if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, add);
+        gradient.mean = team.all_reduce(mean, Sum(), lds_of_mean) / (C)columns;
+    }
+    held.forget(columns);
+    auto add = [&](uint32_t i, const V &v) INLINED { gradient.add(v, read_global<vec<T, WIDTH>>(alpha + i)); };
+    // Beside both rows there is no room for all of alpha.
+    held.template each_vector<2>(team, columns, add);
+    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, add);
+    gradient.reduce(team, lds);
+}
+
+template <int WIDTH, int N, bool FULL, bool REST, bool RMS, class T>
+__device__ __forceinline__ void norm_backward_row(const Two<T> &src, const T *__restrict__ alpha, T *__restrict__ dx, compute_t<T> *stats, uint32_t columns, float eps, const Team &team) {
+    using C = compute_t<T>;
+    using V = typename Two<T>::template Vector<WIDTH>;
+    Held<Two<T>, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
+    NormGradient<WIDTH, RMS, T> gradient;
+    norm_backward_sums<WIDTH, N, FULL, REST>(gradient, held, src, alpha, columns, team);
+    gradient.finish(stats, columns, eps, stats != nullptr && team.thread == 0);
+    auto finish = [&](uint32_t i, const V &v) INLINED { store_vec(dx + i, gradient.of(v, read_global<vec<T, WIDTH>>(alpha + i))); };
     held.forget(columns);
     held.template each_vector<2>(team, columns, finish);
     if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, finish);
@@ -331,6 +369,14 @@ __device__ __forceinline__ void norm_part(const Source &row, Pair<compute_t<T>> 
     if (threadIdx.x == 0) partial[(size_t)blockIdx.y * parts + blockIdx.x] = {mean, squares};
 }
 
+// The mean of a row, from the means `a` of its parts.
+template <int WIDTH, class Partial, class C>
+__device__ __forceinline__ C mean_of_parts(const Partial *__restrict__ of_row, uint32_t columns, uint32_t parts, const Team &team, WaveValues<C> &lds) {
+    C sum = 0;
+    for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) sum += of_row[p].a * (C)Part(columns, parts, WIDTH, p).count;
+    return team.all_reduce(sum, Sum(), lds) / (C)columns;
+}
+
 template <int WIDTH, bool RMS, class T>
 __device__ __forceinline__ void norm_part_finish(const T *__restrict__ row, const Pair<compute_t<T>> *__restrict__ partial, T *__restrict__ dst, const T *__restrict__ alpha, const T *__restrict__ beta, uint32_t columns, uint32_t parts, float eps) {
     using C = compute_t<T>;
@@ -338,11 +384,7 @@ __device__ __forceinline__ void norm_part_finish(const T *__restrict__ row, cons
     __shared__ WaveValues<C> lds;
     Team team(blockDim.x, threadIdx.x);
     const Pair<C> *of_row = partial + (size_t)blockIdx.y * parts;
-    C mean = 0, squares = 0;
-    if constexpr (!RMS) {
-        for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) mean += of_row[p].a * (C)Part(columns, parts, WIDTH, p).count;
-        mean = team.all_reduce(mean, Sum(), lds) / (C)columns;
-    }
+    C mean = RMS ? (C)0 : mean_of_parts<WIDTH>(of_row, columns, parts, team, lds), squares = 0;
     for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) {
         C distance = of_row[p].a - mean;
         squares += of_row[p].b;
@@ -362,5 +404,84 @@ __device__ __forceinline__ void norm_part_finish(const T *__restrict__ row, cons
             for (int k = 0; k < WIDTH; k++) y[k] = narrow<T>(math::fma(((C)widen(x[k]) - mean) * scale, (C)widen(a[k]), (C)widen(b[k])));
         }
         store_vec(dst + at, y);
+    });
+}
+
+// Leaves the part's sum.
+template <int WIDTH, bool LOG, class T>
+__device__ __forceinline__ void softmax_backward_part(const Two<T> &row, compute_t<T> *__restrict__ partial, uint32_t columns, uint32_t parts) {
+    using C = compute_t<T>;
+    using V = typename Two<T>::template Vector<WIDTH>;
+    __shared__ WaveValues<C> lds;
+    Part part(columns, parts, WIDTH, blockIdx.x);
+    Team team(blockDim.x, threadIdx.x);
+    SoftmaxGradient<WIDTH, LOG, T> gradient;
+    for_rest<WIDTH, 0>(row.from(part.first), team, part.count, [&](uint32_t, const V &x) INLINED { gradient.add(x); });
+    C sum = team.all_reduce(gradient.sum, Sum(), lds);
+    if (threadIdx.x == 0) partial[(size_t)blockIdx.y * parts + blockIdx.x] = sum;
+}
+
+template <int WIDTH, bool LOG, class T>
+__device__ __forceinline__ void softmax_backward_part_finish(const Two<T> &row, const compute_t<T> *__restrict__ partial, T *__restrict__ dx, uint32_t columns, uint32_t parts, compute_t<T> scale) {
+    using C = compute_t<T>;
+    using V = typename Two<T>::template Vector<WIDTH>;
+    __shared__ WaveValues<C> lds;
+    Team team(blockDim.x, threadIdx.x);
+    SoftmaxGradient<WIDTH, LOG, T> gradient;
+    for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) gradient.sum += partial[(size_t)blockIdx.y * parts + p];
+    gradient.sum = team.all_reduce(gradient.sum, Sum(), lds);
+    Part part(columns, parts, WIDTH, blockIdx.x);
+    T *__restrict__ to = dx + part.first;
+    for_rest<WIDTH, 0>(row.from(part.first), team, part.count, [&](uint32_t i, const V &x) INLINED { store_vec(to + i, gradient.of(x, scale)); });
+}
+
+// A part's mean, and its sums with that for the row's mean.
+template <class C> struct PartOfGradient {
+    C a;
+    Three<C> sums;
+};
+
+template <int WIDTH, bool RMS, class T>
+__device__ __forceinline__ void norm_backward_part(const Two<T> &row, const T *__restrict__ alpha, PartOfGradient<compute_t<T>> *__restrict__ partial, uint32_t columns, uint32_t parts) {
+    using C = compute_t<T>;
+    constexpr int N = 4;
+    Part part(columns, parts, WIDTH, blockIdx.x);
+    Team team(blockDim.x, threadIdx.x);
+    Two<T> src = row.from(part.first);
+    Held<Two<T>, WIDTH, N, false> held(src, team, part.count, narrow<T>((C)0));
+    NormGradient<WIDTH, RMS, T> gradient;
+    norm_backward_sums<WIDTH, N, false, true>(gradient, held, src, alpha + part.first, part.count, team);
+    // A part without elements has no mean.
+    C mean = part.count == 0 ? (C)0 : gradient.mean;
+    if (threadIdx.x == 0) partial[(size_t)blockIdx.y * parts + blockIdx.x] = {mean, gradient.sums};
+}
+
+template <int WIDTH, bool RMS, class T>
+__device__ __forceinline__ void norm_backward_part_finish(const Two<T> &row, const T *__restrict__ alpha, const PartOfGradient<compute_t<T>> *__restrict__ partial, T *__restrict__ dx, compute_t<T> *stats, uint32_t columns, uint32_t parts, float eps) {
+    using C = compute_t<T>;
+    using V = typename Two<T>::template Vector<WIDTH>;
+    __shared__ WaveValues<Three<C>> lds;
+    Team team(blockDim.x, threadIdx.x);
+    const PartOfGradient<C> *of_row = partial + (size_t)blockIdx.y * parts;
+    NormGradient<WIDTH, RMS, T> gradient;
+    if constexpr (!RMS) {
+        __shared__ WaveValues<C> lds_of_mean;
+        gradient.mean = mean_of_parts<WIDTH>(of_row, columns, parts, team, lds_of_mean);
+    }
+    for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) {
+        Three<C> of_part = of_row[p].sums;
+        if constexpr (!RMS) {
+            C distance = of_row[p].a - gradient.mean;
+            of_part.a += distance * distance * (C)Part(columns, parts, WIDTH, p).count;
+            of_part.b += distance * of_part.c;
+        }
+        gradient.sums = {gradient.sums.a + of_part.a, gradient.sums.b + of_part.b, gradient.sums.c + of_part.c};
+    }
+    gradient.reduce(team, lds);
+    gradient.finish(stats, columns, eps, stats != nullptr && blockIdx.x == 0 && threadIdx.x == 0);
+    Part part(columns, parts, WIDTH, blockIdx.x);
+    for_rest<WIDTH, 0>(row.from(part.first), team, part.count, [&](uint32_t i, const V &v) INLINED {
+        size_t at = (size_t)part.first + i;
+        store_vec(dx + at, gradient.of(v, read_global<vec<T, WIDTH>>(alpha + at)));
     });
 }

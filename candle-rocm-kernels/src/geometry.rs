@@ -155,12 +155,27 @@ impl Geometry {
         }
     }
 
+    /// How many rows were asked for, a workgroup for each, if that is how the kernel is launched.
+    pub fn rows(self, asked: Grid) -> Option<u32> {
+        match (self, asked.workgroups) {
+            (Self::Rows { axis, .. }, [count, 1, 1])
+                if asked.threads[axis] == 1 && asked.threads[2] == 1 =>
+            {
+                Some(count)
+            }
+            _ => None,
+        }
+    }
+
     /// The grid to launch where `asked` was asked for.
     pub fn plan(self, asked: Grid, row: Row, gpu: Gpu) -> Grid {
         match self {
             Self::AsAsked => asked,
             Self::AnyGrid { elements } => any_grid(asked, elements, gpu),
-            Self::Rows { axis, held, .. } => rows(asked, axis, row, held, gpu).unwrap_or(asked),
+            Self::Rows { axis, held, .. } => match self.rows(asked) {
+                Some(count) => rows(count, axis, row, held, gpu),
+                None => asked,
+            },
             Self::Outputs { .. } => outputs(asked, row, gpu),
         }
     }
@@ -191,8 +206,8 @@ impl Grid {
 }
 
 impl Row {
-    /// Whether it is read 16 bytes at a time, as the kernels do.
-    fn divides(self) -> bool {
+    /// Whether it is read 16 bytes at a time, as the kernels do where pointers allow it.
+    pub fn divides(self) -> bool {
         (self.elements * self.element_bytes) % 16 == 0
     }
 
@@ -271,13 +286,7 @@ fn outputs(asked: Grid, row: Row, gpu: Gpu) -> Grid {
 }
 
 /// As many rows to a workgroup as leave enough workgroups, and divide their number.
-fn rows(asked: Grid, axis: usize, row: Row, held: Held, gpu: Gpu) -> Option<Grid> {
-    let [count, 1, 1] = asked.workgroups else {
-        return None;
-    };
-    if asked.threads[axis] != 1 || asked.threads[2] != 1 {
-        return None;
-    }
+fn rows(count: u32, axis: usize, row: Row, held: Held, gpu: Gpu) -> Grid {
     let of_row = row.threads(1, 1);
     let mut together = 1;
     let enough = |together: u32| {
@@ -308,10 +317,10 @@ fn rows(asked: Grid, axis: usize, row: Row, held: Held, gpu: Gpu) -> Option<Grid
     let mut threads = [all / together; 3];
     threads[axis] = together;
     threads[2] = 1;
-    Some(Grid {
+    Grid {
         workgroups: [count / together, 1, 1],
         threads,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! for a GPU, ready for `hipModuleLoadData`. The first eleven modules are those of `candle-kernels`,
 //! in its order and with its kernel names and parameters, which Candle's CUDA backend launches;
 //! [`GEMM`], [`MATMUL`] and [`RANDOM`] stand where Candle calls cuBLAS and cuRAND; [`MMVQ`], [`MMQ`] and [`MOE`] hold
-//! what `candle-kernels` launches from its own C functions; [`FUSED`] is launched by `candle_rocm_backend::ops`.
+//! what `candle-kernels` launches from its own C functions; [`FUSED`] is launched by `candle_rocm_backend::ops`, and
+//! for few long rows ([`split_rows`]).
 //!
 //! With `CANDLE_ROCM_SKIP_KERNELS=1` the build needs no GPU compiler and embeds nothing, and
 //! [`Module::code_object`] fails with an error that says so.
@@ -13,6 +14,7 @@
 pub mod geometry;
 pub mod matmul;
 pub mod occupancy;
+pub mod split_rows;
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/embedded.rs"));

@@ -420,20 +420,18 @@ static CONTRACT: &[Family] = &[
         "pppppnii",
     ),
     family(&kernels::FUSED, &["column_finish_{t}"], WIDE_FLOATS, "ppii"),
+    // What the runtime launches instead of them, and of Candle's own, for few long rows (src/split_rows.rs).
     family(
         &kernels::FUSED,
-        &["long_scaled_softmax_parts_{t}"],
+        &["long_softmax_parts_{t}"],
         WIDE_FLOATS,
-        "ppiid",
+        "ppiidi",
     ),
     family(
         &kernels::FUSED,
-        &[
-            "long_scaled_softmax_finish_{t}",
-            "long_log_softmax_finish_{t}",
-        ],
+        &["long_softmax_finish_{t}", "long_log_softmax_finish_{t}"],
         WIDE_FLOATS,
-        "pppiid",
+        "pppiidi",
     ),
     family(
         &kernels::FUSED,
@@ -442,7 +440,7 @@ static CONTRACT: &[Family] = &[
             "long_flagged_softmax_parts_{t}",
         ],
         WIDE_FLOATS,
-        "ppiidpiinnn",
+        "ppiidipiinnn",
     ),
     family(
         &kernels::FUSED,
@@ -451,7 +449,7 @@ static CONTRACT: &[Family] = &[
             "long_flagged_softmax_finish_{t}",
         ],
         WIDE_FLOATS,
-        "pppiidpiinnn",
+        "pppiidipiinnn",
     ),
     family(
         &kernels::FUSED,
@@ -470,6 +468,42 @@ static CONTRACT: &[Family] = &[
         &["long_rmsnorm_finish_{t}", "long_layernorm_finish_{t}"],
         WIDE_FLOATS,
         "pppppiifi",
+    ),
+    family(
+        &kernels::FUSED,
+        &[
+            "long_backward_softmax_parts_{t}",
+            "long_backward_log_softmax_parts_{t}",
+        ],
+        WIDE_FLOATS,
+        "pppiii",
+    ),
+    family(
+        &kernels::FUSED,
+        &[
+            "long_backward_softmax_finish_{t}",
+            "long_backward_log_softmax_finish_{t}",
+        ],
+        WIDE_FLOATS,
+        "ppppiidi",
+    ),
+    family(
+        &kernels::FUSED,
+        &[
+            "long_backward_rmsnorm_parts_{t}",
+            "long_backward_layernorm_parts_{t}",
+        ],
+        WIDE_FLOATS,
+        "ppppiii",
+    ),
+    family(
+        &kernels::FUSED,
+        &[
+            "long_backward_rmsnorm_finish_{t}",
+            "long_backward_layernorm_finish_{t}",
+        ],
+        WIDE_FLOATS,
+        "ppppppiifi",
     ),
     family(&kernels::FUSED, ACTIVATE, WIDE_FLOATS, "ppppnn"),
     family(&kernels::FUSED, &["swiglu_{t}"], WIDE_FLOATS, "pppnnn"),
@@ -554,6 +588,48 @@ fn modules_hold_the_kernels_that_candle_launches() {
                 "{module:?} for {arch} has kernels that nobody launches: {extra:?}"
             );
         }
+    }
+}
+
+/// The arguments that a pair gets where it replaces a kernel are the pair's, in number, kind and size; and all kernels that
+/// are there to be launched so are.
+#[test]
+fn pairs_for_few_long_rows_take_what_they_get() {
+    use kernels::split_rows::{SplitArgument, SplitRows};
+    for arch in kernels::architectures() {
+        let kernels_of = |module: &Module| {
+            let code = module.code_object(arch).expect("an embedded architecture");
+            support::kernels(&code)
+        };
+        let fused = kernels_of(&kernels::FUSED);
+        let mut left: Vec<&str> = fused.keys().map(String::as_str).collect();
+        left.retain(|name| name.starts_with("long_"));
+        for module in [&kernels::REDUCE, &kernels::FUSED] {
+            for (name, kernel) in &kernels_of(module) {
+                let Some(split) = SplitRows::of(module.name(), name) else {
+                    continue;
+                };
+                for &pointer in split.pointers {
+                    assert_eq!(kernel.arguments[pointer], argument('p', 0), "{name}");
+                }
+                for (of, pair) in split.kernels.iter().zip(split.names(name)) {
+                    let given: Vec<_> = of
+                        .arguments
+                        .iter()
+                        .map(|of| match of {
+                            SplitArgument::Given(number) => kernel.arguments[*number].clone(),
+                            SplitArgument::Partial | SplitArgument::Null => argument('p', 0),
+                            SplitArgument::Parts | SplitArgument::Wide => argument('i', 0),
+                            SplitArgument::One => argument('d', 0),
+                        })
+                        .collect();
+                    let taken = &fused[&pair].arguments;
+                    assert_eq!(&given, taken, "{pair} instead of {name} for {arch}");
+                    left.retain(|name| *name != pair);
+                }
+            }
+        }
+        assert!(left.is_empty(), "{arch}: nobody launches {left:?}");
     }
 }
 

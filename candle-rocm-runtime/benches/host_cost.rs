@@ -145,6 +145,25 @@ fn main() {
         measure(&calls, "operator with dimensions, all different", |i| {
             strided(&function, &[i, 2, 3, 4])
         });
+        let softmax = context
+            .kernel(&candle_rocm_kernels::REDUCE, "softmax_f32")
+            .unwrap();
+        for (what, columns) in [
+            ("launching softmax", 1000i32),
+            ("launching softmax, a row in parts", 1 << 20),
+        ] {
+            measure(&calls, what, |_| {
+                let mut launch = stream.launch_builder(&softmax);
+                launch.arg(&y).arg(&y).arg(&columns);
+                let config = LaunchConfig {
+                    grid_dim: (1, 1, 1),
+                    block_dim: (1, 32, 1),
+                    shared_mem_bytes: 0,
+                };
+                // SAFETY: there is no GPU that could access memory.
+                unsafe { launch.launch(config) }.unwrap();
+            });
+        }
     }
     let second = context.new_stream().unwrap();
     let mut x = alloc(&second, 64);

@@ -11,8 +11,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, UseMark};
 use crate::hip;
 use crate::inline_list::InlineList;
-use crate::module::Function;
+use crate::module::{Function, LoadedFunction};
 use crate::pool::KnownParameters;
+use crate::split_rows::{SplitFunction, SplitLaunch};
 use crate::stream::Stream;
 
 /// The geometry of a launch.
@@ -254,9 +255,20 @@ impl<'a> LaunchArgs<'a> {
         // Launching no workgroups is an error in HIP; for Candle it is an empty tensor.
         if !config.is_empty() {
             config.check(self.function)?;
-            let config = self.chosen_grid(config);
-            // SAFETY: the caller's promise; our kernels compute the same on the chosen grid.
-            unsafe { self.call_hip(config, cooperative) }?;
+            let pair = match &self.function.loaded.split {
+                // SAFETY: the caller's promise.
+                Some(split) if !cooperative => unsafe { self.launch_pair(split, config) },
+                _ => None,
+            };
+            match pair {
+                Some(launched) => launched?,
+                None => {
+                    let (kernel, config) = (&self.function.loaded, self.chosen_grid(config));
+                    let arguments = self.args.as_mut_ptr();
+                    // SAFETY: the caller's promise; our kernels compute the same on the chosen grid.
+                    unsafe { give_to_stream(self.stream, kernel, config, arguments, cooperative) }?;
+                }
+            }
         }
         let end = self.event()?;
         for mark in self.records.as_slice() {
@@ -265,27 +277,30 @@ impl<'a> LaunchArgs<'a> {
         Ok(start.zip(end))
     }
 
+    /// The pair of kernels that replaces this one, launched, if rows are few and long.
+    ///
+    /// # Safety
+    /// As [`LaunchArgs::launch`].
+    #[inline(never)]
+    unsafe fn launch_pair(&self, split: &SplitFunction, asked: LaunchConfig) -> Option<Result<()>> {
+        let kernel = &self.function.loaded;
+        let rows = kernel.geometry.rows(grid_of(asked))?;
+        let launch = SplitLaunch::of(rows, self.row(), self.gpu())?;
+        // SAFETY: the caller's promise.
+        let launched = unsafe { split.launch(self.stream, launch, self.args.as_slice()) };
+        Some(launched.map_err(|error| {
+            let what = "whose few long rows are shared by several workgroups";
+            error.context(format_args!("kernel `{}`, {what}", kernel.name))
+        }))
+    }
+
     /// The grid of the kernel's own [`Geometry`] instead of the one asked for.
     fn chosen_grid(&self, asked: LaunchConfig) -> LaunchConfig {
-        let kernel = &self.function.loaded;
-        if kernel.geometry == Geometry::AsAsked {
+        let geometry = self.function.loaded.geometry;
+        if geometry == Geometry::AsAsked {
             return asked;
         }
-        let gpu = Gpu {
-            compute_units: self.function.device().info().compute_units,
-        };
-        let grid = Grid {
-            workgroups: asked.grid_dim.into(),
-            threads: asked.block_dim.into(),
-        };
-        let length = kernel.geometry.length_argument();
-        let length = length.and_then(|index| self.args.as_slice().get(index));
-        let row = Row {
-            // SAFETY: each argument points to a live value of the kernel's own type, here of four bytes or more.
-            elements: length.map_or(0, |value| unsafe { value.cast::<u32>().read() }.into()),
-            element_bytes: kernel.element_bytes,
-        };
-        let grid = kernel.geometry.plan(grid, row, gpu);
+        let grid = geometry.plan(grid_of(asked), self.row(), self.gpu());
         LaunchConfig {
             grid_dim: grid.workgroups.into(),
             block_dim: grid.threads.into(),
@@ -293,36 +308,22 @@ impl<'a> LaunchArgs<'a> {
         }
     }
 
-    unsafe fn call_hip(&mut self, config: LaunchConfig, cooperative: bool) -> Result<()> {
-        let hip = self.function.device().hip();
+    fn gpu(&self) -> Gpu {
+        Gpu {
+            compute_units: self.function.device().info().compute_units,
+        }
+    }
+
+    /// What the kernel's geometry depends on.
+    fn row(&self) -> Row {
         let kernel = &self.function.loaded;
-        let ((gx, gy, gz), (bx, by, bz)) = (config.grid_dim, config.block_dim);
-        let lds = config.shared_mem_bytes;
-        let (stream, args) = (self.stream.raw(), self.args.as_mut_ptr());
-        let _span = tracing::trace_span!("launch", kernel = kernel.name, ?config.grid_dim, ?config.block_dim, lds).entered();
-        let status = if cooperative {
-            let launch = hip
-                .hipModuleLaunchCooperativeKernel
-                .ok_or_else(|| hip::missing("hipModuleLaunchCooperativeKernel"))?;
-            // SAFETY: the function is loaded; each argument points to a live value; the rest is the
-            // caller's promise.
-            unsafe { launch(kernel.raw, gx, gy, gz, bx, by, bz, lds, stream, args) }
-        } else {
-            let none = std::ptr::null_mut();
-            // SAFETY: as above.
-            unsafe {
-                (hip.hipModuleLaunchKernel)(
-                    kernel.raw, gx, gy, gz, bx, by, bz, lds, stream, args, none,
-                )
-            }
-        };
-        hip.check(status, || {
-            format!(
-                "launching kernel `{}` with {}",
-                kernel.name,
-                config.describe()
-            )
-        })
+        let length = kernel.geometry.length_argument();
+        let length = length.and_then(|index| self.args.as_slice().get(index));
+        Row {
+            // SAFETY: each argument points to a live value of the kernel's own type, here of four bytes or more.
+            elements: length.map_or(0, |value| unsafe { value.cast::<u32>().read() }.into()),
+            element_bytes: kernel.element_bytes,
+        }
     }
 
     fn event(&self) -> Result<Option<Event>> {
@@ -330,4 +331,53 @@ impl<'a> LaunchArgs<'a> {
             .map(|flags| self.stream.record_event(Some(flags)))
             .transpose()
     }
+}
+
+fn grid_of(config: LaunchConfig) -> Grid {
+    Grid {
+        workgroups: config.grid_dim.into(),
+        threads: config.block_dim.into(),
+    }
+}
+
+/// Gives a kernel to the stream, on this very grid.
+///
+/// # Safety
+/// `arguments` point to live values, the kernel's in number, order and type, and the rest is as for
+/// [`LaunchArgs::launch`].
+#[inline]
+pub(crate) unsafe fn give_to_stream(
+    stream: &Stream,
+    kernel: &LoadedFunction,
+    config: LaunchConfig,
+    arguments: *mut *mut c_void,
+    cooperative: bool,
+) -> Result<()> {
+    let hip = stream.context().device().hip();
+    let ((gx, gy, gz), (bx, by, bz)) = (config.grid_dim, config.block_dim);
+    let (lds, raw) = (config.shared_mem_bytes, stream.raw());
+    let _span = tracing::trace_span!("launch", kernel = kernel.name, ?config.grid_dim, ?config.block_dim, lds).entered();
+    let status = if cooperative {
+        let launch = hip
+            .hipModuleLaunchCooperativeKernel
+            .ok_or_else(|| hip::missing("hipModuleLaunchCooperativeKernel"))?;
+        // SAFETY: the function is loaded; each argument points to a live value; the rest is the
+        // caller's promise.
+        unsafe { launch(kernel.raw, gx, gy, gz, bx, by, bz, lds, raw, arguments) }
+    } else {
+        let none = std::ptr::null_mut();
+        // SAFETY: as above.
+        unsafe {
+            (hip.hipModuleLaunchKernel)(
+                kernel.raw, gx, gy, gz, bx, by, bz, lds, raw, arguments, none,
+            )
+        }
+    };
+    hip.check(status, || {
+        format!(
+            "launching kernel `{}` with {}",
+            kernel.name,
+            config.describe()
+        )
+    })
 }

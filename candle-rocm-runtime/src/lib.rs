@@ -38,7 +38,9 @@ pub mod pool;
 pub mod random;
 pub mod rng;
 pub mod runtime;
+mod split_rows;
 pub mod stream;
+mod workspace;
 
 pub use blas::{Blas, Gemm, GemmConfig, StridedBatchedConfig};
 pub use buffer::{DeviceBuffer, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop, View, ViewMut};

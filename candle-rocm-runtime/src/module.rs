@@ -17,6 +17,7 @@ use crate::error::{CompileError, Error, ErrorKind, Result};
 use crate::event::UseMark;
 use crate::hip::{self, types::*};
 use crate::runtime::RuntimeKind;
+use crate::split_rows::SplitFunction;
 use crate::stream::Stream;
 
 /// Code that [`Context::load_module`] can be asked to load.
@@ -164,7 +165,7 @@ impl LoadedModule {
         })
     }
 
-    fn function(&self, name: &str) -> Result<Arc<LoadedFunction>> {
+    pub(crate) fn function(&self, name: &str) -> Result<Arc<LoadedFunction>> {
         if let Some(function) = self.functions.read().get(name) {
             return Ok(function.clone());
         }
@@ -204,6 +205,10 @@ impl LoadedModule {
                 Geometry::AsAsked
             },
             element_bytes: geometry::element_bytes(name),
+            split: self
+                .embedded
+                .then(|| SplitFunction::of(&self.name, name))
+                .flatten(),
         });
         Ok(self
             .functions
@@ -324,7 +329,7 @@ impl Context {
 }
 
 /// One of the embedded modules on a GPU, which is loaded now if it was not.
-fn embedded(
+pub(crate) fn embedded(
     device: &Arc<Device>,
     module: &candle_rocm_kernels::Module,
 ) -> Result<Arc<LoadedModule>> {
@@ -391,6 +396,8 @@ pub(crate) struct LoadedFunction {
     pub(crate) geometry: Geometry,
     /// Bytes of the elements it reads.
     pub(crate) element_bytes: u64,
+    /// What is launched instead for few long rows.
+    pub(crate) split: Option<Box<SplitFunction>>,
 }
 
 // SAFETY: HIP's functions may be used from any thread.

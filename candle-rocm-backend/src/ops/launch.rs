@@ -9,14 +9,10 @@ use candle_rocm_runtime::{
     DevicePtr as _, DevicePtrMut as _, LaunchConfig, PushKernelArg as _, Stream, SyncOnDrop,
 };
 
-/// Work-items of a workgroup, for kernels of elements and of parts of rows.
+/// Work-items of a workgroup, for kernels of elements and of columns.
 pub(super) const THREADS: u32 = 256;
 /// Workgroups for a compute unit beyond which more are of no use.
 const WORKGROUPS_PER_UNIT: usize = 16;
-/// Bytes of a row that a workgroup makes by itself, however few rows there are.
-const LONG_ROW: usize = 64 << 10;
-/// Bytes of a part at least.
-const PART: usize = 16 << 10;
 
 /// An argument of a kernel.
 pub(super) enum Arg<'a> {
@@ -118,7 +114,8 @@ pub(super) fn grid(x: usize, y: usize, threads: u32) -> Result<LaunchConfig> {
     }
 }
 
-/// A grid for a kernel of rows: what is asked for of each row, of which the kernel's geometry makes its own.
+/// A grid for a kernel of rows: what is asked for of each row, of which the kernel's geometry makes its own. Where rows are
+/// few and long, the runtime launches two kernels instead, whose workgroups share each row.
 pub(super) fn row_grid(rows: usize) -> Result<LaunchConfig> {
     grid(rows, 1, 32)
 }
@@ -141,22 +138,6 @@ pub(super) fn element_grid(
 pub(super) fn compute_units(device: &CudaDevice) -> usize {
     let stream = device.cuda_stream();
     stream.context().info().compute_units.max(1) as usize
-}
-
-/// How many workgroups should share each row, if more than one.
-pub(super) fn parts(
-    device: &CudaDevice,
-    rows: usize,
-    columns: usize,
-    dtype: DType,
-) -> Option<usize> {
-    let bytes = columns * dtype.size_in_bytes();
-    let units = compute_units(device);
-    if bytes < LONG_ROW || rows >= units {
-        return None;
-    }
-    let parts = (2 * units).div_ceil(rows).min(bytes / PART);
-    (parts > 1).then_some(parts)
 }
 
 /// A row's length or a count as kernels take it.

@@ -4,7 +4,7 @@ use candle_core::{bail, CudaDevice, CudaStorage, Device, Result, Tensor, D};
 use candle_rocm_kernels::{FUSED, REDUCE};
 
 use super::launch::{
-    self, allocate, compute_units, grid, int, launch, row_grid, sums_dtype, Arg, THREADS,
+    allocate, compute_units, grid, int, launch, row_grid, sums_dtype, Arg, THREADS,
 };
 use super::node::{plain, result_of};
 use super::operands::{check_float, check_same_shape, check_vector, empty, on_gpu, wide, Rows};
@@ -200,54 +200,10 @@ impl Norm {
             None => Some(Tensor::zeros(rows.columns, dtype, x.device())?),
         };
         let kind = if self.rms { "rmsnorm" } else { "layernorm" };
-        let kernel = |name: String| format!("{name}_{}", dtype.as_str());
         let mut sum = residual
             .map(|_| allocate(device, dtype, x.elem_count()))
             .transpose()?;
         let mut normed = allocate(device, dtype, x.elem_count())?;
-        if let Some(parts) = launch::parts(device, rows.count, rows.columns, dtype) {
-            let mut partial = allocate(device, sums_dtype(dtype), 2 * parts * rows.count)?;
-            let config = grid(parts, rows.count, THREADS)?;
-            // Both kernels must cut rows alike, in vectors or in elements.
-            let operands = [Some(x), residual, Some(&weight), bias.as_ref()];
-            let aligned = |tensor: &&Tensor| {
-                let start = tensor.layout().start_offset();
-                (start * dtype.size_in_bytes()) % 16 == 0
-            };
-            let divides = (rows.columns * dtype.size_in_bytes()) % 16 == 0;
-            let wide = u32::from(divides && operands.iter().flatten().all(aligned));
-            let sizes = || [Arg::Int(columns), Arg::Int(parts as u32)];
-            let mut args = vec![Arg::Read(Some(x))];
-            let first = match (residual, &mut sum) {
-                (Some(residual), Some(sum)) => {
-                    args.extend([Arg::Read(Some(residual)), Arg::Write(sum)]);
-                    kernel(format!("long_add_{kind}_parts"))
-                }
-                _ => kernel(format!("long_{kind}_parts")),
-            };
-            args.push(Arg::Write(&mut partial));
-            args.extend(sizes());
-            args.push(Arg::Int(wide));
-            // SAFETY: the kernel's arguments; sum has x's elements, and a part leaves two numbers.
-            unsafe { launch(device, &FUSED, &first, config, args) }?;
-            let source = match &sum {
-                Some(sum) => Arg::Left(sum),
-                None => Arg::Read(Some(x)),
-            };
-            let mut args = vec![
-                source,
-                Arg::Left(&partial),
-                Arg::Write(&mut normed),
-                Arg::Read(Some(&weight)),
-                Arg::Read(bias.as_ref()),
-            ];
-            args.extend(sizes());
-            args.extend([Arg::Float(eps), Arg::Int(wide)]);
-            let finish = kernel(format!("long_{kind}_finish"));
-            // SAFETY: as above; weight and bias have a row's elements.
-            unsafe { launch(device, &FUSED, &finish, config, args) }?;
-            return Ok((sum, normed));
-        }
         let mut args = vec![Arg::Read(Some(x))];
         let (module, name) = match (residual, &mut sum) {
             (Some(residual), Some(sum)) => {
@@ -266,8 +222,9 @@ impl Norm {
             args.push(Arg::Int(32));
         }
         args.push(Arg::Float(eps));
+        let kernel = format!("{name}_{}", dtype.as_str());
         // SAFETY: the kernel's arguments; results have x's elements, weight and bias a row's.
-        unsafe { launch(device, module, &kernel(name), row_grid(rows.count)?, args) }?;
+        unsafe { launch(device, module, &kernel, row_grid(rows.count)?, args) }?;
         Ok((sum, normed))
     }
 

@@ -3,7 +3,7 @@
 use candle_core::{bail, CudaStorage, DType, Device, Result, Tensor, D};
 use candle_rocm_kernels::{FUSED, REDUCE};
 
-use super::launch::{self, allocate, grid, int, launch, row_grid, sums_dtype, Arg, THREADS};
+use super::launch::{allocate, int, launch, row_grid, Arg};
 use super::node::{plain, result_of};
 use super::operands::{check_device, check_float, empty, on_gpu, sum_to, wide, Rows};
 
@@ -93,34 +93,14 @@ enum Kind {
 }
 
 impl Kind {
-    /// The names of the kernels for whole rows, for parts of rows, and for putting these together.
-    fn kernels(self) -> [&'static str; 3] {
+    /// The name of the kernel.
+    fn kernel(self) -> &'static str {
         match self {
-            Self::Plain => [
-                "softmax",
-                "long_scaled_softmax_parts",
-                "long_scaled_softmax_finish",
-            ],
-            Self::Log => [
-                "log_softmax",
-                "long_scaled_softmax_parts",
-                "long_log_softmax_finish",
-            ],
-            Self::Scaled => [
-                "scaled_softmax",
-                "long_scaled_softmax_parts",
-                "long_scaled_softmax_finish",
-            ],
-            Self::Masked => [
-                "masked_softmax",
-                "long_masked_softmax_parts",
-                "long_masked_softmax_finish",
-            ],
-            Self::Flagged => [
-                "flagged_softmax",
-                "long_flagged_softmax_parts",
-                "long_flagged_softmax_finish",
-            ],
+            Self::Plain => "softmax",
+            Self::Log => "log_softmax",
+            Self::Scaled => "scaled_softmax",
+            Self::Masked => "masked_softmax",
+            Self::Flagged => "flagged_softmax",
         }
     }
 }
@@ -172,69 +152,27 @@ fn forward(
     let dtype = x.dtype();
     let columns = int(name, "columns", rows.columns)?;
     let mut result = allocate(device, dtype, x.elem_count())?;
-    let [whole, of_parts, finish] = kind
-        .kernels()
-        .map(|kernel| format!("{kernel}_{}", dtype.as_str()));
+    let kernel = format!("{}_{}", kind.kernel(), dtype.as_str());
     let mask = mask.map(|mask| MaskRows::of(name, mask, x)).transpose()?;
-    let mask_args = || -> Vec<Arg> { mask.as_ref().map_or(Vec::new(), MaskRows::args) };
-    let Some(parts) = launch::parts(device, rows.count, rows.columns, dtype) else {
-        let mut args = vec![
-            Arg::Read(Some(x)),
-            Arg::Write(&mut result),
-            Arg::Int(columns),
-        ];
-        let mut config = row_grid(rows.count)?;
-        let module = if kind == Kind::Plain {
-            // Candle's own kernel has the rows of a workgroup in x.
-            config.block_dim = (1, 32, 1);
-            &REDUCE
-        } else {
-            &FUSED
-        };
-        if !matches!(kind, Kind::Plain | Kind::Log) {
-            args.push(Arg::Double(scale));
-            args.extend(mask_args());
-        }
-        // SAFETY: the kernels' arguments (tests/contract.rs); `result` has x's elements, and a mask's rows were counted.
-        unsafe { launch(device, module, &whole, config, args) }?;
-        return Ok(result);
-    };
-    let mut partial = allocate(device, sums_dtype(dtype), 2 * parts * rows.count)?;
-    let config = grid(parts, rows.count, THREADS)?;
-    let tail = || {
-        let sizes = [
-            Arg::Int(columns),
-            Arg::Int(parts as u32),
-            Arg::Double(scale),
-        ];
-        sizes.into_iter().chain(mask_args())
-    };
-    let args = [Arg::Read(Some(x)), Arg::Write(&mut partial)];
-    // SAFETY: as above; a part leaves two numbers.
-    unsafe {
-        launch(
-            device,
-            &FUSED,
-            &of_parts,
-            config,
-            args.into_iter().chain(tail()).collect(),
-        )
-    }?;
-    let args = [
+    let mut args = vec![
         Arg::Read(Some(x)),
-        Arg::Left(&partial),
         Arg::Write(&mut result),
+        Arg::Int(columns),
     ];
-    // SAFETY: as above.
-    unsafe {
-        launch(
-            device,
-            &FUSED,
-            &finish,
-            config,
-            args.into_iter().chain(tail()).collect(),
-        )
-    }?;
+    let mut config = row_grid(rows.count)?;
+    let module = if kind == Kind::Plain {
+        // Candle's own kernel has the rows of a workgroup in x.
+        config.block_dim = (1, 32, 1);
+        &REDUCE
+    } else {
+        &FUSED
+    };
+    if !matches!(kind, Kind::Plain | Kind::Log) {
+        args.push(Arg::Double(scale));
+        args.extend(mask.iter().flat_map(MaskRows::args));
+    }
+    // SAFETY: the kernels' arguments (tests/contract.rs); `result` has x's elements, and a mask's rows were counted.
+    unsafe { launch(device, module, &kernel, config, args) }?;
     Ok(result)
 }
 

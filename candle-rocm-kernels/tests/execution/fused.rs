@@ -78,6 +78,32 @@ fn sums_output<T: Element>(count: usize) -> Arg {
     }
 }
 
+/// Numbers that a kernel for T left.
+fn sums_of<T: Element>(bytes: &[u8]) -> Vec<f64> {
+    match T::BYTES {
+        8 => from_bytes(bytes),
+        _ => wide(&from_bytes::<f32>(bytes)),
+    }
+}
+
+/// Whether rows of so many columns are cut in vectors, as kernels of parts are told.
+fn wide_arg<T: Element>(columns: usize) -> Arg {
+    Arg::I(i32::from((columns * T::BYTES) % 16 == 0))
+}
+
+/// Into how many parts rows of these lengths are cut: one, some, some of which have nothing, and as many as a large GPU
+/// would have.
+fn cuts(columns: usize) -> &'static [usize] {
+    match columns {
+        63 => &[80],
+        4096 => &[1, 5],
+        16_385 => &[3],
+        32_776 => &[2],
+        100_003 => &[64],
+        _ => &[],
+    }
+}
+
 fn bytes_input(bytes: Vec<u8>) -> Arg {
     Arg::Buffer {
         bytes,
@@ -190,34 +216,35 @@ fn softmaxes<T: Element>(
     mask: &[Arg],
 ) -> Vec<T> {
     let (x_arg, y_arg) = (Arg::input(x), Arg::output::<T>(x.len()));
-    let tail: Vec<Arg> = scale
-        .map(Arg::D)
-        .into_iter()
-        .chain(mask.iter().cloned())
-        .collect();
     let size = Arg::I(columns as i32);
     match parts {
         None => {
-            let args = [&[x_arg, y_arg, size], &tail[..]].concat();
+            let scale: Vec<Arg> = scale.map(Arg::D).into_iter().collect();
+            let args = [&[x_arg, y_arg, size], &scale[..], mask].concat();
             last(run_rows::<T>(gpu, kind, rows, &args))
         }
         Some(parts) => {
-            // A log-softmax's parts are those of a softmax; all have a scale.
-            let found_by = kind.replace("log_", "scaled_");
-            let tail = match scale {
-                Some(_) => tail,
-                None => vec![Arg::D(1.0)],
+            // A log-softmax's parts are those of a softmax, as are scaled ones; all have a scale.
+            let [found_by, kind] = match kind {
+                "log_softmax" => ["softmax", kind],
+                "scaled_softmax" => ["softmax", "softmax"],
+                masked => [masked, masked],
             };
-            let sizes = [size, Arg::I(parts as i32)];
+            let sizes = [
+                size,
+                Arg::I(parts as i32),
+                Arg::D(scale.unwrap_or(1.0)),
+                wide_arg::<T>(columns),
+            ];
             let first = [
                 &[x_arg.clone(), sums_output::<T>(2 * parts * rows)],
                 &sizes[..],
-                &tail,
+                mask,
             ];
             let name = format!("long_{found_by}_parts");
             let found = run_parts::<T>(gpu, &name, [parts, rows], &first.concat());
             let partial = bytes_input(found.into_iter().next().expect("partial results"));
-            let second = [&[x_arg, partial, y_arg], &sizes[..], &tail];
+            let second = [&[x_arg, partial, y_arg], &sizes[..], mask];
             let name = format!("long_{kind}_finish");
             last(run_parts::<T>(gpu, &name, [parts, rows], &second.concat()))
         }
@@ -261,14 +288,9 @@ fn softmax_family<T: Element>(gpu: &Gpu) {
                 least,
             ),
         ];
-        let cuts: &[Option<usize>] = match columns {
-            4096 | 16_385 => &[None, Some(1), Some(7)],
-            100_003 => &[None, Some(64)],
-            63 => &[None, Some(80)],
-            _ => &[None],
-        };
         for (kind, scale, arguments, expected, least) in cases {
-            for &parts in cuts {
+            let cuts = cuts(columns).iter().copied().map(Some);
+            for parts in std::iter::once(None).chain(cuts) {
                 let found = softmaxes(gpu, kind, [rows, columns], parts, &x, scale, &arguments);
                 let what = format!("{kind} of {columns} in {parts:?}");
                 assert_close(&found, &expected, tolerance, least, &what);
@@ -380,6 +402,21 @@ fn softmax_gradients<T: Element>(gpu: &Gpu) {
             // Differences cancel, so that errors are relative to the terms; f16 has no smaller numbers than 6e-8.
             let least = largest.max(if T::NAME == "f16" { 1e-4 } else { 0.0 });
             assert_close(&found, &expected, tolerance::<T>(), least, name);
+            for &parts in cuts(columns) {
+                let inputs = [Arg::input(&y), Arg::input(&dy)];
+                let sizes = [Arg::I(columns as i32), Arg::I(parts as i32)];
+                let wide = [wide_arg::<T>(columns)];
+                let sums = [sums_output::<T>(parts * rows)];
+                let first = [&inputs[..], &sums, &sizes, &wide].concat();
+                let grid = [parts, rows];
+                let sums = run_parts::<T>(gpu, &format!("long_{name}_parts"), grid, &first);
+                let between = [bytes_input(sums[0].clone()), Arg::output::<T>(y.len())];
+                let scale = [Arg::D(if log { 1.0 } else { SCALE })];
+                let second = [&inputs[..], &between, &sizes, &scale, &wide].concat();
+                let found = run_parts::<T>(gpu, &format!("long_{name}_finish"), grid, &second);
+                let what = format!("{name} of {columns} in {parts}");
+                assert_close(&last::<T>(found), &expected, tolerance::<T>(), least, &what);
+            }
         }
     }
 }
@@ -459,17 +496,12 @@ fn norms<T: Element>(gpu: &Gpu) {
                 &name,
             );
 
-            let cuts: &[usize] = match columns {
-                63 => &[80],
-                4096 => &[1, 5],
-                16_385 => &[3],
-                32_776 => &[2],
-                100_003 => &[64],
-                _ => &[],
-            };
-            for &parts in cuts {
-                let whole = u32::from((columns * T::BYTES) % 16 == 0) as i32;
-                let sizes = [Arg::I(columns as i32), Arg::I(parts as i32), Arg::I(whole)];
+            for &parts in cuts(columns) {
+                let sizes = [
+                    Arg::I(columns as i32),
+                    Arg::I(parts as i32),
+                    wide_arg::<T>(columns),
+                ];
                 let partial = sums_output::<T>(2 * parts * rows);
                 let plain = [&[Arg::input(&sum), partial.clone()], &sizes[..]].concat();
                 let added = [
@@ -496,7 +528,7 @@ fn norms<T: Element>(gpu: &Gpu) {
                     Arg::I(columns as i32),
                     Arg::I(parts as i32),
                     Arg::F(EPS),
-                    Arg::I(whole),
+                    wide_arg::<T>(columns),
                 ];
                 let name = format!("long_{kind}_finish");
                 let found: Vec<T> = last(run_parts::<T>(gpu, &name, grid, &args));
@@ -558,13 +590,38 @@ fn norm_gradients<T: Element>(gpu: &Gpu) {
             let slack = if columns <= 3 { 400.0 } else { 4.0 };
             let tolerance = tolerance::<T>() * slack;
             assert_close(&from_bytes::<T>(&found[0]), &dx, tolerance, 1.0, &name);
-            let wide_stats: Vec<f64> = match T::BYTES {
-                8 => from_bytes::<f64>(&found[1]),
-                _ => wide(&from_bytes::<f32>(&found[1])),
-            };
+            let wide_stats = sums_of::<T>(&found[1]);
             let tolerance_of_stats = if T::BYTES == 8 { 1e-11 } else { 1e-5 };
             let slack = if columns == 1 { 10.0 } else { 1.0 };
             assert_close(&wide_stats, &stats, tolerance_of_stats * slack, 1.0, &name);
+
+            for &parts in cuts(columns) {
+                let inputs = [Arg::input(&x), Arg::input(&dy), Arg::input(&alpha)];
+                let sizes = [Arg::I(columns as i32), Arg::I(parts as i32)];
+                let wide = [wide_arg::<T>(columns)];
+                let sums = [sums_output::<T>(4 * parts * rows)];
+                let first = [&inputs[..], &sums, &sizes, &wide].concat();
+                let grid = [parts, rows];
+                let sums = run_parts::<T>(gpu, &format!("long_{name}_parts"), grid, &first);
+                for of_rows in [sums_output::<T>(2 * rows), Arg::Null] {
+                    let with_stats = !matches!(of_rows, Arg::Null);
+                    let between = [
+                        bytes_input(sums[0].clone()),
+                        Arg::output::<T>(count),
+                        of_rows,
+                    ];
+                    let second = [&inputs[..], &between, &sizes, &[Arg::F(EPS)], &wide].concat();
+                    let of_parts =
+                        run_parts::<T>(gpu, &format!("long_{name}_finish"), grid, &second);
+                    let what = format!("{name} of {columns} in {parts}");
+                    let found = from_bytes::<T>(&of_parts[0]);
+                    assert_close(&found, &dx, tolerance, 1.0, &what);
+                    if with_stats {
+                        let found = sums_of::<T>(&of_parts[1]);
+                        assert_close(&found, &stats, tolerance_of_stats, 1.0, &what);
+                    }
+                }
+            }
 
             // Slabs that divide the rows, and that do not; all at once.
             for slab in [1, 16, 1000] {

@@ -1,0 +1,227 @@
+//! Few long rows: two kernels instead of one, so that several workgroups share each row.
+//!
+//! A workgroup for each row would leave most of the GPU idle. The kernels listed here can be replaced by a pair of module
+//! `fused`, on grids of (parts, rows) workgroups of [`THREADS`]: those of the first leave what each found in its part of a
+//! row, those of the second combine what all parts of their row found, and write their own part.
+
+use crate::geometry::{Gpu, Row};
+
+/// Work-items of a workgroup of either kernel.
+pub const THREADS: u32 = 256;
+
+/// Bytes of a row that a workgroup makes by itself, however few rows there are.
+const LONG_ROW: u64 = 64 << 10;
+/// Bytes of a part at least.
+const PART: u64 = 16 << 10;
+
+/// How a kernel of rows is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitRows {
+    /// Which of the kernel's arguments are pointers that both kernels of the pair read or write in vectors, if all are at
+    /// multiples of 16 bytes.
+    pub pointers: &'static [usize],
+    /// What a part leaves for the second kernel: so many numbers of f64 for rows of f64, of f32 for others.
+    pub numbers: u32,
+    /// The pair.
+    pub kernels: [SplitKernel; 2],
+}
+
+/// A kernel of the pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitKernel {
+    /// Its name without the dtype.
+    pub prefix: &'static str,
+    /// Its arguments, in order.
+    pub arguments: &'static [SplitArgument],
+}
+
+/// An argument of a kernel of the pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SplitArgument {
+    /// That of this number of the replaced kernel.
+    Given(usize),
+    /// A pointer to what the parts leave.
+    Partial,
+    /// The number of a row's parts, u32.
+    Parts,
+    /// u32, 1 where rows and pointers allow vectors of 16 bytes, else 0: both kernels must cut rows alike.
+    Wide,
+    /// A factor of the logits that changes nothing, f64.
+    One,
+    /// A null pointer.
+    Null,
+}
+
+/// An argument as the table below writes it: a number for one of the replaced kernel's.
+macro_rules! argument {
+    (partial) => {
+        SplitArgument::Partial
+    };
+    (parts) => {
+        SplitArgument::Parts
+    };
+    (wide) => {
+        SplitArgument::Wide
+    };
+    (one) => {
+        SplitArgument::One
+    };
+    (null) => {
+        SplitArgument::Null
+    };
+    ($number:literal) => {
+        SplitArgument::Given($number)
+    };
+}
+
+macro_rules! splits {
+    ($($module:literal, $kernel:literal, [$($pointer:literal)*], $numbers:literal:
+       $($prefix:literal ($($argument:tt)*))*;)*) => {
+        &[$((
+            $module,
+            $kernel,
+            SplitRows {
+                pointers: &[$($pointer),*],
+                numbers: $numbers,
+                kernels: [$(SplitKernel {
+                    prefix: $prefix,
+                    arguments: &[$(argument!($argument)),*],
+                }),*],
+            },
+        )),*]
+    };
+}
+
+/// (module, beginning of the kernel's name, how it is replaced: pointers, numbers, pair); the first that matches holds.
+const SPLITS: &[(&str, &str, SplitRows)] = splits! {
+    "reduce", "softmax_", [0 1], 2:
+        "long_softmax_parts" (0 partial 2 parts one wide)
+        "long_softmax_finish" (0 partial 1 2 parts one wide);
+    "reduce", "rmsnorm_", [0 1 2], 2:
+        "long_rmsnorm_parts" (0 partial 3 parts wide)
+        "long_rmsnorm_finish" (0 partial 1 2 null 3 parts 5 wide);
+    "reduce", "layernorm_", [0 1 2 3], 2:
+        "long_layernorm_parts" (0 partial 4 parts wide)
+        "long_layernorm_finish" (0 partial 1 2 3 4 parts 6 wide);
+    "fused", "log_softmax_", [0 1], 2:
+        "long_softmax_parts" (0 partial 2 parts one wide)
+        "long_log_softmax_finish" (0 partial 1 2 parts one wide);
+    "fused", "scaled_softmax_", [0 1], 2:
+        "long_softmax_parts" (0 partial 2 parts 3 wide)
+        "long_softmax_finish" (0 partial 1 2 parts 3 wide);
+    // These see by themselves, both alike, whether the mask can be read in vectors.
+    "fused", "masked_softmax_", [0 1], 2:
+        "long_masked_softmax_parts" (0 partial 2 parts 3 wide 4 5 6 7 8 9)
+        "long_masked_softmax_finish" (0 partial 1 2 parts 3 wide 4 5 6 7 8 9);
+    "fused", "flagged_softmax_", [0 1], 2:
+        "long_flagged_softmax_parts" (0 partial 2 parts 3 wide 4 5 6 7 8 9)
+        "long_flagged_softmax_finish" (0 partial 1 2 parts 3 wide 4 5 6 7 8 9);
+    "fused", "add_rmsnorm_", [0 1 2 3 4], 2:
+        "long_add_rmsnorm_parts" (0 1 2 partial 5 parts wide)
+        "long_rmsnorm_finish" (2 partial 3 4 null 5 parts 6 wide);
+    "fused", "add_layernorm_", [0 1 2 3 4 5], 2:
+        "long_add_layernorm_parts" (0 1 2 partial 6 parts wide)
+        "long_layernorm_finish" (2 partial 3 4 5 6 parts 7 wide);
+    "fused", "backward_softmax_", [0 1 2], 1:
+        "long_backward_softmax_parts" (0 1 partial 3 parts wide)
+        "long_backward_softmax_finish" (0 1 partial 2 3 parts 4 wide);
+    "fused", "backward_log_softmax_", [0 1 2], 1:
+        "long_backward_log_softmax_parts" (0 1 partial 3 parts wide)
+        "long_backward_log_softmax_finish" (0 1 partial 2 3 parts one wide);
+    "fused", "backward_rmsnorm_", [0 1 2 3], 4:
+        "long_backward_rmsnorm_parts" (0 1 2 partial 5 parts wide)
+        "long_backward_rmsnorm_finish" (0 1 2 partial 3 4 5 parts 6 wide);
+    "fused", "backward_layernorm_", [0 1 2 3], 4:
+        "long_backward_layernorm_parts" (0 1 2 partial 5 parts wide)
+        "long_backward_layernorm_finish" (0 1 2 partial 3 4 5 parts 6 wide);
+};
+
+impl SplitRows {
+    /// That of a kernel of an embedded module, both by name; `None` for kernels that are never replaced.
+    pub fn of(module: &str, kernel: &str) -> Option<Self> {
+        SPLITS
+            .iter()
+            .find(|(of, prefix, _)| *of == module && kernel.starts_with(prefix))
+            .map(|(_, _, split)| *split)
+    }
+
+    /// The names of the pair, in module `fused`, for the replaced kernel of this name.
+    pub fn names(&self, kernel: &str) -> [String; 2] {
+        let dtype = kernel.rsplit('_').next().unwrap_or_default();
+        self.kernels.map(|of| format!("{}_{dtype}", of.prefix))
+    }
+
+    /// Bytes of what all parts leave.
+    pub fn partial_bytes(&self, rows: u32, parts: u32, row: Row) -> u64 {
+        let number = if row.element_bytes == 8 { 8 } else { 4 };
+        u64::from(self.numbers) * number * u64::from(rows) * u64::from(parts)
+    }
+}
+
+/// How many workgroups should share each of so many rows, if more than one.
+///
+/// Fewer rows than compute units, of 64 KiB and more each, are cut into as many parts as give each compute unit two,
+/// but of no less than 16 KiB.
+pub fn parts(rows: u32, row: Row, gpu: Gpu) -> Option<u32> {
+    let bytes = row.elements * row.element_bytes;
+    let units = gpu.compute_units.max(1);
+    if bytes < LONG_ROW || rows == 0 || rows >= units {
+        return None;
+    }
+    let parts = u64::from((2 * units).div_ceil(rows)).min(bytes / PART);
+    (parts > 1).then_some(parts as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::{Geometry, Grid};
+
+    #[test]
+    fn few_long_rows_are_cut() {
+        let of = |rows, elements, element_bytes, compute_units| {
+            let row = Row {
+                elements,
+                element_bytes,
+            };
+            parts(rows, row, Gpu { compute_units })
+        };
+        // As many as two for each compute unit, or as there are 16 KiB.
+        assert_eq!(of(1, 100_003, 4, 96), Some(24));
+        assert_eq!(of(1, 1 << 30, 4, 96), Some(192));
+        assert_eq!(of(3, 1 << 20, 8, 96), Some(64));
+        assert_eq!(of(95, 1 << 20, 4, 96), Some(3));
+        // Short, many, none; a GPU of one compute unit.
+        assert_eq!(of(1, 16_383, 4, 96), None);
+        assert_eq!(of(1, 32_768, 2, 96), Some(4));
+        assert_eq!(of(96, 1 << 20, 4, 96), None);
+        assert_eq!(of(0, 1 << 20, 4, 96), None);
+        assert_eq!(of(1, 1 << 20, 4, 1), None);
+        assert_eq!(of(1, 1 << 20, 4, 0), None);
+    }
+
+    #[test]
+    fn what_is_replaced_is_launched_with_a_workgroup_for_a_row() {
+        for (module, prefix, split) in SPLITS {
+            let kernel = format!("{prefix}bf16");
+            let geometry = Geometry::of(module, &kernel);
+            let threads = match geometry {
+                Geometry::Rows { axis: 0, .. } => [1, 32, 1],
+                _ => [32, 1, 1],
+            };
+            let asked = Grid {
+                workgroups: [5, 1, 1],
+                threads,
+            };
+            assert_eq!(geometry.rows(asked), Some(5), "{kernel}");
+            assert_eq!(SplitRows::of(module, &kernel), Some(*split));
+            for name in split.names(&kernel) {
+                assert_eq!(Geometry::of("fused", &name), Geometry::AsAsked);
+                assert_eq!(SplitRows::of("fused", &name), None);
+                assert!(name.ends_with("_bf16") && name.starts_with("long_"));
+            }
+        }
+        assert_eq!(SplitRows::of("reduce", "fast_sum_f32"), None);
+        assert_eq!(SplitRows::of("elsewhere", "softmax_f32"), None);
+    }
+}
