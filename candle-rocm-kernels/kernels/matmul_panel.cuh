@@ -38,6 +38,10 @@ __device__ __forceinline__ void wave_fence() {
     LDS_FENCE(__ATOMIC_ACQUIRE, "wavefront");
 }
 
+// A panel's slices are staged by all threads, or by the first and the second half of them in turns. What a wavefront knows
+// of its turn when it is compiled: it is the first, the second, or any.
+enum Turn { FIRST_TURN, SECOND_TURN, ANY_TURN };
+
 // A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. SLICES slices of SLICE_BYTES of k are a panel; two slices are in LDS.
 template <int M_, int N_, int WAVES_M_, int WAVES_N_, int SLICE_BYTES_, int SLICES_> struct MatmulShape {
     static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_;
@@ -142,7 +146,9 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, true> : PanelBase
     using Base = PanelBase<T, ROWS, S, true>;
     using typename Base::Slice;
     static constexpr int TOTAL = ROWS * S::CHUNKS, VECTORS = ceil_div(TOTAL, S::THREADS);
-    static constexpr bool EVEN = TOTAL % S::THREADS == 0;
+    static constexpr int ROW_STEP = S::THREADS / S::CHUNKS;
+    static_assert(ROW_STEP % 32 == 0, "a thread's rows begin with the same low bits");
+    static constexpr bool EVEN = TOTAL % S::THREADS == 0, IN_TURNS = false;
     typedef WordVector<4>::type Vector;
 
     const T *base;
@@ -150,7 +156,7 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, true> : PanelBase
     Vector held[S::SLICES][VECTORS];
 
     static __device__ __forceinline__ uint32_t chunk() { return threadIdx.x % S::CHUNKS; }
-    static __device__ __forceinline__ uint32_t row(int i) { return threadIdx.x / S::CHUNKS + i * (S::THREADS / S::CHUNKS); }
+    static __device__ __forceinline__ uint32_t row(int i) { return threadIdx.x / S::CHUNKS + i * ROW_STEP; }
     static __device__ __forceinline__ bool mine(int i) { return EVEN || threadIdx.x + i * S::THREADS < TOTAL; }
 
     __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin, uint32_t end)
@@ -172,10 +178,10 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, true> : PanelBase
         advance_by(base, Base::PANEL);
     }
     // Writes its slice j to LDS.
-    __device__ __forceinline__ void stage(LdsBytes slice, int j) const {
+    template <Turn> __device__ __forceinline__ void stage(LdsBytes slice, int j) const {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++)
-            if (mine(i)) lds_store(slice + Slice::place(row(i), chunk()), held[j][i]);
+            if (mine(i)) lds_store(slice + Slice::place(row(0), chunk()) + Slice::position(i * ROW_STEP) * 16, held[j][i]);
     }
 };
 
@@ -184,13 +190,13 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     using Base = PanelBase<T, ROWS, S, false>;
     using typename Base::Slice;
     static constexpr int V = Base::V, SIZE = Base::SIZE;
-    // Four lines make longer writes to LDS, two more blocks: enough for all threads in each slice.
+    // Four lines make longer writes to LDS, two more blocks: enough for all threads in each slice, or in every other.
     static constexpr int VECTORS = ROWS / V;
-    static constexpr bool FEW = VECTORS * (16 / (4 * SIZE)) * S::CHUNKS < S::THREADS;
+    static constexpr bool FEW = VECTORS * (16 / (4 * SIZE)) * S::CHUNKS * min_of(S::SLICES, 2) < S::THREADS;
     static constexpr int LINES = SIZE == 8 || (SIZE != 1 && FEW) ? 2 : 4, PART = LINES * SIZE, PARTS = 16 / PART;
     static constexpr int PER_SLICE = VECTORS * PARTS * S::CHUNKS;
     static constexpr int TOTAL = PER_SLICE * S::SLICES, BLOCKS = ceil_div(TOTAL, S::THREADS);
-    static constexpr bool EVEN = TOTAL % S::THREADS == 0;
+    static constexpr bool EVEN = TOTAL % S::THREADS == 0, IN_TURNS = PER_SLICE % S::THREADS != 0 && S::SLICES > 1;
     typedef WordVector<4>::type Vector;
     typedef typename WordVector<PART / 4>::type Part;
 
@@ -263,15 +269,15 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         advance_by(base, Base::PANEL * this->ld);
     }
 
-    __device__ __forceinline__ void stage(LdsBytes to, int j) {
+    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes to, int j) {
+        constexpr int FIRST = TURN == SECOND_TURN ? S::THREADS / 2 : 0, END = TURN == FIRST_TURN ? S::THREADS / 2 : S::THREADS;
         // Lest the compiler permute blocks that are staged in one of several places before all of them.
 #pragma unroll
         for (uint32_t &selector : selectors) asm volatile("" : "+s"(selector));
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
-            constexpr int STEP = S::THREADS;
-            if (j < i * STEP / PER_SLICE || j > ((i + 1) * STEP - 1) / PER_SLICE) continue;
-            if (i * STEP / PER_SLICE != ((i + 1) * STEP - 1) / PER_SLICE && slice[i] != (uint32_t)j) continue;
+            int least = (i * S::THREADS + FIRST) / PER_SLICE, most = (i * S::THREADS + END - 1) / PER_SLICE;
+            if (j < least || j > most || (least != most && slice[i] != (uint32_t)j)) continue;
             if (mine(i)) store(to, i);
         }
     }
