@@ -6,12 +6,6 @@
 #pragma once
 #include "tiles.cuh"
 
-// a / b, in 32 bits where the caller knows that both fit: a 64-bit division takes some hundred
-// instructions.
-__device__ __forceinline__ size_t divide(size_t a, size_t b, bool narrow) {
-    return narrow ? (uint32_t)a / (uint32_t)b : a / b;
-}
-
 // Turns the linear index of an element into its offset in each of N inputs. Index is uint32_t where
 // numel allows it.
 template <int N, class Index>

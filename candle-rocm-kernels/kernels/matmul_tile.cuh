@@ -47,7 +47,7 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
     uint32_t at;
     Fragment fragment[BLOCKS];
 
-    __device__ __forceinline__ Operand(uint32_t first, uint32_t lane_row) : at(Slice::place(first + lane_row, Unit::chunk(lane_id())) + Unit::byte(lane_id())) {}
+    __device__ __forceinline__ Operand(uint32_t first, uint32_t lane_row) : at(Slice::place(first + lane_row, Unit::chunk(lane_id()))) {}
 
     // Reads the fragments of a step, or piece `piece` of them.
     __device__ __forceinline__ void load(LdsBytes slice, int step, int piece) {
@@ -56,7 +56,7 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
 #pragma unroll
             for (int c = 0; c < Unit::CHUNKS; c++) {
                 int chunk = step * Unit::STEP_CHUNKS + c;
-                fragment[i].chunk[c] = lds_load<Words>(slice + at + Slice::position(i * BLOCK) * 16 + chunk * Slice::CHUNK_PITCH + piece * (int)sizeof(Words));
+                fragment[i].chunk[c] = lds_load<Words>(slice + at + Slice::position(i * BLOCK) * Slice::CHUNK + chunk * Slice::CHUNK_PITCH + piece * (int)sizeof(Words));
             }
     }
 };
@@ -66,11 +66,11 @@ template <class T, class S> struct WaveTile {
     using Unit = MatrixUnit<T>;
     using Sum = typename Product<T>::Sum;
     using C = typename Product<T>::C;
-    using SliceA = Slice<T, S::M, S::CHUNKS>;
-    using SliceB = Slice<T, S::N, S::CHUNKS>;
+    using SliceA = Slice<T, S::M, S::VECTORS>;
+    using SliceB = Slice<T, S::N, S::VECTORS>;
     static constexpr int M = S::M / S::WAVES_M, N = S::N / S::WAVES_N;
     static constexpr int BLOCKS_M = M / Unit::ROWS, BLOCKS_N = N / Unit::COLUMNS;
-    static constexpr int STEPS = S::CHUNKS / Unit::STEP_CHUNKS, STEPS_UNROLLED = Unit::UNROLLED ? STEPS : 1;
+    static constexpr int STEPS = SliceA::CHUNKS / Unit::STEP_CHUNKS, STEPS_UNROLLED = Unit::UNROLLED ? STEPS : 1;
     static_assert(M % Unit::ROWS == 0 && N % Unit::COLUMNS == 0 && STEPS > 0, "a wavefront has whole blocks and steps");
     static_assert(M % 32 == 0 || S::WAVES_M == 1, "a wavefront's rows begin with the same low bits");
     static_assert(N % 32 == 0 || S::WAVES_N == 1, "and its columns");
