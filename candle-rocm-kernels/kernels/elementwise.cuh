@@ -6,12 +6,6 @@
 #pragma once
 #include "tiles.cuh"
 
-// a / b, in 32 bits where the caller knows that both fit: a 64-bit division takes some hundred
-// instructions.
-__device__ __forceinline__ size_t divide(size_t a, size_t b, bool narrow) {
-    return narrow ? (uint32_t)a / (uint32_t)b : a / b;
-}
-
 // Adds the offsets, in each of N inputs, of the element `linear` of the first `count` dimensions. Index is uint32_t where
 // their number allows it.
 template <int N, class Index>

@@ -66,32 +66,37 @@ template <class T> __device__ __forceinline__ Matrices<T> select_batch(const Gem
     return {(const T *)p.a + z * p.stride_a, (const T *)p.b + z * p.stride_b, (T *)p.c + z * p.stride_c};
 }
 
-// alpha * sum + beta * old, computed in the compute type and rounded once. `old` is not read where
-// beta is 0, so that a NaN there does not spread.
-template <class T> struct Epilogue {
-    compute_t<T> alpha;
-    compute_t<T> beta;
+// alpha * sum + beta * C, in the type of the sums. C is not read where beta is 0, so that a NaN there does not spread.
+template <class Sum> struct Scaling {
+    Sum alpha, beta;
 
-    __device__ __forceinline__ explicit Epilogue(const GemmProblem &p)
-        : alpha((compute_t<T>)p.alpha), beta((compute_t<T>)p.beta) {}
+    __device__ __forceinline__ explicit Scaling(const GemmProblem &p) : alpha(scalar(p.alpha)), beta(scalar(p.beta)) {}
 
-    __device__ __forceinline__ T combine(compute_t<T> sum, T old) const {
-        return narrow<T>(math::fma(beta, widen(old), alpha * sum));
+    static __device__ __forceinline__ Sum scalar(double value) {
+        // By i64, as an i32 given as unsigned wraps.
+        if constexpr (is_same<Sum, int32_t>::value) return (int32_t)(int64_t)value;
+        else return (Sum)value;
     }
-    __device__ __forceinline__ void store(T *to, compute_t<T> sum) const {
-        *to = beta == 0 ? narrow<T>(alpha * sum) : combine(sum, *to);
-    }
-    // N elements that lie together.
-    template <int N> __device__ __forceinline__ void store(T *to, const compute_t<T> *sums) const {
-        vec<T, N> out;
-        if (beta == 0) {
+
+    // Of N sums, whose elements lie together at `c`.
+    template <int N, class C, class Sums> __device__ __forceinline__ void operator()(Sum (&x)[N], const Sums &sums, const C *c) const {
 #pragma unroll
-            for (int i = 0; i < N; i++) out[i] = narrow<T>(alpha * sums[i]);
-        } else {
-            out = load_at<vec<T, N>>(to, 0);
+        for (int i = 0; i < N; i++) x[i] = alpha * sums[i];
+        if (beta == 0) return;
+        vec<C, N> old = load_at<vec<C, N>>(c, 0);
 #pragma unroll
-            for (int i = 0; i < N; i++) out[i] = combine(sums[i], out[i]);
+        for (int i = 0; i < N; i++) {
+            if constexpr (is_same<Sum, int32_t>::value) x[i] += beta * widen(old[i]);
+            else x[i] = math::fma(beta, widen(old[i]), x[i]);
         }
-        store_at(to, out);
+    }
+    // And writes them there, rounded once.
+    template <int N, class C> __device__ __forceinline__ void store(C *c, const Sum *sums) const {
+        Sum x[N];
+        (*this)(x, sums, c);
+        vec<C, N> out;
+#pragma unroll
+        for (int i = 0; i < N; i++) out[i] = narrow<C>(x[i]);
+        store_at(c, out);
     }
 };

@@ -152,7 +152,7 @@ template <class T, class S> struct Accumulator {
 
     // Writes the part of the tile that lies within C; (row0, col0) is the tile's corner.
     __device__ __forceinline__ void store(const GemmProblem &p, T *c, uint32_t row0, uint32_t col0) const {
-        Epilogue<T> epilogue(p);
+        Scaling<compute_t<T>> scaling(p);
 #pragma unroll
         for (int j = 0; j < S::COLS; j++) {
             uint32_t column = col0 + col(j);
@@ -162,11 +162,11 @@ template <class T, class S> struct Accumulator {
             for (int i = 0; i < S::ROWS; i += PIECE) {
                 uint32_t first = row0 + row(i);
                 if (first + PIECE <= p.m) {
-                    epilogue.template store<PIECE>(to + first, &v[j][i]);
+                    scaling.template store<PIECE>(to + first, &v[j][i]);
                 } else {
 #pragma unroll
                     for (int e = 0; e < PIECE; e++)
-                        if (first + e < p.m) epilogue.store(to + first + e, v[j][i + e]);
+                        if (first + e < p.m) scaling.template store<1>(to + first + e, &v[j][i + e]);
                 }
             }
         }

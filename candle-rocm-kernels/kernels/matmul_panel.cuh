@@ -2,7 +2,7 @@
 // them in LDS.
 //
 // "Rows" are A's rows or B's columns. A slice holds its rows' elements of k in chunks of 16 bytes, the same chunk of all rows
-// together, so that what a lane multiplies is one read of 16 bytes. An operand whose k is together in memory (ALONG_K) is
+// together, so that what a lane multiplies is one read of 16 bytes (of f64, 8). An operand whose k is together in memory (ALONG_K) is
 // copied there; of another, each thread reads a block of so many elements of k by one vector of rows, and transposes it.
 #pragma once
 #include "matrix_unit.cuh"
@@ -38,10 +38,14 @@ __device__ __forceinline__ void wave_fence() {
     LDS_FENCE(__ATOMIC_ACQUIRE, "wavefront");
 }
 
+// A panel's slices are staged by all threads, or by the first and the second half of them in turns. What a wavefront knows
+// of its turn when it is compiled: it is the first, the second, or any.
+enum Turn { FIRST_TURN, SECOND_TURN, ANY_TURN };
+
 // A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. SLICES slices of SLICE_BYTES of k are a panel; two slices are in LDS.
 template <int M_, int N_, int WAVES_M_, int WAVES_N_, int SLICE_BYTES_, int SLICES_> struct MatmulShape {
     static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_;
-    static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = SLICES_, CHUNKS = SLICE_BYTES / 16;
+    static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = SLICES_, VECTORS = SLICE_BYTES / 16;
     static constexpr int WAVE = __AMDGCN_WAVEFRONT_SIZE, THREADS = WAVES_M * WAVES_N * WAVE;
 };
 
@@ -50,16 +54,29 @@ template <int M_, int N_, int WAVES_M_, int WAVES_N_, int SLICE_BYTES_, int SLIC
 // transposed blocks have rows a block apart, in Panel::block's order: eights of rows (or of bytes, 32 rows) that differ in
 // bits 8, 32 and 64. So 16 bytes follow each eight; and eights whose rows have bit 16, which shall lie as those 16 before,
 // come after all others. Writers along k have the chunks of few rows, so chunks are shifted, too.
-template <class T, int ROWS, int CHUNKS> struct Slice {
-    // In 16 bytes. Of rows without common bits, the sum's is the sum of theirs.
+// Of f64 a lane reads one element, and 16 lanes the rows that follow one another: chunks are of 8 bytes, without gaps.
+template <class T, int ROWS, int VECTORS> struct Slice {
+    static constexpr int CHUNK = sizeof(T) == 8 ? 8 : 16, OF_VECTOR = 16 / CHUNK, CHUNKS = VECTORS * OF_VECTOR;
+    // In chunks. Of rows without common bits, the sum's is the sum of theirs.
     static __host__ __device__ __forceinline__ constexpr uint32_t position(uint32_t row) {
-        return sizeof(T) == 1 ? row + row / 32 : row / 16 % 2 * HALF + (row / 8 % 2 + row / 32 * 2) * 9 + row % 8;
+        return sizeof(T) == 8 ? row : sizeof(T) == 1 ? row + row / 32 : row / 16 % 2 * HALF + (row / 8 % 2 + row / 32 * 2) * 9 + row % 8;
     }
     static constexpr uint32_t HALF = (ROWS / 16 * 9 + 7) / 8 * 8;
-    static constexpr int CHUNK_PITCH = (sizeof(T) == 1 ? (ROWS + ROWS / 32) * 16 + 127 : 2 * HALF * 16) / 128 * 128 + (CHUNKS >= 8 ? 16 : 128 / CHUNKS);
+    static constexpr int POSITIONS = sizeof(T) == 8 ? ROWS : sizeof(T) == 1 ? ROWS + ROWS / 32 : 2 * HALF;
+    static constexpr int SHIFT = VECTORS >= 8 ? 16 : 128 / VECTORS; // of 16 bytes of k
+    static constexpr int CHUNK_PITCH = (POSITIONS * CHUNK + 127) / 128 * 128 + SHIFT / OF_VECTOR;
     static constexpr int BYTES = (CHUNKS * CHUNK_PITCH + 127) / 128 * 128;
 
-    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) { return chunk * CHUNK_PITCH + position(row) * 16; }
+    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) { return chunk * CHUNK_PITCH + position(row) * CHUNK; }
+    // Writes a vector of k of a row.
+    static __device__ __forceinline__ void store(LdsBytes to, WordVector<4>::type words) {
+        if constexpr (CHUNK == 16) {
+            lds_store(to, words);
+        } else {
+            lds_store(to, WordVector<2>::type(words.xy));
+            lds_store(to + CHUNK_PITCH, WordVector<2>::type(words.zw));
+        }
+    }
 };
 
 // A position in an operand that moves along k, in elements.
@@ -73,7 +90,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
     static constexpr int V = VEC16<T>, SIZE = (int)sizeof(T);
     // Elements of k in a slice and in a panel.
     static constexpr int DEPTH = S::SLICE_BYTES / SIZE, PANEL = DEPTH * S::SLICES;
-    using Slice = ::Slice<T, ROWS, S::CHUNKS>;
+    using Slice = ::Slice<T, ROWS, S::VECTORS>;
 
     const T *first;
     int64_t ld;
@@ -103,7 +120,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
 
     // Writes the slice that begins at k to LDS, whatever its place; what lies outside the matrix is 0 there.
     __device__ __forceinline__ void stage_any(LdsBytes slice, uint32_t k) const {
-        constexpr uint32_t VECTORS = ROWS * S::CHUNKS, PER_LINE = ALONG_K ? S::CHUNKS : ROWS / V;
+        constexpr uint32_t VECTORS = ROWS * S::VECTORS, PER_LINE = ALONG_K ? S::VECTORS : ROWS / V;
 #pragma unroll 1
         for (uint32_t index = threadIdx.x; index < VECTORS; index += S::THREADS) {
             uint32_t along = index % PER_LINE * V, line = index / PER_LINE;
@@ -111,13 +128,14 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
             uint32_t row = ALONG_K ? min_of(line, rows - 1) : along, within = ALONG_K ? along : line;
             uint32_t lines = ALONG_K ? ROWS : end - k, elements = ALONG_K ? end - k : rows;
             const T *from = at(row, k + within);
-            LdsBytes to = slice + Slice::place(ALONG_K ? line : along, within / V) + within % V * SIZE;
-            constexpr int STEP = ALONG_K ? SIZE : 16; // in LDS, from an element to the next
+            LdsBytes to = slice + Slice::place(ALONG_K ? line : along, within * SIZE / Slice::CHUNK) + within * SIZE % Slice::CHUNK;
+            // In LDS, from an element to the next.
+            constexpr int STEP = !ALONG_K ? Slice::CHUNK : Slice::CHUNK == SIZE ? Slice::CHUNK_PITCH : SIZE;
             typedef typename Bits<SIZE>::type Element;
             if (line < lines && along + V <= elements) {
                 vec<Element, V> values = load_at<vec<Element, V>>(from, 0);
                 if constexpr (ALONG_K) {
-                    lds_store(to, bit_cast<WordVector<4>::type>(values));
+                    Slice::store(to, bit_cast<WordVector<4>::type>(values));
                 } else {
 #pragma unroll
                     for (int j = 0; j < V; j++) lds_store(to + j * STEP, values[j]);
@@ -141,16 +159,18 @@ template <class T, int ROWS, class S, bool ALONG_K> struct Panel;
 template <class T, int ROWS, class S> struct Panel<T, ROWS, S, true> : PanelBase<T, ROWS, S, true> {
     using Base = PanelBase<T, ROWS, S, true>;
     using typename Base::Slice;
-    static constexpr int TOTAL = ROWS * S::CHUNKS, VECTORS = ceil_div(TOTAL, S::THREADS);
-    static constexpr bool EVEN = TOTAL % S::THREADS == 0;
+    static constexpr int TOTAL = ROWS * S::VECTORS, VECTORS = ceil_div(TOTAL, S::THREADS);
+    static constexpr int ROW_STEP = S::THREADS / S::VECTORS;
+    static_assert(ROW_STEP % 32 == 0, "a thread's rows begin with the same low bits");
+    static constexpr bool EVEN = TOTAL % S::THREADS == 0, IN_TURNS = false;
     typedef WordVector<4>::type Vector;
 
     const T *base;
     uint32_t offset[VECTORS];
     Vector held[S::SLICES][VECTORS];
 
-    static __device__ __forceinline__ uint32_t chunk() { return threadIdx.x % S::CHUNKS; }
-    static __device__ __forceinline__ uint32_t row(int i) { return threadIdx.x / S::CHUNKS + i * (S::THREADS / S::CHUNKS); }
+    static __device__ __forceinline__ uint32_t chunk() { return threadIdx.x % S::VECTORS; }
+    static __device__ __forceinline__ uint32_t row(int i) { return threadIdx.x / S::VECTORS + i * ROW_STEP; }
     static __device__ __forceinline__ bool mine(int i) { return EVEN || threadIdx.x + i * S::THREADS < TOTAL; }
 
     __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin, uint32_t end)
@@ -172,10 +192,10 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, true> : PanelBase
         advance_by(base, Base::PANEL);
     }
     // Writes its slice j to LDS.
-    __device__ __forceinline__ void stage(LdsBytes slice, int j) const {
+    template <Turn> __device__ __forceinline__ void stage(LdsBytes slice, int j) const {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++)
-            if (mine(i)) lds_store(slice + Slice::place(row(i), chunk()), held[j][i]);
+            if (mine(i)) Slice::store(slice + Slice::place(row(0), chunk() * Slice::OF_VECTOR) + Slice::position(i * ROW_STEP) * Slice::CHUNK, held[j][i]);
     }
 };
 
@@ -184,13 +204,13 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     using Base = PanelBase<T, ROWS, S, false>;
     using typename Base::Slice;
     static constexpr int V = Base::V, SIZE = Base::SIZE;
-    // Four lines make longer writes to LDS, two more blocks: enough for all threads in each slice.
+    // Four lines make longer writes to LDS, two more blocks: enough for all threads in each slice, or in every other.
     static constexpr int VECTORS = ROWS / V;
-    static constexpr bool FEW = VECTORS * (16 / (4 * SIZE)) * S::CHUNKS < S::THREADS;
+    static constexpr bool FEW = VECTORS * (16 / (4 * SIZE)) * S::VECTORS * min_of(S::SLICES, 2) < S::THREADS;
     static constexpr int LINES = SIZE == 8 || (SIZE != 1 && FEW) ? 2 : 4, PART = LINES * SIZE, PARTS = 16 / PART;
-    static constexpr int PER_SLICE = VECTORS * PARTS * S::CHUNKS;
+    static constexpr int PER_SLICE = VECTORS * PARTS * S::VECTORS;
     static constexpr int TOTAL = PER_SLICE * S::SLICES, BLOCKS = ceil_div(TOTAL, S::THREADS);
-    static constexpr bool EVEN = TOTAL % S::THREADS == 0;
+    static constexpr bool EVEN = TOTAL % S::THREADS == 0, IN_TURNS = PER_SLICE % S::THREADS != 0 && S::SLICES > 1;
     typedef WordVector<4>::type Vector;
     typedef typename WordVector<PART / 4>::type Part;
 
@@ -223,15 +243,15 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         uint32_t part = index % PARTS, chunk = 0;
         index /= PARTS;
         if (SIZE == 1) {
-            chunk = index % S::CHUNKS;
-            index /= S::CHUNKS;
+            chunk = index % S::VECTORS;
+            index /= S::VECTORS;
         }
         if (V <= 16 && 16 < ROWS) take_row(16);
         int skipped = 0;
 #pragma unroll
         for (int bit = V; bit < ROWS; bit *= 2)
             if (bit != 16 && ++skipped > 3) take_row(bit);
-        return {row, SIZE == 1 ? chunk + index * S::CHUNKS : index, part};
+        return {row, SIZE == 1 ? chunk + index * S::VECTORS : index, part};
     }
     static __device__ __forceinline__ bool mine(int i) { return EVEN || threadIdx.x + i * S::THREADS < TOTAL; }
     // The slice of this thread's block i: the same for all lanes of a wavefront, if there are enough blocks.
@@ -263,15 +283,15 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         advance_by(base, Base::PANEL * this->ld);
     }
 
-    __device__ __forceinline__ void stage(LdsBytes to, int j) {
+    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes to, int j) {
+        constexpr int FIRST = TURN == SECOND_TURN ? S::THREADS / 2 : 0, END = TURN == FIRST_TURN ? S::THREADS / 2 : S::THREADS;
         // Lest the compiler permute blocks that are staged in one of several places before all of them.
 #pragma unroll
         for (uint32_t &selector : selectors) asm volatile("" : "+s"(selector));
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
-            constexpr int STEP = S::THREADS;
-            if (j < i * STEP / PER_SLICE || j > ((i + 1) * STEP - 1) / PER_SLICE) continue;
-            if (i * STEP / PER_SLICE != ((i + 1) * STEP - 1) / PER_SLICE && slice[i] != (uint32_t)j) continue;
+            int least = (i * S::THREADS + FIRST) / PER_SLICE, most = (i * S::THREADS + END - 1) / PER_SLICE;
+            if (j < least || j > most || (least != most && slice[i] != (uint32_t)j)) continue;
             if (mine(i)) store(to, i);
         }
     }
@@ -279,7 +299,7 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     __device__ __forceinline__ void store(LdsBytes slice, int i) const {
         Block b = block(i);
         auto [first, second, low, high] = selectors;
-        LdsBytes to = slice + Slice::place(b.row, b.chunk % S::CHUNKS) + b.part * PART;
+        LdsBytes to = slice + Slice::place(b.row, b.chunk % S::VECTORS * Slice::OF_VECTOR) + b.part * PART;
         const Vector(&from)[LINES] = held[i];
         // The rows of a vector follow one another.
         auto put = [&](int row, Part part) INLINED { lds_store(to + row * 16, part); };
@@ -314,8 +334,9 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
                 put(w, part);
             }
         } else {
+            // Chunks are elements: nothing is transposed.
 #pragma unroll
-            for (int w = 0; w < 2; w++) put(w, Part{from[0][2 * w], from[0][2 * w + 1], from[1][2 * w], from[1][2 * w + 1]});
+            for (int l = 0; l < LINES; l++) lds_store(to + l * Slice::CHUNK_PITCH, from[l]);
         }
     }
 

@@ -1,5 +1,6 @@
 // What the `matmul` module's kernels are told: a product, and what is done to its results on the way to memory.
 #pragma once
+#include "activations.cuh"
 #include "gemm_problem.cuh"
 
 // Laid out as the host's argument of the same name. Column-major, distances in elements, row_c is 1.
@@ -31,15 +32,8 @@ struct MatmulProblem {
 
 enum Activation { NO_ACTIVATION, GELU_ERF, GELU_TANH, SILU };
 
-// x * logistic(u), where u is x for SiLU; and with Candle's sqrt(2 / pi) the tanh form of GELU is that, too, for
-// (1 + tanh(v)) / 2 is the logistic function of 2v.
-template <class C> __device__ __forceinline__ C activated(C x, uint32_t activation) {
-    if (activation == GELU_ERF) return (math::erf(x * (C)0.70710678118654752440) + (C)1) * (C)0.5 * x;
-    C u = activation == SILU ? x : (C)1.5957691216057307117 * x * ((C)1 + (C)0.044715 * x * x);
-    return x / ((C)1 + math::exp(-u));
-}
-
-// index / divisor, by 32-bit division where that will do.
-__device__ __forceinline__ uint64_t divide(uint64_t index, uint32_t divisor) {
-    return index >> 32 == 0 ? (uint32_t)index / divisor : index / divisor;
+// x came from a T.
+template <class T, class C> __device__ __forceinline__ C activated(C x, uint32_t activation) {
+    if (activation == GELU_ERF) return GeluErfFunction::of<T>(x);
+    return activation == SILU ? SiluFunction::of<T>(x) : GeluFunction::of<T>(x);
 }

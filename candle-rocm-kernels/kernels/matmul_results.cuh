@@ -12,32 +12,23 @@ template <class T> struct Results {
     const C *bias;
     const C *residual;
     int64_t ldc, ld_residual;
-    Sum alpha, beta;
+    Scaling<Sum> scaling;
     uint32_t activation;
 
     __device__ __forceinline__ Results(const MatmulProblem &p, uint32_t z)
         : c((C *)p.gemm.c + z * p.gemm.stride_c), bias((const C *)p.bias),
           residual(p.residual ? (const C *)p.residual + z * p.stride_residual : nullptr), ldc(p.gemm.ldc),
-          ld_residual(p.ld_residual), alpha(scalar(p.gemm.alpha)), beta(scalar(p.gemm.beta)), activation(p.activation) {}
-
-    static __device__ __forceinline__ Sum scalar(double value) {
-        // By i64, as an i32 given as unsigned wraps.
-        if constexpr (is_same<Sum, int32_t>::value) return (int32_t)(int64_t)value;
-        else return (Sum)value;
-    }
-    static __device__ __forceinline__ Sum plus_old(Sum scaled, Sum beta, Sum old) {
-        if constexpr (is_same<Sum, int32_t>::value) return scaled + beta * old;
-        else return math::fma(beta, old, scaled);
-    }
+          ld_residual(p.ld_residual), scaling(p.gemm), activation(p.activation) {}
 
     // One element.
     __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum) const {
         C *to = c + (int64_t)column * ldc + row;
-        Sum x = alpha * sum;
-        if (beta != 0) x = plus_old(x, beta, widen(load_at<vec<C, 1>>(to, 0)[0]));
+        Sum scaled[1];
+        scaling(scaled, &sum, to);
+        Sum x = scaled[0];
         if (bias) x += widen(load_at<vec<C, 1>>(bias + row, 0)[0]);
         if constexpr (ACTIVATES)
-            if (activation != NO_ACTIVATION) x = activated(x, activation);
+            if (activation != NO_ACTIVATION) x = activated<T>(x, activation);
         if (residual) x += widen(load_at<vec<C, 1>>(residual + (int64_t)column * ld_residual + row, 0)[0]);
         store_at(to, vec<C, 1>{narrow<C>(x)});
     }
@@ -46,13 +37,7 @@ template <class T> struct Results {
     template <int N> __device__ __forceinline__ void store(uint32_t row, uint32_t column, LDS_MEMORY Sum *sums) const {
         C *to = c + (int64_t)column * ldc + row;
         Sum x[N];
-#pragma unroll
-        for (int i = 0; i < N; i++) x[i] = alpha * sums[i];
-        if (beta != 0) {
-            vec<C, N> old = load_at<vec<C, N>>(to, 0);
-#pragma unroll
-            for (int i = 0; i < N; i++) x[i] = plus_old(x[i], beta, widen(old[i]));
-        }
+        scaling(x, sums, to);
         if (bias) {
             vec<C, N> more = load_at<vec<C, N>>(bias + row, 0);
 #pragma unroll
@@ -64,7 +49,7 @@ template <class T> struct Results {
                 for (int i = 0; i < N; i++) sums[i] = x[i];
                 // From LDS, for a loop: the functions are too long to repeat.
 #pragma unroll 1
-                for (int i = 0; i < N; i++) sums[i] = activated(sums[i], activation);
+                for (int i = 0; i < N; i++) sums[i] = activated<T>((Sum)sums[i], activation);
 #pragma unroll
                 for (int i = 0; i < N; i++) x[i] = sums[i];
             }
@@ -85,11 +70,12 @@ template <class T> struct Results {
 template <class T> __device__ __forceinline__ void matmul_sum(const MatmulProblem &p) {
     using Sum = typename Product<T>::Sum;
     uint64_t plane = (uint64_t)p.gemm.m * p.gemm.n, total = plane * p.batch;
+    bool narrow = total >> 32 == 0;
     for (uint64_t i = global_thread(); i < total; i += global_threads()) {
         const Sum *from = (const Sum *)p.partial + i;
         Sum sum = *from;
         for (uint32_t part = 1; part < p.parts; part++) sum += from[part * total];
-        uint64_t line = divide(i, p.gemm.m), z = divide(line, p.gemm.n);
+        uint64_t line = divide(i, p.gemm.m, narrow), z = divide(line, p.gemm.n, narrow);
         Results<T>(p, (uint32_t)z).store((uint32_t)(i - line * p.gemm.m), (uint32_t)(line - z * p.gemm.n), sum);
     }
 }

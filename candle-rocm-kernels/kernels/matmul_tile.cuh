@@ -12,6 +12,12 @@
 #include "matmul_panel.cuh"
 #include "matmul_results.cuh"
 
+// A value that a function gets when it is compiled.
+template <class T, T VALUE> struct Constant {
+    static constexpr T value = VALUE;
+    __device__ constexpr operator T() const { return VALUE; }
+};
+
 // The tile that this workgroup makes. Workgroups are dealt to chiplets in turn, each with an L2 of its own, so each chiplet's
 // shall be neighbours; and neighbours are tiles that share operands: `group` tiles of rows for one tile of columns after
 // another.
@@ -41,7 +47,7 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
     uint32_t at;
     Fragment fragment[BLOCKS];
 
-    __device__ __forceinline__ Operand(uint32_t first, uint32_t lane_row) : at(Slice::place(first + lane_row, Unit::chunk(lane_id())) + Unit::byte(lane_id())) {}
+    __device__ __forceinline__ Operand(uint32_t first, uint32_t lane_row) : at(Slice::place(first + lane_row, Unit::chunk(lane_id()))) {}
 
     // Reads the fragments of a step, or piece `piece` of them.
     __device__ __forceinline__ void load(LdsBytes slice, int step, int piece) {
@@ -50,7 +56,7 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
 #pragma unroll
             for (int c = 0; c < Unit::CHUNKS; c++) {
                 int chunk = step * Unit::STEP_CHUNKS + c;
-                fragment[i].chunk[c] = lds_load<Words>(slice + at + Slice::position(i * BLOCK) * 16 + chunk * Slice::CHUNK_PITCH + piece * (int)sizeof(Words));
+                fragment[i].chunk[c] = lds_load<Words>(slice + at + Slice::position(i * BLOCK) * Slice::CHUNK + chunk * Slice::CHUNK_PITCH + piece * (int)sizeof(Words));
             }
     }
 };
@@ -60,11 +66,11 @@ template <class T, class S> struct WaveTile {
     using Unit = MatrixUnit<T>;
     using Sum = typename Product<T>::Sum;
     using C = typename Product<T>::C;
-    using SliceA = Slice<T, S::M, S::CHUNKS>;
-    using SliceB = Slice<T, S::N, S::CHUNKS>;
+    using SliceA = Slice<T, S::M, S::VECTORS>;
+    using SliceB = Slice<T, S::N, S::VECTORS>;
     static constexpr int M = S::M / S::WAVES_M, N = S::N / S::WAVES_N;
     static constexpr int BLOCKS_M = M / Unit::ROWS, BLOCKS_N = N / Unit::COLUMNS;
-    static constexpr int STEPS = S::CHUNKS / Unit::STEP_CHUNKS, STEPS_UNROLLED = Unit::UNROLLED ? STEPS : 1;
+    static constexpr int STEPS = SliceA::CHUNKS / Unit::STEP_CHUNKS, STEPS_UNROLLED = Unit::UNROLLED ? STEPS : 1;
     static_assert(M % Unit::ROWS == 0 && N % Unit::COLUMNS == 0 && STEPS > 0, "a wavefront has whole blocks and steps");
     static_assert(M % 32 == 0 || S::WAVES_M == 1, "a wavefront's rows begin with the same low bits");
     static_assert(N % 32 == 0 || S::WAVES_N == 1, "and its columns");
@@ -200,37 +206,60 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
     Tile tile;
 
     uint32_t panels = min_of(a.panels(), b.panels());
-    if (panels > 0) {
+    // Where two turns have loops of their own, neither has a branch, and what they stage is known when they are compiled. So
+    // are the last panel, after which none is loaded, and a single one, for whose sake a loop's registers would be copied.
+    uint32_t buffer = 0;
+    auto start = [&](auto turn) INLINED {
         a.load();
         b.load();
-        a.stage(slice_a(0), 0);
-        b.stage(slice_b(0), 0);
-        uint32_t buffer = 0;
+        a.template stage<turn.value>(slice_a(0), 0);
+        b.template stage<turn.value>(slice_b(0), 0);
         lds_barrier();
-#pragma unroll 1
-        for (uint32_t left = panels; left > 0; left--) {
-            bool more = left > 1;
+    };
+    auto multiply_panel = [&](auto turn, auto more) INLINED {
 #pragma unroll
-            for (int j = 0; j < S::SLICES; j++) {
-                uint32_t now = S::SLICES % 2 == 0 ? j % 2 : buffer;
-                if (j + 1 < S::SLICES) {
-                    a.stage(slice_a(now ^ 1), j + 1);
-                    b.stage(slice_b(now ^ 1), j + 1);
-                }
-                // The panel's registers are free before its last two slices, or, if it has but one, before that.
-                if (j == max_of(S::SLICES - 2, 0) && more) {
-                    a.load();
-                    b.load();
-                }
-                tile.multiply(slice_a(now), slice_b(now));
-                if (j + 1 == S::SLICES && more) {
-                    a.stage(slice_a(now ^ 1), 0);
-                    b.stage(slice_b(now ^ 1), 0);
-                }
-                lds_barrier();
-                buffer ^= 1;
+        for (int j = 0; j < S::SLICES; j++) {
+            uint32_t now = S::SLICES % 2 == 0 ? j % 2 : buffer;
+            if (j + 1 < S::SLICES) {
+                a.template stage<turn.value>(slice_a(now ^ 1), j + 1);
+                b.template stage<turn.value>(slice_b(now ^ 1), j + 1);
             }
+            // The panel's registers are free before its last two slices, or, if it has but one, before that.
+            if (j == max_of(S::SLICES - 2, 0) && more) {
+                a.load();
+                b.load();
+            }
+            tile.multiply(slice_a(now), slice_b(now));
+            if (j + 1 == S::SLICES && more) {
+                a.template stage<turn.value>(slice_a(now ^ 1), 0);
+                b.template stage<turn.value>(slice_b(now ^ 1), 0);
+            }
+            lds_barrier();
+            buffer ^= 1;
         }
+    };
+    auto multiply_panels = [&](auto turn) INLINED {
+        start(turn);
+        uint32_t left = panels;
+#pragma unroll 1
+        do multiply_panel(turn, Constant<bool, true>());
+        while (--left > 1);
+        multiply_panel(turn, Constant<bool, false>());
+    };
+    constexpr Constant<Turn, ANY_TURN> any;
+    if constexpr (!Tile::Unit::UNROLLED) {
+        if (panels > 0) {
+            start(any);
+#pragma unroll 1
+            for (uint32_t left = panels; left > 0; left--) multiply_panel(any, left > 1);
+        }
+    } else if (panels == 1) {
+        start(any);
+        multiply_panel(any, Constant<bool, false>());
+    } else if (panels > 1) {
+        if constexpr (!PanelA::IN_TURNS && !PanelB::IN_TURNS) multiply_panels(any);
+        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) multiply_panels(Constant<Turn, FIRST_TURN>());
+        else multiply_panels(Constant<Turn, SECOND_TURN>());
     }
     // What is left of k, and products that `panels` excludes.
 #pragma unroll 1

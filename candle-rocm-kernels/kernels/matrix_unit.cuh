@@ -1,8 +1,8 @@
 // Matrix multiply-accumulate of a wavefront, as each architecture has it.
 //
 // MatrixUnit<T>::multiply adds to a block of ROWS x COLUMNS sums the product of a block of A and one of B. Operands lie in
-// LDS in chunks: 16 bytes of consecutive k of one row of A or one column of B. A lane holds a Fragment of each: of CHUNKS
-// chunks of row a_row() and column b_column(), from byte() of chunk() on, or of a PIECES-th of each chunk at a time. All lanes
+// LDS in chunks: 16 bytes (of f64, 8) of consecutive k of one row of A or one column of B. A lane holds a Fragment of each:
+// CHUNKS chunks of row a_row() and column b_column(), from chunk() on, or a PIECES-th of each chunk at a time. All lanes
 // together have STEP_CHUNKS of a row. Which element of k takes which place is the same for A and B, and otherwise nobody's
 // concern. A fragment is multiplied in PARTS instructions, so that a block's need not follow one another; loops over
 // steps are UNROLLED or not. A lane's sum i is that of row() and column() of the block.

@@ -10,7 +10,6 @@ template <class V, int PARTS_> struct MfmaBlock {
     static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 32; }
     static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane % 32; }
     static __device__ __forceinline__ uint32_t chunk(uint32_t lane) { return lane / 32; }
-    static __device__ __forceinline__ uint32_t byte(uint32_t) { return 0; }
     static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return i / 4 * 8 + lane / 32 * 4 + i % 4; }
     static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 32; }
 };
@@ -46,14 +45,13 @@ template <> struct MatrixUnit<float> : MfmaBlock<float, 4> {
     }
 };
 template <> struct MatrixUnit<double> {
-    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = 1, STEP_CHUNKS = 2, PIECES = 1, PARTS = 1, SUMS = 4;
+    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = 1, STEP_CHUNKS = 4, PIECES = 1, PARTS = 1, SUMS = 4;
     static constexpr bool UNROLLED = true;
     typedef ::Fragment<2, 1> Fragment;
     typedef double Sums __attribute__((ext_vector_type(4)));
     static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 16; }
     static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane % 16; }
-    static __device__ __forceinline__ uint32_t chunk(uint32_t lane) { return lane / 32; }
-    static __device__ __forceinline__ uint32_t byte(uint32_t lane) { return lane / 16 % 2 * 8; }
+    static __device__ __forceinline__ uint32_t chunk(uint32_t lane) { return lane / 16; }
     static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return 4 * i + lane / 16; }
     static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 16; }
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int) {

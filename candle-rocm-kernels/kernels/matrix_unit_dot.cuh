@@ -13,7 +13,6 @@ template <class V> struct DotBlock {
     static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 8; }
     static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane / 8; }
     static __device__ __forceinline__ uint32_t chunk(uint32_t) { return 0; }
-    static __device__ __forceinline__ uint32_t byte(uint32_t) { return 0; }
     static __device__ __forceinline__ uint32_t row(uint32_t lane, int) { return lane % 8; }
     static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane / 8; }
 };

@@ -9,7 +9,6 @@ template <class V, int CHUNKS_> struct WmmaBlock {
     static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 16; }
     static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane % 16; }
     static __device__ __forceinline__ uint32_t chunk(uint32_t) { return 0; }
-    static __device__ __forceinline__ uint32_t byte(uint32_t) { return 0; }
     static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return 2 * i + lane / 16; }
     static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 16; }
 };

@@ -9,7 +9,6 @@ template <class V, int PARTS_> struct WmmaBlock {
     static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 16; }
     static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane % 16; }
     static __device__ __forceinline__ uint32_t chunk(uint32_t lane) { return lane / 16; }
-    static __device__ __forceinline__ uint32_t byte(uint32_t) { return 0; }
     static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return lane / 16 * 8 + i; }
     static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 16; }
 };

@@ -85,6 +85,12 @@ __device__ __forceinline__ uint32_t umulhi(uint32_t a, uint32_t b) {
     return (uint32_t)(((uint64_t)a * b) >> 32);
 }
 
+// a / b, in 32 bits where the caller knows that both fit: a 64-bit division takes some hundred
+// instructions.
+__device__ __forceinline__ size_t divide(size_t a, size_t b, bool narrow) {
+    return narrow ? (uint32_t)a / (uint32_t)b : a / b;
+}
+
 // After a lambda's parameters: large ones would become functions, and what they capture would go to memory.
 #define INLINED __attribute__((always_inline))
 

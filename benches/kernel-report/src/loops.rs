@@ -77,18 +77,19 @@ impl Loop {
             .iter()
             .filter(move |line| self.offsets.contains(&line.offset) && outside(&line.offset))
     }
+}
 
-    /// What was executed, divided by the iterations of its most frequent instruction; and the fill.
-    pub fn executed(&self, listing: &Listing, profile: &Profile) -> (Counts, Fill) {
-        let lines = self.lines(listing).map(|line| line.offset);
-        let most = lines.map(|offset| profile.at(offset).executions).max();
-        let iterations = most.unwrap_or(0).max(1) as f64;
-        let mut counts = Counts::default();
-        for line in self.lines(listing) {
-            counts.add(line, profile.at(line.offset).executions as f64 / iterations);
-        }
-        (counts, fill(&counts, self.slot_cycles))
+/// What some loops executed in all, divided by the iterations of their most frequent instructions; and the fill.
+pub fn executed(loops: &[Loop], listing: &Listing, profile: &Profile) -> (Counts, Fill) {
+    let executions = |line: &Line| profile.at(line.offset).executions;
+    let most = |of: &Loop| of.lines(listing).map(executions).max().unwrap_or(0);
+    let iterations = loops.iter().map(most).sum::<u64>().max(1) as f64;
+    let mut counts = Counts::default();
+    for line in loops.iter().flat_map(|of| of.lines(listing)) {
+        counts.add(line, executions(line) as f64 / iterations);
     }
+    let fill = fill(&counts, slot_cycles(listing.target) as f64);
+    (counts, fill)
 }
 
 fn fill(counts: &Counts, slot_cycles: f64) -> Fill {
@@ -162,8 +163,9 @@ pub fn hot(listing: &Listing) -> Option<Loop> {
         .cloned()
 }
 
-/// The loop that executed the most arithmetic, with all loops around and within it; `None` where none did.
-pub fn hottest(listing: &Listing, profile: &Profile) -> Option<Loop> {
+/// The loop that executed the most arithmetic, with all loops around and within it; and those that executed as much, as
+/// where halves of a workgroup have loops of their own. Empty where none did any.
+pub fn hottest(listing: &Listing, profile: &Profile) -> Vec<Loop> {
     let work = |of: &Loop| {
         let mut executed = Counts::default();
         for line in of.lines(listing) {
@@ -171,12 +173,23 @@ pub fn hottest(listing: &Listing, profile: &Profile) -> Option<Loop> {
         }
         (executed.matrix_cycles, executed.multiply_adds)
     };
-    all(listing)
-        .into_iter()
-        .map(|of| (work(&of), of))
-        .filter(|(work, _)| *work != (0.0, 0.0))
-        .max_by(|(a, _), (b, _)| a.partial_cmp(b).expect("counts are numbers"))
-        .map(|(_, of)| nest(listing, &of))
+    let mut hottest: Vec<Loop> = Vec::new();
+    let mut most = (0.0, 0.0);
+    for of in all(listing) {
+        let work = work(&of);
+        if work == (0.0, 0.0) || work < most {
+            continue;
+        }
+        if work > most {
+            hottest.clear();
+            most = work;
+        }
+        let nest = nest(listing, &of);
+        if !hottest.contains(&nest) {
+            hottest.push(nest);
+        }
+    }
+    hottest
 }
 
 /// The outermost loop around one, with everything in it.

@@ -34,6 +34,15 @@ pub struct Shape {
 
 /// A linear layer's operations in Candle: both matrices have k together.
 pub const TN: [Transpose; 2] = [Transpose::Yes, Transpose::No];
+/// Both have rows and columns together, so that both are transposed on their way.
+pub const NT: [Transpose; 2] = [Transpose::No, Transpose::Yes];
+/// All operations, [`TN`] first.
+pub const OPERATIONS: [[Transpose; 2]; 4] = [
+    TN,
+    [Transpose::No, Transpose::No],
+    [Transpose::Yes, Transpose::Yes],
+    NT,
+];
 
 impl Shape {
     /// The whole product.
@@ -94,7 +103,7 @@ pub struct Figures {
     pub least_bytes: u64,
     /// Of that kernel.
     pub total: InstructionProfile,
-    /// Of its hot loop; `None` where it has none.
+    /// Of its hot loop, or loops that halves of the workgroups execute; `None` where it has none.
     pub in_loop: Option<LoopFigures>,
 }
 
@@ -183,9 +192,9 @@ impl Gpus {
         let name = &main.kernel.name;
         let report = kernels.report(module(name), name)?;
         let hot = loops::hottest(&report.listing, &main.profile);
-        let in_loop = hot.map(|hot| {
-            let (counts, fill) = hot.executed(&report.listing, &main.profile);
-            let lines = hot.lines(&report.listing);
+        let in_loop = (!hot.is_empty()).then(|| {
+            let (counts, fill) = loops::executed(&hot, &report.listing, &main.profile);
+            let lines = hot.iter().flat_map(|of| of.lines(&report.listing));
             LoopFigures {
                 total: lines.fold(InstructionProfile::default(), |sum, line| {
                     sum + main.profile.at(line.offset)

@@ -321,7 +321,7 @@ impl Gpu<'_> {
         let matrices = |stride: i64| if stride == 0 { 1.0 } else { batch };
         let inputs = m * k * matrices(product.a.stride) + k * n * matrices(product.b.stride);
         let output = m * n * batch * dtype.output_bytes() as f64;
-        let mut cycles = computing.max(memory(inputs * dtype.bytes() as f64 + output));
+        let mut cycles = overlapped(computing, memory(inputs * dtype.bytes() as f64 + output));
         if parts > 1 {
             let sums = m * n * batch * parts as f64 * dtype.sum_bytes() as f64;
             cycles += memory(2.0 * sums) + LAUNCH;

@@ -709,6 +709,16 @@ mod tests {
         }
     }
 
+    /// Memory is the limit whichever tile it is, so that what a tile does besides must still count.
+    #[test]
+    fn sixteen_columns_take_the_narrowest_tile() {
+        let problem = of_type(GemmDtype::F16, row_major(16, 4096, 4096, true));
+        for gpu in GPUS {
+            let name = plan_on(&problem, gpu).unwrap().kernel.name(problem.dtype);
+            assert_eq!(name, "matmul_f16_128x32_tn", "{gpu:?}");
+        }
+    }
+
     #[test]
     fn rdna_multiplies_f32_and_f64_by_vector_units() {
         for gpu in GPUS.into_iter().filter(|gpu| !gpu.arch.starts_with("gfx9")) {
