@@ -49,8 +49,6 @@ pub struct Figures {
     pub grid: [[u32; 3]; 2],
     /// Rows, or elements.
     pub rows: u64,
-    /// Work-items that ran.
-    pub work_items: u64,
     /// Instructions of all classes.
     pub instructions: u64,
     /// LDS instructions.
@@ -71,7 +69,6 @@ fn figures(grid: [[u32; 3]; 2], rows: u64, executed: &Executed, least_bytes: u64
     Figures {
         grid,
         rows,
-        work_items: counters.workgroups * grid[1].map(u64::from).iter().product::<u64>(),
         instructions: counters.total_instructions(),
         lds_instructions: counters.of(Class::Lds),
         memory_instructions: counters.of(Class::Memory),
