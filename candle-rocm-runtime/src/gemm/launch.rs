@@ -10,6 +10,7 @@ use crate::dtype::DeviceRepr;
 use crate::error::Result;
 use crate::launch::{LaunchConfig, PushKernelArg};
 use crate::stream::Stream;
+use crate::workspace::Workspace;
 
 /// Work-items of a workgroup of kernels that go over C, `matmul_sum_*` and `gemm_epilogue_*`.
 const PASS_THREADS: u32 = 256;
@@ -144,7 +145,8 @@ fn number(activation: Activation) -> u32 {
 pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
     let name = plan.kernel.name(plan.product.dtype);
     let function = stream.context().kernel(plan.kernel.module(), &name)?;
-    let workspace = Workspace::new(stream, plan.workspace_bytes())?;
+    let workspace = Workspace::new(stream, plan.workspace_bytes())
+        .map_err(|error| error.context("partial sums"))?;
     // The kernels for few columns take C either way round, and are told which.
     let layout = u32::from(plan.b_along_k) | u32::from(plan.product.is_transposed) << 1;
     for piece in plan.pieces() {
@@ -224,47 +226,4 @@ unsafe fn launch_pass(
     };
     // SAFETY: the caller's promise.
     unsafe { launch.launch(config) }.map(|_| ())
-}
-
-/// Memory of the stream's that lasts until the work given so far is done.
-pub(super) struct Workspace<'a> {
-    stream: &'a Stream,
-    pub(super) address: u64,
-}
-
-impl<'a> Workspace<'a> {
-    pub(super) fn new(stream: &'a Stream, bytes: u64) -> Result<Self> {
-        let address = match bytes {
-            0 => 0,
-            bytes => {
-                stream.note_use()?;
-                let pool = stream.context().device().pool();
-                pool.allocate(bytes as usize, stream)
-                    .map_err(|error| error.context("partial sums"))?
-            }
-        };
-        Ok(Self { stream, address })
-    }
-
-    /// Gives it back in the stream's order, which is after all that it was given.
-    fn free(mut self) -> Result<()> {
-        self.give_back()
-    }
-
-    fn give_back(&mut self) -> Result<()> {
-        match std::mem::take(&mut self.address) {
-            0 => Ok(()),
-            address => {
-                let pool = self.stream.context().device().pool();
-                pool.free(address, self.stream)
-            }
-        }
-    }
-}
-
-impl Drop for Workspace<'_> {
-    fn drop(&mut self) {
-        let context = self.stream.context();
-        context.record_err(self.give_back());
-    }
 }

@@ -21,7 +21,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::epilogue::{Activation, Epilogue};
 use super::hardware::Gpu;
-use super::launch::{launch_plan, Workspace};
+use super::launch::launch_plan;
 use super::library::{self, GemmChoice, Library};
 use super::plan::{Kernel, Plan};
 use super::problem::{GemmDtype, GemmProblem, Transpose};
@@ -30,6 +30,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::hip::types::MEMCPY_DEVICE_TO_DEVICE;
 use crate::stream::Stream;
+use crate::workspace::Workspace;
 
 /// The variable that turns the timing on.
 pub const TUNE_VARIABLE: &str = "CANDLE_ROCM_GEMM_TUNE";
