@@ -226,7 +226,9 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         uint32_t part;  // of the chunk
     };
     // Neighbouring threads have blocks that LDS takes at once: rows that Slice shifts against each other (their bits are V on,
-    // but not 16), then the parts of a chunk. With bytes 32 threads write at once, which may take two chunks.
+    // but not 16), then the parts of a chunk. With bytes 32 threads write at once, which may take two chunks. Where there are
+    // too few rows, chunks that are shifted as rows with bit 32 or 64 would be stand in for those.
+    static constexpr bool FOR_32 = SIZE >= 2 && SIZE <= 4 && S::VECTORS == 4 && ROWS <= 32, FOR_64 = SIZE == 2 && S::VECTORS == 4 && ROWS <= 64;
     static __device__ __forceinline__ Block block(int i) {
         uint32_t index = threadIdx.x + i * S::THREADS, row = 0;
         int taken = 0;
@@ -242,16 +244,23 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
             }
         uint32_t part = index % PARTS, chunk = 0;
         index /= PARTS;
+        auto take_chunk = [&](int bit) INLINED {
+            chunk += index % 2 * bit;
+            index /= 2;
+        };
         if (SIZE == 1) {
             chunk = index % S::VECTORS;
             index /= S::VECTORS;
         }
+        if (FOR_32) take_chunk(1);
+        if (FOR_64) take_chunk(2);
         if (V <= 16 && 16 < ROWS) take_row(16);
         int skipped = 0;
 #pragma unroll
         for (int bit = V; bit < ROWS; bit *= 2)
             if (bit != 16 && ++skipped > 3) take_row(bit);
-        return {row, SIZE == 1 ? chunk + index * S::VECTORS : index, part};
+        if (FOR_64 && !FOR_32) take_chunk(1);
+        return {row, chunk + index * (SIZE == 1 || FOR_64 ? S::VECTORS : FOR_32 ? 2 : 1), part};
     }
     static __device__ __forceinline__ bool mine(int i) { return EVEN || threadIdx.x + i * S::THREADS < TOTAL; }
     // The slice of this thread's block i: the same for all lanes of a wavefront, if there are enough blocks.
