@@ -166,7 +166,7 @@ impl Operands {
 fn few_long_rows_are_shared_wherever_they_begin() {
     let context = context();
     let stream = context.default_stream();
-    for (rows, columns) in [(1, 100_003), (3, 16_384), (2, 33_001), (1, 262_144)] {
+    for (rows, columns) in [(1, 100_003), (3, 32_768), (2, 33_001), (1, 262_144)] {
         let count = rows * columns;
         let operands = Operands::new(&stream, count, columns);
         // Which of x, y and alpha begin one element into their memory, and thus not at 16 bytes: vectors must not be
@@ -214,7 +214,7 @@ fn short_rows_and_many_rows_are_not() {
     let context = context();
     let stream = context.default_stream();
     let units = context.info().compute_units as usize;
-    for (rows, columns) in [(1, 16_383), (1, 7), (units, 16_384)] {
+    for (rows, columns) in [(1, 32_767), (1, 7), (units / 2 + 1, 32_768)] {
         let operands = Operands::new(&stream, rows * columns, columns);
         let [x, alpha, beta] = &operands.on_gpu;
         let mut y = stream.alloc_zeros::<f32>(rows * columns).unwrap();
@@ -296,7 +296,7 @@ fn a_graph_keeps_what_parts_leave() {
 fn events_asked_for_are_around_both() {
     let context = context();
     let stream = context.default_stream();
-    let columns = 20_000;
+    let columns = 33_000;
     let x = stream.clone_htod(&numbers(columns, 1)).unwrap();
     let mut y = stream.alloc_zeros::<f32>(columns).unwrap();
     let function = context.kernel(&REDUCE, "softmax_f32").unwrap();
@@ -327,7 +327,7 @@ fn a_fault_names_the_kernel_asked_for_and_the_one_that_ran() {
         || {
             let context = context();
             let stream = context.default_stream();
-            let columns = 20_000;
+            let columns = 33_000;
             let operands = Operands::new(&stream, columns, columns);
             let [x, alpha, beta] = &operands.on_gpu;
             // A result that is too short.

@@ -3,7 +3,7 @@
 //!
 //! On a GPU an operator reads its operands once and writes its result once, as long as a row fits into the registers of a
 //! workgroup: 16,384 elements of f16 or bf16, or half as many where two operands are read whose rows are no multiple of 16
-//! bytes. Few rows of 64 KiB and more are split over several workgroups, and read twice. The gradients are kernels too, and
+//! bytes. Few rows of 128 KiB and more are split over several workgroups, and read twice. The gradients are kernels too, and
 //! read what they need once more instead of keeping it from the forward pass; sums over rows have an order that the shapes
 //! and the GPU's compute units fix. On the CPU, and on any other device of Candle's, the same operators are composed of
 //! Candle's own, so that a model that uses them runs anywhere.
