@@ -78,6 +78,7 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ),
     ("bdiv_u8", "likewise"),
     ("bdiv_i32", "likewise"),
+    ("bdiv_i64", "likewise"),
     (
         "eq_f8e4m3",
         "the masks of sixteen comparisons, more than scalar registers",
