@@ -86,9 +86,9 @@ macro_rules! for_each {
     };
 }
 
-/// Candle's custom operator of so many operands.
+/// Candle's custom operator of these operands, and the type of their gradients.
 macro_rules! custom_op {
-    ($custom_op:ident: $($operand:ident),+) => {
+    ($custom_op:ident: $($operand:ident),+ => $gradients:ty) => {
         impl $custom_op for Node {
             fn name(&self) -> &'static str {
                 self.name
@@ -113,7 +113,7 @@ macro_rules! custom_op {
                 $($operand: &Tensor,)+
                 result: &Tensor,
                 gradient: &Tensor,
-            ) -> Result<($(for_each!($operand Option<Tensor>)),+)> {
+            ) -> Result<$gradients> {
                 let operands = [$($operand),+];
                 let mut gradients = self.gradients(&operands, result, gradient)?.into_iter();
                 $(let $operand = gradients.next().flatten();)+
@@ -122,6 +122,7 @@ macro_rules! custom_op {
         }
     };
 }
-custom_op!(CustomOp1: a);
-custom_op!(CustomOp2: a, b);
-custom_op!(CustomOp3: a, b, c);
+type Gradient = Option<Tensor>;
+custom_op!(CustomOp1: a => Gradient);
+custom_op!(CustomOp2: a, b => (Gradient, Gradient));
+custom_op!(CustomOp3: a, b, c => (Gradient, Gradient, Gradient));
