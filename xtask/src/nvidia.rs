@@ -120,7 +120,7 @@ const fn program(
     }
 }
 
-const PROGRAMS: [Program; 14] = [
+const PROGRAMS: [Program; 15] = [
     Program {
         parts: &[Part::Tests, Part::Sanitize],
         ..test("candle-rocm-tests", "op_matrix", "tests/op_matrix")
@@ -133,6 +133,7 @@ const PROGRAMS: [Program; 14] = [
     test("candle-rocm-backend", "tensors", "tests/tensors"),
     test("candle-rocm-backend", "moe", "tests/moe"),
     test("candle-rocm-backend", "fused", "tests/fused"),
+    test("candle-rocm-backend", "split_rows", "tests/split_rows"),
     test(
         "candle-rocm-backend",
         "quantized_products",
