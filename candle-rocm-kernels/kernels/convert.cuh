@@ -85,10 +85,3 @@ template <class To, class From> __device__ __forceinline__ To convert(From value
         return narrow<To>((Wide)value);
     }
 }
-
-// The unsigned integer of an element's size, for kernels that move elements and do not look at them.
-template <int SIZE> struct bits_of;
-template <> struct bits_of<1> { using type = uint8_t; };
-template <> struct bits_of<2> { using type = uint16_t; };
-template <> struct bits_of<4> { using type = uint32_t; };
-template <> struct bits_of<8> { using type = uint64_t; };

@@ -79,19 +79,12 @@ __device__ __forceinline__ void map_contiguous(size_t numel, F f, Out *__restric
     for (size_t i = done + thread; i < numel; i += threads) out[i] = f(in[i]...);
 }
 
-// Integers of so many bytes.
-template <int BYTES> struct bits;
-template <> struct bits<1> { using type = uint8_t; };
-template <> struct bits<2> { using type = uint16_t; };
-template <> struct bits<4> { using type = uint32_t; };
-template <> struct bits<8> { using type = uint64_t; };
-
 // WIDTH elements as they are loaded, in words, from which each is shifted out. Taken apart by memory they would be where
 // they are loaded, which waits for them.
 template <class T, int WIDTH> struct Packed {
     static constexpr int BYTES = sizeof(T) * WIDTH;
-    using Bits = typename bits<sizeof(T)>::type;
-    using Word = typename bits<sizeof(T) >= 4 ? sizeof(T) : BYTES < 4 ? BYTES : 4>::type;
+    using Bits = typename bits_of<sizeof(T)>::type;
+    using Word = typename bits_of<sizeof(T) >= 4 ? sizeof(T) : BYTES < 4 ? BYTES : 4>::type;
     static constexpr int EACH = sizeof(Word) / sizeof(T);
     vec<Word, WIDTH / EACH> words;
 

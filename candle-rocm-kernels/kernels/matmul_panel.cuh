@@ -12,12 +12,6 @@ typedef LDS_MEMORY char *LdsBytes;
 template <class V> __device__ __forceinline__ V lds_load(const LDS_MEMORY char *from) { return *(const LDS_MEMORY V *)from; }
 template <class V> __device__ __forceinline__ void lds_store(LdsBytes to, V value) { *(LDS_MEMORY V *)to = value; }
 template <> struct Words<1> { typedef uint8_t type; };
-// An element as an integer.
-template <int BYTES> struct Bits;
-template <> struct Bits<1> { typedef uint8_t type; };
-template <> struct Bits<2> { typedef uint16_t type; };
-template <> struct Bits<4> { typedef uint32_t type; };
-template <> struct Bits<8> { typedef uint64_t type; };
 
 // What the waves wrote to LDS is there for all after it. Loads from global memory may stay on their way.
 // (Clang before 19 has fences for all memory alone.)
@@ -131,7 +125,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
             LdsBytes to = slice + Slice::place(ALONG_K ? line : along, within * SIZE / Slice::CHUNK) + within * SIZE % Slice::CHUNK;
             // In LDS, from an element to the next.
             constexpr int STEP = !ALONG_K ? Slice::CHUNK : Slice::CHUNK == SIZE ? Slice::CHUNK_PITCH : SIZE;
-            typedef typename Bits<SIZE>::type Element;
+            typedef typename bits_of<SIZE>::type Element;
             if (line < lines && along + V <= elements) {
                 vec<Element, V> values = load_at<vec<Element, V>>(from, 0);
                 if constexpr (ALONG_K) {

@@ -12,12 +12,6 @@
 #include "matmul_panel.cuh"
 #include "matmul_results.cuh"
 
-// A value that a function gets when it is compiled.
-template <class T, T VALUE> struct Constant {
-    static constexpr T value = VALUE;
-    __device__ constexpr operator T() const { return VALUE; }
-};
-
 // The tile that this workgroup makes. Workgroups are dealt to chiplets in turn, each with an L2 of its own, so each chiplet's
 // shall be neighbours; and neighbours are tiles that share operands: `group` tiles of rows for one tile of columns after
 // another.
@@ -242,11 +236,11 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
         start(turn);
         uint32_t left = panels;
 #pragma unroll 1
-        do multiply_panel(turn, Constant<bool, true>());
+        do multiply_panel(turn, Constant<true>());
         while (--left > 1);
-        multiply_panel(turn, Constant<bool, false>());
+        multiply_panel(turn, Constant<false>());
     };
-    constexpr Constant<Turn, ANY_TURN> any;
+    constexpr Constant<ANY_TURN> any;
     if constexpr (!Tile::Unit::UNROLLED) {
         if (panels > 0) {
             start(any);
@@ -255,11 +249,11 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
         }
     } else if (panels == 1) {
         start(any);
-        multiply_panel(any, Constant<bool, false>());
+        multiply_panel(any, Constant<false>());
     } else if (panels > 1) {
         if constexpr (!PanelA::IN_TURNS && !PanelB::IN_TURNS) multiply_panels(any);
-        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) multiply_panels(Constant<Turn, FIRST_TURN>());
-        else multiply_panels(Constant<Turn, SECOND_TURN>());
+        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) multiply_panels(Constant<FIRST_TURN>());
+        else multiply_panels(Constant<SECOND_TURN>());
     }
     // What is left of k, and products that `panels` excludes.
 #pragma unroll 1

@@ -104,6 +104,19 @@ template <class T> struct is_same<T, T> { static constexpr bool value = true; };
 template <bool B, class T, class F> struct conditional { using type = T; };
 template <class T, class F> struct conditional<false, T, F> { using type = F; };
 
+// The unsigned integer of so many bytes.
+template <int SIZE> struct bits_of;
+template <> struct bits_of<1> { using type = uint8_t; };
+template <> struct bits_of<2> { using type = uint16_t; };
+template <> struct bits_of<4> { using type = uint32_t; };
+template <> struct bits_of<8> { using type = uint64_t; };
+
+// A value that is known when the code is compiled, as an argument.
+template <auto VALUE> struct Constant {
+    static constexpr auto value = VALUE;
+    __device__ constexpr operator decltype(VALUE)() const { return VALUE; }
+};
+
 template <class T> __host__ __device__ constexpr __forceinline__ T min_of(T a, T b) { return b < a ? b : a; }
 template <class T> __host__ __device__ constexpr __forceinline__ T max_of(T a, T b) { return a < b ? b : a; }
 // ceil(a / b)

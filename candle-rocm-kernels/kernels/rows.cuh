@@ -336,9 +336,6 @@ template <class T, class... P> __device__ __forceinline__ bool can_widen(uint32_
     return columns % VEC16<T> == 0 && (... && is_aligned(pointers, 16));
 }
 
-// A compile-time number as an argument.
-template <int VALUE> struct Constant { static constexpr int value = VALUE; };
-
 // Elements that a thread holds at most of a row that is read by elements, so that 1024 threads hold 16,384.
 template <class T> constexpr int MOST_ELEMENTS = sizeof(T) == 8 ? 8 : 16;
 
