@@ -7,6 +7,8 @@ use candle_rocm_backend::ops::{self, Activation};
 
 mod common;
 
+use common::{assert_close, numbers};
+
 fn device() -> Device {
     common::device().expect("a GPU")
 }
@@ -275,13 +277,6 @@ fn loss(results: &[Tensor]) -> Result<Tensor> {
     Ok(loss.expect("a result"))
 }
 
-fn numbers(x: &Tensor) -> Result<Vec<f64>> {
-    x.to_dtype(DType::F64)?
-        .to_device(&Device::Cpu)?
-        .flatten_all()?
-        .to_vec1()
-}
-
 /// The gradients of the loss by all operands.
 fn gradients(
     case: &Case,
@@ -307,17 +302,6 @@ fn gradients(
             numbers(gradient)
         })
         .collect()
-}
-
-/// Within `tolerance` of the expected number or of `scale`, whichever is larger.
-fn assert_close(found: &[f64], expected: &[f64], tolerance: f64, scale: f64, what: &str) {
-    assert_eq!(found.len(), expected.len(), "{what}");
-    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
-        assert!(
-            (found - expected).abs() <= tolerance * expected.abs().max(scale),
-            "{what}: element {at} is {found}, expected {expected}"
-        );
-    }
 }
 
 /// What an element of a result may differ by, relative to it or to one: some units of the last place; bf16 has 2^-8.

@@ -11,6 +11,7 @@ use candle_rocm_backend::DeviceExt as _;
 use candle_rocm_runtime::cuda_names::{
     CUgraphInstantiate_flags as Flags, CUstreamCaptureMode as Mode,
 };
+use common::{assert_close, device, numbers};
 use launched::launched;
 
 const EPS: f64 = 1e-3;
@@ -27,10 +28,6 @@ const TYPES: [(DType, f64); 4] = [
     (DType::BF16, 1.6e-2),
 ];
 
-fn device() -> Result<Device> {
-    common::device()
-}
-
 /// A tensor of numbers of order one that begins `offset` elements into its memory.
 fn tensor(shape: &[usize], seed: u64, offset: usize, dtype: DType, on: &Device) -> Result<Tensor> {
     let count: usize = shape.iter().product();
@@ -40,24 +37,6 @@ fn tensor(shape: &[usize], seed: u64, offset: usize, dtype: DType, on: &Device) 
         .to_device(on)?
         .narrow(0, offset, count)?
         .reshape(shape)
-}
-
-fn numbers(x: &Tensor) -> Result<Vec<f64>> {
-    x.to_device(&Device::Cpu)?
-        .to_dtype(DType::F64)?
-        .flatten_all()?
-        .to_vec1()
-}
-
-/// Within `tolerance` of the expected number or of `scale`, whichever is larger.
-fn assert_close(found: &[f64], expected: &[f64], tolerance: f64, scale: f64, what: &str) {
-    assert_eq!(found.len(), expected.len(), "{what}");
-    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
-        assert!(
-            (found - expected).abs() <= tolerance * expected.abs().max(scale),
-            "{what}: element {at} is {found}, expected {expected}"
-        );
-    }
 }
 
 fn softmax_of(x: &[f64], columns: usize) -> Vec<f64> {

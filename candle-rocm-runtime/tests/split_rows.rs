@@ -160,6 +160,28 @@ impl Operands {
             on_gpu,
         }
     }
+
+    /// The kernel on all of them, each from its beginning.
+    fn run(
+        &self,
+        context: &Arc<Context>,
+        stream: &Stream,
+        kernel: Kernel,
+        y: &mut DeviceBuffer<f32>,
+    ) -> Result<()> {
+        // Each has an element more, for those that begin one into their memory.
+        let [count, columns, _] = [&self.x, &self.alpha, &self.beta].map(|of| of.len() - 1);
+        let [x, alpha, beta] = &self.on_gpu;
+        run(
+            context,
+            stream,
+            kernel,
+            columns,
+            &x.slice(..count),
+            &mut y.as_view_mut(),
+            [&alpha.slice(..columns), &beta.slice(..columns)],
+        )
+    }
 }
 
 #[test]
@@ -216,22 +238,9 @@ fn short_rows_and_many_rows_are_not() {
     let units = context.info().compute_units as usize;
     for (rows, columns) in [(1, 32_767), (1, 7), (units / 2 + 1, 32_768)] {
         let operands = Operands::new(&stream, rows * columns, columns);
-        let [x, alpha, beta] = &operands.on_gpu;
         let mut y = stream.alloc_zeros::<f32>(rows * columns).unwrap();
         for kernel in KERNELS {
-            let weights = [&alpha.slice(..columns), &beta.slice(..columns)];
-            let x = x.slice(..rows * columns);
-            let (result, kernels) = launched(|| {
-                run(
-                    &context,
-                    &stream,
-                    kernel,
-                    columns,
-                    &x,
-                    &mut y.as_view_mut(),
-                    weights,
-                )
-            });
+            let (result, kernels) = launched(|| operands.run(&context, &stream, kernel, &mut y));
             result.unwrap();
             assert_eq!(kernels, [format!("{}_f32", kernel.name())]);
         }
@@ -249,25 +258,12 @@ fn a_graph_keeps_what_parts_leave() {
         let mut operands = Operands::new(&stream, columns, columns);
         let in_use = context.pool_statistics().in_use;
         for kernel in KERNELS {
-            let [x, alpha, beta] = &operands.on_gpu;
-            let weights = [&alpha.slice(..columns), &beta.slice(..columns)];
-            let x = x.slice(..columns);
             // Also the pair is loaded while the stream is captured.
             let mut y = stream.alloc_zeros::<f32>(columns).unwrap();
             stream
                 .begin_capture(Mode::CU_STREAM_CAPTURE_MODE_GLOBAL)
                 .unwrap();
-            let (captured, kernels) = launched(|| {
-                run(
-                    &context,
-                    &stream,
-                    kernel,
-                    columns,
-                    &x,
-                    &mut y.as_view_mut(),
-                    weights,
-                )
-            });
+            let (captured, kernels) = launched(|| operands.run(&context, &stream, kernel, &mut y));
             let graph = stream.end_capture(Flags(0)).unwrap().unwrap();
             captured.unwrap();
             assert_eq!(kernels, kernel.pair());
@@ -329,18 +325,9 @@ fn a_fault_names_the_kernel_asked_for_and_the_one_that_ran() {
             let stream = context.default_stream();
             let columns = 33_000;
             let operands = Operands::new(&stream, columns, columns);
-            let [x, alpha, beta] = &operands.on_gpu;
             // A result that is too short.
             let mut y = stream.alloc_zeros::<f32>(columns - 1).unwrap();
-            let done = run(
-                &context,
-                &stream,
-                RmsNorm,
-                columns,
-                &x.slice(..columns),
-                &mut y.as_view_mut(),
-                [&alpha.slice(..columns), &beta.slice(..columns)],
-            );
+            let done = operands.run(&context, &stream, RmsNorm, &mut y);
             let error = done.and_then(|()| stream.synchronize()).unwrap_err();
             for part in ["`rmsnorm_f32`", "long_rmsnorm_finish_f32"] {
                 assert!(error.to_string().contains(part), "{error}");

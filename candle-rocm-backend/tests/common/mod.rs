@@ -1,8 +1,8 @@
-//! What the tests of quantised kernels share: the device, reproducible numbers, formats, and the f64 truth.
+//! What the tests share: the device, reproducible numbers, quantised weights, and what is compared in f64.
 #![allow(dead_code)] // each test file uses its own part
 
 use candle_core::quantized::{GgmlDType, QTensor};
-use candle_core::{Device, Result, Tensor};
+use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_backend::{runtime, DeviceExt as _, RuntimeKind};
 
 /// The GPU of the runtime that `CANDLE_ROCM_RUNTIME` names, or else the emulated one.
@@ -11,6 +11,25 @@ pub fn device() -> Result<Device> {
         runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
     }
     Device::new_rocm(0)
+}
+
+/// A tensor's elements, in order.
+pub fn numbers(x: &Tensor) -> Result<Vec<f64>> {
+    x.to_device(&Device::Cpu)?
+        .to_dtype(DType::F64)?
+        .flatten_all()?
+        .to_vec1()
+}
+
+/// Within `tolerance` of the expected number or of `scale`, whichever is larger.
+pub fn assert_close(found: &[f64], expected: &[f64], tolerance: f64, scale: f64, what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!(
+            (found - expected).abs() <= tolerance * expected.abs().max(scale),
+            "{what}: element {at} is {found}, expected {expected}"
+        );
+    }
 }
 
 /// Numbers near a normal distribution, the same in every run.
