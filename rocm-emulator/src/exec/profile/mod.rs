@@ -13,7 +13,7 @@ use super::context::Access;
 use super::program::{Op, Program};
 use super::transfer::Places;
 use super::{Wave, LANES};
-use crate::isa::{Family, Target};
+use crate::isa::Target;
 
 pub use banks::lds_cycles;
 pub use lines::line_bytes;
@@ -168,9 +168,4 @@ impl Recorder {
 /// The active lanes of a mask.
 fn active(mask: u64) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |lane| mask >> lane & 1 != 0)
-}
-
-/// CDNA and RDNA up to 3 pair groups of four lanes for wide reads; see [`lds_cycles`].
-fn pairs_wide_reads(target: Target) -> bool {
-    target.family() != Family::Rdna4
 }
