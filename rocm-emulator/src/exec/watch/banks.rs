@@ -1,7 +1,7 @@
 //! How many cycles the LDS needs for an instruction.
 
-use super::{active, pairs_wide_reads, Footprint};
-use crate::exec::context::Access;
+use super::recorder::{active, pairs_wide_reads, Footprint};
+use crate::exec::memory::Access;
 use crate::isa::Target;
 
 /// Banks, each of one dword.
@@ -49,7 +49,7 @@ pub fn lds_cycles(target: Target, store: bool, bytes: u32, offsets: &[Option<u32
     cycles(target, offsets.len() as u32, &footprint)
 }
 
-pub(super) fn cycles(target: Target, lanes: u32, access: &Footprint) -> (u64, u64) {
+pub(crate) fn cycles(target: Target, lanes: u32, access: &Footprint) -> (u64, u64) {
     let together = (CYCLE_BYTES / access.bytes.next_power_of_two().max(4)).min(32) as usize;
     let paired = together == 8 && access.access == Access::Load && pairs_wide_reads(target);
     // Of the first 32 lanes.

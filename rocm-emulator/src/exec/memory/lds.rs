@@ -2,11 +2,11 @@
 
 use super::atomics::{self, AtomicOp};
 use super::context::{misaligned, Access, Context, Outcome};
-use super::profile::Footprint;
-use super::program::{Lowering, Registers};
 use super::transfer::{self, each_lane, Transfer};
 use super::vmem::{follow32, lds_overrun, spread32};
-use super::{Class, Row, Wave, LANES};
+use crate::exec::program::{Lowering, Registers};
+use crate::exec::watch::Footprint;
+use crate::exec::{Class, Row, Wave, LANES};
 use crate::isa::{Inst, Operand};
 
 /// What a DS instruction does.
@@ -44,7 +44,7 @@ enum Kind {
 }
 
 /// A DS instruction.
-pub(super) struct LdsOp {
+pub(crate) struct LdsOp {
     kind: Kind,
     address: u16,
     offset: u32,

@@ -39,7 +39,7 @@ static COVERAGE: LazyLock<Option<Mutex<Coverage>>> = LazyLock::new(|| {
 });
 
 /// Note that a kernel ended well.
-pub(super) fn note(kernel: &Kernel) {
+pub(crate) fn note(kernel: &Kernel) {
     let Some(coverage) = COVERAGE.as_ref() else {
         return;
     };

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::context::{Context, Violation};
-use super::program::{self, Op, Program, NOWHERE};
-use super::scalar::{get_hwreg, set_hwreg, set_mode_bits, time, Destination};
-use super::trace::Tracer;
-use super::wave::{Row, Wave};
-use super::{Class, Launch};
+use crate::exec::memory::{Context, Violation};
+use crate::exec::program::{self, Op, Program, NOWHERE};
+use crate::exec::scalar::{get_hwreg, set_hwreg, set_mode_bits, time, Destination};
+use crate::exec::watch::Tracer;
+use crate::exec::wave::{Row, Wave};
+use crate::exec::{Class, Launch};
 use crate::fault::FaultKind;
 
 /// Instructions that a wavefront runs before another gets its turn, so that one may wait for another's store.
@@ -32,13 +32,13 @@ struct Slot {
 }
 
 /// Buffers for one workgroup at a time, used again for the next.
-pub(super) struct Workgroup {
+pub(crate) struct Workgroup {
     slots: Vec<Slot>,
     pub lds: Vec<u64>,
 }
 
 /// A fault's place within a workgroup.
-pub(super) struct Failure {
+pub(crate) struct Failure {
     pub violation: Box<Violation>,
     pub pc: u64,
     pub wave: u32,
@@ -148,7 +148,7 @@ impl Workgroup {
 }
 
 /// What is the same for every workgroup of a launch.
-pub(super) struct Run<'a> {
+pub(crate) struct Run<'a> {
     pub launch: Launch<'a>,
     pub arguments: &'a super::launch_state::Arguments,
     pub max_instructions: u64,

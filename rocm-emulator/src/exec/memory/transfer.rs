@@ -1,14 +1,14 @@
 //! Moving data between memory and vector registers, whatever the address space: by then every lane's address
 //! is a checked host pointer.
 
-use super::{simd, Row, LANES};
+use crate::exec::{simd, Row, LANES};
 
 /// Host addresses by lane; inactive lanes hold anything.
-pub(super) type Places = [u64; LANES];
+pub(crate) type Places = [u64; LANES];
 
 /// A load or store of one element per lane.
 #[derive(Clone, Copy)]
-pub(super) struct Transfer {
+pub(crate) struct Transfer {
     /// Bytes in memory.
     pub bytes: u32,
     /// Registers.
@@ -102,7 +102,7 @@ small_element! {
 
 /// Run `lane` for every active lane, without a branch on the mask where all are active.
 #[inline(always)]
-pub(super) fn each_lane(exec: u64, lanes: u32, mut lane: impl FnMut(usize)) {
+pub(crate) fn each_lane(exec: u64, lanes: u32, mut lane: impl FnMut(usize)) {
     match (exec == u64::MAX >> (64 - lanes), lanes) {
         (true, 32) => (0..32).for_each(lane),
         (true, _) => (0..64).for_each(lane),
@@ -205,7 +205,7 @@ mover!(loading, load_lane);
 mover!(storing, store_lane);
 
 /// The load of a data suffix: `load_` of FLAT and buffer instructions, `ds_read_`, `ds_load_`, either naming.
-pub(super) fn load_named(suffix: &str) -> Option<Transfer> {
+pub(crate) fn load_named(suffix: &str) -> Option<Transfer> {
     Some(match suffix {
         "dword" | "b32" => loading::<Dwords<1>>(),
         "dwordx2" | "b64" => loading::<Dwords<2>>(),
@@ -226,7 +226,7 @@ pub(super) fn load_named(suffix: &str) -> Option<Transfer> {
 }
 
 /// The store of a data suffix: `store_` of FLAT and buffer instructions, `ds_write_`, `ds_store_`.
-pub(super) fn store_named(suffix: &str) -> Option<Transfer> {
+pub(crate) fn store_named(suffix: &str) -> Option<Transfer> {
     Some(match suffix {
         "dword" | "b32" => storing::<Dwords<1>>(),
         "dwordx2" | "b64" => storing::<Dwords<2>>(),

@@ -1,6 +1,6 @@
 //! How many cache lines an instruction touches.
 
-use super::{active, Footprint, InstructionProfile};
+use super::recorder::{active, Footprint, InstructionProfile};
 use crate::exec::LANES;
 use crate::isa::{Family, Target};
 
@@ -15,7 +15,7 @@ pub fn line_bytes(target: Target) -> u64 {
 }
 
 /// Add a wavefront's access to memory.
-pub(super) fn count(row: &mut InstructionProfile, target: Target, access: &Footprint) {
+pub(crate) fn count(row: &mut InstructionProfile, target: Target, access: &Footprint) {
     let line = line_bytes(target);
     let bytes = u64::from(access.bytes);
     // An element may lie across the boundary of two lines.

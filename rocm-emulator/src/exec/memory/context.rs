@@ -3,14 +3,14 @@
 
 use std::time::Instant;
 
-use super::profile::Recorder;
-use super::{Class, Counters};
+use crate::exec::watch::Recorder;
+use crate::exec::{Class, Counters};
 use crate::fault::FaultKind;
 use crate::memory::{Memory, Snapshot};
 
 /// What an instruction did wrong; the caller adds where.
 #[derive(Debug)]
-pub(super) struct Violation {
+pub(crate) struct Violation {
     pub kind: FaultKind,
     pub lane: Option<u32>,
 }
@@ -21,11 +21,11 @@ impl From<FaultKind> for Box<Violation> {
     }
 }
 
-pub(super) type Outcome<T = ()> = Result<T, Box<Violation>>;
+pub(crate) type Outcome<T = ()> = Result<T, Box<Violation>>;
 
 /// What an access does, as fault messages say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     Load,
     Store,
     Atomic,
@@ -42,10 +42,10 @@ impl Access {
 }
 
 /// A range of addresses that an instruction's last access lay in: first, and first after.
-pub(super) type Window = (u64, u64);
+pub(crate) type Window = (u64, u64);
 
 /// One thread's view of a launch.
-pub(super) struct Context<'a> {
+pub(crate) struct Context<'a> {
     pub memory: &'a Memory,
     pub snapshot: &'a Snapshot,
     /// Kernel arguments and dispatch packet, which no allocation holds.
@@ -115,7 +115,7 @@ impl Context<'_> {
 }
 
 #[cold]
-pub(super) fn misaligned(
+pub(crate) fn misaligned(
     access: Access,
     address: u64,
     bytes: u32,

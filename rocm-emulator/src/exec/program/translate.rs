@@ -9,20 +9,17 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::RwLock;
 
-use super::buffer::BufferOp;
-use super::lds::LdsOp;
-use super::scalar::{Destination, ScalarOp, Source};
-use super::smem::ScalarMemoryOp;
-use super::valu::{self, VectorOp};
-use super::vmem::MemoryOp;
-use super::{Row, Wave};
 use crate::codeobject::LoadedKernel;
+use crate::exec::memory::{BufferOp, LdsOp, MemoryOp, ScalarMemoryOp};
+use crate::exec::scalar::{Destination, ScalarOp, Source};
+use crate::exec::valu::{self, VectorOp};
+use crate::exec::{Row, Wave};
 use crate::fault::FaultKind;
 use crate::isa::{self, Encoding, Inst, Operand, Target};
 
 /// Consecutive vector registers, checked against the kernel's allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Registers {
+pub(crate) struct Registers {
     pub first: u16,
     pub count: u8,
     pub accumulation: bool,
@@ -42,7 +39,7 @@ impl Registers {
 }
 
 /// What lowering needs to know of the kernel, and hands out.
-pub(super) struct Lowering {
+pub(crate) struct Lowering {
     vgprs: usize,
     agprs: usize,
     next_site: Cell<u32>,
@@ -73,7 +70,7 @@ impl Lowering {
 
 /// When a branch is taken.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Condition {
+pub(crate) enum Condition {
     Always,
     Scc(bool),
     Vccz(bool),
@@ -110,7 +107,7 @@ impl Condition {
 }
 
 /// What a step does.
-pub(super) enum Op {
+pub(crate) enum Op {
     Vector(VectorOp),
     Matrix(VectorOp),
     Scalar(ScalarOp),
@@ -141,7 +138,7 @@ pub(super) enum Op {
 }
 
 /// One instruction.
-pub(super) struct Step {
+pub(crate) struct Step {
     pub op: Op,
     /// Device address.
     pub pc: u64,
@@ -152,10 +149,10 @@ pub(super) struct Step {
 }
 
 /// No step: the address is outside the code.
-pub(super) const NOWHERE: u32 = u32::MAX;
+pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// Translated code.
-pub(super) struct Program {
+pub(crate) struct Program {
     pub steps: Vec<Step>,
     by_address: HashMap<u64, u32>,
     /// Memory instructions; see [`Lowering::site`].
@@ -190,7 +187,7 @@ pub fn unsupported(kernel: &LoadedKernel) -> Vec<(u64, FaultKind)> {
 }
 
 /// The kernel's program.
-pub(super) fn of(kernel: &LoadedKernel) -> Arc<Program> {
+pub(crate) fn of(kernel: &LoadedKernel) -> Arc<Program> {
     let key = (kernel.code_object, kernel.entry);
     if let Some(program) = CACHE.read().get(&key) {
         return program.clone();
@@ -200,7 +197,7 @@ pub(super) fn of(kernel: &LoadedKernel) -> Arc<Program> {
 }
 
 /// The kernel's program with the code at `pc` in it, or `None` where there is no code.
-pub(super) fn extended(kernel: &LoadedKernel, pc: u64) -> Option<Arc<Program>> {
+pub(crate) fn extended(kernel: &LoadedKernel, pc: u64) -> Option<Arc<Program>> {
     if !kernel.code.contains(&pc) || pc % 4 != 0 {
         return None;
     }
@@ -218,7 +215,7 @@ pub(super) fn extended(kernel: &LoadedKernel, pc: u64) -> Option<Arc<Program>> {
 }
 
 /// The instruction at an address, for messages and traces.
-pub(super) fn decode_at(kernel: &LoadedKernel, pc: u64) -> Option<Inst> {
+pub(crate) fn decode_at(kernel: &LoadedKernel, pc: u64) -> Option<Inst> {
     isa::decode(kernel.kernel.target, &words_at(kernel, pc)).ok()
 }
 
@@ -236,7 +233,7 @@ fn words_at(kernel: &LoadedKernel, pc: u64) -> Vec<u32> {
 
 fn translate(kernel: &LoadedKernel, roots: Vec<u64>) -> Program {
     let descriptor = &kernel.kernel.descriptor;
-    let (vgprs, agprs) = super::launch_state::register_counts(descriptor);
+    let (vgprs, agprs) = crate::exec::run::register_counts(descriptor);
     let lowering = Lowering {
         vgprs,
         agprs,
@@ -457,7 +454,7 @@ fn control(inst: &Inst) -> Option<Op> {
 }
 
 /// The wavefront's target is the kernel's; kept here so that messages agree.
-pub(super) fn text_at(kernel: &LoadedKernel, pc: u64) -> String {
+pub(crate) fn text_at(kernel: &LoadedKernel, pc: u64) -> String {
     let target: Target = kernel.kernel.target;
     decode_at(kernel, pc).map_or_else(
         || "(no instruction)".to_string(),

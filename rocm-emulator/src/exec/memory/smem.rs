@@ -1,9 +1,9 @@
 //! Scalar memory: loads into SGPRs, and the clocks that share the format.
 
 use super::context::{misaligned, Access, Context, Outcome};
-use super::program::Lowering;
-use super::scalar::{time, Destination, Source};
-use super::{Class, Wave};
+use crate::exec::program::Lowering;
+use crate::exec::scalar::{time, Destination, Source};
+use crate::exec::{Class, Wave};
 use crate::isa::{Inst, Operand};
 
 /// Most dwords that a scalar load fetches.
@@ -25,7 +25,7 @@ enum Kind {
 }
 
 /// A scalar memory instruction.
-pub(super) struct ScalarMemoryOp {
+pub(crate) struct ScalarMemoryOp {
     kind: Kind,
     base: Source,
     soffset: Option<Source>,

@@ -6,7 +6,7 @@ use half::{bf16, f16};
 
 /// The new value from the old one, the operand and, for compare-and-swap, the value compared with.
 #[derive(Clone, Copy)]
-pub(super) enum Update {
+pub(crate) enum Update {
     B32(fn(old: u32, data: u32, compare: u32) -> u32),
     B64(fn(old: u64, data: u64, compare: u64) -> u64),
 }
@@ -72,7 +72,7 @@ impl Update {
 }
 
 /// An atomic operation: its names, and what it does.
-pub(super) struct AtomicOp {
+pub(crate) struct AtomicOp {
     /// Names after `global_atomic_`, `flat_atomic_`, `buffer_atomic_` or `ds_`, without `_rtn`.
     names: &'static [&'static str],
     pub update: Update,
@@ -193,7 +193,7 @@ static ATOMICS: &[AtomicOp] = table! {
 };
 
 /// The atomic of that name, see [`AtomicOp::names`].
-pub(super) fn named(name: &str) -> Option<&'static AtomicOp> {
+pub(crate) fn named(name: &str) -> Option<&'static AtomicOp> {
     ATOMICS.iter().find(|op| op.names.contains(&name))
 }
 

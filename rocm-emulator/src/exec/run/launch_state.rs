@@ -3,9 +3,9 @@
 //!
 //! LLVM's AMDGPUUsage, "Initial Kernel Execution State"; HSA's `hsa_kernel_dispatch_packet_t`.
 
-use super::wave::{Mode, Wave};
-use super::{Launch, PRIVATE_APERTURE, SHARED_APERTURE};
 use crate::codeobject::{ArgKind, KernelDescriptor};
+use crate::exec::wave::{Mode, Wave};
+use crate::exec::{Launch, PRIVATE_APERTURE, SHARED_APERTURE};
 use crate::isa::{Family, Target};
 
 /// Bytes of an HSA dispatch packet.
@@ -16,7 +16,7 @@ const PADDING: usize = 64;
 const DYNAMIC_STACK: u32 = 16 << 10;
 
 /// Vector and accumulation registers of a wave.
-pub(super) fn register_counts(descriptor: &KernelDescriptor) -> (usize, usize) {
+pub(crate) fn register_counts(descriptor: &KernelDescriptor) -> (usize, usize) {
     let (vgprs, accum) = (descriptor.vgprs as usize, descriptor.accum_offset as usize);
     if accum == 0 || accum >= vgprs {
         (vgprs, 0)
@@ -26,7 +26,7 @@ pub(super) fn register_counts(descriptor: &KernelDescriptor) -> (usize, usize) {
 }
 
 /// Scratch bytes of a lane.
-pub(super) fn scratch_size(launch: &Launch) -> u32 {
+pub(crate) fn scratch_size(launch: &Launch) -> u32 {
     let kernel = &launch.kernel.kernel;
     let dynamic = if kernel.uses_dynamic_stack {
         DYNAMIC_STACK
@@ -37,7 +37,7 @@ pub(super) fn scratch_size(launch: &Launch) -> u32 {
 }
 
 /// The memory that a launch brings along, 8-byte aligned: arguments, padding, packet.
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     block: Box<[u64]>,
     packet: usize,
 }
@@ -132,7 +132,7 @@ fn packet_fields(launch: &Launch, kernarg: u64) -> Vec<(usize, Vec<u8>)> {
 }
 
 /// The floating-point modes that the descriptor asks for.
-pub(super) fn mode(descriptor: &KernelDescriptor) -> Mode {
+pub(crate) fn mode(descriptor: &KernelDescriptor) -> Mode {
     Mode {
         round_f32: descriptor.round_f32,
         round_f64_f16: descriptor.round_f64_f16,
@@ -153,7 +153,7 @@ fn architected_flat_scratch(target: Target) -> bool {
 }
 
 /// The swizzle bit in the second dword of a buffer descriptor: it marks scratch.
-pub(super) const SWIZZLE: u32 = 1 << 31;
+pub(crate) const SWIZZLE: u32 = 1 << 31;
 
 /// Scalar registers, filled one after the other.
 struct Scalars<'a> {
@@ -172,7 +172,7 @@ impl Scalars<'_> {
 }
 
 /// Set the registers of wavefront `index` of a workgroup as the hardware does.
-pub(super) fn start(
+pub(crate) fn start(
     wave: &mut Wave,
     launch: &Launch,
     arguments: &Arguments,

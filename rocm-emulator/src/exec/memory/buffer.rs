@@ -1,17 +1,17 @@
 //! MUBUF instructions: raw and structured buffers with their range check, and scratch through a descriptor.
 
 use super::context::{Access, Context, Outcome};
-use super::launch_state::SWIZZLE;
-use super::profile::Footprint;
-use super::program::Lowering;
-use super::scalar::Source;
 use super::transfer::Places;
 use super::vmem::{check_alignment, scratch_places, Action};
-use super::{Class, Row, Wave, LANES};
+use crate::exec::program::Lowering;
+use crate::exec::run::SWIZZLE;
+use crate::exec::scalar::Source;
+use crate::exec::watch::Footprint;
+use crate::exec::{Class, Row, Wave, LANES};
 use crate::isa::{Inst, Operand};
 
 /// A buffer instruction.
-pub(super) struct BufferOp {
+pub(crate) struct BufferOp {
     descriptor: u16,
     index: Option<u16>,
     voffset: Option<u16>,

@@ -1,22 +1,19 @@
 //! What each instruction of a kernel did, counted: executions, LDS cycles, cache lines.
 //!
-//! Nothing here runs unless [`Options::profile`](super::Options::profile) asks for it. The counts are exact for the
-//! addresses that the lanes had; what the hardware makes of them is a model, in [`lds_cycles`] and [`line_bytes`].
-
-mod banks;
-mod lines;
+//! Nothing here runs unless [`Options::profile`](crate::exec::Options::profile) asks for it. The counts are exact for the
+//! addresses that the lanes had; what the hardware makes of them is a model, in [`lds_cycles`](crate::exec::lds_cycles) and [`line_bytes`](crate::exec::line_bytes).
 
 use std::collections::BTreeMap;
 use std::ops::{Add, AddAssign, Range};
 
-use super::context::Access;
-use super::program::{Op, Program};
-use super::transfer::Places;
-use super::{Wave, LANES};
+use crate::exec::memory::Access;
+use crate::exec::memory::Places;
+use crate::exec::program::{Op, Program};
+use crate::exec::{Wave, LANES};
 use crate::isa::{Family, Target};
 
-pub use banks::lds_cycles;
-pub use lines::line_bytes;
+use super::banks;
+use super::lines;
 
 /// What one instruction did, over all wavefronts that executed it; or several instructions together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,13 +22,13 @@ pub struct InstructionProfile {
     pub executions: u64,
     /// Their active lanes.
     pub lanes: u64,
-    /// Cycles in which the LDS served it, by the model of [`lds_cycles`].
+    /// Cycles in which the LDS served it, by the model of [`lds_cycles`](crate::exec::lds_cycles).
     pub lds_cycles: u64,
     /// Of those, cycles that bank conflicts added.
     pub lds_conflicts: u64,
     /// Bytes that the active lanes moved from or to global memory; what several lanes read counts for each.
     pub global_bytes: u64,
-    /// Cache lines of [`line_bytes`] that a wavefront's accesses touched, summed over the wavefronts.
+    /// Cache lines of [`line_bytes`](crate::exec::line_bytes) that a wavefront's accesses touched, summed over the wavefronts.
     pub lines: u64,
     /// Lines that as many bytes would fill if they lay together and began a line.
     pub least_lines: u64,
@@ -100,7 +97,7 @@ impl Profile {
 }
 
 /// What an access does to the LDS or to memory, lane by lane.
-pub(super) struct Footprint<'a> {
+pub(crate) struct Footprint<'a> {
     pub access: Access,
     /// Bytes of each lane.
     pub bytes: u32,
@@ -111,7 +108,7 @@ pub(super) struct Footprint<'a> {
 }
 
 /// One thread's counts, by the steps of the program.
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     target: Target,
     entry: u64,
     steps: Vec<InstructionProfile>,
@@ -166,11 +163,11 @@ impl Recorder {
 }
 
 /// The active lanes of a mask.
-fn active(mask: u64) -> impl Iterator<Item = usize> {
+pub(crate) fn active(mask: u64) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |lane| mask >> lane & 1 != 0)
 }
 
-/// CDNA and RDNA up to 3 pair groups of four lanes for wide reads; see [`lds_cycles`].
-fn pairs_wide_reads(target: Target) -> bool {
+/// CDNA and RDNA up to 3 pair groups of four lanes for wide reads; see [`lds_cycles`](crate::exec::lds_cycles).
+pub(crate) fn pairs_wide_reads(target: Target) -> bool {
     target.family() != Family::Rdna4
 }

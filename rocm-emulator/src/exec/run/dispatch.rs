@@ -5,14 +5,12 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::context::Context;
-use super::coverage;
 use super::launch_state::{scratch_size, Arguments};
-use super::profile::Recorder;
-use super::program;
-use super::trace::Tracer;
 use super::workgroup::{Failure, Run, Workgroup};
-use super::{Counters, Launch, Options};
+use crate::exec::memory::Context;
+use crate::exec::program;
+use crate::exec::watch::{coverage, Recorder, Tracer};
+use crate::exec::{Counters, Launch, Options};
 use crate::fault::Fault;
 use crate::memory::Memory;
 

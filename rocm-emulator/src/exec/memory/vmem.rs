@@ -4,18 +4,18 @@
 
 use super::atomics::{self, AtomicOp};
 use super::context::{misaligned, Access, Context, Outcome, Violation};
-use super::profile::Footprint;
-use super::program::{Lowering, Registers};
-use super::scalar::Source;
-use super::simd::multiversion;
 use super::transfer::{self, each_lane, Places, Transfer};
-use super::{Class, Row, Wave, LANES, PRIVATE_APERTURE, SHARED_APERTURE};
+use crate::exec::program::{Lowering, Registers};
+use crate::exec::scalar::Source;
+use crate::exec::simd::multiversion;
+use crate::exec::watch::Footprint;
+use crate::exec::{Class, Row, Wave, LANES, PRIVATE_APERTURE, SHARED_APERTURE};
 use crate::fault::FaultKind;
 use crate::isa::{Encoding, Inst, Operand};
 
 /// What happens at the addresses.
 #[derive(Clone, Copy)]
-pub(super) enum Action {
+pub(crate) enum Action {
     Load(Transfer, Registers),
     Store(Transfer, Registers),
     Atomic(Atomic),
@@ -28,7 +28,7 @@ pub(super) enum Action {
 
 /// An atomic with its registers.
 #[derive(Clone, Copy)]
-pub(super) struct Atomic {
+pub(crate) struct Atomic {
     pub op: &'static AtomicOp,
     pub data: Registers,
     /// Where the value before goes.
@@ -164,7 +164,7 @@ impl Action {
 }
 
 #[cold]
-pub(super) fn lds_overrun(
+pub(crate) fn lds_overrun(
     access: Access,
     offset: u64,
     bytes: u32,
@@ -184,7 +184,7 @@ pub(super) fn lds_overrun(
 }
 
 #[cold]
-pub(super) fn scratch_overrun(
+pub(crate) fn scratch_overrun(
     access: Access,
     offset: u64,
     bytes: u32,
@@ -217,7 +217,7 @@ enum Address {
 }
 
 /// A FLAT, GLOBAL or SCRATCH instruction.
-pub(super) struct MemoryOp {
+pub(crate) struct MemoryOp {
     address: Address,
     offset: i64,
     site: u32,
@@ -423,7 +423,7 @@ impl MemoryOp {
 }
 
 /// Atomics must be naturally aligned.
-pub(super) fn check_alignment(places: &Places, exec: u64, bytes: u32) -> Outcome {
+pub(crate) fn check_alignment(places: &Places, exec: u64, bytes: u32) -> Outcome {
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
         if places[lane] % u64::from(bytes) != 0 {
             let lane_number = Some(lane as u32);
@@ -440,7 +440,7 @@ pub(super) fn check_alignment(places: &Places, exec: u64, bytes: u32) -> Outcome
 }
 
 /// Places of `base + offsets[lane]` in each lane's scratch, checked.
-pub(super) fn scratch_places(
+pub(crate) fn scratch_places(
     base: i64,
     offsets: &Row,
     exec: u64,
@@ -464,7 +464,7 @@ pub(super) fn scratch_places(
 
 multiversion! {
     /// Whether every lane's offset is `bytes` after the lane before.
-    pub(super) fn follow32(offsets: &Row, bytes: u32, lanes: u32) -> bool {
+    pub(crate) fn follow32(offsets: &Row, bytes: u32, lanes: u32) -> bool {
         let first = offsets.0[0];
         if first > u32::MAX - bytes * LANES as u32 {
             return false;
@@ -488,7 +488,7 @@ multiversion! {
     }
 
     /// Addresses `base + offsets[lane]`; inactive lanes repeat an active one. Returns the least and the greatest.
-    pub(super) fn spread32(places: &mut Places, base: u64, offsets: &Row, exec: u64, active: &Row) -> (u64, u64) {
+    pub(crate) fn spread32(places: &mut Places, base: u64, offsets: &Row, exec: u64, active: &Row) -> (u64, u64) {
         let some = offsets.0[exec.trailing_zeros() as usize & 63];
         let (mut least, mut greatest) = (some, some);
         for (lane, place) in places.iter_mut().enumerate() {

@@ -2,9 +2,9 @@
 
 use parking_lot::Mutex;
 
-use super::wave::{Row, Wave};
-use super::{program, Trace};
 use crate::codeobject::LoadedKernel;
+use crate::exec::wave::{Row, Wave};
+use crate::exec::{program, Trace};
 
 /// Registers as they were before an instruction.
 struct Before {
@@ -19,7 +19,7 @@ struct Before {
 }
 
 /// Traces the wavefront that was asked for.
-pub(super) struct Tracer<'a> {
+pub(crate) struct Tracer<'a> {
     trace: Trace<'a>,
     kernel: &'a LoadedKernel,
     before: Mutex<Option<Before>>,
