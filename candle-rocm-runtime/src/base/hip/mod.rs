@@ -8,7 +8,7 @@ pub mod nvidia;
 pub mod table;
 pub mod types;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use table::HipTable;
 use types::{hipError_t, text_or, CAPTURE_MODE_RELAXED, HIP_ERROR_OUT_OF_MEMORY, HIP_SUCCESS};
 

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::hip::types::{hipError_t, HIP_ERROR_NOT_READY, HIP_ERROR_OUT_OF_MEMORY};
+use crate::base::hip::types::{hipError_t, HIP_ERROR_NOT_READY, HIP_ERROR_OUT_OF_MEMORY};
 
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

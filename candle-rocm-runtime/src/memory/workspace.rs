@@ -1,7 +1,7 @@
 //! Memory that kernels of one operation leave each other something in.
 
-use crate::error::Result;
-use crate::stream::Stream;
+use crate::base::error::Result;
+use crate::stream::queue::Stream;
 
 /// Memory of the stream's that lasts until the work given so far is done.
 pub(crate) struct Workspace<'a> {

@@ -11,14 +11,14 @@ use std::sync::{Arc, OnceLock};
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
-use crate::cuda_names::{CUdevice, CUdevice_attribute};
-use crate::error::{Error, Result};
+use crate::base::cuda_names::{CUdevice, CUdevice_attribute};
+use crate::base::error::{Error, Result};
+use crate::base::hip::table::HipTable;
+use crate::base::hip::types::{attribute, DeviceProperties};
 use crate::gemm::library::Library;
 use crate::gemm::tune::Tuner;
-use crate::hip::table::HipTable;
-use crate::hip::types::{attribute, DeviceProperties};
-use crate::live_streams::{self, LiveStreams};
-use crate::module::LoadedModule;
+use crate::kernels::module::LoadedModule;
+use crate::order::live_streams::{self, LiveStreams};
 use crate::pool::Pool;
 use crate::runtime::{Runtime, RuntimeKind};
 
@@ -85,7 +85,7 @@ impl Device {
         let arch = arch_full.split(':').next().unwrap_or_default().to_owned();
         if arch.is_empty() {
             return Err(Error::new(
-                crate::error::ErrorKind::Runtime,
+                crate::base::error::ErrorKind::Runtime,
                 format!(
                     "{} names no architecture for GPU {ordinal}",
                     runtime.library()

@@ -1,7 +1,7 @@
 //! The `emulator` provider: an AMD GPU in software, in this process.
 
 use super::table::{HipTable, MissingSymbol};
-use crate::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 
 /// The table of the emulator's functions.
 pub fn table() -> Result<HipTable> {

@@ -13,7 +13,7 @@ use cuda::driver::sys::{self, CUdevice_attribute as Attribute, CUresult, Lib};
 
 use super::table::{HipTable, MissingSymbol};
 use super::types::*;
-use crate::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 
 /// Shared memory beyond this must be asked for, kernel by kernel.
 const SHARED_WITHOUT_ASKING: c_uint = 48 << 10;

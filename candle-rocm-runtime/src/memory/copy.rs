@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::buffer::{DeviceBuffer, DevicePtr, DevicePtrMut};
-use crate::cuda_names::CUdeviceptr;
-use crate::dtype::{DeviceRepr, ValidAsZeroBits};
-use crate::error::{Error, Result};
-use crate::hip::{self, types::*};
-use crate::host::HostSlice;
-use crate::stream::Stream;
+use crate::base::cuda_names::CUdeviceptr;
+use crate::base::dtype::{DeviceRepr, ValidAsZeroBits};
+use crate::base::error::{Error, Result};
+use crate::base::hip::{self, types::*};
+use crate::memory::buffer::{DeviceBuffer, DevicePtr, DevicePtrMut};
+use crate::memory::host::HostSlice;
+use crate::stream::queue::Stream;
 
 impl Stream {
     /// A buffer of no elements.

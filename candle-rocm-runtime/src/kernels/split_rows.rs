@@ -7,13 +7,13 @@ use candle_rocm_kernels::geometry::{Gpu, Row};
 use candle_rocm_kernels::split_rows::{parts, SplitArgument, SplitRows, THREADS};
 use candle_rocm_kernels::FUSED;
 
+use crate::base::error::Result;
+use crate::base::inline_list::InlineList;
 use crate::device::Device;
-use crate::error::Result;
-use crate::inline_list::InlineList;
-use crate::launch::{give_to_stream, LaunchConfig};
-use crate::module::{embedded, LoadedFunction};
-use crate::stream::Stream;
-use crate::workspace::Workspace;
+use crate::kernels::launch::{give_to_stream, LaunchConfig};
+use crate::kernels::module::{embedded, LoadedFunction};
+use crate::memory::workspace::Workspace;
+use crate::stream::queue::Stream;
 
 /// A kernel that a pair may replace.
 pub(crate) struct SplitFunction {

@@ -1,8 +1,8 @@
 //! The `amd` provider: AMD's own HIP library, loaded when first needed.
 
 use super::table::{HipTable, MissingSymbol};
-use crate::dynamic_library::{symbol, Found, Search};
-use crate::error::{Error, ErrorKind, Result};
+use crate::base::dynamic_library::{symbol, Found, Search};
+use crate::base::error::{Error, ErrorKind, Result};
 
 /// The variable that names the library to load, and the only place then looked at.
 pub const LIBRARY_VARIABLE: &str = "CANDLE_ROCM_HIP_LIBRARY";

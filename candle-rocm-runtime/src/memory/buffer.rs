@@ -5,13 +5,13 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use crate::context::Context;
-use crate::cuda_names::CUdeviceptr;
-use crate::dtype::DeviceRepr;
-use crate::error::{Error, Result};
-use crate::event::{Event, UseMark};
+use crate::base::cuda_names::CUdeviceptr;
+use crate::base::dtype::DeviceRepr;
+use crate::base::error::{Error, Result};
 use crate::pool::KnownParameters;
-use crate::stream::Stream;
+use crate::stream::context::Context;
+use crate::stream::event::{Event, UseMark};
+use crate::stream::queue::Stream;
 
 /// `len` elements of `T` on a GPU. Dropping it returns the memory to the pool, in the order of its
 /// stream.

@@ -10,15 +10,15 @@ use candle_rocm_kernels::geometry::{self, Geometry};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
-use crate::buffer::ViewMut;
-use crate::context::Context;
+use crate::base::error::{CompileError, Error, ErrorKind, Result};
+use crate::base::hip::{self, types::*};
 use crate::device::Device;
-use crate::error::{CompileError, Error, ErrorKind, Result};
-use crate::event::UseMark;
-use crate::hip::{self, types::*};
+use crate::kernels::split_rows::SplitFunction;
+use crate::memory::buffer::ViewMut;
 use crate::runtime::RuntimeKind;
-use crate::split_rows::SplitFunction;
-use crate::stream::Stream;
+use crate::stream::context::Context;
+use crate::stream::event::UseMark;
+use crate::stream::queue::Stream;
 
 /// Code that [`Context::load_module`] can be asked to load.
 ///

@@ -10,10 +10,10 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hip::table::HipTable;
+use crate::base::hip::{self, types::*};
 use crate::device::Device;
-use crate::error::{Error, ErrorKind, Result};
-use crate::hip::table::HipTable;
-use crate::hip::{self, types::*};
 
 /// The variable that chooses the runtime.
 pub const RUNTIME_VARIABLE: &str = "CANDLE_ROCM_RUNTIME";

@@ -4,9 +4,9 @@
 //! (capture modes and states, event flags); elsewhere nothing depends on the number.
 #![allow(non_camel_case_types, clippy::upper_case_acronyms, missing_docs)]
 
+use crate::base::error::Result;
+use crate::base::hip::types::{attribute, hipStream_t};
 use crate::device::Device;
-use crate::error::Result;
-use crate::hip::types::{attribute, hipStream_t};
 
 /// An address in device memory; 0 is no address.
 pub type CUdeviceptr = u64;

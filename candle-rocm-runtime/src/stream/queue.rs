@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use crate::context::{thread_number, Context};
-use crate::cuda_names::CUevent_flags;
-use crate::error::{Error, Result};
-use crate::event::Event;
-use crate::hip::{self, types::*};
+use crate::base::cuda_names::CUevent_flags;
+use crate::base::error::{Error, Result};
+use crate::base::hip::{self, types::*};
 use crate::pool::StreamKey;
+use crate::stream::context::{thread_number, Context};
+use crate::stream::event::Event;
 
 /// A queue of work on a GPU. Work is asynchronous to the host and ordered within the stream.
 pub struct Stream {

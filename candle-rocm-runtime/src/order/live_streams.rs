@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::context::thread_number;
+use crate::base::error::Result;
+use crate::base::hip::table::HipTable;
+use crate::base::hip::types::*;
 use crate::device::Device;
-use crate::error::Result;
-use crate::hip::table::HipTable;
-use crate::hip::types::*;
 use crate::pool::{RawEvent, StreamKey};
-use crate::stream::Stream;
+use crate::stream::context::thread_number;
+use crate::stream::queue::Stream;
 
 /// Captures in progress that this process began here: HIP's rules are not about one GPU alone.
 static CAPTURES: AtomicUsize = AtomicUsize::new(0);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::context::Context;
-use crate::cuda_names::CUevent_flags;
-use crate::error::{Error, Result};
-use crate::hip::types::*;
-use crate::stream::{Stream, StreamId};
+use crate::base::cuda_names::CUevent_flags;
+use crate::base::error::{Error, Result};
+use crate::base::hip::types::*;
+use crate::stream::context::Context;
+use crate::stream::queue::{Stream, StreamId};
 
 /// A point in the work of a stream.
 pub struct Event {

@@ -4,17 +4,17 @@ use std::ffi::c_void;
 
 use candle_rocm_kernels::geometry::{Geometry, Gpu, Grid, Row};
 
-use crate::buffer::{DeviceBuffer, View, ViewMut};
-use crate::cuda_names::CUevent_flags;
-use crate::dtype::DeviceRepr;
-use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, UseMark};
-use crate::hip;
-use crate::inline_list::InlineList;
-use crate::module::{Function, LoadedFunction};
+use crate::base::cuda_names::CUevent_flags;
+use crate::base::dtype::DeviceRepr;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hip;
+use crate::base::inline_list::InlineList;
+use crate::kernels::module::{Function, LoadedFunction};
+use crate::kernels::split_rows::{SplitFunction, SplitLaunch};
+use crate::memory::buffer::{DeviceBuffer, View, ViewMut};
 use crate::pool::KnownParameters;
-use crate::split_rows::{SplitFunction, SplitLaunch};
-use crate::stream::Stream;
+use crate::stream::event::{Event, UseMark};
+use crate::stream::queue::Stream;
 
 /// The geometry of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::buffer::SyncOnDrop;
-use crate::context::Context;
-use crate::cuda_names::CUevent_flags;
-use crate::dtype::{DeviceRepr, ValidAsZeroBits};
-use crate::error::{Error, Result};
-use crate::event::Event;
-use crate::stream::Stream;
+use crate::base::cuda_names::CUevent_flags;
+use crate::base::dtype::{DeviceRepr, ValidAsZeroBits};
+use crate::base::error::{Error, Result};
+use crate::memory::buffer::SyncOnDrop;
+use crate::stream::context::Context;
+use crate::stream::event::Event;
+use crate::stream::queue::Stream;
 
 /// Host memory that a copy can use.
 pub trait HostSlice<T> {
@@ -88,7 +88,10 @@ impl Context {
     ) -> Result<PinnedHostSlice<T>> {
         // SAFETY: the caller's promise.
         unsafe {
-            self.alloc_pinned_with_flags(len, crate::cuda_names::CU_MEMHOSTALLOC_WRITECOMBINED)
+            self.alloc_pinned_with_flags(
+                len,
+                crate::base::cuda_names::CU_MEMHOSTALLOC_WRITECOMBINED,
+            )
         }
     }
 

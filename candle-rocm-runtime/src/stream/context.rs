@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use crate::cuda_names::{CUdevice, CUdevice_attribute};
+use crate::base::cuda_names::{CUdevice, CUdevice_attribute};
+use crate::base::error::{Error, Result};
 use crate::device::{Device, DeviceInfo, StickyError};
-use crate::error::{Error, Result};
 use crate::pool::PoolStatistics;
 use crate::runtime;
 
