@@ -6,18 +6,18 @@ use super::epilogue::{Activation, Epilogue};
 use super::plan::{Kernel, Plan};
 use super::problem::GemmProblem;
 use super::product::Product;
-use crate::dtype::DeviceRepr;
-use crate::error::Result;
-use crate::launch::{LaunchConfig, PushKernelArg};
-use crate::stream::Stream;
-use crate::workspace::Workspace;
+use crate::base::dtype::DeviceRepr;
+use crate::base::error::Result;
+use crate::kernels::launch::{LaunchConfig, PushKernelArg};
+use crate::memory::workspace::Workspace;
+use crate::stream::queue::Stream;
 
 /// Work-items of a workgroup of kernels that go over C, `matmul_sum_*` and `gemm_epilogue_*`.
 const PASS_THREADS: u32 = 256;
 /// Their workgroups for a compute unit: as many as it holds.
 const PASS_WORKGROUPS_PER_UNIT: u32 = 8;
 
-/// `GemmProblem` of kernels/gemm_problem.cuh.
+/// `GemmProblem` of kernels/matmul/gemm_problem.cuh.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Arguments {
@@ -39,7 +39,7 @@ struct Arguments {
     reserved: u32,
 }
 
-/// `MatmulProblem` of kernels/matmul_problem.cuh.
+/// `MatmulProblem` of kernels/matmul/matmul_problem.cuh.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct MatmulArguments {
