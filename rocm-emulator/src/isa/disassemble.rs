@@ -5,6 +5,7 @@ mod immediate;
 use std::fmt::Write;
 
 use super::table::{Entry, ImmediateStyle, OpSelHi, Spec, Style, Suffix, Table};
+use super::target::is_gfx940;
 use super::{
     Dpp, Encoding, Family, Inst, LaneControl, Modifiers, Operand, Sdwa, SdwaSelect, Special, Target,
 };
@@ -244,7 +245,7 @@ impl Printer {
         }
         if mods.blgp != 0 {
             // The double-precision forms of gfx940 use the bits as signs.
-            if self.target == Target::Gfx942 && inst.op.name.ends_with("_f64") {
+            if is_gfx940(self.target) && inst.op.name.ends_with("_f64") {
                 *text += &bit_list("neg", mods.blgp, 3);
             } else {
                 let _ = write!(text, " blgp:{}", mods.blgp);
@@ -480,7 +481,7 @@ impl Printer {
             ][usize::from(cache >> 3 & 3)];
             return;
         }
-        let gfx940 = self.target == Target::Gfx942;
+        let gfx940 = is_gfx940(self.target);
         let smem = inst.encoding == Encoding::SMEM;
         let names = [
             (1, if gfx940 && !smem { " sc0" } else { " glc" }),
