@@ -1,5 +1,6 @@
 //! Compiles one kernel file for one architecture, or takes the result from the cache.
 
+use crate::architectures;
 use crate::nvidia;
 use crate::toolchain::Toolchain;
 use std::collections::BTreeSet;
@@ -38,6 +39,9 @@ const AMD: &[&str] = &[
     "-mcode-object-version=5",
     "-c",
 ];
+
+/// A code object of a generic target, after [`AMD`]: older versions know none. What loads it makes it out as version 5.
+const GENERIC: &[&str] = &["-mcode-object-version=6"];
 
 /// PTX. Version 8.0 is the first that knows sm_90.
 const NVIDIA: &[&str] = &[
@@ -145,6 +149,7 @@ pub fn compile(
     let module = job.module();
     let context = |what: &str| format!("kernel module `{module}` for {arch}: {what}");
     let nvidia = nvidia::is_nvidia(arch);
+    let generic = architectures::is_generic(arch);
     let bitcode = if nvidia {
         nvidia::libdevice().map(|file| vec![file])
     } else {
@@ -169,6 +174,7 @@ pub fn compile(
     command
         .args(FLAGS)
         .args(if nvidia { NVIDIA } else { AMD })
+        .args(if generic { GENERIC } else { &[] })
         .arg(format!("--offload-arch={arch}"))
         .arg("-I")
         .arg(kernels);
@@ -265,6 +271,9 @@ fn key(
             &toolchain.version,
         )
             .hash(&mut hasher);
+        if architectures::is_generic(arch) {
+            GENERIC.hash(&mut hasher);
+        }
         for file in &files {
             let name = file
                 .strip_prefix(kernels)

@@ -6,7 +6,7 @@
 use crate::codeobject::{ArgKind, KernelDescriptor};
 use crate::exec::wave::{Mode, Wave};
 use crate::exec::{Launch, PRIVATE_APERTURE, SHARED_APERTURE};
-use crate::isa::{is_gfx940, Accumulation, Family, Target};
+use crate::isa::{is_gfx90a, is_gfx940, Family, Target};
 
 /// Bytes of an HSA dispatch packet.
 const PACKET_BYTES: usize = 64;
@@ -249,7 +249,7 @@ fn start_lanes(wave: &mut Wave, launch: &Launch, index: u32) {
     let active = total.saturating_sub(first).min(wave.lanes.into()) as u32;
     wave.set_exec(u64::MAX.checked_shr(64 - active).unwrap_or(0));
     let packed = match wave.target.family() {
-        Family::Cdna => wave.target.unit().accumulation == Accumulation::Unified,
+        Family::Cdna => is_gfx90a(wave.target),
         Family::Rdna2 => false,
         Family::Rdna3 | Family::Rdna4 => true,
     };
