@@ -18,11 +18,6 @@ const DEFAULT: [CodeTarget; 5] = [
 /// Those of the default that only newer compilers know: CDNA 4, with LLVM 20.
 const DEFAULT_IF_KNOWN: [CodeTarget; 1] = [CodeTarget::Gpu(Gpu::Gfx950)];
 
-/// Whether `arch` is a target of several GPUs.
-pub fn is_generic(arch: &str) -> bool {
-    matches!(arch.parse(), Ok(CodeTarget::Generic(_)))
-}
-
 /// The processors and generic targets that `CANDLE_ROCM_ARCHS` asks for, or the default ones, sorted.
 ///
 /// # Errors

@@ -1,6 +1,5 @@
 //! Compiles one kernel file for one architecture, or takes the result from the cache.
 
-use crate::architectures;
 use crate::nvidia;
 use crate::toolchain::Toolchain;
 use std::collections::BTreeSet;
@@ -121,6 +120,11 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
         .collect()
 }
 
+/// Whether `arch` is a target of several GPUs, by LLVM's names.
+fn is_generic(arch: &str) -> bool {
+    arch.ends_with("-generic")
+}
+
 /// A compiled, compressed code object.
 pub struct Object {
     /// The zstd frame, in the cache folder.
@@ -149,7 +153,7 @@ pub fn compile(
     let module = job.module();
     let context = |what: &str| format!("kernel module `{module}` for {arch}: {what}");
     let nvidia = nvidia::is_nvidia(arch);
-    let generic = architectures::is_generic(arch);
+    let generic = is_generic(arch);
     let bitcode = if nvidia {
         nvidia::libdevice().map(|file| vec![file])
     } else {
@@ -271,7 +275,7 @@ fn key(
             &toolchain.version,
         )
             .hash(&mut hasher);
-        if architectures::is_generic(arch) {
+        if is_generic(arch) {
             GENERIC.hash(&mut hasher);
         }
         for file in &files {

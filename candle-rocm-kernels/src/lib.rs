@@ -11,7 +11,7 @@
 //! With `CANDLE_ROCM_SKIP_KERNELS=1` the build needs no GPU compiler and embeds nothing, and
 //! [`Module::code_object`] fails with an error that says so.
 
-mod generic;
+pub mod choice;
 pub mod geometry;
 pub mod matmul;
 pub mod occupancy;
@@ -145,36 +145,25 @@ impl Module {
     /// If the build embedded no kernels, or none that `arch` can run.
     pub fn code_object(&self, arch: &str) -> Result<Vec<u8>, KernelError> {
         let processor = arch.split(':').next().unwrap_or(arch);
-        let damaged = |reason: String| KernelError::Damaged {
-            module: self.name,
-            arch: processor.to_string(),
-            reason,
-        };
-        let unpacked =
-            |frame: &[u8]| zstd::decode_all(frame).map_err(|error| damaged(error.to_string()));
-        let object_of = |target: &str| self.objects.iter().find(|(name, _)| *name == target);
-        if let Some((_, frame)) = object_of(processor) {
-            return unpacked(frame);
+        if let Some(code) = choice::object_for(self.objects, processor) {
+            return code.map_err(|reason| KernelError::Damaged {
+                module: self.name,
+                arch: processor.to_string(),
+                reason,
+            });
+        }
+        if embedded::SKIPPED {
+            return Err(KernelError::Skipped { module: self.name });
         }
         let gpu = processor.parse::<Gpu>().ok();
         let generic = gpu.and_then(|gpu| gpu.facts().generic);
-        let object = generic.and_then(|generic| object_of(generic.name()));
-        if let (Some(gpu), Some((_, frame))) = (gpu, object) {
-            let mut code = unpacked(frame)?;
-            generic::retarget(&mut code, gpu).map_err(damaged)?;
-            return Ok(code);
-        }
-        Err(if embedded::SKIPPED {
-            KernelError::Skipped { module: self.name }
-        } else {
-            KernelError::NotEmbedded {
-                module: self.name,
-                arch: processor.to_string(),
-                embedded: architectures().join(", "),
-                generic: generic.map_or_else(String::new, |generic| {
-                    format!(", or with {generic}, which covers it")
-                }),
-            }
+        Err(KernelError::NotEmbedded {
+            module: self.name,
+            arch: processor.to_string(),
+            embedded: architectures().join(", "),
+            generic: generic.map_or_else(String::new, |generic| {
+                format!(", or with {generic}, which covers it")
+            }),
         })
     }
 }

@@ -32,7 +32,7 @@ only hardware can give those ([findings.md](findings.md) says what else).
 ## Formulas
 
 **Waves**: wavefronts that a SIMD holds at once, the least of registers / (registers of a lane, rounded up to the
-granule), LDS / (LDS of a workgroup), and the hardware's most. `candle-rocm-kernels/src/occupancy.rs` has the tables.
+granule), LDS / (LDS of a workgroup), and the hardware's most. `candle-rocm-kernels/src/occupancy.rs` has the formula.
 
 **Loop**: what lies between a backward branch and its target, inner loops left out; of a kernel's loops, the one with the
 most matrix cycles, or without matrix instructions the one with the densest multiply-adds. Where a product was executed,

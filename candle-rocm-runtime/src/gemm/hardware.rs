@@ -70,6 +70,14 @@ impl From<rocm_gpus::Gpu> for Unit {
     }
 }
 
+#[cfg(test)]
+impl Unit {
+    /// Work-items of a wavefront.
+    pub(super) fn wavefront(&self) -> u64 {
+        self.wavefront
+    }
+}
+
 /// Any that the table of GPUs lacks: an NVIDIA multiprocessor, whose matrix units our kernels do not use.
 const OTHER: Unit = Unit {
     matrix: Rates {

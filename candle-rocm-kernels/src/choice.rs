@@ -1,9 +1,8 @@
-//! Code objects of generic targets, made out as those of one GPU.
+//! Which of several code objects a GPU gets, and those of generic targets made out as if they were for it alone.
 //!
 //! Code for a generic target runs on each of its members as it is. What HIP makes of it is another matter: HIP knows the
 //! targets' names from ROCm 6.4 on (before, `getProcName` in its `hip_code_object.cpp` refuses them, and code object version 6
-//! with them), and the lists of members in its later releases lack those that came after them (gfx1152 and gfx1153, for a
-//! long time all of gfx12). So the header is always written as if the code were compiled for the device's own processor,
+//! with them), and lists of members in later releases lack GPUs that came after them, such as gfx1152. So the header is always written as if the code were compiled for the device's own processor,
 //! which every release that knows the device takes. All that HIP, comgr and ROCR read of it are `e_flags` and the ABI version
 //! in `e_ident`; kernel descriptors and metadata are the same in code object versions 5 and 6, and the target that the
 //! metadata names as text is for tools.
@@ -25,11 +24,30 @@ const VERSION_6: u8 = 4;
 const PROCESSOR: u32 = 0xff;
 const GENERIC_VERSION: u32 = 0xff00_0000;
 
+/// The code object, decompressed, that `arch` runs, of these (GPU or generic target, zstd frame): its own; else that of the
+/// generic target which covers it, with `arch` in its header. `None` where there is neither.
+///
+/// # Errors
+/// In words, if the bytes are damaged.
+pub fn object_for(objects: &[(&str, &[u8])], arch: &str) -> Option<Result<Vec<u8>, String>> {
+    let unpacked = |frame: &[u8]| zstd::decode_all(frame).map_err(|error| error.to_string());
+    let object_of = |target: &str| objects.iter().find(|(name, _)| *name == target);
+    if let Some((_, frame)) = object_of(arch) {
+        return Some(unpacked(frame));
+    }
+    let gpu = arch.parse::<Gpu>().ok()?;
+    let (_, frame) = object_of(gpu.facts().generic?.name())?;
+    Some(unpacked(frame).and_then(|mut code| {
+        retarget(&mut code, gpu)?;
+        Ok(code)
+    }))
+}
+
 /// Writes `gpu` as the target into the header of a code object that was compiled for a generic target which covers it.
 ///
 /// # Errors
 /// In words, if the bytes are no such code object.
-pub(crate) fn retarget(code: &mut [u8], gpu: Gpu) -> Result<(), String> {
+fn retarget(code: &mut [u8], gpu: Gpu) -> Result<(), String> {
     let has = |at: usize, bytes: [u8; 2]| code.get(at..at + 2) == Some(&bytes);
     let is_code_object = code.starts_with(b"\x7fELF")
         && has(CLASS_AND_DATA.0, CLASS_AND_DATA.1)
