@@ -602,7 +602,9 @@ def write(file, cpus):
             line = " ".join([encoding, f"{opcode:x}", mnemonic, *tokens] + (["|", *flags] if flags else []))
             registers = tuple(re.sub(r"(?<=\d)[a-z]$", "", token) for token in tokens)
             key = (encoding, opcode, mnemonic, registers)
-            line = known.get(key, line) if cpu in NEWER else known.setdefault(key, line)
+            if cpu in NEWER:
+                line = known.get(key, line)
+            known[key] = line
             lines.setdefault(line, (encoding, opcode, []))[2].append(cpu)
         for kind, value, name in names(cpu):
             lines.setdefault(f"{kind} {value:x} {name}", (kind, value, []))[2].append(cpu)

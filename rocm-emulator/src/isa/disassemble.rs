@@ -18,7 +18,11 @@ pub fn disassemble(target: Target, inst: &Inst, _pc: u64) -> String {
         table: Table::of(target),
     };
     match &inst.second {
-        Some(second) => format!("{} :: {}", printer.half(inst), printer.half(second)),
+        Some(second) => format!(
+            "{} :: {}",
+            printer.half(inst, second),
+            printer.half(second, inst)
+        ),
         None => printer.instruction(inst),
     }
 }
@@ -61,11 +65,14 @@ impl Printer {
         }
     }
 
-    fn half(&self, inst: &Inst) -> String {
-        let specs = self
-            .table
-            .find_dual(inst.op)
-            .map_or(&[][..], |entry| &entry.operands);
+    /// One half of a dual-issue instruction. A literal that the other demands is shown as a number of 32 bits.
+    fn half(&self, inst: &Inst, other: &Inst) -> String {
+        let specs_of = |inst: &Inst| {
+            let entry = self.table.find_dual(inst.op);
+            entry.map_or(&[][..], |entry| &entry.operands)
+        };
+        let specs = specs_of(inst);
+        let demanded = specs_of(other).contains(&Spec::Literal);
         // Operands beyond the table's are implied.
         let operands: Vec<String> = inst.dst[..1]
             .iter()
@@ -73,6 +80,9 @@ impl Printer {
             .zip(specs)
             .map(|(operand, spec)| match (operand, spec) {
                 (Operand::Literal(value), Spec::Literal) => format!("0x{value:x}"),
+                (Operand::Literal(_), Spec::Register { .. }) if demanded => {
+                    self.operand(*operand, Style::Word)
+                }
                 (_, Spec::Register { style, .. }) => self.operand(*operand, *style),
                 _ => self.operand(*operand, Style::Word),
             })
