@@ -1,5 +1,6 @@
-// Without matrix instructions: a lane makes one sum of a block of 8 x 4 (of 8 x 8, where wavefronts have 64 lanes), by dot
-// products of two (f16) or four (i8) elements an instruction; bf16, of which neither RDNA2 nor Vega has any, by two FMA.
+// Without matrix instructions: a lane makes one sum of a block of 8 x 4 (of 8 x 8, where wavefronts have 64 lanes), by
+// dot products of two (f16) or four (i8) elements an instruction; bf16, of which neither RDNA2 nor Vega has any, by two
+// FMA.
 #pragma once
 
 template <class V> struct DotBlock {
