@@ -205,8 +205,8 @@ fn parse_line(
 }
 
 const FAMILIES: [&str; 13] = [
-    "gfx9", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx10", "gfx11", "gfx12", "gfx90a+", "gfx942+",
-    "gfx10+", "gfx11+", "gfx11.5+",
+    "gfx9", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx10", "gfx11", "gfx12", "gfx90a+",
+    "gfx942+", "gfx10+", "gfx11+", "gfx11.5+",
 ];
 
 /// Whether a family's name in a table includes the target.

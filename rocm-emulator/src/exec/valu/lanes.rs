@@ -346,7 +346,9 @@ fn find(target: Target, name: &str, inst: &Inst) -> Result<Entry, Unimplemented>
             &format!("{name} {signs}")
         }
         // CDNA3's eight-bit floats are encoded otherwise than CDNA4's and GFX12's.
-        _ if target.architecture() == Architecture::Cdna3 && (name.contains("fp8") || name.contains("bf8")) => {
+        _ if target.architecture() == Architecture::Cdna3
+            && (name.contains("fp8") || name.contains("bf8")) =>
+        {
             &format!("{name} fnuz")
         }
         _ => name,

@@ -274,7 +274,9 @@ fn permutation(target: Target, dpp: &Dpp) -> Result<Permutation, Unimplemented> 
         0x142 if gfx9 => lane_from(&|lane| row_of(lane).checked_sub(1)),
         0x143 if gfx9 => lane_from(&|lane| Some(31).filter(|_| lane >= 32)),
         // GFX90A calls it row_newbcast, GFX10 and later row_share.
-        0x150..=0x15f if !gfx9 || is_gfx90a(target) => lane_from(&|lane| Some(row_of(lane) + amount)),
+        0x150..=0x15f if !gfx9 || is_gfx90a(target) => {
+            lane_from(&|lane| Some(row_of(lane) + amount))
+        }
         0x160..=0x16f if !gfx9 => lane_from(&|lane| Some(lane ^ amount)),
         _ => return Err(unknown()),
     };
