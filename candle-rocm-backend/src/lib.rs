@@ -9,6 +9,7 @@
 //!   of AMD GPUs;
 //! - [`RocmDeviceExt`]: architecture, wavefront size, compute units, memory, the memory pool's figures;
 //! - [`ops`]: operators that Candle makes of several kernels, each in one, with gradients;
+//! - [`doctor`]: what is wrong where a GPU is not found, and what to do;
 //! - [`runtime`]: choosing between AMD's library and the emulator; [`devices`]: the GPUs there are.
 //!
 //! ```no_run
@@ -31,6 +32,7 @@
 //! on their `cuda` feature itself, most simply through a feature of its own:
 //! `rocm = ["candle-core/cuda", "candle-nn/cuda", "candle-transformers/cuda", "dep:candle-rocm-backend"]`.
 
+pub mod doctor;
 pub mod ops;
 
 use candle_core::{Device, Error, Result};

@@ -81,7 +81,7 @@ fn run() -> Result<(), String> {
     ]
     .concat();
     let choice = std::env::var(architectures::VARIABLE).unwrap_or_default();
-    let chosen = architectures::chosen(&choice, &known, machine_processors())?;
+    let chosen = architectures::chosen(&choice, &known, topology::processors(Path::new("/")))?;
     if chosen.by_itself {
         // cargo shows it for packages of a workspace; for others, `cargo build -vv` and the errors of a GPU without code do.
         println!(
@@ -117,14 +117,6 @@ fn run() -> Result<(), String> {
     report_cache(&cache, note);
     let table: Vec<(&Job, &Object)> = jobs.iter().zip(&objects).collect();
     write_table(&out, &sources, &chosen, Some(&table))
-}
-
-/// The processors of this machine's GPUs, as the driver lists them.
-fn machine_processors() -> Result<Vec<String>, String> {
-    match topology::gpus(Path::new("/")) {
-        Ok(gpus) if !gpus.is_empty() => Ok(gpus.into_iter().map(|gpu| gpu.processor).collect()),
-        _ => Err(format!("/{} lists no AMD GPU", topology::NODES)),
-    }
 }
 
 /// The folder of this build's objects, without those of the build before.

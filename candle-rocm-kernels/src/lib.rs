@@ -192,11 +192,17 @@ pub fn architectures_reason() -> &'static str {
 
 /// Whether the build embedded code that the GPU `arch` runs: its own, or that of a generic target which covers it.
 pub fn serves(arch: &str) -> bool {
-    let gpu = arch.parse::<Gpu>();
-    architectures().iter().any(|name| {
-        let covers = |target: CodeTarget| gpu.as_ref().is_ok_and(|gpu| target.covers(*gpu));
-        *name == arch || name.parse().is_ok_and(covers)
-    })
+    architectures().contains(&arch) || generic_target(arch, architectures()).is_some()
+}
+
+/// The generic target that covers the GPU `arch`, if it is among `targets`.
+pub fn generic_target<'a>(arch: &str, targets: &[&'a str]) -> Option<&'a str> {
+    let gpu = arch.parse::<Gpu>().ok()?;
+    let covers = |name: &&&str| {
+        name.parse()
+            .is_ok_and(|target: CodeTarget| target.covers(gpu))
+    };
+    targets.iter().find(covers).copied()
 }
 
 /// Declares the modules' constants and `MODULES` from one list.

@@ -66,6 +66,17 @@ pub fn gpus(root: &Path) -> io::Result<Vec<Node>> {
     Ok(found)
 }
 
+/// The processors of a machine's GPUs.
+///
+/// # Errors
+/// In words, if there are none.
+pub fn processors(root: &Path) -> Result<Vec<String>, String> {
+    match gpus(root) {
+        Ok(gpus) if !gpus.is_empty() => Ok(gpus.into_iter().map(|gpu| gpu.processor).collect()),
+        _ => Err(format!("/{NODES} lists no AMD GPU")),
+    }
+}
+
 /// The driver's decimal major, minor, stepping (two digits each for the last two) as a name: 90010
 /// is `gfx90a`, 110001 is `gfx1101`. None for a CPU's node, whose version is 0.
 fn processor_name(version: u32) -> Option<String> {

@@ -6,12 +6,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use crate::architectures;
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
-
-#[path = "../../candle-rocm-kernels/build/architectures.rs"]
-#[allow(dead_code)]
-mod architectures;
 
 /// Options of the demonstration.
 #[derive(clap::Args)]

@@ -3,15 +3,21 @@
 //! `cargo xtask demo` writes a story and five sums on an emulated AMD GPU; `cargo xtask test` runs
 //! every test. Both first install what the machine lacks, and say so.
 
+// As the build of the kernels chooses.
+#[path = "../../candle-rocm-kernels/build/architectures.rs"]
+mod architectures;
 mod cargo;
 mod conformance;
 mod coverage;
 mod demo;
+mod doctor;
 mod kernel_format;
 mod kernel_report;
 mod nvidia;
 mod setup;
 mod test;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -31,6 +37,8 @@ enum Command {
     Setup,
     /// Write a short story and solve five sums on an emulated AMD GPU.
     Demo(demo::Args),
+    /// Say what is wrong with this machine's driver, GPUs, permissions, libraries, compiler and caches, and what to do.
+    Doctor,
     /// Run Candle's own tests, from its published sources, on an emulated AMD GPU.
     Conformance(conformance::Args),
     /// Show which kernels the tests ran on which emulated GPU.
@@ -43,14 +51,16 @@ enum Command {
     Test(test::Args),
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
-        Command::Setup => setup::ensure_toolchain().map(|_| ()),
-        Command::Demo(args) => demo::run(&args),
-        Command::Conformance(args) => conformance::run(&args),
-        Command::Coverage(args) => coverage::run(&args),
-        Command::KernelReport(args) => kernel_report::run(&args),
-        Command::Nvidia(args) => nvidia::run(&args),
-        Command::Test(args) => test::run(&args),
+        Command::Setup => setup::ensure_toolchain().map(|_| ())?,
+        Command::Demo(args) => demo::run(&args)?,
+        Command::Doctor => return doctor::run(),
+        Command::Conformance(args) => conformance::run(&args)?,
+        Command::Coverage(args) => coverage::run(&args)?,
+        Command::KernelReport(args) => kernel_report::run(&args)?,
+        Command::Nvidia(args) => nvidia::run(&args)?,
+        Command::Test(args) => test::run(&args)?,
     }
+    Ok(ExitCode::SUCCESS)
 }

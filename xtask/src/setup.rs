@@ -8,7 +8,7 @@ use crate::cargo::run;
 
 #[path = "../../candle-rocm-kernels/build/toolchain.rs"]
 #[allow(dead_code)]
-mod toolchain;
+pub mod toolchain;
 
 use toolchain::Toolchain;
 

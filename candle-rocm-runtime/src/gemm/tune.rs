@@ -480,17 +480,13 @@ fn time(stream: &Stream, least: f32, run: &mut dyn FnMut() -> Result<bool>) -> R
     Ok(Some(fastest))
 }
 
-/// Where results are kept.
-fn results_path() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(file) = variable(FILE_VARIABLE) {
-        return Some(file.into());
+/// The file in which results are kept: the one that the user names, or one in the user's cache. None where the user has
+/// no home.
+pub fn results_path() -> Option<PathBuf> {
+    match std::env::var_os(FILE_VARIABLE).filter(|value| !value.is_empty()) {
+        Some(file) => Some(file.into()),
+        None => candle_rocm_kernels::user_cache::folder().map(|folder| folder.join("gemm.tsv")),
     }
-    let cache = match variable("XDG_CACHE_HOME") {
-        Some(folder) => PathBuf::from(folder),
-        None => PathBuf::from(variable("HOME")?).join(".cache"),
-    };
-    Some(cache.join("candle-rocm").join("gemm.tsv"))
 }
 
 /// All that a timing holds for: the GPU, the driver, our kernels and the library.

@@ -239,14 +239,21 @@ fn no_device(kind: RuntimeKind, library: &str) -> Error {
         RuntimeKind::Emulator => {
             "ROCM_EMU_ARCH names the emulated GPUs, such as gfx1100 or gfx942,gfx942".to_owned()
         }
-        _ => {
+        RuntimeKind::Nvidia => {
+            "nvidia-smi must list one, CUDA_VISIBLE_DEVICES not hide it, and a container be started with --gpus all"
+                .to_owned()
+        }
+        RuntimeKind::Amd => {
             let driver = if std::path::Path::new("/dev/kfd").exists() {
-                "the amdgpu driver is there (/dev/kfd): check that this user may open it (group render) and that \
-                 HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES does not hide the GPU"
+                "the amdgpu driver is there (/dev/kfd): check that this user may open it (groups render and video) and \
+                 that HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES does not hide the GPU"
             } else {
                 "the amdgpu driver is not there (no /dev/kfd)"
             };
-            format!("{driver}. CANDLE_ROCM_RUNTIME=emulator runs on the emulated GPU")
+            format!(
+                "{driver}. candle_rocm_backend::doctor and cargo xtask doctor tell more; CANDLE_ROCM_RUNTIME=emulator runs on \
+                 the emulated GPU"
+            )
         }
     };
     Error::new(

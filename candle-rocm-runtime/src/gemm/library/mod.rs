@@ -388,6 +388,15 @@ pub(crate) fn prepare(stream: &Stream) -> Result<()> {
     Ok(())
 }
 
+/// Loads the vendor's library for this GPU, whoever multiplies: its name, version and path.
+///
+/// # Errors
+/// It cannot be loaded or used; the text says what was tried.
+pub fn examine(device: &Arc<Device>) -> Result<String> {
+    let library = Library::load(device, false)?;
+    Ok(library.description.clone())
+}
+
 /// Who multiplies matrices on this stream's GPU, in words.
 ///
 /// # Errors

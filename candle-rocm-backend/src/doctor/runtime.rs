@@ -1,0 +1,136 @@
+//! The runtime: its library, the GPUs that it finds, and who multiplies matrices.
+
+use candle_rocm_runtime::gemm::library::GEMM_VARIABLE;
+use candle_rocm_runtime::runtime::{self, RUNTIME_VARIABLE};
+use candle_rocm_runtime::{gemm, RuntimeKind};
+
+use super::{Finding, Place};
+
+/// A runtime that could be started.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// Which.
+    pub kind: RuntimeKind,
+    /// Its library's path.
+    pub library: String,
+    /// As `hipRuntimeGetVersion` and `cuDriverGetVersion` give it; 0 if unknown.
+    pub version: i32,
+    /// Its GPUs, or what is wrong with one.
+    pub gpus: Vec<Result<Gpu, String>>,
+}
+
+/// A GPU as the runtime describes it.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    /// Marketing name.
+    pub name: String,
+    /// Processor, such as `gfx1100`.
+    pub arch: String,
+    /// Bytes of its memory.
+    pub memory: usize,
+    /// The vendor's library of matrix products with its version, or why it cannot be had.
+    pub library: Result<String, String>,
+}
+
+/// Starts the process's runtime, or takes the one that runs.
+pub(super) fn start() -> Result<Started, String> {
+    let runtime = runtime::current().map_err(|error| error.to_string())?;
+    let gpu = |ordinal: usize| -> Result<Gpu, String> {
+        let text = |error: candle_rocm_runtime::Error| error.to_string();
+        let device = runtime.device(ordinal).map_err(text)?;
+        let info = device.info();
+        Ok(Gpu {
+            name: info.name.clone(),
+            arch: info.arch.clone(),
+            memory: info.total_memory,
+            library: gemm::library::examine(device).map_err(text),
+        })
+    };
+    Ok(Started {
+        kind: runtime.kind(),
+        library: runtime.library().to_string(),
+        version: runtime.version(),
+        gpus: (0..runtime.device_count()).map(gpu).collect(),
+    })
+}
+
+/// The runtime that the environment chooses.
+pub(super) fn chosen(place: &Place<'_>) -> Result<RuntimeKind, String> {
+    match (place.variable)(RUNTIME_VARIABLE) {
+        Some(text) => text
+            .parse()
+            .map_err(|error: candle_rocm_runtime::Error| error.to_string()),
+        None => Ok(RuntimeKind::Amd),
+    }
+}
+
+/// The library and its GPUs.
+pub(super) fn library(
+    kind: RuntimeKind,
+    started: &Result<Started, String>,
+    findings: &mut Vec<Finding>,
+) {
+    let started = match started {
+        Ok(started) => started,
+        // The error says what to do.
+        Err(error) => {
+            return findings.push(Finding::wrong("runtime", format!("{kind}: {error}"), ""))
+        }
+    };
+    let version = version(kind, started.version);
+    findings.push(Finding::good(
+        "runtime",
+        format!("{kind}{version}, {}", started.library),
+    ));
+    for (number, gpu) in started.gpus.iter().enumerate() {
+        findings.push(match gpu {
+            Ok(gpu) => Finding::good(
+                "device",
+                format!(
+                    "{number}: {} ({}), {:.1} GiB",
+                    gpu.name,
+                    gpu.arch,
+                    gpu.memory as f64 / (1u64 << 30) as f64
+                ),
+            ),
+            Err(error) => Finding::wrong("device", format!("{number}: {error}"), ""),
+        });
+    }
+}
+
+fn version(kind: RuntimeKind, number: i32) -> String {
+    match (kind, number) {
+        (_, 0) | (RuntimeKind::Emulator, _) => String::new(),
+        (RuntimeKind::Amd, n) => {
+            format!(" {}.{}.{}", n / 10_000_000, n / 100_000 % 100, n % 100_000)
+        }
+        (RuntimeKind::Nvidia, n) => format!(" {}.{}", n / 1000, n / 10 % 100),
+    }
+}
+
+/// The vendor's library of matrix products, which is never needed unless the user demands it.
+pub(super) fn products(place: &Place<'_>, started: &Started, findings: &mut Vec<Finding>) {
+    const SUBJECT: &str = "products";
+    let choice = (place.variable)(GEMM_VARIABLE);
+    let demanded = choice.is_some_and(|choice| choice.trim() == "library");
+    let mut said = Vec::new();
+    for gpu in started.gpus.iter().flatten() {
+        let finding = match &gpu.library {
+            Ok(library) => Finding::good(SUBJECT, library),
+            Err(error) if demanded => Finding::wrong(
+                SUBJECT,
+                error,
+                format!("{GEMM_VARIABLE}=own needs no library"),
+            ),
+            Err(_) if started.kind == RuntimeKind::Emulator => {
+                Finding::good(SUBJECT, "by our own kernels")
+            }
+            Err(error) => Finding::note(SUBJECT, error, "not needed: our own kernels multiply"),
+        };
+        // The same for each GPU, as a rule.
+        if !said.contains(&finding) {
+            said.push(finding);
+        }
+    }
+    findings.extend(said);
+}
