@@ -102,14 +102,14 @@ pub fn threads(arch: &str, tile: Tile) -> u32 {
 /// f32 and f64 have matrix instructions on CDNA alone; elsewhere [`GEMM`](crate::GEMM) multiplies them. The largest tile's
 /// sums in f64 would be all of a wavefront's registers. NVIDIA's GPUs have none of the kernels.
 pub fn exists(arch: &str, dtype: Dtype, tile: Tile) -> bool {
-    if !arch.starts_with("gfx") || !TILES.contains(&tile) {
-        return false;
-    }
-    match dtype {
-        Dtype::F16 | Dtype::BF16 | Dtype::I8 => true,
-        Dtype::F32 => is_cdna(arch),
-        Dtype::F64 => is_cdna(arch) && tile.rows * tile.columns <= 128 * 128,
-    }
+    let known = arch.parse::<CodeTarget>().is_ok();
+    known
+        && TILES.contains(&tile)
+        && match dtype {
+            Dtype::F16 | Dtype::BF16 | Dtype::I8 => true,
+            Dtype::F32 => is_cdna(arch),
+            Dtype::F64 => is_cdna(arch) && tile.rows * tile.columns <= 128 * 128,
+        }
 }
 
 /// The name of a kernel; `transposed` is of A and of B.
