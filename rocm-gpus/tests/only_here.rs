@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Files that choose GPUs by name, and what for.
-const CHOOSE: [(&str, &str); 8] = [
+const CHOOSE: [(&str, &str); 9] = [
     (
         "benches/benches/emulator.rs",
         "which the emulator is timed as",
@@ -19,6 +19,10 @@ const CHOOSE: [(&str, &str); 8] = [
         "what its library without a GPU says it is",
     ),
     ("rocm-emulator/src/hip/state.rs", "the emulator's default"),
+    (
+        "rocm-emulator/src/isa/table.rs",
+        "the names by which its files list architectures' instructions",
+    ),
     ("xtask/src/demo.rs", "the demo's default"),
     ("xtask/src/main.rs", "which tests and coverage run on"),
     ("xtask/src/test.rs", "which all tests run on"),
