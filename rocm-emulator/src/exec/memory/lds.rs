@@ -1,12 +1,14 @@
 //! DS instructions: LDS loads, stores and atomics, and the lane permutations that share the format.
 
+use super::access::{lds_overrun, misaligned, Access, Outcome};
 use super::atomics::{self, AtomicOp};
-use super::context::{misaligned, Access, Context, Outcome};
-use super::transfer::{self, each_lane, Transfer};
-use super::vmem::{follow32, lds_overrun, spread32};
-use crate::exec::program::{Lowering, Registers};
-use crate::exec::watch::Footprint;
-use crate::exec::{Class, Row, Wave, LANES};
+use super::context::Context;
+use super::footprint::Footprint;
+use super::lowering::{Lowering, Registers};
+use super::places::{each_lane, follow32, spread32, Places};
+use super::transfer::{self, Transfer};
+use crate::exec::counters::Class;
+use crate::exec::wave::{Row, Wave, LANES};
 use crate::isa::{Inst, Operand};
 
 /// What a DS instruction does.
@@ -384,7 +386,7 @@ impl LdsOp {
         access: Access,
         wave: &Wave,
         cx: &Context,
-    ) -> Outcome<transfer::Places> {
+    ) -> Outcome<Places> {
         let mut places = [0; LANES];
         let addresses = &wave.vgpr[usize::from(self.address)];
         let base = cx.lds as u64 + u64::from(offset);

@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use super::launch::{Launch, Options};
 use super::launch_state::{scratch_size, Arguments};
-use super::workgroup::{Failure, Run, Workgroup};
+use super::workgroup::{Failure, Run, Watchers, Workgroup};
+use crate::exec::counters::Counters;
 use crate::exec::memory::Context;
 use crate::exec::program;
 use crate::exec::watch::{coverage, Recorder, Tracer};
-use crate::exec::{Counters, Launch, Options};
 use crate::fault::Fault;
 use crate::memory::Memory;
 
@@ -70,10 +71,13 @@ pub fn dispatch(
             scratch_size: scratch_size(launch),
             scratch_stride: stride,
             counters: Counters::default(),
+            start,
+        };
+        let mut watchers = Watchers {
+            tracer: tracer.as_ref(),
             recorder: options
                 .profile
                 .map(|_| Box::new(Recorder::new(kernel.target, launch.kernel.entry))),
-            start,
         };
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
@@ -85,7 +89,7 @@ pub fn dispatch(
                 (index / columns % rows) as u32,
                 (index / columns / rows) as u32,
             ];
-            let done = workgroup.run(&run, &mut program, coordinates, &mut cx, tracer.as_ref());
+            let done = workgroup.run(&run, &mut program, coordinates, &mut cx, &mut watchers);
             if let Err(failed) = done {
                 limit.fetch_min(index, Ordering::Relaxed);
                 let mut first = failure.lock();
@@ -95,7 +99,7 @@ pub fn dispatch(
             }
         }
         *counters.lock() += cx.counters;
-        if let (Some(mut recorder), Some(profile)) = (cx.recorder, options.profile) {
+        if let (Some(mut recorder), Some(profile)) = (watchers.recorder, options.profile) {
             recorder.keep(&program);
             profile.lock().add(&recorder.finish());
         }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use super::launch::Launch;
+use super::launch_state::{self, Arguments};
+use crate::exec::counters::Class;
 use crate::exec::memory::{Context, Violation};
-use crate::exec::program::{self, Op, Program, NOWHERE};
+use crate::exec::program::{self, register_counts, Op, Program, NOWHERE};
 use crate::exec::scalar::{get_hwreg, set_hwreg, set_mode_bits, time, Destination};
-use crate::exec::watch::Tracer;
+use crate::exec::watch::{Recorder, Tracer};
 use crate::exec::wave::{Row, Wave};
-use crate::exec::{Class, Launch};
 use crate::fault::FaultKind;
 
 /// Instructions that a wavefront runs before another gets its turn, so that one may wait for another's store.
@@ -47,12 +49,12 @@ pub(crate) struct Failure {
 impl Workgroup {
     pub fn new(launch: &Launch, scratch_stride: u32) -> Workgroup {
         let kernel = &launch.kernel.kernel;
-        let (vgprs, agprs) = super::launch_state::register_counts(&kernel.descriptor);
+        let (vgprs, agprs) = register_counts(&kernel.descriptor);
         let lanes = kernel.wavefront_size;
         let items: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
         let waves = items.div_ceil(lanes.into());
         let scratch = (scratch_stride as usize * lanes as usize) / 8;
-        let mode = super::launch_state::mode(&kernel.descriptor);
+        let mode = launch_state::mode(&kernel.descriptor);
         let slot = || Slot {
             wave: Wave::new(kernel.target, lanes, vgprs, agprs, mode),
             status: Status::Ready,
@@ -73,7 +75,7 @@ impl Workgroup {
         program: &mut Arc<Program>,
         coordinates: [u32; 3],
         cx: &mut Context,
-        tracer: Option<&Tracer>,
+        watchers: &mut Watchers,
     ) -> Result<(), Failure> {
         cx.counters.workgroups += 1;
         cx.counters.wavefronts += self.slots.len() as u64;
@@ -83,7 +85,7 @@ impl Workgroup {
             // Hardware leaves what was there; zero makes every run the same.
             slot.wave.vgpr.fill(Row::ZERO);
             slot.wave.agpr.fill(Row::ZERO);
-            super::launch_state::start(
+            launch_state::start(
                 &mut slot.wave,
                 &run.launch,
                 run.arguments,
@@ -103,8 +105,10 @@ impl Workgroup {
                 }
                 progressed = true;
                 cx.scratch = slot.scratch.as_mut_ptr().cast();
-                let traced = tracer.filter(|tracer| tracer.wants(coordinates, index as u32));
-                slot.run(run, program, cx, traced)
+                let traced = watchers
+                    .tracer
+                    .filter(|tracer| tracer.wants(coordinates, index as u32));
+                slot.run(run, program, cx, traced, &mut watchers.recorder)
                     .map_err(|violation| Failure {
                         violation,
                         pc: slot.wave.pc,
@@ -147,10 +151,17 @@ impl Workgroup {
     }
 }
 
+/// Who looks on while a thread's workgroups run.
+pub(crate) struct Watchers<'a> {
+    pub tracer: Option<&'a Tracer<'a>>,
+    /// Counts by instruction, if asked for.
+    pub recorder: Option<Box<Recorder>>,
+}
+
 /// What is the same for every workgroup of a launch.
 pub(crate) struct Run<'a> {
     pub launch: Launch<'a>,
-    pub arguments: &'a super::launch_state::Arguments,
+    pub arguments: &'a Arguments,
     pub max_instructions: u64,
 }
 
@@ -162,6 +173,7 @@ impl Slot {
         shared: &mut Arc<Program>,
         cx: &mut Context,
         tracer: Option<&Tracer>,
+        recorder: &mut Option<Box<Recorder>>,
     ) -> Result<(), Box<Violation>> {
         let mut program = shared.clone();
         let until = self.executed + QUANTUM;
@@ -175,7 +187,7 @@ impl Slot {
             if let Some(tracer) = tracer {
                 tracer.before(wave, step.pc);
             }
-            if let Some(recorder) = &mut cx.recorder {
+            if let Some(recorder) = recorder {
                 recorder.note(at, &step.op, wave);
             }
             self.executed += 1;
@@ -193,7 +205,10 @@ impl Slot {
                     cx.counters.lane_operations += u64::from(wave.exec().count_ones());
                     op.run(wave);
                 }
-                Op::Scalar(op) => op.run(wave, cx),
+                Op::Scalar(op) => {
+                    cx.count(Class::Scalar);
+                    op.run(wave);
+                }
                 Op::ScalarMemory(op) => op.run(wave, cx)?,
                 Op::Memory(op) => op.run(wave, cx)?,
                 Op::Buffer(op) => op.run(wave, cx)?,
@@ -248,7 +263,7 @@ impl Slot {
                 let known = program.at(to);
                 let found = known.or_else(|| {
                     let extended = program::extended(run.launch.kernel, to)?;
-                    if let Some(recorder) = &mut cx.recorder {
+                    if let Some(recorder) = recorder {
                         recorder.keep(&program);
                     }
                     program = extended;

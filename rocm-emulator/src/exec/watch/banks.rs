@@ -1,8 +1,8 @@
 //! How many cycles the LDS needs for an instruction.
 
-use super::recorder::{active, pairs_wide_reads, Footprint};
-use crate::exec::memory::Access;
-use crate::isa::Target;
+use crate::exec::memory::{Access, Footprint};
+use crate::exec::wave::LANES;
+use crate::isa::{Family, Target};
 
 /// Banks, each of one dword.
 const BANKS: usize = 32;
@@ -32,7 +32,7 @@ const PAIRED: [[usize; 2]; 4] = [[0, 5], [1, 4], [2, 7], [3, 6]];
 /// as nobody published it: gfx90a as gfx942; RDNA2 as RDNA3; reads of 12 bytes as of 16. Instructions of two addresses
 /// count as two accesses. Lane permutations touch no bank.
 pub fn lds_cycles(target: Target, store: bool, bytes: u32, offsets: &[Option<u32>]) -> (u64, u64) {
-    let mut places = [0; crate::exec::LANES];
+    let mut places = [0; LANES];
     let mut lanes = 0;
     for (lane, offset) in offsets.iter().take(places.len()).enumerate() {
         if let Some(offset) = offset {
@@ -47,6 +47,11 @@ pub fn lds_cycles(target: Target, store: bool, bytes: u32, offsets: &[Option<u32
         lanes,
     };
     cycles(target, offsets.len() as u32, &footprint)
+}
+
+/// CDNA and RDNA up to 3 pair groups of four lanes for wide reads; see [`lds_cycles`].
+fn pairs_wide_reads(target: Target) -> bool {
+    target.family() != Family::Rdna4
 }
 
 pub(crate) fn cycles(target: Target, lanes: u32, access: &Footprint) -> (u64, u64) {
@@ -65,7 +70,7 @@ pub(crate) fn cycles(target: Target, lanes: u32, access: &Footprint) -> (u64, u6
     for first in (0..lanes as usize).step_by(32) {
         for group in 0..32 / together {
             let mask = of_number(group) << first;
-            let needed = of_group(access, access.lanes & mask);
+            let needed = of_group(access, mask);
             all += needed;
             conflicts += needed.saturating_sub(1);
         }
@@ -73,12 +78,12 @@ pub(crate) fn cycles(target: Target, lanes: u32, access: &Footprint) -> (u64, u6
     (all, conflicts)
 }
 
-/// The most different dwords of one bank that these lanes want.
+/// The most different dwords of one bank that those of these lanes want that access.
 fn of_group(access: &Footprint, lanes: u64) -> u64 {
     let atomic = access.access == Access::Atomic;
     let mut words = [(0u64, 0usize); MOST_WORDS];
     let mut count = 0;
-    for lane in active(lanes) {
+    for lane in access.active(lanes) {
         let first = access.places[lane];
         for word in first / 4..=(first + u64::from(access.bytes) - 1) / 4 {
             words[count] = (word, if atomic { lane } else { 0 });
