@@ -1,13 +1,12 @@
 //! Instructions that move data between lanes, or between lanes and scalar registers.
 
+use super::lowering::{Run, Unimplemented};
 use super::operand::{ScalarReg, Source};
 use super::value::Kind;
-use super::Unimplemented;
 use crate::exec::{Row, Wave, LANES};
 use crate::isa::{Inst, Operand, Special};
 
 /// An instruction as a function of the wave.
-pub(super) type Run = Box<dyn Fn(&mut Wave) + Send + Sync>;
 
 /// A scalar source: a register or a constant.
 #[derive(Clone, Copy)]

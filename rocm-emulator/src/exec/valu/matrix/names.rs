@@ -7,7 +7,7 @@
 use super::elements::Element;
 use super::multiply::Shape;
 use crate::exec::valu::fp8::Fp8;
-use crate::exec::valu::Unimplemented;
+use crate::exec::valu::lowering::Unimplemented;
 use crate::isa::{Family, Inst, Operand, Target};
 
 /// The families of layouts.
