@@ -3,12 +3,15 @@
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use super::*;
-use crate::hip::copy::{self, Rectangle};
-use crate::hip::graph::{GraphAllocation, Operation};
+use super::prelude::*;
+use crate::hip::allocate::{self, Pool, DEVICE_POOLS, POOLS};
+use crate::hip::capture::refuse_during_capture;
+use crate::hip::copy::Rectangle;
+use crate::hip::host_memory;
+use crate::hip::operation::{GraphAllocation, Operation};
 use crate::hip::registry::Registry;
-use crate::hip::state::{runtime, Pool, Runtime};
-use crate::hip::stream::{refuse_during_capture, Stream};
+use crate::hip::state::{runtime, Runtime};
+use crate::hip::stream::Stream;
 
 const DEFAULT_KIND: hipMemcpyKind = 4;
 const HOST_TO_DEVICE: hipMemcpyKind = 1;
@@ -31,10 +34,10 @@ unsafe fn give(pointer: *mut *mut c_void, allocate: impl FnOnce() -> Result<u64>
 
 pub unsafe fn hipMalloc(pointer: *mut *mut c_void, bytes: usize) -> Result {
     let runtime = runtime()?;
-    refuse_during_capture(runtime)?;
+    refuse_during_capture()?;
     let allocate = || match bytes {
         0 => Ok(0),
-        _ => copy::allocate_device(runtime.current(), bytes),
+        _ => allocate::allocate_device(runtime.current(), bytes),
     };
     // SAFETY: the program's promise.
     unsafe { give(pointer, allocate) }
@@ -76,7 +79,7 @@ pub unsafe fn hipFree(pointer: *mut c_void) -> Result {
     if pointer.is_null() {
         return Ok(());
     }
-    refuse_during_capture(runtime)?;
+    refuse_during_capture()?;
     if let Some(device) = runtime.owner(pointer as u64) {
         // hipFree waits for the device.
         for stream in runtime.streams_of(device) {
@@ -86,7 +89,7 @@ pub unsafe fn hipFree(pointer: *mut c_void) -> Result {
             }
         }
     }
-    copy::free_device(runtime, pointer as u64, false)
+    allocate::free_device(runtime, pointer as u64, false)
 }
 
 pub unsafe fn hipMallocAsync(
@@ -96,7 +99,8 @@ pub unsafe fn hipMallocAsync(
 ) -> Result {
     let runtime = runtime()?;
     let device = &runtime.devices[runtime.stream(stream)?.device];
-    let pool = device.current_pool.load(Ordering::Relaxed) as hipMemPool_t;
+    let pools = DEVICE_POOLS.of(runtime, device);
+    let pool = pools.current.load(Ordering::Relaxed) as hipMemPool_t;
     // SAFETY: the program's promise.
     unsafe { hipMallocFromPoolAsync(pointer, bytes, pool, stream) }
 }
@@ -111,14 +115,14 @@ pub unsafe fn hipMallocFromPoolAsync(
     let stream = runtime.stream(stream)?;
     let allocate = || {
         if bytes == 0 {
-            runtime.pools.get(pool)?;
+            POOLS.get(pool)?;
             return Ok(0);
         }
         if stream.capture_info().is_none() {
-            return copy::allocate_from_pool(runtime, pool, bytes);
+            return allocate::allocate_from_pool(runtime, pool, bytes);
         }
         // The graph owns the memory: its address is fixed now, and it lives as long as the graph.
-        let address = copy::allocate_device(&runtime.devices[stream.device], bytes)?;
+        let address = allocate::allocate_device(&runtime.devices[stream.device], bytes)?;
         let allocation = Arc::new(GraphAllocation {
             device: stream.device,
             address,
@@ -140,12 +144,12 @@ pub unsafe fn hipFreeAsync(pointer: *mut c_void, stream: hipStream_t) -> Result 
         return stream.free_captured(runtime, pointer as u64);
     }
     // A pending fault must not keep memory from being freed.
-    copy::free_device(runtime, pointer as u64, true)
+    allocate::free_device(runtime, pointer as u64, true)
 }
 
 pub unsafe fn hipMallocManaged(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Result {
     let runtime = runtime()?;
-    refuse_during_capture(runtime)?;
+    refuse_during_capture()?;
     // Attached to the whole process or to the host; single streams are not supported by HIP either.
     if !matches!(flags, 1 | 2) {
         return Err(HipError::new(
@@ -156,7 +160,7 @@ pub unsafe fn hipMallocManaged(pointer: *mut *mut c_void, bytes: usize, flags: c
     runtime.current().healthy()?;
     let allocate = || match bytes {
         0 => Err(Code::InvalidValue.into()),
-        _ => copy::allocate_host(runtime, bytes, flags, true),
+        _ => host_memory::allocate_host(runtime, bytes, flags, true),
     };
     // SAFETY: the program's promise.
     unsafe { give(pointer, allocate) }
@@ -169,7 +173,7 @@ fn check_managed(runtime: &Runtime, pointer: *const c_void, bytes: usize, device
         runtime.device(device)?;
     }
     let address = pointer as u64;
-    let inside = copy::host_block(runtime, address, |block| {
+    let inside = host_memory::host_block(address, |block| {
         block.managed && bytes as u64 <= block.address + block.bytes - address
     });
     match inside {
@@ -203,11 +207,11 @@ pub unsafe fn hipMemAdvise(
 
 pub unsafe fn hipHostMalloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Result {
     let runtime = runtime()?;
-    refuse_during_capture(runtime)?;
+    refuse_during_capture()?;
     runtime.current().healthy()?;
     let allocate = || match bytes {
         0 => Ok(0),
-        _ => copy::allocate_host(runtime, bytes, flags, false),
+        _ => host_memory::allocate_host(runtime, bytes, flags, false),
     };
     // SAFETY: the program's promise.
     unsafe { give(pointer, allocate) }
@@ -232,7 +236,7 @@ pub unsafe fn hipHostFree(pointer: *mut c_void) -> Result {
     let runtime = runtime()?;
     match pointer.is_null() {
         true => Ok(()),
-        false => copy::remove_host_block(runtime, pointer as u64, true),
+        false => host_memory::remove_host_block(runtime, pointer as u64, true),
     }
 }
 
@@ -242,11 +246,11 @@ pub unsafe fn hipFreeHost(pointer: *mut c_void) -> Result {
 }
 
 pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint) -> Result {
-    copy::register_host(runtime()?, pointer as u64, bytes as u64, flags)
+    host_memory::register_host(runtime()?, pointer as u64, bytes as u64, flags)
 }
 
 pub unsafe fn hipHostUnregister(pointer: *mut c_void) -> Result {
-    copy::remove_host_block(runtime()?, pointer as u64, false)
+    host_memory::remove_host_block(runtime()?, pointer as u64, false)
 }
 
 pub unsafe fn hipHostGetDevicePointer(
@@ -254,7 +258,8 @@ pub unsafe fn hipHostGetDevicePointer(
     host: *mut c_void,
     _flags: c_uint,
 ) -> Result {
-    let found = copy::host_block(runtime()?, host as u64, |_| ());
+    runtime()?;
+    let found = host_memory::host_block(host as u64, |_| ());
     found.ok_or_else(|| {
         HipError::new(
             Code::InvalidValue,
@@ -266,7 +271,8 @@ pub unsafe fn hipHostGetDevicePointer(
 }
 
 pub unsafe fn hipHostGetFlags(flags: *mut c_uint, host: *mut c_void) -> Result {
-    let found = copy::host_block(runtime()?, host as u64, |block| block.flags);
+    runtime()?;
+    let found = host_memory::host_block(host as u64, |block| block.flags);
     let found = found.ok_or_else(|| {
         HipError::new(
             Code::InvalidValue,
@@ -297,7 +303,7 @@ fn attributes(runtime: &Runtime, pointer: *const c_void) -> hipPointerAttribute_
     const MANAGED: c_uint = 3;
     let address = pointer as u64;
     let pointer = pointer.cast_mut();
-    let known = copy::host_block(runtime, address, |block| hipPointerAttribute_t {
+    let known = host_memory::host_block(address, |block| hipPointerAttribute_t {
         type_: if block.managed { MANAGED } else { HOST },
         device: block.device as c_int,
         devicePointer: pointer,
@@ -402,7 +408,7 @@ pub unsafe fn hipMemGetAddressRange(
 /// Do an operation on the null stream, and wait: what the functions without `Async` do.
 fn now(operation: Operation) -> Result {
     let runtime = runtime()?;
-    refuse_during_capture(runtime)?;
+    refuse_during_capture()?;
     runtime.stream(NULL_STREAM)?.submit(runtime, operation)
 }
 
@@ -682,7 +688,7 @@ pub unsafe fn hipMemset2DAsync(
 
 fn symbol_of(symbol: *const c_void) -> Result<(u64, u64)> {
     let runtime = runtime()?;
-    Registry::get().variable(runtime, runtime.current(), symbol)
+    Registry::get().variable(runtime.current(), symbol)
 }
 
 /// The device address of a range of a symbol.
@@ -781,32 +787,31 @@ pub unsafe fn hipMemcpyFromSymbolAsync(
 }
 
 pub unsafe fn hipDeviceGetDefaultMemPool(pool: *mut hipMemPool_t, device: c_int) -> Result {
-    let device = runtime()?.device(device)?;
+    let runtime = runtime()?;
+    let default = DEVICE_POOLS.of(runtime, runtime.device(device)?).default;
     // SAFETY: the program's promise.
-    unsafe { out(pool, device.default_pool as hipMemPool_t) }
+    unsafe { out(pool, default as hipMemPool_t) }
 }
 
 pub unsafe fn hipDeviceGetMemPool(pool: *mut hipMemPool_t, device: c_int) -> Result {
-    let device = runtime()?.device(device)?;
+    let runtime = runtime()?;
+    let pools = DEVICE_POOLS.of(runtime, runtime.device(device)?);
+    let current = pools.current.load(Ordering::Relaxed);
     // SAFETY: the program's promise.
-    unsafe {
-        out(
-            pool,
-            device.current_pool.load(Ordering::Relaxed) as hipMemPool_t,
-        )
-    }
+    unsafe { out(pool, current as hipMemPool_t) }
 }
 
 pub unsafe fn hipDeviceSetMemPool(device: c_int, pool: hipMemPool_t) -> Result {
     let runtime = runtime()?;
     let device = runtime.device(device)?;
-    if runtime.pools.get(pool)?.device != device.index {
+    if POOLS.get(pool)?.device != device.index {
         return Err(HipError::new(
             Code::InvalidValue,
             "the pool is another device's",
         ));
     }
-    device.current_pool.store(pool as u64, Ordering::Relaxed);
+    let pools = DEVICE_POOLS.of(runtime, device);
+    pools.current.store(pool as u64, Ordering::Relaxed);
     Ok(())
 }
 
@@ -831,39 +836,36 @@ pub unsafe fn hipMemPoolCreate(
     let device = runtime.device(properties.location.id)?.index;
     // SAFETY: the program's promise; nothing is made when the pointer is wrong.
     unsafe { out(pool, std::ptr::null_mut()) }?;
-    let handle = runtime.pools.insert(|_| Pool {
-        device,
-        reuse: Pool::CREATED.into(),
-        ..Pool::default()
-    });
+    let handle = POOLS.insert(|_| Pool::created(device));
     // SAFETY: as above.
     unsafe { out(pool, handle as hipMemPool_t) }
 }
 
 pub unsafe fn hipMemPoolDestroy(pool: hipMemPool_t) -> Result {
     let runtime = runtime()?;
-    let found = runtime.pools.get(pool)?;
-    let device = &runtime.devices[found.device];
-    if pool as u64 == device.default_pool {
+    let found = POOLS.get(pool)?;
+    let pools = DEVICE_POOLS.of(runtime, &runtime.devices[found.device]);
+    if pool as u64 == pools.default {
         return Err(HipError::new(
             Code::InvalidValue,
             "the default pool cannot be destroyed",
         ));
     }
     // The device falls back to its default pool if this was its current one.
-    let _ = device.current_pool.compare_exchange(
+    let _ = pools.current.compare_exchange(
         pool as u64,
-        device.default_pool,
+        pools.default,
         Ordering::Relaxed,
         Ordering::Relaxed,
     );
-    runtime.pools.remove(pool)?;
+    POOLS.remove(pool)?;
     Ok(())
 }
 
 pub unsafe fn hipMemPoolTrimTo(pool: hipMemPool_t, _bytes: usize) -> Result {
+    runtime()?;
     // A pool holds nothing beyond its live allocations.
-    runtime()?.pools.get(pool).map(|_| ())
+    POOLS.get(pool).map(|_| ())
 }
 
 pub unsafe fn hipMemPoolSetAttribute(
@@ -871,7 +873,8 @@ pub unsafe fn hipMemPoolSetAttribute(
     attribute: hipMemPoolAttr,
     value: *mut c_void,
 ) -> Result {
-    let pool = runtime()?.pools.get(pool)?;
+    runtime()?;
+    let pool = POOLS.get(pool)?;
     if value.is_null() {
         return Err(Code::InvalidValue.into());
     }
@@ -909,7 +912,8 @@ pub unsafe fn hipMemPoolGetAttribute(
     attribute: hipMemPoolAttr,
     value: *mut c_void,
 ) -> Result {
-    let pool = runtime()?.pools.get(pool)?;
+    runtime()?;
+    let pool = POOLS.get(pool)?;
     let number = match attribute {
         1..=3 => {
             let on = pool.reuse.load(Ordering::Relaxed) >> attribute & 1;
