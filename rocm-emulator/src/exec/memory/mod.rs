@@ -8,6 +8,7 @@ mod context;
 mod footprint;
 mod lds;
 mod lowering;
+mod permute;
 mod places;
 mod smem;
 mod transfer;

@@ -9,5 +9,5 @@ mod translate;
 pub(crate) use cache::{extended, of};
 pub use cache::{unload, unsupported};
 pub(crate) use code::text_at;
-pub(crate) use step::{Op, NOWHERE};
+pub(crate) use step::{Op, Step, NOWHERE};
 pub(crate) use translate::{register_counts, Program};

@@ -83,9 +83,6 @@ fn table_name(name: &str) -> String {
 pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented> {
     let name = table_name(inst.op.name);
     let entry = find(target, &name, inst)?;
-    let exec = ScalarReg::Named(Special::ExecLo);
-    let vcc = ScalarReg::Named(Special::VccLo);
-
     let mut op = LaneOp {
         kernel: entry.kernel,
         sources: [const { Source::Nothing }; MAX_ARGUMENTS],
@@ -100,11 +97,25 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
         vgprs: 0,
         agprs: 0,
     };
+    lower_sources(&mut op, &entry, inst)?;
+    if let Some(kind) = entry.value {
+        lower_destination(&mut op, kind, &name, target, inst)?;
+    }
+    if entry.mask {
+        lower_mask(&mut op, &entry, target, inst)?;
+    }
+    op.riders.finish(&name, inst, &mut op.write)?;
+    op.modified = op.riders.any();
+    let scalar = matches!(op.dst, Destination::Scalar(_));
+    op.general = !op.riders.only_sources() || scalar;
+    Ok(op)
+}
 
-    let mut next = 0;
+/// Resolve the operands that the entry's slots read.
+fn lower_sources(op: &mut LaneOp, entry: &Entry, inst: &Inst) -> Result<(), Unimplemented> {
     let mut sources_read = 0;
     for (index, slot) in entry.slots.iter().enumerate() {
-        let (operand, kind, modifiers) = match *slot {
+        let (operand, kind, place) = match *slot {
             Slot::Lane => continue,
             Slot::Ieee => {
                 op.sources[index] = Source::Ieee;
@@ -113,20 +124,19 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
             }
             Slot::Destination(kind) => (inst.dst[0], kind, None),
             Slot::Source(kind) => {
-                let mut operand = inst.src.get(next).copied().unwrap_or(Operand::None);
+                let place = sources_read;
+                sources_read += 1;
+                let mut operand = inst.src.get(place).copied().unwrap_or(Operand::None);
                 if kind == Kind::Mask && operand == Operand::None {
                     operand = Operand::Special {
                         reg: Special::VccLo,
                         dwords: 2,
                     };
                 }
-                let place = next;
-                next += 1;
-                sources_read = next;
                 (operand, kind, Some(place))
             }
         };
-        let kind = match (kind, modifiers) {
+        let kind = match (kind, place) {
             (Kind::Mix, Some(place)) => op.riders.mixed(index, place, inst),
             _ if entry.packed => kind.packed(),
             _ => kind,
@@ -140,7 +150,7 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
             Source::Agpr(first) => op.agprs = op.agprs.max(first as usize + kind.dwords()),
             _ => {}
         }
-        match modifiers {
+        match place {
             Some(place) => op.riders.source(index, place, inst),
             None => op.riders.accumulator(index, inst),
         }
@@ -151,67 +161,72 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
             inst.op.name, inst.src
         )));
     }
+    Ok(())
+}
 
-    if let Some(kind) = entry.value {
-        (op.dst, op.vgprs, op.agprs) = match inst.dst[0] {
-            Operand::Vgpr { first, .. } => (
-                Destination::Vgpr(first),
-                op.vgprs.max(first as usize + kind.dwords()),
-                op.agprs,
-            ),
-            Operand::Agpr { first, .. } => (
-                Destination::Agpr(first),
-                op.vgprs,
-                op.agprs.max(first as usize + kind.dwords()),
-            ),
-            operand if name.starts_with("v_s_") && ScalarReg::of(operand)?.is_some() => {
-                let register = ScalarReg::of(operand)?;
-                (
-                    register.map_or(Destination::None, Destination::Scalar),
-                    op.vgprs,
-                    op.agprs,
-                )
-            }
-            other => {
-                return Err(Unimplemented::new(format!(
-                    "{}: {other:?} as the destination",
-                    inst.op.name
-                )))
-            }
-        };
-        op.float |= kind.is_float();
-        if kind.is_half() {
-            let zeroes_rest =
-                target.family() == Family::Cdna && !GFX9_KEEPS_OTHER_HALF.contains(&&*name);
-            op.write = if zeroes_rest { u32::MAX } else { 0xffff };
+/// Resolve where a result of this kind goes, and which bits of it are written.
+fn lower_destination(
+    op: &mut LaneOp,
+    kind: Kind,
+    name: &str,
+    target: Target,
+    inst: &Inst,
+) -> Result<(), Unimplemented> {
+    op.dst = match inst.dst[0] {
+        Operand::Vgpr { first, .. } => {
+            op.vgprs = op.vgprs.max(first as usize + kind.dwords());
+            Destination::Vgpr(first)
         }
+        Operand::Agpr { first, .. } => {
+            op.agprs = op.agprs.max(first as usize + kind.dwords());
+            Destination::Agpr(first)
+        }
+        operand => {
+            let scalar = match name.starts_with("v_s_") {
+                true => ScalarReg::of(operand)?,
+                false => None,
+            };
+            let register = scalar.ok_or_else(|| {
+                Unimplemented::new(format!("{}: {operand:?} as the destination", inst.op.name))
+            })?;
+            Destination::Scalar(register)
+        }
+    };
+    op.float |= kind.is_float();
+    if kind.is_half() {
+        let zeroes_rest = target.family() == Family::Cdna && !GFX9_KEEPS_OTHER_HALF.contains(&name);
+        op.write = if zeroes_rest { u32::MAX } else { 0xffff };
     }
-    if entry.mask {
-        let place = usize::from(entry.value.is_some());
-        let scalar = match inst.dst[place] {
-            Operand::None => Some(vcc),
-            operand => ScalarReg::of(operand).map_err(|error| in_instruction(inst, error))?,
-        };
-        if scalar.is_none() {
-            return Err(Unimplemented::new(format!(
-                "{}: {:?} as the destination of a lane mask",
-                inst.op.name, inst.dst[place]
-            )));
-        }
-        op.mask[0] = scalar;
-        if inst.op.name.starts_with("v_cmpx_") {
-            // GFX9 writes the mask to both; GFX10 and later to EXEC alone.
-            if target.family() != Family::Cdna {
-                op.mask[0] = None;
-            }
-            op.mask[1] = Some(exec);
-        }
+    Ok(())
+}
+
+/// Resolve where the lane mask goes.
+fn lower_mask(
+    op: &mut LaneOp,
+    entry: &Entry,
+    target: Target,
+    inst: &Inst,
+) -> Result<(), Unimplemented> {
+    let place = usize::from(entry.value.is_some());
+    let scalar = match inst.dst[place] {
+        Operand::None => Some(ScalarReg::Named(Special::VccLo)),
+        operand => ScalarReg::of(operand).map_err(|error| in_instruction(inst, error))?,
+    };
+    if scalar.is_none() {
+        return Err(Unimplemented::new(format!(
+            "{}: {:?} as the destination of a lane mask",
+            inst.op.name, inst.dst[place]
+        )));
     }
-    op.riders.finish(&name, inst, &mut op.write)?;
-    op.modified = op.riders.any();
-    let scalar = matches!(op.dst, Destination::Scalar(_));
-    op.general = !op.riders.only_sources() || scalar;
-    Ok(op)
+    op.mask[0] = scalar;
+    if inst.op.name.starts_with("v_cmpx_") {
+        // GFX9 writes the mask to both; GFX10 and later to EXEC alone.
+        if target.family() != Family::Cdna {
+            op.mask[0] = None;
+        }
+        op.mask[1] = Some(ScalarReg::Named(Special::ExecLo));
+    }
+    Ok(())
 }
 
 /// The table's row; integer instructions with `clamp` have rows of their own, which saturate.

@@ -48,33 +48,12 @@ fn prepare(lanes: u32, inst: &Inst, matrix: Matrix) -> Result<Instruction, Unimp
     } = matrix;
     let mods = &inst.mods;
     let sparse_form = matrix.index_bits.is_some();
-    let kind = match accumulator {
-        Accumulator::F64 => Kind::F64,
-        Accumulator::F16 => Kind::F16,
-        Accumulator::Bf16 => Kind::Bf16,
-        Accumulator::F32 => Kind::F32,
-        Accumulator::I32 => Kind::B32,
-    };
     let d = registers(inst.dst[0])?;
     let c = if sparse_form {
         // The destination is the addend.
         Addend::Registers(d)
     } else {
-        match Registers::of(inst.src[2]) {
-            Some(registers) => Addend::Registers(registers),
-            None => match inst.src[2] {
-                operand @ (Operand::Integer(_) | Operand::Float(_)) => {
-                    // Resolving checks nothing more than that the constant is one.
-                    Source::of(operand, kind)?;
-                    Addend::Constant(constant(operand, kind))
-                }
-                other => {
-                    return Err(Unimplemented::new(format!(
-                        "{name}: {other:?} as the addend"
-                    )))
-                }
-            },
-        }
+        addend(inst, accumulator)?
     };
     let mfma = form == Form::Mfma;
     // MFMA's f64 forms use BLGP as negation of A, B and C (CDNA3 manual); the others permute B by it.
@@ -95,6 +74,7 @@ fn prepare(lanes: u32, inst: &Inst, matrix: Matrix) -> Result<Instruction, Unimp
     };
     let b_lanes = (mfma && !negates_by_blgp && mods.blgp != 0 && !sparse_form)
         .then(|| layout::group_pattern(mods.blgp));
+    let half = matches!(accumulator, Accumulator::F16 | Accumulator::Bf16);
     let wmma_addend_signs = !mfma && !matrix.a.is_integer() && !sparse_form;
     Ok(Instruction {
         a: Input {
@@ -115,11 +95,8 @@ fn prepare(lanes: u32, inst: &Inst, matrix: Matrix) -> Result<Instruction, Unimp
         d,
         result: layout::result(form, lanes as usize, shape, accumulator),
         accumulator,
-        high_half: form == Form::Wmma11
-            && matches!(accumulator, Accumulator::F16 | Accumulator::Bf16)
-            && mods.op_sel & 4 != 0,
-        packed_result: form == Form::Wmma12
-            && matches!(accumulator, Accumulator::F16 | Accumulator::Bf16),
+        high_half: form == Form::Wmma11 && half && mods.op_sel & 4 != 0,
+        packed_result: form == Form::Wmma12 && half,
         clamp: mods.clamp,
         c_abs: wmma_addend_signs && mods.neg_hi & 4 != 0,
         c_neg: if mfma {
@@ -138,4 +115,29 @@ fn prepare(lanes: u32, inst: &Inst, matrix: Matrix) -> Result<Instruction, Unimp
         },
         shape,
     })
+}
+
+/// The third source: registers, or a constant in every element.
+fn addend(inst: &Inst, accumulator: Accumulator) -> Result<Addend, Unimplemented> {
+    if let Some(registers) = Registers::of(inst.src[2]) {
+        return Ok(Addend::Registers(registers));
+    }
+    let kind = match accumulator {
+        Accumulator::F64 => Kind::F64,
+        Accumulator::F16 => Kind::F16,
+        Accumulator::Bf16 => Kind::Bf16,
+        Accumulator::F32 => Kind::F32,
+        Accumulator::I32 => Kind::B32,
+    };
+    match inst.src[2] {
+        operand @ (Operand::Integer(_) | Operand::Float(_)) => {
+            // Resolving checks nothing more than that the constant is one.
+            Source::of(operand, kind)?;
+            Ok(Addend::Constant(constant(operand, kind)))
+        }
+        other => Err(Unimplemented::new(format!(
+            "{}: {other:?} as the addend",
+            inst.op.name
+        ))),
+    }
 }
