@@ -12,6 +12,7 @@
 //! checked.
 #![allow(non_snake_case)]
 
+mod copy;
 mod device;
 mod errors;
 mod graph;
@@ -19,6 +20,7 @@ mod last_error;
 mod list;
 mod memory;
 mod module;
+mod pool;
 mod prelude;
 mod stream;
 pub mod types;
