@@ -18,6 +18,7 @@ use super::state::{runtime, Device, PerDevice, Runtime};
 
 /// Does not wait for the legacy default stream, nor it for this one.
 pub const NON_BLOCKING: u32 = 1;
+
 /// Where a stream comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamKind {

@@ -51,28 +51,37 @@ impl Permute {
         let (exec, lanes) = (wave.exec(), wave.lanes);
         let from = self.data.rows(wave)[0];
         let address = wave.vgpr[usize::from(address)];
-        let mut pushed = Row::ZERO;
-        if let Form::Push = self.form {
-            each_lane(exec, lanes, |lane| {
-                let target = address.0[lane].wrapping_add(offset) / 4 % lanes;
-                pushed.0[target as usize] = from.0[lane];
-            });
-        }
+        let named = |lane: usize| address.0[lane].wrapping_add(offset) / 4 % lanes;
         let to = &mut self.dst.rows(wave)[0];
-        each_lane(exec, lanes, |lane| {
-            let (source, inactive) = match self.form {
-                Form::Pull { inactive } => {
-                    (address.0[lane].wrapping_add(offset) / 4 % lanes, inactive)
-                }
-                Form::Swizzle => (swizzle(offset, lane as u32), false),
-                Form::Push => {
-                    to.0[lane] = pushed.0[lane];
-                    return;
-                }
-            };
-            let active = inactive || exec >> source & 1 != 0;
-            to.0[lane] = if active { from.0[source as usize] } else { 0 };
-        });
+        match self.form {
+            Form::Pull { inactive: true } => {
+                each_lane(exec, lanes, |lane| {
+                    to.0[lane] = from.0[named(lane) as usize]
+                });
+            }
+            Form::Pull { inactive: false } => each_lane(exec, lanes, |lane| {
+                to.0[lane] = read_active(&from, exec, named(lane));
+            }),
+            Form::Push => {
+                let mut pushed = Row::ZERO;
+                each_lane(exec, lanes, |lane| {
+                    pushed.0[named(lane) as usize] = from.0[lane];
+                });
+                each_lane(exec, lanes, |lane| to.0[lane] = pushed.0[lane]);
+            }
+            Form::Swizzle => each_lane(exec, lanes, |lane| {
+                to.0[lane] = read_active(&from, exec, swizzle(offset, lane as u32));
+            }),
+        }
+    }
+}
+
+/// What a lane holds, zero for an inactive one.
+#[inline(always)]
+fn read_active(from: &Row, exec: u64, lane: u32) -> u32 {
+    match exec >> lane & 1 {
+        0 => 0,
+        _ => from.0[lane as usize],
     }
 }
 

@@ -3,8 +3,8 @@
 //! [`lower`] turns a decoded instruction into a [`VectorOp`] once; [`VectorOp::run`] executes it for a
 //! wavefront. What each instruction computes stands in `tables`, one line an instruction, as a function
 //! of typed values of one lane; `kernel` makes SIMD loops of those; `lanes` fetches operands, applies
-//! modifiers (`riders`, `general`) where there are any, and writes the active lanes. Instructions that look across lanes are in
-//! `cross_lane`, matrix instructions in `matrix`.
+//! modifiers (`riders`, `general`) where there are any, and writes the active lanes. Instructions that look
+//! across lanes are in `cross_lane`, matrix instructions in `matrix`.
 //!
 //! # Fidelity
 //! Results are bit-exact where the ISA manuals define them. The approximations that the manuals only
