@@ -7,6 +7,7 @@ mod cargo;
 mod conformance;
 mod coverage;
 mod demo;
+mod kernel_format;
 mod kernel_report;
 mod nvidia;
 mod setup;

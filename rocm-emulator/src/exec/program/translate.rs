@@ -32,12 +32,13 @@ impl Program {
 
 /// Vector and accumulation registers of a wave.
 pub(crate) fn register_counts(descriptor: &KernelDescriptor) -> (usize, usize) {
-    let (vgprs, accum) = (descriptor.vgprs as usize, descriptor.accum_offset as usize);
-    if accum == 0 || accum >= vgprs {
-        (vgprs, 0)
+    let unified = if descriptor.accum_offset > 0 {
+        descriptor.agprs
     } else {
-        (accum, vgprs - accum)
-    }
+        0
+    };
+    let vgprs = descriptor.vgprs - unified;
+    (vgprs as usize, descriptor.agprs as usize)
 }
 
 /// Translate the code that is reachable from the roots.

@@ -7,7 +7,7 @@ use super::launch::Launch;
 use crate::codeobject::{ArgKind, KernelDescriptor};
 use crate::exec::memory::SWIZZLE;
 use crate::exec::wave::{Mode, Wave, PRIVATE_APERTURE, SHARED_APERTURE};
-use crate::isa::{Family, Target};
+use crate::isa::{is_gfx90a, is_gfx940, Family, Target};
 
 /// Bytes of an HSA dispatch packet.
 const PACKET_BYTES: usize = 64;
@@ -137,7 +137,7 @@ pub(crate) fn mode(descriptor: &KernelDescriptor) -> Mode {
 /// Flat scratch is set up by the hardware, not by the kernel.
 fn architected_flat_scratch(target: Target) -> bool {
     match target.family() {
-        Family::Cdna => target == Target::Gfx942,
+        Family::Cdna => is_gfx940(target),
         Family::Rdna2 => false,
         Family::Rdna3 | Family::Rdna4 => true,
     }
@@ -235,7 +235,11 @@ fn start_lanes(wave: &mut Wave, launch: &Launch, index: u32) {
     let first = u64::from(index) * u64::from(wave.lanes);
     let active = total.saturating_sub(first).min(wave.lanes.into()) as u32;
     wave.set_exec(u64::MAX.checked_shr(64 - active).unwrap_or(0));
-    let packed = wave.target.family() != Family::Rdna2;
+    let packed = match wave.target.family() {
+        Family::Cdna => is_gfx90a(wave.target),
+        Family::Rdna2 => false,
+        Family::Rdna3 | Family::Rdna4 => true,
+    };
     for lane in 0..wave.lanes {
         let item = (first + u64::from(lane)) as u32;
         let id = [item % width, item / width % height, item / width / height];

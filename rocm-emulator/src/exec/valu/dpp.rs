@@ -2,7 +2,7 @@
 
 use super::lowering::Unimplemented;
 use crate::exec::wave::{Row, Wave, LANES};
-use crate::isa::{Dpp, Family, Target};
+use crate::isa::{is_gfx90a, Dpp, Family, Target};
 
 /// Where each lane's source 0 comes from under DPP; `OUTSIDE` where no lane is meant.
 pub(super) struct Permutation {
@@ -45,7 +45,9 @@ pub(super) fn permutation(target: Target, dpp: &Dpp) -> Result<Permutation, Unim
         0x142 if gfx9 => lane_from(&|lane| row_of(lane).checked_sub(1)),
         0x143 if gfx9 => lane_from(&|lane| Some(31).filter(|_| lane >= 32)),
         // GFX90A calls it row_newbcast, GFX10 and later row_share.
-        0x150..=0x15f => lane_from(&|lane| Some(row_of(lane) + amount)),
+        0x150..=0x15f if !gfx9 || is_gfx90a(target) => {
+            lane_from(&|lane| Some(row_of(lane) + amount))
+        }
         0x160..=0x16f if !gfx9 => lane_from(&|lane| Some(lane ^ amount)),
         _ => return Err(unknown()),
     };

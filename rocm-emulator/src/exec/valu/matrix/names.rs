@@ -8,7 +8,7 @@ use super::elements::Element;
 use super::multiply::Shape;
 use crate::exec::valu::fp8::Fp8;
 use crate::exec::valu::lowering::Unimplemented;
-use crate::isa::{Family, Inst, Operand, Target};
+use crate::isa::{Architecture, Family, Inst, Operand, Target};
 
 /// The families of layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ fn dimensions(text: &str) -> Option<([usize; 3], &str)> {
 
 /// `signed` is what the instruction says of integers whose name does not tell.
 fn element_named(text: &str, signed: bool, target: Target) -> Option<Element> {
-    let fnuz = target.family() == Family::Cdna;
+    let fnuz = target.architecture() == Architecture::Cdna3;
     Some(match text {
         "f64" => Element::F64,
         "f32" => Element::F32,
