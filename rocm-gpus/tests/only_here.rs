@@ -18,7 +18,10 @@ const CHOOSE: [(&str, &str); 9] = [
         "candle-rocm-runtime/benches/host_cost.rs",
         "what its library without a GPU says it is",
     ),
-    ("rocm-emulator/src/hip/state.rs", "the emulator's default"),
+    (
+        "rocm-emulator/src/hip/settings.rs",
+        "the emulator's default",
+    ),
     (
         "rocm-emulator/src/isa/table.rs",
         "the names by which its files list architectures' instructions",
