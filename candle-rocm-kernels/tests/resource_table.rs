@@ -1,5 +1,5 @@
-//! Registers, spills, LDS and occupancy of every kernel in every object of the default build are those of the committed tables
-//! `resources/<arch>.tsv`, which `CANDLE_ROCM_WRITE_RESOURCES=1 cargo test -p candle-rocm-kernels --test
+//! Registers, spills, LDS and occupancy of every kernel in every object of the default build are those of the committed
+//! tables `resources/<arch>.tsv`, which `CANDLE_ROCM_WRITE_RESOURCES=1 cargo test -p candle-rocm-kernels --test
 //! resource_table` writes anew.
 
 mod support;
