@@ -11,8 +11,9 @@ use candle_rocm_runtime::gemm::GemmDtype;
 
 /// Those that the build embeds.
 fn archs() -> Vec<String> {
-    let embedded = candle_rocm_kernels::architectures();
-    let archs = ARCHITECTURES.iter().filter(|arch| embedded.contains(arch));
+    let archs = ARCHITECTURES
+        .iter()
+        .filter(|arch| candle_rocm_kernels::serves(arch));
     let archs: Vec<_> = archs.map(|&arch| arch.to_owned()).collect();
     assert!(
         !archs.is_empty(),
