@@ -1,6 +1,7 @@
 //! Plans on every GPU of the table.
 
 use super::*;
+use crate::gemm::plan::Piece;
 
 /// Candle's product of m x k by k x n, row-major, contiguous: the operands in BLAS's order.
 fn row_major(m: usize, n: usize, k: usize, weight_transposed: bool) -> GemmProblem {
