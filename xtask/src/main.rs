@@ -7,6 +7,7 @@ mod cargo;
 mod conformance;
 mod coverage;
 mod demo;
+mod kernel_format;
 mod kernel_report;
 mod nvidia;
 mod setup;
@@ -44,7 +45,7 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
-        Command::Setup => setup::ensure_toolchain(),
+        Command::Setup => setup::ensure_toolchain().map(|_| ()),
         Command::Demo(args) => demo::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Coverage(args) => coverage::run(&args),

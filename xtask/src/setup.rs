@@ -10,15 +10,17 @@ use crate::cargo::run;
 #[allow(dead_code)]
 mod toolchain;
 
+use toolchain::Toolchain;
+
 /// LLVM releases to ask apt for, newest first. gfx1200 and gfx1201 need 19 or later.
 const LLVM_VERSIONS: [u32; 3] = [21, 20, 19];
 
-/// Nothing if a ROCm or clang toolchain is found; otherwise install one with apt.
-pub fn ensure_toolchain() -> Result<()> {
+/// The ROCm or clang toolchain that is found; otherwise install one with apt.
+pub fn ensure_toolchain() -> Result<Toolchain> {
     let missing = match toolchain::find() {
         Ok(found) if has_llvm_tools() => {
             eprintln!("GPU compiler: {}", found.clang.display());
-            return Ok(());
+            return Ok(found);
         }
         Ok(_) => {
             "llvm-mc and llvm-objdump, which the tests compare with, or clang-offload-bundler, with which they \
@@ -47,9 +49,21 @@ pub fn ensure_toolchain() -> Result<()> {
     let mut install = apt(&["install", "-y", "-qq", "--no-install-recommends"]);
     run(install.args(&packages))?;
     toolchain::find()
-        .map(|_| ())
         .map_err(|error| anyhow::anyhow!("{error}"))
         .context("apt installed the packages, and still no toolchain is found")
+}
+
+/// Nothing if `program` is found; otherwise installs the package of its name with apt.
+pub fn ensure_program(program: &str) -> Result<()> {
+    if which::which(program).is_ok() {
+        return Ok(());
+    }
+    if which::which("apt-get").is_err() {
+        bail!("{program} is missing, and this machine has no apt-get: install it, and try again");
+    }
+    eprintln!("Installing with apt: {program}");
+    run(&mut apt(&["update", "-qq"]))?;
+    run(apt(&["install", "-y", "-qq", "--no-install-recommends"]).arg(program))
 }
 
 /// The tests hold the emulator's disassembler against LLVM's, and compile HIP programs for several GPUs at once.

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
-use crate::{conformance, coverage};
+use crate::{conformance, coverage, kernel_format};
 
 /// What to test.
 #[derive(clap::Args)]
@@ -102,6 +102,7 @@ fn product_tests(arch: &str) -> Result<()> {
 
 fn check() -> Result<()> {
     cargo::run(&mut cargo(&["fmt", "--all", "--check"]))?;
+    kernel_format::check()?;
     // As a user without a GPU builds: no feature, no GPU toolchain.
     cargo::run(
         cargo(&["check", "--package", "candle-rocm-examples"]).env("CANDLE_ROCM_SKIP_KERNELS", "1"),
