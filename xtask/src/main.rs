@@ -7,9 +7,12 @@ mod cargo;
 mod conformance;
 mod coverage;
 mod demo;
+mod executed;
 mod kernel_report;
 mod nvidia;
+mod packages;
 mod setup;
+mod suites;
 mod test;
 
 use clap::{Parser, Subcommand};
