@@ -56,10 +56,65 @@ const PTXAS: &[&str] = &["--maxrregcount", "64"];
 
 /// One (module, architecture) to compile.
 pub struct Job {
-    /// The module's name, which is its file's stem.
-    pub module: &'static str,
+    /// The kernel file.
+    pub source: PathBuf,
     /// The processor.
     pub arch: String,
+}
+
+impl Job {
+    /// The module's name.
+    pub fn module(&self) -> &str {
+        module(&self.source)
+    }
+}
+
+/// The name of the module that a kernel file makes: its stem.
+pub fn module(source: &Path) -> &str {
+    let stem = source.file_stem().and_then(|stem| stem.to_str());
+    stem.unwrap_or_default()
+}
+
+/// The kernel files `*/*.cu` under `kernels`, those first that read most: they take longest to compile, and the last to
+/// end should be a short one.
+///
+/// # Errors
+/// A folder or file cannot be read, or two files make one module.
+pub fn sources(kernels: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    for room in entries(kernels)?.iter().filter(|room| room.is_dir()) {
+        let files = entries(room)?.into_iter();
+        found.extend(files.filter(|file| file.extension().is_some_and(|end| end == "cu")));
+    }
+    let mut sized = Vec::new();
+    for source in found {
+        let mut files = BTreeSet::new();
+        collect_includes(&source, kernels, &mut files)?;
+        let mut bytes = 0;
+        for file in &files {
+            bytes += read(file)?.len();
+        }
+        sized.push((std::cmp::Reverse(bytes), source));
+    }
+    sized.sort();
+    let sources: Vec<PathBuf> = sized.into_iter().map(|(_, source)| source).collect();
+    let mut names = BTreeSet::new();
+    match sources.iter().find(|source| !names.insert(module(source))) {
+        Some(second) => Err(format!(
+            "{}: another kernel file has this name",
+            second.display()
+        )),
+        None => Ok(sources),
+    }
+}
+
+/// What lies in `folder`.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let context = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let listing = std::fs::read_dir(folder).map_err(context)?;
+    listing
+        .map(|entry| entry.map(|entry| entry.path()).map_err(context))
+        .collect()
 }
 
 /// A compiled, compressed code object.
@@ -76,7 +131,7 @@ pub struct Object {
     pub compiled: bool,
 }
 
-/// Compiles `job`, unless `cache` holds the result of the same inputs.
+/// Compiles `job`, whose includes are relative to `kernels`, unless `cache` holds the result of the same inputs.
 ///
 /// # Errors
 /// clang's own message, after the module and architecture; or what went wrong with a file.
@@ -86,8 +141,8 @@ pub fn compile(
     toolchain: &Toolchain,
     cache: &Path,
 ) -> Result<Object, String> {
-    let Job { module, arch } = job;
-    let source = kernels.join(format!("{module}.cu"));
+    let Job { source, arch } = job;
+    let module = job.module();
     let context = |what: &str| format!("kernel module `{module}` for {arch}: {what}");
     let nvidia = nvidia::is_nvidia(arch);
     let bitcode = if nvidia {
@@ -96,7 +151,7 @@ pub fn compile(
         toolchain.bitcode(arch)
     };
     let bitcode = bitcode.map_err(|error| context(&error))?;
-    let key = key(&source, arch, toolchain, &bitcode).map_err(|error| context(&error))?;
+    let key = key(source, kernels, arch, toolchain, &bitcode).map_err(|error| context(&error))?;
     let frame = cache.join(format!("{module}-{arch}-{key}.hsaco.zst"));
     if let Some((raw, compressed)) = sizes(&frame) {
         return Ok(Object {
@@ -122,7 +177,7 @@ pub fn compile(
             .args(["-Xclang", "-mlink-builtin-bitcode", "-Xclang"])
             .arg(file);
     }
-    command.arg(&source).arg("-o").arg(&object);
+    command.arg(source).arg("-o").arg(&object);
     let result = command
         .output()
         .map_err(|error| context(&format!("{}: {error}", toolchain.clang.display())))?;
@@ -190,12 +245,13 @@ fn sizes(frame: &Path) -> Option<(u64, u64)> {
 /// compiler and the bitcode.
 fn key(
     source: &Path,
+    kernels: &Path,
     arch: &str,
     toolchain: &Toolchain,
     bitcode: &[PathBuf],
 ) -> Result<String, String> {
     let mut files = BTreeSet::new();
-    collect_includes(source, &mut files)?;
+    collect_includes(source, kernels, &mut files)?;
     let mut hash = [0u64; 2];
     for (salt, word) in hash.iter_mut().enumerate() {
         let mut hasher = std::hash::DefaultHasher::new();
@@ -210,7 +266,11 @@ fn key(
         )
             .hash(&mut hasher);
         for file in &files {
-            (file.file_name(), read(file)?).hash(&mut hasher);
+            let name = file
+                .strip_prefix(kernels)
+                .ok()
+                .or(file.file_name().map(Path::new));
+            (name, read(file)?).hash(&mut hasher);
         }
         for file in bitcode {
             let bytes = std::fs::metadata(file)
@@ -223,12 +283,15 @@ fn key(
     Ok(format!("{:016x}{:016x}", hash[0], hash[1]))
 }
 
-/// Adds `file` and the files it includes in quotes, which lie beside it.
-fn collect_includes(file: &Path, into: &mut BTreeSet<PathBuf>) -> Result<(), String> {
+/// Adds `file` and the files it includes in quotes, whose paths are relative to `kernels`.
+fn collect_includes(
+    file: &Path,
+    kernels: &Path,
+    into: &mut BTreeSet<PathBuf>,
+) -> Result<(), String> {
     if !into.insert(file.to_path_buf()) {
         return Ok(());
     }
-    let folder = file.parent().unwrap_or(Path::new("."));
     for line in read(file)?.lines() {
         let Some(rest) = line.trim_start().strip_prefix("#include \"") else {
             continue;
@@ -236,7 +299,7 @@ fn collect_includes(file: &Path, into: &mut BTreeSet<PathBuf>) -> Result<(), Str
         let Some(name) = rest.split('"').next() else {
             continue;
         };
-        collect_includes(&folder.join(name), into)?;
+        collect_includes(&kernels.join(name), kernels, into)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Compiles `kernels/*.cu` for each chosen GPU architecture and embeds the code objects.
+//! Compiles `kernels/*/*.cu` for each chosen GPU architecture and embeds the code objects.
 //!
 //! Variables: `CANDLE_ROCM_ARCHS` (comma-separated, or `native`), `CANDLE_ROCM_SKIP_KERNELS=1`,
 //! `CANDLE_ROCM_KERNEL_CACHE`, `CANDLE_ROCM_CLANG`, `CANDLE_ROCM_DEVICE_LIBS`, `ROCM_PATH`.
@@ -15,27 +15,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-/// The modules, longest compilation first so that the last to end is a short one.
-const MODULES: [&str; 18] = [
-    "matmul",
-    "fused",
-    "binary",
-    "conv",
-    "reduce",
-    "indexing",
-    "unary",
-    "cast",
-    "gemm",
-    "quantized",
-    "mmq",
-    "mmvq",
-    "moe",
-    "ternary",
-    "affine",
-    "sort",
-    "fill",
-    "random",
-];
 const SKIP_VARIABLE: &str = "CANDLE_ROCM_SKIP_KERNELS";
 const CACHE_VARIABLE: &str = "CANDLE_ROCM_KERNEL_CACHE";
 
@@ -68,10 +47,12 @@ fn run() -> Result<(), String> {
     let out = PathBuf::from(environment("OUT_DIR")?);
     let kernels = Path::new(&environment("CARGO_MANIFEST_DIR")?).join("kernels");
 
+    let sources = compile::sources(&kernels)?;
+
     // docs.rs has no GPU compiler either.
     let skip = std::env::var(SKIP_VARIABLE).is_ok_and(|value| !matches!(value.as_str(), "" | "0"));
     if skip || std::env::var_os("DOCS_RS").is_some() {
-        return write_table(&out, true, &[], &[]);
+        return write_table(&out, &sources, &[], None);
     }
 
     let toolchain = toolchain::find().map_err(|missing| missing.to_string())?;
@@ -86,11 +67,11 @@ fn run() -> Result<(), String> {
     ]
     .concat();
     let archs = architectures::chosen(&known)?;
-    let jobs: Vec<Job> = MODULES
+    let jobs: Vec<Job> = sources
         .iter()
-        .flat_map(|&module| {
+        .flat_map(|source| {
             archs.iter().map(move |arch| Job {
-                module,
+                source: source.clone(),
                 arch: arch.clone(),
             })
         })
@@ -98,7 +79,7 @@ fn run() -> Result<(), String> {
     let objects = compile_all(&jobs, &kernels, &toolchain, &cache_folder(&out)?)?;
     report(&jobs, &objects, &toolchain);
     let table: Vec<(&Job, &Object)> = jobs.iter().zip(&objects).collect();
-    write_table(&out, false, &archs, &table)
+    write_table(&out, &sources, &archs, Some(&table))
 }
 
 fn environment(name: &str) -> Result<String, String> {
@@ -181,10 +162,11 @@ fn report(jobs: &[Job], objects: &[Object], toolchain: &toolchain::Toolchain) {
         let how = if *compiled { "compiled" } else { "cached" };
         eprintln!(
             "{:<10} {:<8} {raw:>9} bytes, {compressed:>8} compressed, {how}",
-            job.module, job.arch
+            job.module(),
+            job.arch
         );
         for line in object.warnings.lines() {
-            println!("cargo::warning={} for {}: {line}", job.module, job.arch);
+            println!("cargo::warning={} for {}: {line}", job.module(), job.arch);
         }
     }
     let sum = |size: fn(&Object) -> u64| objects.iter().map(size).sum::<u64>();
@@ -195,23 +177,26 @@ fn report(jobs: &[Job], objects: &[Object], toolchain: &toolchain::Toolchain) {
     );
 }
 
-/// Writes `embedded.rs`: a table of (architecture, zstd frame) for each module.
+/// Writes `embedded.rs`: a table of (architecture, zstd frame) for each module; empty ones where the kernels were
+/// skipped.
 fn write_table(
     out: &Path,
-    skipped: bool,
+    sources: &[PathBuf],
     archs: &[String],
-    table: &[(&Job, &Object)],
+    table: Option<&[(&Job, &Object)]>,
 ) -> Result<(), String> {
     let mut text = format!(
-        "/// Whether {SKIP_VARIABLE} left the kernels out.\npub const SKIPPED: bool = {skipped};\n\
-         pub const ARCHITECTURES: &[&str] = &{archs:?};\n"
+        "/// Whether {SKIP_VARIABLE} left the kernels out.\npub const SKIPPED: bool = {};\n\
+         pub const ARCHITECTURES: &[&str] = &{archs:?};\n\
+         /// How many kernel files there are.\npub const FILES: usize = {};\n",
+        table.is_none(),
+        sources.len()
     );
-    for module in MODULES {
-        text += &format!(
-            "pub static {}: &[(&str, &[u8])] = &[\n",
-            module.to_uppercase()
-        );
-        for (job, object) in table.iter().filter(|(job, _)| job.module == module) {
+    for source in sources {
+        let name = compile::module(source).to_uppercase();
+        text += &format!("pub static {name}: &[(&str, &[u8])] = &[\n");
+        let objects = table.unwrap_or_default().iter();
+        for (job, object) in objects.filter(|(job, _)| job.source == *source) {
             // Debug formatting quotes and escapes the path.
             text += &format!("    ({:?}, include_bytes!({:?})),\n", job.arch, object.path);
         }

@@ -1,6 +1,6 @@
 //! Candle's GPU kernels for AMD, compiled to HSACO code objects and embedded.
 //!
-//! Each file `kernels/<module>.cu` is one [`Module`]. The build compiles it for every architecture
+//! Each file `kernels/<room>/<module>.cu` is one [`Module`]. The build compiles it for every architecture
 //! in `CANDLE_ROCM_ARCHS` and embeds the results, compressed; [`Module::code_object`] gives the one
 //! for a GPU, ready for `hipModuleLoadData`. The first eleven modules are those of `candle-kernels`,
 //! in its order and with its kernel names and parameters, which Candle's CUDA backend launches;
@@ -176,6 +176,8 @@ macro_rules! modules {
         )*
         /// Every module, in the order of [`Module::index`].
         pub static MODULES: &[&Module] = &[$(&$name),*];
+
+        const _: () = assert!(MODULES.len() == embedded::FILES, "a kernel file that `modules!` does not list");
     };
 }
 

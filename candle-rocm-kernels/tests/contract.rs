@@ -673,7 +673,7 @@ fn target_features_in_an_architecture_are_ignored() {
 #[test]
 fn matmul_has_the_kernels_of_its_table() {
     use kernels::matmul::{exists, kernel_name, Dtype, TILES};
-    // `MatmulProblem` of kernels/matmul_problem.cuh.
+    // `MatmulProblem` of kernels/matmul/matmul_problem.cuh.
     let problem = vec![("by_value".to_string(), 184)];
     for arch in kernels::architectures() {
         let mut expected = BTreeMap::new();

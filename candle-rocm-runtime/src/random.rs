@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::launch::{LaunchConfig, PushKernelArg};
 use crate::stream::Stream;
 
-/// Work-items of a workgroup (`RANDOM_THREADS` in kernels/random.cu).
+/// Work-items of a workgroup (`RANDOM_THREADS` in kernels/random/random.cu).
 const THREADS: u32 = 256;
 /// Enough workgroups for any device; each work-item then makes several numbers.
 const MAX_WORKGROUPS: u64 = 1 << 16;

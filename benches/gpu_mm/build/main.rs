@@ -11,7 +11,7 @@ mod nvidia;
 #[allow(dead_code)]
 mod toolchain;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const MODULE: &str = "rows_tree";
 
@@ -27,13 +27,14 @@ fn main() {
 fn run() -> Result<(), String> {
     let variable = |name: &str| std::env::var(name).map_err(|error| format!("{name}: {error}"));
     println!("cargo::rerun-if-changed=kernels");
-    println!("cargo::rerun-if-changed=../../candle-rocm-kernels/kernels/block_reduce.cuh");
+    println!("cargo::rerun-if-changed=../../candle-rocm-kernels/kernels/portable");
     let named = [architectures::VARIABLE, "CANDLE_ROCM_SKIP_KERNELS"];
     for name in named {
         println!("cargo::rerun-if-env-changed={name}");
     }
     let out = PathBuf::from(variable("OUT_DIR")?);
-    let kernels = Path::new(&variable("CARGO_MANIFEST_DIR")?).join("kernels");
+    let here = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
+    let kernels = here.join("../../candle-rocm-kernels/kernels");
     let skip = std::env::var("CANDLE_ROCM_SKIP_KERNELS");
     let mut table = String::from("&[\n");
     if !skip.is_ok_and(|value| !matches!(value.as_str(), "" | "0")) {
@@ -44,7 +45,7 @@ fn run() -> Result<(), String> {
         ];
         for arch in architectures::chosen(&known.concat())? {
             let job = compile::Job {
-                module: MODULE,
+                source: here.join("kernels").join(MODULE).with_extension("cu"),
                 arch,
             };
             let object = compile::compile(&job, &kernels, &toolchain, &out)?;

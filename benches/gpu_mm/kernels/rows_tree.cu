@@ -3,7 +3,7 @@
 // held in registers; sums are f32.
 //
 // A workgroup of 256 for each row; columns a multiple of 16 bytes, at most MOST vectors a thread.
-#include "../../../candle-rocm-kernels/kernels/block_reduce.cuh"
+#include "portable/block_reduce.cuh"
 
 constexpr uint32_t THREADS = 256;
 constexpr int MOST = 8;

@@ -17,7 +17,7 @@ const PASS_THREADS: u32 = 256;
 /// Their workgroups for a compute unit: as many as it holds.
 const PASS_WORKGROUPS_PER_UNIT: u32 = 8;
 
-/// `GemmProblem` of kernels/gemm_problem.cuh.
+/// `GemmProblem` of kernels/matmul/gemm_problem.cuh.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Arguments {
@@ -39,7 +39,7 @@ struct Arguments {
     reserved: u32,
 }
 
-/// `MatmulProblem` of kernels/matmul_problem.cuh.
+/// `MatmulProblem` of kernels/matmul/matmul_problem.cuh.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct MatmulArguments {

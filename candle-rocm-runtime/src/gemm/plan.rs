@@ -15,9 +15,9 @@ use super::product::{Operand, Product};
 const BEST_VECTOR_COLUMNS: u64 = 8;
 /// Most columns that they take of other types.
 const VECTOR_COLUMNS: u64 = 16;
-/// Work-items of a workgroup of those kernels (`GEMV_*_THREADS` in kernels/gemm_vector.cuh).
+/// Work-items of a workgroup of those kernels (`GEMV_*_THREADS` in kernels/matmul/gemm_vector.cuh).
 const VECTOR_THREADS: u32 = 128;
-/// Elements of k in a step of the vector units' tiles (`Shape::K` in kernels/gemm.cu).
+/// Elements of k in a step of the vector units' tiles (`Shape::K` in kernels/matmul/gemm.cu).
 const TILE_DEPTH: u64 = 16;
 /// Bytes that the 32-bit offsets within a workgroup's part of A may span.
 const MAX_OFFSET: u64 = 1 << 31;
@@ -80,7 +80,7 @@ pub struct Tile {
     f64: bool,
 }
 
-/// The tiles that kernels/gemm.cu instantiates.
+/// The tiles that kernels/matmul/gemm.cu instantiates.
 pub const TILES: [Tile; 3] = [
     Tile {
         rows: 128,

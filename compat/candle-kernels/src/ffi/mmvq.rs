@@ -21,7 +21,7 @@ const GROUP: u32 = 32;
 /// Vectors that one launch can take.
 const MOST_VECTORS: u32 = 8;
 
-/// The result's type, as `kernels/mmvq.cu` numbers it.
+/// The result's type, as `kernels/quantized/mmvq.cu` numbers it.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum ResultType {

@@ -1,0 +1,217 @@
+// Convolutions of one and two dimensions, direct and transposed, and their unfolding for GEMM.
+//
+// Axes are those of Candle's CPU backend: src (batch, c_in, height, width), kernel (c_out, c_in, ...)
+// or, transposed, (c_in, c_out, ...). In one dimension the height is 1. `info` holds src's
+// dimensions and strides, then the kernel's. One thread makes one output element and adds up in a
+// fixed order.
+#pragma once
+#include "elementwise/elementwise.cuh"
+
+// A strided tensor of RANK dimensions, read from `info`.
+template <int RANK> struct Layout {
+    size_t dims[RANK], strides[RANK];
+    __device__ __forceinline__ explicit Layout(const size_t *info) {
+#pragma unroll
+        for (int d = 0; d < RANK; d++) {
+            dims[d] = info[d];
+            strides[d] = info[RANK + d];
+        }
+    }
+};
+
+// One-dimensional layouts as two-dimensional ones of height 1.
+__device__ __forceinline__ Layout<4> with_height(const size_t *info) {
+    const size_t four[8] = {info[0], info[1], 1, info[2], info[3], info[4], 0, info[5]};
+    return Layout<4>(four);
+}
+
+// Takes the last axis off a linear index: returns the place on it, leaves the rest in `index`.
+__device__ __forceinline__ size_t pop_axis(size_t &index, size_t size, bool narrow) {
+    size_t rest = divide(index, size, narrow), at = index - rest * size;
+    index = rest;
+    return at;
+}
+
+// What all convolutions share.
+struct Window {
+    size_t stride, padding, dilation;
+    // Padding along the height: none where that was only added.
+    size_t padding_y;
+};
+
+template <class T>
+__device__ __forceinline__ void convolve(size_t out_h, size_t out_w, Window window, Layout<4> s, Layout<4> k, const T *__restrict__ src, const T *__restrict__ kernel, T *__restrict__ dst) {
+    size_t c_out = k.dims[0], numel = s.dims[0] * c_out * out_h * out_w;
+    bool narrow32 = numel <= 0xffffffffu;
+    for (size_t i = global_thread(); i < numel; i += global_threads()) {
+        size_t rest = i;
+        size_t x = pop_axis(rest, out_w, narrow32), y = pop_axis(rest, out_h, narrow32);
+        size_t co = pop_axis(rest, c_out, narrow32), batch = rest;
+        compute_t<T> sum = 0;
+        for (size_t ky = 0; ky < k.dims[2]; ky++) {
+            // Unsigned: a place before the start is past the end.
+            size_t sy = y * window.stride + ky * window.dilation - window.padding_y;
+            if (sy >= s.dims[2]) continue;
+            for (size_t kx = 0; kx < k.dims[3]; kx++) {
+                size_t sx = x * window.stride + kx * window.dilation - window.padding;
+                if (sx >= s.dims[3]) continue;
+                const T *from = src + batch * s.strides[0] + sy * s.strides[2] + sx * s.strides[3];
+                const T *by = kernel + co * k.strides[0] + ky * k.strides[2] + kx * k.strides[3];
+                for (size_t ci = 0; ci < k.dims[1]; ci++)
+                    sum += widen(from[ci * s.strides[1]]) * widen(by[ci * k.strides[1]]);
+            }
+        }
+        dst[i] = narrow<T>(sum);
+    }
+}
+
+template <class T>
+__device__ __forceinline__ void convolve_transposed(size_t out_h, size_t out_w, Window window, Layout<4> s, Layout<4> k, const T *__restrict__ src, const T *__restrict__ kernel, T *__restrict__ dst) {
+    size_t c_out = k.dims[1], numel = s.dims[0] * c_out * out_h * out_w;
+    bool narrow32 = numel <= 0xffffffffu;
+    for (size_t i = global_thread(); i < numel; i += global_threads()) {
+        size_t rest = i;
+        size_t x = pop_axis(rest, out_w, narrow32), y = pop_axis(rest, out_h, narrow32);
+        size_t co = pop_axis(rest, c_out, narrow32), batch = rest;
+        compute_t<T> sum = 0;
+        for (size_t ky = 0; ky < k.dims[2]; ky++) {
+            // out + padding = in * stride + k * dilation
+            size_t ny = y + window.padding_y, oy = ky * window.dilation;
+            if (ny < oy || (ny - oy) % window.stride != 0) continue;
+            size_t sy = (ny - oy) / window.stride;
+            if (sy >= s.dims[2]) continue;
+            for (size_t kx = 0; kx < k.dims[3]; kx++) {
+                size_t nx = x + window.padding, ox = kx * window.dilation;
+                if (nx < ox || (nx - ox) % window.stride != 0) continue;
+                size_t sx = (nx - ox) / window.stride;
+                if (sx >= s.dims[3]) continue;
+                const T *from = src + batch * s.strides[0] + sy * s.strides[2] + sx * s.strides[3];
+                const T *by = kernel + co * k.strides[1] + ky * k.strides[2] + kx * k.strides[3];
+                for (size_t ci = 0; ci < k.dims[0]; ci++)
+                    sum += widen(from[ci * s.strides[1]]) * widen(by[ci * k.strides[0]]);
+            }
+        }
+        dst[i] = narrow<T>(sum);
+    }
+}
+
+// dst (batch, out_h, out_w, c_in, h_k, w_k): for each output place the inputs under the window, zero
+// in the padding. Moves bits.
+template <class U>
+__device__ __forceinline__ void unfold(size_t out_h, size_t out_w, size_t h_k, size_t w_k, Window window, Layout<4> s, const U *__restrict__ src, U *__restrict__ dst) {
+    size_t numel = s.dims[0] * out_h * out_w * s.dims[1] * h_k * w_k;
+    bool narrow32 = numel <= 0xffffffffu;
+    for (size_t i = global_thread(); i < numel; i += global_threads()) {
+        size_t rest = i;
+        size_t kx = pop_axis(rest, w_k, narrow32), ky = h_k == 1 ? 0 : pop_axis(rest, h_k, narrow32);
+        size_t ci = pop_axis(rest, s.dims[1], narrow32);
+        size_t x = pop_axis(rest, out_w, narrow32), y = out_h == 1 ? 0 : pop_axis(rest, out_h, narrow32);
+        size_t sy = y * window.stride + ky * window.dilation - window.padding_y;
+        size_t sx = x * window.stride + kx * window.dilation - window.padding;
+        U value = {};
+        if (sy < s.dims[2] && sx < s.dims[3])
+            value = src[rest * s.strides[0] + ci * s.strides[1] + sy * s.strides[2] + sx * s.strides[3]];
+        dst[i] = value;
+    }
+}
+
+// The same in one dimension, where Candle's grid has a thread for each of `windows`: (batch, l_out, c_in).
+template <class U>
+__device__ __forceinline__ void unfold_1d_by_windows(size_t windows, size_t l_out, size_t l_k, Window window, const size_t *__restrict__ info, const U *__restrict__ src, U *__restrict__ dst) {
+    size_t c_in = info[1], l_in = info[2], batch_stride = info[3], channel_stride = info[4], stride = info[5];
+    bool narrow32 = windows <= 0xffffffffu;
+    for (size_t i = global_thread(); i < windows; i += global_threads()) {
+        size_t batch = i;
+        size_t ci = pop_axis(batch, c_in, narrow32), x = pop_axis(batch, l_out, narrow32);
+        const U *from = src + batch * batch_stride + ci * channel_stride;
+        size_t at = x * window.stride - window.padding;
+        for (size_t k = 0; k < l_k; k++, at += window.dilation) dst[i * l_k + k] = at < l_in ? from[at * stride] : U();
+    }
+}
+
+// The same by tiles of 32 channels and 32 places, whose `reach` inputs of each channel are neighbours in memory; so are a
+// place's outputs. LDS turns the one order into the other.
+constexpr uint32_t UNFOLD_TILE = 32, UNFOLD_REACH = 67;
+template <class U>
+__device__ __forceinline__ void unfold_1d_by_tiles(uint32_t batches, uint32_t l_out, uint32_t l_k, uint32_t reach, Window window, const size_t *__restrict__ info, const U *__restrict__ src, U *__restrict__ dst) {
+    __shared__ U lds[UNFOLD_TILE * UNFOLD_REACH];
+    constexpr uint32_t STRIP = 8;
+    uint32_t c_in = (uint32_t)info[1], stride = (uint32_t)window.stride, dilation = (uint32_t)window.dilation;
+    size_t l_in = info[2], batch_stride = info[3], channel_stride = info[4];
+    uint32_t thread = threadIdx.x, threads = blockDim.x, lane = thread % UNFOLD_TILE, group = thread / UNFOLD_TILE, groups = threads / UNFOLD_TILE;
+    uint32_t across = ceil_div(c_in, UNFOLD_TILE), along = ceil_div(l_out, UNFOLD_TILE), tiles = batches * across * along;
+    // A lane's outputs of a place are 32 apart: so many channels, and so much of a window.
+    uint32_t first_channel = lane / l_k, first_k = lane - first_channel * l_k;
+    uint32_t channel_step = UNFOLD_TILE / l_k, k_step = UNFOLD_TILE - channel_step * l_k;
+    for (uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        uint32_t rest = tile / across, ci = (tile - rest * across) * UNFOLD_TILE, batch = rest / along;
+        uint32_t x = (rest - batch * along) * UNFOLD_TILE;
+        uint32_t channels = min_of(c_in - ci, UNFOLD_TILE), places = min_of(l_out - x, UNFOLD_TILE);
+        const U *from = src + batch * batch_stride + ci * channel_stride;
+        size_t begin = x * window.stride - window.padding;
+        uint32_t inputs = channels * reach, in_channel = thread / reach, p = thread - in_channel * reach;
+        for (uint32_t i = thread; i < inputs; i += STRIP * threads) {
+            U value[STRIP] = {};
+            uint32_t place[STRIP];
+#pragma unroll
+            for (uint32_t s = 0; s < STRIP; s++) {
+                place[s] = in_channel * UNFOLD_REACH + p;
+                // Unsigned: a place before the start is past the end.
+                if (i + s * threads < inputs && begin + p < l_in) value[s] = read_global<U>(from + in_channel * channel_stride + (begin + p));
+                in_channel += threads / reach;
+                p += threads % reach;
+                if (p >= reach) {
+                    p -= reach;
+                    in_channel++;
+                }
+            }
+#pragma unroll
+            for (uint32_t s = 0; s < STRIP; s++)
+                if (i + s * threads < inputs) lds[place[s]] = value[s];
+        }
+        __syncthreads();
+        U *to = dst + (((size_t)batch * l_out + x) * c_in + ci) * l_k;
+        for (uint32_t y = group; y < places; y += groups) {
+            uint32_t c = first_channel, k = first_k;
+            for (uint32_t j = lane; j < channels * l_k; j += UNFOLD_TILE) {
+                to[(size_t)y * c_in * l_k + j] = lds[c * UNFOLD_REACH + y * stride + k * dilation];
+                c += channel_step;
+                k += k_step;
+                if (k >= l_k) {
+                    k -= l_k;
+                    c++;
+                }
+            }
+        }
+        __syncthreads();
+    }
+}
+
+template <class U>
+__device__ __forceinline__ void unfold_1d(size_t windows, size_t l_out, size_t l_k, Window window, const size_t *__restrict__ info, const U *__restrict__ src, U *__restrict__ dst) {
+    // Few channels, or inputs that are no neighbours, gain nothing from tiles.
+    bool tiles = windows <= 0xffffffffu && info[1] >= UNFOLD_TILE / 2 && info[5] == 1 && blockDim.x % UNFOLD_TILE == 0 &&
+                 window.stride < UNFOLD_REACH && l_k <= UNFOLD_REACH && window.dilation < UNFOLD_REACH && l_out != 0;
+    size_t reach = (UNFOLD_TILE - 1) * window.stride + (l_k - 1) * window.dilation + 1;
+    if (tiles && l_k != 0 && reach <= UNFOLD_REACH)
+        unfold_1d_by_tiles((uint32_t)((uint32_t)windows / (uint32_t)info[1] / (uint32_t)l_out), (uint32_t)l_out, (uint32_t)l_k, (uint32_t)reach, window, info, src, dst);
+    else unfold_1d_by_windows(windows, l_out, l_k, window, info, src, dst);
+}
+
+// src (batch, l_in, c_out, k_size), contiguous, to dst (batch, c_out, l_out): each output adds up the
+// products that fall on it.
+template <class T>
+__device__ __forceinline__ void fold_1d(size_t numel, size_t l_out, size_t l_in, size_t c_out, size_t k_size, size_t stride, const T *__restrict__ src, T *__restrict__ dst) {
+    bool narrow32 = numel <= 0xffffffffu;
+    for (size_t i = global_thread(); i < numel; i += global_threads()) {
+        size_t rest = i;
+        size_t at = pop_axis(rest, l_out, narrow32), c = pop_axis(rest, c_out, narrow32), batch = rest;
+        // The inputs l with l * stride <= at < l * stride + k_size.
+        size_t first = at < k_size ? 0 : divide(at - k_size, stride, narrow32) + 1;
+        size_t last = min_of(divide(at, stride, narrow32), l_in - 1);
+        compute_t<T> sum = 0;
+        for (size_t l = first; l <= last; l++)
+            sum += widen(src[((batch * l_in + l) * c_out + c) * k_size + (at - l * stride)]);
+        dst[i] = narrow<T>(sum);
+    }
+}

@@ -1,0 +1,68 @@
+// Arithmetic and comparison of two tensors of one type.
+#include "elementwise/elementwise.cuh"
+
+// Arithmetic in the compute type, rounded once. Integers wrap, as Rust's do in release builds.
+#define ARITHMETIC(OP, EXPRESSION)                                                                 \
+    struct OP {                                                                                    \
+        template <class T> __device__ __forceinline__ T operator()(T lhs, T rhs) const {           \
+            using C = compute_t<T>;                                                                \
+            C x = widen(lhs), y = widen(rhs);                                                      \
+            return narrow<T>((C)(EXPRESSION));                                                     \
+        }                                                                                          \
+    };
+ARITHMETIC(Add, x + y)
+ARITHMETIC(Subtract, x - y)
+ARITHMETIC(Multiply, x *y)
+// As Candle's CPU backend: where a comparison with a NaN is false, the left operand stays.
+ARITHMETIC(Minimum, x > y ? y : x)
+ARITHMETIC(Maximum, x < y ? y : x)
+
+struct Divide {
+    template <class T> __device__ __forceinline__ T operator()(T lhs, T rhs) const {
+        using C = compute_t<T>;
+        if constexpr (!is_float<T>::value) {
+            // The CPU panics; the hardware would return an arbitrary number.
+            if (rhs == 0) __builtin_trap();
+            if constexpr ((T)-1 < (T)0) {
+                if (rhs == (T)-1) return (T)(0 - lhs);
+            }
+        }
+        return narrow<T>((C)(widen(lhs) / widen(rhs)));
+    }
+};
+
+#define COMPARISON(OP, EXPRESSION)                                                                 \
+    struct OP {                                                                                    \
+        template <class T> __device__ __forceinline__ uint8_t operator()(T lhs, T rhs) const {     \
+            compute_t<T> x = widen(lhs), y = widen(rhs);                                           \
+            return EXPRESSION ? 1 : 0;                                                             \
+        }                                                                                          \
+    };
+COMPARISON(Equal, x == y)
+COMPARISON(NotEqual, x != y)
+COMPARISON(Less, x < y)
+COMPARISON(LessEqual, x <= y)
+COMPARISON(Greater, x > y)
+COMPARISON(GreaterEqual, x >= y)
+
+#define BINARY(KERNEL, OP, NAME, T, OUT)                                                           \
+    extern "C" __global__ void KERNEL##_##NAME(size_t numel, size_t num_dims,                      \
+                                               const size_t *__restrict__ info,                    \
+                                               const T *__restrict__ lhs,                          \
+                                               const T *__restrict__ rhs, OUT *__restrict__ out) { \
+        map(numel, num_dims, info, OP(), out, lhs, rhs);                                           \
+    }
+#define ALL_BINARY(NAME, T)                                                                        \
+    BINARY(badd, Add, NAME, T, T)                                                                  \
+    BINARY(bsub, Subtract, NAME, T, T)                                                             \
+    BINARY(bmul, Multiply, NAME, T, T)                                                             \
+    BINARY(bdiv, Divide, NAME, T, T)                                                               \
+    BINARY(bminimum, Minimum, NAME, T, T)                                                          \
+    BINARY(bmaximum, Maximum, NAME, T, T)                                                          \
+    BINARY(eq, Equal, NAME, T, uint8_t)                                                            \
+    BINARY(ne, NotEqual, NAME, T, uint8_t)                                                         \
+    BINARY(lt, Less, NAME, T, uint8_t)                                                             \
+    BINARY(le, LessEqual, NAME, T, uint8_t)                                                        \
+    BINARY(gt, Greater, NAME, T, uint8_t)                                                          \
+    BINARY(ge, GreaterEqual, NAME, T, uint8_t)
+FOR_ALL(ALL_BINARY)

@@ -1,0 +1,106 @@
+// Functions of one tensor, element by element. Small floats are computed in f32 and rounded once.
+#include "portable/activations.cuh"
+#include "elementwise/elementwise.cuh"
+#include "elementwise/power.cuh"
+
+// x is the element in its compute type C: float or double.
+#define FUNCTION(OP, EXPRESSION)                                                                   \
+    struct OP {                                                                                    \
+        template <class T> __device__ __forceinline__ T operator()(T value) const {                \
+            using C = compute_t<T>;                                                                \
+            C x = widen(value);                                                                    \
+            return narrow<T>((C)(EXPRESSION));                                                     \
+        }                                                                                          \
+    };
+FUNCTION(Exp, math::exp(x))
+FUNCTION(Log, math::log(x))
+FUNCTION(Sin, math::sin(x))
+FUNCTION(Cos, math::cos(x))
+FUNCTION(Tanh, math::tanh(x))
+FUNCTION(Erf, math::erf(x))
+FUNCTION(Ceil, math::ceil(x))
+FUNCTION(Floor, math::floor(x))
+FUNCTION(Round, math::round(x))
+FUNCTION(Abs, math::abs(x))
+FUNCTION(Neg, -x)
+FUNCTION(Recip, (C)1 / x)
+FUNCTION(Sqr, x *x)
+FUNCTION(Sqrt, math::sqrt(x))
+FUNCTION(Sign, (C)(x > (C)0 ? 1 : 0) - (C)(x < (C)0 ? 1 : 0))
+FUNCTION(Relu, ReluFunction::of<T>(x))
+FUNCTION(Silu, SiluFunction::of<T>(x))
+FUNCTION(Sigmoid, logistic<T>(x))
+FUNCTION(Gelu, GeluFunction::of<T>(x))
+FUNCTION(GeluErf, GeluErfFunction::of<T>(x))
+
+#define UNARY(KERNEL, OP, NAME, T)                                                                 \
+    extern "C" __global__ void KERNEL##_##NAME(size_t numel, size_t num_dims,                      \
+                                               const size_t *__restrict__ info,                    \
+                                               const T *__restrict__ in, T *__restrict__ out) {    \
+        map(numel, num_dims, info, OP(), out, in);                                                 \
+    }
+// With a parameter of the element's type before the pointers. APPLY maps a function of x and that parameter's value p.
+#define UNARY_1(KERNEL, NAME, T, APPLY)                                                            \
+    extern "C" __global__ void KERNEL##_##NAME(size_t numel, size_t num_dims,                      \
+                                               const size_t *__restrict__ info, T parameter,       \
+                                               const T *__restrict__ in, T *__restrict__ out) {    \
+        APPLY(widen(parameter), [=](auto f) INLINED { map(numel, num_dims, info, f, out, in); });  \
+    }
+
+template <class T> struct Elu {
+    compute_t<T> p;
+    __device__ __forceinline__ T operator()(T value) const {
+        using C = compute_t<T>;
+        C x = widen(value);
+        // The sign bit decides, so that -0 goes through exp, as on the CPU.
+        return narrow<T>(math::copysign((C)1, x) > (C)0 ? x : (math::exp(x) - (C)1) * p);
+    }
+};
+template <class T, class Map> __device__ __forceinline__ void elu(compute_t<T> p, Map map) { map(Elu<T>{p}); }
+
+template <class T> struct LibraryPower {
+    T p;
+    __device__ __forceinline__ T operator()(T x) const { return math::pow(x, p); }
+};
+template <class T, class Map> __device__ __forceinline__ void power(compute_t<T> p, Map map) {
+    if constexpr (is_same<T, compute_t<T>>::value) {
+        map(LibraryPower<T>{p});
+    } else {
+        // Exponents that need more care have code of their own.
+        Exponent exponent(p);
+        if (exponent.is_plain()) map(Power<T, true>{exponent});
+        else map(Power<T, false>{exponent});
+    }
+}
+
+#define ALL_UNARY(NAME, T)                                                                         \
+    UNARY(uexp, Exp, NAME, T)                                                                      \
+    UNARY(ulog, Log, NAME, T)                                                                      \
+    UNARY(usin, Sin, NAME, T)                                                                      \
+    UNARY(ucos, Cos, NAME, T)                                                                      \
+    UNARY(utanh, Tanh, NAME, T)                                                                    \
+    UNARY(uerf, Erf, NAME, T)                                                                      \
+    UNARY(uceil, Ceil, NAME, T)                                                                    \
+    UNARY(ufloor, Floor, NAME, T)                                                                  \
+    UNARY(uround, Round, NAME, T)                                                                  \
+    UNARY(uabs, Abs, NAME, T)                                                                      \
+    UNARY(uneg, Neg, NAME, T)                                                                      \
+    UNARY(urecip, Recip, NAME, T)                                                                  \
+    UNARY(usqr, Sqr, NAME, T)                                                                      \
+    UNARY(usqrt, Sqrt, NAME, T)                                                                    \
+    UNARY(usign, Sign, NAME, T)                                                                    \
+    UNARY(urelu, Relu, NAME, T)                                                                    \
+    UNARY(usilu, Silu, NAME, T)                                                                    \
+    UNARY(usigmoid, Sigmoid, NAME, T)                                                              \
+    UNARY(ugelu, Gelu, NAME, T)                                                                    \
+    UNARY(ugelu_erf, GeluErf, NAME, T)                                                             \
+    UNARY_1(uelu, NAME, T, elu<T>)                                                                 \
+    UNARY_1(upowf, NAME, T, power<T>)
+FOR_FLOATS(ALL_UNARY)
+
+// Copies of a strided tensor into a contiguous one move bits, whatever their type.
+struct Copy {
+    template <class T> __device__ __forceinline__ T operator()(T value) const { return value; }
+};
+#define COPY(NAME, T) UNARY(ucopy, Copy, NAME, T)
+FOR_ALL(COPY)

@@ -1,0 +1,60 @@
+// What follows a product: bias, activation, residual, one rounding. In products of few columns, and for C as it is after
+// those whose kernels or libraries do not do it.
+#pragma once
+#include "matmul/matmul_problem.cuh"
+
+// Rows and columns are those of C as the caller has it; a product that was taken transposed has them the other way round.
+template <class T> struct Finish {
+    using Acc = compute_t<T>;
+
+    const T *bias;
+    const T *residual;
+    int64_t ld_residual;
+    uint32_t activation;
+    bool transposed;
+
+    __device__ __forceinline__ Finish(const MatmulProblem &p, uint32_t z, bool transposed)
+        : bias((const T *)p.bias), residual(p.residual ? (const T *)p.residual + z * p.stride_residual : nullptr),
+          ld_residual(p.ld_residual), activation(p.activation), transposed(transposed) {}
+
+    __device__ __forceinline__ T operator()(Acc x, uint32_t row, uint32_t column) const {
+        uint32_t r = transposed ? column : row, c = transposed ? row : column;
+        if (bias) x += widen(bias[r]);
+        if (activation != NO_ACTIVATION) x = activated<T>(x, activation);
+        if (residual) x += widen(load_at<vec<T, 1>>(residual + (int64_t)c * ld_residual + r, 0)[0]);
+        return narrow<T>(x);
+    }
+};
+
+// alpha * sum + beta * C, and what follows, of a product's elements.
+template <class T> struct FinishedSums {
+    using Acc = compute_t<T>;
+
+    T *c;
+    int64_t row_c, column_c;
+    Scaling<Acc> scaling;
+    Finish<T> finish;
+
+    // `c` is that of this workgroup's product of the batch.
+    __device__ __forceinline__ FinishedSums(const MatmulProblem &p, T *c, bool transposed)
+        : c(c), row_c(p.gemm.row_c), column_c(p.gemm.ldc), scaling(p.gemm), finish(p, blockIdx.z, transposed) {}
+
+    __device__ __forceinline__ void store(uint32_t row, uint32_t column, Acc sum) const {
+        T *to = c + (int64_t)row * row_c + (int64_t)column * column_c;
+        Acc x[1];
+        scaling(x, &sum, to);
+        *to = finish(x[0], row, column);
+    }
+};
+
+// C as it is, and what follows. Grid: any number of workgroups in x.
+template <class T> __device__ __forceinline__ void gemm_epilogue(const MatmulProblem &p) {
+    uint64_t plane = (uint64_t)p.gemm.m * p.gemm.n, total = plane * p.batch;
+    bool narrow = total >> 32 == 0;
+    for (uint64_t i = global_thread(); i < total; i += global_threads()) {
+        uint64_t line = divide(i, p.gemm.m, narrow), z = divide(line, p.gemm.n, narrow);
+        uint32_t row = (uint32_t)(i - line * p.gemm.m), column = (uint32_t)(line - z * p.gemm.n);
+        T *to = (T *)p.gemm.c + z * p.gemm.stride_c + (int64_t)column * p.gemm.ldc + row;
+        *to = Finish<T>(p, (uint32_t)z, false)(widen(*to), row, column);
+    }
+}

@@ -1,0 +1,209 @@
+// Products of large matrices: a workgroup computes a tile of C.
+//
+//   for each slice of k:   load  global -> registers   (the slice after this one)
+//                          mma   LDS -> registers, multiply and accumulate
+//                          stage registers -> LDS      (the buffer that is not being read)
+//   store  registers -> global
+//
+// The types are a tile's shape (`Shape`), a slice on its way to LDS (`Panel`), a slice in LDS
+// (`Slice`) and the accumulators of a thread (`Accumulator`). Matrix instructions replace the last two.
+#pragma once
+#include "matmul/gemm_problem.cuh"
+
+// A tile of M x N of C, in slices of K; each thread holds ROWS x COLS of it.
+template <int M_, int N_, int K_, int ROWS_, int COLS_> struct Shape {
+    static constexpr int M = M_, N = N_, K = K_, ROWS = ROWS_, COLS = COLS_;
+    static constexpr int THREADS = (M / ROWS) * (N / COLS);
+};
+
+// One slice of an operand in LDS, in the compute type: [K][extent], where extent runs along C's rows
+// (for A) or columns (for B). The padding keeps rows 16-byte aligned and spreads them over the banks.
+template <class Acc, int K, int EXTENT> struct Slice {
+    static constexpr int PAD = 16 / (int)sizeof(Acc);
+    Acc v[K][EXTENT + PAD];
+};
+
+// A thread's share of one slice of an operand: VECTORS loads of 16 bytes. The operand is seen as
+// extent x k, and lies in memory with its extent together (ALONG_K = false) or its k together.
+template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
+    static constexpr int V = VEC16<T>;
+    static constexpr int TOTAL = K * EXTENT / V;
+    static constexpr int VECTORS = ceil_div(TOTAL, THREADS);
+    static constexpr bool EVEN = TOTAL % THREADS == 0;
+    // Vectors along the direction that is together in memory.
+    static constexpr int PER_LINE = (ALONG_K ? K : EXTENT) / V;
+    static_assert(PER_LINE > 0 && (ALONG_K ? K : EXTENT) % V == 0, "a line is whole vectors");
+
+    const T *base;
+    int64_t ld;
+    uint32_t extent; // of the operand from this tile's start on
+    uint32_t depth;  // k
+    vec<T, V> held[VECTORS];
+
+    // `matrix` is the operand, `start` the tile's first row (column, for B) of its `extent`.
+    __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t extent,
+                                     uint32_t depth)
+        : base(matrix + (ALONG_K ? (int64_t)start * ld : (int64_t)start)), ld(ld),
+          extent(extent - start), depth(depth) {}
+
+    struct Place {
+        uint32_t e;
+        uint32_t k;
+    };
+    // Where vector i of this thread begins in the slice.
+    static __device__ __forceinline__ Place place(int i) {
+        uint32_t index = threadIdx.x + i * THREADS;
+        uint32_t line = index / PER_LINE, along = index % PER_LINE * V;
+        return ALONG_K ? Place{line, along} : Place{along, line};
+    }
+    static __device__ __forceinline__ bool mine(int i) {
+        return EVEN || threadIdx.x + i * THREADS < TOTAL;
+    }
+    __device__ __forceinline__ const T *at(uint32_t e, uint32_t k) const {
+        return base + (ALONG_K ? (int64_t)e * ld + k : (int64_t)k * ld + e);
+    }
+
+    // Reads the slice that begins at k; what lies outside the operand reads as 0.
+    __device__ __forceinline__ void load(uint32_t k) {
+        if (extent >= EXTENT && k + K <= depth) {
+#pragma unroll
+            for (int i = 0; i < VECTORS; i++) {
+                Place p = place(i);
+                if (mine(i)) held[i] = load_at<vec<T, V>>(at(p.e, k + p.k), 0);
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < VECTORS; i++) {
+                Place p = place(i);
+                if (mine(i)) load_edge(held[i], p.e, k + p.k);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void load_edge(vec<T, V> &into, uint32_t e, uint32_t k) const {
+        into = vec<T, V>{};
+        if (e >= extent || k >= depth) return;
+        uint32_t left = ALONG_K ? depth - k : extent - e;
+        const T *from = at(e, k);
+        if (left >= V) {
+            into = load_at<vec<T, V>>(from, 0);
+            return;
+        }
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            if ((uint32_t)j < left) into[j] = from[j];
+    }
+
+    // Writes what was read to LDS, widened.
+    __device__ __forceinline__ void stage(Slice<compute_t<T>, K, EXTENT> &slice) const {
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++) {
+            Place p = place(i);
+            if (!mine(i)) continue;
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                compute_t<T> wide = widen(held[i][j]);
+                if (ALONG_K)
+                    slice.v[p.k + j][p.e] = wide;
+                else
+                    slice.v[p.k][p.e + j] = wide;
+            }
+        }
+    }
+};
+
+// A thread's ROWS x COLS of the tile: pieces of 16 bytes of the compute type, spread over the tile so
+// that neighbouring threads read neighbouring pieces of LDS.
+template <class T, class S> struct Accumulator {
+    using Acc = compute_t<T>;
+    static constexpr int PIECE = 16 / (int)sizeof(Acc);
+    static constexpr int ROW_THREADS = S::M / S::ROWS, COL_THREADS = S::N / S::COLS;
+    static_assert(S::ROWS % PIECE == 0 && S::COLS % PIECE == 0, "fragments are whole pieces");
+
+    Acc v[S::COLS][S::ROWS] = {};
+    uint32_t row_thread = threadIdx.x % ROW_THREADS;
+    uint32_t col_thread = threadIdx.x / ROW_THREADS;
+
+    // The tile's row of this thread's row i, and column of its column j.
+    __device__ __forceinline__ uint32_t row(int i) const {
+        return i / PIECE * (ROW_THREADS * PIECE) + row_thread * PIECE + i % PIECE;
+    }
+    __device__ __forceinline__ uint32_t col(int j) const {
+        return j / PIECE * (COL_THREADS * PIECE) + col_thread * PIECE + j % PIECE;
+    }
+
+    __device__ __forceinline__ void mma(const Slice<Acc, S::K, S::M> &a, const Slice<Acc, S::K, S::N> &b) {
+        using Piece = vec<Acc, PIECE>;
+        // Unrolled further, the compiler reads so far ahead that registers run out.
+#pragma unroll 2
+        for (int k = 0; k < S::K; k++) {
+            Piece rows[S::ROWS / PIECE], cols[S::COLS / PIECE];
+#pragma unroll
+            for (int i = 0; i < S::ROWS / PIECE; i++) rows[i] = load_vec<Piece>(&a.v[k][row(i * PIECE)]);
+#pragma unroll
+            for (int j = 0; j < S::COLS / PIECE; j++) cols[j] = load_vec<Piece>(&b.v[k][col(j * PIECE)]);
+#pragma unroll
+            for (int j = 0; j < S::COLS; j++)
+#pragma unroll
+                for (int i = 0; i < S::ROWS; i++)
+                    v[j][i] = math::fma(rows[i / PIECE][i % PIECE], cols[j / PIECE][j % PIECE], v[j][i]);
+        }
+    }
+
+    // Writes the part of the tile that lies within C; (row0, col0) is the tile's corner.
+    __device__ __forceinline__ void store(const GemmProblem &p, T *c, uint32_t row0, uint32_t col0) const {
+        Scaling<compute_t<T>> scaling(p);
+#pragma unroll
+        for (int j = 0; j < S::COLS; j++) {
+            uint32_t column = col0 + col(j);
+            if (column >= p.n) continue;
+            T *to = c + (int64_t)column * p.ldc;
+#pragma unroll
+            for (int i = 0; i < S::ROWS; i += PIECE) {
+                uint32_t first = row0 + row(i);
+                if (first + PIECE <= p.m) {
+                    scaling.template store<PIECE>(to + first, &v[j][i]);
+                } else {
+#pragma unroll
+                    for (int e = 0; e < PIECE; e++)
+                        if (first + e < p.m) scaling.template store<1>(to + first + e, &v[j][i + e]);
+                }
+            }
+        }
+    }
+};
+
+// Grid: x tiles of rows, y tiles of columns, z batch. Workgroup: S::THREADS.
+template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void gemm_tile(const GemmProblem &p) {
+    using Acc = compute_t<T>;
+    __shared__ Slice<Acc, S::K, S::M> slices_a[2];
+    __shared__ Slice<Acc, S::K, S::N> slices_b[2];
+
+    auto [a, b, c] = select_batch<T>(p);
+    uint32_t row0 = blockIdx.x * S::M, col0 = blockIdx.y * S::N;
+    Accumulator<T, S> sums;
+    if (p.k > 0) {
+        Panel<T, S::K, S::M, S::THREADS, OP_A == Op::T> rows(a, p.lda, row0, p.m, p.k);
+        Panel<T, S::K, S::N, S::THREADS, OP_B == Op::N> cols(b, p.ldb, col0, p.n, p.k);
+        rows.load(0);
+        cols.load(0);
+        rows.stage(slices_a[0]);
+        cols.stage(slices_b[0]);
+        uint32_t buffer = 0;
+        for (uint32_t k = S::K;; k += S::K) {
+            // Ends the writes to this buffer and the reads of the other one.
+            __syncthreads();
+            bool more = k < p.k;
+            if (more) {
+                rows.load(k);
+                cols.load(k);
+            }
+            sums.mma(slices_a[buffer], slices_b[buffer]);
+            if (!more) break;
+            buffer ^= 1;
+            rows.stage(slices_a[buffer]);
+            cols.stage(slices_b[buffer]);
+        }
+    }
+    sums.store(p, c, row0, col0);
+}

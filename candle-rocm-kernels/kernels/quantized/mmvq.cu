@@ -1,0 +1,201 @@
+// Products of quantised matrices with up to eight vectors in q8_1: what a model decodes with.
+#include "quantized/formats.cuh"
+
+// ---------------------------------------------------------------- activations
+
+// Rows of `columns` elements to q8_1 blocks, padded with zeros to `padded` (a multiple of 32). A thread
+// makes an element and 32 neighbours a block; workgroups go over all blocks of all rows.
+template <class T>
+__device__ __forceinline__ void quantize(const T *__restrict__ src, uint8_t *__restrict__ dst, uint32_t columns, uint32_t padded, size_t elements) {
+    for (size_t at = global_thread(); at < elements; at += global_threads()) {
+        // The short division, where it is enough.
+        size_t row = elements <= 0xffffffffu ? (uint32_t)at / padded : at / padded;
+        uint32_t column = (uint32_t)(at - row * padded);
+        float x = column < columns ? (float)src[row * columns + column] : 0.0f;
+        float largest = wave_all_reduce(math::abs(x), 32, [](float a, float b) { return math::fmax(a, b); });
+        float sum = wave_all_reduce(x, 32, Sum());
+        float d = largest / 127.0f;
+        int32_t q = saturate<int8_t>(math::round(d != 0.0f ? x / d : 0.0f));
+        uint8_t *block = dst + at / 32 * Q8_1::BYTES;
+        block[4 + column % 32] = (uint8_t)q;
+        if (column % 32 == 0) {
+            *(half_t *)block = (half_t)d;
+            *(half_t *)(block + 2) = (half_t)sum;
+        }
+    }
+}
+#define QUANTIZE(NAME, T)                                                                          \
+    extern "C" __global__ void mmvq_quantize_q8_1_##NAME(                                          \
+        const T *__restrict__ src, uint8_t *__restrict__ dst, uint32_t columns, uint32_t padded,   \
+        size_t elements) {                                                                         \
+        quantize(src, dst, columns, padded, elements);                                             \
+    }
+QUANTIZE(f32, float)
+QUANTIZE(f16, half_t)
+QUANTIZE(bf16, bf16_t)
+
+// -------------------------------------------------------------------- products
+
+// The result's type, as the host numbers it.
+enum Result : uint32_t { RESULT_F32, RESULT_F16, RESULT_BF16 };
+
+__device__ __forceinline__ void store_result(void *dst, size_t at, float value, uint32_t type) {
+    if (type == RESULT_F32) ((float *)dst)[at] = value;
+    else if (type == RESULT_F16) ((half_t *)dst)[at] = (half_t)value;
+    else ((bf16_t *)dst)[at] = (bf16_t)value;
+}
+
+constexpr uint32_t THREADS = 128, GROUP = 32;
+// Elements of each vector in LDS at a time, and rows that a thread multiplies with them.
+template <int VECTORS> constexpr uint32_t CHUNK = VECTORS <= 2 ? 4096 : 2048;
+template <int VECTORS> constexpr int ROWS = VECTORS <= 2 ? 2 : 4;
+
+// A chunk of the vectors, in the order in which pieces of weights want it: by 256 elements, then half of the piece,
+// then piece, so that neighbouring threads read neighbouring 16 bytes.
+template <int VECTORS> struct Activations {
+    static constexpr uint32_t UNITS = CHUNK<VECTORS> / 16;
+    alignas(16) vec<uint32_t, 4> qs[VECTORS][UNITS];
+    // The scale, and what goes with it.
+    vec<uint32_t, 2> scale[VECTORS][UNITS];
+};
+template <> struct Activations<0> {};
+
+template <class Q, int VECTORS>
+__device__ __forceinline__ void load(Activations<VECTORS> &lds, const uint8_t *__restrict__ y, size_t vector_bytes, uint32_t first_unit, uint32_t units, uint32_t vectors) {
+    constexpr uint32_t UNITS = Activations<VECTORS>::UNITS;
+#pragma unroll
+    for (uint32_t i = threadIdx.x; i < VECTORS * UNITS; i += THREADS) {
+        uint32_t v = i / UNITS, at = i % UNITS;
+        uint32_t unit = first_unit + at / 16 * 16 + Q::unit(at % 8, at % 16 / 8);
+        vec<uint32_t, 4> qs = {};
+        uint32_t ds = 0;
+        if (v < vectors && unit < units) load_half_activations<Q>(y + v * vector_bytes, first_unit / 2 + at / 16 * 8 + at % 8, at % 16 / 8, qs, ds);
+        int32_t plain = sum_bytes(qs);
+        // In blocks of 32 the two halves count together.
+        if constexpr (Q::ELEMENTS == 32) plain += shfl_xor(plain, 8, 16);
+        float d = half_of(ds);
+        lds.qs[v][at] = qs;
+        lds.scale[v][at] = {{bit_cast<uint32_t>(d), beside_scale<Q>(plain, d, half_of(ds >> 16))}};
+    }
+}
+
+// Adds each of N values, a power of two, over 2 * WIDTH lanes; of 32, a lane gets the sum of value lane / (32 / N).
+template <uint32_t WIDTH = 16, int N> __device__ __forceinline__ float group_sums(const float (&values)[N]) {
+    if constexpr (WIDTH == 0) {
+        return values[0];
+    } else if constexpr (N == 1) {
+        float sums[1] = {values[0] + shfl_xor(values[0], WIDTH, GROUP)};
+        return group_sums<WIDTH / 2>(sums);
+    } else {
+        bool upper = lane_id() & WIDTH;
+        float sums[N / 2];
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) {
+            float low = values[i], high = values[i + N / 2];
+            sums[i] = (upper ? high : low) + shfl_xor(upper ? low : high, WIDTH, GROUP);
+        }
+        return group_sums<WIDTH / 2>(sums);
+    }
+}
+
+// dst (vectors, dst_rows) = matrix (rows, columns) times `vectors` activation vectors, at most VECTORS.
+// `row_threads` threads make ROWS rows: 32, 64 or the whole workgroup; workgroups stand in x. A chunk of the vectors is
+// STAGED in LDS, where neighbouring threads share it, or each thread reads what it needs, which begins at once.
+template <class Q, int VECTORS, bool STAGED>
+__device__ __forceinline__ void product(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, void *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vector_blocks, uint32_t dst_rows, uint32_t vectors, uint32_t row_threads, uint32_t type) {
+    static_assert(STAGED || VECTORS == 1, "more vectors take turns in LDS");
+    constexpr int R = ROWS<VECTORS>, RESULTS = R * VECTORS;
+    constexpr uint32_t PIECES = CHUNK<VECTORS> / 32;
+    __shared__ Activations<STAGED ? VECTORS : 0> lds;
+    __shared__ float partial[THREADS / GROUP][RESULTS];
+    uint32_t thread = threadIdx.x % row_threads, pieces = columns / 32;
+    uint32_t first_row = (blockIdx.x * (THREADS / row_threads) + threadIdx.x / row_threads) * R;
+    size_t row_bytes = (size_t)(columns / Q::ELEMENTS) * Q::BYTES, vector_bytes = (size_t)vector_blocks * Q8_1::BYTES;
+    // Rows past the end repeat the last; nobody stores what comes of them.
+    const uint8_t *weights[R];
+#pragma unroll
+    for (int r = 0; r < R; r++) weights[r] = src + min_of(first_row + r, rows - 1) * row_bytes;
+    float sums[RESULTS] = {};
+    // Weights are fetched a step ahead.
+    typename Q::Raw raw[R];
+    uint32_t i = thread;
+    if (i < pieces)
+#pragma unroll
+        for (int r = 0; r < R; r++) raw[r] = load_piece<Q>(weights[r], i);
+    for (uint32_t first = 0; first < pieces; first += PIECES) {
+        if constexpr (STAGED) {
+            if (first > 0) __syncthreads();
+            load<Q, VECTORS>(lds, y, vector_bytes, 2 * first, 2 * pieces, vectors);
+            __syncthreads();
+        }
+        uint32_t end = min_of(first + PIECES, pieces);
+        while (i < end) {
+            Piece piece[R];
+#pragma unroll
+            for (int r = 0; r < R; r++) piece[r] = Q::piece(raw[r], i % (Q::ELEMENTS / 32));
+            uint32_t now = i;
+            i += row_threads;
+            if (i < pieces)
+#pragma unroll
+                for (int r = 0; r < R; r++) raw[r] = load_piece<Q>(weights[r], i);
+#pragma unroll
+            for (int v = 0; v < VECTORS; v++) {
+                vec<uint32_t, 4> qs[2];
+                vec<uint32_t, 2> scale[2];
+                if constexpr (STAGED) {
+                    uint32_t at = (now - first) / 8 * 16 + now % 8;
+#pragma unroll
+                    for (int s = 0; s < 2; s++) {
+                        qs[s] = lds.qs[v][at + 8 * s];
+                        scale[s] = lds.scale[v][at + 8 * s];
+                    }
+                } else {
+                    load_activations<Q>(y, now, qs, scale);
+                }
+#pragma unroll
+                for (int r = 0; r < R; r++) sums[r * VECTORS + v] = multiply_piece<Q>(piece[r], qs, scale, sums[r * VECTORS + v]);
+            }
+        }
+    }
+    float sum = group_sums(sums);
+    uint32_t lane = threadIdx.x % GROUP, result = lane / (GROUP / RESULTS);
+    bool stores = lane % (GROUP / RESULTS) == 0;
+    if (row_threads > GROUP) {
+        uint32_t groups = row_threads / GROUP, group = threadIdx.x / row_threads * groups;
+        if (stores) partial[threadIdx.x / GROUP][result] = sum;
+        __syncthreads();
+        stores = thread < RESULTS;
+        result = thread % RESULTS;
+        sum = partial[group][result];
+        for (uint32_t g = 1; g < groups; g++) sum += partial[group + g][result];
+    }
+    uint32_t row = first_row + result / VECTORS, v = result % VECTORS;
+    if (stores && row < rows && v < vectors) store_result(dst, (size_t)v * dst_rows + row, sum, type);
+}
+#define PRODUCT(NAME, Q, VECTORS, STAGED)                                                          \
+    extern "C" __global__ void __launch_bounds__(128) mmvq_##NAME(                                 \
+        const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, void *__restrict__ dst,    \
+        uint32_t columns, uint32_t rows, uint32_t vector_blocks, uint32_t dst_rows,                \
+        uint32_t vectors, uint32_t row_threads, uint32_t type) {                                   \
+        product<Q, VECTORS, STAGED>(src, y, dst, columns, rows, vector_blocks, dst_rows, vectors,  \
+                                    row_threads, type);                                            \
+    }
+#define PRODUCTS(NAME, Q)                                                                          \
+    PRODUCT(NAME##_1_direct, Q, 1, false)                                                          \
+    PRODUCT(NAME##_2, Q, 2, true)                                                                  \
+    PRODUCT(NAME##_4, Q, 4, true)                                                                  \
+    PRODUCT(NAME##_8, Q, 8, true)
+// A lone vector is worth its way through LDS for these alone, whose pieces are of scattered units.
+#define PRODUCTS_OF_256(NAME, Q)                                                                   \
+    PRODUCTS(NAME, Q)                                                                              \
+    PRODUCT(NAME##_1, Q, 1, true)
+PRODUCTS(q4_0, Q4_0)
+PRODUCTS(q4_1, Q4_1)
+PRODUCTS(q5_0, Q5_0)
+PRODUCTS(q5_1, Q5_1)
+PRODUCTS(q8_0, Q8_0)
+PRODUCTS_OF_256(q2_k, Q2_K)
+PRODUCTS_OF_256(q3_k, Q3_K)
+PRODUCTS_OF_256(q4_k, Q4_K)
+PRODUCTS_OF_256(q5_k, Q5_K)
+PRODUCTS_OF_256(q6_k, Q6_K)

@@ -1,0 +1,304 @@
+// Sums and extrema over some dimensions of a strided tensor.
+//
+// `info` holds the dimensions, the reduced ones last, then the strides. Output element o combines the elements
+// [o * reduced, (o + 1) * reduced) of that order. Candle asks for a workgroup for each output; here teams of threads take
+// outputs until none are left, so that any grid will do whose workgroups are a power of two of threads. An output has
+// fewer than 2^32 elements: its place among them is a u32.
+#pragma once
+#include "portable/block_reduce.cuh"
+
+// a / b, where mostly both have 32 bits; else slowly, but in few instructions and registers.
+__device__ __forceinline__ size_t quotient(size_t a, size_t b) {
+    if (__builtin_expect(((a | b) >> 32) == 0, 1)) return (uint32_t)a / (uint32_t)b;
+    size_t result = 0, rest = 0;
+#pragma nounroll
+    for (int bit = 63; bit >= 0; bit--) {
+        // No dimension has 2^63 elements: this does not overflow.
+        rest = rest << 1 | (a >> bit & 1);
+        bool fits = rest >= b;
+        rest -= fits ? b : 0;
+        result |= (size_t)fits << bit;
+    }
+    return result;
+}
+
+// Some neighbouring dimensions of a tensor, as one where one stride leads through all of their elements.
+struct Span {
+    uint32_t first, end;
+    size_t elements = 1;
+    size_t stride = 1; // between neighbours, where `uniform`
+    size_t last = 0;   // the stride of the last dimension of more than one element
+    bool uniform = true;
+
+    // Of the dimensions before `end`, none yet.
+    __device__ __forceinline__ explicit Span(uint32_t end) : first(end), end(end) {}
+
+    // Takes in the dimension before its first.
+    __device__ __forceinline__ void grow(const size_t *dims, const size_t *strides) {
+        // Both at once.
+        size_t size = read_global<size_t>(dims + --first), step = read_global<size_t>(strides + first);
+        if (size == 1) return;
+        // The last dimension is not told by its stride, which is 0 where the tensor is broadcast.
+        if (elements == 1) stride = last = step;
+        else uniform = uniform && step == expected;
+        expected = step * size;
+        elements *= size;
+    }
+
+    // The offset of element i.
+    __device__ __forceinline__ size_t offset(size_t i, const size_t *dims, const size_t *strides) const {
+        if (__builtin_expect(uniform, 1)) return i * stride;
+        size_t at = 0;
+#pragma nounroll
+        for (uint32_t d = end; --d > first;) {
+            size_t rest = quotient(i, dims[d]);
+            at += (i - rest * dims[d]) * strides[d];
+            i = rest;
+        }
+        return at + i * strides[first];
+    }
+
+  private:
+    size_t expected = 0;
+};
+
+// The dimensions of a tensor: the last ones, which have `reduced` elements together, and those before them.
+struct Split {
+    Span inner, kept;
+
+    __device__ __forceinline__ Split(size_t reduced, uint32_t num_dims, const size_t *dims, const size_t *strides) : inner(num_dims), kept(num_dims) {
+#pragma nounroll
+        while (inner.elements < reduced) inner.grow(dims, strides);
+        kept = Span(inner.first);
+#pragma nounroll
+        while (kept.first > 0) kept.grow(dims, strides);
+    }
+};
+
+// Combines the values of lanes whose numbers differ in the bits of `steps` alone. The whole wavefront takes part.
+template <class T, class Op> __device__ __forceinline__ T exchange(T value, uint32_t steps, Op op) {
+    if (steps & 1) value = op(value, shfl_xor(value, 1, wave_size()));
+    if (steps & 2) value = op(value, shfl_xor(value, 2, wave_size()));
+    if (steps & 4) value = op(value, shfl_xor(value, 4, wave_size()));
+    if (steps & 8) value = op(value, shfl_xor(value, 8, wave_size()));
+    if (steps & 16) value = op(value, shfl_xor(value, 16, wave_size()));
+    if (wave_size() > 32 && (steps & 32)) value = op(value, shfl_xor(value, 32, wave_size()));
+    return value;
+}
+
+// How the threads of a workgroup are shared out, in exponents of 2: teams, each of which makes as many neighbouring
+// outputs as it has columns; a thread takes elements of one of them.
+struct Teams {
+    uint32_t size, teams, columns;
+};
+
+// The exponent of the smallest power of two that is not below x.
+__device__ __forceinline__ uint32_t exponent_from(uint32_t x) { return x <= 1 ? 0 : 32 - __builtin_clz(x - 1); }
+
+// Where the elements of an output are neighbours in memory, or nothing is: a team for each output.
+__device__ __forceinline__ Teams teams_for_rows(uint32_t parts, uint32_t asked, uint32_t threads) {
+    uint32_t wave = log2_of(wave_size());
+    // Exchanges need whole wavefronts.
+    if (threads < wave) return {0, min_of(threads, asked), 0};
+    // Of no fewer threads than have four parts each, and else of as many as there are for it.
+    uint32_t most = exponent_from(parts), size = min_of(threads, max_of(threads - asked + 2, most) - 2);
+    // Where a wavefront is enough for an output, no barrier keeps the others from leaving.
+    if (most <= wave) size = min_of(size, most);
+    return {size, min_of(threads - size, asked), 0};
+}
+
+// Values of a workgroup's wavefronts that LDS has room for, as an exponent of 2.
+constexpr uint32_t FOLD_VALUES = 8;
+
+// Where neighbouring outputs are neighbours in memory: the workgroup takes 32. While threads have more than eight elements
+// each, fewer make more workgroups: as many as DRAM gives at once, `sector`, until these fill a large GPU; still fewer,
+// so that most is read in vain and comes from a cache, while there is not one for each of its units.
+__device__ __forceinline__ Teams teams_for_columns(size_t outputs, uint32_t reduced, uint32_t asked, uint32_t threads, uint32_t sector) {
+    uint32_t room = FOLD_VALUES + log2_of(wave_size()) - threads, columns = 5, length = exponent_from(reduced);
+#pragma nounroll
+    while (columns > 0 && outputs >> columns < (columns > sector ? 2048 : 128) && columns + length > 3 + threads) columns--;
+    return {threads, 0, min_of(min_of(max_of(columns, asked), 5u), room)};
+}
+
+// How the elements of an output are combined: a Fold has
+//   State, with State start();
+//   add(State &, T element, uint32_t index), in ascending order of the index;
+//   State both(State, State), commutative;
+//   Out finish(State, T first).
+template <class Fold, class T, class Out>
+__device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ src, Out *__restrict__ dst) {
+    using State = typename Fold::State;
+    // Vectors that a thread reads at once, or elements; fewer where registers go on unpacking bytes and small integers.
+    constexpr uint32_t WIDTH = VEC16<T>, STRIP = sizeof(T) + sizeof(compute_t<T>) < 6 ? 2 : 4, LONG_STRIP = 2 * STRIP;
+    __shared__ State lds[1 << FOLD_VALUES];
+    const size_t *dims = info, *strides = info + num_dims;
+    uint32_t reduced = (uint32_t)of_each, thread = threadIdx.x, wave = log2_of(wave_size());
+    Split split(reduced, num_dims, dims, strides);
+    const Span &kept = split.kept, &inner = split.inner;
+    size_t outputs = reduced == 0 ? gridDim.x : kept.elements;
+    bool adjacent = inner.uniform && inner.stride == 1;
+    // Outputs of a workgroup, and its threads, as exponents of 2.
+    uint32_t asked = 0, threads = log2_of(blockDim.x);
+#pragma nounroll
+    while (asked < threads && (size_t)gridDim.x << asked < outputs) asked++;
+    bool side_by_side = kept.last == 1 && !adjacent && reduced > 1 && threads >= wave;
+    Teams shared = side_by_side ? teams_for_columns(outputs, reduced, asked, threads, log2_of(32 / sizeof(T)))
+                                : teams_for_rows(adjacent ? (reduced + WIDTH - 1) / WIDTH : reduced, asked, threads);
+    if (thread >> max_of(shared.size + shared.teams, wave)) return;
+    uint32_t together = 1u << (shared.teams + shared.columns);
+    for (size_t block = (size_t)blockIdx.x * together; block < outputs; block += (size_t)gridDim.x * together) {
+        // What follows from these is not worth keeping from output to output: it takes more registers than there are.
+        uint32_t zero = (uint32_t)num_dims >> 31;
+        forget(shared, zero);
+        shared = {uniform(shared.size), uniform(shared.teams), uniform(shared.columns)};
+        forget(reduced, zero);
+        reduced = uniform(reduced);
+        uint32_t lane = thread & ((1u << shared.size) - 1), group = lane >> shared.columns, groups = 1u << (shared.size - shared.columns);
+        uint32_t team = thread >> shared.size & ((1u << shared.teams) - 1), column = lane & ((1u << shared.columns) - 1);
+        // The last teams and columns may be left over. They make the last output once more.
+        size_t o = min_of(block + (team << shared.columns) + column, outputs - 1);
+        const T *row = src + kept.offset(o, dims, strides);
+        State state = Fold::start();
+        // Of so many parts, how many are this thread's: one in `groups`, from its group's number on.
+        auto own = [&](uint32_t parts) INLINED { return parts > group ? ((parts - 1 - group) >> (shared.size - shared.columns)) + 1 : 0; };
+        uint32_t done = 0;
+        if (adjacent && is_aligned(row, 16)) {
+            const T *at = row + (size_t)group * WIDTH;
+            uint32_t i = group * WIDTH;
+#pragma nounroll
+            for (uint32_t left = own(reduced / WIDTH); left > 0; left -= min_of(left, STRIP)) {
+                // As words: elements that may not have been read would take a register each.
+                vec<uint32_t, 4> x[STRIP];
+#pragma unroll
+                for (uint32_t s = 0; s < STRIP; s++, at += groups * WIDTH)
+                    if (s < left) x[s] = read_global<vec<uint32_t, 4>>(at);
+#pragma unroll
+                for (uint32_t s = 0; s < STRIP; s++, i += groups * WIDTH) {
+                    if (s >= left) break;
+                    auto elements = bit_cast<vec<T, WIDTH>>(x[s]);
+#pragma unroll
+                    for (uint32_t k = 0; k < WIDTH; k++) Fold::add(state, elements[k], i + k);
+                }
+            }
+            done = reduced & ~(WIDTH - 1);
+        }
+        if (inner.uniform) {
+            size_t step = groups * inner.stride;
+            uint32_t i = done + group;
+            const T *at = row + i * inner.stride;
+#pragma nounroll
+            for (uint32_t left = own(reduced - done); left > 0; left -= min_of(left, LONG_STRIP)) {
+                // Its multiples likewise.
+                forget(step, zero);
+                T x[LONG_STRIP];
+#pragma unroll
+                for (uint32_t s = 0; s < LONG_STRIP; s++, at += step)
+                    if (s < left) x[s] = read_global<T>(at);
+#pragma unroll
+                for (uint32_t s = 0; s < LONG_STRIP; s++, i += groups)
+                    if (s < left) Fold::add(state, x[s], i);
+            }
+        } else {
+#pragma nounroll
+            for (uint32_t i = group; i < reduced; i += groups) Fold::add(state, row[inner.offset(i, dims, strides)], i);
+        }
+        T front = reduced == 0 ? T() : row[0];
+        auto both = [](State a, State b) INLINED { return Fold::both(a, b); };
+        state = exchange(state, (1u << min_of(shared.size, wave)) - (1u << shared.columns), both);
+        if (shared.size > wave) {
+            uint32_t waves = 1u << (shared.size - wave), of_wave = 1u << (wave - shared.columns), w = group & (of_wave - 1);
+            State *values = lds + (team << (shared.size - wave + shared.columns)) + column;
+            if (w == 0) values[lane >> wave << shared.columns] = state;
+            __syncthreads();
+            w &= waves - 1;
+            state = values[w << shared.columns];
+            // What the team's first wavefront comes to is written.
+            uint32_t end = lane >> wave == 0 ? waves : 0;
+#pragma nounroll
+            while ((w += of_wave) < end) state = both(state, values[w << shared.columns]);
+            state = exchange(state, (min_of(of_wave, waves) - 1) << shared.columns, both);
+            if (outputs - block > (size_t)gridDim.x * together) __syncthreads();
+        }
+        if (group == 0) dst[o] = Fold::finish(state, front);
+    }
+}
+
+// One thread makes one output of at most 32 elements.
+template <class T>
+__device__ __forceinline__ void fast_sum_small(size_t outputs, size_t reduced, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ src, T *__restrict__ dst) {
+    const size_t *dims = info, *strides = info + num_dims;
+    Split split(reduced, num_dims, dims, strides);
+    const Span &kept = split.kept, &inner = split.inner;
+    constexpr uint32_t WIDTH = VEC16<T>;
+    for (size_t o = global_thread(); o < outputs; o += global_threads()) {
+        const T *row = src + kept.offset(o, dims, strides);
+        compute_t<T> sum = 0;
+        size_t i = 0;
+        if (inner.uniform && inner.stride == 1 && is_aligned(row, 16)) {
+            for (; i + WIDTH <= reduced; i += WIDTH) {
+                auto x = read_global<vec<T, WIDTH>>(row + i);
+#pragma unroll
+                for (int k = 0; k < (int)WIDTH; k++) sum += widen(x[k]);
+            }
+        }
+        for (; i < reduced; i++) sum += widen(row[inner.offset(i, dims, strides)]);
+        dst[o] = narrow<T>(sum);
+    }
+}
+
+// -------------------------------------------------------------------- folds
+
+template <class T> struct Summing {
+    using State = compute_t<T>;
+    static __device__ __forceinline__ State start() { return 0; }
+    static __device__ __forceinline__ void add(State &state, T value, uint32_t) { state += widen(value); }
+    static __device__ __forceinline__ State both(State a, State b) { return a + b; }
+    static __device__ __forceinline__ T finish(State state, T) { return narrow<T>(state); }
+};
+
+// An extremum and where it was first seen.
+template <class C> struct Place {
+    C value;
+    uint32_t index;
+};
+
+// The orders in which an extremum is sought, and what every value beats or equals.
+struct Largest {
+    template <class C> static __device__ __forceinline__ bool beats(C a, C b) { return a > b; }
+    template <class T> static __device__ __forceinline__ compute_t<T> start() {
+        if constexpr (is_float<T>::value) return -(compute_t<T>)INFINITY;
+        else return (T)-1 < (T)0 ? (T)((uint64_t)1 << (8 * sizeof(T) - 1)) : (T)0;
+    }
+};
+struct Smallest {
+    template <class C> static __device__ __forceinline__ bool beats(C a, C b) { return a < b; }
+    template <class T> static __device__ __forceinline__ compute_t<T> start() {
+        if constexpr (is_float<T>::value) return (compute_t<T>)INFINITY;
+        else return (T)-1 < (T)0 ? (T)(((uint64_t)1 << (8 * sizeof(T) - 1)) - 1) : (T)-1;
+    }
+};
+
+// The first of the equal extrema; ARG for its place, else its value. As on the CPU, which compares with the best so far,
+// a NaN loses against all numbers, unless it comes first: then nothing beats it.
+template <class Order, bool ARG, class T> struct Extremum {
+    using C = compute_t<T>;
+    using State = Place<C>;
+    static __device__ __forceinline__ State start() { return {Order::template start<T>(), ~0u}; }
+    static __device__ __forceinline__ void add(State &best, T element, uint32_t i) {
+        C value = widen(element);
+        bool better = Order::beats(value, best.value);
+        best.value = better ? value : best.value;
+        best.index = better ? i : best.index;
+    }
+    static __device__ __forceinline__ State both(State a, State b) {
+        bool second = Order::beats(b.value, a.value) || (b.value == a.value && b.index < a.index);
+        return second ? b : a;
+    }
+    static __device__ __forceinline__ auto finish(State best, T element) {
+        C first = widen(element);
+        bool is_nan = first != first;
+        // If none beats the start, then all numbers equal it, and the first element is one or a NaN.
+        if constexpr (ARG) return is_nan || best.index == ~0u ? 0u : best.index;
+        else return narrow<T>(is_nan ? first : best.value);
+    }
+};

@@ -1,0 +1,407 @@
+// Softmax and normalisation of the rows of a contiguous matrix.
+//
+// A row is read once: a team of threads holds it in registers, in vectors of WIDTH elements (16 bytes where rows and
+// weights are aligned and divide into that, otherwise one element). Candle asks for a workgroup for each row; any that
+// are wavefronts of 32 and more, and a power of two of rows each, will do.
+#pragma once
+#include "portable/block_reduce.cuh"
+
+// The threads that make one row: a power of two of neighbours, some of a wavefront's or several whole wavefronts.
+struct Team {
+    uint32_t size, thread, number;
+
+    __device__ __forceinline__ Team(uint32_t size, uint32_t thread) : size(size), thread(thread & (size - 1)), number(thread >> log2_of(size)) {}
+
+    // Combines one value a thread. Every thread of the workgroup takes part.
+    template <class C, class Op>
+    __device__ __forceinline__ C all_reduce(C value, Op op, WaveValues<C> &lds) const {
+        if (size < wave_size()) return whole_wave_all_reduce(value, size, op);
+        value = whole_wave_all_reduce(value, wave_size(), op);
+        if (size > wave_size()) {
+            uint32_t waves = size / wave_size(), first = number * waves;
+            if ((thread & (wave_size() - 1)) == 0) lds.of_wave[first + thread / wave_size()] = value;
+            __syncthreads();
+            value = whole_wave_all_reduce(lds.of_wave[first + (thread & (waves - 1))], waves, op);
+            __syncthreads();
+        }
+        return value;
+    }
+};
+
+// Nothing that follows is moved before this, or was computed before from `value`.
+__device__ __forceinline__ void in_order(uint32_t &value) {
+#if defined(__HIP__)
+    asm volatile("" : "+v"(value) : : "memory");
+#else
+    asm volatile("" : "+r"(value) : : "memory");
+#endif
+}
+
+// Where the elements of a row come from: `read<WIDTH>(i)` gives a vector of those from element i on, a multiple of
+// WIDTH; `keep` is called once with each, for a source that stores what it made; `from(i)` is the row without its first
+// i elements.
+template <class T> struct Plain {
+    using Element = T;
+    template <int WIDTH> using Vector = vec<T, WIDTH>;
+    const T *__restrict__ row;
+    template <int WIDTH> __device__ __forceinline__ Vector<WIDTH> read(size_t i) const { return read_global<Vector<WIDTH>>(row + i); }
+    template <int WIDTH> static __device__ __forceinline__ Vector<WIDTH> all(T value) {
+        Vector<WIDTH> x;
+#pragma unroll
+        for (int k = 0; k < WIDTH; k++) x[k] = value;
+        return x;
+    }
+    template <class V> __device__ __forceinline__ void keep(uint32_t, V) const {}
+    __device__ __forceinline__ Plain from(size_t i) const { return {row + i}; }
+};
+
+// A thread's N vectors of a row. What lies outside reads as `outside`; FULL says that nothing does.
+template <class Source, int WIDTH, int N, bool FULL> struct Held {
+    using V = typename Source::template Vector<WIDTH>;
+    V x[N];
+
+    template <class Outside> __device__ __forceinline__ Held(const Source &row, const Team &team, uint32_t columns, Outside outside) {
+        uint32_t vectors = columns / WIDTH;
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+            uint32_t v = team.thread + n * team.size;
+            if constexpr (!FULL) x[n] = Source::template all<WIDTH>(outside);
+            if (FULL || v < vectors) x[n] = row.template read<WIDTH>((size_t)v * WIDTH);
+        }
+    }
+
+    // f(element's compute value) for each element held.
+    template <class F> __device__ __forceinline__ void each(F f) const {
+#pragma unroll
+        for (int n = 0; n < N; n++)
+#pragma unroll
+            for (int k = 0; k < WIDTH; k++) f(widen(x[n][k]));
+    }
+
+    // Between passes: what one pass computed of the elements would otherwise be kept for the next, in twice the registers.
+    __device__ __forceinline__ void forget(uint32_t columns) {
+        using T = typename Source::Element;
+        if constexpr (is_same<T, compute_t<T>>::value) return;
+#pragma unroll
+        for (int n = 0; n < N; n++) ::forget(x[n], columns >> 31);
+    }
+
+    // Calls f(first element's place, vector) for the vectors that exist. Masks of lanes and addresses, and what f loads, are
+    // made for so many vectors at a time as TOGETHER says, where the registers have no room for those of all.
+    template <int TOGETHER = (N > 8 ? 4 : N), class F> __device__ __forceinline__ void each_vector(const Team &team, uint32_t columns, F f) const {
+        uint32_t thread = team.thread;
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+            if constexpr (TOGETHER < N) {
+                if (n % TOGETHER == 0) in_order(thread);
+            }
+            uint32_t v = thread + n * team.size;
+            if (FULL || v < columns / WIDTH) f(v * WIDTH, x[n]);
+        }
+    }
+};
+
+// Calls f(first element's place, vector) for a row's vectors beyond the N that each thread of the team holds.
+template <int WIDTH, int N, class Source, class F>
+__device__ __forceinline__ void for_rest(const Source &row, const Team &team, uint32_t columns, F f) {
+    constexpr int STRIP = WIDTH == 1 ? 1 : 2;
+    uint32_t vectors = columns / WIDTH, v = team.thread + N * team.size;
+    for (; v + (STRIP - 1) * team.size < vectors; v += STRIP * team.size) {
+        typename Source::template Vector<WIDTH> x[STRIP];
+#pragma unroll
+        for (int s = 0; s < STRIP; s++) x[s] = row.template read<WIDTH>((size_t)(v + s * team.size) * WIDTH);
+#pragma unroll
+        for (int s = 0; s < STRIP; s++) f((v + s * team.size) * WIDTH, x[s]);
+    }
+    for (; v < vectors; v += team.size) f(v * WIDTH, row.template read<WIDTH>((size_t)v * WIDTH));
+}
+
+// ------------------------------------------------------------------ softmax
+
+// e^x for x <= 0. The small floats are rounded so much more coarsely that the hardware's own exponential will do.
+template <class T, class C> __device__ __forceinline__ C row_exp(C x) {
+    if constexpr (sizeof(T) == 2) return math::fast_exp2(x * 1.44269504088896340736f);
+    else return math::exp(x);
+}
+// The same times 2^-shift.
+__device__ __forceinline__ float row_exp_shifted(float x, float shift) { return math::fast_exp2(math::fma(x, 1.44269504088896340736f, -shift)); }
+
+struct Maximum {
+    template <class C> __device__ __forceinline__ C operator()(C a, C b) const { return math::fmax(a, b); }
+};
+
+// Of nothing but -infinity there is no largest to subtract.
+template <class C> __device__ __forceinline__ C finite(C largest) { return largest == -(C)INFINITY ? (C)0 : largest; }
+
+// What turns a sum of exponentials relative to `from`, the largest so far, into one relative to `to`, the largest of
+// more. Of nothing the sum is 0, and the factor must not be infinite.
+template <class T, class C> __device__ __forceinline__ C rescale(C from, C to) { return row_exp<T>(math::fmin(finite(from) - to, (C)0)); }
+
+// The largest of some numbers, and the sum of their exponentials relative to it, as they come.
+template <class T> struct Online {
+    using C = compute_t<T>;
+    C largest = -(C)INFINITY, sum = 0;
+
+    template <int WIDTH, class E> __device__ __forceinline__ void add(const vec<E, WIDTH> &x) {
+        C before = largest;
+#pragma unroll
+        for (int k = 0; k < WIDTH; k++) largest = math::fmax(largest, (C)widen(x[k]));
+        C now = finite(largest);
+        sum *= rescale<T>(before, now);
+#pragma unroll
+        for (int k = 0; k < WIDTH; k++) sum += row_exp<T>((C)widen(x[k]) - now);
+    }
+};
+
+// What softmax writes of an element x of a row whose largest is `all` and whose exponentials add up to `sum`. ZERO gives
+// zeros where nothing is above -infinity, and otherwise such a row is NaN.
+template <class T, bool LOG, bool ZERO> struct SoftmaxResult {
+    using C = compute_t<T>;
+    // Single and double precision multiply; smaller types leave the division to the exponent.
+    static constexpr bool MULTIPLY = is_same<T, C>::value;
+    C all, scale;
+
+    __device__ __forceinline__ SoftmaxResult(C all, C sum) : all(all) {
+        if constexpr (LOG) scale = math::log(sum);
+        else if constexpr (MULTIPLY) scale = ZERO && sum == (C)0 ? (C)0 : (C)1 / sum;
+        else scale = ZERO && sum == 0 ? 0 : math::log2(sum);
+    }
+    __device__ __forceinline__ T operator()(C x) const {
+        if constexpr (LOG) return narrow<T>((x - all) - scale);
+        else if constexpr (MULTIPLY) return narrow<T>(row_exp<T>(x - all) * scale);
+        else return narrow<T>(row_exp_shifted(x - all, scale));
+    }
+    template <int WIDTH, class E> __device__ __forceinline__ vec<T, WIDTH> of(const vec<E, WIDTH> &x) const {
+        vec<T, WIDTH> y;
+#pragma unroll
+        for (int k = 0; k < WIDTH; k++) y[k] = (*this)((C)widen(x[k]));
+        return y;
+    }
+};
+
+// Each thread takes the exponentials relative to its own largest; then the team agrees on one. REST says that rows are
+// longer than what the team holds.
+template <int WIDTH, int N, bool FULL, bool REST, bool LOG = false, bool ZERO = false, class Source, class T>
+__device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ dst, uint32_t columns, const Team &team) {
+    using C = compute_t<T>;
+    using E = typename Source::Element;
+    using V = vec<E, WIDTH>;
+    // f32 and f64 keep the exponentials; smaller types would round them, and compute twice.
+    constexpr bool KEEP = !LOG && is_same<T, C>::value;
+    __shared__ WaveValues<C> lds;
+    Held<Source, WIDTH, N, FULL> held(src, team, columns, narrow<E>(-(C)INFINITY));
+    Online<T> online;
+    held.each([&](C x) INLINED { online.largest = math::fmax(online.largest, x); });
+    held.forget(columns);
+    C own = finite(online.largest), held_largest = online.largest;
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int k = 0; k < WIDTH; k++) {
+            C e = row_exp<T>((C)widen(held.x[n][k]) - own);
+            online.sum += e;
+            if constexpr (KEEP) held.x[n][k] = e;
+        }
+    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, [&](uint32_t, V x) INLINED { online.add(x); });
+    C all = finite(team.all_reduce(online.largest, Maximum(), lds));
+    C sum = team.all_reduce(online.sum * rescale<T>(online.largest, all), Sum(), lds);
+    SoftmaxResult<T, LOG, ZERO> result(all, sum);
+    held.forget(columns);
+    if constexpr (KEEP) {
+        C kept_scale = rescale<T>(held_largest, all) * result.scale;
+        held.each_vector(team, columns, [&](uint32_t i, V x) INLINED {
+#pragma unroll
+            for (int k = 0; k < WIDTH; k++) x[k] *= kept_scale;
+            store_vec(dst + i, x);
+        });
+    } else {
+        held.each_vector(team, columns, [&](uint32_t i, V x) INLINED { store_vec(dst + i, result.of(x)); });
+    }
+    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, [&](uint32_t i, V x) INLINED { store_vec(dst + i, result.of(x)); });
+}
+
+// ------------------------------------------------------------ normalisations
+
+// 1 / sqrt(sum / columns + eps)
+template <class C> __device__ __forceinline__ C norm_scale(C sum, uint32_t columns, float eps) {
+    if constexpr (sizeof(C) == 4) return math::fast_rsqrt(sum * math::fast_recip((float)columns) + eps);
+    else return math::rsqrt(sum / (C)columns + (C)eps);
+}
+
+// x / sqrt(mean(x^2) + eps) * alpha
+template <int WIDTH, int N, bool FULL, bool REST, class Source, class T>
+__device__ __forceinline__ void rmsnorm_row(const Source &src, T *__restrict__ dst, const T *__restrict__ alpha, uint32_t columns, float eps, const Team &team) {
+    using C = compute_t<T>;
+    using V = vec<T, WIDTH>;
+    __shared__ WaveValues<C> lds;
+    Held<Source, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
+    auto keep = [&](uint32_t i, V x) INLINED { src.keep(i, x); };
+    held.each_vector(team, columns, keep);
+    C sum = 0;
+    held.each([&](C x) INLINED { sum = math::fma(x, x, sum); });
+    if constexpr (REST) {
+        for_rest<WIDTH, N>(src, team, columns, [&](uint32_t i, V x) INLINED {
+            keep(i, x);
+#pragma unroll
+            for (int k = 0; k < WIDTH; k++) sum = math::fma((C)widen(x[k]), (C)widen(x[k]), sum);
+        });
+    }
+    sum = team.all_reduce(sum, Sum(), lds);
+    C scale = norm_scale(sum, columns, eps);
+    auto finish = [&](uint32_t i, V x) INLINED {
+        V a = read_global<V>(alpha + i), y;
+#pragma unroll
+        for (int k = 0; k < WIDTH; k++) y[k] = narrow<T>((C)widen(x[k]) * scale * (C)widen(a[k]));
+        store_vec(dst + i, y);
+    };
+    held.forget(columns);
+    held.each_vector(team, columns, finish);
+    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, finish);
+}
+
+// The mean of some numbers and the sum of the squares of their distances from it.
+template <class C> struct Moments {
+    C mean, squares;
+};
+
+// (x - mean) / sqrt(variance + eps) * alpha + beta. Squares are of distances from a mean: E[x^2] - mean^2 cancels when
+// the mean is large. Where all threads hold as many elements, they combine their own moments, in one exchange; else
+// they agree on the mean first.
+template <int WIDTH, int N, bool FULL, bool REST, class Source, class T, class Beta>
+__device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__ dst, const T *__restrict__ alpha, const Beta &beta, uint32_t columns, float eps, const Team &team) {
+    using C = compute_t<T>;
+    using V = vec<T, WIDTH>;
+    Held<Source, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
+    auto keep = [&](uint32_t i, V x) INLINED { src.keep(i, x); };
+    held.each_vector(team, columns, keep);
+    C sum = 0;
+    held.each([&](C x) INLINED { sum += x; });
+    C mean, squares = 0;
+    auto add_square = [&](uint32_t, V x) INLINED {
+#pragma unroll
+        for (int k = 0; k < WIDTH; k++) {
+            C centred = (C)widen(x[k]) - mean;
+            squares = math::fma(centred, centred, squares);
+        }
+    };
+    held.forget(columns);
+    if constexpr (FULL) {
+        __shared__ WaveValues<Moments<C>> lds;
+        C count = N * WIDTH;
+        mean = sum / count;
+        held.each_vector(team, columns, add_square);
+        auto combine = [&](Moments<C> a, Moments<C> b) INLINED {
+            C distance = b.mean - a.mean;
+            Moments<C> both = {(C)0.5 * (a.mean + b.mean), a.squares + b.squares + distance * distance * ((C)0.5 * count)};
+            count *= (C)2;
+            return both;
+        };
+        Moments<C> all = team.all_reduce(Moments<C>{mean, squares}, combine, lds);
+        mean = all.mean;
+        squares = all.squares;
+    } else {
+        __shared__ WaveValues<C> lds;
+        if constexpr (REST) {
+            for_rest<WIDTH, N>(src, team, columns, [&](uint32_t i, V x) INLINED {
+                keep(i, x);
+#pragma unroll
+                for (int k = 0; k < WIDTH; k++) sum += (C)widen(x[k]);
+            });
+        }
+        mean = team.all_reduce(sum, Sum(), lds) / (C)columns;
+        held.each_vector(team, columns, add_square);
+        if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, add_square);
+        squares = team.all_reduce(squares, Sum(), lds);
+    }
+    C scale = norm_scale(squares, columns, eps), shift = -mean * scale;
+    auto finish = [&](uint32_t i, V x) INLINED {
+        V a = read_global<V>(alpha + i), b = beta.template read<WIDTH>(i), y;
+#pragma unroll
+        for (int k = 0; k < WIDTH; k++) {
+            // What small floats cannot tell apart survives the difference of products, in f32.
+            C centred = is_same<T, C>::value ? ((C)widen(x[k]) - mean) * scale : math::fma((C)widen(x[k]), scale, shift);
+            y[k] = narrow<T>(math::fma(centred, (C)widen(a[k]), (C)widen(b[k])));
+        }
+        store_vec(dst + i, y);
+    };
+    held.forget(columns);
+    held.each_vector(team, columns, finish);
+    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, finish);
+}
+
+// ------------------------------------------------------------------- shapes
+
+// Whether a row of so many elements can be moved 16 bytes at a time.
+template <class T, class... P> __device__ __forceinline__ bool can_widen(uint32_t columns, const P *...pointers) {
+    return columns % VEC16<T> == 0 && (... && is_aligned(pointers, 16));
+}
+
+// Elements that a thread holds at most of a row that is read by elements, so that 1024 threads hold 16,384.
+template <class T> constexpr int MOST_ELEMENTS = sizeof(T) == 8 ? 8 : 16;
+
+// Calls make(N, FULL, REST, team, row), N at most MOST (4 or 8, or SINGLE for vectors of one element), for the `rows` rows
+// of this workgroup (a power of two, as are its threads), of `vectors` vectors each.
+template <int MOST, int WIDTH, int SINGLE, class F>
+__device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32_t thread, uint32_t threads, F make) {
+    constexpr Constant<1> YES{};
+    constexpr Constant<0> NO{};
+    // All threads share the rows out, and hold four vectors at most if they can.
+    uint32_t fewest = min_of(power_of_two_from((vectors + 3) / 4), threads), most = power_of_two_from(vectors);
+    uint32_t size = max_of(threads >> log2_of(rows), fewest);
+    // Where a wavefront holds a row, no barrier keeps those without a row from leaving. Those of the last wavefront stay,
+    // for the exchanges, and make some row a second time.
+    if (most <= wave_size()) size = min_of(size, most);
+    if (thread >= max_of(size * rows, wave_size())) return;
+    uint32_t teams = threads >> log2_of(size);
+    auto run = [&](auto n, auto full, auto rest) INLINED {
+        for (uint32_t done = 0; done < rows; done += teams) {
+            // Addresses that depend on it are not worth keeping from row to row, one or two registers each.
+            forget(thread, vectors >> 31);
+            Team team(size, thread);
+            make(n, full, rest, team, (size_t)blockIdx.x * rows + done + (team.number & (rows - 1)));
+        }
+    };
+    if (vectors == size) run(Constant<1>(), YES, NO);
+    else if (vectors < size) run(Constant<1>(), NO, NO);
+    else if (vectors == 4 * size) run(Constant<4>(), YES, NO);
+    else if (MOST == 8 && vectors == 8 * size) run(Constant<MOST>(), YES, NO);
+    else if (WIDTH == 1 && vectors > 4 * size) run(Constant<WIDTH == 1 ? SINGLE : 4>(), NO, YES);
+    else run(Constant<4>(), NO, Constant<WIDTH != 1>());
+}
+
+// The rows of a kernel that is launched with one of the workgroup's dimensions, `rows`, as their number:
+// body(WIDTH, N, FULL, REST, team, row).
+template <int MOST, class T, int SINGLE = MOST_ELEMENTS<T>, class F> __device__ __forceinline__ void for_rows_of(uint32_t rows, uint32_t columns, bool wide, F body) {
+    uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
+    auto make = [&](auto width, uint32_t vectors) INLINED {
+        for_rows<MOST, width.value, SINGLE>(rows, vectors, thread, threads, [&](auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
+            body(width, n, full, rest, team, row);
+        });
+    };
+    if (wide) make(Constant<VEC16<T>>(), columns / VEC16<T>);
+    else make(Constant<1>(), columns);
+}
+
+// Candle launches a workgroup of (1, 32) for each row. Its x is the number of rows, and there may be more of them.
+template <class T> __device__ __forceinline__ void softmax(const T *src, T *dst, int32_t columns) {
+    // Eight vectors of f64 exponentials are more than the registers of a workgroup of 1024.
+    constexpr int MOST = sizeof(T) == 8 ? 4 : 8;
+    for_rows_of<MOST, T>(blockDim.x, columns, can_widen<T>(columns, src, dst), [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
+        softmax_row<width.value, n.value, full.value != 0, rest.value != 0>(Plain<T>{src + row * columns}, dst + row * columns, columns, team);
+    });
+}
+
+// Candle launches a workgroup of 32 or 1024 for each row. Its y is the number of rows.
+template <class T>
+__device__ __forceinline__ void rmsnorm(const T *src, T *dst, const T *alpha, int32_t columns, float eps) {
+    for_rows_of<8, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha), [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
+        rmsnorm_row<width.value, n.value, full.value != 0, rest.value != 0>(Plain<T>{src + row * columns}, dst + row * columns, alpha, columns, eps, team);
+    });
+}
+
+template <class T>
+__device__ __forceinline__ void layernorm(const T *src, T *dst, const T *alpha, const T *beta, int32_t columns, float eps) {
+    for_rows_of<4, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha, beta), [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
+        layernorm_row<width.value, n.value, full.value != 0, rest.value != 0>(Plain<T>{src + row * columns}, dst + row * columns, alpha, Plain<T>{beta}, columns, eps, team);
+    });
+}
