@@ -101,7 +101,7 @@ impl Tree {
                 }),
                 Item::Mod(item) => {
                     let name = item.ident.to_string();
-                    let inner = [path.as_slice(), &[name.clone()]].concat();
+                    let inner = [path.as_slice(), std::slice::from_ref(&name)].concat();
                     match &item.content {
                         Some((_, items)) => {
                             self.read_items(source, file, items, &inner, &children.join(&name))?
