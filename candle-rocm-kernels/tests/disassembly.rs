@@ -1,15 +1,13 @@
 //! The emulator decodes every word of every embedded code object as LLVM does, for one GPU of each instruction set.
 
-#[path = "../../rocm-emulator/tests/isa_support/mod.rs"]
-mod isa_support;
 #[path = "../../rocm-emulator/tests/semantics_support/mnemonics.rs"]
 mod mnemonics;
 
 use std::collections::BTreeSet;
 
 use candle_rocm_kernels as kernels;
-use isa_support::listing::Comparison;
-use isa_support::Tools;
+use candle_rocm_testing::listing::Comparison;
+use candle_rocm_testing::llvm::Tools;
 use object::{Object as _, ObjectSection as _, SectionKind};
 use rocm_emulator::isa::Target;
 
@@ -38,7 +36,7 @@ fn check(target: Target) {
             .sum::<u64>();
         let path = folder.path().join(format!("{}.hsaco", module.name()));
         std::fs::write(&path, &code).expect("the folder can be written");
-        comparison.add(&tools, target, &path);
+        comparison.add(tools, target, &path);
     }
     comparison.check(target);
     check_list(target, &comparison);
@@ -61,27 +59,4 @@ fn check_list(target: Target, comparison: &Comparison) {
     );
 }
 
-#[test]
-fn gfx90a() {
-    check(Target::Gfx90a);
-}
-
-#[test]
-fn gfx942() {
-    check(Target::Gfx942);
-}
-
-#[test]
-fn gfx1030() {
-    check(Target::Gfx1030);
-}
-
-#[test]
-fn gfx1100() {
-    check(Target::Gfx1100);
-}
-
-#[test]
-fn gfx1201() {
-    check(Target::Gfx1201);
-}
+candle_rocm_testing::each_target!(check);

@@ -1,9 +1,7 @@
 //! Every fault that ends a launch, on a wave32 and a wave64 GPU: small kernels, each wrong in one way.
 
-mod exec_support;
-
-use exec_support::Arg::{self, I32, U64};
-use exec_support::Gpu;
+use candle_rocm_testing::gpu::Arg::{self, I32, U64};
+use candle_rocm_testing::gpu::Gpu;
 use rocm_emulator::exec::Options;
 use rocm_emulator::fault::{Fault, FaultKind};
 use rocm_emulator::isa::Target;

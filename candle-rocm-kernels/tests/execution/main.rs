@@ -35,21 +35,3 @@ fn on_each_gpu(test: impl Fn(&Gpu)) {
     }
     assert!(ran > 0, "the build embedded none of {ARCHITECTURES:?}");
 }
-
-/// A fixed sequence of numbers in -1..1, the same in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> f64 {
-        // Constants of Knuth's MMIX generator; the upper bits are good enough here.
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        ((self.next() + 1.0) / 2.0 * limit as f64) as usize % limit
-    }
-}

@@ -3,9 +3,10 @@
 
 use crate::device::{Arg, Gpu};
 use crate::elements::{from_bytes, Element};
-use crate::{Numbers, ARCHITECTURES};
+use crate::ARCHITECTURES;
 use candle_rocm_kernels::matmul::{exists, kernel_name, threads, Dtype, Tile, TILES};
 use candle_rocm_kernels::MATMUL;
+use candle_rocm_testing::random::Random;
 use half::{bf16, f16};
 use rocm_emulator::exec::{Class, Counters};
 
@@ -202,11 +203,11 @@ fn sum_epsilon(dtype: Dtype) -> f64 {
 
 fn truth<T: Element, C: Element>(dtype: Dtype, case: &Case) -> Truth {
     let Case { m, n, k, batch, .. } = *case;
-    let mut numbers = Numbers((m * 31 + n * 7 + k) as u64);
+    let mut numbers = Random::new((m * 31 + n * 7 + k) as u64);
     let scale = if dtype == Dtype::I8 { 127.9 } else { 1.0 };
     let mut random = |count: usize, scale: f64| -> Vec<f64> {
         (0..count)
-            .map(|_| T::of(numbers.next() * scale).number())
+            .map(|_| T::of(numbers.signed() * scale).number())
             .collect()
     };
     let (a, b) = (random(batch * m * k, scale), random(batch * k * n, scale));
