@@ -3,11 +3,13 @@
 use std::ffi::{c_int, c_longlong, c_void};
 use std::sync::Arc;
 
-use crate::buffer::{DevicePtr, DevicePtrMut};
-use crate::cuda_names::{cublasComputeType_t, cublasGemmAlgo_t, cublasOperation_t, cudaDataType_t};
-use crate::error::{BlasError, Error};
+use crate::base::cuda_names::{
+    cublasComputeType_t, cublasGemmAlgo_t, cublasOperation_t, cudaDataType_t,
+};
+use crate::base::error::{BlasError, Error};
 use crate::gemm::{self, GemmDtype, GemmProblem, Transpose};
-use crate::stream::Stream;
+use crate::memory::buffer::{DevicePtr, DevicePtrMut};
+use crate::stream::queue::Stream;
 
 /// A stream on which matrices are multiplied.
 #[derive(Debug)]

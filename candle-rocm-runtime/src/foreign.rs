@@ -6,11 +6,11 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use crate::context::Context;
+use crate::base::error::Result;
 use crate::device::Device;
-use crate::error::Result;
 use crate::runtime;
-use crate::stream::Stream;
+use crate::stream::context::Context;
+use crate::stream::queue::Stream;
 
 /// Runs `work` with the stream behind `raw`, a stream of the calling thread's current GPU. Its error waits in
 /// the device and names `function`; true if there was none.

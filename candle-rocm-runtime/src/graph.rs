@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cuda_names::{CUgraphInstantiate_flags, CUstreamCaptureMode, CUstreamCaptureStatus};
-use crate::error::Result;
-use crate::hip::{self, types::*};
+use crate::base::cuda_names::{
+    CUgraphInstantiate_flags, CUstreamCaptureMode, CUstreamCaptureStatus,
+};
+use crate::base::error::Result;
+use crate::base::hip::{self, types::*};
 use crate::pool::GraphMemory;
-use crate::stream::Stream;
+use crate::stream::queue::Stream;
 
 /// Captured work that can be launched again and again on the stream it was captured from.
 ///

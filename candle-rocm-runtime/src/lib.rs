@@ -15,32 +15,26 @@
 //! order their uses on different streams by events, errors that a drop cannot return wait in the context,
 //! and nothing blocks the host unless it must. This crate knows nothing of Candle's own types.
 
+mod base;
 pub mod blas;
-pub mod buffer;
-pub mod context;
-pub mod copy;
-pub mod cuda_names;
 pub mod device;
-pub mod dtype;
-mod dynamic_library;
-pub mod error;
-pub mod event;
 pub mod foreign;
 pub mod gemm;
 pub mod graph;
-pub mod hip;
-pub mod host;
-mod inline_list;
-pub mod launch;
-mod live_streams;
-pub mod module;
+mod kernels;
+mod memory;
+mod order;
 pub mod pool;
 pub mod random;
 pub mod rng;
 pub mod runtime;
-mod split_rows;
 pub mod stream;
-mod workspace;
+
+// Each floor's modules under the crate's own name. Inside the crate they are imported from where they are.
+pub use base::{cuda_names, dtype, error, hip};
+pub use kernels::{launch, module};
+pub use memory::{buffer, copy, host};
+pub use stream::{context, event};
 
 pub use blas::{Blas, Gemm, GemmConfig, StridedBatchedConfig};
 pub use buffer::{DeviceBuffer, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop, View, ViewMut};

@@ -5,11 +5,11 @@
 //! the seed as key. The same seed gives the same bits on every GPU, whatever its wavefront, and however
 //! the numbers are split into fills. cuRAND's sequences are different ones.
 
-use crate::buffer::DevicePtrMut;
-use crate::dtype::DeviceRepr;
-use crate::error::Result;
-use crate::launch::{LaunchConfig, PushKernelArg};
-use crate::stream::Stream;
+use crate::base::dtype::DeviceRepr;
+use crate::base::error::Result;
+use crate::kernels::launch::{LaunchConfig, PushKernelArg};
+use crate::memory::buffer::DevicePtrMut;
+use crate::stream::queue::Stream;
 
 /// Work-items of a workgroup (`RANDOM_THREADS` in kernels/random/random.cu).
 const THREADS: u32 = 256;

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use crate::buffer::DevicePtrMut;
-use crate::error::RandomError;
+use crate::base::error::RandomError;
+use crate::memory::buffer::DevicePtrMut;
 use crate::random::{self, RandomFloat};
-use crate::stream::Stream;
+use crate::stream::queue::Stream;
 
 /// A sequence of random numbers: each fill continues where the one before it ended.
 #[derive(Debug)]

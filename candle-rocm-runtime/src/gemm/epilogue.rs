@@ -1,7 +1,7 @@
 //! What is done to the elements of a product before they are written.
 
 use super::problem::{GemmDtype, GemmProblem};
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// A function applied to each element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -6,11 +6,11 @@ use super::epilogue::{Activation, Epilogue};
 use super::plan::{Kernel, Plan};
 use super::problem::GemmProblem;
 use super::product::Product;
-use crate::dtype::DeviceRepr;
-use crate::error::Result;
-use crate::launch::{LaunchConfig, PushKernelArg};
-use crate::stream::Stream;
-use crate::workspace::Workspace;
+use crate::base::dtype::DeviceRepr;
+use crate::base::error::Result;
+use crate::kernels::launch::{LaunchConfig, PushKernelArg};
+use crate::memory::workspace::Workspace;
+use crate::stream::queue::Stream;
 
 /// Work-items of a workgroup of kernels that go over C, `matmul_sum_*` and `gemm_epilogue_*`.
 const PASS_THREADS: u32 = 256;

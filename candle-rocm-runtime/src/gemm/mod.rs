@@ -31,8 +31,8 @@ pub use launch::launch_plan;
 pub use problem::{GemmDtype, GemmProblem, Transpose};
 pub use product::{Operand, Product, ProductEpilogue};
 
-use crate::error::{Error, Result};
-use crate::stream::Stream;
+use crate::base::error::{Error, Result};
+use crate::stream::queue::Stream;
 use library::Library;
 use plan::Plan;
 use tune::Choice;

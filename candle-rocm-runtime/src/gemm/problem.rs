@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::cuda_names::cublasComputeType_t;
-use crate::error::{Error, Result};
+use crate::base::cuda_names::cublasComputeType_t;
+use crate::base::error::{Error, Result};
 
 /// Whether a matrix is used as it is stored or transposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -25,12 +25,12 @@ use super::launch::launch_plan;
 use super::library::{self, GemmChoice, Library};
 use super::plan::{Kernel, Plan};
 use super::problem::{GemmDtype, GemmProblem, Transpose};
-use crate::cuda_names::{cublasComputeType_t, CUevent_flags};
+use crate::base::cuda_names::{cublasComputeType_t, CUevent_flags};
+use crate::base::error::{Error, Result};
+use crate::base::hip::types::MEMCPY_DEVICE_TO_DEVICE;
 use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::hip::types::MEMCPY_DEVICE_TO_DEVICE;
-use crate::stream::Stream;
-use crate::workspace::Workspace;
+use crate::memory::workspace::Workspace;
+use crate::stream::queue::Stream;
 
 /// The variable that turns the timing on.
 pub const TUNE_VARIABLE: &str = "CANDLE_ROCM_GEMM_TUNE";
@@ -499,9 +499,9 @@ fn describe_gpu(device: &Arc<Device>) -> Result<String> {
     let runtime = device.runtime();
     let mut code = 0xcbf2_9ce4_8422_2325u64;
     for module in [candle_rocm_kernels::GEMM, candle_rocm_kernels::MATMUL] {
-        let object = module
-            .code_object(&info.arch)
-            .map_err(|error| Error::new(crate::error::ErrorKind::Module, error.to_string()))?;
+        let object = module.code_object(&info.arch).map_err(|error| {
+            Error::new(crate::base::error::ErrorKind::Module, error.to_string())
+        })?;
         // FNV-1a, which no release of a library changes.
         for byte in object {
             code = (code ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{Held, StreamKey};
-use crate::error::Result;
-use crate::hip::table::HipTable;
-use crate::hip::types::*;
+use crate::base::error::Result;
+use crate::base::hip::table::HipTable;
+use crate::base::hip::types::*;
 
 /// Sizes are multiples of this: HIP aligns allocations to 256 bytes, and 512 keeps the remainders useful.
 const GRANULE: usize = 512;

@@ -34,12 +34,12 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::context::thread_number;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hip::table::HipTable;
+use crate::base::hip::types::*;
 use crate::device::Device;
-use crate::error::{Error, ErrorKind, Result};
-use crate::hip::table::HipTable;
-use crate::hip::types::*;
-use crate::stream::Stream;
+use crate::stream::context::thread_number;
+use crate::stream::queue::Stream;
 pub(crate) use blocks::RawEvent;
 use blocks::{Blocks, Origin};
 use parameters::{Parameters, MOST_WORDS};
@@ -678,7 +678,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::Pool;
-    use crate::stream::Stream;
+    use crate::stream::queue::Stream;
     use crate::{runtime, Context, RuntimeKind};
 
     /// A caching pool of its own, and streams.

@@ -4,24 +4,14 @@
 //! resolved operands; workgroups run on a pool of threads, each workgroup's wavefronts in turn on one thread.
 //! Vector arithmetic is in [`valu`]; everything that touches memory, LDS, control flow or scalars is here.
 
-mod atomics;
-mod buffer;
-mod context;
 mod counters;
-mod coverage;
-mod dispatch;
-mod launch_state;
-mod lds;
-mod profile;
+mod memory;
 mod program;
+mod run;
 mod scalar;
 mod simd;
-mod smem;
-mod trace;
-mod transfer;
-mod vmem;
+mod watch;
 mod wave;
-mod workgroup;
 
 pub mod valu;
 
@@ -30,10 +20,9 @@ use std::io::Write;
 use parking_lot::Mutex;
 
 pub use counters::{Class, Counters};
-pub use coverage::COVERAGE_VARIABLE;
-pub use dispatch::dispatch;
-pub use profile::{lds_cycles, line_bytes, InstructionProfile, Profile};
 pub use program::{unload, unsupported};
+pub use run::dispatch;
+pub use watch::{lds_cycles, line_bytes, InstructionProfile, Profile, COVERAGE_VARIABLE};
 pub use wave::{Mode, Row, Wave, LANES};
 
 use crate::codeobject::LoadedKernel;

@@ -3,10 +3,10 @@
 use std::ffi::{c_int, c_longlong, c_void};
 
 use super::vendor::{function, Failure, Handle, Handles, Scalar, Status, Vendor};
-use crate::cuda_names::cublasComputeType_t as Compute;
-use crate::dynamic_library::Search;
+use crate::base::cuda_names::cublasComputeType_t as Compute;
+use crate::base::dynamic_library::Search;
+use crate::base::hip::types::hipStream_t;
 use crate::gemm::{GemmDtype, GemmProblem, Transpose};
-use crate::hip::types::hipStream_t;
 
 pub(super) const SEARCH: Search = Search {
     variable: super::LIBRARY_VARIABLE,

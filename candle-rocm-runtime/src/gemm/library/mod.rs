@@ -23,13 +23,13 @@ use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
 use super::problem::GemmProblem;
+use crate::base::dynamic_library::{Found, Search};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hip::types::{hipStream_t, STREAM_PER_THREAD};
 use crate::device::Device;
-use crate::dynamic_library::{Found, Search};
-use crate::error::{Error, ErrorKind, Result};
-use crate::hip::types::{hipStream_t, STREAM_PER_THREAD};
 use crate::pool::{RawEvent, StreamKey};
 use crate::runtime::RuntimeKind;
-use crate::stream::Stream;
+use crate::stream::queue::Stream;
 use vendor::{Failure, Handle, Status, Vendor};
 
 /// The variable that says who multiplies matrices.

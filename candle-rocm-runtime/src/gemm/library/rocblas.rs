@@ -4,8 +4,8 @@
 use std::ffi::{c_char, c_int, c_void, CStr};
 
 use super::vendor::{function, Failure, Handle, Handles, Scalar, Status, Vendor};
-use crate::cuda_names::cublasComputeType_t as Compute;
-use crate::dynamic_library::Search;
+use crate::base::cuda_names::cublasComputeType_t as Compute;
+use crate::base::dynamic_library::Search;
 use crate::gemm::{GemmDtype, GemmProblem, Transpose};
 
 pub(super) const SEARCH: Search = Search {

@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::dynamic_library;
+use crate::base::dynamic_library;
+use crate::base::hip::types::hipStream_t;
 use crate::gemm::GemmProblem;
-use crate::hip::types::hipStream_t;
 
 /// A library's handle: its state on one GPU, tied to a stream.
 #[derive(Debug)]

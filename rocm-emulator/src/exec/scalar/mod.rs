@@ -3,9 +3,9 @@
 mod hwreg;
 mod table;
 
-pub(super) use hwreg::{get as get_hwreg, set as set_hwreg, set_mode_bits, time};
+pub(crate) use hwreg::{get as get_hwreg, set as set_hwreg, set_mode_bits, time};
 
-use super::{Class, Wave};
+use crate::exec::{Class, Wave};
 use crate::isa::{Inst, Operand, Special};
 
 /// Scalar registers that instructions can name as `s0` and so on.
@@ -13,7 +13,7 @@ const SGPRS: u16 = 106;
 
 /// Where a scalar value comes from.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Source {
+pub(crate) enum Source {
     Register(u8),
     Special(Special),
     Constant {
@@ -77,7 +77,7 @@ fn wide_float(bits: u32) -> u64 {
 
 /// Where a scalar result goes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Destination {
+pub(crate) enum Destination {
     None,
     Register(u8),
     Special(Special),
@@ -131,7 +131,7 @@ impl Destination {
 }
 
 /// A lowered SALU instruction that neither branches nor touches memory.
-pub(super) struct ScalarOp {
+pub(crate) struct ScalarOp {
     run: fn(&mut Wave, &ScalarOp),
     dst: Destination,
     src: [Source; 3],
@@ -164,7 +164,7 @@ impl ScalarOp {
     }
 
     #[inline(always)]
-    pub fn run(&self, wave: &mut Wave, cx: &mut super::context::Context) {
+    pub fn run(&self, wave: &mut Wave, cx: &mut crate::exec::memory::Context) {
         cx.count(Class::Scalar);
         (self.run)(wave, self);
     }

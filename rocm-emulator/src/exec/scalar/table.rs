@@ -133,7 +133,7 @@ impl Output for SetExec<u64> {
 
 /// One instruction's semantics.
 #[derive(Clone, Copy)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub run: fn(&mut Wave, &ScalarOp),
     /// Dwords that it writes.
     pub dwords: u16,
@@ -506,6 +506,6 @@ fn table() -> &'static HashMap<&'static str, Entry> {
 }
 
 /// The semantics of a mnemonic.
-pub(super) fn find(name: &str) -> Option<&'static Entry> {
+pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     table().get(name)
 }

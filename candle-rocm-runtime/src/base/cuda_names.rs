@@ -1,0 +1,181 @@
+//! Enumerations under the names that CUDA, and so cudarc and Candle, give them.
+//!
+//! Candle spells these in its own source. Their numbers are HIP's where HIP has the same enumeration
+//! (capture modes and states, event flags); elsewhere nothing depends on the number.
+#![allow(non_camel_case_types, clippy::upper_case_acronyms, missing_docs)]
+
+use crate::base::error::Result;
+use crate::base::hip::types::{attribute, hipStream_t};
+use crate::device::Device;
+
+/// An address in device memory; 0 is no address.
+pub type CUdeviceptr = u64;
+/// A GPU's number.
+pub type CUdevice = i32;
+/// A stream's handle.
+pub type CUstream = hipStream_t;
+
+/// Flag of page-locked memory: all contexts see it as page-locked.
+pub const CU_MEMHOSTALLOC_PORTABLE: u32 = 1;
+/// Flag of page-locked memory: the device can address it.
+pub const CU_MEMHOSTALLOC_DEVICEMAP: u32 = 2;
+/// Flag of page-locked memory: fast to write in order, slow to read.
+pub const CU_MEMHOSTALLOC_WRITECOMBINED: u32 = 4;
+
+/// What an event does beside ordering work.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CUevent_flags {
+    /// Measures time.
+    CU_EVENT_DEFAULT = 0,
+    /// Waiting for it yields the CPU.
+    CU_EVENT_BLOCKING_SYNC = 1,
+    /// Measures no time.
+    CU_EVENT_DISABLE_TIMING = 2,
+    /// Can be shared between processes.
+    CU_EVENT_INTERPROCESS = 4,
+}
+
+/// Whether a stream's work is captured into a graph.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CUstreamCaptureStatus {
+    /// It runs.
+    CU_STREAM_CAPTURE_STATUS_NONE = 0,
+    /// It is captured.
+    CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+    /// It was being captured until an error.
+    CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
+}
+
+/// Which calls a capture forbids.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CUstreamCaptureMode {
+    /// Unsafe calls, from any thread.
+    CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+    /// Unsafe calls, from the capturing thread.
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+    /// None.
+    CU_STREAM_CAPTURE_MODE_RELAXED = 2,
+}
+
+/// How a graph is made launchable: a sum of flags, 0 for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CUgraphInstantiate_flags(pub u32);
+
+impl CUgraphInstantiate_flags {
+    /// Free what a launch allocated before the next launch.
+    pub const CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH: Self = Self(1);
+    /// Upload right away.
+    pub const CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD: Self = Self(2);
+    /// Launchable from the device.
+    pub const CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH: Self = Self(4);
+    /// Use the nodes' priorities.
+    pub const CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY: Self = Self(8);
+}
+
+impl std::ops::BitOr for CUgraphInstantiate_flags {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+macro_rules! attributes {
+    ($($name:ident = $hip:ident;)*) => {
+        /// A number that describes a GPU.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum CUdevice_attribute {
+            $($name,)*
+        }
+
+        impl CUdevice_attribute {
+            /// HIP's number for the same attribute.
+            fn hip(self) -> u32 {
+                match self {
+                    $(Self::$name => attribute::$hip,)*
+                }
+            }
+        }
+    };
+}
+attributes! {
+    CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = MAX_THREADS_PER_BLOCK;
+    CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X = MAX_BLOCK_DIM_X;
+    CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y = MAX_BLOCK_DIM_Y;
+    CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z = MAX_BLOCK_DIM_Z;
+    CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X = MAX_GRID_DIM_X;
+    CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y = MAX_GRID_DIM_Y;
+    CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z = MAX_GRID_DIM_Z;
+    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = MAX_SHARED_MEMORY_PER_BLOCK;
+    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = SHARED_MEMORY_PER_BLOCK_OPTIN;
+    CU_DEVICE_ATTRIBUTE_WARP_SIZE = WARP_SIZE;
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = MULTIPROCESSOR_COUNT;
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = COMPUTE_CAPABILITY_MAJOR;
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = COMPUTE_CAPABILITY_MINOR;
+    CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = MEMORY_POOLS_SUPPORTED;
+}
+
+impl CUdevice_attribute {
+    /// Reads the attribute from HIP.
+    pub(crate) fn read(self, device: &Device) -> Result<i32> {
+        let hip = device.hip();
+        let mut value = 0;
+        // SAFETY: the output is writable and the ordinal is that of an existing GPU.
+        let status =
+            unsafe { (hip.hipDeviceGetAttribute)(&mut value, self.hip(), device.ordinal() as i32) };
+        hip.check(status, || {
+            format!("reading {self:?} of GPU {}", device.ordinal())
+        })?;
+        Ok(value)
+    }
+}
+
+/// Whether a matrix is used as it is or transposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum cublasOperation_t {
+    /// As it is.
+    CUBLAS_OP_N,
+    /// Transposed.
+    CUBLAS_OP_T,
+    /// Conjugated and transposed: for real numbers, transposed.
+    CUBLAS_OP_C,
+}
+
+/// The type of a matrix's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum cudaDataType_t {
+    CUDA_R_16F,
+    CUDA_R_16BF,
+    CUDA_R_32F,
+    CUDA_R_64F,
+    CUDA_R_8I,
+    CUDA_R_32I,
+    CUDA_R_8F_E4M3,
+    CUDA_R_8F_E5M2,
+}
+
+/// In which type a product is summed, and so the type of alpha and beta. The "fast" ones permit less
+/// precision, which a vendor's library may make use of; our own kernels use no less than 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum cublasComputeType_t {
+    CUBLAS_COMPUTE_16F,
+    CUBLAS_COMPUTE_16F_PEDANTIC,
+    CUBLAS_COMPUTE_32F,
+    CUBLAS_COMPUTE_32F_PEDANTIC,
+    CUBLAS_COMPUTE_32F_FAST_16F,
+    CUBLAS_COMPUTE_32F_FAST_16BF,
+    CUBLAS_COMPUTE_32F_FAST_TF32,
+    CUBLAS_COMPUTE_64F,
+    CUBLAS_COMPUTE_64F_PEDANTIC,
+    CUBLAS_COMPUTE_32I,
+    CUBLAS_COMPUTE_32I_PEDANTIC,
+}
+
+/// A hint that nothing here needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum cublasGemmAlgo_t {
+    CUBLAS_GEMM_DEFAULT,
+    CUBLAS_GEMM_DEFAULT_TENSOR_OP,
+}

@@ -1,0 +1,8 @@
+//! What everything else stands on: errors, element types, HIP's functions, CUDA's names, small tools.
+
+pub mod cuda_names;
+pub mod dtype;
+pub(crate) mod dynamic_library;
+pub mod error;
+pub mod hip;
+pub(crate) mod inline_list;

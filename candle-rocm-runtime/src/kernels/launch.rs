@@ -1,0 +1,383 @@
+//! Launching kernels.
+
+use std::ffi::c_void;
+
+use candle_rocm_kernels::geometry::{Geometry, Gpu, Grid, Row};
+
+use crate::base::cuda_names::CUevent_flags;
+use crate::base::dtype::DeviceRepr;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hip;
+use crate::base::inline_list::InlineList;
+use crate::kernels::module::{Function, LoadedFunction};
+use crate::kernels::split_rows::{SplitFunction, SplitLaunch};
+use crate::memory::buffer::{DeviceBuffer, View, ViewMut};
+use crate::pool::KnownParameters;
+use crate::stream::event::{Event, UseMark};
+use crate::stream::queue::Stream;
+
+/// The geometry of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchConfig {
+    /// Workgroups in x, y, z. A grid without workgroups does nothing.
+    pub grid_dim: (u32, u32, u32),
+    /// Work-items of a workgroup in x, y, z.
+    pub block_dim: (u32, u32, u32),
+    /// LDS bytes beside those that the kernel has of its own.
+    pub shared_mem_bytes: u32,
+}
+
+impl LaunchConfig {
+    /// At least `n` work-items, in workgroups of 1024, as Candle's elementwise kernels expect.
+    pub fn for_num_elems(n: u32) -> Self {
+        const THREADS: u32 = 1024;
+        Self {
+            grid_dim: (n.div_ceil(THREADS), 1, 1),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        }
+    }
+
+    /// The reason why this device cannot run `function` so, if there is one.
+    fn check(&self, function: &Function) -> Result<()> {
+        let info = function.device().info();
+        let block = [self.block_dim.0, self.block_dim.1, self.block_dim.2];
+        let grid = [self.grid_dim.0, self.grid_dim.1, self.grid_dim.2];
+        let refuse = |reason: String| {
+            Err(Error::new(
+                ErrorKind::LaunchLimit,
+                format!(
+                    "kernel `{}` cannot be launched with {}: {reason}",
+                    function.name(),
+                    self.describe()
+                ),
+            ))
+        };
+        if block.contains(&0) {
+            return refuse("a workgroup needs at least one work-item in each dimension".to_owned());
+        }
+        for (axis, name) in ["x", "y", "z"].into_iter().enumerate() {
+            if block[axis] > info.max_block_dim[axis] {
+                return refuse(format!(
+                    "{} allows {} work-items in {name}",
+                    info.arch, info.max_block_dim[axis]
+                ));
+            }
+            if grid[axis] > info.max_grid_dim[axis] {
+                return refuse(format!(
+                    "{} allows {} workgroups in {name}",
+                    info.arch, info.max_grid_dim[axis]
+                ));
+            }
+            // The packet that starts a grid counts work-items, in 32 bits.
+            if u64::from(grid[axis]) * u64::from(block[axis]) > u64::from(u32::MAX) {
+                return refuse(format!("a grid has at most 2^32 - 1 work-items in {name}"));
+            }
+        }
+        let threads: u64 = block.iter().map(|&n| u64::from(n)).product();
+        if threads > u64::from(info.max_threads_per_block) {
+            return refuse(format!(
+                "{} allows workgroups of {} work-items",
+                info.arch, info.max_threads_per_block
+            ));
+        }
+        if threads > u64::from(function.max_threads_per_block()) {
+            return refuse(format!(
+                "it was compiled for workgroups of at most {} work-items",
+                function.max_threads_per_block()
+            ));
+        }
+        let lds = u64::from(function.static_lds_bytes()) + u64::from(self.shared_mem_bytes);
+        if lds > u64::from(info.max_lds_bytes) {
+            return refuse(format!(
+                "it would need {lds} bytes of LDS ({} of its own), and {} has {} for a workgroup",
+                function.static_lds_bytes(),
+                info.arch,
+                info.max_lds_bytes
+            ));
+        }
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        let ((gx, gy, gz), (bx, by, bz)) = (self.grid_dim, self.block_dim);
+        format!(
+            "grid ({gx}, {gy}, {gz}), workgroup ({bx}, {by}, {bz}), {} bytes of dynamic LDS",
+            self.shared_mem_bytes
+        )
+    }
+
+    fn is_empty(&self) -> bool {
+        self.grid_dim.0 == 0 || self.grid_dim.1 == 0 || self.grid_dim.2 == 0
+    }
+}
+
+/// A launch in the making: arguments are added with [`PushKernelArg::arg`], in the kernel's order.
+#[derive(Debug)]
+pub struct LaunchArgs<'a> {
+    stream: &'a Stream,
+    function: &'a Function,
+    // Inline for what Candle's kernels take: an operator allocates nothing on the host.
+    waits: InlineList<&'a UseMark, 8>,
+    records: InlineList<&'a UseMark, 4>,
+    args: InlineList<*mut c_void, 24>,
+    flags: Option<CUevent_flags>,
+}
+
+impl Stream {
+    /// Begins a launch of `function` on this stream.
+    pub fn launch_builder<'a>(&'a self, function: &'a Function) -> LaunchArgs<'a> {
+        LaunchArgs {
+            stream: self,
+            function,
+            waits: InlineList::new(),
+            records: InlineList::new(),
+            args: InlineList::new(),
+            flags: None,
+        }
+    }
+}
+
+/// Adds an argument of type `T` to a launch.
+///
+/// # Safety
+/// An implementation pushes the address of a value that lives as long as the launch and is laid out as
+/// the kernel's parameter.
+pub unsafe trait PushKernelArg<T> {
+    /// Adds the argument.
+    fn arg(&mut self, arg: T) -> &mut Self;
+}
+
+// SAFETY: `DeviceRepr` says that the value is laid out alike on the device; the borrow keeps it alive.
+unsafe impl<'a, 'b: 'a, T: DeviceRepr> PushKernelArg<&'b T> for LaunchArgs<'a> {
+    #[inline(always)]
+    fn arg(&mut self, arg: &'b T) -> &mut Self {
+        self.args.push(std::ptr::from_ref(arg).cast_mut().cast());
+        self
+    }
+}
+
+macro_rules! push_memory {
+    ($([$($generics:tt)*] $type:ty, $how:ident $(, $note:ident)?;)*) => {
+        $(
+            // SAFETY: the parameter is an address, and what is pushed is where it is kept, in a value
+            // that the borrow keeps alive.
+            unsafe impl<'a, 'b: 'a, $($generics)*> PushKernelArg<$type> for LaunchArgs<'a> {
+                #[inline(always)]
+                fn arg(&mut self, arg: $type) -> &mut Self {
+                    if self.stream.context().is_managing_stream_synchronization() {
+                        self.$how(&arg.read, &arg.write);
+                    }
+                    $(self.$note(arg.parameters.as_ref());)?
+                    self.args.push(std::ptr::from_ref(&arg.ptr).cast_mut().cast());
+                    self
+                }
+            }
+        )*
+    };
+}
+push_memory! {
+    [T] &'b DeviceBuffer<T>, reads, pass;
+    [T] &'b mut DeviceBuffer<T>, writes, expose;
+    ['c: 'b, T] &'b View<'c, T>, reads;
+    ['c: 'b, T] &'b mut ViewMut<'c, T>, writes;
+}
+
+impl<'a> LaunchArgs<'a> {
+    fn reads(&mut self, read: &'a Option<UseMark>, write: &'a Option<UseMark>) {
+        self.waits.extend(write);
+        self.records.extend(read);
+    }
+
+    /// Parameters for the kernel to read: ours write none, of others nobody knows.
+    #[inline]
+    fn pass(&self, parameters: Option<&KnownParameters>) {
+        if !self.function.is_embedded() {
+            self.expose(parameters);
+        }
+    }
+
+    #[inline]
+    fn expose(&self, parameters: Option<&KnownParameters>) {
+        if let Some(parameters) = parameters {
+            parameters.expose();
+        }
+    }
+
+    fn writes(&mut self, read: &'a Option<UseMark>, write: &'a Option<UseMark>) {
+        self.waits.extend(read);
+        self.waits.extend(write);
+        self.records.extend(write);
+    }
+
+    /// Makes the launch return events recorded before and after the kernel.
+    pub fn record_kernel_launch(&mut self, flags: CUevent_flags) -> &mut Self {
+        self.flags = Some(flags);
+        self
+    }
+
+    /// Gives the launch to the stream.
+    ///
+    /// # Safety
+    /// The arguments are those of the kernel, in number, order and type, and the kernel stays within the
+    /// memory it is given and writes only what was passed mutably.
+    ///
+    /// # Errors
+    /// The geometry exceeds a limit of the device or of the kernel; HIP refuses; or, on the emulator,
+    /// the kernel faults. Each names the kernel.
+    pub unsafe fn launch(&mut self, config: LaunchConfig) -> Result<Option<(Event, Event)>> {
+        // SAFETY: the caller's promise.
+        unsafe { self.submit(config, false) }
+    }
+
+    /// Gives a cooperative launch to the stream: all workgroups run at once and may wait for each other.
+    ///
+    /// # Safety
+    /// As [`LaunchArgs::launch`].
+    pub unsafe fn launch_cooperative(
+        &mut self,
+        config: LaunchConfig,
+    ) -> Result<Option<(Event, Event)>> {
+        // SAFETY: the caller's promise.
+        unsafe { self.submit(config, true) }
+    }
+
+    unsafe fn submit(
+        &mut self,
+        config: LaunchConfig,
+        cooperative: bool,
+    ) -> Result<Option<(Event, Event)>> {
+        self.stream.enter()?;
+        for mark in self.waits.as_slice() {
+            mark.wait(self.stream)?;
+        }
+        let start = self.event()?;
+        // Launching no workgroups is an error in HIP; for Candle it is an empty tensor.
+        if !config.is_empty() {
+            config.check(self.function)?;
+            let pair = match &self.function.loaded.split {
+                // SAFETY: the caller's promise.
+                Some(split) if !cooperative => unsafe { self.launch_pair(split, config) },
+                _ => None,
+            };
+            match pair {
+                Some(launched) => launched?,
+                None => {
+                    let (kernel, config) = (&self.function.loaded, self.chosen_grid(config));
+                    let arguments = self.args.as_mut_ptr();
+                    // SAFETY: the caller's promise; our kernels compute the same on the chosen grid.
+                    unsafe { give_to_stream(self.stream, kernel, config, arguments, cooperative) }?;
+                }
+            }
+        }
+        let end = self.event()?;
+        for mark in self.records.as_slice() {
+            mark.record(self.stream)?;
+        }
+        Ok(start.zip(end))
+    }
+
+    /// The pair of kernels that replaces this one, launched, if rows are few and long.
+    ///
+    /// # Safety
+    /// As [`LaunchArgs::launch`].
+    #[inline(never)]
+    unsafe fn launch_pair(&self, split: &SplitFunction, asked: LaunchConfig) -> Option<Result<()>> {
+        let kernel = &self.function.loaded;
+        let rows = kernel.geometry.rows(grid_of(asked))?;
+        let launch = SplitLaunch::of(rows, self.row(), self.gpu())?;
+        // SAFETY: the caller's promise.
+        let launched = unsafe { split.launch(self.stream, launch, self.args.as_slice()) };
+        Some(launched.map_err(|error| {
+            let what = "whose few long rows are shared by several workgroups";
+            error.context(format_args!("kernel `{}`, {what}", kernel.name))
+        }))
+    }
+
+    /// The grid of the kernel's own [`Geometry`] instead of the one asked for.
+    fn chosen_grid(&self, asked: LaunchConfig) -> LaunchConfig {
+        let geometry = self.function.loaded.geometry;
+        if geometry == Geometry::AsAsked {
+            return asked;
+        }
+        let grid = geometry.plan(grid_of(asked), self.row(), self.gpu());
+        LaunchConfig {
+            grid_dim: grid.workgroups.into(),
+            block_dim: grid.threads.into(),
+            ..asked
+        }
+    }
+
+    fn gpu(&self) -> Gpu {
+        Gpu {
+            compute_units: self.function.device().info().compute_units,
+        }
+    }
+
+    /// What the kernel's geometry depends on.
+    fn row(&self) -> Row {
+        let kernel = &self.function.loaded;
+        let length = kernel.geometry.length_argument();
+        let length = length.and_then(|index| self.args.as_slice().get(index));
+        Row {
+            // SAFETY: each argument points to a live value of the kernel's own type, here of four bytes or more.
+            elements: length.map_or(0, |value| unsafe { value.cast::<u32>().read() }.into()),
+            element_bytes: kernel.element_bytes,
+        }
+    }
+
+    fn event(&self) -> Result<Option<Event>> {
+        self.flags
+            .map(|flags| self.stream.record_event(Some(flags)))
+            .transpose()
+    }
+}
+
+fn grid_of(config: LaunchConfig) -> Grid {
+    Grid {
+        workgroups: config.grid_dim.into(),
+        threads: config.block_dim.into(),
+    }
+}
+
+/// Gives a kernel to the stream, on this very grid.
+///
+/// # Safety
+/// `arguments` point to live values, the kernel's in number, order and type, and the rest is as for
+/// [`LaunchArgs::launch`].
+#[inline]
+pub(crate) unsafe fn give_to_stream(
+    stream: &Stream,
+    kernel: &LoadedFunction,
+    config: LaunchConfig,
+    arguments: *mut *mut c_void,
+    cooperative: bool,
+) -> Result<()> {
+    let hip = stream.context().device().hip();
+    let ((gx, gy, gz), (bx, by, bz)) = (config.grid_dim, config.block_dim);
+    let (lds, raw) = (config.shared_mem_bytes, stream.raw());
+    let _span = tracing::trace_span!("launch", kernel = kernel.name, ?config.grid_dim, ?config.block_dim, lds).entered();
+    let status = if cooperative {
+        let launch = hip
+            .hipModuleLaunchCooperativeKernel
+            .ok_or_else(|| hip::missing("hipModuleLaunchCooperativeKernel"))?;
+        // SAFETY: the function is loaded; each argument points to a live value; the rest is the
+        // caller's promise.
+        unsafe { launch(kernel.raw, gx, gy, gz, bx, by, bz, lds, raw, arguments) }
+    } else {
+        let none = std::ptr::null_mut();
+        // SAFETY: as above.
+        unsafe {
+            (hip.hipModuleLaunchKernel)(
+                kernel.raw, gx, gy, gz, bx, by, bz, lds, raw, arguments, none,
+            )
+        }
+    };
+    hip.check(status, || {
+        format!(
+            "launching kernel `{}` with {}",
+            kernel.name,
+            config.describe()
+        )
+    })
+}

@@ -1,0 +1,478 @@
+//! Code objects on a GPU, and the kernels in them.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use candle_rocm_kernels::geometry::{self, Geometry};
+use foldhash::fast::RandomState;
+use parking_lot::RwLock;
+
+use crate::base::error::{CompileError, Error, ErrorKind, Result};
+use crate::base::hip::{self, types::*};
+use crate::device::Device;
+use crate::kernels::split_rows::SplitFunction;
+use crate::memory::buffer::ViewMut;
+use crate::runtime::RuntimeKind;
+use crate::stream::context::Context;
+use crate::stream::event::UseMark;
+use crate::stream::queue::Stream;
+
+/// Code that [`Context::load_module`] can be asked to load.
+///
+/// It stands where cudarc has PTX. Code for AMD GPUs is an ELF code object ("HSACO") or an offload bundle
+/// of them; PTX or CUDA text is refused with an explanation.
+#[derive(Clone, Debug)]
+pub struct Image(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// One of the modules that candle-rocm-kernels embeds.
+    Embedded(candle_rocm_kernels::Module),
+    Bytes(Vec<u8>),
+    File(PathBuf),
+    Text(String),
+}
+
+impl Image {
+    /// A code object in a file.
+    pub fn from_file<P: Into<PathBuf>>(path: P) -> Self {
+        Self(Source::File(path.into()))
+    }
+
+    /// A code object in memory.
+    pub fn from_binary(bytes: Vec<u8>) -> Self {
+        Self(Source::Bytes(bytes))
+    }
+
+    /// Program text. Loading it fails: nothing here compiles text.
+    pub fn from_src<S: Into<String>>(text: S) -> Self {
+        Self(Source::Text(text.into()))
+    }
+
+    /// The bytes, if they are in memory.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Source::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+impl From<candle_rocm_kernels::Module> for Image {
+    fn from(module: candle_rocm_kernels::Module) -> Self {
+        Self(Source::Embedded(module))
+    }
+}
+
+impl From<&candle_rocm_kernels::Module> for Image {
+    fn from(module: &candle_rocm_kernels::Module) -> Self {
+        Self(Source::Embedded(*module))
+    }
+}
+
+impl From<Vec<u8>> for Image {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::from_binary(bytes)
+    }
+}
+
+impl From<&[u8]> for Image {
+    fn from(bytes: &[u8]) -> Self {
+        Self::from_binary(bytes.to_vec())
+    }
+}
+
+impl From<&str> for Image {
+    fn from(text: &str) -> Self {
+        Self::from_src(text)
+    }
+}
+
+impl From<String> for Image {
+    fn from(text: String) -> Self {
+        Self::from_src(text)
+    }
+}
+
+/// Would compile CUDA text at run time.
+///
+/// # Errors
+/// Always: no compiler for AMD GPUs is part of this library.
+pub fn compile_text<S: AsRef<str>>(_text: S) -> Result<Image, CompileError> {
+    Err(CompileError(Error::unsupported(
+        "kernels cannot be compiled at run time here: compile them beforehand with `clang++ -x hip \
+         --cuda-device-only --no-gpu-bundle-output --offload-arch=<gfx..>` and load the code object",
+    )))
+}
+
+/// A code object that HIP has loaded on a GPU. It unloads when the last kernel of it is dropped.
+pub(crate) struct LoadedModule {
+    raw: hipModule_t,
+    device: &'static Arc<Device>,
+    name: String,
+    /// Whether the module is one of ours, whose kernels we know.
+    embedded: bool,
+    /// Looked up for each launch of Candle's.
+    functions: RwLock<HashMap<String, Arc<LoadedFunction>, RandomState>>,
+}
+
+// SAFETY: HIP's modules may be used from any thread.
+unsafe impl Send for LoadedModule {}
+// SAFETY: as above; HIP locks its own state.
+unsafe impl Sync for LoadedModule {}
+
+impl LoadedModule {
+    fn load(device: &Arc<Device>, name: &str, image: &[u8], embedded: bool) -> Result<Self> {
+        if device.runtime().kind() != RuntimeKind::Nvidia {
+            check_format(name, image)?;
+        }
+        device.bind()?;
+        let hip = device.hip();
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the image has a code object's or a bundle's magic number, and those formats say their
+        // own size; HIP copies what it needs.
+        let load = || unsafe { (hip.hipModuleLoadData)(&mut raw, image.as_ptr().cast()) };
+        let status = hip.relaxed(load);
+        if status != HIP_SUCCESS {
+            let error = hip.error(
+                status,
+                format!(
+                    "loading {name} ({} bytes) on {}",
+                    image.len(),
+                    device.info().arch
+                ),
+            );
+            let advice = if status == HIP_ERROR_NO_BINARY_FOR_GPU {
+                ". The code was compiled for another architecture"
+            } else {
+                ""
+            };
+            return Err(Error::new(
+                ErrorKind::Module,
+                format!("{}{advice}", error.message()),
+            ));
+        }
+        Ok(Self {
+            raw,
+            // Devices live as long as the process, so that a module can outlive every context.
+            device: device.runtime().device(device.ordinal())?,
+            name: name.to_owned(),
+            embedded,
+            functions: RwLock::default(),
+        })
+    }
+
+    pub(crate) fn function(&self, name: &str) -> Result<Arc<LoadedFunction>> {
+        if let Some(function) = self.functions.read().get(name) {
+            return Ok(function.clone());
+        }
+        let c_name = CString::new(name)
+            .map_err(|_| Error::invalid(format!("kernel name {name:?} holds a NUL byte")))?;
+        self.device.bind()?;
+        let hip = self.device.hip();
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the module is loaded, the name ends in NUL, the output is writable.
+        let status = unsafe { (hip.hipModuleGetFunction)(&mut raw, self.raw, c_name.as_ptr()) };
+        if status != HIP_SUCCESS {
+            let error = hip.error(
+                status,
+                format!("no kernel `{name}` in module `{}`", self.name),
+            );
+            return Err(Error::new(ErrorKind::KernelNotFound, error.message()));
+        }
+        let attribute = |attribute: u32| {
+            let get = hip.hipFuncGetAttribute?;
+            let mut value = 0;
+            // SAFETY: the function is loaded and the output is writable.
+            let status = unsafe { get(&mut value, attribute, raw) };
+            (status == HIP_SUCCESS && value >= 0).then_some(value as u32)
+        };
+        let limit = self.device.info().max_threads_per_block;
+        let function = Arc::new(LoadedFunction {
+            raw,
+            name: name.to_owned(),
+            // Unknown attributes leave the check to HIP.
+            max_threads: attribute(FUNC_MAX_THREADS_PER_BLOCK)
+                .filter(|&n| n != 0)
+                .unwrap_or(limit),
+            static_lds: attribute(FUNC_SHARED_SIZE_BYTES).unwrap_or(0),
+            geometry: if self.embedded {
+                Geometry::of(&self.name, name)
+            } else {
+                Geometry::AsAsked
+            },
+            element_bytes: geometry::element_bytes(name),
+            split: self
+                .embedded
+                .then(|| SplitFunction::of(&self.name, name))
+                .flatten(),
+        });
+        Ok(self
+            .functions
+            .write()
+            .entry(name.to_owned())
+            .or_insert(function)
+            .clone())
+    }
+}
+
+impl Drop for LoadedModule {
+    fn drop(&mut self) {
+        let hip = self.device.hip();
+        let result = self.device.bind().and_then(|()| {
+            // SAFETY: loaded by this object, unloaded once.
+            let status = hip.relaxed(|| unsafe { (hip.hipModuleUnload)(self.raw) });
+            hip.check(status, || format!("unloading module `{}`", self.name))
+        });
+        if let Err(error) = result {
+            self.device.sticky().set(error);
+        }
+    }
+}
+
+/// Refuses what HIP would not understand, and says what it is instead.
+fn check_format(name: &str, image: &[u8]) -> Result<()> {
+    const BUNDLES: [&[u8]; 2] = [b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"];
+    if image.starts_with(b"\x7fELF") || BUNDLES.iter().any(|magic| image.starts_with(magic)) {
+        return Ok(());
+    }
+    let what = if image.is_empty() {
+        "is empty"
+    } else {
+        "is neither an ELF code object nor a clang offload bundle"
+    };
+    Err(Error::new(
+        ErrorKind::Module,
+        format!(
+            "{name} {what}. Code for AMD GPUs is made with \
+             `clang++ -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=<gfx..>`"
+        ),
+    ))
+}
+
+/// A code object on a GPU.
+#[derive(Clone)]
+pub struct Module {
+    loaded: Arc<LoadedModule>,
+    context: Arc<Context>,
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Module({})", self.loaded.name)
+    }
+}
+
+impl Context {
+    /// Loads code on the GPU. The embedded modules are loaded once for each GPU and shared by its
+    /// contexts.
+    ///
+    /// # Errors
+    /// The program embeds no code for this architecture (the error lists those it has), the bytes are no
+    /// code object, the file cannot be read, or the code is text.
+    pub fn load_module(self: &Arc<Self>, image: Image) -> Result<Arc<Module>> {
+        self.bind_to_thread()?;
+        let device = self.device();
+        let loaded = match image.0 {
+            Source::Embedded(module) => embedded(device, &module)?,
+            Source::Bytes(bytes) => Arc::new(LoadedModule::load(
+                device,
+                "the code object",
+                &bytes,
+                false,
+            )?),
+            Source::File(path) => {
+                let name = path.display().to_string();
+                let bytes = std::fs::read(&path).map_err(|error| {
+                    Error::new(ErrorKind::Module, format!("reading {name}: {error}"))
+                })?;
+                Arc::new(LoadedModule::load(device, &name, &bytes, false)?)
+            }
+            Source::Text(text) => {
+                let what = if text.contains(".version") && text.contains(".target") {
+                    "PTX, which only NVIDIA's driver compiles"
+                } else {
+                    "program text"
+                };
+                return Err(Error::new(
+                    ErrorKind::Module,
+                    format!(
+                        "this is {what}. On AMD GPUs a custom kernel is loaded as a code object: compile it with \
+                         `clang++ -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch={}` and pass the bytes",
+                        device.info().arch
+                    ),
+                ));
+            }
+        };
+        Ok(Arc::new(Module {
+            loaded,
+            context: self.clone(),
+        }))
+    }
+
+    /// A kernel of one of the embedded modules, which is loaded now if it was not.
+    pub fn kernel(
+        self: &Arc<Self>,
+        module: &candle_rocm_kernels::Module,
+        name: &str,
+    ) -> Result<Function> {
+        self.check_err()?;
+        let module = embedded(self.device(), module)?;
+        Ok(Function {
+            loaded: module.function(name)?,
+            module,
+        })
+    }
+}
+
+/// One of the embedded modules on a GPU, which is loaded now if it was not.
+pub(crate) fn embedded(
+    device: &Arc<Device>,
+    module: &candle_rocm_kernels::Module,
+) -> Result<Arc<LoadedModule>> {
+    let name = module.name();
+    device.embedded_module(name, || {
+        let code = module
+            .code_object(&device.info().arch)
+            .map_err(|error| Error::new(ErrorKind::Module, error.to_string()))?;
+        let loaded = LoadedModule::load(device, name, &code, true)?;
+        tracing::debug!(module = name, arch = device.info().arch, "kernels loaded");
+        Ok(loaded)
+    })
+}
+
+impl Module {
+    /// The kernel of this name.
+    pub fn load_function(self: &Arc<Self>, name: &str) -> Result<Function> {
+        Ok(Function {
+            loaded: self.loaded.function(name)?,
+            module: self.loaded.clone(),
+        })
+    }
+
+    /// The global variable of this name, as bytes.
+    pub fn get_global<'a>(
+        self: &'a Arc<Self>,
+        name: &str,
+        stream: &'a Arc<Stream>,
+    ) -> Result<ViewMut<'a, u8>> {
+        static UNTRACKED: Option<UseMark> = None;
+        let c_name = CString::new(name)
+            .map_err(|_| Error::invalid(format!("variable name {name:?} holds a NUL byte")))?;
+        self.context.bind_to_thread()?;
+        let hip = self.context.device().hip();
+        let get = hip
+            .hipModuleGetGlobal
+            .ok_or_else(|| hip::missing("hipModuleGetGlobal"))?;
+        let (mut ptr, mut len) = (std::ptr::null_mut(), 0);
+        // SAFETY: the module is loaded, the name ends in NUL, the outputs are writable.
+        let status = unsafe { get(&mut ptr, &mut len, self.loaded.raw, c_name.as_ptr()) };
+        hip.check(status, || {
+            format!("no variable `{name}` in module `{}`", self.loaded.name)
+        })?;
+        Ok(ViewMut {
+            ptr: ptr as u64,
+            len,
+            read: &UNTRACKED,
+            write: &UNTRACKED,
+            stream,
+            marker: std::marker::PhantomData,
+        })
+    }
+}
+
+/// What a launch needs to know of a kernel.
+pub(crate) struct LoadedFunction {
+    pub(crate) raw: hipFunction_t,
+    pub(crate) name: String,
+    /// The largest workgroup it was compiled for.
+    pub(crate) max_threads: u32,
+    /// LDS bytes it has of its own.
+    pub(crate) static_lds: u32,
+    /// What it is launched with, whatever is asked for.
+    pub(crate) geometry: Geometry,
+    /// Bytes of the elements it reads.
+    pub(crate) element_bytes: u64,
+    /// What is launched instead for few long rows.
+    pub(crate) split: Option<Box<SplitFunction>>,
+}
+
+// SAFETY: HIP's functions may be used from any thread.
+unsafe impl Send for LoadedFunction {}
+// SAFETY: as above; they are never changed.
+unsafe impl Sync for LoadedFunction {}
+
+/// A kernel on a GPU.
+#[derive(Clone)]
+pub struct Function {
+    pub(crate) loaded: Arc<LoadedFunction>,
+    pub(crate) module: Arc<LoadedModule>,
+}
+
+impl Function {
+    /// The kernel's name.
+    pub fn name(&self) -> &str {
+        &self.loaded.name
+    }
+
+    /// The largest workgroup that the kernel was compiled for, in work-items.
+    pub fn max_threads_per_block(&self) -> u32 {
+        self.loaded.max_threads
+    }
+
+    /// LDS bytes that the kernel has of its own, beside what a launch adds.
+    pub fn static_lds_bytes(&self) -> u32 {
+        self.loaded.static_lds
+    }
+
+    /// HIP's handle, under cudarc's name. It lives as long as this object.
+    pub fn cu_function(&self) -> hipFunction_t {
+        self.loaded.raw
+    }
+
+    /// How many workgroups of this size fit on a compute unit at once.
+    pub fn occupancy_max_active_blocks_per_multiprocessor(
+        &self,
+        block_size: u32,
+        dynamic_lds_bytes: usize,
+    ) -> Result<u32> {
+        let device = self.module.device;
+        device.bind()?;
+        let hip = device.hip();
+        let query = hip
+            .hipModuleOccupancyMaxActiveBlocksPerMultiprocessor
+            .ok_or_else(|| hip::missing("hipModuleOccupancyMaxActiveBlocksPerMultiprocessor"))?;
+        let mut blocks = 0;
+        // SAFETY: the function is loaded and the output is writable.
+        let status = unsafe {
+            query(
+                &mut blocks,
+                self.loaded.raw,
+                block_size as i32,
+                dynamic_lds_bytes,
+            )
+        };
+        hip.check(status, || {
+            format!("the occupancy of kernel `{}`", self.name())
+        })?;
+        Ok(blocks.max(0) as u32)
+    }
+
+    pub(crate) fn device(&self) -> &'static Arc<Device> {
+        self.module.device
+    }
+
+    /// Whether it is one of ours.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.module.embedded
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Function({} in {})", self.name(), self.module.name)
+    }
+}

@@ -1,0 +1,6 @@
+//! Memory of GPUs and of the host that copies use, and moving data between them.
+
+pub mod buffer;
+pub mod copy;
+pub mod host;
+pub(crate) mod workspace;

@@ -1,0 +1,3 @@
+//! The order of work between streams, without the streams themselves.
+
+pub(crate) mod live_streams;

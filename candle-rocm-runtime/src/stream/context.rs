@@ -1,0 +1,245 @@
+//! A user's handle on a GPU: streams and events are created from it, and errors that no call could
+//! return wait in it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use crate::base::cuda_names::{CUdevice, CUdevice_attribute};
+use crate::base::error::{Error, Result};
+use crate::device::{Device, DeviceInfo, StickyError};
+use crate::pool::PoolStatistics;
+use crate::runtime;
+
+/// A handle on a GPU. Thread-safe; every call that needs it makes the GPU current on its thread.
+///
+/// Several contexts can exist on one GPU; they share its memory pool and its loaded modules.
+pub struct Context {
+    device: Arc<Device>,
+    /// Streams that are ordered by nothing but events: created ones, and one more for each further
+    /// thread that uses the per-thread stream.
+    pub(crate) num_streams: AtomicUsize,
+    event_tracking: AtomicBool,
+    /// The first thread that used the per-thread stream, 0 before that.
+    per_thread_owner: AtomicU64,
+    sticky: StickyError,
+}
+
+impl Context {
+    /// A context on the GPU of this ordinal.
+    ///
+    /// # Errors
+    /// The runtime cannot start (see [`crate::runtime`]) or has no such GPU.
+    pub fn new(ordinal: usize) -> Result<Arc<Self>> {
+        let device = runtime::current()?.device(ordinal)?.clone();
+        device.bind()?;
+        Ok(Arc::new(Self {
+            device,
+            num_streams: AtomicUsize::new(0),
+            event_tracking: AtomicBool::new(true),
+            per_thread_owner: AtomicU64::new(0),
+            sticky: StickyError::default(),
+        }))
+    }
+
+    /// The number of GPUs.
+    pub fn device_count() -> Result<i32> {
+        Ok(runtime::current()?.device_count() as i32)
+    }
+
+    /// The GPU itself.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// What is known about the GPU.
+    pub fn info(&self) -> &DeviceInfo {
+        self.device.info()
+    }
+
+    /// The GPU's number.
+    pub fn ordinal(&self) -> usize {
+        self.device.ordinal()
+    }
+
+    /// The GPU's number, under cudarc's name.
+    pub fn cu_device(&self) -> CUdevice {
+        self.device.ordinal() as CUdevice
+    }
+
+    /// The GPU's marketing name.
+    pub fn name(&self) -> Result<String> {
+        self.check_err()?;
+        Ok(self.info().name.clone())
+    }
+
+    /// Major and minor number of the architecture: (11, 0) for gfx1100.
+    pub fn compute_capability(&self) -> Result<(i32, i32)> {
+        Ok((
+            self.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            self.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        ))
+    }
+
+    /// An attribute of the GPU, under CUDA's name for it.
+    pub fn attribute(&self, attribute: CUdevice_attribute) -> Result<i32> {
+        self.check_err()?;
+        attribute.read(&self.device)
+    }
+
+    /// Device memory in bytes.
+    pub fn total_mem(&self) -> Result<usize> {
+        self.check_err()?;
+        Ok(self.info().total_memory)
+    }
+
+    /// Free and total device memory in bytes; what the pool caches is not free.
+    pub fn mem_get_info(&self) -> Result<(usize, usize)> {
+        self.check_err()?;
+        self.device.memory()
+    }
+
+    /// What the memory pool of this GPU holds.
+    pub fn pool_statistics(&self) -> PoolStatistics {
+        self.device
+            .existing_pool()
+            .map(|pool| pool.statistics())
+            .unwrap_or_default()
+    }
+
+    /// True: buffers come from a stream-ordered pool, so that allocating and freeing never block.
+    pub fn has_async_alloc(&self) -> bool {
+        true
+    }
+
+    /// True: HIP has one context for each GPU of a process.
+    pub fn is_primary(&self) -> bool {
+        true
+    }
+
+    /// Makes the GPU current on this thread, and returns an error that an earlier call left.
+    #[inline]
+    pub fn bind_to_thread(&self) -> Result<()> {
+        self.check_err()?;
+        self.device.bind()
+    }
+
+    /// Waits for all work on the GPU.
+    pub fn synchronize(&self) -> Result<()> {
+        self.check_err()?;
+        self.device.synchronize()?;
+        self.check_err()
+    }
+
+    /// Whether work of this context runs on more than one stream, so that buffers must track their use.
+    #[inline]
+    pub fn is_in_multi_stream_mode(&self) -> bool {
+        self.num_streams.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether new buffers track their use by events (the default).
+    #[inline]
+    pub fn is_event_tracking(&self) -> bool {
+        self.event_tracking.load(Ordering::Relaxed)
+    }
+
+    /// Whether streams are made to wait for each other's use of a buffer.
+    #[inline]
+    pub fn is_managing_stream_synchronization(&self) -> bool {
+        self.is_in_multi_stream_mode() && self.is_event_tracking()
+    }
+
+    /// Turns the tracking of buffers on.
+    ///
+    /// # Safety
+    /// Buffers made while tracking was off stay untracked; their user orders their uses.
+    pub unsafe fn enable_event_tracking(&self) {
+        self.event_tracking.store(true, Ordering::Relaxed);
+    }
+
+    /// Turns the tracking of buffers off.
+    ///
+    /// # Safety
+    /// The user orders all uses of a buffer on different streams, its freeing included.
+    pub unsafe fn disable_event_tracking(&self) {
+        self.event_tracking.store(false, Ordering::Relaxed);
+    }
+
+    /// Called for each use of the per-thread stream. Every thread has its own stream behind that one
+    /// handle: from the second thread on, buffers must track their use as they do between streams.
+    #[inline]
+    pub(crate) fn enter_per_thread_stream(&self) -> Result<()> {
+        let thread = thread_number();
+        if self.per_thread_owner.load(Ordering::Relaxed) == thread || self.is_in_multi_stream_mode()
+        {
+            return Ok(());
+        }
+        match self.per_thread_owner.compare_exchange(
+            0,
+            thread,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => Ok(()),
+            Err(owner) if owner == thread => Ok(()),
+            Err(_) => self.add_stream(),
+        }
+    }
+
+    /// Counts one more stream. Work so far was not tracked, so the first one waits for it.
+    pub(crate) fn add_stream(&self) -> Result<()> {
+        let before = self.num_streams.fetch_add(1, Ordering::Relaxed);
+        if before == 0 && self.is_event_tracking() {
+            self.device.synchronize()?;
+        }
+        Ok(())
+    }
+
+    /// Returns the error that an earlier call could not return (a drop, a kernel), once.
+    #[inline]
+    pub fn check_err(&self) -> Result<()> {
+        self.sticky.take()?;
+        self.device.sticky().take()
+    }
+
+    /// Keeps the error of a result for the next call.
+    #[inline]
+    pub fn record_err<T>(&self, result: Result<T>) {
+        if let Err(error) = result {
+            self.keep(error);
+        }
+    }
+
+    #[cold]
+    fn keep(&self, error: Error) {
+        tracing::debug!(%error, "kept for the next call");
+        self.sticky.set(error);
+    }
+}
+
+/// A number that no other live or past thread of the process has.
+pub(crate) fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    // While the thread is being torn down its number is gone; 0 then equals no owner.
+    NUMBER.try_with(|n| *n).unwrap_or(0)
+}
+
+// As with cudarc's: tensors may be caught in an unwinding panic. What is locked is changed in whole steps.
+impl std::panic::RefUnwindSafe for Context {}
+
+impl PartialEq for Context {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.device, &other.device)
+    }
+}
+
+impl Eq for Context {}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Context({:?})", self.device)
+    }
+}

@@ -1,0 +1,280 @@
+//! Queues of work on a GPU.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use crate::base::cuda_names::CUevent_flags;
+use crate::base::error::{Error, Result};
+use crate::base::hip::{self, types::*};
+use crate::pool::StreamKey;
+use crate::stream::context::{thread_number, Context};
+use crate::stream::event::Event;
+
+/// A queue of work on a GPU. Work is asynchronous to the host and ordered within the stream.
+pub struct Stream {
+    raw: hipStream_t,
+    context: Arc<Context>,
+    owned: bool,
+    /// Which object this is: HIP gives a destroyed stream's handle to a new one.
+    number: u64,
+}
+
+/// A queue of work whose own order is enough for two uses of a buffer. No later stream has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamId {
+    /// The legacy default stream.
+    Default,
+    /// The default stream of the thread with this number.
+    Thread(u64),
+    /// A created or borrowed stream.
+    Object(u64),
+}
+
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+// SAFETY: HIP's streams may be used from any thread.
+unsafe impl Send for Stream {}
+// SAFETY: as above; HIP locks its own state.
+unsafe impl Sync for Stream {}
+
+impl Context {
+    fn borrowed(self: &Arc<Self>, raw: hipStream_t) -> Arc<Stream> {
+        self.device().streams().add(raw);
+        Arc::new(Stream {
+            raw,
+            context: self.clone(),
+            owned: false,
+            number: next_number(),
+        })
+    }
+
+    /// The legacy default stream, which waits for all blocking streams of the GPU and they for it.
+    pub fn default_stream(self: &Arc<Self>) -> Arc<Stream> {
+        self.borrowed(std::ptr::null_mut())
+    }
+
+    /// The calling thread's default stream; another thread that uses this object uses its own.
+    ///
+    /// When a second thread comes, buffers start to track their use as between created streams, so that
+    /// passing tensors between threads is safe.
+    pub fn per_thread_stream(self: &Arc<Self>) -> Arc<Stream> {
+        self.borrowed(STREAM_PER_THREAD)
+    }
+
+    /// A stream that another library owns; dropping the result does not destroy it.
+    ///
+    /// # Safety
+    /// `raw` is a stream of this GPU, its owner keeps it alive while the result is used, and the caller
+    /// orders the work of both.
+    pub unsafe fn wrap_borrowed_stream(self: &Arc<Self>, raw: hipStream_t) -> Arc<Stream> {
+        self.borrowed(raw)
+    }
+
+    /// A new stream, not ordered with the legacy default stream. From the first one on, buffers track
+    /// their use.
+    pub fn new_stream(self: &Arc<Self>) -> Result<Arc<Stream>> {
+        self.create_stream(|raw| {
+            let hip = self.device().hip();
+            // SAFETY: `raw` is writable.
+            let status = unsafe { (hip.hipStreamCreateWithFlags)(raw, STREAM_NON_BLOCKING) };
+            hip.check(status, || "creating a stream")
+        })
+    }
+
+    /// A new stream of this priority; lower numbers go first.
+    pub fn new_stream_with_priority(self: &Arc<Self>, priority: i32) -> Result<Arc<Stream>> {
+        self.create_stream(|raw| {
+            let hip = self.device().hip();
+            let create = hip
+                .hipStreamCreateWithPriority
+                .ok_or_else(|| hip::missing("hipStreamCreateWithPriority"))?;
+            // SAFETY: `raw` is writable.
+            let status = unsafe { create(raw, STREAM_NON_BLOCKING, priority) };
+            hip.check(status, || {
+                format!("creating a stream of priority {priority}")
+            })
+        })
+    }
+
+    fn create_stream(
+        self: &Arc<Self>,
+        create: impl FnOnce(&mut hipStream_t) -> Result<()>,
+    ) -> Result<Arc<Stream>> {
+        self.bind_to_thread()?;
+        let mut raw = std::ptr::null_mut();
+        self.device().hip().relaxed(|| create(&mut raw))?;
+        self.device().streams().add(raw);
+        // Owned from here on: whatever fails below, the stream is destroyed.
+        let stream = Arc::new(Stream {
+            raw,
+            context: self.clone(),
+            owned: true,
+            number: next_number(),
+        });
+        self.add_stream()?;
+        Ok(stream)
+    }
+}
+
+impl Stream {
+    /// HIP's handle. It belongs to this object, or to the library that lent it.
+    #[inline]
+    pub fn raw(&self) -> hipStream_t {
+        self.raw
+    }
+
+    /// HIP's handle, under cudarc's name.
+    pub fn cu_stream(&self) -> hipStream_t {
+        self.raw
+    }
+
+    /// The context that the stream belongs to.
+    #[inline]
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Whose work this is, for the memory pool: the per-thread handle stands for another stream on each
+    /// thread.
+    pub(crate) fn key(&self) -> StreamKey {
+        StreamKey::of(self.raw)
+    }
+
+    /// Whether it was created here, and is therefore not ordered with the legacy default stream.
+    pub(crate) fn is_created(&self) -> bool {
+        self.owned
+    }
+
+    /// Which queue this is on the calling thread.
+    pub(crate) fn id(&self) -> StreamId {
+        if self.raw.is_null() {
+            StreamId::Default
+        } else if self.raw == STREAM_PER_THREAD {
+            StreamId::Thread(thread_number())
+        } else {
+            StreamId::Object(self.number)
+        }
+    }
+
+    /// Makes the GPU current on this thread; every call that gives the stream work starts with it.
+    #[inline]
+    pub(crate) fn enter(&self) -> Result<()> {
+        self.note_use()?;
+        self.context.device().bind()
+    }
+
+    /// What [`Stream::enter`] does where HIP is not called: returns an error that is waiting, and notes who uses
+    /// the per-thread stream.
+    #[inline]
+    pub(crate) fn note_use(&self) -> Result<()> {
+        if self.raw == STREAM_PER_THREAD {
+            self.context.enter_per_thread_stream()?;
+        }
+        self.context.check_err()
+    }
+
+    /// A new stream whose work starts after what this one has been given so far.
+    pub fn fork(&self) -> Result<Arc<Self>> {
+        let stream = self.context.new_stream()?;
+        stream.join(self)?;
+        Ok(stream)
+    }
+
+    /// Waits until the stream is idle, and returns an error that its work left.
+    pub fn synchronize(&self) -> Result<()> {
+        self.enter()?;
+        if self.is_capturing()? {
+            // HIP would refuse as well, and end the capture.
+            return Err(Error::invalid(
+                "a stream that is being captured runs nothing that could be waited for: end the capture first",
+            ));
+        }
+        let hip = self.context.device().hip();
+        // SAFETY: the handle is alive.
+        let status = hip.relaxed(|| unsafe { (hip.hipStreamSynchronize)(self.raw) });
+        hip.check(status, || "waiting for a stream")?;
+        self.context.check_err()
+    }
+
+    /// Waits until what the stream was given has run; of one that is being captured, what it was given before.
+    pub(crate) fn finish(&self) -> Result<()> {
+        if !self.is_capturing()? {
+            return self.synchronize();
+        }
+        let device = self.context.device();
+        device
+            .streams()
+            .wait_for_work_before_capture(device.hip(), self.key())
+    }
+
+    /// A new event set to what the stream has been given so far.
+    pub fn record_event(&self, flags: Option<CUevent_flags>) -> Result<Event> {
+        let event = self.context.new_event(flags)?;
+        event.record(self)?;
+        Ok(event)
+    }
+
+    /// Makes the stream's further work wait for the event.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        self.enter()?;
+        let (device, hip) = (self.context.device(), self.context.device().hip());
+        device.streams().wait(hip, self, || {
+            // SAFETY: both handles are alive; HIP keeps what it needs of the event.
+            let status = unsafe { (hip.hipStreamWaitEvent)(self.raw, event.raw(), 0) };
+            hip.check(status, || "making a stream wait for an event")
+        })
+    }
+
+    /// Makes the stream's further work wait for what `other` has been given so far.
+    pub fn join(&self, other: &Stream) -> Result<()> {
+        self.wait(&other.record_event(None)?)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let device = self.context.device();
+        if !self.owned {
+            device.streams().remove(self.raw);
+            return;
+        }
+        self.context.record_err(device.bind());
+        if let Some(pool) = device.existing_pool() {
+            // A capture that nobody ended dies with its stream, and what it freed is free.
+            self.context.record_err(self.abandon_capture());
+            drop(self.capture_ended());
+            // Blocks freed on this stream must not name it any more.
+            self.context.record_err(pool.forget_stream(self.key()));
+        }
+        if let Some(Ok(Some(library))) = device.gemm_library().get() {
+            library.release(device, self.key());
+        }
+        self.context.num_streams.fetch_sub(1, Ordering::Relaxed);
+        let hip = device.hip();
+        let noted = device.streams().note_last_work(hip, self.raw);
+        self.context.record_err(noted);
+        device.streams().remove(self.raw);
+        // SAFETY: the handle is alive and ours; HIP finishes the queued work first.
+        let status = hip.relaxed(|| unsafe { (hip.hipStreamDestroy)(self.raw) });
+        self.context
+            .record_err(hip.check(status, || "destroying a stream"));
+    }
+}
+
+impl PartialEq for Stream {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw && self.context == other.context
+    }
+}
+
+impl Eq for Stream {}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({:p} on {:?})", self.raw, self.context.device())
+    }
+}

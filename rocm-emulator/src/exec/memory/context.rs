@@ -1,0 +1,132 @@
+//! What the wavefronts of a workgroup reach beyond their registers: memory, LDS, scratch; and the check of
+//! every such access.
+
+use std::time::Instant;
+
+use crate::exec::watch::Recorder;
+use crate::exec::{Class, Counters};
+use crate::fault::FaultKind;
+use crate::memory::{Memory, Snapshot};
+
+/// What an instruction did wrong; the caller adds where.
+#[derive(Debug)]
+pub(crate) struct Violation {
+    pub kind: FaultKind,
+    pub lane: Option<u32>,
+}
+
+impl From<FaultKind> for Box<Violation> {
+    fn from(kind: FaultKind) -> Self {
+        Box::new(Violation { kind, lane: None })
+    }
+}
+
+pub(crate) type Outcome<T = ()> = Result<T, Box<Violation>>;
+
+/// What an access does, as fault messages say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Load,
+    Store,
+    Atomic,
+}
+
+impl Access {
+    pub fn name(self) -> &'static str {
+        match self {
+            Access::Load => "load",
+            Access::Store => "store",
+            Access::Atomic => "atomic",
+        }
+    }
+}
+
+/// A range of addresses that an instruction's last access lay in: first, and first after.
+pub(crate) type Window = (u64, u64);
+
+/// One thread's view of a launch.
+pub(crate) struct Context<'a> {
+    pub memory: &'a Memory,
+    pub snapshot: &'a Snapshot,
+    /// Kernel arguments and dispatch packet, which no allocation holds.
+    pub arguments: Window,
+    /// The last window of each memory instruction, by its `site`: most go to one allocation for ever.
+    pub windows: Vec<Window>,
+    /// The workgroup's LDS.
+    pub lds: *mut u8,
+    pub lds_size: u32,
+    /// The running wavefront's scratch: lane after lane, `scratch_stride` bytes apart.
+    pub scratch: *mut u8,
+    pub scratch_size: u32,
+    pub scratch_stride: u32,
+    pub counters: Counters,
+    /// Counts by instruction, if asked for.
+    pub recorder: Option<Box<Recorder>>,
+    pub start: Instant,
+}
+
+impl Context<'_> {
+    /// Whether `first..first + bytes` is inside one allocation; remembers which for the instruction `site`.
+    #[inline(always)]
+    pub fn reaches(&mut self, site: u32, first: u64, bytes: u64) -> bool {
+        let (low, end) = self.windows[site as usize];
+        if first >= low && first < end && bytes <= end - first {
+            return true;
+        }
+        self.reaches_slowly(site, first, bytes)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reaches_slowly(&mut self, site: u32, first: u64, bytes: u64) -> bool {
+        let inside = |(low, end): Window| first >= low && first < end && bytes <= end - first;
+        let found = self.snapshot.find(first).filter(|&window| inside(window));
+        match found.or_else(|| inside(self.arguments).then_some(self.arguments)) {
+            Some(window) => {
+                self.windows[site as usize] = window;
+                true
+            }
+            None => false,
+        }
+    }
+
+    #[cold]
+    pub fn out_of_bounds(
+        &self,
+        access: Access,
+        address: u64,
+        bytes: u32,
+        lane: Option<u32>,
+    ) -> Box<Violation> {
+        let nearest = self.memory.nearest(address);
+        let kind = FaultKind::OutOfBounds {
+            access: access.name(),
+            address,
+            bytes,
+            nearest,
+        };
+        Box::new(Violation { kind, lane })
+    }
+
+    #[inline(always)]
+    pub fn count(&mut self, class: Class) {
+        self.counters.instructions[class as usize] += 1;
+    }
+}
+
+#[cold]
+pub(crate) fn misaligned(
+    access: Access,
+    address: u64,
+    bytes: u32,
+    align: u32,
+    lane: Option<u32>,
+) -> Box<Violation> {
+    let kind = FaultKind::Misaligned {
+        access: access.name(),
+        address,
+        bytes,
+        align,
+    };
+    Box::new(Violation { kind, lane })
+}

@@ -1,0 +1,172 @@
+//! Scalar memory: loads into SGPRs, and the clocks that share the format.
+
+use super::context::{misaligned, Access, Context, Outcome};
+use crate::exec::program::Lowering;
+use crate::exec::scalar::{time, Destination, Source};
+use crate::exec::{Class, Wave};
+use crate::isa::{Inst, Operand};
+
+/// Most dwords that a scalar load fetches.
+const MAX_DWORDS: usize = 16;
+
+/// What a scalar load fetches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Element {
+    Dwords(u8),
+    /// Bytes, and whether the sign is extended (GFX12).
+    Small(u8, bool),
+}
+
+enum Kind {
+    Load(Element),
+    /// Through a buffer descriptor: out of range reads zero.
+    BufferLoad(Element),
+    Time,
+}
+
+/// A scalar memory instruction.
+pub(crate) struct ScalarMemoryOp {
+    kind: Kind,
+    base: Source,
+    soffset: Option<Source>,
+    offset: i64,
+    dst: Destination,
+    site: u32,
+}
+
+impl Element {
+    /// `dwordx4` or `b128`, and so on.
+    fn named(suffix: &str) -> Option<Element> {
+        Some(match suffix {
+            "dword" | "b32" => Element::Dwords(1),
+            "dwordx2" | "b64" => Element::Dwords(2),
+            "dwordx3" | "b96" => Element::Dwords(3),
+            "dwordx4" | "b128" => Element::Dwords(4),
+            "dwordx8" | "b256" => Element::Dwords(8),
+            "dwordx16" | "b512" => Element::Dwords(16),
+            "u8" => Element::Small(1, false),
+            "i8" => Element::Small(1, true),
+            "u16" => Element::Small(2, false),
+            "i16" => Element::Small(2, true),
+            _ => return None,
+        })
+    }
+
+    fn bytes(self) -> u32 {
+        match self {
+            Element::Dwords(count) => 4 * u32::from(count),
+            Element::Small(bytes, _) => bytes.into(),
+        }
+    }
+
+    fn align(self) -> u32 {
+        self.bytes().min(4)
+    }
+}
+
+impl ScalarMemoryOp {
+    pub fn lower(inst: &Inst, lowering: &Lowering) -> Option<ScalarMemoryOp> {
+        let name = inst.op.name;
+        let kind = if let Some(suffix) = name.strip_prefix("s_load_") {
+            Kind::Load(Element::named(suffix)?)
+        } else if let Some(suffix) = name.strip_prefix("s_buffer_load_") {
+            Kind::BufferLoad(Element::named(suffix)?)
+        } else if matches!(name, "s_memtime" | "s_memrealtime") {
+            Kind::Time
+        } else {
+            return None;
+        };
+        let dwords = match kind {
+            Kind::Load(Element::Dwords(count)) | Kind::BufferLoad(Element::Dwords(count)) => count,
+            Kind::Load(_) | Kind::BufferLoad(_) => 1,
+            Kind::Time => 2,
+        };
+        let timed = matches!(kind, Kind::Time);
+        Some(ScalarMemoryOp {
+            base: if timed {
+                Source::ZERO
+            } else {
+                Source::lower(inst.src[0])?
+            },
+            soffset: match inst.src[1] {
+                Operand::None => None,
+                operand => Some(Source::lower(operand)?),
+            },
+            offset: inst.mem.offset.into(),
+            dst: Destination::lower(inst.dst[0], dwords.into())?,
+            site: lowering.site(),
+            kind,
+        })
+    }
+
+    pub fn run(&self, wave: &mut Wave, cx: &mut Context) -> Outcome {
+        cx.count(Class::Scalar);
+        let soffset = self.soffset.map_or(0, |source| source.read32(wave));
+        let offset = self.offset.wrapping_add(soffset.into());
+        let element = match self.kind {
+            Kind::Time => {
+                let now = time(cx.start);
+                self.dst.write64(wave, now);
+                return Ok(());
+            }
+            Kind::Load(element) | Kind::BufferLoad(element) => element,
+        };
+        let bytes = element.bytes();
+        let mut base = self.base.read64(wave);
+        if let Kind::BufferLoad(_) = self.kind {
+            let (stride, records) = self.descriptor(wave);
+            base &= (1 << 48) - 1;
+            let size = u64::from(records) * u64::from(stride.max(1));
+            if (offset as u64).saturating_add(bytes.into()) > size {
+                self.write(wave, element, [0; MAX_DWORDS]);
+                return Ok(());
+            }
+        }
+        let address = base.wrapping_add_signed(offset);
+        if address % u64::from(element.align()) != 0 {
+            return Err(misaligned(
+                Access::Load,
+                address,
+                bytes,
+                element.align(),
+                None,
+            ));
+        }
+        if !cx.reaches(self.site, address, bytes.into()) {
+            return Err(cx.out_of_bounds(Access::Load, address, bytes, None));
+        }
+        let mut dwords = [0u32; MAX_DWORDS];
+        // SAFETY: the range was checked, and is at most as long as the array.
+        unsafe {
+            let to = dwords.as_mut_ptr().cast::<u8>();
+            std::ptr::copy_nonoverlapping(address as *const u8, to, bytes as usize);
+        }
+        self.write(wave, element, dwords);
+        Ok(())
+    }
+
+    /// Stride and number of records of the buffer descriptor.
+    fn descriptor(&self, wave: &Wave) -> (u32, u32) {
+        let dword = |at: usize| match self.base {
+            Source::Register(first) => wave.sgpr.get(usize::from(first) + at).copied().unwrap_or(0),
+            _ => 0,
+        };
+        (dword(1) >> 16 & 0x3fff, dword(2))
+    }
+
+    fn write(&self, wave: &mut Wave, element: Element, dwords: [u32; MAX_DWORDS]) {
+        match (element, self.dst) {
+            (Element::Small(1, true), dst) => dst.write32(wave, dwords[0] as i8 as u32),
+            (Element::Small(2, true), dst) => dst.write32(wave, dwords[0] as i16 as u32),
+            (Element::Small(..), dst) | (Element::Dwords(1), dst) => dst.write32(wave, dwords[0]),
+            (Element::Dwords(count), Destination::Register(first)) => {
+                let (first, count) = (usize::from(first), usize::from(count));
+                // Lowering checked that the registers exist.
+                wave.sgpr[first..first + count].copy_from_slice(&dwords[..count]);
+            }
+            (Element::Dwords(_), dst) => {
+                dst.write64(wave, u64::from(dwords[0]) | u64::from(dwords[1]) << 32);
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Moving data between memory and vector registers, whatever the address space: by then every lane's address
+//! is a checked host pointer.
+
+use crate::exec::{simd, Row, LANES};
+
+/// Host addresses by lane; inactive lanes hold anything.
+pub(crate) type Places = [u64; LANES];
+
+/// A load or store of one element per lane.
+#[derive(Clone, Copy)]
+pub(crate) struct Transfer {
+    /// Bytes in memory.
+    pub bytes: u32,
+    /// Registers.
+    pub rows: u8,
+    /// Moves each active lane's element.
+    ///
+    /// # Safety
+    /// The places of active lanes are valid for `bytes` bytes; `data` holds `rows` rows.
+    pub scattered: unsafe fn(data: &mut [Row], places: &Places, exec: u64, lanes: u32),
+    /// Moves all lanes' elements, which follow each other from an address on.
+    ///
+    /// # Safety
+    /// The address is valid for `bytes * lanes` bytes; `data` holds `rows` rows.
+    pub sequence: unsafe fn(data: &mut [Row], first: u64, lanes: u32),
+}
+
+/// How an element looks in memory and in a lane's registers.
+trait Element {
+    const BYTES: usize;
+    const ROWS: usize;
+
+    /// The register dword `row`; `old` is what it holds.
+    ///
+    /// # Safety
+    /// `BYTES` bytes can be read at `from`.
+    unsafe fn load(from: *const u8, row: usize, old: u32) -> u32;
+
+    /// # Safety
+    /// `BYTES` bytes can be written at `to`.
+    unsafe fn store(to: *mut u8, row: usize, value: u32);
+}
+
+struct Dwords<const N: usize>;
+
+impl<const N: usize> Element for Dwords<N> {
+    const BYTES: usize = 4 * N;
+    const ROWS: usize = N;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8, row: usize, _old: u32) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { from.add(4 * row).cast::<u32>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut u8, row: usize, value: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { to.add(4 * row).cast::<u32>().write_unaligned(value) }
+    }
+}
+
+/// Define an element smaller than a dword: type in memory, value loaded, value stored.
+macro_rules! small_element {
+    ($($name:ident: $type:ty, |$loaded:ident, $old:ident| $load:expr, |$value:ident| $store:expr;)*) => { $(
+        struct $name;
+
+        impl Element for $name {
+            const BYTES: usize = size_of::<$type>();
+            const ROWS: usize = 1;
+
+            #[inline(always)]
+            unsafe fn load(from: *const u8, _row: usize, $old: u32) -> u32 {
+                // SAFETY: the caller's promise.
+                let $loaded = unsafe { from.cast::<$type>().read_unaligned() };
+                $load
+            }
+
+            #[inline(always)]
+            unsafe fn store(to: *mut u8, _row: usize, $value: u32) {
+                // SAFETY: the caller's promise.
+                unsafe { to.cast::<$type>().write_unaligned($store as $type) }
+            }
+        }
+    )* };
+}
+
+const LOW: u32 = 0xffff;
+
+small_element! {
+    U8: u8, |x, _old| x.into(), |v| v;
+    I8: i8, |x, _old| i32::from(x) as u32, |v| v;
+    U16: u16, |x, _old| x.into(), |v| v;
+    I16: i16, |x, _old| i32::from(x) as u32, |v| v;
+    LowU8: u8, |x, old| old & !LOW | u32::from(x), |v| v;
+    LowI8: i8, |x, old| old & !LOW | u32::from(i16::from(x) as u16), |v| v;
+    Low16: u16, |x, old| old & !LOW | u32::from(x), |v| v;
+    HighU8: u8, |x, old| old & LOW | u32::from(x) << 16, |v| v >> 16;
+    HighI8: i8, |x, old| old & LOW | u32::from(i16::from(x) as u16) << 16, |v| v >> 16;
+    High16: u16, |x, old| old & LOW | u32::from(x) << 16, |v| v >> 16;
+}
+
+/// Run `lane` for every active lane, without a branch on the mask where all are active.
+#[inline(always)]
+pub(crate) fn each_lane(exec: u64, lanes: u32, mut lane: impl FnMut(usize)) {
+    match (exec == u64::MAX >> (64 - lanes), lanes) {
+        (true, 32) => (0..32).for_each(lane),
+        (true, _) => (0..64).for_each(lane),
+        _ => {
+            let mut rest = exec;
+            while rest != 0 {
+                lane(rest.trailing_zeros() as usize);
+                rest &= rest - 1;
+            }
+        }
+    }
+}
+
+macro_rules! mover {
+    ($select:ident, $lane:ident) => {
+        fn $select<E: Element>() -> Transfer {
+            #[inline(always)]
+            unsafe fn scattered<E: Element>(
+                data: &mut [Row],
+                places: &Places,
+                exec: u64,
+                lanes: u32,
+            ) {
+                let data = &mut data[..E::ROWS];
+                each_lane(exec, lanes, |lane| {
+                    // SAFETY: the caller's promise for an active lane.
+                    unsafe { $lane::<E>(data, lane, places[lane]) }
+                });
+            }
+
+            #[inline(always)]
+            unsafe fn sequence<E: Element>(data: &mut [Row], first: u64, lanes: u32) {
+                let data = &mut data[..E::ROWS];
+                let first = first as *mut u8;
+                each_lane(u64::MAX >> (64 - lanes), lanes, |lane| {
+                    // SAFETY: the caller's promise; the lane's element lies at that distance.
+                    unsafe { $lane::<E>(data, lane, first.add(lane * E::BYTES) as u64) }
+                });
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+            unsafe fn scattered_avx2<E: Element>(
+                data: &mut [Row],
+                places: &Places,
+                exec: u64,
+                lanes: u32,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { scattered::<E>(data, places, exec, lanes) }
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+            unsafe fn sequence_avx2<E: Element>(data: &mut [Row], first: u64, lanes: u32) {
+                // SAFETY: the caller's promise.
+                unsafe { sequence::<E>(data, first, lanes) }
+            }
+
+            let baseline = Transfer {
+                bytes: E::BYTES as u32,
+                rows: E::ROWS as u8,
+                scattered: scattered::<E>,
+                sequence: sequence::<E>,
+            };
+            match simd::level() {
+                #[cfg(target_arch = "x86_64")]
+                simd::Level::Avx2 => Transfer {
+                    scattered: scattered_avx2::<E>,
+                    sequence: sequence_avx2::<E>,
+                    ..baseline
+                },
+                _ => baseline,
+            }
+        }
+    };
+}
+
+/// # Safety
+/// `E::BYTES` bytes can be read at `from`, and `data` has `E::ROWS` rows.
+#[inline(always)]
+unsafe fn load_lane<E: Element>(data: &mut [Row], lane: usize, from: u64) {
+    for (row, dwords) in data.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        dwords.0[lane] = unsafe { E::load(from as *const u8, row, dwords.0[lane]) };
+    }
+}
+
+/// # Safety
+/// `E::BYTES` bytes can be written at `to`, and `data` has `E::ROWS` rows.
+#[inline(always)]
+unsafe fn store_lane<E: Element>(data: &mut [Row], lane: usize, to: u64) {
+    for (row, dwords) in data.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { E::store(to as *mut u8, row, dwords.0[lane]) };
+    }
+}
+
+mover!(loading, load_lane);
+mover!(storing, store_lane);
+
+/// The load of a data suffix: `load_` of FLAT and buffer instructions, `ds_read_`, `ds_load_`, either naming.
+pub(crate) fn load_named(suffix: &str) -> Option<Transfer> {
+    Some(match suffix {
+        "dword" | "b32" => loading::<Dwords<1>>(),
+        "dwordx2" | "b64" => loading::<Dwords<2>>(),
+        "dwordx3" | "b96" => loading::<Dwords<3>>(),
+        "dwordx4" | "b128" => loading::<Dwords<4>>(),
+        "ubyte" | "u8" => loading::<U8>(),
+        "sbyte" | "i8" => loading::<I8>(),
+        "ushort" | "u16" => loading::<U16>(),
+        "sshort" | "i16" => loading::<I16>(),
+        "ubyte_d16" | "d16_u8" | "u8_d16" => loading::<LowU8>(),
+        "ubyte_d16_hi" | "d16_hi_u8" | "u8_d16_hi" => loading::<HighU8>(),
+        "sbyte_d16" | "d16_i8" | "i8_d16" => loading::<LowI8>(),
+        "sbyte_d16_hi" | "d16_hi_i8" | "i8_d16_hi" => loading::<HighI8>(),
+        "short_d16" | "d16_b16" | "u16_d16" => loading::<Low16>(),
+        "short_d16_hi" | "d16_hi_b16" | "u16_d16_hi" => loading::<High16>(),
+        _ => return None,
+    })
+}
+
+/// The store of a data suffix: `store_` of FLAT and buffer instructions, `ds_write_`, `ds_store_`.
+pub(crate) fn store_named(suffix: &str) -> Option<Transfer> {
+    Some(match suffix {
+        "dword" | "b32" => storing::<Dwords<1>>(),
+        "dwordx2" | "b64" => storing::<Dwords<2>>(),
+        "dwordx3" | "b96" => storing::<Dwords<3>>(),
+        "dwordx4" | "b128" => storing::<Dwords<4>>(),
+        "byte" | "b8" => storing::<U8>(),
+        "short" | "b16" => storing::<U16>(),
+        "byte_d16_hi" | "d16_hi_b8" | "b8_d16_hi" => storing::<HighU8>(),
+        "short_d16_hi" | "d16_hi_b16" | "b16_d16_hi" => storing::<High16>(),
+        _ => return None,
+    })
+}
