@@ -14,43 +14,10 @@ use candle_rocm_runtime::gemm::plan::{Kernel, MatrixTile, Plan, TILES};
 use candle_rocm_runtime::gemm::{
     self, Activation, Epilogue, GemmDtype, GemmProblem, Gpu, Residual, Transpose,
 };
-use candle_rocm_runtime::{
-    runtime, Context, DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, RuntimeKind, Stream,
-};
+use candle_rocm_runtime::{DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, Stream};
 use candle_rocm_testing::random::Random;
+use common::on_each_device;
 use half::{bf16, f16};
-
-/// Runs the body on each of these that the build embeds, and that `ROCM_EMU_ARCH` names if it is set.
-const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
-
-fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
-    if std::env::var(runtime::RUNTIME_VARIABLE).as_deref() == Ok("nvidia") {
-        return common::in_process(test, &[], || {
-            for ordinal in 0..runtime::current().unwrap().device_count() {
-                body(&Context::new(ordinal).unwrap());
-            }
-        });
-    }
-    let embedded = candle_rocm_kernels::architectures();
-    let asked = std::env::var("ROCM_EMU_ARCH").unwrap_or_default();
-    let chosen: Vec<&str> = ARCHITECTURES
-        .into_iter()
-        .filter(|arch| embedded.contains(arch))
-        .filter(|arch| asked.is_empty() || asked.split(',').any(|one| one.trim() == *arch))
-        .collect();
-    assert!(
-        !chosen.is_empty(),
-        "the build embeds none of {ARCHITECTURES:?} that ROCM_EMU_ARCH={asked} names, only {embedded:?}"
-    );
-    common::in_process(test, &[("ROCM_EMU_ARCH", &chosen.join(","))], || {
-        runtime::select(RuntimeKind::Emulator).unwrap();
-        for (ordinal, arch) in chosen.iter().enumerate() {
-            let context = Context::new(ordinal).unwrap();
-            assert_eq!(context.device().info().arch, *arch);
-            body(&context);
-        }
-    });
-}
 
 /// An element of A and B; those of C have another type if these are integers.
 trait Element: Number {

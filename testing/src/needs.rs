@@ -49,6 +49,26 @@ pub fn holds(need: Need<'_>, is_there: bool, otherwise: impl Display) -> bool {
     found(need, is_there.then_some(()).ok_or(otherwise)).is_some()
 }
 
+/// Those of these GPUs that the build has kernels for, as `serves` says; each of the others must be allowed to be missing.
+///
+/// # Panics
+/// One may not be missing, or none is there.
+pub fn architectures<'a>(
+    wanted: impl IntoIterator<Item = &'a str>,
+    serves: impl Fn(&str) -> bool,
+) -> Vec<&'a str> {
+    let is_there = |arch: &&str| {
+        let otherwise = format!("the build embeds no kernels for {arch}");
+        holds(Need::Architecture(arch), serves(arch), otherwise)
+    };
+    let found: Vec<&str> = wanted.into_iter().filter(is_there).collect();
+    assert!(
+        !found.is_empty(),
+        "the build embeds kernels for none of the GPUs"
+    );
+    found
+}
+
 fn decide<T>(need: Need<'_>, what: Result<T, String>, listed: &str) -> Result<Option<T>, String> {
     let listed: Vec<&str> = listed
         .split(',')

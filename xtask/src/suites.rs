@@ -26,9 +26,12 @@ pub fn kernels() -> Result<()> {
     cargo::run(tests_of(&["candle-rocm-kernels"]).args(["--test", "execution"]))
 }
 
-/// Those of matrix products, whose kernels differ most between GPUs, on this one.
+/// Those of the runtime's own kernels, matrix products and random numbers, on this one.
 pub fn products(arch: &str) -> Result<()> {
-    cargo::run(emulating(arch, &mut tests_of(&["candle-rocm-runtime"])).args(["--test", "gemm"]))
+    cargo::run(
+        emulating(arch, &mut tests_of(&["candle-rocm-runtime"]))
+            .args(["--test", "gemm", "--test", "random"]),
+    )
 }
 
 fn tests_of(packages: &[impl AsRef<str>]) -> Command {

@@ -10,7 +10,8 @@ use crate::{conformance, executed, suites};
 #[derive(clap::Args)]
 pub struct Args {
     /// The GPUs to emulate, separated by commas: all tests run on each. Without it, all on gfx1100 and gfx942
-    /// (wavefronts of 32 and of 64), and on the other three those of the kernels, of matrix products and Candle's own.
+    /// (wavefronts of 32 and of 64), and on the other three those of the kernels, of matrix products, of random numbers and
+    /// Candle's own.
     #[arg(long, value_delimiter = ',')]
     arch: Option<Vec<String>>,
     /// Run the tests alone, without formatting, lints and documentation.
@@ -49,7 +50,7 @@ pub fn run(args: &Args) -> Result<()> {
     eprintln!("\nAll tests passed on {}.", fully.join(" and "));
     if !partly.is_empty() {
         eprintln!(
-            "The kernels' tests, those of matrix products and Candle's own GPU tests passed on {} too.",
+            "The kernels' tests, those of matrix products, of random numbers and Candle's own GPU tests passed on {} too.",
             partly.join(", ")
         );
     }

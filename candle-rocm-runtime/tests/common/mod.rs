@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use candle_rocm_runtime::{runtime, Context, Image, Module, RuntimeKind};
-use candle_rocm_testing::hip;
 pub use candle_rocm_testing::process::alone as in_process;
+use candle_rocm_testing::{hip, needs};
 
 /// A context on the emulated GPU 0.
 pub fn context() -> Arc<Context> {
@@ -96,4 +96,34 @@ pub fn probe(context: &Arc<Context>) -> Arc<Module> {
     context
         .load_module(Image::from_binary(code))
         .expect("the probe kernels load")
+}
+
+/// One GPU of each instruction set.
+const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
+
+/// Runs the body on each of [`ARCHITECTURES`], or on those that `ROCM_EMU_ARCH` names, in a process of its own; with
+/// `CANDLE_ROCM_RUNTIME=nvidia` on each NVIDIA GPU instead. Called in a test of this name.
+pub fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
+    if std::env::var(runtime::RUNTIME_VARIABLE).as_deref() == Ok("nvidia") {
+        return in_process(test, &[], || {
+            for ordinal in 0..runtime::current().unwrap().device_count() {
+                body(&Context::new(ordinal).unwrap());
+            }
+        });
+    }
+    let asked = std::env::var("ROCM_EMU_ARCH").unwrap_or_default();
+    let wanted: Vec<&str> = match asked.as_str() {
+        "" => ARCHITECTURES.to_vec(),
+        some => some.split(',').map(str::trim).collect(),
+    };
+    let embedded = candle_rocm_kernels::architectures();
+    let chosen = needs::architectures(wanted, |arch| embedded.contains(&arch));
+    in_process(test, &[("ROCM_EMU_ARCH", &chosen.join(","))], || {
+        runtime::select(RuntimeKind::Emulator).unwrap();
+        for (ordinal, arch) in chosen.iter().enumerate() {
+            let context = Context::new(ordinal).unwrap();
+            assert_eq!(context.device().info().arch, *arch);
+            body(&context);
+        }
+    });
 }
