@@ -2,32 +2,30 @@
 
 use std::path::Path;
 
-/// A comma-separated list of processors, or `native`.
+use rocm_gpus::{CodeTarget, Generic, Gpu};
+
+/// A comma-separated list of processors and generic targets, or `native`.
 pub const VARIABLE: &str = "CANDLE_ROCM_ARCHS";
 
-/// CDNA 2 and 3, RDNA 2, 3 and 4.
-const DEFAULT: [&str; 8] = [
-    "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201",
+/// CDNA 2 and 3, RDNA 2, 3 and 4. gfx9-4-generic, which LLVM 20 knows, would lose gfx942's FP8 and cover but gfx950 besides.
+const DEFAULT: [CodeTarget; 5] = [
+    CodeTarget::Gpu(Gpu::Gfx90a),
+    CodeTarget::Gpu(Gpu::Gfx942),
+    CodeTarget::Generic(Generic::Gfx10_3),
+    CodeTarget::Generic(Generic::Gfx11),
+    CodeTarget::Generic(Generic::Gfx12),
 ];
 /// Those of the default that only newer compilers know: CDNA 4, with LLVM 20.
-const DEFAULT_IF_KNOWN: [&str; 1] = ["gfx950"];
+const DEFAULT_IF_KNOWN: [CodeTarget; 1] = [CodeTarget::Gpu(Gpu::Gfx950)];
 
-/// The processors that `CANDLE_ROCM_ARCHS` asks for, or the default ones, sorted.
+/// The processors and generic targets that `CANDLE_ROCM_ARCHS` asks for, or the default ones, sorted.
 ///
 /// # Errors
-/// If one is not among `known`, the compiler's, or if `native` finds no GPU.
+/// If one is not among `known`, the compiler's, nor covered by a generic target that is; or if `native` finds no GPU.
 pub fn chosen(known: &[String]) -> Result<Vec<String>, String> {
-    let is_known = |name: &str| known.iter().any(|processor| processor == name);
     let choice = std::env::var(VARIABLE).unwrap_or_default();
-    let mut list: Vec<String> = match choice.trim() {
-        "" => {
-            let newer = DEFAULT_IF_KNOWN.iter().filter(|name| is_known(name));
-            DEFAULT
-                .iter()
-                .chain(newer)
-                .map(|name| name.to_string())
-                .collect()
-        }
+    let asked: Vec<String> = match choice.trim() {
+        "" => default(known),
         "native" => native()?,
         names => names
             .split(',')
@@ -35,19 +33,53 @@ pub fn chosen(known: &[String]) -> Result<Vec<String>, String> {
             .filter(|name| !name.is_empty())
             .collect(),
     };
-    list.sort();
-    list.dedup();
-    if list.is_empty() {
+    if asked.is_empty() {
         return Err(format!("{VARIABLE}={choice} names no architecture"));
     }
-    if let Some(unknown) = list.iter().find(|name| !is_known(name)) {
-        return Err(format!(
-            "{VARIABLE}: the compiler does not know the architecture {unknown}. It knows {}. (gfx950 needs LLVM \
-             20; CANDLE_ROCM_CLANG chooses another compiler.)",
-            known.join(", ")
-        ));
+    let mut list = Vec::new();
+    for name in asked {
+        let target = known_target(&name, known).ok_or_else(|| {
+            format!(
+                "{VARIABLE}: the compiler does not know the architecture {name}. It knows {}. (gfx950, gfx1153 and \
+                 gfx9-4-generic need LLVM 20, other generic targets LLVM 19; CANDLE_ROCM_CLANG chooses another compiler.)",
+                known.join(", ")
+            )
+        })?;
+        if target != name {
+            println!("cargo::warning=the compiler does not know {name}: {target} covers it");
+        }
+        list.push(target);
     }
+    list.sort();
+    list.dedup();
     Ok(list)
+}
+
+/// The default, of targets that the compiler knows: where it is too old for a generic one, its members.
+fn default(known: &[String]) -> Vec<String> {
+    let is_known = |target: &CodeTarget| known.iter().any(|name| name == target.name());
+    let members = |target: CodeTarget| -> Vec<CodeTarget> {
+        match target {
+            CodeTarget::Generic(generic) if !is_known(&target) => {
+                let members = generic.members().map(CodeTarget::Gpu);
+                members.filter(is_known).collect()
+            }
+            _ => vec![target],
+        }
+    };
+    let newer = DEFAULT_IF_KNOWN.into_iter().filter(is_known);
+    let targets = DEFAULT.into_iter().flat_map(members).chain(newer);
+    targets.map(|target| target.name().to_owned()).collect()
+}
+
+/// `name`, or the generic target that covers it, as the compiler knows them.
+fn known_target(name: &str, known: &[String]) -> Option<String> {
+    let is_known = |name: &str| known.iter().any(|processor| processor == name);
+    if is_known(name) {
+        return Some(name.to_owned());
+    }
+    let generic = name.parse::<Gpu>().ok()?.facts().generic?;
+    is_known(generic.name()).then(|| generic.name().to_owned())
 }
 
 /// The processors of this machine's GPUs, as the amdgpu kernel driver lists them.

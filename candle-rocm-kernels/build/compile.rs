@@ -39,6 +39,9 @@ const AMD: &[&str] = &[
     "-c",
 ];
 
+/// A code object of a generic target, after [`AMD`]: older versions know none. What loads it makes it out as version 5.
+const GENERIC: &[&str] = &["-mcode-object-version=6"];
+
 /// PTX. Version 8.0 is the first that knows sm_90.
 const NVIDIA: &[&str] = &[
     "-x",
@@ -117,6 +120,11 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
         .collect()
 }
 
+/// Whether `arch` is a target of several GPUs, by LLVM's names.
+fn is_generic(arch: &str) -> bool {
+    arch.ends_with("-generic")
+}
+
 /// A compiled, compressed code object.
 pub struct Object {
     /// The zstd frame, in the cache folder.
@@ -145,6 +153,7 @@ pub fn compile(
     let module = job.module();
     let context = |what: &str| format!("kernel module `{module}` for {arch}: {what}");
     let nvidia = nvidia::is_nvidia(arch);
+    let generic = is_generic(arch);
     let bitcode = if nvidia {
         nvidia::libdevice().map(|file| vec![file])
     } else {
@@ -169,6 +178,7 @@ pub fn compile(
     command
         .args(FLAGS)
         .args(if nvidia { NVIDIA } else { AMD })
+        .args(if generic { GENERIC } else { &[] })
         .arg(format!("--offload-arch={arch}"))
         .arg("-I")
         .arg(kernels);
@@ -265,6 +275,9 @@ fn key(
             &toolchain.version,
         )
             .hash(&mut hasher);
+        if is_generic(arch) {
+            GENERIC.hash(&mut hasher);
+        }
         for file in &files {
             let name = file
                 .strip_prefix(kernels)

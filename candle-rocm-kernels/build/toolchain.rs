@@ -29,7 +29,8 @@ pub struct Toolchain {
     pub version: String,
     /// The folder with `ocml.bc` and the `oclc_*.bc` beside it.
     pub device_libs: PathBuf,
-    /// Processors it compiles for, such as `gfx1100`, of the generations that HIP serves (gfx9 on).
+    /// Processors and generic targets it compiles for, such as `gfx1100` and `gfx11-generic`, of the generations that HIP
+    /// serves (gfx9 on).
     pub processors: Vec<String>,
 }
 
@@ -168,15 +169,19 @@ fn inspect(clang: &Path) -> Result<Toolchain, String> {
     })
 }
 
-/// The major version in a processor's name: 9 of `gfx90a`, 11 of `gfx1100`. The last two characters
-/// are minor version and stepping, in hexadecimal.
+/// The major version in a processor's name: 9 of `gfx90a`, 11 of `gfx1100` and `gfx11-generic`.
 fn generation(processor: &str) -> Option<u32> {
     isa_version(processor).map(|version| version / 1000)
 }
 
-/// `__oclc_ISA_version` of a processor or of a file's suffix: `gfx90a` or `90a` is 9010.
+/// `__oclc_ISA_version` of a processor or of a file's suffix: `gfx90a` or `90a` is 9010, whose last two characters are minor
+/// version and stepping, in hexadecimal; `gfx10-3-generic` is 10300.
 pub fn isa_version(processor: &str) -> Option<u32> {
     let digits = processor.strip_prefix("gfx").unwrap_or(processor);
+    if let Some(versions) = digits.strip_suffix("-generic") {
+        let (major, minor) = versions.split_once('-').unwrap_or((versions, "0"));
+        return Some(major.parse::<u32>().ok()? * 1000 + minor.parse::<u32>().ok()? * 100);
+    }
     if !(3..=4).contains(&digits.len()) || !digits.is_ascii() {
         return None;
     }

@@ -11,10 +11,13 @@
 //! With `CANDLE_ROCM_SKIP_KERNELS=1` the build needs no GPU compiler and embeds nothing, and
 //! [`Module::code_object`] fails with an error that says so.
 
+pub mod choice;
 pub mod geometry;
 pub mod matmul;
 pub mod occupancy;
 pub mod split_rows;
+
+use rocm_gpus::{CodeTarget, Gpu};
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
@@ -70,7 +73,7 @@ pub const ALL_IDS: [Id; 11] = [
 pub struct Module {
     index: usize,
     name: &'static str,
-    /// (architecture, zstd frame of the HSACO), sorted by architecture.
+    /// (GPU or generic target, zstd frame of the HSACO), sorted by name.
     objects: &'static [(&'static str, &'static [u8])],
 }
 
@@ -86,18 +89,20 @@ pub enum KernelError {
         /// [`Module::name`].
         module: &'static str,
     },
-    /// The build did not include this architecture.
+    /// The build included neither this architecture nor a generic target that covers it.
     #[error(
         "kernel module `{module}` holds no code for {arch}, only for {embedded}; build again with \
-         CANDLE_ROCM_ARCHS={arch} (a comma-separated list, or `native`)"
+         CANDLE_ROCM_ARCHS={arch} (a comma-separated list, or `native`){generic}"
     )]
     NotEmbedded {
         /// [`Module::name`].
         module: &'static str,
         /// The architecture asked for.
         arch: String,
-        /// The embedded architectures, comma-separated.
+        /// What is embedded, comma-separated.
         embedded: String,
+        /// In words, the generic target that would serve as well; empty where there is none.
+        generic: String,
     },
     /// The embedded bytes do not decompress.
     #[error("kernel module `{module}` for {arch}: the embedded code is damaged: {reason}")]
@@ -132,26 +137,33 @@ impl Module {
     ///
     /// `arch` is a processor name such as `gfx1100`. Target features as HIP's `gcnArchName` adds
     /// them (`gfx942:sramecc+:xnack-`) are ignored: the code is compiled for any setting of them.
+    /// Where the processor has no object of its own, it gets that of the generic target which
+    /// covers it, whose header then names the processor: also a HIP that knows no generic targets
+    /// loads it. A generic target's own name, such as `gfx11-generic`, gets its object as it is.
     ///
     /// # Errors
-    /// If the build embedded no kernels, or none for `arch`.
+    /// If the build embedded no kernels, or none that `arch` can run.
     pub fn code_object(&self, arch: &str) -> Result<Vec<u8>, KernelError> {
         let processor = arch.split(':').next().unwrap_or(arch);
-        let Some((_, compressed)) = self.objects.iter().find(|(name, _)| *name == processor) else {
-            return Err(if embedded::SKIPPED {
-                KernelError::Skipped { module: self.name }
-            } else {
-                KernelError::NotEmbedded {
-                    module: self.name,
-                    arch: processor.to_string(),
-                    embedded: architectures().join(", "),
-                }
+        if let Some(code) = choice::object_for(self.objects, processor) {
+            return code.map_err(|reason| KernelError::Damaged {
+                module: self.name,
+                arch: processor.to_string(),
+                reason,
             });
-        };
-        zstd::decode_all(*compressed).map_err(|error| KernelError::Damaged {
+        }
+        if embedded::SKIPPED {
+            return Err(KernelError::Skipped { module: self.name });
+        }
+        let gpu = processor.parse::<Gpu>().ok();
+        let generic = gpu.and_then(|gpu| gpu.facts().generic);
+        Err(KernelError::NotEmbedded {
             module: self.name,
             arch: processor.to_string(),
-            reason: error.to_string(),
+            embedded: architectures().join(", "),
+            generic: generic.map_or_else(String::new, |generic| {
+                format!(", or with {generic}, which covers it")
+            }),
         })
     }
 }
@@ -162,9 +174,19 @@ impl std::fmt::Debug for Module {
     }
 }
 
-/// The architectures that the build embedded, empty with `CANDLE_ROCM_SKIP_KERNELS=1`.
+/// What the build embedded code for: GPUs and generic targets, by LLVM's names, sorted; empty with
+/// `CANDLE_ROCM_SKIP_KERNELS=1`.
 pub fn architectures() -> &'static [&'static str] {
     embedded::ARCHITECTURES
+}
+
+/// Whether the build embedded code that the GPU `arch` runs: its own, or that of a generic target which covers it.
+pub fn serves(arch: &str) -> bool {
+    let gpu = arch.parse::<Gpu>();
+    architectures().iter().any(|name| {
+        let covers = |target: CodeTarget| gpu.as_ref().is_ok_and(|gpu| target.covers(*gpu));
+        *name == arch || name.parse().is_ok_and(covers)
+    })
 }
 
 /// Declares the modules' constants and `MODULES` from one list.

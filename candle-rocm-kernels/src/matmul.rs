@@ -4,6 +4,8 @@
 //! A kernel's name is `matmul_<dtype>_<rows>x<columns>_<ops>`, with `nn`, `nt`, `tn` or `tt` for op(A) and op(B), `n` as
 //! stored column-major; `matmul_sum_<dtype>` adds up the parts of k.
 
+use rocm_gpus::{CodeTarget, Family};
+
 /// Element types of A and B; C has the same, but for `I8`, whose C is i32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dtype {
@@ -79,9 +81,10 @@ pub const TILES: [Tile; 4] = [
     },
 ];
 
-/// Whether `arch`'s processor is one of CDNA, whose wavefronts have 64 lanes.
+/// Whether `arch`, a GPU or generic target, is one of CDNA, whose wavefronts have 64 lanes.
 fn is_cdna(arch: &str) -> bool {
-    arch.starts_with("gfx9")
+    arch.parse::<CodeTarget>()
+        .is_ok_and(|target| target.family() == Family::Cdna)
 }
 
 /// Threads of a workgroup of the tile's kernels on `arch`.

@@ -4,6 +4,7 @@
 mod support;
 
 use candle_rocm_kernels as kernels;
+use rocm_gpus::CodeTarget;
 use support::{reason, Kernel, SCALAR_SPILLS, VECTOR_SPILLS};
 
 fn for_every_kernel(mut check: impl FnMut(&str, &str, &Kernel)) {
@@ -41,7 +42,8 @@ fn nothing_spills_without_a_reason() {
 #[test]
 fn wavefronts_have_the_width_of_the_architecture() {
     for_every_kernel(|_, arch, kernel| {
-        let expected = if arch.starts_with("gfx9") { 64 } else { 32 };
+        let target: CodeTarget = arch.parse().expect("in the table of GPUs");
+        let expected = u64::from(target.unit().wavefront);
         assert_eq!(
             kernel.wavefront_size, expected,
             "{} for {arch}",

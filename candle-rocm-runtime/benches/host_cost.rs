@@ -135,7 +135,7 @@ fn main() {
         strided(&function, &dims)
     });
     // The library says that it is this GPU.
-    if candle_rocm_kernels::architectures().contains(&"gfx1100") {
+    if candle_rocm_kernels::serves("gfx1100") {
         let function = context
             .kernel(&candle_rocm_kernels::UNARY, "ucopy_f32")
             .unwrap();

@@ -7,6 +7,7 @@ use candle_rocm_testing::random::Random;
 use rocm_emulator::codeobject::{bundle, ArgKind, CodeObject, CodeObjectError};
 use rocm_emulator::isa::Target;
 use rocm_emulator::memory::{AllocationKind, Memory};
+use rocm_gpus::Generic;
 
 const SOURCE: &str = r#"
 #include "hip_min.h"
@@ -280,4 +281,94 @@ fn qualifiers_of_bundle_entries_are_ignored() {
             .target,
         Target::Gfx942
     );
+}
+
+/// A code object of a generic target, as clang writes it.
+fn generic(target: Generic) -> Vec<u8> {
+    let mut how = Compile::device(Target::Gfx1100).version(6);
+    how.archs = vec![target.name().into()];
+    compile(SOURCE, &how)
+}
+
+/// `e_flags`, and `e_ident[EI_ABIVERSION]`.
+fn set_header(object: &mut [u8], flags: u32, abi_version: u8) {
+    object[48..52].copy_from_slice(&flags.to_le_bytes());
+    object[8] = abi_version;
+}
+
+/// By AMD's rules: the code of a generic target is for its members alone, in code object version 6, with a version of the
+/// generic target.
+#[test]
+fn generic_code_is_for_its_members() {
+    for target in [Generic::Gfx10_3, Generic::Gfx11, Generic::Gfx12] {
+        let object = generic(target);
+        for gpu in Target::all() {
+            let parsed = CodeObject::parse_for(&object, gpu);
+            if gpu.facts().generic == Some(target) {
+                let parsed = parsed.unwrap();
+                assert_eq!((parsed.target, parsed.version), (gpu, 6));
+                assert!(parsed.kernels.iter().all(|kernel| kernel.target == gpu));
+            } else {
+                assert_eq!(
+                    parsed.unwrap_err(),
+                    CodeObjectError::WrongTarget {
+                        expected: gpu,
+                        found: target.name().into()
+                    }
+                );
+            }
+        }
+        assert!(target
+            .members()
+            .any(|gpu| gpu == CodeObject::parse(&object).unwrap().target));
+        let member = target.members().next().unwrap();
+        for (generic_version, abi_version, version) in [(0, 4, 6), (1, 3, 5)] {
+            let mut wrong = object.clone();
+            let flags = target.elf_machine() | generic_version << 24;
+            set_header(&mut wrong, flags, abi_version);
+            assert_eq!(
+                CodeObject::parse_for(&wrong, member).unwrap_err(),
+                CodeObjectError::GenericVersion {
+                    generic: target.name(),
+                    version,
+                    generic_version
+                }
+            );
+        }
+        // A later version of the target, and the code made out as a member's own, which others then refuse.
+        let mut later = object.clone();
+        set_header(&mut later, target.elf_machine() | 2 << 24, 4);
+        assert_eq!(
+            CodeObject::parse_for(&later, member).unwrap().target,
+            member
+        );
+        let mut own = object.clone();
+        set_header(&mut own, member.elf_machine(), 3);
+        let parsed = CodeObject::parse_for(&own, member).unwrap();
+        assert_eq!((parsed.target, parsed.version), (member, 5));
+        let other = target.members().last().unwrap();
+        assert!(matches!(
+            CodeObject::parse_for(&own, other),
+            Err(CodeObjectError::WrongTarget { .. })
+        ));
+    }
+}
+
+#[test]
+fn a_bundles_own_entry_comes_before_the_generic_one() {
+    let mut how = Compile::bundle(&[Target::Gfx1100]).version(6);
+    how.archs = vec!["gfx1100".into(), "gfx11-generic".into()];
+    let bundle = compile(SOURCE, &how);
+    for (gpu, flags) in [
+        (Target::Gfx1100, Target::Gfx1100.elf_machine()),
+        (Target::Gfx1151, Generic::Gfx11.elf_machine()),
+    ] {
+        let object = bundle::select(&bundle, gpu).unwrap();
+        assert_eq!(u32::from(object[48]), flags, "{gpu}");
+        assert_eq!(CodeObject::parse_for(&bundle, gpu).unwrap().target, gpu);
+    }
+    assert!(matches!(
+        bundle::select(&bundle, Target::Gfx1201),
+        Err(CodeObjectError::NotInBundle { .. })
+    ));
 }

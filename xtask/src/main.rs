@@ -8,6 +8,7 @@ mod conformance;
 mod coverage;
 mod demo;
 mod executed;
+mod kernel_format;
 mod kernel_report;
 mod nvidia;
 mod packages;

@@ -52,6 +52,19 @@ pub fn ensure_toolchain() -> Result<()> {
         .context("apt installed the packages, and still no toolchain is found")
 }
 
+/// Nothing if `program` is found; otherwise installs the package of its name with apt.
+pub fn ensure_program(program: &str) -> Result<()> {
+    if which::which(program).is_ok() {
+        return Ok(());
+    }
+    if which::which("apt-get").is_err() {
+        bail!("{program} is missing, and this machine has no apt-get: install it, and try again");
+    }
+    eprintln!("Installing with apt: {program}");
+    run(&mut apt(&["update", "-qq"]))?;
+    run(apt(&["install", "-y", "-qq", "--no-install-recommends"]).arg(program))
+}
+
 /// The tests hold the emulator's disassembler against LLVM's, and compile HIP programs for several GPUs at once.
 fn has_llvm_tools() -> bool {
     ["llvm-mc", "llvm-objdump", "clang-offload-bundler"]

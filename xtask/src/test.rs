@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
-use crate::{conformance, executed, suites};
+use crate::{conformance, executed, kernel_format, suites};
 
 /// What to test.
 #[derive(clap::Args)]
@@ -59,6 +59,7 @@ pub fn run(args: &Args) -> Result<()> {
 
 fn check() -> Result<()> {
     cargo::run(&mut cargo(&["fmt", "--all", "--check"]))?;
+    kernel_format::check()?;
     // As a user without a GPU builds: no feature, no GPU toolchain.
     cargo::run(
         cargo(&["check", "--package", "candle-rocm-examples"]).env("CANDLE_ROCM_SKIP_KERNELS", "1"),

@@ -1,6 +1,6 @@
 // Softmax and normalisations that reduce by a tree in LDS: the textbook form, to compare with the kernels that ship,
-// which reduce within wavefronts by lane exchanges. All else is as there: a row is read once, in vectors of 16 bytes, and
-// held in registers; sums are f32.
+// which reduce within wavefronts by lane exchanges. All else is as there: a row is read once, in vectors of 16 bytes,
+// and held in registers; sums are f32.
 //
 // A workgroup of 256 for each row; columns a multiple of 16 bytes, at most MOST vectors a thread.
 #include "portable/block_reduce.cuh"
@@ -86,7 +86,8 @@ template <class T> __device__ __forceinline__ void softmax(const T *src, T *dst,
     });
 }
 
-template <class T> __device__ __forceinline__ void rmsnorm(const T *src, T *dst, const T *alpha, uint32_t columns, float eps) {
+template <class T> __device__ __forceinline__ void rmsnorm(const T *src, T *dst, const T *alpha, uint32_t columns,
+                                                           float eps) {
     __shared__ float lds[THREADS];
     size_t at = (size_t)blockIdx.x * columns;
     TreeRow<T> row(src + at, columns, 0);
@@ -102,7 +103,8 @@ template <class T> __device__ __forceinline__ void rmsnorm(const T *src, T *dst,
 }
 
 template <class T>
-__device__ __forceinline__ void layernorm(const T *src, T *dst, const T *alpha, const T *beta, uint32_t columns, float eps) {
+__device__ __forceinline__ void layernorm(const T *src, T *dst, const T *alpha, const T *beta, uint32_t columns,
+                                          float eps) {
     __shared__ float lds[THREADS];
     size_t at = (size_t)blockIdx.x * columns;
     TreeRow<T> row(src + at, columns, 0);
@@ -120,20 +122,20 @@ __device__ __forceinline__ void layernorm(const T *src, T *dst, const T *alpha, 
 }
 
 // Parameters as those of the kernels that ship.
-#define ROWS(NAME, T)                                                                                        \
-    extern "C" __global__ void __launch_bounds__(THREADS) softmax_tree_##NAME(                               \
-        const T *__restrict__ src, T *__restrict__ dst, int32_t columns) {                                   \
-        softmax(src, dst, columns);                                                                          \
-    }                                                                                                        \
-    extern "C" __global__ void __launch_bounds__(THREADS) rmsnorm_tree_##NAME(                               \
-        const T *__restrict__ src, T *__restrict__ dst, const T *__restrict__ alpha, int32_t columns,        \
-        int32_t block_size, float eps) {                                                                     \
-        rmsnorm(src, dst, alpha, columns, eps);                                                              \
-    }                                                                                                        \
-    extern "C" __global__ void __launch_bounds__(THREADS) layernorm_tree_##NAME(                             \
-        const T *__restrict__ src, T *__restrict__ dst, const T *__restrict__ alpha,                         \
-        const T *__restrict__ beta, int32_t columns, int32_t block_size, float eps) {                        \
-        layernorm(src, dst, alpha, beta, columns, eps);                                                      \
+#define ROWS(NAME, T)                                                                                       \
+    ENTRY __launch_bounds__(THREADS)                                                                        \
+        softmax_tree_##NAME(const T *__restrict__ src, T *__restrict__ dst, int32_t columns) {              \
+        softmax(src, dst, columns);                                                                         \
+    }                                                                                                       \
+    ENTRY __launch_bounds__(THREADS)                                                                        \
+        rmsnorm_tree_##NAME(const T *__restrict__ src, T *__restrict__ dst, const T *__restrict__ alpha,    \
+                            int32_t columns, int32_t block_size, float eps) {                               \
+        rmsnorm(src, dst, alpha, columns, eps);                                                             \
+    }                                                                                                       \
+    ENTRY __launch_bounds__(THREADS)                                                                        \
+        layernorm_tree_##NAME(const T *__restrict__ src, T *__restrict__ dst, const T *__restrict__ alpha,  \
+                              const T *__restrict__ beta, int32_t columns, int32_t block_size, float eps) { \
+        layernorm(src, dst, alpha, beta, columns, eps);                                                     \
     }
 ROWS(f16, half_t)
 ROWS(f32, float)

@@ -62,12 +62,12 @@ pub struct Outcome {
 /// # Errors
 /// The build has none for this architecture.
 pub fn tree_code(arch: &str) -> Result<Vec<u8>> {
-    let found = TREE.iter().find(|(name, _)| *name == arch);
-    let (_, compressed) = found.with_context(|| {
+    let found = candle_rocm_kernels::choice::object_for(TREE, arch);
+    let code = found.with_context(|| {
         let archs: Vec<&str> = TREE.iter().map(|(name, _)| *name).collect();
         format!("the tree kernels are compiled for {archs:?}, not for {arch}")
     })?;
-    Ok(zstd::decode_all(*compressed)?)
+    code.map_err(anyhow::Error::msg)
 }
 
 impl Rows {

@@ -1,11 +1,10 @@
 //! What can be said of the kernels' speed without a GPU: what the compiler made of them ([`listing`], [`loops`]), with
-//! AMD's published latencies ([`latency`]), and what the emulator counts when they run ([`products`], [`rows`]).
+//! AMD's published latencies (`rocm_gpus`), and what the emulator counts when they run ([`products`], [`rows`]).
 //!
 //! `cargo xtask kernel-report` writes [`page`], which has the formulas.
 
 pub mod device;
 pub mod kernels;
-pub mod latency;
 pub mod listing;
 pub mod loops;
 pub mod page;

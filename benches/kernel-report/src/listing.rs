@@ -4,8 +4,6 @@ use anyhow::{anyhow, Result};
 use rocm_emulator::codeobject::{CodeObject, Kernel};
 use rocm_emulator::isa::{self, Encoding, Inst, Operand, Target};
 
-use crate::latency::matrix_cycles;
-
 /// What an instruction is issued to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -96,7 +94,7 @@ impl Listing {
 
 fn line(target: Target, inst: &Inst, offset: i64) -> Line {
     let name = inst.op.name;
-    let matrix_cycles = matrix_cycles(target, name);
+    let matrix_cycles = target.architecture().matrix_cycles(name);
     let immediate = match inst.src[0] {
         Operand::Immediate(value) => Some(i64::from(value)),
         _ => None,

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use rocm_emulator::exec::Profile;
 
-use crate::latency::slot_cycles;
 use crate::listing::{Line, Listing, Unit};
 
 /// Instructions of a loop, counted.
@@ -88,7 +87,7 @@ pub fn executed(loops: &[Loop], listing: &Listing, profile: &Profile) -> (Counts
     for line in loops.iter().flat_map(|of| of.lines(listing)) {
         counts.add(line, executions(line) as f64 / iterations);
     }
-    let fill = fill(&counts, slot_cycles(listing.target) as f64);
+    let fill = fill(&counts, f64::from(listing.target.unit().issue_cycles));
     (counts, fill)
 }
 
@@ -129,7 +128,7 @@ pub fn all(listing: &Listing) -> Vec<Loop> {
             offsets: first..last + 1,
             inner,
             counts: Counts::default(),
-            slot_cycles: slot_cycles(listing.target) as f64,
+            slot_cycles: f64::from(listing.target.unit().issue_cycles),
         };
         let mut counts = Counts::default();
         of.lines(listing).for_each(|line| counts.add(line, 1.0));

@@ -32,7 +32,7 @@ only hardware can give those ([findings.md](findings.md) says what else).
 ## Formulas
 
 **Waves**: wavefronts that a SIMD holds at once, the least of registers / (registers of a lane, rounded up to the
-granule), LDS / (LDS of a workgroup), and the hardware's most. `candle-rocm-kernels/src/occupancy.rs` has the tables.
+granule), LDS / (LDS of a workgroup), and the hardware's most. `candle-rocm-kernels/src/occupancy.rs` has the formula.
 
 **Loop**: what lies between a backward branch and its target, inner loops left out; of a kernel's loops, the one with the
 most matrix cycles, or without matrix instructions the one with the densest multiply-adds. Where a product was executed,
@@ -54,7 +54,7 @@ products (two of them issued together on RDNA are one slot), and O all other slo
 
 **M**: CDNA2 and CDNA3 from the instruction set manuals' tables of passes (4 cycles each) and the AMD Matrix Instruction
 Calculator; RDNA3 from the calculator (32 cycles for 16x16x16, the 512 FLOP a cycle and compute unit that AMD specifies);
-RDNA4 from AMD's operations per cycle (1,024 in f16). `benches/kernel-report/src/latency.rs` has the tables, and a test that
+RDNA4 from AMD's operations per cycle (1,024 in f16). `rocm-gpus/src/matrix.rs` has the tables, and a test that
 the peak rates which AMD publishes follow from them.
 
 **Bytes**: moved between compute units and memory or its caches by vector memory instructions. *Least* for a product is

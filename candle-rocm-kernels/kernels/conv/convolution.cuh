@@ -40,7 +40,8 @@ struct Window {
 };
 
 template <class T>
-__device__ __forceinline__ void convolve(size_t out_h, size_t out_w, Window window, Layout<4> s, Layout<4> k, const T *__restrict__ src, const T *__restrict__ kernel, T *__restrict__ dst) {
+__device__ __forceinline__ void convolve(size_t out_h, size_t out_w, Window window, Layout<4> s, Layout<4> k,
+                                         const T *__restrict__ src, const T *__restrict__ kernel, T *__restrict__ dst) {
     size_t c_out = k.dims[0], numel = s.dims[0] * c_out * out_h * out_w;
     bool narrow32 = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
@@ -66,7 +67,9 @@ __device__ __forceinline__ void convolve(size_t out_h, size_t out_w, Window wind
 }
 
 template <class T>
-__device__ __forceinline__ void convolve_transposed(size_t out_h, size_t out_w, Window window, Layout<4> s, Layout<4> k, const T *__restrict__ src, const T *__restrict__ kernel, T *__restrict__ dst) {
+__device__ __forceinline__ void convolve_transposed(size_t out_h, size_t out_w, Window window, Layout<4> s, Layout<4> k,
+                                                    const T *__restrict__ src, const T *__restrict__ kernel,
+                                                    T *__restrict__ dst) {
     size_t c_out = k.dims[1], numel = s.dims[0] * c_out * out_h * out_w;
     bool narrow32 = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
@@ -98,7 +101,8 @@ __device__ __forceinline__ void convolve_transposed(size_t out_h, size_t out_w, 
 // dst (batch, out_h, out_w, c_in, h_k, w_k): for each output place the inputs under the window, zero
 // in the padding. Moves bits.
 template <class U>
-__device__ __forceinline__ void unfold(size_t out_h, size_t out_w, size_t h_k, size_t w_k, Window window, Layout<4> s, const U *__restrict__ src, U *__restrict__ dst) {
+__device__ __forceinline__ void unfold(size_t out_h, size_t out_w, size_t h_k, size_t w_k, Window window, Layout<4> s,
+                                       const U *__restrict__ src, U *__restrict__ dst) {
     size_t numel = s.dims[0] * out_h * out_w * s.dims[1] * h_k * w_k;
     bool narrow32 = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
@@ -117,7 +121,9 @@ __device__ __forceinline__ void unfold(size_t out_h, size_t out_w, size_t h_k, s
 
 // The same in one dimension, where Candle's grid has a thread for each of `windows`: (batch, l_out, c_in).
 template <class U>
-__device__ __forceinline__ void unfold_1d_by_windows(size_t windows, size_t l_out, size_t l_k, Window window, const size_t *__restrict__ info, const U *__restrict__ src, U *__restrict__ dst) {
+__device__ __forceinline__ void unfold_1d_by_windows(size_t windows, size_t l_out, size_t l_k, Window window,
+                                                     const size_t *__restrict__ info, const U *__restrict__ src,
+                                                     U *__restrict__ dst) {
     size_t c_in = info[1], l_in = info[2], batch_stride = info[3], channel_stride = info[4], stride = info[5];
     bool narrow32 = windows <= 0xffffffffu;
     for (size_t i = global_thread(); i < windows; i += global_threads()) {
@@ -129,17 +135,21 @@ __device__ __forceinline__ void unfold_1d_by_windows(size_t windows, size_t l_ou
     }
 }
 
-// The same by tiles of 32 channels and 32 places, whose `reach` inputs of each channel are neighbours in memory; so are a
-// place's outputs. LDS turns the one order into the other.
+// The same by tiles of 32 channels and 32 places, whose `reach` inputs of each channel are neighbours in memory; so are
+// a place's outputs. LDS turns the one order into the other.
 constexpr uint32_t UNFOLD_TILE = 32, UNFOLD_REACH = 67;
 template <class U>
-__device__ __forceinline__ void unfold_1d_by_tiles(uint32_t batches, uint32_t l_out, uint32_t l_k, uint32_t reach, Window window, const size_t *__restrict__ info, const U *__restrict__ src, U *__restrict__ dst) {
+__device__ __forceinline__ void unfold_1d_by_tiles(uint32_t batches, uint32_t l_out, uint32_t l_k, uint32_t reach,
+                                                   Window window, const size_t *__restrict__ info,
+                                                   const U *__restrict__ src, U *__restrict__ dst) {
     __shared__ U lds[UNFOLD_TILE * UNFOLD_REACH];
     constexpr uint32_t STRIP = 8;
     uint32_t c_in = (uint32_t)info[1], stride = (uint32_t)window.stride, dilation = (uint32_t)window.dilation;
     size_t l_in = info[2], batch_stride = info[3], channel_stride = info[4];
-    uint32_t thread = threadIdx.x, threads = blockDim.x, lane = thread % UNFOLD_TILE, group = thread / UNFOLD_TILE, groups = threads / UNFOLD_TILE;
-    uint32_t across = ceil_div(c_in, UNFOLD_TILE), along = ceil_div(l_out, UNFOLD_TILE), tiles = batches * across * along;
+    uint32_t thread = threadIdx.x, threads = blockDim.x, lane = thread % UNFOLD_TILE, group = thread / UNFOLD_TILE,
+             groups = threads / UNFOLD_TILE;
+    uint32_t across = ceil_div(c_in, UNFOLD_TILE), along = ceil_div(l_out, UNFOLD_TILE),
+             tiles = batches * across * along;
     // A lane's outputs of a place are 32 apart: so many channels, and so much of a window.
     uint32_t first_channel = lane / l_k, first_k = lane - first_channel * l_k;
     uint32_t channel_step = UNFOLD_TILE / l_k, k_step = UNFOLD_TILE - channel_step * l_k;
@@ -157,7 +167,8 @@ __device__ __forceinline__ void unfold_1d_by_tiles(uint32_t batches, uint32_t l_
             for (uint32_t s = 0; s < STRIP; s++) {
                 place[s] = in_channel * UNFOLD_REACH + p;
                 // Unsigned: a place before the start is past the end.
-                if (i + s * threads < inputs && begin + p < l_in) value[s] = read_global<U>(from + in_channel * channel_stride + (begin + p));
+                if (i + s * threads < inputs && begin + p < l_in)
+                    value[s] = read_global<U>(from + in_channel * channel_stride + (begin + p));
                 in_channel += threads / reach;
                 p += threads % reach;
                 if (p >= reach) {
@@ -188,20 +199,25 @@ __device__ __forceinline__ void unfold_1d_by_tiles(uint32_t batches, uint32_t l_
 }
 
 template <class U>
-__device__ __forceinline__ void unfold_1d(size_t windows, size_t l_out, size_t l_k, Window window, const size_t *__restrict__ info, const U *__restrict__ src, U *__restrict__ dst) {
+__device__ __forceinline__ void unfold_1d(size_t windows, size_t l_out, size_t l_k, Window window,
+                                          const size_t *__restrict__ info, const U *__restrict__ src,
+                                          U *__restrict__ dst) {
     // Few channels, or inputs that are no neighbours, gain nothing from tiles.
-    bool tiles = windows <= 0xffffffffu && info[1] >= UNFOLD_TILE / 2 && info[5] == 1 && blockDim.x % UNFOLD_TILE == 0 &&
-                 window.stride < UNFOLD_REACH && l_k <= UNFOLD_REACH && window.dilation < UNFOLD_REACH && l_out != 0;
+    bool tiles = windows <= 0xffffffffu && info[1] >= UNFOLD_TILE / 2 && info[5] == 1 &&
+                 blockDim.x % UNFOLD_TILE == 0 && window.stride < UNFOLD_REACH && l_k <= UNFOLD_REACH &&
+                 window.dilation < UNFOLD_REACH && l_out != 0;
     size_t reach = (UNFOLD_TILE - 1) * window.stride + (l_k - 1) * window.dilation + 1;
     if (tiles && l_k != 0 && reach <= UNFOLD_REACH)
-        unfold_1d_by_tiles((uint32_t)((uint32_t)windows / (uint32_t)info[1] / (uint32_t)l_out), (uint32_t)l_out, (uint32_t)l_k, (uint32_t)reach, window, info, src, dst);
+        unfold_1d_by_tiles((uint32_t)((uint32_t)windows / (uint32_t)info[1] / (uint32_t)l_out), (uint32_t)l_out,
+                           (uint32_t)l_k, (uint32_t)reach, window, info, src, dst);
     else unfold_1d_by_windows(windows, l_out, l_k, window, info, src, dst);
 }
 
 // src (batch, l_in, c_out, k_size), contiguous, to dst (batch, c_out, l_out): each output adds up the
 // products that fall on it.
 template <class T>
-__device__ __forceinline__ void fold_1d(size_t numel, size_t l_out, size_t l_in, size_t c_out, size_t k_size, size_t stride, const T *__restrict__ src, T *__restrict__ dst) {
+__device__ __forceinline__ void fold_1d(size_t numel, size_t l_out, size_t l_in, size_t c_out, size_t k_size,
+                                        size_t stride, const T *__restrict__ src, T *__restrict__ dst) {
     bool narrow32 = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
         size_t rest = i;

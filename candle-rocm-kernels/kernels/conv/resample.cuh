@@ -4,7 +4,8 @@
 
 // Calls f(pointer to the channel's first element, y, x) for each output element and stores the result.
 template <class T, class F>
-__device__ __forceinline__ void for_each_output(size_t out_h, size_t out_w, const Layout<4> &s, const T *__restrict__ src, T *__restrict__ dst, F f) {
+__device__ __forceinline__ void for_each_output(size_t out_h, size_t out_w, const Layout<4> &s,
+                                                const T *__restrict__ src, T *__restrict__ dst, F f) {
     size_t numel = s.dims[0] * s.dims[1] * out_h * out_w;
     bool narrow32 = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
@@ -18,7 +19,9 @@ __device__ __forceinline__ void for_each_output(size_t out_h, size_t out_w, cons
 // The mean of each window: of floats, as on the CPU, the sum times 1 / area in the element's type; of integers, where
 // that would be 0, the sum in 64 bits by the area, towards zero.
 template <class T>
-__device__ __forceinline__ void avg_pool2d(size_t h_k, size_t w_k, size_t h_stride, size_t w_stride, const size_t *__restrict__ info, const T *__restrict__ src, T *__restrict__ dst) {
+__device__ __forceinline__ void avg_pool2d(size_t h_k, size_t w_k, size_t h_stride, size_t w_stride,
+                                           const size_t *__restrict__ info, const T *__restrict__ src,
+                                           T *__restrict__ dst) {
     Layout<4> s(info);
     size_t out_h = (s.dims[2] - h_k) / h_stride + 1, out_w = (s.dims[3] - w_k) / w_stride + 1;
     auto add = [&](auto &sum, const T *from, size_t y, size_t x) INLINED {
@@ -45,7 +48,9 @@ __device__ __forceinline__ void avg_pool2d(size_t h_k, size_t w_k, size_t h_stri
 
 // The largest of each window; a NaN counts only where it comes first.
 template <class T>
-__device__ __forceinline__ void max_pool2d(size_t h_k, size_t w_k, size_t h_stride, size_t w_stride, const size_t *__restrict__ info, const T *__restrict__ src, T *__restrict__ dst) {
+__device__ __forceinline__ void max_pool2d(size_t h_k, size_t w_k, size_t h_stride, size_t w_stride,
+                                           const size_t *__restrict__ info, const T *__restrict__ src,
+                                           T *__restrict__ dst) {
     Layout<4> s(info);
     size_t out_h = (s.dims[2] - h_k) / h_stride + 1, out_w = (s.dims[3] - w_k) / w_stride + 1;
     for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
@@ -61,7 +66,9 @@ __device__ __forceinline__ void max_pool2d(size_t h_k, size_t w_k, size_t h_stri
 }
 
 template <class T>
-__device__ __forceinline__ void upsample_nearest2d(size_t out_h, size_t out_w, double h_scale, double w_scale, const size_t *__restrict__ info, const T *__restrict__ src, T *__restrict__ dst) {
+__device__ __forceinline__ void upsample_nearest2d(size_t out_h, size_t out_w, double h_scale, double w_scale,
+                                                   const size_t *__restrict__ info, const T *__restrict__ src,
+                                                   T *__restrict__ dst) {
     Layout<4> s(info);
     for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
         size_t sy = min_of((size_t)((double)y * h_scale), s.dims[2] - 1);
@@ -82,7 +89,8 @@ struct Neighbours {
         weight = math::fmin(place - (double)first, 1.0);
     }
     // Input places per output place.
-    static __device__ __forceinline__ double scale(size_t in, size_t out, bool align_corners, bool given, double factor) {
+    static __device__ __forceinline__ double scale(size_t in, size_t out, bool align_corners, bool given,
+                                                   double factor) {
         if (align_corners) return out > 1 ? (double)(in - 1) / (double)(out - 1) : 0.0;
         return given ? 1.0 / factor : (double)in / (double)out;
     }
@@ -90,13 +98,18 @@ struct Neighbours {
 
 // Computed in f64 and rounded once, as on the CPU.
 template <class T>
-__device__ __forceinline__ void upsample_bilinear2d(size_t out_h, size_t out_w, bool align_corners, bool h_given, double h_factor, bool w_given, double w_factor, const size_t *__restrict__ info, const T *__restrict__ src, T *__restrict__ dst) {
+__device__ __forceinline__ void upsample_bilinear2d(size_t out_h, size_t out_w, bool align_corners, bool h_given,
+                                                    double h_factor, bool w_given, double w_factor,
+                                                    const size_t *__restrict__ info, const T *__restrict__ src,
+                                                    T *__restrict__ dst) {
     Layout<4> s(info);
     double h_scale = Neighbours::scale(s.dims[2], out_h, align_corners, h_given, h_factor);
     double w_scale = Neighbours::scale(s.dims[3], out_w, align_corners, w_given, w_factor);
     for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
         Neighbours h(y, h_scale, align_corners, s.dims[2]), w(x, w_scale, align_corners, s.dims[3]);
-        auto at = [&](size_t sy, size_t sx) { return convert<double>(from[sy * s.strides[2] + sx * s.strides[3]]); };
+        auto at = [&](size_t sy, size_t sx) {
+            return convert<double>(from[sy * s.strides[2] + sx * s.strides[3]]);
+        };
         double top = at(h.first, w.first) * (1.0 - w.weight) + at(h.first, w.second) * w.weight;
         double bottom = at(h.second, w.first) * (1.0 - w.weight) + at(h.second, w.second) * w.weight;
         return convert<T>(top * (1.0 - h.weight) + bottom * h.weight);

@@ -1,16 +1,15 @@
 // out = in * mul + add, each operation rounded to the element type, as on the CPU.
 #include "elementwise/elementwise.cuh"
 
-#define AFFINE(NAME, T)                                                                            \
-    extern "C" __global__ void affine_##NAME(size_t numel, size_t num_dims,                        \
-                                             const size_t *__restrict__ info,                      \
-                                             const T *__restrict__ in, T *__restrict__ out, T mul, \
-                                             T add) {                                              \
-        map(numel, num_dims, info,                                                                 \
-            [=](T x) {                                                                             \
-                T product = narrow<T>((compute_t<T>)(widen(x) * widen(mul)));                      \
-                return narrow<T>((compute_t<T>)(widen(product) + widen(add)));                     \
-            },                                                                                     \
-            out, in);                                                                              \
+#define AFFINE(NAME, T)                                                                                           \
+    ENTRY affine_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ in, \
+                        T *__restrict__ out, T mul, T add) {                                                      \
+        map(                                                                                                      \
+            numel, num_dims, info,                                                                                \
+            [=](T x) {                                                                                            \
+                T product = narrow<T>((compute_t<T>)(widen(x) * widen(mul)));                                     \
+                return narrow<T>((compute_t<T>)(widen(product) + widen(add)));                                    \
+            },                                                                                                    \
+            out, in);                                                                                             \
     }
 FOR_ALL(AFFINE)

@@ -2,13 +2,13 @@
 #include "elementwise/elementwise.cuh"
 
 // Arithmetic in the compute type, rounded once. Integers wrap, as Rust's do in release builds.
-#define ARITHMETIC(OP, EXPRESSION)                                                                 \
-    struct OP {                                                                                    \
-        template <class T> __device__ __forceinline__ T operator()(T lhs, T rhs) const {           \
-            using C = compute_t<T>;                                                                \
-            C x = widen(lhs), y = widen(rhs);                                                      \
-            return narrow<T>((C)(EXPRESSION));                                                     \
-        }                                                                                          \
+#define ARITHMETIC(OP, EXPRESSION)                                                       \
+    struct OP {                                                                          \
+        template <class T> __device__ __forceinline__ T operator()(T lhs, T rhs) const { \
+            using C = compute_t<T>;                                                      \
+            C x = widen(lhs), y = widen(rhs);                                            \
+            return narrow<T>((C)(EXPRESSION));                                           \
+        }                                                                                \
     };
 ARITHMETIC(Add, x + y)
 ARITHMETIC(Subtract, x - y)
@@ -31,12 +31,12 @@ struct Divide {
     }
 };
 
-#define COMPARISON(OP, EXPRESSION)                                                                 \
-    struct OP {                                                                                    \
-        template <class T> __device__ __forceinline__ uint8_t operator()(T lhs, T rhs) const {     \
-            compute_t<T> x = widen(lhs), y = widen(rhs);                                           \
-            return EXPRESSION ? 1 : 0;                                                             \
-        }                                                                                          \
+#define COMPARISON(OP, EXPRESSION)                                                             \
+    struct OP {                                                                                \
+        template <class T> __device__ __forceinline__ uint8_t operator()(T lhs, T rhs) const { \
+            compute_t<T> x = widen(lhs), y = widen(rhs);                                       \
+            return EXPRESSION ? 1 : 0;                                                         \
+        }                                                                                      \
     };
 COMPARISON(Equal, x == y)
 COMPARISON(NotEqual, x != y)
@@ -45,24 +45,22 @@ COMPARISON(LessEqual, x <= y)
 COMPARISON(Greater, x > y)
 COMPARISON(GreaterEqual, x >= y)
 
-#define BINARY(KERNEL, OP, NAME, T, OUT)                                                           \
-    extern "C" __global__ void KERNEL##_##NAME(size_t numel, size_t num_dims,                      \
-                                               const size_t *__restrict__ info,                    \
-                                               const T *__restrict__ lhs,                          \
-                                               const T *__restrict__ rhs, OUT *__restrict__ out) { \
-        map(numel, num_dims, info, OP(), out, lhs, rhs);                                           \
+#define BINARY(KERNEL, OP, NAME, T, OUT)                                                                             \
+    ENTRY KERNEL##_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ lhs, \
+                          const T *__restrict__ rhs, OUT *__restrict__ out) {                                        \
+        map(numel, num_dims, info, OP(), out, lhs, rhs);                                                             \
     }
-#define ALL_BINARY(NAME, T)                                                                        \
-    BINARY(badd, Add, NAME, T, T)                                                                  \
-    BINARY(bsub, Subtract, NAME, T, T)                                                             \
-    BINARY(bmul, Multiply, NAME, T, T)                                                             \
-    BINARY(bdiv, Divide, NAME, T, T)                                                               \
-    BINARY(bminimum, Minimum, NAME, T, T)                                                          \
-    BINARY(bmaximum, Maximum, NAME, T, T)                                                          \
-    BINARY(eq, Equal, NAME, T, uint8_t)                                                            \
-    BINARY(ne, NotEqual, NAME, T, uint8_t)                                                         \
-    BINARY(lt, Less, NAME, T, uint8_t)                                                             \
-    BINARY(le, LessEqual, NAME, T, uint8_t)                                                        \
-    BINARY(gt, Greater, NAME, T, uint8_t)                                                          \
+#define ALL_BINARY(NAME, T)                 \
+    BINARY(badd, Add, NAME, T, T)           \
+    BINARY(bsub, Subtract, NAME, T, T)      \
+    BINARY(bmul, Multiply, NAME, T, T)      \
+    BINARY(bdiv, Divide, NAME, T, T)        \
+    BINARY(bminimum, Minimum, NAME, T, T)   \
+    BINARY(bmaximum, Maximum, NAME, T, T)   \
+    BINARY(eq, Equal, NAME, T, uint8_t)     \
+    BINARY(ne, NotEqual, NAME, T, uint8_t)  \
+    BINARY(lt, Less, NAME, T, uint8_t)      \
+    BINARY(le, LessEqual, NAME, T, uint8_t) \
+    BINARY(gt, Greater, NAME, T, uint8_t)   \
     BINARY(ge, GreaterEqual, NAME, T, uint8_t)
 FOR_ALL(ALL_BINARY)

@@ -6,10 +6,11 @@
 #pragma once
 #include "elementwise/tiles.cuh"
 
-// Adds the offsets, in each of N inputs, of the element `linear` of the first `count` dimensions. Index is uint32_t where
-// their number allows it.
+// Adds the offsets, in each of N inputs, of the element `linear` of the first `count` dimensions. Index is uint32_t
+// where their number allows it.
 template <int N, class Index>
-__device__ __forceinline__ void add_offsets(Index linear, size_t count, size_t num_dims, const size_t *info, size_t (&offset)[N]) {
+__device__ __forceinline__ void add_offsets(Index linear, size_t count, size_t num_dims, const size_t *info,
+                                            size_t (&offset)[N]) {
 #pragma nounroll
     for (size_t d = count; d-- > 1;) {
         Index size = (Index)info[d];
@@ -49,7 +50,8 @@ template <class T, int WIDTH, int N> struct Strip {
 
 // The N vectors of `out` that begin at `first` and lie `step` vectors apart.
 template <int WIDTH, int N, class F, class Out, class... In>
-__device__ __forceinline__ void map_strip(size_t first, uint32_t step, F f, Out *__restrict__ out, const In *__restrict__... in) {
+__device__ __forceinline__ void map_strip(size_t first, uint32_t step, F f, Out *__restrict__ out,
+                                          const In *__restrict__... in) {
     [&](const Strip<In, WIDTH, N> &...loaded) INLINED {
 #pragma unroll
         for (int n = 0; n < N; n++) {
@@ -72,19 +74,20 @@ __device__ __forceinline__ void map_contiguous(size_t numel, F f, Out *__restric
         size_t vectors = numel / WIDTH, v = thread;
         // Strips leave an uneven rest, which only many of them outweigh.
         if (vectors >= (size_t)2 * STRIP * threads)
-            for (; v + (size_t)(STRIP - 1) * threads < vectors; v += (size_t)STRIP * threads) map_strip<WIDTH, STRIP>(v, threads, f, out, in...);
+            for (; v + (size_t)(STRIP - 1) * threads < vectors; v += (size_t)STRIP * threads)
+                map_strip<WIDTH, STRIP>(v, threads, f, out, in...);
         for (; v < vectors; v += threads) map_strip<WIDTH, 1>(v, 1, f, out, in...);
         done = vectors * WIDTH;
     }
     for (size_t i = done + thread; i < numel; i += threads) out[i] = f(in[i]...);
 }
 
-// WIDTH elements as they are loaded, in words, from which each is shifted out. Taken apart by memory they would be where
-// they are loaded, which waits for them.
+// WIDTH elements as they are loaded, in words, from which each is shifted out. Taken apart by memory they would be
+// where they are loaded, which waits for them.
 template <class T, int WIDTH> struct Packed {
     static constexpr int BYTES = sizeof(T) * WIDTH;
     using Bits = typename bits_of<sizeof(T)>::type;
-    using Word = typename bits_of<sizeof(T) >= 4 ? sizeof(T) : BYTES < 4 ? BYTES : 4>::type;
+    using Word = typename bits_of<(sizeof(T) >= 4) ? sizeof(T) : (BYTES < 4) ? BYTES : 4>::type;
     static constexpr int EACH = sizeof(Word) / sizeof(T);
     vec<Word, WIDTH / EACH> words;
 
@@ -134,10 +137,12 @@ template <class T, int WIDTH, int N> struct Queue {
 template <class T, T...> struct sequence {};
 template <int N> using indices = __make_integer_seq<sequence, int, N>;
 
-// out[i] = f(in[offset of i]...), in groups of WIDTH neighbours along the last dimension, whose number has 32 bits. All that
-// a thread reads for two groups is on its way before the first is made.
+// out[i] = f(in[offset of i]...), in groups of WIDTH neighbours along the last dimension, whose number has 32 bits. All
+// that a thread reads for two groups is on its way before the first is made.
 template <int WIDTH, int... K, class F, class Out, class... In>
-__device__ __forceinline__ void map_in_place(sequence<int, K...>, Access access, size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
+__device__ __forceinline__ void map_in_place(sequence<int, K...>, Access access, size_t numel, size_t num_dims,
+                                             const size_t *__restrict__ info, F f, Out *__restrict__ out,
+                                             const In *__restrict__... in) {
     constexpr int N = sizeof...(In), STRIP = 2;
     size_t groups = numel / WIDTH, v = global_thread();
     // The group's row and its place there, and how far on the next are: two divisions instead of one for each group.
@@ -184,7 +189,9 @@ __device__ __forceinline__ void map_in_place(sequence<int, K...>, Access access,
 
 // The same, an element at a time, for any number of them.
 template <int... K, class F, class Out, class... In>
-__device__ __forceinline__ void map_singly(sequence<int, K...>, size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
+__device__ __forceinline__ void map_singly(sequence<int, K...>, size_t numel, size_t num_dims,
+                                           const size_t *__restrict__ info, F f, Out *__restrict__ out,
+                                           const In *__restrict__... in) {
     constexpr int N = sizeof...(In);
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
         size_t offset[N] = {};
@@ -195,14 +202,17 @@ __device__ __forceinline__ void map_singly(sequence<int, K...>, size_t numel, si
 
 // The same by tiles, where some inputs are turned over.
 template <int WIDTH, int... K, class F, class Out, class... In>
-__device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
+__device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, size_t num_dims,
+                                          const size_t *__restrict__ info, F f, Out *__restrict__ out,
+                                          const In *__restrict__... in) {
     using Shape = Tile<In...>;
     constexpr int N = sizeof...(In);
     unsigned char *lds = tile_memory<Shape::ELEMENTS * Shape::BYTES>();
     uint32_t zero = (uint32_t)num_dims >> 31;
     // Tiles are numbered in 32 bits, as no memory has more.
     size_t last = num_dims - 1, turned = access.turned();
-    uint32_t across = (uint32_t)ceil_div(info[last], (size_t)Shape::TO), down = (uint32_t)ceil_div(info[turned], (size_t)Shape::FROM);
+    uint32_t across = (uint32_t)ceil_div(info[last], (size_t)Shape::TO),
+             down = (uint32_t)ceil_div(info[turned], (size_t)Shape::FROM);
     size_t end = (size_t)across * down;
 #pragma nounroll
     for (size_t d = 0; d < last; d++) end *= d == turned ? 1 : info[d];
@@ -243,7 +253,9 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
             if (now.has(Access::VECTORS)) stage<WIDTH, Shape>(tile, from, stride, columns, rows, zero);
             else stage<1, Shape>(tile, from, stride, columns, rows, zero);
         };
-        ((now.has(Access::STAGED(K)) ? fill((In *)(lds + Shape::start(K)), in + base[K], info[(K + 1) * dims + last]) : void()), ...);
+        ((now.has(Access::STAGED(K)) ? fill((In *)(lds + Shape::start(K)), in + base[K], info[(K + 1) * dims + last])
+                                     : void()),
+         ...);
         __syncthreads();
         uint32_t v = threadIdx.x, group = now.has(Access::VECTORS) ? log2_of(WIDTH) : 0;
         forget(v, zero);
@@ -256,16 +268,20 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
             uint32_t of_row = log2_of(Shape::TO) - group, i = v >> of_row, j = (v & ((1u << of_row) - 1)) << group;
             if (i >= columns || j >= rows) continue;
             size_t at = first + i * row + j, offset[N];
-            ((offset[K] = base[K] + i * info[(K + 1) * dims + now.turned()] + j * info[(K + 1) * dims + dims - 1]), ...);
+            ((offset[K] = base[K] + i * info[(K + 1) * dims + now.turned()] + j * info[(K + 1) * dims + dims - 1]),
+             ...);
             if (now.has(Access::VECTORS)) {
                 vec<Out, WIDTH> result;
                 [&](const vec<In, WIDTH> &...x) INLINED {
 #pragma unroll
                     for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
-                }((now.has(Access::STAGED(K)) ? read_staged<WIDTH, Shape>((const In *)(lds + Shape::start(K)), i, j) : read_or_repeat<WIDTH>(in + offset[K], now.has(Access::UNIT(K))))...);
+                }((now.has(Access::STAGED(K)) ? read_staged<WIDTH, Shape>((const In *)(lds + Shape::start(K)), i, j)
+                                              : read_or_repeat<WIDTH>(in + offset[K], now.has(Access::UNIT(K))))...);
                 store_vec(out + at, result);
             } else {
-                out[at] = f((now.has(Access::STAGED(K)) ? read_staged<1, Shape>((const In *)(lds + Shape::start(K)), i, j)[0] : read_global<In>(in + offset[K]))...);
+                out[at] =
+                    f((now.has(Access::STAGED(K)) ? read_staged<1, Shape>((const In *)(lds + Shape::start(K)), i, j)[0]
+                                                  : read_global<In>(in + offset[K]))...);
             }
         }
         __syncthreads();
@@ -274,12 +290,15 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
 
 // out[i] = f(in[i]...) for any layout.
 template <int... K, class F, class Out, class... In>
-__device__ __forceinline__ void map_any(sequence<int, K...> each, size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
+__device__ __forceinline__ void map_any(sequence<int, K...> each, size_t numel, size_t num_dims,
+                                        const size_t *__restrict__ info, F f, Out *__restrict__ out,
+                                        const In *__restrict__... in) {
     if (info == nullptr || num_dims == 0) return map_contiguous(numel, f, out, in...);
     constexpr int WIDTH = 16 / largest_size<Out, In...>::value;
     Access access = {0};
     constexpr size_t MOST = 0xffffffff;
-    if (info[num_dims - 1] % WIDTH == 0 && numel / WIDTH <= MOST && is_aligned(out, sizeof(Out) * WIDTH)) access.word |= Access::VECTORS;
+    if (info[num_dims - 1] % WIDTH == 0 && numel / WIDTH <= MOST && is_aligned(out, sizeof(Out) * WIDTH))
+        access.word |= Access::VECTORS;
     // Where there is a thread for every element, tiles would leave most without work. They are numbered in 32 bits.
     if (numel > global_threads() && numel <= MOST * LEAST_TURNED) find_turned<sizeof...(In)>(access, num_dims, info);
     (lay_out<WIDTH>(access, K, in, num_dims, info), ...);
@@ -290,6 +309,7 @@ __device__ __forceinline__ void map_any(sequence<int, K...> each, size_t numel, 
 }
 
 template <class F, class Out, class... In>
-__device__ __forceinline__ void map(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f, Out *__restrict__ out, const In *__restrict__... in) {
+__device__ __forceinline__ void map(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f,
+                                    Out *__restrict__ out, const In *__restrict__... in) {
     map_any(indices<sizeof...(In)>(), numel, num_dims, info, f, out, in...);
 }

@@ -3,7 +3,8 @@
 
 // Sets every element of a tensor of any layout; `out` points at its first element.
 template <class T>
-__device__ __forceinline__ void const_set(size_t numel, size_t num_dims, const size_t *__restrict__ info, T value, T *__restrict__ out) {
+__device__ __forceinline__ void const_set(size_t numel, size_t num_dims, const size_t *__restrict__ info, T value,
+                                          T *__restrict__ out) {
     if (info == nullptr) {
         map_contiguous(numel, [=]() { return value; }, out);
     } else {
@@ -12,11 +13,10 @@ __device__ __forceinline__ void const_set(size_t numel, size_t num_dims, const s
     }
 }
 
-#define CONST_SET(NAME, T)                                                                         \
-    extern "C" __global__ void const_set_##NAME(size_t numel, size_t num_dims,                     \
-                                                const size_t *__restrict__ info, T value,          \
-                                                T *__restrict__ out) {                             \
-        const_set(numel, num_dims, info, value, out);                                              \
+#define CONST_SET(NAME, T)                                                                          \
+    ENTRY const_set_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, T value, \
+                           T *__restrict__ out) {                                                   \
+        const_set(numel, num_dims, info, value, out);                                               \
     }
 FOR_INTEGERS(CONST_SET)
 FOR_WIDE_FLOATS(CONST_SET)
@@ -25,12 +25,13 @@ CONST_SET(f8_e4m3, f8e4m3_t)
 
 // Copies `rows` rows of `columns` elements between pitches given in elements.
 template <class T>
-__device__ __forceinline__ void copy2d(const T *__restrict__ src, T *__restrict__ dst, uint32_t rows, uint32_t columns, uint32_t src_pitch, uint32_t dst_pitch) {
+__device__ __forceinline__ void copy2d(const T *__restrict__ src, T *__restrict__ dst, uint32_t rows, uint32_t columns,
+                                       uint32_t src_pitch, uint32_t dst_pitch) {
     constexpr uint32_t WIDTH = VEC16<T>;
     size_t first = global_thread(), step = global_threads();
     // Rows that start aligned and divide into 16 bytes move as such.
-    bool wide = columns % WIDTH == 0 && src_pitch % WIDTH == 0 && dst_pitch % WIDTH == 0 &&
-                is_aligned(src, 16) && is_aligned(dst, 16);
+    bool wide = columns % WIDTH == 0 && src_pitch % WIDTH == 0 && dst_pitch % WIDTH == 0 && is_aligned(src, 16) &&
+                is_aligned(dst, 16);
     if (wide) {
         using V = vec<T, WIDTH>;
         uint32_t groups = columns / WIDTH;
@@ -47,11 +48,10 @@ __device__ __forceinline__ void copy2d(const T *__restrict__ src, T *__restrict_
 }
 
 // f8e4m3 is copied as u8.
-#define COPY2D(NAME, T)                                                                            \
-    extern "C" __global__ void copy2d_##NAME(const T *__restrict__ src, T *__restrict__ dst,       \
-                                             uint32_t rows, uint32_t columns, uint32_t src_pitch,  \
-                                             uint32_t dst_pitch) {                                 \
-        copy2d(src, dst, rows, columns, src_pitch, dst_pitch);                                     \
+#define COPY2D(NAME, T)                                                                                  \
+    ENTRY copy2d_##NAME(const T *__restrict__ src, T *__restrict__ dst, uint32_t rows, uint32_t columns, \
+                        uint32_t src_pitch, uint32_t dst_pitch) {                                        \
+        copy2d(src, dst, rows, columns, src_pitch, dst_pitch);                                           \
     }
 FOR_INTEGERS(COPY2D)
 FOR_WIDE_FLOATS(COPY2D)

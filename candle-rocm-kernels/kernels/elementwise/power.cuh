@@ -1,5 +1,5 @@
-// x to the power p in the 8- and 16-bit floats, by exponential and logarithm in f32: twice as precise as the result, with
-// IEEE 754's special cases.
+// x to the power p in the 8- and 16-bit floats, by exponential and logarithm in f32: twice as precise as the result,
+// with IEEE 754's special cases.
 #pragma once
 #include "portable/convert.cuh"
 

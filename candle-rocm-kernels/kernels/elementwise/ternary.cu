@@ -15,22 +15,25 @@ __device__ __forceinline__ bool is_contiguous(size_t num_dims, const size_t *dim
 }
 
 template <class C, class T>
-__device__ __forceinline__ void where(size_t numel, size_t num_dims, const size_t *__restrict__ info, const C *__restrict__ condition, const T *__restrict__ on_true, const T *__restrict__ on_false, T *__restrict__ out) {
+__device__ __forceinline__ void where(size_t numel, size_t num_dims, const size_t *__restrict__ info,
+                                      const C *__restrict__ condition, const T *__restrict__ on_true,
+                                      const T *__restrict__ on_false, T *__restrict__ out) {
     bool contiguous = true;
     for (int k = 1; k <= 3; k++) contiguous = contiguous && is_contiguous(num_dims, info, info + k * num_dims);
-    auto choose = [](C c, T t, T f) { return c != 0 ? t : f; };
+    auto choose = [](C c, T t, T f) {
+        return c != 0 ? t : f;
+    };
     map(numel, num_dims, contiguous ? nullptr : info, choose, out, condition, on_true, on_false);
 }
 
-#define WHERE(C_NAME, C, NAME, T)                                                                  \
-    extern "C" __global__ void where_##C_NAME##_##NAME(                                            \
-        size_t numel, size_t num_dims, const size_t *__restrict__ info,                            \
-        const C *__restrict__ condition, const T *__restrict__ on_true,                            \
-        const T *__restrict__ on_false, T *__restrict__ out) {                                     \
-        where(numel, num_dims, info, condition, on_true, on_false, out);                           \
+#define WHERE(C_NAME, C, NAME, T)                                                                 \
+    ENTRY where_##C_NAME##_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, \
+                                  const C *__restrict__ condition, const T *__restrict__ on_true, \
+                                  const T *__restrict__ on_false, T *__restrict__ out) {          \
+        where(numel, num_dims, info, condition, on_true, on_false, out);                          \
     }
-#define WHERE_ALL(NAME, T)                                                                         \
-    WHERE(u8, uint8_t, NAME, T)                                                                    \
-    WHERE(u32, uint32_t, NAME, T)                                                                  \
+#define WHERE_ALL(NAME, T)        \
+    WHERE(u8, uint8_t, NAME, T)   \
+    WHERE(u32, uint32_t, NAME, T) \
     WHERE(i64, int64_t, NAME, T)
 FOR_ALL(WHERE_ALL)

@@ -1,17 +1,19 @@
 // Tiles of tensors, turned over in LDS.
 //
-// Where an input's neighbours in memory lie along another dimension than the output's, as in a transposed tensor, reading
-// in the output's order takes a line of memory for each element. Such inputs are read in their own order, a tile of the
-// two dimensions at a time, and turned over in LDS.
+// Where an input's neighbours in memory lie along another dimension than the output's, as in a transposed tensor,
+// reading in the output's order takes a line of memory for each element. Such inputs are read in their own order, a
+// tile of the two dimensions at a time, and turned over in LDS.
 #pragma once
 #include "portable/convert.cuh"
 
 // The size of the largest of some types.
 template <class... T> struct largest_size;
-template <class T> struct largest_size<T> { static constexpr int value = sizeof(T); };
+template <class T> struct largest_size<T> {
+    static constexpr int value = sizeof(T);
+};
 template <class T, class... Rest> struct largest_size<T, Rest...> {
-    static constexpr int value =
-        (int)sizeof(T) > largest_size<Rest...>::value ? (int)sizeof(T) : largest_size<Rest...>::value;
+    static constexpr int value = (int)sizeof(T) > largest_size<Rest...>::value ? (int)sizeof(T)
+                                                                               : largest_size<Rest...>::value;
 };
 
 // The shape of a tile: elements along the dimension in which the turned inputs have neighbours, and along the last one.
@@ -48,7 +50,8 @@ template <int WIDTH, class T> constexpr int GROUP = WIDTH > 1 ? VEC16<T> : 1;
 // How inputs are read, in the bits of a word, so that it takes one register.
 struct Access {
     uint32_t word;
-    // Input k: turned over, in LDS; neighbours along the last dimension are neighbours in memory, not one and the same element.
+    // Input k: turned over, in LDS; neighbours along the last dimension are neighbours in memory, not one and the same
+    // element.
     static __host__ __device__ constexpr uint32_t STAGED(int k) { return 1u << k; }
     static __host__ __device__ constexpr uint32_t UNIT(int k) { return 16u << k; }
     // Several elements at a time can be read and written. Some input is turned over.
@@ -72,7 +75,8 @@ template <int N> __device__ __forceinline__ void find_turned(Access &access, siz
         if (access.has(Access::TILES) || strides[last] <= 1) continue;
 #pragma nounroll
         for (size_t d = 0; d < last; d++)
-            if (strides[d] == 1 && info[d] >= LEAST_TURNED) access.word = (access.word & 0xffff) | Access::TILES | (uint32_t)d << 16;
+            if (strides[d] == 1 && info[d] >= LEAST_TURNED)
+                access.word = (access.word & 0xffff) | Access::TILES | (uint32_t)d << 16;
     }
 }
 
@@ -97,7 +101,8 @@ __device__ __forceinline__ void lay_out(Access &access, int k, const T *from, si
 
 // Reads an input's tile of `columns` by `rows` elements into LDS.
 template <int WIDTH, class Tile, class T>
-__device__ __forceinline__ void stage(T *lds, const T *from, size_t stride, uint32_t columns, uint32_t rows, uint32_t zero) {
+__device__ __forceinline__ void stage(T *lds, const T *from, size_t stride, uint32_t columns, uint32_t rows,
+                                      uint32_t zero) {
     constexpr uint32_t STEP = GROUP<WIDTH, T>, COUNT = Tile::ELEMENTS / STEP, STRIP = WIDTH > 1 ? 2 : 4;
     using Words = typename conditional<(WIDTH > 1), vec<uint32_t, 4>, T>::type;
     // What follows from it is not worth keeping from tile to tile.
@@ -114,13 +119,16 @@ __device__ __forceinline__ void stage(T *lds, const T *from, size_t stride, uint
                 f(x[s], v % Tile::FROM, v / Tile::FROM);
             }
         };
-        each([&](Words &x, uint32_t i, uint32_t j) INLINED { x = read_global<Words>(from + min_of(j, rows - 1) * stride + min_of(i, columns - STEP)); });
-        each([&](Words &x, uint32_t i, uint32_t j) INLINED { *(Words *)(lds + j * Tile::FROM + Tile::template column<WIDTH, STEP>(i, j)) = x; });
+        each([&](Words &x, uint32_t i, uint32_t j)
+                 INLINED { x = read_global<Words>(from + min_of(j, rows - 1) * stride + min_of(i, columns - STEP)); });
+        each([&](Words &x, uint32_t i, uint32_t j)
+                 INLINED { *(Words *)(lds + j * Tile::FROM + Tile::template column<WIDTH, STEP>(i, j)) = x; });
     }
 }
 
 // WIDTH neighbours along the last dimension from column i of the tile in LDS.
-template <int WIDTH, class Tile, class T> __device__ __forceinline__ vec<T, WIDTH> read_staged(const T *lds, uint32_t i, uint32_t j) {
+template <int WIDTH, class Tile, class T> __device__ __forceinline__ vec<T, WIDTH> read_staged(const T *lds, uint32_t i,
+                                                                                               uint32_t j) {
     const T *at = lds + j * Tile::FROM + Tile::template column<WIDTH, GROUP<WIDTH, T>>(i, j);
     vec<T, WIDTH> result;
 #pragma unroll

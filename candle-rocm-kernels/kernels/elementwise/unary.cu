@@ -4,13 +4,13 @@
 #include "elementwise/power.cuh"
 
 // x is the element in its compute type C: float or double.
-#define FUNCTION(OP, EXPRESSION)                                                                   \
-    struct OP {                                                                                    \
-        template <class T> __device__ __forceinline__ T operator()(T value) const {                \
-            using C = compute_t<T>;                                                                \
-            C x = widen(value);                                                                    \
-            return narrow<T>((C)(EXPRESSION));                                                     \
-        }                                                                                          \
+#define FUNCTION(OP, EXPRESSION)                                                    \
+    struct OP {                                                                     \
+        template <class T> __device__ __forceinline__ T operator()(T value) const { \
+            using C = compute_t<T>;                                                 \
+            C x = widen(value);                                                     \
+            return narrow<T>((C)(EXPRESSION));                                      \
+        }                                                                           \
     };
 FUNCTION(Exp, math::exp(x))
 FUNCTION(Log, math::log(x))
@@ -33,18 +33,16 @@ FUNCTION(Sigmoid, logistic<T>(x))
 FUNCTION(Gelu, GeluFunction::of<T>(x))
 FUNCTION(GeluErf, GeluErfFunction::of<T>(x))
 
-#define UNARY(KERNEL, OP, NAME, T)                                                                 \
-    extern "C" __global__ void KERNEL##_##NAME(size_t numel, size_t num_dims,                      \
-                                               const size_t *__restrict__ info,                    \
-                                               const T *__restrict__ in, T *__restrict__ out) {    \
-        map(numel, num_dims, info, OP(), out, in);                                                 \
+#define UNARY(KERNEL, OP, NAME, T)                                                                                  \
+    ENTRY KERNEL##_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ in, \
+                          T *__restrict__ out) {                                                                    \
+        map(numel, num_dims, info, OP(), out, in);                                                                  \
     }
 // With a parameter of the element's type before the pointers. APPLY maps a function of x and that parameter's value p.
-#define UNARY_1(KERNEL, NAME, T, APPLY)                                                            \
-    extern "C" __global__ void KERNEL##_##NAME(size_t numel, size_t num_dims,                      \
-                                               const size_t *__restrict__ info, T parameter,       \
-                                               const T *__restrict__ in, T *__restrict__ out) {    \
-        APPLY(widen(parameter), [=](auto f) INLINED { map(numel, num_dims, info, f, out, in); });  \
+#define UNARY_1(KERNEL, NAME, T, APPLY)                                                                \
+    ENTRY KERNEL##_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, T parameter, \
+                          const T *__restrict__ in, T *__restrict__ out) {                             \
+        APPLY(widen(parameter), [=](auto f) INLINED { map(numel, num_dims, info, f, out, in); });      \
     }
 
 template <class T> struct Elu {
@@ -73,28 +71,28 @@ template <class T, class Map> __device__ __forceinline__ void power(compute_t<T>
     }
 }
 
-#define ALL_UNARY(NAME, T)                                                                         \
-    UNARY(uexp, Exp, NAME, T)                                                                      \
-    UNARY(ulog, Log, NAME, T)                                                                      \
-    UNARY(usin, Sin, NAME, T)                                                                      \
-    UNARY(ucos, Cos, NAME, T)                                                                      \
-    UNARY(utanh, Tanh, NAME, T)                                                                    \
-    UNARY(uerf, Erf, NAME, T)                                                                      \
-    UNARY(uceil, Ceil, NAME, T)                                                                    \
-    UNARY(ufloor, Floor, NAME, T)                                                                  \
-    UNARY(uround, Round, NAME, T)                                                                  \
-    UNARY(uabs, Abs, NAME, T)                                                                      \
-    UNARY(uneg, Neg, NAME, T)                                                                      \
-    UNARY(urecip, Recip, NAME, T)                                                                  \
-    UNARY(usqr, Sqr, NAME, T)                                                                      \
-    UNARY(usqrt, Sqrt, NAME, T)                                                                    \
-    UNARY(usign, Sign, NAME, T)                                                                    \
-    UNARY(urelu, Relu, NAME, T)                                                                    \
-    UNARY(usilu, Silu, NAME, T)                                                                    \
-    UNARY(usigmoid, Sigmoid, NAME, T)                                                              \
-    UNARY(ugelu, Gelu, NAME, T)                                                                    \
-    UNARY(ugelu_erf, GeluErf, NAME, T)                                                             \
-    UNARY_1(uelu, NAME, T, elu<T>)                                                                 \
+#define ALL_UNARY(NAME, T)             \
+    UNARY(uexp, Exp, NAME, T)          \
+    UNARY(ulog, Log, NAME, T)          \
+    UNARY(usin, Sin, NAME, T)          \
+    UNARY(ucos, Cos, NAME, T)          \
+    UNARY(utanh, Tanh, NAME, T)        \
+    UNARY(uerf, Erf, NAME, T)          \
+    UNARY(uceil, Ceil, NAME, T)        \
+    UNARY(ufloor, Floor, NAME, T)      \
+    UNARY(uround, Round, NAME, T)      \
+    UNARY(uabs, Abs, NAME, T)          \
+    UNARY(uneg, Neg, NAME, T)          \
+    UNARY(urecip, Recip, NAME, T)      \
+    UNARY(usqr, Sqr, NAME, T)          \
+    UNARY(usqrt, Sqrt, NAME, T)        \
+    UNARY(usign, Sign, NAME, T)        \
+    UNARY(urelu, Relu, NAME, T)        \
+    UNARY(usilu, Silu, NAME, T)        \
+    UNARY(usigmoid, Sigmoid, NAME, T)  \
+    UNARY(ugelu, Gelu, NAME, T)        \
+    UNARY(ugelu_erf, GeluErf, NAME, T) \
+    UNARY_1(uelu, NAME, T, elu<T>)     \
     UNARY_1(upowf, NAME, T, power<T>)
 FOR_FLOATS(ALL_UNARY)
 

@@ -21,7 +21,9 @@ template <class I> __device__ __forceinline__ size_t checked(I index, size_t siz
 
 // Moves units of U, which may be several elements.
 template <class U, class I>
-__device__ __forceinline__ void index_select(size_t units, size_t num_dims, const size_t *__restrict__ info, const I *__restrict__ ids, const U *__restrict__ src, U *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right) {
+__device__ __forceinline__ void index_select(size_t units, size_t num_dims, const size_t *__restrict__ info,
+                                             const I *__restrict__ ids, const U *__restrict__ src, U *__restrict__ dst,
+                                             size_t src_dim, size_t ids_dim, size_t right) {
     bool narrow = units <= 0xffffffffu;
     for (size_t i = global_thread(); i < units; i += global_threads()) {
         size_t row = divide(i, right, narrow), at = i - row * right;
@@ -33,24 +35,23 @@ __device__ __forceinline__ void index_select(size_t units, size_t num_dims, cons
     }
 }
 
-#define INDEX_SELECT(I_NAME, I, NAME, T)                                                           \
-    extern "C" __global__ void is_##I_NAME##_##NAME(                                               \
-        size_t numel, size_t num_dims, const size_t *__restrict__ info, const I *__restrict__ ids, \
-        const T *__restrict__ src, T *__restrict__ dst, size_t left, size_t src_dim,               \
-        size_t ids_dim, size_t right) {                                                            \
-        using Bits = bits_of<sizeof(T)>::type;                                                     \
-        using Wide = vec<Bits, VEC16<T>>;                                                          \
-        if (right % VEC16<T> == 0 && is_aligned(src, 16) && is_aligned(dst, 16)) {                 \
-            index_select(numel / VEC16<T>, num_dims, info, ids, (const Wide *)src, (Wide *)dst,    \
-                         src_dim, ids_dim, right / VEC16<T>);                                      \
-        } else {                                                                                   \
-            index_select(numel, num_dims, info, ids, (const Bits *)src, (Bits *)dst, src_dim,      \
-                         ids_dim, right);                                                          \
-        }                                                                                          \
+#define INDEX_SELECT(I_NAME, I, NAME, T)                                                                               \
+    ENTRY is_##I_NAME##_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info,                         \
+                               const I *__restrict__ ids, const T *__restrict__ src, T *__restrict__ dst, size_t left, \
+                               size_t src_dim, size_t ids_dim, size_t right) {                                         \
+        using Bits = bits_of<sizeof(T)>::type;                                                                         \
+        using Wide = vec<Bits, VEC16<T>>;                                                                              \
+        if (right % VEC16<T> == 0 && is_aligned(src, 16) && is_aligned(dst, 16)) {                                     \
+            index_select(numel / VEC16<T>, num_dims, info, ids, (const Wide *)src, (Wide *)dst, src_dim, ids_dim,      \
+                         right / VEC16<T>);                                                                            \
+        } else {                                                                                                       \
+            index_select(numel, num_dims, info, ids, (const Bits *)src, (Bits *)dst, src_dim, ids_dim, right);         \
+        }                                                                                                              \
     }
 
 template <class T, class I>
-__device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, const T *__restrict__ src, T *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right) {
+__device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, const T *__restrict__ src,
+                                       T *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right) {
     bool narrow = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
         size_t row = divide(i, right, narrow), at = i - row * right;
@@ -61,21 +62,19 @@ __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, 
         dst[i] = value;
     }
 }
-#define GATHER(I_NAME, I, NAME, T)                                                                 \
-    extern "C" __global__ void gather_##I_NAME##_##NAME(                                           \
-        size_t numel, const I *__restrict__ ids, const T *__restrict__ src, T *__restrict__ dst,   \
-        size_t left, size_t src_dim, size_t ids_dim, size_t right) {                               \
-        using Bits = bits_of<sizeof(T)>::type;                                                     \
-        gather(numel, ids, (const Bits *)src, (Bits *)dst, src_dim, ids_dim, right);               \
+#define GATHER(I_NAME, I, NAME, T)                                                                                   \
+    ENTRY gather_##I_NAME##_##NAME(size_t numel, const I *__restrict__ ids, const T *__restrict__ src,               \
+                                   T *__restrict__ dst, size_t left, size_t src_dim, size_t ids_dim, size_t right) { \
+        using Bits = bits_of<sizeof(T)>::type;                                                                       \
+        gather(numel, ids, (const Bits *)src, (Bits *)dst, src_dim, ids_dim, right);                                 \
     }
 
 // Each sum is rounded to the element type, as on the CPU.
-template <class T> __device__ __forceinline__ T add(T a, T b) {
-    return narrow<T>((compute_t<T>)(widen(a) + widen(b)));
-}
+template <class T> __device__ __forceinline__ T add(T a, T b) { return narrow<T>((compute_t<T>)(widen(a) + widen(b))); }
 
 template <class T, class I>
-__device__ __forceinline__ void index_add(const I *__restrict__ ids, size_t ids_dim, const T *__restrict__ src, T *dst, size_t left, size_t src_dim, size_t dst_dim, size_t right) {
+__device__ __forceinline__ void index_add(const I *__restrict__ ids, size_t ids_dim, const T *__restrict__ src, T *dst,
+                                          size_t left, size_t src_dim, size_t dst_dim, size_t right) {
     size_t columns = left * right;
     for (size_t i = global_thread(); i < columns; i += global_threads()) {
         size_t pre = divide(i, right, columns <= 0xffffffffu), post = i - pre * right;
@@ -87,15 +86,15 @@ __device__ __forceinline__ void index_add(const I *__restrict__ ids, size_t ids_
         }
     }
 }
-#define INDEX_ADD(I_NAME, I, NAME, T)                                                              \
-    extern "C" __global__ void ia_##I_NAME##_##NAME(                                               \
-        const I *__restrict__ ids, size_t ids_dim, const T *__restrict__ src, T *dst, size_t left, \
-        size_t src_dim, size_t dst_dim, size_t right) {                                            \
-        index_add(ids, ids_dim, src, dst, left, src_dim, dst_dim, right);                          \
+#define INDEX_ADD(I_NAME, I, NAME, T)                                                                        \
+    ENTRY ia_##I_NAME##_##NAME(const I *__restrict__ ids, size_t ids_dim, const T *__restrict__ src, T *dst, \
+                               size_t left, size_t src_dim, size_t dst_dim, size_t right) {                  \
+        index_add(ids, ids_dim, src, dst, left, src_dim, dst_dim, right);                                    \
     }
 
 template <class T, class I, class Update>
-__device__ __forceinline__ void scatter(const I *__restrict__ ids, const T *__restrict__ src, T *dst, size_t left, size_t src_dim, size_t dst_dim, size_t right, Update update) {
+__device__ __forceinline__ void scatter(const I *__restrict__ ids, const T *__restrict__ src, T *dst, size_t left,
+                                        size_t src_dim, size_t dst_dim, size_t right, Update update) {
     size_t columns = left * right;
     for (size_t i = global_thread(); i < columns; i += global_threads()) {
         size_t pre = divide(i, right, columns <= 0xffffffffu), post = i - pre * right;
@@ -107,27 +106,26 @@ __device__ __forceinline__ void scatter(const I *__restrict__ ids, const T *__re
         }
     }
 }
-#define SCATTER_PARAMETERS(I, T)                                                                   \
-    const I *__restrict__ ids, const T *__restrict__ src, T *dst, size_t left, size_t src_dim,     \
-        size_t dst_dim, size_t right
-#define SCATTER(I_NAME, I, NAME, T)                                                                \
-    extern "C" __global__ void s_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                     \
-        using Bits = bits_of<sizeof(T)>::type;                                                     \
-        scatter(ids, (const Bits *)src, (Bits *)dst, left, src_dim, dst_dim, right,                \
-                [](Bits *to, Bits value) { *to = value; });                                        \
-    }                                                                                              \
-    extern "C" __global__ void sa_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                    \
-        scatter(ids, src, dst, left, src_dim, dst_dim, right,                                      \
-                [](T *to, T value) { *to = add(*to, value); });                                    \
+#define SCATTER_PARAMETERS(I, T)                                                                               \
+    const I *__restrict__ ids, const T *__restrict__ src, T *dst, size_t left, size_t src_dim, size_t dst_dim, \
+        size_t right
+#define SCATTER(I_NAME, I, NAME, T)                                                                           \
+    ENTRY s_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                                                     \
+        using Bits = bits_of<sizeof(T)>::type;                                                                \
+        scatter(ids, (const Bits *)src, (Bits *)dst, left, src_dim, dst_dim, right,                           \
+                [](Bits *to, Bits value) { *to = value; });                                                   \
+    }                                                                                                         \
+    ENTRY sa_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                                                    \
+        scatter(ids, src, dst, left, src_dim, dst_dim, right, [](T *to, T value) { *to = add(*to, value); }); \
     }
 
-#define ALL_BY(I_NAME, I, NAME, T)                                                                 \
-    INDEX_SELECT(I_NAME, I, NAME, T)                                                               \
-    GATHER(I_NAME, I, NAME, T)                                                                     \
-    INDEX_ADD(I_NAME, I, NAME, T)                                                                  \
+#define ALL_BY(I_NAME, I, NAME, T)   \
+    INDEX_SELECT(I_NAME, I, NAME, T) \
+    GATHER(I_NAME, I, NAME, T)       \
+    INDEX_ADD(I_NAME, I, NAME, T)    \
     SCATTER(I_NAME, I, NAME, T)
-#define ALL_INDEXING(NAME, T)                                                                      \
-    ALL_BY(u8, uint8_t, NAME, T)                                                                   \
-    ALL_BY(u32, uint32_t, NAME, T)                                                                 \
+#define ALL_INDEXING(NAME, T)      \
+    ALL_BY(u8, uint8_t, NAME, T)   \
+    ALL_BY(u32, uint32_t, NAME, T) \
     ALL_BY(i64, int64_t, NAME, T)
 FOR_ALL(ALL_INDEXING)

@@ -1,9 +1,10 @@
-// What follows a product: bias, activation, residual, one rounding. In products of few columns, and for C as it is after
-// those whose kernels or libraries do not do it.
+// What follows a product: bias, activation, residual, one rounding. In products of few columns, and for C as it is
+// after those whose kernels or libraries do not do it.
 #pragma once
 #include "matmul/matmul_problem.cuh"
 
-// Rows and columns are those of C as the caller has it; a product that was taken transposed has them the other way round.
+// Rows and columns are those of C as the caller has it; a product that was taken transposed has them the other way
+// round.
 template <class T> struct Finish {
     using Acc = compute_t<T>;
 

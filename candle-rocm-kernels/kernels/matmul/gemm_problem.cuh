@@ -32,10 +32,18 @@ struct GemmProblem {
 // They are named global memory because behind a merge of branches the compiler forgets it, and falls
 // back to flat instructions, which look at LDS too.
 template <int BYTES> struct Words;
-template <> struct Words<2> { typedef uint16_t type; };
-template <> struct Words<4> { typedef uint32_t type __attribute__((aligned(2))); };
-template <> struct Words<8> { typedef uint32_t type __attribute__((ext_vector_type(2), aligned(2))); };
-template <> struct Words<16> { typedef uint32_t type __attribute__((ext_vector_type(4), aligned(2))); };
+template <> struct Words<2> {
+    typedef uint16_t type;
+};
+template <> struct Words<4> {
+    typedef uint32_t type __attribute__((aligned(2)));
+};
+template <> struct Words<8> {
+    typedef uint32_t type __attribute__((ext_vector_type(2), aligned(2)));
+};
+template <> struct Words<16> {
+    typedef uint32_t type __attribute__((ext_vector_type(4), aligned(2)));
+};
 #define GLOBAL_MEMORY __attribute__((address_space(1)))
 
 // A V at `base`, plus a byte offset and a constant number of elements. Where `base` is the same in all
@@ -79,7 +87,8 @@ template <class Sum> struct Scaling {
     }
 
     // Of N sums, whose elements lie together at `c`.
-    template <int N, class C, class Sums> __device__ __forceinline__ void operator()(Sum (&x)[N], const Sums &sums, const C *c) const {
+    template <int N, class C, class Sums> __device__ __forceinline__ void operator()(Sum (&x)[N], const Sums &sums,
+                                                                                     const C *c) const {
 #pragma unroll
         for (int i = 0; i < N; i++) x[i] = alpha * sums[i];
         if (beta == 0) return;

@@ -41,10 +41,9 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
     vec<T, V> held[VECTORS];
 
     // `matrix` is the operand, `start` the tile's first row (column, for B) of its `extent`.
-    __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t extent,
-                                     uint32_t depth)
-        : base(matrix + (ALONG_K ? (int64_t)start * ld : (int64_t)start)), ld(ld),
-          extent(extent - start), depth(depth) {}
+    __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t extent, uint32_t depth)
+        : base(matrix + (ALONG_K ? (int64_t)start * ld : (int64_t)start)), ld(ld), extent(extent - start),
+          depth(depth) {}
 
     struct Place {
         uint32_t e;
@@ -56,9 +55,7 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
         uint32_t line = index / PER_LINE, along = index % PER_LINE * V;
         return ALONG_K ? Place{line, along} : Place{along, line};
     }
-    static __device__ __forceinline__ bool mine(int i) {
-        return EVEN || threadIdx.x + i * THREADS < TOTAL;
-    }
+    static __device__ __forceinline__ bool mine(int i) { return EVEN || threadIdx.x + i * THREADS < TOTAL; }
     __device__ __forceinline__ const T *at(uint32_t e, uint32_t k) const {
         return base + (ALONG_K ? (int64_t)e * ld + k : (int64_t)k * ld + e);
     }
@@ -103,10 +100,8 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 compute_t<T> wide = widen(held[i][j]);
-                if (ALONG_K)
-                    slice.v[p.k + j][p.e] = wide;
-                else
-                    slice.v[p.k][p.e + j] = wide;
+                if (ALONG_K) slice.v[p.k + j][p.e] = wide;
+                else slice.v[p.k][p.e + j] = wide;
             }
         }
     }

@@ -48,7 +48,7 @@ template <class Acc, int N, uint32_t LOW, uint32_t HIGH> struct LaneReduction {
     }
     static __device__ __forceinline__ void run(Acc (&v)[N], uint32_t lane) { step<N, LOW>(v, lane); }
 
-  private:
+private:
     template <int COUNT, uint32_t MASK> static __device__ __forceinline__ void step(Acc (&v)[N], uint32_t lane) {
         if constexpr (MASK < HIGH) {
             if constexpr (COUNT > 1) {
@@ -118,10 +118,8 @@ template <class T, int COLS, int WIDTH> struct GemvT {
 #pragma unroll
         for (int j = 0; j < COLS; j++) columns[j] = b + min_of((uint32_t)j, p.n - 1) * col_b;
 
-        if (b_along_k)
-            sum_vectors(a, rows, columns, (uint32_t)p.lda, p.k, lane);
-        else
-            sum_elements(a, rows, columns, p.lda, step_b, p.k, lane);
+        if (b_along_k) sum_vectors(a, rows, columns, (uint32_t)p.lda, p.k, lane);
+        else sum_elements(a, rows, columns, p.lda, step_b, p.k, lane);
 
         Reduction::run(sums, lane);
         if (!Reduction::leads(lane)) return;
@@ -134,16 +132,19 @@ template <class T, int COLS, int WIDTH> struct GemvT {
         }
     }
 
-    __device__ __forceinline__ void sum_vectors(const T *a, const uint32_t (&rows)[ROWS],
-                                                const T *(&columns)[COLS], uint32_t lda, uint32_t k,
-                                                uint32_t lane) {
+    __device__ __forceinline__ void sum_vectors(const T *a, const uint32_t (&rows)[ROWS], const T *(&columns)[COLS],
+                                                uint32_t lda, uint32_t k, uint32_t lane) {
         constexpr uint32_t STEP = WIDTH * V * UNROLL;
         uint32_t along[OFFSETS];
 #pragma unroll
         for (int j = 0; j < OFFSETS; j++)
             along[j] = lane * 16 + (uint32_t)(columns[j] - columns[0]) * (uint32_t)sizeof(T);
-        auto column = [&](int j) INLINED { return columns[j < BASES ? j : 0]; };
-        auto offset_b = [&](int j) INLINED { return along[j < OFFSETS ? j : 0]; };
+        auto column = [&](int j) INLINED {
+            return columns[j < BASES ? j : 0];
+        };
+        auto offset_b = [&](int j) INLINED {
+            return along[j < OFFSETS ? j : 0];
+        };
         uint32_t offset[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) offset[r] = rows[r] * lda * (uint32_t)sizeof(T) + lane * 16;
@@ -183,9 +184,8 @@ template <class T, int COLS, int WIDTH> struct GemvT {
     }
 
     // Any layout of B.
-    __device__ __forceinline__ void sum_elements(const T *a, const uint32_t (&rows)[ROWS],
-                                                 const T *(&columns)[COLS], int64_t lda, int64_t step_b,
-                                                 uint32_t k, uint32_t lane) {
+    __device__ __forceinline__ void sum_elements(const T *a, const uint32_t (&rows)[ROWS], const T *(&columns)[COLS],
+                                                 int64_t lda, int64_t step_b, uint32_t k, uint32_t lane) {
         const T *row[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) row[r] = a + rows[r] * lda;
@@ -290,8 +290,7 @@ template <class T, int COLS> struct GemvN {
 #pragma unroll
             for (int j = 0; j < COLS; j++)
 #pragma unroll
-                for (int i = 0; i < DEPTH; i += VB)
-                    from_b[j][i / VB] = load_at<vec<T, VB>>(columns[j], offset_b[0], i);
+                for (int i = 0; i < DEPTH; i += VB) from_b[j][i / VB] = load_at<vec<T, VB>>(columns[j], offset_b[0], i);
 #pragma unroll
             for (int i = 0; i < DEPTH; i++)
 #pragma unroll
@@ -313,8 +312,7 @@ template <class T, int COLS> struct GemvN {
 
     // Any layout of B, and the rows after the last whole vector.
     __device__ __forceinline__ void sum_elements(const T *a, const T *b, const GemmProblem &p, uint32_t rows,
-                                                 uint32_t row, uint32_t split, int64_t col_b,
-                                                 int64_t step_b) {
+                                                 uint32_t row, uint32_t split, int64_t col_b, int64_t step_b) {
 #pragma unroll 1
         for (uint32_t l = split; l < p.k; l += SPLITS) {
             const T *from = a + l * p.lda + row;

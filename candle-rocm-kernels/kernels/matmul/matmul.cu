@@ -1,11 +1,12 @@
-// Matrix products on matrix units, for Candle's matmul in place of cuBLAS: strided batches, column-major, every transposition,
-// k in parts, and what often follows a product. src/matmul.rs lists which of the kernels an architecture has.
+// Matrix products on matrix units, for Candle's matmul in place of cuBLAS: strided batches, column-major, every
+// transposition, k in parts, and what often follows a product. src/matmul.rs lists which of the kernels an architecture
+// has.
 #include "matmul/matmul_problem.cuh"
 #if defined(__HIP__)
 #include "matmul/matmul_tile.cuh"
 
-// Tiles by name: how many wavefronts share rows and columns, and how a panel of 128 bytes of k (64 where registers are dear)
-// is sliced, that two workgroups or more fit a compute unit's LDS.
+// Tiles by name: how many wavefronts share rows and columns, and how a panel of 128 bytes of k (64 where registers are
+// dear) is sliced, that two workgroups or more fit a compute unit's LDS.
 #if __AMDGCN_WAVEFRONT_SIZE == 64
 using Tile256x128 = MatmulShape<256, 128, 2, 2, 32, 4>;
 using Tile128x128 = MatmulShape<128, 128, 2, 2, 32, 4>;
@@ -21,25 +22,24 @@ using Tile128x32 = MatmulShape<128, 32, 4, 1, 64, 2>;
 #define MATMUL_WAVES
 #endif
 
-#define PRODUCT(TYPE, ELEMENT, TILE, OPS, OP_A, OP_B)                                              \
-    extern "C" __global__ void __launch_bounds__(Tile##TILE::THREADS) MATMUL_WAVES                 \
-        matmul_##TYPE##_##TILE##_##OPS(MatmulProblem p) {                                          \
-        matmul_tile<ELEMENT, Tile##TILE, Op::OP_A, Op::OP_B>(p);                                   \
+#define PRODUCT(TYPE, ELEMENT, TILE, OPS, OP_A, OP_B)                                                           \
+    ENTRY __launch_bounds__(Tile##TILE::THREADS) MATMUL_WAVES matmul_##TYPE##_##TILE##_##OPS(MatmulProblem p) { \
+        matmul_tile<ELEMENT, Tile##TILE, Op::OP_A, Op::OP_B>(p);                                                \
     }
-#define PRODUCTS(TYPE, ELEMENT, TILE)                                                              \
-    PRODUCT(TYPE, ELEMENT, TILE, nn, N, N)                                                         \
-    PRODUCT(TYPE, ELEMENT, TILE, nt, N, T)                                                         \
-    PRODUCT(TYPE, ELEMENT, TILE, tn, T, N)                                                         \
+#define PRODUCTS(TYPE, ELEMENT, TILE)      \
+    PRODUCT(TYPE, ELEMENT, TILE, nn, N, N) \
+    PRODUCT(TYPE, ELEMENT, TILE, nt, N, T) \
+    PRODUCT(TYPE, ELEMENT, TILE, tn, T, N) \
     PRODUCT(TYPE, ELEMENT, TILE, tt, T, T)
-#define SUM(TYPE, ELEMENT)                                                                         \
-    extern "C" __global__ void __launch_bounds__(256) matmul_sum_##TYPE(MatmulProblem p) { matmul_sum<ELEMENT>(p); }
-#define SMALL_TILES(TYPE, ELEMENT)                                                                 \
-    PRODUCTS(TYPE, ELEMENT, 128x128)                                                               \
-    PRODUCTS(TYPE, ELEMENT, 64x64)                                                                 \
-    PRODUCTS(TYPE, ELEMENT, 128x32)                                                                \
+#define SUM(TYPE, ELEMENT) \
+    ENTRY __launch_bounds__(256) matmul_sum_##TYPE(MatmulProblem p) { matmul_sum<ELEMENT>(p); }
+#define SMALL_TILES(TYPE, ELEMENT)   \
+    PRODUCTS(TYPE, ELEMENT, 128x128) \
+    PRODUCTS(TYPE, ELEMENT, 64x64)   \
+    PRODUCTS(TYPE, ELEMENT, 128x32)  \
     SUM(TYPE, ELEMENT)
-#define TILES(TYPE, ELEMENT)                                                                       \
-    PRODUCTS(TYPE, ELEMENT, 256x128)                                                               \
+#define TILES(TYPE, ELEMENT)         \
+    PRODUCTS(TYPE, ELEMENT, 256x128) \
     SMALL_TILES(TYPE, ELEMENT)
 
 TILES(bf16, bf16_t)

@@ -1,17 +1,22 @@
-// Operands on their way to the matrix units: panels, that a workgroup reads from global memory to registers, and slices of
-// them in LDS.
+// Operands on their way to the matrix units: panels, that a workgroup reads from global memory to registers, and slices
+// of them in LDS.
 //
-// "Rows" are A's rows or B's columns. A slice holds its rows' elements of k in chunks of 16 bytes, the same chunk of all rows
-// together, so that what a lane multiplies is one read of 16 bytes (of f64, 8). An operand whose k is together in memory (ALONG_K) is
-// copied there; of another, each thread reads a block of so many elements of k by one vector of rows, and transposes it.
+// "Rows" are A's rows or B's columns. A slice holds its rows' elements of k in chunks of 16 bytes, the same chunk of
+// all rows together, so that what a lane multiplies is one read of 16 bytes (of f64, 8). An operand whose k is together
+// in memory (ALONG_K) is copied there; of another, each thread reads a block of so many elements of k by one vector of
+// rows, and transposes it.
 #pragma once
 #include "matmul/unit/unit.cuh"
 
 #define LDS_MEMORY __attribute__((address_space(3)))
 typedef LDS_MEMORY char *LdsBytes;
-template <class V> __device__ __forceinline__ V lds_load(const LDS_MEMORY char *from) { return *(const LDS_MEMORY V *)from; }
+template <class V> __device__ __forceinline__ V lds_load(const LDS_MEMORY char *from) {
+    return *(const LDS_MEMORY V *)from;
+}
 template <class V> __device__ __forceinline__ void lds_store(LdsBytes to, V value) { *(LDS_MEMORY V *)to = value; }
-template <> struct Words<1> { typedef uint8_t type; };
+template <> struct Words<1> {
+    typedef uint8_t type;
+};
 
 // What the waves wrote to LDS is there for all after it. Loads from global memory may stay on their way.
 // (Clang before 19 has fences for all memory alone.)
@@ -32,28 +37,31 @@ __device__ __forceinline__ void wave_fence() {
     LDS_FENCE(__ATOMIC_ACQUIRE, "wavefront");
 }
 
-// A panel's slices are staged by all threads, or by the first and the second half of them in turns. What a wavefront knows
-// of its turn when it is compiled: it is the first, the second, or any.
+// A panel's slices are staged by all threads, or by the first and the second half of them in turns. What a wavefront
+// knows of its turn when it is compiled: it is the first, the second, or any.
 enum Turn { FIRST_TURN, SECOND_TURN, ANY_TURN };
 
-// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. SLICES slices of SLICE_BYTES of k are a panel; two slices are in LDS.
+// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. SLICES slices of SLICE_BYTES of k are a panel; two slices are
+// in LDS.
 template <int M_, int N_, int WAVES_M_, int WAVES_N_, int SLICE_BYTES_, int SLICES_> struct MatmulShape {
     static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_;
     static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = SLICES_, VECTORS = SLICE_BYTES / 16;
     static constexpr int WAVE = __AMDGCN_WAVEFRONT_SIZE, THREADS = WAVES_M * WAVES_N * WAVE;
 };
 
-// Where a slice's chunks lie. Eight lanes that read or write 16 bytes each, 16 of 8, or 32 of 4, take turns, and shall touch
-// all banks. Readers have eight consecutive rows, or (CDNA) four and the second four of another eight within 32. Writers of
-// transposed blocks have rows a block apart, in Panel::block's order: eights of rows (or of bytes, 32 rows) that differ in
-// bits 8, 32 and 64. So 16 bytes follow each eight; and eights whose rows have bit 16, which shall lie as those 16 before,
-// come after all others. Writers along k have the chunks of few rows, so chunks are shifted, too.
+// Where a slice's chunks lie. Eight lanes that read or write 16 bytes each, 16 of 8, or 32 of 4, take turns, and shall
+// touch all banks. Readers have eight consecutive rows, or (CDNA) four and the second four of another eight within 32.
+// Writers of transposed blocks have rows a block apart, in Panel::block's order: eights of rows (or of bytes, 32 rows)
+// that differ in bits 8, 32 and 64. So 16 bytes follow each eight; and eights whose rows have bit 16, which shall lie
+// as those 16 before, come after all others. Writers along k have the chunks of few rows, so chunks are shifted, too.
 // Of f64 a lane reads one element, and 16 lanes the rows that follow one another: chunks are of 8 bytes, without gaps.
 template <class T, int ROWS, int VECTORS> struct Slice {
     static constexpr int CHUNK = sizeof(T) == 8 ? 8 : 16, OF_VECTOR = 16 / CHUNK, CHUNKS = VECTORS * OF_VECTOR;
     // In chunks. Of rows without common bits, the sum's is the sum of theirs.
     static __host__ __device__ __forceinline__ constexpr uint32_t position(uint32_t row) {
-        return sizeof(T) == 8 ? row : sizeof(T) == 1 ? row + row / 32 : row / 16 % 2 * HALF + (row / 8 % 2 + row / 32 * 2) * 9 + row % 8;
+        return sizeof(T) == 8   ? row
+               : sizeof(T) == 1 ? row + row / 32
+                                : row / 16 % 2 * HALF + (row / 8 % 2 + row / 32 * 2) * 9 + row % 8;
     }
     static constexpr uint32_t HALF = (ROWS / 16 * 9 + 7) / 8 * 8;
     static constexpr int POSITIONS = sizeof(T) == 8 ? ROWS : sizeof(T) == 1 ? ROWS + ROWS / 32 : 2 * HALF;
@@ -61,7 +69,9 @@ template <class T, int ROWS, int VECTORS> struct Slice {
     static constexpr int CHUNK_PITCH = (POSITIONS * CHUNK + 127) / 128 * 128 + SHIFT / OF_VECTOR;
     static constexpr int BYTES = (CHUNKS * CHUNK_PITCH + 127) / 128 * 128;
 
-    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) { return chunk * CHUNK_PITCH + position(row) * CHUNK; }
+    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) {
+        return chunk * CHUNK_PITCH + position(row) * CHUNK;
+    }
     // Writes a vector of k of a row.
     static __device__ __forceinline__ void store(LdsBytes to, WordVector<4>::type words) {
         if constexpr (CHUNK == 16) {
@@ -92,16 +102,18 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
     uint32_t begin, end; // of k
 
     // `matrix` is the operand, of `rows` rows, `start` the tile's first.
-    __device__ __forceinline__ PanelBase(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin, uint32_t end)
-        : first(matrix + (ALONG_K ? (int64_t)start * ld : (int64_t)start)), ld(ld), rows(rows - start), begin(begin), end(end) {}
+    __device__ __forceinline__ PanelBase(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
+                                         uint32_t end)
+        : first(matrix + (ALONG_K ? (int64_t)start * ld : (int64_t)start)), ld(ld), rows(rows - start), begin(begin),
+          end(end) {}
 
     __device__ __forceinline__ const T *at(uint32_t row, uint32_t k) const {
         return first + (ALONG_K ? (int64_t)row * ld + k : (int64_t)k * ld + row);
     }
 
-    // How many panels `load` may read: they lie within the matrix, and their offsets in 32 bits. Rows outside the matrix are
-    // replaced by others (nobody stores what comes of them), but a vector of rows that begins in it may reach into the next
-    // column, if there is one.
+    // How many panels `load` may read: they lie within the matrix, and their offsets in 32 bits. Rows outside the
+    // matrix are replaced by others (nobody stores what comes of them), but a vector of rows that begins in it may
+    // reach into the next column, if there is one.
     __device__ __forceinline__ uint32_t panels() const {
         uint32_t depth = end - begin;
         if ((uint64_t)ld - 1 >= (1ull << 32) / (SIZE * (ALONG_K ? ROWS : PANEL)) - 2) return 0;
@@ -122,7 +134,8 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
             uint32_t row = ALONG_K ? min_of(line, rows - 1) : along, within = ALONG_K ? along : line;
             uint32_t lines = ALONG_K ? ROWS : end - k, elements = ALONG_K ? end - k : rows;
             const T *from = at(row, k + within);
-            LdsBytes to = slice + Slice::place(ALONG_K ? line : along, within * SIZE / Slice::CHUNK) + within * SIZE % Slice::CHUNK;
+            LdsBytes to = slice + Slice::place(ALONG_K ? line : along, within * SIZE / Slice::CHUNK) +
+                          within * SIZE % Slice::CHUNK;
             // In LDS, from an element to the next.
             constexpr int STEP = !ALONG_K ? Slice::CHUNK : Slice::CHUNK == SIZE ? Slice::CHUNK_PITCH : SIZE;
             typedef typename bits_of<SIZE>::type Element;
@@ -138,7 +151,8 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
 #pragma unroll 1
                 for (uint32_t j = 0; j < V; j++) {
                     Element element = 0;
-                    if (line < lines && along + j < elements) element = bit_cast<Element>(load_at<vec<T, 1>>(from + j, 0));
+                    if (line < lines && along + j < elements)
+                        element = bit_cast<Element>(load_at<vec<T, 1>>(from + j, 0));
                     lds_store(to + j * STEP, element);
                 }
             }
@@ -148,8 +162,8 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
 
 template <class T, int ROWS, class S, bool ALONG_K> struct Panel;
 
-// k is together: vectors of it are copied to LDS as they are. A thread's vectors i have row row(i), one in each slice, so that
-// a row's part of the panel is read at once.
+// k is together: vectors of it are copied to LDS as they are. A thread's vectors i have row row(i), one in each slice,
+// so that a row's part of the panel is read at once.
 template <class T, int ROWS, class S> struct Panel<T, ROWS, S, true> : PanelBase<T, ROWS, S, true> {
     using Base = PanelBase<T, ROWS, S, true>;
     using typename Base::Slice;
@@ -167,10 +181,12 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, true> : PanelBase
     static __device__ __forceinline__ uint32_t row(int i) { return threadIdx.x / S::VECTORS + i * ROW_STEP; }
     static __device__ __forceinline__ bool mine(int i) { return EVEN || threadIdx.x + i * S::THREADS < TOTAL; }
 
-    __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin, uint32_t end)
+    __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
+                                     uint32_t end)
         : Base(matrix, ld, start, rows, begin, end), base(this->first + begin) {
 #pragma unroll
-        for (int i = 0; i < VECTORS; i++) offset[i] = (min_of(row(i), this->rows - 1) * (uint32_t)ld + chunk() * Base::V) * Base::SIZE;
+        for (int i = 0; i < VECTORS; i++)
+            offset[i] = (min_of(row(i), this->rows - 1) * (uint32_t)ld + chunk() * Base::V) * Base::SIZE;
     }
 
     // Reads the next panel.
@@ -189,7 +205,10 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, true> : PanelBase
     template <Turn> __device__ __forceinline__ void stage(LdsBytes slice, int j) const {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++)
-            if (mine(i)) Slice::store(slice + Slice::place(row(0), chunk() * Slice::OF_VECTOR) + Slice::position(i * ROW_STEP) * Slice::CHUNK, held[j][i]);
+            if (mine(i))
+                Slice::store(slice + Slice::place(row(0), chunk() * Slice::OF_VECTOR) +
+                                 Slice::position(i * ROW_STEP) * Slice::CHUNK,
+                             held[j][i]);
     }
 };
 
@@ -219,10 +238,11 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         uint32_t chunk; // of the panel
         uint32_t part;  // of the chunk
     };
-    // Neighbouring threads have blocks that LDS takes at once: rows that Slice shifts against each other (their bits are V on,
-    // but not 16), then the parts of a chunk. With bytes 32 threads write at once, which may take two chunks. Where there are
-    // too few rows, chunks that are shifted as rows with bit 32 or 64 would be stand in for those.
-    static constexpr bool FOR_32 = SIZE >= 2 && SIZE <= 4 && S::VECTORS == 4 && ROWS <= 32, FOR_64 = SIZE == 2 && S::VECTORS == 4 && ROWS <= 64;
+    // Neighbouring threads have blocks that LDS takes at once: rows that Slice shifts against each other (their bits
+    // are V on, but not 16), then the parts of a chunk. With bytes 32 threads write at once, which may take two chunks.
+    // Where there are too few rows, chunks that are shifted as rows with bit 32 or 64 would be stand in for those.
+    static constexpr bool FOR_32 = SIZE >= 2 && SIZE <= 4 && S::VECTORS == 4 && ROWS <= 32,
+                          FOR_64 = SIZE == 2 && S::VECTORS == 4 && ROWS <= 64;
     static __device__ __forceinline__ Block block(int i) {
         uint32_t index = threadIdx.x + i * S::THREADS, row = 0;
         int taken = 0;
@@ -263,14 +283,17 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         return PER_SLICE % S::WAVE == 0 ? uniform(slice) : slice;
     }
 
-    __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin, uint32_t end)
+    __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
+                                     uint32_t end)
         : Base(matrix, ld, start, rows, begin, end), base(this->first + (int64_t)begin * ld) {
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             Block b = block(i);
             slice[i] = slice_of(i);
 #pragma unroll
-            for (int l = 0; l < LINES; l++) offset[i][l] = ((b.chunk * V + b.part * LINES + l) * (uint32_t)ld + (b.row < this->rows ? b.row : 0)) * SIZE;
+            for (int l = 0; l < LINES; l++)
+                offset[i][l] =
+                    ((b.chunk * V + b.part * LINES + l) * (uint32_t)ld + (b.row < this->rows ? b.row : 0)) * SIZE;
         }
     }
 
@@ -287,7 +310,8 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     }
 
     template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes to, int j) {
-        constexpr int FIRST = TURN == SECOND_TURN ? S::THREADS / 2 : 0, END = TURN == FIRST_TURN ? S::THREADS / 2 : S::THREADS;
+        constexpr int FIRST = TURN == SECOND_TURN ? S::THREADS / 2 : 0,
+                      END = TURN == FIRST_TURN ? S::THREADS / 2 : S::THREADS;
         // Lest the compiler permute blocks that are staged in one of several places before all of them.
 #pragma unroll
         for (uint32_t &selector : selectors) asm volatile("" : "+s"(selector));
@@ -305,12 +329,16 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         LdsBytes to = slice + Slice::place(b.row, b.chunk % S::VECTORS * Slice::OF_VECTOR) + b.part * PART;
         const Vector(&from)[LINES] = held[i];
         // The rows of a vector follow one another.
-        auto put = [&](int row, Part part) INLINED { lds_store(to + row * 16, part); };
+        auto put = [&](int row, Part part) INLINED {
+            lds_store(to + row * 16, part);
+        };
         if constexpr (SIZE == 1) {
 #pragma unroll
             for (int w = 0; w < 4; w++) {
-                uint32_t x0 = permute_bytes(from[0][w], from[1][w], low), y0 = permute_bytes(from[2][w], from[3][w], low);
-                uint32_t x1 = permute_bytes(from[0][w], from[1][w], high), y1 = permute_bytes(from[2][w], from[3][w], high);
+                uint32_t x0 = permute_bytes(from[0][w], from[1][w], low),
+                         y0 = permute_bytes(from[2][w], from[3][w], low);
+                uint32_t x1 = permute_bytes(from[0][w], from[1][w], high),
+                         y1 = permute_bytes(from[2][w], from[3][w], high);
                 put(4 * w, Part(permute_bytes(x0, y0, first)));
                 put(4 * w + 1, Part(permute_bytes(x0, y0, second)));
                 put(4 * w + 2, Part(permute_bytes(x1, y1, first)));

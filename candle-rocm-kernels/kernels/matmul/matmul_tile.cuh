@@ -6,15 +6,15 @@
 //     multiply this slice, LDS -> registers -> sums
 //   store      sums -> LDS -> global
 //
-// Types: a tile's shape (MatmulShape), an operand's panel and slice (matmul_panel.cuh), what a wavefront multiplies at a time
-// (Operand, MatrixUnit) and its sums (WaveTile).
+// Types: a tile's shape (MatmulShape), an operand's panel and slice (matmul_panel.cuh), what a wavefront multiplies at
+// a time (Operand, MatrixUnit) and its sums (WaveTile).
 #pragma once
 #include "matmul/matmul_panel.cuh"
 #include "matmul/matmul_results.cuh"
 
-// The tile that this workgroup makes. Workgroups are dealt to chiplets in turn, each with an L2 of its own, so each chiplet's
-// shall be neighbours; and neighbours are tiles that share operands: `group` tiles of rows for one tile of columns after
-// another.
+// The tile that this workgroup makes. Workgroups are dealt to chiplets in turn, each with an L2 of its own, so each
+// chiplet's shall be neighbours; and neighbours are tiles that share operands: `group` tiles of rows for one tile of
+// columns after another.
 struct TilePlace {
     uint32_t m;
     uint32_t n;
@@ -41,7 +41,8 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
     uint32_t at;
     Fragment fragment[BLOCKS];
 
-    __device__ __forceinline__ Operand(uint32_t first, uint32_t lane_row) : at(Slice::place(first + lane_row, Unit::chunk(lane_id()))) {}
+    __device__ __forceinline__ Operand(uint32_t first, uint32_t lane_row)
+        : at(Slice::place(first + lane_row, Unit::chunk(lane_id()))) {}
 
     // Reads the fragments of a step, or piece `piece` of them.
     __device__ __forceinline__ void load(LdsBytes slice, int step, int piece) {
@@ -50,7 +51,8 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
 #pragma unroll
             for (int c = 0; c < Unit::CHUNKS; c++) {
                 int chunk = step * Unit::STEP_CHUNKS + c;
-                fragment[i].chunk[c] = lds_load<Words>(slice + at + Slice::position(i * BLOCK) * Slice::CHUNK + chunk * Slice::CHUNK_PITCH + piece * (int)sizeof(Words));
+                fragment[i].chunk[c] = lds_load<Words>(slice + at + Slice::position(i * BLOCK) * Slice::CHUNK +
+                                                       chunk * Slice::CHUNK_PITCH + piece * (int)sizeof(Words));
             }
     }
 };
@@ -87,7 +89,8 @@ template <class T, class S> struct WaveTile {
 #pragma unroll
                     for (int j = 0; j < BLOCKS_N; j++)
 #pragma unroll
-                        for (int i = 0; i < BLOCKS_M; i++) Unit::multiply(sums[i][j], a.fragment[i], b.fragment[j], part);
+                        for (int i = 0; i < BLOCKS_M; i++)
+                            Unit::multiply(sums[i][j], a.fragment[i], b.fragment[j], part);
                 // Reading ahead, the compiler would run out of registers. There are other wavefronts to wait with.
                 if (S::WAVE == 32) pin();
             }
@@ -101,13 +104,15 @@ template <class T, class S> struct WaveTile {
             for (int i = 0; i < BLOCKS_M; i++) asm volatile("" : "+v"(sums[i][j])::"memory");
     }
 
-    // The results go through LDS, so that a lane gets V consecutive rows of a column and neighbours get its other rows. A
-    // wavefront has a place there for a strip: STRIP rows of a block of columns, with 16 bytes between columns for the banks.
+    // The results go through LDS, so that a lane gets V consecutive rows of a column and neighbours get its other rows.
+    // A wavefront has a place there for a strip: STRIP rows of a block of columns, with 16 bytes between columns for
+    // the banks.
     static constexpr int V = VEC16<C>, PAD = 16 / (int)sizeof(Sum);
     static constexpr int strip_bytes(int rows) { return (rows + PAD) * Unit::COLUMNS * (int)sizeof(Sum); }
     static constexpr int strip_rows(int lds_bytes) {
         int rows = Unit::ROWS;
-        while (2 * rows <= 64 && M % (2 * rows) == 0 && strip_bytes(2 * rows) * S::WAVES_M * S::WAVES_N <= lds_bytes) rows *= 2;
+        while (2 * rows <= 64 && M % (2 * rows) == 0 && strip_bytes(2 * rows) * S::WAVES_M * S::WAVES_N <= lds_bytes)
+            rows *= 2;
         return rows;
     }
     static constexpr int LDS_SLICES = 2 * (SliceA::BYTES + SliceB::BYTES);
@@ -133,7 +138,8 @@ template <class T, class S> struct WaveTile {
     }
 
     // Writes what lies within C of the tile whose corner is (row0, column0): finished, or raw as part y of k.
-    __device__ __forceinline__ void store(const MatmulProblem &p, LdsBytes lds, uint32_t row0, uint32_t column0, uint32_t y, uint32_t z) const {
+    __device__ __forceinline__ void store(const MatmulProblem &p, LdsBytes lds, uint32_t row0, uint32_t column0,
+                                          uint32_t y, uint32_t z) const {
         LDS_MEMORY Sum *strip = (LDS_MEMORY Sum *)(lds + wave * strip_bytes(STRIP));
         Results<T> results(p, z);
         Sum *partial = (Sum *)p.partial + ((uint64_t)y * p.batch + z) * p.gemm.n * p.gemm.m;
@@ -159,7 +165,9 @@ template <class T, class S> struct WaveTile {
                     constexpr int N = VEC16<Sum>;
                     if (whole) {
 #pragma unroll
-                        for (int e = 0; e < V; e += N) store_at(to + e, bit_cast<vec<Sum, N>>(lds_load<WordVector<4>::type>((LdsBytes)(from + e))));
+                        for (int e = 0; e < V; e += N)
+                            store_at(to + e,
+                                     bit_cast<vec<Sum, N>>(lds_load<WordVector<4>::type>((LdsBytes)(from + e))));
                     } else {
 #pragma unroll 1
                         for (uint32_t e = 0; e < count; e++) to[e] = from[e];
@@ -184,8 +192,12 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
     static_assert(Tile::LDS_BYTES <= 65536, "what a workgroup may have");
     __shared__ char lds_array[Tile::LDS_BYTES] __attribute__((aligned(128)));
     LdsBytes lds = (LdsBytes)lds_array;
-    auto slice_a = [&](uint32_t buffer) INLINED { return lds + buffer * (PanelA::Slice::BYTES + PanelB::Slice::BYTES); };
-    auto slice_b = [&](uint32_t buffer) INLINED { return slice_a(buffer) + PanelA::Slice::BYTES; };
+    auto slice_a = [&](uint32_t buffer) INLINED {
+        return lds + buffer * (PanelA::Slice::BYTES + PanelB::Slice::BYTES);
+    };
+    auto slice_b = [&](uint32_t buffer) INLINED {
+        return slice_a(buffer) + PanelA::Slice::BYTES;
+    };
 
     const GemmProblem &g = p.gemm;
     TilePlace place = tile_place(p);
@@ -200,8 +212,9 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
     Tile tile;
 
     uint32_t panels = min_of(a.panels(), b.panels());
-    // Where two turns have loops of their own, neither has a branch, and what they stage is known when they are compiled. So
-    // are the last panel, after which none is loaded, and a single one, for whose sake a loop's registers would be copied.
+    // Where two turns have loops of their own, neither has a branch, and what they stage is known when they are
+    // compiled. So are the last panel, after which none is loaded, and a single one, for whose sake a loop's registers
+    // would be copied.
     uint32_t buffer = 0;
     auto start = [&](auto turn) INLINED {
         a.load();

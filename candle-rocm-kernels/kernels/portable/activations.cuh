@@ -11,7 +11,9 @@ template <class T, class C> __device__ __forceinline__ C logistic(C x) {
 }
 
 // Where the derivatives below have long been constant. Beyond it infinities would meet zeros. A NaN becomes a number.
-template <class C> __device__ __forceinline__ C bounded(C x, C bound) { return math::fmax(math::fmin(x, bound), -bound); }
+template <class C> __device__ __forceinline__ C bounded(C x, C bound) {
+    return math::fmax(math::fmin(x, bound), -bound);
+}
 
 // Each has the function, `of`, and its derivative at x, `slope`.
 struct Identity {
@@ -42,7 +44,9 @@ struct GeluFunction {
     }
 };
 struct GeluErfFunction {
-    template <class T, class C> static __device__ __forceinline__ C of(C x) { return (math::erf(x * (C)0.70710678118654752440) + (C)1) * (C)0.5 * x; }
+    template <class T, class C> static __device__ __forceinline__ C of(C x) {
+        return (math::erf(x * (C)0.70710678118654752440) + (C)1) * (C)0.5 * x;
+    }
     template <class T, class C> static __device__ __forceinline__ C slope(C x) {
         C z = bounded(x, (C)40);
         C below = (math::erf(z * (C)0.70710678118654752440) + (C)1) * (C)0.5;

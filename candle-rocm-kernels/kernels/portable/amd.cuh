@@ -2,8 +2,7 @@
 #pragma once
 
 // The largest workgroup a kernel is launched with. Without it clang assumes 1024. A second number is for NVIDIA.
-#define __launch_bounds__(threads, ...)                                                               \
-    __attribute__((amdgpu_flat_work_group_size(1, threads), launch_bounds(threads)))
+#define __launch_bounds__(threads, ...) __attribute__((amdgpu_flat_work_group_size(1, threads), launch_bounds(threads)))
 
 // ------------------------------------------------------------------- indices
 
@@ -22,21 +21,21 @@ __device__ __forceinline__ uint32_t group_size(int axis) {
 }
 } // namespace hidden
 
-#define PORTABLE_INDEX(TYPE, NAME, X, Y, Z)                                                        \
-    struct TYPE {                                                                                  \
-        __declspec(property(get = get_x)) uint32_t x;                                              \
-        __declspec(property(get = get_y)) uint32_t y;                                              \
-        __declspec(property(get = get_z)) uint32_t z;                                              \
-        static __device__ __forceinline__ uint32_t get_x() { return X; }                           \
-        static __device__ __forceinline__ uint32_t get_y() { return Y; }                           \
-        static __device__ __forceinline__ uint32_t get_z() { return Z; }                           \
-    };                                                                                             \
+#define PORTABLE_INDEX(TYPE, NAME, X, Y, Z)                              \
+    struct TYPE {                                                        \
+        __declspec(property(get = get_x)) uint32_t x;                    \
+        __declspec(property(get = get_y)) uint32_t y;                    \
+        __declspec(property(get = get_z)) uint32_t z;                    \
+        static __device__ __forceinline__ uint32_t get_x() { return X; } \
+        static __device__ __forceinline__ uint32_t get_y() { return Y; } \
+        static __device__ __forceinline__ uint32_t get_z() { return Z; } \
+    };                                                                   \
     static constexpr TYPE NAME{};
 
-PORTABLE_INDEX(ThreadIndex, threadIdx, __builtin_amdgcn_workitem_id_x(),
-               __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z())
-PORTABLE_INDEX(BlockIndex, blockIdx, __builtin_amdgcn_workgroup_id_x(),
-               __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z())
+PORTABLE_INDEX(ThreadIndex, threadIdx, __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(),
+               __builtin_amdgcn_workitem_id_z())
+PORTABLE_INDEX(BlockIndex, blockIdx, __builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(),
+               __builtin_amdgcn_workgroup_id_z())
 PORTABLE_INDEX(BlockSize, blockDim, hidden::group_size(0), hidden::group_size(1), hidden::group_size(2))
 PORTABLE_INDEX(GridSize, gridDim, hidden::block_count(0), hidden::block_count(1), hidden::block_count(2))
 #undef PORTABLE_INDEX
@@ -60,7 +59,8 @@ __device__ __forceinline__ uint32_t lane_id() {
     return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
 }
 
-// Values that the compiler knows nothing about from here on: an address or a number that all lanes share, a lane's number.
+// Values that the compiler knows nothing about from here on: an address or a number that all lanes share, a lane's
+// number.
 template <class T> __device__ __forceinline__ void opaque_uniform(const T *&pointer) { asm("" : "+s"(pointer)); }
 __device__ __forceinline__ void opaque_uniform(uint32_t &value) { asm("" : "+s"(value)); }
 __device__ __forceinline__ void opaque(uint32_t &value) { asm("" : "+v"(value)); }
@@ -71,7 +71,9 @@ template <class T> __device__ __forceinline__ void forget(T &value, uint32_t) {
 }
 
 // A value that all lanes share, in a scalar register.
-__device__ __forceinline__ uint32_t uniform(uint32_t value) { return (uint32_t)__builtin_amdgcn_readfirstlane((int)value); }
+__device__ __forceinline__ uint32_t uniform(uint32_t value) {
+    return (uint32_t)__builtin_amdgcn_readfirstlane((int)value);
+}
 
 namespace wave {
 // Any lane to any lane of the wave; the source is taken modulo the wave.
@@ -139,11 +141,21 @@ __device__ __forceinline__ uint64_t ballot(bool predicate) {
 // word or one vector of words, which the compiler does not split when it looks at the elements.
 namespace read_only {
 template <int BYTES> struct raw;
-template <> struct raw<1> { typedef uint8_t type __attribute__((may_alias)); };
-template <> struct raw<2> { typedef uint16_t type __attribute__((may_alias)); };
-template <> struct raw<4> { typedef uint32_t type __attribute__((may_alias)); };
-template <> struct raw<8> { typedef uint32_t type __attribute__((ext_vector_type(2), may_alias)); };
-template <> struct raw<16> { typedef uint32_t type __attribute__((ext_vector_type(4), may_alias)); };
+template <> struct raw<1> {
+    typedef uint8_t type __attribute__((may_alias));
+};
+template <> struct raw<2> {
+    typedef uint16_t type __attribute__((may_alias));
+};
+template <> struct raw<4> {
+    typedef uint32_t type __attribute__((may_alias));
+};
+template <> struct raw<8> {
+    typedef uint32_t type __attribute__((ext_vector_type(2), may_alias));
+};
+template <> struct raw<16> {
+    typedef uint32_t type __attribute__((ext_vector_type(4), may_alias));
+};
 } // namespace read_only
 template <class V> __device__ __forceinline__ V read_global(const void *from) {
     return __builtin_bit_cast(V, *(const typename read_only::raw<sizeof(V)>::type *)from);
@@ -153,9 +165,15 @@ template <class V> __device__ __forceinline__ V read_global(const void *from) {
 
 // Memory that other waves change by atomics is read and written past the caches of the compute unit.
 namespace device_atomic {
-__device__ __forceinline__ int32_t read(const int32_t *at) { return __hip_atomic_load(at, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
-__device__ __forceinline__ void write(int32_t *at, int32_t value) { __hip_atomic_store(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
-__device__ __forceinline__ int32_t add_one(int32_t *at) { return __hip_atomic_fetch_add(at, 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
+__device__ __forceinline__ int32_t read(const int32_t *at) {
+    return __hip_atomic_load(at, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+__device__ __forceinline__ void write(int32_t *at, int32_t value) {
+    __hip_atomic_store(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+__device__ __forceinline__ int32_t add_one(int32_t *at) {
+    return __hip_atomic_fetch_add(at, 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
 } // namespace device_atomic
 
 // ---------------------------------------------------------------------- math
@@ -171,20 +189,20 @@ __device__ __forceinline__ uint16_t bf16_bits(float value) {
 }
 
 // ocml, the mathematics of ROCm's device libraries.
-#define PORTABLE_OCML_1(F)                                                                         \
-    extern "C" __device__ __attribute__((const)) float __ocml_##F##_f32(float);                   \
-    extern "C" __device__ __attribute__((const)) double __ocml_##F##_f64(double);                 \
-    namespace math {                                                                               \
-    __device__ __forceinline__ float F(float x) { return __ocml_##F##_f32(x); }                   \
-    __device__ __forceinline__ double F(double x) { return __ocml_##F##_f64(x); }                 \
-    __device__ __forceinline__ half_t F(half_t x) { return (half_t)__ocml_##F##_f32((float)x); }  \
+#define PORTABLE_OCML_1(F)                                                                       \
+    extern "C" __device__ __attribute__((const)) float __ocml_##F##_f32(float);                  \
+    extern "C" __device__ __attribute__((const)) double __ocml_##F##_f64(double);                \
+    namespace math {                                                                             \
+    __device__ __forceinline__ float F(float x) { return __ocml_##F##_f32(x); }                  \
+    __device__ __forceinline__ double F(double x) { return __ocml_##F##_f64(x); }                \
+    __device__ __forceinline__ half_t F(half_t x) { return (half_t)__ocml_##F##_f32((float)x); } \
     }
-#define PORTABLE_OCML_2(F)                                                                         \
-    extern "C" __device__ __attribute__((const)) float __ocml_##F##_f32(float, float);            \
-    extern "C" __device__ __attribute__((const)) double __ocml_##F##_f64(double, double);         \
-    namespace math {                                                                               \
-    __device__ __forceinline__ float F(float x, float y) { return __ocml_##F##_f32(x, y); }       \
-    __device__ __forceinline__ double F(double x, double y) { return __ocml_##F##_f64(x, y); }    \
+#define PORTABLE_OCML_2(F)                                                                     \
+    extern "C" __device__ __attribute__((const)) float __ocml_##F##_f32(float, float);         \
+    extern "C" __device__ __attribute__((const)) double __ocml_##F##_f64(double, double);      \
+    namespace math {                                                                           \
+    __device__ __forceinline__ float F(float x, float y) { return __ocml_##F##_f32(x, y); }    \
+    __device__ __forceinline__ double F(double x, double y) { return __ocml_##F##_f64(x, y); } \
     }
 PORTABLE_OCML_1(exp)
 PORTABLE_OCML_1(exp2)
@@ -222,8 +240,8 @@ __device__ __forceinline__ double rsqrt(double x) { return 1.0 / __builtin_sqrt(
 __device__ __forceinline__ int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
 #if __has_builtin(__builtin_amdgcn_sudot4) && (defined(__GFX11__) || defined(__GFX12__))
     return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, c, false);
-#elif defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) ||    \
-    defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__) || defined(__gfx1011__) ||     \
+#elif defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || \
+    defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__) || defined(__gfx1011__) ||  \
     defined(__gfx1012__) || (defined(__GFX10__) && !defined(__gfx1010__) && !defined(__gfx1013__))
     return __builtin_amdgcn_sdot4((int)a, (int)b, c, false);
 #else

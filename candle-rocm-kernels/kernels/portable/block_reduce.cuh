@@ -3,7 +3,9 @@
 #include "portable/convert.cuh"
 
 // LDS for one block_all_reduce: a value per wavefront, of which 1024 threads make 32 at most.
-template <class T> struct WaveValues { T of_wave[32]; };
+template <class T> struct WaveValues {
+    T of_wave[32];
+};
 
 // Combines the values of all `threads` threads (a power of two, at most 1024; `thread` is one's own
 // number); every thread gets the result. The order of combination is fixed by `threads` and the

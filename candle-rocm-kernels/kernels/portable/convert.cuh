@@ -29,20 +29,38 @@ struct f8e4m3_t {
         return bit_cast<float>(u | sign);
     }
 };
-template <> struct compute<f8e4m3_t> { using type = float; };
+template <> struct compute<f8e4m3_t> {
+    using type = float;
+};
 
 // X(name in kernel names, type) for every element type Candle computes with.
 #define FOR_INTEGERS(X) X(u8, uint8_t) X(u32, uint32_t) X(i16, int16_t) X(i32, int32_t) X(i64, int64_t)
 #define FOR_WIDE_FLOATS(X) X(bf16, bf16_t) X(f16, half_t) X(f32, float) X(f64, double)
-#define FOR_FLOATS(X) FOR_WIDE_FLOATS(X) X(f8e4m3, f8e4m3_t)
-#define FOR_ALL(X) FOR_INTEGERS(X) FOR_FLOATS(X)
+#define FOR_FLOATS(X)  \
+    FOR_WIDE_FLOATS(X) \
+    X(f8e4m3, f8e4m3_t)
+#define FOR_ALL(X)  \
+    FOR_INTEGERS(X) \
+    FOR_FLOATS(X)
 
-template <class T> struct is_float { static constexpr bool value = false; };
-template <> struct is_float<float> { static constexpr bool value = true; };
-template <> struct is_float<double> { static constexpr bool value = true; };
-template <> struct is_float<half_t> { static constexpr bool value = true; };
-template <> struct is_float<bf16_t> { static constexpr bool value = true; };
-template <> struct is_float<f8e4m3_t> { static constexpr bool value = true; };
+template <class T> struct is_float {
+    static constexpr bool value = false;
+};
+template <> struct is_float<float> {
+    static constexpr bool value = true;
+};
+template <> struct is_float<double> {
+    static constexpr bool value = true;
+};
+template <> struct is_float<half_t> {
+    static constexpr bool value = true;
+};
+template <> struct is_float<bf16_t> {
+    static constexpr bool value = true;
+};
+template <> struct is_float<f8e4m3_t> {
+    static constexpr bool value = true;
+};
 
 // f64 to f32 rounded to odd: towards zero, then the last bit set if anything was cut off. A second
 // rounding to at most 22 bits then gives what one rounding of the f64 would.
@@ -76,8 +94,7 @@ template <class To, class From> __device__ __forceinline__ To convert(From value
         return value;
     } else if constexpr (is_float<From>::value && !is_float<To>::value) {
         return saturate<To>(widen(value));
-    } else if constexpr (is_same<From, double>::value && is_same<Wide, float>::value &&
-                         !is_same<To, float>::value) {
+    } else if constexpr (is_same<From, double>::value && is_same<Wide, float>::value && !is_same<To, float>::value) {
         return narrow<To>(round_to_odd(value));
     } else if constexpr (is_float<From>::value) {
         return narrow<To>((Wide)widen(value));

@@ -9,21 +9,15 @@
 
 // ------------------------------------------------------------------- indices
 
-#define PORTABLE_INDEX(TYPE, NAME, REGISTER)                                                       \
-    struct TYPE {                                                                                  \
-        __declspec(property(get = get_x)) uint32_t x;                                              \
-        __declspec(property(get = get_y)) uint32_t y;                                              \
-        __declspec(property(get = get_z)) uint32_t z;                                              \
-        static __device__ __forceinline__ uint32_t get_x() {                                       \
-            return __nvvm_read_ptx_sreg_##REGISTER##_x();                                          \
-        }                                                                                          \
-        static __device__ __forceinline__ uint32_t get_y() {                                       \
-            return __nvvm_read_ptx_sreg_##REGISTER##_y();                                          \
-        }                                                                                          \
-        static __device__ __forceinline__ uint32_t get_z() {                                       \
-            return __nvvm_read_ptx_sreg_##REGISTER##_z();                                          \
-        }                                                                                          \
-    };                                                                                             \
+#define PORTABLE_INDEX(TYPE, NAME, REGISTER)                                                                 \
+    struct TYPE {                                                                                            \
+        __declspec(property(get = get_x)) uint32_t x;                                                        \
+        __declspec(property(get = get_y)) uint32_t y;                                                        \
+        __declspec(property(get = get_z)) uint32_t z;                                                        \
+        static __device__ __forceinline__ uint32_t get_x() { return __nvvm_read_ptx_sreg_##REGISTER##_x(); } \
+        static __device__ __forceinline__ uint32_t get_y() { return __nvvm_read_ptx_sreg_##REGISTER##_y(); } \
+        static __device__ __forceinline__ uint32_t get_z() { return __nvvm_read_ptx_sreg_##REGISTER##_z(); } \
+    };                                                                                                       \
     static constexpr TYPE NAME{};
 
 PORTABLE_INDEX(ThreadIndex, threadIdx, tid)
@@ -64,19 +58,23 @@ __device__ __forceinline__ int32_t segments(uint32_t width, uint32_t bound) {
 
 template <class T> __device__ __forceinline__ T shfl_xor(T value, uint32_t mask, uint32_t width) {
     uint32_t group = wave::group(width);
-    return wave::move(value, [=](int32_t word) { return __nvvm_shfl_sync_bfly_i32(group, word, mask, wave::segments(width, 31)); });
+    return wave::move(
+        value, [=](int32_t word) { return __nvvm_shfl_sync_bfly_i32(group, word, mask, wave::segments(width, 31)); });
 }
 template <class T> __device__ __forceinline__ T shfl_down(T value, uint32_t delta, uint32_t width) {
     uint32_t group = wave::group(width);
-    return wave::move(value, [=](int32_t word) { return __nvvm_shfl_sync_down_i32(group, word, delta, wave::segments(width, 31)); });
+    return wave::move(
+        value, [=](int32_t word) { return __nvvm_shfl_sync_down_i32(group, word, delta, wave::segments(width, 31)); });
 }
 template <class T> __device__ __forceinline__ T shfl_up(T value, uint32_t delta, uint32_t width) {
     uint32_t group = wave::group(width);
-    return wave::move(value, [=](int32_t word) { return __nvvm_shfl_sync_up_i32(group, word, delta, wave::segments(width, 0)); });
+    return wave::move(
+        value, [=](int32_t word) { return __nvvm_shfl_sync_up_i32(group, word, delta, wave::segments(width, 0)); });
 }
 template <class T> __device__ __forceinline__ T shfl(T value, uint32_t source, uint32_t width) {
     uint32_t group = wave::group(width);
-    return wave::move(value, [=](int32_t word) { return __nvvm_shfl_sync_idx_i32(group, word, source, wave::segments(width, 31)); });
+    return wave::move(
+        value, [=](int32_t word) { return __nvvm_shfl_sync_idx_i32(group, word, source, wave::segments(width, 31)); });
 }
 __device__ __forceinline__ uint64_t ballot(bool predicate) {
     uint32_t active;
@@ -95,9 +93,15 @@ __device__ __forceinline__ void read(const uint8_t *from, uint8_t &to) {
     asm volatile("ld.global.nc.u8 %0, [%1];" : "=h"(wide) : "l"((Pointer<uint8_t>)from));
     to = (uint8_t)wide;
 }
-__device__ __forceinline__ void read(const uint16_t *from, uint16_t &to) { asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(to) : "l"((Pointer<uint16_t>)from)); }
-template <int N> struct Words { uint32_t w[N]; };
-__device__ __forceinline__ void read(const void *from, Words<1> &to) { asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(to.w[0]) : "l"((Pointer<uint32_t>)from)); }
+__device__ __forceinline__ void read(const uint16_t *from, uint16_t &to) {
+    asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(to) : "l"((Pointer<uint16_t>)from));
+}
+template <int N> struct Words {
+    uint32_t w[N];
+};
+__device__ __forceinline__ void read(const void *from, Words<1> &to) {
+    asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(to.w[0]) : "l"((Pointer<uint32_t>)from));
+}
 __device__ __forceinline__ void read(const void *from, Words<2> &to) {
     asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(to.w[0]), "=r"(to.w[1]) : "l"((Pointer<uint32_t>)from));
 }
@@ -130,11 +134,17 @@ template <class V> __device__ __forceinline__ V read_global(const void *from) {
 namespace device_atomic {
 __device__ __forceinline__ int32_t read(const int32_t *at) {
     int32_t value;
-    asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"((const __attribute__((address_space(1))) int32_t *)at) : "memory");
+    asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];"
+                 : "=r"(value)
+                 : "l"((const __attribute__((address_space(1))) int32_t *)at)
+                 : "memory");
     return value;
 }
 __device__ __forceinline__ void write(int32_t *at, int32_t value) {
-    asm volatile("st.relaxed.gpu.global.s32 [%0], %1;" : : "l"((__attribute__((address_space(1))) int32_t *)at), "r"(value) : "memory");
+    asm volatile("st.relaxed.gpu.global.s32 [%0], %1;"
+                 :
+                 : "l"((__attribute__((address_space(1))) int32_t *)at), "r"(value)
+                 : "memory");
 }
 __device__ __forceinline__ int32_t add_one(int32_t *at) { return __nvvm_atom_add_gen_i(at, 1); }
 } // namespace device_atomic
@@ -150,20 +160,20 @@ __device__ __forceinline__ uint16_t bf16_bits(float value) {
     return bits;
 }
 
-#define PORTABLE_LIBDEVICE_1(F, NAME)                                                              \
-    extern "C" __device__ __attribute__((const)) float __nv_##NAME##f(float);                     \
-    extern "C" __device__ __attribute__((const)) double __nv_##NAME(double);                      \
-    namespace math {                                                                               \
-    __device__ __forceinline__ float F(float x) { return __nv_##NAME##f(x); }                     \
-    __device__ __forceinline__ double F(double x) { return __nv_##NAME(x); }                      \
-    __device__ __forceinline__ half_t F(half_t x) { return (half_t)__nv_##NAME##f((float)x); }    \
+#define PORTABLE_LIBDEVICE_1(F, NAME)                                                          \
+    extern "C" __device__ __attribute__((const)) float __nv_##NAME##f(float);                  \
+    extern "C" __device__ __attribute__((const)) double __nv_##NAME(double);                   \
+    namespace math {                                                                           \
+    __device__ __forceinline__ float F(float x) { return __nv_##NAME##f(x); }                  \
+    __device__ __forceinline__ double F(double x) { return __nv_##NAME(x); }                   \
+    __device__ __forceinline__ half_t F(half_t x) { return (half_t)__nv_##NAME##f((float)x); } \
     }
-#define PORTABLE_LIBDEVICE_2(F)                                                                    \
-    extern "C" __device__ __attribute__((const)) float __nv_##F##f(float, float);                 \
-    extern "C" __device__ __attribute__((const)) double __nv_##F(double, double);                 \
-    namespace math {                                                                               \
-    __device__ __forceinline__ float F(float x, float y) { return __nv_##F##f(x, y); }            \
-    __device__ __forceinline__ double F(double x, double y) { return __nv_##F(x, y); }            \
+#define PORTABLE_LIBDEVICE_2(F)                                                        \
+    extern "C" __device__ __attribute__((const)) float __nv_##F##f(float, float);      \
+    extern "C" __device__ __attribute__((const)) double __nv_##F(double, double);      \
+    namespace math {                                                                   \
+    __device__ __forceinline__ float F(float x, float y) { return __nv_##F##f(x, y); } \
+    __device__ __forceinline__ double F(double x, double y) { return __nv_##F(x, y); } \
     }
 PORTABLE_LIBDEVICE_1(exp, exp)
 PORTABLE_LIBDEVICE_1(exp2, exp2)

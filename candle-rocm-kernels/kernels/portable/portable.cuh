@@ -1,14 +1,12 @@
-// The one header every kernel file includes: what CUDA's and HIP's own headers
-// would give, in the few forms that our kernels use, over compiler builtins and
-// ROCm's device libraries (ocml), so that a bare clang compiles it
-// (-nogpuinc -nogpulib).
+// The one header every kernel file includes: what CUDA's and HIP's own headers would give, in the few forms that our
+// kernels use, over compiler builtins and ROCm's device libraries (ocml), so that a bare clang compiles it (-nogpuinc
+// -nogpulib).
 //
-// The build passes -ffp-contract=off: `a * b + c` rounds twice, as Candle's CPU
-// backend does. Where one rounding is wanted (dot products, norms, GEMM), say so
-// with `math::fma`.
+// The build passes -ffp-contract=off: `a * b + c` rounds twice, as Candle's CPU backend does. Where one rounding is
+// wanted (dot products, norms, GEMM), say so with `math::fma`.
 //
-// A wavefront has 64 lanes on CDNA and 32 on RDNA: write wave code over
-// `wave_size()` or over an explicit width of at most 32, never over "a warp".
+// A wavefront has 64 lanes on CDNA and 32 on RDNA: write wave code over `wave_size()` or over an explicit width of at
+// most 32, never over "a warp".
 #pragma once
 
 typedef __INT8_TYPE__ int8_t;
@@ -28,6 +26,8 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
 #define __forceinline__ inline __attribute__((always_inline))
+// A kernel that the host launches by its name.
+#define ENTRY extern "C" __global__ void
 
 // Values as 32-bit words.
 namespace words {
@@ -50,8 +50,8 @@ template <class T, class Move> __device__ __forceinline__ T move(T value, Move m
 } // namespace wave
 
 // Functions of f32 and f64 by two builtins.
-#define PORTABLE_BUILTIN(NAME, F32, F64)                                                           \
-    __device__ __forceinline__ float NAME(float x) { return F32(x); }                             \
+#define PORTABLE_BUILTIN(NAME, F32, F64)                              \
+    __device__ __forceinline__ float NAME(float x) { return F32(x); } \
     __device__ __forceinline__ double NAME(double x) { return F64(x); }
 
 #if defined(__HIP__)
@@ -81,9 +81,7 @@ __device__ __forceinline__ double fmax(double a, double b) { return __builtin_fm
 #undef PORTABLE_BUILTIN
 
 // High half of a 32 x 32 bit product.
-__device__ __forceinline__ uint32_t umulhi(uint32_t a, uint32_t b) {
-    return (uint32_t)(((uint64_t)a * b) >> 32);
-}
+__device__ __forceinline__ uint32_t umulhi(uint32_t a, uint32_t b) { return (uint32_t)(((uint64_t)a * b) >> 32); }
 
 // a / b, in 32 bits where the caller knows that both fit: a 64-bit division takes some hundred
 // instructions.
@@ -99,17 +97,33 @@ __device__ __forceinline__ size_t divide(size_t a, size_t b, bool narrow) {
 
 // ---------------------------------------------------------------- templates
 
-template <class T, class U> struct is_same { static constexpr bool value = false; };
-template <class T> struct is_same<T, T> { static constexpr bool value = true; };
-template <bool B, class T, class F> struct conditional { using type = T; };
-template <class T, class F> struct conditional<false, T, F> { using type = F; };
+template <class T, class U> struct is_same {
+    static constexpr bool value = false;
+};
+template <class T> struct is_same<T, T> {
+    static constexpr bool value = true;
+};
+template <bool B, class T, class F> struct conditional {
+    using type = T;
+};
+template <class T, class F> struct conditional<false, T, F> {
+    using type = F;
+};
 
 // The unsigned integer of so many bytes.
 template <int SIZE> struct bits_of;
-template <> struct bits_of<1> { using type = uint8_t; };
-template <> struct bits_of<2> { using type = uint16_t; };
-template <> struct bits_of<4> { using type = uint32_t; };
-template <> struct bits_of<8> { using type = uint64_t; };
+template <> struct bits_of<1> {
+    using type = uint8_t;
+};
+template <> struct bits_of<2> {
+    using type = uint16_t;
+};
+template <> struct bits_of<4> {
+    using type = uint32_t;
+};
+template <> struct bits_of<8> {
+    using type = uint64_t;
+};
 
 // A value that is known when the code is compiled, as an argument.
 template <auto VALUE> struct Constant {
@@ -142,12 +156,8 @@ template <class To, class From> __device__ __forceinline__ To bit_cast(From from
 struct bf16_t {
     uint16_t bits;
     bf16_t() = default;
-    __device__ __forceinline__ explicit bf16_t(float value) {
-        bits = bf16_bits(value);
-    }
-    __device__ __forceinline__ explicit operator float() const {
-        return bit_cast<float>((uint32_t)bits << 16);
-    }
+    __device__ __forceinline__ explicit bf16_t(float value) { bits = bf16_bits(value); }
+    __device__ __forceinline__ explicit operator float() const { return bit_cast<float>((uint32_t)bits << 16); }
     static __device__ __forceinline__ bf16_t from_bits(uint16_t bits) {
         bf16_t r;
         r.bits = bits;
@@ -156,9 +166,15 @@ struct bf16_t {
 };
 
 // The type in which arithmetic on T is done: f32 for the 8- and 16-bit floats, T itself otherwise.
-template <class T> struct compute { using type = T; };
-template <> struct compute<half_t> { using type = float; };
-template <> struct compute<bf16_t> { using type = float; };
+template <class T> struct compute {
+    using type = T;
+};
+template <> struct compute<half_t> {
+    using type = float;
+};
+template <> struct compute<bf16_t> {
+    using type = float;
+};
 template <class T> using compute_t = typename compute<T>::type;
 
 // T to its compute type and back.
@@ -191,9 +207,7 @@ __device__ __forceinline__ bool is_aligned(const void *pointer, uintptr_t bytes)
 
 // This thread's index among all threads of a 1-D grid, and their number: 64-bit, so that
 // `for (size_t i = global_thread(); i < n; i += global_threads())` never wraps.
-__device__ __forceinline__ size_t global_thread() {
-    return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-}
+__device__ __forceinline__ size_t global_thread() { return (size_t)blockIdx.x * blockDim.x + threadIdx.x; }
 __device__ __forceinline__ size_t global_threads() { return (size_t)gridDim.x * blockDim.x; }
 
 // ------------------------------------------------------------ wave reductions

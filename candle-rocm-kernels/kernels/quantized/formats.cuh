@@ -24,10 +24,13 @@ constexpr bool SIXTEENS = true;
 #else
 constexpr bool SIXTEENS = false;
 #endif
-template <int ALIGNMENT, int WORDS> __device__ __forceinline__ void load_words(const uint8_t *at, uint32_t (&words)[WORDS]) {
+template <int ALIGNMENT, int WORDS> __device__ __forceinline__ void load_words(const uint8_t *at,
+                                                                               uint32_t (&words)[WORDS]) {
 #if defined(__HIP__)
     // AMD's vector loads take any address.
-    struct __attribute__((packed, aligned(ALIGNMENT))) Packed { uint32_t words[WORDS]; };
+    struct __attribute__((packed, aligned(ALIGNMENT))) Packed {
+        uint32_t words[WORDS];
+    };
     Packed packed = *(const Packed *)at;
 #pragma unroll
     for (int i = 0; i < WORDS; i++) words[i] = packed.words[i];
@@ -67,7 +70,8 @@ template <int ALIGNMENT, int WORDS> __device__ __forceinline__ void load_words(c
             loaded[i] = offset & 4 ? there : here;
         }
 #pragma unroll
-        for (int i = 0; i < WORDS; i++) words[i] = (uint32_t)(((uint64_t)loaded[i + 1] << 32 | loaded[i]) >> (offset % 4 * 8));
+        for (int i = 0; i < WORDS; i++)
+            words[i] = (uint32_t)(((uint64_t)loaded[i + 1] << 32 | loaded[i]) >> (offset % 4 * 8));
     } else if constexpr (WORDS == 1) {
         words[0] = load_u16(at) | load_u16(at + 2) << 16;
     } else {
@@ -96,7 +100,9 @@ __device__ __forceinline__ uint32_t subtract_bytes(uint32_t bytes, uint32_t amou
     return ((bytes | 0x80808080u) - amount * 0x01010101u) ^ 0x80808080u;
 }
 // Bits 3:0 to bit `to` of one byte each: no two of the sixteen products of bits meet.
-__device__ __forceinline__ uint32_t spread_bits(uint32_t bits, uint32_t to) { return (bits * 0x00204081u & 0x01010101u) << to; }
+__device__ __forceinline__ uint32_t spread_bits(uint32_t bits, uint32_t to) {
+    return (bits * 0x00204081u & 0x01010101u) << to;
+}
 
 // 32 elements: low nibbles are the first 16, high nibbles the others.
 template <int ALIGNMENT> __device__ __forceinline__ uint32_t nibbles_32(const uint8_t *qs, uint32_t k) {
@@ -104,9 +110,9 @@ template <int ALIGNMENT> __device__ __forceinline__ uint32_t nibbles_32(const ui
 }
 
 // A piece: 32 elements of a block that lie in the same bytes, or close by, in two halves of 16. An element's value is
-// scale * (q - OFFSET) + min, q a signed byte, with the half's scale and min (none unless HAS_MIN). Piece p of a block is
-// read by `load_head`, for which pieces p + 2, p + 4, ... would read the same, and `load_body`, and decoded by `piece`. Its half s is the elements 16 * unit(p, s) on; in blocks of 32, p
-// counts the blocks of 256 elements.
+// scale * (q - OFFSET) + min, q a signed byte, with the half's scale and min (none unless HAS_MIN). Piece p of a block
+// is read by `load_head`, for which pieces p + 2, p + 4, ... would read the same, and `load_body`, and decoded by
+// `piece`. Its half s is the elements 16 * unit(p, s) on; in blocks of 32, p counts the blocks of 256 elements.
 struct Piece {
     uint32_t q[2][4];
     float scale[2], min[2];
@@ -154,7 +160,9 @@ struct Q4_0 : BlockOf32 {
         return {subtract_bytes(nibbles_32<2>(block + 2, k), 8), load_half(block), 0.0f};
     }
     static constexpr int OFFSET = 8;
-    struct Raw { uint32_t qs[4], d; };
+    struct Raw {
+        uint32_t qs[4], d;
+    };
     static __device__ __forceinline__ void load_body(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<2>(block + 2, raw.qs);
         raw.d = load_u16(block);
@@ -174,7 +182,9 @@ struct Q4_1 : BlockOf32 {
         return {nibbles_32<4>(block + 4, k), load_half(block), load_half(block + 2)};
     }
     static constexpr int OFFSET = 0;
-    struct Raw { uint32_t words[5]; };
+    struct Raw {
+        uint32_t words[5];
+    };
     static __device__ __forceinline__ void load_body(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<4>(block, raw.words);
     }
@@ -194,7 +204,9 @@ struct Q5_0 : BlockOf32 {
         return {subtract_bytes(q, 16), load_half(block), 0.0f};
     }
     static constexpr int OFFSET = 16;
-    struct Raw { uint32_t words[5], d; };
+    struct Raw {
+        uint32_t words[5], d;
+    };
     static __device__ __forceinline__ void load_body(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<2>(block + 2, raw.words);
         raw.d = load_u16(block);
@@ -216,7 +228,9 @@ struct Q5_1 : BlockOf32 {
         return {q, load_half(block), load_half(block + 2)};
     }
     static constexpr int OFFSET = 0;
-    struct Raw { uint32_t words[6]; };
+    struct Raw {
+        uint32_t words[6];
+    };
     static __device__ __forceinline__ void load_body(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<8>(block, raw.words);
     }
@@ -236,7 +250,9 @@ struct Q8_0 : BlockOf32 {
         return {load_u32<2>(block + 2 + 4 * k), load_half(block), 0.0f};
     }
     static constexpr int OFFSET = 0;
-    struct Raw { uint32_t qs[8], d; };
+    struct Raw {
+        uint32_t qs[8], d;
+    };
     static __device__ __forceinline__ void load_body(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<2>(block + 2, raw.qs);
         raw.d = load_u16(block);
@@ -254,7 +270,9 @@ struct Q8_0 : BlockOf32 {
 
 // Half s of piece 2 i + h is the elements 64 i + 32 s + 16 h on.
 struct PairedPieces {
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 4 * (p >> 1) + 2 * s + (p & 1u); }
+    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) {
+        return 4 * (p >> 1) + 2 * s + (p & 1u);
+    }
 };
 
 // scales[16], qs[64], d, dmin: two bits an element, scale and min in four bits for 16.
@@ -269,7 +287,9 @@ struct Q2_K : PairedPieces {
     }
     // Piece 4 n + 2 i + h has bytes 16 h on of the n-th 32; its halves are j = 2 i and 2 i + 1.
     static constexpr int OFFSET = 0;
-    struct Raw { uint32_t qs[4], scales, d; };
+    struct Raw {
+        uint32_t qs[4], scales, d;
+    };
     static __device__ __forceinline__ void load_head(const uint8_t *block, uint32_t p, Raw &raw) {
         raw.d = *(const uint32_t *)(block + 80);
     }
@@ -305,7 +325,9 @@ struct Q3_K : PairedPieces {
     }
     // Pieces as in Q2_K.
     static constexpr int OFFSET = 4;
-    struct Raw { uint32_t qs[4], mask[4], low[1], high[1], d; };
+    struct Raw {
+        uint32_t qs[4], mask[4], low[1], high[1], d;
+    };
     static __device__ __forceinline__ void load_head(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<2>(block + 16 * (p & 1u), raw.mask);
         load_words<2>(block + 104, raw.high);
@@ -324,7 +346,8 @@ struct Q3_K : PairedPieces {
         for (int s = 0; s < 2; s++) {
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                piece.q[s][i] = (raw.qs[i] >> shift >> (2 * s) & 0x03030303u) | (raw.mask[i] >> (2 * pair) >> s & 0x01010101u) << 2;
+                piece.q[s][i] =
+                    (raw.qs[i] >> shift >> (2 * s) & 0x03030303u) | (raw.mask[i] >> (2 * pair) >> s & 0x01010101u) << 2;
             piece.scale[s] = half_of(raw.d) * (float)((int32_t)(scales >> (16 * s) & 63u) - 32);
         }
         return piece;
@@ -350,7 +373,9 @@ struct Q4_K : PairedPieces {
     }
     // Piece 2 j + h has bytes 16 h on of the j-th 32: its halves are of elements 64 j on and 64 j + 32 on.
     static constexpr int OFFSET = 0;
-    struct Raw { uint32_t header[4], qs[4]; };
+    struct Raw {
+        uint32_t header[4], qs[4];
+    };
     static __device__ __forceinline__ void load_head(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<16>(block, raw.header);
     }
@@ -378,7 +403,9 @@ struct Q5_K : PairedPieces {
     }
     // Pieces as in Q4_K.
     static constexpr int OFFSET = 0;
-    struct Raw { uint32_t header[4], qh[4], qs[4]; };
+    struct Raw {
+        uint32_t header[4], qh[4], qs[4];
+    };
     static __device__ __forceinline__ void load_head(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<16>(block, raw.header);
         load_words<16>(block + 16 + 16 * (p & 1u), raw.qh);
@@ -406,11 +433,16 @@ struct Q6_K {
         uint32_t n = k >> 5, j = k >> 3 & 3u, l = 4 * (k & 7u);
         uint32_t low = load_u32<2>(block + 64 * n + 32 * (j & 1u) + l) >> (4 * (j >> 1)) & 0x0f0f0f0fu;
         uint32_t high = load_u32<2>(block + 128 + 32 * n + l) >> (2 * j) & 0x03030303u;
-        return {subtract_bytes(low | high << 4, 32), load_half(block + 208) * (float)(int8_t)block[192 + (k >> 2)], 0.0f};
+        return {subtract_bytes(low | high << 4, 32), load_half(block + 208) * (float)(int8_t)block[192 + (k >> 2)],
+                0.0f};
     }
     // Piece 4 n + 2 b + h has bytes 16 h on of the (2 n + b)-th 32 of ql: its halves are j = b and b + 2.
     static constexpr int OFFSET = 32;
-    struct Raw { uint32_t ql[4], qh[4]; int32_t scales[2]; uint32_t d; };
+    struct Raw {
+        uint32_t ql[4], qh[4];
+        int32_t scales[2];
+        uint32_t d;
+    };
     static __device__ __forceinline__ void load_head(const uint8_t *block, uint32_t p, Raw &raw) {
         raw.d = load_u16(block + 208);
     }
@@ -432,7 +464,9 @@ struct Q6_K {
         }
         return piece;
     }
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 8 * (p >> 2) + 4 * s + (p & 3u); }
+    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) {
+        return 8 * (p >> 2) + 4 * s + (p & 3u);
+    }
 };
 
 // d (f32), qs[256], sums[16].
@@ -466,8 +500,8 @@ template <class Q> __device__ __forceinline__ typename Q::Raw load_piece(const u
     return raw;
 }
 
-// Products of matrices take 64 elements at a time, the pieces 2 step and 2 step + 1: two chunks of 32 elements, or twice
-// as many. Where, in sixteens, half s of the step's piece h stands:
+// Products of matrices take 64 elements at a time, the pieces 2 step and 2 step + 1: two chunks of 32 elements, or
+// twice as many. Where, in sixteens, half s of the step's piece h stands:
 template <class Q> __device__ __forceinline__ uint32_t place_of(uint32_t h, uint32_t s) {
     return Q::ELEMENTS == 32 ? 2 * h + s : h / 2 * 4 + 2 * s + h % 2;
 }
@@ -495,14 +529,16 @@ __device__ __forceinline__ float product_less_eight(int32_t products, int32_t pl
 // the elements' sum `s`, in whose place the integers stand where it is beyond f16. In blocks of 32 the sums are the
 // whole block's.
 template <class Q> __device__ __forceinline__ uint32_t beside_scale(int32_t plain, float d, float s) {
-    if constexpr (Q::SUM_FROM_BLOCK) return bit_cast<uint32_t>(-8.0f * (math::abs(s) <= 65504.0f ? s : d * (float)plain));
+    if constexpr (Q::SUM_FROM_BLOCK)
+        return bit_cast<uint32_t>(-8.0f * (math::abs(s) <= 65504.0f ? s : d * (float)plain));
     else if constexpr (Q::HAS_MIN) return bit_cast<uint32_t>((float)plain);
     else return (uint32_t)plain;
 }
 
 // sum + the product of a piece with the activations of its halves; `scale` has what goes with it.
 template <class Q>
-__device__ __forceinline__ float multiply_piece(const Piece &piece, const vec<uint32_t, 4> (&qs)[2], const vec<uint32_t, 2> (&scale)[2], float sum) {
+__device__ __forceinline__ float multiply_piece(const Piece &piece, const vec<uint32_t, 4> (&qs)[2],
+                                                const vec<uint32_t, 2> (&scale)[2], float sum) {
     int32_t products[2] = {};
 #pragma unroll
     for (int s = 0; s < 2; s++)
@@ -526,7 +562,8 @@ __device__ __forceinline__ float multiply_piece(const Piece &piece, const vec<ui
 
 // Half s of the activations that piece i of a row is multiplied with: in q8_1, 16 elements of a block.
 template <class Q>
-__device__ __forceinline__ void load_half_activations(const uint8_t *__restrict__ y, uint32_t i, uint32_t s, vec<uint32_t, 4> &qs, uint32_t &ds) {
+__device__ __forceinline__ void load_half_activations(const uint8_t *__restrict__ y, uint32_t i, uint32_t s,
+                                                      vec<uint32_t, 4> &qs, uint32_t &ds) {
     uint32_t unit = i / 8 * 16 + Q::unit(i % 8, s);
     const uint32_t *block = (const uint32_t *)(y + (size_t)(unit / 2) * Q8_1::BYTES);
     ds = block[0];
@@ -542,7 +579,8 @@ __device__ __forceinline__ int32_t sum_bytes(const vec<uint32_t, 4> &qs) {
 
 // Both halves, with their scales and what goes with these.
 template <class Q>
-__device__ __forceinline__ void load_activations(const uint8_t *__restrict__ y, uint32_t i, vec<uint32_t, 4> (&qs)[2], vec<uint32_t, 2> (&scale)[2]) {
+__device__ __forceinline__ void load_activations(const uint8_t *__restrict__ y, uint32_t i, vec<uint32_t, 4> (&qs)[2],
+                                                 vec<uint32_t, 2> (&scale)[2]) {
     uint32_t ds[2];
     int32_t plain[2];
 #pragma unroll
@@ -560,7 +598,9 @@ __device__ __forceinline__ void load_activations(const uint8_t *__restrict__ y, 
 
 // Adds to sums[c] the product of 32 weights, piece i, with column c's activations, for the first `columns` of them.
 template <class Q, int COLUMNS>
-__device__ __forceinline__ void multiply_chunk(const uint8_t *__restrict__ row, uint32_t i, const uint8_t *__restrict__ y, size_t column_bytes, uint32_t columns, float (&sums)[COLUMNS]) {
+__device__ __forceinline__ void multiply_chunk(const uint8_t *__restrict__ row, uint32_t i,
+                                               const uint8_t *__restrict__ y, size_t column_bytes, uint32_t columns,
+                                               float (&sums)[COLUMNS]) {
     Piece piece = Q::piece(load_piece<Q>(row, i), i % (Q::ELEMENTS / 32));
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++) {

@@ -34,7 +34,10 @@ struct Largest {
 // blocks of a plane `plane_blocks` from those of the next. 32 threads make a block, four elements each; 8 of
 // them (16 with D2S6) share a scale.
 template <Scales LAYOUT>
-__device__ __forceinline__ void quantize(const float *__restrict__ src, const int32_t *__restrict__ ids, uint8_t *__restrict__ dst, size_t columns, int64_t row_stride, int64_t plane_stride, int64_t cube_stride, size_t chunks, size_t rows, size_t planes, size_t plane_blocks, size_t blocks) {
+__device__ __forceinline__ void quantize(const float *__restrict__ src, const int32_t *__restrict__ ids,
+                                         uint8_t *__restrict__ dst, size_t columns, int64_t row_stride,
+                                         int64_t plane_stride, int64_t cube_stride, size_t chunks, size_t rows,
+                                         size_t planes, size_t plane_blocks, size_t blocks) {
     constexpr uint32_t SCALED = LAYOUT == D2S6 ? 64 : 32, SUMMED = LAYOUT == D2S6 ? 16 : 32;
     uint32_t within = 4 * (threadIdx.x % 32);
     for (size_t at = global_thread() / 32; at < blocks; at += global_threads() / 32) {
@@ -42,7 +45,8 @@ __device__ __forceinline__ void quantize(const float *__restrict__ src, const in
         size_t vector = at / chunks, chunk = at - vector * chunks;
         size_t plane = vector / rows, row = vector - plane * rows;
         size_t first = chunk * BLOCK_ELEMENTS + within;
-        const float *from = src + (int64_t)(plane / planes) * cube_stride + (int64_t)(plane % planes) * plane_stride + (ids ? (int64_t)ids[row] : (int64_t)row) * row_stride;
+        const float *from = src + (int64_t)(plane / planes) * cube_stride + (int64_t)(plane % planes) * plane_stride +
+                            (ids ? (int64_t)ids[row] : (int64_t)row) * row_stride;
         float x[4], largest = 0, sum = 0;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -70,14 +74,13 @@ __device__ __forceinline__ void quantize(const float *__restrict__ src, const in
         }
     }
 }
-#define QUANTIZE(LAYOUT)                                                                           \
-    extern "C" __global__ void __launch_bounds__(256) mmq_quantize_q8_1_##LAYOUT(                  \
-        const float *__restrict__ src, const int32_t *__restrict__ ids,                            \
-        uint8_t *__restrict__ dst, size_t columns, int64_t row_stride, int64_t plane_stride,       \
-        int64_t cube_stride, size_t chunks, size_t rows, size_t planes, size_t plane_blocks,       \
-        size_t blocks) {                                                                           \
-        quantize<LAYOUT>(src, ids, dst, columns, row_stride, plane_stride, cube_stride, chunks,    \
-                         rows, planes, plane_blocks, blocks);                                      \
+#define QUANTIZE(LAYOUT)                                                                                           \
+    ENTRY __launch_bounds__(256) mmq_quantize_q8_1_##LAYOUT(                                                       \
+        const float *__restrict__ src, const int32_t *__restrict__ ids, uint8_t *__restrict__ dst, size_t columns, \
+        int64_t row_stride, int64_t plane_stride, int64_t cube_stride, size_t chunks, size_t rows, size_t planes,  \
+        size_t plane_blocks, size_t blocks) {                                                                      \
+        quantize<LAYOUT>(src, ids, dst, columns, row_stride, plane_stride, cube_stride, chunks, rows, planes,      \
+                         plane_blocks, blocks);                                                                    \
     }
 QUANTIZE(D4)
 QUANTIZE(DS4)
@@ -103,7 +106,10 @@ template <class Q, int COLUMNS> struct Tile {
 typedef vec<uint32_t, 4> Words;
 
 template <class Q, Scales LAYOUT, int COLUMNS>
-__device__ __forceinline__ void load(Tile<Q, COLUMNS> &tile, const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, uint32_t step, uint32_t first_row, uint32_t first_column, uint32_t columns, uint32_t rows, uint32_t vectors, size_t row_bytes) {
+__device__ __forceinline__ void load(Tile<Q, COLUMNS> &tile, const uint8_t *__restrict__ src,
+                                     const uint8_t *__restrict__ y, uint32_t step, uint32_t first_row,
+                                     uint32_t first_column, uint32_t columns, uint32_t rows, uint32_t vectors,
+                                     size_t row_bytes) {
     constexpr uint32_t SCALE_QUADS = Q::SCALED / 4;
     // 32 threads read 128 elements of a row.
     uint32_t k = threadIdx.x % QUADS, quad_of_row = step * QUADS + k;
@@ -148,7 +154,9 @@ __device__ __forceinline__ void load(Tile<Q, COLUMNS> &tile, const uint8_t *__re
 #define TENSOR_CORES
 template <Scales LAYOUT> struct Activations {
     static constexpr uint32_t BYTES = BLOCK_BYTES, SCALES = SCALES_BYTES;
-    static __device__ __forceinline__ float scale(const uint8_t *block, uint32_t chunk) { return scale_of<LAYOUT>(block, chunk); }
+    static __device__ __forceinline__ float scale(const uint8_t *block, uint32_t chunk) {
+        return scale_of<LAYOUT>(block, chunk);
+    }
 };
 #elif defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
 // CDNA's matrix instructions. A wavefront makes 16 rows of the tile in blocks of 16 x 16; in such a block a
@@ -159,10 +167,13 @@ template <class Q, int COLUMNS> struct Sums {
     float value[BLOCKS][4] = {};
 
     static __device__ __forceinline__ uint32_t row() { return threadIdx.x / 64 % WAVES_DOWN * 16 + lane_id() / 16 * 4; }
-    static __device__ __forceinline__ uint32_t column(int block) { return 16 * (threadIdx.x / 64 / WAVES_DOWN * BLOCKS + block) + lane_id() % 16; }
+    static __device__ __forceinline__ uint32_t column(int block) {
+        return 16 * (threadIdx.x / 64 / WAVES_DOWN * BLOCKS + block) + lane_id() % 16;
+    }
 
     // Products of the integers of elements 32 * chunk on, or of their half `part` alone if there are two.
-    static __device__ __forceinline__ v4i products(const Tile<Q, COLUMNS> &tile, uint32_t chunk, uint32_t part, int block) {
+    static __device__ __forceinline__ v4i products(const Tile<Q, COLUMNS> &tile, uint32_t chunk, uint32_t part,
+                                                   int block) {
         const uint32_t *a = tile.weights[threadIdx.x / 64 % WAVES_DOWN * 16 + lane_id() % 16];
         const uint32_t *b = tile.activations[column(block)];
         uint32_t group = lane_id() / 16;
@@ -172,12 +183,14 @@ template <class Q, int COLUMNS> struct Sums {
 #pragma unroll
         for (uint32_t half = 0; half < 2; half++)
             if (Q::SCALED == 32 || half == part)
-                c = __builtin_amdgcn_mfma_i32_16x16x16i8((int)a[8 * chunk + 4 * half + group], (int)b[8 * chunk + 4 * half + group], c, 0, 0, 0);
+                c = __builtin_amdgcn_mfma_i32_16x16x16i8((int)a[8 * chunk + 4 * half + group],
+                                                         (int)b[8 * chunk + 4 * half + group], c, 0, 0, 0);
 #else
         // 32 elements an instruction, eight in a lane; zeros take the place of the half not asked for.
         uint64_t weights = *(const uint64_t *)(a + 8 * chunk + 2 * group);
         if (Q::SCALED == 16 && group / 2 != part) weights = 0;
-        c = __builtin_amdgcn_mfma_i32_16x16x32_i8((long)weights, *(const long *)(b + 8 * chunk + 2 * group), c, 0, 0, 0);
+        c = __builtin_amdgcn_mfma_i32_16x16x32_i8((long)weights, *(const long *)(b + 8 * chunk + 2 * group), c, 0, 0,
+                                                  0);
 #endif
         return c;
     }
@@ -197,7 +210,8 @@ template <class Q, int COLUMNS> struct Sums {
 #pragma unroll
                     for (int i = 0; i < 4; i++) {
                         float sum = tile.scale[p][row() + i] * (float)c[i];
-                        if constexpr (Q::HAS_MIN) sum = math::fma(tile.min[p][row() + i], tile.plain[p][column(block)], sum);
+                        if constexpr (Q::HAS_MIN)
+                            sum = math::fma(tile.min[p][row() + i], tile.plain[p][column(block)], sum);
                         value[block][i] = math::fma(d, sum, value[block][i]);
                     }
                 }
@@ -251,7 +265,8 @@ template <class Q, int COLUMNS> struct Sums {
 #pragma unroll
         for (int c = 0; c < MY_COLUMNS; c++)
 #pragma unroll
-            for (int r = 0; r < MY_ROWS; r++) store(threadIdx.x % 16 + 16 * r, threadIdx.x / 16 + ACROSS * c, value[r][c]);
+            for (int r = 0; r < MY_ROWS; r++)
+                store(threadIdx.x % 16 + 16 * r, threadIdx.x / 16 + ACROSS * c, value[r][c]);
     }
 };
 #endif
@@ -260,18 +275,22 @@ template <class Q, int COLUMNS> struct Sums {
 // of vectors in y, in steps of the grid. Workgroups in z each add up `part` of the columns, a multiple of 256, and
 // have results of their own, `part_results` apart.
 template <class Q, Scales LAYOUT, int COLUMNS>
-__device__ __forceinline__ void product(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vectors, size_t row_bytes, size_t dst_rows, uint32_t part, size_t part_results) {
+__device__ __forceinline__ void product(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,
+                                        float *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vectors,
+                                        size_t row_bytes, size_t dst_rows, uint32_t part, size_t part_results) {
     uint32_t begin = blockIdx.z * part, end = min_of(columns - begin, part) + begin;
     dst += blockIdx.z * part_results;
 #if defined(TENSOR_CORES)
-    // The widest tiles are high, too: of the host's workgroups every second has nothing to do. Sixteen columns are too few.
-    // Small tiles have less to do in a step, so theirs are longer.
-    constexpr int HIGH = COLUMNS == 128 ? 2 * ROWS : ROWS, WIDTH = COLUMNS == 16 ? 32 : COLUMNS, CHUNKS = COLUMNS == 128 ? 2 : 4;
+    // The widest tiles are high, too: of the host's workgroups every second has nothing to do. Sixteen columns are too
+    // few. Small tiles have less to do in a step, so theirs are longer.
+    constexpr int HIGH = COLUMNS == 128 ? 2 * ROWS : ROWS, WIDTH = COLUMNS == 16 ? 32 : COLUMNS,
+                  CHUNKS = COLUMNS == 128 ? 2 : 4;
     using Product = tensor_cores::Product<Q, Activations<LAYOUT>, HIGH, WIDTH, CHUNKS, THREADS>;
     __shared__ typename Product::Tile tiles[2];
     if (blockIdx.x * HIGH >= rows) return;
     for (uint32_t first_column = blockIdx.y * COLUMNS; first_column < vectors; first_column += gridDim.y * COLUMNS)
-        Product().run(tiles, src, y, dst, begin, end, rows, vectors, row_bytes, dst_rows, blockIdx.x * HIGH, first_column);
+        Product().run(tiles, src, y, dst, begin, end, rows, vectors, row_bytes, dst_rows, blockIdx.x * HIGH,
+                      first_column);
 #else
     __shared__ Tile<Q, COLUMNS> tile;
     uint32_t first_row = blockIdx.x * ROWS;
@@ -291,17 +310,15 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     }
 #endif
 }
-#define PRODUCT(NAME, Q, LAYOUT, COLUMNS)                                                          \
-    extern "C" __global__ void __launch_bounds__(THREADS, COLUMNS == 128 ? 1 : 2) mmq_##NAME##_##COLUMNS(                      \
-        const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst,   \
-        uint32_t columns, uint32_t rows, uint32_t vectors, size_t row_bytes, size_t dst_rows,      \
-        uint32_t part, size_t part_results) {                                                      \
-        product<Q, LAYOUT, COLUMNS>(src, y, dst, columns, rows, vectors, row_bytes, dst_rows,      \
-                                    part, part_results);                                           \
+#define PRODUCT(NAME, Q, LAYOUT, COLUMNS)                                                                          \
+    ENTRY __launch_bounds__(THREADS, COLUMNS == 128 ? 1 : 2) mmq_##NAME##_##COLUMNS(                               \
+        const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t columns, \
+        uint32_t rows, uint32_t vectors, size_t row_bytes, size_t dst_rows, uint32_t part, size_t part_results) {  \
+        product<Q, LAYOUT, COLUMNS>(src, y, dst, columns, rows, vectors, row_bytes, dst_rows, part, part_results); \
     }
-#define PRODUCTS(NAME, Q, LAYOUT)                                                                  \
-    PRODUCT(NAME, Q, LAYOUT, 16)                                                                   \
-    PRODUCT(NAME, Q, LAYOUT, 64)                                                                   \
+#define PRODUCTS(NAME, Q, LAYOUT) \
+    PRODUCT(NAME, Q, LAYOUT, 16)  \
+    PRODUCT(NAME, Q, LAYOUT, 64)  \
     PRODUCT(NAME, Q, LAYOUT, 128)
 PRODUCTS(q4_0, Q4_0, DS4)
 PRODUCTS(q4_1, Q4_1, DS4)
@@ -314,11 +331,10 @@ PRODUCTS(q4_k, Q4_K, DS4)
 PRODUCTS(q5_k, Q5_K, DS4)
 PRODUCTS(q6_k, Q6_K, D4)
 
-// dst (vectors, dst_rows) = the sum of `parts` results of (vectors, rows) each, `part_results` apart, always in the same
-// order.
-extern "C" __global__ void __launch_bounds__(256) mmq_sum(
-    const float *__restrict__ partial, float *__restrict__ dst, uint32_t rows, uint32_t vectors, size_t dst_rows,
-    uint32_t parts, size_t part_results) {
+// dst (vectors, dst_rows) = the sum of `parts` results of (vectors, rows) each, `part_results` apart, always in the
+// same order.
+ENTRY __launch_bounds__(256) mmq_sum(const float *__restrict__ partial, float *__restrict__ dst, uint32_t rows,
+                                     uint32_t vectors, size_t dst_rows, uint32_t parts, size_t part_results) {
     uint32_t results = rows * vectors;
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < results; i += gridDim.x * blockDim.x) {
         float sum = partial[i];

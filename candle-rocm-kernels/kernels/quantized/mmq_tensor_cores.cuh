@@ -11,7 +11,8 @@ namespace tensor_cores {
 template <class Q, int ROWS, int COLUMNS, int CHUNKS> struct Tile {
     static constexpr int PARTS = 32 * CHUNKS / Q::SCALED, UNITS = 2 * CHUNKS;
     vec<uint32_t, 4> weights[ROWS][UNITS], activations[COLUMNS][UNITS];
-    // A row's scale and min, by parts; a vector's scale and the sum of its integers, by parts or, without mins, by chunks.
+    // A row's scale and min, by parts; a vector's scale and the sum of its integers, by parts or, without mins, by
+    // chunks.
     static constexpr int SIDES = Q::HAS_MIN ? PARTS : CHUNKS, WIDE = Q::HAS_MIN ? 2 : 1;
     vec<float, WIDE> row_side[PARTS][ROWS];
     alignas(16) vec<float, WIDE> column_side[SIDES][COLUMNS];
@@ -25,14 +26,17 @@ template <class Q, int ROWS, int COLUMNS, int CHUNKS> struct Tile {
 __device__ __forceinline__ void load_matrices(const void *at, uint32_t (&words)[4]) {
     uint32_t address = (uint32_t)(uintptr_t)(const __attribute__((address_space(3))) void *)at;
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(address) : "memory");
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(address)
+                 : "memory");
 }
 
 // c = 16 x 32 bytes of a times 32 x 8 of b.
 __device__ __forceinline__ void multiply(const uint32_t (&a)[4], const uint32_t *b, int32_t (&c)[4]) {
-    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
-                 : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(0));
+    asm volatile(
+        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(0));
 }
 // The same of their half `half` alone.
 __device__ __forceinline__ void multiply_half(const uint32_t (&a)[4], const uint32_t *b, int half, int32_t (&c)[4]) {
@@ -49,12 +53,14 @@ template <class Q, int UNITS> struct Fetched {
 };
 
 template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THREADS> struct Product {
-    static_assert(THREADS == CHUNKS * ROWS || (THREADS == 2 * CHUNKS * ROWS && 2 * COLUMNS >= ROWS), "every thread fetches");
+    static_assert(THREADS == CHUNKS * ROWS || (THREADS == 2 * CHUNKS * ROWS && 2 * COLUMNS >= ROWS),
+                  "every thread fetches");
     using Tile = tensor_cores::Tile<Q, ROWS, COLUMNS, CHUNKS>;
     // A piece of weights each is for the first threads, the vectors for the last, or all where the first are all.
     static constexpr uint32_t FETCHERS = CHUNKS * ROWS, FIRST = THREADS - FETCHERS, PIECES = Q::ELEMENTS / 32;
     // Wavefronts are so many rows high, and share the columns.
-    static constexpr int WAVE_ROWS = COLUMNS == 32 ? 16 : 32, ACROSS = THREADS / 32 / (ROWS / WAVE_ROWS), MY_COLUMNS = COLUMNS / ACROSS;
+    static constexpr int WAVE_ROWS = COLUMNS == 32 ? 16 : 32, ACROSS = THREADS / 32 / (ROWS / WAVE_ROWS),
+                         MY_COLUMNS = COLUMNS / ACROSS;
     static constexpr int M = WAVE_ROWS / 16, N = MY_COLUMNS / 8, PARTS = 32 / Q::SCALED;
     static_assert(N % 2 == 0, "columns are loaded by sixteens");
 
@@ -67,7 +73,9 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
     float value[M][N][4] = {};
 
     static __device__ __forceinline__ uint32_t my_row() { return threadIdx.x / 32 % (ROWS / WAVE_ROWS) * WAVE_ROWS; }
-    static __device__ __forceinline__ uint32_t my_column() { return threadIdx.x / 32 / (ROWS / WAVE_ROWS) * MY_COLUMNS; }
+    static __device__ __forceinline__ uint32_t my_column() {
+        return threadIdx.x / 32 / (ROWS / WAVE_ROWS) * MY_COLUMNS;
+    }
     static __device__ __forceinline__ bool fetches_weights() { return FIRST == 0 || threadIdx.x < FETCHERS; }
     static __device__ __forceinline__ bool fetches_vectors() { return FIRST == 0 || threadIdx.x >= FETCHERS; }
     // The vector and the sixteen of it that are this thread's number u.
@@ -90,7 +98,8 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
 #pragma unroll
         for (int u = 0; u < UNITS; u++) {
             const uint8_t *block = vectors[u] + chunk / 4 * plane;
-            load_words<16>(block + Activations::SCALES + 32 * (chunk % 4) + 16 * (fetched_unit() % 2), fetched.words[u].v);
+            load_words<16>(block + Activations::SCALES + 32 * (chunk % 4) + 16 * (fetched_unit() % 2),
+                           fetched.words[u].v);
             fetched.d[u] = Activations::scale(block, chunk % 4);
         }
     }
@@ -102,7 +111,8 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
 #pragma unroll
             for (uint32_t i = 0; i < 2; i++) {
                 // In blocks of 256 neighbours take turns, lest their 16 bytes lie in the same banks.
-                uint32_t s = Q::ELEMENTS == 32 ? i : i ^ (h & 1u), unit = place_of<Q>(h, s), part = Q::SCALED == 16 ? unit : unit / 2;
+                uint32_t s = Q::ELEMENTS == 32 ? i : i ^ (h & 1u), unit = place_of<Q>(h, s),
+                         part = Q::SCALED == 16 ? unit : unit / 2;
                 vec<uint32_t, 4> q;
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
@@ -155,7 +165,8 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 uint32_t column = my_column() + 16 * (t / PARTS) + 8 * i + 2 * within;
-                column_side[t % 2][i] = load_vec<vec<float, 2 * WIDE>>(&tile.column_side[Q::HAS_MIN ? PARTS * slot + t % PARTS : slot][column][0]);
+                column_side[t % 2][i] = load_vec<vec<float, 2 * WIDE>>(
+                    &tile.column_side[Q::HAS_MIN ? PARTS * slot + t % PARTS : slot][column][0]);
 #pragma unroll
                 for (int m = 0; m < M; m++) {
                     if constexpr (PARTS == 1) multiply(a[m], b[t % 2] + 2 * i, products[t % 2][i][m]);
@@ -203,11 +214,15 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
 
     // dst (vectors, dst_rows): rows first_row on of vectors first_column on, of elements `begin` (a multiple of 256) to
     // `end` of both.
-    __device__ __forceinline__ void run(Tile (&tiles)[2], const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t begin, uint32_t end, uint32_t rows, uint32_t columns_of_y, size_t row_bytes, size_t dst_rows, uint32_t first_row, uint32_t first_column) {
+    __device__ __forceinline__ void run(Tile (&tiles)[2], const uint8_t *__restrict__ src,
+                                        const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t begin,
+                                        uint32_t end, uint32_t rows, uint32_t columns_of_y, size_t row_bytes,
+                                        size_t dst_rows, uint32_t first_row, uint32_t first_column) {
         // Rows and vectors past the end repeat the last; nobody stores what comes of them.
         row = src + min_of(first_row + threadIdx.x % FETCHERS / CHUNKS, rows - 1) * row_bytes;
 #pragma unroll
-        for (int u = 0; u < UNITS; u++) vectors[u] = y + (size_t)min_of(first_column + fetched_column(u), columns_of_y - 1) * Activations::BYTES;
+        for (int u = 0; u < UNITS; u++)
+            vectors[u] = y + (size_t)min_of(first_column + fetched_column(u), columns_of_y - 1) * Activations::BYTES;
         plane = (size_t)columns_of_y * Activations::BYTES;
         pieces = end / 32;
         uint32_t first = begin / (32 * CHUNKS), steps = ceil_div(pieces, (uint32_t)CHUNKS);

@@ -6,7 +6,8 @@
 // Rows of `columns` elements to q8_1 blocks, padded with zeros to `padded` (a multiple of 32). A thread
 // makes an element and 32 neighbours a block; workgroups go over all blocks of all rows.
 template <class T>
-__device__ __forceinline__ void quantize(const T *__restrict__ src, uint8_t *__restrict__ dst, uint32_t columns, uint32_t padded, size_t elements) {
+__device__ __forceinline__ void quantize(const T *__restrict__ src, uint8_t *__restrict__ dst, uint32_t columns,
+                                         uint32_t padded, size_t elements) {
     for (size_t at = global_thread(); at < elements; at += global_threads()) {
         // The short division, where it is enough.
         size_t row = elements <= 0xffffffffu ? (uint32_t)at / padded : at / padded;
@@ -24,11 +25,10 @@ __device__ __forceinline__ void quantize(const T *__restrict__ src, uint8_t *__r
         }
     }
 }
-#define QUANTIZE(NAME, T)                                                                          \
-    extern "C" __global__ void mmvq_quantize_q8_1_##NAME(                                          \
-        const T *__restrict__ src, uint8_t *__restrict__ dst, uint32_t columns, uint32_t padded,   \
-        size_t elements) {                                                                         \
-        quantize(src, dst, columns, padded, elements);                                             \
+#define QUANTIZE(NAME, T)                                                                                   \
+    ENTRY mmvq_quantize_q8_1_##NAME(const T *__restrict__ src, uint8_t *__restrict__ dst, uint32_t columns, \
+                                    uint32_t padded, size_t elements) {                                     \
+        quantize(src, dst, columns, padded, elements);                                                      \
     }
 QUANTIZE(f32, float)
 QUANTIZE(f16, half_t)
@@ -61,7 +61,8 @@ template <int VECTORS> struct Activations {
 template <> struct Activations<0> {};
 
 template <class Q, int VECTORS>
-__device__ __forceinline__ void load(Activations<VECTORS> &lds, const uint8_t *__restrict__ y, size_t vector_bytes, uint32_t first_unit, uint32_t units, uint32_t vectors) {
+__device__ __forceinline__ void load(Activations<VECTORS> &lds, const uint8_t *__restrict__ y, size_t vector_bytes,
+                                     uint32_t first_unit, uint32_t units, uint32_t vectors) {
     constexpr uint32_t UNITS = Activations<VECTORS>::UNITS;
 #pragma unroll
     for (uint32_t i = threadIdx.x; i < VECTORS * UNITS; i += THREADS) {
@@ -69,7 +70,8 @@ __device__ __forceinline__ void load(Activations<VECTORS> &lds, const uint8_t *_
         uint32_t unit = first_unit + at / 16 * 16 + Q::unit(at % 8, at % 16 / 8);
         vec<uint32_t, 4> qs = {};
         uint32_t ds = 0;
-        if (v < vectors && unit < units) load_half_activations<Q>(y + v * vector_bytes, first_unit / 2 + at / 16 * 8 + at % 8, at % 16 / 8, qs, ds);
+        if (v < vectors && unit < units)
+            load_half_activations<Q>(y + v * vector_bytes, first_unit / 2 + at / 16 * 8 + at % 8, at % 16 / 8, qs, ds);
         int32_t plain = sum_bytes(qs);
         // In blocks of 32 the two halves count together.
         if constexpr (Q::ELEMENTS == 32) plain += shfl_xor(plain, 8, 16);
@@ -102,7 +104,9 @@ template <uint32_t WIDTH = 16, int N> __device__ __forceinline__ float group_sum
 // `row_threads` threads make ROWS rows: 32, 64 or the whole workgroup; workgroups stand in x. A chunk of the vectors is
 // STAGED in LDS, where neighbouring threads share it, or each thread reads what it needs, which begins at once.
 template <class Q, int VECTORS, bool STAGED>
-__device__ __forceinline__ void product(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, void *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vector_blocks, uint32_t dst_rows, uint32_t vectors, uint32_t row_threads, uint32_t type) {
+__device__ __forceinline__ void product(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,
+                                        void *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vector_blocks,
+                                        uint32_t dst_rows, uint32_t vectors, uint32_t row_threads, uint32_t type) {
     static_assert(STAGED || VECTORS == 1, "more vectors take turns in LDS");
     constexpr int R = ROWS<VECTORS>, RESULTS = R * VECTORS;
     constexpr uint32_t PIECES = CHUNK<VECTORS> / 32;
@@ -153,7 +157,8 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
                     load_activations<Q>(y, now, qs, scale);
                 }
 #pragma unroll
-                for (int r = 0; r < R; r++) sums[r * VECTORS + v] = multiply_piece<Q>(piece[r], qs, scale, sums[r * VECTORS + v]);
+                for (int r = 0; r < R; r++)
+                    sums[r * VECTORS + v] = multiply_piece<Q>(piece[r], qs, scale, sums[r * VECTORS + v]);
             }
         }
     }
@@ -172,22 +177,21 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     uint32_t row = first_row + result / VECTORS, v = result % VECTORS;
     if (stores && row < rows && v < vectors) store_result(dst, (size_t)v * dst_rows + row, sum, type);
 }
-#define PRODUCT(NAME, Q, VECTORS, STAGED)                                                          \
-    extern "C" __global__ void __launch_bounds__(128) mmvq_##NAME(                                 \
-        const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, void *__restrict__ dst,    \
-        uint32_t columns, uint32_t rows, uint32_t vector_blocks, uint32_t dst_rows,                \
-        uint32_t vectors, uint32_t row_threads, uint32_t type) {                                   \
-        product<Q, VECTORS, STAGED>(src, y, dst, columns, rows, vector_blocks, dst_rows, vectors,  \
-                                    row_threads, type);                                            \
+#define PRODUCT(NAME, Q, VECTORS, STAGED)                                                                             \
+    ENTRY __launch_bounds__(128)                                                                                      \
+        mmvq_##NAME(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, void *__restrict__ dst,           \
+                    uint32_t columns, uint32_t rows, uint32_t vector_blocks, uint32_t dst_rows, uint32_t vectors,     \
+                    uint32_t row_threads, uint32_t type) {                                                            \
+        product<Q, VECTORS, STAGED>(src, y, dst, columns, rows, vector_blocks, dst_rows, vectors, row_threads, type); \
     }
-#define PRODUCTS(NAME, Q)                                                                          \
-    PRODUCT(NAME##_1_direct, Q, 1, false)                                                          \
-    PRODUCT(NAME##_2, Q, 2, true)                                                                  \
-    PRODUCT(NAME##_4, Q, 4, true)                                                                  \
+#define PRODUCTS(NAME, Q)                 \
+    PRODUCT(NAME##_1_direct, Q, 1, false) \
+    PRODUCT(NAME##_2, Q, 2, true)         \
+    PRODUCT(NAME##_4, Q, 4, true)         \
     PRODUCT(NAME##_8, Q, 8, true)
 // A lone vector is worth its way through LDS for these alone, whose pieces are of scattered units.
-#define PRODUCTS_OF_256(NAME, Q)                                                                   \
-    PRODUCTS(NAME, Q)                                                                              \
+#define PRODUCTS_OF_256(NAME, Q) \
+    PRODUCTS(NAME, Q)            \
     PRODUCT(NAME##_1, Q, 1, true)
 PRODUCTS(q4_0, Q4_0)
 PRODUCTS(q4_1, Q4_1)

@@ -36,7 +36,8 @@ struct Slot {
     uint32_t token;  // size_m: nothing
     uint32_t expert; // num_experts: zeros
 };
-__device__ __forceinline__ Slot slot_at(const int32_t *tokens, const int32_t *experts, uint32_t slot, uint32_t size_m, uint32_t num_experts) {
+__device__ __forceinline__ Slot slot_at(const int32_t *tokens, const int32_t *experts, uint32_t slot, uint32_t size_m,
+                                        uint32_t num_experts) {
     if (slot >= size_m) return {size_m, num_experts};
     return {min_of((uint32_t)tokens[slot], size_m), min_of((uint32_t)experts[slot], num_experts)};
 }
@@ -51,7 +52,11 @@ typedef float Float4 __attribute__((ext_vector_type(4)));
 
 // 256 threads make 64 columns of 32 slots. Slots of different experts take turns.
 template <class T, class Weights, class Result>
-__device__ __forceinline__ void product(const T *__restrict__ input, const uint8_t *__restrict__ weights, const int32_t *__restrict__ tokens, const int32_t *__restrict__ experts, const float *__restrict__ topk_weights, Result *__restrict__ output, uint32_t num_experts, uint32_t topk, uint32_t size_m, uint32_t size_n, uint32_t size_k, size_t row_bytes) {
+__device__ __forceinline__ void product(const T *__restrict__ input, const uint8_t *__restrict__ weights,
+                                        const int32_t *__restrict__ tokens, const int32_t *__restrict__ experts,
+                                        const float *__restrict__ topk_weights, Result *__restrict__ output,
+                                        uint32_t num_experts, uint32_t topk, uint32_t size_m, uint32_t size_n,
+                                        uint32_t size_k, size_t row_bytes) {
     __shared__ Slot slots[SLOTS];
     alignas(16) __shared__ float a[SLOTS * PITCH];
     alignas(16) __shared__ float b[COLUMNS * PITCH];
@@ -75,7 +80,8 @@ __device__ __forceinline__ void product(const T *__restrict__ input, const uint8
                 const uint8_t *matrix_row = weights + ((size_t)expert * size_n + column) * row_bytes;
                 bool fetches = fetched >= begin && fetched < end && slots[fetched % SLOTS].token < size_m;
                 uint32_t token = fetches ? slots[fetched % SLOTS].token : 0;
-                const uint8_t *input_row = (const uint8_t *)(input + (size_t)(topk_weights ? token : token / topk) * size_k);
+                const uint8_t *input_row =
+                    (const uint8_t *)(input + (size_t)(topk_weights ? token : token / topk) * size_k);
                 for (uint32_t start = 0; start < size_k; start += DEPTH) {
                     __syncthreads();
 #pragma unroll
@@ -84,7 +90,8 @@ __device__ __forceinline__ void product(const T *__restrict__ input, const uint8
                         bool inside = start + 4 * quad < size_k;
                         float values[4] = {};
                         if (inside) Weights::quad(matrix_row, start / 4 + quad, size_k, values);
-                        *(Float4 *)(b + fetched * PITCH + 4 * quad) = Float4{values[0], values[1], values[2], values[3]};
+                        *(Float4 *)(b + fetched * PITCH + 4 * quad) =
+                            Float4{values[0], values[1], values[2], values[3]};
                         if (fetched < SLOTS) {
                             float mine[4] = {};
                             if (inside && fetches) Dense<T>::quad(input_row, start / 4 + quad, size_k, mine);
@@ -96,7 +103,8 @@ __device__ __forceinline__ void product(const T *__restrict__ input, const uint8
                     for (uint32_t at = 0; at < DEPTH; at += 4) {
                         Float4 x[MY_SLOTS];
 #pragma unroll
-                        for (int i = 0; i < MY_SLOTS; i++) x[i] = *(const Float4 *)(a + (my_slot + 16 * i) * PITCH + at);
+                        for (int i = 0; i < MY_SLOTS; i++)
+                            x[i] = *(const Float4 *)(a + (my_slot + 16 * i) * PITCH + at);
 #pragma unroll
                         for (int j = 0; j < MY_COLUMNS; j++) {
                             Float4 w = *(const Float4 *)(b + (my_column + 16 * j) * PITCH + at);
@@ -117,20 +125,21 @@ __device__ __forceinline__ void product(const T *__restrict__ input, const uint8
 #pragma unroll
                 for (int j = 0; j < MY_COLUMNS; j++) {
                     uint32_t n = first_column + my_column + 16 * j;
-                    if (n < size_n) output[(size_t)token * size_n + n] = expert < num_experts ? (Result)(results[i][j] * weight) : (Result)0.0f;
+                    if (n < size_n)
+                        output[(size_t)token * size_n + n] =
+                            expert < num_experts ? (Result)(results[i][j] * weight) : (Result)0.0f;
                 }
             }
         }
     }
 }
-#define PRODUCT(NAME, T, WEIGHTS, RESULT)                                                          \
-    extern "C" __global__ void __launch_bounds__(256) NAME(                                        \
-        const T *__restrict__ input, const uint8_t *__restrict__ weights,                          \
-        const int32_t *__restrict__ tokens, const int32_t *__restrict__ experts,                   \
-        const float *__restrict__ topk_weights, RESULT *__restrict__ output, uint32_t num_experts, \
-        uint32_t topk, uint32_t size_m, uint32_t size_n, uint32_t size_k, size_t row_bytes) {      \
-        product<T, WEIGHTS, RESULT>(input, weights, tokens, experts, topk_weights, output,         \
-                                    num_experts, topk, size_m, size_n, size_k, row_bytes);         \
+#define PRODUCT(NAME, T, WEIGHTS, RESULT)                                                                             \
+    ENTRY __launch_bounds__(256) NAME(                                                                                \
+        const T *__restrict__ input, const uint8_t *__restrict__ weights, const int32_t *__restrict__ tokens,         \
+        const int32_t *__restrict__ experts, const float *__restrict__ topk_weights, RESULT *__restrict__ output,     \
+        uint32_t num_experts, uint32_t topk, uint32_t size_m, uint32_t size_n, uint32_t size_k, size_t row_bytes) {   \
+        product<T, WEIGHTS, RESULT>(input, weights, tokens, experts, topk_weights, output, num_experts, topk, size_m, \
+                                    size_n, size_k, row_bytes);                                                       \
     }
 PRODUCT(moe_gemm_f16, half_t, Dense<half_t>, half_t)
 PRODUCT(moe_gemm_bf16, bf16_t, Dense<bf16_t>, bf16_t)
@@ -139,7 +148,11 @@ PRODUCT(moe_gemm_bf16, bf16_t, Dense<bf16_t>, bf16_t)
 
 // A group of 32 threads makes a column of a slot; four groups in a workgroup.
 template <class Q>
-__device__ __forceinline__ void decode(const float *__restrict__ input, const uint8_t *__restrict__ weights, const int32_t *__restrict__ tokens, const int32_t *__restrict__ experts, const float *__restrict__ topk_weights, float *__restrict__ output, uint32_t num_experts, uint32_t topk, uint32_t size_m, uint32_t size_n, uint32_t size_k, size_t row_bytes) {
+__device__ __forceinline__ void decode(const float *__restrict__ input, const uint8_t *__restrict__ weights,
+                                       const int32_t *__restrict__ tokens, const int32_t *__restrict__ experts,
+                                       const float *__restrict__ topk_weights, float *__restrict__ output,
+                                       uint32_t num_experts, uint32_t topk, uint32_t size_m, uint32_t size_n,
+                                       uint32_t size_k, size_t row_bytes) {
     const uint32_t lane = threadIdx.x % 32;
     for (size_t at = blockIdx.y; at < size_m; at += gridDim.y) {
         Slot slot = slot_at(tokens, experts, (uint32_t)at, size_m, num_experts);
@@ -164,16 +177,15 @@ __device__ __forceinline__ void decode(const float *__restrict__ input, const ui
     }
 }
 
-#define QUANTISED(NAME, Q)                                                                         \
-    PRODUCT(moe_prefill_##NAME##_f16, half_t, Quantised<Q>, float)                                 \
-    PRODUCT(moe_prefill_##NAME##_bf16, bf16_t, Quantised<Q>, float)                                \
-    extern "C" __global__ void __launch_bounds__(128) moe_decode_##NAME(                           \
-        const float *__restrict__ input, const uint8_t *__restrict__ weights,                      \
-        const int32_t *__restrict__ tokens, const int32_t *__restrict__ experts,                   \
-        const float *__restrict__ topk_weights, float *__restrict__ output, uint32_t num_experts,  \
-        uint32_t topk, uint32_t size_m, uint32_t size_n, uint32_t size_k, size_t row_bytes) {      \
-        decode<Q>(input, weights, tokens, experts, topk_weights, output, num_experts, topk,        \
-                  size_m, size_n, size_k, row_bytes);                                              \
+#define QUANTISED(NAME, Q)                                                                                          \
+    PRODUCT(moe_prefill_##NAME##_f16, half_t, Quantised<Q>, float)                                                  \
+    PRODUCT(moe_prefill_##NAME##_bf16, bf16_t, Quantised<Q>, float)                                                 \
+    ENTRY __launch_bounds__(128) moe_decode_##NAME(                                                                 \
+        const float *__restrict__ input, const uint8_t *__restrict__ weights, const int32_t *__restrict__ tokens,   \
+        const int32_t *__restrict__ experts, const float *__restrict__ topk_weights, float *__restrict__ output,    \
+        uint32_t num_experts, uint32_t topk, uint32_t size_m, uint32_t size_n, uint32_t size_k, size_t row_bytes) { \
+        decode<Q>(input, weights, tokens, experts, topk_weights, output, num_experts, topk, size_m, size_n, size_k, \
+                  row_bytes);                                                                                       \
     }
 QUANTISED(q8_0, Q8_0)
 QUANTISED(q4_k, Q4_K)
@@ -189,9 +201,13 @@ using namespace device_atomic;
 // Gives each expert room for its slots, rounded up to a multiple of block_size: cumsum[e] is where it starts,
 // cumsum[num_experts] and *total where the last ends, block_experts[b] the expert of block b or -1. Ids that are no
 // expert's count nowhere. The first workgroup does that, the others fill sorted_slots with `slots`.
-extern "C" __global__ void __launch_bounds__(256) moe_align(const int32_t *__restrict__ slot_experts, int32_t *__restrict__ sorted_slots, int32_t *__restrict__ block_experts, int32_t *__restrict__ total, int32_t *cumsum, uint32_t num_experts, uint32_t block_size, uint32_t slots, uint32_t sorted_len) {
+ENTRY __launch_bounds__(256)
+    moe_align(const int32_t *__restrict__ slot_experts, int32_t *__restrict__ sorted_slots,
+              int32_t *__restrict__ block_experts, int32_t *__restrict__ total, int32_t *cumsum, uint32_t num_experts,
+              uint32_t block_size, uint32_t slots, uint32_t sorted_len) {
     if (blockIdx.x > 0) {
-        for (size_t i = (size_t)(blockIdx.x - 1) * THREADS + threadIdx.x; i < sorted_len; i += (size_t)(gridDim.x - 1) * THREADS)
+        for (size_t i = (size_t)(blockIdx.x - 1) * THREADS + threadIdx.x; i < sorted_len;
+             i += (size_t)(gridDim.x - 1) * THREADS)
             sorted_slots[i] = (int32_t)slots;
         return;
     }
@@ -218,7 +234,8 @@ extern "C" __global__ void __launch_bounds__(256) moe_align(const int32_t *__res
         uint32_t end = before + sums[thread], start = end - mine;
         if (expert < num_experts) {
             write(cumsum + expert, (int32_t)start);
-            for (uint32_t block = start / block_size; block < end / block_size && block < blocks; block++) block_experts[block] = (int32_t)expert;
+            for (uint32_t block = start / block_size; block < end / block_size && block < blocks; block++)
+                block_experts[block] = (int32_t)expert;
         }
         before += sums[THREADS - 1];
         __syncthreads();
@@ -231,7 +248,9 @@ extern "C" __global__ void __launch_bounds__(256) moe_align(const int32_t *__res
 }
 
 // Puts every slot behind the others of its expert, in no particular order; cumsum[e] ends where the slots of e do.
-extern "C" __global__ void __launch_bounds__(256) moe_align_sort(const int32_t *__restrict__ slot_experts, int32_t *__restrict__ sorted_slots, int32_t *cumsum, uint32_t num_experts, uint32_t slots, uint32_t sorted_len) {
+ENTRY __launch_bounds__(256)
+    moe_align_sort(const int32_t *__restrict__ slot_experts, int32_t *__restrict__ sorted_slots, int32_t *cumsum,
+                   uint32_t num_experts, uint32_t slots, uint32_t sorted_len) {
     for (size_t i = global_thread(); i < slots; i += global_threads()) {
         if ((uint32_t)slot_experts[i] >= num_experts) continue;
         uint32_t at = (uint32_t)add_one(cumsum + slot_experts[i]);

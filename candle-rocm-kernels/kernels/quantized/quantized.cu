@@ -19,27 +19,26 @@ __device__ __forceinline__ void dequantize_quads(const uint8_t *__restrict__ src
 
 // The 32-element formats get their number of blocks, or (Q5) of elements; the others launch one
 // workgroup a block.
-#define DEQUANTIZE_COUNTED(NAME, Q, OUT_NAME, OUT, QUADS)                                          \
-    extern "C" __global__ void dequantize_block_##NAME##_##OUT_NAME(                               \
-        const uint8_t *__restrict__ src, OUT *__restrict__ dst, int32_t count) {                   \
-        dequantize_quads<Q>(src, dst, QUADS);                                                      \
+#define DEQUANTIZE_COUNTED(NAME, Q, OUT_NAME, OUT, QUADS)                                              \
+    ENTRY dequantize_block_##NAME##_##OUT_NAME(const uint8_t *__restrict__ src, OUT *__restrict__ dst, \
+                                               int32_t count) {                                        \
+        dequantize_quads<Q>(src, dst, QUADS);                                                          \
     }
-#define DEQUANTIZE_BLOCKS(NAME, Q, OUT_NAME, OUT)                                                  \
-    extern "C" __global__ void dequantize_block_##NAME##_##OUT_NAME(                               \
-        const uint8_t *__restrict__ src, OUT *__restrict__ dst) {                                  \
-        dequantize_quads<Q>(src, dst, (size_t)gridDim.x * (Q::ELEMENTS / 4));                      \
+#define DEQUANTIZE_BLOCKS(NAME, Q, OUT_NAME, OUT)                                                        \
+    ENTRY dequantize_block_##NAME##_##OUT_NAME(const uint8_t *__restrict__ src, OUT *__restrict__ dst) { \
+        dequantize_quads<Q>(src, dst, (size_t)gridDim.x * (Q::ELEMENTS / 4));                            \
     }
-#define DEQUANTIZE(OUT_NAME, OUT)                                                                  \
-    DEQUANTIZE_COUNTED(q4_0, Q4_0, OUT_NAME, OUT, (size_t)count * 8)                               \
-    DEQUANTIZE_COUNTED(q4_1, Q4_1, OUT_NAME, OUT, (size_t)count * 8)                               \
-    DEQUANTIZE_COUNTED(q5_0, Q5_0, OUT_NAME, OUT, (size_t)count / 4)                               \
-    DEQUANTIZE_COUNTED(q5_1, Q5_1, OUT_NAME, OUT, (size_t)count / 4)                               \
-    DEQUANTIZE_COUNTED(q8_0, Q8_0, OUT_NAME, OUT, (size_t)count * 8)                               \
-    DEQUANTIZE_BLOCKS(q2_K, Q2_K, OUT_NAME, OUT)                                                   \
-    DEQUANTIZE_BLOCKS(q3_K, Q3_K, OUT_NAME, OUT)                                                   \
-    DEQUANTIZE_BLOCKS(q4_K, Q4_K, OUT_NAME, OUT)                                                   \
-    DEQUANTIZE_BLOCKS(q5_K, Q5_K, OUT_NAME, OUT)                                                   \
-    DEQUANTIZE_BLOCKS(q6_K, Q6_K, OUT_NAME, OUT)                                                   \
+#define DEQUANTIZE(OUT_NAME, OUT)                                    \
+    DEQUANTIZE_COUNTED(q4_0, Q4_0, OUT_NAME, OUT, (size_t)count * 8) \
+    DEQUANTIZE_COUNTED(q4_1, Q4_1, OUT_NAME, OUT, (size_t)count * 8) \
+    DEQUANTIZE_COUNTED(q5_0, Q5_0, OUT_NAME, OUT, (size_t)count / 4) \
+    DEQUANTIZE_COUNTED(q5_1, Q5_1, OUT_NAME, OUT, (size_t)count / 4) \
+    DEQUANTIZE_COUNTED(q8_0, Q8_0, OUT_NAME, OUT, (size_t)count * 8) \
+    DEQUANTIZE_BLOCKS(q2_K, Q2_K, OUT_NAME, OUT)                     \
+    DEQUANTIZE_BLOCKS(q3_K, Q3_K, OUT_NAME, OUT)                     \
+    DEQUANTIZE_BLOCKS(q4_K, Q4_K, OUT_NAME, OUT)                     \
+    DEQUANTIZE_BLOCKS(q5_K, Q5_K, OUT_NAME, OUT)                     \
+    DEQUANTIZE_BLOCKS(q6_K, Q6_K, OUT_NAME, OUT)                     \
     DEQUANTIZE_BLOCKS(q8_K, Q8_K, OUT_NAME, OUT)
 DEQUANTIZE(f32, float)
 DEQUANTIZE(f16, half_t)
@@ -48,7 +47,8 @@ DEQUANTIZE(f16, half_t)
 
 // dst[i] = row ids[i] of src, as f32. Workgroups share a row along y.
 template <class Q>
-__device__ __forceinline__ void get_rows(const uint8_t *__restrict__ src, const uint32_t *__restrict__ ids, float *__restrict__ dst, int64_t columns, size_t row_bytes) {
+__device__ __forceinline__ void get_rows(const uint8_t *__restrict__ src, const uint32_t *__restrict__ ids,
+                                         float *__restrict__ dst, int64_t columns, size_t row_bytes) {
     const uint8_t *row = src + (size_t)ids[blockIdx.x] * row_bytes;
     float *out = dst + (size_t)blockIdx.x * columns;
     size_t step = (size_t)gridDim.y * blockDim.x;
@@ -60,18 +60,19 @@ __device__ __forceinline__ void get_rows(const uint8_t *__restrict__ src, const 
 }
 
 template <class T>
-__device__ __forceinline__ void get_float_rows(const uint8_t *__restrict__ src, const uint32_t *__restrict__ ids, float *__restrict__ dst, int64_t columns, size_t row_bytes) {
+__device__ __forceinline__ void get_float_rows(const uint8_t *__restrict__ src, const uint32_t *__restrict__ ids,
+                                               float *__restrict__ dst, int64_t columns, size_t row_bytes) {
     const T *row = (const T *)(src + (size_t)ids[blockIdx.x] * row_bytes);
     float *out = dst + (size_t)blockIdx.x * columns;
     size_t step = (size_t)gridDim.y * blockDim.x;
-    for (size_t i = (size_t)blockIdx.y * blockDim.x + threadIdx.x; i < (size_t)columns; i += step) out[i] = (float)row[i];
+    for (size_t i = (size_t)blockIdx.y * blockDim.x + threadIdx.x; i < (size_t)columns; i += step)
+        out[i] = (float)row[i];
 }
 
-#define GET_ROWS(NAME, FUNCTION)                                                                   \
-    extern "C" __global__ void get_rows_##NAME(                                                    \
-        const uint8_t *__restrict__ src, const uint32_t *__restrict__ ids,                         \
-        float *__restrict__ dst, int64_t columns, size_t row_bytes) {                              \
-        FUNCTION(src, ids, dst, columns, row_bytes);                                               \
+#define GET_ROWS(NAME, FUNCTION)                                                                                      \
+    ENTRY get_rows_##NAME(const uint8_t *__restrict__ src, const uint32_t *__restrict__ ids, float *__restrict__ dst, \
+                          int64_t columns, size_t row_bytes) {                                                        \
+        FUNCTION(src, ids, dst, columns, row_bytes);                                                                  \
     }
 GET_ROWS(f32, get_float_rows<float>)
 GET_ROWS(f16, get_float_rows<half_t>)
@@ -91,8 +92,7 @@ GET_ROWS(q6_K, get_rows<Q6_K>)
 
 // Rows of `columns` floats to q8_1 blocks, padded with zeros to `padded` (a multiple of the
 // workgroup). 32 neighbouring threads make a block.
-extern "C" __global__ void quantize_q8_1(const float *__restrict__ src, uint8_t *__restrict__ dst,
-                                         int32_t columns, int32_t padded) {
+ENTRY quantize_q8_1(const float *__restrict__ src, uint8_t *__restrict__ dst, int32_t columns, int32_t padded) {
     uint32_t at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= (uint32_t)padded) return;
     float x = at < (uint32_t)columns ? src[(size_t)blockIdx.y * columns + at] : 0.0f;
@@ -113,7 +113,8 @@ extern "C" __global__ void quantize_q8_1(const float *__restrict__ src, uint8_t 
 
 // dst[row] = row . y: a workgroup a row.
 template <class Q>
-__device__ __forceinline__ void dequantize_mul_mat_vec(const uint8_t *__restrict__ src, const float *__restrict__ y, float *__restrict__ dst, int32_t columns, int32_t rows) {
+__device__ __forceinline__ void dequantize_mul_mat_vec(const uint8_t *__restrict__ src, const float *__restrict__ y,
+                                                       float *__restrict__ dst, int32_t columns, int32_t rows) {
     __shared__ WaveValues<float> lds;
     uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
     const uint8_t *row = src + (size_t)blockIdx.x * (columns / Q::ELEMENTS) * Q::BYTES;
@@ -127,11 +128,10 @@ __device__ __forceinline__ void dequantize_mul_mat_vec(const uint8_t *__restrict
     sum = block_all_reduce(sum, thread, threads, Sum(), lds);
     if (thread == 0) dst[blockIdx.x] = sum;
 }
-#define DEQUANTIZE_MUL_MAT_VEC(NAME, Q)                                                            \
-    extern "C" __global__ void dequantize_mul_mat_vec_##NAME(                                      \
-        const uint8_t *__restrict__ src, const float *__restrict__ y, float *__restrict__ dst,     \
-        int32_t columns, int32_t rows) {                                                           \
-        dequantize_mul_mat_vec<Q>(src, y, dst, columns, rows);                                     \
+#define DEQUANTIZE_MUL_MAT_VEC(NAME, Q)                                                               \
+    ENTRY dequantize_mul_mat_vec_##NAME(const uint8_t *__restrict__ src, const float *__restrict__ y, \
+                                        float *__restrict__ dst, int32_t columns, int32_t rows) {     \
+        dequantize_mul_mat_vec<Q>(src, y, dst, columns, rows);                                        \
     }
 DEQUANTIZE_MUL_MAT_VEC(q4_0_cuda, Q4_0)
 DEQUANTIZE_MUL_MAT_VEC(q4_1_cuda, Q4_1)
@@ -150,7 +150,9 @@ DEQUANTIZE_MUL_MAT_VEC(q6_k, Q6_K)
 // column c's activations. The other half goes to another thread: Candle's own tests hold this format to
 // the bits that CUDA gave, where the sum of the activations comes from the block, rounded to f16.
 template <int COLUMNS>
-__device__ __forceinline__ void multiply_half_block(const uint8_t *__restrict__ row, size_t half, const uint8_t *__restrict__ y, size_t column_bytes, float (&sums)[COLUMNS]) {
+__device__ __forceinline__ void multiply_half_block(const uint8_t *__restrict__ row, size_t half,
+                                                    const uint8_t *__restrict__ y, size_t column_bytes,
+                                                    float (&sums)[COLUMNS]) {
     const uint8_t *weights = row + half / 2 * Q4_0::BYTES;
     uint32_t first = 2 * (half & 1), at[4] = {first, first + 1, first + 4, first + 5};
     Quad quads[4];
@@ -167,14 +169,17 @@ __device__ __forceinline__ void multiply_half_block(const uint8_t *__restrict__ 
             plain = dot4(0x01010101u, qs[at[i]], plain);
         }
         float d = load_half(block);
-        sums[c] = math::fma(quads[0].scale, product_less_eight(products, plain, d, load_half(block + 2), 4.0f), sums[c]);
+        sums[c] =
+            math::fma(quads[0].scale, product_less_eight(products, plain, d, load_half(block + 2), 4.0f), sums[c]);
     }
 }
 
 // dst (COLUMNS, rows of dst) = weights times COLUMNS activation vectors. A workgroup takes one row, or
 // two if there is more than one column, as Candle's grid has it.
 template <class Q, int COLUMNS>
-__device__ __forceinline__ void mul_mat_vec_q8_1(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, int32_t columns, int32_t rows, int32_t padded, int32_t dst_rows) {
+__device__ __forceinline__ void mul_mat_vec_q8_1(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,
+                                                 float *__restrict__ dst, int32_t columns, int32_t rows, int32_t padded,
+                                                 int32_t dst_rows) {
     constexpr uint32_t ROWS = COLUMNS == 1 ? 1 : 2;
     __shared__ WaveValues<float> lds;
     uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
@@ -197,20 +202,20 @@ __device__ __forceinline__ void mul_mat_vec_q8_1(const uint8_t *__restrict__ src
         }
     }
 }
-#define MUL_MAT_VEC(NAME, Q, COLUMNS)                                                              \
-    extern "C" __global__ void __launch_bounds__(128) mul_mat_vec_##NAME##_q8_1_cuda##COLUMNS( \
-        const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst,   \
-        int32_t columns, int32_t rows, int32_t padded, int32_t dst_rows) {                         \
-        mul_mat_vec_q8_1<Q, COLUMNS>(src, y, dst, columns, rows, padded, dst_rows);                \
+#define MUL_MAT_VEC(NAME, Q, COLUMNS)                                                                             \
+    ENTRY __launch_bounds__(128) mul_mat_vec_##NAME##_q8_1_cuda##COLUMNS(                                         \
+        const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, int32_t columns, \
+        int32_t rows, int32_t padded, int32_t dst_rows) {                                                         \
+        mul_mat_vec_q8_1<Q, COLUMNS>(src, y, dst, columns, rows, padded, dst_rows);                               \
     }
-#define MUL_MAT_VECS(NAME, Q)                                                                      \
-    MUL_MAT_VEC(NAME, Q, 1)                                                                        \
-    MUL_MAT_VEC(NAME, Q, 2)                                                                        \
-    MUL_MAT_VEC(NAME, Q, 3)                                                                        \
-    MUL_MAT_VEC(NAME, Q, 4)                                                                        \
-    MUL_MAT_VEC(NAME, Q, 5)                                                                        \
-    MUL_MAT_VEC(NAME, Q, 6)                                                                        \
-    MUL_MAT_VEC(NAME, Q, 7)                                                                        \
+#define MUL_MAT_VECS(NAME, Q) \
+    MUL_MAT_VEC(NAME, Q, 1)   \
+    MUL_MAT_VEC(NAME, Q, 2)   \
+    MUL_MAT_VEC(NAME, Q, 3)   \
+    MUL_MAT_VEC(NAME, Q, 4)   \
+    MUL_MAT_VEC(NAME, Q, 5)   \
+    MUL_MAT_VEC(NAME, Q, 6)   \
+    MUL_MAT_VEC(NAME, Q, 7)   \
     MUL_MAT_VEC(NAME, Q, 8)
 MUL_MAT_VECS(q4_0, Q4_0)
 MUL_MAT_VECS(q4_1, Q4_1)
@@ -226,7 +231,10 @@ MUL_MAT_VECS(q6_K, Q6_K)
 // A mixture of experts: out (batch, topk, n) = row of the expert that ids (batch, topk) names, times
 // input (batch, topk or 1, k). Grid (n, batch, topk).
 template <class Q>
-__device__ __forceinline__ void indexed_moe_forward(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, const uint32_t *__restrict__ ids, float *__restrict__ dst, int32_t n, int32_t k, int32_t topk, int32_t padded, int32_t input_dim1) {
+__device__ __forceinline__ void indexed_moe_forward(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,
+                                                    const uint32_t *__restrict__ ids, float *__restrict__ dst,
+                                                    int32_t n, int32_t k, int32_t topk, int32_t padded,
+                                                    int32_t input_dim1) {
     __shared__ WaveValues<float> lds;
     uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
     size_t slot = (size_t)blockIdx.y * topk + blockIdx.z;
@@ -238,12 +246,12 @@ __device__ __forceinline__ void indexed_moe_forward(const uint8_t *__restrict__ 
     float sum = block_all_reduce(sums[0], thread, threads, Sum(), lds);
     if (thread == 0) dst[slot * n + blockIdx.x] = sum;
 }
-#define INDEXED_MOE(NAME, Q)                                                                       \
-    extern "C" __global__ void __launch_bounds__(128) indexed_moe_forward_##NAME##_q8_1( \
-        const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,                            \
-        const uint32_t *__restrict__ ids, float *__restrict__ dst, int32_t n, int32_t k,           \
-        int32_t batch, int32_t topk, int32_t padded, int32_t input_dim1) {                         \
-        indexed_moe_forward<Q>(src, y, ids, dst, n, k, topk, padded, input_dim1);                  \
+#define INDEXED_MOE(NAME, Q)                                                                              \
+    ENTRY __launch_bounds__(128) indexed_moe_forward_##NAME##_q8_1(                                       \
+        const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, const uint32_t *__restrict__ ids, \
+        float *__restrict__ dst, int32_t n, int32_t k, int32_t batch, int32_t topk, int32_t padded,       \
+        int32_t input_dim1) {                                                                             \
+        indexed_moe_forward<Q>(src, y, ids, dst, n, k, topk, padded, input_dim1);                         \
     }
 INDEXED_MOE(q2k, Q2_K)
 INDEXED_MOE(q3k, Q3_K)
@@ -258,12 +266,15 @@ INDEXED_MOE(q8_0, Q8_0)
 // workgroup of 128 threads. 64 elements of the inner dimension at a time go to LDS; a thread makes
 // every 16th row and every 8th column of the tile.
 template <class Q, int ROWS, int COLUMNS>
-__device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, int32_t inner, int32_t rows, int32_t columns, int32_t padded, int32_t dst_rows) {
+__device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,
+                                        float *__restrict__ dst, int32_t inner, int32_t rows, int32_t columns,
+                                        int32_t padded, int32_t dst_rows) {
     constexpr int THREADS = 128, LANES = 16, MY_ROWS = ROWS / LANES, MY_COLUMNS = COLUMNS / (THREADS / LANES);
     constexpr int PARTS = 64 / Q::SCALED, QUADS = 16 / PARTS;
     // Rows of words by element quad, so that neighbouring threads use neighbouring banks.
     __shared__ uint32_t weights[16][ROWS], activations[16][COLUMNS];
-    __shared__ float scale[PARTS][ROWS], min[Q::HAS_MIN ? PARTS : 1][ROWS], d[2][COLUMNS], block_sum[2][Q::SUM_FROM_BLOCK ? COLUMNS : 1];
+    __shared__ float scale[PARTS][ROWS], min[Q::HAS_MIN ? PARTS : 1][ROWS], d[2][COLUMNS],
+        block_sum[2][Q::SUM_FROM_BLOCK ? COLUMNS : 1];
     __shared__ int32_t plain[PARTS][COLUMNS];
     uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, pieces = (uint32_t)inner / 32;
     uint32_t first_row = blockIdx.x * ROWS, first_column = blockIdx.y * COLUMNS;
@@ -284,7 +295,8 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
                 uint32_t place = place_of<Q>(h, s), part = 4 * place / QUADS;
 #pragma unroll
                 for (uint32_t k = 0; k < 4; k++)
-                    weights[4 * place + k][r] = Q::OFFSET != 0 ? subtract_bytes(piece.q[s][k], Q::OFFSET) : piece.q[s][k];
+                    weights[4 * place + k][r] =
+                        Q::OFFSET != 0 ? subtract_bytes(piece.q[s][k], Q::OFFSET) : piece.q[s][k];
                 scale[part][r] = piece.scale[s];
                 if constexpr (Q::HAS_MIN) min[part][r] = piece.min[s];
             }
@@ -293,7 +305,8 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
         for (uint32_t i = thread; i < 2 * COLUMNS; i += THREADS) {
             uint32_t slot = i / COLUMNS, c = i % COLUMNS, chunk = chunk_of<Q>(step, slot);
             size_t column = min_of(first_column + c, (uint32_t)columns - 1);
-            const uint32_t *block = (const uint32_t *)(y + column * column_bytes + (size_t)min_of(chunk, pieces - 1) * Q8_1::BYTES);
+            const uint32_t *block =
+                (const uint32_t *)(y + column * column_bytes + (size_t)min_of(chunk, pieces - 1) * Q8_1::BYTES);
             d[slot][c] = half_of(block[0]);
             if constexpr (Q::SUM_FROM_BLOCK) block_sum[slot][c] = half_of(block[0] >> 16);
             int32_t sum = 0;
@@ -328,7 +341,8 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
 #pragma unroll
                     for (int k = 0; k < QUADS; k++) products = dot4(w[r][k], q[k], products);
                     if constexpr (Q::SUM_FROM_BLOCK) {
-                        float product = product_less_eight(products, plain[part][column], d[slot][column], block_sum[slot][column], 8.0f);
+                        float product = product_less_eight(products, plain[part][column], d[slot][column],
+                                                           block_sum[slot][column], 8.0f);
                         sums[r][c] = math::fma(scale[part][row], product, sums[r][c]);
                         continue;
                     }
@@ -350,11 +364,11 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
         }
     }
 }
-#define MUL_MAT(NAME, Q, ROWS, COLUMNS)                                                            \
-    extern "C" __global__ void __launch_bounds__(128) mul_mat_##NAME(                              \
-        const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst,   \
-        int32_t inner, int32_t rows, int32_t columns, int32_t padded, int32_t dst_rows) {          \
-        mul_mat<Q, ROWS, COLUMNS>(src, y, dst, inner, rows, columns, padded, dst_rows);            \
+#define MUL_MAT(NAME, Q, ROWS, COLUMNS)                                                                         \
+    ENTRY __launch_bounds__(128)                                                                                \
+        mul_mat_##NAME(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, \
+                       int32_t inner, int32_t rows, int32_t columns, int32_t padded, int32_t dst_rows) {        \
+        mul_mat<Q, ROWS, COLUMNS>(src, y, dst, inner, rows, columns, padded, dst_rows);                         \
     }
 // The tiles are those that Candle's grid covers.
 MUL_MAT(q4_0, Q4_0, 128, 64)

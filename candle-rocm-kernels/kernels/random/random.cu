@@ -159,8 +159,7 @@ struct NormalF64 {
 
 // Numbers `offset` to `offset + n` of the sequence; one block of words a thread and step.
 template <class D, class Finish>
-__device__ __forceinline__ void fill(typename D::type *out, uint64_t n, uint64_t seed, uint64_t offset,
-                                     Finish finish) {
+__device__ __forceinline__ void fill(typename D::type *out, uint64_t n, uint64_t seed, uint64_t offset, Finish finish) {
     uint64_t first = offset / D::NUMBERS, skip = offset % D::NUMBERS;
     uint64_t blocks = (skip + n + D::NUMBERS - 1) / D::NUMBERS;
     for (uint64_t block = global_thread(); block < blocks; block += global_threads()) {
@@ -177,15 +176,14 @@ __device__ __forceinline__ void fill(typename D::type *out, uint64_t n, uint64_t
 
 constexpr int RANDOM_THREADS = 256;
 
-#define UNIFORM(TYPE, T, D)                                                                        \
-    extern "C" __global__ void __launch_bounds__(RANDOM_THREADS)                                   \
-        uniform_##TYPE(T *out, uint64_t n, uint64_t seed, uint64_t offset) {                       \
-        fill<D>(out, n, seed, offset, [](T x) { return x; });                                      \
+#define UNIFORM(TYPE, T, D)                                                                                      \
+    ENTRY __launch_bounds__(RANDOM_THREADS) uniform_##TYPE(T *out, uint64_t n, uint64_t seed, uint64_t offset) { \
+        fill<D>(out, n, seed, offset, [](T x) { return x; });                                                    \
     }
-#define NORMAL(TYPE, T, D)                                                                         \
-    extern "C" __global__ void __launch_bounds__(RANDOM_THREADS)                                   \
-        normal_##TYPE(T *out, uint64_t n, uint64_t seed, uint64_t offset, T mean, T deviation) {   \
-        fill<D>(out, n, seed, offset, [=](T x) { return math::fma(x, deviation, mean); });         \
+#define NORMAL(TYPE, T, D)                                                                       \
+    ENTRY __launch_bounds__(RANDOM_THREADS)                                                      \
+        normal_##TYPE(T *out, uint64_t n, uint64_t seed, uint64_t offset, T mean, T deviation) { \
+        fill<D>(out, n, seed, offset, [=](T x) { return math::fma(x, deviation, mean); });       \
     }
 
 UNIFORM(f32, float, UniformF32)

@@ -1,7 +1,7 @@
 // Sums and extrema over some dimensions of a strided tensor.
 //
-// `info` holds the dimensions, the reduced ones last, then the strides. Output element o combines the elements
-// [o * reduced, (o + 1) * reduced) of that order. Candle asks for a workgroup for each output; here teams of threads take
+// `info` holds the dimensions, the reduced ones last, then the strides. Output element o combines the elements [o *
+// reduced, (o + 1) * reduced) of that order. Candle asks for a workgroup for each output; here teams of threads take
 // outputs until none are left, so that any grid will do whose workgroups are a power of two of threads. An output has
 // fewer than 2^32 elements: its place among them is a u32.
 #pragma once
@@ -58,7 +58,7 @@ struct Span {
         return at + i * strides[first];
     }
 
-  private:
+private:
     size_t expected = 0;
 };
 
@@ -66,7 +66,8 @@ struct Span {
 struct Split {
     Span inner, kept;
 
-    __device__ __forceinline__ Split(size_t reduced, uint32_t num_dims, const size_t *dims, const size_t *strides) : inner(num_dims), kept(num_dims) {
+    __device__ __forceinline__ Split(size_t reduced, uint32_t num_dims, const size_t *dims, const size_t *strides)
+        : inner(num_dims), kept(num_dims) {
 #pragma nounroll
         while (inner.elements < reduced) inner.grow(dims, strides);
         kept = Span(inner.first);
@@ -110,13 +111,15 @@ __device__ __forceinline__ Teams teams_for_rows(uint32_t parts, uint32_t asked, 
 // Values of a workgroup's wavefronts that LDS has room for, as an exponent of 2.
 constexpr uint32_t FOLD_VALUES = 8;
 
-// Where neighbouring outputs are neighbours in memory: the workgroup takes 32. While threads have more than eight elements
-// each, fewer make more workgroups: as many as DRAM gives at once, `sector`, until these fill a large GPU; still fewer,
-// so that most is read in vain and comes from a cache, while there is not one for each of its units.
-__device__ __forceinline__ Teams teams_for_columns(size_t outputs, uint32_t reduced, uint32_t asked, uint32_t threads, uint32_t sector) {
+// Where neighbouring outputs are neighbours in memory: the workgroup takes 32. While threads have more than eight
+// elements each, fewer make more workgroups: as many as DRAM gives at once, `sector`, until these fill a large GPU;
+// still fewer, so that most is read in vain and comes from a cache, while there is not one for each of its units.
+__device__ __forceinline__ Teams teams_for_columns(size_t outputs, uint32_t reduced, uint32_t asked, uint32_t threads,
+                                                   uint32_t sector) {
     uint32_t room = FOLD_VALUES + log2_of(wave_size()) - threads, columns = 5, length = exponent_from(reduced);
 #pragma nounroll
-    while (columns > 0 && outputs >> columns < (columns > sector ? 2048 : 128) && columns + length > 3 + threads) columns--;
+    while (columns > 0 && outputs >> columns < (columns > sector ? 2048 : 128) && columns + length > 3 + threads)
+        columns--;
     return {threads, 0, min_of(min_of(max_of(columns, asked), 5u), room)};
 }
 
@@ -126,7 +129,8 @@ __device__ __forceinline__ Teams teams_for_columns(size_t outputs, uint32_t redu
 //   State both(State, State), commutative;
 //   Out finish(State, T first).
 template <class Fold, class T, class Out>
-__device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ src, Out *__restrict__ dst) {
+__device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_dims, const size_t *__restrict__ info,
+                                     const T *__restrict__ src, Out *__restrict__ dst) {
     using State = typename Fold::State;
     // Vectors that a thread reads at once, or elements; fewer where registers go on unpacking bytes and small integers.
     constexpr uint32_t WIDTH = VEC16<T>, STRIP = sizeof(T) + sizeof(compute_t<T>) < 6 ? 2 : 4, LONG_STRIP = 2 * STRIP;
@@ -153,14 +157,18 @@ __device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_di
         shared = {uniform(shared.size), uniform(shared.teams), uniform(shared.columns)};
         forget(reduced, zero);
         reduced = uniform(reduced);
-        uint32_t lane = thread & ((1u << shared.size) - 1), group = lane >> shared.columns, groups = 1u << (shared.size - shared.columns);
-        uint32_t team = thread >> shared.size & ((1u << shared.teams) - 1), column = lane & ((1u << shared.columns) - 1);
+        uint32_t lane = thread & ((1u << shared.size) - 1), group = lane >> shared.columns,
+                 groups = 1u << (shared.size - shared.columns);
+        uint32_t team = thread >> shared.size & ((1u << shared.teams) - 1),
+                 column = lane & ((1u << shared.columns) - 1);
         // The last teams and columns may be left over. They make the last output once more.
         size_t o = min_of(block + (team << shared.columns) + column, outputs - 1);
         const T *row = src + kept.offset(o, dims, strides);
         State state = Fold::start();
         // Of so many parts, how many are this thread's: one in `groups`, from its group's number on.
-        auto own = [&](uint32_t parts) INLINED { return parts > group ? ((parts - 1 - group) >> (shared.size - shared.columns)) + 1 : 0; };
+        auto own = [&](uint32_t parts) INLINED {
+            return parts > group ? ((parts - 1 - group) >> (shared.size - shared.columns)) + 1 : 0;
+        };
         uint32_t done = 0;
         if (adjacent && is_aligned(row, 16)) {
             const T *at = row + (size_t)group * WIDTH;
@@ -203,10 +211,13 @@ __device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_di
             for (uint32_t i = group; i < reduced; i += groups) Fold::add(state, row[inner.offset(i, dims, strides)], i);
         }
         T front = reduced == 0 ? T() : row[0];
-        auto both = [](State a, State b) INLINED { return Fold::both(a, b); };
+        auto both = [](State a, State b) INLINED {
+            return Fold::both(a, b);
+        };
         state = exchange(state, (1u << min_of(shared.size, wave)) - (1u << shared.columns), both);
         if (shared.size > wave) {
-            uint32_t waves = 1u << (shared.size - wave), of_wave = 1u << (wave - shared.columns), w = group & (of_wave - 1);
+            uint32_t waves = 1u << (shared.size - wave), of_wave = 1u << (wave - shared.columns),
+                     w = group & (of_wave - 1);
             State *values = lds + (team << (shared.size - wave + shared.columns)) + column;
             if (w == 0) values[lane >> wave << shared.columns] = state;
             __syncthreads();
@@ -225,7 +236,9 @@ __device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_di
 
 // One thread makes one output of at most 32 elements.
 template <class T>
-__device__ __forceinline__ void fast_sum_small(size_t outputs, size_t reduced, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ src, T *__restrict__ dst) {
+__device__ __forceinline__ void fast_sum_small(size_t outputs, size_t reduced, size_t num_dims,
+                                               const size_t *__restrict__ info, const T *__restrict__ src,
+                                               T *__restrict__ dst) {
     const size_t *dims = info, *strides = info + num_dims;
     Split split(reduced, num_dims, dims, strides);
     const Span &kept = split.kept, &inner = split.inner;
@@ -278,8 +291,8 @@ struct Smallest {
     }
 };
 
-// The first of the equal extrema; ARG for its place, else its value. As on the CPU, which compares with the best so far,
-// a NaN loses against all numbers, unless it comes first: then nothing beats it.
+// The first of the equal extrema; ARG for its place, else its value. As on the CPU, which compares with the best so
+// far, a NaN loses against all numbers, unless it comes first: then nothing beats it.
 template <class Order, bool ARG, class T> struct Extremum {
     using C = compute_t<T>;
     using State = Place<C>;

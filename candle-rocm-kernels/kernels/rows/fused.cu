@@ -1,5 +1,5 @@
-// The operators of candle_rocm_backend::ops and their gradients: bias, activation and residual, gated activations, masked
-// softmax, log-softmax, norms of sums, rows that are split over several workgroups.
+// The operators of candle_rocm_backend::ops and their gradients: bias, activation and residual, gated activations,
+// masked softmax, log-softmax, norms of sums, rows that are split over several workgroups.
 #include "portable/activations.cuh"
 #include "elementwise/elementwise.cuh"
 #include "rows/fused_rows.cuh"
@@ -9,13 +9,15 @@
 // A workgroup's y is the number of its rows, as of Candle's norms.
 
 // What holds two numbers for an element has room for half as many of them.
-#define ROWS(HALVES, COLUMNS, WIDE, ROW)                                                                  \
-    for_rows_of<4, T, MOST_ELEMENTS<T> / HALVES>(blockDim.y, COLUMNS, WIDE, [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED { \
-        constexpr int W = width.value, N = n.value;                                                       \
-        constexpr bool FULL = full.value != 0, REST = rest.value != 0;                                    \
-        size_t at = row * COLUMNS;                                                                        \
-        ROW;                                                                                              \
-    })
+#define ROWS(HALVES, COLUMNS, WIDE, ROW)                                                      \
+    for_rows_of<4, T, MOST_ELEMENTS<T> / HALVES>(                                             \
+        blockDim.y, COLUMNS, WIDE,                                                            \
+        [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED { \
+            constexpr int W = width.value, N = n.value;                                       \
+            constexpr bool FULL = full.value != 0, REST = rest.value != 0;                    \
+            size_t at = row * COLUMNS;                                                        \
+            ROW;                                                                              \
+        })
 
 // Whether a mask can be read in vectors of as many elements as T has.
 template <class T, class M> __device__ __forceinline__ bool can_widen_mask(const M *mask, const MaskRows &rows) {
@@ -24,186 +26,196 @@ template <class T, class M> __device__ __forceinline__ bool can_widen_mask(const
 }
 
 // The logits of a row.
-template <class T, class M> __device__ __forceinline__ Logits<T, M> logits(const T *src, const M *mask, const MaskRows &rows, size_t row, uint32_t columns, double scale) {
+template <class T, class M> __device__ __forceinline__ Logits<T, M> logits(const T *src, const M *mask,
+                                                                           const MaskRows &rows, size_t row,
+                                                                           uint32_t columns, double scale) {
     if constexpr (is_same<M, NoMask>::value) return {src + row * columns, mask, (compute_t<T>)scale};
     else return {src + row * columns, mask + rows.offset(row), (compute_t<T>)scale};
 }
 
 template <class T, class M>
-__device__ __forceinline__ void masked_softmax(const T *src, T *dst, uint32_t columns, double scale, const M *mask, const MaskRows &rows) {
+__device__ __forceinline__ void masked_softmax(const T *src, T *dst, uint32_t columns, double scale, const M *mask,
+                                               const MaskRows &rows) {
     ROWS(2, columns, (can_widen<T>(columns, src, dst) && can_widen_mask<T>(mask, rows)),
-         (softmax_row<W, N, FULL, REST, false, !is_same<M, NoMask>::value>(logits(src, mask, rows, row, columns, scale), dst + at, columns, team)));
+         (softmax_row<W, N, FULL, REST, false, !is_same<M, NoMask>::value>(logits(src, mask, rows, row, columns, scale),
+                                                                           dst + at, columns, team)));
 }
 
 template <class T> __device__ __forceinline__ void log_softmax(const T *src, T *dst, uint32_t columns) {
-    ROWS(1, columns, (can_widen<T>(columns, src, dst)), (softmax_row<W, N, FULL, REST, true>(Plain<T>{src + at}, dst + at, columns, team)));
+    ROWS(1, columns, (can_widen<T>(columns, src, dst)),
+         (softmax_row<W, N, FULL, REST, true>(Plain<T>{src + at}, dst + at, columns, team)));
 }
 
 template <bool LOG, class T>
 __device__ __forceinline__ void softmax_backward(const T *y, const T *dy, T *dx, uint32_t columns, double scale) {
     ROWS(2, columns, (can_widen<T>(columns, y, dy, dx)),
-         (softmax_backward_row<W, N, FULL, REST, LOG>(Two<T>{y + at, dy + at}, dx + at, columns, (compute_t<T>)scale, team)));
+         (softmax_backward_row<W, N, FULL, REST, LOG>(Two<T>{y + at, dy + at}, dx + at, columns, (compute_t<T>)scale,
+                                                      team)));
 }
 
 template <class T>
-__device__ __forceinline__ void add_rmsnorm(const T *x, const T *residual, T *sum, T *dst, const T *alpha, uint32_t columns, float eps) {
+__device__ __forceinline__ void add_rmsnorm(const T *x, const T *residual, T *sum, T *dst, const T *alpha,
+                                            uint32_t columns, float eps) {
     ROWS(2, columns, (can_widen<T>(columns, x, residual, sum, dst, alpha)),
-         (rmsnorm_row<W, N, FULL, REST>(SumOf<T>{x + at, residual + at, sum + at}, dst + at, alpha, columns, eps, team)));
+         (rmsnorm_row<W, N, FULL, REST>(SumOf<T>{x + at, residual + at, sum + at}, dst + at, alpha, columns, eps,
+                                        team)));
 }
 
 template <class T>
-__device__ __forceinline__ void add_layernorm(const T *x, const T *residual, T *sum, T *dst, const T *alpha, const T *beta, uint32_t columns, float eps) {
+__device__ __forceinline__ void add_layernorm(const T *x, const T *residual, T *sum, T *dst, const T *alpha,
+                                              const T *beta, uint32_t columns, float eps) {
     ROWS(2, columns, (can_widen<T>(columns, x, residual, sum, dst, alpha, beta)),
-         (layernorm_row<W, N, FULL, REST>(SumOf<T>{x + at, residual + at, sum + at}, dst + at, alpha, Plain<T>{beta}, columns, eps, team)));
+         (layernorm_row<W, N, FULL, REST>(SumOf<T>{x + at, residual + at, sum + at}, dst + at, alpha, Plain<T>{beta},
+                                          columns, eps, team)));
 }
 
 template <bool RMS, class T>
-__device__ __forceinline__ void norm_backward(const T *x, const T *dy, const T *alpha, T *dx, compute_t<T> *stats, uint32_t columns, float eps) {
+__device__ __forceinline__ void norm_backward(const T *x, const T *dy, const T *alpha, T *dx, compute_t<T> *stats,
+                                              uint32_t columns, float eps) {
     ROWS(2, columns, (can_widen<T>(columns, x, dy, alpha, dx)),
-         (norm_backward_row<W, N, FULL, REST, RMS>(Two<T>{x + at, dy + at}, alpha, dx + at, stats == nullptr ? stats : stats + 2 * row, columns, eps, team)));
+         (norm_backward_row<W, N, FULL, REST, RMS>(Two<T>{x + at, dy + at}, alpha, dx + at,
+                                                   stats == nullptr ? stats : stats + 2 * row, columns, eps, team)));
 }
 
-#define MASK_PARAMETERS(M) const M *__restrict__ mask, uint32_t middle, uint32_t inner, size_t stride0, size_t stride1, size_t stride2
+#define MASK_PARAMETERS(M) \
+    const M *__restrict__ mask, uint32_t middle, uint32_t inner, size_t stride0, size_t stride1, size_t stride2
 #define MASK_ROWS (MaskRows{middle, inner, {stride0, stride1, stride2}})
 #define MASKED_SOFTMAX(KERNEL, NAME, T, M)                                                                \
-    extern "C" __global__ void KERNEL##_##NAME(const T *__restrict__ src, T *__restrict__ dst,            \
-                                               uint32_t columns, double scale, MASK_PARAMETERS(M)) {      \
+    ENTRY KERNEL##_##NAME(const T *__restrict__ src, T *__restrict__ dst, uint32_t columns, double scale, \
+                          MASK_PARAMETERS(M)) {                                                           \
         masked_softmax(src, dst, columns, scale, mask, MASK_ROWS);                                        \
     }
-#define SOFTMAXES(NAME, T)                                                                                \
-    extern "C" __global__ void log_softmax_##NAME(const T *__restrict__ src, T *__restrict__ dst,         \
-                                                  uint32_t columns) {                                     \
-        log_softmax(src, dst, columns);                                                                   \
-    }                                                                                                     \
-    extern "C" __global__ void scaled_softmax_##NAME(const T *__restrict__ src, T *__restrict__ dst,      \
-                                                     uint32_t columns, double scale) {                    \
-        masked_softmax<T, NoMask>(src, dst, columns, scale, nullptr, MaskRows{});                         \
-    }                                                                                                     \
-    MASKED_SOFTMAX(masked_softmax, NAME, T, T)                                                            \
-    MASKED_SOFTMAX(flagged_softmax, NAME, T, uint8_t)                                                     \
-    extern "C" __launch_bounds__(512) __global__ void backward_softmax_##NAME(const T *__restrict__ y, const T *__restrict__ dy, \
-                                                       T *__restrict__ dx, uint32_t columns,              \
-                                                       double scale) {                                    \
-        softmax_backward<false>(y, dy, dx, columns, scale);                                               \
-    }                                                                                                     \
-    extern "C" __launch_bounds__(512) __global__ void backward_log_softmax_##NAME(const T *__restrict__ y,                       \
-                                                           const T *__restrict__ dy, T *__restrict__ dx,  \
-                                                           uint32_t columns) {                            \
-        softmax_backward<true>(y, dy, dx, columns, 1.0);                                                  \
+#define SOFTMAXES(NAME, T)                                                                                        \
+    ENTRY log_softmax_##NAME(const T *__restrict__ src, T *__restrict__ dst, uint32_t columns) {                  \
+        log_softmax(src, dst, columns);                                                                           \
+    }                                                                                                             \
+    ENTRY scaled_softmax_##NAME(const T *__restrict__ src, T *__restrict__ dst, uint32_t columns, double scale) { \
+        masked_softmax<T, NoMask>(src, dst, columns, scale, nullptr, MaskRows{});                                 \
+    }                                                                                                             \
+    MASKED_SOFTMAX(masked_softmax, NAME, T, T)                                                                    \
+    MASKED_SOFTMAX(flagged_softmax, NAME, T, uint8_t)                                                             \
+    ENTRY __launch_bounds__(512) backward_softmax_##NAME(const T *__restrict__ y, const T *__restrict__ dy,       \
+                                                         T *__restrict__ dx, uint32_t columns, double scale) {    \
+        softmax_backward<false>(y, dy, dx, columns, scale);                                                       \
+    }                                                                                                             \
+    ENTRY __launch_bounds__(512) backward_log_softmax_##NAME(const T *__restrict__ y, const T *__restrict__ dy,   \
+                                                             T *__restrict__ dx, uint32_t columns) {              \
+        softmax_backward<true>(y, dy, dx, columns, 1.0);                                                          \
     }
 FOR_WIDE_FLOATS(SOFTMAXES)
 
-#define NORMS(NAME, T)                                                                                    \
-    extern "C" __global__ void add_rmsnorm_##NAME(const T *__restrict__ x, const T *__restrict__ residual, \
-                                                  T *__restrict__ sum, T *__restrict__ dst,               \
-                                                  const T *__restrict__ alpha, uint32_t columns,          \
-                                                  float eps) {                                            \
-        add_rmsnorm(x, residual, sum, dst, alpha, columns, eps);                                          \
-    }                                                                                                     \
-    extern "C" __global__ void add_layernorm_##NAME(const T *__restrict__ x, const T *__restrict__ residual, \
-                                                    T *__restrict__ sum, T *__restrict__ dst,             \
-                                                    const T *__restrict__ alpha,                          \
-                                                    const T *__restrict__ beta, uint32_t columns,         \
-                                                    float eps) {                                          \
-        add_layernorm(x, residual, sum, dst, alpha, beta, columns, eps);                                  \
-    }                                                                                                     \
-    extern "C" __launch_bounds__(512) __global__ void backward_rmsnorm_##NAME(const T *__restrict__ x, const T *__restrict__ dy, \
-                                                       const T *__restrict__ alpha, T *__restrict__ dx,   \
-                                                       compute_t<T> *__restrict__ stats,                  \
-                                                       uint32_t columns, float eps) {                     \
-        norm_backward<true>(x, dy, alpha, dx, stats, columns, eps);                                       \
-    }                                                                                                     \
-    extern "C" __launch_bounds__(512) __global__ void backward_layernorm_##NAME(const T *__restrict__ x, const T *__restrict__ dy, \
-                                                         const T *__restrict__ alpha, T *__restrict__ dx, \
-                                                         compute_t<T> *__restrict__ stats,                \
-                                                         uint32_t columns, float eps) {                   \
-        norm_backward<false>(x, dy, alpha, dx, stats, columns, eps);                                      \
-    }                                                                                                     \
-    extern "C" __launch_bounds__(256) __global__ void column_sums_##NAME(                                 \
-        const T *__restrict__ dy, const T *__restrict__ x, const compute_t<T> *__restrict__ stats,        \
-        compute_t<T> *__restrict__ by_x, compute_t<T> *__restrict__ plain, size_t rows,                   \
-        uint32_t columns, uint32_t slab) {                                                                \
-        if (can_widen<T>(columns, dy, x)) column_sums<VEC16<T>>(dy, x, stats, by_x, plain, rows, columns, slab); \
-        else column_sums<1>(dy, x, stats, by_x, plain, rows, columns, slab);                              \
-    }                                                                                                     \
-    /* Adds up the slabs' sums, in their order. */                                                        \
-    extern "C" __global__ void column_finish_##NAME(const compute_t<T> *__restrict__ sums,                \
-                                                    T *__restrict__ dst, uint32_t slabs,                  \
-                                                    uint32_t columns) {                                   \
-        for (size_t i = global_thread(); i < columns; i += global_threads()) {                            \
-            compute_t<T> sum = 0;                                                                         \
-            for (size_t s = 0; s < slabs; s++) sum += sums[s * columns + i];                              \
-            dst[i] = narrow<T>(sum);                                                                      \
-        }                                                                                                 \
+#define NORMS(NAME, T)                                                                                                 \
+    ENTRY add_rmsnorm_##NAME(const T *__restrict__ x, const T *__restrict__ residual, T *__restrict__ sum,             \
+                             T *__restrict__ dst, const T *__restrict__ alpha, uint32_t columns, float eps) {          \
+        add_rmsnorm(x, residual, sum, dst, alpha, columns, eps);                                                       \
+    }                                                                                                                  \
+    ENTRY add_layernorm_##NAME(const T *__restrict__ x, const T *__restrict__ residual, T *__restrict__ sum,           \
+                               T *__restrict__ dst, const T *__restrict__ alpha, const T *__restrict__ beta,           \
+                               uint32_t columns, float eps) {                                                          \
+        add_layernorm(x, residual, sum, dst, alpha, beta, columns, eps);                                               \
+    }                                                                                                                  \
+    ENTRY __launch_bounds__(512)                                                                                       \
+        backward_rmsnorm_##NAME(const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,        \
+                                T *__restrict__ dx, compute_t<T> *__restrict__ stats, uint32_t columns, float eps) {   \
+        norm_backward<true>(x, dy, alpha, dx, stats, columns, eps);                                                    \
+    }                                                                                                                  \
+    ENTRY __launch_bounds__(512)                                                                                       \
+        backward_layernorm_##NAME(const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,      \
+                                  T *__restrict__ dx, compute_t<T> *__restrict__ stats, uint32_t columns, float eps) { \
+        norm_backward<false>(x, dy, alpha, dx, stats, columns, eps);                                                   \
+    }                                                                                                                  \
+    ENTRY __launch_bounds__(256)                                                                                       \
+        column_sums_##NAME(const T *__restrict__ dy, const T *__restrict__ x, const compute_t<T> *__restrict__ stats,  \
+                           compute_t<T> *__restrict__ by_x, compute_t<T> *__restrict__ plain, size_t rows,             \
+                           uint32_t columns, uint32_t slab) {                                                          \
+        if (can_widen<T>(columns, dy, x)) column_sums<VEC16<T>>(dy, x, stats, by_x, plain, rows, columns, slab);       \
+        else column_sums<1>(dy, x, stats, by_x, plain, rows, columns, slab);                                           \
+    }                                                                                                                  \
+    /* Adds up the slabs' sums, in their order. */                                                                     \
+    ENTRY column_finish_##NAME(const compute_t<T> *__restrict__ sums, T *__restrict__ dst, uint32_t slabs,             \
+                               uint32_t columns) {                                                                     \
+        for (size_t i = global_thread(); i < columns; i += global_threads()) {                                         \
+            compute_t<T> sum = 0;                                                                                      \
+            for (size_t s = 0; s < slabs; s++) sum += sums[s * columns + i];                                           \
+            dst[i] = narrow<T>(sum);                                                                                   \
+        }                                                                                                              \
     }
 FOR_WIDE_FLOATS(NORMS)
 
 // ------------------------------------------------------------ rows in parts
 
-// The first launch and the second must cut rows alike, of pointers that only one of them has: the caller says whether all
-// can be read in vectors, `wide`.
-#define BY_WIDTH(WIDE, CALL)                                                                              \
-    if (WIDE) {                                                                                           \
-        constexpr int W = VEC16<T>;                                                                       \
-        CALL;                                                                                             \
-    } else {                                                                                              \
-        constexpr int W = 1;                                                                              \
-        CALL;                                                                                             \
+// The first launch and the second must cut rows alike, of pointers that only one of them has: the caller says whether
+// all can be read in vectors, `wide`.
+#define BY_WIDTH(WIDE, CALL)        \
+    if (WIDE) {                     \
+        constexpr int W = VEC16<T>; \
+        CALL;                       \
+    } else {                        \
+        constexpr int W = 1;        \
+        CALL;                       \
     }
 #define PARTIAL(T) Pair<compute_t<T>> *__restrict__ partial
 #define PARTS uint32_t columns, uint32_t parts
 
 template <class T, class M>
-__device__ __forceinline__ void softmax_parts(const T *src, PARTIAL(T), PARTS, double scale, bool wide, const M *mask, const MaskRows &rows) {
-    BY_WIDTH((wide && can_widen_mask<T>(mask, rows)), (softmax_part<W, T>(logits(src, mask, rows, blockIdx.y, columns, scale), partial, columns, parts)))
+__device__ __forceinline__ void softmax_parts(const T *src, PARTIAL(T), PARTS, double scale, bool wide, const M *mask,
+                                              const MaskRows &rows) {
+    BY_WIDTH((wide && can_widen_mask<T>(mask, rows)),
+             (softmax_part<W, T>(logits(src, mask, rows, blockIdx.y, columns, scale), partial, columns, parts)))
 }
 template <bool LOG, class T, class M>
-__device__ __forceinline__ void softmax_finish(const T *src, const PARTIAL(T), T *dst, PARTS, double scale, bool wide, const M *mask, const MaskRows &rows) {
-    BY_WIDTH((wide && can_widen_mask<T>(mask, rows)),
-             (softmax_part_finish<W, LOG, !is_same<M, NoMask>::value, T>(logits(src, mask, rows, blockIdx.y, columns, scale), partial, dst + (size_t)blockIdx.y * columns, columns, parts)))
+__device__ __forceinline__ void softmax_finish(const T *src, const PARTIAL(T), T *dst, PARTS, double scale, bool wide,
+                                               const M *mask, const MaskRows &rows) {
+    BY_WIDTH((wide && can_widen_mask<T>(mask, rows)), (softmax_part_finish<W, LOG, !is_same<M, NoMask>::value, T>(
+                                                          logits(src, mask, rows, blockIdx.y, columns, scale), partial,
+                                                          dst + (size_t)blockIdx.y * columns, columns, parts)))
 }
 template <bool LOG, class T>
-__device__ __forceinline__ void softmax_backward_parts(const T *y, const T *dy, compute_t<T> *partial, PARTS, bool wide) {
+__device__ __forceinline__ void softmax_backward_parts(const T *y, const T *dy, compute_t<T> *partial, PARTS,
+                                                       bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
     BY_WIDTH(wide, (softmax_backward_part<W, LOG>(Two<T>{y + at, dy + at}, partial, columns, parts)))
 }
 template <bool LOG, class T>
-__device__ __forceinline__ void softmax_backward_finish(const T *y, const T *dy, const compute_t<T> *partial, T *dx, PARTS, double scale, bool wide) {
+__device__ __forceinline__ void softmax_backward_finish(const T *y, const T *dy, const compute_t<T> *partial, T *dx,
+                                                        PARTS, double scale, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
-    BY_WIDTH(wide, (softmax_backward_part_finish<W, LOG>(Two<T>{y + at, dy + at}, partial, dx + at, columns, parts, (compute_t<T>)scale)))
+    BY_WIDTH(wide, (softmax_backward_part_finish<W, LOG>(Two<T>{y + at, dy + at}, partial, dx + at, columns, parts,
+                                                         (compute_t<T>)scale)))
 }
 
-#define MASKED_PARTS(KIND, NAME, T, M)                                                                    \
-    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_parts_##NAME(const T *__restrict__ src, PARTIAL(T), PARTS, \
-                                                          double scale, uint32_t wide, MASK_PARAMETERS(M)) { \
-        softmax_parts(src, partial, columns, parts, scale, wide != 0, mask, MASK_ROWS);                   \
-    }                                                                                                     \
-    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_finish_##NAME(const T *__restrict__ src, const PARTIAL(T), T *__restrict__ dst, PARTS, \
-                                                           double scale, uint32_t wide, MASK_PARAMETERS(M)) { \
-        softmax_finish<false>(src, partial, dst, columns, parts, scale, wide != 0, mask, MASK_ROWS);      \
+#define MASKED_PARTS(KIND, NAME, T, M)                                                                         \
+    ENTRY __launch_bounds__(256) long_##KIND##_parts_##NAME(const T *__restrict__ src, PARTIAL(T), PARTS,      \
+                                                            double scale, uint32_t wide, MASK_PARAMETERS(M)) { \
+        softmax_parts(src, partial, columns, parts, scale, wide != 0, mask, MASK_ROWS);                        \
+    }                                                                                                          \
+    ENTRY __launch_bounds__(256)                                                                               \
+        long_##KIND##_finish_##NAME(const T *__restrict__ src, const PARTIAL(T), T *__restrict__ dst, PARTS,   \
+                                    double scale, uint32_t wide, MASK_PARAMETERS(M)) {                         \
+        softmax_finish<false>(src, partial, dst, columns, parts, scale, wide != 0, mask, MASK_ROWS);           \
     }
-#define SOFTMAX_FINISH(KIND, LOG, NAME, T)                                                                \
-    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_finish_##NAME(const T *__restrict__ src, const PARTIAL(T), T *__restrict__ dst, PARTS, \
-                                                           double scale, uint32_t wide) {                 \
-        softmax_finish<LOG, T, NoMask>(src, partial, dst, columns, parts, scale, wide != 0, nullptr, MaskRows{}); \
-    }                                                                                                     \
-    extern "C" __launch_bounds__(256) __global__ void long_backward_##KIND##_parts_##NAME(const T *__restrict__ y, const T *__restrict__ dy, \
-                                                                   compute_t<T> *__restrict__ partial, PARTS, uint32_t wide) { \
-        softmax_backward_parts<LOG>(y, dy, partial, columns, parts, wide != 0);                           \
-    }                                                                                                     \
-    extern "C" __launch_bounds__(256) __global__ void long_backward_##KIND##_finish_##NAME(const T *__restrict__ y, const T *__restrict__ dy, \
-                                                                    const compute_t<T> *__restrict__ partial, T *__restrict__ dx, PARTS, \
-                                                                    double scale, uint32_t wide) {        \
-        softmax_backward_finish<LOG>(y, dy, partial, dx, columns, parts, scale, wide != 0);               \
+#define SOFTMAX_FINISH(KIND, LOG, NAME, T)                                                                             \
+    ENTRY __launch_bounds__(256) long_##KIND##_finish_##NAME(                                                          \
+        const T *__restrict__ src, const PARTIAL(T), T *__restrict__ dst, PARTS, double scale, uint32_t wide) {        \
+        softmax_finish<LOG, T, NoMask>(src, partial, dst, columns, parts, scale, wide != 0, nullptr, MaskRows{});      \
+    }                                                                                                                  \
+    ENTRY __launch_bounds__(256) long_backward_##KIND##_parts_##NAME(                                                  \
+        const T *__restrict__ y, const T *__restrict__ dy, compute_t<T> *__restrict__ partial, PARTS, uint32_t wide) { \
+        softmax_backward_parts<LOG>(y, dy, partial, columns, parts, wide != 0);                                        \
+    }                                                                                                                  \
+    ENTRY __launch_bounds__(256) long_backward_##KIND##_finish_##NAME(                                                 \
+        const T *__restrict__ y, const T *__restrict__ dy, const compute_t<T> *__restrict__ partial,                   \
+        T *__restrict__ dx, PARTS, double scale, uint32_t wide) {                                                      \
+        softmax_backward_finish<LOG>(y, dy, partial, dx, columns, parts, scale, wide != 0);                            \
     }
-#define SOFTMAX_PARTS(NAME, T)                                                                            \
-    extern "C" __launch_bounds__(256) __global__ void long_softmax_parts_##NAME(const T *__restrict__ src, PARTIAL(T), PARTS, \
-                                                         double scale, uint32_t wide) {                   \
-        softmax_parts<T, NoMask>(src, partial, columns, parts, scale, wide != 0, nullptr, MaskRows{});    \
-    }                                                                                                     \
-    SOFTMAX_FINISH(softmax, false, NAME, T)                                                               \
-    SOFTMAX_FINISH(log_softmax, true, NAME, T)                                                            \
-    MASKED_PARTS(masked_softmax, NAME, T, T)                                                              \
+#define SOFTMAX_PARTS(NAME, T)                                                                                 \
+    ENTRY __launch_bounds__(256)                                                                               \
+        long_softmax_parts_##NAME(const T *__restrict__ src, PARTIAL(T), PARTS, double scale, uint32_t wide) { \
+        softmax_parts<T, NoMask>(src, partial, columns, parts, scale, wide != 0, nullptr, MaskRows{});         \
+    }                                                                                                          \
+    SOFTMAX_FINISH(softmax, false, NAME, T)                                                                    \
+    SOFTMAX_FINISH(log_softmax, true, NAME, T)                                                                 \
+    MASKED_PARTS(masked_softmax, NAME, T, T)                                                                   \
     MASKED_PARTS(flagged_softmax, NAME, T, uint8_t)
 FOR_WIDE_FLOATS(SOFTMAX_PARTS)
 
@@ -217,46 +229,52 @@ __device__ __forceinline__ void add_norm_parts(const T *x, const T *residual, T 
     BY_WIDTH(wide, (norm_part<W, RMS, T>(SumOf<T>{x + at, residual + at, sum + at}, partial, columns, parts)))
 }
 template <bool RMS, class T>
-__device__ __forceinline__ void norm_finish(const T *src, const PARTIAL(T), T *dst, const T *alpha, const T *beta, PARTS, float eps, bool wide) {
+__device__ __forceinline__ void norm_finish(const T *src, const PARTIAL(T), T *dst, const T *alpha, const T *beta,
+                                            PARTS, float eps, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
     BY_WIDTH(wide, (norm_part_finish<W, RMS>(src + at, partial, dst + at, alpha, beta, columns, parts, eps)))
 }
 template <bool RMS, class T>
-__device__ __forceinline__ void norm_backward_parts(const T *x, const T *dy, const T *alpha, PartOfGradient<compute_t<T>> *partial, PARTS, bool wide) {
+__device__ __forceinline__ void norm_backward_parts(const T *x, const T *dy, const T *alpha,
+                                                    PartOfGradient<compute_t<T>> *partial, PARTS, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
     BY_WIDTH(wide, (norm_backward_part<W, RMS>(Two<T>{x + at, dy + at}, alpha, partial, columns, parts)))
 }
 template <bool RMS, class T>
-__device__ __forceinline__ void norm_backward_finish(const T *x, const T *dy, const T *alpha, const PartOfGradient<compute_t<T>> *partial, T *dx, compute_t<T> *stats, PARTS, float eps, bool wide) {
+__device__ __forceinline__ void norm_backward_finish(const T *x, const T *dy, const T *alpha,
+                                                     const PartOfGradient<compute_t<T>> *partial, T *dx,
+                                                     compute_t<T> *stats, PARTS, float eps, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
     compute_t<T> *of_row = stats == nullptr ? stats : stats + 2 * (size_t)blockIdx.y;
-    BY_WIDTH(wide, (norm_backward_part_finish<W, RMS>(Two<T>{x + at, dy + at}, alpha, partial, dx + at, of_row, columns, parts, eps)))
+    BY_WIDTH(wide, (norm_backward_part_finish<W, RMS>(Two<T>{x + at, dy + at}, alpha, partial, dx + at, of_row, columns,
+                                                      parts, eps)))
 }
 
-#define NORM_PARTS(KIND, RMS, NAME, T)                                                                    \
-    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_parts_##NAME(const T *__restrict__ src, PARTIAL(T), PARTS, uint32_t wide) { \
-        norm_parts<RMS>(src, partial, columns, parts, wide != 0);                                         \
-    }                                                                                                     \
-    extern "C" __launch_bounds__(256) __global__ void long_add_##KIND##_parts_##NAME(const T *__restrict__ x, const T *__restrict__ residual, \
-                                                              T *__restrict__ sum, PARTIAL(T), PARTS, uint32_t wide) { \
-        add_norm_parts<RMS>(x, residual, sum, partial, columns, parts, wide != 0);                        \
-    }                                                                                                     \
-    extern "C" __launch_bounds__(256) __global__ void long_##KIND##_finish_##NAME(const T *__restrict__ src, const PARTIAL(T), \
-                                                           T *__restrict__ dst, const T *__restrict__ alpha, \
-                                                           const T *__restrict__ beta, PARTS, float eps, uint32_t wide) { \
-        norm_finish<RMS>(src, partial, dst, alpha, beta, columns, parts, eps, wide != 0);                 \
-    }                                                                                                     \
-    extern "C" __launch_bounds__(256) __global__ void long_backward_##KIND##_parts_##NAME(const T *__restrict__ x, const T *__restrict__ dy, \
-                                                                   const T *__restrict__ alpha,           \
-                                                                   PartOfGradient<compute_t<T>> *__restrict__ partial, PARTS, uint32_t wide) { \
-        norm_backward_parts<RMS>(x, dy, alpha, partial, columns, parts, wide != 0);                       \
-    }                                                                                                     \
-    extern "C" __launch_bounds__(256) __global__ void long_backward_##KIND##_finish_##NAME(const T *__restrict__ x, const T *__restrict__ dy, \
-                                                                    const T *__restrict__ alpha,          \
-                                                                    const PartOfGradient<compute_t<T>> *__restrict__ partial, \
-                                                                    T *__restrict__ dx, compute_t<T> *__restrict__ stats, PARTS, \
-                                                                    float eps, uint32_t wide) {           \
-        norm_backward_finish<RMS>(x, dy, alpha, partial, dx, stats, columns, parts, eps, wide != 0);      \
+#define NORM_PARTS(KIND, RMS, NAME, T)                                                                               \
+    ENTRY __launch_bounds__(256)                                                                                     \
+        long_##KIND##_parts_##NAME(const T *__restrict__ src, PARTIAL(T), PARTS, uint32_t wide) {                    \
+        norm_parts<RMS>(src, partial, columns, parts, wide != 0);                                                    \
+    }                                                                                                                \
+    ENTRY __launch_bounds__(256)                                                                                     \
+        long_add_##KIND##_parts_##NAME(const T *__restrict__ x, const T *__restrict__ residual, T *__restrict__ sum, \
+                                       PARTIAL(T), PARTS, uint32_t wide) {                                           \
+        add_norm_parts<RMS>(x, residual, sum, partial, columns, parts, wide != 0);                                   \
+    }                                                                                                                \
+    ENTRY __launch_bounds__(256) long_##KIND##_finish_##NAME(                                                        \
+        const T *__restrict__ src, const PARTIAL(T), T *__restrict__ dst, const T *__restrict__ alpha,               \
+        const T *__restrict__ beta, PARTS, float eps, uint32_t wide) {                                               \
+        norm_finish<RMS>(src, partial, dst, alpha, beta, columns, parts, eps, wide != 0);                            \
+    }                                                                                                                \
+    ENTRY __launch_bounds__(256) long_backward_##KIND##_parts_##NAME(                                                \
+        const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,                              \
+        PartOfGradient<compute_t<T>> *__restrict__ partial, PARTS, uint32_t wide) {                                  \
+        norm_backward_parts<RMS>(x, dy, alpha, partial, columns, parts, wide != 0);                                  \
+    }                                                                                                                \
+    ENTRY __launch_bounds__(256) long_backward_##KIND##_finish_##NAME(                                               \
+        const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,                              \
+        const PartOfGradient<compute_t<T>> *__restrict__ partial, T *__restrict__ dx,                                \
+        compute_t<T> *__restrict__ stats, PARTS, float eps, uint32_t wide) {                                         \
+        norm_backward_finish<RMS>(x, dy, alpha, partial, dx, stats, columns, parts, eps, wide != 0);                 \
     }
 #define BOTH_NORM_PARTS(NAME, T) NORM_PARTS(rmsnorm, true, NAME, T) NORM_PARTS(layernorm, false, NAME, T)
 FOR_WIDE_FLOATS(BOTH_NORM_PARTS)
@@ -308,35 +326,45 @@ template <class V, class T> __device__ __forceinline__ V read_or_zeros(const T *
 
 // F(x + bias) + residual; bias and residual may be null.
 template <class F, class T>
-__device__ __forceinline__ void activate(const T *__restrict__ x, const T *__restrict__ bias, const T *__restrict__ residual, T *__restrict__ out, size_t rows, size_t columns) {
+__device__ __forceinline__ void activate(const T *__restrict__ x, const T *__restrict__ bias,
+                                         const T *__restrict__ residual, T *__restrict__ out, size_t rows,
+                                         size_t columns) {
     using C = compute_t<T>;
-    for_matrix<T>(rows, columns, all_aligned<VEC16<T>>(x, bias, residual, out), [&](auto width, size_t row, size_t column) INLINED {
-        using V = vec<T, width.value>;
-        size_t i = row * columns + column;
-        V v = read_global<V>(x + i), b = read_or_zeros<V>(bias, column), r = read_or_zeros<V>(residual, i);
+    for_matrix<T>(rows, columns, all_aligned<VEC16<T>>(x, bias, residual, out),
+                  [&](auto width, size_t row, size_t column) INLINED {
+                      using V = vec<T, width.value>;
+                      size_t i = row * columns + column;
+                      V v = read_global<V>(x + i), b = read_or_zeros<V>(bias, column),
+                        r = read_or_zeros<V>(residual, i);
 #pragma unroll
-        for (int k = 0; k < width.value; k++) v[k] = narrow<T>(F::template of<T>((C)widen(v[k]) + (C)widen(b[k])) + (C)widen(r[k]));
-        store_vec(out + i, v);
-    });
+                      for (int k = 0; k < width.value; k++)
+                          v[k] = narrow<T>(F::template of<T>((C)widen(v[k]) + (C)widen(b[k])) + (C)widen(r[k]));
+                      store_vec(out + i, v);
+                  });
 }
 
 // dy * F'(x + bias)
 template <class F, class T>
-__device__ __forceinline__ void activate_backward(const T *__restrict__ x, const T *__restrict__ bias, const T *__restrict__ dy, T *__restrict__ dx, size_t rows, size_t columns) {
+__device__ __forceinline__ void activate_backward(const T *__restrict__ x, const T *__restrict__ bias,
+                                                  const T *__restrict__ dy, T *__restrict__ dx, size_t rows,
+                                                  size_t columns) {
     using C = compute_t<T>;
-    for_matrix<T>(rows, columns, all_aligned<VEC16<T>>(x, bias, dy, dx), [&](auto width, size_t row, size_t column) INLINED {
-        using V = vec<T, width.value>;
-        size_t i = row * columns + column;
-        V v = read_global<V>(x + i), d = read_global<V>(dy + i), b = read_or_zeros<V>(bias, column);
+    for_matrix<T>(rows, columns, all_aligned<VEC16<T>>(x, bias, dy, dx),
+                  [&](auto width, size_t row, size_t column) INLINED {
+                      using V = vec<T, width.value>;
+                      size_t i = row * columns + column;
+                      V v = read_global<V>(x + i), d = read_global<V>(dy + i), b = read_or_zeros<V>(bias, column);
 #pragma unroll
-        for (int k = 0; k < width.value; k++) v[k] = narrow<T>((C)widen(d[k]) * F::template slope<T>((C)widen(v[k]) + (C)widen(b[k])));
-        store_vec(dx + i, v);
-    });
+                      for (int k = 0; k < width.value; k++)
+                          v[k] = narrow<T>((C)widen(d[k]) * F::template slope<T>((C)widen(v[k]) + (C)widen(b[k])));
+                      store_vec(dx + i, v);
+                  });
 }
 
 // silu(gate) * up; rows of gate and up are `stride` elements apart.
 template <class T>
-__device__ __forceinline__ void swiglu(const T *__restrict__ gate, const T *__restrict__ up, T *__restrict__ out, size_t rows, size_t columns, size_t stride) {
+__device__ __forceinline__ void swiglu(const T *__restrict__ gate, const T *__restrict__ up, T *__restrict__ out,
+                                       size_t rows, size_t columns, size_t stride) {
     using C = compute_t<T>;
     bool wide = all_aligned<VEC16<T>>(gate, up, out) && (rows == 1 || stride % VEC16<T> == 0);
     for_matrix<T>(rows, columns, wide, [&](auto width, size_t row, size_t column) INLINED {
@@ -350,7 +378,9 @@ __device__ __forceinline__ void swiglu(const T *__restrict__ gate, const T *__re
 
 // Its gradients, laid out as gate and up are.
 template <class T>
-__device__ __forceinline__ void swiglu_backward(const T *__restrict__ gate, const T *__restrict__ up, const T *__restrict__ dy, T *__restrict__ dgate, T *__restrict__ dup, size_t rows, size_t columns, size_t stride) {
+__device__ __forceinline__ void swiglu_backward(const T *__restrict__ gate, const T *__restrict__ up,
+                                                const T *__restrict__ dy, T *__restrict__ dgate, T *__restrict__ dup,
+                                                size_t rows, size_t columns, size_t stride) {
     using C = compute_t<T>;
     bool wide = all_aligned<VEC16<T>>(gate, up, dy, dgate, dup) && (rows == 1 || stride % VEC16<T> == 0);
     for_matrix<T>(rows, columns, wide, [&](auto width, size_t row, size_t column) INLINED {
@@ -368,33 +398,31 @@ __device__ __forceinline__ void swiglu_backward(const T *__restrict__ gate, cons
     });
 }
 
-#define ACTIVATE(KERNEL, F, NAME, T)                                                                      \
-    extern "C" __global__ void activate_##KERNEL##_##NAME(                                                \
-        const T *__restrict__ x, const T *__restrict__ bias, const T *__restrict__ residual,              \
-        T *__restrict__ out, size_t rows, size_t columns) {                                               \
-        activate<F>(x, bias, residual, out, rows, columns);                                               \
+#define ACTIVATE(KERNEL, F, NAME, T)                                                                   \
+    ENTRY activate_##KERNEL##_##NAME(const T *__restrict__ x, const T *__restrict__ bias,              \
+                                     const T *__restrict__ residual, T *__restrict__ out, size_t rows, \
+                                     size_t columns) {                                                 \
+        activate<F>(x, bias, residual, out, rows, columns);                                            \
     }
-#define ACTIVATE_BACKWARD(KERNEL, F, NAME, T)                                                             \
-    extern "C" __global__ void backward_##KERNEL##_##NAME(                                                \
-        const T *__restrict__ x, const T *__restrict__ bias, const T *__restrict__ dy,                    \
-        T *__restrict__ dx, size_t rows, size_t columns) {                                                \
-        activate_backward<F>(x, bias, dy, dx, rows, columns);                                             \
+#define ACTIVATE_BACKWARD(KERNEL, F, NAME, T)                                                                       \
+    ENTRY backward_##KERNEL##_##NAME(const T *__restrict__ x, const T *__restrict__ bias, const T *__restrict__ dy, \
+                                     T *__restrict__ dx, size_t rows, size_t columns) {                             \
+        activate_backward<F>(x, bias, dy, dx, rows, columns);                                                       \
     }
 #define WITH_SLOPE(KERNEL, F, NAME, T) ACTIVATE(KERNEL, F, NAME, T) ACTIVATE_BACKWARD(KERNEL, F, NAME, T)
-#define ELEMENTS(NAME, T)                                                                                 \
-    ACTIVATE(none, Identity, NAME, T)                                                                     \
-    WITH_SLOPE(relu, ReluFunction, NAME, T)                                                               \
-    WITH_SLOPE(silu, SiluFunction, NAME, T)                                                               \
-    WITH_SLOPE(gelu, GeluFunction, NAME, T)                                                               \
-    WITH_SLOPE(gelu_erf, GeluErfFunction, NAME, T)                                                        \
-    extern "C" __global__ void swiglu_##NAME(const T *__restrict__ gate, const T *__restrict__ up,        \
-                                             T *__restrict__ out, size_t rows, size_t columns,            \
-                                             size_t stride) {                                             \
-        swiglu(gate, up, out, rows, columns, stride);                                                     \
-    }                                                                                                     \
-    extern "C" __global__ void backward_swiglu_##NAME(                                                    \
-        const T *__restrict__ gate, const T *__restrict__ up, const T *__restrict__ dy,                   \
-        T *__restrict__ dgate, T *__restrict__ dup, size_t rows, size_t columns, size_t stride) {         \
-        swiglu_backward(gate, up, dy, dgate, dup, rows, columns, stride);                                 \
+#define ELEMENTS(NAME, T)                                                                                        \
+    ACTIVATE(none, Identity, NAME, T)                                                                            \
+    WITH_SLOPE(relu, ReluFunction, NAME, T)                                                                      \
+    WITH_SLOPE(silu, SiluFunction, NAME, T)                                                                      \
+    WITH_SLOPE(gelu, GeluFunction, NAME, T)                                                                      \
+    WITH_SLOPE(gelu_erf, GeluErfFunction, NAME, T)                                                               \
+    ENTRY swiglu_##NAME(const T *__restrict__ gate, const T *__restrict__ up, T *__restrict__ out, size_t rows,  \
+                        size_t columns, size_t stride) {                                                         \
+        swiglu(gate, up, out, rows, columns, stride);                                                            \
+    }                                                                                                            \
+    ENTRY backward_swiglu_##NAME(const T *__restrict__ gate, const T *__restrict__ up, const T *__restrict__ dy, \
+                                 T *__restrict__ dgate, T *__restrict__ dup, size_t rows, size_t columns,        \
+                                 size_t stride) {                                                                \
+        swiglu_backward(gate, up, dy, dgate, dup, rows, columns, stride);                                        \
     }
 FOR_WIDE_FLOATS(ELEMENTS)

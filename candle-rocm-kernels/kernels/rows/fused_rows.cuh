@@ -25,13 +25,16 @@ template <class T, class M> struct Logits {
             vec<M, WIDTH> m = read_global<vec<M, WIDTH>>(mask + i);
 #pragma unroll
             for (int k = 0; k < WIDTH; k++) {
-                if constexpr (is_same<M, uint8_t>::value) logits[k] = m[k] != 0 ? (Element)widen(x[k]) * scale : -(Element)INFINITY;
+                if constexpr (is_same<M, uint8_t>::value)
+                    logits[k] = m[k] != 0 ? (Element)widen(x[k]) * scale : -(Element)INFINITY;
                 else logits[k] = (Element)widen(x[k]) * scale + (Element)widen(m[k]);
             }
         }
         return logits;
     }
-    template <int WIDTH> static __device__ __forceinline__ Vector<WIDTH> all(Element value) { return Plain<Element>::template all<WIDTH>(value); }
+    template <int WIDTH> static __device__ __forceinline__ Vector<WIDTH> all(Element value) {
+        return Plain<Element>::template all<WIDTH>(value);
+    }
     __device__ __forceinline__ Logits from(size_t i) const {
         if constexpr (is_same<M, NoMask>::value) return {row + i, mask, scale};
         else return {row + i, mask + i, scale};
@@ -49,7 +52,9 @@ struct MaskRows {
         uint32_t o = outer / middle, m = outer - o * middle;
         return o * strides[0] + m * strides[1] + i * strides[2];
     }
-    __device__ __forceinline__ bool divide_by(uint32_t width) const { return (strides[0] | strides[1] | strides[2]) % width == 0; }
+    __device__ __forceinline__ bool divide_by(uint32_t width) const {
+        return (strides[0] | strides[1] | strides[2]) % width == 0;
+    }
 };
 
 // x + residual, rounded to T, which is kept.
@@ -65,7 +70,9 @@ template <class T> struct SumOf {
         for (int k = 0; k < WIDTH; k++) a[k] = narrow<T>(widen(a[k]) + widen(b[k]));
         return a;
     }
-    template <int WIDTH> static __device__ __forceinline__ Vector<WIDTH> all(T value) { return Plain<T>::template all<WIDTH>(value); }
+    template <int WIDTH> static __device__ __forceinline__ Vector<WIDTH> all(T value) {
+        return Plain<T>::template all<WIDTH>(value);
+    }
     template <class V> __device__ __forceinline__ void keep(uint32_t i, V value) const { store_vec(sum + i, value); }
     __device__ __forceinline__ SumOf from(size_t i) const { return {x + i, residual + i, sum + i}; }
 };
@@ -73,7 +80,9 @@ template <class T> struct SumOf {
 // Two rows at a time.
 template <class T> struct Two {
     using Element = T;
-    template <int WIDTH> struct Vector { vec<T, WIDTH> a, b; };
+    template <int WIDTH> struct Vector {
+        vec<T, WIDTH> a, b;
+    };
     const T *a, *b;
 
     template <int WIDTH> __device__ __forceinline__ Vector<WIDTH> read(size_t i) const {
@@ -87,7 +96,8 @@ template <class T> struct Two {
 
 // ---------------------------------------------------------------- gradients
 
-// From a softmax's result y and its gradient dy: scale * y * (dy - sum(y * dy)); from a log-softmax's: dy - e^y * sum(dy).
+// From a softmax's result y and its gradient dy: scale * y * (dy - sum(y * dy)); from a log-softmax's: dy - e^y *
+// sum(dy).
 template <int WIDTH, bool LOG, class T> struct SoftmaxGradient {
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
@@ -114,23 +124,30 @@ template <int WIDTH, bool LOG, class T> struct SoftmaxGradient {
 };
 
 template <int WIDTH, int N, bool FULL, bool REST, bool LOG, class T>
-__device__ __forceinline__ void softmax_backward_row(const Two<T> &src, T *__restrict__ dx, uint32_t columns, compute_t<T> scale, const Team &team) {
+__device__ __forceinline__ void softmax_backward_row(const Two<T> &src, T *__restrict__ dx, uint32_t columns,
+                                                     compute_t<T> scale, const Team &team) {
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
     Held<Two<T>, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
     SoftmaxGradient<WIDTH, LOG, T> gradient;
-    auto add = [&](uint32_t, const V &x) INLINED { gradient.add(x); };
+    auto add = [&](uint32_t, const V &x) INLINED {
+        gradient.add(x);
+    };
     held.each_vector(team, columns, add);
     if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, add);
     gradient.sum = team.all_reduce(gradient.sum, Sum(), lds);
-    auto finish = [&](uint32_t i, const V &x) INLINED { store_vec(dx + i, gradient.of(x, scale)); };
+    auto finish = [&](uint32_t i, const V &x) INLINED {
+        store_vec(dx + i, gradient.of(x, scale));
+    };
     held.forget(columns);
     held.each_vector(team, columns, finish);
     if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, finish);
 }
 
-template <class C> struct Three { C a, b, c; };
+template <class C> struct Three {
+    C a, b, c;
+};
 
 // The gradient of a normalised row's input x from the result's, dy: with g = dy * alpha, c = x - mean and r = 1 /
 // sqrt(variance + eps), r * (g - mean(g) - c * r^2 * mean(g * c)). RMS: without the means of x and of g.
@@ -153,7 +170,10 @@ template <int WIDTH, bool RMS, class T> struct NormGradient {
     }
     // Of all threads.
     __device__ __forceinline__ void reduce(const Team &team, WaveValues<Three<C>> &lds) {
-        sums = team.all_reduce(sums, [](const Three<C> &x, const Three<C> &y) INLINED { return Three<C>{x.a + y.a, x.b + y.b, x.c + y.c}; }, lds);
+        sums = team.all_reduce(
+            sums,
+            [](const Three<C> &x, const Three<C> &y) INLINED { return Three<C>{x.a + y.a, x.b + y.b, x.c + y.c}; },
+            lds);
     }
     // Once the sums are the row's. `stats` gets the row's mean (RMS: 0) and r.
     __device__ __forceinline__ void finish(C *stats, uint32_t columns, float eps, bool writes) {
@@ -178,7 +198,9 @@ template <int WIDTH, bool RMS, class T> struct NormGradient {
 
 // The gradient's mean and sums of a row, or of what stands at `src` of one.
 template <int WIDTH, int N, bool FULL, bool REST, bool RMS, class T>
-__device__ __forceinline__ void norm_backward_sums(NormGradient<WIDTH, RMS, T> &gradient, Held<Two<T>, WIDTH, N, FULL> &held, const Two<T> &src, const T *__restrict__ alpha, uint32_t columns, const Team &team) {
+__device__ __forceinline__ void norm_backward_sums(NormGradient<WIDTH, RMS, T> &gradient,
+                                                   Held<Two<T>, WIDTH, N, FULL> &held, const Two<T> &src,
+                                                   const T *__restrict__ alpha, uint32_t columns, const Team &team) {
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<Three<C>> lds;
@@ -194,7 +216,9 @@ __device__ __forceinline__ void norm_backward_sums(NormGradient<WIDTH, RMS, T> &
         gradient.mean = team.all_reduce(mean, Sum(), lds_of_mean) / (C)columns;
     }
     held.forget(columns);
-    auto add = [&](uint32_t i, const V &v) INLINED { gradient.add(v, read_global<vec<T, WIDTH>>(alpha + i)); };
+    auto add = [&](uint32_t i, const V &v) INLINED {
+        gradient.add(v, read_global<vec<T, WIDTH>>(alpha + i));
+    };
     // Beside both rows there is no room for all of alpha.
     held.template each_vector<2>(team, columns, add);
     if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, add);
@@ -202,24 +226,30 @@ __device__ __forceinline__ void norm_backward_sums(NormGradient<WIDTH, RMS, T> &
 }
 
 template <int WIDTH, int N, bool FULL, bool REST, bool RMS, class T>
-__device__ __forceinline__ void norm_backward_row(const Two<T> &src, const T *__restrict__ alpha, T *__restrict__ dx, compute_t<T> *stats, uint32_t columns, float eps, const Team &team) {
+__device__ __forceinline__ void norm_backward_row(const Two<T> &src, const T *__restrict__ alpha, T *__restrict__ dx,
+                                                  compute_t<T> *stats, uint32_t columns, float eps, const Team &team) {
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     Held<Two<T>, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
     NormGradient<WIDTH, RMS, T> gradient;
     norm_backward_sums<WIDTH, N, FULL, REST>(gradient, held, src, alpha, columns, team);
     gradient.finish(stats, columns, eps, stats != nullptr && team.thread == 0);
-    auto finish = [&](uint32_t i, const V &v) INLINED { store_vec(dx + i, gradient.of(v, read_global<vec<T, WIDTH>>(alpha + i))); };
+    auto finish = [&](uint32_t i, const V &v) INLINED {
+        store_vec(dx + i, gradient.of(v, read_global<vec<T, WIDTH>>(alpha + i)));
+    };
     held.forget(columns);
     held.template each_vector<2>(team, columns, finish);
     if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, finish);
 }
 
 // The sums over rows that the gradients of a norm's parameters are: of dy * (x - mean) * r to `by_x`, of dy to `plain`,
-// each unless it is null. A workgroup of 256 has the rows of one slab and columns in steps of the grid; slab s writes its
-// sums to the s-th row of `by_x` and `plain`, which column_finish adds up.
+// each unless it is null. A workgroup of 256 has the rows of one slab and columns in steps of the grid; slab s writes
+// its sums to the s-th row of `by_x` and `plain`, which column_finish adds up.
 template <int WIDTH, class T>
-__device__ __forceinline__ void column_sums(const T *__restrict__ dy, const T *__restrict__ x, const compute_t<T> *__restrict__ stats, compute_t<T> *__restrict__ by_x, compute_t<T> *__restrict__ plain, size_t rows, uint32_t columns, uint32_t slab) {
+__device__ __forceinline__ void column_sums(const T *__restrict__ dy, const T *__restrict__ x,
+                                            const compute_t<T> *__restrict__ stats, compute_t<T> *__restrict__ by_x,
+                                            compute_t<T> *__restrict__ plain, size_t rows, uint32_t columns,
+                                            uint32_t slab) {
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
     constexpr uint32_t ACROSS = 32, DOWN = 8;
@@ -281,9 +311,9 @@ __device__ __forceinline__ void column_sums(const T *__restrict__ dy, const T *_
 
 // ---------------------------------------------------------- rows in parts
 //
-// Few rows that are long would leave most of the GPU idle with a workgroup each. A row is cut into parts, of whole vectors:
-// the workgroups of a first launch leave what each found in its part, those of a second combine all parts' findings, each
-// for itself and in the same order, and write their part.
+// Few rows that are long would leave most of the GPU idle with a workgroup each. A row is cut into parts, of whole
+// vectors: the workgroups of a first launch leave what each found in its part, those of a second combine all parts'
+// findings, each for itself and in the same order, and write their part.
 
 // The part of one's workgroup, in elements.
 struct Part {
@@ -297,11 +327,14 @@ struct Part {
     }
 };
 
-template <class C> struct Pair { C a, b; };
+template <class C> struct Pair {
+    C a, b;
+};
 
 // Leaves the largest logit of the part and the sum of the exponentials relative to it.
 template <int WIDTH, class T, class Source>
-__device__ __forceinline__ void softmax_part(const Source &row, Pair<compute_t<T>> *__restrict__ partial, uint32_t columns, uint32_t parts) {
+__device__ __forceinline__ void softmax_part(const Source &row, Pair<compute_t<T>> *__restrict__ partial,
+                                             uint32_t columns, uint32_t parts) {
     using C = compute_t<T>;
     using V = typename Source::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
@@ -315,7 +348,8 @@ __device__ __forceinline__ void softmax_part(const Source &row, Pair<compute_t<T
 }
 
 template <int WIDTH, bool LOG, bool ZERO, class T, class Source>
-__device__ __forceinline__ void softmax_part_finish(const Source &row, const Pair<compute_t<T>> *__restrict__ partial, T *__restrict__ dst, uint32_t columns, uint32_t parts) {
+__device__ __forceinline__ void softmax_part_finish(const Source &row, const Pair<compute_t<T>> *__restrict__ partial,
+                                                    T *__restrict__ dst, uint32_t columns, uint32_t parts) {
     using C = compute_t<T>;
     using V = typename Source::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
@@ -328,12 +362,14 @@ __device__ __forceinline__ void softmax_part_finish(const Source &row, const Pai
     SoftmaxResult<T, LOG, ZERO> result(all, team.all_reduce(sum, Sum(), lds));
     Part part(columns, parts, WIDTH, blockIdx.x);
     T *__restrict__ to = dst + part.first;
-    for_rest<WIDTH, 0>(row.from(part.first), team, part.count, [&](uint32_t i, const V &x) INLINED { store_vec(to + i, result.of(x)); });
+    for_rest<WIDTH, 0>(row.from(part.first), team, part.count,
+                       [&](uint32_t i, const V &x) INLINED { store_vec(to + i, result.of(x)); });
 }
 
 // Leaves the mean of the part and the sum of the squares of the distances from it; RMS: 0 and the sum of squares.
 template <int WIDTH, bool RMS, class T, class Source>
-__device__ __forceinline__ void norm_part(const Source &row, Pair<compute_t<T>> *__restrict__ partial, uint32_t columns, uint32_t parts) {
+__device__ __forceinline__ void norm_part(const Source &row, Pair<compute_t<T>> *__restrict__ partial, uint32_t columns,
+                                          uint32_t parts) {
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
     constexpr int N = 4;
@@ -371,14 +407,19 @@ __device__ __forceinline__ void norm_part(const Source &row, Pair<compute_t<T>> 
 
 // The mean of a row, from the means `a` of its parts.
 template <int WIDTH, class Partial, class C>
-__device__ __forceinline__ C mean_of_parts(const Partial *__restrict__ of_row, uint32_t columns, uint32_t parts, const Team &team, WaveValues<C> &lds) {
+__device__ __forceinline__ C mean_of_parts(const Partial *__restrict__ of_row, uint32_t columns, uint32_t parts,
+                                           const Team &team, WaveValues<C> &lds) {
     C sum = 0;
-    for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) sum += of_row[p].a * (C)Part(columns, parts, WIDTH, p).count;
+    for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x)
+        sum += of_row[p].a * (C)Part(columns, parts, WIDTH, p).count;
     return team.all_reduce(sum, Sum(), lds) / (C)columns;
 }
 
 template <int WIDTH, bool RMS, class T>
-__device__ __forceinline__ void norm_part_finish(const T *__restrict__ row, const Pair<compute_t<T>> *__restrict__ partial, T *__restrict__ dst, const T *__restrict__ alpha, const T *__restrict__ beta, uint32_t columns, uint32_t parts, float eps) {
+__device__ __forceinline__ void norm_part_finish(const T *__restrict__ row,
+                                                 const Pair<compute_t<T>> *__restrict__ partial, T *__restrict__ dst,
+                                                 const T *__restrict__ alpha, const T *__restrict__ beta,
+                                                 uint32_t columns, uint32_t parts, float eps) {
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
     __shared__ WaveValues<C> lds;
@@ -401,7 +442,8 @@ __device__ __forceinline__ void norm_part_finish(const T *__restrict__ row, cons
         } else {
             V b = read_global<V>(beta + at);
 #pragma unroll
-            for (int k = 0; k < WIDTH; k++) y[k] = narrow<T>(math::fma(((C)widen(x[k]) - mean) * scale, (C)widen(a[k]), (C)widen(b[k])));
+            for (int k = 0; k < WIDTH; k++)
+                y[k] = narrow<T>(math::fma(((C)widen(x[k]) - mean) * scale, (C)widen(a[k]), (C)widen(b[k])));
         }
         store_vec(dst + at, y);
     });
@@ -409,7 +451,8 @@ __device__ __forceinline__ void norm_part_finish(const T *__restrict__ row, cons
 
 // Leaves the part's sum.
 template <int WIDTH, bool LOG, class T>
-__device__ __forceinline__ void softmax_backward_part(const Two<T> &row, compute_t<T> *__restrict__ partial, uint32_t columns, uint32_t parts) {
+__device__ __forceinline__ void softmax_backward_part(const Two<T> &row, compute_t<T> *__restrict__ partial,
+                                                      uint32_t columns, uint32_t parts) {
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
@@ -422,7 +465,10 @@ __device__ __forceinline__ void softmax_backward_part(const Two<T> &row, compute
 }
 
 template <int WIDTH, bool LOG, class T>
-__device__ __forceinline__ void softmax_backward_part_finish(const Two<T> &row, const compute_t<T> *__restrict__ partial, T *__restrict__ dx, uint32_t columns, uint32_t parts, compute_t<T> scale) {
+__device__ __forceinline__ void softmax_backward_part_finish(const Two<T> &row,
+                                                             const compute_t<T> *__restrict__ partial,
+                                                             T *__restrict__ dx, uint32_t columns, uint32_t parts,
+                                                             compute_t<T> scale) {
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
@@ -432,7 +478,8 @@ __device__ __forceinline__ void softmax_backward_part_finish(const Two<T> &row, 
     gradient.sum = team.all_reduce(gradient.sum, Sum(), lds);
     Part part(columns, parts, WIDTH, blockIdx.x);
     T *__restrict__ to = dx + part.first;
-    for_rest<WIDTH, 0>(row.from(part.first), team, part.count, [&](uint32_t i, const V &x) INLINED { store_vec(to + i, gradient.of(x, scale)); });
+    for_rest<WIDTH, 0>(row.from(part.first), team, part.count,
+                       [&](uint32_t i, const V &x) INLINED { store_vec(to + i, gradient.of(x, scale)); });
 }
 
 // A part's mean, and its sums with that for the row's mean.
@@ -442,7 +489,9 @@ template <class C> struct PartOfGradient {
 };
 
 template <int WIDTH, bool RMS, class T>
-__device__ __forceinline__ void norm_backward_part(const Two<T> &row, const T *__restrict__ alpha, PartOfGradient<compute_t<T>> *__restrict__ partial, uint32_t columns, uint32_t parts) {
+__device__ __forceinline__ void norm_backward_part(const Two<T> &row, const T *__restrict__ alpha,
+                                                   PartOfGradient<compute_t<T>> *__restrict__ partial, uint32_t columns,
+                                                   uint32_t parts) {
     using C = compute_t<T>;
     constexpr int N = 4;
     Part part(columns, parts, WIDTH, blockIdx.x);
@@ -457,7 +506,10 @@ __device__ __forceinline__ void norm_backward_part(const Two<T> &row, const T *_
 }
 
 template <int WIDTH, bool RMS, class T>
-__device__ __forceinline__ void norm_backward_part_finish(const Two<T> &row, const T *__restrict__ alpha, const PartOfGradient<compute_t<T>> *__restrict__ partial, T *__restrict__ dx, compute_t<T> *stats, uint32_t columns, uint32_t parts, float eps) {
+__device__ __forceinline__ void norm_backward_part_finish(const Two<T> &row, const T *__restrict__ alpha,
+                                                          const PartOfGradient<compute_t<T>> *__restrict__ partial,
+                                                          T *__restrict__ dx, compute_t<T> *stats, uint32_t columns,
+                                                          uint32_t parts, float eps) {
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<Three<C>> lds;

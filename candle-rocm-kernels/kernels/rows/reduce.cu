@@ -3,64 +3,53 @@
 #include "rows/rope.cuh"
 #include "rows/rows.cuh"
 
-#define FOLD_PARAMETERS(T, OUT)                                                                    \
-    size_t numel, size_t reduced, size_t num_dims, const size_t *__restrict__ info,                \
-        const T *__restrict__ src, OUT *__restrict__ dst
-#define FOLDS(NAME, T)                                                                             \
-    extern "C" __global__ void fast_sum_##NAME(FOLD_PARAMETERS(T, T)) {                            \
-        fold<Summing<T>>(numel, reduced, num_dims, info, src, dst);                                \
-    }                                                                                              \
-    /* Here numel is the number of outputs. */                                                     \
-    extern "C" __global__ void fast_sum_small_##NAME(FOLD_PARAMETERS(T, T)) {                      \
-        fast_sum_small(numel, reduced, num_dims, info, src, dst);                                  \
-    }                                                                                              \
-    extern "C" __global__ void fast_min_##NAME(FOLD_PARAMETERS(T, T)) {                            \
-        fold<Extremum<Smallest, false, T>>(numel, reduced, num_dims, info, src, dst); \
-    }                                                                                              \
-    extern "C" __global__ void fast_max_##NAME(FOLD_PARAMETERS(T, T)) {                            \
-        fold<Extremum<Largest, false, T>>(numel, reduced, num_dims, info, src, dst); \
-    }                                                                                              \
-    extern "C" __global__ void fast_argmin_##NAME(FOLD_PARAMETERS(T, uint32_t)) {                  \
-        fold<Extremum<Smallest, true, T>>(numel, reduced, num_dims, info, src, dst); \
-    }                                                                                              \
-    extern "C" __global__ void fast_argmax_##NAME(FOLD_PARAMETERS(T, uint32_t)) {                  \
-        fold<Extremum<Largest, true, T>>(numel, reduced, num_dims, info, src, dst); \
+#define FOLD_PARAMETERS(T, OUT)                                                                                \
+    size_t numel, size_t reduced, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ src, \
+        OUT *__restrict__ dst
+#define FOLDS(NAME, T)                                                                                               \
+    ENTRY fast_sum_##NAME(FOLD_PARAMETERS(T, T)) { fold<Summing<T>>(numel, reduced, num_dims, info, src, dst); }     \
+    /* Here numel is the number of outputs. */                                                                       \
+    ENTRY fast_sum_small_##NAME(FOLD_PARAMETERS(T, T)) { fast_sum_small(numel, reduced, num_dims, info, src, dst); } \
+    ENTRY fast_min_##NAME(FOLD_PARAMETERS(T, T)) {                                                                   \
+        fold<Extremum<Smallest, false, T>>(numel, reduced, num_dims, info, src, dst);                                \
+    }                                                                                                                \
+    ENTRY fast_max_##NAME(FOLD_PARAMETERS(T, T)) {                                                                   \
+        fold<Extremum<Largest, false, T>>(numel, reduced, num_dims, info, src, dst);                                 \
+    }                                                                                                                \
+    ENTRY fast_argmin_##NAME(FOLD_PARAMETERS(T, uint32_t)) {                                                         \
+        fold<Extremum<Smallest, true, T>>(numel, reduced, num_dims, info, src, dst);                                 \
+    }                                                                                                                \
+    ENTRY fast_argmax_##NAME(FOLD_PARAMETERS(T, uint32_t)) {                                                         \
+        fold<Extremum<Largest, true, T>>(numel, reduced, num_dims, info, src, dst);                                  \
     }
 FOR_ALL(FOLDS)
 
 // block_size is what Candle launches with; blockDim says the same.
-#define ROWS(NAME, T)                                                                              \
-    extern "C" __global__ void softmax_##NAME(const T *__restrict__ src, T *__restrict__ dst,      \
-                                              int32_t columns) {                                   \
-        softmax(src, dst, columns);                                                                \
-    }                                                                                              \
-    extern "C" __global__ void rmsnorm_##NAME(const T *__restrict__ src, T *__restrict__ dst,      \
-                                              const T *__restrict__ alpha, int32_t columns,        \
-                                              int32_t block_size, float eps) {                     \
-        rmsnorm(src, dst, alpha, columns, eps);                                                    \
-    }                                                                                              \
-    extern "C" __global__ void layernorm_##NAME(                                                   \
-        const T *__restrict__ src, T *__restrict__ dst, const T *__restrict__ alpha,               \
-        const T *__restrict__ beta, int32_t columns, int32_t block_size, float eps) {              \
-        layernorm(src, dst, alpha, beta, columns, eps);                                            \
+#define ROWS(NAME, T)                                                                                                  \
+    ENTRY softmax_##NAME(const T *__restrict__ src, T *__restrict__ dst, int32_t columns) {                            \
+        softmax(src, dst, columns);                                                                                    \
+    }                                                                                                                  \
+    ENTRY rmsnorm_##NAME(const T *__restrict__ src, T *__restrict__ dst, const T *__restrict__ alpha, int32_t columns, \
+                         int32_t block_size, float eps) {                                                              \
+        rmsnorm(src, dst, alpha, columns, eps);                                                                        \
+    }                                                                                                                  \
+    ENTRY layernorm_##NAME(const T *__restrict__ src, T *__restrict__ dst, const T *__restrict__ alpha,                \
+                           const T *__restrict__ beta, int32_t columns, int32_t block_size, float eps) {               \
+        layernorm(src, dst, alpha, beta, columns, eps);                                                                \
     }
 FOR_WIDE_FLOATS(ROWS)
 
-#define ROPES(NAME, T)                                                                             \
-    extern "C" __global__ void rope_i_##NAME(                                                      \
-        const T *__restrict__ src, const T *__restrict__ cos, const T *__restrict__ sin,           \
-        T *__restrict__ dst, uint32_t bh, uint32_t td, uint32_t stride_b) {                        \
-        rope_i(src, cos, sin, dst, bh, td, stride_b);                                              \
-    }                                                                                              \
-    extern "C" __global__ void rope_##NAME(const T *__restrict__ src, const T *__restrict__ cos,   \
-                                           const T *__restrict__ sin, T *__restrict__ dst,         \
-                                           uint32_t bh, uint32_t td, uint32_t d,                   \
-                                           uint32_t stride_b) {                                    \
-        rope(src, cos, sin, dst, bh, td, d, stride_b);                                             \
-    }                                                                                              \
-    extern "C" __global__ void rope_thd_##NAME(                                                    \
-        const T *__restrict__ src, const T *__restrict__ cos, const T *__restrict__ sin,           \
-        T *__restrict__ dst, uint32_t b, uint32_t t, uint32_t h, uint32_t d, uint32_t stride_b) {  \
-        rope_thd(src, cos, sin, dst, b, t, h, d, stride_b);                                        \
+#define ROPES(NAME, T)                                                                                              \
+    ENTRY rope_i_##NAME(const T *__restrict__ src, const T *__restrict__ cos, const T *__restrict__ sin,            \
+                        T *__restrict__ dst, uint32_t bh, uint32_t td, uint32_t stride_b) {                         \
+        rope_i(src, cos, sin, dst, bh, td, stride_b);                                                               \
+    }                                                                                                               \
+    ENTRY rope_##NAME(const T *__restrict__ src, const T *__restrict__ cos, const T *__restrict__ sin,              \
+                      T *__restrict__ dst, uint32_t bh, uint32_t td, uint32_t d, uint32_t stride_b) {               \
+        rope(src, cos, sin, dst, bh, td, d, stride_b);                                                              \
+    }                                                                                                               \
+    ENTRY rope_thd_##NAME(const T *__restrict__ src, const T *__restrict__ cos, const T *__restrict__ sin,          \
+                          T *__restrict__ dst, uint32_t b, uint32_t t, uint32_t h, uint32_t d, uint32_t stride_b) { \
+        rope_thd(src, cos, sin, dst, b, t, h, d, stride_b);                                                         \
     }
 FOR_WIDE_FLOATS(ROPES)

@@ -6,7 +6,8 @@
 #include "portable/convert.cuh"
 
 template <class T>
-__device__ __forceinline__ void rotate(const T *__restrict__ src, T *__restrict__ dst, size_t i0, size_t i1, T cosine, T sine) {
+__device__ __forceinline__ void rotate(const T *__restrict__ src, T *__restrict__ dst, size_t i0, size_t i1, T cosine,
+                                       T sine) {
     using C = compute_t<T>;
     C x0 = widen(src[i0]), x1 = widen(src[i1]), c = widen(cosine), s = widen(sine);
     dst[i0] = narrow<T>(x0 * c - x1 * s);
@@ -15,7 +16,8 @@ __device__ __forceinline__ void rotate(const T *__restrict__ src, T *__restrict_
 
 // Pairs are neighbours: (bh, t, d) with pair i at 2i and 2i + 1.
 template <class T>
-__device__ __forceinline__ void rope_i(const T *__restrict__ src, const T *__restrict__ cos, const T *__restrict__ sin, T *__restrict__ dst, uint32_t bh, uint32_t td, uint32_t stride_b) {
+__device__ __forceinline__ void rope_i(const T *__restrict__ src, const T *__restrict__ cos, const T *__restrict__ sin,
+                                       T *__restrict__ dst, uint32_t bh, uint32_t td, uint32_t stride_b) {
     uint32_t half_td = td / 2, pairs = bh * half_td;
     for (size_t i = global_thread(); i < pairs; i += global_threads()) {
         uint32_t pair = (uint32_t)i, cs = pair % half_td;
@@ -26,7 +28,8 @@ __device__ __forceinline__ void rope_i(const T *__restrict__ src, const T *__res
 
 // Pairs lie d / 2 apart: (bh, t, d).
 template <class T>
-__device__ __forceinline__ void rope(const T *__restrict__ src, const T *__restrict__ cos, const T *__restrict__ sin, T *__restrict__ dst, uint32_t bh, uint32_t td, uint32_t d, uint32_t stride_b) {
+__device__ __forceinline__ void rope(const T *__restrict__ src, const T *__restrict__ cos, const T *__restrict__ sin,
+                                     T *__restrict__ dst, uint32_t bh, uint32_t td, uint32_t d, uint32_t stride_b) {
     uint32_t half = d / 2, half_td = td / 2, pairs = bh * half_td;
     for (size_t i = global_thread(); i < pairs; i += global_threads()) {
         uint32_t pair = (uint32_t)i, row = pair / half, at = pair - row * half;
@@ -39,7 +42,9 @@ __device__ __forceinline__ void rope(const T *__restrict__ src, const T *__restr
 
 // The same with heads inside positions: (b, t, h, d).
 template <class T>
-__device__ __forceinline__ void rope_thd(const T *__restrict__ src, const T *__restrict__ cos, const T *__restrict__ sin, T *__restrict__ dst, uint32_t b, uint32_t t, uint32_t h, uint32_t d, uint32_t stride_b) {
+__device__ __forceinline__ void rope_thd(const T *__restrict__ src, const T *__restrict__ cos,
+                                         const T *__restrict__ sin, T *__restrict__ dst, uint32_t b, uint32_t t,
+                                         uint32_t h, uint32_t d, uint32_t stride_b) {
     uint32_t half = d / 2, pairs = b * t * h * half;
     for (size_t i = global_thread(); i < pairs; i += global_threads()) {
         uint32_t pair = (uint32_t)i, row = pair / half, at = pair - row * half;

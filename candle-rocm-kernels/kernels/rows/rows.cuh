@@ -10,7 +10,8 @@
 struct Team {
     uint32_t size, thread, number;
 
-    __device__ __forceinline__ Team(uint32_t size, uint32_t thread) : size(size), thread(thread & (size - 1)), number(thread >> log2_of(size)) {}
+    __device__ __forceinline__ Team(uint32_t size, uint32_t thread)
+        : size(size), thread(thread & (size - 1)), number(thread >> log2_of(size)) {}
 
     // Combines one value a thread. Every thread of the workgroup takes part.
     template <class C, class Op>
@@ -44,7 +45,9 @@ template <class T> struct Plain {
     using Element = T;
     template <int WIDTH> using Vector = vec<T, WIDTH>;
     const T *__restrict__ row;
-    template <int WIDTH> __device__ __forceinline__ Vector<WIDTH> read(size_t i) const { return read_global<Vector<WIDTH>>(row + i); }
+    template <int WIDTH> __device__ __forceinline__ Vector<WIDTH> read(size_t i) const {
+        return read_global<Vector<WIDTH>>(row + i);
+    }
     template <int WIDTH> static __device__ __forceinline__ Vector<WIDTH> all(T value) {
         Vector<WIDTH> x;
 #pragma unroll
@@ -60,7 +63,8 @@ template <class Source, int WIDTH, int N, bool FULL> struct Held {
     using V = typename Source::template Vector<WIDTH>;
     V x[N];
 
-    template <class Outside> __device__ __forceinline__ Held(const Source &row, const Team &team, uint32_t columns, Outside outside) {
+    template <class Outside> __device__ __forceinline__ Held(const Source &row, const Team &team, uint32_t columns,
+                                                             Outside outside) {
         uint32_t vectors = columns / WIDTH;
 #pragma unroll
         for (int n = 0; n < N; n++) {
@@ -78,7 +82,8 @@ template <class Source, int WIDTH, int N, bool FULL> struct Held {
             for (int k = 0; k < WIDTH; k++) f(widen(x[n][k]));
     }
 
-    // Between passes: what one pass computed of the elements would otherwise be kept for the next, in twice the registers.
+    // Between passes: what one pass computed of the elements would otherwise be kept for the next, in twice the
+    // registers.
     __device__ __forceinline__ void forget(uint32_t columns) {
         using T = typename Source::Element;
         if constexpr (is_same<T, compute_t<T>>::value) return;
@@ -86,9 +91,12 @@ template <class Source, int WIDTH, int N, bool FULL> struct Held {
         for (int n = 0; n < N; n++) ::forget(x[n], columns >> 31);
     }
 
-    // Calls f(first element's place, vector) for the vectors that exist. Masks of lanes and addresses, and what f loads, are
-    // made for so many vectors at a time as TOGETHER says, where the registers have no room for those of all.
-    template <int TOGETHER = (N > 8 ? 4 : N), class F> __device__ __forceinline__ void each_vector(const Team &team, uint32_t columns, F f) const {
+    // Calls f(first element's place, vector) for the vectors that exist. Masks of lanes and addresses, and what f
+    // loads, are made for so many vectors at a time as TOGETHER says, where the registers have no room for those of
+    // all.
+    template <int TOGETHER = (N > 8 ? 4 : N), class F> __device__ __forceinline__ void each_vector(const Team &team,
+                                                                                                   uint32_t columns,
+                                                                                                   F f) const {
         uint32_t thread = team.thread;
 #pragma unroll
         for (int n = 0; n < N; n++) {
@@ -124,7 +132,9 @@ template <class T, class C> __device__ __forceinline__ C row_exp(C x) {
     else return math::exp(x);
 }
 // The same times 2^-shift.
-__device__ __forceinline__ float row_exp_shifted(float x, float shift) { return math::fast_exp2(math::fma(x, 1.44269504088896340736f, -shift)); }
+__device__ __forceinline__ float row_exp_shifted(float x, float shift) {
+    return math::fast_exp2(math::fma(x, 1.44269504088896340736f, -shift));
+}
 
 struct Maximum {
     template <class C> __device__ __forceinline__ C operator()(C a, C b) const { return math::fmax(a, b); }
@@ -135,7 +145,9 @@ template <class C> __device__ __forceinline__ C finite(C largest) { return large
 
 // What turns a sum of exponentials relative to `from`, the largest so far, into one relative to `to`, the largest of
 // more. Of nothing the sum is 0, and the factor must not be infinite.
-template <class T, class C> __device__ __forceinline__ C rescale(C from, C to) { return row_exp<T>(math::fmin(finite(from) - to, (C)0)); }
+template <class T, class C> __device__ __forceinline__ C rescale(C from, C to) {
+    return row_exp<T>(math::fmin(finite(from) - to, (C)0));
+}
 
 // The largest of some numbers, and the sum of their exponentials relative to it, as they come.
 template <class T> struct Online {
@@ -153,8 +165,8 @@ template <class T> struct Online {
     }
 };
 
-// What softmax writes of an element x of a row whose largest is `all` and whose exponentials add up to `sum`. ZERO gives
-// zeros where nothing is above -infinity, and otherwise such a row is NaN.
+// What softmax writes of an element x of a row whose largest is `all` and whose exponentials add up to `sum`. ZERO
+// gives zeros where nothing is above -infinity, and otherwise such a row is NaN.
 template <class T, bool LOG, bool ZERO> struct SoftmaxResult {
     using C = compute_t<T>;
     // Single and double precision multiply; smaller types leave the division to the exponent.
@@ -182,7 +194,8 @@ template <class T, bool LOG, bool ZERO> struct SoftmaxResult {
 // Each thread takes the exponentials relative to its own largest; then the team agrees on one. REST says that rows are
 // longer than what the team holds.
 template <int WIDTH, int N, bool FULL, bool REST, bool LOG = false, bool ZERO = false, class Source, class T>
-__device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ dst, uint32_t columns, const Team &team) {
+__device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ dst, uint32_t columns,
+                                            const Team &team) {
     using C = compute_t<T>;
     using E = typename Source::Element;
     using V = vec<E, WIDTH>;
@@ -217,7 +230,8 @@ __device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ d
     } else {
         held.each_vector(team, columns, [&](uint32_t i, V x) INLINED { store_vec(dst + i, result.of(x)); });
     }
-    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, [&](uint32_t i, V x) INLINED { store_vec(dst + i, result.of(x)); });
+    if constexpr (REST)
+        for_rest<WIDTH, N>(src, team, columns, [&](uint32_t i, V x) INLINED { store_vec(dst + i, result.of(x)); });
 }
 
 // ------------------------------------------------------------ normalisations
@@ -230,12 +244,15 @@ template <class C> __device__ __forceinline__ C norm_scale(C sum, uint32_t colum
 
 // x / sqrt(mean(x^2) + eps) * alpha
 template <int WIDTH, int N, bool FULL, bool REST, class Source, class T>
-__device__ __forceinline__ void rmsnorm_row(const Source &src, T *__restrict__ dst, const T *__restrict__ alpha, uint32_t columns, float eps, const Team &team) {
+__device__ __forceinline__ void rmsnorm_row(const Source &src, T *__restrict__ dst, const T *__restrict__ alpha,
+                                            uint32_t columns, float eps, const Team &team) {
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
     __shared__ WaveValues<C> lds;
     Held<Source, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
-    auto keep = [&](uint32_t i, V x) INLINED { src.keep(i, x); };
+    auto keep = [&](uint32_t i, V x) INLINED {
+        src.keep(i, x);
+    };
     held.each_vector(team, columns, keep);
     C sum = 0;
     held.each([&](C x) INLINED { sum = math::fma(x, x, sum); });
@@ -268,11 +285,14 @@ template <class C> struct Moments {
 // the mean is large. Where all threads hold as many elements, they combine their own moments, in one exchange; else
 // they agree on the mean first.
 template <int WIDTH, int N, bool FULL, bool REST, class Source, class T, class Beta>
-__device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__ dst, const T *__restrict__ alpha, const Beta &beta, uint32_t columns, float eps, const Team &team) {
+__device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__ dst, const T *__restrict__ alpha,
+                                              const Beta &beta, uint32_t columns, float eps, const Team &team) {
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
     Held<Source, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
-    auto keep = [&](uint32_t i, V x) INLINED { src.keep(i, x); };
+    auto keep = [&](uint32_t i, V x) INLINED {
+        src.keep(i, x);
+    };
     held.each_vector(team, columns, keep);
     C sum = 0;
     held.each([&](C x) INLINED { sum += x; });
@@ -292,7 +312,8 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
         held.each_vector(team, columns, add_square);
         auto combine = [&](Moments<C> a, Moments<C> b) INLINED {
             C distance = b.mean - a.mean;
-            Moments<C> both = {(C)0.5 * (a.mean + b.mean), a.squares + b.squares + distance * distance * ((C)0.5 * count)};
+            Moments<C> both = {(C)0.5 * (a.mean + b.mean),
+                               a.squares + b.squares + distance * distance * ((C)0.5 * count)};
             count *= (C)2;
             return both;
         };
@@ -319,7 +340,8 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
 #pragma unroll
         for (int k = 0; k < WIDTH; k++) {
             // What small floats cannot tell apart survives the difference of products, in f32.
-            C centred = is_same<T, C>::value ? ((C)widen(x[k]) - mean) * scale : math::fma((C)widen(x[k]), scale, shift);
+            C centred =
+                is_same<T, C>::value ? ((C)widen(x[k]) - mean) * scale : math::fma((C)widen(x[k]), scale, shift);
             y[k] = narrow<T>(math::fma(centred, (C)widen(a[k]), (C)widen(b[k])));
         }
         store_vec(dst + i, y);
@@ -339,8 +361,8 @@ template <class T, class... P> __device__ __forceinline__ bool can_widen(uint32_
 // Elements that a thread holds at most of a row that is read by elements, so that 1024 threads hold 16,384.
 template <class T> constexpr int MOST_ELEMENTS = sizeof(T) == 8 ? 8 : 16;
 
-// Calls make(N, FULL, REST, team, row), N at most MOST (4 or 8, or SINGLE for vectors of one element), for the `rows` rows
-// of this workgroup (a power of two, as are its threads), of `vectors` vectors each.
+// Calls make(N, FULL, REST, team, row), N at most MOST (4 or 8, or SINGLE for vectors of one element), for the `rows`
+// rows of this workgroup (a power of two, as are its threads), of `vectors` vectors each.
 template <int MOST, int WIDTH, int SINGLE, class F>
 __device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32_t thread, uint32_t threads, F make) {
     constexpr Constant<1> YES{};
@@ -348,8 +370,8 @@ __device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32
     // All threads share the rows out, and hold four vectors at most if they can.
     uint32_t fewest = min_of(power_of_two_from((vectors + 3) / 4), threads), most = power_of_two_from(vectors);
     uint32_t size = max_of(threads >> log2_of(rows), fewest);
-    // Where a wavefront holds a row, no barrier keeps those without a row from leaving. Those of the last wavefront stay,
-    // for the exchanges, and make some row a second time.
+    // Where a wavefront holds a row, no barrier keeps those without a row from leaving. Those of the last wavefront
+    // stay, for the exchanges, and make some row a second time.
     if (most <= wave_size()) size = min_of(size, most);
     if (thread >= max_of(size * rows, wave_size())) return;
     uint32_t teams = threads >> log2_of(size);
@@ -371,12 +393,13 @@ __device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32
 
 // The rows of a kernel that is launched with one of the workgroup's dimensions, `rows`, as their number:
 // body(WIDTH, N, FULL, REST, team, row).
-template <int MOST, class T, int SINGLE = MOST_ELEMENTS<T>, class F> __device__ __forceinline__ void for_rows_of(uint32_t rows, uint32_t columns, bool wide, F body) {
+template <int MOST, class T, int SINGLE = MOST_ELEMENTS<T>, class F> __device__ __forceinline__ void for_rows_of(
+    uint32_t rows, uint32_t columns, bool wide, F body) {
     uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
     auto make = [&](auto width, uint32_t vectors) INLINED {
-        for_rows<MOST, width.value, SINGLE>(rows, vectors, thread, threads, [&](auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
-            body(width, n, full, rest, team, row);
-        });
+        for_rows<MOST, width.value, SINGLE>(rows, vectors, thread, threads,
+                                            [&](auto n, auto full, auto rest, const Team &team, size_t row)
+                                                INLINED { body(width, n, full, rest, team, row); });
     };
     if (wide) make(Constant<VEC16<T>>(), columns / VEC16<T>);
     else make(Constant<1>(), columns);
@@ -386,22 +409,30 @@ template <int MOST, class T, int SINGLE = MOST_ELEMENTS<T>, class F> __device__ 
 template <class T> __device__ __forceinline__ void softmax(const T *src, T *dst, int32_t columns) {
     // Eight vectors of f64 exponentials are more than the registers of a workgroup of 1024.
     constexpr int MOST = sizeof(T) == 8 ? 4 : 8;
-    for_rows_of<MOST, T>(blockDim.x, columns, can_widen<T>(columns, src, dst), [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
-        softmax_row<width.value, n.value, full.value != 0, rest.value != 0>(Plain<T>{src + row * columns}, dst + row * columns, columns, team);
-    });
+    for_rows_of<MOST, T>(blockDim.x, columns, can_widen<T>(columns, src, dst),
+                         [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
+                             softmax_row<width.value, n.value, full.value != 0, rest.value != 0>(
+                                 Plain<T>{src + row * columns}, dst + row * columns, columns, team);
+                         });
 }
 
 // Candle launches a workgroup of 32 or 1024 for each row. Its y is the number of rows.
 template <class T>
 __device__ __forceinline__ void rmsnorm(const T *src, T *dst, const T *alpha, int32_t columns, float eps) {
-    for_rows_of<8, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha), [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
-        rmsnorm_row<width.value, n.value, full.value != 0, rest.value != 0>(Plain<T>{src + row * columns}, dst + row * columns, alpha, columns, eps, team);
-    });
+    for_rows_of<8, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha),
+                      [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
+                          rmsnorm_row<width.value, n.value, full.value != 0, rest.value != 0>(
+                              Plain<T>{src + row * columns}, dst + row * columns, alpha, columns, eps, team);
+                      });
 }
 
 template <class T>
-__device__ __forceinline__ void layernorm(const T *src, T *dst, const T *alpha, const T *beta, int32_t columns, float eps) {
-    for_rows_of<4, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha, beta), [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
-        layernorm_row<width.value, n.value, full.value != 0, rest.value != 0>(Plain<T>{src + row * columns}, dst + row * columns, alpha, Plain<T>{beta}, columns, eps, team);
-    });
+__device__ __forceinline__ void layernorm(const T *src, T *dst, const T *alpha, const T *beta, int32_t columns,
+                                          float eps) {
+    for_rows_of<4, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha, beta),
+                      [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
+                          layernorm_row<width.value, n.value, full.value != 0, rest.value != 0>(
+                              Plain<T>{src + row * columns}, dst + row * columns, alpha, Plain<T>{beta}, columns, eps,
+                              team);
+                      });
 }

@@ -15,7 +15,8 @@ __device__ __forceinline__ bool comes_before(const T *__restrict__ row, uint32_t
 }
 
 template <bool ASCENDING, class T>
-__device__ __forceinline__ void asort(const T *__restrict__ src, uint32_t *__restrict__ dst, uint32_t columns, uint32_t padded) {
+__device__ __forceinline__ void asort(const T *__restrict__ src, uint32_t *__restrict__ dst, uint32_t columns,
+                                      uint32_t padded) {
     extern __shared__ uint32_t order[];
     const T *row = src + (size_t)blockIdx.x * columns;
     for (uint32_t i = threadIdx.x; i < padded; i += blockDim.x) order[i] = i;
@@ -39,15 +40,11 @@ __device__ __forceinline__ void asort(const T *__restrict__ src, uint32_t *__res
     for (uint32_t i = threadIdx.x; i < columns; i += blockDim.x) out[i] = order[i];
 }
 
-#define ASORT(NAME, T)                                                                             \
-    extern "C" __global__ void asort_asc_##NAME(const T *__restrict__ src,                         \
-                                                uint32_t *__restrict__ dst, int32_t columns,       \
-                                                int32_t padded) {                                  \
-        asort<true>(src, dst, columns, padded);                                                    \
-    }                                                                                              \
-    extern "C" __global__ void asort_desc_##NAME(const T *__restrict__ src,                        \
-                                                 uint32_t *__restrict__ dst, int32_t columns,      \
-                                                 int32_t padded) {                                 \
-        asort<false>(src, dst, columns, padded);                                                   \
+#define ASORT(NAME, T)                                                                                                \
+    ENTRY asort_asc_##NAME(const T *__restrict__ src, uint32_t *__restrict__ dst, int32_t columns, int32_t padded) {  \
+        asort<true>(src, dst, columns, padded);                                                                       \
+    }                                                                                                                 \
+    ENTRY asort_desc_##NAME(const T *__restrict__ src, uint32_t *__restrict__ dst, int32_t columns, int32_t padded) { \
+        asort<false>(src, dst, columns, padded);                                                                      \
     }
 FOR_ALL(ASORT)

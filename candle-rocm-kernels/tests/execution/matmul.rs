@@ -1,11 +1,12 @@
 //! Products on matrix units, every kernel, against sums in f64 (f64 for f64, too: the sums differ by its own roundings) and,
 //! for bytes, in wrapping i32.
 
+use crate::architectures;
 use crate::device::{Arg, Gpu};
 use crate::elements::{from_bytes, Element};
-use crate::ARCHITECTURES;
 use candle_rocm_kernels::matmul::{exists, kernel_name, threads, Dtype, Tile, TILES};
 use candle_rocm_kernels::MATMUL;
+use candle_rocm_testing::needs::{self, Need};
 use candle_rocm_testing::random::Random;
 use half::{bf16, f16};
 use rocm_emulator::exec::{Class, Counters};
@@ -480,14 +481,7 @@ fn product<T: Element, C: Element>(
 }
 
 fn all_kernels<T: Element, C: Element>(dtype: Dtype) {
-    let archs: Vec<&'static str> = ARCHITECTURES
-        .into_iter()
-        .filter(|arch| candle_rocm_kernels::architectures().contains(arch))
-        .collect();
-    assert!(
-        !archs.is_empty(),
-        "the build embedded none of {ARCHITECTURES:?}"
-    );
+    let archs = architectures();
     let gpus: Vec<Gpu> = archs.iter().map(|arch| Gpu::new(arch, None)).collect();
     let depth = dtype.depth() as usize;
     let mut ran = 0;
@@ -584,8 +578,8 @@ fn counted(gpu: &Gpu, transposed: [bool; 2], k: usize) -> Counters {
 /// instruction, four fifths of a wavefront's issue cycles are matrix instructions'; and nothing is loaded twice.
 #[test]
 fn the_inner_loop_is_mostly_matrix_instructions() {
-    if !candle_rocm_kernels::architectures().contains(&"gfx942") {
-        eprintln!("gfx942 is not embedded");
+    let there = candle_rocm_kernels::serves("gfx942");
+    if !needs::holds(Need::Architecture("gfx942"), there, "no kernels for gfx942") {
         return;
     }
     let gpu = Gpu::new("gfx942", None);

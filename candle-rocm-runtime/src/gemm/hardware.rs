@@ -1,8 +1,9 @@
 //! What plans know of a GPU, and how long a plan may take on it.
 //!
-//! The figures are those that AMD publishes for each architecture (CDNA and RDNA instruction set manuals and white
-//! papers), and the estimates are only to rank plans: nobody has timed these kernels on AMD hardware. What was timed,
-//! by `tune`, comes before them.
+//! The figures are those that AMD publishes (`rocm-gpus` has them), and the estimates are only to rank plans: nobody has
+//! timed these kernels on AMD hardware. What was timed, by `tune`, comes before them.
+
+use rocm_gpus::Rates;
 
 use super::problem::GemmDtype;
 use super::product::Product;
@@ -26,25 +27,14 @@ impl<'a> From<&'a DeviceInfo> for Gpu<'a> {
     }
 }
 
-/// Multiply-adds in a cycle of a compute unit, by type of the operands.
-struct Rates {
-    f16: u32,
-    bf16: u32,
-    i8: u32,
-    f32: u32,
-    f64: u32,
-}
-
-impl Rates {
-    fn of(&self, dtype: GemmDtype) -> f64 {
-        f64::from(match dtype {
-            GemmDtype::F16 => self.f16,
-            GemmDtype::BF16 => self.bf16,
-            GemmDtype::I8 => self.i8,
-            GemmDtype::F32 => self.f32,
-            GemmDtype::F64 => self.f64,
-        })
-    }
+fn rate(rates: &Rates, dtype: GemmDtype) -> f64 {
+    f64::from(match dtype {
+        GemmDtype::F16 => rates.f16,
+        GemmDtype::BF16 => rates.bf16,
+        GemmDtype::I8 => rates.i8,
+        GemmDtype::F32 => rates.f32,
+        GemmDtype::F64 => rates.f64,
+    })
 }
 
 /// A compute unit of an architecture (a workgroup processor of RDNA).
@@ -61,92 +51,34 @@ pub(super) struct Unit {
     wavefront: u64,
     /// Bytes of LDS.
     lds: u64,
-    /// Compute units that share a second-level cache, where a GPU has several of those; else 0.
-    units_of_chiplet: u32,
+    /// Compute units that share a second-level cache, where a GPU has several of those.
+    units_of_chiplet: Option<u32>,
 }
 
-const CDNA2: Unit = Unit {
-    matrix: Rates {
-        f16: 512,
-        bf16: 512,
-        i8: 512,
-        f32: 128,
-        f64: 128,
-    },
-    vector: Rates {
-        f16: 64,
-        bf16: 64,
-        i8: 64,
-        f32: 64,
-        f64: 64,
-    },
-    registers: 4 * 512 * 64,
-    threads: 4 * 8 * 64,
-    wavefront: 64,
-    lds: 64 << 10,
-    units_of_chiplet: 0,
-};
-const CDNA3: Unit = Unit {
-    matrix: Rates {
-        f16: 1024,
-        bf16: 1024,
-        i8: 2048,
-        f32: 128,
-        f64: 128,
-    },
-    units_of_chiplet: 38,
-    ..CDNA2
-};
-const RDNA2: Unit = Unit {
-    matrix: Rates {
-        f16: 256,
-        bf16: 128,
-        i8: 512,
-        f32: 128,
-        f64: 8,
-    },
-    vector: Rates {
-        f16: 128,
-        bf16: 128,
-        i8: 128,
-        f32: 128,
-        f64: 8,
-    },
-    registers: 4 * 1024 * 32,
-    threads: 4 * 16 * 32,
-    wavefront: 32,
-    lds: 128 << 10,
-    units_of_chiplet: 0,
-};
-const RDNA3: Unit = Unit {
-    matrix: Rates {
-        f16: 512,
-        bf16: 512,
-        i8: 512,
-        f32: 128,
-        f64: 4,
-    },
-    vector: Rates {
-        f16: 128,
-        bf16: 128,
-        i8: 128,
-        f32: 128,
-        f64: 4,
-    },
-    registers: 4 * 1536 * 32,
-    ..RDNA2
-};
-const RDNA4: Unit = Unit {
-    matrix: Rates {
-        f16: 1024,
-        bf16: 1024,
-        i8: 2048,
-        f32: 128,
-        f64: 4,
-    },
-    ..RDNA3
-};
-/// Any other: an NVIDIA multiprocessor, whose matrix units our kernels do not use.
+impl From<rocm_gpus::Gpu> for Unit {
+    fn from(gpu: rocm_gpus::Gpu) -> Self {
+        let unit = gpu.unit();
+        Self {
+            matrix: unit.matrix,
+            vector: unit.vector,
+            registers: (unit.simds * gpu.facts().vgprs * unit.wavefront).into(),
+            threads: unit.threads().into(),
+            wavefront: unit.wavefront.into(),
+            lds: unit.lds_bytes.into(),
+            units_of_chiplet: gpu.multiprocessors_of_chiplet(),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Unit {
+    /// Work-items of a wavefront.
+    pub(super) fn wavefront(&self) -> u64 {
+        self.wavefront
+    }
+}
+
+/// Any that the table of GPUs lacks: an NVIDIA multiprocessor, whose matrix units our kernels do not use.
 const OTHER: Unit = Unit {
     matrix: Rates {
         f16: 128,
@@ -166,18 +98,8 @@ const OTHER: Unit = Unit {
     threads: 2048,
     wavefront: 32,
     lds: 128 << 10,
-    units_of_chiplet: 0,
+    units_of_chiplet: None,
 };
-
-/// The first that an architecture's name begins with.
-const UNITS: [(&str, &Unit); 6] = [
-    ("gfx90a", &CDNA2),
-    ("gfx94", &CDNA3),
-    ("gfx95", &CDNA3),
-    ("gfx103", &RDNA2),
-    ("gfx11", &RDNA3),
-    ("gfx12", &RDNA4),
-];
 
 /// Bytes in a cycle of a compute unit: of LDS, of the second-level cache, and its share of the memory's. The last two
 /// are about the same on all these GPUs.
@@ -249,7 +171,7 @@ impl Work {
         };
         let edges = (self.rows + self.columns) as f64;
         let bound = [
-            (self.rows * self.columns * self.depth) as f64 / rates.of(dtype),
+            (self.rows * self.columns * self.depth) as f64 / rate(rates, dtype),
             self.lds_traffic(unit, dtype) / LDS_RATE,
             edges * self.depth as f64 * dtype.bytes() as f64 / CACHE_RATE,
         ];
@@ -277,11 +199,9 @@ impl Work {
 }
 
 impl Gpu<'_> {
-    pub(super) fn unit(&self) -> &'static Unit {
-        UNITS
-            .iter()
-            .find(|(prefix, _)| self.arch.starts_with(prefix))
-            .map_or(&OTHER, |(_, unit)| unit)
+    pub(super) fn unit(&self) -> Unit {
+        let known = self.arch.parse::<rocm_gpus::Gpu>();
+        known.map_or(OTHER, Unit::from)
     }
 
     pub(super) fn units(&self) -> u64 {
@@ -291,25 +211,25 @@ impl Gpu<'_> {
     /// Second-level caches, over which workgroups are dealt out in turn.
     pub(super) fn chiplets(&self) -> u32 {
         match self.unit().units_of_chiplet {
-            0 => 1,
+            None => 1,
             // Several chiplets have a few units switched off.
-            units => (self.compute_units + units / 2).div_euclid(units).max(1),
+            Some(units) => (self.compute_units + units / 2).div_euclid(units).max(1),
         }
     }
 
     /// Workgroups that run at once.
     pub(super) fn concurrent(&self, work: &Work, dtype: GemmDtype) -> u64 {
-        self.units() * work.resident(self.unit(), dtype)
+        self.units() * work.resident(&self.unit(), dtype)
     }
 
     /// The estimated time of a product in tiles, in cycles, with k in so many parts.
     pub(super) fn cycles(&self, product: &Product, work: &Work, parts: u64) -> f64 {
         let (unit, dtype) = (self.unit(), product.dtype);
-        let step = work.step(unit, dtype);
+        let step = work.step(&unit, dtype);
         let steps = product.k.div_ceil(parts).div_ceil(work.depth).max(1) as f64;
         let tiles = product.m.div_ceil(work.rows) * product.n.div_ceil(work.columns);
         let of_unit = (tiles * product.batch * parts).div_ceil(self.units());
-        let resident = work.resident(unit, dtype);
+        let resident = work.resident(&unit, dtype);
         let round = |workgroups: u64| match workgroups {
             0 => 0.0,
             _ => steps * overlapped(workgroups as f64 * step, LATENCY) + ENDS,

@@ -563,35 +563,13 @@ mod tests {
         arch: "gfx942",
         compute_units: 304,
     };
-    /// Those that the kernels are compiled for, with the units of a card of each.
-    const GPUS: [Gpu; 8] = [
-        Gpu {
-            arch: "gfx90a",
-            compute_units: 104,
-        },
-        MI300X,
-        Gpu {
-            arch: "gfx1030",
-            compute_units: 40,
-        },
-        RX_7900_XTX,
-        Gpu {
-            arch: "gfx1101",
-            compute_units: 30,
-        },
-        Gpu {
-            arch: "gfx1102",
-            compute_units: 16,
-        },
-        Gpu {
-            arch: "gfx1200",
-            compute_units: 16,
-        },
-        Gpu {
-            arch: "gfx1201",
-            compute_units: 32,
-        },
-    ];
+    /// Every GPU of the table, as large as its largest product.
+    fn gpus() -> impl Iterator<Item = Gpu<'static>> {
+        rocm_gpus::Gpu::all().map(|gpu| Gpu {
+            arch: gpu.name(),
+            compute_units: gpu.multiprocessors(),
+        })
+    }
 
     fn plan_on(problem: &GemmProblem, gpu: Gpu) -> Option<Plan> {
         Plan::new(problem, &Epilogue::default(), gpu)
@@ -688,7 +666,7 @@ mod tests {
 
     #[test]
     fn each_tile_is_chosen_for_some_product() {
-        for gpu in GPUS {
+        for gpu in gpus() {
             for dtype in GemmDtype::ALL {
                 let tiles: Vec<_> = MatrixTile::all(gpu.arch, dtype).collect();
                 let mut chosen = Vec::new();
@@ -713,7 +691,7 @@ mod tests {
     #[test]
     fn sixteen_columns_take_the_narrowest_tile() {
         let problem = of_type(GemmDtype::F16, row_major(16, 4096, 4096, true));
-        for gpu in GPUS {
+        for gpu in gpus() {
             let name = plan_on(&problem, gpu).unwrap().kernel.name(problem.dtype);
             assert_eq!(name, "matmul_f16_128x32_tn", "{gpu:?}");
         }
@@ -721,7 +699,8 @@ mod tests {
 
     #[test]
     fn rdna_multiplies_f32_and_f64_by_vector_units() {
-        for gpu in GPUS.into_iter().filter(|gpu| !gpu.arch.starts_with("gfx9")) {
+        let rdna = |gpu: &Gpu| gpu.unit().wavefront() == 32;
+        for gpu in gpus().filter(rdna) {
             for dtype in [GemmDtype::F32, GemmDtype::F64] {
                 for problem in products() {
                     let plan = plan_on(&of_type(dtype, problem), gpu).unwrap();
@@ -761,7 +740,7 @@ mod tests {
 
     #[test]
     fn long_sums_of_few_elements_are_divided() {
-        for gpu in GPUS {
+        for gpu in gpus() {
             let problem = of_type(GemmDtype::F16, row_major(64, 64, 28672, true));
             let plan = plan_on(&problem, gpu).unwrap();
             assert!(plan.parts > 4, "{gpu:?}: {}", plan.description());
@@ -773,7 +752,7 @@ mod tests {
 
     #[test]
     fn parts_cover_k_within_the_workspace() {
-        for gpu in GPUS {
+        for gpu in gpus() {
             for dtype in GemmDtype::ALL {
                 for problem in products() {
                     let problem = of_type(dtype, problem);
@@ -796,7 +775,7 @@ mod tests {
 
     #[test]
     fn the_first_candidate_is_the_plan() {
-        for gpu in GPUS {
+        for gpu in gpus() {
             for problem in products() {
                 let problem = of_type(GemmDtype::BF16, problem);
                 let candidates = Plan::candidates(&problem, &Epilogue::default(), gpu);

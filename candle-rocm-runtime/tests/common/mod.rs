@@ -116,8 +116,7 @@ pub fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
         "" => ARCHITECTURES.to_vec(),
         some => some.split(',').map(str::trim).collect(),
     };
-    let embedded = candle_rocm_kernels::architectures();
-    let chosen = needs::architectures(wanted, |arch| embedded.contains(&arch));
+    let chosen = needs::architectures(wanted, candle_rocm_kernels::serves);
     in_process(test, &[("ROCM_EMU_ARCH", &chosen.join(","))], || {
         runtime::select(RuntimeKind::Emulator).unwrap();
         for (ordinal, arch) in chosen.iter().enumerate() {

@@ -45,7 +45,7 @@ pub fn is_bundle(bytes: &[u8]) -> bool {
 }
 
 /// The code object for `target`: `bytes` itself when it is an ELF file, or the bundle's entry for that
-/// processor, whatever its `:xnack` and `:sramecc` qualifiers.
+/// processor, whatever its `:xnack` and `:sramecc` qualifiers, else that for the generic target that covers it.
 ///
 /// # Errors
 /// When the bytes are neither, end too early, or hold no entry for the target (the error lists those there are).
@@ -54,11 +54,18 @@ pub fn select(bytes: &[u8], target: Target) -> Result<Cow<'_, [u8]>, CodeObjectE
     if !bytes.starts_with(MAGIC) {
         return Ok(bytes);
     }
+    let generic = target.facts().generic.map(|generic| generic.name());
     let range = {
         let entries = entries(&bytes)?;
         let found = entries
             .iter()
-            .find(|entry| entry.processor() == Some(target.name()));
+            .find(|entry| entry.processor() == Some(target.name()))
+            .or_else(|| {
+                let generic = generic?;
+                entries
+                    .iter()
+                    .find(|entry| entry.processor() == Some(generic))
+            });
         let Some(entry) = found else {
             let ids: Vec<&str> = entries.iter().map(|entry| &*entry.id).collect();
             return Err(CodeObjectError::NotInBundle {

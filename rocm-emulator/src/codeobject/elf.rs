@@ -13,7 +13,8 @@ use super::{
     CodeObject, CodeObjectError, Global, Kernel, KernelDescriptor, Relocation, RelocationKind,
     Segment,
 };
-use crate::isa::{Family, Target};
+use crate::isa::Target;
+use rocm_gpus::Generic;
 
 /// `ELFOSABI_AMDGPU_HSA`.
 const OSABI_HSA: u8 = 64;
@@ -22,12 +23,11 @@ const NT_AMDGPU_METADATA: u32 = 32;
 /// No code object needs more; a corrupt header may ask for exabytes.
 const MAX_IMAGE: u64 = 4 << 30;
 
-/// `EF_AMDGPU_MACH` of generic processors, each covering a family.
-const GENERIC: &[(u32, &str, Family)] = &[
-    (0x53, "gfx10-3-generic", Family::Rdna2),
-    (0x54, "gfx11-generic", Family::Rdna3),
-    (0x59, "gfx12-generic", Family::Rdna4),
-];
+/// Code objects for generic targets have this version at least, `EI_ABIVERSION` 4, and the version of the generic target
+/// in their flags.
+const GENERIC_SINCE: u32 = 6;
+/// The version of every generic target that AMD's loader (ROCR, `GetSupportedGenericVersions`) takes at least.
+const LEAST_GENERIC_VERSION: u32 = 1;
 
 /// ELF relocation numbers (LLVM's AMDGPUUsage, "Relocation Records").
 const RELOCATIONS: &[(u32, &str, RelocationKind)] = &[
@@ -63,12 +63,13 @@ pub(super) fn parse(bytes: &[u8], expected: Option<Target>) -> Result<CodeObject
             ident.os_abi
         )));
     }
-    let target = target_of(header.e_flags(little), expected)?;
+    let version = u32::from(ident.abi_version) + 2;
+    let target = target_of(header.e_flags(little), version, expected)?;
     let segments = segments(&file)?;
     let kernels = metadata::parse(metadata_note(&file)?)?;
     let mut object = CodeObject {
         target,
-        version: u32::from(ident.abi_version) + 2,
+        version,
         kernels: Vec::with_capacity(kernels.len().min(4096)),
         globals: globals(&file)?,
         segments,
@@ -118,20 +119,38 @@ fn check_header(bytes: &[u8]) -> Result<(), CodeObjectError> {
     Ok(())
 }
 
-fn target_of(flags: u32, expected: Option<Target>) -> Result<Target, CodeObjectError> {
-    let generic = GENERIC.iter().find(|row| row.0 == flags & 0xff);
-    let found = match generic {
-        Some((_, _, family)) => expected
-            .filter(|target| target.family() == *family)
-            .or_else(|| Target::all().find(|target| target.family() == *family)),
-        None => Target::from_elf_flags(flags),
-    }
-    .ok_or(CodeObjectError::UnknownProcessor(flags))?;
-    match expected {
-        Some(expected) if expected != found => Err(CodeObjectError::WrongTarget {
+/// The GPU that a header's flags are for. Code for a generic target is for each of its members, by the rules of AMD's
+/// loader (ROCR, `Isa::IsCompatible`); without an expectation, for the first of them.
+fn target_of(
+    flags: u32,
+    version: u32,
+    expected: Option<Target>,
+) -> Result<Target, CodeObjectError> {
+    let wrong = |found: &str| match expected {
+        Some(expected) => CodeObjectError::WrongTarget {
             expected,
-            found: generic.map_or(found.name(), |row| row.1).into(),
-        }),
+            found: found.into(),
+        },
+        None => CodeObjectError::UnknownProcessor(flags),
+    };
+    if let Some(generic) = Generic::from_elf_flags(flags) {
+        if version < GENERIC_SINCE || flags >> 24 < LEAST_GENERIC_VERSION {
+            return Err(CodeObjectError::GenericVersion {
+                generic: generic.name(),
+                version,
+                generic_version: flags >> 24,
+            });
+        }
+        let mut members = generic.members();
+        return match expected {
+            Some(expected) => members.find(|&target| target == expected),
+            None => members.next(),
+        }
+        .ok_or_else(|| wrong(generic.name()));
+    }
+    let found = Target::from_elf_flags(flags).ok_or(CodeObjectError::UnknownProcessor(flags))?;
+    match expected {
+        Some(expected) if expected != found => Err(wrong(found.name())),
         _ => Ok(found),
     }
 }

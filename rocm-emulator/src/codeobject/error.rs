@@ -14,6 +14,19 @@ pub enum CodeObjectError {
     /// A processor that the emulator does not have.
     #[error("code object for an AMDGPU processor unknown to the emulator (e_flags {0:#x})")]
     UnknownProcessor(u32),
+    /// A generic target in a code object that cannot be for one.
+    #[error(
+        "code object of version {version} for {generic}, version {generic_version}: generic targets need code object \
+         version 6 and a version of their own from 1 on"
+    )]
+    GenericVersion {
+        /// The generic target.
+        generic: &'static str,
+        /// The code object's version.
+        version: u32,
+        /// The generic target's, from the header's flags.
+        generic_version: u32,
+    },
     /// Compiled for another processor than the device's.
     #[error("code object is for {found}, the device is {expected}; compile it with --offload-arch={expected}")]
     WrongTarget {

@@ -171,12 +171,12 @@ fn check(function: &Function, geometry: &Geometry) -> Result {
         }
     }
     let fixed = u64::from(kernel.group_segment_fixed_size);
-    if fixed.saturating_add(dynamic_lds) > u64::from(facts::LDS_PER_BLOCK) {
+    let most = facts::lds_per_block(kernel.target);
+    if fixed.saturating_add(dynamic_lds) > u64::from(most) {
         return refuse(
             Code::LaunchOutOfResources,
             format!(
-                "{fixed} bytes of static and {dynamic_lds} of dynamic LDS, more than the {} that a workgroup can have",
-                facts::LDS_PER_BLOCK
+                "{fixed} bytes of static and {dynamic_lds} of dynamic LDS, more than the {most} that a workgroup can have"
             ),
         );
     }

@@ -33,7 +33,7 @@ pub use state::{
 
 /// Compute units of an emulated GPU, as its properties have them; on RDNA workgroup processors.
 pub fn compute_units(target: crate::isa::Target) -> u32 {
-    facts::of(target).multiprocessors
+    target.multiprocessors()
 }
 
 /// The account of what ended the calling thread's last failed HIP call, else of the current device's pending

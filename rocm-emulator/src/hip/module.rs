@@ -111,7 +111,7 @@ impl Module {
         let handle = runtime.functions.insert(|_| Function {
             device: self.device,
             kernel: kernel.clone(),
-            max_dynamic_lds: AtomicU32::new(super::facts::LDS_PER_BLOCK),
+            max_dynamic_lds: AtomicU32::new(super::facts::lds_per_block(kernel.kernel.target)),
         });
         functions.insert(name.to_string(), handle);
         Ok(handle)
@@ -158,10 +158,10 @@ impl Function {
                 (major * 10 + minor) as u32
             }
             7 => 0,
-            8 => self
-                .max_dynamic_lds
-                .load(Ordering::Relaxed)
-                .min(super::facts::LDS_PER_BLOCK.saturating_sub(kernel.group_segment_fixed_size)),
+            8 => self.max_dynamic_lds.load(Ordering::Relaxed).min(
+                super::facts::lds_per_block(kernel.target)
+                    .saturating_sub(kernel.group_segment_fixed_size),
+            ),
             9 => 0,
             _ => {
                 return Err(HipError::new(
@@ -175,31 +175,22 @@ impl Function {
 
     /// How many workgroups of a size a multiprocessor holds: the least that waves, registers and LDS allow.
     pub fn active_blocks(&self, block: u32, dynamic_lds: u32) -> u32 {
-        use super::facts;
         let kernel = &self.kernel.kernel;
         let target = kernel.target;
         if block == 0 || block > kernel.max_flat_workgroup_size {
             return 0;
         }
         let waves = block.div_ceil(kernel.wavefront_size);
-        let (registers, simds) = facts::register_file(target);
-        let lanes = kernel.wavefront_size / target.wavefront_size().min(kernel.wavefront_size);
-        let by_registers = simds * (registers / (kernel.descriptor.vgprs.max(1) * lanes.max(1)));
-        let most_waves = facts::threads_per_multiprocessor(target) / kernel.wavefront_size;
+        let (registers, unit) = (target.facts().vgprs, target.unit());
+        let lanes = kernel.wavefront_size / unit.wavefront.min(kernel.wavefront_size);
+        let by_registers =
+            unit.simds * (registers / (kernel.descriptor.vgprs.max(1) * lanes.max(1)));
+        let most_waves = unit.threads() / kernel.wavefront_size;
         let by_waves = by_registers.min(most_waves) / waves;
         let lds = kernel.group_segment_fixed_size.saturating_add(dynamic_lds);
-        if lds > facts::LDS_PER_BLOCK {
+        if lds > unit.lds_bytes_of_workgroup {
             return 0;
         }
-        let lds_here = lds_per_multiprocessor(target);
-        by_waves.min(lds_here.checked_div(lds).unwrap_or(u32::MAX))
-    }
-}
-
-/// LDS bytes of what HIP counts as a multiprocessor: a workgroup processor's two halves on RDNA.
-pub fn lds_per_multiprocessor(target: crate::isa::Target) -> u32 {
-    match target.family() {
-        crate::isa::Family::Cdna => 64 << 10,
-        _ => 128 << 10,
+        by_waves.min(unit.lds_bytes.checked_div(lds).unwrap_or(u32::MAX))
     }
 }

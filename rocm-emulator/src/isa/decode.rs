@@ -669,9 +669,9 @@ impl Decoder<'_> {
                 }
             }
             _ => {
-                let has_vaddr = match self.target {
-                    Target::Gfx90a => off,
-                    Target::Gfx1030 => saddr == 0x7d,
+                let has_vaddr = match (self.target, self.target.family()) {
+                    (Target::Gfx90a, _) => off,
+                    (_, Family::Rdna2) => saddr == 0x7d,
                     _ => self.flag(Field::Sve),
                 };
                 if has_vaddr {

@@ -1,5 +1,5 @@
-// CDNA's MFMA: 32 x 32 sums, a row's eight bytes in a lane (four or fewer for some), the lanes' halves at different k. In f64
-// 16 x 16 sums and four groups of lanes.
+// CDNA's MFMA: 32 x 32 sums, a row's eight bytes in a lane (four or fewer for some), the lanes' halves at different k.
+// In f64 16 x 16 sums and four groups of lanes.
 #pragma once
 
 template <class V, int PARTS_> struct MfmaBlock {
@@ -55,6 +55,7 @@ template <> struct MatrixUnit<double> {
     static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return 4 * i + lane / 16; }
     static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 16; }
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int) {
-        c = __builtin_amdgcn_mfma_f64_16x16x4f64(bit_cast<double>(a.chunk[0]), bit_cast<double>(b.chunk[0]), c, 0, 0, 0);
+        c = __builtin_amdgcn_mfma_f64_16x16x4f64(bit_cast<double>(a.chunk[0]), bit_cast<double>(b.chunk[0]), c, 0, 0,
+                                                 0);
     }
 };

@@ -1,5 +1,5 @@
-// Without matrix instructions: a lane makes one sum of a block of 8 x 4, by dot products of two (f16) or four (i8) elements
-// an instruction; bf16, of which RDNA2 has none, by two FMA.
+// Without matrix instructions: a lane makes one sum of a block of 8 x 4, by dot products of two (f16) or four (i8)
+// elements an instruction; bf16, of which RDNA2 has none, by two FMA.
 #pragma once
 
 template <class V> struct DotBlock {

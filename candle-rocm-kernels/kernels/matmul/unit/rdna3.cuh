@@ -2,7 +2,8 @@
 #pragma once
 
 template <class V, int CHUNKS_> struct WmmaBlock {
-    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = CHUNKS_, STEP_CHUNKS = CHUNKS, PIECES = 1, PARTS = 1, SUMS = 8;
+    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = CHUNKS_, STEP_CHUNKS = CHUNKS, PIECES = 1, PARTS = 1,
+                         SUMS = 8;
     static constexpr bool UNROLLED = true;
     typedef ::Fragment<4, CHUNKS> Fragment;
     typedef V Sums __attribute__((ext_vector_type(SUMS)));
@@ -28,6 +29,7 @@ template <> struct MatrixUnit<bf16_t> : WmmaBlock<float, 2> {
 template <> struct MatrixUnit<int8_t> : WmmaBlock<int, 1> {
     typedef int Row __attribute__((ext_vector_type(4)));
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        c = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, part_of<Row>(a, part), true, part_of<Row>(b, part), c, false);
+        c = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, part_of<Row>(a, part), true, part_of<Row>(b, part), c,
+                                                       false);
     }
 };

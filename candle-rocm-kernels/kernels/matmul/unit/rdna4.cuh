@@ -28,6 +28,7 @@ template <> struct MatrixUnit<bf16_t> : WmmaBlock<float, 1> {
 template <> struct MatrixUnit<int8_t> : WmmaBlock<int, 2> {
     typedef int Half __attribute__((ext_vector_type(2)));
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        c = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, part_of<Half>(a, part), true, part_of<Half>(b, part), c, false);
+        c = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, part_of<Half>(a, part), true, part_of<Half>(b, part),
+                                                             c, false);
     }
 };

@@ -1,23 +1,31 @@
 // Matrix multiply-accumulate of a wavefront, as each architecture has it.
 //
-// MatrixUnit<T>::multiply adds to a block of ROWS x COLUMNS sums the product of a block of A and one of B. Operands lie in
-// LDS in chunks: 16 bytes (of f64, 8) of consecutive k of one row of A or one column of B. A lane holds a Fragment of each:
-// CHUNKS chunks of row a_row() and column b_column(), from chunk() on, or a PIECES-th of each chunk at a time. All lanes
-// together have STEP_CHUNKS of a row. Which element of k takes which place is the same for A and B, and otherwise nobody's
-// concern. A fragment is multiplied in PARTS instructions, so that a block's need not follow one another; loops over
-// steps are UNROLLED or not. A lane's sum i is that of row() and column() of the block.
+// MatrixUnit<T>::multiply adds to a block of ROWS x COLUMNS sums the product of a block of A and one of B. Operands lie
+// in LDS in chunks: 16 bytes (of f64, 8) of consecutive k of one row of A or one column of B. A lane holds a Fragment
+// of each: CHUNKS chunks of row a_row() and column b_column(), from chunk() on, or a PIECES-th of each chunk at a time.
+// All lanes together have STEP_CHUNKS of a row. Which element of k takes which place is the same for A and B, and
+// otherwise nobody's concern. A fragment is multiplied in PARTS instructions, so that a block's need not follow one
+// another; loops over steps are UNROLLED or not. A lane's sum i is that of row() and column() of the block.
 #pragma once
 #include "matmul/gemm_problem.cuh"
 
-template <int N> struct WordVector { typedef uint32_t type __attribute__((ext_vector_type(N))); };
+template <int N> struct WordVector {
+    typedef uint32_t type __attribute__((ext_vector_type(N)));
+};
 template <int WORDS, int CHUNKS> struct Fragment {
     using Words = typename WordVector<WORDS>::type;
     Words chunk[CHUNKS];
 };
 
 // The types of sums and of C.
-template <class T> struct Product { using Sum = compute_t<T>; using C = T; };
-template <> struct Product<int8_t> { using Sum = int32_t; using C = int32_t; };
+template <class T> struct Product {
+    using Sum = compute_t<T>;
+    using C = T;
+};
+template <> struct Product<int8_t> {
+    using Sum = int32_t;
+    using C = int32_t;
+};
 
 // Part `part` of the fragment as a V.
 template <class V, class F> __device__ __forceinline__ V part_of(const F &fragment, int part) {
@@ -30,7 +38,9 @@ template <class V, class F> __device__ __forceinline__ V part_of(const F &fragme
     }
     return bit_cast<V>(words);
 }
-template <class V, class F> __device__ __forceinline__ V word_of(const F &fragment, int part) { return bit_cast<V>(fragment.chunk[0][part]); }
+template <class V, class F> __device__ __forceinline__ V word_of(const F &fragment, int part) {
+    return bit_cast<V>(fragment.chunk[0][part]);
+}
 
 template <class T> struct MatrixUnit;
 

@@ -1,6 +1,6 @@
 //! How many cycles the LDS needs for an instruction.
 
-use super::recorder::{active, pairs_wide_reads, Footprint};
+use super::recorder::{active, Footprint};
 use crate::exec::memory::Access;
 use crate::isa::Target;
 
@@ -22,14 +22,11 @@ const PAIRED: [[usize; 2]; 4] = [[0, 5], [1, 4], [2, 7], [3, 6]];
 /// The model: 32 banks of a dword; the LDS serves as many lanes at once as have 128 bytes together, that is 32 lanes of
 /// up to 4 bytes, 16 of 8, 8 of 12 or 16. In such a group each bank gives one dword a cycle, to all lanes that ask for
 /// the same one; the group takes as many cycles as the most different dwords that it wants of one bank, and each
-/// beyond the first is a conflict. Groups are consecutive lanes, but for reads of 12 and 16 bytes on CDNA and on
-/// RDNA2 and RDNA3: there lanes 0 to 3 go with 20 to 23, 4 to 7 with 16 to 19, 8 to 11 with 28 to 31, 12 to 15 with 24
+/// beyond the first is a conflict. Groups are consecutive lanes, but for reads of 12 and 16 bytes on GPUs whose
+/// `Unit::lds_pairs_wide_reads` says so: there lanes 0 to 3 go with 20 to 23, 4 to 7 with 16 to 19, 8 to 11 with 28 to 31, 12 to 15 with 24
 /// to 27, and so on from lane 32. Atomics of one dword from several lanes take a cycle each.
 ///
-/// Sources: AMD's "Avoiding LDS Bank Conflicts on AMD GPUs Using CK-Tile Framework" (ROCm blogs, 2025) for the groups of
-/// 16-byte reads and writes on CDNA; measurements of conflict counters and latencies on an MI300X (gfx942), a W7900
-/// (gfx1100) and an RX 9070 XT (gfx1201) in nod-ai/amd-shark-ai, docs/empirical-lds, for reads of all widths. Assumed,
-/// as nobody published it: gfx90a as gfx942; RDNA2 as RDNA3; reads of 12 bytes as of 16. Instructions of two addresses
+/// `rocm-gpus` has the sources. Assumed, as nobody published it: reads of 12 bytes as of 16. Instructions of two addresses
 /// count as two accesses. Lane permutations touch no bank.
 pub fn lds_cycles(target: Target, store: bool, bytes: u32, offsets: &[Option<u32>]) -> (u64, u64) {
     let mut places = [0; crate::exec::LANES];
@@ -51,7 +48,8 @@ pub fn lds_cycles(target: Target, store: bool, bytes: u32, offsets: &[Option<u32
 
 pub(crate) fn cycles(target: Target, lanes: u32, access: &Footprint) -> (u64, u64) {
     let together = (CYCLE_BYTES / access.bytes.next_power_of_two().max(4)).min(32) as usize;
-    let paired = together == 8 && access.access == Access::Load && pairs_wide_reads(target);
+    let paired =
+        together == 8 && access.access == Access::Load && target.unit().lds_pairs_wide_reads;
     // Of the first 32 lanes.
     let of_number = |group: usize| {
         if paired {

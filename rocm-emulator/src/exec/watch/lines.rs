@@ -2,16 +2,11 @@
 
 use super::recorder::{active, Footprint, InstructionProfile};
 use crate::exec::LANES;
-use crate::isa::{Family, Target};
+use crate::isa::Target;
 
-/// Bytes of a line of the cache that vector memory instructions go through: 64 on CDNA2, 128 on CDNA3 and RDNA.
-///
-/// Sources: AMD's "CDNA 2" and "CDNA 3" white papers (vector L1 cache), and "RDNA" (L0 cache).
+/// Bytes of a line of the cache that vector memory instructions go through.
 pub fn line_bytes(target: Target) -> u64 {
-    match (target.family(), target) {
-        (Family::Cdna, Target::Gfx90a) => 64,
-        _ => 128,
-    }
+    target.unit().line_bytes.into()
 }
 
 /// Add a wavefront's access to memory.

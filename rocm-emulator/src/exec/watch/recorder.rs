@@ -10,7 +10,7 @@ use crate::exec::memory::Access;
 use crate::exec::memory::Places;
 use crate::exec::program::{Op, Program};
 use crate::exec::{Wave, LANES};
-use crate::isa::{Family, Target};
+use crate::isa::Target;
 
 use super::banks;
 use super::lines;
@@ -165,9 +165,4 @@ impl Recorder {
 /// The active lanes of a mask.
 pub(crate) fn active(mask: u64) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |lane| mask >> lane & 1 != 0)
-}
-
-/// CDNA and RDNA up to 3 pair groups of four lanes for wide reads; see [`lds_cycles`](crate::exec::lds_cycles).
-pub(crate) fn pairs_wide_reads(target: Target) -> bool {
-    target.family() != Family::Rdna4
 }

@@ -2,10 +2,8 @@
 
 use super::*;
 use crate::hip::facts;
-use crate::hip::module::lds_per_multiprocessor;
 use crate::hip::state::{runtime, Device, Runtime, CONTEXTS, CURRENT};
 use crate::hip::stream::refuse_during_any_capture;
-use crate::isa::Family;
 
 /// The HIP release whose interface this is: major * 10^7 + minor * 10^5 + patch.
 const HIP_VERSION: c_int = 70_051_831;
@@ -54,7 +52,7 @@ pub unsafe fn hipDeviceGet(device: *mut hipDevice_t, ordinal: c_int) -> Result {
 pub unsafe fn hipDeviceGetName(name: *mut c_char, len: c_int, device: hipDevice_t) -> Result {
     let device = runtime()?.device(device)?;
     // SAFETY: the program's promise.
-    unsafe { text_out(name, len, device.target.marketing_name()) }
+    unsafe { text_out(name, len, &facts::product_name(device.target)) }
 }
 
 fn uuid(device: &Device) -> hipUUID {
@@ -107,58 +105,57 @@ fn characters<const N: usize>(text: &str) -> [c_char; N] {
 
 fn properties(device: &Device) -> hipDeviceProp_tR0600 {
     let target = device.target;
-    let product = facts::of(target);
+    let (unit, product) = (target.unit(), target.facts().product);
     let (major, minor) = facts::version(target);
-    let (registers, simds) = facts::register_file(target);
-    let lanes = target.wavefront_size();
-    let registers = (registers * simds * lanes) as c_int;
-    let threads = facts::threads_per_multiprocessor(target) as c_int;
-    let lds_here = lds_per_multiprocessor(target) as usize;
+    let lanes = unit.wavefront;
+    let registers = (target.facts().vgprs * unit.simds * lanes) as c_int;
+    let threads = unit.threads() as c_int;
+    let lds_of_block = facts::lds_per_block(target) as usize;
     // SAFETY: integers, characters and raw pointers only; zero is a value of each.
     let zeroed: hipDeviceProp_tR0600 = unsafe { std::mem::zeroed() };
     hipDeviceProp_tR0600 {
-        name: characters(target.marketing_name()),
+        name: characters(&facts::product_name(target)),
         uuid: uuid(device),
         totalGlobalMem: device.memory.total() as usize,
-        sharedMemPerBlock: facts::LDS_PER_BLOCK as usize,
+        sharedMemPerBlock: lds_of_block,
         regsPerBlock: registers,
         warpSize: lanes as c_int,
         memPitch: i32::MAX as usize,
         maxThreadsPerBlock: facts::MAX_THREADS_PER_BLOCK as c_int,
         maxThreadsDim: [facts::MAX_THREADS_PER_BLOCK as c_int; 3],
         maxGridSize: facts::MAX_GRID,
-        clockRate: product.clock_khz as c_int,
+        clockRate: (product.clock_mhz * 1000) as c_int,
         totalConstMem: i32::MAX as usize,
         major,
         minor,
         textureAlignment: 256,
         texturePitchAlignment: 256,
-        multiProcessorCount: product.multiprocessors as c_int,
+        multiProcessorCount: target.multiprocessors() as c_int,
         canMapHostMemory: 1,
         surfaceAlignment: 256,
         concurrentKernels: 1,
-        ECCEnabled: c_int::from(target.family() == Family::Cdna),
+        ECCEnabled: c_int::from(target.facts().qualifiers.contains("sramecc+")),
         pciBusID: pci_bus(device),
         asyncEngineCount: 2,
         unifiedAddressing: 1,
-        memoryClockRate: product.memory_clock_khz as c_int,
-        memoryBusWidth: product.memory_bus_bits as c_int,
-        l2CacheSize: product.l2_bytes as c_int,
+        memoryClockRate: (product.memory.clock_mhz * 1000) as c_int,
+        memoryBusWidth: product.memory.bus_bits as c_int,
+        l2CacheSize: (product.l2_kib << 10) as c_int,
         maxThreadsPerMultiProcessor: threads,
         streamPrioritiesSupported: 1,
         globalL1CacheSupported: 1,
         localL1CacheSupported: 1,
-        sharedMemPerMultiprocessor: lds_here,
+        sharedMemPerMultiprocessor: unit.lds_bytes as usize,
         regsPerMultiprocessor: registers,
         managedMemory: 1,
         concurrentManagedAccess: 1,
         canUseHostPointerForRegisteredMem: 1,
-        sharedMemPerBlockOptin: facts::LDS_PER_BLOCK as usize,
+        sharedMemPerBlockOptin: lds_of_block,
         maxBlocksPerMultiProcessor: threads / lanes as c_int,
         hostRegisterSupported: 1,
         memoryPoolsSupported: 1,
-        gcnArchName: characters(&facts::arch_name(target)),
-        maxSharedMemoryPerMultiProcessor: lds_here,
+        gcnArchName: characters(&target.hip_name()),
+        maxSharedMemoryPerMultiProcessor: unit.lds_bytes as usize,
         clockInstructionRate: 100_000,
         // hipDeviceArch_t: the first thirteen features, 3-D grids; no surfaces, no dynamic parallelism.
         arch: 0x1fff | 1 << 15,
@@ -286,8 +283,8 @@ pub unsafe fn hipDeviceGetAttribute(
         10015 => p.multiProcessorCount,
         10017 => p.clockInstructionRate,
         10018 => 1,
-        10019 => facts::register_file(device.target).0.min(512) as c_int,
-        10020 => facts::of(device.target).pci_chip as c_int,
+        10019 => device.target.facts().vgprs.min(512) as c_int,
+        10020 => device.target.facts().product.pci_id as c_int,
         // The rest of HIP's list: textures, surfaces, multi-board and peer features, which are not there.
         1..=94 | 10001..=10021 => 0,
         _ => {

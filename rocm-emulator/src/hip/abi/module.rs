@@ -140,7 +140,7 @@ pub unsafe fn hipFuncSetAttribute(
     let refuse = |what: &str| Err(HipError::new(Code::InvalidValue, what.to_string()));
     match attribute {
         8 => match u32::try_from(value) {
-            Ok(bytes) if bytes <= facts::LDS_PER_BLOCK => {
+            Ok(bytes) if bytes <= facts::lds_per_block(function.kernel.kernel.target) => {
                 function.max_dynamic_lds.store(bytes, Ordering::Relaxed);
                 Ok(())
             }
@@ -238,7 +238,7 @@ unsafe fn potential_block(
         .max_by_key(|&size| (function.active_blocks(size, dynamic_lds) * size, size))
         .unwrap_or(most);
     let resident = function.active_blocks(best, dynamic_lds);
-    let multiprocessors = facts::of(kernel.target).multiprocessors;
+    let multiprocessors = kernel.target.multiprocessors();
     // SAFETY: the program's promise.
     unsafe {
         out(grid, (resident * multiprocessors) as c_int)?;
