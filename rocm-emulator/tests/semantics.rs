@@ -14,7 +14,7 @@ use candle_rocm_testing::llvm::Tools;
 use mnemonics::{base, of_kernels};
 use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::exec::{dispatch, Launch, Options};
-use rocm_emulator::isa::{Family, Target};
+use rocm_emulator::isa::{Accumulation, Family, Target};
 use rocm_emulator::memory::{AllocationKind, Memory};
 use semantics_support::{Assignment, Case, Names, Place, Problem, Surroundings, Value, Width};
 
@@ -461,7 +461,7 @@ fn assemble<'a>(target: Target, cases: &'a [Case]) -> (Vec<Assembled<'a>>, Vec<S
 /// Assembly text of the kernels, `case_0` and so on.
 fn program(target: Target, cases: &[Assembled]) -> String {
     let wide = target.wavefront_size() == 64;
-    let cdna = target.family() == Family::Cdna;
+    let unified = target.unit().accumulation == Accumulation::Unified;
     let wait = if target.family() == Family::Rdna4 {
         "s_wait_loadcnt 0\n s_wait_storecnt 0\n s_wait_dscnt 0\n s_wait_kmcnt 0"
     } else {
@@ -570,11 +570,11 @@ fn program(target: Target, cases: &[Assembled]) -> String {
         let _ = writeln!(text, " leave\n s_endpgm");
     }
     text += ".rodata\n";
-    let vgprs = if cdna { 512 } else { 256 };
-    let sized = if cdna {
-        ".amdhsa_accum_offset 256"
-    } else {
-        ".amdhsa_wavefront_size32 1"
+    let vgprs = if unified { 512 } else { 256 };
+    let sized = match (unified, wide) {
+        (true, _) => ".amdhsa_accum_offset 256",
+        (false, true) => "",
+        (false, false) => ".amdhsa_wavefront_size32 1",
     };
     for index in 0..cases.len() {
         let _ = writeln!(

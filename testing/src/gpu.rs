@@ -11,12 +11,15 @@ use rocm_emulator::memory::{AllocationKind, Memory};
 
 use crate::hip::{compile, device_library, Compile};
 
-/// One of each family, and both CDNAs.
-pub const TARGETS: [Target; 5] = [
+/// One of each architecture whose instructions LLVM 19 knows.
+pub const TARGETS: [Target; 8] = [
+    Target::Gfx906,
+    Target::Gfx908,
     Target::Gfx90a,
     Target::Gfx942,
     Target::Gfx1030,
     Target::Gfx1100,
+    Target::Gfx1151,
     Target::Gfx1201,
 ];
 
@@ -262,14 +265,17 @@ impl Gpu {
     }
 }
 
-/// Tests of one function on each emulated GPU, named by it: `each_target!(check)` calls `check(Target::Gfx90a)` in a test
-/// `gfx90a`, and so on.
+/// Tests of one function on each of [`TARGETS`](crate::gpu::TARGETS), named by it: `each_target!(check)` calls
+/// `check(Target::Gfx90a)` in a test `gfx90a`, and so on. Others: `each_target! { check: gfx90a Gfx90a, gfx942 Gfx942 }`.
 #[macro_export]
 macro_rules! each_target {
-    ($check:path) => {
-        $crate::each_target! { $check: gfx90a Gfx90a, gfx942 Gfx942, gfx1030 Gfx1030, gfx1100 Gfx1100, gfx1201 Gfx1201 }
+    ($check:ident) => {
+        $crate::each_target! {
+            $check: gfx906 Gfx906, gfx908 Gfx908, gfx90a Gfx90a, gfx942 Gfx942, gfx1030 Gfx1030, gfx1100 Gfx1100,
+            gfx1151 Gfx1151, gfx1201 Gfx1201
+        }
     };
-    ($check:path: $($name:ident $target:ident),*) => { $(
+    ($check:ident: $($name:ident $target:ident),*) => { $(
         #[test]
         fn $name() {
             $check(rocm_emulator::isa::Target::$target);

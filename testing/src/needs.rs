@@ -49,19 +49,32 @@ pub fn holds(need: Need<'_>, is_there: bool, otherwise: impl Display) -> bool {
     found(need, is_there.then_some(()).ok_or(otherwise)).is_some()
 }
 
-/// Those of these GPUs that the build has kernels for, as `serves` says; each of the others must be allowed to be missing.
+/// The GPUs that tests of kernels run on: one of each instruction set that builds have kernels for by default.
+pub const BY_DEFAULT: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
+/// Those that tests run on where the build was asked for them.
+pub const ON_REQUEST: [&str; 3] = ["gfx906", "gfx908", "gfx950"];
+
+/// Whether the build has kernels for this GPU, as `serves` says. It must, unless it has them on request alone, or they may
+/// be missing.
 ///
 /// # Panics
-/// One may not be missing, or none is there.
-pub fn architectures<'a>(
-    wanted: impl IntoIterator<Item = &'a str>,
-    serves: impl Fn(&str) -> bool,
-) -> Vec<&'a str> {
-    let is_there = |arch: &&str| {
-        let otherwise = format!("the build embeds no kernels for {arch}");
-        holds(Need::Architecture(arch), serves(arch), otherwise)
-    };
-    let found: Vec<&str> = wanted.into_iter().filter(is_there).collect();
+/// It has none and must.
+pub fn serves(arch: &str, serves: impl Fn(&str) -> bool) -> bool {
+    let there = serves(arch);
+    if ON_REQUEST.contains(&arch) {
+        return there;
+    }
+    let otherwise = format!("the build embeds no kernels for {arch}");
+    holds(Need::Architecture(arch), there, otherwise)
+}
+
+/// The GPUs to test kernels on, of [`BY_DEFAULT`] and [`ON_REQUEST`].
+///
+/// # Panics
+/// The build has no kernels for one of the first, which may not be missing, or for none at all.
+pub fn architectures(serves: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let all = BY_DEFAULT.into_iter().chain(ON_REQUEST);
+    let found: Vec<&str> = all.filter(|arch| self::serves(arch, &serves)).collect();
     assert!(
         !found.is_empty(),
         "the build embeds kernels for none of the GPUs"

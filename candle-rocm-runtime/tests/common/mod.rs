@@ -98,10 +98,7 @@ pub fn probe(context: &Arc<Context>) -> Arc<Module> {
         .expect("the probe kernels load")
 }
 
-/// One GPU of each instruction set.
-const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
-
-/// Runs the body on each of [`ARCHITECTURES`], or on those that `ROCM_EMU_ARCH` names, in a process of its own; with
+/// Runs the body on each emulated GPU, or on those that `ROCM_EMU_ARCH` names, in a process of its own; with
 /// `CANDLE_ROCM_RUNTIME=nvidia` on each NVIDIA GPU instead. Called in a test of this name.
 pub fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
     if std::env::var(runtime::RUNTIME_VARIABLE).as_deref() == Ok("nvidia") {
@@ -112,11 +109,10 @@ pub fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
         });
     }
     let asked = std::env::var("ROCM_EMU_ARCH").unwrap_or_default();
-    let wanted: Vec<&str> = match asked.as_str() {
-        "" => ARCHITECTURES.to_vec(),
+    let chosen: Vec<&str> = match asked.as_str() {
+        "" => needs::architectures(candle_rocm_kernels::serves),
         some => some.split(',').map(str::trim).collect(),
     };
-    let chosen = needs::architectures(wanted, candle_rocm_kernels::serves);
     in_process(test, &[("ROCM_EMU_ARCH", &chosen.join(","))], || {
         runtime::select(RuntimeKind::Emulator).unwrap();
         for (ordinal, arch) in chosen.iter().enumerate() {
