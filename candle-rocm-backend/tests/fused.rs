@@ -7,7 +7,8 @@ use candle_rocm_backend::ops::{self, Activation};
 
 mod common;
 
-use common::{assert_near, numbers};
+use candle_rocm_testing::numbers::assert_near;
+use common::numbers;
 
 fn device() -> Device {
     common::device().expect("a GPU")

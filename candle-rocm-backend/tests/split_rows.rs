@@ -11,7 +11,8 @@ use candle_rocm_backend::DeviceExt as _;
 use candle_rocm_runtime::cuda_names::{
     CUgraphInstantiate_flags as Flags, CUstreamCaptureMode as Mode,
 };
-use common::{assert_near, device, numbers};
+use candle_rocm_testing::numbers::assert_near;
+use common::{device, numbers};
 use launched::launched;
 
 const EPS: f64 = 1e-3;

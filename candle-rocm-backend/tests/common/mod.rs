@@ -4,7 +4,6 @@
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_backend::{runtime, DeviceExt as _, RuntimeKind};
-pub use candle_rocm_testing::numbers::assert_near;
 pub use candle_rocm_testing::random::Random;
 
 /// The GPU of the runtime that `CANDLE_ROCM_RUNTIME` names, or else the emulated one.
