@@ -4,9 +4,7 @@
 
 mod common;
 
-use std::sync::Arc;
-
-use candle_rocm_runtime::{random, Context, Rng};
+use candle_rocm_runtime::{random, Rng};
 use common::on_each_device;
 
 fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
