@@ -7,6 +7,18 @@ pub fn is_near(found: f64, expected: f64, limit: f64) -> bool {
     near || found == expected || (found.is_nan() && expected.is_nan())
 }
 
+/// The f32 towards zero with its last bit set, or the number itself if it is an f32: "round to odd", after which rounding to
+/// f16 or bf16 gives what rounding the f64 once would.
+pub fn to_odd(x: f64) -> f32 {
+    let nearest = x as f32;
+    if f64::from(nearest) == x || x.is_nan() {
+        return nearest;
+    }
+    let away = f64::from(nearest).abs() > x.abs();
+    let towards_zero = nearest.to_bits() - u32::from(away);
+    f32::from_bits(towards_zero | 1)
+}
+
 /// The first number that is further from the expected one than `limit` of that allows; both as text.
 ///
 /// # Errors
@@ -43,7 +55,22 @@ pub fn assert_near(found: &[f64], expected: &[f64], tolerance: f64, scale: f64, 
 
 #[cfg(test)]
 mod tests {
-    use super::{all_near, is_near};
+    use super::{all_near, is_near, to_odd};
+
+    #[test]
+    fn rounding_to_odd_keeps_ties_apart() {
+        for exact in [0.0, -1.5, f64::INFINITY] {
+            assert_eq!(f64::from(to_odd(exact)), exact);
+        }
+        // Just above and just below 1, and a tie of f32's: all between the same two f32, of which one is odd.
+        let step = f64::from(f32::EPSILON);
+        for x in [1.0 + step / 1e6, 1.0 + step / 2.0, 1.0 + step * 0.999] {
+            assert_eq!(to_odd(x).to_bits(), 1f32.to_bits() + 1, "{x}");
+            assert_eq!(to_odd(-x), -to_odd(x));
+        }
+        let below = to_odd(1.0 - step / 1e6);
+        assert_eq!(below.to_bits(), 1f32.to_bits() - 1);
+    }
 
     #[test]
     fn what_is_no_number_is_near_itself_alone() {
