@@ -20,6 +20,25 @@
 //! A type of a lower floor gets methods on upper ones: [`Device::pool`] is in the pool's file, [`Stream::launch_builder`]
 //! in the launches'. What belongs to a GPU is kept by its owner, not by [`Device`].
 //!
+//! ```
+//! use candle_rocm_runtime::{runtime, Context, LaunchConfig, PushKernelArg as _, RuntimeKind};
+//!
+//! runtime::select(RuntimeKind::Emulator)?;
+//! let context = Context::new(0)?;
+//! let stream = context.default_stream();
+//! let x = stream.clone_htod(&[1f32, 2., 3., 4.])?;
+//! let mut y = stream.alloc_zeros::<f32>(4)?;
+//! let affine = context.kernel(&candle_rocm_kernels::AFFINE, "affine_f32")?;
+//! let mut launch = stream.launch_builder(&affine);
+//! // Elements, dimensions, and no layout: the tensors are contiguous.
+//! launch.arg(&4usize).arg(&1usize).arg(&0usize);
+//! launch.arg(&x).arg(&mut y).arg(&10f32).arg(&0.5f32);
+//! // SAFETY: the arguments are those of the kernel, and both buffers hold four elements.
+//! unsafe { launch.launch(LaunchConfig::for_num_elems(4)) }?;
+//! assert_eq!(stream.clone_dtoh(&y)?, [10.5, 20.5, 30.5, 40.5]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! The semantics are those of cudarc 0.19.10's safe layer, which Candle was written against: buffers
 //! order their uses on different streams by events, errors that a drop cannot return wait in the context,
 //! and nothing blocks the host unless it must. This crate knows nothing of Candle's own types.

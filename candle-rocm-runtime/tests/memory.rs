@@ -4,6 +4,7 @@ mod common;
 
 use candle_rocm_runtime::pool::Pool;
 use candle_rocm_runtime::{ErrorKind, LaunchConfig, PushKernelArg};
+use candle_rocm_testing::random::Random;
 use common::{context, in_process};
 
 const MIB: usize = 1 << 20;
@@ -42,14 +43,11 @@ fn blocks_never_overlap_and_join_again() {
     let pool = Pool::new_caching(context.device());
     // A fixed sequence of odd sizes, each third freed on the way.
     let mut live: Vec<(u64, usize)> = Vec::new();
-    let mut state = 12345u64;
+    let mut random = Random::new(12_345);
     for step in 0..2000 {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        let bytes = 1 + (state >> 33) as usize % if step % 10 == 0 { 5 * MIB } else { 20_000 };
+        let bytes = 1 + random.below(if step % 10 == 0 { 5 * MIB } else { 20_000 });
         if step % 3 == 2 {
-            let (ptr, _) = live.swap_remove((state >> 20) as usize % live.len());
+            let (ptr, _) = live.swap_remove(random.below(live.len()));
             pool.free(ptr, stream.key()).unwrap();
         } else {
             let ptr = pool.allocate(bytes, stream.key()).unwrap();
