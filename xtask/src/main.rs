@@ -11,10 +11,13 @@ mod conformance;
 mod coverage;
 mod demo;
 mod doctor;
+mod executed;
 mod kernel_format;
 mod kernel_report;
 mod nvidia;
+mod packages;
 mod setup;
+mod suites;
 mod test;
 
 use std::process::ExitCode;

@@ -3,7 +3,8 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use super::{Finding, Place};
+use super::place::Place;
+use super::report::Finding;
 
 /// The folder of compiled kernels, which builds use.
 pub(super) fn kernels(place: &Place<'_>, findings: &mut Vec<Finding>) {

@@ -2,26 +2,8 @@
 
 use candle_rocm_runtime::RuntimeKind;
 
-use super::{Finding, Place, Started};
-
-/// The kernels in a program.
-#[derive(Clone, Debug)]
-pub struct Embedded<'a> {
-    /// GPUs and generic targets that it has code for.
-    pub targets: Vec<&'a str>,
-    /// Why these, in words.
-    pub reason: &'a str,
-}
-
-impl Embedded<'static> {
-    /// Those of this program.
-    pub fn here() -> Self {
-        Self {
-            targets: candle_rocm_kernels::architectures().to_vec(),
-            reason: candle_rocm_kernels::architectures_reason(),
-        }
-    }
-}
+use super::place::{Embedded, Place, Started};
+use super::report::Finding;
 
 /// A line for each GPU.
 pub(super) fn fit(place: &Place<'_>, started: &Started, findings: &mut Vec<Finding>) {

@@ -4,7 +4,8 @@ use std::fs;
 
 use candle_rocm_kernels::topology::{self, Node};
 
-use super::{Finding, Place};
+use super::place::Place;
+use super::report::Finding;
 
 /// amdgpu and its GPUs.
 pub(super) fn amd(place: &Place<'_>, findings: &mut Vec<Finding>) -> Vec<Node> {

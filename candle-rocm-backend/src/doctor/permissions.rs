@@ -6,7 +6,8 @@ use std::path::Path;
 
 use candle_rocm_kernels::topology::Node;
 
-use super::{Finding, Place};
+use super::place::Place;
+use super::report::Finding;
 
 /// Read and write, for the owner; shifted by 3 and 6 for the group and others.
 const READ_WRITE: u32 = 0o600;

@@ -4,33 +4,8 @@ use candle_rocm_runtime::gemm::library::GEMM_VARIABLE;
 use candle_rocm_runtime::runtime::{self, RUNTIME_VARIABLE};
 use candle_rocm_runtime::{gemm, RuntimeKind};
 
-use super::{Finding, Place};
-
-/// A runtime that could be started.
-#[derive(Clone, Debug)]
-pub struct Started {
-    /// Which.
-    pub kind: RuntimeKind,
-    /// Its library's path.
-    pub library: String,
-    /// As `hipRuntimeGetVersion` and `cuDriverGetVersion` give it; 0 if unknown.
-    pub version: i32,
-    /// Its GPUs, or what is wrong with one.
-    pub gpus: Vec<Result<Gpu, String>>,
-}
-
-/// A GPU as the runtime describes it.
-#[derive(Clone, Debug)]
-pub struct Gpu {
-    /// Marketing name.
-    pub name: String,
-    /// Processor, such as `gfx1100`.
-    pub arch: String,
-    /// Bytes of its memory.
-    pub memory: usize,
-    /// The vendor's library of matrix products with its version, or why it cannot be had.
-    pub library: Result<String, String>,
-}
+use super::place::{Gpu, Place, Started};
+use super::report::Finding;
 
 /// Starts the process's runtime, or takes the one that runs.
 pub(super) fn start() -> Result<Started, String> {
