@@ -76,7 +76,7 @@ fn every_target_and_version_parses() {
                 .args
                 .iter()
                 .any(|a| a.kind == ArgKind::HiddenGroupSize(0)));
-            assert!(!object.code(axpy).is_empty() && object.code(axpy).len() % 4 == 0);
+            assert!(!object.code(axpy).is_empty() && object.code(axpy).len().is_multiple_of(4));
             let shared = object.kernel("shared").unwrap();
             assert_eq!(shared.group_segment_fixed_size, 256);
             assert_eq!(shared.descriptor.group_segment_fixed_size, 256);

@@ -553,7 +553,7 @@ fn exchange_between_lanes() {
             let quad = i & !3;
             let votes = input[wave..wave + lanes].iter().filter(|x| *x & 1 != 0);
             // Lanes that do not take part read as zero; past the last lane comes the first.
-            let partner = (wave + (lane + 1) % lanes) % 3 == 0;
+            let partner = (wave + (lane + 1) % lanes).is_multiple_of(3);
             let some = match (i % 3, partner) {
                 (0, true) => 10,
                 (0, false) => 1,

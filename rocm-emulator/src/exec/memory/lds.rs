@@ -221,7 +221,7 @@ impl LdsOp {
         let places = self.places(bytes, self.offset, Access::Atomic, wave, cx)?;
         for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
             let at = places[lane] - cx.lds as u64;
-            if at % u64::from(bytes) != 0 {
+            if !at.is_multiple_of(u64::from(bytes)) {
                 let lane = Some(lane as u32);
                 return Err(misaligned(Access::Atomic, at, bytes, bytes, lane));
             }

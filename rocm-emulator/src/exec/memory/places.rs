@@ -27,7 +27,7 @@ pub(crate) fn each_lane(exec: u64, lanes: u32, mut lane: impl FnMut(usize)) {
 /// Atomics must be naturally aligned.
 pub(crate) fn check_alignment(places: &Places, exec: u64, bytes: u32) -> Outcome {
     for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-        if places[lane] % u64::from(bytes) != 0 {
+        if !places[lane].is_multiple_of(u64::from(bytes)) {
             let lane_number = Some(lane as u32);
             return Err(misaligned(
                 Access::Atomic,

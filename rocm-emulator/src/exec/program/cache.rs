@@ -41,7 +41,7 @@ pub(crate) fn of(kernel: &LoadedKernel) -> Arc<Program> {
 
 /// The kernel's program with the code at `pc` in it, or `None` where there is no code.
 pub(crate) fn extended(kernel: &LoadedKernel, pc: u64) -> Option<Arc<Program>> {
-    if !kernel.code.contains(&pc) || pc % 4 != 0 {
+    if !kernel.code.contains(&pc) || !pc.is_multiple_of(4) {
         return None;
     }
     let mut cache = CACHE.write();

@@ -189,7 +189,7 @@ pub unsafe fn hipMemcpy2DAsync(
 
 /// A fill of consecutive elements of 1, 2 or 4 bytes.
 fn fill(dst: *mut c_void, value: u32, width: usize, count: usize) -> Result<Operation> {
-    if dst as usize % width != 0 {
+    if !(dst as usize).is_multiple_of(width) {
         return Err(HipError::new(
             Code::InvalidValue,
             format!("{dst:p} is not aligned to the {width}-byte pattern"),

@@ -109,7 +109,7 @@ pub(super) fn parse(
     let fits = [4, 16, 32].contains(&n)
         && m == n
         && blocks.is_power_of_two()
-        && lanes % n == 0
+        && lanes.is_multiple_of(n)
         && dense_a * lanes == m * k * blocks * repeats
         && b_per_lane * lanes == n * k * blocks * repeats;
     if !fits {
