@@ -208,7 +208,7 @@ impl Grid {
 impl Row {
     /// Whether it is read 16 bytes at a time, as the kernels do where pointers allow it.
     pub fn divides(self) -> bool {
-        (self.elements * self.element_bytes) % 16 == 0
+        (self.elements * self.element_bytes).is_multiple_of(16)
     }
 
     /// Loads that it takes.
@@ -295,7 +295,7 @@ fn rows(count: u32, axis: usize, row: Row, held: Held, gpu: Gpu) -> Grid {
         u64::from(workgroups) >= gpu.most()
             || together * of_row <= THREADS && workgroups >= gpu.compute_units
     };
-    while together < MOST_ROWS && count % (2 * together) == 0 && enough(2 * together) {
+    while together < MOST_ROWS && count.is_multiple_of(2 * together) && enough(2 * together) {
         together *= 2;
     }
     let most = if count <= gpu.compute_units {

@@ -54,7 +54,7 @@ impl SplitFunction {
         let aligned = |&pointer: &usize| {
             // SAFETY: the caller's promise; the table's test says that this argument is a pointer.
             let address = unsafe { given[pointer].cast::<u64>().read() };
-            address % 16 == 0
+            address.is_multiple_of(16)
         };
         let wide = u32::from(row.divides() && self.split.pointers.iter().all(aligned));
         let (one, null) = (1f64, 0u64);

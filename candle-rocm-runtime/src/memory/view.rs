@@ -364,7 +364,7 @@ impl<T> DevicePtrMut<T> for ViewMut<'_, T> {
 #[track_caller]
 fn chunk_count(len: usize, chunk_size: usize) -> usize {
     assert!(
-        chunk_size != 0 && len % chunk_size == 0,
+        chunk_size != 0 && len.is_multiple_of(chunk_size),
         "chunks of {chunk_size} elements do not divide a device view of {len}"
     );
     len / chunk_size

@@ -201,7 +201,7 @@ impl Blocks {
     #[inline]
     pub(super) fn keep_recent(&mut self, ptr: u64, size: usize, stream: StreamKey) -> bool {
         // Larger blocks are worth joining at once. So is the rest of a cut, which no request has the size of.
-        if size >= SMALL || size % GRANULE != 0 {
+        if size >= SMALL || !size.is_multiple_of(GRANULE) {
             return false;
         }
         if self.recent.is_empty() {
