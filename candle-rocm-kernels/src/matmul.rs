@@ -4,7 +4,7 @@
 //! A kernel's name is `matmul_<dtype>_<rows>x<columns>_<ops>`, with `nn`, `nt`, `tn` or `tt` for op(A) and op(B), `n` as
 //! stored column-major; `matmul_sum_<dtype>` adds up the parts of k.
 
-use rocm_gpus::{CodeTarget, Family};
+use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
 
 /// Element types of A and B; C has the same, but for `I8`, whose C is i32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,34 +81,46 @@ pub const TILES: [Tile; 4] = [
     },
 ];
 
-/// Whether `arch`, a GPU or generic target, is one of CDNA, whose wavefronts have 64 lanes.
-fn is_cdna(arch: &str) -> bool {
-    arch.parse::<CodeTarget>()
-        .is_ok_and(|target| target.family() == Family::Cdna)
+/// The oldest architecture whose GPUs run code for `arch`, a GPU or generic target of AMD's.
+fn architecture(arch: &str) -> Option<Architecture> {
+    let target = arch.parse::<CodeTarget>().ok()?;
+    Some(target.architecture())
+}
+
+/// Whether products are dot products of wavefronts of 64 lanes (Vega 20), whose workgroups hold twice the registers.
+fn is_wide_dot(architecture: Architecture) -> bool {
+    let unit = architecture.unit();
+    unit.matrix_unit == MatrixUnit::Dot && unit.wavefront == 64
 }
 
 /// Threads of a workgroup of the tile's kernels on `arch`.
 pub fn threads(arch: &str, tile: Tile) -> u32 {
-    if is_cdna(arch) || tile.rows * tile.columns >= 128 * 128 {
-        256
-    } else {
-        128
-    }
+    let architecture = architecture(arch);
+    let waves = match tile.rows * tile.columns >= 128 * 128 {
+        true if architecture.is_some_and(is_wide_dot) => 8,
+        true => return 256,
+        false => 4,
+    };
+    waves * architecture.map_or(32, |architecture| architecture.unit().wavefront)
 }
 
 /// Whether `arch` (a processor's name, such as `gfx942`) has the kernels of `dtype` with `tile`, for all four pairs of
 /// operations.
 ///
-/// f32 and f64 have matrix instructions on CDNA alone; elsewhere [`GEMM`](crate::GEMM) multiplies them. The largest tile's
-/// sums in f64 would be all of a wavefront's registers. NVIDIA's GPUs have none of the kernels.
+/// f32 and f64 have matrix instructions on CDNA alone (f64 since CDNA2); elsewhere [`GEMM`](crate::GEMM) multiplies them.
+/// The largest tile's sums in f64 would be all of a wavefront's registers, and too many of Vega 20's in every type.
+/// NVIDIA's GPUs have none of the kernels.
 pub fn exists(arch: &str, dtype: Dtype, tile: Tile) -> bool {
     if !arch.starts_with("gfx") || !TILES.contains(&tile) {
         return false;
     }
+    let architecture = architecture(arch);
+    let mfma = architecture.is_some_and(|it| it.unit().matrix_unit == MatrixUnit::Mfma);
+    let large = tile.rows * tile.columns > 128 * 128;
     match dtype {
-        Dtype::F16 | Dtype::BF16 | Dtype::I8 => true,
-        Dtype::F32 => is_cdna(arch),
-        Dtype::F64 => is_cdna(arch) && tile.rows * tile.columns <= 128 * 128,
+        Dtype::F16 | Dtype::BF16 | Dtype::I8 => !large || !architecture.is_some_and(is_wide_dot),
+        Dtype::F32 => mfma,
+        Dtype::F64 => mfma && !large && architecture != Some(Architecture::Cdna1),
     }
 }
 

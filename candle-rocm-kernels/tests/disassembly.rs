@@ -62,6 +62,16 @@ fn check_list(target: Target, comparison: &Comparison) {
 }
 
 #[test]
+fn gfx906() {
+    check(Target::Gfx906);
+}
+
+#[test]
+fn gfx908() {
+    check(Target::Gfx908);
+}
+
+#[test]
 fn gfx90a() {
     check(Target::Gfx90a);
 }

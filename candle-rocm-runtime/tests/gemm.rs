@@ -20,7 +20,9 @@ use candle_rocm_runtime::{
 use half::{bf16, f16};
 
 /// Runs the body on each of these that the build embeds, and that `ROCM_EMU_ARCH` names if it is set.
-const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
+const ARCHITECTURES: [&str; 8] = [
+    "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201",
+];
 
 fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
     if std::env::var(runtime::RUNTIME_VARIABLE).as_deref() == Ok("nvidia") {

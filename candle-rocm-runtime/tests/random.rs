@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use candle_rocm_runtime::{random, runtime, Context, Rng, RuntimeKind};
 
-const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
+const ARCHITECTURES: [&str; 8] = [
+    "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201",
+];
 
 fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
     let embedded = candle_rocm_kernels::architectures();

@@ -34,6 +34,8 @@ fn compile(
         "off"
     };
     let isa = match target {
+        Target::Gfx906 => "906",
+        Target::Gfx908 => "908",
         Target::Gfx90a => "90a",
         Target::Gfx942 => "940",
         _ => "1030",
@@ -101,6 +103,16 @@ fn check(target: Target) {
 }
 
 #[test]
+fn gfx906() {
+    check(Target::Gfx906);
+}
+
+#[test]
+fn gfx908() {
+    check(Target::Gfx908);
+}
+
+#[test]
 fn gfx90a() {
     check(Target::Gfx90a);
 }
@@ -118,6 +130,11 @@ fn gfx1030() {
 #[test]
 fn gfx1100() {
     check(Target::Gfx1100);
+}
+
+#[test]
+fn gfx1151() {
+    check(Target::Gfx1151);
 }
 
 #[test]

@@ -84,6 +84,16 @@ fn check(target: Target) {
 }
 
 #[test]
+fn gfx906() {
+    check(Target::Gfx906);
+}
+
+#[test]
+fn gfx908() {
+    check(Target::Gfx908);
+}
+
+#[test]
 fn gfx90a() {
     check(Target::Gfx90a);
 }
@@ -101,6 +111,11 @@ fn gfx1030() {
 #[test]
 fn gfx1100() {
     check(Target::Gfx1100);
+}
+
+#[test]
+fn gfx1151() {
+    check(Target::Gfx1151);
 }
 
 #[test]

@@ -15,16 +15,19 @@ use std::sync::Arc;
 use mnemonics::{base, of_kernels};
 use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::exec::{dispatch, Launch, Options};
-use rocm_emulator::isa::{Family, Target};
+use rocm_emulator::isa::{Accumulation, Family, Target};
 use rocm_emulator::memory::{AllocationKind, Memory};
 use semantics_support::{Assignment, Case, Names, Place, Problem, Surroundings, Value, Width};
 
-/// One of each family, and both CDNAs.
-const TARGETS: [Target; 5] = [
+/// One of each architecture whose instructions LLVM 19 knows.
+const TARGETS: [Target; 8] = [
+    Target::Gfx906,
+    Target::Gfx908,
     Target::Gfx90a,
     Target::Gfx942,
     Target::Gfx1030,
     Target::Gfx1100,
+    Target::Gfx1151,
     Target::Gfx1201,
 ];
 
@@ -492,7 +495,7 @@ fn assemble<'a>(target: Target, cases: &'a [Case]) -> (Vec<Assembled<'a>>, Vec<S
 /// Assembly text of the kernels, `case_0` and so on.
 fn program(target: Target, cases: &[Assembled]) -> String {
     let wide = target.wavefront_size() == 64;
-    let cdna = target.family() == Family::Cdna;
+    let unified = target.unit().accumulation == Accumulation::Unified;
     let wait = if target.family() == Family::Rdna4 {
         "s_wait_loadcnt 0\n s_wait_storecnt 0\n s_wait_dscnt 0\n s_wait_kmcnt 0"
     } else {
@@ -601,11 +604,11 @@ fn program(target: Target, cases: &[Assembled]) -> String {
         let _ = writeln!(text, " leave\n s_endpgm");
     }
     text += ".rodata\n";
-    let vgprs = if cdna { 512 } else { 256 };
-    let sized = if cdna {
-        ".amdhsa_accum_offset 256"
-    } else {
-        ".amdhsa_wavefront_size32 1"
+    let vgprs = if unified { 512 } else { 256 };
+    let sized = match (unified, wide) {
+        (true, _) => ".amdhsa_accum_offset 256",
+        (false, true) => "",
+        (false, false) => ".amdhsa_wavefront_size32 1",
     };
     for index in 0..cases.len() {
         let _ = writeln!(
@@ -753,6 +756,16 @@ fn check(target: Target) {
 }
 
 #[test]
+fn gfx906() {
+    check(Target::Gfx906);
+}
+
+#[test]
+fn gfx908() {
+    check(Target::Gfx908);
+}
+
+#[test]
 fn gfx90a() {
     check(Target::Gfx90a);
 }
@@ -770,6 +783,11 @@ fn gfx1030() {
 #[test]
 fn gfx1100() {
     check(Target::Gfx1100);
+}
+
+#[test]
+fn gfx1151() {
+    check(Target::Gfx1151);
 }
 
 #[test]

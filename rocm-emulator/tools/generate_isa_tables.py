@@ -7,7 +7,10 @@ different register number in every field, and the text says which field went whe
 LLVM learns something new:
 
     python3 rocm-emulator/tools/generate_isa_tables.py            # libLLVM-19 from the usual places
-    LIBLLVM=/path/to/libLLVM.so python3 ...
+    LIBLLVM=/path/to/libLLVM.so LIBLLVM_NEWER=/path/to/libLLVM.so python3 ...
+
+LIBLLVM is LLVM 19: later ones name the halves of 16-bit registers of GFX11 and GFX12, which our compiler does not use.
+LIBLLVM_NEWER, LLVM 20 or later, is asked about the processors that LLVM 19 does not know (NEWER below).
 """
 import ctypes
 import glob
@@ -24,14 +27,16 @@ LITERAL = 0x12345678
 class Llvm:
     """LLVM's C disassembler interface for one processor."""
 
-    library = None
+    libraries = {}
 
     def __init__(self, cpu):
-        if Llvm.library is None:
-            names = [os.environ.get("LIBLLVM")] + sorted(glob.glob("/usr/lib/llvm-*/lib/libLLVM.so"), reverse=True)
+        newer = cpu in NEWER
+        if newer not in Llvm.libraries:
+            variable, folders = ("LIBLLVM_NEWER", "2[0-9]") if newer else ("LIBLLVM", "19")
+            names = [os.environ.get(variable)] + sorted(glob.glob(f"/usr/lib/llvm-{folders}/lib/libLLVM.so"), reverse=True)
             path = next((name for name in names if name and os.path.exists(name)), None)
             if path is None:
-                raise SystemExit("libLLVM.so not found: install libllvm19 or set LIBLLVM")
+                raise SystemExit(f"libLLVM.so not found for {cpu}: install libllvm{20 if newer else 19} or set {variable}")
             lib = ctypes.CDLL(path)
             for part in ("TargetInfo", "Target", "TargetMC", "Disassembler"):
                 getattr(lib, "LLVMInitializeAMDGPU" + part)()
@@ -41,14 +46,15 @@ class Llvm:
             lib.LLVMDisasmInstruction.restype = ctypes.c_size_t
             lib.LLVMDisasmInstruction.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64,
                                                   ctypes.c_char_p, ctypes.c_size_t]
-            Llvm.library = lib
-        self.context = Llvm.library.LLVMCreateDisasmCPU(b"amdgcn-amd-amdhsa", cpu.encode(), None, 0, None, None)
+            Llvm.libraries[newer] = lib
+        self.library = Llvm.libraries[newer]
+        self.context = self.library.LLVMCreateDisasmCPU(b"amdgcn-amd-amdhsa", cpu.encode(), None, 0, None, None)
         self.buffer = ctypes.create_string_buffer(1024)
 
     def __call__(self, bits, words, literal=LITERAL):
         """The text of the instruction, or None; a literal follows the words."""
         data = bits.to_bytes(4 * words, "little") + literal.to_bytes(4, "little") * 3
-        size = Llvm.library.LLVMDisasmInstruction(self.context, data, len(data), 0, self.buffer, 1024)
+        size = self.library.LLVMDisasmInstruction(self.context, data, len(data), 0, self.buffer, 1024)
         if not size:
             return None
         text = self.buffer.value.decode().strip()
@@ -105,6 +111,25 @@ def scalar_and_vector():
     ]
 
 
+def vega():
+    """GFX9 without accumulation registers in memory instructions."""
+    flat = dict(FLAT, offset=at(0, 13), lds=at(13), glc=at(16), slc=at(17))
+    buffer = dict(BUFFER, offset=at(0, 12), offen=at(12), idxen=at(13), glc=at(14), tfe=at(55))
+    replaced = {
+        "DS": Layout("DS", 2, "110110", [at(17, 8)], **DS, gds=at(16)),
+        "MUBUF": Layout("MUBUF", 2, "111000", [at(18, 7)], **buffer, lds=at(16), slc=at(17)),
+        "MTBUF": Layout("MTBUF", 2, "111010", [at(15, 4)], **buffer, format=at(19, 7), slc=at(54)),
+    }
+    replaced.update({name: Layout(name, 2, ("110111", {at(14, 2): segment}), [at(18, 7)], **flat) for name, segment in SEGMENTS})
+    return [replaced.get(layout.name, layout) for layout in cdna() if layout.name != "MAI"]
+
+
+def cdna1():
+    """Matrix instructions, whose sums are always accumulation registers."""
+    others = {layout.name: layout for layout in vega()}
+    return [others.get(layout.name, layout) for layout in cdna()]
+
+
 def cdna():
     flat = dict(FLAT, offset=at(0, 13), glc=at(16), slc=at(17), scc=at(25), acc=at(55))
     buffer = dict(BUFFER, offset=at(0, 12), offen=at(12), idxen=at(13), glc=at(14), acc=at(55))
@@ -120,8 +145,15 @@ def cdna():
         Layout("MTBUF", 2, "111010", [at(15, 4)], **buffer, format=at(19, 7), scc=at(53), slc=at(54)),
     ]
     for name, segment in SEGMENTS:
-        fields = dict(flat, sve=at(13)) if name == "SCRATCH" else dict(flat, lds=at(13))
-        layouts.append(Layout(name, 2, ("110111", {at(14, 2): segment}), [at(18, 7)], **fields))
+        layouts.append(Layout(name, 2, ("110111", {at(14, 2): segment}), [at(18, 7)], **flat, lds=at(13)))
+    return layouts
+
+
+def cdna3():
+    """The bit that brings loads into LDS tells scratch instructions whether they have a vector address."""
+    layouts = cdna()
+    scratch = next(layout for layout in layouts if layout.name == "SCRATCH")
+    scratch.fields["sve"] = scratch.fields.pop("lds")
     return layouts
 
 
@@ -475,7 +507,7 @@ def special(layout, opcode, cpu):
         return opcode >= 0x1D
     if layout.name == "VOP2":
         return opcode >= 0x3E
-    if layout.name in ("VOP3", "VOP3SD") and cpu in ("gfx90a", "gfx942"):
+    if layout.name in ("VOP3", "VOP3SD") and cpu.startswith("gfx9"):
         return opcode >= 0x380
     return False
 
@@ -524,7 +556,7 @@ def names(cpu):
     send = next(word for word in (0xBF800000 | op << 16 for op in range(0x80))
                 if (llvm(word | 1, 1) or "").startswith("s_sendmsg "))
     # Higher bits of the immediate do not matter.
-    for message in range(0x400 if cpu in ("gfx90a", "gfx942", "gfx1030") else 0x100):
+    for message in range(0x400 if cpu.startswith(("gfx9", "gfx10")) else 0x100):
         found = re.search(r"sendmsg\(([A-Z].*)\)", llvm(send | message, 1) or "")
         if found:
             rows.append(("message", message, found.group(1).replace(", ", ",")))
@@ -547,27 +579,40 @@ def names(cpu):
     return list(dict.fromkeys(rows))
 
 
-LAYOUTS = dict(gfx90a=cdna, gfx942=cdna, gfx1030=rdna2, gfx1100=rdna3, gfx1201=rdna4)
-FILES = dict(cdna=("gfx90a", "gfx942"), rdna2=("gfx1030",), rdna3=("gfx1100",), rdna4=("gfx1201",))
+LAYOUTS = dict(gfx906=vega, gfx908=cdna1, gfx90a=cdna, gfx942=cdna3, gfx950=cdna3, gfx1030=rdna2, gfx1100=rdna3, gfx1150=rdna3,
+               gfx1201=rdna4)
+FILES = dict(gfx9=("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"), rdna2=("gfx1030",), rdna3=("gfx1100", "gfx1150"),
+             rdna4=("gfx1201",))
+# Processors that LLVM 19 does not know.
+NEWER = ("gfx950",)
 
 
 def write(file, cpus):
-    """One file: layouts, opcodes, names. A line that only one processor has begins with its name, others with `*`."""
-    lines = {}
+    """One file: layouts, opcodes, names. A line begins with the processors that have it, or with `*` if all do.
+
+    What a NEWER processor has in common with another is told by LLVM 19, so that all are written in the same way.
+    """
+    lines, known = {}, {}
+    names_of = [[layout.name for layout in LAYOUTS[cpu]()] for cpu in cpus]
+    order = max(names_of, key=len)
     for cpu in cpus:
+        for layout in LAYOUTS[cpu]():
+            lines.setdefault(layout.line(), ("encoding", order.index(layout.name), []))[2].append(cpu)
         for (encoding, opcode), (mnemonic, tokens, flags) in table(cpu, LAYOUTS[cpu]()).items():
             line = " ".join([encoding, f"{opcode:x}", mnemonic, *tokens] + (["|", *flags] if flags else []))
+            registers = tuple(re.sub(r"(?<=\d)[a-z]$", "", token) for token in tokens)
+            key = (encoding, opcode, mnemonic, registers)
+            if cpu in NEWER:
+                line = known.get(key, line)
+            known[key] = line
             lines.setdefault(line, (encoding, opcode, []))[2].append(cpu)
         for kind, value, name in names(cpu):
             lines.setdefault(f"{kind} {value:x} {name}", (kind, value, []))[2].append(cpu)
-    order = [layout.name for layout in LAYOUTS[cpus[0]]()]
-    rank = {name: index for index, name in enumerate(order + ["VOPDX", "VOPDY", "hwreg", "message", "format"])}
+    rank = {name: index for index, name in enumerate(["encoding"] + order + ["VOPDX", "VOPDY", "hwreg", "message", "format"])}
     with open(os.path.join(OUT, file + ".txt"), "w") as out:
         out.write(f"# Instruction tables of {', '.join(cpus)}: written by tools/generate_isa_tables.py, read by src/isa/table.rs.\n")
-        for layout in LAYOUTS[cpus[0]]():
-            out.write(layout.line() + "\n")
         for line, (kind, value, owners) in sorted(lines.items(), key=lambda item: (rank[item[1][0]], item[1][1], item[0])):
-            out.write(f"{'*' if len(owners) == len(cpus) else owners[0]} {line}\n")
+            out.write(f"{'*' if len(owners) == len(cpus) else ','.join(owners)} {line}\n")
 
 
 if __name__ == "__main__":

@@ -7,12 +7,18 @@
 
 // Tiles by name: how many wavefronts share rows and columns, and how a panel of 128 bytes of k (64 where registers are
 // dear) is sliced, that two workgroups or more fit a compute unit's LDS.
-#if __AMDGCN_WAVEFRONT_SIZE == 64
+#if defined(AMD_MFMA)
 using Tile256x128 = MatmulShape<256, 128, 2, 2, 32, 4>;
 using Tile128x128 = MatmulShape<128, 128, 2, 2, 32, 4>;
 using Tile64x64 = MatmulShape<64, 64, 2, 2, 64, 2>;
 using Tile128x32 = MatmulShape<128, 32, 4, 1, 64, 2>;
 // Two wavefronts a SIMD, which half of the registers allow each.
+#define MATMUL_WAVES __attribute__((amdgpu_waves_per_eu(2)))
+#elif __AMDGCN_WAVEFRONT_SIZE == 64
+// The largest tile's sums would be half of the registers of eight wavefronts, and leave too few for what makes them.
+using Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
+using Tile64x64 = MatmulShape<64, 64, 2, 2, 64, 2>;
+using Tile128x32 = MatmulShape<128, 32, 4, 1, 64, 2>;
 #define MATMUL_WAVES __attribute__((amdgpu_waves_per_eu(2)))
 #else
 using Tile256x128 = MatmulShape<256, 128, 4, 2, 64, 1>;
@@ -38,15 +44,21 @@ using Tile128x32 = MatmulShape<128, 32, 4, 1, 64, 2>;
     PRODUCTS(TYPE, ELEMENT, 64x64)   \
     PRODUCTS(TYPE, ELEMENT, 128x32)  \
     SUM(TYPE, ELEMENT)
+#if defined(AMD_MFMA) || __AMDGCN_WAVEFRONT_SIZE == 32
 #define TILES(TYPE, ELEMENT)         \
     PRODUCTS(TYPE, ELEMENT, 256x128) \
     SMALL_TILES(TYPE, ELEMENT)
+#else
+#define TILES(TYPE, ELEMENT) SMALL_TILES(TYPE, ELEMENT)
+#endif
 
 TILES(bf16, bf16_t)
 TILES(f16, half_t)
 TILES(i8, int8_t)
-#if __AMDGCN_WAVEFRONT_SIZE == 64
+#if defined(MATRIX_UNIT_F32)
 TILES(f32, float)
+#endif
+#if defined(MATRIX_UNIT_F64)
 // The largest tile's sums would be all of a lane's registers.
 SMALL_TILES(f64, double)
 #endif

@@ -1,6 +1,17 @@
 // The AMD side of portable.cuh: clang builtins and ROCm's device libraries.
 #pragma once
 
+// The generation of CDNA's matrix instructions (MFMA), 1 to 4; not defined where there are none.
+#if defined(__gfx908__)
+#define AMD_MFMA 1
+#elif defined(__gfx90a__)
+#define AMD_MFMA 2
+#elif defined(__gfx942__) || defined(__gfx9_4_generic__)
+#define AMD_MFMA 3
+#elif defined(__gfx950__)
+#define AMD_MFMA 4
+#endif
+
 // The largest workgroup a kernel is launched with. Without it clang assumes 1024. A second number is for NVIDIA.
 #define __launch_bounds__(threads, ...) __attribute__((amdgpu_flat_work_group_size(1, threads), launch_bounds(threads)))
 
@@ -240,9 +251,8 @@ __device__ __forceinline__ double rsqrt(double x) { return 1.0 / __builtin_sqrt(
 __device__ __forceinline__ int32_t dot4(uint32_t a, uint32_t b, int32_t c) {
 #if __has_builtin(__builtin_amdgcn_sudot4) && (defined(__GFX11__) || defined(__GFX12__))
     return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, c, false);
-#elif defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || \
-    defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__) || defined(__gfx1011__) ||  \
-    defined(__gfx1012__) || (defined(__GFX10__) && !defined(__gfx1010__) && !defined(__gfx1013__))
+#elif defined(__gfx906__) || defined(AMD_MFMA) || defined(__gfx1011__) || defined(__gfx1012__) || \
+    (defined(__GFX10__) && !defined(__gfx1010__) && !defined(__gfx1013__))
     return __builtin_amdgcn_sdot4((int)a, (int)b, c, false);
 #else
 #pragma unroll

@@ -158,7 +158,7 @@ template <Scales LAYOUT> struct Activations {
         return scale_of<LAYOUT>(block, chunk);
     }
 };
-#elif defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
+#elif defined(AMD_MFMA)
 // CDNA's matrix instructions. A wavefront makes 16 rows of the tile in blocks of 16 x 16; in such a block a
 // lane holds rows 4 * (lane / 16) on of column lane % 16.
 template <class Q, int COLUMNS> struct Sums {
@@ -178,7 +178,7 @@ template <class Q, int COLUMNS> struct Sums {
         const uint32_t *b = tile.activations[column(block)];
         uint32_t group = lane_id() / 16;
         v4i c = {0, 0, 0, 0};
-#if defined(__gfx90a__)
+#if AMD_MFMA < 3
         // 16 elements an instruction, four in a lane.
 #pragma unroll
         for (uint32_t half = 0; half < 2; half++)

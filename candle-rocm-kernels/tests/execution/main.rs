@@ -1,7 +1,7 @@
 //! Runs the kernels on the emulated GPUs and compares them with plain Rust.
 //!
-//! Every test runs on each of the five instruction sets: wavefronts of 64 and of 32 lanes. References are written from Candle's CPU
-//! semantics, in f64 where a tolerance applies.
+//! Every test runs on each instruction set that the build serves: wavefronts of 64 and of 32 lanes. References are
+//! written from Candle's CPU semantics, in f64 where a tolerance applies.
 
 mod casts;
 mod convolutions;
@@ -20,7 +20,9 @@ mod transposed;
 use device::Gpu;
 
 /// The emulated GPUs that the tests run on, as far as the build embedded them.
-const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
+const ARCHITECTURES: [&str; 8] = [
+    "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201",
+];
 
 /// Runs `test` on each of them, with the geometries that Candle asks for and with those that a GPU of one compute unit
 /// gets instead.

@@ -3,7 +3,7 @@
 //! LLVM's AMDGPUUsage, "Kernel Descriptor", gives the fields; a few bits change meaning with the family.
 
 use super::CodeObjectError;
-use crate::isa::{Family, Target};
+use crate::isa::{Accumulation, Family, Target};
 
 /// A kernel descriptor, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,10 +24,12 @@ pub struct KernelDescriptor {
     pub rsrc3: u32,
     /// `KERNEL_CODE_PROPERTIES` as it stands.
     pub properties: u16,
-    /// Vector registers that a wave gets, rounded up to the granule. CDNA: accumulation registers included.
+    /// Vector registers that a wave gets, rounded up to the granule. CDNA2 and later: accumulation registers included.
     pub vgprs: u32,
-    /// CDNA: the first accumulation register's place in the unified file, a multiple of 4; otherwise 0.
+    /// CDNA2 and later: the first accumulation register's place in the unified file, a multiple of 4; otherwise 0.
     pub accum_offset: u32,
+    /// Accumulation registers that a wave gets: the end of the unified file, or a file of their own (gfx908).
+    pub agprs: u32,
     /// Scalar registers that a wave gets (GFX9; later families always have 106 and report 0 here).
     pub sgprs: u32,
     /// f32 rounding at start, as in `exec::Mode::round_f32`.
@@ -106,8 +108,16 @@ impl KernelDescriptor {
         let cdna = family == Family::Cdna;
         let gfx12 = family == Family::Rdna4;
         let wavefront_size32 = property(10);
-        let vgpr_granule = if cdna || wavefront_size32 { 8 } else { 4 };
-        let preloads = cdna;
+        let accumulation = target.unit().accumulation;
+        let unified = accumulation == Accumulation::Unified;
+        let vgpr_granule = if unified || wavefront_size32 { 8 } else { 4 };
+        let vgprs = (field(rsrc1, 0, 6) + 1) * vgpr_granule;
+        let accum_offset = if unified {
+            (field(rsrc3, 0, 6) + 1) * 4
+        } else {
+            0
+        };
+        let preloads = unified;
         Ok(KernelDescriptor {
             group_segment_fixed_size: u32_at(0),
             private_segment_fixed_size: u32_at(4),
@@ -117,11 +127,13 @@ impl KernelDescriptor {
             rsrc2,
             rsrc3,
             properties,
-            vgprs: (field(rsrc1, 0, 6) + 1) * vgpr_granule,
-            accum_offset: if cdna {
-                (field(rsrc3, 0, 6) + 1) * 4
-            } else {
-                0
+            vgprs,
+            accum_offset,
+            agprs: match accumulation {
+                Accumulation::None => 0,
+                // Both files get what the larger of the two counts asks for.
+                Accumulation::Separate => vgprs,
+                Accumulation::Unified => vgprs.saturating_sub(accum_offset),
             },
             // GFX9 counts in 16s, encoded in 8s.
             sgprs: if cdna {

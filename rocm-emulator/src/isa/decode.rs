@@ -1,6 +1,7 @@
 //! Decoding: instruction words to [`Inst`].
 
 use super::table::{Class, Entry, Field, Flags, ImmediateStyle, Layout, OpSelHi, Spec, Table};
+use super::target::{has_gds, is_gfx940};
 use super::{
     Dpp, Encoding, Family, Inst, LaneControl, MemoryModifiers, Modifiers, Operand, Sdwa,
     SdwaSelect, Special, Target,
@@ -599,9 +600,8 @@ impl Decoder<'_> {
             place(Field::Data1),
             Operand::None,
         ];
-        // CDNA has none, but for the global wave synchronization's opcodes.
-        inst.mem.gds =
-            entry.flags.gds || self.flag(Field::Gds) && self.target.family() != Family::Cdna;
+        // CDNA2 and later have none, but for the global wave synchronization's opcodes.
+        inst.mem.gds = entry.flags.gds || self.flag(Field::Gds) && has_gds(self.target);
         inst.mem.returns = entry.op.name.contains("_rtn");
         let (low, high) = (self.field(Field::Offset0), self.field(Field::Offset1));
         if entry.flags.no_offset {
@@ -620,11 +620,7 @@ impl Decoder<'_> {
         let family = self.target.family();
         inst.mem.cache = self.cache();
         inst.mem.returns = entry.flags.returns > 0 && self.returns();
-        // The bit that gfx940 made scratch's address enable brings loads into LDS on gfx90a.
-        let lds = match self.layout.encoding {
-            Encoding::SCRATCH if self.target == Target::Gfx90a => self.flag(Field::Sve),
-            _ => self.flag(Field::Lds),
-        };
+        let lds = self.flag(Field::Lds);
         inst.mem.lds = lds || entry.op.name.contains("_lds_");
         // Flat addresses take an unsigned offset until GFX12; the sign bit is not theirs.
         inst.mem.offset = if self.layout.encoding == Encoding::FLAT && family != Family::Rdna4 {
@@ -669,10 +665,10 @@ impl Decoder<'_> {
                 }
             }
             _ => {
-                let has_vaddr = match (self.target, self.target.family()) {
-                    (Target::Gfx90a, _) => off,
-                    (_, Family::Rdna2) => saddr == 0x7d,
-                    _ => self.flag(Field::Sve),
+                let has_vaddr = match family {
+                    _ if self.layout.width(Field::Sve) > 0 => self.flag(Field::Sve),
+                    Family::Rdna2 => saddr == 0x7d,
+                    _ => off,
                 };
                 if has_vaddr {
                     inst.src[0] = self.vector(Field::Vaddr, vaddr, 1);
@@ -690,7 +686,7 @@ impl Decoder<'_> {
         let name = entry.op.name;
         if entry.operands.is_empty() {
             // A cache operation. Only gfx940's name the levels: SC0 and SC1.
-            if self.target == Target::Gfx942 && matches!(name, "buffer_inv" | "buffer_wbl2") {
+            if is_gfx940(self.target) && matches!(name, "buffer_inv" | "buffer_wbl2") {
                 inst.mem.cache = self.cache() & 0x11;
             }
             return Ok(());

@@ -5,6 +5,7 @@ mod immediate;
 use std::fmt::Write;
 
 use super::table::{Entry, ImmediateStyle, OpSelHi, Spec, Style, Suffix, Table};
+use super::target::is_gfx940;
 use super::{
     Dpp, Encoding, Family, Inst, LaneControl, Modifiers, Operand, Sdwa, SdwaSelect, Special, Target,
 };
@@ -17,7 +18,11 @@ pub fn disassemble(target: Target, inst: &Inst, _pc: u64) -> String {
         table: Table::of(target),
     };
     match &inst.second {
-        Some(second) => format!("{} :: {}", printer.half(inst), printer.half(second)),
+        Some(second) => format!(
+            "{} :: {}",
+            printer.half(inst, second),
+            printer.half(second, inst)
+        ),
         None => printer.instruction(inst),
     }
 }
@@ -60,11 +65,14 @@ impl Printer {
         }
     }
 
-    fn half(&self, inst: &Inst) -> String {
-        let specs = self
-            .table
-            .find_dual(inst.op)
-            .map_or(&[][..], |entry| &entry.operands);
+    /// One half of a dual-issue instruction. A literal that the other demands is shown as a number of 32 bits.
+    fn half(&self, inst: &Inst, other: &Inst) -> String {
+        let specs_of = |inst: &Inst| {
+            let entry = self.table.find_dual(inst.op);
+            entry.map_or(&[][..], |entry| &entry.operands)
+        };
+        let specs = specs_of(inst);
+        let demanded = specs_of(other).contains(&Spec::Literal);
         // Operands beyond the table's are implied.
         let operands: Vec<String> = inst.dst[..1]
             .iter()
@@ -72,6 +80,9 @@ impl Printer {
             .zip(specs)
             .map(|(operand, spec)| match (operand, spec) {
                 (Operand::Literal(value), Spec::Literal) => format!("0x{value:x}"),
+                (Operand::Literal(_), Spec::Register { .. }) if demanded => {
+                    self.operand(*operand, Style::Word)
+                }
                 (_, Spec::Register { style, .. }) => self.operand(*operand, *style),
                 _ => self.operand(*operand, Style::Word),
             })
@@ -244,7 +255,7 @@ impl Printer {
         }
         if mods.blgp != 0 {
             // The double-precision forms of gfx940 use the bits as signs.
-            if self.target == Target::Gfx942 && inst.op.name.ends_with("_f64") {
+            if is_gfx940(self.target) && inst.op.name.ends_with("_f64") {
                 *text += &bit_list("neg", mods.blgp, 3);
             } else {
                 let _ = write!(text, " blgp:{}", mods.blgp);
@@ -480,7 +491,7 @@ impl Printer {
             ][usize::from(cache >> 3 & 3)];
             return;
         }
-        let gfx940 = self.target == Target::Gfx942;
+        let gfx940 = is_gfx940(self.target);
         let smem = inst.encoding == Encoding::SMEM;
         let names = [
             (1, if gfx940 && !smem { " sc0" } else { " glc" }),

@@ -14,4 +14,5 @@ pub use inst::{
     SdwaSelect, Special,
 };
 pub use sample::{sample_words, Sample};
-pub use target::{Family, Target};
+pub(crate) use target::{is_gfx90a, is_gfx940};
+pub use target::{Accumulation, Architecture, Family, Target};

@@ -1,16 +1,19 @@
 //! The instruction tables: bit layouts and opcodes of every family, read from `tables/*.txt`.
 //!
 //! The files are written by `tools/generate_isa_tables.py`. A line is one of
-//! - `encoding NAME words match mask op=first:width[+..] field=first:width ..`: where the fields lie;
-//! - `owner ENCODING opcode mnemonic operand .. [| flag ..]`: an opcode; `owner` is `*` or the only target;
-//! - `owner hwreg|message|format value name`: what the disassembly calls a number.
+//! - `owners encoding NAME words match mask op=first:width[+..] field=first:width ..`: where the fields lie;
+//! - `owners ENCODING opcode mnemonic operand .. [| flag ..]`: an opcode;
+//! - `owners hwreg|message|format value name`: what the disassembly calls a number.
+//!
+//! The owners are the processors that have it, separated by commas, or `*` for all of the file. Processors that are alike
+//! have one name there: the first of their generation.
 //!
 //! An operand is `field:class dwords style`, in the text's order, or a bare word for what is implied.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
-use super::{Encoding, Family, OpInfo, Target};
+use super::{Architecture, Encoding, Family, OpInfo, Target};
 
 /// Fields of instruction words. Register fields first, then modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -398,8 +401,8 @@ pub(super) struct Table {
 impl Table {
     /// The table of a target.
     pub fn of(target: Target) -> &'static Table {
-        static CDNA: LazyLock<FamilyTables> =
-            LazyLock::new(|| FamilyTables::read(include_str!("tables/cdna.txt")));
+        static GFX9: LazyLock<FamilyTables> =
+            LazyLock::new(|| FamilyTables::read(include_str!("tables/gfx9.txt")));
         static RDNA2: LazyLock<FamilyTables> =
             LazyLock::new(|| FamilyTables::read(include_str!("tables/rdna2.txt")));
         static RDNA3: LazyLock<FamilyTables> =
@@ -407,16 +410,12 @@ impl Table {
         static RDNA4: LazyLock<FamilyTables> =
             LazyLock::new(|| FamilyTables::read(include_str!("tables/rdna4.txt")));
         let family: &'static FamilyTables = match target.family() {
-            Family::Cdna => &CDNA,
+            Family::Cdna => &GFX9,
             Family::Rdna2 => &RDNA2,
             Family::Rdna3 => &RDNA3,
             Family::Rdna4 => &RDNA4,
         };
-        family
-            .only
-            .iter()
-            .find(|(owner, _)| *owner == target.name())
-            .map_or(&family.common, |(_, table)| table)
+        family.table(target.architecture())
     }
 
     /// The opcode's entry in a layout of this table.
@@ -461,9 +460,29 @@ impl Table {
     }
 }
 
+/// The processor that the tables name for all of an architecture.
+fn owner(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::Vega20 => "gfx906",
+        Architecture::Cdna1 => "gfx908",
+        Architecture::Cdna2 => "gfx90a",
+        Architecture::Cdna3 => "gfx942",
+        Architecture::Cdna4 => "gfx950",
+        Architecture::Rdna2 => "gfx1030",
+        Architecture::Rdna3 => "gfx1100",
+        Architecture::Rdna3_5 => "gfx1150",
+        Architecture::Rdna4 => "gfx1201",
+    }
+}
+
+/// A line of a file: the line, its owners, its words.
+type Row = (&'static str, &'static str, Vec<&'static str>);
+
+/// The processors of a file. Their operations have the same indices; a table is made when it is first asked for.
 struct FamilyTables {
-    common: Table,
-    only: Vec<(&'static str, Table)>,
+    rows: Vec<Row>,
+    operations: HashMap<&'static str, &'static OpInfo>,
+    tables: [OnceLock<Table>; Architecture::ALL.len()],
 }
 
 /// The tables ship with the crate, so a line that does not parse is a defect of the crate, and every test finds it.
@@ -484,8 +503,8 @@ fn bit_range(text: &str) -> Option<(u8, u8)> {
     Some((first.parse().ok()?, width.parse().ok()?))
 }
 
-fn parse_layout(line: &str) -> Option<Layout> {
-    let mut words = line.split_ascii_whitespace().skip(1);
+fn parse_layout(words: &[&str]) -> Option<Layout> {
+    let mut words = words.iter();
     let mut layout = Layout {
         encoding: named(ENCODINGS, words.next()?)?,
         words: words.next()?.parse().ok()?,
@@ -599,53 +618,52 @@ fn parse_flags(words: &[&str]) -> Option<Flags> {
 
 impl FamilyTables {
     fn read(text: &'static str) -> FamilyTables {
-        let lines = || text.lines().filter(|line| !line.starts_with('#'));
-        let layouts: Vec<Layout> = lines()
-            .filter(|line| line.starts_with("encoding "))
-            .map(|line| parse(parse_layout(line), line))
-            .collect();
-        let rows: Vec<(&str, &str, Vec<&str>)> = lines()
-            .filter(|line| !line.starts_with("encoding "))
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let rows: Vec<Row> = lines
             .map(|line| {
                 let mut words = line.split_ascii_whitespace();
-                let owner = parse(words.next(), line);
-                (line, owner, words.collect())
+                let owners = parse(words.next(), line);
+                (line, owners, words.collect())
             })
             .collect();
-        let mut names: HashMap<&'static str, &'static OpInfo> = HashMap::new();
-        let mut operation = |name: &'static str| {
-            let index = names.len() as u16;
-            // Lives as long as the table, which is never dropped.
-            *names
-                .entry(name)
-                .or_insert_with(|| Box::leak(Box::new(OpInfo { name, index })))
-        };
-        let mut owners: Vec<&str> = rows
-            .iter()
-            .map(|row| row.1)
-            .filter(|owner| *owner != "*")
-            .collect();
-        owners.sort_unstable();
-        owners.dedup();
-        let mut build = |target: Option<&str>| {
-            let mut table = Table {
-                layouts: layouts.clone(),
-                ..Table::default()
-            };
-            for (line, owner, words) in &rows {
-                if *owner == "*" || Some(*owner) == target {
-                    parse(table.add(words, &mut operation), line);
-                }
+        let mut operations: HashMap<&'static str, &'static OpInfo> = HashMap::new();
+        for (line, _, words) in &rows {
+            if named(ENCODINGS, words[0]).is_some() || words[0].starts_with("VOPD") {
+                let (name, _) = suffixed(parse(words.get(2).copied(), line));
+                let index = operations.len() as u16;
+                // Lives as long as the table, which is never dropped.
+                operations
+                    .entry(name)
+                    .or_insert_with(|| Box::leak(Box::new(OpInfo { name, index })));
             }
-            table
-        };
-        FamilyTables {
-            common: build(None),
-            only: owners
-                .iter()
-                .map(|owner| (*owner, build(Some(owner))))
-                .collect(),
         }
+        FamilyTables {
+            rows,
+            operations,
+            tables: Default::default(),
+        }
+    }
+
+    fn table(&self, architecture: Architecture) -> &Table {
+        self.tables[architecture as usize].get_or_init(|| self.build(owner(architecture)))
+    }
+
+    fn build(&self, owner: &str) -> Table {
+        let owned = |owners: &str| owners == "*" || owners.split(',').any(|name| name == owner);
+        let mut table = Table::default();
+        for (line, _, words) in self.rows.iter().filter(|row| owned(row.1)) {
+            parse(table.add(words, &self.operations), line);
+        }
+        table
+    }
+}
+
+/// A mnemonic without the suffix of its encoding, and that.
+fn suffixed(name: &'static str) -> (&'static str, Suffix) {
+    match name.rsplit_once('_') {
+        Some((name, "e32")) => (name, Suffix::E32),
+        Some((name, "e64")) => (name, Suffix::E64),
+        _ => (name, Suffix::None),
     }
 }
 
@@ -653,8 +671,12 @@ impl Table {
     fn add(
         &mut self,
         words: &[&'static str],
-        operation: &mut impl FnMut(&'static str) -> &'static OpInfo,
+        operations: &HashMap<&'static str, &'static OpInfo>,
     ) -> Option<()> {
+        if let ["encoding", layout @ ..] = words {
+            self.layouts.push(parse_layout(layout)?);
+            return Some(());
+        }
         let [kind, number, name, operands @ ..] = words else {
             return None;
         };
@@ -673,13 +695,9 @@ impl Table {
             Some(bar) => (&operands[..bar], &operands[bar + 1..]),
             None => (operands, &[][..]),
         };
-        let (name, suffix) = match name.rsplit_once('_') {
-            Some((name, "e32")) => (name, Suffix::E32),
-            Some((name, "e64")) => (name, Suffix::E64),
-            _ => (*name, Suffix::None),
-        };
+        let (name, suffix) = suffixed(name);
         let entry = Entry {
-            op: operation(name),
+            op: operations.get(name)?,
             suffix,
             operands: operands
                 .iter()
@@ -734,9 +752,15 @@ mod tests {
                 .map(|entry| (entry.op.name, entry.op.index))
                 .collect::<HashMap<_, _>>()
         };
-        let older = indices(Target::Gfx90a);
-        for (name, index) in indices(Target::Gfx942) {
-            assert_eq!(*older.get(name).unwrap_or(&index), index, "{name}");
+        for (one, other) in [
+            (Target::Gfx90a, Target::Gfx942),
+            (Target::Gfx906, Target::Gfx950),
+            (Target::Gfx1100, Target::Gfx1151),
+        ] {
+            let older = indices(one);
+            for (name, index) in indices(other) {
+                assert_eq!(*older.get(name).unwrap_or(&index), index, "{name}");
+            }
         }
     }
 }

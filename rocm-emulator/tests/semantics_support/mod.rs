@@ -1,6 +1,6 @@
 //! The table's language: cases, registers and values. `semantics/README.md` describes it for readers.
 
-use rocm_emulator::isa::{Family, Target};
+use rocm_emulator::isa::{Architecture, Family, Target};
 
 /// One line of a table.
 #[derive(Clone, Debug)]
@@ -204,8 +204,9 @@ fn parse_line(
     })
 }
 
-const FAMILIES: [&str; 9] = [
-    "gfx9", "gfx90a", "gfx942", "gfx10", "gfx11", "gfx12", "gfx10+", "gfx11+", "gfx942+",
+const FAMILIES: [&str; 13] = [
+    "gfx9", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx10", "gfx11", "gfx12", "gfx90a+",
+    "gfx942+", "gfx10+", "gfx11+", "gfx11.5+",
 ];
 
 /// Whether a family's name in a table includes the target.
@@ -216,10 +217,16 @@ fn includes(family: &str, target: Target) -> bool {
         Family::Rdna3 => 11,
         Family::Rdna4 => 12,
     };
+    let since = |first| {
+        let from = Architecture::ALL.into_iter().skip_while(|it| *it != first);
+        from.into_iter().any(|it| it == target.architecture())
+    };
     match family {
-        "gfx10+" => generation >= 10,
-        "gfx11+" => generation >= 11,
-        "gfx942+" => target != Target::Gfx90a,
+        "gfx90a+" => since(Architecture::Cdna2),
+        "gfx942+" => since(Architecture::Cdna3),
+        "gfx10+" => since(Architecture::Rdna2),
+        "gfx11+" => since(Architecture::Rdna3),
+        "gfx11.5+" => since(Architecture::Rdna3_5),
         "gfx9" => generation == 9,
         "gfx10" => generation == 10,
         "gfx11" => generation == 11,

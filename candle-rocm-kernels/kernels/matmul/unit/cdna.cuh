@@ -1,5 +1,5 @@
-// CDNA's MFMA: 32 x 32 sums, a row's eight bytes in a lane (four or fewer for some), the lanes' halves at different k.
-// In f64 16 x 16 sums and four groups of lanes.
+// CDNA's MFMA: 32 x 32 sums, a row's eight bytes in a lane (four for some, on gfx950 sixteen), the lanes' halves at
+// different k. In f64, which gfx908 has not, 16 x 16 sums and four groups of lanes.
 #pragma once
 
 template <class V, int PARTS_> struct MfmaBlock {
@@ -14,36 +14,71 @@ template <class V, int PARTS_> struct MfmaBlock {
     static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 32; }
 };
 
+#if AMD_MFMA == 1
+template <> struct MatrixUnit<bf16_t> : MfmaBlock<float, 4> {
+    typedef short Two __attribute__((ext_vector_type(2)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_mfma_f32_32x32x4bf16(word_of<Two>(a, part), word_of<Two>(b, part), c, 0, 0, 0);
+    }
+};
+#elif AMD_MFMA < 4
 template <> struct MatrixUnit<bf16_t> : MfmaBlock<float, 2> {
     typedef short Four __attribute__((ext_vector_type(4)));
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
         c = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(part_of<Four>(a, part), part_of<Four>(b, part), c, 0, 0, 0);
     }
 };
+#else
+template <> struct MatrixUnit<bf16_t> : MfmaBlock<float, 1> {
+    typedef __bf16 Eight __attribute__((ext_vector_type(8)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_mfma_f32_32x32x16_bf16(part_of<Eight>(a, part), part_of<Eight>(b, part), c, 0, 0, 0);
+    }
+};
+#endif
+#if AMD_MFMA < 4
 template <> struct MatrixUnit<half_t> : MfmaBlock<float, 2> {
     typedef half_t Four __attribute__((ext_vector_type(4)));
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
         c = __builtin_amdgcn_mfma_f32_32x32x8f16(part_of<Four>(a, part), part_of<Four>(b, part), c, 0, 0, 0);
     }
 };
-#if defined(__gfx90a__)
+#else
+template <> struct MatrixUnit<half_t> : MfmaBlock<float, 1> {
+    typedef half_t Eight __attribute__((ext_vector_type(8)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_mfma_f32_32x32x16_f16(part_of<Eight>(a, part), part_of<Eight>(b, part), c, 0, 0, 0);
+    }
+};
+#endif
+#if AMD_MFMA < 3
 template <> struct MatrixUnit<int8_t> : MfmaBlock<int, 4> {
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
         c = __builtin_amdgcn_mfma_i32_32x32x8i8(word_of<int>(a, part), word_of<int>(b, part), c, 0, 0, 0);
     }
 };
-#else
+#elif AMD_MFMA == 3
 template <> struct MatrixUnit<int8_t> : MfmaBlock<int, 2> {
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
         c = __builtin_amdgcn_mfma_i32_32x32x16_i8(part_of<long>(a, part), part_of<long>(b, part), c, 0, 0, 0);
     }
 };
+#else
+template <> struct MatrixUnit<int8_t> : MfmaBlock<int, 1> {
+    typedef int Four __attribute__((ext_vector_type(4)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_mfma_i32_32x32x32_i8(part_of<Four>(a, part), part_of<Four>(b, part), c, 0, 0, 0);
+    }
+};
 #endif
+#define MATRIX_UNIT_F32
 template <> struct MatrixUnit<float> : MfmaBlock<float, 4> {
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
         c = __builtin_amdgcn_mfma_f32_32x32x2f32(word_of<float>(a, part), word_of<float>(b, part), c, 0, 0, 0);
     }
 };
+#if AMD_MFMA > 1
+#define MATRIX_UNIT_F64
 template <> struct MatrixUnit<double> {
     static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = 1, STEP_CHUNKS = 4, PIECES = 1, PARTS = 1, SUMS = 4;
     static constexpr bool UNROLLED = true;
@@ -59,3 +94,4 @@ template <> struct MatrixUnit<double> {
                                                  0);
     }
 };
+#endif

@@ -1,9 +1,10 @@
-// Without matrix instructions: a lane makes one sum of a block of 8 x 4, by dot products of two (f16) or four (i8)
-// elements an instruction; bf16, of which RDNA2 has none, by two FMA.
+// Without matrix instructions: a lane makes one sum of a block of 8 x 4 (of 8 x 8, where wavefronts have 64 lanes), by
+// dot products of two (f16) or four (i8) elements an instruction; bf16, of which neither RDNA2 nor Vega has any, by two
+// FMA.
 #pragma once
 
 template <class V> struct DotBlock {
-    static constexpr int ROWS = 8, COLUMNS = 4, CHUNKS = 1, STEP_CHUNKS = 1, SUMS = 1;
+    static constexpr int ROWS = 8, COLUMNS = __AMDGCN_WAVEFRONT_SIZE / 8, CHUNKS = 1, STEP_CHUNKS = 1, SUMS = 1;
     // A lane has so many rows and columns that whole chunks of them would fill its registers.
     static constexpr int PIECES = 2, PARTS = 2;
     // Nor would all steps fit the instruction cache.

@@ -44,7 +44,7 @@ template <class V, class F> __device__ __forceinline__ V word_of(const F &fragme
 
 template <class T> struct MatrixUnit;
 
-#if defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
+#if defined(AMD_MFMA)
 #include "matmul/unit/cdna.cuh"
 #elif defined(__GFX11__)
 #include "matmul/unit/rdna3.cuh"

@@ -6,7 +6,7 @@
 use crate::codeobject::{ArgKind, KernelDescriptor};
 use crate::exec::wave::{Mode, Wave};
 use crate::exec::{Launch, PRIVATE_APERTURE, SHARED_APERTURE};
-use crate::isa::{Family, Target};
+use crate::isa::{is_gfx90a, is_gfx940, Family, Target};
 
 /// Bytes of an HSA dispatch packet.
 const PACKET_BYTES: usize = 64;
@@ -17,12 +17,13 @@ const DYNAMIC_STACK: u32 = 16 << 10;
 
 /// Vector and accumulation registers of a wave.
 pub(crate) fn register_counts(descriptor: &KernelDescriptor) -> (usize, usize) {
-    let (vgprs, accum) = (descriptor.vgprs as usize, descriptor.accum_offset as usize);
-    if accum == 0 || accum >= vgprs {
-        (vgprs, 0)
+    let unified = if descriptor.accum_offset > 0 {
+        descriptor.agprs
     } else {
-        (accum, vgprs - accum)
-    }
+        0
+    };
+    let vgprs = descriptor.vgprs - unified;
+    (vgprs as usize, descriptor.agprs as usize)
 }
 
 /// Scratch bytes of a lane.
@@ -146,7 +147,7 @@ pub(crate) fn mode(descriptor: &KernelDescriptor) -> Mode {
 /// Flat scratch is set up by the hardware, not by the kernel.
 fn architected_flat_scratch(target: Target) -> bool {
     match target.family() {
-        Family::Cdna => target == Target::Gfx942,
+        Family::Cdna => is_gfx940(target),
         Family::Rdna2 => false,
         Family::Rdna3 | Family::Rdna4 => true,
     }
@@ -247,7 +248,11 @@ fn start_lanes(wave: &mut Wave, launch: &Launch, index: u32) {
     let first = u64::from(index) * u64::from(wave.lanes);
     let active = total.saturating_sub(first).min(wave.lanes.into()) as u32;
     wave.set_exec(u64::MAX.checked_shr(64 - active).unwrap_or(0));
-    let packed = wave.target.family() != Family::Rdna2;
+    let packed = match wave.target.family() {
+        Family::Cdna => is_gfx90a(wave.target),
+        Family::Rdna2 => false,
+        Family::Rdna3 | Family::Rdna4 => true,
+    };
     for lane in 0..wave.lanes {
         let item = (first + u64::from(lane)) as u32;
         let id = [item % width, item / width % height, item / width / height];

@@ -9,7 +9,7 @@ use super::tables;
 use super::value::{Kind, Slot};
 use super::Unimplemented;
 use crate::exec::{Row, Wave, LANES};
-use crate::isa::{Family, Inst, Operand, Special, Target};
+use crate::isa::{Architecture, Family, Inst, Operand, Special, Target};
 
 /// Where the vector result goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -345,8 +345,10 @@ fn find(target: Target, name: &str, inst: &Inst) -> Result<Entry, Unimplemented>
             let signs = ["uu", "su", "us", "ss"][inst.mods.neg as usize & 3];
             &format!("{name} {signs}")
         }
-        // CDNA3's eight-bit floats are encoded otherwise than GFX12's.
-        _ if target.family() == Family::Cdna && (name.contains("fp8") || name.contains("bf8")) => {
+        // CDNA3's eight-bit floats are encoded otherwise than CDNA4's and GFX12's.
+        _ if target.architecture() == Architecture::Cdna3
+            && (name.contains("fp8") || name.contains("bf8")) =>
+        {
             &format!("{name} fnuz")
         }
         _ => name,

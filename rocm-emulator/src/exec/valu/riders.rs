@@ -10,7 +10,7 @@ use super::value::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, Kind};
 use super::Unimplemented;
 use crate::exec::simd::multiversion;
 use crate::exec::{Mode, Row, Wave, LANES};
-use crate::isa::{Dpp, Encoding, Family, Inst, LaneControl, Sdwa, SdwaSelect, Target};
+use crate::isa::{is_gfx90a, Dpp, Encoding, Family, Inst, LaneControl, Sdwa, SdwaSelect, Target};
 
 /// How one source is rearranged: select, then clear the sign (abs), then flip it (neg).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,7 +274,9 @@ fn permutation(target: Target, dpp: &Dpp) -> Result<Permutation, Unimplemented> 
         0x142 if gfx9 => lane_from(&|lane| row_of(lane).checked_sub(1)),
         0x143 if gfx9 => lane_from(&|lane| Some(31).filter(|_| lane >= 32)),
         // GFX90A calls it row_newbcast, GFX10 and later row_share.
-        0x150..=0x15f => lane_from(&|lane| Some(row_of(lane) + amount)),
+        0x150..=0x15f if !gfx9 || is_gfx90a(target) => {
+            lane_from(&|lane| Some(row_of(lane) + amount))
+        }
         0x160..=0x16f if !gfx9 => lane_from(&|lane| Some(lane ^ amount)),
         _ => return Err(unknown()),
     };

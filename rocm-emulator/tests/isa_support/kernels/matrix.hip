@@ -21,7 +21,7 @@ typedef int v16i __attribute__((ext_vector_type(16)));
 
 KERNEL dots(int *i, unsigned *u, float *f, v2h *h) {
     int x = __builtin_amdgcn_workitem_id_x();
-#if defined(__gfx1100__) || defined(__gfx1201__)
+#if defined(__GFX11__) || defined(__GFX12__)
     i[x] = __builtin_amdgcn_sudot4(true, i[x + 1], true, i[x + 2], i[x + 3], false);
     i[x + 4] = __builtin_amdgcn_sudot4(true, i[x + 1], false, i[x + 2], i[x + 3], true);
 #else
@@ -43,6 +43,16 @@ KERNEL mfma(v32f *c32, v16f *c16, v4f *c4, v4d *d4, v4h *h, v4s *s, float *f, do
     d4[0] = __builtin_amdgcn_mfma_f64_16x16x4f64(d[0], d[1], d4[1], 0, 0, 0);
     d[2] = __builtin_amdgcn_mfma_f64_4x4x4f64(d[3], d[4], d[5], 0, 0, 0);
 }
+#endif
+#if defined(__gfx908__)
+KERNEL mfma(v16f *c16, v4f *c4, v4h *h, v2s *s, float *f) {
+    c16[0] = __builtin_amdgcn_mfma_f32_32x32x8f16(h[0], h[1], c16[1], 0, 0, 0);
+    c16[2] = __builtin_amdgcn_mfma_f32_32x32x4bf16(s[0], s[1], c16[3], 0, 0, 0);
+    c4[0] = __builtin_amdgcn_mfma_f32_16x16x8bf16(s[2], s[3], c4[1], 1, 2, 3);
+    c4[2] = __builtin_amdgcn_mfma_f32_16x16x4f32(f[0], f[1], c4[3], 0, 0, 0);
+}
+#endif
+#if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__)
 // More accumulators than fit the vector registers that a wave of this size may have.
 KERNEL __attribute__((amdgpu_flat_work_group_size(1024, 1024))) pressure(v32f *c, float *f) {
     v32f a = c[0], b = c[1], e = c[2];
@@ -53,6 +63,8 @@ KERNEL __attribute__((amdgpu_flat_work_group_size(1024, 1024))) pressure(v32f *c
     }
     c[0] = a, c[1] = b, c[2] = e;
 }
+#endif
+#if defined(__gfx90a__) || defined(__gfx942__)
 KERNEL atomics(double *d, float *f, v2h *h) {
     __builtin_amdgcn_global_atomic_fadd_f64((__attribute__((address_space(1))) double *)d, 1.0);
     __builtin_amdgcn_global_atomic_fadd_f32((__attribute__((address_space(1))) float *)f, 1.0f);

@@ -8,7 +8,7 @@ use super::elements::Element;
 use super::multiply::Shape;
 use crate::exec::valu::fp8::Fp8;
 use crate::exec::valu::Unimplemented;
-use crate::isa::{Family, Inst, Operand, Target};
+use crate::isa::{Architecture, Family, Inst, Operand, Target};
 
 /// The families of layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub(super) fn parse(
         [a, b] => (a, b),
         _ => return Err(unknown()),
     };
-    let fnuz = target.family() == Family::Cdna;
+    let fnuz = target.architecture() == Architecture::Cdna3;
     let element = |text: &str, place: u8| {
         let signed = inst.mods.neg >> place & 1 == 1;
         Ok(match text {
