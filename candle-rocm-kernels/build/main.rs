@@ -5,6 +5,7 @@
 
 mod architectures;
 mod compile;
+mod lists;
 mod nvidia;
 // The project's tests and commands include the file too, and use what the build does not.
 #[allow(dead_code)]
@@ -48,6 +49,7 @@ fn run() -> Result<(), String> {
     let kernels = Path::new(&environment("CARGO_MANIFEST_DIR")?).join("kernels");
 
     let sources = compile::sources(&kernels)?;
+    lists::write(&kernels, &out)?;
 
     // docs.rs has no GPU compiler either.
     let skip = std::env::var(SKIP_VARIABLE).is_ok_and(|value| !matches!(value.as_str(), "" | "0"));

@@ -441,24 +441,22 @@ __device__ __forceinline__ void swiglu_backward(const T *__restrict__ gate, cons
     });
 }
 
-#define ACTIVATE(KERNEL, F, NAME, T)                                                                   \
+#define ACTIVATE(KERNEL, F, NUMBER, NAME, T)                                                           \
     ENTRY activate_##KERNEL##_##NAME(const T *__restrict__ x, const T *__restrict__ bias,              \
                                      const T *__restrict__ residual, T *__restrict__ out, size_t rows, \
                                      size_t columns) {                                                 \
         activate<F>(x, bias, residual, out, rows, columns);                                            \
     }
-#define ACTIVATE_BACKWARD(KERNEL, F, NAME, T)                                                                       \
+#define ACTIVATE_BACKWARD(KERNEL, F, NUMBER, NAME, T)                                                               \
     ENTRY backward_##KERNEL##_##NAME(const T *__restrict__ x, const T *__restrict__ bias, const T *__restrict__ dy, \
                                      T *__restrict__ dx, size_t rows, size_t columns) {                             \
         activate_backward<F>(x, bias, dy, dx, rows, columns);                                                       \
     }
-#define WITH_SLOPE(KERNEL, F, NAME, T) ACTIVATE(KERNEL, F, NAME, T) ACTIVATE_BACKWARD(KERNEL, F, NAME, T)
+#define WITH_SLOPE(KERNEL, F, NUMBER, NAME, T) \
+    ACTIVATE(KERNEL, F, NUMBER, NAME, T) ACTIVATE_BACKWARD(KERNEL, F, NUMBER, NAME, T)
 #define ELEMENTS(NAME, T)                                                                                        \
-    ACTIVATE(none, Identity, NAME, T)                                                                            \
-    WITH_SLOPE(relu, ReluFunction, NAME, T)                                                                      \
-    WITH_SLOPE(silu, SiluFunction, NAME, T)                                                                      \
-    WITH_SLOPE(gelu, GeluFunction, NAME, T)                                                                      \
-    WITH_SLOPE(gelu_erf, GeluErfFunction, NAME, T)                                                               \
+    ACTIVATE(none, Identity, 0, NAME, T)                                                                         \
+    FOR_CURVES(WITH_SLOPE, NAME, T)                                                                              \
     ENTRY swiglu_##NAME(const T *__restrict__ gate, const T *__restrict__ up, T *__restrict__ out, size_t rows,  \
                         size_t columns, size_t stride) {                                                         \
         swiglu(gate, up, out, rows, columns, stride);                                                            \
