@@ -151,8 +151,8 @@ pub fn serves(arch: &str) -> bool {
 /// Declares the modules' constants, [`Id`] and [`MODULES`] from one list: Candle's, then ours.
 macro_rules! modules {
     (
-        $($candle:ident $id:ident $candle_file:literal $candle_doc:literal;)*
-        and $($name:ident $file:literal $doc:literal;)*
+        candle { $($candle:ident $id:ident $candle_file:literal $candle_doc:literal;)* }
+        ours { $($name:ident $file:literal $doc:literal;)* }
     ) => {
         /// The modules that Candle knows, in `candle-kernels`' order.
         #[repr(u32)]
@@ -203,23 +203,26 @@ macro_rules! modules {
 }
 
 modules! {
-    AFFINE Affine "affine" "`x * mul + add`.";
-    BINARY Binary "binary" "Arithmetic and comparison of two tensors, element by element.";
-    CAST Cast "cast" "Conversion between element types.";
-    CONV Conv "conv" "Convolutions, pooling, upsampling.";
-    FILL Fill "fill" "Constants, strided and two-dimensional copies.";
-    INDEXING Indexing "indexing" "Gather, scatter, index-select, index-add.";
-    QUANTIZED Quantized "quantized" "Quantised blocks: dequantisation and products with them.";
-    REDUCE Reduce "reduce" "Sums, extrema, softmax, normalisation, rotary embedding.";
-    SORT Sort "sort" "Argument sort of rows.";
-    TERNARY Ternary "ternary" "Selection by a condition.";
-    UNARY Unary "unary" "Functions of one tensor, element by element.";
-    and
-    GEMM "gemm" "Matrix products, in place of cuBLAS.";
-    RANDOM "random" "Random numbers, in place of cuRAND.";
-    MMVQ "mmvq" "Products of quantised matrices with up to eight vectors.";
-    MMQ "mmq" "Products of quantised matrices with matrices.";
-    MOE "moe" "Products of tokens with their experts' matrices.";
-    MATMUL "matmul" "Matrix products on matrix units, with what follows them.";
-    FUSED "fused" "Operators that Candle would make of several, and their gradients.";
+    candle {
+        AFFINE Affine "affine" "`x * mul + add`.";
+        BINARY Binary "binary" "Arithmetic and comparison of two tensors, element by element.";
+        CAST Cast "cast" "Conversion between element types.";
+        CONV Conv "conv" "Convolutions, pooling, upsampling.";
+        FILL Fill "fill" "Constants, strided and two-dimensional copies.";
+        INDEXING Indexing "indexing" "Gather, scatter, index-select, index-add.";
+        QUANTIZED Quantized "quantized" "Quantised blocks: dequantisation and products with them.";
+        REDUCE Reduce "reduce" "Sums, extrema, softmax, normalisation, rotary embedding.";
+        SORT Sort "sort" "Argument sort of rows.";
+        TERNARY Ternary "ternary" "Selection by a condition.";
+        UNARY Unary "unary" "Functions of one tensor, element by element.";
+    }
+    ours {
+        GEMM "gemm" "Matrix products, in place of cuBLAS.";
+        RANDOM "random" "Random numbers, in place of cuRAND.";
+        MMVQ "mmvq" "Products of quantised matrices with up to eight vectors.";
+        MMQ "mmq" "Products of quantised matrices with matrices.";
+        MOE "moe" "Products of tokens with their experts' matrices.";
+        MATMUL "matmul" "Matrix products on matrix units, with what follows them.";
+        FUSED "fused" "Operators that Candle would make of several, and their gradients.";
+    }
 }
