@@ -1,5 +1,5 @@
-//! Registers, spills, LDS and occupancy of every kernel on every architecture are those of the committed tables
-//! `resources/<arch>.tsv`, which `CANDLE_ROCM_WRITE_RESOURCES=1 cargo test -p candle-rocm-kernels --test
+//! Registers, spills, LDS and occupancy of every kernel in every object of the default build are those of the committed
+//! tables `resources/<arch>.tsv`, which `CANDLE_ROCM_WRITE_RESOURCES=1 cargo test -p candle-rocm-kernels --test
 //! resource_table` writes anew.
 
 mod support;
@@ -11,7 +11,17 @@ use candle_rocm_kernels as kernels;
 use candle_rocm_kernels::occupancy::{wavefronts_per_simd, Demand};
 use support::Kernel;
 
-/// Wavefronts on a SIMD, in workgroups of the largest size.
+/// What there are tables of: the default that every supported compiler knows.
+const TABLES: [&str; 5] = [
+    "gfx90a",
+    "gfx942",
+    "gfx10-3-generic",
+    "gfx11-generic",
+    "gfx12-generic",
+];
+
+/// Wavefronts on a SIMD, in workgroups of the largest size; of a generic target's kernels, on the GPU with the fewest
+/// registers.
 fn occupancy(arch: &str, kernel: &Kernel) -> Option<u64> {
     let demand = Demand {
         vgprs: kernel.vgprs,
@@ -93,7 +103,7 @@ fn the_committed_tables_are_what_the_compiler_made() {
     );
     let write = std::env::var_os("CANDLE_ROCM_WRITE_RESOURCES").is_some();
     for arch in kernels::architectures() {
-        let Some((made, compiler)) = table(arch) else {
+        let Some((made, compiler)) = table(arch).filter(|_| TABLES.contains(arch)) else {
             // A target that the user asked for beside ours has no table.
             eprintln!("no table for {arch}");
             continue;

@@ -45,7 +45,7 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
-        Command::Setup => setup::ensure_toolchain(),
+        Command::Setup => setup::ensure_toolchain().map(|_| ()),
         Command::Demo(args) => demo::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Coverage(args) => coverage::run(&args),
