@@ -5,7 +5,8 @@ use rocm_gpus::{CodeTarget, Generic, Gpu};
 /// A comma-separated list of processors and generic targets, `native` for the processors of this machine, or `default`.
 pub const VARIABLE: &str = "CANDLE_ROCM_ARCHS";
 
-/// CDNA 2 and 3, RDNA 2, 3 and 4. gfx9-4-generic, which LLVM 20 knows, would lose gfx942's FP8 and cover but gfx950 besides.
+/// CDNA 2 and 3, RDNA 2, 3 and 4. gfx9-4-generic, which LLVM 20 knows, would lose gfx942's FP8 and cover but gfx950
+/// besides.
 const DEFAULT: [CodeTarget; 5] = [
     CodeTarget::Gpu(Gpu::Gfx90a),
     CodeTarget::Gpu(Gpu::Gfx942),
@@ -27,8 +28,9 @@ pub struct Chosen {
     pub by_itself: bool,
 }
 
-/// The processors and generic targets that `choice`, the value of [`VARIABLE`], asks for. Where it is empty, those of the
-/// default that serve this machine's GPUs, whose processors are `found`; and the whole default where there are none.
+/// The processors and generic targets that `choice`, the value of [`VARIABLE`], asks for. Where it is empty, those of
+/// the default that serve this machine's GPUs, whose processors are `found`; and the whole default where there are
+/// none.
 ///
 /// # Errors
 /// If one is not among `known`, the compiler's, nor covered by a generic target that is; or if `native` finds no GPU.

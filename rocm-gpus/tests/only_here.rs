@@ -1,5 +1,5 @@
-//! What differs between GPUs is asked of the table: no other crate's code names a processor in a string, but to choose which
-//! GPUs it is about, nor tells one by how its name begins.
+//! What differs between GPUs is asked of the table: no other crate's code names a processor in a string, but to choose
+//! which GPUs it is about, nor tells one by how its name begins.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

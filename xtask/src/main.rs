@@ -7,10 +7,13 @@ mod cargo;
 mod conformance;
 mod coverage;
 mod demo;
+mod executed;
 mod kernel_format;
 mod kernel_report;
 mod nvidia;
+mod packages;
 mod setup;
+mod suites;
 mod test;
 
 use clap::{Parser, Subcommand};

@@ -26,8 +26,8 @@ const PAIRED: [[usize; 2]; 4] = [[0, 5], [1, 4], [2, 7], [3, 6]];
 /// `Unit::lds_pairs_wide_reads` says so: there lanes 0 to 3 go with 20 to 23, 4 to 7 with 16 to 19, 8 to 11 with 28 to
 /// 31, 12 to 15 with 24 to 27, and so on from lane 32. Atomics of one dword from several lanes take a cycle each.
 ///
-/// `rocm-gpus` has the sources. Assumed, as nobody published it: reads of 12 bytes as of 16. Instructions of two addresses
-/// count as two accesses. Lane permutations touch no bank.
+/// `rocm-gpus` has the sources. Assumed, as nobody published it: reads of 12 bytes as of 16. Instructions of two
+/// addresses count as two accesses. Lane permutations touch no bank.
 pub fn lds_cycles(target: Target, store: bool, bytes: u32, offsets: &[Option<u32>]) -> (u64, u64) {
     let mut places = [0; LANES];
     let mut lanes = 0;

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
 use rocm_emulator::isa::{self, Target};
 
-use super::{bare, Tools};
+use crate::llvm::{bare, Tools};
 
 /// What a comparison found.
 #[derive(Default)]
@@ -29,16 +28,12 @@ pub struct Comparison {
 const EXAMPLES: usize = 20;
 
 impl Comparison {
-    /// Compare every instruction in the executable sections of a code object.
+    /// Compares every instruction in the executable sections of a code object.
+    ///
+    /// # Panics
+    /// It has no code.
     pub fn add(&mut self, tools: &Tools, target: Target, object: &Path) {
-        let output = Command::new(&tools.llvm_objdump)
-            .args(["-d", "--disassemble-zeroes"])
-            .arg(format!("--mcpu={target}"))
-            .arg(object)
-            .output()
-            .expect("llvm-objdump starts");
-        assert!(output.status.success(), "llvm-objdump: {}", output.status);
-        let output = String::from_utf8(output.stdout).expect("llvm-objdump prints UTF-8");
+        let output = tools.disassemble(target.name(), object);
         let lines: Vec<_> = output.lines().filter_map(instruction).collect();
         assert!(!lines.is_empty(), "{target}: no code");
         // The decoder sees what follows, as it does in a launch.
@@ -70,7 +65,8 @@ impl Comparison {
         self.words += code.len();
     }
 
-    /// Panics if an instruction differed.
+    /// # Panics
+    /// An instruction differed.
     pub fn check(&self, target: Target) {
         println!(
             "{target}: {} instructions in {} words, {} operations, {} differ",

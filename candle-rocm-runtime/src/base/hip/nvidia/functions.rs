@@ -1,147 +1,17 @@
-//! The `nvidia` provider: HIP's functions over the CUDA driver, loaded when first needed.
-//!
-//! HIP has such a platform itself; this is as much of it as the runtime calls. Handles are CUDA's own, and so are
-//! the numbers of errors, capture modes and function attributes, which HIP took over. Contexts are the devices'
-//! primary ones, so that other libraries of the process that use CUDA share memory and streams with us.
+//! HIP's functions, each by the driver's.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 
-use cuda::driver::sys::{self, CUdevice_attribute as Attribute, CUresult, Lib};
+use cuda::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
 
-use super::table::{HipTable, MissingSymbol};
-use super::types::*;
-use crate::base::error::{Error, ErrorKind, Result};
-
-/// Shared memory beyond this must be asked for, kernel by kernel.
-const SHARED_WITHOUT_ASKING: c_uint = 48 << 10;
+use super::driver::{allow_shared, attribute_of, driver, error_text, primary, status, write_text};
+use crate::base::hip::types::*;
 
 thread_local! {
     /// The device that this thread selected.
     static CURRENT: Cell<c_int> = const { Cell::new(0) };
-}
-
-/// A device and its primary context, by ordinal.
-struct Primary {
-    device: sys::CUdevice,
-    context: sys::CUcontext,
-}
-
-// SAFETY: CUDA's contexts may be used from any thread.
-unsafe impl Send for Primary {}
-// SAFETY: as above; nothing in it changes.
-unsafe impl Sync for Primary {}
-
-/// As many as a process can see.
-static PRIMARIES: [OnceLock<Primary>; 64] = [const { OnceLock::new() }; 64];
-
-/// The table of the CUDA driver's functions under HIP's names.
-///
-/// # Errors
-/// No driver is installed; what to do is said.
-pub fn load() -> Result<(HipTable, String)> {
-    // SAFETY: loading libcuda runs the initialisers of NVIDIA's driver.
-    if !unsafe { sys::is_culib_present() } {
-        return Err(Error::new(
-            ErrorKind::Runtime,
-            "NVIDIA's driver was not found: no libcuda.so in the loader's search path. Install it, or choose another \
-             runtime: CANDLE_ROCM_RUNTIME=amd or emulator",
-        ));
-    }
-    // SAFETY: the functions below have HIP's signatures, under HIP's names, and are part of this program.
-    let table = unsafe { HipTable::from_lookup(symbol) }.map_err(|MissingSymbol(name)| {
-        Error::new(
-            ErrorKind::Runtime,
-            format!("the nvidia runtime has no function {name}"),
-        )
-    })?;
-    Ok((table, "libcuda".to_owned()))
-}
-
-/// The driver, which [`load`] found.
-fn driver() -> &'static Lib {
-    // SAFETY: as in `load`, which comes first.
-    unsafe { sys::culib() }
-}
-
-fn status(result: CUresult) -> hipError_t {
-    result as hipError_t
-}
-
-/// The device of this ordinal with its context, or the driver's error.
-fn primary(ordinal: c_int) -> std::result::Result<&'static Primary, hipError_t> {
-    let slot = usize::try_from(ordinal)
-        .ok()
-        .and_then(|ordinal| PRIMARIES.get(ordinal))
-        .ok_or(HIP_ERROR_INVALID_DEVICE)?;
-    if let Some(primary) = slot.get() {
-        return Ok(primary);
-    }
-    let (mut device, mut context) = (0, std::ptr::null_mut());
-    // SAFETY: both outputs are writable.
-    let result = unsafe {
-        match (driver().cuDeviceGet)(&mut device, ordinal) {
-            CUresult::CUDA_SUCCESS => (driver().cuDevicePrimaryCtxRetain)(&mut context, device),
-            failure => failure,
-        }
-    };
-    match result {
-        // A second thread's retain is of the same context, which lives as long as the process.
-        CUresult::CUDA_SUCCESS => Ok(slot.get_or_init(|| Primary { device, context })),
-        failure => Err(status(failure)),
-    }
-}
-
-/// Text into a C string field of so many bytes.
-///
-/// # Safety
-/// `field` has room for `bytes` bytes.
-unsafe fn write_text(field: *mut c_char, bytes: usize, text: &[u8]) {
-    let length = text.len().min(bytes - 1);
-    // SAFETY: the caller's promise; the text is shorter than the field.
-    unsafe {
-        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), field, length);
-        field.add(length).write(0);
-    }
-}
-
-/// CUDA's number for HIP's attribute.
-fn attribute_of(attribute: hipDeviceAttribute_t) -> Option<Attribute> {
-    use Attribute::*;
-    Some(match attribute {
-        attribute::COMPUTE_CAPABILITY_MAJOR => CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-        attribute::COMPUTE_CAPABILITY_MINOR => CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-        attribute::MAX_BLOCK_DIM_X => CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
-        attribute::MAX_BLOCK_DIM_Y => CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
-        attribute::MAX_BLOCK_DIM_Z => CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z,
-        attribute::MAX_GRID_DIM_X => CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
-        attribute::MAX_GRID_DIM_Y => CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
-        attribute::MAX_GRID_DIM_Z => CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z,
-        attribute::MAX_THREADS_PER_BLOCK => CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-        attribute::MULTIPROCESSOR_COUNT => CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
-        // A launch asks for what it needs, so all that can be asked for is there.
-        attribute::MAX_SHARED_MEMORY_PER_BLOCK | attribute::SHARED_MEMORY_PER_BLOCK_OPTIN => {
-            CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-        }
-        attribute::WARP_SIZE => CU_DEVICE_ATTRIBUTE_WARP_SIZE,
-        attribute::MEMORY_POOLS_SUPPORTED => CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
-        _ => return None,
-    })
-}
-
-/// Raises a kernel's limit of shared memory where a launch needs more than every kernel may have.
-///
-/// # Safety
-/// `function` is a kernel of the current context.
-unsafe fn allow_shared(function: sys::CUfunction, bytes: c_uint) -> CUresult {
-    if bytes <= SHARED_WITHOUT_ASKING {
-        return CUresult::CUDA_SUCCESS;
-    }
-    let limit = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-    // SAFETY: the caller's promise.
-    unsafe { (driver().cuFuncSetAttribute)(function, limit, bytes as c_int) }
 }
 
 /// Defines HIP's functions, and the lookup by their names.
@@ -153,7 +23,7 @@ macro_rules! functions {
             unsafe extern "C" fn $name($($arg: $type),*) -> $result $body
         )*
 
-        fn symbol(name: &'static str) -> Option<NonNull<c_void>> {
+        pub(super) fn symbol(name: &'static str) -> Option<NonNull<c_void>> {
             let pointer = match name {
                 $(stringify!($name) => $name as *mut c_void,)*
                 _ => return None,
@@ -426,20 +296,4 @@ functions! {
     fn hipGetErrorString(error: hipError_t) -> *const c_char {
         error_text(error, driver().cuGetErrorString)
     }
-}
-
-/// What the driver calls an error; null for a number that it does not know.
-fn error_text(
-    error: hipError_t,
-    lookup: unsafe extern "C" fn(CUresult, *mut *const c_char) -> CUresult,
-) -> *const c_char {
-    let mut text = std::ptr::null();
-    // SAFETY: the function takes any number for an error, which is what it does with one that it does not know; both
-    // signatures are the same in C. It writes a static string or null.
-    unsafe {
-        let lookup: unsafe extern "C" fn(hipError_t, *mut *const c_char) -> hipError_t =
-            std::mem::transmute(lookup);
-        lookup(error, &mut text);
-    }
-    text
 }
