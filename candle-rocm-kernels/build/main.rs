@@ -8,6 +8,7 @@ mod architectures;
 mod cache;
 mod compile;
 mod key;
+mod lists;
 mod nvidia;
 // The project's tests and commands include the file too, and use what the build does not.
 #[allow(dead_code)]
@@ -60,6 +61,7 @@ fn run() -> Result<(), String> {
     }
     let out = PathBuf::from(environment("OUT_DIR")?);
     let kernels = Path::new(&environment("CARGO_MANIFEST_DIR")?).join("kernels");
+    lists::write(&kernels, &out)?;
     let contents = Contents::new(vec![kernels.clone()]);
     let sources = compile::sources(&kernels, &contents)?;
 

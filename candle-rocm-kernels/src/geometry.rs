@@ -5,6 +5,8 @@
 //! thread, several rows a workgroup, no more workgroups than fill the GPU a few times. So a launch's geometry is
 //! the kernel's own, made here from what was asked for.
 
+use crate::dtypes;
+
 /// What a kernel can be launched with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Geometry {
@@ -183,12 +185,8 @@ impl Geometry {
 
 /// Bytes of the elements that a kernel reads, by the end of its name (`softmax_f16`); 1 where it names no dtype.
 pub fn element_bytes(kernel: &str) -> u64 {
-    match kernel.rsplit('_').next() {
-        Some("f64" | "i64") => 8,
-        Some("f32" | "u32" | "i32") => 4,
-        Some("f16" | "bf16" | "i16") => 2,
-        _ => 1,
-    }
+    let end = kernel.rsplit('_').next().unwrap_or_default();
+    dtypes::find(end).map_or(1, |dtype| dtype.bytes)
 }
 
 impl Grid {

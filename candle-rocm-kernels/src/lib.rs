@@ -11,7 +11,9 @@
 //! With `CANDLE_ROCM_SKIP_KERNELS=1` the build needs no GPU compiler and embeds nothing, and
 //! [`Module::code_object`] fails with an error that says so.
 
+pub mod activations;
 pub mod choice;
+pub mod dtypes;
 pub mod geometry;
 pub mod matmul;
 pub mod occupancy;
@@ -24,49 +26,6 @@ use rocm_gpus::{CodeTarget, Gpu};
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 }
-
-/// The modules that Candle knows, in `candle-kernels`' order.
-#[repr(u32)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Id {
-    /// `x * mul + add`.
-    Affine,
-    /// Arithmetic and comparison of two tensors, element by element.
-    Binary,
-    /// Conversion between element types.
-    Cast,
-    /// Convolutions, pooling, upsampling.
-    Conv,
-    /// Constants, strided and two-dimensional copies.
-    Fill,
-    /// Gather, scatter, index-select, index-add.
-    Indexing,
-    /// Quantised blocks: dequantisation and products with them.
-    Quantized,
-    /// Sums, extrema, softmax, normalisation, rotary embedding.
-    Reduce,
-    /// Argument sort of rows.
-    Sort,
-    /// Selection by a condition.
-    Ternary,
-    /// Functions of one tensor, element by element.
-    Unary,
-}
-
-/// Every [`Id`], in the order of [`Module::index`].
-pub const ALL_IDS: [Id; 11] = [
-    Id::Affine,
-    Id::Binary,
-    Id::Cast,
-    Id::Conv,
-    Id::Fill,
-    Id::Indexing,
-    Id::Quantized,
-    Id::Reduce,
-    Id::Sort,
-    Id::Ternary,
-    Id::Unary,
-];
 
 /// One kernel file: its compiled code for every embedded architecture.
 ///
@@ -205,37 +164,81 @@ pub fn generic_target<'a>(arch: &str, targets: &[&'a str]) -> Option<&'a str> {
     targets.iter().find(covers).copied()
 }
 
-/// Declares the modules' constants and `MODULES` from one list.
+/// Declares the modules' constants, [`Id`] and [`MODULES`] from one list: Candle's, then ours.
 macro_rules! modules {
-    ($($name:ident $index:expr, $file:literal, $doc:literal;)*) => {
+    (
+        candle { $($candle:ident $id:ident $candle_file:literal $candle_doc:literal;)* }
+        ours { $($name:ident $file:literal $doc:literal;)* }
+    ) => {
+        /// The modules that Candle knows, in `candle-kernels`' order.
+        #[repr(u32)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Id {
+            $(#[doc = $candle_doc] $id,)*
+        }
+
+        /// Every [`Id`], in the order of [`Module::index`].
+        pub const ALL_IDS: [Id; [$(Id::$id),*].len()] = [$(Id::$id),*];
+
+        /// Candle's modules, under the names of `candle-kernels`.
+        pub mod candle {
+            pub use super::{Id, Module, ALL_IDS, $($candle),*};
+        }
+
+        /// Places among all modules.
+        #[allow(clippy::upper_case_acronyms)]
+        enum Place {
+            $($candle,)*
+            $($name,)*
+        }
+
+        $(
+            #[doc = $candle_doc]
+            pub static $candle: Module = Module {
+                index: Place::$candle as usize,
+                name: $candle_file,
+                objects: embedded::$candle,
+            };
+        )*
         $(
             #[doc = $doc]
-            pub static $name: Module = Module { index: $index, name: $file, objects: embedded::$name };
+            pub static $name: Module = Module {
+                index: Place::$name as usize,
+                name: $file,
+                objects: embedded::$name,
+            };
         )*
         /// Every module, in the order of [`Module::index`].
-        pub static MODULES: &[&Module] = &[$(&$name),*];
+        pub static MODULES: &[&Module] = &[$(&$candle,)* $(&$name),*];
 
-        const _: () = assert!(MODULES.len() == embedded::FILES, "a kernel file that `modules!` does not list");
+        const _: () = assert!(
+            MODULES.len() == embedded::FILES,
+            "a kernel file that `modules!` does not list"
+        );
     };
 }
 
 modules! {
-    AFFINE Id::Affine as usize, "affine", "`x * mul + add`.";
-    BINARY Id::Binary as usize, "binary", "Arithmetic and comparison of two tensors.";
-    CAST Id::Cast as usize, "cast", "Conversion between element types.";
-    CONV Id::Conv as usize, "conv", "Convolutions, pooling, upsampling.";
-    FILL Id::Fill as usize, "fill", "Constants, strided and two-dimensional copies.";
-    INDEXING Id::Indexing as usize, "indexing", "Gather, scatter, index-select, index-add.";
-    QUANTIZED Id::Quantized as usize, "quantized", "Quantised blocks.";
-    REDUCE Id::Reduce as usize, "reduce", "Sums, extrema, softmax, normalisation, rotary embedding.";
-    SORT Id::Sort as usize, "sort", "Argument sort of rows.";
-    TERNARY Id::Ternary as usize, "ternary", "Selection by a condition.";
-    UNARY Id::Unary as usize, "unary", "Functions of one tensor.";
-    GEMM ALL_IDS.len(), "gemm", "Matrix products, in place of cuBLAS.";
-    RANDOM ALL_IDS.len() + 1, "random", "Random numbers, in place of cuRAND.";
-    MMVQ ALL_IDS.len() + 2, "mmvq", "Products of quantised matrices with up to eight vectors.";
-    MMQ ALL_IDS.len() + 3, "mmq", "Products of quantised matrices with matrices.";
-    MOE ALL_IDS.len() + 4, "moe", "Products of tokens with their experts' matrices.";
-    MATMUL ALL_IDS.len() + 5, "matmul", "Matrix products on matrix units, with what follows them.";
-    FUSED ALL_IDS.len() + 6, "fused", "Operators that Candle would make of several, and their gradients.";
+    candle {
+        AFFINE Affine "affine" "`x * mul + add`.";
+        BINARY Binary "binary" "Arithmetic and comparison of two tensors, element by element.";
+        CAST Cast "cast" "Conversion between element types.";
+        CONV Conv "conv" "Convolutions, pooling, upsampling.";
+        FILL Fill "fill" "Constants, strided and two-dimensional copies.";
+        INDEXING Indexing "indexing" "Gather, scatter, index-select, index-add.";
+        QUANTIZED Quantized "quantized" "Quantised blocks: dequantisation and products with them.";
+        REDUCE Reduce "reduce" "Sums, extrema, softmax, normalisation, rotary embedding.";
+        SORT Sort "sort" "Argument sort of rows.";
+        TERNARY Ternary "ternary" "Selection by a condition.";
+        UNARY Unary "unary" "Functions of one tensor, element by element.";
+    }
+    ours {
+        GEMM "gemm" "Matrix products, in place of cuBLAS.";
+        RANDOM "random" "Random numbers, in place of cuRAND.";
+        MMVQ "mmvq" "Products of quantised matrices with up to eight vectors.";
+        MMQ "mmq" "Products of quantised matrices with matrices.";
+        MOE "moe" "Products of tokens with their experts' matrices.";
+        MATMUL "matmul" "Matrix products on matrix units, with what follows them.";
+        FUSED "fused" "Operators that Candle would make of several, and their gradients.";
+    }
 }

@@ -7,43 +7,44 @@
 mod support;
 
 use candle_rocm_kernels as kernels;
-use kernels::Module;
+use kernels::{dtypes, Module};
 use std::collections::BTreeMap;
 
-/// Candle's element types by the names in kernel names, with their bytes.
-const ALL: &[(&str, u64)] = &[
-    ("u8", 1),
-    ("u32", 4),
-    ("i16", 2),
-    ("i32", 4),
-    ("i64", 8),
-    ("bf16", 2),
-    ("f16", 2),
-    ("f32", 4),
-    ("f64", 8),
-    ("f8e4m3", 1),
-];
+/// What kernels are made for, by the names in kernel names, with their bytes.
+type Types = &'static [(&'static str, u64)];
+
+/// Those of Candle's element types that `is_among` wants.
+const fn count(is_among: &[bool; 3]) -> usize {
+    let (mut count, mut i) = (0, 0);
+    while i < dtypes::ALL.len() {
+        count += is_among[dtypes::ALL[i].kind as usize] as usize;
+        i += 1;
+    }
+    count
+}
+const fn named<const N: usize>(is_among: &[bool; 3]) -> [(&'static str, u64); N] {
+    let (mut types, mut count, mut i) = ([("", 0); N], 0, 0);
+    while i < dtypes::ALL.len() {
+        let dtype = dtypes::ALL[i];
+        if is_among[dtype.kind as usize] {
+            types[count] = (dtype.name, dtype.bytes);
+            count += 1;
+        }
+        i += 1;
+    }
+    types
+}
+/// Of each of [`dtypes::Kind`], in its order, whether a kernel has them.
+const EVERY: &[bool; 3] = &[true, true, true];
+const LARGE: &[bool; 3] = &[true, true, false];
+const REAL: &[bool; 3] = &[false, true, true];
+const LARGE_REAL: &[bool; 3] = &[false, true, false];
+const ALL: Types = &named::<{ count(EVERY) }>(EVERY);
 /// `const_set` spells the last one differently.
-const ALL_BUT_F8: &[(&str, u64)] = &[
-    ("u8", 1),
-    ("u32", 4),
-    ("i16", 2),
-    ("i32", 4),
-    ("i64", 8),
-    ("bf16", 2),
-    ("f16", 2),
-    ("f32", 4),
-    ("f64", 8),
-];
-const FLOATS: &[(&str, u64)] = &[
-    ("bf16", 2),
-    ("f16", 2),
-    ("f32", 4),
-    ("f64", 8),
-    ("f8e4m3", 1),
-];
+const ALL_BUT_F8: Types = &named::<{ count(LARGE) }>(LARGE);
+const FLOATS: Types = &named::<{ count(REAL) }>(REAL);
 /// Those that candle-nn's softmax, norms and rotary embeddings accept.
-const WIDE_FLOATS: &[(&str, u64)] = &[("bf16", 2), ("f16", 2), ("f32", 4), ("f64", 8)];
+const WIDE_FLOATS: Types = &named::<{ count(LARGE_REAL) }>(LARGE_REAL);
 
 const BINARY: &[&str] = &[
     "badd_{t}",

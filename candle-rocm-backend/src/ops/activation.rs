@@ -1,7 +1,7 @@
 //! Bias, activation and residual; gated activations.
 
 use candle_core::{bail, CudaDevice, Device, Result, Shape, Tensor};
-use candle_rocm_kernels::FUSED;
+use candle_rocm_kernels::{activations, FUSED};
 
 use super::launch::{allocate, element_grid, launch, Arg};
 use super::node::{plain, result_of};
@@ -28,12 +28,13 @@ impl Activation {
     /// The ends of the kernels' names.
     fn name(self) -> &'static str {
         match self {
-            Self::None => "none",
-            Self::Gelu => "gelu",
-            Self::GeluErf => "gelu_erf",
-            Self::Silu => "silu",
-            Self::Relu => "relu",
+            Self::None => activations::NONE,
+            Self::Gelu => activations::GELU,
+            Self::GeluErf => activations::GELU_ERF,
+            Self::Silu => activations::SILU,
+            Self::Relu => activations::RELU,
         }
+        .name
     }
 
     fn composed(self, x: Tensor) -> Result<Tensor> {

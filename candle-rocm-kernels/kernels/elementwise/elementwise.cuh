@@ -253,9 +253,21 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
             if (now.has(Access::VECTORS)) stage<WIDTH, Shape>(tile, from, stride, columns, rows, zero);
             else stage<1, Shape>(tile, from, stride, columns, rows, zero);
         };
-        ((now.has(Access::STAGED(K)) ? fill((In *)(lds + Shape::start(K)), in + base[K], info[(K + 1) * dims + last])
-                                     : void()),
-         ...);
+        if constexpr (Shape::UNIFORM) {
+            // Inputs of one type by one piece of code, which is half the time to compile these kernels.
+            using T = typename Shape::First;
+#pragma nounroll
+            for (int k = 0; k < N; k++) {
+                const T *from = nullptr;
+                ((k == K ? void(from = in + base[K]) : void()), ...);
+                if (now.has(Access::STAGED(k))) fill((T *)lds + k * Shape::ELEMENTS, from, info[(k + 1) * dims + last]);
+            }
+        } else {
+            ((now.has(Access::STAGED(K))
+                  ? fill((In *)(lds + Shape::start(K)), in + base[K], info[(K + 1) * dims + last])
+                  : void()),
+             ...);
+        }
         __syncthreads();
         uint32_t v = threadIdx.x, group = now.has(Access::VECTORS) ? log2_of(WIDTH) : 0;
         forget(v, zero);

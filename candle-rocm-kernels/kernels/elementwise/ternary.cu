@@ -32,8 +32,5 @@ __device__ __forceinline__ void where(size_t numel, size_t num_dims, const size_
                                   const T *__restrict__ on_false, T *__restrict__ out) {          \
         where(numel, num_dims, info, condition, on_true, on_false, out);                          \
     }
-#define WHERE_ALL(NAME, T)        \
-    WHERE(u8, uint8_t, NAME, T)   \
-    WHERE(u32, uint32_t, NAME, T) \
-    WHERE(i64, int64_t, NAME, T)
+#define WHERE_ALL(NAME, T) FOR_INDICES(WHERE, NAME, T)
 FOR_ALL(WHERE_ALL)

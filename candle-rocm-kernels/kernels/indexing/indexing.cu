@@ -124,8 +124,5 @@ __device__ __forceinline__ void scatter(const I *__restrict__ ids, const T *__re
     GATHER(I_NAME, I, NAME, T)       \
     INDEX_ADD(I_NAME, I, NAME, T)    \
     SCATTER(I_NAME, I, NAME, T)
-#define ALL_INDEXING(NAME, T)      \
-    ALL_BY(u8, uint8_t, NAME, T)   \
-    ALL_BY(u32, uint32_t, NAME, T) \
-    ALL_BY(i64, int64_t, NAME, T)
+#define ALL_INDEXING(NAME, T) FOR_INDICES(ALL_BY, NAME, T)
 FOR_ALL(ALL_INDEXING)

@@ -21,7 +21,7 @@ template <class T> struct Finish {
     __device__ __forceinline__ T operator()(Acc x, uint32_t row, uint32_t column) const {
         uint32_t r = transposed ? column : row, c = transposed ? row : column;
         if (bias) x += widen(bias[r]);
-        if (activation != NO_ACTIVATION) x = activated<T>(x, activation);
+        if (activation != ACTIVATION_none) x = activated<T>(x, activation);
         if (residual) x += widen(load_at<vec<T, 1>>(residual + (int64_t)c * ld_residual + r, 0)[0]);
         return narrow<T>(x);
     }

@@ -30,10 +30,12 @@ struct MatmulProblem {
     uint32_t chiplets;
 };
 
-enum Activation { NO_ACTIVATION, GELU_ERF, GELU_TANH, SILU };
+#define NUMBERED(NAME, FUNCTION, NUMBER, ...) ACTIVATION_##NAME = NUMBER,
+enum Activation { FOR_ACTIVATIONS(NUMBERED, ) };
+#undef NUMBERED
 
 // x came from a T.
 template <class T, class C> __device__ __forceinline__ C activated(C x, uint32_t activation) {
-    if (activation == GELU_ERF) return GeluErfFunction::of<T>(x);
-    return activation == SILU ? SiluFunction::of<T>(x) : GeluFunction::of<T>(x);
+    if (activation == ACTIVATION_gelu_erf) return GeluErfFunction::of<T>(x);
+    return activation == ACTIVATION_silu ? SiluFunction::of<T>(x) : GeluFunction::of<T>(x);
 }

@@ -28,7 +28,7 @@ template <class T> struct Results {
         Sum x = scaled[0];
         if (bias) x += widen(load_at<vec<C, 1>>(bias + row, 0)[0]);
         if constexpr (ACTIVATES)
-            if (activation != NO_ACTIVATION) x = activated<T>(x, activation);
+            if (activation != ACTIVATION_none) x = activated<T>(x, activation);
         if (residual) x += widen(load_at<vec<C, 1>>(residual + (int64_t)column * ld_residual + row, 0)[0]);
         store_at(to, vec<C, 1>{narrow<C>(x)});
     }
@@ -44,7 +44,7 @@ template <class T> struct Results {
             for (int i = 0; i < N; i++) x[i] += widen(more[i]);
         }
         if constexpr (ACTIVATES) {
-            if (activation != NO_ACTIVATION) {
+            if (activation != ACTIVATION_none) {
 #pragma unroll
                 for (int i = 0; i < N; i++) sums[i] = x[i];
                 // From LDS, for a loop: the functions are too long to repeat.

@@ -77,23 +77,20 @@ template <class T, class S> struct WaveTile {
     Operand<T, SliceA, BLOCKS_M, Unit::ROWS> a{row, Unit::a_row(lane_id())};
     Operand<T, SliceB, BLOCKS_N, Unit::COLUMNS> b{column, Unit::b_column(lane_id())};
 
-    __device__ __forceinline__ void multiply(LdsBytes slice_a, LdsBytes slice_b) {
-#pragma unroll STEPS_UNROLLED
-        for (int step = 0; step < STEPS; step++)
+    // Reads the fragments of a step, or piece `piece` of them.
+    __device__ __forceinline__ void read(LdsBytes slice_a, LdsBytes slice_b, int step, int piece) {
+        a.load(slice_a, step, piece);
+        b.load(slice_b, step, piece);
+    }
+
+    // Adds the fragments' products to the sums.
+    __device__ __forceinline__ void multiply() {
 #pragma unroll
-            for (int piece = 0; piece < Unit::PIECES; piece++) {
-                a.load(slice_a, step, piece);
-                b.load(slice_b, step, piece);
+        for (int part = 0; part < Unit::PARTS; part++)
 #pragma unroll
-                for (int part = 0; part < Unit::PARTS; part++)
+            for (int j = 0; j < BLOCKS_N; j++)
 #pragma unroll
-                    for (int j = 0; j < BLOCKS_N; j++)
-#pragma unroll
-                        for (int i = 0; i < BLOCKS_M; i++)
-                            Unit::multiply(sums[i][j], a.fragment[i], b.fragment[j], part);
-                // Reading ahead, the compiler would run out of registers. There are other wavefronts to wait with.
-                if (S::WAVE == 32) pin();
-            }
+                for (int i = 0; i < BLOCKS_M; i++) Unit::multiply(sums[i][j], a.fragment[i], b.fragment[j], part);
     }
 
     // Nothing that makes the sums moves past it, nor reads of LDS before it.
@@ -211,36 +208,46 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
     PanelB b((const T *)g.b + z * g.stride_b, g.ldb, column0, g.n, begin, end);
     Tile tile;
 
-    uint32_t panels = min_of(a.panels(), b.panels());
-    // Where two turns have loops of their own, neither has a branch, and what they stage is known when they are
-    // compiled. So are the last panel, after which none is loaded, and a single one, for whose sake a loop's registers
-    // would be copied.
-    uint32_t buffer = 0;
-    auto start = [&](auto turn) INLINED {
+    uint32_t panels = min_of(a.panels(), b.panels()), buffer = 0;
+
+    // The schedule's clusters. Load: the next panel, global -> registers.
+    auto load = [&]() INLINED {
         a.load();
         b.load();
-        a.template stage<turn.value>(slice_a(0), 0);
-        b.template stage<turn.value>(slice_b(0), 0);
+    };
+    // Stage: a slice of the panel, registers -> LDS.
+    auto stage = [&](auto turn, uint32_t buffer, int slice) INLINED {
+        a.template stage<turn.value>(slice_a(buffer), slice);
+        b.template stage<turn.value>(slice_b(buffer), slice);
+    };
+    // Multiply: a slice, LDS -> registers -> sums.
+    auto multiply = [&](uint32_t buffer) INLINED {
+#pragma unroll Tile::STEPS_UNROLLED
+        for (int step = 0; step < Tile::STEPS; step++)
+#pragma unroll
+            for (int piece = 0; piece < Tile::Unit::PIECES; piece++) {
+                tile.read(slice_a(buffer), slice_b(buffer), step, piece);
+                tile.multiply();
+                // Reading ahead, the compiler would run out of registers. There are other wavefronts to wait with.
+                if (S::WAVE == 32) tile.pin();
+            }
+    };
+
+    // The schedule: what stands between two barriers runs while others multiply. `more` says that a panel follows.
+    auto start = [&](auto turn) INLINED {
+        load();
+        stage(turn, 0, 0);
         lds_barrier();
     };
     auto multiply_panel = [&](auto turn, auto more) INLINED {
 #pragma unroll
         for (int j = 0; j < S::SLICES; j++) {
-            uint32_t now = S::SLICES % 2 == 0 ? j % 2 : buffer;
-            if (j + 1 < S::SLICES) {
-                a.template stage<turn.value>(slice_a(now ^ 1), j + 1);
-                b.template stage<turn.value>(slice_b(now ^ 1), j + 1);
-            }
+            uint32_t now = S::SLICES % 2 == 0 ? j % 2 : buffer, next = now ^ 1;
+            if (j + 1 < S::SLICES) stage(turn, next, j + 1);
             // The panel's registers are free before its last two slices, or, if it has but one, before that.
-            if (j == max_of(S::SLICES - 2, 0) && more) {
-                a.load();
-                b.load();
-            }
-            tile.multiply(slice_a(now), slice_b(now));
-            if (j + 1 == S::SLICES && more) {
-                a.template stage<turn.value>(slice_a(now ^ 1), 0);
-                b.template stage<turn.value>(slice_b(now ^ 1), 0);
-            }
+            if (j == max_of(S::SLICES - 2, 0) && more) load();
+            multiply(now);
+            if (j + 1 == S::SLICES && more) stage(turn, next, 0);
             lds_barrier();
             buffer ^= 1;
         }
@@ -253,6 +260,10 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
         while (--left > 1);
         multiply_panel(turn, Constant<false>());
     };
+
+    // Where two turns have loops of their own, neither has a branch, and what they stage is known when they are
+    // compiled. So are the last panel, after which none is loaded, and a single one, for whose sake a loop's registers
+    // would be copied.
     constexpr Constant<ANY_TURN> any;
     if constexpr (!Tile::Unit::UNROLLED) {
         if (panels > 0) {
@@ -274,7 +285,7 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
         a.stage_any(slice_a(0), k);
         b.stage_any(slice_b(0), k);
         lds_barrier();
-        tile.multiply(slice_a(0), slice_b(0));
+        multiply(0);
         lds_barrier();
     }
     tile.store(p, lds, row0, column0, y, z);

@@ -53,3 +53,12 @@ struct GeluErfFunction {
         return x != x ? x : math::fma(z * (C)0.39894228040143267794, math::exp((C)-0.5 * z * z), below);
     }
 };
+
+// X(name in kernels' names, function, number in a MatmulProblem, what follows X). Of these all but `none` have a slope;
+// products have those with numbers below 4. The build makes `candle_rocm_kernels::activations` of this list.
+#define FOR_CURVES(X, ...)                \
+    X(relu, ReluFunction, 4, __VA_ARGS__) \
+    X(silu, SiluFunction, 3, __VA_ARGS__) \
+    X(gelu, GeluFunction, 2, __VA_ARGS__) \
+    X(gelu_erf, GeluErfFunction, 1, __VA_ARGS__)
+#define FOR_ACTIVATIONS(X, ...) X(none, Identity, 0, __VA_ARGS__) FOR_CURVES(X, __VA_ARGS__)

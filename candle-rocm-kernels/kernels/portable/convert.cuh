@@ -1,5 +1,6 @@
 // Candle's element types and the conversions between them, with the results of Rust's `as`.
 #pragma once
+#include "portable/dtypes.cuh"
 #include "portable/portable.cuh"
 
 // 8-bit float, 4 bits of exponent and 3 of mantissa, no infinities ("E4M3FN"): largest 448, NaN
@@ -32,16 +33,6 @@ struct f8e4m3_t {
 template <> struct compute<f8e4m3_t> {
     using type = float;
 };
-
-// X(name in kernel names, type) for every element type Candle computes with.
-#define FOR_INTEGERS(X) X(u8, uint8_t) X(u32, uint32_t) X(i16, int16_t) X(i32, int32_t) X(i64, int64_t)
-#define FOR_WIDE_FLOATS(X) X(bf16, bf16_t) X(f16, half_t) X(f32, float) X(f64, double)
-#define FOR_FLOATS(X)  \
-    FOR_WIDE_FLOATS(X) \
-    X(f8e4m3, f8e4m3_t)
-#define FOR_ALL(X)  \
-    FOR_INTEGERS(X) \
-    FOR_FLOATS(X)
 
 template <class T> struct is_float {
     static constexpr bool value = false;

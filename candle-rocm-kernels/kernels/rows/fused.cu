@@ -8,16 +8,11 @@
 //
 // A workgroup's y is the number of its rows, as of Candle's norms.
 
-// What holds two numbers for an element has room for half as many of them.
-#define ROWS(HALVES, COLUMNS, WIDE, ROW)                                                      \
-    for_rows_of<4, T, MOST_ELEMENTS<T> / HALVES>(                                             \
-        blockDim.y, COLUMNS, WIDE,                                                            \
-        [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED { \
-            constexpr int W = width.value, N = n.value;                                       \
-            constexpr bool FULL = full.value != 0, REST = rest.value != 0;                    \
-            size_t at = row * COLUMNS;                                                        \
-            ROW;                                                                              \
-        })
+// Calls make(form, team, row) for a workgroup's rows. What holds NUMBERS for an element has room for so many fewer.
+template <class T, int NUMBERS, class F>
+__device__ __forceinline__ void each_row(uint32_t columns, bool wide, F make) {
+    for_rows_of<4, T, MOST_ELEMENTS<T> / NUMBERS>(blockDim.y, columns, wide, make);
+}
 
 // Whether a mask can be read in vectors of as many elements as T has.
 template <class T, class M> __device__ __forceinline__ bool can_widen_mask(const M *mask, const MaskRows &rows) {
@@ -36,54 +31,72 @@ template <class T, class M> __device__ __forceinline__ Logits<T, M> logits(const
 template <class T, class M>
 __device__ __forceinline__ void masked_softmax(const T *src, T *dst, uint32_t columns, double scale, const M *mask,
                                                const MaskRows &rows) {
-    ROWS(2, columns, (can_widen<T>(columns, src, dst) && can_widen_mask<T>(mask, rows)),
-         (softmax_row<W, N, FULL, REST, false, !is_same<M, NoMask>::value>(logits(src, mask, rows, row, columns, scale),
-                                                                           dst + at, columns, team)));
+    constexpr bool MASKED = !is_same<M, NoMask>::value;
+    bool wide = can_widen<T>(columns, src, dst) && can_widen_mask<T>(mask, rows);
+    each_row<T, 2>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+        auto source = logits(src, mask, rows, row, columns, scale);
+        softmax_row<decltype(form), false, MASKED>(source, dst + row * columns, columns, team);
+    });
 }
 
 template <class T> __device__ __forceinline__ void log_softmax(const T *src, T *dst, uint32_t columns) {
-    ROWS(1, columns, (can_widen<T>(columns, src, dst)),
-         (softmax_row<W, N, FULL, REST, true>(Plain<T>{src + at}, dst + at, columns, team)));
+    bool wide = can_widen<T>(columns, src, dst);
+    each_row<T, 1>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+        size_t at = row * columns;
+        softmax_row<decltype(form), true>(Plain<T>{src + at}, dst + at, columns, team);
+    });
 }
 
 template <bool LOG, class T>
 __device__ __forceinline__ void softmax_backward(const T *y, const T *dy, T *dx, uint32_t columns, double scale) {
-    ROWS(2, columns, (can_widen<T>(columns, y, dy, dx)),
-         (softmax_backward_row<W, N, FULL, REST, LOG>(Two<T>{y + at, dy + at}, dx + at, columns, (compute_t<T>)scale,
-                                                      team)));
+    bool wide = can_widen<T>(columns, y, dy, dx);
+    each_row<T, 2>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+        size_t at = row * columns;
+        Two<T> source{y + at, dy + at};
+        softmax_backward_row<decltype(form), LOG>(source, dx + at, columns, (compute_t<T>)scale, team);
+    });
 }
 
 template <class T>
 __device__ __forceinline__ void add_rmsnorm(const T *x, const T *residual, T *sum, T *dst, const T *alpha,
                                             uint32_t columns, float eps) {
-    ROWS(2, columns, (can_widen<T>(columns, x, residual, sum, dst, alpha)),
-         (rmsnorm_row<W, N, FULL, REST>(SumOf<T>{x + at, residual + at, sum + at}, dst + at, alpha, columns, eps,
-                                        team)));
+    bool wide = can_widen<T>(columns, x, residual, sum, dst, alpha);
+    each_row<T, 2>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+        size_t at = row * columns;
+        SumOf<T> source{x + at, residual + at, sum + at};
+        rmsnorm_row<decltype(form)>(source, dst + at, alpha, columns, eps, team);
+    });
 }
 
 template <class T>
 __device__ __forceinline__ void add_layernorm(const T *x, const T *residual, T *sum, T *dst, const T *alpha,
                                               const T *beta, uint32_t columns, float eps) {
-    ROWS(2, columns, (can_widen<T>(columns, x, residual, sum, dst, alpha, beta)),
-         (layernorm_row<W, N, FULL, REST>(SumOf<T>{x + at, residual + at, sum + at}, dst + at, alpha, Plain<T>{beta},
-                                          columns, eps, team)));
+    bool wide = can_widen<T>(columns, x, residual, sum, dst, alpha, beta);
+    each_row<T, 2>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+        size_t at = row * columns;
+        SumOf<T> source{x + at, residual + at, sum + at};
+        layernorm_row<decltype(form)>(source, dst + at, alpha, Plain<T>{beta}, columns, eps, team);
+    });
 }
 
 template <bool RMS, class T>
 __device__ __forceinline__ void norm_backward(const T *x, const T *dy, const T *alpha, T *dx, compute_t<T> *stats,
                                               uint32_t columns, float eps) {
-    ROWS(2, columns, (can_widen<T>(columns, x, dy, alpha, dx)),
-         (norm_backward_row<W, N, FULL, REST, RMS>(Two<T>{x + at, dy + at}, alpha, dx + at,
-                                                   stats == nullptr ? stats : stats + 2 * row, columns, eps, team)));
+    bool wide = can_widen<T>(columns, x, dy, alpha, dx);
+    each_row<T, 2>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+        size_t at = row * columns;
+        compute_t<T> *of_row = stats == nullptr ? stats : stats + 2 * row;
+        norm_backward_row<decltype(form), RMS>(Two<T>{x + at, dy + at}, alpha, dx + at, of_row, columns, eps, team);
+    });
 }
 
-#define MASK_PARAMETERS(M) \
-    const M *__restrict__ mask, uint32_t middle, uint32_t inner, size_t stride0, size_t stride1, size_t stride2
-#define MASK_ROWS (MaskRows{middle, inner, {stride0, stride1, stride2}})
-#define MASKED_SOFTMAX(KERNEL, NAME, T, M)                                                                \
-    ENTRY KERNEL##_##NAME(const T *__restrict__ src, T *__restrict__ dst, uint32_t columns, double scale, \
-                          MASK_PARAMETERS(M)) {                                                           \
-        masked_softmax(src, dst, columns, scale, mask, MASK_ROWS);                                        \
+// The last six parameters are the mask and its MaskRows.
+#define MASKED_SOFTMAX(KERNEL, NAME, T, M)                                                                             \
+    ENTRY KERNEL##_##NAME(const T *__restrict__ src, T *__restrict__ dst, uint32_t columns, double scale,              \
+                          const M *__restrict__ mask, uint32_t middle, uint32_t inner, size_t stride0, size_t stride1, \
+                          size_t stride2) {                                                                            \
+        MaskRows rows{middle, inner, {stride0, stride1, stride2}};                                                     \
+        masked_softmax(src, dst, columns, scale, mask, rows);                                                          \
     }
 #define SOFTMAXES(NAME, T)                                                                                        \
     ENTRY log_softmax_##NAME(const T *__restrict__ src, T *__restrict__ dst, uint32_t columns) {                  \
@@ -146,135 +159,165 @@ FOR_WIDE_FLOATS(NORMS)
 
 // The first launch and the second must cut rows alike, of pointers that only one of them has: the caller says whether
 // all can be read in vectors, `wide`.
-#define BY_WIDTH(WIDE, CALL)        \
-    if (WIDE) {                     \
-        constexpr int W = VEC16<T>; \
-        CALL;                       \
-    } else {                        \
-        constexpr int W = 1;        \
-        CALL;                       \
-    }
-#define PARTIAL(T) Pair<compute_t<T>> *__restrict__ partial
-#define PARTS uint32_t columns, uint32_t parts
+template <class T, class F> __device__ __forceinline__ void by_width(bool wide, F make) {
+    if (wide) make(Constant<VEC16<T>>());
+    else make(Constant<1>());
+}
 
 template <class T, class M>
-__device__ __forceinline__ void softmax_parts(const T *src, PARTIAL(T), PARTS, double scale, bool wide, const M *mask,
+__device__ __forceinline__ void softmax_parts(const T *src, PartOf<T> *__restrict__ partial, uint32_t columns,
+                                              uint32_t parts, double scale, bool wide, const M *mask,
                                               const MaskRows &rows) {
-    BY_WIDTH((wide && can_widen_mask<T>(mask, rows)),
-             (softmax_part<W, T>(logits(src, mask, rows, blockIdx.y, columns, scale), partial, columns, parts)))
+    by_width<T>(wide && can_widen_mask<T>(mask, rows), [&](auto width) INLINED {
+        auto source = logits(src, mask, rows, blockIdx.y, columns, scale);
+        softmax_part<width.value, T>(source, partial, columns, parts);
+    });
 }
 template <bool LOG, class T, class M>
-__device__ __forceinline__ void softmax_finish(const T *src, const PARTIAL(T), T *dst, PARTS, double scale, bool wide,
-                                               const M *mask, const MaskRows &rows) {
-    BY_WIDTH((wide && can_widen_mask<T>(mask, rows)), (softmax_part_finish<W, LOG, !is_same<M, NoMask>::value, T>(
-                                                          logits(src, mask, rows, blockIdx.y, columns, scale), partial,
-                                                          dst + (size_t)blockIdx.y * columns, columns, parts)))
+__device__ __forceinline__ void softmax_finish(const T *src, const PartOf<T> *__restrict__ partial, T *dst,
+                                               uint32_t columns, uint32_t parts, double scale, bool wide, const M *mask,
+                                               const MaskRows &rows) {
+    constexpr bool MASKED = !is_same<M, NoMask>::value;
+    by_width<T>(wide && can_widen_mask<T>(mask, rows), [&](auto width) INLINED {
+        auto source = logits(src, mask, rows, blockIdx.y, columns, scale);
+        T *to = dst + (size_t)blockIdx.y * columns;
+        softmax_part_finish<width.value, LOG, MASKED, T>(source, partial, to, columns, parts);
+    });
 }
 template <bool LOG, class T>
-__device__ __forceinline__ void softmax_backward_parts(const T *y, const T *dy, compute_t<T> *partial, PARTS,
-                                                       bool wide) {
+__device__ __forceinline__ void softmax_backward_parts(const T *y, const T *dy, compute_t<T> *partial, uint32_t columns,
+                                                       uint32_t parts, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
-    BY_WIDTH(wide, (softmax_backward_part<W, LOG>(Two<T>{y + at, dy + at}, partial, columns, parts)))
+    by_width<T>(wide, [&](auto width) INLINED {
+        softmax_backward_part<width.value, LOG>(Two<T>{y + at, dy + at}, partial, columns, parts);
+    });
 }
 template <bool LOG, class T>
 __device__ __forceinline__ void softmax_backward_finish(const T *y, const T *dy, const compute_t<T> *partial, T *dx,
-                                                        PARTS, double scale, bool wide) {
+                                                        uint32_t columns, uint32_t parts, double scale, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
-    BY_WIDTH(wide, (softmax_backward_part_finish<W, LOG>(Two<T>{y + at, dy + at}, partial, dx + at, columns, parts,
-                                                         (compute_t<T>)scale)))
+    by_width<T>(wide, [&](auto width) INLINED {
+        Two<T> source{y + at, dy + at};
+        softmax_backward_part_finish<width.value, LOG>(source, partial, dx + at, columns, parts, (compute_t<T>)scale);
+    });
 }
 
-#define MASKED_PARTS(KIND, NAME, T, M)                                                                         \
-    ENTRY __launch_bounds__(256) long_##KIND##_parts_##NAME(const T *__restrict__ src, PARTIAL(T), PARTS,      \
-                                                            double scale, uint32_t wide, MASK_PARAMETERS(M)) { \
-        softmax_parts(src, partial, columns, parts, scale, wide != 0, mask, MASK_ROWS);                        \
-    }                                                                                                          \
-    ENTRY __launch_bounds__(256)                                                                               \
-        long_##KIND##_finish_##NAME(const T *__restrict__ src, const PARTIAL(T), T *__restrict__ dst, PARTS,   \
-                                    double scale, uint32_t wide, MASK_PARAMETERS(M)) {                         \
-        softmax_finish<false>(src, partial, dst, columns, parts, scale, wide != 0, mask, MASK_ROWS);           \
+#define MASKED_PARTS(KIND, NAME, T, M)                                                                                \
+    ENTRY __launch_bounds__(256)                                                                                      \
+        long_##KIND##_parts_##NAME(const T *__restrict__ src, PartOf<T> *__restrict__ partial, uint32_t columns,      \
+                                   uint32_t parts, double scale, uint32_t wide, const M *__restrict__ mask,           \
+                                   uint32_t middle, uint32_t inner, size_t stride0, size_t stride1, size_t stride2) { \
+        softmax_parts(src, partial, columns, parts, scale, wide != 0, mask,                                           \
+                      MaskRows{middle, inner, {stride0, stride1, stride2}});                                          \
+    }                                                                                                                 \
+    ENTRY __launch_bounds__(256) long_##KIND##_finish_##NAME(                                                         \
+        const T *__restrict__ src, const PartOf<T> *__restrict__ partial, T *__restrict__ dst, uint32_t columns,      \
+        uint32_t parts, double scale, uint32_t wide, const M *__restrict__ mask, uint32_t middle, uint32_t inner,     \
+        size_t stride0, size_t stride1, size_t stride2) {                                                             \
+        softmax_finish<false>(src, partial, dst, columns, parts, scale, wide != 0, mask,                              \
+                              MaskRows{middle, inner, {stride0, stride1, stride2}});                                  \
     }
-#define SOFTMAX_FINISH(KIND, LOG, NAME, T)                                                                             \
-    ENTRY __launch_bounds__(256) long_##KIND##_finish_##NAME(                                                          \
-        const T *__restrict__ src, const PARTIAL(T), T *__restrict__ dst, PARTS, double scale, uint32_t wide) {        \
-        softmax_finish<LOG, T, NoMask>(src, partial, dst, columns, parts, scale, wide != 0, nullptr, MaskRows{});      \
-    }                                                                                                                  \
-    ENTRY __launch_bounds__(256) long_backward_##KIND##_parts_##NAME(                                                  \
-        const T *__restrict__ y, const T *__restrict__ dy, compute_t<T> *__restrict__ partial, PARTS, uint32_t wide) { \
-        softmax_backward_parts<LOG>(y, dy, partial, columns, parts, wide != 0);                                        \
-    }                                                                                                                  \
-    ENTRY __launch_bounds__(256) long_backward_##KIND##_finish_##NAME(                                                 \
-        const T *__restrict__ y, const T *__restrict__ dy, const compute_t<T> *__restrict__ partial,                   \
-        T *__restrict__ dx, PARTS, double scale, uint32_t wide) {                                                      \
-        softmax_backward_finish<LOG>(y, dy, partial, dx, columns, parts, scale, wide != 0);                            \
+#define SOFTMAX_FINISH(KIND, LOG, NAME, T)                                                                        \
+    ENTRY __launch_bounds__(256) long_##KIND##_finish_##NAME(                                                     \
+        const T *__restrict__ src, const PartOf<T> *__restrict__ partial, T *__restrict__ dst, uint32_t columns,  \
+        uint32_t parts, double scale, uint32_t wide) {                                                            \
+        softmax_finish<LOG, T, NoMask>(src, partial, dst, columns, parts, scale, wide != 0, nullptr, MaskRows{}); \
+    }                                                                                                             \
+    ENTRY __launch_bounds__(256) long_backward_##KIND##_parts_##NAME(                                             \
+        const T *__restrict__ y, const T *__restrict__ dy, compute_t<T> *__restrict__ partial, uint32_t columns,  \
+        uint32_t parts, uint32_t wide) {                                                                          \
+        softmax_backward_parts<LOG>(y, dy, partial, columns, parts, wide != 0);                                   \
+    }                                                                                                             \
+    ENTRY __launch_bounds__(256) long_backward_##KIND##_finish_##NAME(                                            \
+        const T *__restrict__ y, const T *__restrict__ dy, const compute_t<T> *__restrict__ partial,              \
+        T *__restrict__ dx, uint32_t columns, uint32_t parts, double scale, uint32_t wide) {                      \
+        softmax_backward_finish<LOG>(y, dy, partial, dx, columns, parts, scale, wide != 0);                       \
     }
-#define SOFTMAX_PARTS(NAME, T)                                                                                 \
-    ENTRY __launch_bounds__(256)                                                                               \
-        long_softmax_parts_##NAME(const T *__restrict__ src, PARTIAL(T), PARTS, double scale, uint32_t wide) { \
-        softmax_parts<T, NoMask>(src, partial, columns, parts, scale, wide != 0, nullptr, MaskRows{});         \
-    }                                                                                                          \
-    SOFTMAX_FINISH(softmax, false, NAME, T)                                                                    \
-    SOFTMAX_FINISH(log_softmax, true, NAME, T)                                                                 \
-    MASKED_PARTS(masked_softmax, NAME, T, T)                                                                   \
+#define SOFTMAX_PARTS(NAME, T)                                                                                  \
+    ENTRY __launch_bounds__(256)                                                                                \
+        long_softmax_parts_##NAME(const T *__restrict__ src, PartOf<T> *__restrict__ partial, uint32_t columns, \
+                                  uint32_t parts, double scale, uint32_t wide) {                                \
+        softmax_parts<T, NoMask>(src, partial, columns, parts, scale, wide != 0, nullptr, MaskRows{});          \
+    }                                                                                                           \
+    SOFTMAX_FINISH(softmax, false, NAME, T)                                                                     \
+    SOFTMAX_FINISH(log_softmax, true, NAME, T)                                                                  \
+    MASKED_PARTS(masked_softmax, NAME, T, T)                                                                    \
     MASKED_PARTS(flagged_softmax, NAME, T, uint8_t)
 FOR_WIDE_FLOATS(SOFTMAX_PARTS)
 
 template <bool RMS, class T>
-__device__ __forceinline__ void norm_parts(const T *src, PARTIAL(T), PARTS, bool wide) {
-    BY_WIDTH(wide, (norm_part<W, RMS, T>(Plain<T>{src + (size_t)blockIdx.y * columns}, partial, columns, parts)))
+__device__ __forceinline__ void norm_parts(const T *src, PartOf<T> *__restrict__ partial, uint32_t columns,
+                                           uint32_t parts, bool wide) {
+    by_width<T>(wide, [&](auto width) INLINED {
+        Plain<T> source{src + (size_t)blockIdx.y * columns};
+        norm_part<width.value, RMS, T>(source, partial, columns, parts);
+    });
 }
 template <bool RMS, class T>
-__device__ __forceinline__ void add_norm_parts(const T *x, const T *residual, T *sum, PARTIAL(T), PARTS, bool wide) {
+__device__ __forceinline__ void add_norm_parts(const T *x, const T *residual, T *sum, PartOf<T> *__restrict__ partial,
+                                               uint32_t columns, uint32_t parts, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
-    BY_WIDTH(wide, (norm_part<W, RMS, T>(SumOf<T>{x + at, residual + at, sum + at}, partial, columns, parts)))
+    by_width<T>(wide, [&](auto width) INLINED {
+        SumOf<T> source{x + at, residual + at, sum + at};
+        norm_part<width.value, RMS, T>(source, partial, columns, parts);
+    });
 }
 template <bool RMS, class T>
-__device__ __forceinline__ void norm_finish(const T *src, const PARTIAL(T), T *dst, const T *alpha, const T *beta,
-                                            PARTS, float eps, bool wide) {
+__device__ __forceinline__ void norm_finish(const T *src, const PartOf<T> *__restrict__ partial, T *dst, const T *alpha,
+                                            const T *beta, uint32_t columns, uint32_t parts, float eps, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
-    BY_WIDTH(wide, (norm_part_finish<W, RMS>(src + at, partial, dst + at, alpha, beta, columns, parts, eps)))
+    by_width<T>(wide, [&](auto width) INLINED {
+        norm_part_finish<width.value, RMS>(src + at, partial, dst + at, alpha, beta, columns, parts, eps);
+    });
 }
 template <bool RMS, class T>
 __device__ __forceinline__ void norm_backward_parts(const T *x, const T *dy, const T *alpha,
-                                                    PartOfGradient<compute_t<T>> *partial, PARTS, bool wide) {
+                                                    PartOfGradient<compute_t<T>> *partial, uint32_t columns,
+                                                    uint32_t parts, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
-    BY_WIDTH(wide, (norm_backward_part<W, RMS>(Two<T>{x + at, dy + at}, alpha, partial, columns, parts)))
+    by_width<T>(wide, [&](auto width) INLINED {
+        norm_backward_part<width.value, RMS>(Two<T>{x + at, dy + at}, alpha, partial, columns, parts);
+    });
 }
 template <bool RMS, class T>
 __device__ __forceinline__ void norm_backward_finish(const T *x, const T *dy, const T *alpha,
                                                      const PartOfGradient<compute_t<T>> *partial, T *dx,
-                                                     compute_t<T> *stats, PARTS, float eps, bool wide) {
+                                                     compute_t<T> *stats, uint32_t columns, uint32_t parts, float eps,
+                                                     bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
     compute_t<T> *of_row = stats == nullptr ? stats : stats + 2 * (size_t)blockIdx.y;
-    BY_WIDTH(wide, (norm_backward_part_finish<W, RMS>(Two<T>{x + at, dy + at}, alpha, partial, dx + at, of_row, columns,
-                                                      parts, eps)))
+    by_width<T>(wide, [&](auto width) INLINED {
+        Two<T> source{x + at, dy + at};
+        norm_backward_part_finish<width.value, RMS>(source, alpha, partial, dx + at, of_row, columns, parts, eps);
+    });
 }
 
-#define NORM_PARTS(KIND, RMS, NAME, T)                                                                               \
-    ENTRY __launch_bounds__(256)                                                                                     \
-        long_##KIND##_parts_##NAME(const T *__restrict__ src, PARTIAL(T), PARTS, uint32_t wide) {                    \
-        norm_parts<RMS>(src, partial, columns, parts, wide != 0);                                                    \
-    }                                                                                                                \
-    ENTRY __launch_bounds__(256)                                                                                     \
-        long_add_##KIND##_parts_##NAME(const T *__restrict__ x, const T *__restrict__ residual, T *__restrict__ sum, \
-                                       PARTIAL(T), PARTS, uint32_t wide) {                                           \
-        add_norm_parts<RMS>(x, residual, sum, partial, columns, parts, wide != 0);                                   \
-    }                                                                                                                \
-    ENTRY __launch_bounds__(256) long_##KIND##_finish_##NAME(                                                        \
-        const T *__restrict__ src, const PARTIAL(T), T *__restrict__ dst, const T *__restrict__ alpha,               \
-        const T *__restrict__ beta, PARTS, float eps, uint32_t wide) {                                               \
-        norm_finish<RMS>(src, partial, dst, alpha, beta, columns, parts, eps, wide != 0);                            \
-    }                                                                                                                \
-    ENTRY __launch_bounds__(256) long_backward_##KIND##_parts_##NAME(                                                \
-        const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,                              \
-        PartOfGradient<compute_t<T>> *__restrict__ partial, PARTS, uint32_t wide) {                                  \
-        norm_backward_parts<RMS>(x, dy, alpha, partial, columns, parts, wide != 0);                                  \
-    }                                                                                                                \
-    ENTRY __launch_bounds__(256) long_backward_##KIND##_finish_##NAME(                                               \
-        const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,                              \
-        const PartOfGradient<compute_t<T>> *__restrict__ partial, T *__restrict__ dx,                                \
-        compute_t<T> *__restrict__ stats, PARTS, float eps, uint32_t wide) {                                         \
-        norm_backward_finish<RMS>(x, dy, alpha, partial, dx, stats, columns, parts, eps, wide != 0);                 \
+#define NORM_PARTS(KIND, RMS, NAME, T)                                                                                 \
+    ENTRY __launch_bounds__(256) long_##KIND##_parts_##NAME(                                                           \
+        const T *__restrict__ src, PartOf<T> *__restrict__ partial, uint32_t columns, uint32_t parts, uint32_t wide) { \
+        norm_parts<RMS>(src, partial, columns, parts, wide != 0);                                                      \
+    }                                                                                                                  \
+    ENTRY __launch_bounds__(256) long_add_##KIND##_parts_##NAME(                                                       \
+        const T *__restrict__ x, const T *__restrict__ residual, T *__restrict__ sum, PartOf<T> *__restrict__ partial, \
+        uint32_t columns, uint32_t parts, uint32_t wide) {                                                             \
+        add_norm_parts<RMS>(x, residual, sum, partial, columns, parts, wide != 0);                                     \
+    }                                                                                                                  \
+    ENTRY __launch_bounds__(256)                                                                                       \
+        long_##KIND##_finish_##NAME(const T *__restrict__ src, const PartOf<T> *__restrict__ partial,                  \
+                                    T *__restrict__ dst, const T *__restrict__ alpha, const T *__restrict__ beta,      \
+                                    uint32_t columns, uint32_t parts, float eps, uint32_t wide) {                      \
+        norm_finish<RMS>(src, partial, dst, alpha, beta, columns, parts, eps, wide != 0);                              \
+    }                                                                                                                  \
+    ENTRY __launch_bounds__(256) long_backward_##KIND##_parts_##NAME(                                                  \
+        const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,                                \
+        PartOfGradient<compute_t<T>> *__restrict__ partial, uint32_t columns, uint32_t parts, uint32_t wide) {         \
+        norm_backward_parts<RMS>(x, dy, alpha, partial, columns, parts, wide != 0);                                    \
+    }                                                                                                                  \
+    ENTRY __launch_bounds__(256) long_backward_##KIND##_finish_##NAME(                                                 \
+        const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,                                \
+        const PartOfGradient<compute_t<T>> *__restrict__ partial, T *__restrict__ dx,                                  \
+        compute_t<T> *__restrict__ stats, uint32_t columns, uint32_t parts, float eps, uint32_t wide) {                \
+        norm_backward_finish<RMS>(x, dy, alpha, partial, dx, stats, columns, parts, eps, wide != 0);                   \
     }
 #define BOTH_NORM_PARTS(NAME, T) NORM_PARTS(rmsnorm, true, NAME, T) NORM_PARTS(layernorm, false, NAME, T)
 FOR_WIDE_FLOATS(BOTH_NORM_PARTS)
@@ -398,24 +441,22 @@ __device__ __forceinline__ void swiglu_backward(const T *__restrict__ gate, cons
     });
 }
 
-#define ACTIVATE(KERNEL, F, NAME, T)                                                                   \
+#define ACTIVATE(KERNEL, F, NUMBER, NAME, T)                                                           \
     ENTRY activate_##KERNEL##_##NAME(const T *__restrict__ x, const T *__restrict__ bias,              \
                                      const T *__restrict__ residual, T *__restrict__ out, size_t rows, \
                                      size_t columns) {                                                 \
         activate<F>(x, bias, residual, out, rows, columns);                                            \
     }
-#define ACTIVATE_BACKWARD(KERNEL, F, NAME, T)                                                                       \
+#define ACTIVATE_BACKWARD(KERNEL, F, NUMBER, NAME, T)                                                               \
     ENTRY backward_##KERNEL##_##NAME(const T *__restrict__ x, const T *__restrict__ bias, const T *__restrict__ dy, \
                                      T *__restrict__ dx, size_t rows, size_t columns) {                             \
         activate_backward<F>(x, bias, dy, dx, rows, columns);                                                       \
     }
-#define WITH_SLOPE(KERNEL, F, NAME, T) ACTIVATE(KERNEL, F, NAME, T) ACTIVATE_BACKWARD(KERNEL, F, NAME, T)
+#define WITH_SLOPE(KERNEL, F, NUMBER, NAME, T) \
+    ACTIVATE(KERNEL, F, NUMBER, NAME, T) ACTIVATE_BACKWARD(KERNEL, F, NUMBER, NAME, T)
 #define ELEMENTS(NAME, T)                                                                                        \
-    ACTIVATE(none, Identity, NAME, T)                                                                            \
-    WITH_SLOPE(relu, ReluFunction, NAME, T)                                                                      \
-    WITH_SLOPE(silu, SiluFunction, NAME, T)                                                                      \
-    WITH_SLOPE(gelu, GeluFunction, NAME, T)                                                                      \
-    WITH_SLOPE(gelu_erf, GeluErfFunction, NAME, T)                                                               \
+    ACTIVATE(none, Identity, 0, NAME, T)                                                                         \
+    FOR_CURVES(WITH_SLOPE, NAME, T)                                                                              \
     ENTRY swiglu_##NAME(const T *__restrict__ gate, const T *__restrict__ up, T *__restrict__ out, size_t rows,  \
                         size_t columns, size_t stride) {                                                         \
         swiglu(gate, up, out, rows, columns, stride);                                                            \

@@ -123,9 +123,11 @@ template <int WIDTH, bool LOG, class T> struct SoftmaxGradient {
     }
 };
 
-template <int WIDTH, int N, bool FULL, bool REST, bool LOG, class T>
+template <class Form, bool LOG, class T>
 __device__ __forceinline__ void softmax_backward_row(const Two<T> &src, T *__restrict__ dx, uint32_t columns,
                                                      compute_t<T> scale, const Team &team) {
+    constexpr int WIDTH = Form::WIDTH, N = Form::N;
+    constexpr bool FULL = Form::FULL, REST = Form::REST;
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
@@ -197,7 +199,7 @@ template <int WIDTH, bool RMS, class T> struct NormGradient {
 };
 
 // The gradient's mean and sums of a row, or of what stands at `src` of one.
-template <int WIDTH, int N, bool FULL, bool REST, bool RMS, class T>
+template <bool REST, int WIDTH, int N, bool FULL, bool RMS, class T>
 __device__ __forceinline__ void norm_backward_sums(NormGradient<WIDTH, RMS, T> &gradient,
                                                    Held<Two<T>, WIDTH, N, FULL> &held, const Two<T> &src,
                                                    const T *__restrict__ alpha, uint32_t columns, const Team &team) {
@@ -225,14 +227,16 @@ __device__ __forceinline__ void norm_backward_sums(NormGradient<WIDTH, RMS, T> &
     gradient.reduce(team, lds);
 }
 
-template <int WIDTH, int N, bool FULL, bool REST, bool RMS, class T>
+template <class Form, bool RMS, class T>
 __device__ __forceinline__ void norm_backward_row(const Two<T> &src, const T *__restrict__ alpha, T *__restrict__ dx,
                                                   compute_t<T> *stats, uint32_t columns, float eps, const Team &team) {
+    constexpr int WIDTH = Form::WIDTH, N = Form::N;
+    constexpr bool FULL = Form::FULL, REST = Form::REST;
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     Held<Two<T>, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
     NormGradient<WIDTH, RMS, T> gradient;
-    norm_backward_sums<WIDTH, N, FULL, REST>(gradient, held, src, alpha, columns, team);
+    norm_backward_sums<REST>(gradient, held, src, alpha, columns, team);
     gradient.finish(stats, columns, eps, stats != nullptr && team.thread == 0);
     auto finish = [&](uint32_t i, const V &v) INLINED {
         store_vec(dx + i, gradient.of(v, read_global<vec<T, WIDTH>>(alpha + i)));
@@ -330,6 +334,8 @@ struct Part {
 template <class C> struct Pair {
     C a, b;
 };
+// What the parts of a softmax or a norm leave.
+template <class T> using PartOf = Pair<compute_t<T>>;
 
 // Leaves the largest logit of the part and the sum of the exponentials relative to it.
 template <int WIDTH, class T, class Source>
@@ -499,7 +505,7 @@ __device__ __forceinline__ void norm_backward_part(const Two<T> &row, const T *_
     Two<T> src = row.from(part.first);
     Held<Two<T>, WIDTH, N, false> held(src, team, part.count, narrow<T>((C)0));
     NormGradient<WIDTH, RMS, T> gradient;
-    norm_backward_sums<WIDTH, N, false, true>(gradient, held, src, alpha + part.first, part.count, team);
+    norm_backward_sums<true>(gradient, held, src, alpha + part.first, part.count, team);
     // A part without elements has no mean.
     C mean = part.count == 0 ? (C)0 : gradient.mean;
     if (threadIdx.x == 0) partial[(size_t)blockIdx.y * parts + blockIdx.x] = {mean, gradient.sums};

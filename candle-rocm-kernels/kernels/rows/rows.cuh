@@ -58,6 +58,13 @@ template <class T> struct Plain {
     __device__ __forceinline__ Plain from(size_t i) const { return {row + i}; }
 };
 
+// What the code that makes a row is compiled for: vectors of WIDTH elements, N of which a thread holds. FULL says that
+// the team holds exactly the row; REST that the row may be longer than what it holds.
+template <int WIDTH_, int N_, bool FULL_, bool REST_> struct RowForm {
+    static constexpr int WIDTH = WIDTH_, N = N_;
+    static constexpr bool FULL = FULL_, REST = REST_;
+};
+
 // A thread's N vectors of a row. What lies outside reads as `outside`; FULL says that nothing does.
 template <class Source, int WIDTH, int N, bool FULL> struct Held {
     using V = typename Source::template Vector<WIDTH>;
@@ -191,11 +198,12 @@ template <class T, bool LOG, bool ZERO> struct SoftmaxResult {
     }
 };
 
-// Each thread takes the exponentials relative to its own largest; then the team agrees on one. REST says that rows are
-// longer than what the team holds.
-template <int WIDTH, int N, bool FULL, bool REST, bool LOG = false, bool ZERO = false, class Source, class T>
+// Each thread takes the exponentials relative to its own largest; then the team agrees on one.
+template <class Form, bool LOG = false, bool ZERO = false, class Source, class T>
 __device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ dst, uint32_t columns,
                                             const Team &team) {
+    constexpr int WIDTH = Form::WIDTH, N = Form::N;
+    constexpr bool FULL = Form::FULL, REST = Form::REST;
     using C = compute_t<T>;
     using E = typename Source::Element;
     using V = vec<E, WIDTH>;
@@ -243,9 +251,11 @@ template <class C> __device__ __forceinline__ C norm_scale(C sum, uint32_t colum
 }
 
 // x / sqrt(mean(x^2) + eps) * alpha
-template <int WIDTH, int N, bool FULL, bool REST, class Source, class T>
+template <class Form, class Source, class T>
 __device__ __forceinline__ void rmsnorm_row(const Source &src, T *__restrict__ dst, const T *__restrict__ alpha,
                                             uint32_t columns, float eps, const Team &team) {
+    constexpr int WIDTH = Form::WIDTH, N = Form::N;
+    constexpr bool FULL = Form::FULL, REST = Form::REST;
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
     __shared__ WaveValues<C> lds;
@@ -284,9 +294,11 @@ template <class C> struct Moments {
 // (x - mean) / sqrt(variance + eps) * alpha + beta. Squares are of distances from a mean: E[x^2] - mean^2 cancels when
 // the mean is large. Where all threads hold as many elements, they combine their own moments, in one exchange; else
 // they agree on the mean first.
-template <int WIDTH, int N, bool FULL, bool REST, class Source, class T, class Beta>
+template <class Form, class Source, class T, class Beta>
 __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__ dst, const T *__restrict__ alpha,
                                               const Beta &beta, uint32_t columns, float eps, const Team &team) {
+    constexpr int WIDTH = Form::WIDTH, N = Form::N;
+    constexpr bool FULL = Form::FULL, REST = Form::REST;
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
     Held<Source, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
@@ -361,12 +373,10 @@ template <class T, class... P> __device__ __forceinline__ bool can_widen(uint32_
 // Elements that a thread holds at most of a row that is read by elements, so that 1024 threads hold 16,384.
 template <class T> constexpr int MOST_ELEMENTS = sizeof(T) == 8 ? 8 : 16;
 
-// Calls make(N, FULL, REST, team, row), N at most MOST (4 or 8, or SINGLE for vectors of one element), for the `rows`
-// rows of this workgroup (a power of two, as are its threads), of `vectors` vectors each.
+// Calls make(form, team, row), with N at most MOST (4 or 8, or SINGLE for vectors of one element), for the `rows` rows
+// of this workgroup (a power of two, as are its threads), of `vectors` vectors each.
 template <int MOST, int WIDTH, int SINGLE, class F>
 __device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32_t thread, uint32_t threads, F make) {
-    constexpr Constant<1> YES{};
-    constexpr Constant<0> NO{};
     // All threads share the rows out, and hold four vectors at most if they can.
     uint32_t fewest = min_of(power_of_two_from((vectors + 3) / 4), threads), most = power_of_two_from(vectors);
     uint32_t size = max_of(threads >> log2_of(rows), fewest);
@@ -375,64 +385,63 @@ __device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32
     if (most <= wave_size()) size = min_of(size, most);
     if (thread >= max_of(size * rows, wave_size())) return;
     uint32_t teams = threads >> log2_of(size);
-    auto run = [&](auto n, auto full, auto rest) INLINED {
+    auto run = [&](auto form) INLINED {
         for (uint32_t done = 0; done < rows; done += teams) {
             // Addresses that depend on it are not worth keeping from row to row, one or two registers each.
             forget(thread, vectors >> 31);
             Team team(size, thread);
-            make(n, full, rest, team, (size_t)blockIdx.x * rows + done + (team.number & (rows - 1)));
+            make(form, team, (size_t)blockIdx.x * rows + done + (team.number & (rows - 1)));
         }
     };
-    if (vectors == size) run(Constant<1>(), YES, NO);
-    else if (vectors < size) run(Constant<1>(), NO, NO);
-    else if (vectors == 4 * size) run(Constant<4>(), YES, NO);
-    else if (MOST == 8 && vectors == 8 * size) run(Constant<MOST>(), YES, NO);
-    else if (WIDTH == 1 && vectors > 4 * size) run(Constant<WIDTH == 1 ? SINGLE : 4>(), NO, YES);
-    else run(Constant<4>(), NO, Constant<WIDTH != 1>());
+    if constexpr (WIDTH == 1) {
+        // Forms cost time to compile. Rows that are read by elements are seldom a power of two of them.
+        if (vectors <= size) run(RowForm<1, 1, false, false>());
+        else if (vectors <= 4 * size) run(RowForm<1, 4, false, false>());
+        else run(RowForm<1, SINGLE, false, true>());
+    } else {
+        if (vectors == size) run(RowForm<WIDTH, 1, true, false>());
+        else if (vectors < size) run(RowForm<WIDTH, 1, false, false>());
+        else if (vectors == 4 * size) run(RowForm<WIDTH, 4, true, false>());
+        else if (MOST == 8 && vectors == 8 * size) run(RowForm<WIDTH, MOST, true, false>());
+        else run(RowForm<WIDTH, 4, false, true>());
+    }
 }
 
 // The rows of a kernel that is launched with one of the workgroup's dimensions, `rows`, as their number:
-// body(WIDTH, N, FULL, REST, team, row).
-template <int MOST, class T, int SINGLE = MOST_ELEMENTS<T>, class F> __device__ __forceinline__ void for_rows_of(
-    uint32_t rows, uint32_t columns, bool wide, F body) {
+// body(form, team, row).
+template <int MOST, class T, int SINGLE = MOST_ELEMENTS<T>, class F>
+__device__ __forceinline__ void for_rows_of(uint32_t rows, uint32_t columns, bool wide, F body) {
     uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
-    auto make = [&](auto width, uint32_t vectors) INLINED {
-        for_rows<MOST, width.value, SINGLE>(rows, vectors, thread, threads,
-                                            [&](auto n, auto full, auto rest, const Team &team, size_t row)
-                                                INLINED { body(width, n, full, rest, team, row); });
-    };
-    if (wide) make(Constant<VEC16<T>>(), columns / VEC16<T>);
-    else make(Constant<1>(), columns);
+    if (wide) for_rows<MOST, VEC16<T>, SINGLE>(rows, columns / VEC16<T>, thread, threads, body);
+    else for_rows<MOST, 1, SINGLE>(rows, columns, thread, threads, body);
 }
 
 // Candle launches a workgroup of (1, 32) for each row. Its x is the number of rows, and there may be more of them.
 template <class T> __device__ __forceinline__ void softmax(const T *src, T *dst, int32_t columns) {
     // Eight vectors of f64 exponentials are more than the registers of a workgroup of 1024.
     constexpr int MOST = sizeof(T) == 8 ? 4 : 8;
-    for_rows_of<MOST, T>(blockDim.x, columns, can_widen<T>(columns, src, dst),
-                         [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
-                             softmax_row<width.value, n.value, full.value != 0, rest.value != 0>(
-                                 Plain<T>{src + row * columns}, dst + row * columns, columns, team);
-                         });
+    auto make = [&](auto form, const Team &team, size_t row) INLINED {
+        softmax_row<decltype(form)>(Plain<T>{src + row * columns}, dst + row * columns, columns, team);
+    };
+    for_rows_of<MOST, T>(blockDim.x, columns, can_widen<T>(columns, src, dst), make);
 }
 
 // Candle launches a workgroup of 32 or 1024 for each row. Its y is the number of rows.
 template <class T>
 __device__ __forceinline__ void rmsnorm(const T *src, T *dst, const T *alpha, int32_t columns, float eps) {
-    for_rows_of<8, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha),
-                      [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
-                          rmsnorm_row<width.value, n.value, full.value != 0, rest.value != 0>(
-                              Plain<T>{src + row * columns}, dst + row * columns, alpha, columns, eps, team);
-                      });
+    auto make = [&](auto form, const Team &team, size_t row) INLINED {
+        Plain<T> source{src + row * columns};
+        rmsnorm_row<decltype(form)>(source, dst + row * columns, alpha, columns, eps, team);
+    };
+    for_rows_of<8, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha), make);
 }
 
 template <class T>
 __device__ __forceinline__ void layernorm(const T *src, T *dst, const T *alpha, const T *beta, int32_t columns,
                                           float eps) {
-    for_rows_of<4, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha, beta),
-                      [&](auto width, auto n, auto full, auto rest, const Team &team, size_t row) INLINED {
-                          layernorm_row<width.value, n.value, full.value != 0, rest.value != 0>(
-                              Plain<T>{src + row * columns}, dst + row * columns, alpha, Plain<T>{beta}, columns, eps,
-                              team);
-                      });
+    auto make = [&](auto form, const Team &team, size_t row) INLINED {
+        Plain<T> source{src + row * columns};
+        layernorm_row<decltype(form)>(source, dst + row * columns, alpha, Plain<T>{beta}, columns, eps, team);
+    };
+    for_rows_of<4, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha, beta), make);
 }

@@ -1,6 +1,6 @@
 //! Gives a plan to a stream.
 
-use candle_rocm_kernels::{Module, GEMM, MATMUL};
+use candle_rocm_kernels::{activations, Module, GEMM, MATMUL};
 
 use super::epilogue::{Activation, Epilogue};
 use super::kernel::Kernel;
@@ -130,11 +130,12 @@ impl MatmulArguments {
 /// What the kernels call it.
 fn number(activation: Activation) -> u32 {
     match activation {
-        Activation::None => 0,
-        Activation::GeluErf => 1,
-        Activation::GeluTanh => 2,
-        Activation::Silu => 3,
+        Activation::None => activations::NONE,
+        Activation::GeluErf => activations::GELU_ERF,
+        Activation::GeluTanh => activations::GELU,
+        Activation::Silu => activations::SILU,
     }
+    .number
 }
 
 /// Gives a plan's launches to the stream, for those who choose the plan themselves.

@@ -2,9 +2,6 @@
 //!
 //! The modules are [`candle_rocm_kernels`]'; [`ffi`] has the functions that Candle calls by name.
 
-pub use candle_rocm_kernels::{
-    Id, Module, AFFINE, ALL_IDS, BINARY, CAST, CONV, FILL, INDEXING, QUANTIZED, REDUCE, SORT,
-    TERNARY, UNARY,
-};
+pub use candle_rocm_kernels::candle::*;
 
 pub mod ffi;

@@ -1,0 +1,118 @@
+//! The kernels' files in order: none includes itself by way of others, each room includes only those that stand before
+//! it, and an include names the file from the folder of kernels on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Each may include itself and those before it.
+const ROOMS: [&str; 8] = [
+    "portable",
+    "elementwise",
+    "rows",
+    "indexing",
+    "conv",
+    "matmul",
+    "quantized",
+    "random",
+];
+
+/// What each file includes, by paths from `folder` on.
+fn includes(folder: &Path) -> BTreeMap<String, Vec<String>> {
+    let (mut found, mut folders) = (BTreeMap::new(), vec![folder.to_path_buf()]);
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(&next).expect("a folder of kernels") {
+            let path = entry.expect("its entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("a kernel file");
+            let named = text.lines().filter_map(|line| {
+                let rest = line.trim_start().strip_prefix("#include \"")?;
+                rest.split('"').next().map(str::to_string)
+            });
+            let name = path.strip_prefix(folder).expect("it lies there");
+            found.insert(name.to_str().expect("a name").to_string(), named.collect());
+        }
+    }
+    found
+}
+
+/// The place of a file's room.
+fn room(file: &str) -> Option<usize> {
+    let (room, _) = file.split_once('/')?;
+    ROOMS.iter().position(|name| *name == room)
+}
+
+/// The files of a circle through `file`, if there is one.
+fn circle(
+    file: &str,
+    files: &BTreeMap<String, Vec<String>>,
+    path: &mut Vec<String>,
+    done: &mut BTreeSet<String>,
+) -> Option<Vec<String>> {
+    if let Some(at) = path.iter().position(|on_path| on_path == file) {
+        return Some(path[at..].to_vec());
+    }
+    if done.contains(file) {
+        return None;
+    }
+    path.push(file.to_string());
+    let below = files.get(file).into_iter().flatten();
+    let found = below
+        .map(|next| circle(next, files, path, done))
+        .find(Option::is_some);
+    path.pop();
+    done.insert(file.to_string());
+    found.flatten()
+}
+
+/// What is out of order.
+fn faults(files: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (file, included) in files {
+        let Some(own) = room(file) else {
+            faults.push(format!("{file} lies in no room"));
+            continue;
+        };
+        for other in included {
+            if !files.contains_key(other) {
+                faults.push(format!("{file} includes {other}, which does not exist"));
+            } else if room(other).is_none_or(|place| place > own) {
+                faults.push(format!("{file} includes {other}, of a room above"));
+            }
+        }
+        if let Some(files) = circle(file, files, &mut Vec::new(), &mut BTreeSet::new()) {
+            faults.push(format!("a circle: {}", files.join(" -> ")));
+        }
+    }
+    faults
+}
+
+#[test]
+fn rooms_are_in_order() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    let files = includes(&folder);
+    assert!(files.len() > 40, "only {} files found", files.len());
+    let faults = faults(&files);
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn disorder_is_found() {
+    let files = |list: &[(&str, &str)]| {
+        let entry = |(file, other): &(&str, &str)| (file.to_string(), vec![other.to_string()]);
+        list.iter().map(entry).collect::<BTreeMap<_, _>>()
+    };
+    let upwards = files(&[
+        ("portable/a.cuh", "rows/b.cuh"),
+        ("rows/b.cuh", "rows/b.cuh"),
+    ]);
+    let found = faults(&upwards);
+    assert!(found.iter().any(|fault| fault.contains("of a room above")));
+    assert!(found
+        .iter()
+        .any(|fault| fault.contains("a circle: rows/b.cuh")));
+    let missing = files(&[("rows/b.cuh", "fold.cuh")]);
+    assert!(faults(&missing)[0].contains("does not exist"));
+}
