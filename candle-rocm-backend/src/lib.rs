@@ -11,16 +11,18 @@
 //! - [`ops`]: operators that Candle makes of several kernels, each in one, with gradients;
 //! - [`runtime`]: choosing between AMD's library and the emulator; [`devices`]: the GPUs there are.
 //!
-//! ```no_run
+//! ```
 //! use candle_core::{Device, Tensor};
-//! use candle_rocm_backend::{DeviceExt as _, RocmDeviceExt as _};
+//! use candle_rocm_backend::{runtime, DeviceExt as _, RocmDeviceExt as _, RuntimeKind};
 //!
+//! // Without this line, the GPU of `CANDLE_ROCM_RUNTIME`, or else an AMD one.
+//! runtime::select(RuntimeKind::Emulator)?;
 //! let device = Device::new_rocm(0)?;
 //! let gpu = device.as_rocm_device()?;
 //! println!("{} ({}, wavefronts of {})", gpu.info().name, gpu.info().arch, gpu.info().wavefront_size);
-//! let x = Tensor::randn(0f32, 1., (4, 4), &device)?;
-//! println!("{}", x.matmul(&x)?);
-//! # Ok::<(), candle_core::Error>(())
+//! let x = Tensor::new(&[[1f32, 2.], [3., 4.]], &device)?;
+//! assert_eq!(x.matmul(&x)?.to_vec2::<f32>()?, [[7., 10.], [15., 22.]]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Features

@@ -7,7 +7,8 @@ use candle_rocm_backend::ops::{self, Activation};
 
 mod common;
 
-use common::{assert_close, numbers};
+use candle_rocm_testing::numbers::assert_near;
+use common::numbers;
 
 fn device() -> Device {
     common::device().expect("a GPU")
@@ -234,10 +235,9 @@ fn cases(rows: usize, columns: usize) -> Vec<Case> {
 fn operands(case: &Case) -> Vec<Vec<f64>> {
     let mut seed = 1;
     let mut of_shape = |shape: &Vec<usize>| {
-        let mut numbers = common::Numbers::new(seed);
+        let mut random = common::Random::new(seed);
         seed += 1;
-        numbers
-            .normal(shape.iter().product())
+        common::normal(&mut random, shape.iter().product())
             .into_iter()
             .map(|x| f64::from(x) + 0.01f64.copysign(x.into()))
             .collect()
@@ -334,7 +334,7 @@ fn compare(case: &Case, types: &[(DType, f64)], device: &Device) -> Result<()> {
             for (found, expected) in found.iter().zip(&expected) {
                 assert_eq!((found.dtype(), found.shape()), (dtype, expected.shape()));
                 let what = format!("{what}, {dtype:?}");
-                assert_close(&numbers(found)?, &numbers(expected)?, tolerance, 1.0, &what);
+                assert_near(&numbers(found)?, &numbers(expected)?, tolerance, 1.0, &what);
             }
             // Candle's own gradients of GELU have constants of six digits.
             let tolerance = match case.name.contains("Gelu") {
@@ -355,7 +355,7 @@ fn compare(case: &Case, types: &[(DType, f64)], device: &Device) -> Result<()> {
                         1.0
                     };
                 let what = format!("gradient {operand} of {what}, {dtype:?}");
-                assert_close(found, expected, tolerance, scale, &what);
+                assert_near(found, expected, tolerance, scale, &what);
             }
         }
     }
@@ -394,7 +394,7 @@ fn gradients_are_the_slopes_of_the_loss() -> Result<()> {
                 }
                 let what = format!("{}, operand {operand}, {:?}", case.name, on.location());
                 // The differences' own error is about STEP^2 times a third derivative, and 1e-16 / STEP.
-                assert_close(found, &slopes, 1e-6, 1.0, &what);
+                assert_near(found, &slopes, 1e-6, 1.0, &what);
             }
         }
     }
@@ -433,12 +433,12 @@ fn operands_of_any_layout() -> Result<()> {
     let device = device();
     let make = |shape: &[usize], seed: u64| -> Result<Tensor> {
         let count = shape.iter().product();
-        let values = common::Numbers::new(seed).normal(count);
+        let values = common::normal(&mut common::Random::new(seed), count);
         Tensor::from_vec(values, shape, &device)
     };
     let cpu = |x: &Tensor| x.to_device(&Device::Cpu);
     let check = |found: &Tensor, expected: &Tensor, what: &str| -> Result<()> {
-        assert_close(&numbers(found)?, &numbers(expected)?, 1e-5, 1.0, what);
+        assert_near(&numbers(found)?, &numbers(expected)?, 1e-5, 1.0, what);
         Ok(())
     };
     let turned = make(&[40, 6], 1)?.t()?;
@@ -512,11 +512,11 @@ fn rows_without_anything_above_minus_infinity() -> Result<()> {
         let x = Tensor::new(&[[low, low, low], [-200., low, -1000.]], &device)?;
         let y = numbers(&ops::softmax(&x)?)?;
         assert!(y[..3].iter().all(|y| y.is_nan()), "{y:?}");
-        assert_close(&y[3..], &[1.0, 0.0, 0.0], 0.0, 0.0, "softmax");
+        assert_near(&y[3..], &[1.0, 0.0, 0.0], 0.0, 0.0, "softmax");
         let zeros = Tensor::zeros((2, 3), DType::F32, &device)?;
         for mask in [&x, &x.gt(-500f64)?] {
             let y = numbers(&ops::scaled_masked_softmax(&zeros, 1.0, Some(mask))?)?;
-            assert_close(&y, &[0.0, 0.0, 0.0, 1.0, 0.0, 0.0], 0.0, 0.0, "masked");
+            assert_near(&y, &[0.0, 0.0, 0.0, 1.0, 0.0, 0.0], 0.0, 0.0, "masked");
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use candle_core::cuda_backend::cudarc::driver::{CudaSlice, LaunchConfig, PushKer
 use candle_core::cuda_backend::{kernels, WrapErr as _};
 use candle_core::quantized::{cuda, GgmlDType, QMatMul, QTensor};
 use candle_core::{CudaDevice, DType, Device, Module as _, Result, Tensor};
-use common::{device, dot, Numbers, Weights};
+use common::{device, dot, normal, Random, Weights};
 
 /// Formats with the names that the kernels' names have, and the mul_mat tile: columns and rows.
 const FORMATS: [(GgmlDType, &str, u32, u32); 10] = [
@@ -35,10 +35,10 @@ fn blocks_are_dequantized() -> Result<()> {
     let all = FORMATS.map(|(dtype, ..)| dtype);
     for dtype in all.into_iter().chain([GgmlDType::Q8K]) {
         for rows in [1, 3, 67] {
-            let mut numbers = Numbers::new(rows);
+            let mut numbers = Random::new(rows);
             let columns = 256 * 3;
             let full = Tensor::from_vec(
-                numbers.normal(rows as usize * columns),
+                normal(&mut numbers, rows as usize * columns),
                 (rows as usize, columns),
                 &Device::Cpu,
             )?;
@@ -88,7 +88,7 @@ fn rows_are_looked_up() -> Result<()> {
     {
         for columns in [256, 256 * 5] {
             let full = Tensor::from_vec(
-                Numbers::new(7).normal(7 * columns),
+                normal(&mut Random::new(7), 7 * columns),
                 (7, columns),
                 &Device::Cpu,
             )?;
@@ -114,7 +114,7 @@ fn vectors_in_f32_are_multiplied() -> Result<()> {
     for (dtype, name, ..) in FORMATS {
         for (rows, columns) in [(1, 256), (37, 512), (3, 4096)] {
             let weights = Weights::new(dtype, rows, columns, &device)?;
-            let x = Numbers::new(3).normal(columns);
+            let x = normal(&mut Random::new(3), columns);
             let input = Tensor::from_vec(x.clone(), (1, columns), &device)?;
             let quantized = Weights::new(dtype, rows, columns, &device)?.quantized;
             let found: Vec<f32> = QMatMul::from_qtensor(quantized)?
@@ -207,7 +207,7 @@ fn vectors_in_q8_1_are_multiplied() -> Result<()> {
         for (rows, columns) in [(1, 256), (13, 768), (5, 5120)] {
             let raw = Raw::new(dtype, rows, columns, &device)?;
             for vectors in 1..=8 {
-                let x = Numbers::new(vectors as u64).normal(vectors * columns);
+                let x = normal(&mut Random::new(vectors as u64), vectors * columns);
                 let (blocks, padded) = quantize(&x, columns, cuda)?;
                 let found = cuda.alloc_zeros::<f32>(rows * vectors)?;
                 let function = cuda.get_or_load_func(
@@ -248,7 +248,7 @@ fn matrices_in_q8_1_are_multiplied() -> Result<()> {
     for (dtype, name, tile_columns, tile_rows) in FORMATS {
         for (rows, columns, vectors) in [(1, 256, 1), (131, 512, 67), (64, 1024, 129)] {
             let raw = Raw::new(dtype, rows, columns, &device)?;
-            let x = Numbers::new(9).normal(vectors * columns);
+            let x = normal(&mut Random::new(9), vectors * columns);
             let (blocks, padded) = quantize(&x, columns, cuda)?;
             let found = cuda.alloc_zeros::<f32>(rows * vectors)?;
             let function =
@@ -294,13 +294,16 @@ fn experts_are_indexed() -> Result<()> {
     ] {
         let weights = Weights::new(dtype, experts * rows, columns, &device)?;
         let full = Tensor::from_vec(
-            Numbers::new((experts * rows * 31 + columns) as u64).normal(experts * rows * columns),
+            normal(
+                &mut Random::new((experts * rows * 31 + columns) as u64),
+                experts * rows * columns,
+            ),
             (experts, rows, columns),
             &Device::Cpu,
         )?;
         let quantized = QTensor::quantize_onto(&full, dtype, &device)?;
         for inputs in [1, topk] {
-            let x = Numbers::new(2).normal(batch * inputs * columns);
+            let x = normal(&mut Random::new(2), batch * inputs * columns);
             let input = Tensor::from_vec(x.clone(), (batch, inputs, columns), &device)?;
             let found = quantized.indexed_moe_forward(&input, &on_device)?;
             assert_eq!(found.dims(), [batch, topk, rows]);

@@ -13,7 +13,7 @@ mod common;
 
 use candle_core::quantized::{GgmlDType, QMatMul};
 use candle_core::{DType, Device, Module as _, Result, Tensor};
-use common::{device, dot, Numbers, Weights};
+use common::{device, dot, normal, Random, Weights};
 
 /// Largest error relative to the typical size of the product.
 const BOUNDS: [(GgmlDType, f64); 10] = [
@@ -34,9 +34,9 @@ const VECTORS: [usize; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 32, 64, 129, 512];
 
 /// Normal numbers as activations.
 fn activations(weights: &Weights, vectors: usize) -> Result<Tensor> {
-    let mut numbers = Numbers::new(vectors as u64);
+    let mut numbers = Random::new(vectors as u64);
     Tensor::from_vec(
-        numbers.normal(vectors * weights.columns),
+        normal(&mut numbers, vectors * weights.columns),
         (vectors, weights.columns),
         &Device::Cpu,
     )

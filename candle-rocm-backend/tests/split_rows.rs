@@ -11,7 +11,8 @@ use candle_rocm_backend::DeviceExt as _;
 use candle_rocm_runtime::cuda_names::{
     CUgraphInstantiate_flags as Flags, CUstreamCaptureMode as Mode,
 };
-use common::{assert_close, device, numbers};
+use candle_rocm_testing::numbers::assert_near;
+use common::{device, numbers};
 use launched::launched;
 
 const EPS: f64 = 1e-3;
@@ -31,7 +32,7 @@ const TYPES: [(DType, f64); 4] = [
 /// A tensor of numbers of order one that begins `offset` elements into its memory.
 fn tensor(shape: &[usize], seed: u64, offset: usize, dtype: DType, on: &Device) -> Result<Tensor> {
     let count: usize = shape.iter().product();
-    let values = common::Numbers::new(seed).normal(offset + count);
+    let values = common::normal(&mut common::Random::new(seed), offset + count);
     Tensor::new(values, &Device::Cpu)?
         .to_dtype(dtype)?
         .to_device(on)?
@@ -92,7 +93,7 @@ fn candles_own_operators_share_few_long_rows() -> Result<()> {
                 // Elements are about 1 / columns; those of f16 have no relative precision below 6e-5.
                 let least = if dtype == DType::F16 { 6.2e-5 } else { 1e-7 };
                 let expected = softmax_of(&on_host, columns);
-                assert_close(
+                assert_near(
                     &numbers(&y?)?,
                     &expected,
                     tolerance,
@@ -103,12 +104,12 @@ fn candles_own_operators_share_few_long_rows() -> Result<()> {
                 let (y, kernels) = launched(|| candle_nn::ops::rms_norm(&x, &alpha, eps));
                 assert_eq!(kernels, pair("rmsnorm", dtype), "{}", what("rms_norm"));
                 let expected = norm_of(&on_host, &of_alpha, None);
-                assert_close(&numbers(&y?)?, &expected, tolerance, 1.0, &what("rms_norm"));
+                assert_near(&numbers(&y?)?, &expected, tolerance, 1.0, &what("rms_norm"));
 
                 let (y, kernels) = launched(|| candle_nn::ops::layer_norm(&x, &alpha, &beta, eps));
                 assert_eq!(kernels, pair("layernorm", dtype), "{}", what("layer_norm"));
                 let expected = norm_of(&on_host, &of_alpha, Some(&of_beta));
-                assert_close(
+                assert_near(
                     &numbers(&y?)?,
                     &expected,
                     tolerance,
@@ -156,7 +157,7 @@ fn a_graph_of_candles_own_operators() -> Result<()> {
         graph.launch().map_err(candle_core::Error::wrap)?;
         let normed = norm_of(&numbers(input)?, &numbers(&alpha)?, None);
         // The norm's error, up to 4e-6 of 4, is the softmax's relative one.
-        assert_close(
+        assert_near(
             &numbers(&y)?,
             &softmax_of(&normed, columns),
             2e-5,
@@ -297,7 +298,7 @@ fn gradients_of_few_long_rows_are_those_of_candles_own_operators() -> Result<()>
                         true => expected.iter().fold(6.2e-5, |max: f64, x| x.abs().max(max)),
                         false => 16.0,
                     };
-                    assert_close(&numbers(found)?, &expected, 2.0 * tolerance, scale, &what);
+                    assert_near(&numbers(found)?, &expected, 2.0 * tolerance, scale, &what);
                 }
             }
         }

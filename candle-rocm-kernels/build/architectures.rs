@@ -1,13 +1,12 @@
 //! Which GPU architectures to compile for.
 
-use std::path::Path;
-
 use rocm_gpus::{CodeTarget, Generic, Gpu};
 
-/// A comma-separated list of processors and generic targets, or `native`.
+/// A comma-separated list of processors and generic targets, `native` for the processors of this machine, or `default`.
 pub const VARIABLE: &str = "CANDLE_ROCM_ARCHS";
 
-/// CDNA 2 and 3, RDNA 2, 3 and 4. gfx9-4-generic, which LLVM 20 knows, would lose gfx942's FP8 and cover but gfx950 besides.
+/// CDNA 2 and 3, RDNA 2, 3 and 4. gfx9-4-generic, which LLVM 20 knows, would lose gfx942's FP8 and cover but gfx950
+/// besides.
 const DEFAULT: [CodeTarget; 5] = [
     CodeTarget::Gpu(Gpu::Gfx90a),
     CodeTarget::Gpu(Gpu::Gfx942),
@@ -18,15 +17,59 @@ const DEFAULT: [CodeTarget; 5] = [
 /// Those of the default that only newer compilers know: CDNA 4, with LLVM 20.
 const DEFAULT_IF_KNOWN: [CodeTarget; 1] = [CodeTarget::Gpu(Gpu::Gfx950)];
 
-/// The processors and generic targets that `CANDLE_ROCM_ARCHS` asks for, or the default ones, sorted.
+/// The architectures of a build, and why these.
+#[derive(Debug, Default, PartialEq)]
+pub struct Chosen {
+    /// Processors and generic targets, sorted, each once.
+    pub archs: Vec<String>,
+    /// In words, for people.
+    pub reason: String,
+    /// Whether the build chose, as against the user.
+    pub by_itself: bool,
+}
+
+/// The processors and generic targets that `choice`, the value of [`VARIABLE`], asks for. Where it is empty, those of
+/// the default that serve this machine's GPUs, whose processors are `found`; and the whole default where there are
+/// none.
 ///
 /// # Errors
 /// If one is not among `known`, the compiler's, nor covered by a generic target that is; or if `native` finds no GPU.
-pub fn chosen(known: &[String]) -> Result<Vec<String>, String> {
-    let choice = std::env::var(VARIABLE).unwrap_or_default();
-    let asked: Vec<String> = match choice.trim() {
-        "" => default(known),
-        "native" => native()?,
+pub fn chosen(
+    choice: &str,
+    known: &[String],
+    found: Result<Vec<String>, String>,
+) -> Result<Chosen, String> {
+    let choice = choice.trim();
+    let mut reason = format!("named by {VARIABLE}");
+    let asked: Vec<String> = match choice {
+        "" => {
+            let served = |found: Vec<String>| {
+                let served: Vec<String> = found
+                    .iter()
+                    .filter_map(|name| serving(name, known))
+                    .collect();
+                match served.is_empty() {
+                    true => Err(format!(
+                        "no kernel serves this machine's {}",
+                        found.join(", ")
+                    )),
+                    false => Ok(served),
+                }
+            };
+            let (asked, why) = match found.and_then(served) {
+                Ok(served) => (served, "for the GPUs of this machine".to_string()),
+                Err(none) => (default(known), format!("all of the default, as {none}")),
+            };
+            reason = format!("{why}; {VARIABLE} names others");
+            asked
+        }
+        "default" => default(known),
+        "native" => {
+            reason = "the GPUs of this machine".to_string();
+            found.map_err(|none| {
+                format!("{VARIABLE}=native, but {none}; name the architectures instead, as in {VARIABLE}=gfx1100,gfx942")
+            })?
+        }
         names => names
             .split(',')
             .map(|name| name.trim().to_string())
@@ -52,7 +95,23 @@ pub fn chosen(known: &[String]) -> Result<Vec<String>, String> {
     }
     list.sort();
     list.dedup();
-    Ok(list)
+    Ok(Chosen {
+        archs: list,
+        reason,
+        by_itself: choice.is_empty(),
+    })
+}
+
+/// The target of the default that serves a processor, or else its own where the kernels are written for it; none if the
+/// compiler knows neither.
+pub fn serving(processor: &str, known: &[String]) -> Option<String> {
+    let gpu = processor.parse::<Gpu>().ok()?;
+    let covers = |name: &String| {
+        name.parse::<CodeTarget>()
+            .is_ok_and(|target| target.covers(gpu))
+    };
+    let of_default = default(known).into_iter().find(covers);
+    of_default.or_else(|| known_target(processor, known))
 }
 
 /// The default, of targets that the compiler knows: where it is too old for a generic one, its members.
@@ -80,40 +139,4 @@ fn known_target(name: &str, known: &[String]) -> Option<String> {
     }
     let generic = name.parse::<Gpu>().ok()?.facts().generic?;
     is_known(generic.name()).then(|| generic.name().to_owned())
-}
-
-/// The processors of this machine's GPUs, as the amdgpu kernel driver lists them.
-fn native() -> Result<Vec<String>, String> {
-    const NODES: &str = "/sys/class/kfd/kfd/topology/nodes";
-    let found = std::fs::read_dir(NODES)
-        .map(|entries| {
-            entries
-                .flatten()
-                .filter_map(|node| node_processor(&node.path()))
-                .collect::<Vec<_>>()
-        })
-        .unwrap_or_default();
-    if found.is_empty() {
-        return Err(format!(
-            "{VARIABLE}=native, but the amdgpu driver lists no GPU under {NODES}; name the architectures instead, \
-             as in {VARIABLE}=gfx1100,gfx942"
-        ));
-    }
-    Ok(found)
-}
-
-/// A topology node's processor; none for a CPU's node, whose version is 0.
-fn node_processor(node: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(node.join("properties")).ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("gfx_target_version "))?;
-    processor_name(line.trim().parse().ok()?)
-}
-
-/// The driver's decimal major, minor, stepping (two digits each for the last two) as a name: 90010
-/// is `gfx90a`, 110001 is `gfx1101`.
-fn processor_name(version: u32) -> Option<String> {
-    let (major, minor, stepping) = (version / 10_000, version / 100 % 100, version % 100);
-    (major != 0).then(|| format!("gfx{major}{minor:x}{stepping:x}"))
 }

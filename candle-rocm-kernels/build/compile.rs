@@ -1,14 +1,13 @@
 //! Compiles one kernel file for one architecture, or takes the result from the cache.
 
+use crate::cache::Cache;
+use crate::key::Contents;
 use crate::nvidia;
 use crate::toolchain::Toolchain;
+use crate::workers::Outcome;
 use std::collections::BTreeSet;
-use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// The level beyond which these objects shrink no more to speak of.
-const ZSTD_LEVEL: i32 = 12;
 
 /// What every compilation is told, besides what [`AMD`] or [`NVIDIA`] adds, the architecture and the bitcode.
 const FLAGS: &[&str] = &[
@@ -83,7 +82,7 @@ pub fn module(source: &Path) -> &str {
 ///
 /// # Errors
 /// A folder or file cannot be read, or two files make one module.
-pub fn sources(kernels: &Path) -> Result<Vec<PathBuf>, String> {
+pub fn sources(kernels: &Path, contents: &Contents) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for room in entries(kernels)?.iter().filter(|room| room.is_dir()) {
         let files = entries(room)?.into_iter();
@@ -91,12 +90,7 @@ pub fn sources(kernels: &Path) -> Result<Vec<PathBuf>, String> {
     }
     let mut sized = Vec::new();
     for source in found {
-        let mut files = BTreeSet::new();
-        collect_includes(&source, kernels, &mut files)?;
-        let mut bytes = 0;
-        for file in &files {
-            bytes += read(file)?.len();
-        }
+        let bytes = contents.bytes(&source)?;
         sized.push((std::cmp::Reverse(bytes), source));
     }
     sized.sort();
@@ -125,105 +119,136 @@ fn is_generic(arch: &str) -> bool {
     arch.ends_with("-generic")
 }
 
+/// What clang is told besides the files, for one architecture.
+fn flags(arch: &str) -> impl Iterator<Item = &'static str> {
+    let (kind, generic): (&[&str], &[&str]) = match (nvidia::is_nvidia(arch), is_generic(arch)) {
+        (true, _) => (NVIDIA, &[]),
+        (false, true) => (AMD, GENERIC),
+        (false, false) => (AMD, &[]),
+    };
+    FLAGS.iter().chain(kind).chain(generic).copied()
+}
+
 /// A compiled, compressed code object.
 pub struct Object {
-    /// The zstd frame, in the cache folder.
+    /// The zstd frame, in the build's own folder.
     pub path: PathBuf,
     /// Bytes of the code object itself.
-    pub raw: u64,
+    pub raw: usize,
     /// Bytes of the frame.
-    pub compressed: u64,
+    pub compressed: usize,
     /// What clang said without failing.
     pub warnings: String,
     /// Whether clang ran, as against the cache having it.
     pub compiled: bool,
 }
 
-/// Compiles `job`, whose includes are relative to `kernels`, unless `cache` holds the result of the same inputs.
-///
-/// # Errors
-/// clang's own message, after the module and architecture; or what went wrong with a file.
-pub fn compile(
-    job: &Job,
-    kernels: &Path,
-    toolchain: &Toolchain,
-    cache: &Path,
-) -> Result<Object, String> {
-    let Job { source, arch } = job;
-    let module = job.module();
-    let context = |what: &str| format!("kernel module `{module}` for {arch}: {what}");
-    let nvidia = nvidia::is_nvidia(arch);
-    let generic = is_generic(arch);
-    let bitcode = if nvidia {
-        nvidia::libdevice().map(|file| vec![file])
-    } else {
-        toolchain.bitcode(arch)
-    };
-    let bitcode = bitcode.map_err(|error| context(&error))?;
-    let key = key(source, kernels, arch, toolchain, &bitcode).map_err(|error| context(&error))?;
-    let frame = cache.join(format!("{module}-{arch}-{key}.hsaco.zst"));
-    if let Some((raw, compressed)) = sizes(&frame) {
-        return Ok(Object {
-            path: frame,
-            raw,
-            compressed,
-            warnings: String::new(),
-            compiled: false,
+/// What all compilations of a build share.
+pub struct Compiler<'a> {
+    /// The compiler and its bitcode.
+    pub toolchain: &'a Toolchain,
+    /// The sources, and the folders that includes are relative to.
+    pub contents: &'a Contents,
+    /// Where results are kept between builds.
+    pub cache: &'a Cache,
+    /// The folder of this build's own, where its objects go.
+    pub out: &'a Path,
+}
+
+impl Compiler<'_> {
+    /// Compiles `job`, unless the cache holds the result of the same inputs. Busy if another build compiles the same and
+    /// we do not `wait` for it.
+    ///
+    /// # Errors
+    /// clang's own message, after the module and architecture; or what went wrong with a file.
+    pub fn object(&self, job: &Job, wait: bool) -> Result<Outcome<Object>, String> {
+        let (module, arch) = (job.module(), &job.arch);
+        let context = |what: String| format!("kernel module `{module}` for {arch}: {what}");
+        let bitcode = if nvidia::is_nvidia(arch) {
+            nvidia::libdevice().map(|file| vec![file])
+        } else {
+            self.toolchain.bitcode(arch)
+        };
+        let bitcode = bitcode.map_err(context)?;
+        let key = self.key(job, &bitcode).map_err(context)?;
+        let mut warnings = String::new();
+        let name = format!("{module}-{arch}-{key}");
+        let entry = self.cache.get_or_make(&name, wait, || {
+            let code;
+            (code, warnings) = self.compile(job, &bitcode)?;
+            Ok(code)
         });
+        let entry = match entry.map_err(context)? {
+            Outcome::Done(entry) => entry,
+            Outcome::Busy => return Ok(Outcome::Busy),
+        };
+        // A copy: cargo may read it long after, when the cache has dropped it.
+        let path = self.out.join(format!("{module}-{arch}.hsaco.zst"));
+        std::fs::write(&path, &entry.frame)
+            .map_err(|error| context(format!("{}: {error}", path.display())))?;
+        Ok(Outcome::Done(Object {
+            path,
+            raw: entry.raw,
+            compressed: entry.frame.len(),
+            warnings,
+            compiled: entry.made,
+        }))
     }
 
-    let unique = format!("{module}-{arch}-{key}.{}", std::process::id());
-    let object = cache.join(format!("{unique}.hsaco"));
-    let mut command = Command::new(&toolchain.clang);
-    command
-        .args(FLAGS)
-        .args(if nvidia { NVIDIA } else { AMD })
-        .args(if generic { GENERIC } else { &[] })
-        .arg(format!("--offload-arch={arch}"))
-        .arg("-I")
-        .arg(kernels);
-    for file in &bitcode {
+    /// The name of `job`'s result.
+    fn key(&self, job: &Job, bitcode: &[PathBuf]) -> Result<String, String> {
+        let assembler = nvidia::ptxas_version();
+        let mut all = vec![job.arch.as_str(), &self.toolchain.version];
+        for flag in flags(&job.arch) {
+            all.push(flag);
+        }
+        if nvidia::is_nvidia(&job.arch) {
+            all.extend(PTXAS);
+            all.push(assembler.as_deref().unwrap_or("no ptxas"));
+        }
+        self.contents.key(&job.source, bitcode, &all)
+    }
+
+    /// The code of `job`, and what clang said.
+    fn compile(&self, job: &Job, bitcode: &[PathBuf]) -> Result<(Vec<u8>, String), String> {
+        let nvidia = nvidia::is_nvidia(&job.arch);
+        let object = self.out.join(format!("{}-{}.o", job.module(), job.arch));
+        let mut command = Command::new(&self.toolchain.clang);
         command
-            .args(["-Xclang", "-mlink-builtin-bitcode", "-Xclang"])
-            .arg(file);
+            .args(flags(&job.arch))
+            .arg(format!("--offload-arch={}", job.arch));
+        for folder in self.contents.include() {
+            command.arg("-I").arg(folder);
+        }
+        for file in bitcode {
+            command
+                .args(["-Xclang", "-mlink-builtin-bitcode", "-Xclang"])
+                .arg(file);
+        }
+        command.arg(&job.source).arg("-o").arg(&object);
+        let result = command
+            .output()
+            .map_err(|error| format!("{}: {error}", self.toolchain.clang.display()))?;
+        let said = String::from_utf8_lossy(&result.stderr)
+            .trim_end()
+            .to_string();
+        if !result.status.success() {
+            return Err(format!(
+                "clang failed\n{said}\nThe command was: {command:?}"
+            ));
+        }
+        if let (true, Some(ptxas)) = (nvidia, nvidia::ptxas()) {
+            assemble(&ptxas, &job.arch, &object)?;
+        }
+        let context = |error: std::io::Error| format!("{}: {error}", object.display());
+        let mut code = std::fs::read(&object).map_err(context)?;
+        std::fs::remove_file(&object).map_err(context)?;
+        if nvidia {
+            // The driver takes text that ends with a NUL; a cubin says its own length.
+            code.push(0);
+        }
+        Ok((code, said))
     }
-    command.arg(source).arg("-o").arg(&object);
-    let result = command
-        .output()
-        .map_err(|error| context(&format!("{}: {error}", toolchain.clang.display())))?;
-    let said = String::from_utf8_lossy(&result.stderr)
-        .trim_end()
-        .to_string();
-    if !result.status.success() {
-        return Err(format!(
-            "{}\n{said}\nThe command was: {command:?}",
-            context("clang failed")
-        ));
-    }
-    if let (true, Some(ptxas)) = (nvidia, nvidia::ptxas()) {
-        assemble(&ptxas, arch, &object).map_err(|error| context(&error))?;
-    }
-    let mut code = std::fs::read(&object)
-        .map_err(|error| context(&format!("{}: {error}", object.display())))?;
-    if nvidia {
-        // The driver takes text that ends with a NUL; a cubin says its own length.
-        code.push(0);
-    }
-    let _ = std::fs::remove_file(&object);
-    let packed =
-        zstd::bulk::compress(&code, ZSTD_LEVEL).map_err(|error| context(&error.to_string()))?;
-    // Written aside and renamed, so that builds running together never see half a file.
-    let aside = cache.join(format!("{unique}.zst"));
-    std::fs::write(&aside, &packed)
-        .and_then(|()| std::fs::rename(&aside, &frame))
-        .map_err(|error| context(&format!("{}: {error}", frame.display())))?;
-    Ok(Object {
-        path: frame,
-        raw: code.len() as u64,
-        compressed: packed.len() as u64,
-        warnings: said,
-        compiled: true,
-    })
 }
 
 /// Replaces PTX by the machine code that `ptxas` makes of it.
@@ -242,81 +267,4 @@ fn assemble(ptxas: &Path, arch: &str, file: &Path) -> Result<(), String> {
         return Err(format!("ptxas failed\n{}", said.trim_end()));
     }
     std::fs::rename(&cubin, file).map_err(|error| format!("{}: {error}", cubin.display()))
-}
-
-/// Uncompressed and compressed bytes of a whole frame.
-fn sizes(frame: &Path) -> Option<(u64, u64)> {
-    let bytes = std::fs::read(frame).ok()?;
-    let raw = zstd::zstd_safe::get_frame_content_size(&bytes).ok()??;
-    Some((raw, bytes.len() as u64))
-}
-
-/// A name for everything the result depends on: the source with what it includes, the flags, the
-/// compiler and the bitcode.
-fn key(
-    source: &Path,
-    kernels: &Path,
-    arch: &str,
-    toolchain: &Toolchain,
-    bitcode: &[PathBuf],
-) -> Result<String, String> {
-    let mut files = BTreeSet::new();
-    collect_includes(source, kernels, &mut files)?;
-    let mut hash = [0u64; 2];
-    for (salt, word) in hash.iter_mut().enumerate() {
-        let mut hasher = std::hash::DefaultHasher::new();
-        (
-            salt,
-            arch,
-            [FLAGS, AMD, NVIDIA, PTXAS],
-            nvidia::is_nvidia(arch).then(nvidia::ptxas),
-            ZSTD_LEVEL,
-            &toolchain.clang,
-            &toolchain.version,
-        )
-            .hash(&mut hasher);
-        if is_generic(arch) {
-            GENERIC.hash(&mut hasher);
-        }
-        for file in &files {
-            let name = file
-                .strip_prefix(kernels)
-                .ok()
-                .or(file.file_name().map(Path::new));
-            (name, read(file)?).hash(&mut hasher);
-        }
-        for file in bitcode {
-            let bytes = std::fs::metadata(file)
-                .map_err(|error| format!("{}: {error}", file.display()))?
-                .len();
-            (file, bytes).hash(&mut hasher);
-        }
-        *word = hasher.finish();
-    }
-    Ok(format!("{:016x}{:016x}", hash[0], hash[1]))
-}
-
-/// Adds `file` and the files it includes in quotes, whose paths are relative to `kernels`.
-fn collect_includes(
-    file: &Path,
-    kernels: &Path,
-    into: &mut BTreeSet<PathBuf>,
-) -> Result<(), String> {
-    if !into.insert(file.to_path_buf()) {
-        return Ok(());
-    }
-    for line in read(file)?.lines() {
-        let Some(rest) = line.trim_start().strip_prefix("#include \"") else {
-            continue;
-        };
-        let Some(name) = rest.split('"').next() else {
-            continue;
-        };
-        collect_includes(&kernels.join(name), kernels, into)?;
-    }
-    Ok(())
-}
-
-fn read(file: &Path) -> Result<String, String> {
-    std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
 }

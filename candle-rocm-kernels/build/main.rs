@@ -1,22 +1,33 @@
 //! Compiles `kernels/*/*.cu` for each chosen GPU architecture and embeds the code objects.
 //!
 //! Variables: `CANDLE_ROCM_ARCHS` (comma-separated, or `native`), `CANDLE_ROCM_SKIP_KERNELS=1`,
-//! `CANDLE_ROCM_KERNEL_CACHE`, `CANDLE_ROCM_CLANG`, `CANDLE_ROCM_DEVICE_LIBS`, `ROCM_PATH`.
+//! `CANDLE_ROCM_KERNEL_CACHE`, `CANDLE_ROCM_KERNEL_CACHE_SIZE`, `CANDLE_ROCM_CLANG`, `CANDLE_ROCM_DEVICE_LIBS`,
+//! `ROCM_PATH`.
 
 mod architectures;
+mod cache;
 mod compile;
+mod key;
 mod nvidia;
 // The project's tests and commands include the file too, and use what the build does not.
 #[allow(dead_code)]
 mod toolchain;
+// The crate's own, which it shares with those that depend on it.
+#[allow(dead_code)]
+#[path = "../src/topology.rs"]
+mod topology;
+#[allow(dead_code)]
+#[path = "../src/user_cache.rs"]
+mod user_cache;
+mod workers;
 
-use compile::{Job, Object};
+use architectures::Chosen;
+use cache::Cache;
+use compile::{Compiler, Job, Object};
+use key::Contents;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Mutex;
 
 const SKIP_VARIABLE: &str = "CANDLE_ROCM_SKIP_KERNELS";
-const CACHE_VARIABLE: &str = "CANDLE_ROCM_KERNEL_CACHE";
 
 fn main() {
     if let Err(message) = run() {
@@ -30,9 +41,12 @@ fn main() {
 fn run() -> Result<(), String> {
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=kernels");
+    println!("cargo::rerun-if-changed=src/topology.rs");
+    println!("cargo::rerun-if-changed=src/user_cache.rs");
     let variables = [
         SKIP_VARIABLE,
-        CACHE_VARIABLE,
+        user_cache::KERNELS_VARIABLE,
+        cache::SIZE_VARIABLE,
         architectures::VARIABLE,
         toolchain::CLANG_VARIABLE,
         toolchain::DEVICE_LIBS_VARIABLE,
@@ -46,13 +60,13 @@ fn run() -> Result<(), String> {
     }
     let out = PathBuf::from(environment("OUT_DIR")?);
     let kernels = Path::new(&environment("CARGO_MANIFEST_DIR")?).join("kernels");
-
-    let sources = compile::sources(&kernels)?;
+    let contents = Contents::new(vec![kernels.clone()]);
+    let sources = compile::sources(&kernels, &contents)?;
 
     // docs.rs has no GPU compiler either.
     let skip = std::env::var(SKIP_VARIABLE).is_ok_and(|value| !matches!(value.as_str(), "" | "0"));
     if skip || std::env::var_os("DOCS_RS").is_some() {
-        return write_table(&out, &sources, &[], None);
+        return write_table(&out, &sources, &Chosen::default(), None);
     }
 
     let toolchain = toolchain::find().map_err(|missing| missing.to_string())?;
@@ -66,86 +80,78 @@ fn run() -> Result<(), String> {
         nvidia::processors(&toolchain.clang),
     ]
     .concat();
-    let archs = architectures::chosen(&known)?;
+    let choice = std::env::var(architectures::VARIABLE).unwrap_or_default();
+    let chosen = architectures::chosen(&choice, &known, machine_processors())?;
+    if chosen.by_itself {
+        // cargo shows it for packages of a workspace; for others, `cargo build -vv` and the errors of a GPU without code do.
+        println!(
+            "cargo::warning=kernels for {}: {}",
+            chosen.archs.join(", "),
+            chosen.reason
+        );
+    }
     let jobs: Vec<Job> = sources
         .iter()
         .flat_map(|source| {
-            archs.iter().map(move |arch| Job {
+            chosen.archs.iter().map(move |arch| Job {
                 source: source.clone(),
                 arch: arch.clone(),
             })
         })
         .collect();
-    let objects = compile_all(&jobs, &kernels, &toolchain, &cache_folder(&out)?)?;
+    let named = std::env::var_os(user_cache::KERNELS_VARIABLE);
+    let (folder, note) = cache::folder(named, user_cache::kernels(), &out)?;
+    let limit = std::env::var(cache::SIZE_VARIABLE).unwrap_or_default();
+    let cache = Cache::new(folder, cache::limit(&limit)?);
+    let objects_folder = fresh_folder(&out)?;
+    let compiler = Compiler {
+        toolchain: &toolchain,
+        contents: &contents,
+        cache: &cache,
+        out: &objects_folder,
+    };
+    let objects = workers::run(workers::granted_threads(), jobs.len(), |index, wait| {
+        compiler.object(&jobs[index], wait)
+    })?;
     report(&jobs, &objects, &toolchain);
+    report_cache(&cache, note);
     let table: Vec<(&Job, &Object)> = jobs.iter().zip(&objects).collect();
-    write_table(&out, &sources, &archs, Some(&table))
+    write_table(&out, &sources, &chosen, Some(&table))
+}
+
+/// The processors of this machine's GPUs, as the driver lists them.
+fn machine_processors() -> Result<Vec<String>, String> {
+    match topology::gpus(Path::new("/")) {
+        Ok(gpus) if !gpus.is_empty() => Ok(gpus.into_iter().map(|gpu| gpu.processor).collect()),
+        _ => Err(format!("/{} lists no AMD GPU", topology::NODES)),
+    }
+}
+
+/// The folder of this build's objects, without those of the build before.
+fn fresh_folder(out: &Path) -> Result<PathBuf, String> {
+    let folder = out.join("objects");
+    let context = |error: std::io::Error| format!("{}: {error}", folder.display());
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(context)?;
+    }
+    std::fs::create_dir_all(&folder).map_err(context)?;
+    Ok(folder)
+}
+
+/// Holds the cache to its size, and says where it is and what was wrong with it.
+fn report_cache(cache: &Cache, note: Option<String>) {
+    let mut troubles = cache.troubles();
+    match cache.shrink() {
+        Ok(bytes) => eprintln!("cache: {}, {bytes} bytes", cache.folder().display()),
+        Err(error) => troubles.push(error),
+    }
+    for trouble in note.iter().chain(&troubles) {
+        println!("cargo::warning=kernel cache: {trouble}");
+    }
 }
 
 fn environment(name: &str) -> Result<String, String> {
     std::env::var(name).map_err(|error| format!("{name}: {error}"))
-}
-
-/// Where compiled kernels are kept between builds: the folder that [`CACHE_VARIABLE`] names, or a folder under the
-/// target folder that all profiles share, so that a kernel is compiled once for debug and release together.
-/// `cargo clean` removes the latter.
-fn cache_folder(out: &Path) -> Result<PathBuf, String> {
-    let folder = match std::env::var_os(CACHE_VARIABLE) {
-        Some(folder) => PathBuf::from(folder),
-        // OUT_DIR is <target>/<profile>/build/<package>/out.
-        None => match out.ancestors().nth(4) {
-            Some(target) if target.parent().is_some() => target.join("candle-rocm-kernels"),
-            _ => out.join("candle-rocm-kernels"),
-        },
-    };
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(folder)
-}
-
-/// Compiles on as many threads as cargo grants, and stops at the first failure.
-fn compile_all(
-    jobs: &[Job],
-    kernels: &Path,
-    toolchain: &toolchain::Toolchain,
-    cache: &Path,
-) -> Result<Vec<Object>, String> {
-    let threads = std::env::var("NUM_JOBS")
-        .ok()
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(1usize);
-    let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<Result<Object, String>>>> =
-        jobs.iter().map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, jobs.len().max(1)) {
-            scope.spawn(|| loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(job) = jobs.get(index) else { return };
-                let result = compile::compile(job, kernels, toolchain, cache);
-                if result.is_err() {
-                    next.store(jobs.len(), Ordering::Relaxed);
-                }
-                *results[index]
-                    .lock()
-                    .unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(result);
-            });
-        }
-    });
-    let done = results.into_iter().map(|slot| {
-        slot.into_inner()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    });
-    let (mut objects, mut failures) = (Vec::new(), Vec::new());
-    for result in done.flatten() {
-        match result {
-            Ok(object) => objects.push(object),
-            Err(message) => failures.push(message),
-        }
-    }
-    match failures.is_empty() {
-        true => Ok(objects),
-        false => Err(failures.join("\n")),
-    }
 }
 
 /// Leaves sizes in the build log, and shows clang's warnings.
@@ -169,7 +175,7 @@ fn report(jobs: &[Job], objects: &[Object], toolchain: &toolchain::Toolchain) {
             println!("cargo::warning={} for {}: {line}", job.module(), job.arch);
         }
     }
-    let sum = |size: fn(&Object) -> u64| objects.iter().map(size).sum::<u64>();
+    let sum = |size: fn(&Object) -> usize| objects.iter().map(size).sum::<usize>();
     eprintln!(
         "total: {} bytes, {} compressed",
         sum(|object| object.raw),
@@ -182,14 +188,17 @@ fn report(jobs: &[Job], objects: &[Object], toolchain: &toolchain::Toolchain) {
 fn write_table(
     out: &Path,
     sources: &[PathBuf],
-    archs: &[String],
+    chosen: &Chosen,
     table: Option<&[(&Job, &Object)]>,
 ) -> Result<(), String> {
     let mut text = format!(
         "/// Whether {SKIP_VARIABLE} left the kernels out.\npub const SKIPPED: bool = {};\n\
-         pub const ARCHITECTURES: &[&str] = &{archs:?};\n\
+         pub const ARCHITECTURES: &[&str] = &{:?};\n\
+         /// Why these, for people.\npub const REASON: &str = {:?};\n\
          /// How many kernel files there are.\npub const FILES: usize = {};\n",
         table.is_none(),
+        chosen.archs,
+        chosen.reason,
         sources.len()
     );
     for source in sources {

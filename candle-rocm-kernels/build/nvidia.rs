@@ -38,6 +38,12 @@ pub fn ptxas() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// What NVIDIA's assembler says of itself, if it is here.
+pub fn ptxas_version() -> Option<String> {
+    let output = Command::new(ptxas()?).arg("--version").output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Where CUDA may be installed.
 fn roots() -> impl Iterator<Item = PathBuf> {
     let named = CUDA_VARIABLES.iter().filter_map(std::env::var_os);

@@ -1,11 +1,12 @@
 //! Which of several code objects a GPU gets, and those of generic targets made out as if they were for it alone.
 //!
-//! Code for a generic target runs on each of its members as it is. What HIP makes of it is another matter: HIP knows the
-//! targets' names from ROCm 6.4 on (before, `getProcName` in its `hip_code_object.cpp` refuses them, and code object version 6
-//! with them), and lists of members in later releases lack GPUs that came after them, such as gfx1152. So the header is always written as if the code were compiled for the device's own processor,
-//! which every release that knows the device takes. All that HIP, comgr and ROCR read of it are `e_flags` and the ABI version
-//! in `e_ident`; kernel descriptors and metadata are the same in code object versions 5 and 6, and the target that the
-//! metadata names as text is for tools.
+//! Code for a generic target runs on each of its members as it is. What HIP makes of it is another matter: HIP knows
+//! the targets' names from about ROCm 6.4 on (before, `getProcName` in its `hip_code_object.cpp` refuses them, and code
+//! object version 6 with them), and lists of members in later releases lack GPUs that came after them, such as gfx1152.
+//! So the header is always written as if the code were compiled for the device's own processor, which every release
+//! that knows the device takes. All that HIP's and ROCR's loaders compare with the device is `e_flags`, read by the ABI
+//! version in `e_ident`; kernel descriptors and metadata are the same in code object versions 5 and 6, and neither
+//! loader reads the target that the metadata names as text.
 
 use rocm_gpus::{Generic, Gpu};
 
@@ -24,8 +25,8 @@ const VERSION_6: u8 = 4;
 const PROCESSOR: u32 = 0xff;
 const GENERIC_VERSION: u32 = 0xff00_0000;
 
-/// The code object, decompressed, that `arch` runs, of these (GPU or generic target, zstd frame): its own; else that of the
-/// generic target which covers it, with `arch` in its header. `None` where there is neither.
+/// The code object, decompressed, that `arch` runs, of these (GPU or generic target, zstd frame): its own; else that of
+/// the generic target which covers it, with `arch` in its header. `None` where there is neither.
 ///
 /// # Errors
 /// In words, if the bytes are damaged.

@@ -16,6 +16,8 @@ pub mod geometry;
 pub mod matmul;
 pub mod occupancy;
 pub mod split_rows;
+pub mod topology;
+pub mod user_cache;
 
 use rocm_gpus::{CodeTarget, Gpu};
 
@@ -91,7 +93,7 @@ pub enum KernelError {
     },
     /// The build included neither this architecture nor a generic target that covers it.
     #[error(
-        "kernel module `{module}` holds no code for {arch}, only for {embedded}; build again with \
+        "kernel module `{module}` holds no code for {arch}, only for {embedded} ({reason}); build again with \
          CANDLE_ROCM_ARCHS={arch} (a comma-separated list, or `native`){generic}"
     )]
     NotEmbedded {
@@ -101,6 +103,8 @@ pub enum KernelError {
         arch: String,
         /// What is embedded, comma-separated.
         embedded: String,
+        /// Why the build embedded these.
+        reason: &'static str,
         /// In words, the generic target that would serve as well; empty where there is none.
         generic: String,
     },
@@ -161,6 +165,7 @@ impl Module {
             module: self.name,
             arch: processor.to_string(),
             embedded: architectures().join(", "),
+            reason: embedded::REASON,
             generic: generic.map_or_else(String::new, |generic| {
                 format!(", or with {generic}, which covers it")
             }),
@@ -178,6 +183,11 @@ impl std::fmt::Debug for Module {
 /// `CANDLE_ROCM_SKIP_KERNELS=1`.
 pub fn architectures() -> &'static [&'static str] {
     embedded::ARCHITECTURES
+}
+
+/// Why the build embedded code for these: who chose them, in words.
+pub fn architectures_reason() -> &'static str {
+    embedded::REASON
 }
 
 /// Whether the build embedded code that the GPU `arch` runs: its own, or that of a generic target which covers it.

@@ -111,16 +111,15 @@ pub fn threads(arch: &str, tile: Tile) -> u32 {
 /// The largest tile's sums in f64 would be all of a wavefront's registers, and too many of Vega 20's in every type.
 /// NVIDIA's GPUs have none of the kernels.
 pub fn exists(arch: &str, dtype: Dtype, tile: Tile) -> bool {
-    if !arch.starts_with("gfx") || !TILES.contains(&tile) {
+    let Some(architecture) = architecture(arch).filter(|_| TILES.contains(&tile)) else {
         return false;
-    }
-    let architecture = architecture(arch);
-    let mfma = architecture.is_some_and(|it| it.unit().matrix_unit == MatrixUnit::Mfma);
+    };
+    let mfma = architecture.unit().matrix_unit == MatrixUnit::Mfma;
     let large = tile.rows * tile.columns > 128 * 128;
     match dtype {
-        Dtype::F16 | Dtype::BF16 | Dtype::I8 => !large || !architecture.is_some_and(is_wide_dot),
+        Dtype::F16 | Dtype::BF16 | Dtype::I8 => !large || !is_wide_dot(architecture),
         Dtype::F32 => mfma,
-        Dtype::F64 => mfma && !large && architecture != Some(Architecture::Cdna1),
+        Dtype::F64 => mfma && !large && architecture != Architecture::Cdna1,
     }
 }
 

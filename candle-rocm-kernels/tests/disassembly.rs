@@ -1,27 +1,20 @@
 //! The emulator decodes every word of every embedded code object as LLVM does, for one GPU of each instruction set.
 
-#[path = "../../rocm-emulator/tests/isa_support/mod.rs"]
-mod isa_support;
 #[path = "../../rocm-emulator/tests/semantics_support/mnemonics.rs"]
 mod mnemonics;
 
 use std::collections::BTreeSet;
 
 use candle_rocm_kernels as kernels;
-use isa_support::listing::Comparison;
-use isa_support::Tools;
+use candle_rocm_testing::listing::Comparison;
+use candle_rocm_testing::llvm::Tools;
+use candle_rocm_testing::needs;
 use object::{Object as _, ObjectSection as _, SectionKind};
 use rocm_emulator::isa::Target;
 
 fn check(target: Target) {
     let name = target.name();
-    if !kernels::serves(name) {
-        // A build for chosen GPUs; one for none is no build to test.
-        assert!(
-            !kernels::architectures().is_empty(),
-            "built with CANDLE_ROCM_SKIP_KERNELS: nothing to test"
-        );
-        eprintln!("{name} is not embedded");
+    if !needs::serves(name, kernels::serves) {
         return;
     }
     let tools = Tools::find();
@@ -38,7 +31,7 @@ fn check(target: Target) {
             .sum::<u64>();
         let path = folder.path().join(format!("{}.hsaco", module.name()));
         std::fs::write(&path, &code).expect("the folder can be written");
-        comparison.add(&tools, target, &path);
+        comparison.add(tools, target, &path);
     }
     comparison.check(target);
     check_list(target, &comparison);
@@ -61,37 +54,6 @@ fn check_list(target: Target, comparison: &Comparison) {
     );
 }
 
-#[test]
-fn gfx906() {
-    check(Target::Gfx906);
-}
-
-#[test]
-fn gfx908() {
-    check(Target::Gfx908);
-}
-
-#[test]
-fn gfx90a() {
-    check(Target::Gfx90a);
-}
-
-#[test]
-fn gfx942() {
-    check(Target::Gfx942);
-}
-
-#[test]
-fn gfx1030() {
-    check(Target::Gfx1030);
-}
-
-#[test]
-fn gfx1100() {
-    check(Target::Gfx1100);
-}
-
-#[test]
-fn gfx1201() {
-    check(Target::Gfx1201);
+candle_rocm_testing::each_target! {
+    check: gfx906 Gfx906, gfx908 Gfx908, gfx90a Gfx90a, gfx942 Gfx942, gfx1030 Gfx1030, gfx1100 Gfx1100, gfx1201 Gfx1201
 }

@@ -1,17 +1,32 @@
-//! Registers, spills, LDS and occupancy of every kernel on every architecture are those of the committed tables
-//! `resources/<arch>.tsv`, which `CANDLE_ROCM_WRITE_RESOURCES=1 cargo test -p candle-rocm-kernels --test
-//! resource_table` writes anew.
+//! Registers, spills, LDS and occupancy of every kernel in every object of the default build are those of the committed
+//! tables `resources/<compiler>/<arch>.tsv`, which `CANDLE_ROCM_WRITE_RESOURCES=1 cargo test -p candle-rocm-kernels --test
+//! resource_table` writes anew, for the compiler that made the kernels.
+//!
+//! Another compiler allocates other registers, so each has tables of its own. One that has none fails the test, unless
+//! `CANDLE_ROCM_TESTS_WITHOUT=resource-tables` allows it.
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use candle_rocm_kernels as kernels;
 use candle_rocm_kernels::occupancy::{wavefronts_per_simd, Demand};
+use candle_rocm_testing::needs::{self, Need};
 use support::Kernel;
 
-/// Wavefronts on a SIMD, in workgroups of the largest size.
+/// What there are tables of: the default that every supported compiler knows.
+const TABLES: [&str; 5] = [
+    "gfx90a",
+    "gfx942",
+    "gfx10-3-generic",
+    "gfx11-generic",
+    "gfx12-generic",
+];
+
+/// Wavefronts on a SIMD, in workgroups of the largest size; of a generic target's kernels, on the GPU with the fewest
+/// registers.
 fn occupancy(arch: &str, kernel: &Kernel) -> Option<u64> {
     let demand = Demand {
         vgprs: kernel.vgprs,
@@ -22,20 +37,51 @@ fn occupancy(arch: &str, kernel: &Kernel) -> Option<u64> {
     wavefronts_per_simd(arch, &demand)
 }
 
-fn path(arch: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("resources")
-        .join(format!("{arch}.tsv"))
+/// The compiler's name and release, such as `clang 19.1.7`, from how it names itself: distributions' builds of a release
+/// (`Debian clang version 19.1.7 (3~deb12u1)`) make the same code, AMD's fork (`AMD clang version 19.0.0git ...`) does not.
+fn release(compiler: &str) -> String {
+    let (vendor, version) = compiler
+        .split_once("clang version ")
+        .unwrap_or_else(|| panic!("\"{compiler}\" is no clang"));
+    let version = version.split_whitespace().next().unwrap_or_default();
+    let fork = if vendor.trim() == "AMD" { "AMD " } else { "" };
+    format!("{fork}clang {version}")
 }
 
-/// The table of an architecture, and the compiler that its first line names; `None` for an architecture that we know
-/// too little of.
-fn table(arch: &str) -> Option<(String, String)> {
-    let mut compiler = String::new();
+/// Where a compiler's tables are.
+fn folder(release: &str) -> PathBuf {
+    let name = release.replace(' ', "-");
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("resources")
+        .join(name)
+}
+
+/// The architectures that a folder has tables of; none if it is not there.
+fn tabled(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let names = entries.map(|entry| entry.expect("the folder can be listed").file_name());
+    let names = names.map(|name| name.into_string().expect("a name in ASCII"));
+    let mut archs: Vec<String> = names
+        .filter_map(|name| Some(name.strip_suffix(".tsv")?.to_owned()))
+        .collect();
+    archs.sort();
+    archs
+}
+
+/// The table of an architecture; `None` for one that we know too little of.
+fn table(arch: &str, release: &str) -> Option<String> {
     let mut rows = String::new();
     for module in kernels::MODULES {
         let code = module.code_object(arch).expect("an embedded architecture");
-        compiler = support::compiler(&code);
+        let compiler = support::compiler(&code);
+        assert_eq!(
+            self::release(&compiler),
+            release,
+            "{arch} {}",
+            module.name()
+        );
         for kernel in support::kernels(&code).values() {
             let remark = |table, spilled: bool| {
                 let why = support::reason(table, &kernel.name);
@@ -63,66 +109,109 @@ fn table(arch: &str) -> Option<(String, String)> {
             .expect("a string grows");
         }
     }
-    let text = format!(
-        "# {arch}, {compiler}\nmodule\tkernel\tVGPRs\tAGPRs\tSGPRs\tscratch bytes\tVGPR spills\tSGPR spills\t\
+    Some(format!(
+        "# {arch}, {release}\nmodule\tkernel\tVGPRs\tAGPRs\tSGPRs\tscratch bytes\tVGPR spills\tSGPR spills\t\
          LDS bytes\tlargest workgroup\twavefronts per SIMD\tremark\n{rows}"
-    );
-    Some((text, compiler))
+    ))
 }
 
-/// Module and kernel of each row.
-fn names(table: &str) -> Vec<(&str, &str)> {
-    table
-        .lines()
-        .skip(2)
-        .map(|line| {
-            let mut fields = line.split('\t');
-            (
-                fields.next().unwrap_or_default(),
-                fields.next().unwrap_or_default(),
-            )
-        })
-        .collect()
+/// The compiler of the embedded kernels.
+fn embedded_release() -> String {
+    let arch = kernels::architectures().first();
+    let arch = arch.expect("built with CANDLE_ROCM_SKIP_KERNELS: nothing to test");
+    let code = kernels::MODULES[0].code_object(arch);
+    release(&support::compiler(&code.expect("an embedded architecture")))
 }
+
+/// Where a table differs from the committed one, and how to write that anew.
+fn difference(path: &Path, made: &str, committed: &str) -> String {
+    let lines: BTreeSet<&str> = committed.lines().collect();
+    let changed: Vec<_> = made.lines().filter(|line| !lines.contains(line)).collect();
+    format!(
+        "{}: {} rows are not those committed ({} lines, now {}), such as\n{}\n",
+        path.display(),
+        changed.len(),
+        committed.lines().count(),
+        made.lines().count(),
+        changed[..changed.len().min(10)].join("\n")
+    )
+}
+
+const WRITE: &str = "CANDLE_ROCM_WRITE_RESOURCES";
 
 #[test]
 fn the_committed_tables_are_what_the_compiler_made() {
-    assert!(
-        !kernels::architectures().is_empty(),
-        "built with CANDLE_ROCM_SKIP_KERNELS: nothing to test"
-    );
-    let write = std::env::var_os("CANDLE_ROCM_WRITE_RESOURCES").is_some();
+    let release = embedded_release();
+    let folder = folder(&release);
+    let write = std::env::var_os(WRITE).is_some();
+    let mut wrong = Vec::new();
     for arch in kernels::architectures() {
-        let Some((made, compiler)) = table(arch) else {
-            // A target that the user asked for beside ours has no table.
-            eprintln!("no table for {arch}");
+        if !TABLES.contains(arch) {
+            // One that the user asked for beside ours has no table.
+            continue;
+        }
+        let path = folder.join(format!("{arch}.tsv"));
+        let made =
+            table(arch, &release).ok_or(format!("too little is known of {arch} for a table"));
+        let Some(made) = needs::found(Need::ResourceTables, made) else {
             continue;
         };
-        let path = path(arch);
         if write {
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+            std::fs::create_dir_all(&folder).expect("the folder can be made");
             std::fs::write(&path, &made).expect("the table can be written");
             continue;
         }
-        let committed = std::fs::read_to_string(&path)
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        if committed.starts_with(&format!("# {arch}, {compiler}\n")) {
-            let changed: Vec<_> = made
-                .lines()
-                .filter(|line| !committed.lines().any(|other| other == *line))
-                .collect();
-            assert!(
-                made == committed,
-                "{}: {} rows are not those committed, such as\n{}\nIf that is right, write the tables anew \
-                 with CANDLE_ROCM_WRITE_RESOURCES=1",
-                path.display(),
-                changed.len(),
-                changed[..changed.len().min(10)].join("\n")
-            );
-        } else {
-            // Another compiler allocates other registers; the kernels are the same.
-            eprintln!("{arch}: compiled by {compiler}, which the table is not of");
-            assert_eq!(names(&made), names(&committed), "{}", path.display());
+        let committed = std::fs::read_to_string(&path);
+        let committed = committed.map_err(|error| {
+            format!(
+                "no table of {arch} as {release} compiles it: {}: {error}",
+                path.display()
+            )
+        });
+        let Some(committed) = needs::found(Need::ResourceTables, committed) else {
+            continue;
+        };
+        if made != committed {
+            wrong.push(difference(&path, &made, &committed));
         }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{}If that is right, write the tables anew with {WRITE}=1",
+        wrong.join("")
+    );
+}
+
+/// A table that nothing is compared with says nothing.
+#[test]
+fn every_table_is_of_an_embedded_architecture() {
+    for arch in tabled(&folder(&embedded_release())) {
+        assert!(
+            TABLES.contains(&arch.as_str()),
+            "nothing makes the table of {arch} any more"
+        );
+    }
+    for arch in TABLES {
+        let there = kernels::architectures().contains(&arch);
+        let otherwise = format!("the build embeds no object for {arch}, of which there is a table");
+        needs::holds(Need::Architecture(arch), there, otherwise);
+    }
+}
+
+#[test]
+fn releases_are_told_apart_and_builds_of_one_are_not() {
+    for (compiler, expected) in [
+        ("Debian clang version 19.1.7 (3~deb12u1)", "clang 19.1.7"),
+        (
+            "Ubuntu clang version 19.1.1 (1ubuntu1~24.04.2)",
+            "clang 19.1.1",
+        ),
+        ("clang version 20.1.0", "clang 20.1.0"),
+        (
+            "AMD clang version 19.0.0git (https://github.com/RadeonOpenCompute/llvm-project)",
+            "AMD clang 19.0.0git",
+        ),
+    ] {
+        assert_eq!(release(compiler), expected);
     }
 }

@@ -7,8 +7,9 @@ use crate::base::cuda_names::{
     cublasComputeType_t, cublasGemmAlgo_t, cublasOperation_t, cudaDataType_t,
 };
 use crate::base::error::{BlasError, Error};
-use crate::gemm::{self, GemmDtype, GemmProblem, Transpose};
-use crate::memory::buffer::{DevicePtr, DevicePtrMut};
+use crate::gemm::multiply;
+use crate::gemm::problem::{GemmDtype, GemmProblem, Transpose};
+use crate::memory::access::{DevicePtr, DevicePtrMut};
 use crate::stream::queue::Stream;
 
 /// A stream on which matrices are multiplied.
@@ -203,7 +204,7 @@ impl<T: Element> Gemm<T> for Blas {
             compute: T::DTYPE.compute(),
         };
         // SAFETY: the caller's promise.
-        unsafe { gemm::gemm_strided_batched(stream, &problem) }.map_err(BlasError)
+        unsafe { multiply::gemm_strided_batched(stream, &problem) }.map_err(BlasError)
     }
 }
 
@@ -241,46 +242,9 @@ pub unsafe fn gemm_strided_batched_ex(
     compute: cublasComputeType_t,
     _algorithm: cublasGemmAlgo_t,
 ) -> Result<(), BlasError> {
-    use cublasComputeType_t as Compute;
-    let dtype = match (a_type, b_type, c_type) {
-        (cudaDataType_t::CUDA_R_16F, cudaDataType_t::CUDA_R_16F, cudaDataType_t::CUDA_R_16F) => {
-            GemmDtype::F16
-        }
-        (cudaDataType_t::CUDA_R_16BF, cudaDataType_t::CUDA_R_16BF, cudaDataType_t::CUDA_R_16BF) => {
-            GemmDtype::BF16
-        }
-        (cudaDataType_t::CUDA_R_32F, cudaDataType_t::CUDA_R_32F, cudaDataType_t::CUDA_R_32F) => {
-            GemmDtype::F32
-        }
-        (cudaDataType_t::CUDA_R_64F, cudaDataType_t::CUDA_R_64F, cudaDataType_t::CUDA_R_64F) => {
-            GemmDtype::F64
-        }
-        (cudaDataType_t::CUDA_R_8I, cudaDataType_t::CUDA_R_8I, cudaDataType_t::CUDA_R_32I) => {
-            GemmDtype::I8
-        }
-        _ => {
-            return Err(BlasError(Error::unsupported(format!(
-                "a matrix product of {a_type:?} and {b_type:?} into {c_type:?}: the three must be the same of f16, \
-                 bf16, f32 and f64, or two of i8 and one of i32"
-            ))))
-        }
-    };
-    let factor = |pointer: *const c_void| match compute {
-        // SAFETY: the computation's type, by the caller's promise.
-        Compute::CUBLAS_COMPUTE_16F | Compute::CUBLAS_COMPUTE_16F_PEDANTIC => unsafe {
-            (*pointer.cast::<half::f16>()).to_f64()
-        },
-        // SAFETY: as above.
-        Compute::CUBLAS_COMPUTE_64F | Compute::CUBLAS_COMPUTE_64F_PEDANTIC => unsafe {
-            *pointer.cast::<f64>()
-        },
-        // SAFETY: as above.
-        Compute::CUBLAS_COMPUTE_32I | Compute::CUBLAS_COMPUTE_32I_PEDANTIC => unsafe {
-            f64::from(*pointer.cast::<i32>())
-        },
-        // SAFETY: as above.
-        _ => unsafe { f64::from(*pointer.cast::<f32>()) },
-    };
+    let dtype = dtype_of(a_type, b_type, c_type)?;
+    // SAFETY: the computation's type, by the caller's promise.
+    let factors = unsafe { [read_factor(alpha, compute), read_factor(beta, compute)] };
     // SAFETY: a live handle, by the caller's promise.
     let stream = unsafe { &(*handle).stream };
     let problem = GemmProblem {
@@ -289,14 +253,14 @@ pub unsafe fn gemm_strided_batched_ex(
         m: size("m", m)?,
         n: size("n", n)?,
         k: size("k", k)?,
-        alpha: factor(alpha),
+        alpha: factors[0],
         a: a as u64,
         lda: size("lda", lda)?,
         stride_a,
         b: b as u64,
         ldb: size("ldb", ldb)?,
         stride_b,
-        beta: factor(beta),
+        beta: factors[1],
         c: c as u64,
         ldc: size("ldc", ldc)?,
         stride_c,
@@ -305,7 +269,50 @@ pub unsafe fn gemm_strided_batched_ex(
         compute,
     };
     // SAFETY: the caller's promise.
-    unsafe { gemm::gemm_strided_batched(stream, &problem) }.map_err(BlasError)
+    unsafe { multiply::gemm_strided_batched(stream, &problem) }.map_err(BlasError)
+}
+
+/// The type of products of these matrices.
+fn dtype_of(
+    a: cudaDataType_t,
+    b: cudaDataType_t,
+    c: cudaDataType_t,
+) -> Result<GemmDtype, BlasError> {
+    use cudaDataType_t::{CUDA_R_16BF, CUDA_R_16F, CUDA_R_32F, CUDA_R_32I, CUDA_R_64F, CUDA_R_8I};
+    match (a, b, c) {
+        (CUDA_R_16F, CUDA_R_16F, CUDA_R_16F) => Ok(GemmDtype::F16),
+        (CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF) => Ok(GemmDtype::BF16),
+        (CUDA_R_32F, CUDA_R_32F, CUDA_R_32F) => Ok(GemmDtype::F32),
+        (CUDA_R_64F, CUDA_R_64F, CUDA_R_64F) => Ok(GemmDtype::F64),
+        (CUDA_R_8I, CUDA_R_8I, CUDA_R_32I) => Ok(GemmDtype::I8),
+        _ => Err(BlasError(Error::unsupported(format!(
+            "a matrix product of {a:?} and {b:?} into {c:?}: the three must be the same of f16, bf16, f32 and f64, or \
+             two of i8 and one of i32"
+        )))),
+    }
+}
+
+/// A factor in the type that the computation has it in.
+///
+/// # Safety
+/// `factor` points to a value of that type.
+unsafe fn read_factor(factor: *const c_void, compute: cublasComputeType_t) -> f64 {
+    use cublasComputeType_t as Compute;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match compute {
+            Compute::CUBLAS_COMPUTE_16F | Compute::CUBLAS_COMPUTE_16F_PEDANTIC => {
+                factor.cast::<half::f16>().read().to_f64()
+            }
+            Compute::CUBLAS_COMPUTE_64F | Compute::CUBLAS_COMPUTE_64F_PEDANTIC => {
+                factor.cast::<f64>().read()
+            }
+            Compute::CUBLAS_COMPUTE_32I | Compute::CUBLAS_COMPUTE_32I_PEDANTIC => {
+                factor.cast::<i32>().read().into()
+            }
+            _ => factor.cast::<f32>().read().into(),
+        }
+    }
 }
 
 fn transpose(operation: cublasOperation_t) -> Transpose {

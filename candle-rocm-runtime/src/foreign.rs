@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use crate::base::error::Result;
-use crate::device::Device;
+use crate::device::gpu::Device;
 use crate::runtime;
 use crate::stream::context::Context;
 use crate::stream::queue::Stream;

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::base::cuda_names::{
-    CUgraphInstantiate_flags, CUstreamCaptureMode, CUstreamCaptureStatus,
-};
+use crate::base::cuda_names::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use crate::base::error::Result;
-use crate::base::hip::{self, types::*};
-use crate::pool::GraphMemory;
+use crate::base::hip::calls::optional;
+use crate::base::hip::types::*;
+use crate::gemm::library::selection;
+use crate::pool::captures::GraphMemory;
+use crate::stream::capture;
 use crate::stream::queue::Stream;
 
 /// Captured work that can be launched again and again on the stream it was captured from.
@@ -23,32 +24,12 @@ pub struct Graph {
     stream: Arc<Stream>,
 }
 
-macro_rules! optional {
-    ($hip:expr, $name:ident) => {
-        $hip.$name.ok_or_else(|| hip::missing(stringify!($name)))
-    };
-}
-
 impl Stream {
     /// From now on work given to this stream is noted and not run, until [`Stream::end_capture`].
     pub fn begin_capture(&self, mode: CUstreamCaptureMode) -> Result<()> {
         self.enter()?;
-        crate::gemm::library::prepare(self)?;
-        let device = self.context().device();
-        let hip = device.hip();
-        let begin = optional!(hip, hipStreamBeginCapture)?;
-        // First, so that from the capture's begin on no other thread takes this stream's blocks and waits for them.
-        let pool = device.pool();
-        let capture = pool.begin_capture(self);
-        let begun = device.streams().begin_capture(hip, self, || {
-            // SAFETY: the stream is alive.
-            let status = unsafe { begin(self.raw(), mode as u32) };
-            hip.check(status, || "beginning to capture a graph")
-        });
-        if begun.is_err() {
-            self.context().record_err(pool.cancel_capture(capture));
-        }
-        begun
+        selection::prepare(self)?;
+        capture::begin(self.context().device(), self.handle(), mode)
     }
 
     /// Ends the capture; `None` if nothing was captured.
@@ -70,7 +51,7 @@ impl Stream {
             raw,
             exec: std::ptr::null_mut(),
             // Only now: until here an event on this stream was a part of the capture.
-            memory: self.capture_ended(),
+            memory: capture::ended(device, self.key()),
             stream: self.clone(),
         };
         ended?;
@@ -82,64 +63,6 @@ impl Stream {
         let status = hip.relaxed(make);
         hip.check(status, || "making a graph launchable")?;
         Ok(Some(graph))
-    }
-
-    /// Whether the stream's work is being captured.
-    pub fn capture_status(&self) -> Result<CUstreamCaptureStatus> {
-        self.enter()?;
-        let hip = self.context().device().hip();
-        let Some(query) = hip.hipStreamIsCapturing else {
-            return Ok(CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE);
-        };
-        let mut capture = CAPTURE_STATUS_NONE;
-        // SAFETY: the stream is alive and the output is writable.
-        let status = unsafe { query(self.raw(), &mut capture) };
-        hip.check(status, || "asking whether a stream is captured")?;
-        Ok(match capture {
-            CAPTURE_STATUS_NONE => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE,
-            1 => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE,
-            _ => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_INVALIDATED,
-        })
-    }
-
-    /// Notes that the capture which began on this stream is over; returns what it freed. `None` if none began.
-    pub(crate) fn capture_ended(&self) -> Option<GraphMemory> {
-        let device = self.context().device();
-        let memory = device.existing_pool()?.end_capture(self.key())?;
-        device.streams().end_capture(self.key());
-        Some(memory)
-    }
-
-    /// Ends a capture that nobody wants any more. Until then an event recorded on the stream would be a part
-    /// of the capture, for which no other stream can wait.
-    pub(crate) fn abandon_capture(&self) -> Result<()> {
-        if !self.is_capturing()? {
-            return Ok(());
-        }
-        let hip = self.context().device().hip();
-        let (end, destroy) = (
-            optional!(hip, hipStreamEndCapture)?,
-            optional!(hip, hipGraphDestroy)?,
-        );
-        let mut graph = std::ptr::null_mut();
-        // SAFETY: the stream is alive, the output is writable, and the graph is destroyed once. A capture that
-        // an error ended already has none.
-        unsafe {
-            end(self.raw(), &mut graph);
-            if !graph.is_null() {
-                destroy(graph);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether this very stream is being captured; asks HIP only while some capture is in progress.
-    pub(crate) fn is_capturing(&self) -> Result<bool> {
-        let pool = self.context().device().existing_pool();
-        if !pool.is_some_and(|pool| pool.is_any_capturing()) {
-            return Ok(false);
-        }
-        Ok(self.capture_status()? != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
     }
 }
 

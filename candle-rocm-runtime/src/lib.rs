@@ -1,15 +1,43 @@
 //! Everything between Candle and an AMD GPU that is not a kernel: the host layer that Candle's CUDA
 //! backend finds under `cudarc`'s name.
 //!
-//! From the bottom up:
+//! The files stand on floors; each imports only from its own and from those before it, and no files import each other
+//! in a circle (`tests/floors.rs` holds them to it):
 //!
-//! - [`hip`]: HIP as one table of functions, filled from AMD's library or from the emulator;
-//! - [`runtime`]: which of them this process uses; [`device`]: its GPUs;
-//! - [`context`], [`stream`], [`event`], [`graph`]: where work runs and in which order;
-//! - [`pool`], [`buffer`], [`host`], [`copy`]: memory, and moving it;
-//! - [`module`], [`launch`]: kernels; [`foreign`]: launches from C functions;
-//! - [`gemm`], [`random`]: matrix products and random numbers, by our own kernels; [`blas`] and [`rng`]
-//!   give them the shape of cuBLAS and cuRAND.
+//! 1. base: [`error`], [`dtype`], [`cuda_names`], and [`hip`]: HIP as one table of functions, filled from AMD's library
+//!    or from the emulator;
+//! 2. [`runtime`]: which of them this process uses;
+//! 3. [`device`]: its GPUs, and where the floors above keep what they have for each;
+//! 4. order: what names a stream, the streams that live, what is done when one ends;
+//! 5. [`pool`]: device memory, allocated and freed in the order of streams;
+//! 6. stream: [`context`], [`stream`], captures, [`event`]: where work runs and in which order;
+//! 7. memory: [`buffer`] with its views, [`host`], [`copy`], workspaces;
+//! 8. kernels: [`module`] with its images, submitting on a grid, few long rows, [`launch`] with its arguments;
+//! 9. [`gemm`]: matrix products: problem, product, plan, library, tuner;
+//! 10. [`graph`]: captured work; [`random`], our own generator; [`blas`] and [`rng`] give cuBLAS's and cuRAND's shape;
+//!     [`foreign`]: launches from C functions.
+//!
+//! A type of a lower floor gets methods on upper ones: [`Device::pool`] is in the pool's file, [`Stream::launch_builder`]
+//! in the launches'. What belongs to a GPU is kept by its owner, not by [`Device`].
+//!
+//! ```
+//! use candle_rocm_runtime::{runtime, Context, LaunchConfig, PushKernelArg as _, RuntimeKind};
+//!
+//! runtime::select(RuntimeKind::Emulator)?;
+//! let context = Context::new(0)?;
+//! let stream = context.default_stream();
+//! let x = stream.clone_htod(&[1f32, 2., 3., 4.])?;
+//! let mut y = stream.alloc_zeros::<f32>(4)?;
+//! let affine = context.kernel(&candle_rocm_kernels::AFFINE, "affine_f32")?;
+//! let mut launch = stream.launch_builder(&affine);
+//! // Elements, dimensions, and no layout: the tensors are contiguous.
+//! launch.arg(&4usize).arg(&1usize).arg(&0usize);
+//! launch.arg(&x).arg(&mut y).arg(&10f32).arg(&0.5f32);
+//! // SAFETY: the arguments are those of the kernel, and both buffers hold four elements.
+//! unsafe { launch.launch(LaunchConfig::for_num_elems(4)) }?;
+//! assert_eq!(stream.clone_dtoh(&y)?, [10.5, 20.5, 30.5, 40.5]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! The semantics are those of cudarc 0.19.10's safe layer, which Candle was written against: buffers
 //! order their uses on different streams by events, errors that a drop cannot return wait in the context,

@@ -7,8 +7,9 @@
 
 use crate::base::dtype::DeviceRepr;
 use crate::base::error::Result;
-use crate::kernels::launch::{LaunchConfig, PushKernelArg};
-use crate::memory::buffer::DevicePtrMut;
+use crate::kernels::launch::PushKernelArg;
+use crate::kernels::submit::LaunchConfig;
+use crate::memory::access::DevicePtrMut;
 use crate::stream::queue::Stream;
 
 /// Work-items of a workgroup (`RANDOM_THREADS` in kernels/random/random.cu).

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use crate::base::error::RandomError;
-use crate::memory::buffer::DevicePtrMut;
+use crate::memory::access::DevicePtrMut;
 use crate::random::{self, RandomFloat};
 use crate::stream::queue::Stream;
 

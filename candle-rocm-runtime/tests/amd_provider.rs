@@ -3,45 +3,22 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 
 use candle_rocm_runtime::hip::table::HipTable;
 use candle_rocm_runtime::runtime::{self, RuntimeKind};
 use candle_rocm_runtime::{Context, ErrorKind, LaunchConfig, PushKernelArg};
+use candle_rocm_testing::process::is_child;
+use candle_rocm_testing::stand_in::library;
 use common::in_process;
-
-/// The emulator as a shared library, built by cargo beside this test.
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        // target/<profile>/deps/<this test>
-        let folder = std::env::current_exe().unwrap();
-        let profile = folder.parent().and_then(Path::parent).unwrap();
-        let mut command = Command::new(env!("CARGO"));
-        command.args(["build", "--quiet", "--package", "amdhip64"]);
-        if profile.ends_with("release") {
-            command.arg("--release");
-        }
-        let status = command
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .env("CARGO_TARGET_DIR", profile.parent().unwrap())
-            .status()
-            .unwrap();
-        assert!(status.success(), "building amdhip64");
-        let library = profile.join("libamdhip64.so");
-        assert!(library.exists(), "{}", library.display());
-        library
-    })
-}
 
 /// Runs a body with the library at the path that `place` gives inside an empty folder.
 fn with_library_at(test: &str, place: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join(place);
     std::fs::create_dir_all(target.parent().unwrap()).unwrap();
-    if std::env::var_os("CANDLE_ROCM_TEST_CHILD").is_none() {
+    if !is_child() {
         std::os::unix::fs::symlink(library(), &target).unwrap();
     }
     let root = folder.path().to_str().unwrap().to_owned();
@@ -146,7 +123,7 @@ fn the_loaders_path_is_searched() {
 /// Compiles a C file to a library of HIP's name in this folder; in the child process it exists already.
 fn stub(folder: &Path, source: &str) -> String {
     let (file, library) = (folder.join("stub.c"), folder.join("libamdhip64.so"));
-    if std::env::var_os("CANDLE_ROCM_TEST_CHILD").is_none() {
+    if !is_child() {
         std::fs::write(&file, source).unwrap();
         let compiler = ["cc", "clang", "clang-19"]
             .into_iter()

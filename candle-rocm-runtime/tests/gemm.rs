@@ -14,44 +14,10 @@ use candle_rocm_runtime::gemm::plan::{Kernel, MatrixTile, Plan, TILES};
 use candle_rocm_runtime::gemm::{
     self, Activation, Epilogue, GemmDtype, GemmProblem, Gpu, Residual, Transpose,
 };
-use candle_rocm_runtime::{
-    runtime, Context, DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, RuntimeKind, Stream,
-};
+use candle_rocm_runtime::{DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, Stream};
+use candle_rocm_testing::random::Random;
+use common::on_each_device;
 use half::{bf16, f16};
-
-/// Runs the body on each of these that the build embeds, and that `ROCM_EMU_ARCH` names if it is set.
-const ARCHITECTURES: [&str; 8] = [
-    "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201",
-];
-
-fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
-    if std::env::var(runtime::RUNTIME_VARIABLE).as_deref() == Ok("nvidia") {
-        return common::in_process(test, &[], || {
-            for ordinal in 0..runtime::current().unwrap().device_count() {
-                body(&Context::new(ordinal).unwrap());
-            }
-        });
-    }
-    let embedded = candle_rocm_kernels::architectures();
-    let asked = std::env::var("ROCM_EMU_ARCH").unwrap_or_default();
-    let chosen: Vec<&str> = ARCHITECTURES
-        .into_iter()
-        .filter(|arch| candle_rocm_kernels::serves(arch))
-        .filter(|arch| asked.is_empty() || asked.split(',').any(|one| one.trim() == *arch))
-        .collect();
-    assert!(
-        !chosen.is_empty(),
-        "the build embeds none of {ARCHITECTURES:?} that ROCM_EMU_ARCH={asked} names, only {embedded:?}"
-    );
-    common::in_process(test, &[("ROCM_EMU_ARCH", &chosen.join(","))], || {
-        runtime::select(RuntimeKind::Emulator).unwrap();
-        for (ordinal, arch) in chosen.iter().enumerate() {
-            let context = Context::new(ordinal).unwrap();
-            assert_eq!(context.device().info().arch, *arch);
-            body(&context);
-        }
-    });
-}
 
 /// An element of A and B; those of C have another type if these are integers.
 trait Element: Number {
@@ -130,25 +96,6 @@ impl Element for i8 {
     type Output = i32;
 }
 
-/// SplitMix64.
-struct Draw(u64);
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    fn from<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[(self.next() % choices.len() as u64) as usize]
-    }
-    /// -1 to 1.
-    fn number(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    }
-}
-
 /// Who computes a case.
 #[derive(Clone, Copy)]
 enum By {
@@ -177,24 +124,11 @@ struct DrawnEpilogue {
     residual: Option<(usize, i64)>,
 }
 
-/// erf by the series of its expansion whose terms are all positive: sqrt(4 / pi) exp(-x^2) sum 2^n x^(2n+1) / (2n+1)!!
-fn erf(x: f64) -> f64 {
-    if x.abs() > 6.0 {
-        return x.signum();
-    }
-    let (mut term, mut sum) = (x, x);
-    for n in 1..200 {
-        term *= 2.0 * x * x / f64::from(2 * n + 1);
-        sum += term;
-    }
-    std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum
-}
-
 fn activate(activation: Activation, x: f64) -> f64 {
     let logistic = |u: f64| x / (1.0 + (-u).exp());
     match activation {
         Activation::None => x,
-        Activation::GeluErf => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+        Activation::GeluErf => 0.5 * x * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
         // 0.5 x (1 + tanh(v)) is x times the logistic function of 2v.
         Activation::GeluTanh => {
             let v = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
@@ -228,7 +162,7 @@ fn index(op: Transpose, ld: usize, row: usize, column: usize) -> usize {
 
 /// A buffer of `length` elements that are `poison`, but for the matrices in it.
 fn matrices<T: Number>(
-    draw: &mut Draw,
+    draw: &mut Random,
     at: usize,
     (rows, columns): (usize, usize),
     ld: usize,
@@ -241,7 +175,7 @@ fn matrices<T: Number>(
         for column in 0..columns {
             let start = at + z * stride as usize + column * ld;
             for element in &mut all[start..start + rows] {
-                *element = T::new(draw.number());
+                *element = T::new(draw.signed());
             }
         }
     }
@@ -249,7 +183,7 @@ fn matrices<T: Number>(
 }
 
 /// Computes a case, checks every element of C's buffer, and returns the plan.
-fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Draw) -> Option<Plan> {
+fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Random) -> Option<Plan> {
     let mut problem = case.problem;
     let GemmProblem { m, n, k, batch, .. } = problem;
     let [a_at, b_at, c_at] = case.offsets;
@@ -501,7 +435,7 @@ const OPS: [Transpose; 2] = [Transpose::No, Transpose::Yes];
 /// Every kernel once or more: those for few columns by shapes for which they are the plan, tiles by shapes with edges, and
 /// the ones of matrix units with k in parts as well. Each with an epilogue.
 fn every_kernel<T: Element>(stream: &Arc<Stream>) {
-    let mut draw = Draw(1);
+    let mut draw = Random::from_state(1);
     let mut run = |problem: GemmProblem, by: By| -> Plan {
         let case = Case {
             problem,
@@ -571,17 +505,17 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
     }
 }
 
-fn draw_epilogue<T: Element>(draw: &mut Draw, problem: &GemmProblem) -> DrawnEpilogue {
+fn draw_epilogue<T: Element>(draw: &mut Random, problem: &GemmProblem) -> DrawnEpilogue {
     let activation = match T::DTYPE {
         GemmDtype::I8 => Activation::None,
-        _ => draw.from(&Activation::ALL),
+        _ => draw.choose(&Activation::ALL),
     };
-    let ld = problem.m.max(1) + draw.from(&[0, 0, 1, 4]);
-    let stride = (problem.n * ld + draw.from(&[0, 0, 8])) as i64 * draw.from(&[0, 1, 1]);
+    let ld = problem.m.max(1) + draw.choose(&[0, 0, 1, 4]);
+    let stride = (problem.n * ld + draw.choose(&[0, 0, 8])) as i64 * draw.choose(&[0, 1, 1]);
     DrawnEpilogue {
-        has_bias: draw.from(&[false, true]),
+        has_bias: draw.choose(&[false, true]),
         activation,
-        residual: draw.from(&[None, Some((ld, stride))]),
+        residual: draw.choose(&[None, Some((ld, stride))]),
     }
 }
 
@@ -626,50 +560,50 @@ fn drawn<T: Element>(
     seed: u64,
     count: usize,
     compute: cublasComputeType_t,
-    by: impl Fn(&mut Draw) -> By,
+    by: impl Fn(&mut Random) -> By,
 ) {
     if refused::<T>(stream) {
         return;
     }
-    let mut draw = Draw(seed);
+    let mut draw = Random::from_state(seed);
     let mut done = 0;
     let mut sizes = BTreeSet::new();
     while done < count {
-        let [m, n, k] = [0; 3].map(|_| draw.from(&SIZES));
-        let batch = draw.from(&[0, 1, 1, 1, 2, 3]);
+        let [m, n, k] = [0; 3].map(|_| draw.choose(&SIZES));
+        let batch = draw.choose(&[0, 1, 1, 1, 2, 3]);
         if m * n * k.max(1) * batch > MOST_WORK {
             continue;
         }
         sizes.extend([(0, m), (1, n), (2, k)]);
-        let mut problem = simple::<T>(draw.from(&OPS), draw.from(&OPS), m, n, k);
+        let mut problem = simple::<T>(draw.choose(&OPS), draw.choose(&OPS), m, n, k);
         problem.batch = batch;
         problem.compute = compute;
-        problem.lda += draw.from(&[0, 0, 1, 4, 13]);
-        problem.ldb += draw.from(&[0, 0, 1, 4, 13]);
-        problem.ldc += draw.from(&[0, 0, 1, 4, 13]);
-        let stride = |op, rows, columns, ld, draw: &mut Draw| {
+        problem.lda += draw.choose(&[0, 0, 1, 4, 13]);
+        problem.ldb += draw.choose(&[0, 0, 1, 4, 13]);
+        problem.ldc += draw.choose(&[0, 0, 1, 4, 13]);
+        let stride = |op, rows, columns, ld, draw: &mut Random| {
             let (_, columns) = stored(op, rows, columns);
-            (columns * ld + draw.from(&[0, 0, 1, 8])) as i64
+            (columns * ld + draw.choose(&[0, 0, 1, 8])) as i64
         };
         problem.stride_a =
-            stride(problem.transa, m, k, problem.lda, &mut draw) * draw.from(&[0, 1, 1]);
+            stride(problem.transa, m, k, problem.lda, &mut draw) * draw.choose(&[0, 1, 1]);
         problem.stride_b =
-            stride(problem.transb, k, n, problem.ldb, &mut draw) * draw.from(&[0, 1, 1]);
+            stride(problem.transb, k, n, problem.ldb, &mut draw) * draw.choose(&[0, 1, 1]);
         problem.stride_c = stride(Transpose::No, m, n, problem.ldc, &mut draw).max(1);
         let (alphas, betas) = match T::DTYPE {
             GemmDtype::I8 => ([1.0, 1.0, -3.0, 2.0, 0.0], [0.0, 0.0, 1.0, -2.0]),
             _ => ([1.0, 1.0, -0.75, 2.0, 0.0], [0.0, 0.0, 1.0, 0.25]),
         };
-        problem.alpha = draw.from(&alphas);
-        problem.beta = draw.from(&betas);
-        let epilogue = match draw.from(&[false, true]) {
+        problem.alpha = draw.choose(&alphas);
+        problem.beta = draw.choose(&betas);
+        let epilogue = match draw.choose(&[false, true]) {
             false => DrawnEpilogue::default(),
             true => draw_epilogue::<T>(&mut draw, &problem),
         };
         let case = Case {
             problem,
             epilogue,
-            offsets: [0; 3].map(|_| draw.from(&[0, 0, 1, 3])),
+            offsets: [0; 3].map(|_| draw.choose(&[0, 0, 1, 3])),
             by: by(&mut draw),
         };
         check::<T>(stream, &case, &mut draw);
@@ -688,10 +622,10 @@ macro_rules! for_each_type {
             #[test]
             fn $drawn() {
                 on_each_device(stringify!($drawn), |context| {
-                    let by = |draw: &mut Draw| By::Kernel {
-                        compute_units: draw.from(&[1, 20, 304]),
+                    let by = |draw: &mut Random| By::Kernel {
+                        compute_units: draw.choose(&[1, 20, 304]),
                         // Half of them the first, which is what would run.
-                        number: draw.from(&[0, 0, 0, 0, 1, 2, 3, 5, 8, 13]),
+                        number: draw.choose(&[0, 0, 0, 0, 1, 2, 3, 5, 8, 13]),
                     };
                     drawn::<$type>(&context.default_stream(), 7, 420, <$type>::DTYPE.compute(), by);
                 });

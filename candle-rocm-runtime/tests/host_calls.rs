@@ -8,6 +8,7 @@ use std::sync::Arc;
 use candle_rocm_runtime::{
     Context, DeviceBuffer, Function, Image, LaunchConfig, Module, PushKernelArg, Stream,
 };
+use candle_rocm_testing::needs::{self, Need};
 use common::{in_process, shared_library, HipCalls};
 
 /// Runs a body on the GPU that is not there.
@@ -110,7 +111,12 @@ fn dimensions_that_our_kernels_read_are_copied_once() {
             // Of another's kernel nobody knows what it writes.
             let foreign = module.load_function("affine_f32").unwrap();
             assert_eq!(copies(&stream, &foreign), 1000);
-            if !candle_rocm_kernels::serves("gfx1100") {
+            let there = candle_rocm_kernels::serves("gfx1100");
+            if !needs::holds(
+                Need::Architecture("gfx1100"),
+                there,
+                "no kernels for gfx1100",
+            ) {
                 return;
             }
             let ours = context

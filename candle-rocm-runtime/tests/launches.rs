@@ -189,31 +189,9 @@ fn modules_say_what_they_lack() {
 
 /// Code of another architecture is refused.
 fn in_process_code(context: &std::sync::Arc<candle_rocm_runtime::Context>, arch: &str) {
-    let clang = common::toolchain::find()
-        .unwrap_or_else(|missing| panic!("{missing}"))
-        .clang;
     let folder = tempfile::tempdir().unwrap();
     let object = folder.path().join("other.hsaco");
-    let status = std::process::Command::new(clang)
-        .args([
-            "-x",
-            "hip",
-            "--cuda-device-only",
-            "--no-gpu-bundle-output",
-            "-nogpuinc",
-            "-nogpulib",
-            "-c",
-        ])
-        .arg(format!("--offload-arch={arch}"))
-        .arg(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/kernels/probe.hip"
-        ))
-        .arg("-o")
-        .arg(&object)
-        .status()
-        .unwrap();
-    assert!(status.success());
+    std::fs::write(&object, common::probe_code(arch)).unwrap();
     let error = context.load_module(Image::from_file(&object)).unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Module);
     assert!(error.to_string().contains(&context.info().arch), "{error}");

@@ -4,6 +4,7 @@ mod common;
 
 use candle_rocm_runtime::pool::Pool;
 use candle_rocm_runtime::{ErrorKind, LaunchConfig, PushKernelArg};
+use candle_rocm_testing::random::Random;
 use common::{context, in_process};
 
 const MIB: usize = 1 << 20;
@@ -13,12 +14,12 @@ fn freed_memory_is_reused_without_the_driver() {
     let context = context();
     let stream = context.new_stream().unwrap();
     let pool = Pool::new_caching(context.device());
-    let first = pool.allocate(1000, &stream).unwrap();
-    pool.free(first, &stream).unwrap();
+    let first = pool.allocate(1000, stream.key()).unwrap();
+    pool.free(first, stream.key()).unwrap();
     for _ in 0..100 {
-        let again = pool.allocate(900, &stream).unwrap();
+        let again = pool.allocate(900, stream.key()).unwrap();
         assert_eq!(again, first);
-        pool.free(again, &stream).unwrap();
+        pool.free(again, stream.key()).unwrap();
     }
     let statistics = pool.statistics();
     assert_eq!(
@@ -42,17 +43,14 @@ fn blocks_never_overlap_and_join_again() {
     let pool = Pool::new_caching(context.device());
     // A fixed sequence of odd sizes, each third freed on the way.
     let mut live: Vec<(u64, usize)> = Vec::new();
-    let mut state = 12345u64;
+    let mut random = Random::new(12_345);
     for step in 0..2000 {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        let bytes = 1 + (state >> 33) as usize % if step % 10 == 0 { 5 * MIB } else { 20_000 };
+        let bytes = 1 + random.below(if step % 10 == 0 { 5 * MIB } else { 20_000 });
         if step % 3 == 2 {
-            let (ptr, _) = live.swap_remove((state >> 20) as usize % live.len());
-            pool.free(ptr, &stream).unwrap();
+            let (ptr, _) = live.swap_remove(random.below(live.len()));
+            pool.free(ptr, stream.key()).unwrap();
         } else {
-            let ptr = pool.allocate(bytes, &stream).unwrap();
+            let ptr = pool.allocate(bytes, stream.key()).unwrap();
             assert_eq!(ptr % 256, 0);
             live.push((ptr, bytes));
         }
@@ -67,7 +65,7 @@ fn blocks_never_overlap_and_join_again() {
     assert!(statistics.in_use >= live.iter().map(|(_, bytes)| bytes).sum());
     assert!(statistics.peak_in_use >= statistics.in_use);
     for (ptr, _) in live {
-        pool.free(ptr, &stream).unwrap();
+        pool.free(ptr, stream.key()).unwrap();
     }
     // Whole segments again, or the cache could not be given back.
     pool.flush().unwrap();
@@ -79,19 +77,19 @@ fn another_stream_waits_for_the_block() {
     let context = context();
     let (a, b) = (context.new_stream().unwrap(), context.new_stream().unwrap());
     let pool = Pool::new_caching(context.device());
-    let ptr = pool.allocate(4 * MIB, &a).unwrap();
-    pool.free(ptr, &a).unwrap();
+    let ptr = pool.allocate(4 * MIB, a.key()).unwrap();
+    pool.free(ptr, a.key()).unwrap();
     // On the other stream the block is found as well.
-    let again = pool.allocate(4 * MIB, &b).unwrap();
+    let again = pool.allocate(4 * MIB, b.key()).unwrap();
     assert_eq!(again, ptr);
-    pool.free(again, &b).unwrap();
+    pool.free(again, b.key()).unwrap();
     // A stream prefers what it freed itself, even if both fit.
-    let on_a = pool.allocate(4 * MIB, &a).unwrap();
-    let on_b = pool.allocate(4 * MIB, &b).unwrap();
-    pool.free(on_a, &a).unwrap();
-    pool.free(on_b, &b).unwrap();
-    assert_eq!(pool.allocate(4 * MIB, &b).unwrap(), on_b);
-    assert_eq!(pool.allocate(4 * MIB, &a).unwrap(), on_a);
+    let on_a = pool.allocate(4 * MIB, a.key()).unwrap();
+    let on_b = pool.allocate(4 * MIB, b.key()).unwrap();
+    pool.free(on_a, a.key()).unwrap();
+    pool.free(on_b, b.key()).unwrap();
+    assert_eq!(pool.allocate(4 * MIB, b.key()).unwrap(), on_b);
+    assert_eq!(pool.allocate(4 * MIB, a.key()).unwrap(), on_a);
     assert_eq!(pool.statistics().driver_allocations, 2);
 }
 
@@ -150,17 +148,17 @@ fn running_out_gives_the_cache_back_first() {
             let pool = Pool::new_caching(context.device());
             // 40 MiB of cache in blocks too small for the request that follows.
             let blocks: Vec<u64> = (0..20)
-                .map(|_| pool.allocate(2 * MIB, &stream).unwrap())
+                .map(|_| pool.allocate(2 * MIB, stream.key()).unwrap())
                 .collect();
             for ptr in blocks {
-                pool.free(ptr, &stream).unwrap();
+                pool.free(ptr, stream.key()).unwrap();
             }
             assert_eq!(pool.statistics().cached, 40 * MIB);
-            let large = pool.allocate(50 * MIB, &stream).unwrap();
+            let large = pool.allocate(50 * MIB, stream.key()).unwrap();
             let statistics = pool.statistics();
             assert_eq!((statistics.flushes, statistics.cached), (1, 0));
             assert_eq!(statistics.in_use, 50 * MIB);
-            pool.free(large, &stream).unwrap();
+            pool.free(large, stream.key()).unwrap();
         },
     );
 }
@@ -225,16 +223,16 @@ fn threads_share_a_caching_pool() {
                 let mut live = Vec::new();
                 for i in 0..300usize {
                     live.push(
-                        pool.allocate(1 + (i * 7919 + thread) % 30_000, &stream)
+                        pool.allocate(1 + (i * 7919 + thread) % 30_000, stream.key())
                             .unwrap(),
                     );
                     if i % 2 == 1 {
-                        pool.free(live.swap_remove(i % live.len()), &stream)
+                        pool.free(live.swap_remove(i % live.len()), stream.key())
                             .unwrap();
                     }
                 }
                 for ptr in live {
-                    pool.free(ptr, &stream).unwrap();
+                    pool.free(ptr, stream.key()).unwrap();
                 }
             });
         }

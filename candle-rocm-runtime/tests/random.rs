@@ -1,36 +1,11 @@
 //! Random numbers: the generator against its published test vectors, the device against the same
 //! arithmetic on the host, bit by bit, and the distributions' moments. On each of the five emulated
-//! instruction sets.
+//! instruction sets, or the one that `ROCM_EMU_ARCH` names.
 
 mod common;
 
-use std::sync::Arc;
-
-use candle_rocm_runtime::{random, runtime, Context, Rng, RuntimeKind};
-
-const ARCHITECTURES: [&str; 8] = [
-    "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201",
-];
-
-fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
-    let embedded = candle_rocm_kernels::architectures();
-    let chosen: Vec<&str> = ARCHITECTURES
-        .into_iter()
-        .filter(|arch| candle_rocm_kernels::serves(arch))
-        .collect();
-    assert!(
-        !chosen.is_empty(),
-        "the build embeds none of {ARCHITECTURES:?}, only {embedded:?}"
-    );
-    common::in_process(test, &[("ROCM_EMU_ARCH", &chosen.join(","))], || {
-        runtime::select(RuntimeKind::Emulator).unwrap();
-        for (ordinal, arch) in chosen.iter().enumerate() {
-            let context = Context::new(ordinal).unwrap();
-            assert_eq!(context.device().info().arch, *arch);
-            body(&context);
-        }
-    });
-}
+use candle_rocm_runtime::{random, Rng};
+use common::on_each_device;
 
 fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {

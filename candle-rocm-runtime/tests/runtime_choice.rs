@@ -4,6 +4,7 @@ mod common;
 
 use candle_rocm_runtime::runtime::{self, RuntimeKind};
 use candle_rocm_runtime::{Context, ErrorKind};
+use candle_rocm_testing::needs::{self, Need};
 use common::in_process;
 
 /// A folder without any library, in place of ROCm.
@@ -42,14 +43,13 @@ fn every_usual_place_is_named() {
             ("CANDLE_ROCM_RUNTIME", "amd"),
         ],
         || {
-            let text = match Context::new(0) {
-                Err(error) => error.to_string(),
-                // On a machine with ROCm and a GPU nothing is missing.
-                Ok(_) => return,
-            };
-            if text.contains("finds no GPU") {
+            let text = Context::new(0).err().map(|error| error.to_string());
+            // On a machine with ROCm a library is found, and with a GPU nothing is missing.
+            let text = text.filter(|text| !text.contains("finds no GPU"));
+            let rocm = "this machine has ROCm, so its absence cannot be shown";
+            let Some(text) = needs::found(Need::MachineWithoutRocm, text.ok_or(rocm)) else {
                 return;
-            }
+            };
             for place in [
                 "/nonexistent/rocm/lib/libamdhip64.so.7",
                 "/nonexistent/rocm/lib/libamdhip64.so.6",

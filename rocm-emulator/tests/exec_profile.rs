@@ -1,9 +1,7 @@
 //! The counts by instruction of kernels whose conflicts and cache lines are known.
 
-mod exec_support;
-
-use exec_support::Arg::{U32, U64};
-use exec_support::{Arg, Gpu, TARGETS};
+use candle_rocm_testing::gpu::Arg::{U32, U64};
+use candle_rocm_testing::gpu::{Arg, Gpu, TARGETS};
 use parking_lot::Mutex;
 use rocm_emulator::exec::{line_bytes, InstructionProfile, Options, Profile};
 use rocm_emulator::isa::Target;

@@ -1,9 +1,8 @@
 //! Ordinary kernels, compiled by clang for every family, compared with the same computation in Rust.
 
-mod exec_support;
-
-use exec_support::Arg::{F64, I16, I32, U32, U64, U8};
-use exec_support::{Gpu, TARGETS};
+use candle_rocm_testing::gpu::Arg::{F64, I16, I32, U32, U64, U8};
+use candle_rocm_testing::gpu::{Gpu, TARGETS};
+use candle_rocm_testing::random::Random;
 use rocm_emulator::exec::{Class, Options};
 
 const SOURCE: &str = include_str!("exec_support/programs.hip");
@@ -14,14 +13,10 @@ fn each_gpu(test: impl Fn(&Gpu)) {
     }
 }
 
-/// Reproducible bits (splitmix64).
+/// Reproducible bits.
 fn bits(seed: u64) -> impl Iterator<Item = u64> {
-    (1..).map(move |i: u64| {
-        let x = seed.wrapping_add(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ x >> 31
-    })
+    let mut random = Random::from_state(seed);
+    std::iter::repeat_with(move || random.bits())
 }
 
 /// Numbers between -1000 and 1000.

@@ -1,17 +1,14 @@
 //! HIP's C functions: what they do, and what they say to wrong arguments.
 
-#[path = "hip_support/mod.rs"]
-mod support;
-
 use std::collections::HashSet;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
+use candle_rocm_testing::hip::{compile, Compile};
 use rocm_emulator::hip::abi::types::*;
 use rocm_emulator::hip::{abi, last_fault, statistics, Code};
 use rocm_emulator::isa::Target;
-use support::{compile, Compile};
 
 /// Call a function and expect success.
 macro_rules! ok {
@@ -681,7 +678,7 @@ extern "C" __global__ __launch_bounds__(128) void scale(float *x, float a, int n
 "#;
 
 fn code(target: Target) -> Vec<u8> {
-    compile(MODULE, &Compile::device(target))
+    compile(MODULE, &Compile::device(target.name()))
 }
 
 #[test]

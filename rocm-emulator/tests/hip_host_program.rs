@@ -1,49 +1,14 @@
 //! C++ HIP programs, compiled by clang with `<<<>>>` launches, linked to our `libamdhip64.so` and run.
 
-#[path = "hip_support/mod.rs"]
-mod support;
-
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
-use support::{compile_to, Compile};
+use candle_rocm_testing::hip::{compile_to, Compile};
+use candle_rocm_testing::stand_in::library;
 
-/// The folder of `libamdhip64.so`, which cargo builds for no test by itself. It goes where this test was built, in
-/// the same profile, so that only the library itself is left to link.
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let folder = test.parent().and_then(Path::parent).unwrap();
-        let profile = match folder.file_name().and_then(|name| name.to_str()) {
-            Some("debug") => "dev",
-            Some(profile) => profile,
-            None => panic!("{} is in no target folder", test.display()),
-        };
-        let mut command = Command::new(env!("CARGO"));
-        command
-            .args([
-                "build",
-                "--quiet",
-                "--package",
-                "amdhip64",
-                "--profile",
-                profile,
-            ])
-            .arg("--manifest-path")
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("libamdhip64/Cargo.toml"))
-            .arg("--target-dir")
-            .arg(folder.parent().unwrap());
-        let output = command.output().unwrap();
-        assert!(
-            output.status.success(),
-            "{command:?}:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        assert!(folder.join("libamdhip64.so").exists());
-        folder.to_path_buf()
-    })
+/// The folder of `libamdhip64.so`.
+fn folder() -> &'static Path {
+    library().parent().expect("a library is in a folder")
 }
 
 /// A compiled host program for gfx1100 and gfx942.
@@ -52,7 +17,7 @@ fn program(source: &str) -> tempfile::TempPath {
     let options = Compile {
         archs: vec!["gfx1100".into(), "gfx942".into()],
         args: vec![
-            format!("-L{}", library().display()),
+            format!("-L{}", folder().display()),
             "-lamdhip64".into(),
             "--hip-link".into(),
             "-no-hip-rt".into(),
@@ -64,7 +29,7 @@ fn program(source: &str) -> tempfile::TempPath {
 
 fn run(program: &Path, arch: &str) -> Output {
     Command::new(program)
-        .env("LD_LIBRARY_PATH", library())
+        .env("LD_LIBRARY_PATH", folder())
         .env("ROCM_EMU_ARCH", arch)
         .env("ROCM_EMU_THREADS", "2")
         .output()

@@ -1,29 +1,19 @@
 //! Random instruction words of every opcode in the tables, against `llvm-mc`.
 
-mod isa_support;
-
-use isa_support::{bare, Tools};
+use candle_rocm_testing::llvm::{bare, Tools};
+use candle_rocm_testing::random::Random;
 use rocm_emulator::isa::{self, Target};
 use std::collections::BTreeMap;
-
-/// A small generator of its own, so that a failure repeats: xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
-    }
-}
 
 /// Words for one opcode: `isa::sample_words` fills the fields, and LLVM says which of them are instructions.
 fn check(target: Target) {
     let tools = Tools::find();
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let samples = isa::sample_words(target, 64, &mut || random.next());
-    let texts = tools.disassemble_each(target, samples.iter().map(|sample| &sample.words[..]));
+    let mut random = Random::new(1);
+    let samples = isa::sample_words(target, 64, &mut || random.bits() as u32);
+    let texts = tools.disassemble_each(
+        target.name(),
+        samples.iter().map(|sample| &sample.words[..]),
+    );
     let mut accepted: BTreeMap<(String, u16), (usize, usize)> = BTreeMap::new();
     let mut wrong = Vec::new();
     for (sample, text) in samples.iter().zip(&texts) {
@@ -83,42 +73,4 @@ fn check(target: Target) {
     );
 }
 
-#[test]
-fn gfx906() {
-    check(Target::Gfx906);
-}
-
-#[test]
-fn gfx908() {
-    check(Target::Gfx908);
-}
-
-#[test]
-fn gfx90a() {
-    check(Target::Gfx90a);
-}
-
-#[test]
-fn gfx942() {
-    check(Target::Gfx942);
-}
-
-#[test]
-fn gfx1030() {
-    check(Target::Gfx1030);
-}
-
-#[test]
-fn gfx1100() {
-    check(Target::Gfx1100);
-}
-
-#[test]
-fn gfx1151() {
-    check(Target::Gfx1151);
-}
-
-#[test]
-fn gfx1201() {
-    check(Target::Gfx1201);
-}
+candle_rocm_testing::each_target!(check);

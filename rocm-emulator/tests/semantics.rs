@@ -7,29 +7,16 @@ mod semantics_support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use candle_rocm_testing::gpu::TARGETS;
+use candle_rocm_testing::llvm::Tools;
 use mnemonics::{base, of_kernels};
 use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::exec::{dispatch, Launch, Options};
 use rocm_emulator::isa::{Accumulation, Family, Target};
 use rocm_emulator::memory::{AllocationKind, Memory};
 use semantics_support::{Assignment, Case, Names, Place, Problem, Surroundings, Value, Width};
-
-/// One of each architecture whose instructions LLVM 19 knows.
-const TARGETS: [Target; 8] = [
-    Target::Gfx906,
-    Target::Gfx908,
-    Target::Gfx90a,
-    Target::Gfx942,
-    Target::Gfx1030,
-    Target::Gfx1100,
-    Target::Gfx1151,
-    Target::Gfx1201,
-];
 
 macro_rules! tables {
     ($($name:literal)*) => { &[$(($name, include_str!(concat!("semantics/", $name)))),*] };
@@ -396,27 +383,6 @@ fn differences(prepared: &Prepared, after: &State) -> Vec<String> {
     found
 }
 
-fn llvm_mc(target: Target, arguments: &[&str], text: &str) -> std::process::Output {
-    let mut child = Command::new("llvm-mc-19")
-        .args(["-triple=amdgcn-amd-amdhsa", "-mcpu", target.name()])
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("llvm-mc-19 (package llvm-19) assembles these tests' instructions");
-    let mut input = child.stdin.take().expect("stdin is piped");
-    let text = text.to_string();
-    // Not from this thread: both ends block when the pipes are full.
-    let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
-    let output = child.wait_with_output().expect("llvm-mc-19 ends");
-    writer
-        .join()
-        .expect("no panic")
-        .expect("llvm-mc-19 reads its input");
-    output
-}
-
 /// A case for one target, assembled.
 struct Assembled<'a> {
     case: &'a Case,
@@ -442,7 +408,7 @@ fn assemble<'a>(target: Target, cases: &'a [Case]) -> (Vec<Assembled<'a>>, Vec<S
         lines.extend(case.text.iter().map(|line| (index, line.clone())));
     }
     let text: String = lines.iter().map(|(_, line)| format!("{line}\n")).collect();
-    let output = llvm_mc(target, &["-show-encoding"], &text);
+    let output = Tools::find().mc(target.name(), &["-show-encoding"], &text);
     let mut wrong: BTreeMap<usize, String> = BTreeMap::new();
     for message in String::from_utf8_lossy(&output.stderr).lines() {
         let Some((_, rest)) = message.split_once("<stdin>:") else {
@@ -649,34 +615,11 @@ fn program(target: Target, cases: &[Assembled]) -> String {
     text
 }
 
-/// Link an object into what the loader takes.
-fn code_object(target: Target, text: &str) -> Vec<u8> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (object, linked) = (folder.path().join("o"), folder.path().join("so"));
-    let path = |path: &Path| path.display().to_string();
-    let output = llvm_mc(target, &["-filetype=obj", "-o", &path(&object)], text);
-    assert!(
-        output.status.success(),
-        "llvm-mc-19 for {target}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let output = Command::new("ld.lld-19")
-        .args(["-shared", &path(&object), "-o", &path(&linked)])
-        .output()
-        .expect("ld.lld-19 (package lld-19) links these tests' kernels");
-    assert!(
-        output.status.success(),
-        "ld.lld-19: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    std::fs::read(linked).expect("the linker's output")
-}
-
 /// Run every case of a target; a line for each failure.
 fn run(target: Target, cases: &[Case]) -> Vec<String> {
     let (assembled, mut failures) = assemble(target, cases);
     let lanes = target.wavefront_size() as usize;
-    let bytes = code_object(target, &program(target, &assembled));
+    let bytes = Tools::find().code_object(target.name(), &program(target, &assembled));
     let device = Memory::new(1 << 26);
     let object = Arc::new(CodeObject::parse(&bytes).expect("the linker's output parses"));
     let code = object.load(&device).expect("the device has room");
@@ -755,45 +698,7 @@ fn check(target: Target) {
     );
 }
 
-#[test]
-fn gfx906() {
-    check(Target::Gfx906);
-}
-
-#[test]
-fn gfx908() {
-    check(Target::Gfx908);
-}
-
-#[test]
-fn gfx90a() {
-    check(Target::Gfx90a);
-}
-
-#[test]
-fn gfx942() {
-    check(Target::Gfx942);
-}
-
-#[test]
-fn gfx1030() {
-    check(Target::Gfx1030);
-}
-
-#[test]
-fn gfx1100() {
-    check(Target::Gfx1100);
-}
-
-#[test]
-fn gfx1151() {
-    check(Target::Gfx1151);
-}
-
-#[test]
-fn gfx1201() {
-    check(Target::Gfx1201);
-}
+candle_rocm_testing::each_target!(check);
 
 #[test]
 fn a_wrong_expectation_is_found() {

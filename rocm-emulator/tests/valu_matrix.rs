@@ -38,7 +38,7 @@ impl Type {
 
     /// A random value and its bits.
     fn draw(self, random: &mut Random, target: Target) -> (f64, u64) {
-        let value = random.small();
+        let value = small(random);
         match self {
             Type::F64 => (value as f64, (value as f64).to_bits()),
             Type::F32 => (value as f64, value.to_bits() as u64),

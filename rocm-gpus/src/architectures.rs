@@ -85,8 +85,8 @@ pub struct Unit {
     pub wavefront: u32,
     /// Wavefronts that a SIMD can hold.
     pub waves_per_simd: u32,
-    /// Cycles between two instructions that a wavefront can issue: a SIMD of GFX9 has 16 lanes for its wavefronts of 64, and
-    /// each SIMD has its turn every fourth cycle; RDNA issues one a cycle.
+    /// Cycles between two instructions that a wavefront can issue: a SIMD of GFX9 has 16 lanes for its wavefronts of
+    /// 64, and each SIMD has its turn every fourth cycle; RDNA issues one a cycle.
     pub issue_cycles: u32,
     /// Registers for sums.
     pub accumulation: Accumulation,
@@ -94,7 +94,8 @@ pub struct Unit {
     pub lds_bytes: u32,
     /// Bytes of LDS that a workgroup can have.
     pub lds_bytes_of_workgroup: u32,
-    /// Whether the LDS serves lanes 0 to 3 with 20 to 23, and so on, in reads of 12 and 16 bytes, instead of neighbours.
+    /// Whether the LDS serves lanes 0 to 3 with 20 to 23, and so on, in reads of 12 and 16 bytes, instead of
+    /// neighbours.
     pub lds_pairs_wide_reads: bool,
     /// KiB of the cache that vector memory instructions go through, of each compute unit: L1 of CDNA, L0 of RDNA.
     pub vector_cache_kib: u32,
@@ -108,12 +109,13 @@ pub struct Unit {
     pub vector: Rates,
 }
 
-// Sources. Units, SIMDs, LDS and caches: AMD's "GPU specifications" (ROCm documentation, reference), the white papers of
-// CDNA, CDNA 2, CDNA 3, CDNA 4 and RDNA, and the instruction set manuals. Wavefronts of a SIMD: LLVM's AMDGPUBaseInfo
-// (getMaxWavesPerEU). Lines: the white papers of CDNA 2 (64 bytes), CDNA 3 and RDNA (128). Groups of lanes in the LDS:
-// AMD's "Avoiding LDS Bank Conflicts on AMD GPUs Using CK-Tile Framework" (ROCm blogs, 2025) for CDNA; measurements on an
-// MI300X, a W7900 and an RX 9070 XT in nod-ai/amd-shark-ai, docs/empirical-lds. Nobody published those of the others,
-// which are taken to be as their neighbours. Rates: peaks of AMD's data sheets, divided by units, clock and 2.
+// Sources. Units, SIMDs, LDS and caches: AMD's "GPU specifications" (ROCm documentation, reference), the white papers
+// of CDNA, CDNA 2, CDNA 3, CDNA 4 and RDNA, and the instruction set manuals. Wavefronts of a SIMD: LLVM's
+// AMDGPUBaseInfo (getMaxWavesPerEU). Lines: the white papers of CDNA 2 (64 bytes), CDNA 3 and RDNA (128). Groups of
+// lanes in the LDS: AMD's "Avoiding LDS Bank Conflicts on AMD GPUs Using CK-Tile Framework" (ROCm blogs, 2025) for
+// CDNA; measurements on an MI300X, a W7900 and an RX 9070 XT in nod-ai/amd-shark-ai, docs/empirical-lds. Nobody
+// published those of the others, which are taken to be as their neighbours. Rates: peaks of AMD's data sheets, divided
+// by units, clock and 2.
 
 /// Vega 20's peaks: MI60, 29.5 TFLOPS in f16, 14.7 in f32, 7.4 in f64, 59 TOPS in i8, at 1.8 GHz.
 const VEGA20: Unit = Unit {
@@ -250,7 +252,8 @@ const RDNA3: Unit = Unit {
     },
     ..RDNA2
 };
-/// AMD's table of operations per cycle and compute unit: GPUOpen, "Using the Matrix Cores of AMD RDNA 4 architecture GPUs".
+/// AMD's table of operations per cycle and compute unit: GPUOpen, "Using the Matrix Cores of AMD RDNA 4 architecture
+/// GPUs".
 const RDNA4: Unit = Unit {
     lds_pairs_wide_reads: false,
     matrix: Rates {

@@ -75,7 +75,8 @@ pub struct Facts {
     pub elf_machine: u32,
     /// The generic target whose code it runs, too.
     pub generic: Option<Generic>,
-    /// 32-bit vector registers of a lane, for all wavefronts of a SIMD; those for accumulation included where they are unified.
+    /// 32-bit vector registers of a lane, for all wavefronts of a SIMD; those for accumulation included where they are
+    /// unified.
     pub vgprs: u32,
     /// What HIP adds to the name: the state of features that code can be compiled for, ECC on and XNACK off.
     pub qualifiers: &'static str,
@@ -133,10 +134,11 @@ macro_rules! gpus {
     };
 }
 
-// Sources. ELF machines, generic targets, features: LLVM 20's AMDGPUUsage ("AMDGPU Processors", "AMDGPU Generic Processors",
-// EF_AMDGPU_MACH). Vector registers: LLVM's AMDGPUBaseInfo (getTotalNumVGPRs) and the feature 1_5xVGPRs; AMD's "GPU
-// specifications" (ROCm documentation) has the same as KiB. Compute units, caches, targets of the products: the latter, and
-// for products that it does not list AMD's product pages. Clocks, memory: AMD's product pages. PCI ids: the pci.ids database.
+// Sources. ELF machines, generic targets, features: LLVM 20's AMDGPUUsage ("AMDGPU Processors", "AMDGPU Generic
+// Processors", EF_AMDGPU_MACH). Vector registers: LLVM's AMDGPUBaseInfo (getTotalNumVGPRs) and the feature 1_5xVGPRs;
+// AMD's "GPU specifications" (ROCm documentation) has the same as KiB. Compute units, caches, targets of the products:
+// the latter. Not looked up, but as generally published: the same of products that it does not list (gfx1033 to
+// gfx1036, gfx1153), clocks, memory, PCI ids.
 gpus! {
     Gfx906 "gfx906" Vega20 0x2f Some(Generic::Gfx9), 256 ECC;
         "AMD Instinct MI60", 64 CUs / 1, 1_800 MHz, Hbm2 1_000 MHz 4096 bits, 4096 KiB, 0 MiB, 0x66a1;
@@ -155,7 +157,8 @@ gpus! {
         "Instinct MI350X", "Instinct MI355X";
     Gfx1030 "gfx1030" Rdna2 0x36 Some(Generic::Gfx10_3), 1024 "";
         "AMD Radeon RX 6900 XT", 80 CUs / 1, 2_250 MHz, Gddr6 1_000 MHz 256 bits, 4096 KiB, 128 MiB, 0x73bf;
-        "Radeon RX 6800", "Radeon RX 6800 XT", "Radeon RX 6900 XT", "Radeon RX 6950 XT", "Radeon PRO W6800", "Radeon PRO V620";
+        "Radeon RX 6800", "Radeon RX 6800 XT", "Radeon RX 6900 XT", "Radeon RX 6950 XT", "Radeon PRO W6800",
+        "Radeon PRO V620";
     Gfx1031 "gfx1031" Rdna2 0x37 Some(Generic::Gfx10_3), 1024 "";
         "AMD Radeon RX 6700 XT", 40 CUs / 1, 2_581 MHz, Gddr6 1_000 MHz 192 bits, 3072 KiB, 96 MiB, 0x73df;
         "Radeon RX 6700", "Radeon RX 6700 XT", "Radeon RX 6750 XT";

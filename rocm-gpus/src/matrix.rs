@@ -42,13 +42,13 @@ const CDNA4: Cycles = &[
     ("16x16", 16),
 ];
 
-/// AMD Matrix Instruction Calculator, for wavefronts of 32: 32 cycles, which are the 512 FLOP that a compute unit of two
-/// SIMDs is specified to do in a cycle; integers of 4 bits 16.
+/// AMD Matrix Instruction Calculator, for wavefronts of 32: 32 cycles, which are the 512 FLOP that a compute unit of
+/// two SIMDs is specified to do in a cycle; integers of 4 bits 16.
 const RDNA3: Cycles = &[("iu4", 16), ("wmma", 32)];
 
 /// From AMD's table of operations per cycle and compute unit (GPUOpen, "Using the Matrix Cores of AMD RDNA 4
-/// architecture GPUs"): 1,024 in f16 and bf16, 2,048 in 8 bits, 4,096 in 4 bits. Sparse ones take as long as dense ones of
-/// half their depth.
+/// architecture GPUs"): 1,024 in f16 and bf16, 2,048 in 8 bits, 4,096 in 4 bits. Sparse ones take as long as dense ones
+/// of half their depth.
 const RDNA4: Cycles = &[
     ("16x16x64_iu4", 8),
     ("swmmac_i32_16x16x32_iu4", 4),
@@ -62,8 +62,8 @@ const RDNA4: Cycles = &[
 ];
 
 impl Architecture {
-    /// Cycles for which a matrix instruction occupies its SIMD's matrix unit; `None` where `name` (LLVM's) is none that the
-    /// architecture has.
+    /// Cycles for which a matrix instruction occupies its SIMD's matrix unit; `None` where `name` (LLVM's) is none that
+    /// the architecture has.
     pub fn matrix_cycles(self, name: &str) -> Option<u64> {
         let is_matrix = ["v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_"]
             .iter()

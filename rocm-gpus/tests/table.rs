@@ -112,8 +112,8 @@ fn bandwidths_are_as_amd_publishes_them() {
     }
 }
 
-/// Operations of the matrix unit per cycle and compute unit that AMD publishes: they follow from instructions' cycles, and
-/// agree with the table's rates.
+/// Operations of the matrix unit per cycle and compute unit that AMD publishes: they follow from instructions' cycles,
+/// and agree with the table's rates.
 #[test]
 fn peaks_follow_from_the_cycles() {
     type Rate = fn(&Rates) -> u32;

@@ -1,5 +1,33 @@
 //! What the tests of candle-rocm's crates share.
 //!
+//! - [`random`]: numbers that look random and are the same everywhere.
+//! - [`numbers`]: whether numbers are those expected.
+//! - [`needs`]: what a test cannot run without.
+//! - [`process`]: a test in a process of its own, and how that ended.
+//! - [`stand_in`]: the emulator's `libamdhip64.so`.
 //! - [`floors`]: the order in which a crate's files may import one another.
+//! - [`toolchain`], [`hip`], [`llvm`]: the compiler for GPUs, HIP sources compiled with it, LLVM's tools.
+//! - [`gpu`], [`listing`]: kernels on the emulator alone; its disassembly beside LLVM's.
 
+pub mod needs;
+pub mod numbers;
+pub mod process;
+pub mod random;
+pub mod stand_in;
+
+#[cfg(feature = "floors")]
 pub mod floors;
+
+#[cfg(feature = "tools")]
+pub mod hip;
+#[cfg(feature = "tools")]
+pub mod llvm;
+#[cfg(feature = "tools")]
+#[path = "../../candle-rocm-kernels/build/toolchain.rs"]
+#[allow(dead_code)] // the kernels' build uses more of it
+pub mod toolchain;
+
+#[cfg(feature = "emulator")]
+pub mod gpu;
+#[cfg(feature = "emulator")]
+pub mod listing;

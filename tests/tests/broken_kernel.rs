@@ -4,11 +4,8 @@ use anyhow::{ensure, Context as _, Result};
 use candle_core::cuda_backend::cudarc::driver::{LaunchConfig, PushKernelArg};
 use candle_rocm_backend::{DeviceExt as _, RocmDeviceExt as _};
 use candle_rocm_runtime::Image;
+use candle_rocm_testing::hip::{compile, Compile};
 use candle_rocm_tests::device;
-
-#[path = "../../candle-rocm-kernels/build/toolchain.rs"]
-#[allow(dead_code)]
-mod toolchain;
 
 /// `limit` is the caller's mistake: one more than the buffer holds.
 const SOURCE: &str = r#"
@@ -18,22 +15,12 @@ extern "C" __attribute__((global)) void fill_up_to(float* out, unsigned limit) {
 }
 "#;
 
-fn compile(arch: &str) -> Result<Vec<u8>> {
-    let toolchain = toolchain::find().map_err(|error| anyhow::anyhow!("{error}"))?;
-    let folder = tempfile::tempdir()?;
-    let source = folder.path().join("broken.cu");
-    std::fs::write(&source, SOURCE)?;
-    toolchain
-        .compile_alone(&source, arch)
-        .map_err(anyhow::Error::msg)
-}
-
 #[test]
 fn one_element_past_the_end_is_an_error() -> Result<()> {
     const ELEMENTS: u32 = 1000;
     let device = device()?;
     let gpu = device.as_rocm_device()?;
-    let image = Image::from_binary(compile(&gpu.info().arch)?);
+    let image = Image::from_binary(compile(SOURCE, &Compile::device(&gpu.info().arch)));
     let stream = gpu.cuda_stream();
     let module = stream.context().load_module(image)?;
     let kernel = module.load_function("fill_up_to")?;

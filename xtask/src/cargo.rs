@@ -11,11 +11,32 @@ pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// A cargo command in the workspace root, with the cargo that runs this task.
+/// Names the architectures that kernels are compiled for.
+pub const ARCHS_VARIABLE: &str = "CANDLE_ROCM_ARCHS";
+
+/// A cargo command in the workspace root, with the cargo that runs this task. It compiles kernels for the whole default
+/// set, and not for the GPUs of this machine alone, unless the user's variable or the caller says otherwise.
 pub fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
+    if std::env::var_os(ARCHS_VARIABLE).is_none_or(|choice| choice.is_empty()) {
+        command.env(ARCHS_VARIABLE, "default");
+    }
     command
+}
+
+/// Builds, and returns the programs that come of it, by their targets' names.
+pub fn build(command: &mut Command) -> Result<Vec<(String, PathBuf)>> {
+    let messages = output(command.arg("--message-format=json-render-diagnostics"))?;
+    let mut programs = Vec::new();
+    for line in messages.lines() {
+        let message: serde_json::Value = serde_json::from_str(line)?;
+        let target = message["target"]["name"].as_str();
+        if let (Some(target), Some(file)) = (target, message["executable"].as_str()) {
+            programs.push((target.to_owned(), PathBuf::from(file)));
+        }
+    }
+    Ok(programs)
 }
 
 /// Run to the end; echo the command line and how long it took.

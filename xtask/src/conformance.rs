@@ -146,7 +146,6 @@ fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
 /// The package's test programs, built on our crates.
 fn build(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut command = cargo(&["test", "--lib", "--tests", "--features", "cuda", "--no-run"]);
-    command.args(["--message-format", "json-render-diagnostics"]);
     for (name, path) in [
         ("cudarc", "compat/cudarc"),
         ("candle-kernels", "compat/candle-kernels"),
@@ -157,22 +156,11 @@ fn build(folder: &Path) -> Result<Vec<PathBuf>> {
     command
         .arg("--target-dir")
         .arg(cargo::target_folder().join("conformance/build"))
-        // Its own target folder, but the kernels that the workspace has compiled already.
-        .env(
-            "CANDLE_ROCM_KERNEL_CACHE",
-            cargo::target_folder().join("candle-rocm-kernels"),
-        )
         // Unoptimised tests would spend their time in Candle's CPU code.
         .args(["--config", "profile.dev.opt-level=2"])
         .current_dir(folder);
-    let output = cargo::output(&mut command)?;
-    let programs: Vec<PathBuf> = output
-        .lines()
-        .map(serde_json::from_str)
-        .collect::<Result<Vec<serde_json::Value>, _>>()?
-        .iter()
-        .filter_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
-        .collect();
+    let programs = cargo::build(&mut command)?.into_iter();
+    let programs: Vec<PathBuf> = programs.map(|(_, file)| file).collect();
     if programs.is_empty() {
         bail!("no test programs in {}", folder.display());
     }

@@ -7,10 +7,13 @@ mod cargo;
 mod conformance;
 mod coverage;
 mod demo;
+mod executed;
 mod kernel_format;
 mod kernel_report;
 mod nvidia;
+mod packages;
 mod setup;
+mod suites;
 mod test;
 
 use clap::{Parser, Subcommand};
@@ -45,7 +48,7 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
-        Command::Setup => setup::ensure_toolchain(),
+        Command::Setup => setup::ensure_toolchain().map(|_| ()),
         Command::Demo(args) => demo::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Coverage(args) => coverage::run(&args),

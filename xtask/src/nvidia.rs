@@ -6,7 +6,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{bail, ensure, Context, Result};
 use clap::ValueEnum;
@@ -306,19 +306,12 @@ fn build(program: &Program, arch: &str) -> Result<PathBuf> {
             .env("CUDA_COMPUTE_CAP", arch.trim_start_matches("sm_"))
             .env("CARGO_TARGET_DIR", cargo::target_folder().join("stock")),
     };
-    command
-        .arg("--message-format=json-render-diagnostics")
-        .stdout(Stdio::piped());
     eprintln!("\nbuilding {} of {}", program.target, program.package);
-    let messages = cargo::output(&mut command)?;
-    messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .find(|message| {
-            message["target"]["name"] == program.target && message["executable"].is_string()
-        })
-        .and_then(|message| message["executable"].as_str().map(PathBuf::from))
-        .context("cargo named no file")
+    let programs = cargo::build(&mut command)?;
+    let found = programs
+        .into_iter()
+        .find(|(name, _)| name == program.target);
+    found.map(|(_, file)| file).context("cargo named no file")
 }
 
 /// Copies a program without what only a debugger reads.

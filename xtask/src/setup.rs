@@ -10,15 +10,17 @@ use crate::cargo::run;
 #[allow(dead_code)]
 mod toolchain;
 
+use toolchain::Toolchain;
+
 /// LLVM releases to ask apt for, newest first. gfx1200 and gfx1201 need 19 or later.
 const LLVM_VERSIONS: [u32; 3] = [21, 20, 19];
 
-/// Nothing if a ROCm or clang toolchain is found; otherwise install one with apt.
-pub fn ensure_toolchain() -> Result<()> {
+/// The ROCm or clang toolchain that is found; otherwise install one with apt.
+pub fn ensure_toolchain() -> Result<Toolchain> {
     let missing = match toolchain::find() {
         Ok(found) if has_llvm_tools() => {
             eprintln!("GPU compiler: {}", found.clang.display());
-            return Ok(());
+            return Ok(found);
         }
         Ok(_) => {
             "llvm-mc and llvm-objdump, which the tests compare with, or clang-offload-bundler, with which they \
@@ -47,7 +49,6 @@ pub fn ensure_toolchain() -> Result<()> {
     let mut install = apt(&["install", "-y", "-qq", "--no-install-recommends"]);
     run(install.args(&packages))?;
     toolchain::find()
-        .map(|_| ())
         .map_err(|error| anyhow::anyhow!("{error}"))
         .context("apt installed the packages, and still no toolchain is found")
 }

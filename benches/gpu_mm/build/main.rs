@@ -2,16 +2,34 @@
 
 #[path = "../../../candle-rocm-kernels/build/architectures.rs"]
 mod architectures;
+#[path = "../../../candle-rocm-kernels/build/cache.rs"]
+#[allow(dead_code)]
+mod cache;
 #[path = "../../../candle-rocm-kernels/build/compile.rs"]
 #[allow(dead_code)]
 mod compile;
+#[path = "../../../candle-rocm-kernels/build/key.rs"]
+mod key;
 #[path = "../../../candle-rocm-kernels/build/nvidia.rs"]
 mod nvidia;
 #[path = "../../../candle-rocm-kernels/build/toolchain.rs"]
 #[allow(dead_code)]
 mod toolchain;
+#[path = "../../../candle-rocm-kernels/src/topology.rs"]
+#[allow(dead_code)]
+mod topology;
+#[path = "../../../candle-rocm-kernels/src/user_cache.rs"]
+#[allow(dead_code)]
+mod user_cache;
+#[path = "../../../candle-rocm-kernels/build/workers.rs"]
+mod workers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use cache::Cache;
+use compile::{Compiler, Job, Object};
+use key::Contents;
+use toolchain::Toolchain;
 
 const MODULE: &str = "rows_tree";
 
@@ -39,16 +57,8 @@ fn run() -> Result<(), String> {
     let mut table = String::from("&[\n");
     if !skip.is_ok_and(|value| !matches!(value.as_str(), "" | "0")) {
         let toolchain = toolchain::find().map_err(|missing| missing.to_string())?;
-        let known = [
-            toolchain.processors.clone(),
-            nvidia::processors(&toolchain.clang),
-        ];
-        for arch in architectures::chosen(&known.concat())? {
-            let job = compile::Job {
-                source: here.join("kernels").join(MODULE).with_extension("cu"),
-                arch,
-            };
-            let object = compile::compile(&job, &kernels, &toolchain, &out)?;
+        let source = here.join("kernels").join(MODULE).with_extension("cu");
+        for (job, object) in objects(&source, &kernels, &toolchain, &out)? {
             for line in object.warnings.lines() {
                 println!("cargo::warning={MODULE} for {}: {line}", job.arch);
             }
@@ -59,4 +69,43 @@ fn run() -> Result<(), String> {
     table += "]\n";
     let file = out.join("rows_tree.rs");
     std::fs::write(&file, table).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// The module, compiled for each chosen architecture.
+fn objects(
+    source: &Path,
+    kernels: &Path,
+    toolchain: &Toolchain,
+    out: &Path,
+) -> Result<Vec<(Job, Object)>, String> {
+    let known = [
+        toolchain.processors.clone(),
+        nvidia::processors(&toolchain.clang),
+    ];
+    let choice = std::env::var(architectures::VARIABLE).unwrap_or_default();
+    let here = match topology::gpus(Path::new("/")) {
+        Ok(gpus) if !gpus.is_empty() => Ok(gpus.into_iter().map(|gpu| gpu.processor).collect()),
+        _ => Err("this machine has no AMD GPU".to_owned()),
+    };
+    let chosen = architectures::chosen(&choice, &known.concat(), here)?;
+    let jobs = chosen.archs.into_iter().map(|arch| Job {
+        source: source.to_path_buf(),
+        arch,
+    });
+    let jobs: Vec<Job> = jobs.collect();
+    let named = std::env::var_os(user_cache::KERNELS_VARIABLE);
+    let (folder, _) = cache::folder(named, user_cache::kernels(), out)?;
+    let limit = std::env::var(cache::SIZE_VARIABLE).unwrap_or_default();
+    let cache = Cache::new(folder, cache::limit(&limit)?);
+    let contents = Contents::new(vec![kernels.to_path_buf()]);
+    let compiler = Compiler {
+        toolchain,
+        contents: &contents,
+        cache: &cache,
+        out,
+    };
+    let objects = workers::run(workers::granted_threads(), jobs.len(), |index, wait| {
+        compiler.object(&jobs[index], wait)
+    })?;
+    Ok(jobs.into_iter().zip(objects).collect())
 }

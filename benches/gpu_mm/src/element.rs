@@ -1,19 +1,13 @@
 //! Numbers of every element type, as bytes and as f64.
 
 use candle_rocm_runtime::gemm::GemmDtype;
+use candle_rocm_testing::random::Random;
 use half::{bf16, f16};
-
-/// A reproducible number between -1 and 1 for a place in a tensor (splitmix64).
-fn noise(seed: u64, at: usize) -> f64 {
-    let x = seed.wrapping_add((at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (x ^ x >> 31) as i64 as f64 / -(i64::MIN as f64)
-}
 
 /// So many elements, between -1 and 1, or all values of a byte.
 pub fn random(dtype: GemmDtype, seed: u64, count: usize) -> Vec<u8> {
-    let numbers = (0..count).map(|at| noise(seed, at));
+    let mut random = Random::from_state(seed);
+    let numbers = (0..count).map(|_| random.signed());
     match dtype {
         GemmDtype::F16 => numbers
             .flat_map(|x| f16::from_f64(x).to_le_bytes())

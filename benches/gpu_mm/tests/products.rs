@@ -2,15 +2,11 @@
 
 use candle_rocm_gpu_mm::{problems, products};
 use candle_rocm_runtime::{runtime, Context, RuntimeKind};
+use candle_rocm_testing::needs;
 
 #[test]
 fn small_products_are_right() {
-    let known = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
-    let archs: Vec<&str> = known
-        .into_iter()
-        .filter(|arch| candle_rocm_kernels::serves(arch))
-        .collect();
-    assert!(!archs.is_empty(), "the build embeds none of {known:?}");
+    let archs = needs::architectures(candle_rocm_kernels::serves);
     std::env::set_var(rocm_emulator::hip::ARCH_VARIABLE, archs.join(","));
     runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
     for (ordinal, arch) in archs.iter().enumerate() {

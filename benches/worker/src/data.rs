@@ -1,6 +1,7 @@
 //! The same random inputs in every worker, whatever the GPU's random numbers are.
 
 use candle_core::{DType, Device, Result, Shape, Tensor};
+use candle_rocm_testing::random::Random;
 
 /// How many values there are before they come again: a prime, so that no two rows of a matrix are equal.
 const LENGTH: usize = 1_048_573;
@@ -21,21 +22,13 @@ pub struct Block {
     positive: Tensor,
 }
 
-/// The next number of a xorshift generator.
-pub fn next(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
 impl Block {
     /// Makes the numbers.
     pub fn new(device: &Device) -> Result<Self> {
-        let mut state = 0x9e37_79b9_7f4a_7c15;
+        let mut random = Random::new(0);
         // 24 bits, which an f32 holds.
         let unit: Vec<f32> = (0..LENGTH)
-            .map(|_| (next(&mut state) >> 40) as f32 / (1 << 24) as f32)
+            .map(|_| (random.bits() >> 40) as f32 / (1 << 24) as f32)
             .collect();
         let of = |f: fn(f32) -> f32| {
             let values: Vec<f32> = unit.iter().copied().map(f).collect();
@@ -71,9 +64,9 @@ impl Block {
     /// Indices below `bound`.
     pub fn indices(&self, shape: impl Into<Shape>, bound: usize, seed: usize) -> Result<Tensor> {
         let shape = shape.into();
-        let mut state = 0x2545_f491_4f6c_dd1d ^ seed as u64;
+        let mut random = Random::new(1 + seed as u64);
         let indices: Vec<u32> = (0..shape.elem_count().min(LENGTH))
-            .map(|_| ((next(&mut state) >> 32) % bound as u64) as u32)
+            .map(|_| random.below(bound) as u32)
             .collect();
         tile(&Tensor::new(indices, &self.device)?, 0, shape, Ok)
     }

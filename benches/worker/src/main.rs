@@ -7,7 +7,9 @@ mod chain;
 mod data;
 mod gpu;
 mod models;
+mod operator;
 mod operators;
+mod prepared;
 mod products;
 
 use std::io::{BufRead, Write};
@@ -20,7 +22,7 @@ use crate::gpu::Gpu;
 
 /// What was prepared for a case, kept for its next turn.
 enum Prepared {
-    Device(operators::Prepared),
+    Device(prepared::Prepared),
     Host(chain::Chain),
     Model(Box<models::Model>),
 }
@@ -56,7 +58,7 @@ impl Worker {
     fn prepare(&mut self, request: &Request) -> Result<Prepared> {
         let Request { case, settings } = request;
         Ok(match case.kind {
-            Kind::Device => Prepared::Device(operators::prepare(&mut self.gpu, case, settings)?),
+            Kind::Device => Prepared::Device(prepared::prepare(&mut self.gpu, case, settings)?),
             Kind::Host => Prepared::Host(chain::prepare(&self.gpu, case)?),
             Kind::Model => Prepared::Model(Box::new(models::prepare(&self.gpu, case)?)),
         })

@@ -10,12 +10,13 @@ use candle_core::{DType, Device, Shape, Tensor, D};
 use candle_nn::var_builder::SimpleBackend;
 use candle_nn::VarBuilder;
 use candle_rocm_bench_protocol::{Case, ModelSpeeds, Settings};
+use candle_rocm_testing::random::Random;
 use candle_transformers::models::{llama, quantized_llama};
 use half::f16;
 
 use crate::data::{Block, Range};
 use crate::gpu::Gpu;
-use crate::{data, products};
+use crate::products;
 
 /// A shape of model.
 struct Size {
@@ -229,7 +230,7 @@ fn q4_k_blocks(columns: usize) -> Result<Vec<u8>> {
     let template = products::blocks(GgmlDType::Q4K)?;
     let size = GgmlDType::Q4K.type_size();
     let factor = (3. / columns as f32).sqrt();
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = Random::new(0);
     let mut blocks = Vec::with_capacity(BLOCKS * size);
     for block in template.chunks_exact(size).cycle().take(BLOCKS) {
         for scale in block[..4].chunks_exact(2) {
@@ -238,7 +239,7 @@ fn q4_k_blocks(columns: usize) -> Result<Vec<u8>> {
         }
         blocks.extend(&block[4..HEADER]);
         for _ in 0..(size - HEADER) / 8 {
-            blocks.extend(data::next(&mut state).to_le_bytes());
+            blocks.extend(random.bits().to_le_bytes());
         }
     }
     Ok(blocks)

@@ -10,7 +10,7 @@ use candle_rocm_bench_protocol::{Case, Settings};
 
 use crate::data::Range;
 use crate::gpu::Gpu;
-use crate::operators::{Maker, Operator};
+use crate::operator::{Maker, Operator};
 
 /// `(batch,) m x k` by `(batch,) k x n`; the dimensions of the case are `[batch, m, n, k]`.
 pub fn matmul(m: &Maker) -> Result<Operator> {

@@ -11,16 +11,21 @@
 //! Operands are f16, bf16, f32 or f64 and of one type; f16 and bf16 are computed in f32 and rounded once. Those that are
 //! not contiguous are copied first. Empty tensors give empty tensors. Gradients have no gradients of their own.
 //!
-//! ```no_run
+//! ```
 //! use candle_core::{DType, Device, Tensor};
 //! use candle_rocm_backend::{ops, DeviceExt as _};
 //!
+//! # candle_rocm_backend::runtime::select(candle_rocm_backend::RuntimeKind::Emulator)?;
 //! let device = Device::new_rocm(0)?;
 //! let x = Tensor::randn(0f32, 1., (8, 512), &device)?;
 //! let residual = Tensor::randn(0f32, 1., (8, 512), &device)?;
 //! let weight = Tensor::ones(512, DType::F32, &device)?;
 //! let (sum, normed) = ops::add_rms_norm(&x, &residual, &weight, 1e-5)?;
-//! # Ok::<(), candle_core::Error>(())
+//! let squares = normed.sqr()?.mean(1)?.to_vec1::<f32>()?;
+//! assert!(squares.iter().all(|mean| (mean - 1.).abs() < 1e-3));
+//! # let difference = (sum - (x + residual)?)?.abs()?.max_all()?.to_scalar::<f32>()?;
+//! # assert!(difference < 1e-6);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod activation;

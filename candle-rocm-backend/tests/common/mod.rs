@@ -4,6 +4,7 @@
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_backend::{runtime, DeviceExt as _, RuntimeKind};
+pub use candle_rocm_testing::random::Random;
 
 /// The GPU of the runtime that `CANDLE_ROCM_RUNTIME` names, or else the emulated one.
 pub fn device() -> Result<Device> {
@@ -21,44 +22,9 @@ pub fn numbers(x: &Tensor) -> Result<Vec<f64>> {
         .to_vec1()
 }
 
-/// Within `tolerance` of the expected number or of `scale`, whichever is larger.
-pub fn assert_close(found: &[f64], expected: &[f64], tolerance: f64, scale: f64, what: &str) {
-    assert_eq!(found.len(), expected.len(), "{what}");
-    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
-        assert!(
-            (found - expected).abs() <= tolerance * expected.abs().max(scale),
-            "{what}: element {at} is {found}, expected {expected}"
-        );
-    }
-}
-
-/// Numbers near a normal distribution, the same in every run.
-pub struct Numbers(u64);
-
-impl Numbers {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn uniform(&mut self) -> f32 {
-        // Constants of Knuth's MMIX generator; the upper bits are good enough here.
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 40) as f32 / (1u32 << 24) as f32
-    }
-
-    /// Sums of four uniform numbers, variance 1.
-    pub fn normal(&mut self, count: usize) -> Vec<f32> {
-        (0..count)
-            .map(|_| ((0..4).map(|_| self.uniform()).sum::<f32>() - 2.0) * 3f32.sqrt())
-            .collect()
-    }
-
-    pub fn below(&mut self, limit: usize) -> usize {
-        ((self.uniform() * limit as f32) as usize).min(limit - 1)
-    }
+/// Numbers near a normal distribution of variance 1.
+pub fn normal(random: &mut Random, count: usize) -> Vec<f32> {
+    (0..count).map(|_| random.normal() as f32).collect()
 }
 
 /// A quantised matrix on the device and, from Candle's CPU backend, the values that it stands for.
@@ -71,12 +37,9 @@ pub struct Weights {
 
 impl Weights {
     pub fn new(dtype: GgmlDType, rows: usize, columns: usize, device: &Device) -> Result<Self> {
-        let mut numbers = Numbers::new((rows * 31 + columns) as u64);
-        let full = Tensor::from_vec(
-            numbers.normal(rows * columns),
-            (rows, columns),
-            &Device::Cpu,
-        )?;
+        let mut random = Random::new((rows * 31 + columns) as u64);
+        let full = normal(&mut random, rows * columns);
+        let full = Tensor::from_vec(full, (rows, columns), &Device::Cpu)?;
         let quantized = QTensor::quantize(&full, dtype)?;
         let values = quantized
             .dequantize(&Device::Cpu)?

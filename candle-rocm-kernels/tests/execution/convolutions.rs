@@ -2,8 +2,9 @@
 
 use crate::device::{Arg, Gpu};
 use crate::elements::{assert_close, assert_same, for_all, Element};
-use crate::{on_each_gpu, Numbers};
+use crate::on_each_gpu;
 use candle_rocm_kernels::CONV;
+use candle_rocm_testing::random::Random;
 
 const BLOCK: [u32; 3] = [1024, 1, 1];
 const GRID: [u32; 3] = [2, 1, 1];
@@ -22,7 +23,7 @@ const WINDOWS: [[usize; 5]; 4] = [
 ];
 
 /// Fractions for floats; integers of at most 3, of which 27 products are within u8.
-fn values<T: Element>(numbers: &mut Numbers, count: usize) -> Vec<T> {
+fn values<T: Element>(numbers: &mut Random, count: usize) -> Vec<T> {
     let is_integer = T::EPSILON == 0.0;
     let value = |number: f64| {
         if is_integer {
@@ -31,7 +32,7 @@ fn values<T: Element>(numbers: &mut Numbers, count: usize) -> Vec<T> {
             number
         }
     };
-    (0..count).map(|_| T::of(value(numbers.next()))).collect()
+    (0..count).map(|_| T::of(value(numbers.signed()))).collect()
 }
 
 /// Integers are exact. Narrow floats are summed in f32 and rounded once; the others round each of at most 27 sums.
@@ -84,7 +85,7 @@ fn convolutions_match() {
 
 fn convolutions_match_for<T: Element>(gpu: &Gpu) {
     for [kh, kw, stride, padding, dilation] in WINDOWS {
-        let mut numbers = Numbers(15);
+        let mut numbers = Random::new(15);
         let window = [stride, padding, dilation];
         let source: Vec<T> = values(&mut numbers, B * C_IN * H * W);
         let kernel: Vec<T> = values(&mut numbers, C_OUT * C_IN * kh * kw);
@@ -166,7 +167,7 @@ fn wide_unfolding_matches() {
 fn wide_unfolding_matches_for<T: Element>(gpu: &Gpu) {
     const CHANNELS: usize = 37;
     const LENGTH: usize = 70;
-    let mut numbers = Numbers(17);
+    let mut numbers = Random::new(17);
     let source: Vec<T> = values(&mut numbers, B * CHANNELS * LENGTH);
     for [k, stride, padding, dilation] in [[3, 1, 1, 1], [3, 2, 1, 1], [7, 1, 5, 4], [5, 1, 8, 12]]
     {
@@ -209,7 +210,7 @@ fn one_dimensional_convolutions_match() {
 
 fn one_dimensional_convolutions_match_for<T: Element>(gpu: &Gpu) {
     for [_, k, stride, padding, dilation] in WINDOWS {
-        let mut numbers = Numbers(16);
+        let mut numbers = Random::new(16);
         let window = [stride, padding, dilation];
         let source: Vec<T> = values(&mut numbers, B * C_IN * W);
         let kernel: Vec<T> = values(&mut numbers, C_OUT * C_IN * k);
@@ -284,7 +285,7 @@ fn transposed_convolutions_match() {
 
 fn transposed_convolutions_match_for<T: Element>(gpu: &Gpu) {
     for [kh, kw, stride, padding, dilation] in WINDOWS {
-        let mut numbers = Numbers(17);
+        let mut numbers = Random::new(17);
         let source: Vec<T> = values(&mut numbers, B * C_IN * H * W);
         let kernel: Vec<T> = values(&mut numbers, C_IN * C_OUT * kh * kw);
         let size =
@@ -344,7 +345,7 @@ fn one_dimensional_transposed_convolutions_match() {
 
 fn one_dimensional_transposed_convolutions_match_for<T: Element>(gpu: &Gpu) {
     for [_, k, stride, padding, dilation] in WINDOWS {
-        let mut numbers = Numbers(18);
+        let mut numbers = Random::new(18);
         let source: Vec<T> = values(&mut numbers, B * C_IN * W);
         let kernel: Vec<T> = values(&mut numbers, C_IN * C_OUT * k);
         let out = (W - 1) * stride + dilation * (k - 1) + 1 - 2 * padding;
@@ -420,7 +421,7 @@ fn pools_match() {
 
 fn pools_match_for<T: Element>(gpu: &Gpu) {
     for (kh, kw, sh, sw) in [(2, 2, 2, 2), (3, 2, 1, 3), (1, 4, 2, 1)] {
-        let source: Vec<T> = values(&mut Numbers(19), B * C_IN * H * W);
+        let source: Vec<T> = values(&mut Random::new(19), B * C_IN * H * W);
         let (oh, ow) = ((H - kh) / sh + 1, (W - kw) / sw + 1);
         // As on the CPU the sum is multiplied by the inverse of the area in the element's type, unless that is an
         // integer's 0.
@@ -461,7 +462,7 @@ fn upsampling_matches() {
 }
 
 fn upsampling_matches_for<T: Element>(gpu: &Gpu) {
-    let source: Vec<T> = values(&mut Numbers(20), B * C_IN * H * W);
+    let source: Vec<T> = values(&mut Random::new(20), B * C_IN * H * W);
     let at = |channel: usize, y: usize, x: usize| source[(channel * H + y) * W + x].number();
     for (oh, ow) in [(14, 18), (5, 20), (1, 1)] {
         let outputs = B * C_IN * oh * ow;

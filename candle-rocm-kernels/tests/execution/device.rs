@@ -3,11 +3,8 @@
 use crate::elements::{from_bytes, to_bytes, Element};
 use candle_rocm_kernels::geometry::{self, Geometry, Grid, Row};
 use candle_rocm_kernels::Module;
-use rocm_emulator::codeobject::{CodeObject, LoadedCodeObject};
-use rocm_emulator::exec::{dispatch, Counters, Launch, Options};
-use rocm_emulator::memory::{AllocationKind, Memory};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use candle_rocm_testing::gpu;
+use rocm_emulator::exec::{Counters, Options};
 
 /// One kernel argument.
 #[derive(Clone)]
@@ -89,8 +86,7 @@ pub struct Gpu {
     pub arch: &'static str,
     /// Run kernels as on a GPU of so many compute units, not with the geometry asked for.
     pub units: Option<u32>,
-    memory: Memory,
-    modules: Mutex<HashMap<&'static str, Arc<LoadedCodeObject>>>,
+    gpu: gpu::Gpu,
 }
 
 impl Gpu {
@@ -98,24 +94,8 @@ impl Gpu {
         Gpu {
             arch,
             units,
-            memory: Memory::new(1 << 30),
-            modules: Mutex::default(),
+            gpu: gpu::Gpu::empty(arch.parse().expect("a GPU that is emulated"), 1 << 30),
         }
-    }
-
-    fn module(&self, module: &Module) -> Arc<LoadedCodeObject> {
-        let mut modules = self
-            .modules
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let load = || {
-            let code = module
-                .code_object(self.arch)
-                .expect("an embedded architecture");
-            let object = Arc::new(CodeObject::parse(&code).expect("a code object"));
-            Arc::new(object.load(&self.memory).expect("room for code"))
-        };
-        modules.entry(module.name()).or_insert_with(load).clone()
     }
 
     fn geometry(
@@ -168,11 +148,7 @@ impl Gpu {
                 offset,
                 result: is_result,
             } => {
-                let address = self
-                    .memory
-                    .allocate(bytes.len() as u64, AllocationKind::Device)
-                    .expect("room");
-                self.memory.write(address, bytes).expect("its own bytes");
+                let address = self.gpu.upload_bytes(bytes);
                 buffers.push(address);
                 if *is_result {
                     results.push((address, bytes.len()));
@@ -219,40 +195,32 @@ impl Gpu {
         args: &[Arg],
     ) -> (Vec<Vec<u8>>, Counters) {
         let (grid, block) = self.geometry(module, name, grid, block, args);
-        let module = self.module(module);
-        let kernel = module
-            .kernel(name)
-            .unwrap_or_else(|| panic!("no kernel {name}"));
-        let mut kernarg = vec![0u8; kernel.kernel.explicit_kernarg_size() as usize];
-        let parameters: Vec<_> = kernel.kernel.explicit_args().collect();
-        assert_eq!(parameters.len(), args.len(), "arguments of {name}");
-        let (mut buffers, mut results) = (Vec::new(), Vec::new());
-        for (parameter, arg) in parameters.iter().zip(args) {
-            let bytes = self.place(arg, &mut buffers, &mut results);
-            assert_eq!(
-                parameter.size as usize,
-                bytes.len(),
-                "an argument of {name}"
-            );
-            kernarg[parameter.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
-        }
-        let launch = Launch {
-            kernel,
-            grid,
-            block,
-            dynamic_lds: lds as u32,
-            kernarg: &kernarg,
+        let embedded = || {
+            module
+                .code_object(self.arch)
+                .expect("an embedded architecture")
         };
-        let counters = dispatch(&self.memory, &launch, &Options::default())
+        let program = self.gpu.program(module.name(), embedded);
+        let (mut buffers, mut results) = (Vec::new(), Vec::new());
+        let mut bytes_of = |arg| self.place(arg, &mut buffers, &mut results);
+        let args: Vec<Vec<u8>> = args.iter().map(&mut bytes_of).collect();
+        let counters = self
+            .gpu
+            .launch_of(
+                &program,
+                name,
+                (grid, block),
+                lds as u32,
+                &args,
+                &Options::default(),
+            )
             .unwrap_or_else(|fault| panic!("{name} on {}: {fault}", self.arch));
-        let results = results.into_iter().map(|(address, count)| {
-            let mut bytes = vec![0; count];
-            self.memory.read(address, &mut bytes).expect("the result");
-            bytes
-        });
-        let results = results.collect();
+        let results = results.into_iter();
+        let results = results
+            .map(|(address, count)| self.gpu.download_bytes(address, count))
+            .collect();
         for address in buffers {
-            self.memory.free(address).expect("allocated above");
+            self.gpu.memory.free(address).expect("allocated above");
         }
         (results, counters)
     }

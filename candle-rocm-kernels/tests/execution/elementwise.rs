@@ -2,8 +2,9 @@
 
 use crate::device::{Arg, Gpu};
 use crate::elements::{assert_close, assert_same, for_all, for_floats, Element};
-use crate::{on_each_gpu, Numbers};
+use crate::on_each_gpu;
 use candle_rocm_kernels::{AFFINE, BINARY, FILL, TERNARY, UNARY};
+use candle_rocm_testing::random::Random;
 
 const BLOCK: [u32; 3] = [1024, 1, 1];
 
@@ -12,9 +13,9 @@ fn grid(count: usize) -> [u32; 3] {
 }
 
 /// Small whole numbers but for zero: quotients exist, and integers stay in range of every type.
-fn values<T: Element>(numbers: &mut Numbers, count: usize) -> Vec<T> {
+fn values<T: Element>(numbers: &mut Random, count: usize) -> Vec<T> {
     (0..count)
-        .map(|_| T::of((numbers.next() * 6.0).round() + 0.5 * numbers.next().signum() + 8.0))
+        .map(|_| T::of((numbers.signed() * 6.0).round() + 0.5 * numbers.signed().signum() + 8.0))
         .collect()
 }
 
@@ -127,7 +128,7 @@ impl Case {
         offset
     }
 
-    fn source<T: Element>(&self, operand: &Operand, numbers: &mut Numbers) -> Vec<T> {
+    fn source<T: Element>(&self, operand: &Operand, numbers: &mut Random) -> Vec<T> {
         let count = (0..self.count())
             .map(|i| self.offset(operand, i))
             .max()
@@ -168,7 +169,7 @@ fn exact<T: Element>(value: f64) -> T {
 }
 
 fn binary<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(9);
+    let mut numbers = Random::new(9);
     type Op = fn(f64, f64) -> f64;
     let integer = T::EPSILON == 0.0;
     let divide: Op = if integer {
@@ -267,7 +268,7 @@ fn minimum_and_maximum_keep_the_left_of_what_does_not_compare() {
 }
 
 fn affine<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(10);
+    let mut numbers = Random::new(10);
     let (mul, add) = (T::of(3.0), T::of(0.625));
     for case in CASES {
         let operand = &case.operands[0];
@@ -300,11 +301,11 @@ fn affine_matches() {
 }
 
 fn unary<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(11);
+    let mut numbers = Random::new(11);
     // Positive and negative, but for logarithms and roots.
-    let signed: Vec<T> = (0..301).map(|_| T::of(numbers.next() * 6.0)).collect();
+    let signed: Vec<T> = (0..301).map(|_| T::of(numbers.signed() * 6.0)).collect();
     let positive: Vec<T> = (0..301)
-        .map(|_| T::of(numbers.next().abs() * 6.0 + 0.02))
+        .map(|_| T::of(numbers.signed().abs() * 6.0 + 0.02))
         .collect();
     type Function = fn(f64) -> f64;
     let gelu: Function =
@@ -417,7 +418,7 @@ fn unary_functions_match() {
 }
 
 fn copies<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(12);
+    let mut numbers = Random::new(12);
     for case in CASES {
         for operand in &case.operands {
             let source: Vec<T> = case.source(operand, &mut numbers);
@@ -467,7 +468,7 @@ fn const_set<T: Element>(gpu: &Gpu) {
     };
     for case in CASES {
         let operand = &case.operands[0];
-        let before: Vec<T> = case.source(operand, &mut Numbers(13));
+        let before: Vec<T> = case.source(operand, &mut Random::new(13));
         let mut expected = before.clone();
         (0..case.count()).for_each(|i| expected[case.offset(operand, i)] = value);
         let arguments = [
@@ -496,7 +497,7 @@ fn choose<T: Element>(gpu: &Gpu) {
 }
 
 fn choose_by<T: Element, C: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(14);
+    let mut numbers = Random::new(14);
     for case in CASES {
         let [l, r] = &case.operands;
         let (on_true, on_false): (Vec<T>, Vec<T>) =

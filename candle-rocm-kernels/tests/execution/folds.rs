@@ -2,8 +2,9 @@
 
 use crate::device::{Arg, Gpu};
 use crate::elements::{assert_close, assert_same, for_all, for_floats, Element};
-use crate::{on_each_gpu, Numbers};
+use crate::on_each_gpu;
 use candle_rocm_kernels::REDUCE;
+use candle_rocm_testing::random::Random;
 
 /// A strided source with the reduced dimensions last: dimensions, strides, how many are reduced.
 struct Case {
@@ -90,7 +91,7 @@ impl Case {
         offset
     }
 
-    fn source<T: Element>(&self, numbers: &mut Numbers) -> Vec<T> {
+    fn source<T: Element>(&self, numbers: &mut Random) -> Vec<T> {
         let count = (0..self.dims.iter().product())
             .map(|i| self.offset(i))
             .max()
@@ -98,7 +99,7 @@ impl Case {
             + 1;
         // Small whole numbers: sums are exact in every type that holds them, and extrema tie.
         (0..count)
-            .map(|_| T::of((numbers.next() * 4.0).round()))
+            .map(|_| T::of((numbers.signed() * 4.0).round()))
             .collect()
     }
 
@@ -132,7 +133,7 @@ fn launch<T: Element, R: Element>(gpu: &Gpu, name: &str, case: &Case, source: &[
 }
 
 fn sums<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(1);
+    let mut numbers = Random::new(1);
     for case in CASES {
         let source: Vec<T> = case.source(&mut numbers);
         let (outputs, reduced) = case.split();
@@ -222,7 +223,7 @@ fn check_extrema<T: Element>(gpu: &Gpu, case: &Case, source: &[T]) {
 }
 
 fn extrema<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(2);
+    let mut numbers = Random::new(2);
     for case in CASES {
         let source: Vec<T> = case.source(&mut numbers);
         check_extrema(gpu, case, &source);
@@ -242,7 +243,7 @@ fn extrema_with_nan<T: Element>(gpu: &Gpu) {
         strides: &[70, 1],
         reduced: 1,
     };
-    let mut source: Vec<T> = case.source(&mut Numbers(3));
+    let mut source: Vec<T> = case.source(&mut Random::new(3));
     // First in a row, in the middle, everywhere; and a row of infinities of the losing sign.
     source[0] = T::of(f64::NAN);
     source[70 + 35] = T::of(f64::NAN);

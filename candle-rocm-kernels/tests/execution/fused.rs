@@ -2,8 +2,9 @@
 
 use crate::device::{Arg, Gpu};
 use crate::elements::{assert_close, assert_same, for_wide_floats, from_bytes, Element};
-use crate::{on_each_gpu, Numbers};
+use crate::on_each_gpu;
 use candle_rocm_kernels::{Module, FUSED, REDUCE};
+use candle_rocm_testing::random::Random;
 use half::f16;
 
 /// Rows and columns: shorter than a wavefront, odd, multiples of a vector, what a workgroup holds, one more, and what no
@@ -30,9 +31,9 @@ fn tolerance<T: Element>() -> f64 {
     }
 }
 
-fn values<T: Element>(numbers: &mut Numbers, count: usize, scale: f64, offset: f64) -> Vec<T> {
+fn values<T: Element>(numbers: &mut Random, count: usize, scale: f64, offset: f64) -> Vec<T> {
     (0..count)
-        .map(|_| T::of(numbers.next() * scale + offset))
+        .map(|_| T::of(numbers.signed() * scale + offset))
         .collect()
 }
 
@@ -162,14 +163,14 @@ struct Masked<T> {
 const SCALE: f64 = 0.375;
 
 /// The first mask row hides everything, so that rows without elements above -infinity are among all others.
-fn masked<T: Element>(numbers: &mut Numbers, x: &[T], rows: usize, columns: usize) -> Masked<T> {
+fn masked<T: Element>(numbers: &mut Random, x: &[T], rows: usize, columns: usize) -> Masked<T> {
     let (args, of_row) = mask_rows(rows, columns);
     let count = (of_row.iter().max().expect("a row") + 1) * columns;
-    let hidden = |numbers: &mut Numbers, i: usize| i < columns && rows > 1 || numbers.below(4) == 0;
+    let hidden = |numbers: &mut Random, i: usize| i < columns && rows > 1 || numbers.below(4) == 0;
     let added: Vec<T> = (0..count)
         .map(|i| match hidden(numbers, i) {
             true => T::of(f64::NEG_INFINITY),
-            false => T::of(numbers.next()),
+            false => T::of(numbers.signed()),
         })
         .collect();
     let flags: Vec<u8> = (0..count)
@@ -252,7 +253,7 @@ fn softmaxes<T: Element>(
 }
 
 fn softmax_family<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(31);
+    let mut numbers = Random::new(31);
     for (rows, columns) in SHAPES {
         let x: Vec<T> = values(&mut numbers, rows * columns, 8.0, 0.0);
         let mask = masked(&mut numbers, &x, rows, columns);
@@ -358,9 +359,11 @@ fn softmax_of_numbers_far_below_zero_is_finite() {
 }
 
 fn softmax_gradients<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(32);
+    let mut numbers = Random::new(32);
     for (rows, columns) in SHAPES {
-        let logits: Vec<f64> = (0..rows * columns).map(|_| numbers.next() * 2.0).collect();
+        let logits: Vec<f64> = (0..rows * columns)
+            .map(|_| numbers.signed() * 2.0)
+            .collect();
         let dy: Vec<T> = values(&mut numbers, rows * columns, 1.0, 0.3);
         for log in [false, true] {
             let y: Vec<T> = if log {
@@ -445,7 +448,7 @@ fn statistics(row: &[f64], rms: bool) -> (f64, f64) {
 }
 
 fn norms<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(33);
+    let mut numbers = Random::new(33);
     for (rows, columns) in SHAPES {
         let count = rows * columns;
         // An offset far from zero would ruin a variance taken as E[x^2] - mean^2 in f32.
@@ -547,7 +550,7 @@ fn norms_of_sums_match() {
 }
 
 fn norm_gradients<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(34);
+    let mut numbers = Random::new(34);
     let shapes = SHAPES.into_iter().chain([(70, 520), (33, 77)]);
     for (rows, columns) in shapes {
         let count = rows * columns;
@@ -726,7 +729,7 @@ const FUNCTIONS: [Function; 5] = [
 const MATRICES: [(usize, usize); 6] = [(3, 7), (5, 64), (1, 5001), (40, 123), (700, 8), (1, 3)];
 
 fn activations<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(35);
+    let mut numbers = Random::new(35);
     // The exponential turns the rounding of its argument, up to 40, into a relative error.
     let tolerance = if T::BYTES == 8 {
         1e-13
@@ -824,7 +827,7 @@ fn activations_and_their_gradients_match() {
 }
 
 fn swiglu<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(36);
+    let mut numbers = Random::new(36);
     let tolerance = if T::BYTES == 8 {
         1e-13
     } else {

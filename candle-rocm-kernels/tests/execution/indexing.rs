@@ -2,27 +2,28 @@
 
 use crate::device::{Arg, Gpu};
 use crate::elements::{assert_same, for_all, Element};
-use crate::{on_each_gpu, Numbers};
+use crate::on_each_gpu;
 use candle_rocm_kernels::INDEXING;
+use candle_rocm_testing::random::Random;
 
 /// (left, dim, right) shapes: rows to copy as vectors, single elements, odd sizes.
 const SHAPES: [(usize, usize, usize); 4] = [(1, 9, 64), (3, 5, 1), (2, 7, 5), (4, 3, 16)];
 const IDS: usize = 11;
 
-fn source<T: Element>(numbers: &mut Numbers, count: usize) -> Vec<T> {
+fn source<T: Element>(numbers: &mut Random, count: usize) -> Vec<T> {
     (0..count)
-        .map(|_| T::of((numbers.next() * 8.0).round()))
+        .map(|_| T::of((numbers.signed() * 8.0).round()))
         .collect()
 }
 
 /// Indices below `size`, every fourth the type's largest value, which means none.
-fn ids<I: Element>(numbers: &mut Numbers, count: usize, size: usize) -> Vec<I> {
+fn ids<I: Element>(numbers: &mut Random, count: usize, size: usize) -> Vec<I> {
     let absent = match I::NAME {
         "u8" => I::get(&[0xff]),
         "u32" => I::get(&[0xff; 4]),
         _ => I::get(&i64::MAX.to_le_bytes()),
     };
-    let pick = |i: usize, numbers: &mut Numbers| match i % 4 {
+    let pick = |i: usize, numbers: &mut Random| match i % 4 {
         3 => absent,
         _ => I::of(numbers.below(size) as f64),
     };
@@ -53,7 +54,7 @@ fn all<T: Element>(gpu: &Gpu) {
 }
 
 fn by<T: Element, I: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(7);
+    let mut numbers = Random::new(7);
     for (left, dim, right) in SHAPES {
         select::<T, I>(gpu, &mut numbers, left, dim, right);
         update::<T, I>(gpu, &mut numbers, left, dim, right);
@@ -62,7 +63,7 @@ fn by<T: Element, I: Element>(gpu: &Gpu) {
 
 fn select<T: Element, I: Element>(
     gpu: &Gpu,
-    numbers: &mut Numbers,
+    numbers: &mut Random,
     left: usize,
     dim: usize,
     right: usize,
@@ -128,7 +129,7 @@ fn select<T: Element, I: Element>(
 
 fn update<T: Element, I: Element>(
     gpu: &Gpu,
-    numbers: &mut Numbers,
+    numbers: &mut Random,
     left: usize,
     dim: usize,
     right: usize,

@@ -17,41 +17,19 @@ mod rows;
 mod sorting;
 mod transposed;
 
+use candle_rocm_testing::needs;
 use device::Gpu;
 
-/// The emulated GPUs that the tests run on, as far as the build embedded them.
-const ARCHITECTURES: [&str; 8] = [
-    "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201",
-];
-
-/// Runs `test` on each of them, with the geometries that Candle asks for and with those that a GPU of one compute unit
+/// Runs `test` on each emulated GPU, with the geometries that Candle asks for and with those that a GPU of one compute unit
 /// gets instead.
 fn on_each_gpu(test: impl Fn(&Gpu)) {
-    let mut ran = 0;
-    for arch in ARCHITECTURES {
-        if candle_rocm_kernels::serves(arch) {
-            test(&Gpu::new(arch, None));
-            test(&Gpu::new(arch, Some(1)));
-            ran += 1;
-        }
+    for arch in architectures() {
+        test(&Gpu::new(arch, None));
+        test(&Gpu::new(arch, Some(1)));
     }
-    assert!(ran > 0, "the build embedded none of {ARCHITECTURES:?}");
 }
 
-/// A fixed sequence of numbers in -1..1, the same in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> f64 {
-        // Constants of Knuth's MMIX generator; the upper bits are good enough here.
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        ((self.next() + 1.0) / 2.0 * limit as f64) as usize % limit
-    }
+/// The emulated GPUs that the build has kernels for.
+fn architectures() -> Vec<&'static str> {
+    needs::architectures(candle_rocm_kernels::serves)
 }

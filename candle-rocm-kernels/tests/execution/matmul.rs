@@ -1,11 +1,13 @@
 //! Products on matrix units, every kernel, against sums in f64 (f64 for f64, too: the sums differ by its own roundings) and,
 //! for bytes, in wrapping i32.
 
+use crate::architectures;
 use crate::device::{Arg, Gpu};
 use crate::elements::{from_bytes, Element};
-use crate::{Numbers, ARCHITECTURES};
 use candle_rocm_kernels::matmul::{exists, kernel_name, threads, Dtype, Tile, TILES};
 use candle_rocm_kernels::MATMUL;
+use candle_rocm_testing::needs::{self, Need};
+use candle_rocm_testing::random::Random;
 use half::{bf16, f16};
 use rocm_emulator::exec::{Class, Counters};
 
@@ -202,11 +204,11 @@ fn sum_epsilon(dtype: Dtype) -> f64 {
 
 fn truth<T: Element, C: Element>(dtype: Dtype, case: &Case) -> Truth {
     let Case { m, n, k, batch, .. } = *case;
-    let mut numbers = Numbers((m * 31 + n * 7 + k) as u64);
+    let mut numbers = Random::new((m * 31 + n * 7 + k) as u64);
     let scale = if dtype == Dtype::I8 { 127.9 } else { 1.0 };
     let mut random = |count: usize, scale: f64| -> Vec<f64> {
         (0..count)
-            .map(|_| T::of(numbers.next() * scale).number())
+            .map(|_| T::of(numbers.signed() * scale).number())
             .collect()
     };
     let (a, b) = (random(batch * m * k, scale), random(batch * k * n, scale));
@@ -479,14 +481,7 @@ fn product<T: Element, C: Element>(
 }
 
 fn all_kernels<T: Element, C: Element>(dtype: Dtype) {
-    let archs: Vec<&'static str> = ARCHITECTURES
-        .into_iter()
-        .filter(|arch| candle_rocm_kernels::serves(arch))
-        .collect();
-    assert!(
-        !archs.is_empty(),
-        "the build embedded none of {ARCHITECTURES:?}"
-    );
+    let archs = architectures();
     let gpus: Vec<Gpu> = archs.iter().map(|arch| Gpu::new(arch, None)).collect();
     let depth = dtype.depth() as usize;
     let mut ran = 0;
@@ -583,8 +578,8 @@ fn counted(gpu: &Gpu, transposed: [bool; 2], k: usize) -> Counters {
 /// instruction, four fifths of a wavefront's issue cycles are matrix instructions'; and nothing is loaded twice.
 #[test]
 fn the_inner_loop_is_mostly_matrix_instructions() {
-    if !candle_rocm_kernels::serves("gfx942") {
-        eprintln!("gfx942 is not embedded");
+    let there = candle_rocm_kernels::serves("gfx942");
+    if !needs::holds(Need::Architecture("gfx942"), there, "no kernels for gfx942") {
         return;
     }
     let gpu = Gpu::new("gfx942", None);

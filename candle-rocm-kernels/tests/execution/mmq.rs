@@ -5,10 +5,11 @@
 //! of its f32 sums; the blocks are held to the activations separately.
 
 use crate::device::{Arg, Gpu};
-use crate::{on_each_gpu, Numbers};
+use crate::on_each_gpu;
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use candle_rocm_kernels::MMQ;
+use candle_rocm_testing::random::Random;
 use half::f16;
 
 const CHUNK: usize = 128;
@@ -89,10 +90,10 @@ impl Source<'_> {
 #[test]
 fn blocks_hold_the_activations() {
     on_each_gpu(|gpu| {
-        let mut numbers = Numbers(5);
+        let mut numbers = Random::new(5);
         let (columns, padded, stride) = (200, 300, 203);
         let values: Vec<f32> = (0..6 * 5 * stride)
-            .map(|i| (numbers.next() * 10f64.powi(i as i32 % 7 - 3)) as f32)
+            .map(|i| (numbers.signed() * 10f64.powi(i as i32 % 7 - 3)) as f32)
             .collect();
         let ids = [4i32, 0, 0, 2];
         for layout in ["D4", "DS4", "D2S6"] {
@@ -185,9 +186,9 @@ fn a_nan_stays_and_zeros_are_zero() {
 /// One product of `rows` x `k` weights with `columns` activations, `part` elements of k at a time, against f64.
 fn product(gpu: &Gpu, format: usize, [rows, k, columns]: [usize; 3], tile: usize, part: usize) {
     let (name, dtype, layout) = FORMATS[format];
-    let mut numbers = Numbers((rows * 31 + k + columns) as u64);
+    let mut numbers = Random::new((rows * 31 + k + columns) as u64);
     let mut uniform =
-        |count: usize| -> Vec<f32> { (0..count).map(|_| numbers.next() as f32).collect() };
+        |count: usize| -> Vec<f32> { (0..count).map(|_| numbers.signed() as f32).collect() };
     let (weights, activations) = (uniform(rows * k), uniform(columns * k));
     let weights = Tensor::from_vec(weights, (rows, k), &Device::Cpu).expect("a tensor");
     let weights = QTensor::quantize(&weights, dtype).expect("quantised");

@@ -2,8 +2,9 @@
 
 use crate::device::{Arg, Gpu};
 use crate::elements::{assert_close, assert_same, for_wide_floats, Element};
-use crate::{on_each_gpu, Numbers};
+use crate::on_each_gpu;
 use candle_rocm_kernels::REDUCE;
+use candle_rocm_testing::random::Random;
 
 /// Rows and columns. Columns: one, odd, a vector's multiple, Candle's switch to 1024 threads, and beyond; then multiples of
 /// what a workgroup holds, and more than it holds. Many rows share workgroups.
@@ -31,14 +32,14 @@ fn tolerance<T: Element>() -> f64 {
     }
 }
 
-fn values<T: Element>(numbers: &mut Numbers, count: usize, scale: f64, offset: f64) -> Vec<T> {
+fn values<T: Element>(numbers: &mut Random, count: usize, scale: f64, offset: f64) -> Vec<T> {
     (0..count)
-        .map(|_| T::of(numbers.next() * scale + offset))
+        .map(|_| T::of(numbers.signed() * scale + offset))
         .collect()
 }
 
 fn softmax<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(4);
+    let mut numbers = Random::new(4);
     for (rows, columns) in SHAPES {
         let source: Vec<T> = values(&mut numbers, rows * columns, 8.0, 0.0);
         let mut expected = Vec::new();
@@ -109,7 +110,7 @@ fn softmax_masks_minus_infinity() {
 }
 
 fn norms<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(5);
+    let mut numbers = Random::new(5);
     let eps = 1e-5f32;
     for (rows, columns) in SHAPES {
         // An offset far from zero would ruin a variance taken as E[x^2] - mean^2 in f32.
@@ -175,7 +176,7 @@ fn norms_match() {
 /// Turns pairs as Candle does: two products, each rounded, and their difference or sum.
 fn rope<T: Element>(gpu: &Gpu) {
     let (b, h, t, d) = (2, 3, 5, 6);
-    let mut numbers = Numbers(6);
+    let mut numbers = Random::new(6);
     let source: Vec<T> = values(&mut numbers, b * h * t * d, 1.0, 0.0);
     for batched in [false, true] {
         let angles = if batched { b * t * d / 2 } else { t * d / 2 };

@@ -2,15 +2,16 @@
 
 use crate::device::{Arg, Gpu};
 use crate::elements::{for_all, Element};
-use crate::{on_each_gpu, Numbers};
+use crate::on_each_gpu;
 use candle_rocm_kernels::SORT;
+use candle_rocm_testing::random::Random;
 
 fn sort<T: Element>(gpu: &Gpu) {
-    let mut numbers = Numbers(8);
+    let mut numbers = Random::new(8);
     let rows = 2;
     for columns in [1usize, 2, 7, 64, 1500] {
         let source: Vec<T> = (0..rows * columns)
-            .map(|_| T::of((numbers.next() * 8.0).round()))
+            .map(|_| T::of((numbers.signed() * 8.0).round()))
             .collect();
         let padded = columns.next_power_of_two();
         for ascending in [true, false] {

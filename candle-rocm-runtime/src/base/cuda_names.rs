@@ -4,9 +4,7 @@
 //! (capture modes and states, event flags); elsewhere nothing depends on the number.
 #![allow(non_camel_case_types, clippy::upper_case_acronyms, missing_docs)]
 
-use crate::base::error::Result;
 use crate::base::hip::types::{attribute, hipStream_t};
-use crate::device::Device;
 
 /// An address in device memory; 0 is no address.
 pub type CUdeviceptr = u64;
@@ -92,7 +90,7 @@ macro_rules! attributes {
 
         impl CUdevice_attribute {
             /// HIP's number for the same attribute.
-            fn hip(self) -> u32 {
+            pub(crate) fn hip(self) -> u32 {
                 match self {
                     $(Self::$name => attribute::$hip,)*
                 }
@@ -115,21 +113,6 @@ attributes! {
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = COMPUTE_CAPABILITY_MAJOR;
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = COMPUTE_CAPABILITY_MINOR;
     CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = MEMORY_POOLS_SUPPORTED;
-}
-
-impl CUdevice_attribute {
-    /// Reads the attribute from HIP.
-    pub(crate) fn read(self, device: &Device) -> Result<i32> {
-        let hip = device.hip();
-        let mut value = 0;
-        // SAFETY: the output is writable and the ordinal is that of an existing GPU.
-        let status =
-            unsafe { (hip.hipDeviceGetAttribute)(&mut value, self.hip(), device.ordinal() as i32) };
-        hip.check(status, || {
-            format!("reading {self:?} of GPU {}", device.ordinal())
-        })?;
-        Ok(value)
-    }
 }
 
 /// Whether a matrix is used as it is or transposed.

@@ -6,3 +6,5 @@ pub(crate) mod dynamic_library;
 pub mod error;
 pub mod hip;
 pub(crate) mod inline_list;
+pub(crate) mod sticky;
+pub(crate) mod thread;

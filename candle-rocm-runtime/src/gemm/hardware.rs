@@ -7,7 +7,7 @@ use rocm_gpus::Rates;
 
 use super::problem::GemmDtype;
 use super::product::Product;
-use crate::device::DeviceInfo;
+use crate::device::info::DeviceInfo;
 
 /// The GPU that a plan is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,12 +3,14 @@
 use candle_rocm_kernels::{Module, GEMM, MATMUL};
 
 use super::epilogue::{Activation, Epilogue};
-use super::plan::{Kernel, Plan};
+use super::kernel::Kernel;
+use super::plan::Plan;
 use super::problem::GemmProblem;
 use super::product::Product;
 use crate::base::dtype::DeviceRepr;
 use crate::base::error::Result;
-use crate::kernels::launch::{LaunchConfig, PushKernelArg};
+use crate::kernels::launch::PushKernelArg;
+use crate::kernels::submit::LaunchConfig;
 use crate::memory::workspace::Workspace;
 use crate::stream::queue::Stream;
 
@@ -138,7 +140,7 @@ fn number(activation: Activation) -> u32 {
 /// Gives a plan's launches to the stream, for those who choose the plan themselves.
 ///
 /// # Safety
-/// As [`super::gemm_with_epilogue`], of the problem and the epilogue that the plan was made for.
+/// As [`gemm_with_epilogue`](super::gemm_with_epilogue), of the problem and the epilogue that the plan was made for.
 ///
 /// # Errors
 /// The module is not embedded for this device, HIP refuses the launch, or there is no memory for partial sums.
@@ -181,7 +183,7 @@ pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
 /// Does the epilogue to a C that a vendor's library has written.
 ///
 /// # Safety
-/// As [`super::gemm_with_epilogue`].
+/// As [`gemm_with_epilogue`](super::gemm_with_epilogue).
 pub(super) unsafe fn finish_problem(
     stream: &Stream,
     problem: &GemmProblem,
@@ -194,7 +196,7 @@ pub(super) unsafe fn finish_problem(
 /// Does a product's epilogue to C as it is.
 ///
 /// # Safety
-/// As [`super::gemm_with_epilogue`], of the matrices but A and B.
+/// As [`gemm_with_epilogue`](super::gemm_with_epilogue), of the matrices but A and B.
 unsafe fn finish(stream: &Stream, product: &Product) -> Result<()> {
     let arguments = MatmulArguments::new(product);
     // SAFETY: the caller's promise.

@@ -1,116 +1,24 @@
-//! Launching kernels.
+//! Launching kernels with their arguments.
 
 use std::ffi::c_void;
 
 use candle_rocm_kernels::geometry::{Geometry, Gpu, Grid, Row};
 
+use super::function::SplitFunction;
+use super::module::Function;
+use super::split_rows::SplitLaunch;
+use super::submit::give_to_stream;
 use crate::base::cuda_names::CUevent_flags;
 use crate::base::dtype::DeviceRepr;
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::hip;
+use crate::base::error::Result;
 use crate::base::inline_list::InlineList;
-use crate::kernels::module::{Function, LoadedFunction};
-use crate::kernels::split_rows::{SplitFunction, SplitLaunch};
-use crate::memory::buffer::{DeviceBuffer, View, ViewMut};
-use crate::pool::KnownParameters;
+use crate::memory::buffer::DeviceBuffer;
+use crate::memory::view::{View, ViewMut};
+use crate::pool::known_parameters::KnownParameters;
 use crate::stream::event::{Event, UseMark};
 use crate::stream::queue::Stream;
 
-/// The geometry of a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaunchConfig {
-    /// Workgroups in x, y, z. A grid without workgroups does nothing.
-    pub grid_dim: (u32, u32, u32),
-    /// Work-items of a workgroup in x, y, z.
-    pub block_dim: (u32, u32, u32),
-    /// LDS bytes beside those that the kernel has of its own.
-    pub shared_mem_bytes: u32,
-}
-
-impl LaunchConfig {
-    /// At least `n` work-items, in workgroups of 1024, as Candle's elementwise kernels expect.
-    pub fn for_num_elems(n: u32) -> Self {
-        const THREADS: u32 = 1024;
-        Self {
-            grid_dim: (n.div_ceil(THREADS), 1, 1),
-            block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: 0,
-        }
-    }
-
-    /// The reason why this device cannot run `function` so, if there is one.
-    fn check(&self, function: &Function) -> Result<()> {
-        let info = function.device().info();
-        let block = [self.block_dim.0, self.block_dim.1, self.block_dim.2];
-        let grid = [self.grid_dim.0, self.grid_dim.1, self.grid_dim.2];
-        let refuse = |reason: String| {
-            Err(Error::new(
-                ErrorKind::LaunchLimit,
-                format!(
-                    "kernel `{}` cannot be launched with {}: {reason}",
-                    function.name(),
-                    self.describe()
-                ),
-            ))
-        };
-        if block.contains(&0) {
-            return refuse("a workgroup needs at least one work-item in each dimension".to_owned());
-        }
-        for (axis, name) in ["x", "y", "z"].into_iter().enumerate() {
-            if block[axis] > info.max_block_dim[axis] {
-                return refuse(format!(
-                    "{} allows {} work-items in {name}",
-                    info.arch, info.max_block_dim[axis]
-                ));
-            }
-            if grid[axis] > info.max_grid_dim[axis] {
-                return refuse(format!(
-                    "{} allows {} workgroups in {name}",
-                    info.arch, info.max_grid_dim[axis]
-                ));
-            }
-            // The packet that starts a grid counts work-items, in 32 bits.
-            if u64::from(grid[axis]) * u64::from(block[axis]) > u64::from(u32::MAX) {
-                return refuse(format!("a grid has at most 2^32 - 1 work-items in {name}"));
-            }
-        }
-        let threads: u64 = block.iter().map(|&n| u64::from(n)).product();
-        if threads > u64::from(info.max_threads_per_block) {
-            return refuse(format!(
-                "{} allows workgroups of {} work-items",
-                info.arch, info.max_threads_per_block
-            ));
-        }
-        if threads > u64::from(function.max_threads_per_block()) {
-            return refuse(format!(
-                "it was compiled for workgroups of at most {} work-items",
-                function.max_threads_per_block()
-            ));
-        }
-        let lds = u64::from(function.static_lds_bytes()) + u64::from(self.shared_mem_bytes);
-        if lds > u64::from(info.max_lds_bytes) {
-            return refuse(format!(
-                "it would need {lds} bytes of LDS ({} of its own), and {} has {} for a workgroup",
-                function.static_lds_bytes(),
-                info.arch,
-                info.max_lds_bytes
-            ));
-        }
-        Ok(())
-    }
-
-    fn describe(&self) -> String {
-        let ((gx, gy, gz), (bx, by, bz)) = (self.grid_dim, self.block_dim);
-        format!(
-            "grid ({gx}, {gy}, {gz}), workgroup ({bx}, {by}, {bz}), {} bytes of dynamic LDS",
-            self.shared_mem_bytes
-        )
-    }
-
-    fn is_empty(&self) -> bool {
-        self.grid_dim.0 == 0 || self.grid_dim.1 == 0 || self.grid_dim.2 == 0
-    }
-}
+pub use super::submit::LaunchConfig;
 
 /// A launch in the making: arguments are added with [`PushKernelArg::arg`], in the kernel's order.
 #[derive(Debug)]
@@ -338,46 +246,4 @@ fn grid_of(config: LaunchConfig) -> Grid {
         workgroups: config.grid_dim.into(),
         threads: config.block_dim.into(),
     }
-}
-
-/// Gives a kernel to the stream, on this very grid.
-///
-/// # Safety
-/// `arguments` point to live values, the kernel's in number, order and type, and the rest is as for
-/// [`LaunchArgs::launch`].
-#[inline]
-pub(crate) unsafe fn give_to_stream(
-    stream: &Stream,
-    kernel: &LoadedFunction,
-    config: LaunchConfig,
-    arguments: *mut *mut c_void,
-    cooperative: bool,
-) -> Result<()> {
-    let hip = stream.context().device().hip();
-    let ((gx, gy, gz), (bx, by, bz)) = (config.grid_dim, config.block_dim);
-    let (lds, raw) = (config.shared_mem_bytes, stream.raw());
-    let _span = tracing::trace_span!("launch", kernel = kernel.name, ?config.grid_dim, ?config.block_dim, lds).entered();
-    let status = if cooperative {
-        let launch = hip
-            .hipModuleLaunchCooperativeKernel
-            .ok_or_else(|| hip::missing("hipModuleLaunchCooperativeKernel"))?;
-        // SAFETY: the function is loaded; each argument points to a live value; the rest is the
-        // caller's promise.
-        unsafe { launch(kernel.raw, gx, gy, gz, bx, by, bz, lds, raw, arguments) }
-    } else {
-        let none = std::ptr::null_mut();
-        // SAFETY: as above.
-        unsafe {
-            (hip.hipModuleLaunchKernel)(
-                kernel.raw, gx, gy, gz, bx, by, bz, lds, raw, arguments, none,
-            )
-        }
-    };
-    hip.check(status, || {
-        format!(
-            "launching kernel `{}` with {}",
-            kernel.name,
-            config.describe()
-        )
-    })
 }

@@ -3,110 +3,31 @@
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use candle_rocm_kernels::geometry::{self, Geometry};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
-use crate::base::error::{CompileError, Error, ErrorKind, Result};
-use crate::base::hip::{self, types::*};
-use crate::device::Device;
-use crate::kernels::split_rows::SplitFunction;
-use crate::memory::buffer::ViewMut;
+use super::function::{LoadedFunction, SplitFunction};
+use super::image::{check_format, Source};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hip::calls::optional;
+use crate::base::hip::types::*;
+use crate::device::gpu::Device;
+use crate::device::per_device::PerDevice;
+use crate::memory::view::ViewMut;
 use crate::runtime::RuntimeKind;
 use crate::stream::context::Context;
 use crate::stream::event::UseMark;
 use crate::stream::queue::Stream;
 
-/// Code that [`Context::load_module`] can be asked to load.
-///
-/// It stands where cudarc has PTX. Code for AMD GPUs is an ELF code object ("HSACO") or an offload bundle
-/// of them; PTX or CUDA text is refused with an explanation.
-#[derive(Clone, Debug)]
-pub struct Image(Source);
+pub use super::image::{compile_text, Image};
 
-#[derive(Clone, Debug)]
-enum Source {
-    /// One of the modules that candle-rocm-kernels embeds.
-    Embedded(candle_rocm_kernels::Module),
-    Bytes(Vec<u8>),
-    File(PathBuf),
-    Text(String),
-}
+/// The embedded modules on each GPU, by name.
+static EMBEDDED: PerDevice<RwLock<EmbeddedModules>> = PerDevice::new();
 
-impl Image {
-    /// A code object in a file.
-    pub fn from_file<P: Into<PathBuf>>(path: P) -> Self {
-        Self(Source::File(path.into()))
-    }
-
-    /// A code object in memory.
-    pub fn from_binary(bytes: Vec<u8>) -> Self {
-        Self(Source::Bytes(bytes))
-    }
-
-    /// Program text. Loading it fails: nothing here compiles text.
-    pub fn from_src<S: Into<String>>(text: S) -> Self {
-        Self(Source::Text(text.into()))
-    }
-
-    /// The bytes, if they are in memory.
-    pub fn as_bytes(&self) -> Option<&[u8]> {
-        match &self.0 {
-            Source::Bytes(bytes) => Some(bytes),
-            _ => None,
-        }
-    }
-}
-
-impl From<candle_rocm_kernels::Module> for Image {
-    fn from(module: candle_rocm_kernels::Module) -> Self {
-        Self(Source::Embedded(module))
-    }
-}
-
-impl From<&candle_rocm_kernels::Module> for Image {
-    fn from(module: &candle_rocm_kernels::Module) -> Self {
-        Self(Source::Embedded(*module))
-    }
-}
-
-impl From<Vec<u8>> for Image {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::from_binary(bytes)
-    }
-}
-
-impl From<&[u8]> for Image {
-    fn from(bytes: &[u8]) -> Self {
-        Self::from_binary(bytes.to_vec())
-    }
-}
-
-impl From<&str> for Image {
-    fn from(text: &str) -> Self {
-        Self::from_src(text)
-    }
-}
-
-impl From<String> for Image {
-    fn from(text: String) -> Self {
-        Self::from_src(text)
-    }
-}
-
-/// Would compile CUDA text at run time.
-///
-/// # Errors
-/// Always: no compiler for AMD GPUs is part of this library.
-pub fn compile_text<S: AsRef<str>>(_text: S) -> Result<Image, CompileError> {
-    Err(CompileError(Error::unsupported(
-        "kernels cannot be compiled at run time here: compile them beforehand with `clang++ -x hip \
-         --cuda-device-only --no-gpu-bundle-output --offload-arch=<gfx..>` and load the code object",
-    )))
-}
+type EmbeddedModules = HashMap<&'static str, Arc<LoadedModule>, RandomState>;
 
 /// A code object that HIP has loaded on a GPU. It unloads when the last kernel of it is dropped.
 pub(crate) struct LoadedModule {
@@ -233,26 +154,6 @@ impl Drop for LoadedModule {
     }
 }
 
-/// Refuses what HIP would not understand, and says what it is instead.
-fn check_format(name: &str, image: &[u8]) -> Result<()> {
-    const BUNDLES: [&[u8]; 2] = [b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"];
-    if image.starts_with(b"\x7fELF") || BUNDLES.iter().any(|magic| image.starts_with(magic)) {
-        return Ok(());
-    }
-    let what = if image.is_empty() {
-        "is empty"
-    } else {
-        "is neither an ELF code object nor a clang offload bundle"
-    };
-    Err(Error::new(
-        ErrorKind::Module,
-        format!(
-            "{name} {what}. Code for AMD GPUs is made with \
-             `clang++ -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=<gfx..>`"
-        ),
-    ))
-}
-
 /// A code object on a GPU.
 #[derive(Clone)]
 pub struct Module {
@@ -329,19 +230,27 @@ impl Context {
 }
 
 /// One of the embedded modules on a GPU, which is loaded now if it was not.
-pub(crate) fn embedded(
+pub(super) fn embedded(
     device: &Arc<Device>,
     module: &candle_rocm_kernels::Module,
 ) -> Result<Arc<LoadedModule>> {
     let name = module.name();
-    device.embedded_module(name, || {
-        let code = module
-            .code_object(&device.info().arch)
-            .map_err(|error| Error::new(ErrorKind::Module, error.to_string()))?;
-        let loaded = LoadedModule::load(device, name, &code, true)?;
-        tracing::debug!(module = name, arch = device.info().arch, "kernels loaded");
-        Ok(loaded)
-    })
+    let modules = EMBEDDED.get_or_init(device, RwLock::default);
+    if let Some(loaded) = modules.read().get(name) {
+        return Ok(loaded.clone());
+    }
+    // Held while it is loaded, so that it is loaded once.
+    let mut modules = modules.write();
+    if let Some(loaded) = modules.get(name) {
+        return Ok(loaded.clone());
+    }
+    let code = module
+        .code_object(&device.info().arch)
+        .map_err(|error| Error::new(ErrorKind::Module, error.to_string()))?;
+    let loaded = Arc::new(LoadedModule::load(device, name, &code, true)?);
+    tracing::debug!(module = name, arch = device.info().arch, "kernels loaded");
+    modules.insert(name, loaded.clone());
+    Ok(loaded)
 }
 
 impl Module {
@@ -364,9 +273,7 @@ impl Module {
             .map_err(|_| Error::invalid(format!("variable name {name:?} holds a NUL byte")))?;
         self.context.bind_to_thread()?;
         let hip = self.context.device().hip();
-        let get = hip
-            .hipModuleGetGlobal
-            .ok_or_else(|| hip::missing("hipModuleGetGlobal"))?;
+        let get = optional!(hip, hipModuleGetGlobal)?;
         let (mut ptr, mut len) = (std::ptr::null_mut(), 0);
         // SAFETY: the module is loaded, the name ends in NUL, the outputs are writable.
         let status = unsafe { get(&mut ptr, &mut len, self.loaded.raw, c_name.as_ptr()) };
@@ -383,27 +290,6 @@ impl Module {
         })
     }
 }
-
-/// What a launch needs to know of a kernel.
-pub(crate) struct LoadedFunction {
-    pub(crate) raw: hipFunction_t,
-    pub(crate) name: String,
-    /// The largest workgroup it was compiled for.
-    pub(crate) max_threads: u32,
-    /// LDS bytes it has of its own.
-    pub(crate) static_lds: u32,
-    /// What it is launched with, whatever is asked for.
-    pub(crate) geometry: Geometry,
-    /// Bytes of the elements it reads.
-    pub(crate) element_bytes: u64,
-    /// What is launched instead for few long rows.
-    pub(crate) split: Option<Box<SplitFunction>>,
-}
-
-// SAFETY: HIP's functions may be used from any thread.
-unsafe impl Send for LoadedFunction {}
-// SAFETY: as above; they are never changed.
-unsafe impl Sync for LoadedFunction {}
 
 /// A kernel on a GPU.
 #[derive(Clone)]
@@ -442,9 +328,7 @@ impl Function {
         let device = self.module.device;
         device.bind()?;
         let hip = device.hip();
-        let query = hip
-            .hipModuleOccupancyMaxActiveBlocksPerMultiprocessor
-            .ok_or_else(|| hip::missing("hipModuleOccupancyMaxActiveBlocksPerMultiprocessor"))?;
+        let query = optional!(hip, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor)?;
         let mut blocks = 0;
         // SAFETY: the function is loaded and the output is writable.
         let status = unsafe {

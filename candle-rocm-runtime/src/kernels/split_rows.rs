@@ -1,27 +1,20 @@
 //! Launches of few long rows: the pair of kernels that [`candle_rocm_kernels::split_rows`] has instead of one.
 
 use std::ffi::c_void;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use candle_rocm_kernels::geometry::{Gpu, Row};
-use candle_rocm_kernels::split_rows::{parts, SplitArgument, SplitRows, THREADS};
+use candle_rocm_kernels::split_rows::{parts, SplitArgument, THREADS};
 use candle_rocm_kernels::FUSED;
 
+use super::function::{LoadedFunction, SplitFunction};
+use super::module::embedded;
+use super::submit::{give_to_stream, LaunchConfig};
 use crate::base::error::Result;
 use crate::base::inline_list::InlineList;
-use crate::device::Device;
-use crate::kernels::launch::{give_to_stream, LaunchConfig};
-use crate::kernels::module::{embedded, LoadedFunction};
+use crate::device::gpu::Device;
 use crate::memory::workspace::Workspace;
 use crate::stream::queue::Stream;
-
-/// A kernel that a pair may replace.
-pub(crate) struct SplitFunction {
-    split: SplitRows,
-    names: [String; 2],
-    /// Loaded when first launched. Embedded modules stay loaded.
-    pair: OnceLock<[Arc<LoadedFunction>; 2]>,
-}
 
 /// A launch of a pair.
 #[derive(Clone, Copy, Debug)]
@@ -32,16 +25,6 @@ pub(crate) struct SplitLaunch {
 }
 
 impl SplitFunction {
-    /// That of a kernel of an embedded module, if there is one.
-    pub fn of(module: &str, kernel: &str) -> Option<Box<Self>> {
-        let split = SplitRows::of(module, kernel)?;
-        Some(Box::new(Self {
-            split,
-            names: split.names(kernel),
-            pair: OnceLock::new(),
-        }))
-    }
-
     fn pair(&self, device: &Arc<Device>) -> Result<&[Arc<LoadedFunction>; 2]> {
         if let Some(pair) = self.pair.get() {
             return Ok(pair);

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use super::access::{DevicePtr, DevicePtrMut};
+use super::buffer::DeviceBuffer;
+use super::host::HostSlice;
 use crate::base::cuda_names::CUdeviceptr;
 use crate::base::dtype::{DeviceRepr, ValidAsZeroBits};
 use crate::base::error::{Error, Result};
-use crate::base::hip::{self, types::*};
-use crate::memory::buffer::{DeviceBuffer, DevicePtr, DevicePtrMut};
-use crate::memory::host::HostSlice;
+use crate::base::hip::calls::optional;
+use crate::base::hip::types::*;
 use crate::stream::queue::Stream;
 
 impl Stream {
@@ -37,7 +39,7 @@ impl Stream {
         let ptr = if bytes == 0 {
             0
         } else {
-            self.context().device().pool().allocate(bytes, self)?
+            self.context().device().pool().allocate(bytes, self.key())?
         };
         Ok(DeviceBuffer::from_raw_parts(ptr, len, self))
     }
@@ -99,7 +101,7 @@ impl Stream {
         // SAFETY: `usize` is the one type of parameters.
         let words = unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len()) };
         let pool = self.context().device().pool();
-        if let Some((ptr, parameters, holds)) = pool.lend_parameters(words, self) {
+        if let Some((ptr, parameters, holds)) = pool.lend_parameters(words, self.key()) {
             let mut buffer = DeviceBuffer::from_raw_parts(ptr, words.len(), self);
             let copied = if holds {
                 // Other streams wait for this one as if the words were copied now.
@@ -115,7 +117,7 @@ impl Stream {
             return copied.map(|()| buffer);
         }
         let mut buffer = self.copy_to_new(src)?;
-        buffer.parameters = pool.know_parameters(words, buffer.ptr, self);
+        buffer.parameters = pool.know_parameters(words, buffer.ptr, self.key());
         Ok(buffer)
     }
 
@@ -308,9 +310,7 @@ impl Stream {
             }
             return Ok(());
         }
-        let copy_peer = hip
-            .hipMemcpyPeerAsync
-            .ok_or_else(|| hip::missing("hipMemcpyPeerAsync"))?;
+        let copy_peer = optional!(hip, hipMemcpyPeerAsync)?;
         // An event can be recorded only on a stream of its own GPU, so the read is noted on the source's
         // stream; this stream waits for that stream, and afterwards the source's stream for this one.
         let src_stream = src.stream().clone();
@@ -350,6 +350,32 @@ impl Stream {
         let mut buffer = unsafe { self.alloc(src.len()) }?;
         self.memcpy_dtod(src, &mut buffer)?;
         Ok(buffer)
+    }
+}
+
+impl<T: DeviceRepr> DeviceBuffer<T> {
+    /// A copy, made by its stream.
+    pub fn try_clone(&self) -> Result<Self> {
+        self.stream.clone_dtod(self)
+    }
+}
+
+impl<T: DeviceRepr> Clone for DeviceBuffer<T> {
+    /// # Panics
+    /// If the device has no memory left; [`DeviceBuffer::try_clone`] returns that instead.
+    fn clone(&self) -> Self {
+        match self.try_clone() {
+            Ok(copy) => copy,
+            Err(error) => panic!("cloning a device buffer: {error}"),
+        }
+    }
+}
+
+impl<T: Clone + Default + DeviceRepr> TryFrom<DeviceBuffer<T>> for Vec<T> {
+    type Error = Error;
+
+    fn try_from(buffer: DeviceBuffer<T>) -> Result<Self> {
+        buffer.stream.clone_dtoh(&buffer)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::base::cuda_names::CUevent_flags;
+use super::access::SyncOnDrop;
+use crate::base::cuda_names::{CUevent_flags, CU_MEMHOSTALLOC_WRITECOMBINED};
 use crate::base::dtype::{DeviceRepr, ValidAsZeroBits};
 use crate::base::error::{Error, Result};
-use crate::memory::buffer::SyncOnDrop;
 use crate::stream::context::Context;
 use crate::stream::event::Event;
 use crate::stream::queue::Stream;
@@ -87,12 +87,7 @@ impl Context {
         len: usize,
     ) -> Result<PinnedHostSlice<T>> {
         // SAFETY: the caller's promise.
-        unsafe {
-            self.alloc_pinned_with_flags(
-                len,
-                crate::base::cuda_names::CU_MEMHOSTALLOC_WRITECOMBINED,
-            )
-        }
+        unsafe { self.alloc_pinned_with_flags(len, CU_MEMHOSTALLOC_WRITECOMBINED) }
     }
 
     /// Page-locked memory for `len` elements; `flags` are 1 portable, 2 mapped, 4 write-combined, or 0.

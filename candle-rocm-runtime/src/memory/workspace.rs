@@ -17,7 +17,7 @@ impl<'a> Workspace<'a> {
             bytes => {
                 stream.note_use()?;
                 let pool = stream.context().device().pool();
-                pool.allocate(bytes as usize, stream)?
+                pool.allocate(bytes as usize, stream.key())?
             }
         };
         Ok(Self { stream, address })
@@ -33,7 +33,7 @@ impl<'a> Workspace<'a> {
             0 => Ok(()),
             address => {
                 let pool = self.stream.context().device().pool();
-                pool.free(address, self.stream)
+                pool.free(address, self.stream.key())
             }
         }
     }

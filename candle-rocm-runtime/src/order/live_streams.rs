@@ -10,22 +10,32 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::key::{StreamHandle, StreamKey};
+use super::raw_event::RawEvent;
 use crate::base::error::Result;
 use crate::base::hip::table::HipTable;
 use crate::base::hip::types::*;
-use crate::device::Device;
-use crate::pool::{RawEvent, StreamKey};
-use crate::stream::context::thread_number;
-use crate::stream::queue::Stream;
+use crate::base::thread::thread_number;
+use crate::device::gpu::Device;
+use crate::device::per_device::PerDevice;
 
 /// Captures in progress that this process began here: HIP's rules are not about one GPU alone.
 static CAPTURES: AtomicUsize = AtomicUsize::new(0);
 /// Written while a capture begins, read while a whole GPU is waited for.
 static BEGINNING: RwLock<()> = RwLock::new(());
 
+/// The streams of each GPU.
+static STREAMS: PerDevice<LiveStreams> = PerDevice::new();
+
+/// What is done before a created stream is destroyed, while its handle is alive.
+pub(crate) type StreamEnd = fn(&Arc<Device>, StreamKey) -> Result<()>;
+
 /// The streams of one GPU.
 #[derive(Default)]
-pub(crate) struct LiveStreams(Mutex<State>);
+pub(crate) struct LiveStreams {
+    state: Mutex<State>,
+    ends: Mutex<Vec<StreamEnd>>,
+}
 
 #[derive(Default)]
 struct State {
@@ -73,19 +83,19 @@ impl State {
     }
 
     /// A stream that is about to be captured; `None` if it is already.
-    fn note(&mut self, hip: &HipTable, stream: &Stream) -> Result<Option<Captured>> {
+    fn note(&mut self, hip: &HipTable, stream: StreamHandle) -> Result<Option<Captured>> {
         self.prune(hip);
-        if is_captured(hip, stream.raw() as usize) {
+        if is_captured(hip, stream.raw as usize) {
             return Ok(None);
         }
         let legacy = match self.legacy() {
-            _ if stream.is_created() => None,
+            _ if !stream.waits_for_legacy => None,
             Some(event) => Some(event),
             None => Some(Arc::new(RawEvent::record(hip, std::ptr::null_mut())?)),
         };
         Ok(Some(Captured {
             stream: stream.key(),
-            before: Arc::new(RawEvent::record(hip, stream.raw())?),
+            before: Arc::new(RawEvent::record(hip, stream.raw)?),
             legacy,
         }))
     }
@@ -95,7 +105,7 @@ impl LiveStreams {
     /// A stream's object was made. The default streams need none.
     pub(crate) fn add(&self, stream: hipStream_t) {
         if !stream.is_null() && stream != STREAM_PER_THREAD {
-            self.0.lock().handles.push(stream as usize);
+            self.state.lock().handles.push(stream as usize);
         }
     }
 
@@ -104,7 +114,7 @@ impl LiveStreams {
         if stream.is_null() || stream == STREAM_PER_THREAD {
             return;
         }
-        let (mut state, stream) = (self.0.lock(), stream as usize);
+        let (mut state, stream) = (self.state.lock(), stream as usize);
         if let Some(place) = state.handles.iter().position(|handle| *handle == stream) {
             state.handles.swap_remove(place);
         }
@@ -115,10 +125,20 @@ impl LiveStreams {
         }
     }
 
+    /// From now on `end` is called before a created stream is destroyed.
+    pub(crate) fn at_end(&self, end: StreamEnd) {
+        self.ends.lock().push(end);
+    }
+
+    /// What is to be done before a created stream is destroyed, in the order in which it was asked for.
+    pub(crate) fn ends(&self) -> Vec<StreamEnd> {
+        self.ends.lock().clone()
+    }
+
     /// A stream of this process is about to be destroyed, which need not wait for its work.
     pub(crate) fn note_last_work(&self, hip: &HipTable, stream: hipStream_t) -> Result<()> {
         let last = self.event_unless_captured(hip, stream)?;
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.gone.retain(|event| !event.is_complete(hip));
         state.gone.extend(last);
         Ok(())
@@ -128,11 +148,11 @@ impl LiveStreams {
     pub(crate) fn begin_capture(
         &self,
         hip: &HipTable,
-        stream: &Stream,
+        stream: StreamHandle,
         begin: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let _nobody_waits_for_a_gpu = BEGINNING.write();
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let captured = state.note(hip, stream)?;
         begin()?;
         CAPTURES.fetch_add(1, Ordering::Relaxed);
@@ -143,7 +163,7 @@ impl LiveStreams {
     /// The capture that began on this stream is over.
     pub(crate) fn end_capture(&self, stream: StreamKey) {
         CAPTURES.fetch_sub(1, Ordering::Relaxed);
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.captured.retain(|captured| captured.stream != stream);
     }
 
@@ -152,16 +172,16 @@ impl LiveStreams {
     pub(crate) fn wait(
         &self,
         hip: &HipTable,
-        stream: &Stream,
+        stream: StreamHandle,
         wait: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         if CAPTURES.load(Ordering::Relaxed) == 0 {
             return wait();
         }
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let captured = state.note(hip, stream)?;
         wait()?;
-        if is_captured(hip, stream.raw() as usize) {
+        if is_captured(hip, stream.raw as usize) {
             state.captured.extend(captured);
         }
         Ok(())
@@ -174,7 +194,7 @@ impl LiveStreams {
         stream: hipStream_t,
     ) -> Result<Option<Arc<RawEvent>>> {
         // No capture takes the stream in while this is locked.
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if stream.is_null() {
             state.prune(hip);
             if let Some(event) = state.legacy() {
@@ -193,7 +213,7 @@ impl LiveStreams {
         stream: StreamKey,
     ) -> Result<()> {
         let before = self
-            .0
+            .state
             .lock()
             .captured
             .iter()
@@ -203,7 +223,7 @@ impl LiveStreams {
 
     /// Events after all that the streams have been given, but for what is being captured.
     fn events(&self, hip: &HipTable) -> Result<Vec<Arc<RawEvent>>> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.prune(hip);
         let mut streams = state.handles.clone();
         streams.sort_unstable();
@@ -225,19 +245,28 @@ impl LiveStreams {
     }
 }
 
-/// Waits for all work on this GPU, which is current on this thread, without ending anyone's capture.
-pub(crate) fn wait_for_all(device: &Device) -> Result<()> {
-    let hip = device.hip();
-    let what = || format!("waiting for the work on GPU {}", device.ordinal());
-    {
-        let _no_capture_begins = BEGINNING.read();
-        if CAPTURES.load(Ordering::Relaxed) == 0 {
-            // SAFETY: no arguments.
-            return hip.check(unsafe { (hip.hipDeviceSynchronize)() }, what);
-        }
+impl Device {
+    /// Its streams.
+    pub(crate) fn streams(&self) -> &'static LiveStreams {
+        STREAMS.get_or_init(self, LiveStreams::default)
     }
-    let events = device.streams().events(hip);
-    events
-        .and_then(|events| events.iter().try_for_each(|event| event.synchronize(hip)))
-        .map_err(|error| error.context(what()))
+
+    /// Waits for all work on this GPU. Of streams that are being captured into graphs that is what they had been given
+    /// before; the captures go on.
+    pub fn synchronize(&self) -> Result<()> {
+        self.bind()?;
+        let hip = self.hip();
+        let what = || format!("waiting for the work on GPU {}", self.ordinal());
+        {
+            let _no_capture_begins = BEGINNING.read();
+            if CAPTURES.load(Ordering::Relaxed) == 0 {
+                // SAFETY: no arguments.
+                return hip.check(unsafe { (hip.hipDeviceSynchronize)() }, what);
+            }
+        }
+        let events = self.streams().events(hip);
+        events
+            .and_then(|events| events.iter().try_for_each(|event| event.synchronize(hip)))
+            .map_err(|error| error.context(what()))
+    }
 }

@@ -3,10 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::{Held, StreamKey};
-use crate::base::error::Result;
-use crate::base::hip::table::HipTable;
-use crate::base::hip::types::*;
+use crate::order::key::StreamKey;
+use crate::order::raw_event::RawEvent;
 
 /// Sizes are multiples of this: HIP aligns allocations to 256 bytes, and 512 keeps the remainders useful.
 const GRANULE: usize = 512;
@@ -30,62 +28,6 @@ fn block_size(bytes: usize) -> usize {
     bytes.checked_next_multiple_of(GRANULE).unwrap_or(bytes)
 }
 
-/// An event without an owner context, for the order between streams.
-#[derive(Debug)]
-pub(crate) struct RawEvent {
-    raw: hipEvent_t,
-    destroy: unsafe extern "C" fn(hipEvent_t) -> hipError_t,
-}
-
-// SAFETY: HIP's events may be used from any thread.
-unsafe impl Send for RawEvent {}
-// SAFETY: as above.
-unsafe impl Sync for RawEvent {}
-
-impl RawEvent {
-    pub(crate) fn record(hip: &HipTable, stream: hipStream_t) -> Result<Self> {
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: `raw` is writable.
-        let status = unsafe { (hip.hipEventCreateWithFlags)(&mut raw, EVENT_DISABLE_TIMING) };
-        hip.check(status, || "creating an event for the memory pool")?;
-        let event = Self {
-            raw,
-            destroy: hip.hipEventDestroy,
-        };
-        // SAFETY: the stream is alive: its blocks are told before it is destroyed.
-        let status = unsafe { (hip.hipEventRecord)(raw, stream) };
-        hip.check(status, || "recording an event for the memory pool")?;
-        Ok(event)
-    }
-
-    /// Blocks the calling thread until then.
-    pub(crate) fn synchronize(&self, hip: &HipTable) -> Result<()> {
-        // SAFETY: the event is alive.
-        let status = hip.relaxed(|| unsafe { (hip.hipEventSynchronize)(self.raw) });
-        hip.check(status, || "waiting for an event")
-    }
-
-    /// Whether that is so already; false on an error too.
-    pub(crate) fn is_complete(&self, hip: &HipTable) -> bool {
-        // SAFETY: the event is alive.
-        hip.relaxed(|| unsafe { (hip.hipEventQuery)(self.raw) }) == HIP_SUCCESS
-    }
-
-    pub(crate) fn wait_on(&self, hip: &HipTable, stream: hipStream_t) -> Result<()> {
-        // SAFETY: both are alive; HIP keeps what it needs of the event.
-        let status = unsafe { (hip.hipStreamWaitEvent)(stream, self.raw, 0) };
-        hip.check(status, || "ordering memory between streams")
-    }
-}
-
-impl Drop for RawEvent {
-    fn drop(&mut self) {
-        // SAFETY: created by this object and destroyed once. The status has nobody to go to, and a
-        // failure only leaks the event.
-        unsafe { (self.destroy)(self.raw) };
-    }
-}
-
 /// After which work a free block may be used.
 #[derive(Clone, Debug)]
 pub(super) enum Origin {
@@ -106,6 +48,14 @@ impl Origin {
             _ => false,
         }
     }
+}
+
+/// A block that was freed during a capture.
+pub(super) struct Held {
+    pub ptr: u64,
+    /// What another stream than the captured one had been given by then, whose work on the block the graph is not
+    /// ordered with.
+    pub after: Option<Arc<RawEvent>>,
 }
 
 struct Block {

@@ -7,7 +7,7 @@
 
 use std::mem::size_of_val;
 
-use super::StreamKey;
+use crate::order::key::StreamKey;
 
 /// Words of the longest parameters kept: dimensions and three lots of strides of six dimensions each.
 pub(super) const MOST_WORDS: usize = 24;

@@ -1,4 +1,4 @@
-//! Which HIP the process runs on, and the devices it has.
+//! Which HIP the process runs on, and how many GPUs it has.
 //!
 //! A process has one runtime. `CANDLE_ROCM_RUNTIME=amd|emulator|nvidia` chooses it, or [`select`] before
 //! the first use; the default is `amd`. There is no silent fall back: no GPU is an error that says what
@@ -6,14 +6,14 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hip;
 use crate::base::hip::table::HipTable;
-use crate::base::hip::{self, types::*};
-use crate::device::Device;
+use crate::base::hip::types::{HIP_ERROR_NO_DEVICE, HIP_SUCCESS};
 
 /// The variable that chooses the runtime.
 pub const RUNTIME_VARIABLE: &str = "CANDLE_ROCM_RUNTIME";
@@ -67,8 +67,7 @@ pub struct Runtime {
     hip: HipTable,
     library: String,
     version: i32,
-    devices: Vec<OnceLock<Arc<Device>>>,
-    device_init: Mutex<()>,
+    device_count: usize,
 }
 
 static CURRENT: OnceLock<Runtime> = OnceLock::new();
@@ -164,8 +163,7 @@ impl Runtime {
             hip,
             library,
             version,
-            devices: (0..count).map(|_| OnceLock::new()).collect(),
-            device_init: Mutex::new(()),
+            device_count: count as usize,
         })
     }
 
@@ -191,34 +189,7 @@ impl Runtime {
 
     /// How many GPUs there are, at least 1.
     pub fn device_count(&self) -> usize {
-        self.devices.len()
-    }
-
-    /// The GPU of this ordinal.
-    ///
-    /// # Errors
-    /// There are not that many GPUs, or HIP cannot describe it.
-    pub fn device(&'static self, ordinal: usize) -> Result<&'static Arc<Device>> {
-        let Some(slot) = self.devices.get(ordinal) else {
-            return Err(Error::new(
-                ErrorKind::NoDevice,
-                format!(
-                    "there is no GPU {ordinal}: the {} runtime ({}) has {} (numbered from 0)",
-                    self.kind,
-                    self.library,
-                    self.devices.len()
-                ),
-            ));
-        };
-        if let Some(device) = slot.get() {
-            return Ok(device);
-        }
-        let _one_at_a_time = self.device_init.lock();
-        if let Some(device) = slot.get() {
-            return Ok(device);
-        }
-        let device = Arc::new(Device::open(self, ordinal)?);
-        Ok(slot.get_or_init(|| device))
+        self.device_count
     }
 }
 
@@ -227,9 +198,7 @@ impl fmt::Debug for Runtime {
         write!(
             f,
             "Runtime({}, {}, {} devices)",
-            self.kind,
-            self.library,
-            self.devices.len()
+            self.kind, self.library, self.device_count
         )
     }
 }

@@ -7,8 +7,11 @@ use std::sync::Arc;
 
 use crate::base::cuda_names::{CUdevice, CUdevice_attribute};
 use crate::base::error::{Error, Result};
-use crate::device::{Device, DeviceInfo, StickyError};
-use crate::pool::PoolStatistics;
+use crate::base::sticky::StickyError;
+use crate::base::thread::thread_number;
+use crate::device::gpu::Device;
+use crate::device::info::DeviceInfo;
+use crate::pool::statistics::PoolStatistics;
 use crate::runtime;
 
 /// A handle on a GPU. Thread-safe; every call that needs it makes the GPU current on its thread.
@@ -215,16 +218,6 @@ impl Context {
         tracing::debug!(%error, "kept for the next call");
         self.sticky.set(error);
     }
-}
-
-/// A number that no other live or past thread of the process has.
-pub(crate) fn thread_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    thread_local! {
-        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    // While the thread is being torn down its number is gone; 0 then equals no owner.
-    NUMBER.try_with(|n| *n).unwrap_or(0)
 }
 
 // As with cudarc's: tensors may be caught in an unwinding panic. What is locked is changed in whole steps.

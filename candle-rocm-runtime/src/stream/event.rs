@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::context::Context;
+use super::queue::{Stream, StreamId};
 use crate::base::cuda_names::CUevent_flags;
 use crate::base::error::{Error, Result};
 use crate::base::hip::types::*;
-use crate::stream::context::Context;
-use crate::stream::queue::{Stream, StreamId};
 
 /// A point in the work of a stream.
 pub struct Event {
@@ -36,6 +36,39 @@ impl Context {
             raw,
             context: self.clone(),
         })
+    }
+}
+
+impl Stream {
+    /// A new stream whose work starts after what this one has been given so far.
+    pub fn fork(&self) -> Result<Arc<Self>> {
+        let stream = self.context().new_stream()?;
+        stream.join(self)?;
+        Ok(stream)
+    }
+
+    /// A new event set to what the stream has been given so far.
+    pub fn record_event(&self, flags: Option<CUevent_flags>) -> Result<Event> {
+        let event = self.context().new_event(flags)?;
+        event.record(self)?;
+        Ok(event)
+    }
+
+    /// Makes the stream's further work wait for the event.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        self.enter()?;
+        let device = self.context().device();
+        let hip = device.hip();
+        device.streams().wait(hip, self.handle(), || {
+            // SAFETY: both handles are alive; HIP keeps what it needs of the event.
+            let status = unsafe { (hip.hipStreamWaitEvent)(self.raw(), event.raw, 0) };
+            hip.check(status, || "making a stream wait for an event")
+        })
+    }
+
+    /// Makes the stream's further work wait for what `other` has been given so far.
+    pub fn join(&self, other: &Stream) -> Result<()> {
+        self.wait(&other.record_event(None)?)
     }
 }
 

@@ -1,5 +1,6 @@
-//! Where work runs and in which order: contexts, their streams, and events.
+//! Where work runs and in which order: contexts, their streams, captures, and events.
 
+pub(crate) mod capture;
 pub mod context;
 pub mod event;
 pub(crate) mod queue;

@@ -1,15 +1,17 @@
-//! Queues of work on a GPU.
+//! Streams: queues of work on a GPU.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use crate::base::cuda_names::CUevent_flags;
+use super::capture;
+use super::context::Context;
+use crate::base::cuda_names::CUstreamCaptureStatus;
 use crate::base::error::{Error, Result};
-use crate::base::hip::{self, types::*};
-use crate::pool::StreamKey;
-use crate::stream::context::{thread_number, Context};
-use crate::stream::event::Event;
+use crate::base::hip::calls::optional;
+use crate::base::hip::types::*;
+use crate::base::thread::thread_number;
+use crate::order::key::{StreamHandle, StreamKey};
 
 /// A queue of work on a GPU. Work is asynchronous to the host and ordered within the stream.
 pub struct Stream {
@@ -89,9 +91,7 @@ impl Context {
     pub fn new_stream_with_priority(self: &Arc<Self>, priority: i32) -> Result<Arc<Stream>> {
         self.create_stream(|raw| {
             let hip = self.device().hip();
-            let create = hip
-                .hipStreamCreateWithPriority
-                .ok_or_else(|| hip::missing("hipStreamCreateWithPriority"))?;
+            let create = optional!(hip, hipStreamCreateWithPriority)?;
             // SAFETY: `raw` is writable.
             let status = unsafe { create(raw, STREAM_NON_BLOCKING, priority) };
             hip.check(status, || {
@@ -140,13 +140,19 @@ impl Stream {
 
     /// Whose work this is, for the memory pool: the per-thread handle stands for another stream on each
     /// thread.
-    pub(crate) fn key(&self) -> StreamKey {
+    #[inline]
+    pub fn key(&self) -> StreamKey {
         StreamKey::of(self.raw)
     }
 
-    /// Whether it was created here, and is therefore not ordered with the legacy default stream.
-    pub(crate) fn is_created(&self) -> bool {
-        self.owned
+    /// What the floors below need to know of it. One that was created here is not ordered with the legacy default
+    /// stream; of a borrowed one nobody knows.
+    #[inline]
+    pub(crate) fn handle(&self) -> StreamHandle {
+        StreamHandle {
+            raw: self.raw,
+            waits_for_legacy: !self.owned,
+        }
     }
 
     /// Which queue this is on the calling thread.
@@ -177,13 +183,6 @@ impl Stream {
         self.context.check_err()
     }
 
-    /// A new stream whose work starts after what this one has been given so far.
-    pub fn fork(&self) -> Result<Arc<Self>> {
-        let stream = self.context.new_stream()?;
-        stream.join(self)?;
-        Ok(stream)
-    }
-
     /// Waits until the stream is idle, and returns an error that its work left.
     pub fn synchronize(&self) -> Result<()> {
         self.enter()?;
@@ -211,27 +210,32 @@ impl Stream {
             .wait_for_work_before_capture(device.hip(), self.key())
     }
 
-    /// A new event set to what the stream has been given so far.
-    pub fn record_event(&self, flags: Option<CUevent_flags>) -> Result<Event> {
-        let event = self.context.new_event(flags)?;
-        event.record(self)?;
-        Ok(event)
-    }
-
-    /// Makes the stream's further work wait for the event.
-    pub fn wait(&self, event: &Event) -> Result<()> {
+    /// Whether the stream's work is being captured.
+    pub fn capture_status(&self) -> Result<CUstreamCaptureStatus> {
         self.enter()?;
-        let (device, hip) = (self.context.device(), self.context.device().hip());
-        device.streams().wait(hip, self, || {
-            // SAFETY: both handles are alive; HIP keeps what it needs of the event.
-            let status = unsafe { (hip.hipStreamWaitEvent)(self.raw, event.raw(), 0) };
-            hip.check(status, || "making a stream wait for an event")
-        })
+        capture::status(self.context.device().hip(), self.raw)
     }
 
-    /// Makes the stream's further work wait for what `other` has been given so far.
-    pub fn join(&self, other: &Stream) -> Result<()> {
-        self.wait(&other.record_event(None)?)
+    /// Whether this very stream is being captured; asks HIP only while some capture is in progress.
+    pub(crate) fn is_capturing(&self) -> Result<bool> {
+        if !capture::is_any(self.context.device()) {
+            return Ok(false);
+        }
+        Ok(self.capture_status()? != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+    }
+
+    /// Ends a capture that nobody ended; what it freed is free.
+    fn abandon_capture(&self) -> Result<()> {
+        let device = self.context.device();
+        let abandoned = self.is_capturing().and_then(|is_capturing| {
+            if is_capturing {
+                capture::abandon(device.hip(), self.raw)
+            } else {
+                Ok(())
+            }
+        });
+        drop(capture::ended(device, self.key()));
+        abandoned
     }
 }
 
@@ -243,15 +247,9 @@ impl Drop for Stream {
             return;
         }
         self.context.record_err(device.bind());
-        if let Some(pool) = device.existing_pool() {
-            // A capture that nobody ended dies with its stream, and what it freed is free.
-            self.context.record_err(self.abandon_capture());
-            drop(self.capture_ended());
-            // Blocks freed on this stream must not name it any more.
-            self.context.record_err(pool.forget_stream(self.key()));
-        }
-        if let Some(Ok(Some(library))) = device.gemm_library().get() {
-            library.release(device, self.key());
+        self.context.record_err(self.abandon_capture());
+        for end in device.streams().ends() {
+            self.context.record_err(end(device, self.key()));
         }
         self.context.num_streams.fetch_sub(1, Ordering::Relaxed);
         let hip = device.hip();

@@ -4,14 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::{Arc, OnceLock};
+use std::process::Command;
+use std::sync::Arc;
 
 use candle_rocm_runtime::{runtime, Context, Image, Module, RuntimeKind};
-
-#[path = "../../../candle-rocm-kernels/build/toolchain.rs"]
-#[allow(missing_docs, clippy::all)]
-pub mod toolchain;
+pub use candle_rocm_testing::process::alone as in_process;
+use candle_rocm_testing::{hip, needs};
 
 /// A context on the emulated GPU 0.
 pub fn context() -> Arc<Context> {
@@ -85,78 +83,42 @@ impl HipCalls {
 }
 
 /// The kernels of `tests/kernels/probe.hip`, compiled for this architecture.
-pub fn probe_code(arch: &str) -> &'static [u8] {
-    static CODE: OnceLock<Vec<u8>> = OnceLock::new();
-    CODE.get_or_init(|| {
-        let clang = toolchain::find()
-            .unwrap_or_else(|missing| panic!("{missing}"))
-            .clang;
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/probe.hip");
-        let folder = tempfile::tempdir().unwrap();
-        let object = folder.path().join("probe.hsaco");
-        let output = Command::new(&clang)
-            .args([
-                "-x",
-                "hip",
-                "--cuda-device-only",
-                "--no-gpu-bundle-output",
-                "-O2",
-            ])
-            .args(["-nogpuinc", "-nogpulib", "-c"])
-            .arg(format!("--offload-arch={arch}"))
-            .arg(&source)
-            .arg("-o")
-            .arg(&object)
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        std::fs::read(&object).unwrap()
-    })
+pub fn probe_code(arch: &str) -> Vec<u8> {
+    hip::compile(
+        include_str!("../kernels/probe.hip"),
+        &hip::Compile::device(arch),
+    )
 }
 
 /// The probe kernels, loaded.
 pub fn probe(context: &Arc<Context>) -> Arc<Module> {
     let code = probe_code(&context.info().arch);
     context
-        .load_module(Image::from(code))
+        .load_module(Image::from_binary(code))
         .expect("the probe kernels load")
 }
 
-const CHILD: &str = "CANDLE_ROCM_TEST_CHILD";
-
-/// Runs `body` in a process of its own with these variables set (or, if empty, removed): for tests of what is
-/// decided once for a process. Called in a test of this name; in that process the body itself runs.
-pub fn in_process(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
-    if std::env::var(CHILD).as_deref() == Ok(test) {
-        return body();
+/// Runs the body on each emulated GPU, or on those that `ROCM_EMU_ARCH` names, in a process of its own; with
+/// `CANDLE_ROCM_RUNTIME=nvidia` on each NVIDIA GPU instead. Called in a test of this name.
+pub fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
+    if std::env::var(runtime::RUNTIME_VARIABLE).as_deref() == Ok("nvidia") {
+        return in_process(test, &[], || {
+            for ordinal in 0..runtime::current().unwrap().device_count() {
+                body(&Context::new(ordinal).unwrap());
+            }
+        });
     }
-    let output = spawn(test, variables);
-    assert!(
-        output.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    // A misspelt name would run nothing and succeed.
-    let out = String::from_utf8_lossy(&output.stdout);
-    assert!(out.contains("1 passed"), "{out}");
-}
-
-fn spawn(test: &str, variables: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env(CHILD, test);
-    for (name, value) in variables {
-        if value.is_empty() {
-            command.env_remove(name);
-        } else {
-            command.env(name, value);
+    let asked = std::env::var("ROCM_EMU_ARCH").unwrap_or_default();
+    let chosen: Vec<&str> = match asked.as_str() {
+        "" => needs::architectures(candle_rocm_kernels::serves),
+        some => some.split(',').map(str::trim).collect(),
+    };
+    in_process(test, &[("ROCM_EMU_ARCH", &chosen.join(","))], || {
+        runtime::select(RuntimeKind::Emulator).unwrap();
+        for (ordinal, arch) in chosen.iter().enumerate() {
+            let context = Context::new(ordinal).unwrap();
+            assert_eq!(context.device().info().arch, *arch);
+            body(&context);
         }
-    }
-    command.output().unwrap()
+    });
 }

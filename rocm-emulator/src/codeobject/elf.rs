@@ -23,8 +23,8 @@ const NT_AMDGPU_METADATA: u32 = 32;
 /// No code object needs more; a corrupt header may ask for exabytes.
 const MAX_IMAGE: u64 = 4 << 30;
 
-/// Code objects for generic targets have this version at least, `EI_ABIVERSION` 4, and the version of the generic target
-/// in their flags.
+/// Code objects for generic targets have this version at least, `EI_ABIVERSION` 4, and the version of the generic
+/// target in their flags.
 const GENERIC_SINCE: u32 = 6;
 /// The version of every generic target that AMD's loader (ROCR, `GetSupportedGenericVersions`) takes at least.
 const LEAST_GENERIC_VERSION: u32 = 1;

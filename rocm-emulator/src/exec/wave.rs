@@ -1,8 +1,14 @@
 //! The architectural state of one wavefront.
 
 use super::simd::multiversion;
-use super::{APERTURE_BYTES, PRIVATE_APERTURE, SHARED_APERTURE};
 use crate::isa::{Special, Target};
+
+/// First address of the flat aperture onto LDS; no host address reaches it.
+pub const SHARED_APERTURE: u64 = 1 << 48;
+/// First address of the flat aperture onto scratch.
+pub const PRIVATE_APERTURE: u64 = 2 << 48;
+/// Bytes that an aperture spans.
+pub const APERTURE_BYTES: u64 = 1 << 32;
 
 /// Lanes that a register row has room for; wave32 uses the first half.
 pub const LANES: usize = 64;

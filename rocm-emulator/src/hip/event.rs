@@ -1,10 +1,12 @@
 //! Events: points in a stream's work, with the time when it got there.
 
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use super::error::{Code, Result};
+use super::handles::{Kind, Table};
 
 /// Records no time.
 pub const DISABLE_TIMING: u32 = 2;
@@ -19,6 +21,9 @@ pub struct Event {
     pub state: Mutex<Record>,
 }
 
+/// Events.
+pub static EVENTS: LazyLock<Table<Event>> = LazyLock::new(|| Table::new(Kind::Event));
+
 /// What an event holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
@@ -28,7 +33,7 @@ pub enum Record {
     Reached(Instant),
     /// Recorded in a capture: the capture's id, and the nodes before it.
     Captured {
-        /// [`super::graph::Capture::id`].
+        /// The capture's number.
         capture: u64,
         /// Indices of the nodes that the event waits for.
         nodes: Vec<usize>,

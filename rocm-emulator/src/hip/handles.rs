@@ -8,6 +8,38 @@ use parking_lot::RwLock;
 
 use super::error::{Code, Result};
 
+/// The kinds of objects that handles name, as their number in a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Kind {
+    /// Streams.
+    Stream = 1,
+    /// Events.
+    Event,
+    /// Modules.
+    Module,
+    /// Functions of modules.
+    Function,
+    /// Graphs.
+    Graph,
+    /// Instantiated graphs.
+    GraphExec,
+    /// Memory pools.
+    Pool,
+    /// Programs registered by clang's start-up code.
+    Binary,
+    /// Contexts of devices.
+    Context,
+}
+
+impl Kind {
+    /// The bits that all handles of the kind have. Above user-space addresses, so that no handle is ever a valid
+    /// pointer.
+    pub const fn tag(self) -> u64 {
+        1 << 62 | (self as u64) << 48
+    }
+}
+
 /// A table of objects of one kind behind opaque C handles.
 pub struct Table<T> {
     tag: u64,
@@ -15,12 +47,10 @@ pub struct Table<T> {
 }
 
 impl<T> Table<T> {
-    /// An empty table. Handles of tables with different tags never collide, so that one kind's handle is
-    /// refused by the others.
-    pub fn new(tag: u16) -> Table<T> {
+    /// An empty table. Handles of different kinds never collide, so that one kind's handle is refused by the others.
+    pub fn new(kind: Kind) -> Table<T> {
         Table {
-            // Above user-space addresses, so that no handle is ever a valid pointer.
-            tag: 1 << 62 | u64::from(tag) << 48,
+            tag: kind.tag(),
             objects: RwLock::new((0, HashMap::new())),
         }
     }

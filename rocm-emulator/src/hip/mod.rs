@@ -10,6 +10,8 @@
 //! holds. Frees still work in between. `rocmEmuGetLastFault` gives the text.
 
 pub mod abi;
+mod allocate;
+mod capture;
 mod copy;
 mod error;
 mod event;
@@ -17,17 +19,21 @@ mod facts;
 mod graph;
 mod handles;
 mod host;
+mod host_memory;
 mod launch;
 mod module;
+mod operation;
 mod profile;
 mod registry;
+mod reset;
+mod settings;
 mod state;
 mod stream;
 
 pub use error::{Code, HipError};
 pub use launch::{statistics, KernelStatistics};
 pub use profile::{profiled, KernelProfile};
-pub use state::{
+pub use settings::{
     Settings, ARCH_VARIABLE, INSTRUCTIONS_VARIABLE, MEMORY_VARIABLE, THREADS_VARIABLE,
 };
 

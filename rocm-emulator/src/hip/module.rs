@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 
 use super::error::{Code, HipError, Result};
+use super::handles::{Kind, Table};
 use super::host;
 use super::state::{Device, Runtime};
 use crate::codeobject::{bundle, CodeObject, CodeObjectError, LoadedCodeObject, LoadedKernel};
@@ -31,6 +32,11 @@ pub struct Function {
     /// `HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES` as the program set it; AMD's hardware needs no opt-in.
     pub max_dynamic_lds: AtomicU32,
 }
+
+/// Loaded modules.
+pub static MODULES: LazyLock<Table<Module>> = LazyLock::new(|| Table::new(Kind::Module));
+/// Functions of loaded modules.
+pub static FUNCTIONS: LazyLock<Table<Function>> = LazyLock::new(|| Table::new(Kind::Function));
 
 impl From<CodeObjectError> for HipError {
     fn from(error: CodeObjectError) -> HipError {
@@ -68,11 +74,11 @@ pub fn image_bytes(image: *const c_void) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// `hipErrorNoBinaryForGpu` for another architecture, `hipErrorInvalidImage` for anything unreadable.
-pub fn load(runtime: &Runtime, device: &Device, bytes: &[u8]) -> Result<u64> {
+pub fn load(device: &Device, bytes: &[u8]) -> Result<u64> {
     device.healthy()?;
     let object = Arc::new(CodeObject::parse_for(bytes, device.target)?);
     let loaded = object.load(&device.memory)?;
-    Ok(runtime.modules.insert(|_| Module {
+    Ok(MODULES.insert(|_| Module {
         device: device.index,
         loaded,
         functions: Mutex::new(HashMap::new()),
@@ -84,7 +90,7 @@ impl Module {
     ///
     /// # Errors
     /// `hipErrorNotFound`, naming what there is.
-    pub fn function(&self, runtime: &Runtime, name: &str) -> Result<u64> {
+    pub fn function(&self, name: &str) -> Result<u64> {
         let mut functions = self.functions.lock();
         if let Some(handle) = functions.get(name) {
             return Ok(*handle);
@@ -108,7 +114,7 @@ impl Module {
                 ),
             ));
         };
-        let handle = runtime.functions.insert(|_| Function {
+        let handle = FUNCTIONS.insert(|_| Function {
             device: self.device,
             kernel: kernel.clone(),
             max_dynamic_lds: AtomicU32::new(super::facts::lds_per_block(kernel.kernel.target)),
@@ -130,10 +136,10 @@ impl Module {
 /// # Errors
 /// `hipErrorInvalidHandle`.
 pub fn unload(runtime: &Runtime, handle: *const c_void) -> Result {
-    let module = runtime.modules.remove(handle)?;
+    let module = MODULES.remove(handle)?;
     for function in module.functions.lock().values() {
         // A reset may have dropped it.
-        let _ = runtime.functions.remove(*function as *const c_void);
+        let _ = FUNCTIONS.remove(*function as *const c_void);
     }
     module.unload(&runtime.devices[module.device]);
     Ok(())

@@ -8,8 +8,9 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::Mutex;
 
 use super::error::{Code, HipError, Result};
-use super::module::{self, Function};
-use super::state::{Device, Runtime};
+use super::handles::Kind;
+use super::module::{self, Function, FUNCTIONS, MODULES};
+use super::state::{runtime, Device};
 
 /// Registered programs.
 #[derive(Default)]
@@ -42,7 +43,7 @@ impl Registry {
     pub fn add_binary(&self, bytes: Vec<u8>) -> u64 {
         let mut state = self.state.lock();
         state.next += 16;
-        let handle = 1 << 62 | 8 << 48 | state.next;
+        let handle = Kind::Binary.tag() | state.next;
         state.binaries.insert(handle, Arc::new(bytes));
         handle
     }
@@ -61,7 +62,7 @@ impl Registry {
             .collect();
         state.modules.retain(|(of, _), _| *of != binary);
         drop(state);
-        if let Ok(runtime) = super::state::runtime() {
+        if let Ok(runtime) = runtime() {
             for module in modules {
                 // The program may have reset the device, which unloads too.
                 let _ = module::unload(runtime, module as *const c_void);
@@ -88,13 +89,8 @@ impl Registry {
     ///
     /// # Errors
     /// `hipErrorInvalidDeviceFunction` for an address that was not registered.
-    pub fn function(
-        &self,
-        runtime: &Runtime,
-        device: &Device,
-        stub: *const c_void,
-    ) -> Result<(u64, Arc<Function>)> {
-        if let Ok(function) = runtime.functions.get(stub) {
+    pub fn function(&self, device: &Device, stub: *const c_void) -> Result<(u64, Arc<Function>)> {
+        if let Ok(function) = FUNCTIONS.get(stub) {
             return Ok((stub as u64, function));
         }
         let found = self.state.lock().kernels.get(&(stub as u64)).cloned();
@@ -104,24 +100,16 @@ impl Registry {
                 format!("{stub:p} is not a kernel that this process registered"),
             ));
         };
-        let module = self.module(runtime, device, binary)?;
-        let handle = runtime
-            .modules
-            .get(module as *const c_void)?
-            .function(runtime, &name)?;
-        Ok((handle, runtime.functions.get(handle as *const c_void)?))
+        let module = self.module(device, binary)?;
+        let handle = MODULES.get(module as *const c_void)?.function(&name)?;
+        Ok((handle, FUNCTIONS.get(handle as *const c_void)?))
     }
 
     /// Device address and bytes of the variable that a shadow stands for.
     ///
     /// # Errors
     /// `hipErrorInvalidSymbol` for an address that was not registered.
-    pub fn variable(
-        &self,
-        runtime: &Runtime,
-        device: &Device,
-        shadow: *const c_void,
-    ) -> Result<(u64, u64)> {
+    pub fn variable(&self, device: &Device, shadow: *const c_void) -> Result<(u64, u64)> {
         let found = self.state.lock().variables.get(&(shadow as u64)).cloned();
         let invalid = |text: String| HipError::new(Code::InvalidSymbol, text);
         let (binary, name) = found.ok_or_else(|| {
@@ -129,16 +117,15 @@ impl Registry {
                 "{shadow:p} is not a device variable that this process registered"
             ))
         })?;
-        let module = self.module(runtime, device, binary)?;
-        runtime
-            .modules
+        let module = self.module(device, binary)?;
+        MODULES
             .get(module as *const c_void)?
             .loaded
             .global(&name)
             .ok_or_else(|| invalid(format!("the code object has no variable {name}")))
     }
 
-    fn module(&self, runtime: &Runtime, device: &Device, binary: u64) -> Result<u64> {
+    fn module(&self, device: &Device, binary: u64) -> Result<u64> {
         let mut state = self.state.lock();
         let key = (binary, device.index);
         if let Some(module) = state.modules.get(&key) {
@@ -149,7 +136,7 @@ impl Registry {
             .get(&binary)
             .cloned()
             .ok_or(Code::InvalidHandle)?;
-        let module = module::load(runtime, device, &bytes)?;
+        let module = module::load(device, &bytes)?;
         state.modules.insert(key, module);
         Ok(module)
     }

@@ -1,23 +1,23 @@
 //! Streams. Work runs as it is enqueued, on the thread that enqueues it; while a stream captures, it is
 //! recorded instead.
 
-use std::sync::atomic::Ordering;
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Arc, LazyLock, Weak};
 use std::thread::ThreadId;
 
 use parking_lot::{Mutex, ReentrantMutex};
 
+use super::capture::{refuse_during_capture, Capture, MODE_RELAXED};
 use super::error::{Code, HipError, Result};
 use super::event::{Event, Record};
-use super::graph::{Capture, Operation};
-use super::state::{Runtime, CAPTURE_MODE};
+use super::handles::{Kind, Table};
+use super::operation::Operation;
+use super::state::{runtime, Device, PerDevice, Runtime};
 
 /// Does not wait for the legacy default stream, nor it for this one.
 pub const NON_BLOCKING: u32 = 1;
-/// `hipStreamCaptureModeGlobal`.
-pub const MODE_GLOBAL: u32 = 0;
-/// `hipStreamCaptureModeRelaxed`.
-pub const MODE_RELAXED: u32 = 2;
 
 /// Where a stream comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,59 @@ pub struct Stream {
     /// does not hang.
     busy: ReentrantMutex<()>,
     capture: Mutex<Option<StreamCapture>>,
+}
+
+/// Streams that the program created.
+pub static STREAMS: LazyLock<Table<Stream>> = LazyLock::new(|| Table::new(Kind::Stream));
+
+/// The legacy default stream of each device.
+static DEFAULT_STREAMS: PerDevice<Arc<Stream>> =
+    PerDevice::new(|device| Arc::new(Stream::new(device.index, StreamKind::Legacy, 0, 0)));
+
+static ALL_PER_THREAD: Mutex<Vec<Weak<Stream>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static PER_THREAD_STREAMS: RefCell<BTreeMap<usize, Arc<Stream>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+impl Runtime {
+    /// The stream that a handle names, for the calling thread.
+    ///
+    /// # Errors
+    /// `hipErrorInvalidHandle` when there is none (HIP says `hipErrorContextIsDestroyed` for some of these).
+    pub fn stream(&self, handle: *const c_void) -> Result<Arc<Stream>> {
+        match handle as usize {
+            // hipStreamLegacy has a number of its own beside null.
+            0 | 1 => Ok(DEFAULT_STREAMS.of(self, self.current()).clone()),
+            2 => Ok(self.per_thread_stream()),
+            _ => STREAMS.get(handle),
+        }
+    }
+
+    fn per_thread_stream(&self) -> Arc<Stream> {
+        let device = self.current().index;
+        PER_THREAD_STREAMS.with_borrow_mut(|streams| {
+            streams
+                .entry(device)
+                .or_insert_with(|| {
+                    let stream = Arc::new(Stream::new(device, StreamKind::PerThread, 0, 0));
+                    ALL_PER_THREAD.lock().push(Arc::downgrade(&stream));
+                    stream
+                })
+                .clone()
+        })
+    }
+
+    /// Every live stream of a device, default and per-thread ones included.
+    pub fn streams_of(&self, device: &Device) -> Vec<Arc<Stream>> {
+        let mut per_thread = ALL_PER_THREAD.lock();
+        per_thread.retain(|stream| stream.strong_count() > 0);
+        std::iter::once(DEFAULT_STREAMS.of(self, device).clone())
+            .chain(per_thread.iter().filter_map(Weak::upgrade))
+            .chain(STREAMS.all())
+            .filter(|stream| stream.device == device.index)
+            .collect()
+    }
 }
 
 /// A stream's part in a capture.
@@ -117,7 +170,7 @@ impl Stream {
     /// `hipErrorStreamCaptureUnsupported` while it captures (which ends that capture), or the device's fault.
     pub fn synchronize(&self, runtime: &Runtime) -> Result {
         self.refuse_capture()?;
-        self.refuse_others_capture(runtime)?;
+        self.refuse_others_capture()?;
         drop(self.busy.lock());
         runtime.devices[self.device].healthy()
     }
@@ -128,7 +181,7 @@ impl Stream {
     /// `hipErrorNotReady` if not; otherwise as [`Stream::synchronize`].
     pub fn query(&self, runtime: &Runtime) -> Result {
         self.refuse_capture()?;
-        self.refuse_others_capture(runtime)?;
+        self.refuse_others_capture()?;
         match self.busy.try_lock() {
             Some(_) => runtime.devices[self.device].healthy(),
             None => Err(Code::NotReady.into()),
@@ -224,9 +277,6 @@ impl Stream {
         if own.is_some() {
             return Err(Code::IllegalState.into());
         }
-        if mode != MODE_RELAXED {
-            runtime.strict_captures.fetch_add(1, Ordering::Relaxed);
-        }
         *own = Some(StreamCapture {
             capture: Capture::begin(mode, self.device),
             frontier: Vec::new(),
@@ -288,7 +338,7 @@ impl Stream {
         let taken = self.capture.lock().take();
         if let Some(mine) = taken {
             mine.capture.invalidate();
-            if let Ok(runtime) = super::state::runtime() {
+            if let Ok(runtime) = runtime() {
                 if mine.origin {
                     mine.end(runtime);
                 }
@@ -327,10 +377,10 @@ impl Stream {
     }
 
     /// Waiting for a created or a per-thread stream counts as disturbing what is captured elsewhere.
-    fn refuse_others_capture(&self, runtime: &Runtime) -> Result {
+    fn refuse_others_capture(&self) -> Result {
         match self.kind {
             StreamKind::Legacy => Ok(()),
-            _ => refuse_during_capture(runtime),
+            _ => refuse_during_capture(),
         }
     }
 
@@ -351,54 +401,9 @@ impl Stream {
 
 impl StreamCapture {
     fn end(&self, runtime: &Runtime) {
-        if self.capture.mode != MODE_RELAXED {
-            runtime.strict_captures.fetch_sub(1, Ordering::Relaxed);
-        }
         self.capture.finish();
         for stream in runtime.streams_of(&runtime.devices[self.capture.device]) {
             stream.leave(self.capture.id);
         }
-    }
-}
-
-/// Refuse what waits for a whole device while anything is captured, in whichever mode.
-///
-/// # Errors
-/// `hipErrorStreamCaptureUnsupported`, and all captures are invalid from then on.
-pub fn refuse_during_any_capture() -> Result {
-    let captures = Capture::all_active();
-    captures.iter().for_each(|capture| capture.invalidate());
-    match captures.is_empty() {
-        true => Ok(()),
-        false => Err(Code::StreamCaptureUnsupported.into()),
-    }
-}
-
-/// Refuse a call that may wait for, or disturb, work being captured (allocations, synchronous copies, loading modules,
-/// waiting for streams and events), by the rules of the capture modes.
-///
-/// # Errors
-/// `hipErrorStreamCaptureUnsupported`, and the captures concerned are invalid from then on.
-pub fn refuse_during_capture(runtime: &Runtime) -> Result {
-    if runtime.strict_captures.load(Ordering::Relaxed) == 0 {
-        return Ok(());
-    }
-    let mode = CAPTURE_MODE.get();
-    if mode == MODE_RELAXED {
-        return Ok(());
-    }
-    let this = std::thread::current().id();
-    let mut refused = false;
-    for capture in Capture::all_active() {
-        let own = capture.thread == this && capture.mode != MODE_RELAXED;
-        let others = mode == MODE_GLOBAL && capture.mode == MODE_GLOBAL;
-        if own || others {
-            capture.invalidate();
-            refused = true;
-        }
-    }
-    match refused {
-        true => Err(Code::StreamCaptureUnsupported.into()),
-        false => Ok(()),
     }
 }

@@ -218,8 +218,8 @@ fn includes(family: &str, target: Target) -> bool {
         Family::Rdna4 => 12,
     };
     let since = |first| {
-        let from = Architecture::ALL.into_iter().skip_while(|it| *it != first);
-        from.into_iter().any(|it| it == target.architecture())
+        let mut from = Architecture::ALL.into_iter().skip_while(|it| *it != first);
+        from.any(|it| it == target.architecture())
     };
     match family {
         "gfx90a+" => since(Architecture::Cdna2),

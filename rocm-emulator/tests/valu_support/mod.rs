@@ -2,9 +2,8 @@
 
 #![allow(dead_code)]
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
+use candle_rocm_testing::llvm::Tools;
+pub use candle_rocm_testing::random::Random;
 use rocm_emulator::exec::valu::{self, VectorOp};
 use rocm_emulator::exec::{Mode, Wave};
 use rocm_emulator::isa::{decode, Target};
@@ -77,46 +76,7 @@ pub fn assemble(target: Target, lines: &[&str]) -> Vec<Vec<u32>> {
         });
         return words.collect();
     }
-    let mut child = Command::new("llvm-mc-19")
-        .args(["-triple=amdgcn", "-show-encoding"])
-        .arg(format!("-mcpu={target}"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("llvm-mc-19 (package llvm-19) assembles these tests' instructions");
-    let text = lines.join("\n") + "\n";
-    child
-        .stdin
-        .take()
-        .expect("stdin is piped")
-        .write_all(text.as_bytes())
-        .expect("llvm-mc-19 reads its input");
-    let output = child.wait_with_output().expect("llvm-mc-19 ends");
-    assert!(
-        output.status.success(),
-        "llvm-mc-19 for {target}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let words: Vec<Vec<u32>> = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| {
-            let (_, rest) = line.split_once("encoding: [")?;
-            let bytes: Vec<u8> = rest
-                .trim_end_matches(']')
-                .split(',')
-                .map(|byte| u8::from_str_radix(byte.trim_start_matches("0x"), 16).expect("a byte"))
-                .collect();
-            let dword = |four: &[u8]| u32::from_le_bytes(four.try_into().expect("four bytes"));
-            Some(bytes.chunks(4).map(dword).collect())
-        })
-        .collect();
-    assert_eq!(
-        words.len(),
-        lines.len(),
-        "one encoding a line on {target}: {lines:?}"
-    );
-    words
+    Tools::find().assemble(target.name(), lines)
 }
 
 /// Lower one line of assembly text.
@@ -173,24 +133,7 @@ pub fn get64(wave: &Wave, register: usize) -> u64 {
     get(wave, register) as u64 | (get(wave, register + 1) as u64) << 32
 }
 
-/// Numbers that look random and are the same on every run.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub fn bits(&mut self) -> u64 {
-        // xorshift64*
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// Uniform in -1..1, a multiple of 1/64: sums of products of such are exact in f32.
-    pub fn small(&mut self) -> f32 {
-        ((self.bits() >> 40) as i32 % 128 - 64) as f32 / 64.0
-    }
+/// Uniform in -1..1, a multiple of 1/64: sums of products of such are exact in f32.
+pub fn small(random: &mut Random) -> f32 {
+    ((random.bits() >> 40) as i32 % 128 - 64) as f32 / 64.0
 }

@@ -1,6 +1,7 @@
 //! Reproducible numbers, and what a dtype makes of them.
 
 use candle_core::{DType, Device, Result, Tensor, WithDType};
+pub use candle_rocm_testing::random::Random;
 use float8::F8E4M3;
 
 /// All floats, in which Candle has operators.
@@ -21,34 +22,6 @@ pub const INDICES: [DType; 3] = [DType::U8, DType::U32, DType::I64];
 /// Floats and integers.
 pub fn all_dtypes() -> impl Iterator<Item = DType> {
     FLOATS.into_iter().chain(INTEGERS)
-}
-
-/// Numbers that look random and are the same everywhere: splitmix64.
-pub struct Random(u64);
-
-impl Random {
-    /// Numbers that another seed does not give.
-    pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0xd1b5_4a32_d192_ed03))
-    }
-
-    /// 64 bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// An index below `limit`.
-    pub fn below(&mut self, limit: usize) -> usize {
-        ((u128::from(self.bits()) * limit as u128) >> 64) as usize
-    }
-
-    /// A number in -1..1.
-    pub fn signed(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    }
 }
 
 /// Numbers, exactly as a tensor holds them.

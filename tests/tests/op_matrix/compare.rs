@@ -1,6 +1,6 @@
 //! What the device computed, held to the truth.
 
-use anyhow::{ensure, Context as _, Result};
+use anyhow::{bail, ensure, Context as _, Result};
 use candle_core::{DType, Tensor};
 
 use super::inputs::{exact, floats, integers, rounding, wrap};
@@ -35,6 +35,19 @@ fn saturated(value: f64, dtype: DType) -> f64 {
         DType::F16 if value.abs() >= 65_520.0 => f64::INFINITY.copysign(value),
         _ => value,
     }
+}
+
+/// Holds what Candle's host code refuses to the words with which it does: another error is no refusal.
+pub fn ensure_refused(what: &str, result: candle_core::Result<Tensor>, words: &str) -> Result<()> {
+    let Err(error) = result else {
+        bail!("{what} works now");
+    };
+    let text = error.to_string();
+    ensure!(
+        text.contains(words),
+        "{what} is not refused, but fails: {text}"
+    );
+    Ok(())
 }
 
 /// Holds floats to expected ones: element `i` within `limit(i)`; NaN and infinities are themselves.

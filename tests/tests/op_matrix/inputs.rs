@@ -51,29 +51,6 @@ pub const LAYOUTS: [(&str, Make); 14] = [
     }),
 ];
 
-/// Numbers that look random and are the same on every run.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// 53 bits.
-    pub fn bits(&mut self) -> u64 {
-        // Constants of Knuth's MMIX generator; the upper bits are good enough here.
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 11
-    }
-
-    pub fn below(&mut self, limit: usize) -> usize {
-        (self.bits() >> 20) as usize % limit
-    }
-}
-
 /// `ELEMENTS` numbers: of floats, of magnitude 0.25 to 3; of integers, over the whole range.
 pub fn numbers(dtype: DType, seed: u64) -> Result<Tensor> {
     many_numbers(dtype, seed, ELEMENTS)
@@ -82,14 +59,12 @@ pub fn numbers(dtype: DType, seed: u64) -> Result<Tensor> {
 pub fn many_numbers(dtype: DType, seed: u64, count: usize) -> Result<Tensor> {
     let mut random = Random::new(seed);
     if dtype.is_int() {
-        let values: Vec<i64> = (0..count)
-            .map(|_| (random.bits() << 11 ^ random.bits()) as i64)
-            .collect();
+        let values: Vec<i64> = (0..count).map(|_| random.bits() as i64).collect();
         return from_integers(&values, dtype);
     }
     let values: Vec<f64> = (0..count)
         .map(|_| {
-            let unit = random.bits() as f64 / (1u64 << 53) as f64 * 2.0 - 1.0;
+            let unit = random.signed();
             unit * 2.75 + 0.25f64.copysign(unit)
         })
         .collect();

@@ -2,11 +2,10 @@
 //!
 //! After such an error a process cannot use its GPU, so each case is a process of its own.
 
-use std::process::Command;
-
 use anyhow::{ensure, Context as _, Result};
 use candle_core::{DType, Device, Tensor};
 use candle_rocm_backend::{DeviceExt as _, RocmDeviceExt as _, RuntimeKind};
+use candle_rocm_testing::process;
 use candle_rocm_tests::device;
 
 use super::inputs::{from_integers, INDICES, INTEGERS};
@@ -110,26 +109,13 @@ fn one_case() -> Result<()> {
 
 #[test]
 fn each_is_an_error_that_names_the_kernel() -> Result<()> {
-    let program = std::env::current_exe()?;
     // Hardware says that a kernel failed, not which.
     let emulated = device()?.as_rocm_device()?.runtime_kind() == RuntimeKind::Emulator;
     for (case, kernel) in cases() {
-        let output = Command::new(&program)
-            .args([
-                "--exact",
-                "out_of_range::one_case",
-                "--ignored",
-                "--nocapture",
-            ])
-            .env(CASE, &case)
-            .env("RUST_BACKTRACE", "0")
-            .output()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success(),
-            "{case}: the process failed: {text}{stderr}"
-        );
+        let mut command = process::command_of("out_of_range::one_case");
+        let ended = process::run(command.env(CASE, &case), process::PATIENCE);
+        ensure!(ended.end == process::PASSED, "{case}: {}", ended.text());
+        let text = &ended.stdout;
         let line = text
             .lines()
             .find_map(|line| line.find("ERROR ").map(|at| &line[at..]))

@@ -1,10 +1,9 @@
 //! Memory that runs out: the error says what is needed and what there is, and the same program then succeeds.
 
-use std::process::Command;
-
 use anyhow::{ensure, Context as _, Result};
 use candle_core::{DType, Device, Tensor};
 use candle_rocm_backend::{DeviceExt as _, RocmDeviceExt as _};
+use candle_rocm_testing::process;
 
 use super::amount::{alone, amount, is_emulated};
 use super::inputs::{floats, many_numbers};
@@ -141,22 +140,15 @@ fn running_out_is_an_error_and_recovers() -> Result<()> {
     candle_rocm_tests::device()?
         .as_rocm_device()?
         .release_cached_memory()?;
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args([
-        "--exact",
-        "exhaustion::the_process",
-        "--ignored",
-        "--nocapture",
-    ]);
+    let mut command = process::command_of("exhaustion::the_process");
     if emulated {
         command.env("ROCM_EMU_MEMORY", EMULATED_MEMORY.to_string());
     }
-    let output = command.output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    let ended = process::run(&mut command, process::PATIENCE);
     ensure!(
-        output.status.success() && text.contains("RECOVERED"),
-        "{text}{}",
-        String::from_utf8_lossy(&output.stderr)
+        ended.end == process::PASSED && ended.stdout.contains("RECOVERED"),
+        "{}",
+        ended.text()
     );
     Ok(())
 }

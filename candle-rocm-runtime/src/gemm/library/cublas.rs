@@ -6,10 +6,11 @@ use super::vendor::{function, Failure, Handle, Handles, Scalar, Status, Vendor};
 use crate::base::cuda_names::cublasComputeType_t as Compute;
 use crate::base::dynamic_library::Search;
 use crate::base::hip::types::hipStream_t;
-use crate::gemm::{GemmDtype, GemmProblem, Transpose};
+use crate::gemm::choice::LIBRARY_VARIABLE;
+use crate::gemm::problem::{GemmDtype, GemmProblem, Transpose};
 
 pub(super) const SEARCH: Search = Search {
-    variable: super::LIBRARY_VARIABLE,
+    variable: LIBRARY_VARIABLE,
     roots: &[
         ("CUDA_HOME", &["lib64", "lib"]),
         ("CUDA_PATH", &["lib64", "lib"]),

@@ -6,10 +6,11 @@ use std::ffi::{c_char, c_int, c_void, CStr};
 use super::vendor::{function, Failure, Handle, Handles, Scalar, Status, Vendor};
 use crate::base::cuda_names::cublasComputeType_t as Compute;
 use crate::base::dynamic_library::Search;
-use crate::gemm::{GemmDtype, GemmProblem, Transpose};
+use crate::gemm::choice::LIBRARY_VARIABLE;
+use crate::gemm::problem::{GemmDtype, GemmProblem, Transpose};
 
 pub(super) const SEARCH: Search = Search {
-    variable: super::LIBRARY_VARIABLE,
+    variable: LIBRARY_VARIABLE,
     roots: &[("ROCM_PATH", &["lib"])],
     folders: &["/opt/rocm/lib"],
     names: &["librocblas.so.5", "librocblas.so.4", "librocblas.so"],

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use crate::base::dynamic_library;
 use crate::base::hip::types::hipStream_t;
-use crate::gemm::GemmProblem;
+use crate::gemm::problem::GemmProblem;
 
 /// A library's handle: its state on one GPU, tied to a stream.
 #[derive(Debug)]

@@ -7,8 +7,9 @@ use rocm_emulator::codeobject::{ArgKind, Kernel, KernelArg};
 use rocm_emulator::exec::{self, Launch, Options, Trace};
 use rocm_emulator::memory::{AllocationKind, Memory};
 
+use crate::args::LaunchArgs;
+use crate::source;
 use crate::values::{Argument, Buffer};
-use crate::{source, LaunchArgs};
 
 /// Memory of the device that the tool makes.
 const MEMORY: u64 = 64 << 30;

@@ -5,7 +5,8 @@ use std::io::{self, BufWriter, Write};
 use rocm_emulator::codeobject::{CodeObject, Kernel};
 use rocm_emulator::isa;
 
-use crate::{source, SourceArgs};
+use crate::args::SourceArgs;
+use crate::source;
 
 /// A column: its heading, and a kernel's number for it.
 type Column = (&'static str, fn(&Kernel) -> u32);

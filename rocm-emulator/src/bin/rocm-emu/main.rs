@@ -1,15 +1,16 @@
 //! `rocm-emu`: look into AMD code objects, and run or trace their kernels without a GPU.
 
+mod args;
 mod launch;
 mod listing;
 mod source;
 mod values;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
-use rocm_emulator::isa::Target;
+use clap::{Parser, Subcommand};
+
+use args::{LaunchArgs, SourceArgs};
 
 /// Look into AMD code objects, and run or trace their kernels on the emulated GPU.
 #[derive(Parser)]
@@ -44,47 +45,6 @@ enum Command {
         #[arg(long, default_value_t = 0)]
         wave: u32,
     },
-}
-
-/// Where the code is.
-#[derive(Args)]
-struct SourceArgs {
-    /// A code object (HSACO), an offload bundle, or a HIP program that embeds one.
-    file: PathBuf,
-    /// The processor to take out of a bundle of several, such as gfx1100.
-    #[arg(long)]
-    arch: Option<Target>,
-}
-
-/// A launch.
-#[derive(Args)]
-struct LaunchArgs {
-    #[command(flatten)]
-    source: SourceArgs,
-    /// The kernel; its mangled name or the unmistakable part of it.
-    kernel: String,
-    /// Workgroups: x, or x,y,z.
-    #[arg(long, default_value = "1", value_parser = values::dimensions)]
-    grid: [u32; 3],
-    /// Work-items of a workgroup: x, or x,y,z.
-    #[arg(long, default_value = "64", value_parser = values::dimensions)]
-    block: [u32; 3],
-    /// Bytes of dynamic LDS.
-    #[arg(long, default_value_t = 0)]
-    dynamic_lds: u32,
-    /// An argument of the kernel, in order. A number: `u32=5`, `f32=0.5`. A buffer, printed afterwards:
-    /// `f32[16]=iota`, `=zero`, `=random`, one value for all, a list `1,2,3`, or `@file` for raw bytes. `null`.
-    #[arg(long = "arg", value_name = "TYPE=VALUE", value_parser = values::argument)]
-    arguments: Vec<values::Argument>,
-    /// Elements of each buffer to print.
-    #[arg(long, default_value_t = 64)]
-    print: usize,
-    /// Threads; 0 means all cores.
-    #[arg(long, default_value_t = 0)]
-    threads: usize,
-    /// Instructions that one wavefront may execute.
-    #[arg(long)]
-    max_instructions: Option<u64>,
 }
 
 fn main() -> ExitCode {

@@ -7,7 +7,7 @@ use object::{Object, ObjectSection};
 use rocm_emulator::codeobject::{bundle, CodeObject, CodeObjectError, Kernel};
 use rocm_emulator::isa::Target;
 
-use crate::SourceArgs;
+use crate::args::SourceArgs;
 
 /// The code object of a file: its own, or an entry of its bundle.
 pub fn open(args: &SourceArgs) -> Result<Arc<CodeObject>, String> {

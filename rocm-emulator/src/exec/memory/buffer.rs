@@ -1,14 +1,18 @@
 //! MUBUF instructions: raw and structured buffers with their range check, and scratch through a descriptor.
 
-use super::context::{Access, Context, Outcome};
-use super::transfer::Places;
-use super::vmem::{check_alignment, scratch_places, Action};
-use crate::exec::program::Lowering;
-use crate::exec::run::SWIZZLE;
+use super::access::{Access, Outcome};
+use super::action::Action;
+use super::context::Context;
+use super::footprint::Footprint;
+use super::lowering::Lowering;
+use super::places::{check_alignment, scratch_places, Places};
+use crate::exec::counters::Class;
 use crate::exec::scalar::Source;
-use crate::exec::watch::Footprint;
-use crate::exec::{Class, Row, Wave, LANES};
+use crate::exec::wave::{Row, Wave, LANES};
 use crate::isa::{Inst, Operand};
+
+/// The swizzle bit in the second dword of a buffer descriptor: it marks scratch.
+pub(crate) const SWIZZLE: u32 = 1 << 31;
 
 /// A buffer instruction.
 pub(crate) struct BufferOp {

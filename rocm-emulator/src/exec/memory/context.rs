@@ -1,45 +1,12 @@
-//! What the wavefronts of a workgroup reach beyond their registers: memory, LDS, scratch; and the check of
-//! every such access.
+//! What the wavefronts of a workgroup reach beyond their registers: memory, LDS, scratch; and whether an access
+//! stays inside.
 
 use std::time::Instant;
 
-use crate::exec::watch::Recorder;
-use crate::exec::{Class, Counters};
+use super::access::{Access, Violation};
+use crate::exec::counters::{Class, Counters};
 use crate::fault::FaultKind;
 use crate::memory::{Memory, Snapshot};
-
-/// What an instruction did wrong; the caller adds where.
-#[derive(Debug)]
-pub(crate) struct Violation {
-    pub kind: FaultKind,
-    pub lane: Option<u32>,
-}
-
-impl From<FaultKind> for Box<Violation> {
-    fn from(kind: FaultKind) -> Self {
-        Box::new(Violation { kind, lane: None })
-    }
-}
-
-pub(crate) type Outcome<T = ()> = Result<T, Box<Violation>>;
-
-/// What an access does, as fault messages say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    Load,
-    Store,
-    Atomic,
-}
-
-impl Access {
-    pub fn name(self) -> &'static str {
-        match self {
-            Access::Load => "load",
-            Access::Store => "store",
-            Access::Atomic => "atomic",
-        }
-    }
-}
 
 /// A range of addresses that an instruction's last access lay in: first, and first after.
 pub(crate) type Window = (u64, u64);
@@ -60,8 +27,6 @@ pub(crate) struct Context<'a> {
     pub scratch_size: u32,
     pub scratch_stride: u32,
     pub counters: Counters,
-    /// Counts by instruction, if asked for.
-    pub recorder: Option<Box<Recorder>>,
     pub start: Instant,
 }
 
@@ -112,21 +77,4 @@ impl Context<'_> {
     pub fn count(&mut self, class: Class) {
         self.counters.instructions[class as usize] += 1;
     }
-}
-
-#[cold]
-pub(crate) fn misaligned(
-    access: Access,
-    address: u64,
-    bytes: u32,
-    align: u32,
-    lane: Option<u32>,
-) -> Box<Violation> {
-    let kind = FaultKind::Misaligned {
-        access: access.name(),
-        address,
-        bytes,
-        align,
-    };
-    Box::new(Violation { kind, lane })
 }

@@ -1,12 +1,15 @@
-//! DS instructions: LDS loads, stores and atomics, and the lane permutations that share the format.
+//! DS instructions: LDS loads, stores and atomics.
 
+use super::access::{lds_overrun, misaligned, Access, Outcome};
 use super::atomics::{self, AtomicOp};
-use super::context::{misaligned, Access, Context, Outcome};
-use super::transfer::{self, each_lane, Transfer};
-use super::vmem::{follow32, lds_overrun, spread32};
-use crate::exec::program::{Lowering, Registers};
-use crate::exec::watch::Footprint;
-use crate::exec::{Class, Row, Wave, LANES};
+use super::context::Context;
+use super::footprint::Footprint;
+use super::lowering::{Lowering, Registers};
+use super::permute::Permute;
+use super::places::{each_lane, follow32, spread32, Places};
+use super::transfer::{self, Transfer};
+use crate::exec::counters::Class;
+use crate::exec::wave::{Row, Wave, LANES};
 use crate::isa::{Inst, Operand};
 
 /// What a DS instruction does.
@@ -22,16 +25,8 @@ enum Kind {
         compare: Option<Registers>,
         returns: Option<Registers>,
     },
-    /// Lane i receives what lane `address / 4` holds.
-    PullPermute {
-        data: Registers,
-        dst: Registers,
-        inactive: bool,
-    },
-    /// Lane `address / 4` receives what lane i holds.
-    PushPermute(Registers, Registers),
-    /// A fixed pattern, in the offset.
-    Swizzle(Registers, Registers),
+    /// No access: data goes from lane to lane.
+    Permute(Permute),
     /// Add or subtract the number of active lanes, at M0's base.
     Count {
         dst: Registers,
@@ -56,7 +51,7 @@ impl LdsOp {
             return None;
         }
         let name = inst.op.name.strip_prefix("ds_")?;
-        let [address, data0, data1] = [inst.src[0], inst.src[1], inst.src[2]];
+        let [address, data0] = [inst.src[0], inst.src[1]];
         let dst = |rows| lowering.registers(inst.dst[0], rows);
         let data = |rows| lowering.registers(data0, rows);
         let load = |name: &str| {
@@ -71,21 +66,6 @@ impl LdsOp {
         };
         let kind = match name {
             "nop" => Kind::Nothing,
-            "bpermute_b32" | "bpermute_fi_b32" => Kind::PullPermute {
-                data: data(1)?,
-                dst: dst(1)?,
-                inactive: name == "bpermute_fi_b32",
-            },
-            "permute_b32" => Kind::PushPermute(data(1)?, dst(1)?),
-            // The swizzle's data is its first operand: the field that addresses elsewhere.
-            "swizzle_b32" => {
-                let from = if address == Operand::None {
-                    data0
-                } else {
-                    address
-                };
-                Kind::Swizzle(lowering.registers(from, 1)?, dst(1)?)
-            }
             "append" | "consume" => Kind::Count {
                 dst: dst(1)?,
                 subtract: name == "consume",
@@ -103,27 +83,10 @@ impl LdsOp {
                     Kind::Store(transfer, data(transfer.rows)?)
                 } else if let Some(kind) = two_addresses(name, inst, lowering) {
                     kind?
+                } else if let Some(permute) = Permute::lower(name, inst, lowering) {
+                    Kind::Permute(permute?)
                 } else {
-                    let (base, returning) = match name.split_once("_rtn") {
-                        Some((front, back)) => (format!("{front}{back}"), true),
-                        None => (name.to_string(), false),
-                    };
-                    let op = atomics::named(&base)?;
-                    let rows = (op.update.bytes() / 4) as u8;
-                    let second = || lowering.registers(data1, rows);
-                    // Only the `cmpstore` forms of GFX11 name the new value first.
-                    let (data, compare) = match (op.compares, base.starts_with("cmpstore")) {
-                        (false, _) => (data(rows)?, None),
-                        (true, true) => (data(rows)?, Some(second()?)),
-                        (true, false) => (second()?, Some(data(rows)?)),
-                    };
-                    let returns = if returning { Some(dst(rows)?) } else { None };
-                    Kind::Atomic {
-                        op,
-                        data,
-                        compare,
-                        returns,
-                    }
+                    atomic(name, inst, lowering)?
                 }
             }
         };
@@ -153,24 +116,7 @@ impl LdsOp {
                 self.transfer(transfer, *rows, self.offset, Access::Store, wave, cx)
             }
             Kind::Load2(transfer, rows, offsets) => {
-                // The first load may overwrite the address, which the second needs.
-                let address = wave.vgpr[usize::from(self.address)];
-                self.transfer(transfer, rows[0], offsets[0], Access::Load, wave, cx)?;
-                let after = std::mem::replace(&mut wave.vgpr[usize::from(self.address)], address);
-                let mut staged = [Row::ZERO; 2];
-                let second = rows[1].rows(wave);
-                let count = second.len();
-                staged[..count].copy_from_slice(second);
-                self.gather(transfer, &mut staged[..count], offsets[1], wave, cx)?;
-                wave.vgpr[usize::from(self.address)] = after;
-                let exec = *wave.exec_row();
-                for (row, new) in rows[1].rows(wave).iter_mut().zip(&staged) {
-                    for lane in 0..LANES {
-                        let mask = exec.0[lane];
-                        row.0[lane] = new.0[lane] & mask | row.0[lane] & !mask;
-                    }
-                }
-                Ok(())
+                self.load_two(transfer, rows, offsets, wave, cx)
             }
             Kind::Store2(transfer, rows, offsets) => {
                 self.transfer(transfer, rows[0], offsets[0], Access::Store, wave, cx)?;
@@ -181,121 +127,23 @@ impl LdsOp {
                 data,
                 compare,
                 returns,
-            } => {
-                let bytes = op.update.bytes();
-                let places = self.places(bytes, self.offset, Access::Atomic, wave, cx)?;
-                for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-                    let at = places[lane] - cx.lds as u64;
-                    if at % u64::from(bytes) != 0 {
-                        let lane = Some(lane as u32);
-                        return Err(misaligned(Access::Atomic, at, bytes, bytes, lane));
-                    }
-                }
-                each_lane(exec, wave.lanes, |lane| {
-                    let mut operand = |registers: &Registers| {
-                        let rows = registers.rows(wave);
-                        let high = rows.get(1).map_or(0, |row| row.0[lane]);
-                        u64::from(rows[0].0[lane]) | u64::from(high) << 32
-                    };
-                    let compare = compare.as_ref().map_or(0, &mut operand);
-                    let data = operand(data);
-                    // SAFETY: the place was checked; only this thread runs the workgroup that owns the LDS.
-                    let old = unsafe {
-                        op.update
-                            .apply_private(places[lane] as *mut u8, data, compare)
-                    };
-                    if let Some(returns) = returns {
-                        for (row, dwords) in returns.rows(wave).iter_mut().enumerate() {
-                            dwords.0[lane] = (old >> (32 * row)) as u32;
-                        }
-                    }
-                });
+            } => self.update(
+                op,
+                [Some(data), compare.as_ref()],
+                returns.as_ref(),
+                wave,
+                cx,
+            ),
+            Kind::Permute(permute) => {
+                permute.run(self.address, self.offset, wave);
                 Ok(())
             }
-            Kind::PullPermute {
-                data,
-                dst,
-                inactive,
-            } => {
-                let lanes = wave.lanes;
-                let from = data.rows(wave)[0];
-                let address = wave.vgpr[usize::from(self.address)];
-                let to = &mut dst.rows(wave)[0];
-                each_lane(exec, lanes, |lane| {
-                    let source = address.0[lane].wrapping_add(self.offset) / 4 % lanes;
-                    let active = *inactive || exec >> source & 1 != 0;
-                    to.0[lane] = if active { from.0[source as usize] } else { 0 };
-                });
-                Ok(())
+            Kind::Count { dst, subtract } => self.count(dst, *subtract, wave, cx),
+            Kind::LoadByLane(transfer, rows) => {
+                self.transfer_by_lane(transfer, *rows, Access::Load, wave, cx)
             }
-            Kind::PushPermute(data, dst) => {
-                let lanes = wave.lanes;
-                let from = data.rows(wave)[0];
-                let address = wave.vgpr[usize::from(self.address)];
-                let mut pushed = Row::ZERO;
-                each_lane(exec, lanes, |lane| {
-                    let target = address.0[lane].wrapping_add(self.offset) / 4 % lanes;
-                    pushed.0[target as usize] = from.0[lane];
-                });
-                let to = &mut dst.rows(wave)[0];
-                each_lane(exec, lanes, |lane| to.0[lane] = pushed.0[lane]);
-                Ok(())
-            }
-            Kind::Swizzle(data, dst) => {
-                let from = data.rows(wave)[0];
-                let lanes = wave.lanes;
-                let to = &mut dst.rows(wave)[0];
-                each_lane(exec, lanes, |lane| {
-                    let source = swizzle(self.offset, lane as u32);
-                    let active = exec >> source & 1 != 0;
-                    to.0[lane] = if active { from.0[source as usize] } else { 0 };
-                });
-                Ok(())
-            }
-            Kind::Count { dst, subtract } => {
-                let at = u64::from(wave.m0 & 0xffff) + u64::from(self.offset);
-                let first = exec.trailing_zeros() as usize;
-                if at + 4 > cx.lds_size.into() {
-                    return Err(lds_overrun(Access::Atomic, at, 4, cx.lds_size, first));
-                }
-                if at % 4 != 0 {
-                    return Err(misaligned(Access::Atomic, at, 4, 4, Some(first as u32)));
-                }
-                // SAFETY: the range was checked, and LDS is aligned.
-                let old = unsafe {
-                    let word = cx.lds.add(at as usize).cast::<u32>();
-                    let old = word.read();
-                    let active = exec.count_ones();
-                    word.write(if *subtract {
-                        old.wrapping_sub(active)
-                    } else {
-                        old.wrapping_add(active)
-                    });
-                    old
-                };
-                let lanes = wave.lanes;
-                let to = &mut dst.rows(wave)[0];
-                each_lane(exec, lanes, |lane| to.0[lane] = old);
-                Ok(())
-            }
-            Kind::LoadByLane(transfer, rows) | Kind::StoreByLane(transfer, rows) => {
-                let access = match self.kind {
-                    Kind::LoadByLane(..) => Access::Load,
-                    _ => Access::Store,
-                };
-                let base = u64::from(wave.m0 & 0xffff) + u64::from(self.offset);
-                let mut places = [0; LANES];
-                for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-                    let at = base + 4 * lane as u64;
-                    if at + 4 > cx.lds_size.into() {
-                        return Err(lds_overrun(access, at, 4, cx.lds_size, lane));
-                    }
-                    places[lane] = cx.lds as u64 + at;
-                }
-                let lanes = wave.lanes;
-                // SAFETY: the places of active lanes were checked.
-                unsafe { (transfer.scattered)(rows.rows(wave), &places, exec, lanes) };
-                Ok(())
+            Kind::StoreByLane(transfer, rows) => {
+                self.transfer_by_lane(transfer, *rows, Access::Store, wave, cx)
             }
             Kind::Nothing => Ok(()),
         }
@@ -316,8 +164,7 @@ impl LdsOp {
             }
             // One dword for all lanes, or one for each in order: never a conflict, and never in a loop of ours.
             Kind::Count { .. } | Kind::LoadByLane(..) | Kind::StoreByLane(..) => return,
-            Kind::PullPermute { .. } | Kind::PushPermute(..) | Kind::Swizzle(..) => return,
-            Kind::Nothing => return,
+            Kind::Permute(_) | Kind::Nothing => return,
         };
         let addresses = &wave.vgpr[usize::from(self.address)];
         for offset in offsets.into_iter().flatten() {
@@ -330,6 +177,129 @@ impl LdsOp {
                 lanes: wave.exec(),
             });
         }
+    }
+
+    /// Two loads; the first may overwrite the address, which the second needs.
+    fn load_two(
+        &self,
+        transfer: &Transfer,
+        rows: &[Registers; 2],
+        offsets: &[u32; 2],
+        wave: &mut Wave,
+        cx: &mut Context,
+    ) -> Outcome {
+        let address = wave.vgpr[usize::from(self.address)];
+        self.transfer(transfer, rows[0], offsets[0], Access::Load, wave, cx)?;
+        let after = std::mem::replace(&mut wave.vgpr[usize::from(self.address)], address);
+        let mut staged = [Row::ZERO; 2];
+        let second = rows[1].rows(wave);
+        let count = second.len();
+        staged[..count].copy_from_slice(second);
+        self.gather(transfer, &mut staged[..count], offsets[1], wave, cx)?;
+        wave.vgpr[usize::from(self.address)] = after;
+        let exec = *wave.exec_row();
+        for (row, new) in rows[1].rows(wave).iter_mut().zip(&staged) {
+            for lane in 0..LANES {
+                let mask = exec.0[lane];
+                row.0[lane] = new.0[lane] & mask | row.0[lane] & !mask;
+            }
+        }
+        Ok(())
+    }
+
+    /// Atomics; `operands` are the data and what compare-and-swap compares with.
+    fn update(
+        &self,
+        op: &AtomicOp,
+        operands: [Option<&Registers>; 2],
+        returns: Option<&Registers>,
+        wave: &mut Wave,
+        cx: &Context,
+    ) -> Outcome {
+        let exec = wave.exec();
+        let bytes = op.update.bytes();
+        let places = self.places(bytes, self.offset, Access::Atomic, wave, cx)?;
+        for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+            let at = places[lane] - cx.lds as u64;
+            if at % u64::from(bytes) != 0 {
+                let lane = Some(lane as u32);
+                return Err(misaligned(Access::Atomic, at, bytes, bytes, lane));
+            }
+        }
+        each_lane(exec, wave.lanes, |lane| {
+            let [data, compare] = operands.map(|registers| {
+                registers.map_or(0, |registers| {
+                    let rows = registers.rows(wave);
+                    let high = rows.get(1).map_or(0, |row| row.0[lane]);
+                    u64::from(rows[0].0[lane]) | u64::from(high) << 32
+                })
+            });
+            // SAFETY: the place was checked; only this thread runs the workgroup that owns the LDS.
+            let old = unsafe {
+                op.update
+                    .apply_private(places[lane] as *mut u8, data, compare)
+            };
+            if let Some(returns) = returns {
+                for (row, dwords) in returns.rows(wave).iter_mut().enumerate() {
+                    dwords.0[lane] = (old >> (32 * row)) as u32;
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Add or subtract the number of active lanes, at M0's base.
+    fn count(&self, dst: &Registers, subtract: bool, wave: &mut Wave, cx: &Context) -> Outcome {
+        let exec = wave.exec();
+        let at = u64::from(wave.m0 & 0xffff) + u64::from(self.offset);
+        let first = exec.trailing_zeros() as usize;
+        if at + 4 > cx.lds_size.into() {
+            return Err(lds_overrun(Access::Atomic, at, 4, cx.lds_size, first));
+        }
+        if at % 4 != 0 {
+            return Err(misaligned(Access::Atomic, at, 4, 4, Some(first as u32)));
+        }
+        // SAFETY: the range was checked, and LDS is aligned.
+        let old = unsafe {
+            let word = cx.lds.add(at as usize).cast::<u32>();
+            let old = word.read();
+            let active = exec.count_ones();
+            word.write(if subtract {
+                old.wrapping_sub(active)
+            } else {
+                old.wrapping_add(active)
+            });
+            old
+        };
+        let lanes = wave.lanes;
+        let to = &mut dst.rows(wave)[0];
+        each_lane(exec, lanes, |lane| to.0[lane] = old);
+        Ok(())
+    }
+
+    /// A dword of each lane at M0 plus the offset plus four bytes a lane.
+    fn transfer_by_lane(
+        &self,
+        transfer: &Transfer,
+        rows: Registers,
+        access: Access,
+        wave: &mut Wave,
+        cx: &Context,
+    ) -> Outcome {
+        let exec = wave.exec();
+        let base = u64::from(wave.m0 & 0xffff) + u64::from(self.offset);
+        let mut places = [0; LANES];
+        for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+            let at = base + 4 * lane as u64;
+            if at + 4 > cx.lds_size.into() {
+                return Err(lds_overrun(access, at, 4, cx.lds_size, lane));
+            }
+            places[lane] = cx.lds as u64 + at;
+        }
+        let lanes = wave.lanes;
+        // SAFETY: the places of active lanes were checked.
+        unsafe { (transfer.scattered)(rows.rows(wave), &places, exec, lanes) };
+        Ok(())
     }
 
     #[inline(always)]
@@ -384,7 +354,7 @@ impl LdsOp {
         access: Access,
         wave: &Wave,
         cx: &Context,
-    ) -> Outcome<transfer::Places> {
+    ) -> Outcome<Places> {
         let mut places = [0; LANES];
         let addresses = &wave.vgpr[usize::from(self.address)];
         let base = cx.lds as u64 + u64::from(offset);
@@ -450,49 +420,31 @@ fn two_addresses(name: &str, inst: &Inst, lowering: &Lowering) -> Option<Option<
     })())
 }
 
-/// Source lane of `ds_swizzle_b32`: the four modes of the offset field.
-fn swizzle(pattern: u32, lane: u32) -> u32 {
-    let group = lane & !31;
-    let within = lane & 31;
-    let (low, middle, high) = (pattern & 31, pattern >> 5 & 31, pattern >> 10 & 31);
-    if pattern >= 0xe000 {
-        // FFT: the bits of the lane are reversed where the mask leaves them.
-        let reversed = (within << 27).reverse_bits();
-        return group | (reversed & !low | within & low) & 31;
-    }
-    if pattern >= 0xc000 {
-        // Rotate by `middle` lanes, toward lower lanes if bit 10 is set; masked lane bits stay.
-        let moved = if high & 1 != 0 {
-            within.wrapping_sub(middle)
-        } else {
-            within + middle
-        };
-        return group | (within & low) | (moved & 31 & !low);
-    }
-    if pattern & 0x8000 != 0 {
-        return lane & !3 | pattern >> (2 * (lane & 3)) & 3;
-    }
-    group | ((within & low | middle) ^ high)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::swizzle;
-
-    #[test]
-    fn swizzle_modes() {
-        // Bit mask: xor with 1, and broadcast of lane 0 in each group of 32.
-        assert_eq!(swizzle(0x041f, 4), 5);
-        assert_eq!(swizzle(0x0000, 45), 32);
-        assert_eq!(swizzle(0x001f | 3 << 5, 8), 11);
-        // Quad permutation [3, 2, 1, 0].
-        assert_eq!(swizzle(0x8000 | 0b00_01_10_11, 4), 7);
-        assert_eq!(swizzle(0x8000 | 0b00_01_10_11, 7), 4);
-        // Rotation by three lanes in the whole group of 32.
-        assert_eq!(swizzle(0xc000 | 3 << 5, 0), 3);
-        assert_eq!(swizzle(0xc000 | 1 << 10 | 3 << 5, 0), 29);
-        // Reversed bits.
-        assert_eq!(swizzle(0xe000, 1), 16);
-        assert_eq!(swizzle(0xe000, 33), 48);
-    }
+/// An atomic, with or without `_rtn` in its name.
+fn atomic(name: &str, inst: &Inst, lowering: &Lowering) -> Option<Kind> {
+    let (base, returning) = match name.split_once("_rtn") {
+        Some((front, back)) => (format!("{front}{back}"), true),
+        None => (name.to_string(), false),
+    };
+    let op = atomics::named(&base)?;
+    let rows = (op.update.bytes() / 4) as u8;
+    let first = lowering.registers(inst.src[1], rows)?;
+    let second = || lowering.registers(inst.src[2], rows);
+    // Only the `cmpstore` forms of GFX11 name the new value first.
+    let (data, compare) = match (op.compares, base.starts_with("cmpstore")) {
+        (false, _) => (first, None),
+        (true, true) => (first, Some(second()?)),
+        (true, false) => (second()?, Some(first)),
+    };
+    let returns = if returning {
+        Some(lowering.registers(inst.dst[0], rows)?)
+    } else {
+        None
+    };
+    Some(Kind::Atomic {
+        op,
+        data,
+        compare,
+        returns,
+    })
 }

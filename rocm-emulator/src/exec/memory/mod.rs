@@ -1,16 +1,24 @@
 //! Instructions that reach beyond registers: memory, LDS, scratch, and the check of every such access.
 
+mod access;
+mod action;
 mod atomics;
 mod buffer;
 mod context;
+mod footprint;
 mod lds;
+mod lowering;
+mod permute;
+mod places;
 mod smem;
 mod transfer;
 mod vmem;
 
-pub(crate) use buffer::BufferOp;
-pub(crate) use context::{Access, Context, Violation};
+pub(crate) use access::{Access, Violation};
+pub(crate) use buffer::{BufferOp, SWIZZLE};
+pub(crate) use context::Context;
+pub(crate) use footprint::Footprint;
 pub(crate) use lds::LdsOp;
+pub(crate) use lowering::Lowering;
 pub(crate) use smem::ScalarMemoryOp;
-pub(crate) use transfer::Places;
 pub(crate) use vmem::MemoryOp;

@@ -1,9 +1,11 @@
 //! Scalar memory: loads into SGPRs, and the clocks that share the format.
 
-use super::context::{misaligned, Access, Context, Outcome};
-use crate::exec::program::Lowering;
+use super::access::{misaligned, Access, Outcome};
+use super::context::Context;
+use super::lowering::Lowering;
+use crate::exec::counters::Class;
 use crate::exec::scalar::{time, Destination, Source};
-use crate::exec::{Class, Wave};
+use crate::exec::wave::Wave;
 use crate::isa::{Inst, Operand};
 
 /// Most dwords that a scalar load fetches.

@@ -1,10 +1,9 @@
 //! Moving data between memory and vector registers, whatever the address space: by then every lane's address
 //! is a checked host pointer.
 
-use crate::exec::{simd, Row, LANES};
-
-/// Host addresses by lane; inactive lanes hold anything.
-pub(crate) type Places = [u64; LANES];
+use super::places::{each_lane, Places};
+use crate::exec::simd;
+use crate::exec::wave::Row;
 
 /// A load or store of one element per lane.
 #[derive(Clone, Copy)]
@@ -98,22 +97,6 @@ small_element! {
     HighU8: u8, |x, old| old & LOW | u32::from(x) << 16, |v| v >> 16;
     HighI8: i8, |x, old| old & LOW | u32::from(i16::from(x) as u16) << 16, |v| v >> 16;
     High16: u16, |x, old| old & LOW | u32::from(x) << 16, |v| v >> 16;
-}
-
-/// Run `lane` for every active lane, without a branch on the mask where all are active.
-#[inline(always)]
-pub(crate) fn each_lane(exec: u64, lanes: u32, mut lane: impl FnMut(usize)) {
-    match (exec == u64::MAX >> (64 - lanes), lanes) {
-        (true, 32) => (0..32).for_each(lane),
-        (true, _) => (0..64).for_each(lane),
-        _ => {
-            let mut rest = exec;
-            while rest != 0 {
-                lane(rest.trailing_zeros() as usize);
-                rest &= rest - 1;
-            }
-        }
-    }
 }
 
 macro_rules! mover {

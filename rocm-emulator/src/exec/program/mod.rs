@@ -1,6 +1,13 @@
-//! A kernel's code, translated into steps.
+//! A kernel's code, decoded and lowered once into steps with resolved operands and branch targets.
 
+mod cache;
+mod code;
+mod lower;
+mod step;
 mod translate;
 
-pub(crate) use translate::{extended, of, text_at, Lowering, Op, Program, Registers, NOWHERE};
-pub use translate::{unload, unsupported};
+pub(crate) use cache::{extended, of};
+pub use cache::{unload, unsupported};
+pub(crate) use code::text_at;
+pub(crate) use step::{Op, Step, NOWHERE};
+pub(crate) use translate::{register_counts, Program};

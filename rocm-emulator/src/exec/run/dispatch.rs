@@ -1,18 +1,20 @@
 //! A grid: its workgroups, handed out in order to threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use super::launch::{Launch, Options};
 use super::launch_state::{scratch_size, Arguments};
-use super::workgroup::{Failure, Run, Workgroup};
+use super::workgroup::{Failure, Run, Watchers, Workgroup};
+use crate::exec::counters::Counters;
 use crate::exec::memory::Context;
-use crate::exec::program;
-use crate::exec::watch::{coverage, Recorder, Tracer};
-use crate::exec::{Counters, Launch, Options};
+use crate::exec::program::{self, Program};
+use crate::exec::watch::{coverage, Profile, Recorder, Tracer};
 use crate::fault::Fault;
-use crate::memory::Memory;
+use crate::memory::{Memory, Snapshot};
 
 /// A lane's scratch is a multiple of this, so that its elements are aligned.
 const SCRATCH_ALIGN: u32 = 16;
@@ -32,37 +34,86 @@ pub fn dispatch(
 ) -> Result<Counters, Box<Fault>> {
     let kernel = &launch.kernel.kernel;
     let arguments = Arguments::new(launch);
-    let snapshot = memory.snapshot();
-    let start = Instant::now();
-    let [columns, rows, layers] = launch.grid.map(u64::from);
-    let total = columns * rows * layers;
-    let stride = scratch_size(launch).next_multiple_of(SCRATCH_ALIGN);
-    let lds_size = kernel.group_segment_fixed_size + launch.dynamic_lds;
-    let tracer = options.trace.map(|trace| Tracer::new(trace, launch.kernel));
-    let first_program = program::of(launch.kernel);
-    let run = Run {
-        launch: *launch,
-        arguments: &arguments,
-        max_instructions: options.max_instructions,
+    let workgroups: u64 = launch.grid.iter().map(|&count| u64::from(count)).product();
+    let grid = Grid {
+        memory,
+        snapshot: memory.snapshot(),
+        run: Run {
+            launch: *launch,
+            arguments: &arguments,
+            max_instructions: options.max_instructions,
+        },
+        program: program::of(launch.kernel),
+        tracer: options.trace.map(|trace| Tracer::new(trace, launch.kernel)),
+        profile: options.profile,
+        start: Instant::now(),
+        next: AtomicU64::new(0),
+        limit: AtomicU64::new(workgroups),
+        failure: Mutex::new(None),
+        counters: Mutex::new(Counters {
+            launches: 1,
+            ..Counters::default()
+        }),
     };
 
-    let next = AtomicU64::new(0);
-    // Workgroups from this one on need not run: an earlier one failed.
-    let limit = AtomicU64::new(total);
-    let failure: Mutex<Option<(u64, Box<Fault>)>> = Mutex::new(None);
-    let counters = Mutex::new(Counters {
-        launches: 1,
-        ..Counters::default()
-    });
+    let items: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
+    let wavefronts = workgroups.saturating_mul(items.div_ceil(kernel.wavefront_size.into()));
+    let threads = match options.threads {
+        0 => rayon::current_num_threads() as u64,
+        threads => threads as u64,
+    };
+    let threads = threads.min(workgroups);
+    if threads <= 1 || wavefronts < FEW_WAVEFRONTS || options.trace.is_some() {
+        grid.work();
+    } else {
+        rayon::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(|_| grid.work());
+            }
+            grid.work();
+        });
+    }
+    match grid.failure.into_inner() {
+        Some((_, fault)) => Err(fault),
+        None => {
+            coverage::note(kernel);
+            Ok(grid.counters.into_inner())
+        }
+    }
+}
 
-    let work = || {
-        let mut program = first_program.clone();
+/// What the threads of a launch share.
+struct Grid<'a> {
+    memory: &'a Memory,
+    snapshot: Arc<Snapshot>,
+    run: Run<'a>,
+    program: Arc<Program>,
+    tracer: Option<Tracer<'a>>,
+    profile: Option<&'a Mutex<Profile>>,
+    start: Instant,
+    /// The workgroup that is taken next.
+    next: AtomicU64,
+    /// Workgroups from this one on need not run: there are no more, or an earlier one failed.
+    limit: AtomicU64,
+    failure: Mutex<Option<(u64, Box<Fault>)>>,
+    counters: Mutex<Counters>,
+}
+
+impl Grid<'_> {
+    /// Run workgroups until none is left, on the thread that calls.
+    fn work(&self) {
+        let launch = &self.run.launch;
+        let kernel = &launch.kernel.kernel;
+        let stride = scratch_size(launch).next_multiple_of(SCRATCH_ALIGN);
+        let lds_size = kernel.group_segment_fixed_size + launch.dynamic_lds;
+        let [columns, rows, _] = launch.grid.map(u64::from);
+        let mut program = self.program.clone();
         let mut workgroup = Workgroup::new(launch, stride);
         workgroup.lds = vec![0; (lds_size as usize).div_ceil(8)];
         let mut cx = Context {
-            memory,
-            snapshot: &snapshot,
-            arguments: arguments.window(),
+            memory: self.memory,
+            snapshot: &self.snapshot,
+            arguments: self.run.arguments.window(),
             windows: vec![(0, 0); program.sites as usize],
             lds: workgroup.lds.as_mut_ptr().cast(),
             lds_size,
@@ -70,14 +121,17 @@ pub fn dispatch(
             scratch_size: scratch_size(launch),
             scratch_stride: stride,
             counters: Counters::default(),
-            recorder: options
+            start: self.start,
+        };
+        let mut watchers = Watchers {
+            tracer: self.tracer.as_ref(),
+            recorder: self
                 .profile
                 .map(|_| Box::new(Recorder::new(kernel.target, launch.kernel.entry))),
-            start,
         };
         loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= limit.load(Ordering::Relaxed) {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            if index >= self.limit.load(Ordering::Relaxed) {
                 break;
             }
             let coordinates = [
@@ -85,44 +139,19 @@ pub fn dispatch(
                 (index / columns % rows) as u32,
                 (index / columns / rows) as u32,
             ];
-            let done = workgroup.run(&run, &mut program, coordinates, &mut cx, tracer.as_ref());
+            let done = workgroup.run(&self.run, &mut program, coordinates, &mut cx, &mut watchers);
             if let Err(failed) = done {
-                limit.fetch_min(index, Ordering::Relaxed);
-                let mut first = failure.lock();
+                self.limit.fetch_min(index, Ordering::Relaxed);
+                let mut first = self.failure.lock();
                 if first.as_ref().is_none_or(|(other, _)| index < *other) {
                     *first = Some((index, fault(launch, failed, coordinates)));
                 }
             }
         }
-        *counters.lock() += cx.counters;
-        if let (Some(mut recorder), Some(profile)) = (cx.recorder, options.profile) {
+        *self.counters.lock() += cx.counters;
+        if let (Some(mut recorder), Some(profile)) = (watchers.recorder, self.profile) {
             recorder.keep(&program);
             profile.lock().add(&recorder.finish());
-        }
-    };
-
-    let items: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
-    let wavefronts = total.saturating_mul(items.div_ceil(kernel.wavefront_size.into()));
-    let threads = match options.threads {
-        0 => rayon::current_num_threads() as u64,
-        threads => threads as u64,
-    };
-    let threads = threads.min(total);
-    if threads <= 1 || wavefronts < FEW_WAVEFRONTS || options.trace.is_some() {
-        work();
-    } else {
-        rayon::scope(|scope| {
-            for _ in 1..threads {
-                scope.spawn(|_| work());
-            }
-            work();
-        });
-    }
-    match failure.into_inner() {
-        Some((_, fault)) => Err(fault),
-        None => {
-            coverage::note(kernel);
-            Ok(counters.into_inner())
         }
     }
 }

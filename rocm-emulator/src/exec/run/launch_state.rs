@@ -3,9 +3,10 @@
 //!
 //! LLVM's AMDGPUUsage, "Initial Kernel Execution State"; HSA's `hsa_kernel_dispatch_packet_t`.
 
+use super::launch::Launch;
 use crate::codeobject::{ArgKind, KernelDescriptor};
-use crate::exec::wave::{Mode, Wave};
-use crate::exec::{Launch, PRIVATE_APERTURE, SHARED_APERTURE};
+use crate::exec::memory::SWIZZLE;
+use crate::exec::wave::{Mode, Wave, PRIVATE_APERTURE, SHARED_APERTURE};
 use crate::isa::{is_gfx90a, is_gfx940, Family, Target};
 
 /// Bytes of an HSA dispatch packet.
@@ -14,17 +15,6 @@ const PACKET_BYTES: usize = 64;
 const PADDING: usize = 64;
 /// Stack that a kernel gets whose need the compiler does not know: HIP's default limit for a lane.
 const DYNAMIC_STACK: u32 = 16 << 10;
-
-/// Vector and accumulation registers of a wave.
-pub(crate) fn register_counts(descriptor: &KernelDescriptor) -> (usize, usize) {
-    let unified = if descriptor.accum_offset > 0 {
-        descriptor.agprs
-    } else {
-        0
-    };
-    let vgprs = descriptor.vgprs - unified;
-    (vgprs as usize, descriptor.agprs as usize)
-}
 
 /// Scratch bytes of a lane.
 pub(crate) fn scratch_size(launch: &Launch) -> u32 {
@@ -152,9 +142,6 @@ fn architected_flat_scratch(target: Target) -> bool {
         Family::Rdna3 | Family::Rdna4 => true,
     }
 }
-
-/// The swizzle bit in the second dword of a buffer descriptor: it marks scratch.
-pub(crate) const SWIZZLE: u32 = 1 << 31;
 
 /// Scalar registers, filled one after the other.
 struct Scalars<'a> {

@@ -1,8 +1,9 @@
 //! Running a grid: its workgroups on threads, each workgroup's wavefronts in turn.
 
 mod dispatch;
+mod launch;
 mod launch_state;
 mod workgroup;
 
 pub use dispatch::dispatch;
-pub(crate) use launch_state::{register_counts, SWIZZLE};
+pub use launch::{Launch, Options, MAX_LDS, MAX_WORKGROUP};

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use super::launch::Launch;
+use super::launch_state::{self, Arguments};
+use crate::exec::counters::Class;
 use crate::exec::memory::{Context, Violation};
-use crate::exec::program::{self, Op, Program, NOWHERE};
-use crate::exec::scalar::{get_hwreg, set_hwreg, set_mode_bits, time, Destination};
-use crate::exec::watch::Tracer;
+use crate::exec::program::{self, register_counts, Op, Program, Step, NOWHERE};
+use crate::exec::scalar::{get_hwreg, set_hwreg, set_mode_bits, time};
+use crate::exec::watch::{Recorder, Tracer};
 use crate::exec::wave::{Row, Wave};
-use crate::exec::{Class, Launch};
 use crate::fault::FaultKind;
 
 /// Instructions that a wavefront runs before another gets its turn, so that one may wait for another's store.
@@ -25,8 +27,6 @@ struct Slot {
     /// Its program counter is right whenever the wavefront does not run.
     wave: Wave,
     status: Status,
-    /// Arrived at a split barrier (GFX12) and did not wait for it yet.
-    signalled: bool,
     executed: u64,
     scratch: Vec<u64>,
 }
@@ -47,16 +47,15 @@ pub(crate) struct Failure {
 impl Workgroup {
     pub fn new(launch: &Launch, scratch_stride: u32) -> Workgroup {
         let kernel = &launch.kernel.kernel;
-        let (vgprs, agprs) = super::launch_state::register_counts(&kernel.descriptor);
+        let (vgprs, agprs) = register_counts(&kernel.descriptor);
         let lanes = kernel.wavefront_size;
         let items: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
         let waves = items.div_ceil(lanes.into());
         let scratch = (scratch_stride as usize * lanes as usize) / 8;
-        let mode = super::launch_state::mode(&kernel.descriptor);
+        let mode = launch_state::mode(&kernel.descriptor);
         let slot = || Slot {
             wave: Wave::new(kernel.target, lanes, vgprs, agprs, mode),
             status: Status::Ready,
-            signalled: false,
             executed: 0,
             scratch: vec![0; scratch],
         };
@@ -73,7 +72,7 @@ impl Workgroup {
         program: &mut Arc<Program>,
         coordinates: [u32; 3],
         cx: &mut Context,
-        tracer: Option<&Tracer>,
+        watchers: &mut Watchers,
     ) -> Result<(), Failure> {
         cx.counters.workgroups += 1;
         cx.counters.wavefronts += self.slots.len() as u64;
@@ -83,7 +82,7 @@ impl Workgroup {
             // Hardware leaves what was there; zero makes every run the same.
             slot.wave.vgpr.fill(Row::ZERO);
             slot.wave.agpr.fill(Row::ZERO);
-            super::launch_state::start(
+            launch_state::start(
                 &mut slot.wave,
                 &run.launch,
                 run.arguments,
@@ -91,7 +90,6 @@ impl Workgroup {
                 index as u32,
             );
             slot.status = Status::Ready;
-            slot.signalled = false;
             slot.executed = 0;
         }
         loop {
@@ -103,8 +101,10 @@ impl Workgroup {
                 }
                 progressed = true;
                 cx.scratch = slot.scratch.as_mut_ptr().cast();
-                let traced = tracer.filter(|tracer| tracer.wants(coordinates, index as u32));
-                slot.run(run, program, cx, traced)
+                let traced = watchers
+                    .tracer
+                    .filter(|tracer| tracer.wants(coordinates, index as u32));
+                slot.run(run, program, cx, traced, &mut watchers.recorder)
                     .map_err(|violation| Failure {
                         violation,
                         pc: slot.wave.pc,
@@ -134,7 +134,6 @@ impl Workgroup {
             }
             for slot in &mut self.slots {
                 slot.status = Status::Ready;
-                slot.signalled = false;
             }
         }
     }
@@ -147,11 +146,30 @@ impl Workgroup {
     }
 }
 
+/// Who looks on while a thread's workgroups run.
+pub(crate) struct Watchers<'a> {
+    pub tracer: Option<&'a Tracer<'a>>,
+    /// Counts by instruction, if asked for.
+    pub recorder: Option<Box<Recorder>>,
+}
+
 /// What is the same for every workgroup of a launch.
 pub(crate) struct Run<'a> {
     pub launch: Launch<'a>,
-    pub arguments: &'a super::launch_state::Arguments,
+    pub arguments: &'a Arguments,
     pub max_instructions: u64,
+}
+
+/// Where a wavefront goes on after a step.
+enum Flow {
+    /// At the step after it.
+    Next,
+    /// At a step.
+    Step(u32),
+    /// At an address, which may be code not seen yet.
+    Address(u64),
+    /// Not now.
+    Stop(Status),
 }
 
 impl Slot {
@@ -162,6 +180,7 @@ impl Slot {
         shared: &mut Arc<Program>,
         cx: &mut Context,
         tracer: Option<&Tracer>,
+        recorder: &mut Option<Box<Recorder>>,
     ) -> Result<(), Box<Violation>> {
         let mut program = shared.clone();
         let until = self.executed + QUANTUM;
@@ -175,96 +194,34 @@ impl Slot {
             if let Some(tracer) = tracer {
                 tracer.before(wave, step.pc);
             }
-            if let Some(recorder) = &mut cx.recorder {
+            if let Some(recorder) = recorder {
                 recorder.note(at, &step.op, wave);
             }
             self.executed += 1;
-            let mut next = step.next;
-            let mut jump = None;
-            let after = step.pc + u64::from(step.size);
-            match &step.op {
-                Op::Vector(op) => {
-                    cx.count(Class::Vector);
-                    cx.counters.lane_operations += u64::from(wave.exec().count_ones());
-                    op.run(wave);
-                }
-                Op::Matrix(op) => {
-                    cx.count(Class::Matrix);
-                    cx.counters.lane_operations += u64::from(wave.exec().count_ones());
-                    op.run(wave);
-                }
-                Op::Scalar(op) => op.run(wave, cx),
-                Op::ScalarMemory(op) => op.run(wave, cx)?,
-                Op::Memory(op) => op.run(wave, cx)?,
-                Op::Buffer(op) => op.run(wave, cx)?,
-                Op::Lds(op) => op.run(wave, cx)?,
-                Op::Nothing => {}
-                Op::Branch(condition, to) => {
-                    cx.count(Class::Scalar);
-                    if condition.holds(wave) {
-                        next = *to;
-                    }
-                }
-                Op::Call(dst, to) => {
-                    cx.count(Class::Scalar);
-                    dst.write64(wave, after);
-                    next = *to;
-                }
-                Op::GetPc(dst) => dst.write64(wave, after),
-                Op::SetPc(to) => jump = Some(to.read64(wave)),
-                Op::SwapPc(dst, to) => {
-                    let to = to.read64(wave);
-                    dst.write64(wave, after);
-                    jump = Some(to);
-                }
-                Op::GetReg(dst, id) => {
-                    let value = get_hwreg(wave, *id, cx.start);
-                    dst.write32(wave, value);
-                }
-                Op::SetReg(id, value) => {
-                    let value = value.read32(wave);
-                    set_hwreg(wave, *id, value);
-                }
-                Op::ModeBits(offset, value) => set_mode_bits(wave, *offset, *value),
-                Op::RealTime(dst) => write_time(*dst, wave, cx),
-                Op::BarrierSignal => self.signalled = true,
-                Op::Barrier => {
-                    wave.pc = after;
-                    self.status = Status::AtBarrier;
-                    return Ok(());
-                }
-                Op::Trap(id) => return Err(FaultKind::Trap(*id).into()),
-                Op::End => {
-                    self.status = Status::Ended;
-                    return Ok(());
-                }
-                Op::Broken(kind) => return Err(kind.clone().into()),
+            let next = step.next;
+            let flow = execute(step, wave, cx)?;
+            if let Flow::Stop(status) = flow {
+                self.status = status;
+                return Ok(());
             }
             if let Some(tracer) = tracer {
                 tracer.after(wave);
             }
-            if let Some(to) = jump {
-                cx.count(Class::Scalar);
-                let known = program.at(to);
-                let found = known.or_else(|| {
-                    let extended = program::extended(run.launch.kernel, to)?;
-                    if let Some(recorder) = &mut cx.recorder {
-                        recorder.keep(&program);
+            at = match flow {
+                Flow::Step(to) => to,
+                Flow::Address(to) => {
+                    cx.count(Class::Scalar);
+                    if program.at(to).is_none() {
+                        extend(&mut program, to, run, cx, recorder);
+                        *shared = program.clone();
                     }
-                    program = extended;
-                    cx.windows.resize(program.sites as usize, (0, 0));
-                    // Sites are numbered anew: what they remembered is another's.
-                    cx.windows.fill((0, 0));
-                    *shared = program.clone();
-                    program.at(to)
-                });
-                let Some(found) = found else {
-                    wave.pc = to;
-                    return Err(FaultKind::BadProgramCounter.into());
-                };
-                next = found;
-            }
-            at = next;
+                    program.at(to).ok_or_else(|| {
+                        wave.pc = to;
+                        FaultKind::BadProgramCounter
+                    })?
+                }
+                Flow::Next | Flow::Stop(_) => next,
+            };
             if self.executed > run.max_instructions {
                 return Err(FaultKind::InstructionLimit(run.max_instructions).into());
             }
@@ -278,7 +235,87 @@ impl Slot {
     }
 }
 
-fn write_time(dst: Destination, wave: &mut Wave, cx: &Context) {
-    let now = time(cx.start);
-    dst.write64(wave, now);
+/// Do what a step says.
+#[inline(always)]
+fn execute(step: &Step, wave: &mut Wave, cx: &mut Context) -> Result<Flow, Box<Violation>> {
+    let after = step.pc + u64::from(step.size);
+    match &step.op {
+        Op::Vector(op) => {
+            cx.count(Class::Vector);
+            cx.counters.lane_operations += u64::from(wave.exec().count_ones());
+            op.run(wave);
+        }
+        Op::Matrix(op) => {
+            cx.count(Class::Matrix);
+            cx.counters.lane_operations += u64::from(wave.exec().count_ones());
+            op.run(wave);
+        }
+        Op::Scalar(op) => {
+            cx.count(Class::Scalar);
+            op.run(wave);
+        }
+        Op::ScalarMemory(op) => op.run(wave, cx)?,
+        Op::Memory(op) => op.run(wave, cx)?,
+        Op::Buffer(op) => op.run(wave, cx)?,
+        Op::Lds(op) => op.run(wave, cx)?,
+        Op::Branch(condition, to) => {
+            cx.count(Class::Scalar);
+            if condition.holds(wave) {
+                return Ok(Flow::Step(*to));
+            }
+        }
+        Op::Call(dst, to) => {
+            cx.count(Class::Scalar);
+            dst.write64(wave, after);
+            return Ok(Flow::Step(*to));
+        }
+        Op::GetPc(dst) => dst.write64(wave, after),
+        Op::SetPc(to) => return Ok(Flow::Address(to.read64(wave))),
+        Op::SwapPc(dst, to) => {
+            let to = to.read64(wave);
+            dst.write64(wave, after);
+            return Ok(Flow::Address(to));
+        }
+        Op::GetReg(dst, id) => {
+            let value = get_hwreg(wave, *id, cx.start);
+            dst.write32(wave, value);
+        }
+        Op::SetReg(id, value) => {
+            let value = value.read32(wave);
+            set_hwreg(wave, *id, value);
+        }
+        Op::ModeBits(offset, value) => set_mode_bits(wave, *offset, *value),
+        Op::RealTime(dst) => dst.write64(wave, time(cx.start)),
+        Op::Barrier => {
+            wave.pc = after;
+            return Ok(Flow::Stop(Status::AtBarrier));
+        }
+        Op::Trap(id) => return Err(FaultKind::Trap(*id).into()),
+        Op::End => return Ok(Flow::Stop(Status::Ended)),
+        Op::Broken(kind) => return Err(kind.clone().into()),
+        // The arrival of GFX12 counts when the wavefront waits.
+        Op::BarrierSignal | Op::Nothing => {}
+    }
+    Ok(Flow::Next)
+}
+
+/// Translate the code at an address too, if there is any.
+#[cold]
+fn extend(
+    program: &mut Arc<Program>,
+    to: u64,
+    run: &Run,
+    cx: &mut Context,
+    recorder: &mut Option<Box<Recorder>>,
+) {
+    let Some(extended) = program::extended(run.launch.kernel, to) else {
+        return;
+    };
+    if let Some(recorder) = recorder {
+        recorder.keep(program);
+    }
+    *program = extended;
+    cx.windows.resize(program.sites as usize, (0, 0));
+    // Sites are numbered anew: what they remembered is another's.
+    cx.windows.fill((0, 0));
 }

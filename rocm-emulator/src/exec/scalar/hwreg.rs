@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::exec::{Mode, Wave};
+use crate::exec::wave::{Mode, Wave};
 use crate::isa::Family;
 
 /// Hardware register numbers (ISA manuals, "Hardware registers").

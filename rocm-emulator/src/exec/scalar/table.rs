@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use half::f16;
 
-use super::ScalarOp;
-use crate::exec::Wave;
+use super::op::ScalarOp;
+use crate::exec::wave::Wave;
 
 /// The scalar condition code.
 struct Scc(bool);

@@ -1,13 +1,10 @@
 //! Instructions that move data between lanes, or between lanes and scalar registers.
 
+use super::lowering::{Run, Unimplemented};
 use super::operand::{ScalarReg, Source};
 use super::value::Kind;
-use super::Unimplemented;
 use crate::exec::{Row, Wave, LANES};
 use crate::isa::{Inst, Operand, Special};
-
-/// An instruction as a function of the wave.
-pub(super) type Run = Box<dyn Fn(&mut Wave) + Send + Sync>;
 
 /// A scalar source: a register or a constant.
 #[derive(Clone, Copy)]
@@ -103,27 +100,40 @@ pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemente
                 wave.vgpr[dst].0[lane] = value;
             })
         }
-        "v_swap_b32" => {
-            let (a, b) = (vgpr(inst, inst.dst[0])?, vgpr(inst, inst.src[0])?);
-            Box::new(move |wave| {
-                let (left, right) = (wave.vgpr[a], wave.vgpr[b]);
-                write_active(wave, a, &right);
-                write_active(wave, b, &left);
-            })
-        }
-        "v_swap_b16" => {
-            let (a, b) = (vgpr(inst, inst.dst[0])?, vgpr(inst, inst.src[0])?);
-            Box::new(move |wave| {
-                let (left, right) = (wave.vgpr[a], wave.vgpr[b]);
-                let mix = |keep: &Row, take: &Row| {
-                    Row(std::array::from_fn(|i| {
-                        keep.0[i] & 0xffff_0000 | take.0[i] & 0xffff
-                    }))
-                };
-                write_active(wave, a, &mix(&left, &right));
-                write_active(wave, b, &mix(&right, &left));
-            })
-        }
+        "v_swap_b32" | "v_swap_b16" => swap(inst)?,
+        name if name.starts_with("v_permlane") => match permute(inst)? {
+            Some(run) => run,
+            None => return Ok(None),
+        },
+        "v_movreld_b32" | "v_movrels_b32" | "v_movrelsd_b32" | "v_movrelsd_2_b32"
+        | "v_swaprel_b32" => relative(inst)?,
+        _ => return Ok(None),
+    };
+    Ok(Some(run))
+}
+
+/// `v_swap`: two registers, or their low halves, change places in the active lanes.
+fn swap(inst: &Inst) -> Result<Run, Unimplemented> {
+    let (a, b) = (vgpr(inst, inst.dst[0])?, vgpr(inst, inst.src[0])?);
+    let taken = match inst.op.name {
+        "v_swap_b16" => 0xffff,
+        _ => u32::MAX,
+    };
+    Ok(Box::new(move |wave| {
+        let (left, right) = (wave.vgpr[a], wave.vgpr[b]);
+        let mix = |keep: &Row, take: &Row| {
+            Row(std::array::from_fn(|i| {
+                keep.0[i] & !taken | take.0[i] & taken
+            }))
+        };
+        write_active(wave, a, &mix(&left, &right));
+        write_active(wave, b, &mix(&right, &left));
+    }))
+}
+
+/// `v_permlane`; `None` for a form that there is not.
+fn permute(inst: &Inst) -> Result<Option<Run>, Unimplemented> {
+    let run: Run = match inst.op.name {
         "v_permlane16_b32" | "v_permlanex16_b32" => {
             // Each row of 16 picks by 16 nibbles of a scalar pair; x16 picks from the neighbouring row.
             // op_sel bit 0 is fetch-inactive, bit 1 bound control.
@@ -196,8 +206,6 @@ pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemente
                 write_active(wave, b, &new_right);
             })
         }
-        "v_movreld_b32" | "v_movrels_b32" | "v_movrelsd_b32" | "v_movrelsd_2_b32"
-        | "v_swaprel_b32" => relative(inst)?,
         _ => return Ok(None),
     };
     Ok(Some(run))

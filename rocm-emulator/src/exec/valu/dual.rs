@@ -1,13 +1,15 @@
 //! VOPD: two operations in one instruction, which both read their sources before either writes.
 
-use super::{lower as lower_one, Unimplemented, VectorOp};
-use crate::exec::{Row, Wave};
+use super::lane_op::LaneOp;
+use super::lanes;
+use super::lowering::Unimplemented;
+use crate::exec::wave::{Row, Wave};
 use crate::isa::{Encoding, Inst, Operand, Target};
 
 /// A dual-issue instruction.
 pub(super) struct Dual {
-    first: VectorOp,
-    second: VectorOp,
+    first: LaneOp,
+    second: LaneOp,
     /// The register that `first` writes, if `second` reads it.
     held_back: Option<u16>,
 }
@@ -27,7 +29,7 @@ fn reads(inst: &Inst, number: u16) -> bool {
         .any(|operand| register(operand) == Some(number))
 }
 
-pub(super) fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<Dual, Unimplemented> {
+pub(super) fn lower(target: Target, inst: &Inst) -> Result<Dual, Unimplemented> {
     let y = inst.second.as_deref().ok_or_else(|| {
         Unimplemented::new(format!(
             "{}: dual issue without a second half",
@@ -40,7 +42,7 @@ pub(super) fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<Dual, Uni
         if half.encoding == Encoding::VOPD {
             half.encoding = Encoding::VOP3;
         }
-        lower_one(target, lanes, &half)
+        lanes::lower(target, &half)
     };
     let held_back = register(&inst.dst[0]).filter(|&number| reads(y, number));
     Ok(Dual {
@@ -51,17 +53,29 @@ pub(super) fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<Dual, Uni
 }
 
 impl Dual {
-    pub fn run(&self, wave: &mut Wave) {
+    /// Vector and accumulation registers that the wave must have.
+    pub fn registers(&self) -> (usize, usize) {
+        let (x, y) = (&self.first, &self.second);
+        (x.vgprs.max(y.vgprs), x.agprs.max(y.agprs))
+    }
+
+    /// Execute.
+    ///
+    /// # Safety
+    /// The wave has at least as many registers as [`Dual::registers`] says.
+    pub unsafe fn run(&self, wave: &mut Wave) {
+        // SAFETY: the caller's promise, for each half.
+        let half = |op: &LaneOp, wave: &mut Wave| unsafe { lanes::run(op, wave) };
         let Some(number) = self.held_back else {
-            self.first.run(wave);
-            self.second.run(wave);
+            half(&self.first, wave);
+            half(&self.second, wave);
             return;
         };
         let number = number as usize;
         let before: Row = wave.vgpr[number];
-        self.first.run(wave);
+        half(&self.first, wave);
         let after = std::mem::replace(&mut wave.vgpr[number], before);
-        self.second.run(wave);
+        half(&self.second, wave);
         wave.vgpr[number] = after;
     }
 }

@@ -1,166 +1,43 @@
 //! Instructions that do the same in every lane: fetch, compute, write the active lanes.
 
-use std::mem::MaybeUninit;
-
-use super::kernel::{Args, Entry, Kernel, MAX_ARGUMENTS};
+use super::kernel::{Entry, MAX_ARGUMENTS};
+use super::lane_op::{new_scratch, Destination, LaneOp};
+use super::lowering::Unimplemented;
 use super::operand::{ScalarReg, Source};
-use super::riders::{self, Riders};
-use super::tables;
+use super::riders::Riders;
 use super::value::{Kind, Slot};
-use super::Unimplemented;
-use crate::exec::{Row, Wave, LANES};
+use super::{general, tables};
+use crate::exec::wave::Wave;
 use crate::isa::{Architecture, Family, Inst, Operand, Special, Target};
 
-/// Where the vector result goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Destination {
-    None,
-    Vgpr(u16),
-    Agpr(u16),
-    /// A scalar result (`v_s_exp_f32` and its kind): lane 0 of a row that no register holds.
-    Scalar(ScalarReg),
-}
-
-/// One lowered instruction.
-pub(super) struct LaneOp {
-    pub kernel: Kernel,
-    pub sources: [Source; MAX_ARGUMENTS],
-    pub count: u8,
-    pub dst: Destination,
-    /// Bits of the destination's dwords that are written.
-    pub write: u32,
-    /// Scalar destinations of the lane mask.
-    pub mask: [Option<ScalarReg>; 2],
-    /// Sources are modified.
-    pub modified: bool,
-    /// More than sources is modified: always take the general path.
-    pub general: bool,
-    /// MODE's rounding and denormal fields matter.
-    pub float: bool,
-    pub riders: Box<Riders>,
-    /// Registers used.
-    pub vgprs: usize,
-    pub agprs: usize,
-}
-
-/// Room for operands that are not registers, one pair of rows an argument.
-pub(super) type Scratch = [MaybeUninit<[Row; 2]>; MAX_ARGUMENTS];
-
-pub(super) fn new_scratch() -> Scratch {
-    [const { MaybeUninit::uninit() }; MAX_ARGUMENTS]
-}
-
-impl LaneOp {
-    /// Execute.
-    ///
-    /// # Safety
-    /// The wave has at least `self.vgprs` and `self.agprs` registers.
-    #[inline]
-    pub unsafe fn run(&self, wave: &mut Wave) {
-        let mode = &wave.mode;
-        let plain_mode =
-            mode.round_f32 | mode.round_f64_f16 == 0 && mode.denorm_f32 & mode.denorm_f64_f16 == 3;
-        if self.general || (self.float && !plain_mode) {
-            // SAFETY: the caller's promise.
-            unsafe { self.run_general(wave) };
-            return;
-        }
-        if self.modified {
-            // SAFETY: the caller's promise.
-            unsafe { self.run_with_sources(wave) };
-            return;
-        }
-        let mut scratch = new_scratch();
-        let mut args = self.args(wave);
-        for (index, scratch) in scratch.iter_mut().enumerate().take(self.count as usize) {
-            args.src[index] = self.fetch(index, wave, scratch);
-        }
-        // SAFETY: the sources have the rows that the entry's slots ask for, and the destination exists or
-        // the kernel writes none.
-        unsafe { (self.kernel)(&mut args) };
-        self.write_masks(wave, args.mask & wave.exec());
+/// Execute.
+///
+/// # Safety
+/// The wave has at least `op.vgprs` and `op.agprs` registers.
+#[inline]
+pub(super) unsafe fn run(op: &LaneOp, wave: &mut Wave) {
+    let mode = &wave.mode;
+    let plain_mode =
+        mode.round_f32 | mode.round_f64_f16 == 0 && mode.denorm_f32 & mode.denorm_f64_f16 == 3;
+    if op.general || (op.float && !plain_mode) {
+        // SAFETY: the caller's promise.
+        unsafe { general::run(op, wave) };
+        return;
     }
-
-    /// Arguments without sources.
-    #[inline(always)]
-    pub fn args(&self, wave: &mut Wave) -> Args {
-        Args {
-            src: [std::ptr::null(); MAX_ARGUMENTS],
-            dst: self.dst_pointer(wave),
-            write: self.write,
-            exec: wave.exec_row().0.as_ptr(),
-            full: wave.exec_full(),
-            lanes: wave.lanes as usize,
-            mask: 0,
-        }
+    if op.modified {
+        // SAFETY: the caller's promise.
+        unsafe { general::run_with_sources(op, wave) };
+        return;
     }
-
-    /// Pointer to the destination's first row; null if there is none.
-    pub fn dst_pointer(&self, wave: &mut Wave) -> *mut u32 {
-        match self.dst {
-            Destination::None | Destination::Scalar(_) => std::ptr::null_mut(),
-            // Through the slice's own pointer, so that the rows after the first are in reach.
-            Destination::Vgpr(first) => wave.vgpr[first as usize..].as_mut_ptr().cast(),
-            Destination::Agpr(first) => wave.agpr[first as usize..].as_mut_ptr().cast(),
-        }
+    let mut scratch = new_scratch();
+    let mut args = op.args(wave);
+    for (index, scratch) in scratch.iter_mut().enumerate().take(op.count as usize) {
+        args.src[index] = op.fetch(index, wave, scratch);
     }
-
-    /// Pointer to a source's first row.
-    #[inline(always)]
-    pub fn fetch(
-        &self,
-        index: usize,
-        wave: &Wave,
-        scratch: &mut MaybeUninit<[Row; 2]>,
-    ) -> *const u32 {
-        match &self.sources[index] {
-            Source::Vgpr(first) => wave.vgpr[*first as usize..].as_ptr().cast(),
-            Source::Agpr(first) => wave.agpr[*first as usize..].as_ptr().cast(),
-            Source::Rows(rows) => rows.as_ptr().cast(),
-            Source::Nothing => std::ptr::null(),
-            Source::Ieee => {
-                static ROWS: [Row; 2] = [Row::ZERO, Row([u32::MAX; LANES])];
-                // GFX12 has no such bit; its min and max always return the number.
-                let ieee = wave.mode.ieee && wave.target.family() != Family::Rdna4;
-                ROWS[ieee as usize].0.as_ptr()
-            }
-            Source::Scalar(register) => {
-                let row = scratch.as_mut_ptr().cast::<Row>();
-                // SAFETY: the scratch has room for two rows, and any bits are a row.
-                riders::broadcast(unsafe { &mut *row }, register.read(wave));
-                row.cast_const().cast()
-            }
-            Source::ScalarExtended(register) => {
-                let rows = scratch.write([Row([register.read(wave); LANES]), Row::ZERO]);
-                rows.as_ptr().cast()
-            }
-            Source::ScalarPair(register) => {
-                let value = register.read_pair(wave);
-                let row = scratch.as_mut_ptr().cast::<Row>();
-                // SAFETY: as above.
-                unsafe {
-                    riders::broadcast(&mut *row, value as u32);
-                    riders::broadcast(&mut *row.add(1), (value >> 32) as u32);
-                }
-                row.cast_const().cast()
-            }
-            Source::Mask(ScalarReg::Named(Special::ExecLo)) => wave.exec_row().0.as_ptr(),
-            Source::Mask(register) => {
-                let mask = register.read_mask(wave);
-                let row = scratch.as_mut_ptr().cast::<Row>();
-                // SAFETY: the scratch has room for two rows, and any bits are a row.
-                riders::spread_mask(unsafe { &mut *row }, mask);
-                row.cast_const().cast()
-            }
-        }
-    }
-
-    /// Write the lane mask to its scalar destinations.
-    pub fn write_masks(&self, wave: &mut Wave, mask: u64) {
-        for register in self.mask.iter().flatten() {
-            register.write_mask(wave, mask);
-        }
-    }
+    // SAFETY: the sources have the rows that the entry's slots ask for, and the destination exists or
+    // the kernel writes none.
+    unsafe { (op.kernel)(&mut args) };
+    op.write_masks(wave, args.mask & wave.exec());
 }
 
 /// 16-bit instructions of GFX9 that keep the other half of the destination, as all of GFX10 and later do
@@ -206,9 +83,6 @@ fn table_name(name: &str) -> String {
 pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented> {
     let name = table_name(inst.op.name);
     let entry = find(target, &name, inst)?;
-    let exec = ScalarReg::Named(Special::ExecLo);
-    let vcc = ScalarReg::Named(Special::VccLo);
-
     let mut op = LaneOp {
         kernel: entry.kernel,
         sources: [const { Source::Nothing }; MAX_ARGUMENTS],
@@ -223,11 +97,25 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
         vgprs: 0,
         agprs: 0,
     };
+    lower_sources(&mut op, &entry, inst)?;
+    if let Some(kind) = entry.value {
+        lower_destination(&mut op, kind, &name, target, inst)?;
+    }
+    if entry.mask {
+        lower_mask(&mut op, &entry, target, inst)?;
+    }
+    op.riders.finish(&name, inst, &mut op.write)?;
+    op.modified = op.riders.any();
+    let scalar = matches!(op.dst, Destination::Scalar(_));
+    op.general = !op.riders.only_sources() || scalar;
+    Ok(op)
+}
 
-    let mut next = 0;
+/// Resolve the operands that the entry's slots read.
+fn lower_sources(op: &mut LaneOp, entry: &Entry, inst: &Inst) -> Result<(), Unimplemented> {
     let mut sources_read = 0;
     for (index, slot) in entry.slots.iter().enumerate() {
-        let (operand, kind, modifiers) = match *slot {
+        let (operand, kind, place) = match *slot {
             Slot::Lane => continue,
             Slot::Ieee => {
                 op.sources[index] = Source::Ieee;
@@ -236,20 +124,19 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
             }
             Slot::Destination(kind) => (inst.dst[0], kind, None),
             Slot::Source(kind) => {
-                let mut operand = inst.src.get(next).copied().unwrap_or(Operand::None);
+                let place = sources_read;
+                sources_read += 1;
+                let mut operand = inst.src.get(place).copied().unwrap_or(Operand::None);
                 if kind == Kind::Mask && operand == Operand::None {
                     operand = Operand::Special {
                         reg: Special::VccLo,
                         dwords: 2,
                     };
                 }
-                let place = next;
-                next += 1;
-                sources_read = next;
                 (operand, kind, Some(place))
             }
         };
-        let kind = match (kind, modifiers) {
+        let kind = match (kind, place) {
             (Kind::Mix, Some(place)) => op.riders.mixed(index, place, inst),
             _ if entry.packed => kind.packed(),
             _ => kind,
@@ -263,7 +150,7 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
             Source::Agpr(first) => op.agprs = op.agprs.max(first as usize + kind.dwords()),
             _ => {}
         }
-        match modifiers {
+        match place {
             Some(place) => op.riders.source(index, place, inst),
             None => op.riders.accumulator(index, inst),
         }
@@ -274,67 +161,72 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
             inst.op.name, inst.src
         )));
     }
+    Ok(())
+}
 
-    if let Some(kind) = entry.value {
-        (op.dst, op.vgprs, op.agprs) = match inst.dst[0] {
-            Operand::Vgpr { first, .. } => (
-                Destination::Vgpr(first),
-                op.vgprs.max(first as usize + kind.dwords()),
-                op.agprs,
-            ),
-            Operand::Agpr { first, .. } => (
-                Destination::Agpr(first),
-                op.vgprs,
-                op.agprs.max(first as usize + kind.dwords()),
-            ),
-            operand if name.starts_with("v_s_") && ScalarReg::of(operand)?.is_some() => {
-                let register = ScalarReg::of(operand)?;
-                (
-                    register.map_or(Destination::None, Destination::Scalar),
-                    op.vgprs,
-                    op.agprs,
-                )
-            }
-            other => {
-                return Err(Unimplemented::new(format!(
-                    "{}: {other:?} as the destination",
-                    inst.op.name
-                )))
-            }
-        };
-        op.float |= kind.is_float();
-        if kind.is_half() {
-            let zeroes_rest =
-                target.family() == Family::Cdna && !GFX9_KEEPS_OTHER_HALF.contains(&&*name);
-            op.write = if zeroes_rest { u32::MAX } else { 0xffff };
+/// Resolve where a result of this kind goes, and which bits of it are written.
+fn lower_destination(
+    op: &mut LaneOp,
+    kind: Kind,
+    name: &str,
+    target: Target,
+    inst: &Inst,
+) -> Result<(), Unimplemented> {
+    op.dst = match inst.dst[0] {
+        Operand::Vgpr { first, .. } => {
+            op.vgprs = op.vgprs.max(first as usize + kind.dwords());
+            Destination::Vgpr(first)
         }
+        Operand::Agpr { first, .. } => {
+            op.agprs = op.agprs.max(first as usize + kind.dwords());
+            Destination::Agpr(first)
+        }
+        operand => {
+            let scalar = match name.starts_with("v_s_") {
+                true => ScalarReg::of(operand)?,
+                false => None,
+            };
+            let register = scalar.ok_or_else(|| {
+                Unimplemented::new(format!("{}: {operand:?} as the destination", inst.op.name))
+            })?;
+            Destination::Scalar(register)
+        }
+    };
+    op.float |= kind.is_float();
+    if kind.is_half() {
+        let zeroes_rest = target.family() == Family::Cdna && !GFX9_KEEPS_OTHER_HALF.contains(&name);
+        op.write = if zeroes_rest { u32::MAX } else { 0xffff };
     }
-    if entry.mask {
-        let place = usize::from(entry.value.is_some());
-        let scalar = match inst.dst[place] {
-            Operand::None => Some(vcc),
-            operand => ScalarReg::of(operand).map_err(|error| in_instruction(inst, error))?,
-        };
-        if scalar.is_none() {
-            return Err(Unimplemented::new(format!(
-                "{}: {:?} as the destination of a lane mask",
-                inst.op.name, inst.dst[place]
-            )));
-        }
-        op.mask[0] = scalar;
-        if inst.op.name.starts_with("v_cmpx_") {
-            // GFX9 writes the mask to both; GFX10 and later to EXEC alone.
-            if target.family() != Family::Cdna {
-                op.mask[0] = None;
-            }
-            op.mask[1] = Some(exec);
-        }
+    Ok(())
+}
+
+/// Resolve where the lane mask goes.
+fn lower_mask(
+    op: &mut LaneOp,
+    entry: &Entry,
+    target: Target,
+    inst: &Inst,
+) -> Result<(), Unimplemented> {
+    let place = usize::from(entry.value.is_some());
+    let scalar = match inst.dst[place] {
+        Operand::None => Some(ScalarReg::Named(Special::VccLo)),
+        operand => ScalarReg::of(operand).map_err(|error| in_instruction(inst, error))?,
+    };
+    if scalar.is_none() {
+        return Err(Unimplemented::new(format!(
+            "{}: {:?} as the destination of a lane mask",
+            inst.op.name, inst.dst[place]
+        )));
     }
-    op.riders.finish(&name, inst, &mut op.write)?;
-    op.modified = op.riders.any();
-    let scalar = matches!(op.dst, Destination::Scalar(_));
-    op.general = !op.riders.only_sources() || scalar;
-    Ok(op)
+    op.mask[0] = scalar;
+    if inst.op.name.starts_with("v_cmpx_") {
+        // GFX9 writes the mask to both; GFX10 and later to EXEC alone.
+        if target.family() != Family::Cdna {
+            op.mask[0] = None;
+        }
+        op.mask[1] = Some(ScalarReg::Named(Special::ExecLo));
+    }
+    Ok(())
 }
 
 /// The table's row; integer instructions with `clamp` have rows of their own, which saturate.

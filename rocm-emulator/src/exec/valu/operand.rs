@@ -3,8 +3,8 @@
 use crate::exec::{Row, Wave, LANES};
 use crate::isa::{Operand, Special};
 
+use super::lowering::Unimplemented;
 use super::value::Kind;
-use super::Unimplemented;
 
 /// A scalar dword that vector instructions read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! How many cycles the LDS needs for an instruction.
 
-use super::recorder::{active, Footprint};
-use crate::exec::memory::Access;
+use crate::exec::memory::{Access, Footprint};
+use crate::exec::wave::LANES;
 use crate::isa::Target;
 
 /// Banks, each of one dword.
@@ -23,13 +23,13 @@ const PAIRED: [[usize; 2]; 4] = [[0, 5], [1, 4], [2, 7], [3, 6]];
 /// up to 4 bytes, 16 of 8, 8 of 12 or 16. In such a group each bank gives one dword a cycle, to all lanes that ask for
 /// the same one; the group takes as many cycles as the most different dwords that it wants of one bank, and each
 /// beyond the first is a conflict. Groups are consecutive lanes, but for reads of 12 and 16 bytes on GPUs whose
-/// `Unit::lds_pairs_wide_reads` says so: there lanes 0 to 3 go with 20 to 23, 4 to 7 with 16 to 19, 8 to 11 with 28 to 31, 12 to 15 with 24
-/// to 27, and so on from lane 32. Atomics of one dword from several lanes take a cycle each.
+/// `Unit::lds_pairs_wide_reads` says so: there lanes 0 to 3 go with 20 to 23, 4 to 7 with 16 to 19, 8 to 11 with 28 to
+/// 31, 12 to 15 with 24 to 27, and so on from lane 32. Atomics of one dword from several lanes take a cycle each.
 ///
-/// `rocm-gpus` has the sources. Assumed, as nobody published it: reads of 12 bytes as of 16. Instructions of two addresses
-/// count as two accesses. Lane permutations touch no bank.
+/// `rocm-gpus` has the sources. Assumed, as nobody published it: reads of 12 bytes as of 16. Instructions of two
+/// addresses count as two accesses. Lane permutations touch no bank.
 pub fn lds_cycles(target: Target, store: bool, bytes: u32, offsets: &[Option<u32>]) -> (u64, u64) {
-    let mut places = [0; crate::exec::LANES];
+    let mut places = [0; LANES];
     let mut lanes = 0;
     for (lane, offset) in offsets.iter().take(places.len()).enumerate() {
         if let Some(offset) = offset {
@@ -63,7 +63,7 @@ pub(crate) fn cycles(target: Target, lanes: u32, access: &Footprint) -> (u64, u6
     for first in (0..lanes as usize).step_by(32) {
         for group in 0..32 / together {
             let mask = of_number(group) << first;
-            let needed = of_group(access, access.lanes & mask);
+            let needed = of_group(access, mask);
             all += needed;
             conflicts += needed.saturating_sub(1);
         }
@@ -71,12 +71,12 @@ pub(crate) fn cycles(target: Target, lanes: u32, access: &Footprint) -> (u64, u6
     (all, conflicts)
 }
 
-/// The most different dwords of one bank that these lanes want.
+/// The most different dwords of one bank that those of these lanes want that access.
 fn of_group(access: &Footprint, lanes: u64) -> u64 {
     let atomic = access.access == Access::Atomic;
     let mut words = [(0u64, 0usize); MOST_WORDS];
     let mut count = 0;
-    for lane in active(lanes) {
+    for lane in access.active(lanes) {
         let first = access.places[lane];
         for word in first / 4..=(first + u64::from(access.bytes) - 1) / 4 {
             words[count] = (word, if atomic { lane } else { 0 });

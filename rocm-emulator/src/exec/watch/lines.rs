@@ -1,7 +1,8 @@
 //! How many cache lines an instruction touches.
 
-use super::recorder::{active, Footprint, InstructionProfile};
-use crate::exec::LANES;
+use super::profile::InstructionProfile;
+use crate::exec::memory::Footprint;
+use crate::exec::wave::LANES;
 use crate::isa::Target;
 
 /// Bytes of a line of the cache that vector memory instructions go through.
@@ -16,7 +17,7 @@ pub(crate) fn count(row: &mut InstructionProfile, target: Target, access: &Footp
     // An element may lie across the boundary of two lines.
     let mut touched = [0u64; 2 * LANES];
     let mut count = 0;
-    for lane in active(access.lanes) {
+    for lane in access.active(u64::MAX) {
         let first = access.places[lane];
         for line in [first / line, first.wrapping_add(bytes - 1) / line] {
             if count == 0 || touched[count - 1] != line {

@@ -3,12 +3,14 @@
 mod banks;
 pub(crate) mod coverage;
 mod lines;
+mod profile;
 mod recorder;
 mod trace;
 
 pub use banks::lds_cycles;
 pub use coverage::COVERAGE_VARIABLE;
 pub use lines::line_bytes;
-pub(crate) use recorder::{Footprint, Recorder};
-pub use recorder::{InstructionProfile, Profile};
+pub use profile::{InstructionProfile, Profile};
+pub(crate) use recorder::Recorder;
+pub use trace::Trace;
 pub(crate) use trace::Tracer;

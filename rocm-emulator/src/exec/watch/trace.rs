@@ -1,10 +1,23 @@
 //! Writing down what one wavefront does: an instruction a line, with the registers that it changed.
 
+use std::io::Write;
+
 use parking_lot::Mutex;
 
 use crate::codeobject::LoadedKernel;
+use crate::exec::program;
 use crate::exec::wave::{Row, Wave};
-use crate::exec::{program, Trace};
+
+/// Which wavefront to trace, and where to.
+#[derive(Clone, Copy)]
+pub struct Trace<'a> {
+    /// Receives one line an instruction: offset, disassembly, registers that changed.
+    pub out: &'a Mutex<dyn Write + Send>,
+    /// Workgroup coordinates.
+    pub workgroup: [u32; 3],
+    /// Wavefront within the workgroup.
+    pub wave: u32,
+}
 
 /// Registers as they were before an instruction.
 struct Before {

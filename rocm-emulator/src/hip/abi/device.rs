@@ -1,9 +1,12 @@
 //! Devices and contexts.
 
-use super::*;
+use std::cell::RefCell;
+
+use super::prelude::*;
+use crate::hip::capture::refuse_during_any_capture;
 use crate::hip::facts;
-use crate::hip::state::{runtime, Device, Runtime, CONTEXTS, CURRENT};
-use crate::hip::stream::refuse_during_any_capture;
+use crate::hip::handles::Kind;
+use crate::hip::state::{runtime, Device, Runtime, CURRENT};
 
 /// The HIP release whose interface this is: major * 10^7 + minor * 10^5 + patch.
 const HIP_VERSION: c_int = 70_051_831;
@@ -432,8 +435,13 @@ pub unsafe fn hipProfilerStop() -> Result {
     runtime().map(|_| ())
 }
 
+thread_local! {
+    /// Devices below the current one on the context stack.
+    static CONTEXTS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
 /// A device has one context, the primary one; its handle is this and the ordinal.
-const CONTEXT_TAG: u64 = 1 << 62 | 9 << 48;
+const CONTEXT_TAG: u64 = Kind::Context.tag();
 
 fn context(device: &Device) -> hipCtx_t {
     (CONTEXT_TAG | (device.index as u64 + 1) << 4) as hipCtx_t

@@ -1,6 +1,9 @@
 //! Error queries.
 
-use super::*;
+use std::ffi::CString;
+
+use super::last_error::{LAST_ERROR, LAST_MESSAGE};
+use super::prelude::*;
 use crate::hip::error;
 use crate::hip::state::runtime;
 

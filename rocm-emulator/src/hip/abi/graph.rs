@@ -1,9 +1,10 @@
 //! Stream capture and graphs.
 
-use super::*;
-use crate::hip::graph::{node_handle, split_node_handle, Graph, GraphExec, Operation};
-use crate::hip::state::{runtime, CAPTURE_MODE};
-use crate::hip::stream::MODE_RELAXED;
+use super::prelude::*;
+use crate::hip::capture::{CAPTURE_MODE, MODE_RELAXED};
+use crate::hip::graph::{node_handle, split_node_handle, Graph, GraphExec, GRAPHS, GRAPH_EXECS};
+use crate::hip::operation::Operation;
+use crate::hip::state::runtime;
 
 pub unsafe fn hipStreamBeginCapture(stream: hipStream_t, mode: hipStreamCaptureMode) -> Result {
     let runtime = runtime()?;
@@ -15,7 +16,7 @@ pub unsafe fn hipStreamEndCapture(stream: hipStream_t, graph: *mut hipGraph_t) -
     // SAFETY: the program's promise; a failed capture gives a null graph, as in HIP.
     unsafe { out(graph, std::ptr::null_mut()) }?;
     let capture = runtime.stream(stream)?.end_capture(runtime)?;
-    let handle = runtime.graphs.insert(|_| Graph {
+    let handle = GRAPHS.insert(|_| Graph {
         device: capture.device,
         nodes: capture.nodes(),
     });
@@ -101,7 +102,7 @@ pub unsafe fn hipGraphInstantiateWithFlags(
     graph: hipGraph_t,
     flags: c_ulonglong,
 ) -> Result {
-    let runtime = runtime()?;
+    runtime()?;
     // Free on launch, upload, device launch, node priorities: all without effect here.
     if flags > 15 {
         return Err(HipError::new(
@@ -111,8 +112,8 @@ pub unsafe fn hipGraphInstantiateWithFlags(
     }
     // SAFETY: the program's promise; nothing is made when the pointer is wrong.
     unsafe { out(exec, std::ptr::null_mut()) }?;
-    let graph = runtime.graphs.get(graph)?;
-    let handle = runtime.graph_execs.insert(|_| GraphExec {
+    let graph = GRAPHS.get(graph)?;
+    let handle = GRAPH_EXECS.insert(|_| GraphExec {
         device: graph.device,
         nodes: graph.nodes.clone(),
     });
@@ -122,14 +123,14 @@ pub unsafe fn hipGraphInstantiateWithFlags(
 
 pub unsafe fn hipGraphUpload(exec: hipGraphExec_t, stream: hipStream_t) -> Result {
     let runtime = runtime()?;
-    runtime.graph_execs.get(exec)?;
+    GRAPH_EXECS.get(exec)?;
     let stream = runtime.stream(stream)?;
     runtime.devices[stream.device].healthy()
 }
 
 pub unsafe fn hipGraphLaunch(exec: hipGraphExec_t, stream: hipStream_t) -> Result {
     let runtime = runtime()?;
-    let exec = runtime.graph_execs.get(exec)?;
+    let exec = GRAPH_EXECS.get(exec)?;
     let stream = runtime.stream(stream)?;
     if stream.device != exec.device {
         return Err(HipError::new(
@@ -144,12 +145,14 @@ pub unsafe fn hipGraphLaunch(exec: hipGraphExec_t, stream: hipStream_t) -> Resul
 }
 
 pub unsafe fn hipGraphDestroy(graph: hipGraph_t) -> Result {
-    runtime()?.graphs.remove(graph)?;
+    runtime()?;
+    GRAPHS.remove(graph)?;
     Ok(())
 }
 
 pub unsafe fn hipGraphExecDestroy(exec: hipGraphExec_t) -> Result {
-    runtime()?.graph_execs.remove(exec)?;
+    runtime()?;
+    GRAPH_EXECS.remove(exec)?;
     Ok(())
 }
 
@@ -164,7 +167,7 @@ pub unsafe fn hipGraphCreate(graph: *mut hipGraph_t, flags: c_uint) -> Result {
     // SAFETY: the program's promise; nothing is made when the pointer is wrong.
     unsafe { out(graph, std::ptr::null_mut()) }?;
     let device = runtime.current().index;
-    let handle = runtime.graphs.insert(|_| Graph {
+    let handle = GRAPHS.insert(|_| Graph {
         device,
         nodes: [].into(),
     });
@@ -173,11 +176,11 @@ pub unsafe fn hipGraphCreate(graph: *mut hipGraph_t, flags: c_uint) -> Result {
 }
 
 pub unsafe fn hipGraphClone(clone: *mut hipGraph_t, graph: hipGraph_t) -> Result {
-    let runtime = runtime()?;
+    runtime()?;
     // SAFETY: the program's promise; nothing is made when the pointer is wrong.
     unsafe { out(clone, std::ptr::null_mut()) }?;
-    let graph = runtime.graphs.get(graph)?;
-    let handle = runtime.graphs.insert(|_| Graph {
+    let graph = GRAPHS.get(graph)?;
+    let handle = GRAPHS.insert(|_| Graph {
         device: graph.device,
         nodes: graph.nodes.clone(),
     });
@@ -199,6 +202,7 @@ pub unsafe fn hipGraphGetRootNodes(
     nodes: *mut hipGraphNode_t,
     count: *mut usize,
 ) -> Result {
+    runtime()?;
     // SAFETY: the program's promise.
     unsafe { list_nodes(graph, nodes, count, |after| after.is_empty()) }
 }
@@ -211,7 +215,7 @@ unsafe fn list_nodes(
     count: *mut usize,
     wanted: impl Fn(&[usize]) -> bool,
 ) -> Result {
-    let found = runtime()?.graphs.get(graph)?;
+    let found = GRAPHS.get(graph)?;
     let handles: Vec<u64> = found
         .nodes
         .iter()
@@ -243,10 +247,8 @@ pub unsafe fn hipGraphNodeGetType(
 ) -> Result {
     let invalid = || HipError::from(Code::InvalidValue);
     let (graph, index) = split_node_handle(node as u64).ok_or_else(invalid)?;
-    let graph = runtime()?
-        .graphs
-        .get_by_number(graph)
-        .map_err(|_| invalid())?;
+    runtime()?;
+    let graph = GRAPHS.get_by_number(graph).map_err(|_| invalid())?;
     let node = graph.nodes.get(index).ok_or_else(invalid)?;
     // SAFETY: the program's promise.
     unsafe { out(node_type, node.operation.node_type()) }

@@ -1,21 +1,14 @@
-//! Memory.
+//! Memory: device, managed and of the host, and what is known of an address.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use super::*;
-use crate::hip::copy::{self, Rectangle};
-use crate::hip::graph::{GraphAllocation, Operation};
-use crate::hip::registry::Registry;
-use crate::hip::state::{runtime, Pool, Runtime};
-use crate::hip::stream::{refuse_during_capture, Stream};
-
-const DEFAULT_KIND: hipMemcpyKind = 4;
-const HOST_TO_DEVICE: hipMemcpyKind = 1;
-const DEVICE_TO_HOST: hipMemcpyKind = 2;
-const DEVICE_TO_DEVICE: hipMemcpyKind = 3;
-/// The null stream.
-const NULL_STREAM: hipStream_t = std::ptr::null_mut();
+use super::prelude::*;
+use crate::hip::allocate::{self, DEVICE_POOLS, POOLS};
+use crate::hip::capture::refuse_during_capture;
+use crate::hip::host_memory;
+use crate::hip::operation::{GraphAllocation, Operation};
+use crate::hip::state::{runtime, Runtime};
 
 /// Give an address; release it again when the output pointer turns out to be wrong.
 ///
@@ -31,10 +24,10 @@ unsafe fn give(pointer: *mut *mut c_void, allocate: impl FnOnce() -> Result<u64>
 
 pub unsafe fn hipMalloc(pointer: *mut *mut c_void, bytes: usize) -> Result {
     let runtime = runtime()?;
-    refuse_during_capture(runtime)?;
+    refuse_during_capture()?;
     let allocate = || match bytes {
         0 => Ok(0),
-        _ => copy::allocate_device(runtime.current(), bytes),
+        _ => allocate::allocate_device(runtime.current(), bytes),
     };
     // SAFETY: the program's promise.
     unsafe { give(pointer, allocate) }
@@ -76,7 +69,7 @@ pub unsafe fn hipFree(pointer: *mut c_void) -> Result {
     if pointer.is_null() {
         return Ok(());
     }
-    refuse_during_capture(runtime)?;
+    refuse_during_capture()?;
     if let Some(device) = runtime.owner(pointer as u64) {
         // hipFree waits for the device.
         for stream in runtime.streams_of(device) {
@@ -86,7 +79,7 @@ pub unsafe fn hipFree(pointer: *mut c_void) -> Result {
             }
         }
     }
-    copy::free_device(runtime, pointer as u64, false)
+    allocate::free_device(runtime, pointer as u64, false)
 }
 
 pub unsafe fn hipMallocAsync(
@@ -96,7 +89,8 @@ pub unsafe fn hipMallocAsync(
 ) -> Result {
     let runtime = runtime()?;
     let device = &runtime.devices[runtime.stream(stream)?.device];
-    let pool = device.current_pool.load(Ordering::Relaxed) as hipMemPool_t;
+    let pools = DEVICE_POOLS.of(runtime, device);
+    let pool = pools.current.load(Ordering::Relaxed) as hipMemPool_t;
     // SAFETY: the program's promise.
     unsafe { hipMallocFromPoolAsync(pointer, bytes, pool, stream) }
 }
@@ -111,14 +105,14 @@ pub unsafe fn hipMallocFromPoolAsync(
     let stream = runtime.stream(stream)?;
     let allocate = || {
         if bytes == 0 {
-            runtime.pools.get(pool)?;
+            POOLS.get(pool)?;
             return Ok(0);
         }
         if stream.capture_info().is_none() {
-            return copy::allocate_from_pool(runtime, pool, bytes);
+            return allocate::allocate_from_pool(runtime, pool, bytes);
         }
         // The graph owns the memory: its address is fixed now, and it lives as long as the graph.
-        let address = copy::allocate_device(&runtime.devices[stream.device], bytes)?;
+        let address = allocate::allocate_device(&runtime.devices[stream.device], bytes)?;
         let allocation = Arc::new(GraphAllocation {
             device: stream.device,
             address,
@@ -140,12 +134,12 @@ pub unsafe fn hipFreeAsync(pointer: *mut c_void, stream: hipStream_t) -> Result 
         return stream.free_captured(runtime, pointer as u64);
     }
     // A pending fault must not keep memory from being freed.
-    copy::free_device(runtime, pointer as u64, true)
+    allocate::free_device(runtime, pointer as u64, true)
 }
 
 pub unsafe fn hipMallocManaged(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Result {
     let runtime = runtime()?;
-    refuse_during_capture(runtime)?;
+    refuse_during_capture()?;
     // Attached to the whole process or to the host; single streams are not supported by HIP either.
     if !matches!(flags, 1 | 2) {
         return Err(HipError::new(
@@ -156,7 +150,7 @@ pub unsafe fn hipMallocManaged(pointer: *mut *mut c_void, bytes: usize, flags: c
     runtime.current().healthy()?;
     let allocate = || match bytes {
         0 => Err(Code::InvalidValue.into()),
-        _ => copy::allocate_host(runtime, bytes, flags, true),
+        _ => host_memory::allocate_host(runtime, bytes, flags, true),
     };
     // SAFETY: the program's promise.
     unsafe { give(pointer, allocate) }
@@ -169,7 +163,7 @@ fn check_managed(runtime: &Runtime, pointer: *const c_void, bytes: usize, device
         runtime.device(device)?;
     }
     let address = pointer as u64;
-    let inside = copy::host_block(runtime, address, |block| {
+    let inside = host_memory::host_block(address, |block| {
         block.managed && bytes as u64 <= block.address + block.bytes - address
     });
     match inside {
@@ -203,11 +197,11 @@ pub unsafe fn hipMemAdvise(
 
 pub unsafe fn hipHostMalloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Result {
     let runtime = runtime()?;
-    refuse_during_capture(runtime)?;
+    refuse_during_capture()?;
     runtime.current().healthy()?;
     let allocate = || match bytes {
         0 => Ok(0),
-        _ => copy::allocate_host(runtime, bytes, flags, false),
+        _ => host_memory::allocate_host(runtime, bytes, flags, false),
     };
     // SAFETY: the program's promise.
     unsafe { give(pointer, allocate) }
@@ -232,7 +226,7 @@ pub unsafe fn hipHostFree(pointer: *mut c_void) -> Result {
     let runtime = runtime()?;
     match pointer.is_null() {
         true => Ok(()),
-        false => copy::remove_host_block(runtime, pointer as u64, true),
+        false => host_memory::remove_host_block(runtime, pointer as u64, true),
     }
 }
 
@@ -242,11 +236,11 @@ pub unsafe fn hipFreeHost(pointer: *mut c_void) -> Result {
 }
 
 pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint) -> Result {
-    copy::register_host(runtime()?, pointer as u64, bytes as u64, flags)
+    host_memory::register_host(runtime()?, pointer as u64, bytes as u64, flags)
 }
 
 pub unsafe fn hipHostUnregister(pointer: *mut c_void) -> Result {
-    copy::remove_host_block(runtime()?, pointer as u64, false)
+    host_memory::remove_host_block(runtime()?, pointer as u64, false)
 }
 
 pub unsafe fn hipHostGetDevicePointer(
@@ -254,7 +248,8 @@ pub unsafe fn hipHostGetDevicePointer(
     host: *mut c_void,
     _flags: c_uint,
 ) -> Result {
-    let found = copy::host_block(runtime()?, host as u64, |_| ());
+    runtime()?;
+    let found = host_memory::host_block(host as u64, |_| ());
     found.ok_or_else(|| {
         HipError::new(
             Code::InvalidValue,
@@ -266,7 +261,8 @@ pub unsafe fn hipHostGetDevicePointer(
 }
 
 pub unsafe fn hipHostGetFlags(flags: *mut c_uint, host: *mut c_void) -> Result {
-    let found = copy::host_block(runtime()?, host as u64, |block| block.flags);
+    runtime()?;
+    let found = host_memory::host_block(host as u64, |block| block.flags);
     let found = found.ok_or_else(|| {
         HipError::new(
             Code::InvalidValue,
@@ -297,7 +293,7 @@ fn attributes(runtime: &Runtime, pointer: *const c_void) -> hipPointerAttribute_
     const MANAGED: c_uint = 3;
     let address = pointer as u64;
     let pointer = pointer.cast_mut();
-    let known = copy::host_block(runtime, address, |block| hipPointerAttribute_t {
+    let known = host_memory::host_block(address, |block| hipPointerAttribute_t {
         type_: if block.managed { MANAGED } else { HOST },
         device: block.device as c_int,
         devicePointer: pointer,
@@ -397,535 +393,4 @@ pub unsafe fn hipMemGetAddressRange(
         optional_out(base, info.base as hipDeviceptr_t)?;
         optional_out(bytes, info.size as usize)
     }
-}
-
-/// Do an operation on the null stream, and wait: what the functions without `Async` do.
-fn now(operation: Operation) -> Result {
-    let runtime = runtime()?;
-    refuse_during_capture(runtime)?;
-    runtime.stream(NULL_STREAM)?.submit(runtime, operation)
-}
-
-fn enqueue(stream: hipStream_t, operation: Operation) -> Result {
-    let runtime = runtime()?;
-    runtime.stream(stream)?.submit(runtime, operation)
-}
-
-pub unsafe fn hipMemcpy(
-    dst: *mut c_void,
-    src: *const c_void,
-    bytes: usize,
-    kind: hipMemcpyKind,
-) -> Result {
-    now(Operation::Copy(Rectangle::plain(dst, src, bytes, kind)?))
-}
-
-pub unsafe fn hipMemcpyAsync(
-    dst: *mut c_void,
-    src: *const c_void,
-    bytes: usize,
-    kind: hipMemcpyKind,
-    stream: hipStream_t,
-) -> Result {
-    enqueue(
-        stream,
-        Operation::Copy(Rectangle::plain(dst, src, bytes, kind)?),
-    )
-}
-
-pub unsafe fn hipMemcpyWithStream(
-    dst: *mut c_void,
-    src: *const c_void,
-    bytes: usize,
-    kind: hipMemcpyKind,
-    stream: hipStream_t,
-) -> Result {
-    let runtime = runtime()?;
-    // It waits for the stream, which a capture forbids.
-    let stream: Arc<Stream> = runtime.stream(stream)?;
-    stream.synchronize(runtime)?;
-    stream.submit(
-        runtime,
-        Operation::Copy(Rectangle::plain(dst, src, bytes, kind)?),
-    )
-}
-
-pub unsafe fn hipMemcpyHtoD(dst: hipDeviceptr_t, src: *const c_void, bytes: usize) -> Result {
-    now(Operation::Copy(Rectangle::plain(
-        dst,
-        src,
-        bytes,
-        HOST_TO_DEVICE,
-    )?))
-}
-
-pub unsafe fn hipMemcpyDtoH(dst: *mut c_void, src: hipDeviceptr_t, bytes: usize) -> Result {
-    now(Operation::Copy(Rectangle::plain(
-        dst,
-        src,
-        bytes,
-        DEVICE_TO_HOST,
-    )?))
-}
-
-pub unsafe fn hipMemcpyDtoD(dst: hipDeviceptr_t, src: hipDeviceptr_t, bytes: usize) -> Result {
-    now(Operation::Copy(Rectangle::plain(
-        dst,
-        src,
-        bytes,
-        DEVICE_TO_DEVICE,
-    )?))
-}
-
-pub unsafe fn hipMemcpyHtoDAsync(
-    dst: hipDeviceptr_t,
-    src: *const c_void,
-    bytes: usize,
-    stream: hipStream_t,
-) -> Result {
-    enqueue(
-        stream,
-        Operation::Copy(Rectangle::plain(dst, src, bytes, HOST_TO_DEVICE)?),
-    )
-}
-
-pub unsafe fn hipMemcpyDtoHAsync(
-    dst: *mut c_void,
-    src: hipDeviceptr_t,
-    bytes: usize,
-    stream: hipStream_t,
-) -> Result {
-    enqueue(
-        stream,
-        Operation::Copy(Rectangle::plain(dst, src, bytes, DEVICE_TO_HOST)?),
-    )
-}
-
-pub unsafe fn hipMemcpyDtoDAsync(
-    dst: hipDeviceptr_t,
-    src: hipDeviceptr_t,
-    bytes: usize,
-    stream: hipStream_t,
-) -> Result {
-    enqueue(
-        stream,
-        Operation::Copy(Rectangle::plain(dst, src, bytes, DEVICE_TO_DEVICE)?),
-    )
-}
-
-pub unsafe fn hipMemcpyPeer(
-    dst: *mut c_void,
-    dst_device: c_int,
-    src: *const c_void,
-    src_device: c_int,
-    bytes: usize,
-) -> Result {
-    // SAFETY: the program's promise.
-    unsafe { hipMemcpyPeerAsync(dst, dst_device, src, src_device, bytes, NULL_STREAM) }
-}
-
-pub unsafe fn hipMemcpyPeerAsync(
-    dst: *mut c_void,
-    dst_device: c_int,
-    src: *const c_void,
-    src_device: c_int,
-    bytes: usize,
-    stream: hipStream_t,
-) -> Result {
-    let runtime = runtime()?;
-    runtime.device(dst_device)?;
-    runtime.device(src_device)?;
-    enqueue(
-        stream,
-        Operation::Copy(Rectangle::plain(dst, src, bytes, DEVICE_TO_DEVICE)?),
-    )
-}
-
-pub unsafe fn hipMemcpy2D(
-    dst: *mut c_void,
-    dst_pitch: usize,
-    src: *const c_void,
-    src_pitch: usize,
-    width: usize,
-    height: usize,
-    kind: hipMemcpyKind,
-) -> Result {
-    let copy = Rectangle::new(dst, dst_pitch, src, src_pitch, width, height, kind)?;
-    now(Operation::Copy(copy))
-}
-
-#[allow(clippy::too_many_arguments)]
-pub unsafe fn hipMemcpy2DAsync(
-    dst: *mut c_void,
-    dst_pitch: usize,
-    src: *const c_void,
-    src_pitch: usize,
-    width: usize,
-    height: usize,
-    kind: hipMemcpyKind,
-    stream: hipStream_t,
-) -> Result {
-    let copy = Rectangle::new(dst, dst_pitch, src, src_pitch, width, height, kind)?;
-    enqueue(stream, Operation::Copy(copy))
-}
-
-/// A fill of consecutive elements of 1, 2 or 4 bytes.
-fn fill(dst: *mut c_void, value: u32, width: usize, count: usize) -> Result<Operation> {
-    if dst as usize % width != 0 {
-        return Err(HipError::new(
-            Code::InvalidValue,
-            format!("{dst:p} is not aligned to the {width}-byte pattern"),
-        ));
-    }
-    Ok(Operation::Fill {
-        address: dst as u64,
-        pitch: 0,
-        rows: 1,
-        pattern: value.to_le_bytes(),
-        width,
-        count: count as u64,
-    })
-}
-
-pub unsafe fn hipMemset(dst: *mut c_void, value: c_int, bytes: usize) -> Result {
-    now(fill(dst, value as u32, 1, bytes)?)
-}
-
-pub unsafe fn hipMemsetAsync(
-    dst: *mut c_void,
-    value: c_int,
-    bytes: usize,
-    stream: hipStream_t,
-) -> Result {
-    enqueue(stream, fill(dst, value as u32, 1, bytes)?)
-}
-
-pub unsafe fn hipMemsetD8(dst: hipDeviceptr_t, value: c_uchar, count: usize) -> Result {
-    now(fill(dst, value.into(), 1, count)?)
-}
-
-pub unsafe fn hipMemsetD8Async(
-    dst: hipDeviceptr_t,
-    value: c_uchar,
-    count: usize,
-    stream: hipStream_t,
-) -> Result {
-    enqueue(stream, fill(dst, value.into(), 1, count)?)
-}
-
-pub unsafe fn hipMemsetD16(dst: hipDeviceptr_t, value: c_ushort, count: usize) -> Result {
-    now(fill(dst, value.into(), 2, count)?)
-}
-
-pub unsafe fn hipMemsetD16Async(
-    dst: hipDeviceptr_t,
-    value: c_ushort,
-    count: usize,
-    stream: hipStream_t,
-) -> Result {
-    enqueue(stream, fill(dst, value.into(), 2, count)?)
-}
-
-pub unsafe fn hipMemsetD32(dst: hipDeviceptr_t, value: c_int, count: usize) -> Result {
-    now(fill(dst, value as u32, 4, count)?)
-}
-
-pub unsafe fn hipMemsetD32Async(
-    dst: hipDeviceptr_t,
-    value: c_int,
-    count: usize,
-    stream: hipStream_t,
-) -> Result {
-    enqueue(stream, fill(dst, value as u32, 4, count)?)
-}
-
-fn fill_rows(
-    dst: *mut c_void,
-    pitch: usize,
-    value: c_int,
-    width: usize,
-    height: usize,
-) -> Result<Operation> {
-    if height > 1 && pitch < width {
-        return Err(Code::InvalidPitchValue.into());
-    }
-    Ok(Operation::Fill {
-        address: dst as u64,
-        pitch: pitch as u64,
-        rows: height as u64,
-        pattern: value.to_le_bytes(),
-        width: 1,
-        count: width as u64,
-    })
-}
-
-pub unsafe fn hipMemset2D(
-    dst: *mut c_void,
-    pitch: usize,
-    value: c_int,
-    width: usize,
-    height: usize,
-) -> Result {
-    now(fill_rows(dst, pitch, value, width, height)?)
-}
-
-pub unsafe fn hipMemset2DAsync(
-    dst: *mut c_void,
-    pitch: usize,
-    value: c_int,
-    width: usize,
-    height: usize,
-    stream: hipStream_t,
-) -> Result {
-    enqueue(stream, fill_rows(dst, pitch, value, width, height)?)
-}
-
-fn symbol_of(symbol: *const c_void) -> Result<(u64, u64)> {
-    let runtime = runtime()?;
-    Registry::get().variable(runtime, runtime.current(), symbol)
-}
-
-/// The device address of a range of a symbol.
-fn symbol_range(symbol: *const c_void, offset: usize, bytes: usize) -> Result<*mut c_void> {
-    let (address, size) = symbol_of(symbol)?;
-    let end = (offset as u64).checked_add(bytes as u64);
-    match end {
-        Some(end) if end <= size => Ok((address + offset as u64) as *mut c_void),
-        _ => Err(HipError::new(
-            Code::InvalidValue,
-            format!("{bytes} bytes at offset {offset} of a variable of {size} bytes"),
-        )),
-    }
-}
-
-pub unsafe fn hipGetSymbolAddress(pointer: *mut *mut c_void, symbol: *const c_void) -> Result {
-    let (address, _) = symbol_of(symbol)?;
-    // SAFETY: the program's promise.
-    unsafe { out(pointer, address as *mut c_void) }
-}
-
-pub unsafe fn hipGetSymbolSize(bytes: *mut usize, symbol: *const c_void) -> Result {
-    let (_, size) = symbol_of(symbol)?;
-    // SAFETY: the program's promise.
-    unsafe { out(bytes, size as usize) }
-}
-
-fn to_symbol(
-    symbol: *const c_void,
-    src: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-) -> Result<Operation> {
-    if !matches!(kind, HOST_TO_DEVICE | DEVICE_TO_DEVICE | DEFAULT_KIND) {
-        return Err(Code::InvalidMemcpyDirection.into());
-    }
-    let dst = symbol_range(symbol, offset, bytes)?;
-    Ok(Operation::Copy(Rectangle::plain(dst, src, bytes, kind)?))
-}
-
-pub unsafe fn hipMemcpyToSymbol(
-    symbol: *const c_void,
-    src: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-) -> Result {
-    now(to_symbol(symbol, src, bytes, offset, kind)?)
-}
-
-pub unsafe fn hipMemcpyToSymbolAsync(
-    symbol: *const c_void,
-    src: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-    stream: hipStream_t,
-) -> Result {
-    enqueue(stream, to_symbol(symbol, src, bytes, offset, kind)?)
-}
-
-fn from_symbol(
-    dst: *mut c_void,
-    symbol: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-) -> Result<Operation> {
-    if !matches!(kind, DEVICE_TO_HOST | DEVICE_TO_DEVICE | DEFAULT_KIND) {
-        return Err(Code::InvalidMemcpyDirection.into());
-    }
-    let src = symbol_range(symbol, offset, bytes)?;
-    Ok(Operation::Copy(Rectangle::plain(dst, src, bytes, kind)?))
-}
-
-pub unsafe fn hipMemcpyFromSymbol(
-    dst: *mut c_void,
-    symbol: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-) -> Result {
-    now(from_symbol(dst, symbol, bytes, offset, kind)?)
-}
-
-pub unsafe fn hipMemcpyFromSymbolAsync(
-    dst: *mut c_void,
-    symbol: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-    stream: hipStream_t,
-) -> Result {
-    enqueue(stream, from_symbol(dst, symbol, bytes, offset, kind)?)
-}
-
-pub unsafe fn hipDeviceGetDefaultMemPool(pool: *mut hipMemPool_t, device: c_int) -> Result {
-    let device = runtime()?.device(device)?;
-    // SAFETY: the program's promise.
-    unsafe { out(pool, device.default_pool as hipMemPool_t) }
-}
-
-pub unsafe fn hipDeviceGetMemPool(pool: *mut hipMemPool_t, device: c_int) -> Result {
-    let device = runtime()?.device(device)?;
-    // SAFETY: the program's promise.
-    unsafe {
-        out(
-            pool,
-            device.current_pool.load(Ordering::Relaxed) as hipMemPool_t,
-        )
-    }
-}
-
-pub unsafe fn hipDeviceSetMemPool(device: c_int, pool: hipMemPool_t) -> Result {
-    let runtime = runtime()?;
-    let device = runtime.device(device)?;
-    if runtime.pools.get(pool)?.device != device.index {
-        return Err(HipError::new(
-            Code::InvalidValue,
-            "the pool is another device's",
-        ));
-    }
-    device.current_pool.store(pool as u64, Ordering::Relaxed);
-    Ok(())
-}
-
-pub unsafe fn hipMemPoolCreate(
-    pool: *mut hipMemPool_t,
-    properties: *const hipMemPoolProps,
-) -> Result {
-    let runtime = runtime()?;
-    if properties.is_null() || !properties.is_aligned() {
-        return Err(Code::InvalidValue.into());
-    }
-    // SAFETY: valid by the program's promise.
-    let properties = unsafe { properties.read() };
-    const PINNED: c_uint = 1;
-    const ON_DEVICE: c_uint = 1;
-    if properties.allocType != PINNED || properties.location.type_ != ON_DEVICE {
-        return Err(HipError::new(
-            Code::InvalidValue,
-            "pools hold pinned allocations located on a device",
-        ));
-    }
-    let device = runtime.device(properties.location.id)?.index;
-    // SAFETY: the program's promise; nothing is made when the pointer is wrong.
-    unsafe { out(pool, std::ptr::null_mut()) }?;
-    let handle = runtime.pools.insert(|_| Pool {
-        device,
-        reuse: Pool::CREATED.into(),
-        ..Pool::default()
-    });
-    // SAFETY: as above.
-    unsafe { out(pool, handle as hipMemPool_t) }
-}
-
-pub unsafe fn hipMemPoolDestroy(pool: hipMemPool_t) -> Result {
-    let runtime = runtime()?;
-    let found = runtime.pools.get(pool)?;
-    let device = &runtime.devices[found.device];
-    if pool as u64 == device.default_pool {
-        return Err(HipError::new(
-            Code::InvalidValue,
-            "the default pool cannot be destroyed",
-        ));
-    }
-    // The device falls back to its default pool if this was its current one.
-    let _ = device.current_pool.compare_exchange(
-        pool as u64,
-        device.default_pool,
-        Ordering::Relaxed,
-        Ordering::Relaxed,
-    );
-    runtime.pools.remove(pool)?;
-    Ok(())
-}
-
-pub unsafe fn hipMemPoolTrimTo(pool: hipMemPool_t, _bytes: usize) -> Result {
-    // A pool holds nothing beyond its live allocations.
-    runtime()?.pools.get(pool).map(|_| ())
-}
-
-pub unsafe fn hipMemPoolSetAttribute(
-    pool: hipMemPool_t,
-    attribute: hipMemPoolAttr,
-    value: *mut c_void,
-) -> Result {
-    let pool = runtime()?.pools.get(pool)?;
-    if value.is_null() {
-        return Err(Code::InvalidValue.into());
-    }
-    match attribute {
-        1..=3 => {
-            // SAFETY: these attributes are an int, by HIP's documentation.
-            let on = unsafe { value.cast::<c_int>().read_unaligned() } != 0;
-            let bit = 1 << attribute;
-            match on {
-                true => pool.reuse.fetch_or(bit, Ordering::Relaxed),
-                false => pool.reuse.fetch_and(!bit, Ordering::Relaxed),
-            };
-        }
-        // SAFETY: this attribute is a 64-bit number.
-        4 => pool.release_threshold.store(
-            unsafe { value.cast::<u64>().read_unaligned() },
-            Ordering::Relaxed,
-        ),
-        // The high-water marks can only be set back.
-        6 | 8 => pool
-            .used_high
-            .store(pool.used.load(Ordering::Relaxed), Ordering::Relaxed),
-        _ => {
-            return Err(HipError::new(
-                Code::InvalidValue,
-                format!("memory pool attribute {attribute} cannot be set"),
-            ))
-        }
-    }
-    Ok(())
-}
-
-pub unsafe fn hipMemPoolGetAttribute(
-    pool: hipMemPool_t,
-    attribute: hipMemPoolAttr,
-    value: *mut c_void,
-) -> Result {
-    let pool = runtime()?.pools.get(pool)?;
-    let number = match attribute {
-        1..=3 => {
-            let on = pool.reuse.load(Ordering::Relaxed) >> attribute & 1;
-            // SAFETY: the program's promise: room for an int.
-            return unsafe { out(value.cast(), on as c_int) };
-        }
-        4 => pool.release_threshold.load(Ordering::Relaxed),
-        5 | 7 => pool.used.load(Ordering::Relaxed),
-        6 | 8 => pool.used_high.load(Ordering::Relaxed),
-        _ => {
-            return Err(HipError::new(
-                Code::InvalidValue,
-                format!("memory pool attribute {attribute}"),
-            ))
-        }
-    };
-    // SAFETY: the program's promise: room for a 64-bit number.
-    unsafe { out(value.cast(), number) }
 }

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use super::*;
+use super::prelude::*;
 use crate::hip::facts;
-use crate::hip::graph::Operation;
 use crate::hip::launch::{Geometry, KernelLaunch};
-use crate::hip::module::{self, Function};
+use crate::hip::module::{self, Function, FUNCTIONS, MODULES};
+use crate::hip::operation::Operation;
 use crate::hip::registry::Registry;
 use crate::hip::state::{runtime, Runtime};
 
@@ -43,7 +43,7 @@ unsafe fn load(to: *mut hipModule_t, bytes: &[u8]) -> Result {
     let runtime = runtime()?;
     // SAFETY: the program's promise; nothing is loaded when the pointer is wrong.
     unsafe { out(to, std::ptr::null_mut()) }?;
-    let handle = module::load(runtime, runtime.current(), bytes)?;
+    let handle = module::load(runtime.current(), bytes)?;
     // SAFETY: as above.
     unsafe { out(to, handle as hipModule_t) }
 }
@@ -57,12 +57,12 @@ pub unsafe fn hipModuleGetFunction(
     handle: hipModule_t,
     name: *const c_char,
 ) -> Result {
-    let runtime = runtime()?;
+    runtime()?;
     // SAFETY: the program's promise.
     let name = unsafe { text(name) }?;
     // SAFETY: the program's promise.
     unsafe { out(function, std::ptr::null_mut()) }?;
-    let found = runtime.modules.get(handle)?.function(runtime, name)?;
+    let found = MODULES.get(handle)?.function(name)?;
     // SAFETY: as above.
     unsafe { out(function, found as hipFunction_t) }
 }
@@ -73,9 +73,10 @@ pub unsafe fn hipModuleGetGlobal(
     handle: hipModule_t,
     name: *const c_char,
 ) -> Result {
+    runtime()?;
     // SAFETY: the program's promise.
     let name = unsafe { text(name) }?;
-    let module = runtime()?.modules.get(handle)?;
+    let module = MODULES.get(handle)?;
     let (address, size) = module.loaded.global(name).ok_or_else(|| {
         HipError::new(
             Code::NotFound,
@@ -91,13 +92,13 @@ pub unsafe fn hipModuleGetGlobal(
 
 /// A function by its handle, or by the address of its stub.
 fn find(runtime: &Runtime, function: *const c_void) -> Result<Arc<Function>> {
-    let found = Registry::get().function(runtime, runtime.current(), function)?;
+    let found = Registry::get().function(runtime.current(), function)?;
     Ok(found.1)
 }
 
 pub unsafe fn hipGetFuncBySymbol(function: *mut hipFunction_t, symbol: *const c_void) -> Result {
     let runtime = runtime()?;
-    let (handle, _) = Registry::get().function(runtime, runtime.current(), symbol)?;
+    let (handle, _) = Registry::get().function(runtime.current(), symbol)?;
     // SAFETY: the program's promise.
     unsafe { out(function, handle as hipFunction_t) }
 }
@@ -107,7 +108,8 @@ pub unsafe fn hipFuncGetAttribute(
     attribute: hipFunction_attribute,
     function: hipFunction_t,
 ) -> Result {
-    let found = runtime()?.functions.get(function)?.attribute(attribute)?;
+    runtime()?;
+    let found = FUNCTIONS.get(function)?.attribute(attribute)?;
     // SAFETY: the program's promise.
     unsafe { out(value, found) }
 }
@@ -178,7 +180,8 @@ pub unsafe fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(
     block: c_int,
     dynamic_lds: usize,
 ) -> Result {
-    let function = runtime()?.functions.get(function)?;
+    runtime()?;
+    let function = FUNCTIONS.get(function)?;
     // SAFETY: the program's promise.
     unsafe { out(blocks, active_blocks(&function, block, dynamic_lds)?) }
 }
@@ -253,7 +256,8 @@ pub unsafe fn hipModuleOccupancyMaxPotentialBlockSize(
     dynamic_lds: usize,
     limit: c_int,
 ) -> Result {
-    let function = runtime()?.functions.get(function)?;
+    runtime()?;
+    let function = FUNCTIONS.get(function)?;
     // SAFETY: the program's promise.
     unsafe { potential_block(grid, block, &function, dynamic_lds, limit) }
 }
@@ -320,7 +324,7 @@ pub unsafe fn hipModuleLaunchKernel(
     extra: *mut *mut c_void,
 ) -> Result {
     let runtime = runtime()?;
-    let function = runtime.functions.get(function)?;
+    let function = FUNCTIONS.get(function)?;
     let geometry = Geometry {
         grid: [grid_x, grid_y, grid_z],
         block: [block_x, block_y, block_z],
@@ -374,7 +378,7 @@ pub unsafe fn hipLaunchKernel(
 ) -> Result {
     let runtime = runtime()?;
     let device = &runtime.devices[runtime.stream(stream)?.device];
-    let (_, function) = Registry::get().function(runtime, device, function)?;
+    let (_, function) = Registry::get().function(device, function)?;
     let geometry = Geometry {
         grid: [grid.x, grid.y, grid.z],
         block: [block.x, block.y, block.z],

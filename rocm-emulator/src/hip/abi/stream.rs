@@ -1,10 +1,11 @@
 //! Streams and events.
 
-use super::*;
-use crate::hip::event::{Event, Record};
-use crate::hip::graph::{HostFunction, Operation};
+use super::prelude::*;
+use crate::hip::capture::refuse_during_capture;
+use crate::hip::event::{Event, Record, EVENTS};
+use crate::hip::operation::{HostFunction, Operation};
 use crate::hip::state::runtime;
-use crate::hip::stream::{refuse_during_capture, Stream, StreamKind};
+use crate::hip::stream::{Stream, StreamKind, STREAMS};
 
 fn invalid_flags(what: &str, flags: c_uint) -> HipError {
     HipError::new(Code::InvalidValue, format!("{what} flags {flags:#x}"))
@@ -34,15 +35,15 @@ pub unsafe fn hipStreamCreateWithPriority(
     // SAFETY: the program's promise; nothing is made when the pointer is wrong.
     unsafe { out(stream, std::ptr::null_mut()) }?;
     let priority = priority.clamp(-1, 1);
-    let handle = runtime
-        .streams
-        .insert(|_| Stream::new(device.index, StreamKind::Created, flags, priority));
+    let handle =
+        STREAMS.insert(|_| Stream::new(device.index, StreamKind::Created, flags, priority));
     // SAFETY: as above.
     unsafe { out(stream, handle as hipStream_t) }
 }
 
 pub unsafe fn hipStreamDestroy(stream: hipStream_t) -> Result {
-    runtime()?.streams.remove(stream)?.abandon_capture();
+    runtime()?;
+    STREAMS.remove(stream)?.abandon_capture();
     Ok(())
 }
 
@@ -61,7 +62,7 @@ pub unsafe fn hipStreamWaitEvent(stream: hipStream_t, event: hipEvent_t, flags: 
     if flags > 1 {
         return Err(invalid_flags("wait", flags));
     }
-    let event = runtime.events.get(event)?;
+    let event = EVENTS.get(event)?;
     runtime.stream(stream)?.wait(runtime, &event)
 }
 
@@ -128,7 +129,7 @@ pub unsafe fn hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint) -> 
     device.healthy()?;
     // SAFETY: the program's promise; nothing is made when the pointer is wrong.
     unsafe { out(event, std::ptr::null_mut()) }?;
-    let handle = runtime.events.insert(|_| Event {
+    let handle = EVENTS.insert(|_| Event {
         device: device.index,
         flags,
         state: parking_lot::Mutex::new(Record::Never),
@@ -139,7 +140,7 @@ pub unsafe fn hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint) -> 
 
 pub unsafe fn hipEventRecord(event: hipEvent_t, stream: hipStream_t) -> Result {
     let runtime = runtime()?;
-    let event = runtime.events.get(event)?;
+    let event = EVENTS.get(event)?;
     runtime.stream(stream)?.record(runtime, &event)
 }
 
@@ -163,9 +164,9 @@ pub unsafe fn hipEventQuery(event: hipEvent_t) -> Result {
 
 pub unsafe fn hipEventSynchronize(event: hipEvent_t) -> Result {
     let runtime = runtime()?;
-    let event = runtime.events.get(event)?;
+    let event = EVENTS.get(event)?;
     event.wait()?;
-    refuse_during_capture(runtime)?;
+    refuse_during_capture()?;
     runtime.devices[event.device].healthy()
 }
 
@@ -174,12 +175,12 @@ pub unsafe fn hipEventElapsedTime(
     start: hipEvent_t,
     stop: hipEvent_t,
 ) -> Result {
-    let runtime = runtime()?;
+    runtime()?;
     if milliseconds.is_null() {
         return Err(Code::InvalidValue.into());
     }
-    let start = runtime.events.get(start)?.time()?;
-    let stop = runtime.events.get(stop)?.time()?;
+    let start = EVENTS.get(start)?.time()?;
+    let stop = EVENTS.get(stop)?.time()?;
     let seconds = match stop.checked_duration_since(start) {
         Some(elapsed) => elapsed.as_secs_f64(),
         None => -start.duration_since(stop).as_secs_f64(),
@@ -189,6 +190,7 @@ pub unsafe fn hipEventElapsedTime(
 }
 
 pub unsafe fn hipEventDestroy(event: hipEvent_t) -> Result {
-    runtime()?.events.remove(event)?;
+    runtime()?;
+    EVENTS.remove(event)?;
     Ok(())
 }

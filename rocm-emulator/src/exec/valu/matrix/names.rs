@@ -7,7 +7,7 @@
 use super::elements::Element;
 use super::multiply::Shape;
 use crate::exec::valu::fp8::Fp8;
-use crate::exec::valu::Unimplemented;
+use crate::exec::valu::lowering::Unimplemented;
 use crate::isa::{Architecture, Family, Inst, Operand, Target};
 
 /// The families of layouts.
@@ -43,6 +43,14 @@ pub(super) struct Matrix {
     pub index_bits: Option<u32>,
 }
 
+/// How names begin, and whether such instructions are sparse.
+const PREFIXES: [(&str, bool); 4] = [
+    ("v_mfma_", false),
+    ("v_smfmac_", true),
+    ("v_wmma_", false),
+    ("v_swmmac_", true),
+];
+
 /// Read a matrix instruction's name; `None` if it is none.
 pub(super) fn parse(
     target: Target,
@@ -51,50 +59,20 @@ pub(super) fn parse(
 ) -> Result<Option<Matrix>, Unimplemented> {
     let name = inst.op.name;
     let unknown = || Unimplemented::new(format!("{name}: no such matrix instruction"));
-    let prefixes = [
-        ("v_mfma_", false),
-        ("v_smfmac_", true),
-        ("v_wmma_", false),
-        ("v_swmmac_", true),
-    ];
-    let Some((prefix, sparse)) = prefixes
+    let Some((prefix, sparse)) = PREFIXES
         .into_iter()
         .find(|(prefix, _)| name.starts_with(prefix))
     else {
         return Ok(None);
     };
-    let form = match (
-        prefix.contains("mma_") || prefix.contains("mmac"),
-        target.family(),
-    ) {
-        (_, Family::Cdna) => Form::Mfma,
-        (true, Family::Rdna4) => Form::Wmma12,
+    let form = match target.family() {
+        Family::Cdna => Form::Mfma,
+        Family::Rdna4 => Form::Wmma12,
         _ => Form::Wmma11,
     };
     let (accumulator, rest) = name[prefix.len()..].split_once('_').ok_or_else(unknown)?;
-    let accumulator = match accumulator {
-        "f64" => Accumulator::F64,
-        "f32" => Accumulator::F32,
-        "f16" => Accumulator::F16,
-        "bf16" => Accumulator::Bf16,
-        "i32" => Accumulator::I32,
-        _ => return Err(unknown()),
-    };
-    // Shape: digits and x; the type may follow at once.
-    let shape_end = rest
-        .find(|c: char| !c.is_ascii_digit() && c != 'x')
-        .ok_or_else(unknown)?;
-    // In `4x4x4xf32` the last x belongs to the type.
-    let shape_text = rest[..shape_end].trim_end_matches('x');
-    let types = &rest[shape_text.len()..];
-    let dims: Vec<usize> = shape_text
-        .split('x')
-        .map(str::parse)
-        .collect::<Result<_, _>>()
-        .map_err(|_| unknown())?;
-    let [m, n, k] = dims[..] else {
-        return Err(unknown());
-    };
+    let accumulator = accumulator_named(accumulator).ok_or_else(unknown)?;
+    let ([m, n, k], types) = dimensions(rest).ok_or_else(unknown)?;
     let types: Vec<&str> = types
         .split('_')
         .filter(|part| !part.is_empty() && *part != "1k" && !is_block_count(part))
@@ -104,24 +82,9 @@ pub(super) fn parse(
         [a, b] => (a, b),
         _ => return Err(unknown()),
     };
-    let fnuz = target.architecture() == Architecture::Cdna3;
     let element = |text: &str, place: u8| {
         let signed = inst.mods.neg >> place & 1 == 1;
-        Ok(match text {
-            "f64" => Element::F64,
-            "f32" => Element::F32,
-            "xf32" => Element::Xf32,
-            "f16" => Element::F16,
-            "bf16" => Element::Bf16,
-            "fp8" if fnuz => Element::Fp8(Fp8::E4M3Fnuz),
-            "bf8" if fnuz => Element::Fp8(Fp8::E5M2Fnuz),
-            "fp8" => Element::Fp8(Fp8::E4M3),
-            "bf8" => Element::Fp8(Fp8::E5M2),
-            "i8" => Element::Int8 { signed: true },
-            "iu8" => Element::Int8 { signed },
-            "iu4" => Element::Int4 { signed },
-            _ => return Err(unknown()),
-        })
+        element_named(text, signed, target).ok_or_else(unknown)
     };
     let (a, b) = (element(first, 0)?, element(second, 1)?);
     let lanes = lanes as usize;
@@ -165,6 +128,50 @@ pub(super) fn parse(
         b_per_lane,
         index_bits,
     }))
+}
+
+fn accumulator_named(text: &str) -> Option<Accumulator> {
+    Some(match text {
+        "f64" => Accumulator::F64,
+        "f32" => Accumulator::F32,
+        "f16" => Accumulator::F16,
+        "bf16" => Accumulator::Bf16,
+        "i32" => Accumulator::I32,
+        _ => return None,
+    })
+}
+
+/// `16x16x32_f16` or `16x16x32f16`: m, n and k, and what follows.
+fn dimensions(text: &str) -> Option<([usize; 3], &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != 'x')?;
+    // In `4x4x4xf32` the last x belongs to the type.
+    let shape = text[..end].trim_end_matches('x');
+    let dims: Vec<usize> = shape
+        .split('x')
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .ok()?;
+    Some((dims.try_into().ok()?, &text[shape.len()..]))
+}
+
+/// `signed` is what the instruction says of integers whose name does not tell.
+fn element_named(text: &str, signed: bool, target: Target) -> Option<Element> {
+    let fnuz = target.architecture() == Architecture::Cdna3;
+    Some(match text {
+        "f64" => Element::F64,
+        "f32" => Element::F32,
+        "xf32" => Element::Xf32,
+        "f16" => Element::F16,
+        "bf16" => Element::Bf16,
+        "fp8" if fnuz => Element::Fp8(Fp8::E4M3Fnuz),
+        "bf8" if fnuz => Element::Fp8(Fp8::E5M2Fnuz),
+        "fp8" => Element::Fp8(Fp8::E4M3),
+        "bf8" => Element::Fp8(Fp8::E5M2),
+        "i8" => Element::Int8 { signed: true },
+        "iu8" => Element::Int8 { signed },
+        "iu4" => Element::Int4 { signed },
+        _ => return None,
+    })
 }
 
 /// `2b`, `4b`, `16b`.

@@ -3,8 +3,8 @@
 use super::layout::MAX_INPUT;
 use super::multiply::{Number, Shape};
 use super::names::Form;
-use super::{Input, Registers};
-use crate::exec::valu::Unimplemented;
+use super::operands::{Input, Registers};
+use crate::exec::valu::lowering::Unimplemented;
 use crate::exec::{Wave, LANES};
 use crate::isa::Inst;
 

@@ -1,6 +1,6 @@
 //! Moves, logic, shifts, bit fields, bytes.
 
-use super::{operations, Table};
+use super::rows::{operations, Table};
 use crate::exec::valu::kernel::entry;
 use crate::exec::valu::value::{Lane, Selected};
 

@@ -1,6 +1,6 @@
 //! Compares: `v_cmp_*`, and under the same names `v_cmpx_*`.
 
-use super::Table;
+use super::rows::{operations, Table};
 use crate::exec::valu::kernel::entry;
 use crate::exec::valu::value::F16;
 
@@ -119,7 +119,7 @@ pub(super) fn add(table: &mut Table) {
         u16, "u16"; i16, "i16"; u32, "u32"; i32, "i32"; u64, "u64"; i64, "i64";
     }
     float_compares! { table, F16, "f16"; f32, "f32"; f64, "f64"; }
-    super::operations! { table, entry;
+    operations! { table, entry;
         "v_cmp_class_f16" (a: u16, mask: u32) -> bool = in_class_f16(a, mask);
         "v_cmp_class_f32" (a: u32, mask: u32) -> bool = in_class_f32(a, mask);
         "v_cmp_class_f64" (a: u64, mask: u32) -> bool = in_class_f64(a, mask);

@@ -1,6 +1,6 @@
 //! Conversions between number formats.
 
-use super::{operations, Table};
+use super::rows::{operations, Table};
 use crate::exec::valu::fp8::Fp8;
 use crate::exec::valu::kernel::entry;
 use crate::exec::valu::value::{f32_to_bf16, f32_to_f16, Acc, F16};

@@ -1,8 +1,8 @@
 //! The steps of IEEE division: scale, multiply-add with unscaling, fix up.
 
 use super::double::ldexp;
+use super::rows::{operations, Table};
 use super::single::quiet;
-use super::{operations, Table};
 use crate::exec::valu::kernel::entry;
 use crate::exec::valu::soft;
 use crate::exec::valu::value::F16;

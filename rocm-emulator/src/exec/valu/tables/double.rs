@@ -1,6 +1,6 @@
 //! f64 arithmetic.
 
-use super::{operations, Table};
+use super::rows::{operations, Table};
 use crate::exec::valu::kernel::entry;
 use crate::exec::valu::value::{Acc, Ieee};
 

@@ -1,7 +1,7 @@
 //! f16 arithmetic: exact or suitably rounded in f32, then rounded to f16.
 
+use super::rows::{operations, Table};
 use super::single::{max_number, maximum, median, min_number, minimum};
-use super::{operations, Table};
 use crate::exec::valu::approximate::{cos_turns, exp2, log2, sin_turns};
 use crate::exec::valu::kernel::entry;
 use crate::exec::valu::value::{Acc, Ieee, F16};

@@ -12,42 +12,19 @@ mod double;
 mod half_precision;
 mod integer;
 mod packed;
+mod rows;
 mod single;
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use super::kernel::Entry;
-
-/// Rows by name.
-pub(super) struct Table(HashMap<String, Entry>);
-
-impl Table {
-    fn add(&mut self, names: &[&str], entry: Entry) {
-        for name in names {
-            let before = self.0.insert(name.to_string(), entry);
-            debug_assert!(before.is_none(), "two rows for {name}");
-        }
-    }
-}
-
-/// Add rows to a table.
-macro_rules! operations {
-    ($table:ident, $entry:path;
-     $($($name:literal)|+ ($($argument:ident : $type:ty),*) -> $result:ty = $body:expr;)*) => { $({
-        #[inline(always)]
-        #[allow(clippy::too_many_arguments)]
-        fn operation($($argument: $type),*) -> $result { $body }
-        $table.add(&[$($name),+], $entry(operation));
-    })* };
-}
-use operations;
+use rows::Table;
 
 /// The row of a name.
 pub(super) fn find(name: &str) -> Option<Entry> {
     static TABLE: OnceLock<Table> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
-        let mut table = Table(HashMap::new());
+        let mut table = Table::default();
         bits::add(&mut table);
         compare::add(&mut table);
         convert::add(&mut table);
@@ -59,5 +36,5 @@ pub(super) fn find(name: &str) -> Option<Entry> {
         single::add(&mut table);
         table
     });
-    table.0.get(name).copied()
+    table.find(name)
 }

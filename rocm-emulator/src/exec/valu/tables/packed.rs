@@ -1,8 +1,8 @@
 //! Packed math: each row is the operation on one half, and runs on both.
 
 use super::half_precision::fma_to_odd;
+use super::rows::{operations, Table};
 use super::single::{max_number, maximum, min_number, minimum};
-use super::{operations, Table};
 use crate::exec::valu::kernel::packed_entry;
 use crate::exec::valu::value::{Acc, Bf16, Ieee, F16};
 

@@ -1,6 +1,6 @@
 //! f32 arithmetic.
 
-use super::{operations, Table};
+use super::rows::{operations, Table};
 use crate::exec::valu::approximate::{cos_turns, exp2, log2, sin_turns};
 use crate::exec::valu::kernel::entry;
 use crate::exec::valu::value::{Acc, Bf16, Ieee, Mix, Pair, F16};

@@ -1,0 +1,24 @@
+//! The backend's files stand on floors, and import only what is on their own or below.
+
+use std::path::Path;
+
+use candle_rocm_testing::floors::{Floor, House};
+
+/// From the lowest up.
+const FLOORS: &[Floor<'static>] = &[
+    (
+        "tensors and launches",
+        &["ops::operands", "ops::node", "ops::launch"],
+    ),
+    ("operators of rows", &["ops::norm", "ops::softmax"]),
+    ("activations", &["ops::activation"]),
+    ("products", &["ops::product"]),
+    ("linear layers", &["ops::linear"]),
+    ("operators", &["ops"]),
+];
+
+#[test]
+fn files_import_only_from_their_floor_and_below_and_in_no_circle() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs");
+    House::read(&root).unwrap().assert_floors(FLOORS);
+}

@@ -1,0 +1,90 @@
+//! What amdgpu, the Linux driver of AMD GPUs, says of a machine's GPUs. The build includes this file too.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The driver's list of nodes, CPUs among them, under the root folder.
+pub const NODES: &str = "sys/class/kfd/kfd/topology/nodes";
+
+/// One GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// The number of its folder under [`NODES`].
+    pub number: u32,
+    /// Its processor, such as `gfx1100`.
+    pub processor: String,
+    /// The name that the driver gives it, which may be empty.
+    pub name: String,
+    /// Compute units.
+    pub compute_units: u32,
+    /// The number in `/dev/dri/renderD128`, by which programs open it.
+    pub render_minor: u32,
+}
+
+/// The GPUs of a machine, in the driver's order; `root` is `/` but for tests.
+///
+/// # Errors
+/// The list or a node cannot be read, as where the driver is not loaded. The error names the file.
+pub fn gpus(root: &Path) -> io::Result<Vec<Node>> {
+    let nodes = root.join(NODES);
+    let named = |file: &Path, error: io::Error| {
+        io::Error::new(error.kind(), format!("{}: {error}", file.display()))
+    };
+    let mut numbered: Vec<(u32, PathBuf)> = std::fs::read_dir(&nodes)
+        .map_err(|error| named(&nodes, error))?
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+        .collect();
+    numbered.sort();
+    let mut found = Vec::new();
+    for (number, folder) in numbered {
+        let file = folder.join("properties");
+        let properties = match std::fs::read_to_string(&file) {
+            Ok(properties) => properties,
+            // A container sees the nodes of the GPUs that it was not given, and may not read them.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
+            Err(error) => return Err(named(&file, error)),
+        };
+        let property = |name: &str| -> u32 {
+            let mut lines = properties.lines().filter_map(|line| line.split_once(' '));
+            let value = lines.find(|(key, _)| *key == name);
+            value.map_or(0, |(_, value)| value.trim().parse().unwrap_or(0))
+        };
+        if let Some(processor) = processor_name(property("gfx_target_version")) {
+            let simds = property("simd_count");
+            found.push(Node {
+                number,
+                processor,
+                name: std::fs::read_to_string(folder.join("name"))
+                    .map(|name| name.trim().to_string())
+                    .unwrap_or_default(),
+                compute_units: simds / property("simd_per_cu").max(1),
+                render_minor: property("drm_render_minor"),
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// The driver's decimal major, minor, stepping (two digits each for the last two) as a name: 90010
+/// is `gfx90a`, 110001 is `gfx1101`. None for a CPU's node, whose version is 0.
+fn processor_name(version: u32) -> Option<String> {
+    let (major, minor, stepping) = (version / 10_000, version / 100 % 100, version % 100);
+    (major != 0).then(|| format!("gfx{major}{minor:x}{stepping:x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_have_their_names() {
+        let names = [90_010, 90_402, 100_300, 110_001, 110_501, 120_001]
+            .map(|version| processor_name(version).unwrap_or_default());
+        assert_eq!(
+            names,
+            ["gfx90a", "gfx942", "gfx1030", "gfx1101", "gfx1151", "gfx1201"]
+        );
+        assert_eq!(processor_name(0), None);
+    }
+}

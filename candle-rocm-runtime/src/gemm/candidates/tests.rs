@@ -1,0 +1,431 @@
+//! Plans on every GPU of the table.
+
+use super::*;
+use crate::gemm::plan::Piece;
+
+/// Candle's product of m x k by k x n, row-major, contiguous: the operands in BLAS's order.
+fn row_major(m: usize, n: usize, k: usize, weight_transposed: bool) -> GemmProblem {
+    GemmProblem {
+        transa: if weight_transposed {
+            Transpose::Yes
+        } else {
+            Transpose::No
+        },
+        transb: Transpose::No,
+        m: n,
+        n: m,
+        k,
+        alpha: 1.0,
+        a: 0x1000,
+        lda: if weight_transposed { k } else { n },
+        stride_a: (k * n) as i64,
+        b: 0x2000,
+        ldb: k,
+        stride_b: (m * k) as i64,
+        beta: 0.0,
+        c: 0x3000,
+        ldc: n,
+        stride_c: (m * n) as i64,
+        batch: 1,
+        dtype: GemmDtype::F32,
+        compute: GemmDtype::F32.compute(),
+    }
+}
+
+/// f32 is the vector units' on it.
+const RX_7900_XTX: Gpu = Gpu {
+    arch: "gfx1100",
+    compute_units: 48,
+};
+const MI300X: Gpu = Gpu {
+    arch: "gfx942",
+    compute_units: 304,
+};
+/// Every GPU of the table, as large as its largest product.
+fn gpus() -> impl Iterator<Item = Gpu<'static>> {
+    rocm_gpus::Gpu::all().map(|gpu| Gpu {
+        arch: gpu.name(),
+        compute_units: gpu.multiprocessors(),
+    })
+}
+
+fn plan_on(problem: &GemmProblem, gpu: Gpu) -> Option<Plan> {
+    Plan::new(problem, &Epilogue::default(), gpu)
+}
+
+fn plan_for(problem: &GemmProblem) -> Plan {
+    plan_on(problem, RX_7900_XTX).unwrap()
+}
+
+fn kernel_of(problem: &GemmProblem) -> String {
+    plan_for(problem).kernel.name(problem.dtype)
+}
+
+fn of_type(dtype: GemmDtype, problem: GemmProblem) -> GemmProblem {
+    GemmProblem {
+        dtype,
+        compute: dtype.compute(),
+        ..problem
+    }
+}
+
+#[test]
+fn decoding_uses_the_kernels_for_few_columns() {
+    assert_eq!(kernel_of(&row_major(1, 512, 256, true)), "gemv_t_f32_w8_c1");
+    assert_eq!(kernel_of(&row_major(1, 512, 256, false)), "gemv_n_f32_c1");
+    assert_eq!(kernel_of(&row_major(3, 512, 256, true)), "gemv_t_f32_w8_c4");
+    assert_eq!(kernel_of(&row_major(8, 512, 256, false)), "gemv_n_f32_c8");
+    // Long rows that would leave units idle are shared by more lanes.
+    assert_eq!(
+        kernel_of(&row_major(1, 512, 4096, true)),
+        "gemv_t_f32_w32_c1"
+    );
+    assert_eq!(
+        kernel_of(&row_major(1, 65536, 4096, true)),
+        "gemv_t_f32_w8_c1"
+    );
+}
+
+#[test]
+fn few_rows_are_few_columns_of_the_transpose() {
+    let plan = plan_for(&row_major(1000, 1, 64, false));
+    assert_eq!(
+        plan.kernel,
+        Kernel::VectorT {
+            columns: 1,
+            width: 8
+        }
+    );
+    assert!(plan.b_along_k);
+    assert_eq!((plan.product.m, plan.product.n), (1000, 1));
+    assert_eq!((plan.product.row_c, plan.product.column_c), (1, 1));
+    assert_eq!(plan.product.a.address, 0x2000);
+    let plan = plan_for(&row_major(1000, 4, 64, false));
+    assert_eq!(
+        plan.kernel,
+        Kernel::VectorT {
+            columns: 4,
+            width: 8
+        }
+    );
+    assert!(!plan.b_along_k);
+    assert_eq!((plan.product.row_c, plan.product.column_c), (4, 1));
+}
+
+#[test]
+fn tiles_grow_with_the_product() {
+    assert_eq!(
+        kernel_of(&row_major(20, 256, 256, true)),
+        "gemm_f32_32x32_tn"
+    );
+    assert_eq!(
+        kernel_of(&row_major(1024, 512, 256, false)),
+        "gemm_f32_64x64_nn"
+    );
+    assert_eq!(
+        kernel_of(&row_major(4096, 4096, 256, true)),
+        "gemm_f32_128x128_tn"
+    );
+    let double = of_type(GemmDtype::F64, row_major(4096, 4096, 256, true));
+    assert_eq!(kernel_of(&double), "gemm_f64_64x64_tn");
+}
+
+/// Sizes of models' products: decoding, prompts of several lengths, long sums.
+fn products() -> impl Iterator<Item = GemmProblem> {
+    const SIZES: [usize; 9] = [1, 16, 32, 64, 128, 512, 4096, 14336, 128_256];
+    SIZES.into_iter().flat_map(|m| {
+        SIZES.into_iter().flat_map(move |n| {
+            [64, 512, 4096, 28672]
+                .into_iter()
+                .map(move |k| row_major(m, n, k, true))
+        })
+    })
+}
+
+#[test]
+fn each_tile_is_chosen_for_some_product() {
+    for gpu in gpus() {
+        for dtype in GemmDtype::ALL {
+            let tiles: Vec<_> = MatrixTile::all(gpu.arch, dtype).collect();
+            let mut chosen = Vec::new();
+            for problem in products() {
+                let plan = plan_on(&of_type(dtype, problem), gpu).unwrap();
+                if let Kernel::Matrix { tile, .. } = plan.kernel {
+                    chosen.push(tile);
+                }
+            }
+            for tile in tiles {
+                assert!(
+                    chosen.contains(&tile),
+                    "{} {tile:?} on {gpu:?}",
+                    dtype.name()
+                );
+            }
+        }
+    }
+}
+
+/// Memory is the limit whichever tile it is, so that what a tile does besides must still count.
+#[test]
+fn sixteen_columns_take_the_narrowest_tile() {
+    let problem = of_type(GemmDtype::F16, row_major(16, 4096, 4096, true));
+    for gpu in gpus() {
+        let name = plan_on(&problem, gpu).unwrap().kernel.name(problem.dtype);
+        assert_eq!(name, "matmul_f16_128x32_tn", "{gpu:?}");
+    }
+}
+
+#[test]
+fn rdna_multiplies_f32_and_f64_by_vector_units() {
+    let rdna = |gpu: &Gpu| gpu.unit().wavefront() == 32;
+    for gpu in gpus().filter(rdna) {
+        for dtype in [GemmDtype::F32, GemmDtype::F64] {
+            for problem in products() {
+                let plan = plan_on(&of_type(dtype, problem), gpu).unwrap();
+                assert_eq!(plan.kernel.module().name(), "gemm", "{problem}");
+            }
+        }
+    }
+}
+
+#[test]
+fn up_to_16_columns_are_a_vector_product_where_there_are_no_matrix_units() {
+    for (columns, dtype, gpu, expected) in [
+        (9, GemmDtype::F32, RX_7900_XTX, "gemv_t_f32_w8_c16"),
+        (16, GemmDtype::F64, RX_7900_XTX, "gemv_t_f64_w8_c16"),
+        (17, GemmDtype::F32, RX_7900_XTX, "gemm_f32_32x32_tn"),
+        (8, GemmDtype::F16, RX_7900_XTX, "gemv_t_f16_w8_c8"),
+        (9, GemmDtype::F16, RX_7900_XTX, "matmul_f16_128x32_tn"),
+        (16, GemmDtype::F32, MI300X, "matmul_f32_64x64_tn"),
+        (1, GemmDtype::I8, RX_7900_XTX, "matmul_i8_128x32_tn"),
+    ] {
+        let problem = of_type(dtype, row_major(columns, 4096, 512, true));
+        let plan = plan_on(&problem, gpu).unwrap();
+        assert_eq!(plan.kernel.name(dtype), expected);
+    }
+}
+
+#[test]
+fn no_kernel_multiplies_integers_elsewhere() {
+    let other = Gpu {
+        arch: "sm_90",
+        compute_units: 132,
+    };
+    let problem = row_major(100, 100, 100, false);
+    assert_eq!(plan_on(&of_type(GemmDtype::I8, problem), other), None);
+    assert!(plan_on(&of_type(GemmDtype::F16, problem), other).is_some());
+}
+
+#[test]
+fn long_sums_of_few_elements_are_divided() {
+    for gpu in gpus() {
+        let problem = of_type(GemmDtype::F16, row_major(64, 64, 28672, true));
+        let plan = plan_on(&problem, gpu).unwrap();
+        // As many parts as a small GPU has units keep it busy.
+        let least = if gpu.compute_units >= 16 {
+            5
+        } else {
+            gpu.compute_units.min(2)
+        };
+        assert!(plan.parts >= least, "{gpu:?}: {}", plan.description());
+        // As many elements of C as fill the GPU: no parts.
+        let problem = of_type(GemmDtype::F16, row_major(8192, 8192, 4096, true));
+        assert_eq!(plan_on(&problem, gpu).unwrap().parts, 1, "{gpu:?}");
+    }
+}
+
+#[test]
+fn parts_cover_k_within_the_workspace() {
+    for gpu in gpus() {
+        for dtype in GemmDtype::ALL {
+            for problem in products() {
+                let problem = of_type(dtype, problem);
+                for plan in Plan::candidates(&problem, &Epilogue::default(), gpu) {
+                    assert!(plan.workspace_bytes() <= MAX_WORKSPACE);
+                    let Kernel::Matrix { tile, .. } = plan.kernel else {
+                        assert_eq!(plan.parts, 1);
+                        continue;
+                    };
+                    let (parts, part_k) = (u64::from(plan.parts), u64::from(plan.part_k));
+                    assert_eq!(part_k % u64::from(tile.depth), 0);
+                    assert!(parts * part_k >= plan.product.k);
+                    assert!((parts - 1) * part_k < plan.product.k);
+                    assert!(plan.group >= 1 && plan.chiplets >= 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_candidate_is_the_plan() {
+    for gpu in gpus() {
+        for problem in products() {
+            let problem = of_type(GemmDtype::BF16, problem);
+            let candidates = Plan::candidates(&problem, &Epilogue::default(), gpu);
+            assert_eq!(candidates.first().copied(), plan_on(&problem, gpu));
+        }
+    }
+}
+
+#[test]
+fn tiles_are_dealt_to_chiplets() {
+    let problem = of_type(GemmDtype::F16, row_major(8192, 8192, 4096, true));
+    let chiplets = |compute_units| {
+        let gpu = Gpu {
+            compute_units,
+            ..MI300X
+        };
+        plan_on(&problem, gpu).unwrap().chiplets
+    };
+    // MI300X, MI300A, and one of an MI300X's eight.
+    assert_eq!([304, 228, 38].map(chiplets), [8, 6, 1]);
+    assert_eq!(plan_on(&problem, RX_7900_XTX).unwrap().chiplets, 1);
+}
+
+#[test]
+fn an_epilogue_goes_with_its_part_of_c() {
+    let epilogue = Epilogue {
+        bias: Some(0x10_0000),
+        residual: Some(super::super::Residual {
+            address: 0x20_0000,
+            ld: 6_000_000,
+            stride: 0,
+        }),
+        ..Epilogue::default()
+    };
+    // A product with one row is taken transposed: its bias and residual are not.
+    let tall = GemmProblem {
+        lda: 16,
+        ..row_major(1, i32::MAX as usize, 16, true)
+    };
+    let turned = row_major(i32::MAX as usize, 1, 16, false);
+    for (problem, step_of_bias, step_of_residual) in [(tall, 1, 1), (turned, 0, 6_000_000)] {
+        let plan = Plan::new(&problem, &epilogue, RX_7900_XTX).unwrap();
+        let pieces: Vec<Piece> = plan.pieces().collect();
+        let (first, second) = (&pieces[0].product, &pieces[1].product);
+        assert_eq!(first.epilogue.bias, 0x10_0000);
+        let moved = |one: u64, other: u64| (other - one) / 4;
+        assert_eq!(
+            moved(first.epilogue.bias, second.epilogue.bias),
+            first.m * step_of_bias
+        );
+        assert_eq!(
+            moved(first.epilogue.residual, second.epilogue.residual),
+            first.m * step_of_residual
+        );
+    }
+}
+
+#[test]
+fn far_apart_rows_go_to_tiles() {
+    let far = GemmProblem {
+        lda: 1 << 30,
+        ..row_major(1, 512, 256, true)
+    };
+    assert_eq!(kernel_of(&far), "gemm_f32_32x32_tn");
+    // One row only: its distance to the next does not matter.
+    let single = GemmProblem {
+        lda: 1 << 30,
+        ..row_major(1, 1, 256, true)
+    };
+    assert!(kernel_of(&single).starts_with("gemv_t"));
+}
+
+#[test]
+fn a_shared_a_folds_the_batch() {
+    let problem = GemmProblem {
+        stride_a: 0,
+        batch: 10,
+        ..row_major(20, 256, 64, true)
+    };
+    let plan = plan_for(&problem);
+    assert_eq!((plan.product.n, plan.product.batch), (200, 1));
+    let apart = GemmProblem {
+        stride_c: (20 * 256 + 1) as i64,
+        ..problem
+    };
+    let plan = plan_for(&apart);
+    assert_eq!((plan.product.n, plan.product.batch), (20, 10));
+}
+
+#[test]
+fn alpha_zero_reads_no_operand() {
+    let problem = GemmProblem {
+        alpha: 0.0,
+        ..row_major(20, 30, 40, false)
+    };
+    assert_eq!(plan_for(&problem).product.k, 0);
+}
+
+#[test]
+fn an_empty_c_needs_no_plan() {
+    for (m, n) in [(0, 5), (5, 0)] {
+        assert_eq!(plan_on(&row_major(m, n, 4, false), MI300X), None);
+    }
+}
+
+/// Every piece keeps to a grid's limits, and together they cover each element of C once.
+#[test]
+fn pieces_cover_c() {
+    let huge_batch = GemmProblem {
+        batch: 200_000,
+        ..row_major(20, 20, 16, false)
+    };
+    let wide = row_major(9_000_000, 40, 16, false);
+    let tall = GemmProblem {
+        lda: 16,
+        ..row_major(1, i32::MAX as usize, 16, true)
+    };
+    let both = of_type(
+        GemmDtype::F16,
+        GemmProblem {
+            lda: 64,
+            ldb: 64,
+            ..row_major(5_000_000, 3_000_000, 64, true)
+        },
+    );
+    for problem in [huge_batch, wide, tall, both] {
+        let plan = plan_for(&problem);
+        let pieces: Vec<Piece> = plan.pieces().collect();
+        assert!(pieces.len() > 1, "{problem}");
+        let (rows, columns) = plan.kernel.tile(problem.dtype);
+        let mut area = 0u128;
+        for Piece { product, grid } in &pieces {
+            assert!(u64::from(grid.0) * u64::from(plan.kernel.threads()) <= u64::from(u32::MAX));
+            assert!(grid.1 <= 65_535 && grid.2 <= 65_535);
+            let tiles = [product.m.div_ceil(rows), product.n.div_ceil(columns)];
+            match plan.kernel {
+                Kernel::Matrix { .. } => {
+                    assert_eq!(u64::from(grid.0), tiles[0] * tiles[1]);
+                    assert_eq!(grid.1, plan.parts);
+                }
+                _ => assert_eq!([grid.0, grid.1].map(u64::from), tiles),
+            }
+            assert_eq!(u64::from(grid.2), product.batch);
+            area += u128::from(product.m) * u128::from(product.n) * u128::from(product.batch);
+        }
+        let all = problem.m as u128 * problem.n as u128 * problem.batch as u128;
+        assert_eq!(area, all, "{problem}");
+        let mut starts: Vec<u64> = pieces.iter().map(|piece| piece.product.c).collect();
+        starts.dedup();
+        assert_eq!(starts.len(), pieces.len());
+        // The second piece begins where the first ends.
+        let (first, second) = (&pieces[0].product, &pieces[1].product);
+        let bytes = problem.dtype.bytes() as u64;
+        let step = |now: u64, before: u64| (now - before) / bytes;
+        if first.batch < plan.product.batch {
+            assert_eq!(step(second.a.address, first.a.address), 65_535 * 320);
+            assert_eq!(step(second.c, first.c), 65_535 * 400);
+        } else if first.n < plan.product.n {
+            assert_eq!(step(second.b.address, first.b.address), first.n * 16);
+            assert_eq!(step(second.c, first.c), first.n * 40);
+        } else {
+            assert_eq!(
+                step(second.a.address, first.a.address),
+                first.m * problem.k as u64
+            );
+            assert_eq!(step(second.c, first.c), first.m);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What the environment asks for: who multiplies matrices, and whether timings choose.
+
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+use crate::base::error::{Error, Result};
+
+/// The variable that says who multiplies matrices.
+pub const GEMM_VARIABLE: &str = "CANDLE_ROCM_GEMM";
+
+/// The variable that names the vendor's library to load, and the only place then looked at.
+pub const LIBRARY_VARIABLE: &str = "CANDLE_ROCM_BLAS_LIBRARY";
+
+/// The variable that turns the timing on.
+pub const TUNE_VARIABLE: &str = "CANDLE_ROCM_GEMM_TUNE";
+
+/// Who multiplies matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GemmChoice {
+    /// Our own kernels.
+    Own,
+    /// The vendor's library; that there is none is an error.
+    Library,
+    /// The vendor's library on NVIDIA GPUs if it can be loaded, else our own kernels.
+    Auto,
+}
+
+impl FromStr for GemmChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "own" => Ok(Self::Own),
+            "library" => Ok(Self::Library),
+            "auto" | "" => Ok(Self::Auto),
+            _ => Err(Error::invalid(format!(
+                "{GEMM_VARIABLE}={text}: the choices are own, library and auto"
+            ))),
+        }
+    }
+}
+
+impl GemmChoice {
+    /// What the environment asks for, read once.
+    ///
+    /// # Errors
+    /// The variable has another value.
+    pub fn current() -> Result<Self> {
+        static CHOICE: OnceLock<Result<GemmChoice>> = OnceLock::new();
+        CHOICE
+            .get_or_init(|| {
+                std::env::var(GEMM_VARIABLE)
+                    .unwrap_or_default()
+                    .trim()
+                    .parse()
+            })
+            .clone()
+    }
+}
+
+/// What to do about timings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tuning {
+    Off,
+    /// Use those that there are.
+    Use,
+    /// Time what is not known.
+    Measure,
+}
+
+impl FromStr for Tuning {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "" | "0" => Ok(Self::Off),
+            "use" => Ok(Self::Use),
+            "1" => Ok(Self::Measure),
+            _ => Err(Error::invalid(format!(
+                "{TUNE_VARIABLE}={text}: the choices are 0, 1 (time products and keep the results) and use (use kept \
+                 results alone)"
+            ))),
+        }
+    }
+}
+
+impl Tuning {
+    /// What the environment asks for, read once.
+    pub fn current() -> Result<Self> {
+        static TUNING: OnceLock<Result<Tuning>> = OnceLock::new();
+        TUNING
+            .get_or_init(|| match GemmChoice::current()? {
+                // There is nothing to choose.
+                GemmChoice::Library => Ok(Self::Off),
+                GemmChoice::Own | GemmChoice::Auto => std::env::var(TUNE_VARIABLE)
+                    .unwrap_or_default()
+                    .trim()
+                    .parse(),
+            })
+            .clone()
+    }
+}
+
+/// Whether timings choose, so that a library may be worth loading that is no default.
+pub(super) fn timings_choose() -> Result<bool> {
+    Ok(Tuning::current()? != Tuning::Off)
+}

@@ -1,0 +1,49 @@
+//! What is known of a kernel on a GPU.
+
+use std::sync::{Arc, OnceLock};
+
+use candle_rocm_kernels::geometry::Geometry;
+use candle_rocm_kernels::split_rows::SplitRows;
+
+use crate::base::hip::types::hipFunction_t;
+
+/// What a launch needs to know of a kernel.
+pub(crate) struct LoadedFunction {
+    pub(crate) raw: hipFunction_t,
+    pub(crate) name: String,
+    /// The largest workgroup it was compiled for.
+    pub(crate) max_threads: u32,
+    /// LDS bytes it has of its own.
+    pub(crate) static_lds: u32,
+    /// What it is launched with, whatever is asked for.
+    pub(crate) geometry: Geometry,
+    /// Bytes of the elements it reads.
+    pub(crate) element_bytes: u64,
+    /// What is launched instead for few long rows.
+    pub(crate) split: Option<Box<SplitFunction>>,
+}
+
+// SAFETY: HIP's functions may be used from any thread.
+unsafe impl Send for LoadedFunction {}
+// SAFETY: as above; they are never changed.
+unsafe impl Sync for LoadedFunction {}
+
+/// A kernel that a pair may replace.
+pub(crate) struct SplitFunction {
+    pub split: SplitRows,
+    pub names: [String; 2],
+    /// Loaded when first launched. Embedded modules stay loaded.
+    pub pair: OnceLock<[Arc<LoadedFunction>; 2]>,
+}
+
+impl SplitFunction {
+    /// That of a kernel of an embedded module, if there is one.
+    pub fn of(module: &str, kernel: &str) -> Option<Box<Self>> {
+        let split = SplitRows::of(module, kernel)?;
+        Some(Box::new(Self {
+            split,
+            names: split.names(kernel),
+            pair: OnceLock::new(),
+        }))
+    }
+}

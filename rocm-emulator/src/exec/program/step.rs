@@ -1,0 +1,90 @@
+//! What a step of a program does.
+
+use crate::exec::memory::{BufferOp, LdsOp, MemoryOp, ScalarMemoryOp};
+use crate::exec::scalar::{Destination, ScalarOp, Source};
+use crate::exec::valu::VectorOp;
+use crate::exec::wave::Wave;
+use crate::fault::FaultKind;
+
+/// When a branch is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Condition {
+    Always,
+    Scc(bool),
+    Vccz(bool),
+    Execz(bool),
+    Never,
+}
+
+impl Condition {
+    pub fn named(name: &str) -> Option<Condition> {
+        Some(match name {
+            "s_branch" => Condition::Always,
+            "s_cbranch_scc0" => Condition::Scc(false),
+            "s_cbranch_scc1" => Condition::Scc(true),
+            "s_cbranch_vccz" => Condition::Vccz(true),
+            "s_cbranch_vccnz" => Condition::Vccz(false),
+            "s_cbranch_execz" => Condition::Execz(true),
+            "s_cbranch_execnz" => Condition::Execz(false),
+            // Debugger branches: no debugger is attached.
+            name if name.starts_with("s_cbranch_cdbg") => Condition::Never,
+            _ => return None,
+        })
+    }
+
+    #[inline(always)]
+    pub fn holds(self, wave: &Wave) -> bool {
+        match self {
+            Condition::Always => true,
+            Condition::Scc(value) => wave.scc == value,
+            Condition::Vccz(value) => (wave.vcc & wave.lane_mask() == 0) == value,
+            Condition::Execz(value) => (wave.exec() == 0) == value,
+            Condition::Never => false,
+        }
+    }
+}
+
+/// What a step does.
+pub(crate) enum Op {
+    Vector(VectorOp),
+    Matrix(VectorOp),
+    Scalar(ScalarOp),
+    ScalarMemory(ScalarMemoryOp),
+    Memory(MemoryOp),
+    Buffer(BufferOp),
+    Lds(LdsOp),
+    /// Continue at a step.
+    Branch(Condition, u32),
+    /// Store the address of the next instruction, and continue at a step.
+    Call(Destination, u32),
+    GetPc(Destination),
+    /// Continue at an address.
+    SetPc(Source),
+    SwapPc(Destination, Source),
+    GetReg(Destination, u32),
+    SetReg(u32, Source),
+    ModeBits(u32, u32),
+    RealTime(Destination),
+    Barrier,
+    /// GFX12: arrive, without waiting.
+    BarrierSignal,
+    Trap(u16),
+    End,
+    Nothing,
+    /// Words that cannot run; a fault only when they are reached.
+    Broken(FaultKind),
+}
+
+/// One instruction.
+pub(crate) struct Step {
+    pub op: Op,
+    /// Device address.
+    pub pc: u64,
+    /// Bytes.
+    pub size: u8,
+    /// The step of the instruction after it.
+    pub next: u32,
+}
+
+/// No step: the address is outside the code.
+pub(crate) const NOWHERE: u32 = u32::MAX;

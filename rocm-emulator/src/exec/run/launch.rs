@@ -1,0 +1,50 @@
+//! A launch and how it is run.
+
+use parking_lot::Mutex;
+
+use crate::codeobject::LoadedKernel;
+use crate::exec::watch::{Profile, Trace};
+
+/// Most LDS bytes that a workgroup may have on any target the emulator knows.
+pub const MAX_LDS: u32 = 64 << 10;
+/// Most work-items in a workgroup.
+pub const MAX_WORKGROUP: u32 = 1024;
+
+/// A kernel and what it is launched with.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// The kernel, in the memory that it is dispatched on.
+    pub kernel: &'a LoadedKernel,
+    /// Workgroups along x, y and z.
+    pub grid: [u32; 3],
+    /// Work-items of a workgroup along x, y and z.
+    pub block: [u32; 3],
+    /// LDS bytes beyond the kernel's own.
+    pub dynamic_lds: u32,
+    /// The explicit arguments, laid out as the metadata says; dispatch adds the hidden ones.
+    pub kernarg: &'a [u8],
+}
+
+/// How a launch is run.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// Threads to use at most; 0 means all cores.
+    pub threads: usize,
+    /// Instructions that one wavefront may execute before the launch counts as hung.
+    pub max_instructions: u64,
+    /// Write down what one wavefront does.
+    pub trace: Option<Trace<'a>>,
+    /// Count what each instruction does, and add it to this; takes several times as long.
+    pub profile: Option<&'a Mutex<Profile>>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options {
+            threads: 0,
+            max_instructions: 1 << 34,
+            trace: None,
+            profile: None,
+        }
+    }
+}

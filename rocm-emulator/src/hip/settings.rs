@@ -1,0 +1,101 @@
+//! What the environment says of the emulated devices.
+
+use crate::isa::Target;
+
+/// The variable that chooses the emulated devices: a comma-separated list of processors.
+pub const ARCH_VARIABLE: &str = "ROCM_EMU_ARCH";
+/// The variable that sets each device's memory: bytes, or a number with K, M, G or T.
+pub const MEMORY_VARIABLE: &str = "ROCM_EMU_MEMORY";
+/// The variable that sets how many threads run workgroups.
+pub const THREADS_VARIABLE: &str = "ROCM_EMU_THREADS";
+/// The variable that sets how many instructions a wavefront may execute.
+pub const INSTRUCTIONS_VARIABLE: &str = "ROCM_EMU_MAX_INSTRUCTIONS";
+
+const DEFAULT_ARCH: &str = "gfx1100";
+const DEFAULT_MEMORY: u64 = 16 << 30;
+
+/// Settings from the environment.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Processors of the emulated devices.
+    pub targets: Vec<Target>,
+    /// Bytes of memory of each device.
+    pub memory: u64,
+    /// Threads for workgroups; 0 means all cores.
+    pub threads: usize,
+    /// Instructions that one wavefront may execute.
+    pub max_instructions: Option<u64>,
+}
+
+impl Settings {
+    /// Read the environment.
+    ///
+    /// # Errors
+    /// A variable that makes no sense, in words.
+    pub fn from_environment() -> std::result::Result<Settings, String> {
+        let get = |name: &str| {
+            std::env::var(name)
+                .ok()
+                .filter(|value| !value.trim().is_empty())
+        };
+        let number = |name: &str| match get(name) {
+            Some(text) => text
+                .trim()
+                .parse::<u64>()
+                .map(Some)
+                .map_err(|_| format!("{name}={text}: not a number")),
+            None => Ok(None),
+        };
+        let archs = get(ARCH_VARIABLE).unwrap_or_else(|| DEFAULT_ARCH.into());
+        let targets = archs
+            .split(',')
+            .map(|name| name.trim().parse::<Target>())
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(|error| format!("{ARCH_VARIABLE}={archs}: {error}"))?;
+        let memory = match get(MEMORY_VARIABLE) {
+            Some(text) => parse_bytes(&text).ok_or_else(|| {
+                format!("{MEMORY_VARIABLE}={text}: not a number of bytes such as 512M or 16G")
+            })?,
+            None => DEFAULT_MEMORY,
+        };
+        Ok(Settings {
+            targets,
+            memory,
+            threads: number(THREADS_VARIABLE)?.unwrap_or(0) as usize,
+            max_instructions: number(INSTRUCTIONS_VARIABLE)?,
+        })
+    }
+}
+
+/// `16G`, `512M`, `4096`.
+fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text
+        .trim()
+        .trim_end_matches(['b', 'B'])
+        .trim_end_matches('i');
+    let (digits, shift) = match text.chars().last()?.to_ascii_uppercase() {
+        'K' => (&text[..text.len() - 1], 10),
+        'M' => (&text[..text.len() - 1], 20),
+        'G' => (&text[..text.len() - 1], 30),
+        'T' => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    let bytes = digits.trim().parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    (bytes > 0).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_bytes;
+
+    #[test]
+    fn memory_sizes() {
+        assert_eq!(parse_bytes("4096"), Some(4096));
+        assert_eq!(parse_bytes("16G"), Some(16 << 30));
+        assert_eq!(parse_bytes(" 512MiB "), Some(512 << 20));
+        assert_eq!(parse_bytes("1kb"), Some(1024));
+        for bad in ["", "0", "G", "-1", "1X", "99999999T"] {
+            assert_eq!(parse_bytes(bad), None, "{bad}");
+        }
+    }
+}

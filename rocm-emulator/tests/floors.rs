@@ -1,0 +1,73 @@
+//! The emulator's files stand on floors, and import only what is on their own or below, in no circle.
+
+use std::path::Path;
+
+use candle_rocm_testing::floors::{Floor, House};
+
+/// From the lowest up.
+const LIBRARY: &[Floor<'static>] = &[
+    ("instructions", &["isa"]),
+    ("memory", &["memory", "fault"]),
+    ("code objects", &["codeobject"]),
+    (
+        "exec: registers",
+        &["exec::simd", "exec::wave", "exec::counters"],
+    ),
+    ("exec: scalar", &["exec::scalar"]),
+    ("exec: vector", &["exec::valu"]),
+    ("exec: memory", &["exec::memory"]),
+    ("exec: program", &["exec::program"]),
+    ("exec: watch", &["exec::watch"]),
+    ("exec: run", &["exec::run"]),
+    ("exec", &["exec"]),
+    ("hip: words", &["hip::error", "hip::facts", "hip::settings"]),
+    ("hip: devices", &["hip::state", "hip::handles", "hip::host"]),
+    (
+        "hip: memory",
+        &["hip::host_memory", "hip::allocate", "hip::copy"],
+    ),
+    (
+        "hip: kernels",
+        &[
+            "hip::module",
+            "hip::registry",
+            "hip::profile",
+            "hip::launch",
+        ],
+    ),
+    (
+        "hip: work",
+        &[
+            "hip::operation",
+            "hip::event",
+            "hip::capture",
+            "hip::graph",
+            "hip::stream",
+        ],
+    ),
+    ("hip: reset", &["hip::reset"]),
+    ("hip: C interface", &["hip::abi"]),
+    ("hip", &["hip"]),
+];
+
+/// The same of the tool.
+const TOOL: &[Floor<'static>] = &[
+    ("arguments", &["values", "args"]),
+    ("code objects", &["source"]),
+    ("commands", &["listing", "launch"]),
+];
+
+fn hold(root: &str, floors: &[Floor]) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
+    House::read(&root).unwrap().assert_floors(floors);
+}
+
+#[test]
+fn library_stands_in_order() {
+    hold("src/lib.rs", LIBRARY);
+}
+
+#[test]
+fn tool_stands_in_order() {
+    hold("src/bin/rocm-emu/main.rs", TOOL);
+}
