@@ -702,3 +702,34 @@ fn double_division_is_correctly_rounded() {
         }
     }
 }
+
+/// gfx950's operation of three operands by truth table: the bit for (a, b, c) is number 4a + 2b + c.
+#[test]
+fn three_operands_by_a_truth_table() {
+    let [a, b, c] = [0xf0f0_f0f0u32, 0xcccc_3333, 0xaaaa_5555];
+    let cases: [(&str, u32); 4] = [
+        ("v_bitop3_b32 v0, v2, v3, v4 bitop3:0xca", a & b | !a & c),
+        ("v_bitop3_b32 v0, v2, v3, v4 bitop3:1", !(a | b | c)),
+        ("v_bitop3_b32 v0, v2, v3, 5 bitop3:0x96", a ^ b ^ 5),
+        // b where a or c, else its complement where both: 0x6c is b ^ (a & c).
+        (
+            "v_bitop3_b16 v0, v2, v3, v4 bitop3:0x6c",
+            (b ^ a & c) & 0xffff,
+        ),
+    ];
+    for (line, expected) in cases {
+        let mut wave = wave(Target::Gfx950);
+        for (register, value) in [(2, a), (3, b), (4, c)] {
+            set(&mut wave, register, value);
+        }
+        run(&mut wave, &[line]);
+        assert_eq!(wave.vgpr[0].0[5] & 0xffff, expected & 0xffff, "{line}");
+        if line.contains("b32") {
+            assert_eq!(wave.vgpr[0].0[5], expected, "{line}");
+        }
+        let words = assemble(Target::Gfx950, &[line]).remove(0);
+        let inst = rocm_emulator::isa::decode(Target::Gfx950, &words).expect("an instruction");
+        let text = rocm_emulator::isa::disassemble(Target::Gfx950, &inst, 0);
+        assert_eq!(text, line);
+    }
+}

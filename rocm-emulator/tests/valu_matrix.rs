@@ -512,6 +512,66 @@ fn mfma_of_gfx90a() {
 }
 
 #[test]
+fn mfma_of_gfx950() {
+    use Type::*;
+    let cases: &[(&str, Shape, Type, Type, Type)] = &[
+        (
+            "v_mfma_f32_32x32x16_f16 v[64:79], v[0:3], v[32:35], v[64:79]",
+            shape(32, 16, 1),
+            F16,
+            F16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_32x32x16_bf16 v[64:79], v[0:3], v[32:35], v[64:79]",
+            shape(32, 16, 1),
+            Bf16,
+            Bf16,
+            F32,
+        ),
+        (
+            "v_mfma_i32_32x32x32_i8 v[64:79], v[0:3], v[32:35], v[64:79]",
+            shape(32, 32, 1),
+            I8,
+            I8,
+            I32,
+        ),
+        (
+            "v_mfma_f32_16x16x32_f16 v[64:67], v[0:3], v[32:35], v[64:67]",
+            shape(16, 32, 1),
+            F16,
+            F16,
+            F32,
+        ),
+        (
+            "v_mfma_f32_16x16x32_bf16 v[64:67], v[0:3], v[32:35], v[64:67]",
+            shape(16, 32, 1),
+            Bf16,
+            Bf16,
+            F32,
+        ),
+        (
+            "v_mfma_i32_16x16x64_i8 v[64:67], v[0:3], v[32:35], v[64:67]",
+            shape(16, 64, 1),
+            I8,
+            I8,
+            I32,
+        ),
+        // Its floats of eight bits are those of GFX12.
+        (
+            "v_mfma_f32_32x32x16_fp8_bf8 v[64:79], v[0:1], v[32:33], v[64:79]",
+            shape(32, 16, 1),
+            Fp8,
+            Bf8,
+            F32,
+        ),
+    ];
+    for &(line, shape, a, b, c) in cases {
+        check(Target::Gfx950, line, shape, a, b, c);
+    }
+}
+
+#[test]
 fn wmma_of_gfx11() {
     use Type::*;
     let cases: &[(&str, Type, Type, Type)] = &[

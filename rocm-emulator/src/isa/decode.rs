@@ -386,6 +386,13 @@ impl Decoder<'_> {
                 }
                 mods.clamp = self.flag(Field::Clamp);
                 mods.omod = self.field(Field::Omod) as u8;
+                // The truth table lies in the bits of the signs and the multiplier.
+                if inst.op.name.starts_with("v_bitop3_") {
+                    let middle = self.field(Field::Abs) << 3;
+                    let table = self.field(Field::Neg) | middle | self.field(Field::Omod) << 6;
+                    mods.omod = 0;
+                    inst.src[3] = Operand::Literal(table);
+                }
             }
             Encoding::VOP3P => {
                 mods.neg = self.field(Field::Neg) as u8;

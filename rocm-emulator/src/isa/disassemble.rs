@@ -135,7 +135,11 @@ impl Printer {
             .iter()
             .filter(|operand| is_some(operand) && !hidden_exec)
             .count();
+        let truth_table = inst.op.name.starts_with("v_bitop3_");
         for (index, operand) in inst.src.iter().enumerate() {
+            if truth_table && index == 3 {
+                continue;
+            }
             let spec = specs.get(destinations + index);
             let text = match (spec, operand) {
                 (_, Operand::None) => continue,
@@ -202,6 +206,14 @@ impl Printer {
             if byte != 0 {
                 let _ = write!(text, " byte_sel:{byte}");
             }
+        }
+        if let (true, Operand::Literal(table @ 1..)) =
+            (inst.op.name.starts_with("v_bitop3_"), inst.src[3])
+        {
+            let _ = match table {
+                ..=10 => write!(text, " bitop3:{table}"),
+                _ => write!(text, " bitop3:0x{table:x}"),
+            };
         }
         if flags.op_sel > 0 && mods.op_sel != 0 {
             // VOP3 has the destination's bit behind the sources' that it uses.

@@ -18,8 +18,64 @@ pub const MODE: Mode = Mode {
     ieee: true,
 };
 
+/// What LLVM 22 makes of instructions of gfx950, which LLVM 19 does not know.
+const GFX950: &[(&str, [u32; 2])] = &[
+    (
+        "v_bitop3_b32 v0, v2, v3, v4 bitop3:0xca",
+        [0xd234_0100, 0x5c12_0702],
+    ),
+    (
+        "v_bitop3_b32 v0, v2, v3, v4 bitop3:1",
+        [0xd234_0000, 0x2412_0702],
+    ),
+    (
+        "v_bitop3_b32 v0, v2, v3, 5 bitop3:0x96",
+        [0xd234_0200, 0xd216_0702],
+    ),
+    (
+        "v_bitop3_b16 v0, v2, v3, v4 bitop3:0x6c",
+        [0xd233_0500, 0x8c12_0702],
+    ),
+    (
+        "v_mfma_f32_32x32x16_f16 v[64:79], v[0:3], v[32:35], v[64:79]",
+        [0xd3d5_0040, 0x0502_4100],
+    ),
+    (
+        "v_mfma_f32_32x32x16_bf16 v[64:79], v[0:3], v[32:35], v[64:79]",
+        [0xd3b7_0040, 0x0502_4100],
+    ),
+    (
+        "v_mfma_i32_32x32x32_i8 v[64:79], v[0:3], v[32:35], v[64:79]",
+        [0xd3b8_0040, 0x0502_4100],
+    ),
+    (
+        "v_mfma_f32_16x16x32_f16 v[64:67], v[0:3], v[32:35], v[64:67]",
+        [0xd3d4_0040, 0x0502_4100],
+    ),
+    (
+        "v_mfma_f32_16x16x32_bf16 v[64:67], v[0:3], v[32:35], v[64:67]",
+        [0xd3b5_0040, 0x0502_4100],
+    ),
+    (
+        "v_mfma_i32_16x16x64_i8 v[64:67], v[0:3], v[32:35], v[64:67]",
+        [0xd3b6_0040, 0x0502_4100],
+    ),
+    (
+        "v_mfma_f32_32x32x16_fp8_bf8 v[64:79], v[0:1], v[32:33], v[64:79]",
+        [0xd3f6_0040, 0x0502_4100],
+    ),
+];
+
 /// The words of each line of assembly text.
 pub fn assemble(target: Target, lines: &[&str]) -> Vec<Vec<u32>> {
+    if target == Target::Gfx950 {
+        let words = lines.iter().map(|line| {
+            let row = GFX950.iter().find(|row| row.0 == *line);
+            let (_, words) = row.unwrap_or_else(|| panic!("{line}: add LLVM's words to GFX950"));
+            words.to_vec()
+        });
+        return words.collect();
+    }
     Tools::find().assemble(target.name(), lines)
 }
 

@@ -32,6 +32,18 @@ fn bit_field(value: u32, offset: u32, width: u32) -> u32 {
     (value >> (offset & 31)) & !(u32::MAX << (width & 31))
 }
 
+/// Each bit of the result is the table's bit whose number those of `a` (high), `b` and `c` (low) are.
+#[inline(always)]
+fn truth_table(a: u32, b: u32, c: u32, table: u32) -> u32 {
+    let mut result = 0;
+    for row in 0..8 {
+        let either = |word: u32, bit: u32| if row >> bit & 1 != 0 { word } else { !word };
+        let here = either(a, 2) & either(b, 1) & either(c, 0);
+        result |= here & (table >> row & 1).wrapping_neg();
+    }
+    result
+}
+
 /// Sign-extend the field of `width` bits; a width of zero gives zero.
 #[inline(always)]
 fn signed_bit_field(value: i32, offset: u32, width: u32) -> i32 {
@@ -104,6 +116,9 @@ pub(super) fn add(table: &mut Table) {
         "v_or_b16" (a: u16, b: u16) -> u16 = a | b;
         "v_xor_b16" (a: u16, b: u16) -> u16 = a ^ b;
         "v_and_or_b32" (a: u32, b: u32, c: u32) -> u32 = a & b | c;
+        "v_bitop3_b32" (a: u32, b: u32, c: u32, table: u32) -> u32 = truth_table(a, b, c, table);
+        "v_bitop3_b16" (a: u16, b: u16, c: u16, table: u16) -> u16 =
+            truth_table(a.into(), b.into(), c.into(), table.into()) as u16;
         "v_or3_b32" (a: u32, b: u32, c: u32) -> u32 = a | b | c;
         "v_xor3_b32" (a: u32, b: u32, c: u32) -> u32 = a ^ b ^ c;
 
