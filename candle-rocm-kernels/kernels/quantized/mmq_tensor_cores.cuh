@@ -33,10 +33,10 @@ __device__ __forceinline__ void load_matrices(const void *at, uint32_t (&words)[
 
 // c = 16 x 32 bytes of a times 32 x 8 of b.
 __device__ __forceinline__ void multiply(const uint32_t (&a)[4], const uint32_t *b, int32_t (&c)[4]) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
-        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(0));
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+                 : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(0));
 }
 // The same of their half `half` alone.
 __device__ __forceinline__ void multiply_half(const uint32_t (&a)[4], const uint32_t *b, int half, int32_t (&c)[4]) {
