@@ -98,7 +98,7 @@ fn error_with(weights: &Weights, x: &Tensor, dtype: DType, device: &Device) -> R
 fn check(columns: usize, rows: usize, dtypes: &[DType]) -> Result<()> {
     let device = device()?;
     for (format, bound) in BOUNDS {
-        if columns % format.block_size() != 0 {
+        if !columns.is_multiple_of(format.block_size()) {
             continue;
         }
         let weights = Weights::new(format, rows, columns, &device)?;

@@ -84,7 +84,7 @@ impl Format {
 
     /// This, or the nearest format of no fewer bits whose blocks divide a row: a block does not span rows.
     pub fn for_rows_of(self, columns: usize) -> Self {
-        if columns % self.dtype().block_size() == 0 {
+        if columns.is_multiple_of(self.dtype().block_size()) {
             return self;
         }
         let smaller_blocks = match self {

@@ -222,7 +222,7 @@ fn check(config: &Config) -> Result<()> {
     ] {
         ensure!(value > 0, "`{name}` is 0");
     }
-    if config.n_embd % config.n_head != 0 {
+    if !config.n_embd.is_multiple_of(config.n_head) {
         bail!(
             "`n_embd` {} is not a multiple of `n_head` {}",
             config.n_embd,

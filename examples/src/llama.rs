@@ -87,13 +87,13 @@ pub(crate) fn check(c: &candle_llama::Config) -> Result<()> {
         ensure!(value > 0, "`{name}` is 0");
     }
     ensure!(
-        c.hidden_size % (2 * c.num_attention_heads) == 0,
+        c.hidden_size.is_multiple_of(2 * c.num_attention_heads),
         "`hidden_size` {} is not an even multiple of `num_attention_heads` {}",
         c.hidden_size,
         c.num_attention_heads
     );
     ensure!(
-        c.num_attention_heads % c.num_key_value_heads == 0,
+        c.num_attention_heads.is_multiple_of(c.num_key_value_heads),
         "`num_attention_heads` {} is not a multiple of `num_key_value_heads` {}",
         c.num_attention_heads,
         c.num_key_value_heads

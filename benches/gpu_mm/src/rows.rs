@@ -214,7 +214,11 @@ pub fn measure(
 /// # Errors
 /// A kernel does not run, or the rows are no multiple of 32.
 pub fn count(device: &mut Device, rows: &Rows) -> Result<Outcome> {
-    ensure!(rows.rows % 32 == 0, "{} rows fill no workgroups", rows.rows);
+    ensure!(
+        rows.rows.is_multiple_of(32),
+        "{} rows fill no workgroups",
+        rows.rows
+    );
     device.load(&REDUCE)?;
     let [tree_name, wave_name] = rows.names();
     device.load_code("rows_tree", &tree_code(device.target.name())?)?;

@@ -89,7 +89,7 @@ fn sums_of<T: Element>(bytes: &[u8]) -> Vec<f64> {
 
 /// Whether rows of so many columns are cut in vectors, as kernels of parts are told.
 fn wide_arg<T: Element>(columns: usize) -> Arg {
-    Arg::I(i32::from((columns * T::BYTES) % 16 == 0))
+    Arg::I(i32::from((columns * T::BYTES).is_multiple_of(16)))
 }
 
 /// Into how many parts rows of these lengths are cut: one, some, some of which have nothing, and as many as a large GPU
@@ -139,7 +139,11 @@ fn log_softmax_of(logits: &[f64], columns: usize) -> Vec<f64> {
 /// Masks of both kinds for rows in (outer, middle, inner), repeated along the outer two: arguments after the mask itself,
 /// and which mask row each row has.
 fn mask_rows(rows: usize, columns: usize) -> ([Arg; 5], Vec<usize>) {
-    let inner = if rows % 2 == 0 { rows / 2 } else { rows };
+    let inner = if rows.is_multiple_of(2) {
+        rows / 2
+    } else {
+        rows
+    };
     let of_row = (0..rows).map(|row| row % inner).collect();
     let args = [
         Arg::I((rows / inner) as i32),

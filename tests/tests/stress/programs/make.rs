@@ -558,7 +558,7 @@ impl Maker {
                 let mut rest = x.tensor.elem_count();
                 let mut shape = Vec::new();
                 for factor in [2, 3, 4, 8, 16, 7] {
-                    if rest % factor == 0 && shape.len() < 3 && self.random.below(2) == 0 {
+                    if rest.is_multiple_of(factor) && shape.len() < 3 && self.random.below(2) == 0 {
                         rest /= factor;
                         shape.push(factor);
                     }
