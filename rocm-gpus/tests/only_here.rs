@@ -19,6 +19,10 @@ const CHOOSE: [(&str, &str); 9] = [
         "what its library without a GPU says it is",
     ),
     (
+        "candle-rocm-runtime/src/gemm/candidates/tests.rs",
+        "tests, which name the GPUs whose plans they hold",
+    ),
+    (
         "rocm-emulator/src/hip/settings.rs",
         "the emulator's default",
     ),
