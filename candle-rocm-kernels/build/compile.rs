@@ -6,8 +6,11 @@ use crate::nvidia;
 use crate::toolchain::Toolchain;
 use crate::workers::Outcome;
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+use wait4::Wait4;
 
 /// What every compilation is told, besides what [`AMD`] or [`NVIDIA`] adds, the architecture and the bitcode.
 const FLAGS: &[&str] = &[
@@ -114,6 +117,31 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
         .collect()
 }
 
+/// What clang 19 says of every generic target. It does not concern us: what loads a code object makes it out as one of
+/// version 5 (`GENERIC`).
+const KNOWN_WARNING: &str = "code object v6 is still in development";
+
+/// Runs `command` to its end: how it ended, what it said on standard error, and the CPU time of it and its children.
+fn watched(command: &mut Command) -> std::io::Result<(ExitStatus, String, Duration)> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut said = Vec::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        stderr.read_to_end(&mut said)?;
+    }
+    let result = child.wait4()?;
+    let said: Vec<String> = String::from_utf8_lossy(&said)
+        .lines()
+        .filter(|line| !line.contains(KNOWN_WARNING))
+        .map(str::to_string)
+        .collect();
+    let time = result.rusage.utime + result.rusage.stime;
+    Ok((result.status, said.join("\n"), time))
+}
+
 /// Whether `arch` is a target of several GPUs, by LLVM's names.
 fn is_generic(arch: &str) -> bool {
     arch.ends_with("-generic")
@@ -139,8 +167,8 @@ pub struct Object {
     pub compressed: usize,
     /// What clang said without failing.
     pub warnings: String,
-    /// Whether clang ran, as against the cache having it.
-    pub compiled: bool,
+    /// The CPU time that clang took; none if the cache had it.
+    pub compiled: Option<Duration>,
 }
 
 /// What all compilations of a build share.
@@ -172,10 +200,11 @@ impl Compiler<'_> {
         let bitcode = bitcode.map_err(context)?;
         let key = self.key(job, &bitcode).map_err(context)?;
         let mut warnings = String::new();
+        let mut time = Duration::ZERO;
         let name = format!("{module}-{arch}-{key}");
         let entry = self.cache.get_or_make(&name, wait, || {
             let code;
-            (code, warnings) = self.compile(job, &bitcode)?;
+            (code, warnings, time) = self.compile(job, &bitcode)?;
             Ok(code)
         });
         let entry = match entry.map_err(context)? {
@@ -191,7 +220,7 @@ impl Compiler<'_> {
             raw: entry.raw,
             compressed: entry.frame.len(),
             warnings,
-            compiled: entry.made,
+            compiled: entry.made.then_some(time),
         }))
     }
 
@@ -209,8 +238,12 @@ impl Compiler<'_> {
         self.contents.key(&job.source, bitcode, &all)
     }
 
-    /// The code of `job`, and what clang said.
-    fn compile(&self, job: &Job, bitcode: &[PathBuf]) -> Result<(Vec<u8>, String), String> {
+    /// The code of `job`, what clang said, and the CPU time that it took.
+    fn compile(
+        &self,
+        job: &Job,
+        bitcode: &[PathBuf],
+    ) -> Result<(Vec<u8>, String, Duration), String> {
         let nvidia = nvidia::is_nvidia(&job.arch);
         let object = self.out.join(format!("{}-{}.o", job.module(), job.arch));
         let mut command = Command::new(&self.toolchain.clang);
@@ -226,13 +259,9 @@ impl Compiler<'_> {
                 .arg(file);
         }
         command.arg(&job.source).arg("-o").arg(&object);
-        let result = command
-            .output()
+        let (status, said, time) = watched(&mut command)
             .map_err(|error| format!("{}: {error}", self.toolchain.clang.display()))?;
-        let said = String::from_utf8_lossy(&result.stderr)
-            .trim_end()
-            .to_string();
-        if !result.status.success() {
+        if !status.success() {
             return Err(format!(
                 "clang failed\n{said}\nThe command was: {command:?}"
             ));
@@ -247,7 +276,7 @@ impl Compiler<'_> {
             // The driver takes text that ends with a NUL; a cubin says its own length.
             code.push(0);
         }
-        Ok((code, said))
+        Ok((code, said, time))
     }
 }
 

@@ -159,7 +159,11 @@ fn report(jobs: &[Job], objects: &[Object], toolchain: &toolchain::Toolchain) {
             compiled,
             ..
         } = object;
-        let how = if *compiled { "compiled" } else { "cached" };
+        // `cargo xtask kernel-times` reads it.
+        let how = match compiled {
+            Some(time) => format!("compiled in {:.1} s", time.as_secs_f32()),
+            None => "cached".to_string(),
+        };
         eprintln!(
             "{:<10} {:<8} {raw:>9} bytes, {compressed:>8} compressed, {how}",
             job.module(),

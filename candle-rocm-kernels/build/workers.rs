@@ -21,8 +21,8 @@ struct State<T> {
     failures: Vec<String>,
 }
 
-/// Runs `part(0, ...)` to `part(count - 1, ...)` on up to this many threads, and stops at the first failure. The second argument says whether to
-/// wait for somebody who is at the same part; without it the answer is [`Outcome::Busy`].
+/// Runs `part(0, ...)` to `part(count - 1, ...)` on up to this many threads, and stops at the first failure. The second
+/// argument says whether to wait for somebody who is at the same part; without it the answer is [`Outcome::Busy`].
 ///
 /// # Errors
 /// What the parts that failed say.

@@ -27,10 +27,8 @@ pub fn cargo(args: &[&str]) -> Command {
 
 /// Builds, and returns the programs that come of it, by their targets' names.
 pub fn build(command: &mut Command) -> Result<Vec<(String, PathBuf)>> {
-    let messages = output(command.arg("--message-format=json-render-diagnostics"))?;
     let mut programs = Vec::new();
-    for line in messages.lines() {
-        let message: serde_json::Value = serde_json::from_str(line)?;
+    for message in messages(command)? {
         let target = message["target"]["name"].as_str();
         if let (Some(target), Some(file)) = (target, message["executable"].as_str()) {
             programs.push((target.to_owned(), PathBuf::from(file)));
@@ -39,9 +37,27 @@ pub fn build(command: &mut Command) -> Result<Vec<(String, PathBuf)>> {
     Ok(programs)
 }
 
+/// Builds, and returns what cargo says of each thing that it built.
+pub fn messages(command: &mut Command) -> Result<Vec<serde_json::Value>> {
+    let command = command.arg("--message-format=json-render-diagnostics");
+    eprintln!("\n$ {}", line_of(command));
+    let start = Instant::now();
+    let text = output(command)?;
+    eprintln!("  done in {:.0} s", start.elapsed().as_secs_f32());
+    let messages = text.lines().map(serde_json::from_str);
+    messages
+        .collect::<Result<_, _>>()
+        .context("cargo's messages")
+}
+
 /// Run to the end; echo the command line and how long it took.
 pub fn run(command: &mut Command) -> Result<()> {
     eprintln!("\n$ {}", line_of(command));
+    run_timed(command)
+}
+
+/// Run to the end; echo how long it took.
+pub fn run_timed(command: &mut Command) -> Result<()> {
     let start = Instant::now();
     run_quietly(command)?;
     eprintln!("  done in {:.0} s", start.elapsed().as_secs_f32());

@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 
+use crate::executed;
 use crate::setup::ensure_toolchain;
-use crate::{executed, suites};
+use crate::suites::Suites;
 
 /// What to run.
 #[derive(clap::Args)]
@@ -17,9 +18,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     ensure_toolchain()?;
     executed::start()?;
-    suites::kernels()?;
+    let suites = Suites::build()?;
+    suites.kernels()?;
     for arch in &args.arch {
-        suites::on(arch)?;
+        suites.on(arch)?;
     }
-    executed::report(&args.arch)
+    suites.report(&args.arch)
 }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 use anyhow::{Context, Result};
 
@@ -57,14 +56,12 @@ pub fn run(args: &Args) -> Result<()> {
 /// The examples `llama` and `gpt2`, with the code objects of one `target` alone, in the profile that compiles fast.
 fn build(target: &str) -> Result<[PathBuf; 2]> {
     eprintln!("\nBuilding the examples, and the kernels for {target}:");
-    let start = Instant::now();
     let mut command = cargo(&["build", "--profile", "quick"]);
     command
         .args(["--package", "candle-rocm-examples", "--features", "rocm"])
         .args(["--bin", "llama", "--bin", "gpt2"])
         .env(cargo::ARCHS_VARIABLE, target);
     let programs = cargo::build(&mut command)?;
-    eprintln!("  done in {:.0} s", start.elapsed().as_secs_f32());
     let file = |name: &str| {
         let found = programs.iter().find(|(target, _)| target == name);
         found

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use crate::cargo::{self, cargo};
+use crate::cargo;
 
 /// The variable by which the emulator is told where to write what ran.
 pub const VARIABLE: &str = "ROCM_EMU_COVERAGE";
@@ -20,14 +20,4 @@ pub fn start() -> Result<()> {
     let file = file();
     fs::create_dir_all(cargo::target_folder())?;
     fs::write(&file, "").with_context(|| format!("writing {}", file.display()))
-}
-
-/// Print the table; an error if a kernel did not run on one of `archs`.
-pub fn report(archs: &[String]) -> Result<()> {
-    cargo::run(
-        cargo(&["run", "--package", "candle-rocm-tests", "--bin", "coverage"])
-            .arg("--")
-            .arg(file())
-            .args(archs),
-    )
 }

@@ -14,6 +14,7 @@ mod doctor;
 mod executed;
 mod kernel_format;
 mod kernel_report;
+mod kernel_times;
 mod nvidia;
 mod packages;
 mod setup;
@@ -48,6 +49,8 @@ enum Command {
     Coverage(coverage::Args),
     /// Write docs/kernel-report.md: registers, loops, bytes, bank conflicts of the kernels, without a GPU.
     KernelReport(kernel_report::Args),
+    /// Compile all kernels without any cache, and say which take how long.
+    KernelTimes(kernel_times::Args),
     /// Run tests, NVIDIA's checkers, parity and benchmarks on an NVIDIA GPU, beside Candle's own CUDA backend.
     Nvidia(nvidia::Args),
     /// Check formatting and lints, build the documentation and run all tests.
@@ -62,6 +65,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Conformance(args) => conformance::run(&args)?,
         Command::Coverage(args) => coverage::run(&args)?,
         Command::KernelReport(args) => kernel_report::run(&args)?,
+        Command::KernelTimes(args) => kernel_times::run(&args)?,
         Command::Nvidia(args) => nvidia::run(&args)?,
         Command::Test(args) => test::run(&args)?,
     }

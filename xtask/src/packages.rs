@@ -1,6 +1,8 @@
 //! Which packages the workspace has, and when the tests of each run: as its own Cargo.toml says, so that none is left out.
 
-use anyhow::{bail, ensure, Context, Result};
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, Context, Result};
 use serde_json::Value;
 
 use crate::cargo::{self, cargo};
@@ -19,6 +21,8 @@ pub enum Tests {
 pub struct Package {
     /// Cargo's name of it.
     pub name: String,
+    /// Where its Cargo.toml lies.
+    pub folder: PathBuf,
     /// When its tests run.
     pub tests: Tests,
 }
@@ -39,6 +43,9 @@ pub fn all() -> Result<Vec<Package>> {
 
 fn package(entry: &Value) -> Result<Package> {
     let name = entry["name"].as_str().context("a package without a name")?;
+    let manifest = entry["manifest_path"].as_str().map(Path::new);
+    let folder = manifest.and_then(Path::parent);
+    let folder = folder.with_context(|| format!("{name}: cargo names no manifest"))?;
     let tests = &entry["metadata"]["candle-rocm"]["tests"];
     let tests = match tests.as_str() {
         Some("once") => Tests::Once,
@@ -50,16 +57,9 @@ fn package(entry: &Value) -> Result<Package> {
     };
     Ok(Package {
         name: name.to_owned(),
+        folder: folder.to_owned(),
         tests,
     })
-}
-
-/// The names of those whose tests run so often.
-pub fn names(tests: Tests) -> Result<Vec<String>> {
-    let chosen = all()?.into_iter().filter(|package| package.tests == tests);
-    let names: Vec<String> = chosen.map(|package| package.name).collect();
-    ensure!(!names.is_empty(), "no package's tests run {tests:?}");
-    Ok(names)
 }
 
 #[cfg(test)]
@@ -76,7 +76,9 @@ mod tests {
     #[test]
     fn one_that_does_not_say_is_an_error() {
         for metadata in ["null", r#"{"candle-rocm":{"tests":"sometimes"}}"#] {
-            let text = format!(r#"{{"name":"forgotten","metadata":{metadata}}}"#);
+            let text = format!(
+                r#"{{"name":"forgotten","manifest_path":"/x/Cargo.toml","metadata":{metadata}}}"#
+            );
             let error = package(&serde_json::from_str(&text).unwrap()).unwrap_err();
             assert!(error.to_string().contains("forgotten"), "{error}");
         }

@@ -1,49 +1,159 @@
-//! The workspace's tests, in the parts in which they are run. All note the kernels that run.
+//! The workspace's tests: built all at once, so that no crate is compiled twice for other features, and run in parts. All
+//! note the kernels that run.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{bail, ensure, Context, Result};
+use serde_json::Value;
 
 use crate::cargo::{self, cargo};
 use crate::executed;
-use crate::packages::{self, Tests};
+use crate::packages::{self, Package, Tests};
 
-/// Those of the packages whose tests run once.
-pub fn once() -> Result<()> {
-    cargo::run(&mut tests_of(&packages::names(Tests::Once)?))
+/// What is built: everything, with the GPU's backend.
+pub const EVERYTHING: [&str; 3] = ["--workspace", "--features", "candle-rocm-examples/rocm"];
+
+/// A program of tests.
+#[derive(Debug)]
+struct Program {
+    package: String,
+    /// Cargo's name of the target: a file of tests, a crate or a binary.
+    target: String,
+    file: PathBuf,
+    /// The package's folder, where its tests run.
+    folder: PathBuf,
+    tests: Tests,
 }
 
-/// Those that run on each emulated GPU, on this one.
-pub fn on(arch: &str) -> Result<()> {
-    let packages = packages::names(Tests::PerDevice)?;
-    cargo::run(
-        emulating(arch, &mut tests_of(&packages)).args(["--features", "candle-rocm-examples/rocm"]),
-    )
+/// The workspace's tests, built.
+pub struct Suites {
+    programs: Vec<Program>,
+    /// `coverage` of candle-rocm-tests, which reads the note of what ran.
+    coverage: PathBuf,
 }
 
-/// Those of the kernels, which run on all emulated GPUs by themselves.
-pub fn kernels() -> Result<()> {
-    cargo::run(tests_of(&["candle-rocm-kernels"]).args(["--test", "execution"]))
-}
-
-/// Those of the runtime's own kernels, matrix products and random numbers, on this one.
-pub fn products(arch: &str) -> Result<()> {
-    cargo::run(
-        emulating(arch, &mut tests_of(&["candle-rocm-runtime"]))
-            .args(["--test", "gemm", "--test", "random"]),
-    )
-}
-
-fn tests_of(packages: &[impl AsRef<str>]) -> Command {
-    let mut command = cargo(&["test"]);
-    for package in packages {
-        command.args(["--package", package.as_ref()]);
+impl Suites {
+    /// Builds all tests.
+    pub fn build() -> Result<Self> {
+        let packages = packages::all()?;
+        let messages = cargo::messages(cargo(&["test", "--no-run"]).args(EVERYTHING))?;
+        let mut programs = Vec::new();
+        let mut coverage = None;
+        for message in &messages {
+            let Some(file) = message["executable"].as_str() else {
+                continue;
+            };
+            if message["profile"]["test"] == true {
+                programs.push(program(message, Path::new(file), &packages)?);
+            } else if message["target"]["name"] == "coverage" {
+                coverage = Some(PathBuf::from(file));
+            }
+        }
+        for package in &packages {
+            let has_tests = programs
+                .iter()
+                .any(|program| program.package == package.name);
+            ensure!(has_tests, "cargo built no tests of {}", package.name);
+        }
+        Ok(Self {
+            programs,
+            coverage: coverage.context("cargo built no program `coverage`")?,
+        })
     }
-    command.env(executed::VARIABLE, executed::file());
-    command
+
+    /// Those of the packages whose tests run once, and the examples in the documentation of all.
+    pub fn once(&self, arch: &str) -> Result<()> {
+        self.run(None, |program| program.tests == Tests::Once)?;
+        let mut examples = cargo(&["test", "--doc"]);
+        emulating(arch, examples.args(EVERYTHING));
+        cargo::run(&mut examples)
+    }
+
+    /// Those that run on each emulated GPU, on this one.
+    pub fn on(&self, arch: &str) -> Result<()> {
+        self.run(Some(arch), |program| program.tests == Tests::PerDevice)
+    }
+
+    /// Those of the kernels, which run on all emulated GPUs by themselves.
+    pub fn kernels(&self) -> Result<()> {
+        self.run(None, |program| {
+            program.package == "candle-rocm-kernels" && program.target == "execution"
+        })
+    }
+
+    /// Those of the runtime's own kernels, matrix products and random numbers, on this one.
+    pub fn products(&self, arch: &str) -> Result<()> {
+        self.run(Some(arch), |program| {
+            program.package == "candle-rocm-runtime"
+                && ["gemm", "random"].contains(&program.target.as_str())
+        })
+    }
+
+    /// Print which kernels ran; an error if one did not on one of `archs`.
+    pub fn report(&self, archs: &[String]) -> Result<()> {
+        cargo::run(
+            Command::new(&self.coverage)
+                .arg(executed::file())
+                .args(archs),
+        )
+    }
+
+    /// Runs what is `chosen` to the end, and names all that failed.
+    fn run(&self, arch: Option<&str>, chosen: impl Fn(&Program) -> bool) -> Result<()> {
+        let mut failed = Vec::new();
+        let mut ran = 0;
+        for program in self.programs.iter().filter(|program| chosen(program)) {
+            let Program {
+                package,
+                target,
+                file,
+                folder,
+                ..
+            } = program;
+            let mut command = Command::new(file);
+            command
+                .current_dir(folder)
+                .env(executed::VARIABLE, executed::file());
+            if let Some(arch) = arch {
+                emulating(arch, &mut command);
+            }
+            let on = arch.map_or_else(String::new, |arch| format!(" on {arch}"));
+            eprintln!("\n{package}: {target}{on}");
+            if let Err(error) = cargo::run_timed(&mut command) {
+                eprintln!("{error:#}");
+                failed.push(format!("{package}: {target}{on}"));
+            }
+            ran += 1;
+        }
+        ensure!(ran != 0, "no tests were chosen");
+        match failed.is_empty() {
+            true => Ok(()),
+            false => bail!("tests failed:\n{}", failed.join("\n")),
+        }
+    }
 }
 
-fn emulating<'a>(arch: &str, command: &'a mut Command) -> &'a mut Command {
-    let command = command.env("ROCM_EMU_ARCH", arch);
-    command.env("CANDLE_ROCM_RUNTIME", "emulator")
+/// The program of tests of which cargo's message tells.
+fn program(message: &Value, file: &Path, packages: &[Package]) -> Result<Program> {
+    let target = message["target"]["name"].as_str();
+    let target = target.context("a target without a name")?;
+    let manifest = message["manifest_path"].as_str().map(Path::new);
+    let folder = manifest.and_then(Path::parent);
+    let folder = folder.with_context(|| format!("{target}: cargo names no manifest"))?;
+    let package = packages.iter().find(|package| package.folder == folder);
+    let package = package.with_context(|| format!("{target}: of no package of the workspace"))?;
+    Ok(Program {
+        package: package.name.clone(),
+        target: target.to_owned(),
+        file: file.to_owned(),
+        folder: folder.to_owned(),
+        tests: package.tests,
+    })
+}
+
+fn emulating(arch: &str, command: &mut Command) {
+    command
+        .env("ROCM_EMU_ARCH", arch)
+        .env("CANDLE_ROCM_RUNTIME", "emulator");
 }

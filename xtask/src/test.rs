@@ -4,7 +4,8 @@ use anyhow::Result;
 
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
-use crate::{conformance, executed, kernel_format, suites};
+use crate::suites::{Suites, EVERYTHING};
+use crate::{conformance, executed, kernel_format};
 
 /// What to test.
 #[derive(clap::Args)]
@@ -28,7 +29,6 @@ pub fn run(args: &Args) -> Result<()> {
         check()?;
     }
     executed::start()?;
-    suites::once()?;
     let (fully, partly) = match &args.arch {
         Some(chosen) => (chosen.clone(), Vec::new()),
         None => {
@@ -39,13 +39,15 @@ pub fn run(args: &Args) -> Result<()> {
             )
         }
     };
+    let suites = Suites::build()?;
+    suites.once(&fully[0])?;
     for arch in &fully {
-        suites::on(arch)?;
+        suites.on(arch)?;
     }
     for arch in &partly {
-        suites::products(arch)?;
+        suites.products(arch)?;
     }
-    executed::report(&fully)?;
+    suites.report(&fully)?;
     conformance::run_tests(&[fully.clone(), partly.clone()].concat(), false, &[])?;
     eprintln!("\nAll tests passed on {}.", fully.join(" and "));
     if !partly.is_empty() {
@@ -64,15 +66,14 @@ fn check() -> Result<()> {
     cargo::run(
         cargo(&["check", "--package", "candle-rocm-examples"]).env("CANDLE_ROCM_SKIP_KERNELS", "1"),
     )?;
-    let all = ["--workspace", "--features", "candle-rocm-examples/rocm"];
     cargo::run(
         cargo(&["clippy", "--all-targets"])
-            .args(all)
+            .args(EVERYTHING)
             .args(["--", "-D", "warnings"]),
     )?;
     cargo::run(
         cargo(&["doc", "--no-deps"])
-            .args(all)
+            .args(EVERYTHING)
             .env("RUSTDOCFLAGS", "-D warnings"),
     )
 }

@@ -167,63 +167,26 @@ pub(super) unsafe fn launch(
         .map_err(Error::wrap)?;
     let guards: Vec<Option<(StorageRef, usize)>> = args
         .iter()
-        .map(|arg| {
-            let (tensor, first, strided) = match arg {
-                Arg::Read(Some(tensor)) => (tensor, 0, false),
-                Arg::ReadFrom(tensor, first) => (tensor, *first, false),
-                Arg::Within(tensor) => (tensor, 0, true),
-                _ => return Ok(None),
-            };
-            let (storage, layout) = tensor.storage_and_layout();
-            if !strided && !layout.is_contiguous() {
-                bail!("`{kernel}`: an operand of {layout:?} is not contiguous");
-            }
-            let bytes = (layout.start_offset() + first) * tensor.dtype().size_in_bytes();
-            Ok(Some((storage, bytes)))
-        })
+        .map(|arg| storage_of(arg, kernel))
         .collect::<Result<_>>()?;
     let mut values: Vec<Value> = Vec::with_capacity(args.len());
     let mut uses = Vec::new();
     for (arg, guard) in args.iter_mut().zip(&guards) {
-        let memory = match (arg, guard) {
+        let (memory, bytes) = match (arg, guard) {
             (_, Some((storage, bytes))) => match &**storage {
-                Storage::Cuda(storage) => Some((read(storage, &stream)?, *bytes)),
+                Storage::Cuda(storage) => (read(storage, &stream)?, *bytes),
                 _ => bail!("`{kernel}`: an operand is not on the GPU"),
             },
-            (Arg::Left(storage), _) => Some((read(storage, &stream)?, 0)),
-            (Arg::Write(storage), _) => Some((write(storage, &stream)?, 0)),
-            (Arg::Beyond(earlier, bytes), _) => {
-                let Some(Value::Long(address)) = values.get(*earlier).copied() else {
-                    bail!("`{kernel}`: argument {earlier} is no address");
-                };
-                values.push(Value::Long(address + *bytes as u64));
+            (Arg::Left(storage), _) => (read(storage, &stream)?, 0),
+            (Arg::Write(storage), _) => (write(storage, &stream)?, 0),
+            (other, None) => {
+                values.push(value_of(other, &values, kernel)?);
                 continue;
             }
-            (Arg::Int(value), _) => {
-                values.push(Value::Int(*value));
-                continue;
-            }
-            (Arg::Float(value), _) => {
-                values.push(Value::Float(*value));
-                continue;
-            }
-            (Arg::Double(value), _) => {
-                values.push(Value::Double(*value));
-                continue;
-            }
-            (Arg::Long(value), _) => {
-                values.push(Value::Long(*value as u64));
-                continue;
-            }
-            (Arg::Null | Arg::Read(_) | Arg::ReadFrom(..) | Arg::Within(_), None) => None,
         };
-        values.push(match memory {
-            Some(((address, guard), bytes)) => {
-                uses.push(guard);
-                Value::Long(address + bytes as u64)
-            }
-            None => Value::Long(0),
-        });
+        let (address, guard) = memory;
+        uses.push(guard);
+        values.push(Value::Long(address + bytes as u64));
     }
     let mut builder = stream.launch_builder(&function);
     for value in &values {
@@ -237,4 +200,36 @@ pub(super) unsafe fn launch(
     // SAFETY: the caller's promise; the guards keep the memory until the launch is given to the stream.
     unsafe { builder.launch(config) }.map_err(Error::wrap)?;
     Ok(())
+}
+
+/// The memory of an operand that is a tensor, and the bytes in it before the first element.
+fn storage_of<'a>(arg: &Arg<'a>, kernel: &str) -> Result<Option<(StorageRef<'a>, usize)>> {
+    let (tensor, first, strided) = match arg {
+        Arg::Read(Some(tensor)) => (*tensor, 0, false),
+        Arg::ReadFrom(tensor, first) => (*tensor, *first, false),
+        Arg::Within(tensor) => (*tensor, 0, true),
+        _ => return Ok(None),
+    };
+    let (storage, layout) = tensor.storage_and_layout();
+    if !strided && !layout.is_contiguous() {
+        bail!("`{kernel}`: an operand of {layout:?} is not contiguous");
+    }
+    let bytes = (layout.start_offset() + first) * tensor.dtype().size_in_bytes();
+    Ok(Some((storage, bytes)))
+}
+
+/// An argument that needs no memory of its own, after those before it.
+fn value_of(arg: &Arg, before: &[Value], kernel: &str) -> Result<Value> {
+    Ok(match arg {
+        Arg::Int(value) => Value::Int(*value),
+        Arg::Float(value) => Value::Float(*value),
+        Arg::Double(value) => Value::Double(*value),
+        Arg::Long(value) => Value::Long(*value as u64),
+        Arg::Beyond(earlier, bytes) => match before.get(*earlier) {
+            Some(Value::Long(address)) => Value::Long(address + *bytes as u64),
+            _ => bail!("`{kernel}`: argument {earlier} is no address"),
+        },
+        Arg::Null | Arg::Read(_) | Arg::ReadFrom(..) | Arg::Within(_) => Value::Long(0),
+        Arg::Left(_) | Arg::Write(_) => bail!("`{kernel}`: an operand's memory was not looked up"),
+    })
 }

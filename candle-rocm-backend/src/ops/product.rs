@@ -28,19 +28,10 @@ pub(super) fn product_with(
     let Device::Cuda(device) = x.device() else {
         return Ok(None);
     };
-    let activation = match followers.activation {
-        Activation::None => gemm::Activation::None,
-        Activation::Gelu => gemm::Activation::GeluTanh,
-        Activation::GeluErf => gemm::Activation::GeluErf,
-        Activation::Silu => gemm::Activation::Silu,
-        Activation::Relu => return Ok(None),
-    };
-    let dtype = match x.dtype() {
-        DType::F16 => GemmDtype::F16,
-        DType::BF16 => GemmDtype::BF16,
-        DType::F32 => GemmDtype::F32,
-        DType::F64 => GemmDtype::F64,
-        _ => return Ok(None),
+    let (Some(activation), Some(dtype)) =
+        (activation_of(followers.activation), dtype_of(x.dtype()))
+    else {
+        return Ok(None);
     };
     let operands = [Some(x), Some(weight), followers.bias, followers.residual];
     if rows * k * n == 0 || operands.iter().flatten().any(|operand| operand.track_op()) {
@@ -110,6 +101,28 @@ pub(super) fn product_with(
     unsafe { gemm_with_epilogue(&stream, &problem, &epilogue) }.map_err(Error::wrap)?;
     drop(uses);
     Ok(Some(plain(result, &Shape::from((rows, n)))))
+}
+
+/// The activation as products' kernels have it.
+fn activation_of(activation: Activation) -> Option<gemm::Activation> {
+    match activation {
+        Activation::None => Some(gemm::Activation::None),
+        Activation::Gelu => Some(gemm::Activation::GeluTanh),
+        Activation::GeluErf => Some(gemm::Activation::GeluErf),
+        Activation::Silu => Some(gemm::Activation::Silu),
+        Activation::Relu => None,
+    }
+}
+
+/// The type as products' kernels have it.
+fn dtype_of(dtype: DType) -> Option<GemmDtype> {
+    match dtype {
+        DType::F16 => Some(GemmDtype::F16),
+        DType::BF16 => Some(GemmDtype::BF16),
+        DType::F32 => Some(GemmDtype::F32),
+        DType::F64 => Some(GemmDtype::F64),
+        _ => None,
+    }
 }
 
 fn address_of<'a>(

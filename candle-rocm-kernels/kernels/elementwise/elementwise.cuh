@@ -34,6 +34,13 @@ __device__ __forceinline__ size_t strided_offset(size_t linear, size_t num_dims,
     return offset[0];
 }
 
+// Elements that are made at once: 16 bytes of the widest type. Of several f8e4m3 half as many do, as conversions take
+// longer than memory.
+template <class Out, class... In> __device__ constexpr int vector_width() {
+    constexpr bool CONVERTS = sizeof...(In) > 1 && (... && is_same<In, f8e4m3_t>::value);
+    return (CONVERTS ? 8 : 16) / largest_size<Out, In...>::value;
+}
+
 // The same over any number of inputs: all_aligned(bytes per element group, pointers...).
 template <int WIDTH, class... T> __device__ __forceinline__ bool all_aligned(const T *...pointers) {
     return (... && is_aligned(pointers, sizeof(T) * WIDTH));
@@ -63,17 +70,24 @@ __device__ __forceinline__ void map_strip(size_t first, uint32_t step, F f, Out 
     }(Strip<In, WIDTH, N>(in + first * WIDTH, step)...);
 }
 
+// The base of functions that take longer than memory: their code stands there once for 16 bytes, not for strips of them,
+// which would take twice the time to compile and a cache of instructions that no GPU has.
+struct Long {};
+
+// The base of functions for cases that hardly occur: an element at a time has to do for them.
+struct Seldom {};
+
 // out[i] = f(in[i]...), contiguous: 16 bytes of the widest type at a time, then the rest.
 template <class F, class Out, class... In>
 __device__ __forceinline__ void map_contiguous(size_t numel, F f, Out *__restrict__ out, const In *__restrict__... in) {
-    constexpr int WIDTH = 16 / largest_size<Out, In...>::value, STRIP = 2;
+    constexpr int WIDTH = vector_width<Out, In...>(), STRIP = 2;
     uint32_t threads = gridDim.x * blockDim.x, thread = blockIdx.x * blockDim.x + threadIdx.x;
     size_t done = 0;
     // Where there is a thread for every element, one each takes less time than many in few.
     if (numel > threads && all_aligned<WIDTH>(out, in...)) {
         size_t vectors = numel / WIDTH, v = thread;
         // Strips leave an uneven rest, which only many of them outweigh.
-        if (vectors >= (size_t)2 * STRIP * threads)
+        if (!__is_base_of(Long, F) && vectors >= (size_t)2 * STRIP * threads)
             for (; v + (size_t)(STRIP - 1) * threads < vectors; v += (size_t)STRIP * threads)
                 map_strip<WIDTH, STRIP>(v, threads, f, out, in...);
         for (; v < vectors; v += threads) map_strip<WIDTH, 1>(v, 1, f, out, in...);
@@ -306,7 +320,7 @@ __device__ __forceinline__ void map_any(sequence<int, K...> each, size_t numel, 
                                         const size_t *__restrict__ info, F f, Out *__restrict__ out,
                                         const In *__restrict__... in) {
     if (info == nullptr || num_dims == 0) return map_contiguous(numel, f, out, in...);
-    constexpr int WIDTH = 16 / largest_size<Out, In...>::value;
+    constexpr int WIDTH = vector_width<Out, In...>();
     Access access = {0};
     constexpr size_t MOST = 0xffffffff;
     if (info[num_dims - 1] % WIDTH == 0 && numel / WIDTH <= MOST && is_aligned(out, sizeof(Out) * WIDTH))
@@ -320,8 +334,35 @@ __device__ __forceinline__ void map_any(sequence<int, K...> each, size_t numel, 
     else map_singly(each, numel, num_dims, info, f, out, in...);
 }
 
+// out[i] = f(in[i]) for a type of one byte, by a table in LDS: a workgroup computes f of each of the 256 values once.
+// Code that converts to f32 and back for every element takes more time than memory, and as much to compile as all
+// other types' together.
+template <class F, class Out, class In>
+__device__ __forceinline__ void map_by_table(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f,
+                                             Out *__restrict__ out, const In *__restrict__ in) {
+    static_assert(sizeof(In) == 1, "a table has 256 values");
+    __shared__ Out table[256];
+#pragma nounroll
+    for (uint32_t i = threadIdx.x; i < 256; i += blockDim.x) table[i] = f(bit_cast<In>((uint8_t)i));
+    __syncthreads();
+    auto look_up = [](In x) INLINED {
+        return table[bit_cast<uint8_t>(x)];
+    };
+    map_any(indices<1>(), numel, num_dims, info, look_up, out, in);
+}
+
+template <class F, class Out, class... In>
+__device__ __forceinline__ void map_seldom(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f,
+                                           Out *__restrict__ out, const In *__restrict__... in) {
+    if (info != nullptr) return map_singly(indices<sizeof...(In)>(), numel, num_dims, info, f, out, in...);
+    for (size_t i = global_thread(); i < numel; i += global_threads()) out[i] = f(in[i]...);
+}
+
 template <class F, class Out, class... In>
 __device__ __forceinline__ void map(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f,
                                     Out *__restrict__ out, const In *__restrict__... in) {
-    map_any(indices<sizeof...(In)>(), numel, num_dims, info, f, out, in...);
+    if constexpr (sizeof...(In) == 1 && (... && is_same<In, f8e4m3_t>::value))
+        map_by_table(numel, num_dims, info, f, out, in...);
+    else if constexpr (__is_base_of(Seldom, F)) map_seldom(numel, num_dims, info, f, out, in...);
+    else map_any(indices<sizeof...(In)>(), numel, num_dims, info, f, out, in...);
 }

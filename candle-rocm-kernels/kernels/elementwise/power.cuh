@@ -1,7 +1,7 @@
 // x to the power p in the 8- and 16-bit floats, by exponential and logarithm in f32: twice as precise as the result,
 // with IEEE 754's special cases.
 #pragma once
-#include "portable/convert.cuh"
+#include "elementwise/elementwise.cuh"
 
 // log2 of a number that is not negative, within some 2^-22 of it, and of 2^-22 near 1, as the hardware has it.
 template <class T> __device__ __forceinline__ float hardware_log2(float a) {
@@ -46,8 +46,10 @@ struct Exponent {
     __device__ __forceinline__ bool is_plain() const { return p != 0 && math::abs(p) <= 64; }
 };
 
-template <class T, bool PLAIN> struct Power {
+template <class T, bool PLAIN> struct Power : conditional<PLAIN, Long, Seldom>::type {
     Exponent exponent;
+
+    __device__ __forceinline__ explicit Power(Exponent exponent) : exponent(exponent) {}
 
     __device__ __forceinline__ T operator()(T value) const {
         float x = widen(value), a = math::abs(x), p = exponent.p;

@@ -13,11 +13,11 @@
         }                                                                           \
     };
 FUNCTION(Exp, math::exp(x))
-FUNCTION(Log, math::log(x))
-FUNCTION(Sin, math::sin(x))
-FUNCTION(Cos, math::cos(x))
-FUNCTION(Tanh, math::tanh(x))
-FUNCTION(Erf, math::erf(x))
+FUNCTION(Log : Long, math::log(x))
+FUNCTION(Sin : Long, math::sin(x))
+FUNCTION(Cos : Long, math::cos(x))
+FUNCTION(Tanh : Long, math::tanh(x))
+FUNCTION(Erf : Long, math::erf(x))
 FUNCTION(Ceil, math::ceil(x))
 FUNCTION(Floor, math::floor(x))
 FUNCTION(Round, math::round(x))
@@ -31,7 +31,7 @@ FUNCTION(Relu, ReluFunction::of<T>(x))
 FUNCTION(Silu, SiluFunction::of<T>(x))
 FUNCTION(Sigmoid, logistic<T>(x))
 FUNCTION(Gelu, GeluFunction::of<T>(x))
-FUNCTION(GeluErf, GeluErfFunction::of<T>(x))
+FUNCTION(GeluErf : Long, GeluErfFunction::of<T>(x))
 
 #define UNARY(KERNEL, OP, NAME, T)                                                                                  \
     ENTRY KERNEL##_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ in, \
@@ -45,7 +45,7 @@ FUNCTION(GeluErf, GeluErfFunction::of<T>(x))
         APPLY(widen(parameter), [=](auto f) INLINED { map(numel, num_dims, info, f, out, in); });      \
     }
 
-template <class T> struct Elu {
+template <class T> struct Elu : Long {
     compute_t<T> p;
     __device__ __forceinline__ T operator()(T value) const {
         using C = compute_t<T>;
@@ -54,20 +54,20 @@ template <class T> struct Elu {
         return narrow<T>(math::copysign((C)1, x) > (C)0 ? x : (math::exp(x) - (C)1) * p);
     }
 };
-template <class T, class Map> __device__ __forceinline__ void elu(compute_t<T> p, Map map) { map(Elu<T>{p}); }
+template <class T, class Map> __device__ __forceinline__ void elu(compute_t<T> p, Map map) { map(Elu<T>{{}, p}); }
 
-template <class T> struct LibraryPower {
+template <class T> struct LibraryPower : Long {
     T p;
     __device__ __forceinline__ T operator()(T x) const { return math::pow(x, p); }
 };
 template <class T, class Map> __device__ __forceinline__ void power(compute_t<T> p, Map map) {
     if constexpr (is_same<T, compute_t<T>>::value) {
-        map(LibraryPower<T>{p});
+        map(LibraryPower<T>{{}, p});
     } else {
         // Exponents that need more care have code of their own.
         Exponent exponent(p);
-        if (exponent.is_plain()) map(Power<T, true>{exponent});
-        else map(Power<T, false>{exponent});
+        if (exponent.is_plain()) map(Power<T, true>(exponent));
+        else map(Power<T, false>(exponent));
     }
 }
 
@@ -100,5 +100,15 @@ FOR_FLOATS(ALL_UNARY)
 struct Copy {
     template <class T> __device__ __forceinline__ T operator()(T value) const { return value; }
 };
-#define COPY(NAME, T) UNARY(ucopy, Copy, NAME, T)
+template <class T>
+__device__ __forceinline__ void copy(size_t numel, size_t num_dims, const size_t *__restrict__ info,
+                                     const T *__restrict__ in, T *__restrict__ out) {
+    using Bits = typename bits_of<sizeof(T)>::type;
+    map(numel, num_dims, info, Copy(), (Bits *)out, (const Bits *)in);
+}
+#define COPY(NAME, T)                                                                                            \
+    ENTRY ucopy_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ in, \
+                       T *__restrict__ out) {                                                                    \
+        copy(numel, num_dims, info, in, out);                                                                    \
+    }
 FOR_ALL(COPY)

@@ -395,12 +395,10 @@ __device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32
     };
     if constexpr (WIDTH == 1) {
         // Forms cost time to compile. Rows that are read by elements are seldom a power of two of them.
-        if (vectors <= size) run(RowForm<1, 1, false, false>());
-        else if (vectors <= 4 * size) run(RowForm<1, 4, false, false>());
+        if (vectors <= 4 * size) run(RowForm<1, 4, false, false>());
         else run(RowForm<1, SINGLE, false, true>());
     } else {
         if (vectors == size) run(RowForm<WIDTH, 1, true, false>());
-        else if (vectors < size) run(RowForm<WIDTH, 1, false, false>());
         else if (vectors == 4 * size) run(RowForm<WIDTH, 4, true, false>());
         else if (MOST == 8 && vectors == 8 * size) run(RowForm<WIDTH, MOST, true, false>());
         else run(RowForm<WIDTH, 4, false, true>());
