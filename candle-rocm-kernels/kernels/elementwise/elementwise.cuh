@@ -70,8 +70,8 @@ __device__ __forceinline__ void map_strip(size_t first, uint32_t step, F f, Out 
     }(Strip<In, WIDTH, N>(in + first * WIDTH, step)...);
 }
 
-// The base of functions that take longer than memory: their code stands there once for 16 bytes, not for strips of them,
-// which would take twice the time to compile and a cache of instructions that no GPU has.
+// The base of functions that take longer than memory: their code stands there once for 16 bytes, not for strips of
+// them, which would take twice the time to compile and a cache of instructions that no GPU has.
 struct Long {};
 
 // The base of functions for cases that hardly occur: an element at a time has to do for them.
