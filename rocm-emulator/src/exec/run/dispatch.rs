@@ -1,12 +1,10 @@
 //! A grid: its workgroups, handed out in order to threads.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::grid_barrier::GridBarrier;
 use super::launch::{Launch, Options};
 use super::launch_state::{scratch_size, Arguments};
 use super::occupancy::workgroups_per_multiprocessor;
@@ -69,13 +67,7 @@ pub fn dispatch(
     let grid = Grid {
         memory,
         snapshot: memory.snapshot(),
-        run: Run {
-            launch: *launch,
-            arguments: &arguments,
-            max_instructions: options.max_instructions,
-            grid_barrier: GridBarrier::new(),
-            waiting: AtomicBool::new(false),
-        },
+        run: Run::new(*launch, &arguments, options.max_instructions),
         schedule: Schedule::new(workgroups, capacity),
         lds_size,
         read_past_end: options.read_past_end,

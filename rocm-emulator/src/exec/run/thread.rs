@@ -17,11 +17,22 @@ pub(super) struct Run<'a> {
     pub max_instructions: u64,
     /// For `ds_gws_barrier`.
     pub grid_barrier: GridBarrier,
-    /// A wavefront was found waiting.
-    pub waiting: AtomicBool,
+    waiting: AtomicBool,
+    interrupted: AtomicBool,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    pub fn new(launch: Launch<'a>, arguments: &'a Arguments, max_instructions: u64) -> Run<'a> {
+        Run {
+            launch,
+            arguments,
+            max_instructions,
+            grid_barrier: GridBarrier::new(),
+            waiting: AtomicBool::new(false),
+            interrupted: AtomicBool::new(false),
+        }
+    }
+
     /// A wavefront was found waiting.
     pub fn note_waiting(&self) {
         self.waiting.store(true, Ordering::Relaxed);
@@ -30,6 +41,16 @@ impl Run<'_> {
     /// Whether a wavefront of the launch was ever found waiting.
     pub fn someone_waits(&self) -> bool {
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// A workgroup had to let another have its thread.
+    pub fn note_interrupted(&self) {
+        self.interrupted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a workgroup of the launch ever had to let another have its thread.
+    pub fn someone_was_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
     }
 }
 

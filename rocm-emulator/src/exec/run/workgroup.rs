@@ -14,6 +14,8 @@ use crate::fault::FaultKind;
 /// Rounds of turns after which a workgroup that has not ended lets another have the thread: it may wait in a way that
 /// does not show.
 const MOST_ROUNDS: u32 = 256;
+/// The same once that has happened in the launch.
+const FEW_ROUNDS: u32 = 4;
 /// Time that counts as one instruction of a wavefront that waits.
 const NANOSECONDS_OF_INSTRUCTION: u64 = 8;
 
@@ -101,7 +103,11 @@ impl Workgroup {
     pub fn advance(&mut self, thread: &mut Thread) -> Result<Progress, Failure> {
         thread.cx.lds = self.lds.as_mut_ptr().cast();
         let mut still = true;
-        for _ in 0..MOST_ROUNDS {
+        let rounds = match thread.run.someone_was_interrupted() {
+            true => FEW_ROUNDS,
+            false => MOST_ROUNDS,
+        };
+        for _ in 0..rounds {
             let mut worked = false;
             for index in 0..self.wavefronts.len() {
                 match self.turn(thread, index)? {
@@ -121,6 +127,7 @@ impl Workgroup {
             }
             still = false;
         }
+        thread.run.note_interrupted();
         Ok(Progress::Interrupted)
     }
 
