@@ -111,7 +111,11 @@ fn sorted(text: &str) -> Vec<&str> {
 fn kernels_print() {
     for target in TARGETS {
         let gpu = Gpu::empty(target, 1 << 28);
-        for kind in ["hostcall", "buffered"] {
+        let forms = match target {
+            Target::Gfx942 | Target::Gfx1100 => &["hostcall", "buffered"][..],
+            _ => &["hostcall"],
+        };
+        for &kind in forms {
             let result = gpu.buffer(4);
             let (out, err, outcome) = printed(&gpu, kind, "greet", (3, 70), &[result]);
             outcome.unwrap_or_else(|fault| panic!("{target} {kind}: {fault}"));
@@ -150,23 +154,17 @@ fn kernels_print() {
 fn an_assertion_says_what_failed() {
     for target in TARGETS {
         let gpu = Gpu::empty(target, 1 << 28);
-        for kind in ["hostcall", "buffered"] {
-            let mut numbers = [0i32; 64];
-            (numbers[3], numbers[50], numbers[51]) = (1, 1, 1);
-            let p = gpu.upload(&numbers);
-            let (out, err, outcome) = printed(&gpu, kind, "asserts", (1, 64), &[p]);
-            let fault = outcome.unwrap_err();
-            assert!(
-                matches!(fault.kind, FaultKind::Trap(_)),
-                "{target}: {fault}"
-            );
-            assert_eq!(
-                err,
-                "file.hip:17: assertion `p[X] == 0' failed.\n".repeat(2),
-                "{target}"
-            );
-            assert_eq!(out, "");
-        }
+        let mut numbers = [0i32; 64];
+        (numbers[3], numbers[50], numbers[51]) = (1, 1, 1);
+        let p = gpu.upload(&numbers);
+        let (out, err, outcome) = printed(&gpu, "hostcall", "asserts", (1, 64), &[p]);
+        let fault = outcome.unwrap_err();
+        assert!(
+            matches!(fault.kind, FaultKind::Trap(_)),
+            "{target}: {fault}"
+        );
+        let line = "file.hip:17: assertion `p[X] == 0' failed.\n";
+        assert_eq!((err, out), (line.repeat(2), String::new()), "{target}");
     }
 }
 

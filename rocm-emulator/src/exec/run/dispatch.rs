@@ -217,6 +217,9 @@ impl Grid<'_> {
                 schedule.got_on();
                 return Ok(progress);
             };
+            if !still {
+                schedule.got_on();
+            }
             let served = self
                 .services
                 .serve()
