@@ -26,133 +26,246 @@ unsafe extern "C" fn add_one(data: *mut c_void) {
     unsafe { *data.cast::<u32>() += 1 };
 }
 
+/// A graph of seven nodes: numbers are uploaded, scaled and copied in part over a filled buffer, which is fetched; a
+/// function is called beside that, and an event recorded at the end.
+struct Sample {
+    module: hipModule_t,
+    function: hipFunction_t,
+    a: *mut c_void,
+    b: *mut c_void,
+    event: hipEvent_t,
+    called: Box<u32>,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    graph: hipGraph_t,
+    upload: hipGraphNode_t,
+    fill: hipGraphNode_t,
+    scale: hipGraphNode_t,
+    copy: hipGraphNode_t,
+    call: hipGraphNode_t,
+    fetch: hipGraphNode_t,
+    record: hipGraphNode_t,
+}
+
+/// Numbers, and the bytes that they are.
+const COUNT: usize = 200;
+const BYTES: usize = 4 * COUNT;
+
+impl Sample {
+    fn new() -> Sample {
+        let (mut module, mut function, mut graph) = (null_mut(), null_mut(), null_mut());
+        ok!(hipModuleLoadData(
+            &mut module,
+            code(Target::Gfx1100).as_ptr().cast()
+        ));
+        ok!(hipModuleGetFunction(
+            &mut function,
+            module,
+            c"scale".as_ptr()
+        ));
+        ok!(hipGraphCreate(&mut graph, 0));
+        let mut sample = Sample {
+            module,
+            function,
+            a: malloc(BYTES),
+            b: malloc(BYTES),
+            event: event(),
+            called: Box::new(0),
+            input: (0..COUNT).flat_map(|i| (i as f32).to_le_bytes()).collect(),
+            output: vec![0; BYTES],
+            graph,
+            upload: null_mut(),
+            fill: null_mut(),
+            scale: null_mut(),
+            copy: null_mut(),
+            call: null_mut(),
+            fetch: null_mut(),
+            record: null_mut(),
+        };
+        sample.add_nodes();
+        sample
+    }
+
+    fn add_nodes(&mut self) {
+        let (graph, a, b) = (self.graph, self.a, self.b);
+        let from = self.input.as_ptr().cast();
+        let to = self.output.as_mut_ptr().cast();
+        let (none, one) = (null(), 1);
+        ok!(hipGraphAddMemcpyNode1D(
+            &mut self.upload,
+            graph,
+            none,
+            0,
+            a,
+            from,
+            BYTES,
+            1
+        ));
+        let memset = self.memset();
+        ok!(hipGraphAddMemsetNode(
+            &mut self.fill,
+            graph,
+            none,
+            0,
+            &memset
+        ));
+        let mut scale = null_mut();
+        self.with_kernel(2.0, |kernel| {
+            ok!(hipGraphAddKernelNode(
+                &mut scale,
+                graph,
+                &self.upload,
+                one,
+                kernel
+            ));
+        });
+        self.scale = scale;
+        let before = [self.scale, self.fill];
+        let boxes = self.boxes(3);
+        ok!(hipGraphAddMemcpyNode(
+            &mut self.copy,
+            graph,
+            before.as_ptr(),
+            2,
+            &boxes
+        ));
+        let host = self.host();
+        ok!(hipGraphAddHostNode(&mut self.call, graph, none, 0, &host));
+        ok!(hipGraphAddMemcpyNode1D(
+            &mut self.fetch,
+            graph,
+            &self.copy,
+            one,
+            to,
+            b,
+            BYTES,
+            2
+        ));
+        ok!(hipGraphAddEventRecordNode(
+            &mut self.record,
+            graph,
+            none,
+            0,
+            self.event
+        ));
+        // The record after the rest: dependencies can be added later.
+        let from = [self.fetch, self.call];
+        let to = [self.record; 2];
+        ok!(hipGraphAddDependencies(
+            graph,
+            from.as_ptr(),
+            to.as_ptr(),
+            2
+        ));
+    }
+
+    /// Calls with the parameters of a launch that multiplies by a factor.
+    fn with_kernel(&self, mut factor: f32, call: impl FnOnce(&hipKernelNodeParams)) {
+        let (mut pointer, mut count) = (self.a, COUNT as i32);
+        let mut parameters: [*mut c_void; 3] = [
+            (&raw mut pointer).cast(),
+            (&raw mut factor).cast(),
+            (&raw mut count).cast(),
+        ];
+        call(&hipKernelNodeParams {
+            blockDim: dim3 { x: 128, y: 1, z: 1 },
+            extra: null_mut(),
+            func: self.function,
+            gridDim: dim3 { x: 2, y: 1, z: 1 },
+            kernelParams: parameters.as_mut_ptr(),
+            sharedMemBytes: 0,
+        });
+    }
+
+    fn memset(&self) -> hipMemsetParams {
+        hipMemsetParams {
+            dst: self.b,
+            elementSize: 4,
+            height: 1,
+            pitch: 0,
+            value: 0x4040_4040,
+            width: COUNT,
+        }
+    }
+
+    /// Rows of 40 bytes, the first few of every four of them, each to the row after its own in the other buffer.
+    fn boxes(&self, height: usize) -> hipMemcpy3DParms {
+        let rows = |ptr: *mut c_void| hipPitchedPtr {
+            ptr,
+            pitch: 40,
+            xsize: 40,
+            ysize: 4,
+        };
+        hipMemcpy3DParms {
+            srcArray: null_mut(),
+            srcPos: hipPos::default(),
+            srcPtr: rows(self.a),
+            dstArray: null_mut(),
+            dstPos: hipPos { x: 0, y: 1, z: 0 },
+            dstPtr: rows(self.b),
+            extent: hipExtent {
+                width: 40,
+                height,
+                depth: 5,
+            },
+            kind: 3,
+        }
+    }
+
+    fn host(&mut self) -> hipHostNodeParams {
+        hipHostNodeParams {
+            fn_: Some(add_one),
+            userData: (&raw mut *self.called).cast(),
+        }
+    }
+
+    /// What the graph fetches when it scales by a factor and copies so many rows.
+    fn expected(&self, factor: f32, rows: usize) -> Vec<u8> {
+        let mut bytes = vec![0x40u8; BYTES];
+        for (row, chunk) in bytes.chunks_mut(40).enumerate() {
+            if (1..=rows).contains(&(row % 4)) {
+                let first = (row - 1) * 10;
+                for (i, float) in chunk.chunks_mut(4).enumerate() {
+                    float.copy_from_slice(&((first + i) as f32 * factor).to_le_bytes());
+                }
+            }
+        }
+        bytes
+    }
+
+    fn free(self) {
+        ok!(hipGraphDestroy(self.graph));
+        ok!(hipModuleUnload(self.module));
+        ok!(hipEventDestroy(self.event));
+        ok!(hipFree(self.a));
+        ok!(hipFree(self.b));
+    }
+}
+
+fn node_type(node: hipGraphNode_t) -> u32 {
+    let mut kind = 99;
+    ok!(hipGraphNodeGetType(node, &mut kind));
+    kind
+}
+
 #[test]
-fn graphs_are_built_node_by_node() {
+fn nodes_and_edges_are_listed() {
     let _serial = device();
-    let (mut module, mut function) = (null_mut(), null_mut());
-    ok!(hipModuleLoadData(
-        &mut module,
-        code(Target::Gfx1100).as_ptr().cast()
-    ));
-    ok!(hipModuleGetFunction(
-        &mut function,
-        module,
-        c"scale".as_ptr()
-    ));
-    let (a, b, e) = (malloc(800), malloc(800), event());
-    let mut called = 0u32;
-    let input: Vec<u8> = (0..200).flat_map(|i| (i as f32).to_le_bytes()).collect();
-    let mut output = vec![0u8; 800];
-
-    let (mut graph, mut upload, mut fill, mut scale, mut copy, mut call, mut fetch, mut record) = (
-        null_mut(),
-        null_mut(),
-        null_mut(),
-        null_mut(),
-        null_mut(),
-        null_mut(),
-        null_mut(),
-        null_mut(),
-    );
-    ok!(hipGraphCreate(&mut graph, 0));
-    ok!(hipGraphAddMemcpyNode1D(
-        &mut upload,
+    let sample = Sample::new();
+    let Sample {
         graph,
-        null(),
-        0,
-        a,
-        input.as_ptr().cast(),
-        800,
-        1
-    ));
-    let memset = hipMemsetParams {
-        dst: b,
-        elementSize: 4,
-        height: 1,
-        pitch: 0,
-        value: 0x4040_4040,
-        width: 200,
-    };
-    ok!(hipGraphAddMemsetNode(&mut fill, graph, null(), 0, &memset));
-    let (mut pointer, mut factor, mut count) = (a, 2f32, 200i32);
-    let mut parameters: [*mut c_void; 3] = [
-        (&raw mut pointer).cast(),
-        (&raw mut factor).cast(),
-        (&raw mut count).cast(),
-    ];
-    let kernel = hipKernelNodeParams {
-        blockDim: dim3 { x: 128, y: 1, z: 1 },
-        extra: null_mut(),
-        func: function,
-        gridDim: dim3 { x: 2, y: 1, z: 1 },
-        kernelParams: parameters.as_mut_ptr(),
-        sharedMemBytes: 0,
-    };
-    ok!(hipGraphAddKernelNode(
-        &mut scale, graph, &upload, 1, &kernel
-    ));
-    // Rows of 40 bytes, the first three of every four of them, to the other buffer.
-    let rows = |ptr: *mut c_void| hipPitchedPtr {
-        ptr,
-        pitch: 40,
-        xsize: 40,
-        ysize: 4,
-    };
-    let boxes = hipMemcpy3DParms {
-        srcArray: null_mut(),
-        srcPos: hipPos::default(),
-        srcPtr: rows(a),
-        dstArray: null_mut(),
-        dstPos: hipPos { x: 0, y: 1, z: 0 },
-        dstPtr: rows(b),
-        extent: hipExtent {
-            width: 40,
-            height: 3,
-            depth: 5,
-        },
-        kind: 3,
-    };
-    ok!(hipGraphAddMemcpyNode(
-        &mut copy,
-        graph,
-        [scale, fill].as_ptr(),
-        2,
-        &boxes
-    ));
-    let host = hipHostNodeParams {
-        fn_: Some(add_one),
-        userData: (&raw mut called).cast(),
-    };
-    ok!(hipGraphAddHostNode(&mut call, graph, null(), 0, &host));
-    ok!(hipGraphAddMemcpyNode1D(
-        &mut fetch,
-        graph,
-        &copy,
-        1,
-        output.as_mut_ptr().cast(),
-        b,
-        800,
-        2
-    ));
-    ok!(hipGraphAddEventRecordNode(&mut record, graph, null(), 0, e));
-    // The record after the rest: dependencies can be added later.
-    ok!(hipGraphAddDependencies(
-        graph,
-        [fetch, call].as_ptr(),
-        [record, record].as_ptr(),
-        2
-    ));
-
+        upload,
+        fill,
+        scale,
+        copy,
+        call,
+        fetch,
+        record,
+        ..
+    } = sample;
     let nodes = listed(|to, count| ok!(hipGraphGetNodes(graph, to, count)));
     assert_eq!(nodes, [upload, fill, scale, copy, call, fetch, record]);
-    let kinds: Vec<u32> = nodes
-        .iter()
-        .map(|&node| {
-            let mut kind = 99;
-            ok!(hipGraphNodeGetType(node, &mut kind));
-            kind
-        })
-        .collect();
+    let kinds: Vec<u32> = nodes.into_iter().map(node_type).collect();
     assert_eq!(kinds, [1, 2, 0, 1, 3, 1, 7]);
     let roots = listed(|to, count| ok!(hipGraphGetRootNodes(graph, to, count)));
     assert_eq!(roots, [upload, fill, call]);
@@ -171,167 +284,192 @@ fn graphs_are_built_node_by_node() {
     assert_eq!(from[..6], [upload, fill, scale, copy, call, fetch]);
     assert_eq!(to[..6], [scale, copy, copy, fetch, record, record]);
     assert_eq!((from[6], to[7]), (null_mut(), null_mut()));
+    // Without a node, its edges are gone, too.
+    ok!(hipGraphDestroyNode(copy));
+    ok!(hipGraphGetEdges(graph, null_mut(), null_mut(), &mut edges));
+    assert_eq!(edges, 3);
+    let roots = listed(|to, count| ok!(hipGraphGetRootNodes(graph, to, count)));
+    assert_eq!(roots, [upload, fill, call, fetch]);
+    sample.free();
+}
 
-    // What a node was given can be read back; the arguments are the node's own.
-    let (mut got, mut cleared, mut moved) = (kernel, memset, boxes);
-    let mut called_by = host;
-    factor = 100.0;
-    ok!(hipGraphKernelNodeGetParams(scale, &mut got));
-    assert_eq!(
-        (got.func, got.blockDim, got.gridDim),
-        (function, kernel.blockDim, kernel.gridDim)
-    );
-    // SAFETY: the node's list of pointers to its arguments.
-    let argument = unsafe { *(*got.kernelParams.add(1)).cast::<f32>() };
-    assert_eq!((argument, factor), (2.0, 100.0));
-    ok!(hipGraphMemsetNodeGetParams(fill, &mut cleared));
-    assert_eq!(cleared, memset);
-    ok!(hipGraphMemcpyNodeGetParams(copy, &mut moved));
-    assert_eq!((moved.extent, moved.kind), (boxes.extent, 3));
-    assert_eq!(moved.dstPtr.ptr, at(b, 40));
-    ok!(hipGraphHostNodeGetParams(call, &mut called_by));
-    assert_eq!(called_by.userData, host.userData);
+#[test]
+fn what_a_node_was_given_can_be_read_back() {
+    let _serial = device();
+    let mut sample = Sample::new();
+    let (mut memset, mut boxes, mut host) = (sample.memset(), sample.boxes(1), sample.host());
+    sample.with_kernel(100.0, |kernel| {
+        let mut got = *kernel;
+        ok!(hipGraphKernelNodeGetParams(sample.scale, &mut got));
+        assert_eq!(
+            (got.func, got.blockDim, got.gridDim),
+            (sample.function, kernel.blockDim, kernel.gridDim)
+        );
+        // SAFETY: the node's list of pointers to its arguments, which are its own.
+        let argument = unsafe { *(*got.kernelParams.add(1)).cast::<f32>() };
+        assert_eq!(argument, 2.0);
+    });
+    memset.value = 0;
+    ok!(hipGraphMemsetNodeGetParams(sample.fill, &mut memset));
+    assert_eq!(memset, sample.memset());
+    ok!(hipGraphMemcpyNodeGetParams(sample.copy, &mut boxes));
+    assert_eq!((boxes.extent, boxes.kind), (sample.boxes(3).extent, 3));
+    assert_eq!(boxes.dstPtr.ptr, at(sample.b, 40));
+    host.userData = null_mut();
+    ok!(hipGraphHostNodeGetParams(sample.call, &mut host));
+    assert_eq!(host.userData, (&raw mut *sample.called).cast());
     let mut recorded = null_mut();
-    ok!(hipGraphEventRecordNodeGetEvent(record, &mut recorded));
-    assert_eq!(recorded, e);
+    ok!(hipGraphEventRecordNodeGetEvent(
+        sample.record,
+        &mut recorded
+    ));
+    assert_eq!(recorded, sample.event);
     fails!(
         InvalidValue,
-        hipGraphEventWaitNodeGetEvent(record, &mut recorded)
+        hipGraphEventWaitNodeGetEvent(sample.record, &mut recorded)
     );
     fails!(
         InvalidValue,
-        hipGraphMemsetNodeGetParams(scale, &mut cleared)
+        hipGraphMemsetNodeGetParams(sample.scale, &mut memset)
     );
+    // A node stays of its type.
+    fails!(
+        InvalidValue,
+        hipGraphMemsetNodeSetParams(sample.scale, &memset)
+    );
+    sample.free();
+}
 
-    // It runs, and what its nodes do can be changed from launch to launch.
-    let mut expected = |factor: f32, rows: usize| {
-        let mut bytes = vec![0x40u8; 800];
-        for (row, chunk) in bytes.chunks_mut(40).enumerate() {
-            if row % 4 > 0 && row % 4 <= rows {
-                let first = (row - 1) * 10;
-                for (i, float) in chunk.chunks_mut(4).enumerate() {
-                    float.copy_from_slice(&((first + i) as f32 * factor).to_le_bytes());
-                }
-            }
-        }
-        bytes
+#[test]
+fn nodes_change_from_launch_to_launch() {
+    let _serial = device();
+    let sample = Sample::new();
+    let (mut exec, s) = (null_mut(), stream());
+    let launched = |exec: hipGraphExec_t| {
+        ok!(hipGraphLaunch(exec, s));
+        ok!(hipStreamSynchronize(s));
+        sample.output.clone()
     };
-    let mut exec = null_mut();
-    let s = stream();
     ok!(hipGraphInstantiate(
         &mut exec,
-        graph,
+        sample.graph,
         null_mut(),
         null_mut(),
         0
     ));
-    assert_eq!(called, 0);
+    assert_eq!(*sample.called, 0);
     for launch in 1..3 {
-        ok!(hipGraphLaunch(exec, s));
-        ok!(hipStreamSynchronize(s));
-        assert_eq!((output == expected(2.0, 3), called), (true, launch));
-        ok!(hipEventQuery(e));
+        assert!(launched(exec) == sample.expected(2.0, 3));
+        assert_eq!(*sample.called, launch);
+        ok!(hipEventQuery(sample.event));
     }
-    factor = 3.0;
-    ok!(hipGraphExecKernelNodeSetParams(exec, scale, &kernel));
-    let smaller = hipMemcpy3DParms {
-        extent: hipExtent {
-            height: 2,
-            ..boxes.extent
-        },
-        ..boxes
-    };
-    ok!(hipGraphExecMemcpyNodeSetParams(exec, copy, &mut {
-        smaller
-    }));
-    ok!(hipGraphNodeSetEnabled(exec, upload, 0));
+    sample.with_kernel(3.0, |kernel| {
+        ok!(hipGraphExecKernelNodeSetParams(exec, sample.scale, kernel));
+    });
+    ok!(hipGraphExecMemcpyNodeSetParams(
+        exec,
+        sample.copy,
+        &mut sample.boxes(2)
+    ));
+    ok!(hipGraphNodeSetEnabled(exec, sample.upload, 0));
     let mut enabled = 9;
-    ok!(hipGraphNodeGetEnabled(exec, upload, &mut enabled));
+    ok!(hipGraphNodeGetEnabled(exec, sample.upload, &mut enabled));
     assert_eq!(enabled, 0);
-    fails!(InvalidValue, hipGraphNodeSetEnabled(exec, call, 0));
-    ok!(hipGraphLaunch(exec, s));
+    fails!(InvalidValue, hipGraphNodeSetEnabled(exec, sample.call, 0));
     // Without the upload the kernel scales what it scaled before.
-    assert!(output == expected(6.0, 2));
-    // The graph itself did not change, and an instantiated one can take over another's parameters.
-    let (mut error_node, mut result) = (null_mut(), 9);
-    ok!(hipGraphNodeSetEnabled(exec, upload, 1));
+    assert!(launched(exec) == sample.expected(6.0, 2));
+    // The graph itself did not change, and an instantiated one can take over its nodes' parameters.
+    let (mut node, mut result) = (null_mut(), 9);
+    ok!(hipGraphNodeSetEnabled(exec, sample.upload, 1));
     ok!(hipGraphExecUpdate(
         exec,
-        graph,
-        &mut error_node,
+        sample.graph,
+        &mut node,
         &mut result
     ));
-    assert_eq!((error_node, result), (null_mut(), 0));
-    ok!(hipGraphLaunch(exec, s));
-    assert!(output == expected(2.0, 3));
-    ok!(hipGraphKernelNodeSetParams(scale, &kernel));
+    assert_eq!((node, result), (null_mut(), 0));
+    assert!(launched(exec) == sample.expected(2.0, 3));
+    sample.with_kernel(5.0, |kernel| {
+        ok!(hipGraphKernelNodeSetParams(sample.scale, kernel));
+    });
+    assert!(launched(exec) == sample.expected(2.0, 3));
     ok!(hipGraphExecUpdate(
         exec,
-        graph,
-        &mut error_node,
+        sample.graph,
+        &mut node,
         &mut result
     ));
-    ok!(hipGraphLaunch(exec, s));
-    assert!(output == expected(3.0, 3));
+    assert!(launched(exec) == sample.expected(5.0, 3));
+    ok!(hipGraphExecDestroy(exec));
+    ok!(hipStreamDestroy(s));
+    sample.free();
+}
 
+#[test]
+fn clones_and_graphs_in_graphs() {
+    let _serial = device();
+    let sample = Sample::new();
+    let (mut exec, mut nested, s) = (null_mut(), null_mut(), stream());
+    ok!(hipGraphInstantiateWithFlags(&mut exec, sample.graph, 0));
     // A clone has nodes of its own, in the same places.
-    let (mut clone, mut twin, mut kind) = (null_mut(), null_mut(), 9);
-    ok!(hipGraphClone(&mut clone, graph));
-    ok!(hipGraphNodeFindInClone(&mut twin, call, clone));
-    assert_ne!(twin, call);
-    ok!(hipGraphNodeGetType(twin, &mut kind));
-    assert_eq!(kind, 3);
+    let (mut clone, mut twin) = (null_mut(), null_mut());
+    ok!(hipGraphClone(&mut clone, sample.graph));
+    ok!(hipGraphNodeFindInClone(&mut twin, sample.call, clone));
+    assert_ne!(twin, sample.call);
+    assert_eq!(node_type(twin), 3);
     ok!(hipGraphDestroyNode(twin));
-    fails!(InvalidValue, hipGraphNodeGetType(twin, &mut kind));
-    ok!(hipGraphNodeGetType(call, &mut kind));
+    fails!(InvalidValue, hipGraphNodeGetType(twin, &mut { 0 }));
+    assert_eq!(node_type(sample.call), 3);
     fails!(
         InvalidValue,
-        hipGraphNodeFindInClone(&mut twin, call, clone)
+        hipGraphNodeFindInClone(&mut twin, sample.call, clone)
     );
+    let (mut node, mut result) = (null_mut(), 9);
     fails!(
         GraphExecUpdateFailure,
-        hipGraphExecUpdate(exec, clone, &mut error_node, &mut result)
+        hipGraphExecUpdate(exec, clone, &mut node, &mut result)
     );
     assert_eq!(result, 2);
     // A graph in a graph.
-    let (mut outer, mut child, mut inner, mut empty, mut both) =
-        (null_mut(), null_mut(), null_mut(), null_mut(), null_mut());
+    let (mut outer, mut inner) = (null_mut(), null_mut());
+    let (mut child, mut empty, mut wait) = (null_mut(), null_mut(), null_mut());
     ok!(hipGraphCreate(&mut outer, 0));
     ok!(hipGraphAddChildGraphNode(
         &mut child,
         outer,
         null(),
         0,
-        graph
+        sample.graph
     ));
     ok!(hipGraphAddEmptyNode(&mut empty, outer, &child, 1));
-    ok!(hipGraphAddEventWaitNode(&mut both, outer, &empty, 1, e));
+    ok!(hipGraphAddEventWaitNode(
+        &mut wait,
+        outer,
+        &empty,
+        1,
+        sample.event
+    ));
+    assert_eq!([child, empty, wait].map(node_type), [4, 5, 6]);
     ok!(hipGraphChildGraphNodeGetGraph(child, &mut inner));
     assert_eq!(
         listed(|to, count| ok!(hipGraphGetNodes(inner, to, count))).len(),
         7
     );
-    let before = called;
-    let mut nested = null_mut();
     ok!(hipGraphInstantiateWithFlags(&mut nested, outer, 0));
     ok!(hipGraphLaunch(nested, s));
-    assert_eq!(called, before + 1);
+    assert_eq!(*sample.called, 1);
+    assert!(sample.output == sample.expected(2.0, 3));
     ok!(hipGraphExecChildGraphNodeSetParams(nested, child, clone));
     ok!(hipGraphLaunch(nested, s));
-    assert_eq!(called, before + 1, "the clone does not call");
+    assert_eq!(*sample.called, 1, "the clone does not call");
     ok!(hipGraphDestroy(outer));
     fails!(InvalidHandle, hipGraphDestroy(inner));
-
-    for graph in [graph, clone] {
-        ok!(hipGraphDestroy(graph));
-    }
+    ok!(hipGraphDestroy(clone));
     for exec in [exec, nested] {
         ok!(hipGraphExecDestroy(exec));
     }
-    ok!(hipModuleUnload(module));
-    for pointer in [a, b] {
-        ok!(hipFree(pointer));
-    }
+    ok!(hipStreamDestroy(s));
+    sample.free();
 }
 
 #[test]
