@@ -72,7 +72,8 @@ pub enum FaultKind {
         /// The instruction's text.
         text: String,
     },
-    /// Some waves of a workgroup wait at a barrier that the others ended without reaching.
+    /// All waves of a workgroup that have not ended wait at a barrier that cannot be completed, as one of them waits
+    /// without having arrived (GFX12, where these are two instructions).
     #[error("barrier not reached by all waves: {waiting} wait, {ended} ended")]
     BarrierMismatch {
         /// Waves that wait.
@@ -86,6 +87,17 @@ pub enum FaultKind {
     /// The instruction budget ran out: a loop that does not end.
     #[error("no end after {0} instructions in one wavefront; set ROCM_EMU_MAX_INSTRUCTIONS if the kernel is meant to run longer")]
     InstructionLimit(u64),
+    /// The kernel asks the host for what the emulator does not do.
+    #[error("hostcall of service {service} ({what}), which the emulator does not have; it has printf and assert")]
+    Hostcall {
+        /// The service's number.
+        service: u32,
+        /// What the service does.
+        what: &'static str,
+    },
+    /// The device has no memory left for what the kernel needs beside its arguments.
+    #[error("no room for the buffers of printf, assert or the grid's barriers: {0}")]
+    NoRoom(String),
     /// The program counter left the code object.
     #[error("program counter outside the code object")]
     BadProgramCounter,
@@ -98,7 +110,8 @@ pub struct Fault {
     pub kind: FaultKind,
     /// The kernel's name.
     pub kernel: String,
-    /// Byte offset of the instruction from the kernel's first.
+    /// Byte offset of the instruction from the kernel's first, modulo 2^64: functions that the kernel calls may lie before
+    /// it.
     pub pc: u64,
     /// The instruction's disassembly.
     pub instruction: String,
@@ -115,8 +128,12 @@ impl fmt::Display for Fault {
         let [x, y, z] = self.workgroup;
         write!(
             f,
-            "kernel {}: {} [pc +{:#x}: {}; workgroup ({x}, {y}, {z}), wave {}",
-            self.kernel, self.kind, self.pc, self.instruction, self.wave
+            "kernel {}: {} [pc {}: {}; workgroup ({x}, {y}, {z}), wave {}",
+            self.kernel,
+            self.kind,
+            Offset(self.pc),
+            self.instruction,
+            self.wave
         )?;
         if let Some(lane) = self.lane {
             write!(f, ", lane {lane}")?;
@@ -126,3 +143,14 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+/// A distance from the kernel's first instruction, with its sign.
+struct Offset(u64);
+
+impl fmt::Display for Offset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let offset = self.0 as i64;
+        let sign = if offset < 0 { '-' } else { '+' };
+        write!(f, "{sign}{:#x}", offset.unsigned_abs())
+    }
+}

@@ -17,6 +17,8 @@ use parking_lot::RwLock;
 const ALIGNMENT: usize = 256;
 /// Bytes after each allocation that belong to none.
 const GUARD: usize = 4096;
+/// Most bytes past an allocation's end that loads may be let read: they lie in the gap after it.
+pub const MAX_READ_PAST_END: u32 = GUARD as u32;
 /// Freed ranges remembered for fault messages.
 const REMEMBERED_FREES: usize = 1024;
 /// Freed bytes held back from the host's allocator, so that a use after free still finds nothing live there.
@@ -167,6 +169,18 @@ impl Snapshot {
         let after = self.ranges.partition_point(|range| range.base <= address);
         let range = self.ranges.get(after.checked_sub(1)?)?;
         (address < range.end()).then(|| (range.base, range.end()))
+    }
+
+    /// Whether a range that is in no allocation lies within `room` bytes (at most [`MAX_READ_PAST_END`]) past the end of
+    /// one, so that it can at least be read. Memory that the host registered has no such room.
+    pub fn is_just_past(&self, address: u64, bytes: u64, room: u64) -> bool {
+        let after = self.ranges.partition_point(|range| range.base <= address);
+        let range = after.checked_sub(1).and_then(|at| self.ranges.get(at));
+        let room = room.min(MAX_READ_PAST_END.into());
+        range.is_some_and(|range| {
+            range.kind != AllocationKind::PinnedHost
+                && address.saturating_add(bytes) <= range.end() + room
+        })
     }
 }
 

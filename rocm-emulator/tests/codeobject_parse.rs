@@ -1,8 +1,10 @@
 //! Code objects as clang writes them, whole, cut off and damaged.
 
+use std::process::Command;
 use std::sync::Arc;
 
-use candle_rocm_testing::hip::{compile, Compile};
+use candle_rocm_testing::hip::{compile, toolchain, Compile};
+use candle_rocm_testing::llvm::Tools;
 use candle_rocm_testing::random::Random;
 use rocm_emulator::codeobject::{bundle, ArgKind, CodeObject, CodeObjectError};
 use rocm_emulator::isa::Target;
@@ -371,4 +373,37 @@ fn a_bundles_own_entry_comes_before_the_generic_one() {
         bundle::select(&bundle, Target::Gfx1201),
         Err(CodeObjectError::NotInBundle { .. })
     ));
+}
+
+/// The linker puts the notes of several objects one after the other.
+#[test]
+fn every_metadata_note_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = ["first", "second", "third"].map(|name| {
+        let source = folder.path().join(format!("{name}.c"));
+        let kernel = format!(
+            "__attribute__((amdgpu_kernel, visibility(\"protected\"))) void {name}(int *x) {{ *x = 1; }}"
+        );
+        std::fs::write(&source, kernel).unwrap();
+        let object = source.with_extension("o");
+        run(Command::new(&toolchain().clang)
+            .args(["-x", "c", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx1100"])
+            .args(["-nogpulib", "-O1", "-c", "-o"])
+            .args([&object, &source]));
+        object
+    });
+    let linked = folder.path().join("linked");
+    run(Command::new(&Tools::find().lld)
+        .args(["-shared", "-o"])
+        .arg(&linked)
+        .args(&objects));
+    let object = CodeObject::parse(&std::fs::read(linked).unwrap()).unwrap();
+    let mut names: Vec<&str> = object.kernels.iter().map(|k| k.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["first", "second", "third"]);
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
 }

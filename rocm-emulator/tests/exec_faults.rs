@@ -43,11 +43,9 @@ KERNEL scratch(int offset) {
 #endif
 }
 KERNEL unknown(int* p) { asm volatile(".long 0xffffffff\n\t.long 0xffffffff"); *p = 1; }
-KERNEL barrier(int* p) {
-    if (__builtin_amdgcn_readfirstlane(ITEM) >= 64) asm volatile("s_endpgm");
-    asm volatile("s_barrier" ::: "memory");
-    *p = 1;
-}
+// Stands before its caller.
+extern "C" __attribute__((device, noinline, used)) void callee(int* p, int value) { *p = value; }
+KERNEL caller(int* p) { callee(p + ITEM, ITEM); }
 KERNEL trap(int* p) { if (p[0] == 0) __builtin_trap(); }
 KERNEL endless(volatile int* p) { while (p[0] == 0) {} }
 KERNEL astray() { long at = 64; asm volatile("s_setpc_b64 %0" : : "s"(at)); }
@@ -201,22 +199,50 @@ fn unknown_instruction() {
     }
 }
 
+/// `tests/exec_waiting.rs` has the faults of barriers.
 #[test]
-fn barrier_that_some_waves_do_not_reach() {
+fn a_called_function_before_the_kernel() {
     for target in TARGETS {
         let gpu = Gpu::new(target, SOURCE);
-        let fault = fail_of(
-            &gpu,
-            "barrier",
-            128,
-            &[U64(gpu.buffer(4))],
-            Options::default(),
-        );
-        let half = 64 / target.wavefront_size();
-        let FaultKind::BarrierMismatch { waiting, ended } = fault.kind else {
-            panic!("{fault}")
+        let fault = fail(&gpu, "caller", &[U64(gpu.buffer(64))]);
+        let offset = fault.pc as i64;
+        assert!((-4096..0).contains(&offset), "{fault}");
+        let shown = format!("[pc -{:#x}: ", -offset);
+        assert!(fault.to_string().contains(&shown), "{fault}");
+    }
+}
+
+#[test]
+fn reads_past_the_end_can_be_let_pass() {
+    for target in TARGETS {
+        let gpu = Gpu::new(target, SOURCE);
+        let (buffer, out) = (gpu.buffer(256), gpu.buffer(256));
+        let options = |read_past_end| Options {
+            read_past_end,
+            ..Options::default()
         };
-        assert_eq!((waiting, ended), (half, half), "{fault}");
+        let load = [U64(buffer), I32(4), U64(out)];
+        // Items 60 to 63 read 16 bytes past the end.
+        let fault = fail_of(&gpu, "load", 64, &load, options(15));
+        assert!(
+            matches!(fault.kind, FaultKind::OutOfBounds { access: "load", .. }),
+            "{fault}"
+        );
+        gpu.launch("load", [1; 3], [64, 1, 1], 0, &load, &options(16))
+            .unwrap_or_else(|fault| panic!("{fault}"));
+        // Only reads, only past the end, and not of what was freed.
+        for (kernel, first) in [("store", 1), ("atomic", 1), ("load", -1)] {
+            let args = [U64(buffer), I32(first), U64(out)];
+            let taken = if kernel == "load" { 3 } else { 2 };
+            let fault = fail_of(&gpu, kernel, 64, &args[..taken], options(4096));
+            assert!(
+                matches!(fault.kind, FaultKind::OutOfBounds { .. }),
+                "{fault}"
+            );
+        }
+        gpu.memory.free(buffer).unwrap();
+        let fault = fail_of(&gpu, "load", 64, &load, options(4096));
+        assert!(fault.to_string().contains("freed"), "{fault}");
     }
 }
 

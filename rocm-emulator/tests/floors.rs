@@ -18,6 +18,7 @@ const LIBRARY: &[Floor<'static>] = &[
     ("exec: memory", &["exec::memory"]),
     ("exec: program", &["exec::program"]),
     ("exec: watch", &["exec::watch"]),
+    ("exec: services", &["exec::services"]),
     ("exec: run", &["exec::run"]),
     ("exec", &["exec"]),
     ("hip: words", &["hip::error", "hip::facts", "hip::settings"]),

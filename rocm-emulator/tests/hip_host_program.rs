@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use candle_rocm_testing::hip::{compile_to, Compile};
+use candle_rocm_testing::hip::{compile_to, device_library, Compile};
 use candle_rocm_testing::stand_in::library;
 
 /// The folder of `libamdhip64.so`.
@@ -11,19 +11,23 @@ fn folder() -> &'static Path {
     library().parent().expect("a library is in a folder")
 }
 
-/// A compiled host program for gfx1100 and gfx942.
-fn program(source: &str) -> tempfile::TempPath {
-    let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
-    let options = Compile {
-        archs: vec!["gfx1100".into(), "gfx942".into()],
+/// How to compile a host program for some processors.
+fn linked(archs: &[&str]) -> Compile {
+    Compile {
+        archs: archs.iter().map(|&arch| arch.into()).collect(),
         args: vec![
             format!("-L{}", folder().display()),
             "-lamdhip64".into(),
             "--hip-link".into(),
             "-no-hip-rt".into(),
         ],
-    };
-    compile_to(source, &options, &path);
+    }
+}
+
+/// A compiled host program for gfx1100 and gfx942.
+fn program(source: &str) -> tempfile::TempPath {
+    let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    compile_to(source, &linked(&["gfx1100", "gfx942"]), &path);
     path
 }
 
@@ -151,6 +155,108 @@ fn a_program_computes_on_both_architectures() {
             text(&output.stderr)
         );
         assert!(output.status.success());
+        // `<<<...>>>` drops the status of the launch that was refused.
+        let refused = text(&output.stderr);
+        assert_eq!(refused.lines().count(), 1, "{arch}: {refused}");
+        for part in [
+            "launch refused: hipErrorInvalidConfiguration: kernel _Z4fillIiEvPT_S0_i",
+            "block [2048, 1, 1] has 2048 work-items",
+        ] {
+            assert!(refused.contains(part), "{part:?} is not in {refused:?}");
+        }
+    }
+}
+
+/// Text of kernels and of the program comes in the order in which it was printed.
+const PRINTS: &str = r#"
+#include "hip_min.h"
+extern "C" __device__ int printf(const char *, ...);
+__global__ void say(int number) {
+    if (threadIdx_x == 3) printf("kernel %d, item %u\n", number, threadIdx_x);
+}
+int main() {
+    for (int number = 0; number < 3; number++) {
+        printf("before %d\n", number);
+        say<<<1, 64>>>(number);
+    }
+    printf("after\n");
+    return hipDeviceSynchronize();
+}
+"#;
+
+#[test]
+fn kernels_print_in_order() {
+    let arch = "gfx1100";
+    let library = device_library(arch);
+    let ocml = library.iter().find(|arg| arg.ends_with("ocml.bc")).unwrap();
+    let folder = ocml.strip_suffix("ocml.bc").unwrap();
+    for kind in ["hostcall", "buffered"] {
+        let mut options = linked(&[arch]);
+        options.args.push(format!("-mprintf-kind={kind}"));
+        let needed = ["ocml", "ockl", "opencl", "oclc_wavefrontsize64_off"];
+        for name in needed {
+            let path = format!("{folder}{name}.bc");
+            // The host's code needs nothing of it.
+            let linked = ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", &path];
+            options.args.extend(linked.map(String::from));
+        }
+        let program = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        compile_to(PRINTS, &options, &program);
+        let output = run(&program, arch);
+        let want: String = (0..3)
+            .map(|number| format!("before {number}\nkernel {number}, item 3\n"))
+            .collect();
+        assert_eq!(text(&output.stdout), want + "after\n", "{kind}: {output:?}");
+        assert!(output.status.success(), "{kind}");
+    }
+}
+
+/// The version of each function in the library, as `ld.so` looks for it.
+#[test]
+fn functions_have_the_versions_of_amds_library() {
+    use object::read::elf::{ElfFile64, FileHeader, Sym};
+    let bytes = std::fs::read(library()).unwrap();
+    let file = ElfFile64::<object::LittleEndian>::parse(&*bytes).unwrap();
+    let sections = file
+        .elf_header()
+        .sections(object::LittleEndian, &*bytes)
+        .unwrap();
+    let little = object::LittleEndian;
+    let versions = sections
+        .versions(little, &*bytes)
+        .unwrap()
+        .expect("versions");
+    let symbols = sections
+        .symbols(little, &*bytes, object::elf::SHT_DYNSYM)
+        .unwrap();
+    let mut found = std::collections::HashMap::new();
+    for (index, symbol) in symbols.enumerate() {
+        if symbol.is_undefined(little) {
+            continue;
+        }
+        let name = std::str::from_utf8(symbol.name(little, symbols.strings()).unwrap()).unwrap();
+        let version = versions.version_index(little, index);
+        let version = versions
+            .version(version)
+            .unwrap()
+            .map(|version| version.name());
+        found.insert(name, version.map(|name| std::str::from_utf8(name).unwrap()));
+    }
+    for name in rocm_emulator::hip::abi::names() {
+        let version = found
+            .get(name)
+            .unwrap_or_else(|| panic!("{name} is not exported"));
+        assert!(version.is_some(), "{name} has no version");
+    }
+    for (name, version) in [
+        ("hipMalloc", "hip_4.2"),
+        ("hipGraphAddMemsetNode", "hip_4.3"),
+        ("hipGraphClone", "hip_4.5"),
+        ("hipGetDevicePropertiesR0600", "hip_6.0"),
+        ("hipGetProcAddress", "hip_6.1"),
+        ("rocmEmuGetLastFault", "rocm_emulator"),
+    ] {
+        assert_eq!(found[name], Some(version), "{name}");
     }
 }
 

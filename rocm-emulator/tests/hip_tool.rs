@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use candle_rocm_testing::hip::{compile_to, Compile};
+use candle_rocm_testing::hip::{compile_to, toolchain, Compile};
 use rocm_emulator::isa::Target;
 
 const SOURCE: &str = r#"
@@ -224,6 +224,62 @@ fn bundles_need_a_choice() {
     );
     let one = compiled(&Compile::bundle(&["gfx942"]).compressed(true));
     assert!(succeeds(&one, "kernels", &[]).starts_with("gfx942"));
+}
+
+/// A library of two source files has two bundles; compressed ones are found, too.
+#[test]
+fn every_embedded_bundle_is_read() {
+    const OTHER: &str = r#"
+#include "hip_min.h"
+extern "C" __global__ void negate(int *x) { x[threadIdx_x] = -x[threadIdx_x]; }
+"#;
+    for compressed in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let object = |name: &str, source: &str, archs: &[&str]| {
+            let mut options = Compile::bundle(archs).compressed(compressed);
+            // Host and device.
+            options
+                .args
+                .retain(|arg| !arg.starts_with("--cuda") && !arg.starts_with("--gpu"));
+            options.args.push("-fPIC".into());
+            let path = folder.path().join(name);
+            compile_to(source, &options, &path);
+            path
+        };
+        let objects = [
+            object("one.o", SOURCE, &["gfx942", "gfx1100"]),
+            object("two.o", OTHER, &["gfx1100"]),
+        ];
+        let library = folder.path().join("library.so");
+        let linked = Command::new(&toolchain().clang)
+            .args(["-shared", "-nostdlib", "-o"])
+            .arg(&library)
+            .args(&objects)
+            .output()
+            .unwrap();
+        assert!(linked.status.success(), "{linked:?}");
+        let listing = succeeds(&library, "kernels", &["--arch", "gfx1100"]);
+        for kernel in ["axpy", "reverse", "negate"] {
+            let rows = listing.lines().filter(|line| line.starts_with(kernel));
+            assert_eq!(rows.count(), 1, "{kernel}: {listing}");
+        }
+        let listing = succeeds(&library, "kernels", &["--arch", "gfx942"]);
+        assert!(listing.contains("reverse") && !listing.contains("negate"));
+        fails(&library, "kernels", &[], &["gfx1100, gfx942", "--arch"]);
+        let args = [
+            "negate",
+            "--arch",
+            "gfx1100",
+            "--block",
+            "3",
+            "--arg",
+            "i32[3]=1,-2,3",
+        ];
+        let printed = succeeds(&library, "run", &args);
+        assert_eq!(printed, "arg 0 i32[3]: -1 2 -3\n");
+        let text = succeeds(&library, "disassemble", &["--arch", "gfx1100"]);
+        assert!(text.contains("<reverse>:") && text.contains("<negate>:"));
+    }
 }
 
 #[test]

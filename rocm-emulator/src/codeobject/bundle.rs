@@ -202,55 +202,92 @@ impl CompressedHeader {
 /// `image` must point to a whole code object or bundle, or at least to 8 readable bytes that are not the start of one.
 pub unsafe fn size_of_image(image: *const u8) -> Result<usize, CodeObjectError> {
     // SAFETY: the caller vouches for the bytes that the headers read so far announce.
-    let prefix = |bytes: usize| unsafe { std::slice::from_raw_parts(image, bytes) };
-    let start = prefix(8);
-    let size = if start.starts_with(ELF_MAGIC) {
-        elf_size(prefix(64), |offset, bytes| {
-            // SAFETY: as above; the header announced these bytes.
-            unsafe { std::slice::from_raw_parts(image.add(offset), bytes) }
-        })?
-    } else if start.starts_with(COMPRESSED_MAGIC) {
-        CompressedHeader::read(prefix(32))?.total.ok_or_else(|| {
-            CodeObjectError::Compression("version 1 does not record its size".into())
-        })?
-    } else if start == &MAGIC[..8] && prefix(MAGIC.len()) == MAGIC {
-        let mut at = MAGIC.len();
-        let count = number(prefix(at + 8), &mut at, 8, "bundle header")?;
-        if count > MAX_ENTRIES {
-            return Err(CodeObjectError::Malformed(format!(
-                "offload bundle of {count} entries"
-            )));
-        }
-        let mut size = at as u64;
-        for _ in 0..count {
-            let fixed = prefix(at + 24);
-            let offset = number(fixed, &mut at, 8, "bundle entry")?;
-            let bytes = number(fixed, &mut at, 8, "bundle entry")?;
-            let length = number(fixed, &mut at, 8, "bundle entry")?;
-            if length > MAX_ENTRIES {
-                return Err(CodeObjectError::Malformed(format!(
-                    "bundle entry id of {length} bytes"
-                )));
-            }
-            at += length as usize;
-            size = size.max(at as u64).max(offset.saturating_add(bytes));
-        }
-        size
-    } else {
-        let shown: Vec<String> = start.iter().map(|byte| format!("{byte:02x}")).collect();
-        return Err(CodeObjectError::NotElf(shown.join(" ")));
+    let bytes = |offset: u64, count: u64| unsafe {
+        Ok(std::slice::from_raw_parts(
+            image.add(offset as usize),
+            count as usize,
+        ))
     };
+    let size = image_size(&bytes)?
+        .ok_or_else(|| CodeObjectError::Compression("version 1 does not record its size".into()))?;
     usize::try_from(size)
         .ok()
         .filter(|size| *size as u64 <= MAX_DECOMPRESSED)
         .ok_or_else(|| CodeObjectError::Malformed(format!("image of {size} bytes")))
 }
 
+/// The code objects and bundles that lie one after the other in a section of a program, with zeroes between them: clang
+/// makes one for each source file.
+///
+/// # Errors
+/// When something else lies there, or one reaches past the section's end.
+pub fn images(section: &[u8]) -> Result<Vec<&[u8]>, CodeObjectError> {
+    let mut images = Vec::new();
+    let mut rest = section;
+    while let Some(start) = rest.iter().position(|&byte| byte != 0) {
+        rest = &rest[start..];
+        let image = |offset, count| slice(rest, offset, count, "image in the program");
+        let size = match image_size(&image)? {
+            Some(size) => image(0, size)?.len(),
+            None => next_image(rest),
+        };
+        images.push(&rest[..size]);
+        rest = &rest[size..];
+    }
+    Ok(images)
+}
+
+/// Where the next bundle may begin after a compressed one that does not say how long it is: the linker aligns bundles to
+/// pages.
+fn next_image(bytes: &[u8]) -> usize {
+    const PAGE: usize = 4096;
+    let mut pages = (PAGE..bytes.len()).step_by(PAGE);
+    pages
+        .find(|&at| is_bundle(&bytes[at..]))
+        .unwrap_or(bytes.len())
+}
+
+/// Gives some bytes of an image: an offset and a count.
+type BytesAt<'i, 'b> = &'i dyn Fn(u64, u64) -> Result<&'b [u8], CodeObjectError>;
+
+/// The size that an image's headers announce; `None` for a compressed bundle of version 1.
+fn image_size(bytes: BytesAt) -> Result<Option<u64>, CodeObjectError> {
+    let start = bytes(0, 8)?;
+    if start.starts_with(ELF_MAGIC) {
+        return elf_size(bytes(0, 64)?, bytes).map(Some);
+    }
+    if start.starts_with(COMPRESSED_MAGIC) {
+        return Ok(CompressedHeader::read(bytes(0, 32)?)?.total);
+    }
+    if start != &MAGIC[..8] || bytes(0, MAGIC.len() as u64)? != MAGIC {
+        let shown: Vec<String> = start.iter().map(|byte| format!("{byte:02x}")).collect();
+        return Err(CodeObjectError::NotElf(shown.join(" ")));
+    }
+    let field = |at: u64| number(bytes(at, 8)?, &mut 0, 8, "bundle header");
+    let mut at = MAGIC.len() as u64;
+    let count = field(at)?;
+    at += 8;
+    if count > MAX_ENTRIES {
+        return Err(CodeObjectError::Malformed(format!(
+            "offload bundle of {count} entries"
+        )));
+    }
+    let mut size = at;
+    for _ in 0..count {
+        let (offset, bytes, length) = (field(at)?, field(at + 8)?, field(at + 16)?);
+        if length > MAX_ENTRIES {
+            return Err(CodeObjectError::Malformed(format!(
+                "bundle entry id of {length} bytes"
+            )));
+        }
+        at += 24 + length;
+        size = size.max(at).max(offset.saturating_add(bytes));
+    }
+    Ok(Some(size))
+}
+
 /// The end of the last thing that the ELF header's tables mention.
-fn elf_size<'a>(
-    header: &[u8],
-    bytes_at: impl Fn(usize, usize) -> &'a [u8],
-) -> Result<u64, CodeObjectError> {
+fn elf_size(header: &[u8], bytes: BytesAt) -> Result<u64, CodeObjectError> {
     let what = "ELF header";
     let get = |bytes: &[u8], at: usize, width: usize| number(bytes, &mut { at }, width, what);
     // (offset of the table, entry size, entries, where an entry keeps offset and size, no-bits type at 4)
@@ -282,8 +319,7 @@ fn elf_size<'a>(
             )));
         }
         size = size.max(end);
-        let table = bytes_at(offset as usize, (entry * count) as usize);
-        for row in table.chunks_exact(entry as usize) {
+        for row in bytes(offset, entry * count)?.chunks_exact(entry as usize) {
             const SHT_NOBITS: u64 = 8;
             if index == 1 && get(row, 4, 4)? == SHT_NOBITS {
                 continue;

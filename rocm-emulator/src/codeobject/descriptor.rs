@@ -100,7 +100,6 @@ impl KernelDescriptor {
         let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
         let (rsrc3, rsrc1, rsrc2) = (u32_at(44), u32_at(48), u32_at(52));
         let (properties, preload) = (u16_at(56), u16_at(58));
-        let field = |word: u32, low: u32, width: u32| word >> low & ((1 << width) - 1);
         let bit = |word: u32, at: u32| word >> at & 1 != 0;
         let property = |at: u32| bit(properties.into(), at);
 
@@ -108,16 +107,9 @@ impl KernelDescriptor {
         let cdna = family == Family::Cdna;
         let gfx12 = family == Family::Rdna4;
         let wavefront_size32 = property(10);
-        let accumulation = target.unit().accumulation;
-        let unified = accumulation == Accumulation::Unified;
-        let vgpr_granule = if unified || wavefront_size32 { 8 } else { 4 };
-        let vgprs = (field(rsrc1, 0, 6) + 1) * vgpr_granule;
-        let accum_offset = if unified {
-            (field(rsrc3, 0, 6) + 1) * 4
-        } else {
-            0
-        };
-        let preloads = unified;
+        let registers = Registers::decode(rsrc1, rsrc3, wavefront_size32, target);
+        let preloads = target.unit().accumulation == Accumulation::Unified;
+        let preloaded = |value: u16| if preloads { u32::from(value) } else { 0 };
         Ok(KernelDescriptor {
             group_segment_fixed_size: u32_at(0),
             private_segment_fixed_size: u32_at(4),
@@ -127,20 +119,10 @@ impl KernelDescriptor {
             rsrc2,
             rsrc3,
             properties,
-            vgprs,
-            accum_offset,
-            agprs: match accumulation {
-                Accumulation::None => 0,
-                // Both files get what the larger of the two counts asks for.
-                Accumulation::Separate => vgprs,
-                Accumulation::Unified => vgprs.saturating_sub(accum_offset),
-            },
-            // GFX9 counts in 16s, encoded in 8s.
-            sgprs: if cdna {
-                (field(rsrc1, 6, 4) / 2 + 1) * 16
-            } else {
-                0
-            },
+            vgprs: registers.vgprs,
+            accum_offset: registers.accum_offset,
+            agprs: registers.agprs,
+            sgprs: registers.sgprs,
             round_f32: field(rsrc1, 12, 2) as u8,
             round_f64_f16: field(rsrc1, 14, 2) as u8,
             denorm_f32: field(rsrc1, 16, 2) as u8,
@@ -163,12 +145,49 @@ impl KernelDescriptor {
             enable_private_segment_size: property(6),
             wavefront_size32,
             uses_dynamic_stack: property(11),
-            kernarg_preload_length: if preloads {
-                u32::from(preload & 0x7f)
-            } else {
-                0
-            },
-            kernarg_preload_offset: if preloads { u32::from(preload >> 7) } else { 0 },
+            kernarg_preload_length: preloaded(preload & 0x7f),
+            kernarg_preload_offset: preloaded(preload >> 7),
         })
+    }
+}
+
+/// Bits of a word.
+fn field(word: u32, low: u32, width: u32) -> u32 {
+    word >> low & ((1 << width) - 1)
+}
+
+/// The registers that a wavefront gets, as [`KernelDescriptor`] has them.
+struct Registers {
+    vgprs: u32,
+    accum_offset: u32,
+    agprs: u32,
+    sgprs: u32,
+}
+
+impl Registers {
+    fn decode(rsrc1: u32, rsrc3: u32, wavefront_size32: bool, target: Target) -> Registers {
+        let accumulation = target.unit().accumulation;
+        let unified = accumulation == Accumulation::Unified;
+        let vgpr_granule = if unified || wavefront_size32 { 8 } else { 4 };
+        let vgprs = (field(rsrc1, 0, 6) + 1) * vgpr_granule;
+        let accum_offset = match unified {
+            true => (field(rsrc3, 0, 6) + 1) * 4,
+            false => 0,
+        };
+        Registers {
+            vgprs,
+            accum_offset,
+            agprs: match accumulation {
+                Accumulation::None => 0,
+                // Both files get what the larger of the two counts asks for.
+                Accumulation::Separate => vgprs,
+                Accumulation::Unified => vgprs.saturating_sub(accum_offset),
+            },
+            sgprs: match target.family() {
+                // GFX9 counts in 16s, encoded in 8s.
+                Family::Cdna => (field(rsrc1, 6, 4) / 2 + 1) * 16,
+                _ => 0,
+            },
+        }
     }
 }

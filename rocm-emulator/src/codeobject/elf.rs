@@ -8,7 +8,7 @@ use object::elf::{
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::{LittleEndian, Object, ObjectSymbol, RelocationFlags, RelocationTarget};
 
-use super::metadata::{self, KernelMetadata};
+use super::metadata::{self, KernelMetadata, Metadata};
 use super::{
     CodeObject, CodeObjectError, Global, Kernel, KernelDescriptor, Relocation, RelocationKind,
     Segment,
@@ -66,17 +66,18 @@ pub(super) fn parse(bytes: &[u8], expected: Option<Target>) -> Result<CodeObject
     let version = u32::from(ident.abi_version) + 2;
     let target = target_of(header.e_flags(little), version, expected)?;
     let segments = segments(&file)?;
-    let kernels = metadata::parse(metadata_note(&file)?)?;
+    let metadata = metadata(&file)?;
     let mut object = CodeObject {
         target,
         version,
-        kernels: Vec::with_capacity(kernels.len().min(4096)),
+        kernels: Vec::with_capacity(metadata.kernels.len().min(4096)),
+        printf_formats: metadata.printf_formats,
         globals: globals(&file)?,
         segments,
         relocations: relocations(&file)?,
         align: alignment(&file)?,
     };
-    for kernel in kernels {
+    for kernel in metadata.kernels {
         let kernel = complete(&file, &object, kernel)?;
         object.kernels.push(Arc::new(kernel));
     }
@@ -203,8 +204,11 @@ fn segments(file: &File) -> Result<Vec<Segment>, CodeObjectError> {
     Ok(segments)
 }
 
-fn metadata_note<'data>(file: &File<'data>) -> Result<&'data [u8], CodeObjectError> {
+/// What all metadata notes say: a library that is linked of several code objects has one for each of them.
+fn metadata(file: &File) -> Result<Metadata, CodeObjectError> {
     let little = LittleEndian;
+    let mut metadata = Metadata::default();
+    let mut found = false;
     for header in file.elf_program_headers() {
         let notes = header
             .notes(little, file.data())
@@ -212,11 +216,15 @@ fn metadata_note<'data>(file: &File<'data>) -> Result<&'data [u8], CodeObjectErr
         let Some(mut notes) = notes else { continue };
         while let Some(note) = notes.next().map_err(|error| bad("note", error))? {
             if note.n_type(little) == NT_AMDGPU_METADATA && note.name() == b"AMDGPU" {
-                return Ok(note.desc());
+                metadata::parse(note.desc(), &mut metadata)?;
+                found = true;
             }
         }
     }
-    Err(CodeObjectError::NoMetadata)
+    match found {
+        true => Ok(metadata),
+        false => Err(CodeObjectError::NoMetadata),
+    }
 }
 
 /// Variables that other modules and the host may name: sized objects that are not kernel descriptors.
@@ -316,7 +324,6 @@ fn complete(
     object: &CodeObject,
     data: KernelMetadata,
 ) -> Result<Kernel, CodeObjectError> {
-    let little = LittleEndian;
     let symbol = find_symbol(file, &data.symbol)
         .ok_or_else(|| CodeObjectError::MissingSymbol(data.symbol.clone()))?;
     let descriptor_address = symbol.0;
@@ -328,30 +335,62 @@ fn complete(
     })?;
     let descriptor = KernelDescriptor::decode(bytes, object.target)?;
     let entry = descriptor_address.wrapping_add_signed(descriptor.entry_byte_offset);
-    let segment = object.segments.iter().find(|segment| {
-        segment.executable
-            && entry.checked_sub(segment.address).is_some_and(|offset| {
-                offset
-                    .checked_add(4)
-                    .is_some_and(|end| end <= segment.data.len() as u64)
-            })
-    });
-    let Some(segment) = segment.filter(|_| entry % 4 == 0) else {
-        return Err(CodeObjectError::Malformed(format!(
+    let code_size = code_size(file, object, entry).ok_or_else(|| {
+        CodeObjectError::Malformed(format!(
             "kernel {}: entry {entry:#x} is not in an executable segment",
             data.name
-        )));
+        ))
+    })?;
+    check(&data, &descriptor)?;
+    Ok(Kernel {
+        name: data.name,
+        target: object.target,
+        descriptor,
+        args: data.args,
+        kernarg_size: data.kernarg_size,
+        kernarg_align: data.kernarg_align,
+        group_segment_fixed_size: data.group_segment_fixed_size,
+        private_segment_fixed_size: data.private_segment_fixed_size,
+        wavefront_size: data.wavefront_size,
+        max_flat_workgroup_size: data.max_flat_workgroup_size,
+        required_workgroup_size: data.required_workgroup_size,
+        vgpr_count: data.vgpr_count,
+        agpr_count: data.agpr_count,
+        sgpr_count: data.sgpr_count,
+        vgpr_spill_count: data.vgpr_spill_count,
+        sgpr_spill_count: data.sgpr_spill_count,
+        uses_dynamic_stack: data.uses_dynamic_stack,
+        descriptor_address,
+        entry,
+        code_size,
+    })
+}
+
+/// Bytes of a kernel's code: what its symbol says, or all up to its segment's end; `None` where no code can be.
+fn code_size(file: &File, object: &CodeObject, entry: u64) -> Option<u64> {
+    let little = LittleEndian;
+    let first_word_is_in = |segment: &&Segment| {
+        let offset = entry.checked_sub(segment.address);
+        let end = offset.and_then(|offset| offset.checked_add(4));
+        segment.executable && end.is_some_and(|end| end <= segment.data.len() as u64)
     };
+    let segment = object.segments.iter().find(first_word_is_in)?;
+    if entry % 4 != 0 {
+        return None;
+    }
     let to_end = segment.address + segment.data.len() as u64 - entry;
-    let code_size = file
+    let of_symbol = file
         .dynamic_symbols()
         .chain(file.symbols())
         .map(|symbol| *symbol.elf_symbol())
         .find(|raw| raw.st_type() == STT_FUNC && raw.st_value(little) == entry)
         .map(|raw| raw.st_size(little))
-        .filter(|size| (1..=to_end).contains(size))
-        .unwrap_or(to_end);
+        .filter(|size| (1..=to_end).contains(size));
+    Some(of_symbol.unwrap_or(to_end))
+}
 
+/// Whether a kernel's metadata makes sense, alone and beside its descriptor.
+fn check(data: &KernelMetadata, descriptor: &KernelDescriptor) -> Result<(), CodeObjectError> {
     let malformed = |what: String| {
         Err(CodeObjectError::Malformed(format!(
             "kernel {}: {what}",
@@ -382,28 +421,7 @@ fn complete(
     if !data.kernarg_align.is_power_of_two() || data.kernarg_align > 4096 {
         return malformed(format!("kernarg alignment {}", data.kernarg_align));
     }
-    Ok(Kernel {
-        name: data.name,
-        target: object.target,
-        descriptor,
-        args: data.args,
-        kernarg_size: data.kernarg_size,
-        kernarg_align: data.kernarg_align,
-        group_segment_fixed_size: data.group_segment_fixed_size,
-        private_segment_fixed_size: data.private_segment_fixed_size,
-        wavefront_size: data.wavefront_size,
-        max_flat_workgroup_size: data.max_flat_workgroup_size,
-        required_workgroup_size: data.required_workgroup_size,
-        vgpr_count: data.vgpr_count,
-        agpr_count: data.agpr_count,
-        sgpr_count: data.sgpr_count,
-        vgpr_spill_count: data.vgpr_spill_count,
-        sgpr_spill_count: data.sgpr_spill_count,
-        uses_dynamic_stack: data.uses_dynamic_stack,
-        descriptor_address,
-        entry,
-        code_size,
-    })
+    Ok(())
 }
 
 /// Address and size of a defined symbol.

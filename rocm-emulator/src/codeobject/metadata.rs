@@ -1,5 +1,7 @@
 //! The AMDGPU metadata note: MessagePack that describes each kernel's arguments and resources.
 
+use std::collections::HashMap;
+
 use rmpv::ValueRef;
 
 use super::CodeObjectError;
@@ -131,17 +133,42 @@ pub(super) struct KernelMetadata {
     pub uses_dynamic_stack: bool,
 }
 
-/// Read the note's MessagePack document.
-pub(super) fn parse(mut note: &[u8]) -> Result<Vec<KernelMetadata>, CodeObjectError> {
+/// Formats of `printf`s in their buffered form, by the number that a message names them with.
+pub type PrintfFormats = HashMap<u64, String>;
+
+/// What a metadata note says.
+#[derive(Debug, Default)]
+pub(super) struct Metadata {
+    pub kernels: Vec<KernelMetadata>,
+    pub printf_formats: PrintfFormats,
+}
+
+/// Read a note's MessagePack document, and add what it says.
+pub(super) fn parse(mut note: &[u8], metadata: &mut Metadata) -> Result<(), CodeObjectError> {
     let document = rmpv::decode::read_value_ref(&mut note)
         .map_err(|error| malformed(format!("metadata is not MessagePack: {error}")))?;
     let Some(kernels) = get(&document, "amdhsa.kernels") else {
         return Err(malformed("metadata has no amdhsa.kernels".into()));
     };
-    list(kernels, "amdhsa.kernels")?
-        .iter()
-        .map(kernel)
-        .collect()
+    for map in list(kernels, "amdhsa.kernels")? {
+        metadata.kernels.push(kernel(map)?);
+    }
+    if let Some(formats) = get(&document, "amdhsa.printf") {
+        let formats = list(formats, "amdhsa.printf")?.iter();
+        metadata
+            .printf_formats
+            .extend(formats.filter_map(printf_format));
+    }
+    Ok(())
+}
+
+/// A format of `amdhsa.printf`, `0:0:<hash>,<format>` for HIP; OpenCL's have numbers of arguments and no hash.
+fn printf_format(value: &ValueRef) -> Option<(u64, String)> {
+    let ValueRef::String(text) = value else {
+        return None;
+    };
+    let (hash, format) = text.as_str()?.splitn(3, ':').nth(2)?.split_once(',')?;
+    Some((u64::from_str_radix(hash, 16).ok()?, format.to_string()))
 }
 
 fn kernel(map: &ValueRef) -> Result<KernelMetadata, CodeObjectError> {

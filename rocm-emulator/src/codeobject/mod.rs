@@ -15,5 +15,5 @@ mod read;
 pub use descriptor::KernelDescriptor;
 pub use error::CodeObjectError;
 pub use load::{LoadedCodeObject, LoadedKernel};
-pub use metadata::{ArgKind, KernelArg};
+pub use metadata::{ArgKind, KernelArg, PrintfFormats};
 pub use object::{CodeObject, Global, Kernel, Relocation, RelocationKind, Segment};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::descriptor::KernelDescriptor;
-use super::metadata::KernelArg;
+use super::metadata::{KernelArg, PrintfFormats};
 use crate::isa::Target;
 
 /// A kernel: what the metadata, the descriptor and the symbol table say about it.
@@ -152,6 +152,8 @@ pub struct CodeObject {
     pub version: u32,
     /// Kernels in the metadata's order.
     pub kernels: Vec<Arc<Kernel>>,
+    /// Formats of buffered `printf`s.
+    pub printf_formats: PrintfFormats,
     /// Device variables.
     pub globals: Vec<Global>,
     /// Loadable segments by address.

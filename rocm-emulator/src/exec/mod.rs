@@ -7,6 +7,7 @@
 //! - `memory`: instructions that reach memory, LDS and scratch, and the check of every access;
 //! - `program`: a kernel's code, decoded and lowered once into operations with resolved operands;
 //! - `watch`: counts by instruction with models of LDS banks and cache lines, traces, which kernels ran;
+//! - `services`: what the host does for a kernel while it runs, such as `printf`;
 //! - `run`: grids on a pool of threads, each workgroup's wavefronts in turn on one thread.
 
 mod counters;
@@ -14,6 +15,7 @@ mod memory;
 mod program;
 mod run;
 mod scalar;
+mod services;
 mod simd;
 mod watch;
 mod wave;
@@ -22,6 +24,7 @@ pub mod valu;
 
 pub use counters::{Class, Counters};
 pub use program::{unload, unsupported};
-pub use run::{dispatch, Launch, Options, MAX_LDS, MAX_WORKGROUP};
+pub use run::{dispatch, workgroups_per_multiprocessor, Launch, Options, MAX_LDS, MAX_WORKGROUP};
+pub use services::{Output, PrintStream};
 pub use watch::{lds_cycles, line_bytes, InstructionProfile, Profile, Trace, COVERAGE_VARIABLE};
 pub use wave::{Mode, Row, Wave, APERTURE_BYTES, LANES, PRIVATE_APERTURE, SHARED_APERTURE};

@@ -24,7 +24,7 @@ enum End {
     Either,
 }
 
-/// A copy of `rows` rows of `width` bytes; plain copies have one row.
+/// A copy of `planes` planes of `rows` rows of `width` bytes; plain copies have one of each.
 #[derive(Clone, Copy, Debug)]
 pub struct Rectangle {
     /// First byte written.
@@ -39,6 +39,12 @@ pub struct Rectangle {
     pub width: u64,
     /// Rows.
     pub rows: u64,
+    /// Planes.
+    pub planes: u64,
+    /// Bytes between planes written.
+    pub to_plane: u64,
+    /// Bytes between planes read.
+    pub from_plane: u64,
     to_end: End,
     from_end: End,
 }
@@ -96,9 +102,33 @@ impl Rectangle {
             from_pitch: from_pitch as u64,
             width: width as u64,
             rows: rows as u64,
+            planes: 1,
+            to_plane: 0,
+            from_plane: 0,
             to_end,
             from_end,
         })
+    }
+
+    /// The same for so many planes, with the bytes between them.
+    pub fn with_planes(self, planes: usize, to_plane: usize, from_plane: usize) -> Rectangle {
+        Rectangle {
+            planes: planes as u64,
+            to_plane: to_plane as u64,
+            from_plane: from_plane as u64,
+            ..self
+        }
+    }
+
+    /// The `hipMemcpyKind`.
+    pub fn kind(&self) -> u32 {
+        match (self.from_end, self.to_end) {
+            (End::Host, End::Host) => 0,
+            (End::Host, End::Device) => 1,
+            (End::Device, End::Host) => 2,
+            (End::Device, End::Device) => 3,
+            _ => 4,
+        }
     }
 }
 
@@ -108,15 +138,20 @@ impl Rectangle {
 /// `hipErrorInvalidValue` when either end is not inside an allocation of the side that the kind names, or, on the
 /// host, not mapped.
 pub fn rectangle(runtime: &Runtime, copy: &Rectangle) -> Result {
-    if copy.width == 0 {
+    if copy.width == 0 || copy.rows == 0 || copy.planes == 0 {
         return Ok(());
     }
     let to = place(runtime, copy.to, copy.to_end)?;
     let from = place(runtime, copy.from, copy.from_end)?;
-    for row in 0..copy.rows {
-        let to_row = copy.to.wrapping_add(row.wrapping_mul(copy.to_pitch));
-        let from_row = copy.from.wrapping_add(row.wrapping_mul(copy.from_pitch));
-        bytes(to, to_row, from, from_row, copy.width)?;
+    let at = |base: u64, index: u64, pitch: u64| base.wrapping_add(index.wrapping_mul(pitch));
+    for plane in 0..copy.planes {
+        let to_plane = at(copy.to, plane, copy.to_plane);
+        let from_plane = at(copy.from, plane, copy.from_plane);
+        for row in 0..copy.rows {
+            let to_row = at(to_plane, row, copy.to_pitch);
+            let from_row = at(from_plane, row, copy.from_pitch);
+            bytes(to, to_row, from, from_row, copy.width)?;
+        }
     }
     Ok(())
 }

@@ -65,6 +65,15 @@ impl<T> Table<T> {
         handle
     }
 
+    /// Put an object that others hold, too, into the table.
+    pub fn insert_shared(&self, object: Arc<T>) -> u64 {
+        let mut objects = self.objects.write();
+        objects.0 += 16;
+        let handle = self.tag | objects.0;
+        objects.1.insert(handle, object);
+        handle
+    }
+
     /// The object that a handle names.
     ///
     /// # Errors

@@ -24,10 +24,15 @@ const PARAM_END: u64 = 3;
 /// A checked launch with its arguments copied.
 pub struct KernelLaunch {
     function: Arc<Function>,
+    /// What the program called the function by: its handle, or the address of its stub.
+    named: u64,
     grid: [u32; 3],
     block: [u32; 3],
     dynamic_lds: u32,
     kernarg: Vec<u8>,
+    /// The addresses of the arguments in `kernarg`.
+    pointers: Vec<u64>,
+    cooperative: bool,
 }
 
 /// Grid, block and dynamic LDS of a launch.
@@ -42,26 +47,58 @@ pub struct Geometry {
 }
 
 impl KernelLaunch {
-    /// Check a launch, and copy its arguments from `parameters` (a pointer for each) or `extra` (one buffer).
+    /// Check a launch, and copy its arguments from `parameters` (a pointer for each) or `extra` (one buffer). The
+    /// workgroups of a `cooperative` one may wait for each other.
     ///
     /// # Errors
     /// `hipErrorInvalidConfiguration` for a grid or block that the kernel cannot have,
-    /// `hipErrorLaunchOutOfResources` for too much LDS, `hipErrorInvalidValue` for arguments that are missing.
+    /// `hipErrorLaunchOutOfResources` for too much LDS, `hipErrorInvalidValue` for arguments that are missing,
+    /// `hipErrorCooperativeLaunchTooLarge` for more workgroups that meet than the GPU holds at once.
     pub fn new(
-        function: Arc<Function>,
+        (named, function): (u64, Arc<Function>),
         geometry: Geometry,
         parameters: *mut *mut c_void,
         extra: *mut *mut c_void,
+        cooperative: bool,
     ) -> Result<KernelLaunch> {
         check(&function, &geometry)?;
+        if cooperative {
+            check_cooperative(&function, &geometry)?;
+        }
         let kernarg = arguments(&function, parameters, extra)?;
+        let pointers = pointers(&function, &kernarg);
         Ok(KernelLaunch {
             function,
+            named,
             grid: geometry.grid,
             block: geometry.block,
             dynamic_lds: geometry.dynamic_lds as u32,
             kernarg,
+            pointers,
+            cooperative,
         })
+    }
+
+    /// What the program called the function by.
+    pub fn named(&self) -> u64 {
+        self.named
+    }
+
+    /// Its grid, block and dynamic LDS.
+    pub fn geometry(&self) -> Geometry {
+        Geometry {
+            grid: self.grid,
+            block: self.block,
+            dynamic_lds: self.dynamic_lds.into(),
+        }
+    }
+
+    /// The address of an array of pointers to the arguments, which lives as long as the launch; 0 if there are none.
+    pub fn parameters(&self) -> u64 {
+        match self.pointers.is_empty() {
+            true => 0,
+            false => self.pointers.as_ptr() as u64,
+        }
     }
 
     /// The device that the kernel is loaded on.
@@ -77,6 +114,9 @@ impl KernelLaunch {
         let mut options = exec::Options {
             threads: runtime.settings.threads,
             profile: profile.as_ref(),
+            cooperative: self.cooperative,
+            formats: Some(&self.function.object.printf_formats),
+            read_past_end: runtime.settings.read_past_end,
             ..exec::Options::default()
         };
         if let Some(limit) = runtime.settings.max_instructions {
@@ -183,6 +223,29 @@ fn check(function: &Function, geometry: &Geometry) -> Result {
     Ok(())
 }
 
+/// The workgroups of a cooperative launch must all be on the GPU at once.
+fn check_cooperative(function: &Function, geometry: &Geometry) -> Result {
+    let kernel = &function.kernel.kernel;
+    let workgroups: u128 = geometry
+        .grid
+        .iter()
+        .map(|&count| u128::from(count))
+        .product();
+    let items = geometry.block.iter().product();
+    let held = function.active_blocks(items, geometry.dynamic_lds as u32);
+    let most = u128::from(held) * u128::from(kernel.target.multiprocessors());
+    if workgroups <= most {
+        return Ok(());
+    }
+    Err(HipError::new(
+        Code::CooperativeLaunchTooLarge,
+        format!(
+            "kernel {}: {workgroups} workgroups that may wait for each other; the GPU holds {most} of them at once",
+            kernel.name
+        ),
+    ))
+}
+
 fn arguments(
     function: &Function,
     parameters: *mut *mut c_void,
@@ -246,6 +309,13 @@ fn arguments(
         at += bytes;
     }
     Ok(kernarg)
+}
+
+/// Where each argument lies.
+fn pointers(function: &Function, kernarg: &[u8]) -> Vec<u64> {
+    let base = kernarg.as_ptr() as u64;
+    let args = function.kernel.kernel.explicit_args();
+    args.map(|arg| base + u64::from(arg.offset)).collect()
 }
 
 /// Pointer and size of the argument buffer in `extra`.

@@ -34,7 +34,8 @@ pub use error::{Code, HipError};
 pub use launch::{statistics, KernelStatistics};
 pub use profile::{profiled, KernelProfile};
 pub use settings::{
-    Settings, ARCH_VARIABLE, INSTRUCTIONS_VARIABLE, MEMORY_VARIABLE, THREADS_VARIABLE,
+    Settings, ARCH_VARIABLE, INSTRUCTIONS_VARIABLE, MEMORY_VARIABLE, READ_PAST_END_VARIABLE,
+    THREADS_VARIABLE,
 };
 
 /// Compute units of an emulated GPU, as its properties have them; on RDNA workgroup processors.

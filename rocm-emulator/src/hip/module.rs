@@ -29,6 +29,8 @@ pub struct Function {
     pub device: usize,
     /// The kernel.
     pub kernel: LoadedKernel,
+    /// The code object that it is of.
+    pub object: Arc<CodeObject>,
     /// `HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES` as the program set it; AMD's hardware needs no opt-in.
     pub max_dynamic_lds: AtomicU32,
 }
@@ -117,6 +119,7 @@ impl Module {
         let handle = FUNCTIONS.insert(|_| Function {
             device: self.device,
             kernel: kernel.clone(),
+            object: self.loaded.object.clone(),
             max_dynamic_lds: AtomicU32::new(super::facts::lds_per_block(kernel.kernel.target)),
         });
         functions.insert(name.to_string(), handle);
@@ -182,21 +185,10 @@ impl Function {
     /// How many workgroups of a size a multiprocessor holds: the least that waves, registers and LDS allow.
     pub fn active_blocks(&self, block: u32, dynamic_lds: u32) -> u32 {
         let kernel = &self.kernel.kernel;
-        let target = kernel.target;
         if block == 0 || block > kernel.max_flat_workgroup_size {
             return 0;
         }
-        let waves = block.div_ceil(kernel.wavefront_size);
-        let (registers, unit) = (target.facts().vgprs, target.unit());
-        let lanes = kernel.wavefront_size / unit.wavefront.min(kernel.wavefront_size);
-        let by_registers =
-            unit.simds * (registers / (kernel.descriptor.vgprs.max(1) * lanes.max(1)));
-        let most_waves = unit.threads() / kernel.wavefront_size;
-        let by_waves = by_registers.min(most_waves) / waves;
         let lds = kernel.group_segment_fixed_size.saturating_add(dynamic_lds);
-        if lds > unit.lds_bytes_of_workgroup {
-            return 0;
-        }
-        by_waves.min(unit.lds_bytes.checked_div(lds).unwrap_or(u32::MAX))
+        crate::exec::workgroups_per_multiprocessor(kernel, block, lds)
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::allocate;
 use super::copy::{self, Rectangle};
 use super::error::Result;
+use super::event::{Event, Record};
 use super::launch::KernelLaunch;
 use super::state::{runtime, Device, Runtime};
 
@@ -53,6 +54,10 @@ pub enum Operation {
     Allocate(Arc<GraphAllocation>),
     /// `hipFreeAsync` while capturing.
     Free(u64),
+    /// An event recorded by a graph, and its handle.
+    Record(Arc<Event>, u64),
+    /// A graph's wait for the event of a handle: whatever it stands for is done when the wait's turn comes.
+    Wait(u64),
     /// Nothing.
     Empty,
 }
@@ -90,7 +95,11 @@ impl Operation {
                 .iter()
                 .try_for_each(|node| node.operation.run(runtime, device)),
             Operation::Free(address) => allocate::free_device(runtime, *address, true),
-            Operation::Allocate(_) | Operation::Empty => Ok(()),
+            Operation::Record(event, _) => {
+                *event.state.lock() = Record::Reached(std::time::Instant::now());
+                Ok(())
+            }
+            Operation::Allocate(_) | Operation::Wait(..) | Operation::Empty => Ok(()),
         }
     }
 
@@ -103,6 +112,8 @@ impl Operation {
             Operation::Host { .. } => 3,
             Operation::Graph(_) => 4,
             Operation::Empty => 5,
+            Operation::Wait(..) => 6,
+            Operation::Record(..) => 7,
             Operation::Allocate(_) => 10,
             Operation::Free(_) => 11,
         }

@@ -1,6 +1,7 @@
 //! What the environment says of the emulated devices.
 
 use crate::isa::Target;
+use crate::memory::MAX_READ_PAST_END;
 
 /// The variable that chooses the emulated devices: a comma-separated list of processors.
 pub const ARCH_VARIABLE: &str = "ROCM_EMU_ARCH";
@@ -10,6 +11,9 @@ pub const MEMORY_VARIABLE: &str = "ROCM_EMU_MEMORY";
 pub const THREADS_VARIABLE: &str = "ROCM_EMU_THREADS";
 /// The variable that sets how many instructions a wavefront may execute.
 pub const INSTRUCTIONS_VARIABLE: &str = "ROCM_EMU_MAX_INSTRUCTIONS";
+
+/// The variable that lets loads read so many bytes past an allocation's end.
+pub const READ_PAST_END_VARIABLE: &str = "ROCM_EMU_READ_PAST_END";
 
 const DEFAULT_ARCH: &str = "gfx1100";
 const DEFAULT_MEMORY: u64 = 16 << 30;
@@ -25,6 +29,8 @@ pub struct Settings {
     pub threads: usize,
     /// Instructions that one wavefront may execute.
     pub max_instructions: Option<u64>,
+    /// Bytes past an allocation's end that loads may read.
+    pub read_past_end: u32,
 }
 
 impl Settings {
@@ -63,7 +69,17 @@ impl Settings {
             memory,
             threads: number(THREADS_VARIABLE)?.unwrap_or(0) as usize,
             max_instructions: number(INSTRUCTIONS_VARIABLE)?,
+            read_past_end: read_past_end(number(READ_PAST_END_VARIABLE)?.unwrap_or(0))?,
         })
+    }
+}
+
+fn read_past_end(bytes: u64) -> std::result::Result<u32, String> {
+    match u32::try_from(bytes) {
+        Ok(bytes) if bytes <= MAX_READ_PAST_END => Ok(bytes),
+        _ => Err(format!(
+            "{READ_PAST_END_VARIABLE}={bytes}: at most {MAX_READ_PAST_END} bytes lie between two allocations"
+        )),
     }
 }
 

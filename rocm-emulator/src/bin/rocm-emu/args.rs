@@ -10,7 +10,7 @@ use crate::values;
 /// Where the code is.
 #[derive(Args)]
 pub struct SourceArgs {
-    /// A code object (HSACO), an offload bundle, or a HIP program that embeds one.
+    /// A code object (HSACO), an offload bundle, or a HIP program or library that embeds some.
     pub file: PathBuf,
     /// The processor to take out of a bundle of several, such as gfx1100.
     #[arg(long)]

@@ -16,8 +16,9 @@ const MEMORY: u64 = 64 << 30;
 
 /// `rocm-emu run`, and with a workgroup and wavefront `rocm-emu trace`.
 pub fn run(args: &LaunchArgs, trace: Option<([u32; 3], u32)>) -> Result<(), String> {
-    let object = source::open(&args.source)?;
-    let name = &source::find(&object, &args.kernel)?.name;
+    let objects = source::open(&args.source)?;
+    let (object, kernel) = source::find(&objects, &args.kernel)?;
+    let name = &kernel.name;
     let memory = Memory::new(MEMORY);
     let loaded = object.load(&memory).map_err(|error| error.to_string())?;
     let kernel = loaded
@@ -34,6 +35,7 @@ pub fn run(args: &LaunchArgs, trace: Option<([u32; 3], u32)>) -> Result<(), Stri
             workgroup,
             wave,
         }),
+        formats: Some(&object.printf_formats),
         ..Options::default()
     };
     if let Some(limit) = args.max_instructions {

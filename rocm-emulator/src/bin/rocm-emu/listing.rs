@@ -38,11 +38,14 @@ fn written(outcome: io::Result<()>) -> Result<(), String> {
 
 /// `rocm-emu kernels`.
 pub fn kernels(args: &SourceArgs) -> Result<(), String> {
-    let object = source::open(args)?;
-    written(kernel_table(
-        &object,
-        &mut BufWriter::new(io::stdout().lock()),
-    ))
+    let objects = source::open(args)?;
+    let out = &mut BufWriter::new(io::stdout().lock());
+    written(objects.iter().enumerate().try_for_each(|(index, object)| {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        kernel_table(object, out)
+    }))
 }
 
 fn kernel_table(object: &CodeObject, out: &mut impl Write) -> io::Result<()> {
@@ -78,14 +81,17 @@ fn kernel_table(object: &CodeObject, out: &mut impl Write) -> io::Result<()> {
 
 /// `rocm-emu disassemble`.
 pub fn disassemble(args: &SourceArgs, name: Option<&str>) -> Result<(), String> {
-    let object = source::open(args)?;
-    let chosen = match name {
-        Some(name) => vec![source::find(&object, name)?],
-        None => object.kernels.iter().collect(),
+    let objects = source::open(args)?;
+    let chosen: Vec<source::Found> = match name {
+        Some(name) => vec![source::find(&objects, name)?],
+        None => objects
+            .iter()
+            .flat_map(|object| object.kernels.iter().map(move |kernel| (object, kernel)))
+            .collect(),
     };
     let out = &mut BufWriter::new(io::stdout().lock());
-    written(chosen.iter().try_for_each(|kernel| {
-        disassemble_kernel(&object, kernel, out)?;
+    written(chosen.iter().try_for_each(|(object, kernel)| {
+        disassemble_kernel(object, kernel, out)?;
         out.flush()
     }))
 }

@@ -1,6 +1,6 @@
-//! Finding the code object in a file.
+//! Finding the code objects in a file.
 
-use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use object::{Object, ObjectSection};
@@ -9,38 +9,60 @@ use rocm_emulator::isa::Target;
 
 use crate::args::SourceArgs;
 
-/// The code object of a file: its own, or an entry of its bundle.
-pub fn open(args: &SourceArgs) -> Result<Arc<CodeObject>, String> {
+/// The code objects of a file for one processor: its own, an entry of its bundle, or one of each bundle that the program
+/// embeds.
+pub fn open(args: &SourceArgs) -> Result<Vec<Arc<CodeObject>>, String> {
     let file = args.file.display();
     let bytes = std::fs::read(&args.file).map_err(|error| format!("{file}: {error}"))?;
-    let bytes = match embedded_bundle(&bytes) {
-        Some(section) => section.to_vec(),
-        None => bytes,
-    };
-    let parsed = match (args.arch, bundle::is_bundle(&bytes)) {
-        (Some(target), _) => CodeObject::parse_for(&bytes, target),
-        (None, false) => CodeObject::parse(&bytes),
-        (None, true) => only_entry(&bytes).and_then(|target| CodeObject::parse_for(&bytes, target)),
-    };
-    parsed
-        .map(Arc::new)
-        .map_err(|error| format!("{file}: {error}"))
+    objects(&bytes, args.arch).map_err(|error| format!("{file}: {error}"))
 }
 
-/// The section of a host program in which clang keeps its bundles; the first bundle of it.
-fn embedded_bundle(bytes: &[u8]) -> Option<&[u8]> {
+fn objects(bytes: &[u8], arch: Option<Target>) -> Result<Vec<Arc<CodeObject>>, CodeObjectError> {
+    let images = match embedded(bytes) {
+        Some(section) => bundle::images(section)?,
+        None => vec![bytes],
+    };
+    if let ([image], None) = (images.as_slice(), arch) {
+        if !bundle::is_bundle(image) {
+            return Ok(vec![Arc::new(CodeObject::parse(image)?)]);
+        }
+    }
+    let target = match arch {
+        Some(target) => target,
+        None => only_processor(&images)?,
+    };
+    let mut objects = Vec::new();
+    let mut absent = None;
+    for image in images {
+        match CodeObject::parse_for(image, target) {
+            Ok(object) => objects.push(Arc::new(object)),
+            // Source files of one program may be compiled for different processors.
+            Err(error @ CodeObjectError::NotInBundle { .. }) => absent = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match (objects.is_empty(), absent) {
+        (true, Some(error)) => Err(error),
+        _ => Ok(objects),
+    }
+}
+
+/// The section of a host program in which clang keeps its bundles.
+fn embedded(bytes: &[u8]) -> Option<&[u8]> {
     let host = object::read::elf::ElfFile64::<object::LittleEndian>::parse(bytes).ok()?;
     host.section_by_name(".hip_fatbin")?.data().ok()
 }
 
-/// The processor of a bundle that has one entry for a GPU.
-fn only_entry(bytes: &[u8]) -> Result<Target, CodeObjectError> {
-    let plain: Cow<[u8]> = bundle::decompress(bytes)?;
-    let entries = bundle::entries(&plain)?;
-    let names: Vec<&str> = entries
-        .iter()
-        .filter_map(|entry| entry.processor())
-        .collect();
+/// The processor of bundles that have entries for one GPU alone.
+fn only_processor(images: &[&[u8]]) -> Result<Target, CodeObjectError> {
+    let mut names = BTreeSet::new();
+    for image in images {
+        let plain = bundle::decompress(image)?;
+        let entries = bundle::entries(&plain)?;
+        let processors = entries.iter().filter_map(|entry| entry.processor());
+        names.extend(processors.map(String::from));
+    }
+    let names: Vec<String> = names.into_iter().collect();
     match names.as_slice() {
         [name] => name
             .parse::<Target>()
@@ -55,25 +77,31 @@ fn only_entry(bytes: &[u8]) -> Result<Target, CodeObjectError> {
     }
 }
 
+/// A kernel and the code object that has it.
+pub type Found<'a> = (&'a Arc<CodeObject>, &'a Arc<Kernel>);
+
 /// The kernel of that name, or the only one whose name contains it.
-pub fn find<'a>(object: &'a CodeObject, name: &str) -> Result<&'a Arc<Kernel>, String> {
-    if let Some(kernel) = object.kernel(name) {
-        return Ok(kernel);
+pub fn find<'a>(objects: &'a [Arc<CodeObject>], name: &str) -> Result<Found<'a>, String> {
+    let all = || {
+        objects
+            .iter()
+            .flat_map(|object| object.kernels.iter().map(move |kernel| (object, kernel)))
+    };
+    if let Some(found) = all().find(|(_, kernel)| kernel.name == name) {
+        return Ok(found);
     }
-    let alike: Vec<_> = object
-        .kernels
-        .iter()
-        .filter(|kernel| kernel.name.contains(name))
+    let alike: Vec<_> = all()
+        .filter(|(_, kernel)| kernel.name.contains(name))
         .collect();
-    let names = |kernels: &[&Arc<Kernel>]| {
-        let names: Vec<_> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+    let names = |kernels: &[Found]| {
+        let names: Vec<_> = kernels.iter().map(|found| found.1.name.as_str()).collect();
         names.join(", ")
     };
     match alike.as_slice() {
-        [kernel] => Ok(kernel),
+        [found] => Ok(*found),
         [] => Err(format!(
             "no kernel {name}; there are: {}",
-            names(&object.kernels.iter().collect::<Vec<_>>())
+            names(&all().collect::<Vec<_>>())
         )),
         several => Err(format!("{name} could be any of: {}", names(several))),
     }

@@ -79,9 +79,7 @@ impl BufferOp {
         }
         let (places, inside) = self.places(&descriptor, wave);
         for lane in (0..LANES).filter(|lane| inside >> lane & 1 != 0) {
-            if !cx.reaches(self.site, places[lane], bytes.into()) {
-                return Err(cx.out_of_bounds(access, places[lane], bytes, Some(lane as u32)));
-            }
+            cx.check(self.site, access, places[lane], bytes, Some(lane as u32))?;
         }
         if access == Access::Atomic {
             check_alignment(&places, inside, bytes)?;

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::access::{Access, Violation};
+use super::access::{Access, Outcome, Violation};
 use crate::exec::counters::{Class, Counters};
 use crate::fault::FaultKind;
 use crate::memory::{Memory, Snapshot};
@@ -26,6 +26,8 @@ pub(crate) struct Context<'a> {
     pub scratch: *mut u8,
     pub scratch_size: u32,
     pub scratch_stride: u32,
+    /// Bytes past an allocation's end that loads may read.
+    pub read_past_end: u64,
     pub counters: Counters,
     pub start: Instant,
 }
@@ -55,8 +57,45 @@ impl Context<'_> {
         }
     }
 
+    /// Whether one element may be accessed.
+    ///
+    /// # Errors
+    /// That it is out of bounds.
+    #[inline(always)]
+    pub fn check(
+        &mut self,
+        site: u32,
+        access: Access,
+        address: u64,
+        bytes: u32,
+        lane: Option<u32>,
+    ) -> Outcome {
+        if self.reaches(site, address, bytes.into()) {
+            return Ok(());
+        }
+        self.check_past_end(access, address, bytes, lane)
+    }
+
     #[cold]
-    pub fn out_of_bounds(
+    #[inline(never)]
+    fn check_past_end(
+        &self,
+        access: Access,
+        address: u64,
+        bytes: u32,
+        lane: Option<u32>,
+    ) -> Outcome {
+        let readable = access == Access::Load
+            && self
+                .snapshot
+                .is_just_past(address, bytes.into(), self.read_past_end);
+        match readable {
+            true => Ok(()),
+            false => Err(self.out_of_bounds(access, address, bytes, lane)),
+        }
+    }
+
+    fn out_of_bounds(
         &self,
         access: Access,
         address: u64,

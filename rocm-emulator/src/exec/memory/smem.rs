@@ -134,9 +134,7 @@ impl ScalarMemoryOp {
                 None,
             ));
         }
-        if !cx.reaches(self.site, address, bytes.into()) {
-            return Err(cx.out_of_bounds(Access::Load, address, bytes, None));
-        }
+        cx.check(self.site, Access::Load, address, bytes, None)?;
         let mut dwords = [0u32; MAX_DWORDS];
         // SAFETY: the range was checked, and is at most as long as the array.
         unsafe {

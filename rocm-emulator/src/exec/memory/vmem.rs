@@ -216,11 +216,7 @@ impl MemoryOp {
                     let lane_base = lane as u64 * u64::from(cx.scratch_stride);
                     places[lane] = cx.scratch as u64 + lane_base + offset;
                 }
-                _ => {
-                    if !cx.reaches(self.site, address, bytes.into()) {
-                        return Err(cx.out_of_bounds(access, address, bytes, Some(lane as u32)));
-                    }
-                }
+                _ => cx.check(self.site, access, address, bytes, Some(lane as u32))?,
             }
         }
         Ok(())

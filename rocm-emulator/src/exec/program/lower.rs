@@ -29,7 +29,9 @@ pub(crate) fn lower(kernel: &LoadedKernel, lowering: &Lowering, inst: &Inst, pc:
         _ if is_cache_control(inst.op.name) => Op::Nothing,
         Encoding::SMEM => ScalarMemoryOp::lower(inst, lowering)
             .map_or_else(|| unimplemented(""), Op::ScalarMemory),
-        Encoding::DS => LdsOp::lower(inst, lowering).map_or_else(|| unimplemented(""), Op::Lds),
+        Encoding::DS => grid_barrier(inst)
+            .or_else(|| LdsOp::lower(inst, lowering).map(Op::Lds))
+            .unwrap_or_else(|| unimplemented("")),
         Encoding::FLAT | Encoding::GLOBAL | Encoding::SCRATCH => {
             MemoryOp::lower(inst, lowering).map_or_else(|| unimplemented(""), Op::Memory)
         }
@@ -48,6 +50,19 @@ pub(crate) fn lower(kernel: &LoadedKernel, lowering: &Lowering, inst: &Inst, pc:
                 Err(error) => unimplemented(&error.reason),
             }
         }
+    }
+}
+
+/// Global wave sync. HIP's runtime sets a resource up with `ds_gws_init`, which has nothing to do here: `ds_gws_barrier`
+/// names the number of members again.
+fn grid_barrier(inst: &Inst) -> Option<Op> {
+    match (inst.op.name, inst.src[0]) {
+        ("ds_gws_init", _) => Some(Op::Nothing),
+        ("ds_gws_barrier", Operand::Vgpr { first, .. }) => Some(Op::GridBarrier {
+            offset: inst.mem.offset as u32,
+            value: first,
+        }),
+        _ => None,
     }
 }
 
@@ -79,7 +94,7 @@ fn is_cache_control(name: &str) -> bool {
 }
 
 /// Scalar instructions that do not change anything that a kernel can see.
-const WITHOUT_EFFECT: [&str; 26] = [
+const WITHOUT_EFFECT: [&str; 24] = [
     "s_nop",
     "s_waitcnt",
     "s_waitcnt_vscnt",
@@ -89,8 +104,6 @@ const WITHOUT_EFFECT: [&str; 26] = [
     "s_waitcnt_depctr",
     "s_delay_alu",
     "s_clause",
-    "s_sleep",
-    "s_sleep_var",
     "s_setprio",
     "s_inst_prefetch",
     "s_set_inst_prefetch_distance",
@@ -126,8 +139,11 @@ fn control(inst: &Inst) -> Option<Op> {
     }
     Some(match name {
         "s_endpgm" | "s_endpgm_saved" => Op::End,
-        "s_barrier" | "s_barrier_wait" => Op::Barrier,
+        "s_barrier" => Op::Barrier,
         "s_barrier_signal" => Op::BarrierSignal,
+        "s_barrier_signal_isfirst" => Op::BarrierSignalIsFirst,
+        "s_barrier_wait" => Op::BarrierWait,
+        "s_sleep" | "s_sleep_var" => Op::Sleep,
         "s_trap" => Op::Trap(immediate(inst.src[0])? as u16),
         "s_getpc_b64" => Op::GetPc(Destination::lower(inst.dst[0], 2)?),
         "s_setpc_b64" => Op::SetPc(Source::lower(inst.src[0])?),

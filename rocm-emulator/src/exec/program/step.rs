@@ -65,9 +65,22 @@ pub(crate) enum Op {
     SetReg(u32, Source),
     ModeBits(u32, u32),
     RealTime(Destination),
+    /// Arrive at the workgroup's barrier, and wait.
     Barrier,
     /// GFX12: arrive, without waiting.
     BarrierSignal,
+    /// The same; SCC tells whether the wavefront is the first.
+    BarrierSignalIsFirst,
+    /// GFX12: wait for the barrier that the wavefront has arrived at.
+    BarrierWait,
+    /// Global wave sync: arrive at a barrier of the whole grid, and wait. The resource's number is the offset plus M0's
+    /// high half; a vector register holds the number of wavefronts that meet, less one.
+    GridBarrier {
+        offset: u32,
+        value: u16,
+    },
+    /// Let others run.
+    Sleep,
     Trap(u16),
     End,
     Nothing,

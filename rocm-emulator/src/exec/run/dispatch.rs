@@ -1,25 +1,32 @@
 //! A grid: its workgroups, handed out in order to threads.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::launch::{Launch, Options};
 use super::launch_state::{scratch_size, Arguments};
-use super::workgroup::{Failure, Run, Watchers, Workgroup};
+use super::occupancy::workgroups_per_multiprocessor;
+use super::schedule::{Next, Schedule};
+use super::thread::{Run, Thread};
+use super::workgroup::{Failure, Progress, Workgroup};
 use crate::exec::counters::Counters;
 use crate::exec::memory::Context;
 use crate::exec::program::{self, Program};
+use crate::exec::services::{Services, Wanted};
 use crate::exec::watch::{coverage, Profile, Recorder, Tracer};
-use crate::fault::Fault;
+use crate::fault::{Fault, FaultKind};
 use crate::memory::{Memory, Snapshot};
 
 /// A lane's scratch is a multiple of this, so that its elements are aligned.
 const SCRATCH_ALIGN: u32 = 16;
 /// Fewer wavefronts than this run on the calling thread: waking others would take longer.
 const FEW_WAVEFRONTS: u64 = 3;
+/// A workgroup that waits is asked this often before another gets the thread, if something has changed for it.
+const MOST_ASKED: u32 = 64;
+/// How long a thread rests when all workgroups wait, for memory that another launch or the host may write.
+const REST: Duration = Duration::from_micros(20);
 
 /// Run a kernel to its end.
 ///
@@ -33,37 +40,50 @@ pub fn dispatch(
     options: &Options,
 ) -> Result<Counters, Box<Fault>> {
     let kernel = &launch.kernel.kernel;
-    let arguments = Arguments::new(launch);
     let workgroups: u64 = launch.grid.iter().map(|&count| u64::from(count)).product();
+    let items: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
+    let lds_size = kernel.group_segment_fixed_size + launch.dynamic_lds;
+    let threads = match options.threads {
+        0 => rayon::current_num_threads() as u64,
+        threads => threads as u64,
+    };
+    let threads = threads.min(workgroups);
+    let held = workgroups_per_multiprocessor(kernel, items as u32, lds_size).max(1);
+    let capacity = u64::from(held * kernel.target.multiprocessors()).max(threads);
+
+    let wavefronts = items.div_ceil(kernel.wavefront_size.into());
+    let resident = wavefronts.saturating_mul(workgroups.min(capacity));
+    let wanted = Wanted {
+        formats: options.formats,
+        output: options.output,
+        cooperative: options
+            .cooperative
+            .then(|| (workgroups, workgroups.saturating_mul(items))),
+        wavefronts: resident,
+    };
+    let services =
+        Services::new(memory, kernel, wanted).map_err(|kind| fault_of_launch(launch, kind))?;
+    let arguments = Arguments::new(launch, &services);
     let grid = Grid {
         memory,
         snapshot: memory.snapshot(),
-        run: Run {
-            launch: *launch,
-            arguments: &arguments,
-            max_instructions: options.max_instructions,
-        },
+        run: Run::new(*launch, &arguments, options.max_instructions),
+        schedule: Schedule::new(workgroups, capacity),
+        lds_size,
+        read_past_end: options.read_past_end,
+        services: &services,
         program: program::of(launch.kernel),
         tracer: options.trace.map(|trace| Tracer::new(trace, launch.kernel)),
         profile: options.profile,
         start: Instant::now(),
-        next: AtomicU64::new(0),
-        limit: AtomicU64::new(workgroups),
         failure: Mutex::new(None),
         counters: Mutex::new(Counters {
             launches: 1,
             ..Counters::default()
         }),
     };
-
-    let items: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
-    let wavefronts = workgroups.saturating_mul(items.div_ceil(kernel.wavefront_size.into()));
-    let threads = match options.threads {
-        0 => rayon::current_num_threads() as u64,
-        threads => threads as u64,
-    };
-    let threads = threads.min(workgroups);
-    if threads <= 1 || wavefronts < FEW_WAVEFRONTS || options.trace.is_some() {
+    let few = wavefronts.saturating_mul(workgroups) < FEW_WAVEFRONTS;
+    if threads <= 1 || few || options.trace.is_some() {
         grid.work();
     } else {
         rayon::scope(|scope| {
@@ -73,6 +93,7 @@ pub fn dispatch(
             grid.work();
         });
     }
+    services.finish();
     match grid.failure.into_inner() {
         Some((_, fault)) => Err(fault),
         None => {
@@ -87,14 +108,14 @@ struct Grid<'a> {
     memory: &'a Memory,
     snapshot: Arc<Snapshot>,
     run: Run<'a>,
+    schedule: Schedule,
+    lds_size: u32,
+    read_past_end: u32,
+    services: &'a Services<'a>,
     program: Arc<Program>,
     tracer: Option<Tracer<'a>>,
     profile: Option<&'a Mutex<Profile>>,
     start: Instant,
-    /// The workgroup that is taken next.
-    next: AtomicU64,
-    /// Workgroups from this one on need not run: there are no more, or an earlier one failed.
-    limit: AtomicU64,
     failure: Mutex<Option<(u64, Box<Fault>)>>,
     counters: Mutex<Counters>,
 }
@@ -103,55 +124,124 @@ impl Grid<'_> {
     /// Run workgroups until none is left, on the thread that calls.
     fn work(&self) {
         let launch = &self.run.launch;
-        let kernel = &launch.kernel.kernel;
+        let schedule = &self.schedule;
         let stride = scratch_size(launch).next_multiple_of(SCRATCH_ALIGN);
-        let lds_size = kernel.group_segment_fixed_size + launch.dynamic_lds;
-        let [columns, rows, _] = launch.grid.map(u64::from);
-        let mut program = self.program.clone();
-        let mut workgroup = Workgroup::new(launch, stride);
-        workgroup.lds = vec![0; (lds_size as usize).div_ceil(8)];
-        let mut cx = Context {
-            memory: self.memory,
-            snapshot: &self.snapshot,
-            arguments: self.run.arguments.window(),
-            windows: vec![(0, 0); program.sites as usize],
-            lds: workgroup.lds.as_mut_ptr().cast(),
-            lds_size,
-            scratch: std::ptr::null_mut(),
-            scratch_size: scratch_size(launch),
-            scratch_stride: stride,
-            counters: Counters::default(),
-            start: self.start,
-        };
-        let mut watchers = Watchers {
-            tracer: self.tracer.as_ref(),
-            recorder: self
-                .profile
-                .map(|_| Box::new(Recorder::new(kernel.target, launch.kernel.entry))),
-        };
+        let mut thread = self.thread(stride);
+        let mut idle: Vec<Workgroup> = Vec::new();
+        let mut waits = 0;
         loop {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            if index >= self.limit.load(Ordering::Relaxed) {
-                break;
-            }
-            let coordinates = [
-                (index % columns) as u32,
-                (index / columns % rows) as u32,
-                (index / columns / rows) as u32,
-            ];
-            let done = workgroup.run(&self.run, &mut program, coordinates, &mut cx, &mut watchers);
-            if let Err(failed) = done {
-                self.limit.fetch_min(index, Ordering::Relaxed);
-                let mut first = self.failure.lock();
-                if first.as_ref().is_none_or(|(other, _)| index < *other) {
-                    *first = Some((index, fault(launch, failed, coordinates)));
+            let mut workgroup = match schedule.next(waits > 0) {
+                Next::Resume(workgroup) if !schedule.wants(workgroup.number) => {
+                    schedule.ended();
+                    continue;
+                }
+                Next::Resume(workgroup) => workgroup,
+                Next::Begin(number) => {
+                    let buffers = idle.pop();
+                    let mut workgroup =
+                        buffers.unwrap_or_else(|| Workgroup::new(launch, stride, self.lds_size));
+                    workgroup.begin(&mut thread, number);
+                    workgroup
+                }
+                Next::Later => {
+                    std::thread::sleep(REST);
+                    continue;
+                }
+                Next::Finished => break,
+            };
+            match self.advance(&mut workgroup, &mut thread) {
+                Ok(Progress::Ended) => {
+                    schedule.ended();
+                    idle.push(workgroup);
+                    waits = 0;
+                }
+                Ok(Progress::Waits { still: true }) if self.failure.lock().is_some() => {
+                    // What it waits for may never come.
+                    schedule.ended();
+                }
+                Ok(progress) => {
+                    waits = match progress {
+                        Progress::Waits { still: true } => waits + 1,
+                        _ => 1,
+                    };
+                    schedule.lay_aside(workgroup);
+                    if waits > schedule.aside() {
+                        std::thread::sleep(REST);
+                    }
+                }
+                Err(failed) => {
+                    self.fail(&workgroup, failed);
+                    idle.push(workgroup);
                 }
             }
         }
-        *self.counters.lock() += cx.counters;
-        if let (Some(mut recorder), Some(profile)) = (watchers.recorder, self.profile) {
-            recorder.keep(&program);
+        *self.counters.lock() += thread.cx.counters;
+        if let (Some(mut recorder), Some(profile)) = (thread.recorder, self.profile) {
+            recorder.keep(&thread.program);
             profile.lock().add(&recorder.finish());
+        }
+    }
+
+    fn thread(&self, scratch_stride: u32) -> Thread<'_> {
+        let kernel = self.run.launch.kernel;
+        Thread {
+            run: &self.run,
+            cx: Context {
+                memory: self.memory,
+                snapshot: &self.snapshot,
+                arguments: self.run.arguments.window(),
+                windows: vec![(0, 0); self.program.sites as usize],
+                lds: std::ptr::null_mut(),
+                lds_size: self.lds_size,
+                scratch: std::ptr::null_mut(),
+                scratch_size: scratch_size(&self.run.launch),
+                scratch_stride,
+                read_past_end: self.read_past_end.into(),
+                counters: Counters::default(),
+                start: self.start,
+            },
+            program: self.program.clone(),
+            tracer: self.tracer.as_ref(),
+            recorder: self
+                .profile
+                .map(|_| Box::new(Recorder::new(kernel.kernel.target, kernel.entry))),
+        }
+    }
+
+    /// Run a workgroup as far as it gets now.
+    fn advance(&self, workgroup: &mut Workgroup, thread: &mut Thread) -> Result<Progress, Failure> {
+        let schedule = &self.schedule;
+        for _ in 0..MOST_ASKED {
+            let progress = workgroup.advance(thread)?;
+            let Progress::Waits { still } = progress else {
+                schedule.got_on();
+                return Ok(progress);
+            };
+            if !still {
+                schedule.got_on();
+            }
+            let served = self
+                .services
+                .serve()
+                .map_err(|kind| workgroup.place(kind))?;
+            if still && !served {
+                workgroup.note_waiting(schedule.progress());
+                return Ok(progress);
+            }
+        }
+        schedule.got_on();
+        Ok(Progress::Interrupted)
+    }
+
+    /// Keep the fault of the first workgroup that fails.
+    fn fail(&self, workgroup: &Workgroup, failed: Failure) {
+        let number = workgroup.number;
+        self.schedule.failed(number);
+        self.schedule.ended();
+        let mut first = self.failure.lock();
+        if first.as_ref().is_none_or(|(other, _)| number < *other) {
+            let fault = fault(&self.run.launch, failed, workgroup.coordinates);
+            *first = Some((number, fault));
         }
     }
 }
@@ -167,4 +257,14 @@ fn fault(launch: &Launch, failed: Failure, workgroup: [u32; 3]) -> Box<Fault> {
         wave: failed.wave,
         lane: failed.violation.lane,
     })
+}
+
+/// A fault before the first instruction.
+fn fault_of_launch(launch: &Launch, kind: FaultKind) -> Box<Fault> {
+    let failed = Failure {
+        violation: kind.into(),
+        pc: launch.kernel.entry,
+        wave: 0,
+    };
+    fault(launch, failed, [0; 3])
 }

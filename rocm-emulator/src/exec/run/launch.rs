@@ -2,7 +2,8 @@
 
 use parking_lot::Mutex;
 
-use crate::codeobject::LoadedKernel;
+use crate::codeobject::{LoadedKernel, PrintfFormats};
+use crate::exec::services::Output;
 use crate::exec::watch::{Profile, Trace};
 
 /// Most LDS bytes that a workgroup may have on any target the emulator knows.
@@ -36,6 +37,17 @@ pub struct Options<'a> {
     pub trace: Option<Trace<'a>>,
     /// Count what each instruction does, and add it to this; takes several times as long.
     pub profile: Option<&'a Mutex<Profile>>,
+    /// The workgroups may meet: the kernel gets what barriers of the whole grid need. All of them must be such as the
+    /// GPU holds at once ([`workgroups_per_multiprocessor`](crate::exec::workgroups_per_multiprocessor)).
+    pub cooperative: bool,
+    /// Formats of the kernel's buffered `printf`s:
+    /// [`CodeObject::printf_formats`](crate::codeobject::CodeObject::printf_formats).
+    pub formats: Option<&'a PrintfFormats>,
+    /// Receives what the kernel prints, instead of the process's standard output and error.
+    pub output: Option<&'a Output<'a>>,
+    /// Bytes past an allocation's end that a load may read, at most [`MAX_READ_PAST_END`](crate::memory::MAX_READ_PAST_END);
+    /// what it reads there is undefined.
+    pub read_past_end: u32,
 }
 
 impl Default for Options<'_> {
@@ -45,6 +57,10 @@ impl Default for Options<'_> {
             max_instructions: 1 << 34,
             trace: None,
             profile: None,
+            cooperative: false,
+            formats: None,
+            output: None,
+            read_past_end: 0,
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::launch::Launch;
 use crate::codeobject::{ArgKind, KernelDescriptor};
 use crate::exec::memory::SWIZZLE;
+use crate::exec::services::Services;
 use crate::exec::wave::{Mode, Wave, PRIVATE_APERTURE, SHARED_APERTURE};
 use crate::isa::{is_gfx90a, is_gfx940, Family, Target};
 
@@ -34,7 +35,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    pub fn new(launch: &Launch) -> Arguments {
+    pub fn new(launch: &Launch, services: &Services) -> Arguments {
         let kernel = &launch.kernel.kernel;
         let size = (kernel.kernarg_size as usize).max(launch.kernarg.len());
         let packet = (size + PADDING).next_multiple_of(64);
@@ -49,7 +50,11 @@ impl Arguments {
         };
         put(0, launch.kernarg);
         for arg in kernel.args.iter().filter(|arg| arg.kind.is_hidden()) {
-            let value = hidden(arg.kind, launch).to_le_bytes();
+            let value = services.argument(arg.kind);
+            let Some(value) = value.or_else(|| hidden(arg.kind, launch)) else {
+                continue;
+            };
+            let value = value.to_le_bytes();
             let bytes = (arg.size as usize).min(value.len());
             if arg.offset as usize + bytes <= size {
                 put(arg.offset as usize, &value[..bytes]);
@@ -76,19 +81,19 @@ impl Arguments {
     }
 }
 
-/// The value of a hidden argument.
-fn hidden(kind: ArgKind, launch: &Launch) -> u64 {
+/// The value of a hidden argument; `None` for one that stays as the launch's own bytes have it, which is 0 if they end
+/// before it: offsets and remainders, heap and queue.
+fn hidden(kind: ArgKind, launch: &Launch) -> Option<u64> {
     let at = |values: [u32; 3], axis: u8| u64::from(values[usize::from(axis).min(2)]);
-    match kind {
+    Some(match kind {
         ArgKind::HiddenBlockCount(axis) => at(launch.grid, axis),
         ArgKind::HiddenGroupSize(axis) => at(launch.block, axis),
         ArgKind::HiddenGridDims => dimensions(launch).into(),
         ArgKind::HiddenDynamicLdsSize => launch.dynamic_lds.into(),
         ArgKind::HiddenPrivateBase => PRIVATE_APERTURE >> 32,
         ArgKind::HiddenSharedBase => SHARED_APERTURE >> 32,
-        // Offsets and remainders are 0; there is no printf, hostcall, heap or queue.
-        _ => 0,
-    }
+        _ => return None,
+    })
 }
 
 fn dimensions(launch: &Launch) -> u16 {

@@ -1,9 +1,16 @@
 //! Running a grid: its workgroups on threads, each workgroup's wavefronts in turn.
 
 mod dispatch;
+mod grid_barrier;
 mod launch;
 mod launch_state;
+mod occupancy;
+mod schedule;
+mod state;
+mod thread;
+mod wavefront;
 mod workgroup;
 
 pub use dispatch::dispatch;
 pub use launch::{Launch, Options, MAX_LDS, MAX_WORKGROUP};
+pub use occupancy::workgroups_per_multiprocessor;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::boxes::{box_of, driver_box_of};
 use super::prelude::*;
 use crate::hip::capture::refuse_during_capture;
 use crate::hip::copy::Rectangle;
@@ -187,6 +188,29 @@ pub unsafe fn hipMemcpy2DAsync(
     enqueue(stream, Operation::Copy(copy))
 }
 
+pub unsafe fn hipMemcpy3D(params: *const hipMemcpy3DParms) -> Result {
+    // SAFETY: the program's promise.
+    now(Operation::Copy(box_of(&unsafe { read(params) }?)?))
+}
+
+pub unsafe fn hipMemcpy3DAsync(params: *const hipMemcpy3DParms, stream: hipStream_t) -> Result {
+    // SAFETY: the program's promise.
+    enqueue(stream, Operation::Copy(box_of(&unsafe { read(params) }?)?))
+}
+
+pub unsafe fn hipDrvMemcpy3D(params: *const HIP_MEMCPY3D) -> Result {
+    // SAFETY: the program's promise.
+    now(Operation::Copy(driver_box_of(&unsafe { read(params) }?)?))
+}
+
+pub unsafe fn hipDrvMemcpy3DAsync(params: *const HIP_MEMCPY3D, stream: hipStream_t) -> Result {
+    // SAFETY: the program's promise.
+    enqueue(
+        stream,
+        Operation::Copy(driver_box_of(&unsafe { read(params) }?)?),
+    )
+}
+
 /// A fill of consecutive elements of 1, 2 or 4 bytes.
 fn fill(dst: *mut c_void, value: u32, width: usize, count: usize) -> Result<Operation> {
     if !(dst as usize).is_multiple_of(width) {
@@ -328,7 +352,8 @@ pub unsafe fn hipGetSymbolSize(bytes: *mut usize, symbol: *const c_void) -> Resu
     unsafe { out(bytes, size as usize) }
 }
 
-fn to_symbol(
+/// The copy to a range of a symbol.
+pub fn to_symbol(
     symbol: *const c_void,
     src: *const c_void,
     bytes: usize,
@@ -363,7 +388,8 @@ pub unsafe fn hipMemcpyToSymbolAsync(
     enqueue(stream, to_symbol(symbol, src, bytes, offset, kind)?)
 }
 
-fn from_symbol(
+/// The copy from a range of a symbol.
+pub fn from_symbol(
     dst: *mut c_void,
     symbol: *const c_void,
     bytes: usize,

@@ -152,6 +152,7 @@ fn properties(device: &Device) -> hipDeviceProp_tR0600 {
         regsPerMultiprocessor: registers,
         managedMemory: 1,
         concurrentManagedAccess: 1,
+        cooperativeLaunch: 1,
         canUseHostPointerForRegisteredMem: 1,
         sharedMemPerBlockOptin: lds_of_block,
         maxBlocksPerMultiProcessor: threads / lanes as c_int,
@@ -217,6 +218,7 @@ pub unsafe fn hipGetDevicePropertiesR0000(to: *mut hipDeviceProp_tR0000, device:
         isLargeBar: new.isLargeBar,
         managedMemory: new.managedMemory,
         concurrentManagedAccess: new.concurrentManagedAccess,
+        cooperativeLaunch: new.cooperativeLaunch,
         ..zeroed
     };
     // SAFETY: the program's promise.

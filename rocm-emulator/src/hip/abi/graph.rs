@@ -2,7 +2,7 @@
 
 use super::prelude::*;
 use crate::hip::capture::{CAPTURE_MODE, MODE_RELAXED};
-use crate::hip::graph::{node_handle, split_node_handle, Graph, GraphExec, GRAPHS, GRAPH_EXECS};
+use crate::hip::graph::{find_node, node_handle, Graph, GraphExec, GRAPHS, GRAPH_EXECS};
 use crate::hip::operation::Operation;
 use crate::hip::state::runtime;
 
@@ -16,10 +16,7 @@ pub unsafe fn hipStreamEndCapture(stream: hipStream_t, graph: *mut hipGraph_t) -
     // SAFETY: the program's promise; a failed capture gives a null graph, as in HIP.
     unsafe { out(graph, std::ptr::null_mut()) }?;
     let capture = runtime.stream(stream)?.end_capture(runtime)?;
-    let handle = GRAPHS.insert(|_| Graph {
-        device: capture.device,
-        nodes: capture.nodes(),
-    });
+    let handle = GRAPHS.insert(|_| Graph::captured(capture.device, &capture.nodes()));
     // SAFETY: as above.
     unsafe { out(graph, handle as hipGraph_t) }
 }
@@ -112,11 +109,9 @@ pub unsafe fn hipGraphInstantiateWithFlags(
     }
     // SAFETY: the program's promise; nothing is made when the pointer is wrong.
     unsafe { out(exec, std::ptr::null_mut()) }?;
-    let graph = GRAPHS.get(graph)?;
-    let handle = GRAPH_EXECS.insert(|_| GraphExec {
-        device: graph.device,
-        nodes: graph.nodes.clone(),
-    });
+    let found = GRAPHS.get(graph)?;
+    let made = GraphExec::new(graph as u64, &found, flags)?;
+    let handle = GRAPH_EXECS.insert(|_| made);
     // SAFETY: as above.
     unsafe { out(exec, handle as hipGraphExec_t) }
 }
@@ -141,12 +136,12 @@ pub unsafe fn hipGraphLaunch(exec: hipGraphExec_t, stream: hipStream_t) -> Resul
             ),
         ));
     }
-    stream.submit(runtime, Operation::Graph(exec.nodes.clone()))
+    stream.submit(runtime, Operation::Graph(exec.ready()))
 }
 
 pub unsafe fn hipGraphDestroy(graph: hipGraph_t) -> Result {
     runtime()?;
-    GRAPHS.remove(graph)?;
+    GRAPHS.remove(graph)?.forget_children();
     Ok(())
 }
 
@@ -167,10 +162,7 @@ pub unsafe fn hipGraphCreate(graph: *mut hipGraph_t, flags: c_uint) -> Result {
     // SAFETY: the program's promise; nothing is made when the pointer is wrong.
     unsafe { out(graph, std::ptr::null_mut()) }?;
     let device = runtime.current().index;
-    let handle = GRAPHS.insert(|_| Graph {
-        device,
-        nodes: [].into(),
-    });
+    let handle = GRAPHS.insert(|_| Graph::new(device));
     // SAFETY: as above.
     unsafe { out(graph, handle as hipGraph_t) }
 }
@@ -179,77 +171,63 @@ pub unsafe fn hipGraphClone(clone: *mut hipGraph_t, graph: hipGraph_t) -> Result
     runtime()?;
     // SAFETY: the program's promise; nothing is made when the pointer is wrong.
     unsafe { out(clone, std::ptr::null_mut()) }?;
-    let graph = GRAPHS.get(graph)?;
-    let handle = GRAPHS.insert(|_| Graph {
-        device: graph.device,
-        nodes: graph.nodes.clone(),
-    });
+    let copy = GRAPHS.get(graph)?.copied(graph as u64);
+    let handle = GRAPHS.insert(|_| copy);
     // SAFETY: as above.
     unsafe { out(clone, handle as hipGraph_t) }
 }
 
-pub unsafe fn hipGraphGetNodes(
-    graph: hipGraph_t,
-    nodes: *mut hipGraphNode_t,
-    count: *mut usize,
+pub unsafe fn hipGraphNodeFindInClone(
+    node: *mut hipGraphNode_t,
+    original: hipGraphNode_t,
+    clone: hipGraph_t,
 ) -> Result {
+    let (graph, _, index) = find_node(original as u64)?;
+    let found = GRAPHS.get(clone).map_err(|_| Code::InvalidValue)?;
+    if !found.is_copy_of(graph) {
+        return Err(HipError::new(
+            Code::InvalidValue,
+            "the graph is no clone of the node's",
+        ));
+    }
+    found.node(index)?;
     // SAFETY: the program's promise.
-    unsafe { list_nodes(graph, nodes, count, |_| true) }
+    unsafe { out(node, node_handle(clone as u64, index) as hipGraphNode_t) }
 }
 
-pub unsafe fn hipGraphGetRootNodes(
+pub unsafe fn hipGraphExecGetFlags(exec: hipGraphExec_t, flags: *mut c_ulonglong) -> Result {
+    // SAFETY: the program's promise.
+    unsafe { out(flags, GRAPH_EXECS.get(exec)?.flags) }
+}
+
+pub unsafe fn hipGraphExecUpdate(
+    exec: hipGraphExec_t,
     graph: hipGraph_t,
-    nodes: *mut hipGraphNode_t,
-    count: *mut usize,
+    error_node: *mut hipGraphNode_t,
+    result: *mut hipGraphExecUpdateResult,
 ) -> Result {
     runtime()?;
-    // SAFETY: the program's promise.
-    unsafe { list_nodes(graph, nodes, count, |after| after.is_empty()) }
-}
-
-/// Give the number of nodes that are wanted, and with `nodes` their handles, as many as `count` says there is
-/// room for; the rest of the room is nulled.
-unsafe fn list_nodes(
-    graph: hipGraph_t,
-    nodes: *mut hipGraphNode_t,
-    count: *mut usize,
-    wanted: impl Fn(&[usize]) -> bool,
-) -> Result {
-    let found = GRAPHS.get(graph)?;
-    let handles: Vec<u64> = found
-        .nodes
-        .iter()
-        .enumerate()
-        .filter(|(_, node)| wanted(&node.after))
-        .map(|(index, _)| node_handle(graph as u64, index))
-        .collect();
-    if count.is_null() || !count.is_aligned() {
-        return Err(Code::InvalidValue.into());
+    // SAFETY: the program's promise; nothing is changed when a pointer is wrong.
+    unsafe {
+        out(error_node, std::ptr::null_mut())?;
+        out(result, 0)?;
     }
-    if nodes.is_null() {
-        // SAFETY: the program's promise.
-        return unsafe { out(count, handles.len()) };
+    let invalid = |_| HipError::from(Code::InvalidValue);
+    let exec = GRAPH_EXECS.get(exec).map_err(invalid)?;
+    let found = GRAPHS.get(graph).map_err(invalid)?;
+    let Err(failure) = exec.update(&found) else {
+        return Ok(());
+    };
+    let node = failure
+        .node
+        .map_or(0, |index| node_handle(graph as u64, index));
+    // SAFETY: as above.
+    unsafe {
+        out(error_node, node as hipGraphNode_t)?;
+        out(result, failure.result)?;
     }
-    // SAFETY: the program's promise.
-    let room = unsafe { count.read() };
-    for index in 0..room {
-        let handle = handles.get(index).copied().unwrap_or(0);
-        // SAFETY: the program says that there is room for this many.
-        unsafe { out(nodes.add(index), handle as hipGraphNode_t) }?;
-    }
-    // SAFETY: the program's promise.
-    unsafe { out(count, room.min(handles.len())) }
-}
-
-pub unsafe fn hipGraphNodeGetType(
-    node: hipGraphNode_t,
-    node_type: *mut hipGraphNodeType,
-) -> Result {
-    let invalid = || HipError::from(Code::InvalidValue);
-    let (graph, index) = split_node_handle(node as u64).ok_or_else(invalid)?;
-    runtime()?;
-    let graph = GRAPHS.get_by_number(graph).map_err(|_| invalid())?;
-    let node = graph.nodes.get(index).ok_or_else(invalid)?;
-    // SAFETY: the program's promise.
-    unsafe { out(node_type, node.operation.node_type()) }
+    Err(HipError::new(
+        Code::GraphExecUpdateFailure,
+        "the graph's shape is not that of the instantiated one",
+    ))
 }

@@ -63,6 +63,7 @@ macro_rules! hip_functions {
                 // Errors.
                 errors::hipDrvGetErrorName(error: hipError_t, name: *mut *const c_char);
                 errors::hipDrvGetErrorString(error: hipError_t, text: *mut *const c_char);
+                lookup::hipGetProcAddress(name: *const c_char, function: *mut *mut c_void, version: c_int, flags: u64, status: *mut hipDriverProcAddressQueryResult);
                 // Memory.
                 memory::hipMalloc(pointer: *mut *mut c_void, bytes: usize);
                 memory::hipExtMallocWithFlags(pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
@@ -118,6 +119,10 @@ macro_rules! hip_functions {
                 copy::hipMemcpyToSymbolAsync(symbol: *const c_void, src: *const c_void, bytes: usize, offset: usize, kind: hipMemcpyKind, stream: hipStream_t);
                 copy::hipMemcpyFromSymbol(dst: *mut c_void, symbol: *const c_void, bytes: usize, offset: usize, kind: hipMemcpyKind);
                 copy::hipMemcpyFromSymbolAsync(dst: *mut c_void, symbol: *const c_void, bytes: usize, offset: usize, kind: hipMemcpyKind, stream: hipStream_t);
+                copy::hipMemcpy3D(params: *const hipMemcpy3DParms);
+                copy::hipMemcpy3DAsync(params: *const hipMemcpy3DParms, stream: hipStream_t);
+                copy::hipDrvMemcpy3D(params: *const HIP_MEMCPY3D);
+                copy::hipDrvMemcpy3DAsync(params: *const HIP_MEMCPY3D, stream: hipStream_t);
                 // Memory pools.
                 pool::hipDeviceGetDefaultMemPool(pool: *mut hipMemPool_t, device: c_int);
                 pool::hipDeviceGetMemPool(pool: *mut hipMemPool_t, device: c_int);
@@ -169,12 +174,14 @@ macro_rules! hip_functions {
                 module::hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks: *mut c_int, function: *const c_void, block: c_int, dynamic_lds: usize, flags: c_uint);
                 module::hipOccupancyMaxPotentialBlockSize(grid: *mut c_int, block: *mut c_int, function: *const c_void, dynamic_lds: usize, limit: c_int);
                 // Launches.
-                module::hipModuleLaunchKernel(function: hipFunction_t, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, dynamic_lds: c_uint, stream: hipStream_t, parameters: *mut *mut c_void, extra: *mut *mut c_void);
-                module::hipModuleLaunchCooperativeKernel(function: hipFunction_t, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, dynamic_lds: c_uint, stream: hipStream_t, parameters: *mut *mut c_void);
-                module::hipLaunchKernel(function: *const c_void, grid: dim3, block: dim3, parameters: *mut *mut c_void, dynamic_lds: usize, stream: hipStream_t);
-                module::hipLaunchCooperativeKernel(function: *const c_void, grid: dim3, block: dim3, parameters: *mut *mut c_void, dynamic_lds: c_uint, stream: hipStream_t);
-                module::__hipPushCallConfiguration(grid: dim3, block: dim3, dynamic_lds: usize, stream: hipStream_t);
-                module::__hipPopCallConfiguration(grid: *mut dim3, block: *mut dim3, dynamic_lds: *mut usize, stream: *mut hipStream_t);
+                launch::hipModuleLaunchKernel(function: hipFunction_t, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, dynamic_lds: c_uint, stream: hipStream_t, parameters: *mut *mut c_void, extra: *mut *mut c_void);
+                launch::hipModuleLaunchCooperativeKernel(function: hipFunction_t, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, dynamic_lds: c_uint, stream: hipStream_t, parameters: *mut *mut c_void);
+                launch::hipExtModuleLaunchKernel(function: hipFunction_t, items_x: c_uint, items_y: c_uint, items_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, dynamic_lds: usize, stream: hipStream_t, parameters: *mut *mut c_void, extra: *mut *mut c_void, start: hipEvent_t, stop: hipEvent_t, flags: c_uint);
+                launch::hipLaunchKernel(function: *const c_void, grid: dim3, block: dim3, parameters: *mut *mut c_void, dynamic_lds: usize, stream: hipStream_t);
+                launch::hipLaunchCooperativeKernel(function: *const c_void, grid: dim3, block: dim3, parameters: *mut *mut c_void, dynamic_lds: c_uint, stream: hipStream_t);
+                launch::hipExtLaunchKernel(function: *const c_void, grid: dim3, block: dim3, parameters: *mut *mut c_void, dynamic_lds: usize, stream: hipStream_t, start: hipEvent_t, stop: hipEvent_t, flags: c_int);
+                launch::__hipPushCallConfiguration(grid: dim3, block: dim3, dynamic_lds: usize, stream: hipStream_t);
+                launch::__hipPopCallConfiguration(grid: *mut dim3, block: *mut dim3, dynamic_lds: *mut usize, stream: *mut hipStream_t);
                 // Graphs.
                 graph::hipStreamBeginCapture(stream: hipStream_t, mode: hipStreamCaptureMode);
                 graph::hipStreamEndCapture(stream: hipStream_t, graph: *mut hipGraph_t);
@@ -190,9 +197,62 @@ macro_rules! hip_functions {
                 graph::hipGraphExecDestroy(exec: hipGraphExec_t);
                 graph::hipGraphCreate(graph: *mut hipGraph_t, flags: c_uint);
                 graph::hipGraphClone(clone: *mut hipGraph_t, graph: hipGraph_t);
-                graph::hipGraphGetNodes(graph: hipGraph_t, nodes: *mut hipGraphNode_t, count: *mut usize);
-                graph::hipGraphGetRootNodes(graph: hipGraph_t, nodes: *mut hipGraphNode_t, count: *mut usize);
-                graph::hipGraphNodeGetType(node: hipGraphNode_t, node_type: *mut hipGraphNodeType);
+                graph_node::hipGraphGetNodes(graph: hipGraph_t, nodes: *mut hipGraphNode_t, count: *mut usize);
+                graph_node::hipGraphGetRootNodes(graph: hipGraph_t, nodes: *mut hipGraphNode_t, count: *mut usize);
+                graph_node::hipGraphNodeGetType(node: hipGraphNode_t, node_type: *mut hipGraphNodeType);
+                graph::hipGraphNodeFindInClone(node: *mut hipGraphNode_t, original: hipGraphNode_t, clone: hipGraph_t);
+                graph::hipGraphExecGetFlags(exec: hipGraphExec_t, flags: *mut c_ulonglong);
+                graph::hipGraphExecUpdate(exec: hipGraphExec_t, graph: hipGraph_t, error_node: *mut hipGraphNode_t, result: *mut hipGraphExecUpdateResult);
+                graph_node::hipGraphAddKernelNode(node: *mut hipGraphNode_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t, count: usize, params: *const hipKernelNodeParams);
+                graph_node::hipGraphAddMemcpyNode(node: *mut hipGraphNode_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t, count: usize, params: *const hipMemcpy3DParms);
+                graph_node::hipGraphAddMemcpyNode1D(node: *mut hipGraphNode_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t, count: usize, dst: *mut c_void, src: *const c_void, bytes: usize, kind: hipMemcpyKind);
+                graph_node::hipGraphAddMemcpyNodeToSymbol(node: *mut hipGraphNode_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t, count: usize, symbol: *const c_void, src: *const c_void, bytes: usize, offset: usize, kind: hipMemcpyKind);
+                graph_node::hipGraphAddMemcpyNodeFromSymbol(node: *mut hipGraphNode_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t, count: usize, dst: *mut c_void, symbol: *const c_void, bytes: usize, offset: usize, kind: hipMemcpyKind);
+                graph_node::hipGraphAddMemsetNode(node: *mut hipGraphNode_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t, count: usize, params: *const hipMemsetParams);
+                graph_node::hipDrvGraphAddMemcpyNode(node: *mut hipGraphNode_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t, count: usize, params: *const HIP_MEMCPY3D, context: hipCtx_t);
+                graph_node::hipDrvGraphAddMemsetNode(node: *mut hipGraphNode_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t, count: usize, params: *const HIP_MEMSET_NODE_PARAMS, context: hipCtx_t);
+                graph_node::hipGraphAddHostNode(node: *mut hipGraphNode_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t, count: usize, params: *const hipHostNodeParams);
+                graph_node::hipGraphAddEmptyNode(node: *mut hipGraphNode_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t, count: usize);
+                graph_node::hipGraphAddEventRecordNode(node: *mut hipGraphNode_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t, count: usize, event: hipEvent_t);
+                graph_node::hipGraphAddEventWaitNode(node: *mut hipGraphNode_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t, count: usize, event: hipEvent_t);
+                graph_node::hipGraphAddChildGraphNode(node: *mut hipGraphNode_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t, count: usize, child: hipGraph_t);
+                graph_node::hipGraphDestroyNode(node: hipGraphNode_t);
+                graph_node::hipGraphAddDependencies(graph: hipGraph_t, from: *const hipGraphNode_t, to: *const hipGraphNode_t, count: usize);
+                graph_node::hipGraphRemoveDependencies(graph: hipGraph_t, from: *const hipGraphNode_t, to: *const hipGraphNode_t, count: usize);
+                graph_node::hipGraphGetEdges(graph: hipGraph_t, from: *mut hipGraphNode_t, to: *mut hipGraphNode_t, count: *mut usize);
+                graph_node::hipGraphNodeGetDependencies(node: hipGraphNode_t, dependencies: *mut hipGraphNode_t, count: *mut usize);
+                graph_node::hipGraphNodeGetDependentNodes(node: hipGraphNode_t, dependents: *mut hipGraphNode_t, count: *mut usize);
+                graph_node::hipGraphNodeSetEnabled(exec: hipGraphExec_t, node: hipGraphNode_t, enabled: c_uint);
+                graph_node::hipGraphNodeGetEnabled(exec: hipGraphExec_t, node: hipGraphNode_t, enabled: *mut c_uint);
+                graph_node::hipGraphChildGraphNodeGetGraph(node: hipGraphNode_t, graph: *mut hipGraph_t);
+                graph_node::hipGraphEventRecordNodeGetEvent(node: hipGraphNode_t, event: *mut hipEvent_t);
+                graph_node::hipGraphEventWaitNodeGetEvent(node: hipGraphNode_t, event: *mut hipEvent_t);
+                graph_params::hipGraphKernelNodeGetParams(node: hipGraphNode_t, params: *mut hipKernelNodeParams);
+                graph_params::hipGraphKernelNodeSetParams(node: hipGraphNode_t, params: *const hipKernelNodeParams);
+                graph_params::hipGraphExecKernelNodeSetParams(exec: hipGraphExec_t, node: hipGraphNode_t, params: *const hipKernelNodeParams);
+                graph_params::hipGraphMemcpyNodeGetParams(node: hipGraphNode_t, params: *mut hipMemcpy3DParms);
+                graph_params::hipGraphMemcpyNodeSetParams(node: hipGraphNode_t, params: *const hipMemcpy3DParms);
+                graph_params::hipGraphExecMemcpyNodeSetParams(exec: hipGraphExec_t, node: hipGraphNode_t, params: *mut hipMemcpy3DParms);
+                graph_params::hipGraphMemcpyNodeSetParams1D(node: hipGraphNode_t, dst: *mut c_void, src: *const c_void, bytes: usize, kind: hipMemcpyKind);
+                graph_params::hipGraphExecMemcpyNodeSetParams1D(exec: hipGraphExec_t, node: hipGraphNode_t, dst: *mut c_void, src: *const c_void, bytes: usize, kind: hipMemcpyKind);
+                graph_params::hipGraphMemcpyNodeSetParamsToSymbol(node: hipGraphNode_t, symbol: *const c_void, src: *const c_void, bytes: usize, offset: usize, kind: hipMemcpyKind);
+                graph_params::hipGraphExecMemcpyNodeSetParamsToSymbol(exec: hipGraphExec_t, node: hipGraphNode_t, symbol: *const c_void, src: *const c_void, bytes: usize, offset: usize, kind: hipMemcpyKind);
+                graph_params::hipGraphMemcpyNodeSetParamsFromSymbol(node: hipGraphNode_t, dst: *mut c_void, symbol: *const c_void, bytes: usize, offset: usize, kind: hipMemcpyKind);
+                graph_params::hipGraphExecMemcpyNodeSetParamsFromSymbol(exec: hipGraphExec_t, node: hipGraphNode_t, dst: *mut c_void, symbol: *const c_void, bytes: usize, offset: usize, kind: hipMemcpyKind);
+                graph_params::hipDrvGraphMemcpyNodeSetParams(node: hipGraphNode_t, params: *const HIP_MEMCPY3D);
+                graph_params::hipDrvGraphExecMemcpyNodeSetParams(exec: hipGraphExec_t, node: hipGraphNode_t, params: *const HIP_MEMCPY3D, context: hipCtx_t);
+                graph_params::hipGraphMemsetNodeGetParams(node: hipGraphNode_t, params: *mut hipMemsetParams);
+                graph_params::hipGraphMemsetNodeSetParams(node: hipGraphNode_t, params: *const hipMemsetParams);
+                graph_params::hipGraphExecMemsetNodeSetParams(exec: hipGraphExec_t, node: hipGraphNode_t, params: *const hipMemsetParams);
+                graph_params::hipDrvGraphExecMemsetNodeSetParams(exec: hipGraphExec_t, node: hipGraphNode_t, params: *const HIP_MEMSET_NODE_PARAMS, context: hipCtx_t);
+                graph_params::hipGraphHostNodeGetParams(node: hipGraphNode_t, params: *mut hipHostNodeParams);
+                graph_params::hipGraphHostNodeSetParams(node: hipGraphNode_t, params: *const hipHostNodeParams);
+                graph_params::hipGraphExecHostNodeSetParams(exec: hipGraphExec_t, node: hipGraphNode_t, params: *const hipHostNodeParams);
+                graph_params::hipGraphEventRecordNodeSetEvent(node: hipGraphNode_t, event: hipEvent_t);
+                graph_params::hipGraphExecEventRecordNodeSetEvent(exec: hipGraphExec_t, node: hipGraphNode_t, event: hipEvent_t);
+                graph_params::hipGraphEventWaitNodeSetEvent(node: hipGraphNode_t, event: hipEvent_t);
+                graph_params::hipGraphExecEventWaitNodeSetEvent(exec: hipGraphExec_t, node: hipGraphNode_t, event: hipEvent_t);
+                graph_params::hipGraphExecChildGraphNodeSetParams(exec: hipGraphExec_t, node: hipGraphNode_t, child: hipGraph_t);
             }
             plain {
                 errors::hipGetLastError() -> hipError_t;

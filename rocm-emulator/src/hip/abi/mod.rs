@@ -12,11 +12,16 @@
 //! checked.
 #![allow(non_snake_case)]
 
+mod boxes;
 mod copy;
 mod device;
 mod errors;
 mod graph;
+mod graph_node;
+mod graph_params;
+mod graph_work;
 mod last_error;
+mod launch;
 mod list;
 mod memory;
 mod module;
@@ -63,6 +68,62 @@ macro_rules! wrappers {
     };
 }
 crate::hip_functions!(wrappers);
+
+/// The lookup by name that programs call.
+mod lookup {
+    use std::ptr::NonNull;
+
+    use super::prelude::*;
+
+    /// `hipDriverProcAddressQueryResult`.
+    const FOUND: hipDriverProcAddressQueryResult = 0;
+    const NOT_FOUND: hipDriverProcAddressQueryResult = 1;
+
+    /// Default, legacy stream, per-thread stream.
+    const FLAGS: std::ops::RangeInclusive<u64> = 0..=2;
+    const PER_THREAD_STREAM: u64 = 2;
+
+    /// Functions that got another structure with HIP 6.0, and their names since.
+    const RENAMED: &[(&str, &str)] = &[("hipGetDeviceProperties", "hipGetDevicePropertiesR0600")];
+    /// HIP 6.0 as 100 times the major plus the minor version; the numbers that `hipRuntimeGetVersion` gives are larger, too.
+    const RENAMED_SINCE: c_int = 600;
+
+    pub unsafe fn hipGetProcAddress(
+        name: *const c_char,
+        function: *mut *mut c_void,
+        version: c_int,
+        flags: u64,
+        status: *mut hipDriverProcAddressQueryResult,
+    ) -> Result {
+        // SAFETY: the program's promise.
+        let name = unsafe { text(name) }?;
+        let refuse = |what: String| Err(HipError::new(Code::InvalidValue, what));
+        if name.is_empty() || !FLAGS.contains(&flags) {
+            return refuse(format!("function {name:?} with flags {flags:#x}"));
+        }
+        let renamed = RENAMED
+            .iter()
+            .find(|row| row.0 == name && version >= RENAMED_SINCE);
+        let of_thread = (flags == PER_THREAD_STREAM)
+            .then(|| super::symbol(&format!("{name}_spt")))
+            .flatten();
+        let found = match renamed {
+            Some((_, renamed)) => super::symbol(renamed),
+            None => of_thread.or_else(|| super::symbol(name)),
+        };
+        let address = found.map_or(std::ptr::null_mut(), NonNull::as_ptr);
+        let result = if address.is_null() { NOT_FOUND } else { FOUND };
+        // SAFETY: as above.
+        unsafe {
+            out(function, address)?;
+            optional_out(status, result)?;
+        }
+        match found {
+            Some(_) => Ok(()),
+            None => refuse(format!("the emulator has no function {name}")),
+        }
+    }
+}
 
 /// The function of that name, as `dlsym` on a `libamdhip64.so` would give it.
 pub fn symbol(name: &str) -> Option<NonNull<c_void>> {

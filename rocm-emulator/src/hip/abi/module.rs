@@ -1,14 +1,11 @@
-//! Modules, functions, launches, and what clang's start-up code calls.
+//! Modules, functions, and what clang's start-up code calls.
 
-use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::prelude::*;
 use crate::hip::facts;
-use crate::hip::launch::{Geometry, KernelLaunch};
 use crate::hip::module::{self, Function, FUNCTIONS, MODULES};
-use crate::hip::operation::Operation;
 use crate::hip::registry::Registry;
 use crate::hip::state::{runtime, Runtime};
 
@@ -284,155 +281,6 @@ pub unsafe fn hipOccupancyMaxPotentialBlockSize(
     let function = find(runtime()?, function)?;
     // SAFETY: the program's promise.
     unsafe { potential_block(grid, block, &function, dynamic_lds, limit) }
-}
-
-fn launch(
-    runtime: &Runtime,
-    function: Arc<Function>,
-    geometry: Geometry,
-    stream: hipStream_t,
-    parameters: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> Result {
-    let stream = runtime.stream(stream)?;
-    let launch = KernelLaunch::new(function, geometry, parameters, extra)?;
-    if launch.device() != stream.device {
-        return Err(HipError::new(
-            Code::InvalidContext,
-            format!(
-                "kernel loaded on device {} launched in a stream of device {}",
-                launch.device(),
-                stream.device
-            ),
-        ));
-    }
-    stream.submit(runtime, Operation::Kernel(Arc::new(launch)))
-}
-
-#[allow(clippy::too_many_arguments)]
-pub unsafe fn hipModuleLaunchKernel(
-    function: hipFunction_t,
-    grid_x: c_uint,
-    grid_y: c_uint,
-    grid_z: c_uint,
-    block_x: c_uint,
-    block_y: c_uint,
-    block_z: c_uint,
-    dynamic_lds: c_uint,
-    stream: hipStream_t,
-    parameters: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> Result {
-    let runtime = runtime()?;
-    let function = FUNCTIONS.get(function)?;
-    let geometry = Geometry {
-        grid: [grid_x, grid_y, grid_z],
-        block: [block_x, block_y, block_z],
-        dynamic_lds: dynamic_lds.into(),
-    };
-    launch(runtime, function, geometry, stream, parameters, extra)
-}
-
-/// Cooperative kernels wait for all workgroups of the grid, which run one after another here.
-fn no_cooperation<T>() -> Result<T> {
-    Err(HipError::new(
-        Code::NotSupported,
-        "the emulator runs workgroups one after another and cannot run cooperative grids",
-    ))
-}
-
-#[allow(clippy::too_many_arguments)]
-pub unsafe fn hipModuleLaunchCooperativeKernel(
-    _function: hipFunction_t,
-    _grid_x: c_uint,
-    _grid_y: c_uint,
-    _grid_z: c_uint,
-    _block_x: c_uint,
-    _block_y: c_uint,
-    _block_z: c_uint,
-    _dynamic_lds: c_uint,
-    _stream: hipStream_t,
-    _parameters: *mut *mut c_void,
-) -> Result {
-    no_cooperation()
-}
-
-pub unsafe fn hipLaunchCooperativeKernel(
-    _function: *const c_void,
-    _grid: dim3,
-    _block: dim3,
-    _parameters: *mut *mut c_void,
-    _dynamic_lds: c_uint,
-    _stream: hipStream_t,
-) -> Result {
-    no_cooperation()
-}
-
-pub unsafe fn hipLaunchKernel(
-    function: *const c_void,
-    grid: dim3,
-    block: dim3,
-    parameters: *mut *mut c_void,
-    dynamic_lds: usize,
-    stream: hipStream_t,
-) -> Result {
-    let runtime = runtime()?;
-    let device = &runtime.devices[runtime.stream(stream)?.device];
-    let (_, function) = Registry::get().function(device, function)?;
-    let geometry = Geometry {
-        grid: [grid.x, grid.y, grid.z],
-        block: [block.x, block.y, block.z],
-        dynamic_lds: dynamic_lds as u64,
-    };
-    let extra = std::ptr::null_mut();
-    launch(runtime, function, geometry, stream, parameters, extra)
-}
-
-/// What `<<<...>>>` pushes and the kernel's stub pops.
-#[derive(Clone, Copy)]
-struct CallConfiguration {
-    grid: dim3,
-    block: dim3,
-    dynamic_lds: usize,
-    stream: hipStream_t,
-}
-
-thread_local! {
-    static CALLS: RefCell<Vec<CallConfiguration>> = const { RefCell::new(Vec::new()) };
-}
-
-pub unsafe fn __hipPushCallConfiguration(
-    grid: dim3,
-    block: dim3,
-    dynamic_lds: usize,
-    stream: hipStream_t,
-) -> Result {
-    let call = CallConfiguration {
-        grid,
-        block,
-        dynamic_lds,
-        stream,
-    };
-    CALLS.with_borrow_mut(|calls| calls.push(call));
-    Ok(())
-}
-
-pub unsafe fn __hipPopCallConfiguration(
-    grid: *mut dim3,
-    block: *mut dim3,
-    dynamic_lds: *mut usize,
-    stream: *mut hipStream_t,
-) -> Result {
-    let call = CALLS
-        .with_borrow_mut(Vec::pop)
-        .ok_or(Code::MissingConfiguration)?;
-    // SAFETY: the stub's promise.
-    unsafe {
-        out(grid, call.grid)?;
-        out(block, call.block)?;
-        out(dynamic_lds, call.dynamic_lds)?;
-        out(stream, call.stream)
-    }
 }
 
 /// `HIPF`, the magic of clang's fat binary wrapper.

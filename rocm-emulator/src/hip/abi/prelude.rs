@@ -35,6 +35,59 @@ pub unsafe fn optional_out<T>(pointer: *mut T, value: T) -> Result {
     }
 }
 
+/// Read what an input pointer points to.
+///
+/// # Safety
+/// The pointer is null or valid for reads.
+pub unsafe fn read<T: Copy>(pointer: *const T) -> Result<T> {
+    if pointer.is_null() || !pointer.is_aligned() {
+        return Err(HipError::new(
+            Code::InvalidValue,
+            "null or misaligned input pointer",
+        ));
+    }
+    // SAFETY: neither null nor misaligned; valid by the caller's promise.
+    Ok(unsafe { pointer.read() })
+}
+
+/// Read a list.
+///
+/// # Safety
+/// The pointer is null or valid for so many reads.
+pub unsafe fn read_list<T: Copy>(pointer: *const T, count: usize) -> Result<Vec<T>> {
+    (0..count)
+        .map(|index| {
+            let element = match pointer.is_null() {
+                true => pointer,
+                false => pointer.wrapping_add(index),
+            };
+            // SAFETY: the caller's promise.
+            unsafe { read(element) }
+        })
+        .collect()
+}
+
+/// Give the length of a list, and with `list` its elements, as many as `count` says there is room for; the rest of the
+/// room is nulled.
+///
+/// # Safety
+/// The pointers are null or valid, the list for as many as `count` says.
+pub unsafe fn list_out(list: *mut *mut c_void, count: *mut usize, elements: &[u64]) -> Result {
+    // SAFETY: the caller's promise.
+    let room = unsafe { read(count) }?;
+    if list.is_null() {
+        // SAFETY: as above.
+        return unsafe { out(count, elements.len()) };
+    }
+    for index in 0..room {
+        let element = elements.get(index).copied().unwrap_or(0);
+        // SAFETY: there is room for this many, by the caller's promise.
+        unsafe { out(list.add(index), element as *mut c_void) }?;
+    }
+    // SAFETY: as above.
+    unsafe { out(count, room.min(elements.len())) }
+}
+
 /// A C string argument.
 ///
 /// # Safety

@@ -28,6 +28,10 @@ pub type hipPointer_attribute = c_uint;
 pub type hipStreamCaptureMode = c_uint;
 pub type hipStreamCaptureStatus = c_uint;
 pub type hipGraphNodeType = c_uint;
+pub type hipGraphExecUpdateResult = c_uint;
+pub type hipDriverProcAddressQueryResult = c_uint;
+pub type hipMemoryType = c_uint;
+pub type hipArray_t = *mut c_void;
 pub type hipHostFn_t = Option<unsafe extern "C" fn(*mut c_void)>;
 pub type hipStreamCallback_t = Option<unsafe extern "C" fn(hipStream_t, hipError_t, *mut c_void)>;
 
@@ -93,6 +97,127 @@ pub struct hipMemPoolProps {
     pub win32SecurityAttributes: *mut c_void,
     pub maxSize: usize,
     pub reserved: [u8; 56],
+}
+
+/// `hipPitchedPtr`: memory of rows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct hipPitchedPtr {
+    pub ptr: *mut c_void,
+    pub pitch: usize,
+    pub xsize: usize,
+    pub ysize: usize,
+}
+
+/// `hipPos`: a place in memory of rows and planes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct hipPos {
+    pub x: usize,
+    pub y: usize,
+    pub z: usize,
+}
+
+/// `hipExtent`: bytes, rows and planes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct hipExtent {
+    pub width: usize,
+    pub height: usize,
+    pub depth: usize,
+}
+
+/// `hipMemcpy3DParms`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct hipMemcpy3DParms {
+    pub srcArray: hipArray_t,
+    pub srcPos: hipPos,
+    pub srcPtr: hipPitchedPtr,
+    pub dstArray: hipArray_t,
+    pub dstPos: hipPos,
+    pub dstPtr: hipPitchedPtr,
+    pub extent: hipExtent,
+    pub kind: hipMemcpyKind,
+}
+
+const _: () = assert!(size_of::<hipMemcpy3DParms>() == 160);
+
+/// `HIP_MEMCPY3D` as HIP has it since 6.0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HIP_MEMCPY3D {
+    pub srcXInBytes: usize,
+    pub srcY: usize,
+    pub srcZ: usize,
+    pub srcLOD: usize,
+    pub srcMemoryType: hipMemoryType,
+    pub srcHost: *const c_void,
+    pub srcDevice: hipDeviceptr_t,
+    pub srcArray: hipArray_t,
+    pub srcPitch: usize,
+    pub srcHeight: usize,
+    pub dstXInBytes: usize,
+    pub dstY: usize,
+    pub dstZ: usize,
+    pub dstLOD: usize,
+    pub dstMemoryType: hipMemoryType,
+    pub dstHost: *mut c_void,
+    pub dstDevice: hipDeviceptr_t,
+    pub dstArray: hipArray_t,
+    pub dstPitch: usize,
+    pub dstHeight: usize,
+    pub WidthInBytes: usize,
+    pub Height: usize,
+    pub Depth: usize,
+}
+
+const _: () = assert!(size_of::<HIP_MEMCPY3D>() == 184);
+
+/// `hipKernelNodeParams`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct hipKernelNodeParams {
+    pub blockDim: dim3,
+    pub extra: *mut *mut c_void,
+    pub func: *mut c_void,
+    pub gridDim: dim3,
+    pub kernelParams: *mut *mut c_void,
+    pub sharedMemBytes: c_uint,
+}
+
+const _: () = assert!(size_of::<hipKernelNodeParams>() == 64);
+
+/// `hipMemsetParams`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct hipMemsetParams {
+    pub dst: *mut c_void,
+    pub elementSize: c_uint,
+    pub height: usize,
+    pub pitch: usize,
+    pub value: c_uint,
+    pub width: usize,
+}
+
+/// `HIP_MEMSET_NODE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HIP_MEMSET_NODE_PARAMS {
+    pub dst: hipDeviceptr_t,
+    pub pitch: usize,
+    pub value: c_uint,
+    pub elementSize: c_uint,
+    pub width: usize,
+    pub height: usize,
+}
+
+/// `hipHostNodeParams`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct hipHostNodeParams {
+    pub fn_: hipHostFn_t,
+    pub userData: *mut c_void,
 }
 
 /// What clang wraps a fat binary in: `__CudaFatBinaryWrapper` with HIP's magic.

@@ -1,0 +1,132 @@
+//! Which workgroup a thread runs next.
+//!
+//! A thread runs a workgroup to its end and takes the next. Only where a workgroup waits for another one (all its
+//! wavefronts sleep, spin or stand at a barrier) is it laid aside and a later one begun, until there are as many
+//! unfinished ones as the GPU holds at once; then the threads go round among those.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::workgroup::Workgroup;
+
+/// What a thread does next.
+pub(super) enum Next {
+    /// Begin the workgroup of this number.
+    Begin(u64),
+    /// Go on with one that was laid aside.
+    Resume(Workgroup),
+    /// Ask again later: others run what is left, and the GPU has no room for more.
+    Later,
+    /// Nothing is left.
+    Finished,
+}
+
+/// The workgroups of a launch, as its threads share them.
+pub(super) struct Schedule {
+    /// The workgroup that is begun next.
+    next: AtomicU64,
+    /// Workgroups from this one on need not run: there are no more, or an earlier one failed.
+    limit: AtomicU64,
+    /// Begun and not ended.
+    resident: AtomicU64,
+    /// As many may be.
+    capacity: u64,
+    aside: Mutex<VecDeque<Workgroup>>,
+    /// How many are there, to be known without the lock.
+    aside_count: AtomicUsize,
+    /// Grows whenever a workgroup gets on.
+    progress: AtomicU64,
+}
+
+impl Schedule {
+    /// For a grid of so many workgroups on a GPU that holds `capacity` of them.
+    pub fn new(workgroups: u64, capacity: u64) -> Schedule {
+        Schedule {
+            next: AtomicU64::new(0),
+            limit: AtomicU64::new(workgroups),
+            resident: AtomicU64::new(0),
+            capacity: capacity.max(1),
+            aside: Mutex::default(),
+            aside_count: AtomicUsize::new(0),
+            progress: AtomicU64::new(0),
+        }
+    }
+
+    /// What to run now; `after_waiting` if the thread's last workgroup waits, and another may be what it waits for.
+    pub fn next(&self, after_waiting: bool) -> Next {
+        if !after_waiting {
+            if let Some(workgroup) = self.take_aside() {
+                return Next::Resume(workgroup);
+            }
+        }
+        if let Some(number) = self.begin() {
+            return Next::Begin(number);
+        }
+        match self.take_aside() {
+            Some(workgroup) => Next::Resume(workgroup),
+            None if self.next.load(Ordering::Relaxed) < self.limit.load(Ordering::Relaxed) => {
+                Next::Later
+            }
+            None => Next::Finished,
+        }
+    }
+
+    fn begin(&self) -> Option<u64> {
+        if self.resident.fetch_add(1, Ordering::Relaxed) < self.capacity {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            if number < self.limit.load(Ordering::Relaxed) {
+                return Some(number);
+            }
+        }
+        self.resident.fetch_sub(1, Ordering::Relaxed);
+        None
+    }
+
+    fn take_aside(&self) -> Option<Workgroup> {
+        if self.aside_count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let taken = self.aside.lock().pop_front()?;
+        self.aside_count.fetch_sub(1, Ordering::Relaxed);
+        Some(taken)
+    }
+
+    /// Lay a workgroup aside.
+    pub fn lay_aside(&self, workgroup: Workgroup) {
+        self.aside.lock().push_back(workgroup);
+        self.aside_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Workgroups laid aside.
+    pub fn aside(&self) -> usize {
+        self.aside_count.load(Ordering::Relaxed)
+    }
+
+    /// A workgroup has ended, or is given up.
+    pub fn ended(&self) {
+        self.resident.fetch_sub(1, Ordering::Relaxed);
+        self.got_on();
+    }
+
+    /// A workgroup has got on.
+    pub fn got_on(&self) {
+        self.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A number that grows as workgroups get on.
+    pub fn progress(&self) -> u64 {
+        self.progress.load(Ordering::Relaxed)
+    }
+
+    /// The workgroup of this number failed: later ones need not run.
+    pub fn failed(&self, number: u64) {
+        self.limit.fetch_min(number, Ordering::Relaxed);
+    }
+
+    /// Whether the workgroup of this number must still run.
+    pub fn wants(&self, number: u64) -> bool {
+        number < self.limit.load(Ordering::Relaxed)
+    }
+}
