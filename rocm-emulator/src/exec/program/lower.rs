@@ -33,7 +33,7 @@ pub(crate) fn lower(kernel: &LoadedKernel, lowering: &Lowering, inst: &Inst, pc:
         Encoding::FLAT | Encoding::GLOBAL | Encoding::SCRATCH => {
             MemoryOp::lower(inst, lowering).map_or_else(|| unimplemented(""), Op::Memory)
         }
-        Encoding::MUBUF => {
+        Encoding::MUBUF | Encoding::MTBUF => {
             BufferOp::lower(inst, lowering).map_or_else(|| unimplemented(""), Op::Buffer)
         }
         _ => {
@@ -59,7 +59,7 @@ fn is_matrix(inst: &Inst) -> bool {
 
 /// Instructions that only order or invalidate caches: the emulated memory is coherent.
 fn is_cache_control(name: &str) -> bool {
-    const NAMES: [&str; 13] = [
+    const NAMES: [&str; 17] = [
         "s_dcache_inv",
         "s_dcache_wb",
         "s_dcache_inv_vol",
@@ -73,6 +73,10 @@ fn is_cache_control(name: &str) -> bool {
         "buffer_gl0_inv",
         "buffer_gl1_inv",
         "s_icache_inv",
+        "s_dcache_discard",
+        "s_dcache_discard_x2",
+        "s_atc_probe",
+        "s_atc_probe_buffer",
     ];
     let prefetch = name.starts_with("s_prefetch_") || name == "s_buffer_prefetch_data";
     prefetch || NAMES.contains(&name) || matches!(name, "global_inv" | "global_wb" | "global_wbinv")
