@@ -50,8 +50,8 @@ impl MemoryOp {
         if let Some(name) = name.strip_suffix("_block") {
             return MemoryOp::lower_block(name, inst, lowering);
         }
-        let by_lane = name.contains("addtid_");
-        let action = name.replace("addtid_", "");
+        let by_lane = name.contains("addtid");
+        let action = name.replace("addtid_", "").replace("_addtid", "");
         let action = Action::lower(&action, inst, inst.src[1], lowering)?;
         let vector = |dwords| match inst.src[0] {
             Operand::Vgpr { .. } => lowering

@@ -19,6 +19,8 @@ struct Scc(bool);
 struct Exec<T>(T);
 /// What the destination holds before.
 struct Old<T>(T);
+/// MODE's IEEE bit.
+struct Ieee(bool);
 /// M0.
 struct M0(u32);
 /// Writes M0 and whether it offsets the numbers of vector registers.
@@ -105,6 +107,22 @@ values! {
         |x, wave| flush_f32(x, wave, OUTPUTS).to_bits();
     f16: read32, write32, 1, |x, wave| flush_f16(f16::from_bits(x as u16), wave, INPUTS),
         |x, wave| flush_f16(x, wave, OUTPUTS).to_bits().into();
+}
+
+impl Input for Ieee {
+    #[inline(always)]
+    fn read(wave: &Wave, _op: &ScalarOp, _next: &mut usize) -> Self {
+        Ieee(wave.mode.ieee)
+    }
+}
+
+impl Ieee {
+    /// In IEEE mode the first signalling NaN, quiet.
+    fn signalling(self, a: f32, b: f32) -> Option<f32> {
+        let is_signalling = |value: &f32| value.is_nan() && value.to_bits() & 0x0040_0000 == 0;
+        let first = [a, b].into_iter().find(is_signalling);
+        first.filter(|_| self.0).map(quiet)
+    }
 }
 
 impl Input for M0 {
@@ -626,8 +644,10 @@ static FLOATS: Rows = rows! {
     "s_add_f32" => |a: f32, b: f32| -> f32 { a + b }
     "s_sub_f32" => |a: f32, b: f32| -> f32 { a - b }
     "s_mul_f32" => |a: f32, b: f32| -> f32 { a * b }
-    "s_min_f32" | "s_min_num_f32" => |a: f32, b: f32| -> f32 { min_num(a, b) }
-    "s_max_f32" | "s_max_num_f32" => |a: f32, b: f32| -> f32 { max_num(a, b) }
+    "s_min_num_f32" => |a: f32, b: f32| -> f32 { min_num(a, b) }
+    "s_max_num_f32" => |a: f32, b: f32| -> f32 { max_num(a, b) }
+    "s_min_f32" => |a: f32, b: f32, mode: Ieee| -> f32 { mode.signalling(a, b).unwrap_or(min_num(a, b)) }
+    "s_max_f32" => |a: f32, b: f32, mode: Ieee| -> f32 { mode.signalling(a, b).unwrap_or(max_num(a, b)) }
     "s_minimum_f32" => |a: f32, b: f32| -> f32 { minimum(a, b) }
     "s_maximum_f32" => |a: f32, b: f32| -> f32 { maximum(a, b) }
     "s_fmac_f32" => |a: f32, b: f32, old: Old<f32>| -> f32 { a.mul_add(b, old.0) }
