@@ -167,6 +167,8 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
         let wide = dwords > 2 && self.plain;
         let code = match self.below(if wide { 5 } else { 10 }) {
             0..=4 => 256 + 2 * self.below(96),
+            // Vector registers alone.
+            _ if self.encoding == Encoding::VINTERP => 256 + 2 * self.below(96),
             5..=8 => self.scalar(dwords, true),
             _ if field == Field::Src0 || field == Field::Src0y => {
                 [249, 250, 233, 234, 255][self.below(5) as usize]

@@ -83,7 +83,7 @@ fn is_cache_control(name: &str) -> bool {
 }
 
 /// Scalar instructions that do not change anything that a kernel can see.
-const WITHOUT_EFFECT: [&str; 26] = [
+const WITHOUT_EFFECT: [&str; 27] = [
     "s_nop",
     "s_waitcnt",
     "s_waitcnt_vscnt",
@@ -110,6 +110,7 @@ const WITHOUT_EFFECT: [&str; 26] = [
     "s_version",
     "s_code_end",
     "s_sethalt",
+    "s_singleuse_vdst",
 ];
 
 /// `s_sendmsg_rtn` messages that ask for the clock.
