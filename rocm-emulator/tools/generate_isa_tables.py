@@ -7,10 +7,12 @@ different register number in every field, and the text says which field went whe
 LLVM learns something new:
 
     python3 rocm-emulator/tools/generate_isa_tables.py            # libLLVM-19 from the usual places
+    python3 rocm-emulator/tools/generate_isa_tables.py rdna3      # some of the files
     LIBLLVM=/path/to/libLLVM.so LIBLLVM_NEWER=/path/to/libLLVM.so python3 ...
 
-LIBLLVM is LLVM 19: later ones name the halves of 16-bit registers of GFX11 and GFX12, which our compiler does not use.
-LIBLLVM_NEWER, LLVM 20 or later, is asked about the processors that LLVM 19 does not know (NEWER below).
+LIBLLVM is LLVM 19. LIBLLVM_NEWER, LLVM 21 or later, is asked about the processors that LLVM 19 does not know (NEWER
+below), and about the operands of GFX11 and GFX12 that are half a register (TRUE16 below), which it names `v1.l` and
+`v1.h`.
 """
 import ctypes
 import glob
@@ -29,8 +31,8 @@ class Llvm:
 
     libraries = {}
 
-    def __init__(self, cpu):
-        newer = cpu in NEWER
+    def __init__(self, cpu, halves=False):
+        newer = halves or cpu in NEWER
         if newer not in Llvm.libraries:
             variable, folders = ("LIBLLVM_NEWER", "2[0-9]") if newer else ("LIBLLVM", "19")
             names = [os.environ.get(variable)] + sorted(glob.glob(f"/usr/lib/llvm-{folders}/lib/libLLVM.so"), reverse=True)
@@ -40,15 +42,17 @@ class Llvm:
             lib = ctypes.CDLL(path)
             for part in ("TargetInfo", "Target", "TargetMC", "Disassembler"):
                 getattr(lib, "LLVMInitializeAMDGPU" + part)()
-            lib.LLVMCreateDisasmCPU.restype = ctypes.c_void_p
-            lib.LLVMCreateDisasmCPU.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int,
-                                                ctypes.c_void_p, ctypes.c_void_p]
+            create = lib.LLVMCreateDisasmCPUFeatures
+            create.restype = ctypes.c_void_p
+            create.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int,
+                               ctypes.c_void_p, ctypes.c_void_p]
             lib.LLVMDisasmInstruction.restype = ctypes.c_size_t
             lib.LLVMDisasmInstruction.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64,
                                                   ctypes.c_char_p, ctypes.c_size_t]
             Llvm.libraries[newer] = lib
         self.library = Llvm.libraries[newer]
-        self.context = self.library.LLVMCreateDisasmCPU(b"amdgcn-amd-amdhsa", cpu.encode(), None, 0, None, None)
+        features = b"+real-true16" if halves else b""
+        self.context = self.library.LLVMCreateDisasmCPUFeatures(b"amdgcn-amd-amdhsa", cpu.encode(), features, None, 0, None, None)
         self.buffer = ctypes.create_string_buffer(1024)
 
     def __call__(self, bits, words, literal=LITERAL):
@@ -90,6 +94,8 @@ VOP3SD = dict(vdst=at(0, 8), sdst=at(8, 7), clamp=at(15), src0=at(32, 9), src1=a
               neg=at(61, 3))
 VOP3P = dict(vdst=at(0, 8), neg_hi=at(8, 3), op_sel=at(11, 3), op_sel_hi2=at(14), clamp=at(15), src0=at(32, 9),
              src1=at(41, 9), src2=at(50, 9), op_sel_hi=at(59, 2), neg=at(61, 3))
+VINTERP = dict(vdst=at(0, 8), wait_exp=at(8, 3), op_sel=at(11, 4), clamp=at(15), src0=at(32, 9), src1=at(41, 9),
+               src2=at(50, 9), neg=at(61, 3))
 MAI = dict(vdst=at(0, 8), cbsz=at(8, 3), abid=at(11, 4), acc_cd=at(15), src0=at(32, 9), src1=at(41, 9), src2=at(50, 9),
            acc=at(59, 2), blgp=at(61, 3))
 BUFFER = dict(vaddr=at(32, 8), vdata=at(40, 8), srsrc=at(48, 5), soffset=at(56, 8))
@@ -182,7 +188,7 @@ def rdna3():
     buffer = dict(BUFFER, offset=at(0, 12), slc=at(12), dlc=at(13), glc=at(14), tfe=at(53), offen=at(54), idxen=at(55))
     return scalar_and_vector() + [
         vopd(),
-        Layout("VINTERP", 2, "11001101", [at(16, 7)]),
+        Layout("VINTERP", 2, "11001101", [at(16, 7)], **VINTERP),
         Layout("VOP3P", 2, "11001100", [at(16, 7)], **VOP3P),
         Layout("VOP3", 2, "110101", [at(16, 10)], **VOP3),
         Layout("VOP3SD", 2, "110101", [at(16, 10)], **VOP3SD),
@@ -201,7 +207,7 @@ def rdna4():
                   idxen=at(63), vaddr=at(64, 8), offset=at(72, 24), **policy)
     return scalar_and_vector() + [
         vopd(),
-        Layout("VINTERP", 2, "11001101", [at(16, 7)]),
+        Layout("VINTERP", 2, "11001101", [at(16, 5)], **VINTERP),
         Layout("VOP3P", 2, "11001100", [at(16, 7)], **VOP3P),
         Layout("VOP3", 2, "110101", [at(16, 10)], **VOP3),
         Layout("VOP3SD", 2, "110101", [at(16, 10)], **VOP3SD),
@@ -234,7 +240,7 @@ def register_candidates(layout, name, width):
     return [encoded, null] if null else [encoded, 0]
 
 
-REGISTER = re.compile(r"^([vsa])(?:\[(\d+):(\d+)\]|(\d+))$")
+REGISTER = re.compile(r"^([vsa])(?:\[(\d+):(\d+)\]|(\d+)(?:\.[lh])?)$")
 # Printed formats of 248 (1/2pi) tell how an operand reads constants.
 STYLE = {"0.15915494": "f", "0.15915494309189532": "d", "0x3118": "w", "0x3e22": "b"}
 
@@ -251,8 +257,8 @@ def split(text):
 
 
 class Prober:
-    def __init__(self, cpu, layouts):
-        self.llvm, self.layouts, self.cpu = Llvm(cpu), layouts, cpu
+    def __init__(self, cpu, layouts, halves=False):
+        self.llvm, self.layouts, self.cpu = Llvm(cpu, halves), layouts, cpu
 
     def word(self, layout, opcode, values):
         bits = layout.match
@@ -277,7 +283,8 @@ class Prober:
             fixed = {n: v for n, v in zip(switches, switch) if v < 1 << layout.fields[n][1]}
             if len(fixed) < len(switches):
                 continue
-            if layout.name in ("SOP1", "SOP2", "SOPC", "SOPK", "VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD", "VOP3P", "MAI"):
+            if layout.name in ("SOP1", "SOP2", "SOPC", "SOPK", "VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD", "VOP3P", "MAI",
+                               "VINTERP"):
                 order = sorted(itertools.product(*(range(len(c)) for c in choices)), key=lambda t: (sum(t), t))
             else:
                 order = itertools.product(*(range(len(c)) for c in choices))
@@ -412,7 +419,7 @@ class Prober:
             return len(found.group(1).split(",")) if found else (what in answer and what.isalpha())
         fields = layout.fields
         if "op_sel" in fields:
-            for value in ((15, 8, 4, 2, 1) if layout.name == "VOP3" else (7, 3, 1)):
+            for value in ((15, 8, 4, 2, 1) if layout.name in ("VOP3", "VINTERP") else (7, 3, 1)):
                 count = says("op_sel", op_sel=value)
                 if count:
                     flags.append(f"op_sel{count}")
@@ -440,7 +447,7 @@ class Prober:
                     if count:
                         flags.append(f"{name}{count}")
                         break
-        if layout.name in ("VOP3", "VOP3SD"):
+        if layout.name in ("VOP3", "VOP3SD", "VINTERP"):
             # Masks of the sources whose signs can be changed.
             for name, pattern in (("neg", r"(-|neg\()[vs\d]"), ("abs", r"\|")):
                 mask = sum(1 << bit for bit in range(3) if name in fields and
@@ -470,11 +477,9 @@ class Prober:
 
 def table(cpu, layouts):
     prober = Prober(cpu, layouts)
+    half_prober = Prober(cpu, layouts, halves=True) if cpu in TRUE16 else None
     entries = {}
     for layout in layouts:
-        # Graphics only.
-        if layout.name == "VINTERP":
-            continue
         if layout.name == "VOPD":
             entries.update(dual(prober, layout))
             continue
@@ -483,20 +488,43 @@ def table(cpu, layouts):
                 continue
             if layout.name in ("VOP3", "VOP3SD") and is_carry(prober, opcode) != (layout.name == "VOP3SD"):
                 continue
-            found = prober.find(layout, opcode)
+            has_halves = half_prober and layout.name in ("VOP1", "VOP2", "VOPC", "VOP3", "VINTERP")
+            asked, found = prober, prober.find(layout, opcode)
+            if not found and has_halves:
+                asked, found = half_prober, half_prober.find(layout, opcode)
             if not found:
                 continue
             values, text = found
-            mnemonic, tokens, trailing = prober.tokens(layout, opcode, values, text)
+            mnemonic, tokens, trailing = asked.tokens(layout, opcode, values, text)
             mai = mnemonic.startswith(("v_mfma", "v_smfmac", "v_accvgpr"))
             if layout.name in ("MAI", "VOP3P") and mai != (layout.name == "MAI"):
                 continue
             if mnemonic == "v_illegal" or any(token.startswith("?") for token in tokens):
                 print(f"{cpu}: left out {layout.name} {opcode:#x}: {text}", file=sys.stderr)
                 continue
-            flags = prober.flags(layout, opcode, values, text)
+            flags = asked.flags(layout, opcode, values, text)
+            if has_halves:
+                named = half_prober.ask(layout, opcode, values) or ""
+                mask = half_operands(split(named)[1], tokens)
+                if mask:
+                    flags.append(f"half{mask}")
+                if mask and (asked is half_prober or ".l" in text):
+                    flags.append("true16")
             entries[(layout.name, opcode)] = (mnemonic, tokens, flags)
     return entries
+
+
+def half_operands(parts, tokens):
+    """The operands that are half a register: a bit for each source in the text's order, and bit 3 for the destination."""
+    mask, source = 0, 0
+    for position, (part, token) in enumerate(zip(parts, tokens)):
+        half = part.endswith((".l", ".h"))
+        if token.startswith(("vdst:", "sdst:")) or position == 0 and token == "vcc":
+            mask |= 8 if half else 0
+            continue
+        mask |= half << source
+        source += 1
+    return mask
 
 
 def special(layout, opcode, cpu):
@@ -585,6 +613,8 @@ FILES = dict(gfx9=("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"), rdna2=("gf
              rdna4=("gfx1201",))
 # Processors that LLVM 19 does not know.
 NEWER = ("gfx950",)
+# Processors whose 16-bit operands are halves of registers, in the short formats too.
+TRUE16 = ("gfx1100", "gfx1150", "gfx1201")
 
 
 def write(file, cpus):
@@ -617,5 +647,5 @@ def write(file, cpus):
 
 if __name__ == "__main__":
     os.makedirs(OUT, exist_ok=True)
-    for file, cpus in FILES.items():
-        write(file, cpus)
+    for file in sys.argv[1:] or FILES:
+        write(file, FILES[file])

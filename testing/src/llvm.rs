@@ -134,10 +134,12 @@ impl Tools {
         succeeded("llvm-objdump", feed(&self.llvm_objdump, &arguments, ""))
     }
 
-    /// Each instruction's text and size by `llvm-mc`, or None for words that it refuses or complains about.
+    /// Each instruction's text and size by `llvm-mc`, or None for words that it refuses or complains about. `features` are
+    /// LLVM's, such as `+real-true16`, or nothing.
     pub fn disassemble_each<'a>(
         &self,
         arch: &str,
+        features: &str,
         samples: impl Iterator<Item = &'a [u32]>,
     ) -> Vec<Option<(String, usize)>> {
         // Behind each sample stand as many of the first as an instruction could swallow, and one of the second.
@@ -155,8 +157,10 @@ impl Tools {
             }
             input += "\n";
         }
-        let triple = ["-disassemble", "--triple=amdgcn-amd-amdhsa", "--mcpu", arch];
-        let output = feed(&self.llvm_mc, &triple, &input);
+        let features = format!("--mattr={features}");
+        let triple = "--triple=amdgcn-amd-amdhsa";
+        let arguments = ["-disassemble", triple, "--mcpu", arch, &features];
+        let output = feed(&self.llvm_mc, &arguments, &input);
         // `<stdin>:line:column: warning: ..`: column 1 is the sample itself.
         let stderr = String::from_utf8_lossy(&output.stderr);
         let refused: HashSet<usize> = stderr

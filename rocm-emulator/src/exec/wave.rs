@@ -68,6 +68,8 @@ pub struct Wave {
     pub xnack_mask: u64,
     /// Scalar condition code.
     pub scc: bool,
+    /// GFX9, MODE's bit 27: M0 offsets the numbers of vector registers in VALU instructions.
+    pub vgpr_indexing: bool,
     /// Floating-point modes.
     pub mode: Mode,
     /// Program counter: a byte address in the device's address space.
@@ -91,6 +93,7 @@ impl Wave {
             flat_scratch: 0,
             xnack_mask: 0,
             scc: false,
+            vgpr_indexing: false,
             mode,
             pc: 0,
         };

@@ -289,7 +289,8 @@ impl Decoder<'_> {
                         (Some(rider), Field::Vsrc1) => rider.source(self, 1, dwords)?,
                         _ => self.register(field, class, dwords)?,
                     };
-                    (operand, is_dst)
+                    let place = if is_dst { 3 } else { sources };
+                    (self.choose_half(inst, place, operand), is_dst)
                 }
                 Spec::Immediate { field, style } => {
                     // Branch distances and SOPK's constants are signed, but for the unsigned comparisons'.
@@ -369,9 +370,33 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// A 16-bit operand of GFX11 and later in a short format: bit 7 of the register's number is the half, which the
+    /// long formats have in `op_sel`.
+    fn choose_half(&self, inst: &mut Inst, place: usize, operand: Operand) -> Operand {
+        const HIGH: u16 = 0x80;
+        match operand {
+            Operand::Vgpr { first, dwords }
+                if self.layout.words == 1
+                    && self.entry.flags.halves >> place & 1 != 0
+                    && first & HIGH != 0 =>
+            {
+                inst.mods.op_sel |= 1 << place;
+                let first = first & !HIGH;
+                Operand::Vgpr { first, dwords }
+            }
+            operand => operand,
+        }
+    }
+
     fn modifiers(&self, inst: &mut Inst, flags: &Flags) {
         let mods = &mut inst.mods;
         match self.layout.encoding {
+            Encoding::VINTERP => {
+                mods.neg = self.field(Field::Neg) as u8;
+                mods.op_sel = self.field(Field::OpSel) as u8;
+                mods.clamp = self.flag(Field::Clamp);
+                inst.src[3] = Operand::Immediate(self.field(Field::WaitExp) as i32);
+            }
             Encoding::VOP3 | Encoding::VOP3SD => {
                 // Integer operations ignore the signs' bits.
                 mods.neg = self.field(Field::Neg) as u8 & flags.neg;

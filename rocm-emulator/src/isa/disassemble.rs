@@ -12,10 +12,24 @@ use super::{
 
 /// The instruction's text in LLVM's syntax. `pc` is its address, which no text depends on so far: LLVM prints
 /// branches as their distance, and so do we.
+///
+/// 16-bit operands of GFX11 and later are shown as LLVM 19 shows them by default: as registers, with `op_sel` for their
+/// halves; by name, `v1.h`, where a short format leaves no other way.
 pub fn disassemble(target: Target, inst: &Inst, _pc: u64) -> String {
+    text(target, inst, false)
+}
+
+/// The same with every 16-bit operand of GFX11 and later by its name, `v1.l` or `v1.h`, as LLVM shows them with the
+/// feature `real-true16`.
+pub fn disassemble_halves(target: Target, inst: &Inst) -> String {
+    text(target, inst, true)
+}
+
+fn text(target: Target, inst: &Inst, name_halves: bool) -> String {
     let printer = Printer {
         target,
         table: Table::of(target),
+        name_halves,
     };
     match &inst.second {
         Some(second) => format!(
@@ -30,6 +44,8 @@ pub fn disassemble(target: Target, inst: &Inst, _pc: u64) -> String {
 struct Printer {
     target: Target,
     table: &'static Table,
+    /// 16-bit operands have `.l` or `.h` behind the register.
+    name_halves: bool,
 }
 
 /// Joins a mnemonic with its operands.
@@ -43,6 +59,14 @@ fn join(mnemonic: &str, operands: &[String]) -> String {
 
 fn is_some(operand: &Operand) -> bool {
     *operand != Operand::None
+}
+
+/// Whether the format has no field for `op_sel`.
+fn is_short(inst: &Inst) -> bool {
+    matches!(
+        inst.encoding,
+        Encoding::VOP1 | Encoding::VOP2 | Encoding::VOPC
+    )
 }
 
 /// The lowest `count` bits of a mask as a list, ` name:[0,1]`.
@@ -119,16 +143,47 @@ impl Printer {
         text
     }
 
+    /// The operands that are shown as a half of their register, as [`super::table::Flags::halves`].
+    fn halves(&self, inst: &Inst, entry: Option<&Entry>) -> u8 {
+        let Some(flags) = entry.map(|entry| &entry.flags) else {
+            return 0;
+        };
+        let unnamed = is_short(inst) && inst.mods.op_sel & flags.halves != 0;
+        if self.name_halves || flags.named_halves || unnamed {
+            flags.halves
+        } else {
+            0
+        }
+    }
+
+    /// An operand, with its half if it is one of `halves`; `place` is its bit there and in `op_sel`.
+    fn maybe_half(
+        &self,
+        inst: &Inst,
+        operand: Operand,
+        style: Style,
+        place: usize,
+        halves: u8,
+    ) -> String {
+        let mut text = self.operand(operand, style);
+        if halves >> place & 1 != 0 && matches!(operand, Operand::Vgpr { .. }) {
+            let high = inst.mods.op_sel >> place & 1 != 0;
+            text += if high { ".h" } else { ".l" };
+        }
+        text
+    }
+
     /// SOP*, VOP*, MAI, VINTERP.
     fn alu(&self, inst: &Inst, entry: Option<&Entry>) -> String {
         let specs = entry.map_or(&[][..], |entry| &entry.operands);
+        let halves = self.halves(inst, entry);
         let hidden_exec =
             inst.op.name.starts_with("v_cmpx_") && self.target.family() != Family::Cdna;
         let mut operands: Vec<String> = inst
             .dst
             .iter()
             .filter(|operand| is_some(operand) && !hidden_exec)
-            .map(|operand| self.operand(*operand, Style::Word))
+            .map(|operand| self.maybe_half(inst, *operand, Style::Word, 3, halves))
             .collect();
         let destinations = inst
             .dst
@@ -137,7 +192,7 @@ impl Printer {
             .count();
         let truth_table = inst.op.name.starts_with("v_bitop3_");
         for (index, operand) in inst.src.iter().enumerate() {
-            if truth_table && index == 3 {
+            if (truth_table || inst.encoding == Encoding::VINTERP) && index == 3 {
                 continue;
             }
             let spec = specs.get(destinations + index);
@@ -152,7 +207,9 @@ impl Printer {
                 {
                     format!("0x{value:x}")
                 }
-                (Some(Spec::Register { style, .. }), _) => self.modified(inst, index, *style),
+                (Some(Spec::Register { style, .. }), _) => {
+                    self.modified(inst, index, *style, halves)
+                }
                 _ => self.operand(*operand, Style::Word),
             };
             if !text.is_empty() {
@@ -167,9 +224,9 @@ impl Printer {
     }
 
     /// A vector source with its signs.
-    fn modified(&self, inst: &Inst, index: usize, style: Style) -> String {
+    fn modified(&self, inst: &Inst, index: usize, style: Style, halves: u8) -> String {
         let operand = inst.src[index];
-        let text = self.operand(operand, style);
+        let text = self.maybe_half(inst, operand, style, index, halves);
         // Packed math lists its signs behind the operands.
         let mix = inst.encoding == Encoding::VOP3P
             && self
@@ -215,18 +272,19 @@ impl Printer {
                 _ => write!(text, " bitop3:0x{table:x}"),
             };
         }
-        if flags.op_sel > 0 && mods.op_sel != 0 {
+        let listed = self.listed_halves(inst, entry);
+        if listed > 0 && mods.op_sel != 0 {
             // VOP3 has the destination's bit behind the sources' that it uses.
-            let sources = flags.op_sel.saturating_sub(1);
+            let sources = listed - 1;
             let mask = if inst.encoding == Encoding::VOP3P
-                || flags.op_sel == 4
+                || listed == 4
                 || inst.op.name.starts_with("v_permlane")
             {
                 mods.op_sel
             } else {
                 mods.op_sel & !(1 << sources) | (mods.op_sel >> 3 & 1) << sources
             };
-            *text += &bit_list("op_sel", mask, flags.op_sel);
+            *text += &bit_list("op_sel", mask, listed);
         }
         if mods.op_sel & flags.index_key != 0 {
             let _ = write!(text, " index_key:{}", mods.op_sel & flags.index_key);
@@ -273,6 +331,9 @@ impl Printer {
                 let _ = write!(text, " blgp:{}", mods.blgp);
             }
         }
+        if let (Encoding::VINTERP, Operand::Immediate(count)) = (inst.encoding, inst.src[3]) {
+            let _ = write!(text, " wait_exp:{count}");
+        }
         match inst.lane {
             LaneControl::None => {}
             LaneControl::Sdwa(sdwa) => sdwa_text(text, inst, sdwa),
@@ -288,6 +349,17 @@ impl Printer {
                 }
             }
         }
+    }
+
+    /// How many bits of `op_sel` the text lists: those of the sources and the destination where halves have names.
+    fn listed_halves(&self, inst: &Inst, entry: &Entry) -> u8 {
+        // LLVM leaves the list out of this one.
+        let unlisted = inst.op.name == "v_cndmask_b16";
+        if is_short(inst) || unlisted || self.halves(inst, Some(entry)) == 0 {
+            return entry.flags.op_sel;
+        }
+        let sources = inst.src.iter().filter(|operand| is_some(operand)).count();
+        entry.flags.op_sel.max(sources as u8 + 1)
     }
 
     fn dpp_text(&self, text: &mut String, dpp: Dpp) {

@@ -11,7 +11,7 @@ pub struct OpInfo {
 }
 
 /// The instruction formats, by the ISA manuals' names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, clippy::upper_case_acronyms)]
 pub enum Encoding {
     SOP1,
@@ -80,8 +80,8 @@ pub enum Special {
 pub enum Operand {
     /// No operand in this place, or `off`.
     None,
-    /// `first` and the `dwords - 1` vector registers after it. With 16-bit operands on GFX11+ true16 is
-    /// not used by our compiler, so halves are chosen by `op_sel` alone.
+    /// `first` and the `dwords - 1` vector registers after it. Which half a 16-bit operand is stands in
+    /// [`Modifiers::op_sel`], for the short formats of GFX11 and later too, whose words have it in the register's number.
     Vgpr {
         /// Register number.
         first: u16,
@@ -253,6 +253,7 @@ pub struct MemoryModifiers {
 /// `v_cmpx` on GFX10+; on GFX9 `v_cmpx` writes both `dst[0]` and EXEC).
 /// `v_fmac`/`v_mac`/dot-accumulate forms: the destination is also read, and is not repeated in `src`.
 /// `v_fmamk`/`v_fmaak`/`v_madmk`/`v_madak`: three sources in text order, one of them the literal.
+/// VINTERP: `src[3]` is the export counter that it waits for.
 /// SOPK: `src[0]` is the immediate (`s_cmpk_*` compare it with `dst[0]`), except `s_setreg_*` (dst None, `src[0]` the hwreg immediate, `src[1]` the value).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inst {

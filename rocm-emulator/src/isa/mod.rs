@@ -2,17 +2,19 @@
 
 mod decode;
 mod disassemble;
+mod format;
 pub mod inst;
 mod sample;
 mod table;
 mod target;
 
 pub use decode::{decode, DecodeError};
-pub use disassemble::disassemble;
+pub use disassemble::{disassemble, disassemble_halves};
+pub use format::{BufferFormat, NumberFormat};
 pub use inst::{
     Dpp, Encoding, Inst, LaneControl, MemoryModifiers, Modifiers, OpInfo, Operand, Sdwa,
     SdwaSelect, Special,
 };
 pub use sample::{sample_words, Sample};
-pub(crate) use target::{is_gfx90a, is_gfx940};
+pub(crate) use target::{d16_loads_keep_half, is_gfx90a, is_gfx940};
 pub use target::{Accumulation, Architecture, Family, Target};

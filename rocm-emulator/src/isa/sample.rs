@@ -167,6 +167,8 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
         let wide = dwords > 2 && self.plain;
         let code = match self.below(if wide { 5 } else { 10 }) {
             0..=4 => 256 + 2 * self.below(96),
+            // Vector registers alone.
+            _ if self.encoding == Encoding::VINTERP => 256 + 2 * self.below(96),
             5..=8 => self.scalar(dwords, true),
             _ if field == Field::Src0 || field == Field::Src0y => {
                 [249, 250, 233, 234, 255][self.below(5) as usize]
@@ -260,7 +262,7 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
                 } else {
                     60
                 };
-                2 * self.below(limit)
+                2 * self.below(limit) + self.high_half(self.short() && self.flags.halves != 0)
             }
             Field::Vsrc1y | Field::Data0 | Field::Data1 => {
                 2 * self.below(60) + u32::from(field == Field::Vsrc1y)
@@ -308,6 +310,15 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
         }
     }
 
+    /// Sometimes the bit that makes a 16-bit operand of a short format the high half, if there may be one.
+    fn high_half(&mut self, may: bool) -> u32 {
+        if may && self.below(4) == 0 {
+            0x80
+        } else {
+            0
+        }
+    }
+
     fn short(&self) -> bool {
         matches!(
             self.encoding,
@@ -331,6 +342,7 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
     /// A literal, or an SDWA or DPP dword.
     fn extra_word(&mut self) -> u32 {
         let word = self.any_word();
+        let word = word | self.high_half(self.rider && self.short() && self.flags.halves & 1 != 0);
         // SDWA selects of 7 and a rest of 3 are not defined (and bring LLVM's printer down).
         let undefined = |first: u32| word >> first & 7 == 7;
         let dpp = !0x00f0_0000 | self.signs;

@@ -72,6 +72,7 @@ pub(super) enum Field {
     Src0y,
     Vsrc1y,
     Vdsty,
+    WaitExp,
 }
 
 const FIELDS: &[(&str, Field)] = &[
@@ -129,6 +130,7 @@ const FIELDS: &[(&str, Field)] = &[
     ("src0y", Field::Src0y),
     ("vsrc1y", Field::Vsrc1y),
     ("vdsty", Field::Vdsty),
+    ("wait_exp", Field::WaitExp),
 ];
 
 impl Field {
@@ -138,7 +140,7 @@ impl Field {
     }
 }
 
-const FIELD_COUNT: usize = Field::Vdsty as usize + 1;
+const FIELD_COUNT: usize = Field::WaitExp as usize + 1;
 
 const ENCODINGS: &[(&str, Encoding)] = &[
     ("SOP1", Encoding::SOP1),
@@ -342,6 +344,11 @@ pub(super) struct Flags {
     pub byte_sel: Option<(u8, u8)>,
     /// GFX12's sparse matrix operations: the bits of `op_sel` that choose part of the index register.
     pub index_key: u8,
+    /// GFX11 and later: the operands that are half a register, a bit for each source in the text's order, bit 3 for
+    /// the destination. In the short formats the register's bit 7 chooses the half, in the long ones `op_sel`.
+    pub halves: u8,
+    /// LLVM names the halves of these (`v1.l`) even where it does not of others.
+    pub named_halves: bool,
     /// VOP3P: number of bits in `neg_lo`. VOP3: mask of the sources that can be negated.
     pub neg: u8,
     /// VOP3: mask of the sources that have an absolute value.
@@ -608,6 +615,8 @@ fn parse_flags(words: &[&str]) -> Option<Flags> {
             "returns" => flags.returns = count,
             "byte_sel" | "byte_sel0r" => {}
             "index_key" => flags.index_key = count,
+            "half" => flags.halves = count,
+            "true" if count == 16 => flags.named_halves = true,
             "gds" => flags.gds = true,
             "no_offset" => flags.no_offset = true,
             _ => return None,

@@ -15,6 +15,12 @@ pub(crate) fn is_gfx90a(target: Target) -> bool {
     target.unit().accumulation == Accumulation::Unified
 }
 
+/// Whether a load into half a register keeps the other half. Registers with ECC are written whole, and LLVM lets such
+/// loads be where a GPU may have that (`d16PreservesUnusedBits`).
+pub(crate) fn d16_loads_keep_half(target: Target) -> bool {
+    !target.facts().qualifiers.contains("sramecc+")
+}
+
 /// Whether memory that all workgroups share can be addressed as the LDS is.
 pub(crate) fn has_gds(target: Target) -> bool {
     !is_gfx90a(target)

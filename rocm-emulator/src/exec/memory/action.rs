@@ -6,7 +6,7 @@ use super::context::Context;
 use super::lowering::{Lowering, Registers};
 use super::places::{each_lane, Places};
 use super::transfer::{self, Transfer};
-use crate::exec::wave::Wave;
+use crate::exec::wave::{Row, Wave};
 use crate::isa::{Inst, Operand};
 
 /// What happens at the addresses.
@@ -14,6 +14,9 @@ use crate::isa::{Inst, Operand};
 pub(crate) enum Action {
     Load(Transfer, Registers),
     Store(Transfer, Registers),
+    /// GFX12: eight elements of so many bytes for each lane, and in each group of eight lanes lane i receives element i
+    /// of every lane.
+    LoadTransposed(Transfer, Registers, u32),
     Atomic(Atomic),
     /// Load into LDS, at M0 plus the offset plus the lane's place.
     LoadToLds {
@@ -35,7 +38,9 @@ impl Action {
     /// Bytes that each lane accesses.
     pub fn bytes(&self) -> u32 {
         match self {
-            Action::Load(transfer, _) | Action::Store(transfer, _) => transfer.bytes,
+            Action::Load(transfer, _)
+            | Action::Store(transfer, _)
+            | Action::LoadTransposed(transfer, ..) => transfer.bytes,
             Action::Atomic(atomic) => atomic.op.update.bytes(),
             Action::LoadToLds { bytes, .. } => *bytes,
         }
@@ -43,7 +48,9 @@ impl Action {
 
     pub fn access(&self) -> Access {
         match self {
-            Action::Load(..) | Action::LoadToLds { .. } => Access::Load,
+            Action::Load(..) | Action::LoadTransposed(..) | Action::LoadToLds { .. } => {
+                Access::Load
+            }
             Action::Store(..) => Access::Store,
             Action::Atomic(_) => Access::Atomic,
         }
@@ -51,9 +58,14 @@ impl Action {
 
     /// The action that a name asks for, given the name without its `global_` or other prefix.
     pub fn lower(name: &str, inst: &Inst, data: Operand, lowering: &Lowering) -> Option<Action> {
+        if let Some(suffix) = name.strip_prefix("load_tr_") {
+            let transfer = lowering.load(suffix)?;
+            let to = lowering.registers(inst.dst[0], transfer.rows)?;
+            return Some(Action::LoadTransposed(transfer, to, transfer.bytes / 8));
+        }
         if let Some(suffix) = name.strip_prefix("load_") {
             let into_lds = suffix.strip_prefix("lds_");
-            let transfer = transfer::load_named(into_lds.unwrap_or(suffix))?;
+            let transfer = lowering.load(into_lds.unwrap_or(suffix))?;
             if into_lds.is_some() || inst.mem.lds {
                 return Some(Action::LoadToLds {
                     bytes: transfer.bytes,
@@ -70,8 +82,7 @@ impl Action {
         }
         let op = atomics::named(name.strip_prefix("atomic_")?)?;
         let dwords = (op.update.bytes() / 4) as u8;
-        let operands = if op.compares { 2 * dwords } else { dwords };
-        let data = lowering.registers(data, operands)?;
+        let data = lowering.registers(data, op.dwords())?;
         let returns = if inst.mem.returns {
             Some(lowering.registers(inst.dst[0], dwords)?)
         } else {
@@ -90,6 +101,12 @@ impl Action {
             Action::Load(transfer, rows) | Action::Store(transfer, rows) => {
                 // SAFETY: the caller's promise; lowering made the registers as many as the transfer's rows.
                 unsafe { (transfer.scattered)(rows.rows(wave), places, exec, lanes) };
+            }
+            Action::LoadTransposed(transfer, rows, bytes) => {
+                let rows = rows.rows(wave);
+                // SAFETY: as above.
+                unsafe { (transfer.scattered)(rows, places, exec, lanes) };
+                transpose(rows, *bytes, exec, lanes);
             }
             Action::Atomic(atomic) => {
                 let dwords = usize::from(atomic.op.update.bytes() == 8) + 1;
@@ -157,4 +174,29 @@ impl Action {
             Access::Store | Access::Atomic => cx.counters.bytes_stored += bytes,
         }
     }
+}
+
+/// Exchange elements of `bytes` bytes, of which each lane has eight, in groups of eight lanes; those of inactive lanes
+/// are zero.
+fn transpose(rows: &mut [Row], bytes: u32, exec: u64, lanes: u32) {
+    let mut before = [Row::ZERO; 4];
+    before[..rows.len()].copy_from_slice(rows);
+    let (bits, in_row) = (8 * bytes, 4 / bytes as usize);
+    let mask = u32::MAX >> (32 - bits);
+    let place = |element: usize| (element / in_row, bits * (element % in_row) as u32);
+    each_lane(exec, lanes, |lane| {
+        for element in 0..8 {
+            let source = lane & !7 | element;
+            let (row, shift) = place(lane & 7);
+            let active = exec >> source & 1 != 0;
+            let value = if active {
+                before[row].0[source] >> shift & mask
+            } else {
+                0
+            };
+            let (row, shift) = place(element);
+            let old = rows[row].0[lane];
+            rows[row].0[lane] = old & !(mask << shift) | value << shift;
+        }
+    });
 }

@@ -80,6 +80,18 @@ pub(crate) struct AtomicOp {
     pub compares: bool,
 }
 
+impl AtomicOp {
+    /// Dwords of its operands.
+    pub fn dwords(&self) -> u8 {
+        let dwords = (self.update.bytes() / 4) as u8;
+        if self.compares {
+            2 * dwords
+        } else {
+            dwords
+        }
+    }
+}
+
 macro_rules! table {
     ($($($name:literal)|+ => $width:ident $($compares:ident)? |$old:ident, $data:ident, $compare:pat_param| $new:expr;)*) => {
         &[$(AtomicOp {
@@ -103,6 +115,13 @@ fn f64s(new: impl Fn(f64, f64) -> f64, a: u64, b: u64) -> u64 {
 /// Apply to both halves of packed 16-bit values.
 fn halves(new: impl Fn(u16, u16) -> u16, a: u32, b: u32) -> u32 {
     u32::from(new(a as u16, b as u16)) | u32::from(new((a >> 16) as u16, (b >> 16) as u16)) << 16
+}
+
+/// The 32 bits from `shift` on: those of `data` without their highest bit if that is set, else those before.
+fn flagged(old: u64, data: u64, shift: u32) -> u64 {
+    const FLAG: u64 = 1 << 31;
+    let (old, data) = (old >> shift & 0xffff_ffff, data >> shift & 0xffff_ffff);
+    (if data & FLAG != 0 { data & !FLAG } else { old }) << shift
 }
 
 fn add_f16(a: u16, b: u16) -> u16 {
@@ -162,6 +181,8 @@ static ATOMICS: &[AtomicOp] = table! {
     "rsub_u64" => B64 |old, data, _| data.wrapping_sub(old);
     "csub" | "csub_u32" | "sub_clamp_u32" => B32 |old, data, _| old.saturating_sub(data);
     "cond_sub_u32" => B32 |old, data, _| if old >= data { old - data } else { old };
+    "wrap_b32" => B32 compares |old, data, limit| if old >= limit { old - limit } else { old.wrapping_add(data) };
+    "condxchg32_b64" => B64 |old, data, _| flagged(old, data, 0) | flagged(old, data, 32);
     "smin" | "min_i32" => B32 |old, data, _| (old as i32).min(data as i32) as u32;
     "smin_x2" | "min_i64" => B64 |old, data, _| (old as i64).min(data as i64) as u64;
     "umin" | "min_u32" => B32 |old, data, _| old.min(data);

@@ -1,18 +1,42 @@
-//! MUBUF instructions: raw and structured buffers with their range check, and scratch through a descriptor.
+//! MUBUF and MTBUF instructions: raw and structured buffers with their range check, typed buffers, and scratch through
+//! a descriptor.
 
 use super::access::{Access, Outcome};
 use super::action::Action;
 use super::context::Context;
+use super::descriptor::{Descriptor, Element};
 use super::footprint::Footprint;
-use super::lowering::Lowering;
-use super::places::{check_alignment, scratch_places, Places};
+use super::lowering::{Lowering, Registers};
+use super::places::{check_alignment, each_lane, scratch_places, Places};
+use super::typed;
 use crate::exec::counters::Class;
 use crate::exec::scalar::Source;
 use crate::exec::wave::{Row, Wave, LANES};
-use crate::isa::{Inst, Operand};
+use crate::isa::{d16_loads_keep_half, BufferFormat, Encoding, Inst, Operand};
 
-/// The swizzle bit in the second dword of a buffer descriptor: it marks scratch.
-pub(crate) const SWIZZLE: u32 = 1 << 31;
+/// What is done with each element.
+enum Work {
+    Plain(Action),
+    Typed(Typed),
+}
+
+/// Components that change their format on the way.
+struct Typed {
+    store: bool,
+    components: usize,
+    /// The first component is in the low or high half of a register, and others follow in halves.
+    halves: Option<Halves>,
+    data: Registers,
+    /// The instruction's own; else the descriptor's.
+    format: Option<BufferFormat>,
+}
+
+#[derive(Clone, Copy)]
+struct Halves {
+    high: bool,
+    /// A load into half a register keeps the other half.
+    keep: bool,
+}
 
 /// A buffer instruction.
 pub(crate) struct BufferOp {
@@ -22,13 +46,151 @@ pub(crate) struct BufferOp {
     soffset: Source,
     offset: i64,
     site: u32,
-    action: Action,
+    work: Work,
+    /// The register behind the data that receives the status of partially resident textures: zero.
+    status: Option<Registers>,
+}
+
+impl Typed {
+    /// Given the name without `buffer_` or `tbuffer_`; `None` for what is not typed.
+    fn lower(name: &str, inst: &Inst, lowering: &Lowering) -> Option<Option<Typed>> {
+        let store = name.starts_with("store_");
+        let name = name.replace("_format", "").replace("d16_hi", "hi");
+        let (_, kind) = name.split_once('_')?;
+        let (halves, letters) = match kind.rsplit_once('_') {
+            None => (None, kind),
+            Some(("d16", letters)) => (Some(false), letters),
+            Some(("hi", letters)) => (Some(true), letters),
+            Some(_) => return None,
+        };
+        let components = ["x", "xy", "xyz", "xyzw"];
+        let components = components.iter().position(|it| *it == letters)? + 1;
+        let rows = match halves {
+            Some(_) => components.div_ceil(2),
+            None => components,
+        };
+        let data = if store { inst.src[3] } else { inst.dst[0] };
+        let keep = d16_loads_keep_half(lowering.target);
+        let format = match inst.encoding {
+            Encoding::MTBUF => match BufferFormat::of(lowering.target, inst.mem.format) {
+                None => return Some(None),
+                format => format,
+            },
+            _ => None,
+        };
+        Some(lowering.registers(data, rows as u8).map(|data| Typed {
+            store,
+            components,
+            halves: halves.map(|high| Halves { high, keep }),
+            data,
+            format,
+        }))
+    }
+
+    /// Where the components come from or go to: a descriptor says so for the elements whose format it gives.
+    fn selects(&self, descriptor: &Descriptor) -> [u8; 4] {
+        match self.format {
+            Some(_) => [4, 5, 6, 7],
+            None => descriptor.selects(),
+        }
+    }
+
+    /// Move the active lanes' components.
+    ///
+    /// # Safety
+    /// The places of active lanes are valid for the format's bytes.
+    unsafe fn run(
+        &self,
+        descriptor: &Descriptor,
+        format: BufferFormat,
+        wave: &mut Wave,
+        places: &Places,
+    ) {
+        let (exec, lanes) = (wave.exec(), wave.lanes);
+        let selects = self.selects(descriptor);
+        let bytes = format.bytes() as usize;
+        let rows = self.data.rows(wave);
+        each_lane(exec, lanes, |lane| {
+            let mut element = [0u8; 16];
+            let at = places[lane] as *mut u8;
+            if self.store {
+                element = typed::store(format, self.components(rows, lane, selects, format))
+                    .to_le_bytes();
+                // SAFETY: the caller's promise; a format has at most 16 bytes.
+                unsafe { std::ptr::copy_nonoverlapping(element.as_ptr(), at, bytes) };
+                return;
+            }
+            // SAFETY: as above.
+            unsafe { std::ptr::copy_nonoverlapping(at, element.as_mut_ptr(), bytes) };
+            let loaded = typed::load(format, u128::from_le_bytes(element));
+            let components = selects.map(|select| match select {
+                0 => 0,
+                1 => typed::one(format),
+                other => loaded[usize::from(other) & 3],
+            });
+            self.fill(rows, lane, components, format);
+        });
+    }
+
+    /// A lane's components to store, each at its place in the element.
+    fn components(
+        &self,
+        rows: &[Row],
+        lane: usize,
+        selects: [u8; 4],
+        format: BufferFormat,
+    ) -> [u32; 4] {
+        let mut components = [0; 4];
+        let given = (0..self.components).zip(selects).filter(|it| it.1 >= 4);
+        for (component, select) in given {
+            let value = match self.halves {
+                None => rows[component].0[lane],
+                Some(halves) => {
+                    let shift = 16 * (component as u32 & 1 | u32::from(halves.high));
+                    let half = rows[component / 2].0[lane] >> shift;
+                    typed::widen(format, half as u16)
+                }
+            };
+            components[usize::from(select) & 3] = value;
+        }
+        components
+    }
+
+    /// Write a lane's loaded components.
+    fn fill(&self, rows: &mut [Row], lane: usize, components: [u32; 4], format: BufferFormat) {
+        let given = components.into_iter().take(self.components).enumerate();
+        let Some(halves) = self.halves else {
+            for (component, value) in given {
+                rows[component].0[lane] = value;
+            }
+            return;
+        };
+        for (component, value) in given {
+            let shift = 16 * (component as u32 & 1 | u32::from(halves.high));
+            let kept = match component & 1 {
+                0 if halves.keep => rows[component / 2].0[lane],
+                0 => 0,
+                _ => rows[component / 2].0[lane],
+            };
+            let half = u32::from(typed::narrow(format, value)) << shift;
+            rows[component / 2].0[lane] = kept & !(0xffff << shift) | half;
+        }
+    }
 }
 
 impl BufferOp {
     pub fn lower(inst: &Inst, lowering: &Lowering) -> Option<BufferOp> {
-        let name = inst.op.name.strip_prefix("buffer_")?;
-        let action = Action::lower(name, inst, inst.src[3], lowering)?;
+        let name = inst.op.name.trim_start_matches('t');
+        let name = name.strip_prefix("buffer_")?;
+        let data = if inst.mem.returns || name.starts_with("load") {
+            inst.dst[0]
+        } else {
+            inst.src[3]
+        };
+        let work = match name.contains("format") {
+            true => Work::Typed(Typed::lower(name, inst, lowering)??),
+            false => Work::Plain(Action::lower(name, inst, inst.src[3], lowering)?),
+        };
         let Operand::Sgpr {
             first: descriptor, ..
         } = inst.src[1]
@@ -52,7 +214,11 @@ impl BufferOp {
             soffset: Source::lower(inst.src[2])?,
             offset: inst.mem.offset.into(),
             site: lowering.site(),
-            action,
+            work,
+            status: match inst.mem.tfe {
+                true => Some(last(data, lowering)?),
+                false => None,
+            },
         })
     }
 
@@ -63,10 +229,11 @@ impl BufferOp {
         }
         cx.count(Class::Memory);
         cx.counters.lane_operations += u64::from(exec.count_ones());
-        self.action.count(cx, exec.count_ones());
-        let (bytes, access) = (self.action.bytes(), self.action.access());
-        let descriptor = self.descriptor(wave);
-        if descriptor.scratch() {
+        let descriptor = Descriptor::read(wave, self.descriptor);
+        let format = self.format(&descriptor);
+        let (bytes, access) = (self.bytes(format), self.access());
+        self.count(cx, u64::from(bytes) * u64::from(exec.count_ones()));
+        if let (true, Work::Plain(action)) = (descriptor.scratch(), &self.work) {
             // Scratch is interleaved by lane there: the scalar offset counts bytes of the whole wavefront.
             let base = i64::from(self.soffset.read32(wave) / wave.lanes) + self.offset;
             let zero = Row::ZERO;
@@ -75,71 +242,114 @@ impl BufferOp {
                 .map_or(&zero, |first| &wave.vgpr[usize::from(first)]);
             let places = scratch_places(base, voffset, exec, bytes, access, cx)?;
             // SAFETY: `scratch_places` checked every active lane.
-            return unsafe { self.action.run(wave, cx, &places) };
+            return unsafe { action.run(wave, cx, &places) };
         }
-        let (places, inside) = self.places(&descriptor, wave);
+        let (places, inside) = self.places(&descriptor, bytes, wave);
         for lane in (0..LANES).filter(|lane| inside >> lane & 1 != 0) {
             cx.check(self.site, access, places[lane], bytes, Some(lane as u32))?;
         }
         if access == Access::Atomic {
             check_alignment(&places, inside, bytes)?;
         }
-        if let Action::Load(_, rows) = &self.action {
-            // Loads out of range return zero.
-            let outside = exec & !inside;
-            for row in rows.rows(wave) {
-                for lane in (0..LANES).filter(|lane| outside >> lane & 1 != 0) {
-                    row.0[lane] = 0;
-                }
-            }
-        }
+        self.clear_outside(&descriptor, exec & !inside, wave);
         wave.set_exec(inside);
-        // SAFETY: every lane that is left active was checked.
-        let done = unsafe { self.action.run(wave, cx, &places) };
+        let done = match (&self.work, format) {
+            // SAFETY: every lane that is left active was checked.
+            (Work::Plain(action), _) => unsafe { action.run(wave, cx, &places) },
+            (Work::Typed(typed), Some(format)) => {
+                // SAFETY: as above, for the bytes of this format.
+                unsafe { typed.run(&descriptor, format, wave, &places) };
+                Ok(())
+            }
+            // A format that does not exist has no elements.
+            (Work::Typed(_), None) => Ok(()),
+        };
         wave.set_exec(exec);
+        if let Some(status) = self.status {
+            let lanes = wave.lanes;
+            let row = &mut status.rows(wave)[0];
+            each_lane(exec, lanes, |lane| row.0[lane] = 0);
+        }
         done
     }
 
-    fn descriptor(&self, wave: &Wave) -> Descriptor {
-        let dword = |at: u16| {
-            wave.sgpr
-                .get(usize::from(self.descriptor + at))
-                .copied()
-                .unwrap_or(0)
+    /// Loads out of range return zero, but where the descriptor selects one.
+    fn clear_outside(&self, descriptor: &Descriptor, outside: u64, wave: &mut Wave) {
+        let (rows, ones) = match &self.work {
+            Work::Plain(Action::Load(_, rows)) => (*rows, None),
+            Work::Typed(typed) if !typed.store => {
+                let format = self.format(descriptor);
+                (typed.data, format.map(|format| (typed, format)))
+            }
+            _ => return,
         };
-        Descriptor([dword(0), dword(1), dword(2)])
+        let rows = rows.rows(wave);
+        for lane in (0..LANES).filter(|lane| outside >> lane & 1 != 0) {
+            match ones {
+                Some((typed, format)) => {
+                    let selects = typed.selects(descriptor);
+                    let one = typed::one(format);
+                    let values = selects.map(|select| if select == 1 { one } else { 0 });
+                    typed.fill(rows, lane, values, format);
+                }
+                None => rows.iter_mut().for_each(|row| row.0[lane] = 0),
+            }
+        }
+    }
+
+    /// The format of the elements, where they have one.
+    fn format(&self, descriptor: &Descriptor) -> Option<BufferFormat> {
+        match &self.work {
+            Work::Plain(_) => None,
+            Work::Typed(typed) => typed.format.or_else(|| descriptor.format()),
+        }
+    }
+
+    fn bytes(&self, format: Option<BufferFormat>) -> u32 {
+        match &self.work {
+            Work::Plain(action) => action.bytes(),
+            Work::Typed(_) => format.map_or(0, BufferFormat::bytes),
+        }
+    }
+
+    fn access(&self) -> Access {
+        match &self.work {
+            Work::Plain(action) => action.access(),
+            Work::Typed(typed) if typed.store => Access::Store,
+            Work::Typed(_) => Access::Load,
+        }
+    }
+
+    fn count(&self, cx: &mut Context, bytes: u64) {
+        match self.access() {
+            Access::Load => cx.counters.bytes_loaded += bytes,
+            Access::Store | Access::Atomic => cx.counters.bytes_stored += bytes,
+        }
     }
 
     /// Every active lane's address, and the lanes that are within the buffer's range.
-    fn places(&self, descriptor: &Descriptor, wave: &Wave) -> (Places, u64) {
-        let Descriptor([low, high, records]) = *descriptor;
-        let bytes = self.action.bytes();
-        let soffset = self.soffset.read32(wave);
+    fn places(&self, descriptor: &Descriptor, bytes: u32, wave: &Wave) -> (Places, u64) {
         let zero = Row::ZERO;
         let row =
             |register: Option<u16>| register.map_or(&zero, |first| &wave.vgpr[usize::from(first)]);
-        let base = u64::from(low) | u64::from(high & 0xffff) << 32;
-        let stride = u64::from(high >> 16 & 0x3fff);
+        let (indices, offsets) = (row(self.index), row(self.voffset));
+        let (soffset, exec) = (self.soffset.read32(wave).into(), wave.exec());
+        let adds_lane = descriptor.adds_lane();
         let mut places: Places = [0; LANES];
         let mut inside = 0u64;
-        let (indices, offsets) = (row(self.index), row(self.voffset));
-        let exec = wave.exec();
+        if bytes == 0 {
+            return (places, inside);
+        }
         for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
-            let offset = (self.offset as u64).wrapping_add(offsets.0[lane].into());
-            let index = u64::from(indices.0[lane]);
-            // ISA manuals, "Range checking": structured buffers count records, raw ones bytes.
-            let fits = if stride == 0 {
-                offset
-                    .wrapping_add(soffset.into())
-                    .saturating_add(bytes.into())
-                    <= records.into()
-            } else {
-                index < records.into() && offset + u64::from(bytes) <= stride
+            let element = Element {
+                index: u64::from(indices.0[lane]) + if adds_lane { lane as u64 } else { 0 },
+                offset: (self.offset as u64).wrapping_add(offsets.0[lane].into()),
+                soffset,
+                bytes,
+                indexed: self.index.is_some() || adds_lane,
             };
-            places[lane] = base
-                .wrapping_add(soffset.into())
-                .wrapping_add(index * stride + offset);
-            if fits {
+            places[lane] = descriptor.address(&element);
+            if descriptor.holds(&element) {
                 inside |= 1 << lane;
             }
         }
@@ -148,25 +358,31 @@ impl BufferOp {
 
     /// The access to global memory that [`BufferOp::run`] would make now; none where the buffer is scratch.
     pub fn footprint(&self, wave: &Wave, each: impl FnOnce(Footprint)) {
-        let descriptor = self.descriptor(wave);
+        let descriptor = Descriptor::read(wave, self.descriptor);
         if descriptor.scratch() {
             return;
         }
-        let (places, lanes) = self.places(&descriptor, wave);
+        let bytes = self.bytes(self.format(&descriptor));
+        let (places, lanes) = self.places(&descriptor, bytes, wave);
         each(Footprint {
-            access: self.action.access(),
-            bytes: self.action.bytes(),
+            access: self.access(),
+            bytes,
             places: &places,
             lanes,
         });
     }
 }
 
-/// The first three dwords of a buffer descriptor.
-struct Descriptor([u32; 3]);
-
-impl Descriptor {
-    fn scratch(&self) -> bool {
-        self.0[1] & SWIZZLE != 0
-    }
+/// The last of an operand's registers.
+fn last(operand: Operand, lowering: &Lowering) -> Option<Registers> {
+    let dwords = match operand {
+        Operand::Vgpr { dwords, .. } | Operand::Agpr { dwords, .. } => dwords,
+        _ => return None,
+    };
+    let all = lowering.registers(operand, dwords)?;
+    Some(Registers {
+        first: all.first + u16::from(dwords) - 1,
+        count: 1,
+        ..all
+    })
 }

@@ -19,6 +19,17 @@ enum Kind {
     /// Two elements at two offsets.
     Load2(Transfer, [Registers; 2], [u32; 2]),
     Store2(Transfer, [Registers; 2], [u32; 2]),
+    /// Two exchanges.
+    Exchange2 {
+        data: [Registers; 2],
+        returns: [Registers; 2],
+        offsets: [u32; 2],
+    },
+    /// What a second place holds is applied to the first, or stored there (gfx906, gfx908).
+    FromSecond {
+        op: &'static AtomicOp,
+        distance: i32,
+    },
     Atomic {
         op: &'static AtomicOp,
         data: Registers,
@@ -36,6 +47,14 @@ enum Kind {
     LoadByLane(Transfer, Registers),
     StoreByLane(Transfer, Registers),
     Nothing,
+}
+
+/// What an instruction with two addresses does at them.
+#[derive(Clone, Copy)]
+enum Form {
+    Read,
+    Write,
+    Exchange,
 }
 
 /// A DS instruction.
@@ -56,7 +75,7 @@ impl LdsOp {
         let data = |rows| lowering.registers(data0, rows);
         let load = |name: &str| {
             let suffix = name.strip_prefix("read_").or(name.strip_prefix("load_"))?;
-            transfer::load_named(suffix)
+            lowering.load(suffix)
         };
         let store = |name: &str| {
             let suffix = name
@@ -71,7 +90,7 @@ impl LdsOp {
                 subtract: name == "consume",
             },
             "read_addtid_b32" | "load_addtid_b32" => {
-                Kind::LoadByLane(transfer::load_named("b32")?, dst(1)?)
+                Kind::LoadByLane(lowering.load("b32")?, dst(1)?)
             }
             "write_addtid_b32" | "store_addtid_b32" => {
                 Kind::StoreByLane(transfer::store_named("b32")?, data(1)?)
@@ -82,6 +101,8 @@ impl LdsOp {
                 } else if let Some(transfer) = store(name) {
                     Kind::Store(transfer, data(transfer.rows)?)
                 } else if let Some(kind) = two_addresses(name, inst, lowering) {
+                    kind?
+                } else if let Some(kind) = from_second(name, inst) {
                     kind?
                 } else if let Some(permute) = Permute::lower(name, inst, lowering) {
                     Kind::Permute(permute?)
@@ -122,6 +143,12 @@ impl LdsOp {
                 self.transfer(transfer, rows[0], offsets[0], Access::Store, wave, cx)?;
                 self.transfer(transfer, rows[1], offsets[1], Access::Store, wave, cx)
             }
+            Kind::Exchange2 {
+                data,
+                returns,
+                offsets,
+            } => self.exchange_two(data, returns, offsets, wave, cx),
+            Kind::FromSecond { op, distance } => self.apply_second(op, *distance, wave, cx),
             Kind::Atomic {
                 op,
                 data,
@@ -158,13 +185,17 @@ impl LdsOp {
             Kind::Store2(transfer, _, offsets) => {
                 (transfer.bytes, Access::Store, offsets.map(Some))
             }
+            Kind::Exchange2 { data, offsets, .. } => {
+                let bytes = 4 * u32::from(data[0].count);
+                (bytes, Access::Atomic, offsets.map(Some))
+            }
             Kind::Atomic { op, .. } => {
                 let bytes = op.update.bytes();
                 (bytes, Access::Atomic, [Some(self.offset), None])
             }
             // One dword for all lanes, or one for each in order: never a conflict, and never in a loop of ours.
             Kind::Count { .. } | Kind::LoadByLane(..) | Kind::StoreByLane(..) => return,
-            Kind::Permute(_) | Kind::Nothing => return,
+            Kind::Permute(_) | Kind::FromSecond { .. } | Kind::Nothing => return,
         };
         let addresses = &wave.vgpr[usize::from(self.address)];
         for offset in offsets.into_iter().flatten() {
@@ -204,6 +235,61 @@ impl LdsOp {
                 row.0[lane] = new.0[lane] & mask | row.0[lane] & !mask;
             }
         }
+        Ok(())
+    }
+
+    /// Two exchanges, of dwords or pairs, the first one first.
+    fn exchange_two(
+        &self,
+        data: &[Registers; 2],
+        returns: &[Registers; 2],
+        offsets: &[u32; 2],
+        wave: &mut Wave,
+        cx: &Context,
+    ) -> Outcome {
+        let bytes = 4 * u32::from(data[0].count);
+        let exec = wave.exec();
+        let mut places = [[0; LANES]; 2];
+        for (places, offset) in places.iter_mut().zip(offsets) {
+            *places = self.places(bytes, *offset, Access::Atomic, wave, cx)?;
+        }
+        for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+            let mut old = [[0u32; 2]; 2];
+            for which in 0..2 {
+                let at = places[which][lane] as *mut u32;
+                for (dword, old) in old[which].iter_mut().enumerate().take(bytes as usize / 4) {
+                    let new = data[which].rows(wave)[dword].0[lane];
+                    // SAFETY: the place was checked; only this thread runs the workgroup that owns the LDS.
+                    unsafe {
+                        *old = at.add(dword).read_unaligned();
+                        at.add(dword).write_unaligned(new);
+                    }
+                }
+            }
+            for (returns, old) in returns.iter().zip(old) {
+                for (row, old) in returns.rows(wave).iter_mut().zip(old) {
+                    row.0[lane] = old;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An atomic whose operand lies `distance` dwords from its place.
+    fn apply_second(&self, op: &AtomicOp, distance: i32, wave: &mut Wave, cx: &Context) -> Outcome {
+        let (exec, lanes, bytes) = (wave.exec(), wave.lanes, op.update.bytes());
+        let places = self.places(bytes, 0, Access::Atomic, wave, cx)?;
+        let second = self.places(bytes, (4 * distance) as u32, Access::Load, wave, cx)?;
+        each_lane(exec, lanes, |lane| {
+            let mut operand = [0u8; 8];
+            // SAFETY: both places were checked; only this thread runs the workgroup that owns the LDS.
+            unsafe {
+                let from = second[lane] as *const u8;
+                std::ptr::copy_nonoverlapping(from, operand.as_mut_ptr(), bytes as usize);
+                let operand = u64::from_le_bytes(operand);
+                op.update.apply_private(places[lane] as *mut u8, operand, 0);
+            }
+        });
         Ok(())
     }
 
@@ -379,25 +465,47 @@ impl LdsOp {
     }
 }
 
-/// The `read2`, `write2` and `st64` forms; the outer `None` means that the name is not one.
+/// The `src2` forms; the outer `None` means that the name is not one. The offsets' lower seven bits of the second byte
+/// and the first byte, as a signed number of dwords, lead to the second place (Vega ISA manual, "LDS instructions").
+fn from_second(name: &str, inst: &Inst) -> Option<Option<Kind>> {
+    let (operation, width) = name.split_once("_src2_")?;
+    let name = match operation {
+        "write" => format!("wrxchg_{width}"),
+        _ => format!("{operation}_{width}"),
+    };
+    if inst.mem.offset & 0x8000 != 0 {
+        // The distance is part of the address.
+        return Some(None);
+    }
+    // Fifteen bits with a sign.
+    let distance = (inst.mem.offset << 17) >> 17;
+    Some(atomics::named(&name).map(|op| Kind::FromSecond { op, distance }))
+}
+
+/// The `read2`, `write2`, `wrxchg2` and `st64` forms; the outer `None` means that the name is not one.
 fn two_addresses(name: &str, inst: &Inst, lowering: &Lowering) -> Option<Option<Kind>> {
     let name = name
         .replace("load_2addr", "read2")
         .replace("store_2addr", "write2")
-        .replace("_stride64", "st64");
-    let (store, rest) = match (name.strip_prefix("read2"), name.strip_prefix("write2")) {
-        (Some(rest), _) => (false, rest),
-        (_, Some(rest)) => (true, rest),
-        _ => return None,
-    };
+        .replace("storexchg_2addr", "wrxchg2")
+        .replace("_stride64", "st64")
+        .replace("_rtn", "");
+    let forms = [
+        ("read2", Form::Read),
+        ("write2", Form::Write),
+        ("wrxchg2", Form::Exchange),
+    ];
+    let (form, rest) = forms
+        .into_iter()
+        .find_map(|(prefix, form)| Some((form, name.strip_prefix(prefix)?)))?;
     let (scale, suffix) = match rest.strip_prefix("st64_") {
         Some(suffix) => (64, suffix),
         None => (1, rest.strip_prefix('_')?),
     };
     Some((|| {
-        let transfer = match store {
-            true => transfer::store_named(suffix)?,
-            false => transfer::load_named(suffix)?,
+        let transfer = match form {
+            Form::Write => transfer::store_named(suffix)?,
+            Form::Read | Form::Exchange => lowering.load(suffix)?,
         };
         let rows = transfer.rows;
         let unit = transfer.bytes * scale;
@@ -405,10 +513,12 @@ fn two_addresses(name: &str, inst: &Inst, lowering: &Lowering) -> Option<Option<
             inst.mem.offset as u32 * unit,
             u32::from(inst.mem.offset1) * unit,
         ];
-        if store {
+        let data = || {
             let first = lowering.registers(inst.src[1], rows)?;
-            let second = lowering.registers(inst.src[2], rows)?;
-            return Some(Kind::Store2(transfer, [first, second], offsets));
+            Some([first, lowering.registers(inst.src[2], rows)?])
+        };
+        if let Form::Write = form {
+            return Some(Kind::Store2(transfer, data()?, offsets));
         }
         let both = lowering.registers(inst.dst[0], 2 * rows)?;
         let half = |at: u8| Registers {
@@ -416,7 +526,15 @@ fn two_addresses(name: &str, inst: &Inst, lowering: &Lowering) -> Option<Option<
             count: rows,
             ..both
         };
-        Some(Kind::Load2(transfer, [half(0), half(1)], offsets))
+        let halves = [half(0), half(1)];
+        Some(match form {
+            Form::Exchange => Kind::Exchange2 {
+                data: data()?,
+                returns: halves,
+                offsets,
+            },
+            _ => Kind::Load2(transfer, halves, offsets),
+        })
     })())
 }
 

@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 
+use super::transfer::{self, Transfer};
 use crate::exec::wave::{Row, Wave};
-use crate::isa::Operand;
+use crate::isa::{d16_loads_keep_half, Operand, Target};
 
 /// Consecutive vector registers, checked against the kernel's allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +31,17 @@ impl Registers {
 pub(crate) struct Lowering {
     pub vgprs: usize,
     pub agprs: usize,
+    pub target: Target,
     next_site: Cell<u32>,
 }
 
 impl Lowering {
     /// For a kernel with so many vector and accumulation registers.
-    pub fn new(vgprs: usize, agprs: usize) -> Lowering {
+    pub fn new(target: Target, vgprs: usize, agprs: usize) -> Lowering {
         Lowering {
             vgprs,
             agprs,
+            target,
             next_site: Cell::new(0),
         }
     }
@@ -55,6 +58,11 @@ impl Lowering {
             count: rows,
             accumulation,
         })
+    }
+
+    /// The load of a data suffix, see [`transfer::load_named`].
+    pub fn load(&self, suffix: &str) -> Option<Transfer> {
+        transfer::load_named(suffix, d16_loads_keep_half(self.target))
     }
 
     /// A number for a memory instruction, to remember its last allocation by.

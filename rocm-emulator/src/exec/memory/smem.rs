@@ -1,6 +1,7 @@
-//! Scalar memory: loads into SGPRs, and the clocks that share the format.
+//! Scalar memory: loads into SGPRs, GFX9's stores and atomics, and the clocks that share the format.
 
 use super::access::{misaligned, Access, Outcome};
+use super::atomics::{self, AtomicOp};
 use super::context::Context;
 use super::lowering::Lowering;
 use crate::exec::counters::Class;
@@ -21,14 +22,19 @@ enum Element {
 
 enum Kind {
     Load(Element),
-    /// Through a buffer descriptor: out of range reads zero.
-    BufferLoad(Element),
+    Store(Element),
+    Atomic {
+        op: &'static AtomicOp,
+        returns: bool,
+    },
     Time,
 }
 
 /// A scalar memory instruction.
 pub(crate) struct ScalarMemoryOp {
     kind: Kind,
+    /// Through a buffer descriptor: what is out of range reads zero and is not written.
+    buffer: bool,
     base: Source,
     soffset: Option<Source>,
     offset: i64,
@@ -68,19 +74,27 @@ impl Element {
 
 impl ScalarMemoryOp {
     pub fn lower(inst: &Inst, lowering: &Lowering) -> Option<ScalarMemoryOp> {
-        let name = inst.op.name;
-        let kind = if let Some(suffix) = name.strip_prefix("s_load_") {
+        let name = inst.op.name.strip_prefix("s_")?;
+        let (buffer, name) = match name.strip_prefix("buffer_") {
+            Some(name) => (true, name),
+            None => (false, name),
+        };
+        let kind = if let Some(suffix) = name.strip_prefix("load_") {
             Kind::Load(Element::named(suffix)?)
-        } else if let Some(suffix) = name.strip_prefix("s_buffer_load_") {
-            Kind::BufferLoad(Element::named(suffix)?)
-        } else if matches!(name, "s_memtime" | "s_memrealtime") {
+        } else if let Some(suffix) = name.strip_prefix("store_") {
+            Kind::Store(Element::named(suffix)?)
+        } else if let Some(suffix) = name.strip_prefix("atomic_") {
+            let (op, returns) = (atomics::named(suffix)?, inst.mem.returns);
+            Kind::Atomic { op, returns }
+        } else if matches!(name, "memtime" | "memrealtime") {
             Kind::Time
         } else {
             return None;
         };
         let dwords = match kind {
-            Kind::Load(Element::Dwords(count)) | Kind::BufferLoad(Element::Dwords(count)) => count,
-            Kind::Load(_) | Kind::BufferLoad(_) => 1,
+            Kind::Load(Element::Dwords(count)) | Kind::Store(Element::Dwords(count)) => count,
+            Kind::Load(_) | Kind::Store(_) => 1,
+            Kind::Atomic { op, .. } => op.dwords(),
             Kind::Time => 2,
         };
         let timed = matches!(kind, Kind::Time);
@@ -97,6 +111,7 @@ impl ScalarMemoryOp {
             offset: inst.mem.offset.into(),
             dst: Destination::lower(inst.dst[0], dwords.into())?,
             site: lowering.site(),
+            buffer,
             kind,
         })
     }
@@ -105,44 +120,94 @@ impl ScalarMemoryOp {
         cx.count(Class::Scalar);
         let soffset = self.soffset.map_or(0, |source| source.read32(wave));
         let offset = self.offset.wrapping_add(soffset.into());
-        let element = match self.kind {
+        let (access, bytes, align) = match self.kind {
             Kind::Time => {
                 let now = time(cx.start);
                 self.dst.write64(wave, now);
                 return Ok(());
             }
-            Kind::Load(element) | Kind::BufferLoad(element) => element,
+            Kind::Load(element) => (Access::Load, element.bytes(), element.align()),
+            Kind::Store(element) => (Access::Store, element.bytes(), element.align()),
+            Kind::Atomic { op, .. } => {
+                let bytes = op.update.bytes();
+                (Access::Atomic, bytes, bytes)
+            }
         };
-        let bytes = element.bytes();
         let mut base = self.base.read64(wave);
-        if let Kind::BufferLoad(_) = self.kind {
+        if self.buffer {
             let (stride, records) = self.descriptor(wave);
             base &= (1 << 48) - 1;
             let size = u64::from(records) * u64::from(stride.max(1));
             if (offset as u64).saturating_add(bytes.into()) > size {
-                self.write(wave, element, [0; MAX_DWORDS]);
+                if let Kind::Load(element) = self.kind {
+                    self.write(wave, element, [0; MAX_DWORDS]);
+                }
                 return Ok(());
             }
         }
         let address = base.wrapping_add_signed(offset);
-        if address % u64::from(element.align()) != 0 {
-            return Err(misaligned(
-                Access::Load,
-                address,
-                bytes,
-                element.align(),
-                None,
-            ));
+        if address % u64::from(align) != 0 {
+            return Err(misaligned(access, address, bytes, align, None));
         }
-        cx.check(self.site, Access::Load, address, bytes, None)?;
-        let mut dwords = [0u32; MAX_DWORDS];
-        // SAFETY: the range was checked, and is at most as long as the array.
-        unsafe {
-            let to = dwords.as_mut_ptr().cast::<u8>();
-            std::ptr::copy_nonoverlapping(address as *const u8, to, bytes as usize);
-        }
-        self.write(wave, element, dwords);
+        cx.check(self.site, access, address, bytes, None)?;
+        // SAFETY: the range and the alignment were checked.
+        unsafe { self.access(wave, address as *mut u8, bytes as usize) };
         Ok(())
+    }
+
+    /// # Safety
+    /// The place is valid for `bytes` bytes, and aligned for an atomic.
+    unsafe fn access(&self, wave: &mut Wave, at: *mut u8, bytes: usize) {
+        let mut dwords = [0u32; MAX_DWORDS];
+        match self.kind {
+            Kind::Load(element) => {
+                // SAFETY: the caller's promise; an element is at most as long as the array.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(at, dwords.as_mut_ptr().cast::<u8>(), bytes);
+                }
+                self.write(wave, element, dwords);
+            }
+            Kind::Store(_) => {
+                dwords = self.data(wave);
+                // SAFETY: as above.
+                unsafe { std::ptr::copy_nonoverlapping(dwords.as_ptr().cast::<u8>(), at, bytes) };
+            }
+            Kind::Atomic { op, returns } => {
+                dwords = self.data(wave);
+                let wide = |at: usize| u64::from(dwords[at]) | u64::from(dwords[at + 1]) << 32;
+                let (data, compare) = match bytes {
+                    4 => (dwords[0].into(), dwords[1].into()),
+                    _ => (wide(0), wide(2)),
+                };
+                // SAFETY: as above.
+                let old = unsafe { op.update.apply_shared(at, data, compare) };
+                match (returns, bytes) {
+                    (false, _) => {}
+                    (true, 4) => self.dst.write32(wave, old as u32),
+                    (true, _) => self.dst.write64(wave, old),
+                }
+            }
+            Kind::Time => {}
+        }
+    }
+
+    /// What is stored: the registers from the first on, or those that there are.
+    fn data(&self, wave: &Wave) -> [u32; MAX_DWORDS] {
+        let mut dwords = [0; MAX_DWORDS];
+        match self.dst {
+            Destination::Register(first) => {
+                let registers = wave.sgpr[usize::from(first)..].iter();
+                dwords
+                    .iter_mut()
+                    .zip(registers)
+                    .for_each(|(dword, register)| *dword = *register);
+            }
+            other => {
+                let value = other.source().read64(wave);
+                (dwords[0], dwords[1]) = (value as u32, (value >> 32) as u32);
+            }
+        }
+        dwords
     }
 
     /// Stride and number of records of the buffer descriptor.

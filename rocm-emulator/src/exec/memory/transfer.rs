@@ -97,6 +97,10 @@ small_element! {
     HighU8: u8, |x, old| old & LOW | u32::from(x) << 16, |v| v >> 16;
     HighI8: i8, |x, old| old & LOW | u32::from(i16::from(x) as u16) << 16, |v| v >> 16;
     High16: u16, |x, old| old & LOW | u32::from(x) << 16, |v| v >> 16;
+    LoneLowI8: i8, |x, _old| u32::from(i16::from(x) as u16), |v| v;
+    LoneHighU8: u8, |x, _old| u32::from(x) << 16, |v| v >> 16;
+    LoneHighI8: i8, |x, _old| u32::from(i16::from(x) as u16) << 16, |v| v >> 16;
+    LoneHigh16: u16, |x, _old| u32::from(x) << 16, |v| v >> 16;
 }
 
 macro_rules! mover {
@@ -187,8 +191,15 @@ unsafe fn store_lane<E: Element>(data: &mut [Row], lane: usize, to: u64) {
 mover!(loading, load_lane);
 mover!(storing, store_lane);
 
-/// The load of a data suffix: `load_` of FLAT and buffer instructions, `ds_read_`, `ds_load_`, either naming.
-pub(crate) fn load_named(suffix: &str) -> Option<Transfer> {
+/// The load of a data suffix: `load_` of FLAT and buffer instructions, `ds_read_`, `ds_load_`, either naming. A load
+/// into half a register keeps the other half, or where the registers have ECC writes zero there: see
+/// [`crate::isa::d16_loads_keep_half`].
+pub(crate) fn load_named(suffix: &str, keeps_half: bool) -> Option<Transfer> {
+    if !keeps_half {
+        if let Some(transfer) = lone_half(suffix) {
+            return Some(transfer);
+        }
+    }
     Some(match suffix {
         "dword" | "b32" => loading::<Dwords<1>>(),
         "dwordx2" | "b64" => loading::<Dwords<2>>(),
@@ -204,6 +215,19 @@ pub(crate) fn load_named(suffix: &str) -> Option<Transfer> {
         "sbyte_d16_hi" | "d16_hi_i8" | "i8_d16_hi" => loading::<HighI8>(),
         "short_d16" | "d16_b16" | "u16_d16" => loading::<Low16>(),
         "short_d16_hi" | "d16_hi_b16" | "u16_d16_hi" => loading::<High16>(),
+        _ => return None,
+    })
+}
+
+/// A load into half a register that zeroes the other half.
+fn lone_half(suffix: &str) -> Option<Transfer> {
+    Some(match suffix {
+        "ubyte_d16" | "d16_u8" | "u8_d16" => loading::<U8>(),
+        "ubyte_d16_hi" | "d16_hi_u8" | "u8_d16_hi" => loading::<LoneHighU8>(),
+        "sbyte_d16" | "d16_i8" | "i8_d16" => loading::<LoneLowI8>(),
+        "sbyte_d16_hi" | "d16_hi_i8" | "i8_d16_hi" => loading::<LoneHighI8>(),
+        "short_d16" | "d16_b16" | "u16_d16" => loading::<U16>(),
+        "short_d16_hi" | "d16_hi_b16" | "u16_d16_hi" => loading::<LoneHigh16>(),
         _ => return None,
     })
 }

@@ -13,7 +13,7 @@ use super::places::{
 use crate::exec::counters::Class;
 use crate::exec::scalar::Source;
 use crate::exec::wave::{Row, Wave, LANES, PRIVATE_APERTURE, SHARED_APERTURE};
-use crate::isa::{Encoding, Inst, Operand};
+use crate::isa::{Encoding, Inst, OpInfo, Operand};
 
 /// How the address is made.
 #[derive(Clone, Copy)]
@@ -24,6 +24,8 @@ enum Address {
     Based(Source, u16),
     /// Any address space, in two registers.
     Flat(u16),
+    /// A scalar base and four bytes for each lane.
+    ByLane(Source),
     /// Scratch: the lane's offset and the wave's, either possibly absent.
     Scratch(Option<u16>, Option<Source>),
 }
@@ -34,13 +36,23 @@ pub(crate) struct MemoryOp {
     offset: i64,
     site: u32,
     action: Action,
+    /// GFX12's blocks: what M0's bits choose among, each for a register.
+    parts: Vec<MemoryOp>,
 }
+
+/// Registers of a block.
+const BLOCK: u16 = 32;
 
 impl MemoryOp {
     pub fn lower(inst: &Inst, lowering: &Lowering) -> Option<MemoryOp> {
         let name = inst.op.name;
-        let (_, action) = name.split_once('_')?;
-        let action = Action::lower(action, inst, inst.src[1], lowering)?;
+        let (_, name) = name.split_once('_')?;
+        if let Some(name) = name.strip_suffix("_block") {
+            return MemoryOp::lower_block(name, inst, lowering);
+        }
+        let by_lane = name.contains("addtid");
+        let action = name.replace("addtid_", "").replace("_addtid", "");
+        let action = Action::lower(&action, inst, inst.src[1], lowering)?;
         let vector = |dwords| match inst.src[0] {
             Operand::Vgpr { .. } => lowering
                 .registers(inst.src[0], dwords)
@@ -53,6 +65,7 @@ impl MemoryOp {
         };
         let address = match (inst.encoding, saddr) {
             (Encoding::SCRATCH, saddr) => Address::Scratch(vector(1), saddr),
+            (Encoding::GLOBAL, base) if by_lane => Address::ByLane(base.unwrap_or(Source::ZERO)),
             (Encoding::GLOBAL, Some(base)) => Address::Based(base, vector(1)?),
             (Encoding::GLOBAL, None) => Address::Wide(vector(2)?),
             (Encoding::FLAT, None) => Address::Flat(vector(2)?),
@@ -63,10 +76,76 @@ impl MemoryOp {
             offset: inst.mem.offset.into(),
             site: lowering.site(),
             action,
+            parts: Vec::new(),
+        })
+    }
+
+    /// `load_block` and `store_block`: up to 32 registers, dword after dword in memory. M0 says which are moved.
+    fn lower_block(name: &str, inst: &Inst, lowering: &Lowering) -> Option<MemoryOp> {
+        let register = |operand: Operand, at: u16| match operand {
+            Operand::Vgpr { first, .. } => Operand::Vgpr {
+                first: first + at,
+                dwords: 1,
+            },
+            other => other,
+        };
+        let mut part = inst.clone();
+        let mut parts = Vec::new();
+        let single: &'static OpInfo = match (name, inst.encoding) {
+            ("load", Encoding::GLOBAL) => &OpInfo {
+                name: "global_load_b32",
+                index: 0,
+            },
+            ("load", _) => &OpInfo {
+                name: "scratch_load_b32",
+                index: 0,
+            },
+            (_, Encoding::GLOBAL) => &OpInfo {
+                name: "global_store_b32",
+                index: 0,
+            },
+            _ => &OpInfo {
+                name: "scratch_store_b32",
+                index: 0,
+            },
+        };
+        part.op = single;
+        for at in 0..BLOCK {
+            part.dst[0] = register(inst.dst[0], at);
+            part.src[1] = register(inst.src[1], at);
+            part.mem.offset = inst.mem.offset + 4 * i32::from(at);
+            // Registers that the kernel does not have are not moved.
+            match MemoryOp::lower(&part, lowering) {
+                Some(op) => parts.push(op),
+                None => break,
+            }
+        }
+        if let (Operand::Vgpr { first, .. }, Operand::Vgpr { first: address, .. }) =
+            (inst.dst[0], inst.src[0])
+        {
+            // The address must last until the end.
+            if (first..first + BLOCK).contains(&address) {
+                return None;
+            }
+        }
+        let first = parts.first()?;
+        Some(MemoryOp {
+            address: first.address,
+            action: first.action,
+            offset: first.offset,
+            site: first.site,
+            parts,
         })
     }
 
     pub fn run(&self, wave: &mut Wave, cx: &mut Context) -> Outcome {
+        if !self.parts.is_empty() {
+            let chosen = wave.m0;
+            let parts = self.parts.iter().enumerate();
+            return parts
+                .filter(|(at, _)| chosen >> at & 1 != 0)
+                .try_for_each(|(_, part)| part.run(wave, cx));
+        }
         let exec = wave.exec();
         if exec == 0 {
             return Ok(());
@@ -113,6 +192,12 @@ impl MemoryOp {
                 let range = spread32(&mut places, base, offsets, exec, wave.exec_row());
                 self.finish(places, range, wave, cx)
             }
+            Address::ByLane(base) => {
+                let base = base.read64(wave).wrapping_add_signed(self.offset);
+                let places = std::array::from_fn(|lane| base.wrapping_add(4 * lane as u64));
+                let last = base.wrapping_add(4 * u64::from(wave.lanes - 1));
+                self.finish(places, (base, last.max(base)), wave, cx)
+            }
             Address::Scratch(vector, scalar) => {
                 let base = scalar.map_or(0, |scalar| scalar.read32(wave));
                 let base = i64::from(base) + self.offset;
@@ -139,6 +224,10 @@ impl MemoryOp {
                 let base = base.read64(wave).wrapping_add_signed(self.offset);
                 let offsets = &wave.vgpr[usize::from(offsets)];
                 spread32(&mut places, base, offsets, exec, active);
+            }
+            Address::ByLane(base) => {
+                let base = base.read64(wave).wrapping_add_signed(self.offset);
+                places = std::array::from_fn(|lane| base.wrapping_add(4 * lane as u64));
             }
             Address::Scratch(..) => return,
         }

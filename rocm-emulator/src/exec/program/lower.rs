@@ -35,7 +35,7 @@ pub(crate) fn lower(kernel: &LoadedKernel, lowering: &Lowering, inst: &Inst, pc:
         Encoding::FLAT | Encoding::GLOBAL | Encoding::SCRATCH => {
             MemoryOp::lower(inst, lowering).map_or_else(|| unimplemented(""), Op::Memory)
         }
-        Encoding::MUBUF => {
+        Encoding::MUBUF | Encoding::MTBUF => {
             BufferOp::lower(inst, lowering).map_or_else(|| unimplemented(""), Op::Buffer)
         }
         _ => {
@@ -74,7 +74,7 @@ fn is_matrix(inst: &Inst) -> bool {
 
 /// Instructions that only order or invalidate caches: the emulated memory is coherent.
 fn is_cache_control(name: &str) -> bool {
-    const NAMES: [&str; 13] = [
+    const NAMES: [&str; 17] = [
         "s_dcache_inv",
         "s_dcache_wb",
         "s_dcache_inv_vol",
@@ -88,13 +88,17 @@ fn is_cache_control(name: &str) -> bool {
         "buffer_gl0_inv",
         "buffer_gl1_inv",
         "s_icache_inv",
+        "s_dcache_discard",
+        "s_dcache_discard_x2",
+        "s_atc_probe",
+        "s_atc_probe_buffer",
     ];
     let prefetch = name.starts_with("s_prefetch_") || name == "s_buffer_prefetch_data";
     prefetch || NAMES.contains(&name) || matches!(name, "global_inv" | "global_wb" | "global_wbinv")
 }
 
 /// Scalar instructions that do not change anything that a kernel can see.
-const WITHOUT_EFFECT: [&str; 24] = [
+const WITHOUT_EFFECT: [&str; 25] = [
     "s_nop",
     "s_waitcnt",
     "s_waitcnt_vscnt",
@@ -119,6 +123,7 @@ const WITHOUT_EFFECT: [&str; 24] = [
     "s_version",
     "s_code_end",
     "s_sethalt",
+    "s_singleuse_vdst",
 ];
 
 /// `s_sendmsg_rtn` messages that ask for the clock.

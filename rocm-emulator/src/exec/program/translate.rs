@@ -45,7 +45,7 @@ pub(crate) fn register_counts(descriptor: &KernelDescriptor) -> (usize, usize) {
 pub(crate) fn translate(kernel: &LoadedKernel, roots: Vec<u64>) -> Program {
     let descriptor = &kernel.kernel.descriptor;
     let (vgprs, agprs) = register_counts(descriptor);
-    let lowering = Lowering::new(vgprs, agprs);
+    let lowering = Lowering::new(kernel.kernel.target, vgprs, agprs);
     let mut steps: Vec<Step> = Vec::new();
     let mut by_address = HashMap::new();
     let mut open = roots.clone();

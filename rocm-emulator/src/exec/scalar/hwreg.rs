@@ -7,6 +7,8 @@ use crate::isa::Family;
 
 /// Hardware register numbers (ISA manuals, "Hardware registers").
 const MODE: u32 = 1;
+/// The bit in it that `s_set_gpr_idx_on` sets, on GFX9.
+const VGPR_INDEXING: u32 = 27;
 const STATUS: u32 = 2;
 const FLAT_SCRATCH_LO: u32 = 20;
 const FLAT_SCRATCH_HI: u32 = 21;
@@ -31,7 +33,7 @@ pub(crate) fn time(start: Instant) -> u64 {
 
 fn read(wave: &Wave, id: u32, start: Instant) -> u32 {
     match id {
-        MODE => mode_bits(&wave.mode),
+        MODE => mode_bits(&wave.mode) | u32::from(wave.vgpr_indexing) << VGPR_INDEXING,
         STATUS => {
             let bit = |value: bool, at: u32| u32::from(value) << at;
             let vccz = wave.vcc & wave.lane_mask() == 0;
@@ -62,9 +64,12 @@ pub(crate) fn set(wave: &mut Wave, immediate: u32, value: u32) {
     };
     match id {
         MODE => {
-            let bits = merge(mode_bits(&wave.mode));
+            let indexing = u32::from(wave.vgpr_indexing) << VGPR_INDEXING;
+            let bits = merge(mode_bits(&wave.mode) | indexing);
             let modal = wave.target.family() != Family::Rdna4;
             wave.mode = mode_of(bits, modal);
+            let has_indexing = wave.target.family() == Family::Cdna;
+            wave.vgpr_indexing = has_indexing && bits >> VGPR_INDEXING & 1 != 0;
         }
         FLAT_SCRATCH_LO => {
             let low = merge(wave.flat_scratch as u32);

@@ -4,6 +4,7 @@ mod hwreg;
 mod lower;
 mod op;
 mod operand;
+mod relative;
 mod table;
 
 pub(crate) use hwreg::{get as get_hwreg, set as set_hwreg, set_mode_bits, time};

@@ -1,7 +1,8 @@
 //! What each scalar instruction computes, one line an instruction. ISA manuals, "SOP1", "SOP2", "SOPC", "SOPK".
 //!
-//! A row's closure takes its inputs by type (`u32`, `u64`, ... are the next source; [`Scc`], [`Exec`], [`Old`] are
-//! state) and its result says what is written: a value to the destination, [`Scc`], or both.
+//! A row's closure takes its inputs by type (`u32`, `u64`, ... are the next source; [`Scc`], [`Exec`], [`Old`], [`M0`]
+//! are state) and its result says what is written: a value to the destination, [`Scc`], or both. Floats lose their
+//! denormals on the way in and out where MODE says so.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -9,6 +10,7 @@ use std::sync::OnceLock;
 use half::f16;
 
 use super::op::ScalarOp;
+use super::relative;
 use crate::exec::wave::Wave;
 
 /// The scalar condition code.
@@ -17,6 +19,15 @@ struct Scc(bool);
 struct Exec<T>(T);
 /// What the destination holds before.
 struct Old<T>(T);
+/// MODE's IEEE bit.
+struct Ieee(bool);
+/// M0.
+struct M0(u32);
+/// Writes M0 and whether it offsets the numbers of vector registers.
+struct Indexing {
+    on: bool,
+    m0: u32,
+}
 /// Writes EXEC, SCC from it, and a value to the destination.
 struct SetExec<T> {
     exec: T,
@@ -33,12 +44,35 @@ trait Output {
     fn write(self, wave: &mut Wave, op: &ScalarOp);
 }
 
+/// The side of MODE's denormal fields: whether those of inputs, or of outputs, are kept.
+const INPUTS: u8 = 1;
+const OUTPUTS: u8 = 2;
+
+/// A zero of its sign for a denormal that MODE does not keep.
+#[inline(always)]
+fn flush_f32(value: f32, wave: &Wave, side: u8) -> f32 {
+    if wave.mode.denorm_f32 & side == 0 && value.is_subnormal() {
+        return 0.0f32.copysign(value);
+    }
+    value
+}
+
+#[inline(always)]
+fn flush_f16(value: f16, wave: &Wave, side: u8) -> f16 {
+    let bits = value.to_bits();
+    if wave.mode.denorm_f64_f16 & side == 0 && bits & 0x7c00 == 0 {
+        return f16::from_bits(bits & 0x8000);
+    }
+    value
+}
+
 macro_rules! values {
-    ($($type:ty: $read:ident, $write:ident, $dwords:literal, |$bits:ident| $from:expr, |$value:ident| $to:expr;)*) => { $(
+    ($($type:ty: $read:ident, $write:ident, $dwords:literal, |$bits:ident, $in:ident| $from:expr,
+       |$value:ident, $out:ident| $to:expr;)*) => { $(
         impl Input for $type {
             #[inline(always)]
-            fn read(wave: &Wave, op: &ScalarOp, next: &mut usize) -> Self {
-                let $bits = op.src[*next].$read(wave);
+            fn read($in: &Wave, op: &ScalarOp, next: &mut usize) -> Self {
+                let $bits = op.src[*next].$read($in);
                 *next += 1;
                 $from
             }
@@ -46,8 +80,8 @@ macro_rules! values {
 
         impl Input for Old<$type> {
             #[inline(always)]
-            fn read(wave: &Wave, op: &ScalarOp, _next: &mut usize) -> Self {
-                let $bits = op.dst.source().$read(wave);
+            fn read($in: &Wave, op: &ScalarOp, _next: &mut usize) -> Self {
+                let $bits = op.dst.source().$read($in);
                 Old($from)
             }
         }
@@ -55,21 +89,64 @@ macro_rules! values {
         impl Output for $type {
             const DWORDS: u16 = $dwords;
             #[inline(always)]
-            fn write(self, wave: &mut Wave, op: &ScalarOp) {
+            fn write(self, $out: &mut Wave, op: &ScalarOp) {
                 let $value = self;
-                op.dst.$write(wave, $to);
+                let bits = $to;
+                op.dst.$write($out, bits);
             }
         }
     )* };
 }
 
 values! {
-    u32: read32, write32, 1, |x| x, |x| x;
-    i32: read32, write32, 1, |x| x as i32, |x| x as u32;
-    u64: read64, write64, 2, |x| x, |x| x;
-    i64: read64, write64, 2, |x| x as i64, |x| x as u64;
-    f32: read32, write32, 1, |x| f32::from_bits(x), |x| x.to_bits();
-    f16: read32, write32, 1, |x| f16::from_bits(x as u16), |x| x.to_bits().into();
+    u32: read32, write32, 1, |x, wave| x, |x, wave| x;
+    i32: read32, write32, 1, |x, wave| x as i32, |x, wave| x as u32;
+    u64: read64, write64, 2, |x, wave| x, |x, wave| x;
+    i64: read64, write64, 2, |x, wave| x as i64, |x, wave| x as u64;
+    f32: read32, write32, 1, |x, wave| flush_f32(f32::from_bits(x), wave, INPUTS),
+        |x, wave| flush_f32(x, wave, OUTPUTS).to_bits();
+    f16: read32, write32, 1, |x, wave| flush_f16(f16::from_bits(x as u16), wave, INPUTS),
+        |x, wave| flush_f16(x, wave, OUTPUTS).to_bits().into();
+}
+
+impl Input for Ieee {
+    #[inline(always)]
+    fn read(wave: &Wave, _op: &ScalarOp, _next: &mut usize) -> Self {
+        Ieee(wave.mode.ieee)
+    }
+}
+
+impl Ieee {
+    /// In IEEE mode the first signalling NaN, quiet.
+    fn signalling(self, a: f32, b: f32) -> Option<f32> {
+        let is_signalling = |value: &f32| value.is_nan() && value.to_bits() & 0x0040_0000 == 0;
+        let first = [a, b].into_iter().find(is_signalling);
+        first.filter(|_| self.0).map(quiet)
+    }
+}
+
+impl Input for M0 {
+    #[inline(always)]
+    fn read(wave: &Wave, _op: &ScalarOp, _next: &mut usize) -> Self {
+        M0(wave.m0)
+    }
+}
+
+impl Output for Indexing {
+    const DWORDS: u16 = 0;
+    #[inline(always)]
+    fn write(self, wave: &mut Wave, _op: &ScalarOp) {
+        wave.m0 = self.m0;
+        wave.vgpr_indexing = self.on;
+    }
+}
+
+impl Output for M0 {
+    const DWORDS: u16 = 0;
+    #[inline(always)]
+    fn write(self, wave: &mut Wave, _op: &ScalarOp) {
+        wave.m0 = self.0;
+    }
 }
 
 impl Input for Scc {
@@ -234,20 +311,64 @@ fn f16_toward_zero(value: f32) -> u32 {
     })
 }
 
-fn min_num(a: f32, b: f32) -> f32 {
-    if a == b && a.is_sign_negative() {
-        a
+fn quiet(value: f32) -> f32 {
+    if value.is_nan() {
+        f32::from_bits(value.to_bits() | 0x0040_0000)
     } else {
-        b.min(a)
+        value
     }
 }
 
-fn max_num(a: f32, b: f32) -> f32 {
-    if a == b && a.is_sign_positive() {
+/// The number where one is none; of two NaN the first, quiet.
+fn number(a: f32, b: f32, chosen: f32) -> f32 {
+    match (a.is_nan(), b.is_nan()) {
+        (true, true) => quiet(a),
+        (true, false) => b,
+        (false, true) => a,
+        (false, false) => chosen,
+    }
+}
+
+/// The first NaN, quiet.
+fn propagated(a: f32, b: f32, chosen: f32) -> f32 {
+    match (a.is_nan(), b.is_nan()) {
+        (true, _) => quiet(a),
+        (_, true) => quiet(b),
+        _ => chosen,
+    }
+}
+
+/// The smaller number; -0 is smaller than +0.
+fn smaller(a: f32, b: f32) -> f32 {
+    if a < b || a == b && a.is_sign_negative() {
         a
     } else {
-        b.max(a)
+        b
     }
+}
+
+fn larger(a: f32, b: f32) -> f32 {
+    if a > b || a == b && a.is_sign_positive() {
+        a
+    } else {
+        b
+    }
+}
+
+fn min_num(a: f32, b: f32) -> f32 {
+    number(a, b, smaller(a, b))
+}
+
+fn max_num(a: f32, b: f32) -> f32 {
+    number(a, b, larger(a, b))
+}
+
+fn minimum(a: f32, b: f32) -> f32 {
+    propagated(a, b, smaller(a, b))
+}
+
+fn maximum(a: f32, b: f32) -> f32 {
+    propagated(a, b, larger(a, b))
 }
 
 fn each_half(a: f16, f: impl Fn(f32) -> f32) -> f16 {
@@ -276,6 +397,59 @@ static MOVES: Rows = rows! {
     "s_pack_hh_b32_b16" => |a: u32, b: u32| -> u32 { pack(a >> 16, b >> 16) }
     "s_bitreplicate_b64_b32" => |a: u32| -> u64 { (0..32).fold(0, |wide, bit| wide | ((u64::from(a >> bit & 1) * 3) << (2 * bit))) }
 };
+
+/// GFX9's offset for the numbers of vector registers: M0's low byte, and which operands have it in bits 12 to 15.
+const INDEX: u32 = 0xff;
+const INDEXED: u32 = 0xf000;
+
+static INDEXES: Rows = rows! {
+    "s_set_gpr_idx_on" => |index: u32, operands: u32, old: M0| -> Indexing {
+        let m0 = old.0 & !(INDEX | INDEXED) | index & INDEX | operands << 12 & INDEXED;
+        Indexing { on: true, m0 }
+    }
+    "s_set_gpr_idx_off" => |old: M0| -> Indexing { Indexing { on: false, m0: old.0 } }
+    "s_set_gpr_idx_idx" => |index: u32, old: M0| -> M0 { M0(old.0 & !INDEX | index & INDEX) }
+    "s_set_gpr_idx_mode" => |operands: u32, old: M0| -> M0 { M0(old.0 & !INDEXED | operands << 12 & INDEXED) }
+};
+
+/// Moves whose register numbers have M0 added.
+static RELATIVE: Rows = &[
+    (
+        &["s_movrels_b32"],
+        Entry {
+            run: relative::source::<1>,
+            dwords: 1,
+        },
+    ),
+    (
+        &["s_movrels_b64"],
+        Entry {
+            run: relative::source::<2>,
+            dwords: 2,
+        },
+    ),
+    (
+        &["s_movreld_b32"],
+        Entry {
+            run: relative::destination::<1>,
+            dwords: 1,
+        },
+    ),
+    (
+        &["s_movreld_b64"],
+        Entry {
+            run: relative::destination::<2>,
+            dwords: 2,
+        },
+    ),
+    (
+        &["s_movrelsd_2_b32"],
+        Entry {
+            run: relative::both,
+            dwords: 1,
+        },
+    ),
+];
 
 static ARITHMETIC: Rows = rows! {
     "s_add_u32" | "s_add_co_u32" => |a: u32, b: u32| -> (u32, Scc) { let (sum, carry) = a.overflowing_add(b); (sum, Scc(carry)) }
@@ -451,10 +625,10 @@ static FLOAT_COMPARES: Rows = float_compares! {
 };
 
 static FLOATS: Rows = rows! {
-    "s_ceil_f32" => |a: f32| -> f32 { a.ceil() }
-    "s_floor_f32" => |a: f32| -> f32 { a.floor() }
-    "s_trunc_f32" => |a: f32| -> f32 { a.trunc() }
-    "s_rndne_f32" => |a: f32| -> f32 { a.round_ties_even() }
+    "s_ceil_f32" => |a: f32| -> f32 { quiet(a.ceil()) }
+    "s_floor_f32" => |a: f32| -> f32 { quiet(a.floor()) }
+    "s_trunc_f32" => |a: f32| -> f32 { quiet(a.trunc()) }
+    "s_rndne_f32" => |a: f32| -> f32 { quiet(a.round_ties_even()) }
     "s_ceil_f16" => |a: f16| -> f16 { each_half(a, f32::ceil) }
     "s_floor_f16" => |a: f16| -> f16 { each_half(a, f32::floor) }
     "s_trunc_f16" => |a: f16| -> f16 { each_half(a, f32::trunc) }
@@ -470,10 +644,12 @@ static FLOATS: Rows = rows! {
     "s_add_f32" => |a: f32, b: f32| -> f32 { a + b }
     "s_sub_f32" => |a: f32, b: f32| -> f32 { a - b }
     "s_mul_f32" => |a: f32, b: f32| -> f32 { a * b }
-    "s_min_f32" | "s_min_num_f32" => |a: f32, b: f32| -> f32 { min_num(a, b) }
-    "s_max_f32" | "s_max_num_f32" => |a: f32, b: f32| -> f32 { max_num(a, b) }
-    "s_minimum_f32" => |a: f32, b: f32| -> f32 { if a.is_nan() || b.is_nan() { f32::NAN } else { min_num(a, b) } }
-    "s_maximum_f32" => |a: f32, b: f32| -> f32 { if a.is_nan() || b.is_nan() { f32::NAN } else { max_num(a, b) } }
+    "s_min_num_f32" => |a: f32, b: f32| -> f32 { min_num(a, b) }
+    "s_max_num_f32" => |a: f32, b: f32| -> f32 { max_num(a, b) }
+    "s_min_f32" => |a: f32, b: f32, mode: Ieee| -> f32 { mode.signalling(a, b).unwrap_or(min_num(a, b)) }
+    "s_max_f32" => |a: f32, b: f32, mode: Ieee| -> f32 { mode.signalling(a, b).unwrap_or(max_num(a, b)) }
+    "s_minimum_f32" => |a: f32, b: f32| -> f32 { minimum(a, b) }
+    "s_maximum_f32" => |a: f32, b: f32| -> f32 { maximum(a, b) }
     "s_fmac_f32" => |a: f32, b: f32, old: Old<f32>| -> f32 { a.mul_add(b, old.0) }
     "s_fmaak_f32" | "s_fmamk_f32" => |a: f32, b: f32, c: f32| -> f32 { a.mul_add(b, c) }
     "s_add_f16" => |a: f16, b: f16| -> f16 { both_halves(a, b, |a, b| a + b) }
@@ -481,6 +657,8 @@ static FLOATS: Rows = rows! {
     "s_mul_f16" => |a: f16, b: f16| -> f16 { both_halves(a, b, |a, b| a * b) }
     "s_min_f16" | "s_min_num_f16" => |a: f16, b: f16| -> f16 { both_halves(a, b, min_num) }
     "s_max_f16" | "s_max_num_f16" => |a: f16, b: f16| -> f16 { both_halves(a, b, max_num) }
+    "s_minimum_f16" => |a: f16, b: f16| -> f16 { both_halves(a, b, minimum) }
+    "s_maximum_f16" => |a: f16, b: f16| -> f16 { both_halves(a, b, maximum) }
     "s_fmac_f16" => |a: f16, b: f16, old: Old<f16>| -> f16 {
         // Exact in f64 but for one rounding, then f16.
         f16::from_f64(a.to_f64().mul_add(b.to_f64(), old.0.to_f64()))
@@ -492,6 +670,8 @@ fn table() -> &'static HashMap<&'static str, Entry> {
     TABLE.get_or_init(|| {
         let parts = [
             MOVES,
+            INDEXES,
+            RELATIVE,
             ARITHMETIC,
             BITS,
             EXEC,

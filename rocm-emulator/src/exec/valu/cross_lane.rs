@@ -112,22 +112,28 @@ pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemente
     Ok(Some(run))
 }
 
-/// `v_swap`: two registers, or their low halves, change places in the active lanes.
+/// `v_swap`: two registers, or a half of each, change places in the active lanes.
 fn swap(inst: &Inst) -> Result<Run, Unimplemented> {
     let (a, b) = (vgpr(inst, inst.dst[0])?, vgpr(inst, inst.src[0])?);
-    let taken = match inst.op.name {
-        "v_swap_b16" => 0xffff,
-        _ => u32::MAX,
-    };
+    if inst.op.name == "v_swap_b16" {
+        let shift = |place: u32| u32::from(inst.mods.op_sel >> place & 1) * 16;
+        let (a_shift, b_shift) = (shift(3), shift(0));
+        return Ok(Box::new(move |wave| {
+            let exec = *wave.exec_row();
+            for lane in (0..LANES).filter(|lane| exec.0[*lane] != 0) {
+                let (left, right) = (wave.vgpr[a].0[lane], wave.vgpr[b].0[lane]);
+                let (old, new) = (left >> a_shift & 0xffff, right >> b_shift & 0xffff);
+                let difference = old ^ new;
+                wave.vgpr[a].0[lane] ^= difference << a_shift;
+                // The other half of the same register, perhaps.
+                wave.vgpr[b].0[lane] ^= difference << b_shift;
+            }
+        }));
+    }
     Ok(Box::new(move |wave| {
         let (left, right) = (wave.vgpr[a], wave.vgpr[b]);
-        let mix = |keep: &Row, take: &Row| {
-            Row(std::array::from_fn(|i| {
-                keep.0[i] & !taken | take.0[i] & taken
-            }))
-        };
-        write_active(wave, a, &mix(&left, &right));
-        write_active(wave, b, &mix(&right, &left));
+        write_active(wave, a, &right);
+        write_active(wave, b, &left);
     }))
 }
 
@@ -177,13 +183,15 @@ fn permute(inst: &Inst) -> Result<Option<Run>, Unimplemented> {
             })
         }
         "v_permlane64_b32" => {
-            // Swaps the halves of a wave64; a copy in wave32, where it is a no-op on the other half.
+            // Swaps the halves of a wave64; wave32 has one, and the instruction does nothing.
             let source = Source::of(inst.src[0], Kind::B32)?;
             let dst = vgpr(inst, inst.dst[0])?;
             Box::new(move |wave| {
+                if wave.lanes == 32 {
+                    return;
+                }
                 let row = row_of(wave, &source);
-                let half = if wave.lanes == 64 { 32 } else { 0 };
-                let swapped = Row(std::array::from_fn(|lane| row.0[lane ^ half]));
+                let swapped = Row(std::array::from_fn(|lane| row.0[lane ^ 32]));
                 write_active(wave, dst, &swapped);
             })
         }

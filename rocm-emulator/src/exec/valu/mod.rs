@@ -1,4 +1,4 @@
-//! The vector ALU: VOP1, VOP2, VOPC, VOP3, VOP3SD, VOP3P, MAI and VOPD, with DPP and SDWA.
+//! The vector ALU: VOP1, VOP2, VOPC, VOP3, VOP3SD, VOP3P, VINTERP, MAI and VOPD, with DPP and SDWA.
 //!
 //! [`lower`] turns a decoded instruction into a [`VectorOp`] once; [`VectorOp::run`] executes it for a
 //! wavefront. What each instruction computes stands in `tables`, one line an instruction, as a function
@@ -19,6 +19,7 @@ mod dpp;
 mod dual;
 mod fp8;
 mod general;
+mod interpolate;
 mod kernel;
 mod lane_op;
 mod lanes;

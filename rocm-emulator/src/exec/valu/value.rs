@@ -126,6 +126,10 @@ pub(super) trait Outcome: Copy {
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(super) struct F16(pub f32);
 
+/// The same, of which a signalling NaN stays one: for minimum and maximum, which tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub(super) struct Raw16(pub f32);
+
 /// A bfloat16, carried as the f32 of equal value.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(super) struct Bf16(pub f32);
@@ -172,6 +176,19 @@ pub(super) fn f16_to_f32(bits: u16) -> f32 {
         scaled
     };
     f32::from_bits(value | (bits as u32 & 0x8000) << 16)
+}
+
+/// The same, but a signalling NaN keeps its payload and stays signalling.
+#[inline(always)]
+fn f16_to_f32_signalling(bits: u16) -> f32 {
+    let wide = f16_to_f32(bits).to_bits();
+    let is_nan = bits & 0x7fff > 0x7c00;
+    let quiet = (bits as u32 & 0x200) << 13;
+    f32::from_bits(if is_nan {
+        wide & !0x0040_0000 | quiet
+    } else {
+        wide
+    })
 }
 
 /// f32 to the nearest f16, ties to even; branch-free so that it vectorises.
@@ -286,6 +303,7 @@ dword_values! {
     u16, B16, |bits| bits as u16, |value| value as u32;
     i16, B16, |bits| bits as i16, |value| value as u16 as u32;
     F16, F16, |bits| F16(f16_to_f32(bits as u16)), |value| f32_to_f16(value.0) as u32;
+    Raw16, F16, |bits| Raw16(f16_to_f32_signalling(bits as u16)), |value| f32_to_f16(value.0) as u32;
     Bf16, Bf16, |bits| Bf16(bf16_to_f32(bits as u16)), |value| f32_to_bf16(value.0) as u32;
 }
 

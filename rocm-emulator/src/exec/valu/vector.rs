@@ -1,11 +1,16 @@
 //! A vector instruction, whatever its kind.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
 use super::dual::{self, Dual};
 use super::lane_op::LaneOp;
 use super::lowering::{Run, Unimplemented};
-use super::{cross_lane, lanes, matrix};
+use super::{cross_lane, interpolate, lanes, matrix};
 use crate::exec::wave::Wave;
-use crate::isa::{Encoding, Inst, Operand, Target};
+use crate::isa::{Encoding, Family, Inst, Operand, Target};
 
 /// How an instruction executes.
 enum Action {
@@ -22,7 +27,24 @@ pub struct VectorOp {
     action: Action,
     vgprs: usize,
     agprs: usize,
+    /// GFX9: the instruction, for register numbers that M0 offsets.
+    indexable: Option<Box<Indexable>>,
 }
+
+/// A form of an instruction for what M0 holds, and None for one that does nothing.
+type Form = Option<Arc<VectorOp>>;
+
+/// An instruction that GFX9's VGPR indexing applies to.
+struct Indexable {
+    lanes: u32,
+    inst: Inst,
+    /// By [`INDEXING`]'s bits of M0 and the wave's number of registers.
+    forms: RwLock<HashMap<(u32, usize), Form>>,
+}
+
+/// M0's fields: the offset in bits 0 to 7, and in bits 12 to 15 whether sources 0 to 2 and the destination have it
+/// (Vega and CDNA ISA manuals, "VGPR Indexing").
+const INDEXING: u32 = 0xf0ff;
 
 impl VectorOp {
     /// Vector registers that the wave must have.
@@ -57,6 +79,33 @@ impl VectorOp {
     /// When the wave has fewer registers than [`VectorOp::validate`] asks for.
     #[inline]
     pub fn run(&self, wave: &mut Wave) {
+        if wave.vgpr_indexing {
+            self.run_indexed(wave);
+        } else {
+            self.run_as_it_is(wave);
+        }
+    }
+
+    /// With M0's offset on the operands that M0 names.
+    #[cold]
+    fn run_indexed(&self, wave: &mut Wave) {
+        let Some(indexable) = &self.indexable else {
+            return self.run_as_it_is(wave);
+        };
+        let key = (wave.m0 & INDEXING, wave.vgpr.len());
+        let known = indexable.forms.read().get(&key).cloned();
+        let form = known.unwrap_or_else(|| {
+            let form = indexable.form(wave.target, key.0, key.1);
+            indexable.forms.write().insert(key, form.clone());
+            form
+        });
+        if let Some(op) = form {
+            op.run_as_it_is(wave);
+        }
+    }
+
+    #[inline]
+    fn run_as_it_is(&self, wave: &mut Wave) {
         assert!(
             self.vgprs <= wave.vgpr.len() && self.agprs <= wave.agpr.len(),
             "vector instruction not validated against the wave's registers"
@@ -71,6 +120,39 @@ impl VectorOp {
     }
 }
 
+impl Indexable {
+    /// What the instruction is for these bits of M0. A source past the wave's registers is v0, and an instruction
+    /// whose destination is past them does nothing.
+    fn form(&self, target: Target, m0: u32, vgprs: usize) -> Form {
+        let offset = |operand: &mut Operand, place: u32| {
+            let Operand::Vgpr { first, dwords } = operand else {
+                return true;
+            };
+            if m0 >> (12 + place) & 1 != 0 {
+                *first += (m0 & 0xff) as u16;
+            }
+            usize::from(*first) + usize::from(*dwords) <= vgprs
+        };
+        let mut inst = self.inst.clone();
+        // The constant of these stands between the sources.
+        let constant = inst.op.name.contains("madmk") || inst.op.name.contains("fmamk");
+        let sources = inst.src.iter_mut().enumerate();
+        let sources = sources.filter(|(index, _)| !(constant && *index == 1));
+        for (place, (_, operand)) in sources.enumerate() {
+            if !offset(operand, place as u32) {
+                if let Operand::Vgpr { first, .. } = operand {
+                    *first = 0;
+                }
+            }
+        }
+        if !offset(&mut inst.dst[0], 3) {
+            return None;
+        }
+        // Other registers do not make an instruction without semantics.
+        lower(target, self.lanes, &inst).ok().map(Arc::new)
+    }
+}
+
 /// Prepare a vector ALU instruction for waves of `lanes` lanes.
 ///
 /// # Errors
@@ -78,6 +160,7 @@ impl VectorOp {
 pub fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<VectorOp, Unimplemented> {
     let action = match inst.encoding {
         Encoding::VOPD => Action::Dual(Box::new(dual::lower(target, inst)?)),
+        Encoding::VINTERP => Action::Other(interpolate::lower(inst)?),
         Encoding::VOP1
         | Encoding::VOP2
         | Encoding::VOPC
@@ -105,10 +188,16 @@ pub fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<VectorOp, Unimpl
         Action::Dual(op) => op.registers(),
         Action::Other(_) => (0, 0),
     };
+    let has_indexing = target.family() == Family::Cdna && inst.encoding != Encoding::MAI;
+    let indexable = has_indexing.then(|| {
+        let (inst, forms) = (inst.clone(), RwLock::default());
+        Box::new(Indexable { lanes, inst, forms })
+    });
     let mut op = VectorOp {
         action,
         vgprs,
         agprs,
+        indexable,
     };
     let halves = std::iter::once(inst).chain(inst.second.as_deref());
     for operand in halves.flat_map(|half| half.dst.iter().chain(&half.src)) {

@@ -76,13 +76,29 @@ fn masked_sum_of_differences(a: u32, b: u32) -> u32 {
         .sum()
 }
 
-/// Four 16-bit sums over a sliding window of bytes, added to the halves of `c`, saturating.
+/// Four sums over a sliding window of bytes, added to the quarters of `c`, each made 16 bits by `narrow`.
 #[inline(always)]
-fn sliding_sums(a: u64, b: u32, c: u64, sum: impl Fn(u32, u32) -> u32) -> u64 {
+fn sliding_sums(
+    a: u64,
+    b: u32,
+    c: u64,
+    sum: impl Fn(u32, u32) -> u32,
+    narrow: impl Fn(u32) -> u16,
+) -> u64 {
     (0..4).fold(0, |result, i| {
         let total = sum((a >> (8 * i)) as u32, b) + (c >> (16 * i)) as u32 % 0x1_0000;
-        result | (total.min(0xffff) as u64) << (16 * i)
+        result | u64::from(narrow(total)) << (16 * i)
     })
+}
+
+#[inline(always)]
+fn truncate(sum: u32) -> u16 {
+    sum as u16
+}
+
+#[inline(always)]
+fn saturate(sum: u32) -> u16 {
+    sum.min(0xffff) as u16
 }
 
 /// Number of equal leading bits after the sign, as `v_ffbh_i32` counts: the position of the first bit that
@@ -142,8 +158,8 @@ pub(super) fn add(table: &mut Table) {
         "v_ffbl_b32" | "v_ctz_i32_b32" (a: u32) -> u32 = if a == 0 { u32::MAX } else { a.trailing_zeros() };
         "v_ffbh_i32" | "v_cls_i32" (a: i32) -> u32 = first_bit_unlike_sign(a);
 
-        "v_alignbit_b32" (a: u32, b: u32, s: u32) -> u32 = (((a as u64) << 32 | b as u64) >> (s & 31)) as u32;
-        "v_alignbyte_b32" (a: u32, b: u32, s: u32) -> u32 = (((a as u64) << 32 | b as u64) >> (8 * (s & 3))) as u32;
+        "v_alignbit_b32" (a: u32, b: u32, s: u16) -> u32 = (((a as u64) << 32 | b as u64) >> (s & 31)) as u32;
+        "v_alignbyte_b32" (a: u32, b: u32, s: u16) -> u32 = (((a as u64) << 32 | b as u64) >> (8 * (s & 3))) as u32;
         "v_perm_b32" (a: u32, b: u32, s: u32) -> u32 = {
             let both = (a as u64) << 32 | b as u64;
             permuted(both, s & 0xff)
@@ -176,7 +192,11 @@ pub(super) fn add(table: &mut Table) {
             ((a & 0xffff).abs_diff(b & 0xffff) + (a >> 16).abs_diff(b >> 16)).wrapping_add(c);
         "v_sad_u32" (a: u32, b: u32, c: u32) -> u32 = a.abs_diff(b).wrapping_add(c);
         "v_msad_u8" (a: u32, b: u32, c: u32) -> u32 = masked_sum_of_differences(a, b).wrapping_add(c);
-        "v_qsad_pk_u16_u8" (a: u64, b: u32, c: u64) -> u64 = sliding_sums(a, b, c, sum_of_differences);
-        "v_mqsad_pk_u16_u8" (a: u64, b: u32, c: u64) -> u64 = sliding_sums(a, b, c, masked_sum_of_differences);
+        "v_qsad_pk_u16_u8" (a: u64, b: u32, c: u64) -> u64 = sliding_sums(a, b, c, sum_of_differences, truncate);
+        "v_qsad_pk_u16_u8 clamp" (a: u64, b: u32, c: u64) -> u64 = sliding_sums(a, b, c, sum_of_differences, saturate);
+        "v_mqsad_pk_u16_u8" (a: u64, b: u32, c: u64) -> u64 =
+            sliding_sums(a, b, c, masked_sum_of_differences, truncate);
+        "v_mqsad_pk_u16_u8 clamp" (a: u64, b: u32, c: u64) -> u64 =
+            sliding_sums(a, b, c, masked_sum_of_differences, saturate);
     }
 }

@@ -120,7 +120,7 @@ pub(super) fn add(table: &mut Table) {
     }
     float_compares! { table, F16, "f16"; f32, "f32"; f64, "f64"; }
     operations! { table, entry;
-        "v_cmp_class_f16" (a: u16, mask: u32) -> bool = in_class_f16(a, mask);
+        "v_cmp_class_f16" (a: u16, mask: u16) -> bool = in_class_f16(a, mask.into());
         "v_cmp_class_f32" (a: u32, mask: u32) -> bool = in_class_f32(a, mask);
         "v_cmp_class_f64" (a: u64, mask: u32) -> bool = in_class_f64(a, mask);
     }

@@ -41,16 +41,17 @@ fn scale_down(value: f32) -> f32 {
 /// iteration neither overflows nor meets denormals; the flag tells `v_div_fmas` to scale the quotient back.
 /// The conditions and their order are the manual's, but where both the reciprocal and the quotient are
 /// denormal the denominator is scaled down: the manual prints a scaling up, which would overflow, and
-/// `v_div_fmas` scales down.
+/// `v_div_fmas` scales down. Hardware tells a denormal quotient by the exponents alone, so that it may be the smallest
+/// normal ones too, and sets the flag where either number is zero.
 #[inline(always)]
 fn div_scale(value: f32, denominator: f32, numerator: f32) -> (f32, bool) {
     let difference = exponent(numerator) - exponent(denominator);
     let is_denominator = value.to_bits() == denominator.to_bits();
     let is_numerator = value.to_bits() == numerator.to_bits();
     let reciprocal_is_tiny = is_denormal((1.0 / denominator as f64) as f32);
-    let quotient_is_tiny = is_denormal((numerator as f64 / denominator as f64) as f32);
+    let quotient_is_tiny = difference <= -126;
     if (denominator == 0.0) | (numerator == 0.0) {
-        (f32::NAN, false)
+        (f32::NAN, true)
     } else if difference >= 96 {
         // The quotient is near overflow: only the denominator is scaled.
         (
@@ -100,9 +101,9 @@ fn div_scale_f64(value: f64, denominator: f64, numerator: f64) -> (f64, bool) {
     let is_denominator = value.to_bits() == denominator.to_bits();
     let is_numerator = value.to_bits() == numerator.to_bits();
     let reciprocal_is_tiny = is_denormal_f64(1.0 / denominator);
-    let quotient_is_tiny = is_denormal_f64(numerator / denominator);
+    let quotient_is_tiny = difference <= -1022;
     if (denominator == 0.0) | (numerator == 0.0) {
-        (f64::NAN, false)
+        (f64::NAN, true)
     } else if difference >= 768 {
         (
             if is_denominator {

@@ -4,7 +4,7 @@ use super::rows::{operations, Table};
 use super::single::{max_number, maximum, median, min_number, minimum};
 use crate::exec::valu::approximate::{cos_turns, exp2, log2, sin_turns};
 use crate::exec::valu::kernel::entry;
-use crate::exec::valu::value::{Acc, Ieee, F16};
+use crate::exec::valu::value::{Acc, Ieee, Raw16, F16};
 
 /// The f32 nearest to the exact a * b + c in the sense of rounding to odd, so that the rounding to f16 that
 /// follows acts as a single one. The product of two halves is exact in f32; the sum's error is known exactly.
@@ -110,16 +110,17 @@ pub(super) fn add(table: &mut Table) {
             F16(round(a.0 * b.0) + c.0);
         "v_mac_f16" (a: F16, b: F16, d: Acc<F16>) -> F16 = F16(round(a.0 * b.0) + d.0.0);
 
-        "v_min_f16" | "v_min_num_f16" (a: F16, b: F16, i: Ieee) -> F16 = F16(min_number(a.0, b.0, i.0));
-        "v_max_f16" | "v_max_num_f16" (a: F16, b: F16, i: Ieee) -> F16 = F16(max_number(a.0, b.0, i.0));
-        "v_min3_f16" | "v_min3_num_f16" (a: F16, b: F16, c: F16, i: Ieee) -> F16 =
+        "v_min_f16" | "v_min_num_f16" (a: Raw16, b: Raw16, i: Ieee) -> F16 = F16(min_number(a.0, b.0, i.0));
+        "v_max_f16" | "v_max_num_f16" (a: Raw16, b: Raw16, i: Ieee) -> F16 = F16(max_number(a.0, b.0, i.0));
+        "v_min3_f16" | "v_min3_num_f16" (a: Raw16, b: Raw16, c: Raw16, i: Ieee) -> F16 =
             F16(min_number(min_number(a.0, b.0, i.0), c.0, i.0));
-        "v_max3_f16" | "v_max3_num_f16" (a: F16, b: F16, c: F16, i: Ieee) -> F16 =
+        "v_max3_f16" | "v_max3_num_f16" (a: Raw16, b: Raw16, c: Raw16, i: Ieee) -> F16 =
             F16(max_number(max_number(a.0, b.0, i.0), c.0, i.0));
-        "v_med3_f16" | "v_med3_num_f16" (a: F16, b: F16, c: F16, i: Ieee) -> F16 = F16(median(a.0, b.0, c.0, i.0));
-        "v_maxmin_f16" | "v_maxmin_num_f16" (a: F16, b: F16, c: F16, i: Ieee) -> F16 =
+        "v_med3_f16" | "v_med3_num_f16" (a: Raw16, b: Raw16, c: Raw16, i: Ieee) -> F16 =
+            F16(median(a.0, b.0, c.0, i.0));
+        "v_maxmin_f16" | "v_maxmin_num_f16" (a: Raw16, b: Raw16, c: Raw16, i: Ieee) -> F16 =
             F16(min_number(max_number(a.0, b.0, i.0), c.0, i.0));
-        "v_minmax_f16" | "v_minmax_num_f16" (a: F16, b: F16, c: F16, i: Ieee) -> F16 =
+        "v_minmax_f16" | "v_minmax_num_f16" (a: Raw16, b: Raw16, c: Raw16, i: Ieee) -> F16 =
             F16(max_number(min_number(a.0, b.0, i.0), c.0, i.0));
         "v_minimum_f16" (a: F16, b: F16) -> F16 = F16(minimum(a.0, b.0));
         "v_maximum_f16" (a: F16, b: F16) -> F16 = F16(maximum(a.0, b.0));

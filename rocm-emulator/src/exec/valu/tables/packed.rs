@@ -4,7 +4,7 @@ use super::half_precision::fma_to_odd;
 use super::rows::{operations, Table};
 use super::single::{max_number, maximum, min_number, minimum};
 use crate::exec::valu::kernel::packed_entry;
-use crate::exec::valu::value::{Acc, Bf16, Ieee, F16};
+use crate::exec::valu::value::{Acc, Bf16, Ieee, Raw16, F16};
 
 pub(super) fn add(table: &mut Table) {
     operations! { table, packed_entry;
@@ -12,8 +12,8 @@ pub(super) fn add(table: &mut Table) {
         "v_pk_mul_f16" (a: F16, b: F16) -> F16 = F16(a.0 * b.0);
         "v_pk_fma_f16" (a: F16, b: F16, c: F16) -> F16 = F16(fma_to_odd(a.0, b.0, c.0));
         "v_pk_fmac_f16" (a: F16, b: F16, d: Acc<F16>) -> F16 = F16(fma_to_odd(a.0, b.0, d.0.0));
-        "v_pk_min_f16" | "v_pk_min_num_f16" (a: F16, b: F16, i: Ieee) -> F16 = F16(min_number(a.0, b.0, i.0));
-        "v_pk_max_f16" | "v_pk_max_num_f16" (a: F16, b: F16, i: Ieee) -> F16 = F16(max_number(a.0, b.0, i.0));
+        "v_pk_min_f16" | "v_pk_min_num_f16" (a: Raw16, b: Raw16, i: Ieee) -> F16 = F16(min_number(a.0, b.0, i.0));
+        "v_pk_max_f16" | "v_pk_max_num_f16" (a: Raw16, b: Raw16, i: Ieee) -> F16 = F16(max_number(a.0, b.0, i.0));
         "v_pk_minimum_f16" (a: F16, b: F16) -> F16 = F16(minimum(a.0, b.0));
         "v_pk_maximum_f16" (a: F16, b: F16) -> F16 = F16(maximum(a.0, b.0));
         "v_pk_add_bf16" (a: Bf16, b: Bf16) -> Bf16 = Bf16(a.0 + b.0);

@@ -139,6 +139,12 @@ fn mad(a: f32, b: f32, c: f32) -> f32 {
     no_denormal(product + no_denormal(c))
 }
 
+/// The products of the low halves and then of the high ones, added to `sum`; each product is exact.
+#[inline(always)]
+fn dot2(a: [f32; 2], b: [f32; 2], sum: f32) -> f32 {
+    a[1].mul_add(b[1], a[0].mul_add(b[0], sum))
+}
+
 /// x * 2^e, rounded once: the scaling is exact in f64.
 #[inline(always)]
 fn ldexp(a: f32, exponent: i32) -> f32 {
@@ -297,16 +303,16 @@ pub(super) fn add(table: &mut Table) {
         "v_ldexp_f32" (a: f32, e: i32) -> f32 = ldexp(a, e);
 
         "v_dot2_f32_f16" (a: Pair<F16>, b: Pair<F16>, c: f32) -> f32 =
-            a.0.0.mul_add(b.0.0, a.1.0.mul_add(b.1.0, c));
+            dot2([a.0.0, a.1.0], [b.0.0, b.1.0], c);
         "v_dot2c_f32_f16" | "v_dot2acc_f32_f16" (a: Pair<F16>, b: Pair<F16>, d: Acc<f32>) -> f32 =
-            a.0.0.mul_add(b.0.0, a.1.0.mul_add(b.1.0, d.0));
+            dot2([a.0.0, a.1.0], [b.0.0, b.1.0], d.0);
         "v_dot2_f32_bf16" (a: Pair<Bf16>, b: Pair<Bf16>, c: f32) -> f32 =
-            a.0.0.mul_add(b.0.0, a.1.0.mul_add(b.1.0, c));
+            dot2([a.0.0, a.1.0], [b.0.0, b.1.0], c);
         "v_dot2c_f32_bf16" | "v_dot2acc_f32_bf16" (a: Pair<Bf16>, b: Pair<Bf16>, d: Acc<f32>) -> f32 =
-            a.0.0.mul_add(b.0.0, a.1.0.mul_add(b.1.0, d.0));
+            dot2([a.0.0, a.1.0], [b.0.0, b.1.0], d.0);
         "v_dot2_f16_f16" (a: Pair<F16>, b: Pair<F16>, c: F16) -> F16 =
-            F16(a.0.0.mul_add(b.0.0, a.1.0.mul_add(b.1.0, c.0)));
+            F16(dot2([a.0.0, a.1.0], [b.0.0, b.1.0], c.0));
         "v_dot2_bf16_bf16" (a: Pair<Bf16>, b: Pair<Bf16>, c: Bf16) -> Bf16 =
-            Bf16(a.0.0.mul_add(b.0.0, a.1.0.mul_add(b.1.0, c.0)));
+            Bf16(dot2([a.0.0, a.1.0], [b.0.0, b.1.0], c.0));
     }
 }
