@@ -23,5 +23,6 @@ pub fn run(args: &Args) -> Result<()> {
     for arch in &args.arch {
         suites.on(arch)?;
     }
+    suites.passed()?;
     suites.report(&args.arch)
 }

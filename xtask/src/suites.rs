@@ -1,6 +1,7 @@
 //! The workspace's tests: built all at once, so that no crate is compiled twice for other features, and run in parts. All
 //! note the kernels that run.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -31,6 +32,8 @@ pub struct Suites {
     programs: Vec<Program>,
     /// `coverage` of candle-rocm-tests, which reads the note of what ran.
     coverage: PathBuf,
+    /// What failed so far.
+    failed: RefCell<Vec<String>>,
 }
 
 impl Suites {
@@ -59,6 +62,7 @@ impl Suites {
         Ok(Self {
             programs,
             coverage: coverage.context("cargo built no program `coverage`")?,
+            failed: RefCell::default(),
         })
     }
 
@@ -90,6 +94,14 @@ impl Suites {
         })
     }
 
+    /// An error that names the programs that failed, if any did.
+    pub fn passed(&self) -> Result<()> {
+        match self.failed.borrow().as_slice() {
+            [] => Ok(()),
+            failed => bail!("tests failed:\n{}", failed.join("\n")),
+        }
+    }
+
     /// Print which kernels ran; an error if one did not on one of `archs`.
     pub fn report(&self, archs: &[String]) -> Result<()> {
         cargo::run(
@@ -99,9 +111,8 @@ impl Suites {
         )
     }
 
-    /// Runs what is `chosen` to the end, and names all that failed.
+    /// Runs what is `chosen`, and notes what fails, for [`Suites::passed`]: one run shows all that is wrong.
     fn run(&self, arch: Option<&str>, chosen: impl Fn(&Program) -> bool) -> Result<()> {
-        let mut failed = Vec::new();
         let mut ran = 0;
         for program in self.programs.iter().filter(|program| chosen(program)) {
             let Program {
@@ -122,15 +133,13 @@ impl Suites {
             eprintln!("\n{package}: {target}{on}");
             if let Err(error) = cargo::run_timed(&mut command) {
                 eprintln!("{error:#}");
-                failed.push(format!("{package}: {target}{on}"));
+                let name = format!("{package}: {target}{on}");
+                self.failed.borrow_mut().push(name);
             }
             ran += 1;
         }
         ensure!(ran != 0, "no tests were chosen");
-        match failed.is_empty() {
-            true => Ok(()),
-            false => bail!("tests failed:\n{}", failed.join("\n")),
-        }
+        Ok(())
     }
 }
 
