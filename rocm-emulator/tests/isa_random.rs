@@ -11,6 +11,9 @@ const HALVES: &str = "+real-true16";
 /// Opcodes that there are with that feature alone.
 const HALVES_ALONE: [&str; 2] = ["v_mov_b16", "v_swap_b16"];
 
+/// Operations of whose source LLVM 19 takes the half for a part of the register's number.
+const HALF_UNKNOWN: [&str; 2] = ["v_cvt_pk_f32_fp8", "v_cvt_pk_f32_bf8"];
+
 /// Whether LLVM's text names halves of registers.
 fn names_halves(text: &str) -> bool {
     text.contains(".l") || text.contains(".h")
@@ -52,7 +55,15 @@ fn compare(target: Target, features: &str) -> BTreeMap<(Encoding, u16), (usize, 
         // Words that LLVM refuses, or has a complaint about, are no instructions.
         let Some((text, size)) = text else { continue };
         counts.1 += 1;
-        let ours = match isa::decode(target, &sample.words) {
+        let decoded = isa::decode(target, &sample.words);
+        let unknown = |inst: &Inst| {
+            let named = names_halves(&isa::disassemble(target, inst, 0));
+            named && !names_halves(text) && HALF_UNKNOWN.contains(&inst.op.name)
+        };
+        if decoded.as_ref().is_ok_and(unknown) {
+            continue;
+        }
+        let ours = match decoded {
             Ok(inst) if usize::from(inst.size) != *size => {
                 format!("{} bytes: {}", inst.size, ours(target, &inst, text))
             }

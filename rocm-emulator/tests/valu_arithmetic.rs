@@ -733,3 +733,53 @@ fn three_operands_by_a_truth_table() {
         assert_eq!(text, line);
     }
 }
+
+/// What gfx950 has alone, with values worked out by hand.
+#[test]
+fn instructions_of_gfx950() {
+    let cases: [(&str, [u32; 3], u32); 8] = [
+        // Of each half: (1.0, 2.0, 3.0) and (4.0, NaN, 5.0).
+        (
+            "v_pk_minimum3_f16 v0, v2, v3, v4",
+            [0x4400_3c00, 0x7e01_4000, 0x4500_4200],
+            0x7e01_3c00,
+        ),
+        (
+            "v_pk_maximum3_f16 v0, v2, v3, v4",
+            [0x4400_3c00, 0x4600_4000, 0x4500_4200],
+            0x4600_4200,
+        ),
+        // -1000 >> 2 is -250, 400 >> 2 is 100.
+        (
+            "v_ashr_pk_i8_i32 v0, v2, v3, v4",
+            [-1000i32 as u32, 400, 2],
+            0xaaaa_6480,
+        ),
+        (
+            "v_ashr_pk_u8_i32 v0, v2, v3, v4 op_sel:[0,0,0,1]",
+            [-1000i32 as u32, 4000, 2],
+            0xff00_aaaa,
+        ),
+        (
+            "v_cvt_f32_bf16_e32 v0, v2",
+            [0x1234_3f80, 0, 0],
+            0x3f80_0000,
+        ),
+        (
+            "v_cvt_f32_bf16_e32 v0, v2",
+            [0x1234_c040, 0, 0],
+            0xc040_0000,
+        ),
+        ("v_prng_b32_e32 v0, v2", [0x4000_0001, 0, 0], 0x8000_0002),
+        ("v_prng_b32_e32 v0, v2", [0x8000_0001, 0, 0], 2 ^ 197),
+    ];
+    for (line, sources, expected) in cases {
+        let mut wave = wave(Target::Gfx950);
+        set(&mut wave, 0, 0xaaaa_aaaa);
+        for (register, value) in (2..).zip(sources) {
+            set(&mut wave, register, value);
+        }
+        run(&mut wave, &[line]);
+        assert_eq!(wave.vgpr[0].0[5], expected, "{line}");
+    }
+}

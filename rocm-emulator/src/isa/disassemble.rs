@@ -272,6 +272,11 @@ impl Printer {
                 _ => write!(text, " bitop3:0x{table:x}"),
             };
         }
+        // Here alone it stands before the halves.
+        let interpolates = inst.encoding == Encoding::VINTERP;
+        if interpolates && mods.clamp {
+            *text += " clamp";
+        }
         let listed = self.listed_halves(inst, entry);
         if listed > 0 && mods.op_sel != 0 {
             // VOP3 has the destination's bit behind the sources' that it uses.
@@ -309,7 +314,7 @@ impl Printer {
         if flags.neg_hi > 0 && mods.neg_hi != 0 {
             *text += &bit_list("neg_hi", mods.neg_hi, flags.neg_hi);
         }
-        if mods.clamp {
+        if mods.clamp && !interpolates {
             *text += " clamp";
         }
         *text += match mods.omod {

@@ -21,6 +21,25 @@ pub const MODE: Mode = Mode {
 /// What LLVM 22 makes of instructions of gfx950, which LLVM 19 does not know.
 const GFX950: &[(&str, [u32; 2])] = &[
     (
+        "v_pk_minimum3_f16 v0, v2, v3, v4",
+        [0xd39b_4000, 0x1c12_0702],
+    ),
+    (
+        "v_pk_maximum3_f16 v0, v2, v3, v4",
+        [0xd39c_4000, 0x1c12_0702],
+    ),
+    (
+        "v_ashr_pk_i8_i32 v0, v2, v3, v4",
+        [0xd265_0000, 0x0412_0702],
+    ),
+    (
+        "v_ashr_pk_u8_i32 v0, v2, v3, v4 op_sel:[0,0,0,1]",
+        [0xd266_4000, 0x0412_0702],
+    ),
+    // One dword, and an s_nop behind it.
+    ("v_cvt_f32_bf16_e32 v0, v2", [0x7e00_b702, 0xbf80_0000]),
+    ("v_prng_b32_e32 v0, v2", [0x7e00_b102, 0xbf80_0000]),
+    (
         "v_bitop3_b32 v0, v2, v3, v4 bitop3:0xca",
         [0xd234_0100, 0x5c12_0702],
     ),

@@ -65,6 +65,8 @@ const GFX9_KEEPS_OTHER_HALF: &[&str] = &[
     "v_fma_mixhi_f16",
     "v_cvt_pk_fp8_f32",
     "v_cvt_pk_bf8_f32",
+    "v_ashr_pk_i8_i32",
+    "v_ashr_pk_u8_i32",
 ];
 
 /// The name by which the tables know an instruction: dual-issue halves are ordinary instructions, and

@@ -184,6 +184,17 @@ pub(super) fn add(table: &mut Table) {
             (mask & below).count_ones().wrapping_add(c)
         };
 
+        "v_ashr_pk_i8_i32" (a: i32, b: i32, s: u32) -> u16 = {
+            let byte = |value: i32| (value >> (s & 31)).clamp(-128, 127) as u8;
+            u16::from_le_bytes([byte(a), byte(b)])
+        };
+        "v_ashr_pk_u8_i32" (a: i32, b: i32, s: u32) -> u16 = {
+            let byte = |value: i32| (value >> (s & 31)).clamp(0, 255) as u8;
+            u16::from_le_bytes([byte(a), byte(b)])
+        };
+        // A step of a shift register with feedback.
+        "v_prng_b32" (a: u32) -> u32 = (a << 1) ^ if a >> 31 != 0 { 197 } else { 0 };
+
         "v_lerp_u8" (a: u32, b: u32, c: u32) -> u32 =
             (0..4).fold(0, |r, i| r | ((byte(a, i) + byte(b, i) + (byte(c, i) & 1)) / 2) << (8 * i));
         "v_sad_u8" (a: u32, b: u32, c: u32) -> u32 = sum_of_differences(a, b).wrapping_add(c);

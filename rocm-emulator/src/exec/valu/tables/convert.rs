@@ -3,7 +3,7 @@
 use super::rows::{operations, Table};
 use crate::exec::valu::fp8::Fp8;
 use crate::exec::valu::kernel::entry;
-use crate::exec::valu::value::{f32_to_bf16, f32_to_f16, Acc, F16};
+use crate::exec::valu::value::{f32_to_bf16, f32_to_f16, Acc, Bf16, F16};
 
 /// f32 to f16 toward zero: values past the largest f16 become it, and only infinities stay infinite.
 #[inline(always)]
@@ -100,6 +100,7 @@ pub(super) fn add(table: &mut Table) {
         "v_cvt_pkrtz_f16_f32" | "v_cvt_pk_rtz_f16_f32" (a: f32, b: f32) -> u32 =
             pair(f16_toward_zero(a), f16_toward_zero(b));
         "v_cvt_pk_f16_f32" (a: f32, b: f32) -> u32 = pair(f32_to_f16(a), f32_to_f16(b));
+        "v_cvt_f32_bf16" (a: Bf16) -> f32 = a.0;
         "v_cvt_pk_bf16_f32" (a: f32, b: f32) -> u32 = pair(f32_to_bf16(a), f32_to_bf16(b));
         "v_cvt_pknorm_i16_f32" | "v_cvt_pk_norm_i16_f32" (a: f32, b: f32) -> u32 = pair(signed_norm(a), signed_norm(b));
         "v_cvt_pknorm_u16_f32" | "v_cvt_pk_norm_u16_f32" (a: f32, b: f32) -> u32 = pair(unsigned_norm(a), unsigned_norm(b));

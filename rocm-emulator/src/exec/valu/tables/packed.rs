@@ -16,6 +16,8 @@ pub(super) fn add(table: &mut Table) {
         "v_pk_max_f16" | "v_pk_max_num_f16" (a: Raw16, b: Raw16, i: Ieee) -> F16 = F16(max_number(a.0, b.0, i.0));
         "v_pk_minimum_f16" (a: F16, b: F16) -> F16 = F16(minimum(a.0, b.0));
         "v_pk_maximum_f16" (a: F16, b: F16) -> F16 = F16(maximum(a.0, b.0));
+        "v_pk_minimum3_f16" (a: F16, b: F16, c: F16) -> F16 = F16(minimum(minimum(a.0, b.0), c.0));
+        "v_pk_maximum3_f16" (a: F16, b: F16, c: F16) -> F16 = F16(maximum(maximum(a.0, b.0), c.0));
         "v_pk_add_bf16" (a: Bf16, b: Bf16) -> Bf16 = Bf16(a.0 + b.0);
 
         "v_pk_add_f32" (a: f32, b: f32) -> f32 = a + b;
