@@ -26,9 +26,9 @@ fn main() {
         println!("cargo::warning=Rust's LLD was not found: the library gets no symbol versions");
         return;
     };
-    let exported = exported(&fs::read_to_string(FUNCTIONS).expect("the list of functions"));
+    let functions = fs::read_to_string(FUNCTIONS).expect("the list of functions");
     let versions = fs::read_to_string(VERSIONS).expect("the table of versions");
-    let script = script(&exported, &versions);
+    let script = script(&exported(&functions), &versions);
     let path = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("versions.map");
     fs::write(&path, script).expect("the output folder can be written");
     println!("cargo::rustc-cfg=versioned");
@@ -70,28 +70,27 @@ fn exported(list: &str) -> BTreeSet<&str> {
 fn script(exported: &BTreeSet<&str>, versions: &str) -> String {
     let mut script = String::new();
     let mut left = exported.clone();
-    let mut before = String::new();
-    let mut node = |version: &str, names: Vec<&str>, before: &mut String| {
-        let names: Vec<String> = names.iter().map(|name| format!("    {name};\n")).collect();
-        let global = if names.is_empty() { "" } else { "  global:\n" };
-        script += &format!("{version} {{\n{global}{}}}{before};\n", names.concat());
-        *before = format!(" {version}");
-    };
-    let mut lines = versions
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .peekable();
-    while let Some(line) = lines.next() {
-        if line.is_empty() || line.starts_with(' ') {
+    let mut before = None;
+    let lines = versions.lines().filter(|line| !line.starts_with('#'));
+    let mut lines = lines.peekable();
+    while let Some(version) = lines.next() {
+        if version.is_empty() {
             continue;
         }
         let mut names = Vec::new();
         while let Some(more) = lines.next_if(|line| line.starts_with(' ')) {
             names.extend(more.split_whitespace().filter(|name| left.remove(name)));
         }
-        node(line, names, &mut before);
+        script += &node(version, &names, before.replace(version));
     }
-    let rest = left.into_iter().collect();
-    node(OWN_VERSION, rest, &mut String::new());
-    script
+    let rest: Vec<&str> = left.into_iter().collect();
+    script + &node(OWN_VERSION, &rest, None)
+}
+
+/// One version with its names, after another one.
+fn node(version: &str, names: &[&str], before: Option<&str>) -> String {
+    let names: String = names.iter().map(|name| format!("    {name};\n")).collect();
+    let global = if names.is_empty() { "" } else { "  global:\n" };
+    let before = before.map_or(String::new(), |before| format!(" {before}"));
+    format!("{version} {{\n{global}{names}}}{before};\n")
 }

@@ -114,6 +114,16 @@ KERNEL counted_rounds(unsigned *from, unsigned *to, unsigned count) {
 #endif
 }
 
+// What ROCm's device library reads of a cooperative launch: whether it is one, its workgroups, and the memory that it counts
+// in, which begins with 0.
+KERNEL cooperative(unsigned *out) {
+    unsigned long sync = ((const unsigned long *)__builtin_amdgcn_implicitarg_ptr())[11];
+    if (X != 0 || GROUP != 0) return;
+    out[0] = sync != 0;
+    out[1] = sync > 1 ? ((unsigned *)sync)[10] : 0;
+    out[2] = sync > 1 ? __hip_atomic_fetch_add((unsigned *)sync + 8, 5, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) : 0;
+}
+
 #if __gfx1201__
 // What GFX12 splits: work between arriving and waiting, and a wavefront that asks whether it is the first to arrive.
 KERNEL split_barrier(unsigned *out) {
@@ -256,6 +266,34 @@ fn all_workgroups_meet() {
                 let found = gpu.download::<u32>(to, groups);
                 assert_eq!(found, want, "{} {kernel} {threads}", gpu.target);
             }
+        }
+    });
+}
+
+#[test]
+fn cooperative_launches_get_what_their_barriers_need() {
+    each_gpu(|gpu| {
+        // Older GPUs count themselves, and only say that the launch is cooperative.
+        let in_memory = matches!(gpu.target.family(), Family::Rdna3 | Family::Rdna4)
+            || gpu.target == Target::Gfx942;
+        for cooperative in [false, true] {
+            let out = gpu.upload(&[9u32; 3]);
+            let options = Options {
+                cooperative,
+                ..options(1)
+            };
+            let done = gpu.launch(
+                "cooperative",
+                [3, 2, 1],
+                [64, 1, 1],
+                0,
+                &[U64(out)],
+                &options,
+            );
+            done.unwrap_or_else(|fault| panic!("{}: {fault}", gpu.target));
+            let groups = if cooperative && in_memory { 6 } else { 0 };
+            let want = [u32::from(cooperative), groups, 0];
+            assert_eq!(gpu.download::<u32>(out, 3), want, "{}", gpu.target);
         }
     });
 }

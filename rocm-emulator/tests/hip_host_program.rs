@@ -191,17 +191,28 @@ fn kernels_print_in_order() {
     let ocml = library.iter().find(|arg| arg.ends_with("ocml.bc")).unwrap();
     let folder = ocml.strip_suffix("ocml.bc").unwrap();
     for kind in ["hostcall", "buffered"] {
-        let mut options = linked(&[arch]);
-        options.args.push(format!("-mprintf-kind={kind}"));
-        let needed = ["ocml", "ockl", "opencl", "oclc_wavefrontsize64_off"];
-        for name in needed {
+        // The library must not be linked to the host's code, too: the device's is compiled first.
+        let mut device = Compile::bundle(&[arch]);
+        device.args.push(format!("-mprintf-kind={kind}"));
+        for name in ["ockl", "opencl", "oclc_wavefrontsize64_off"] {
             let path = format!("{folder}{name}.bc");
-            // The host's code needs nothing of it.
             let linked = ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", &path];
-            options.args.extend(linked.map(String::from));
+            device.args.extend(linked.map(String::from));
         }
+        let bundle = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        compile_to(PRINTS, &device, &bundle);
+        let mut host = linked(&[arch]);
+        let path = bundle.display().to_string();
+        let embedded = [
+            "--cuda-host-only",
+            "-Xclang",
+            "-fcuda-include-gpubinary",
+            "-Xclang",
+            &path,
+        ];
+        host.args.extend(embedded.map(String::from));
         let program = tempfile::NamedTempFile::new().unwrap().into_temp_path();
-        compile_to(PRINTS, &options, &program);
+        compile_to(PRINTS, &host, &program);
         let output = run(&program, arch);
         let want: String = (0..3)
             .map(|number| format!("before {number}\nkernel {number}, item 3\n"))

@@ -375,7 +375,7 @@ fn code_size(file: &File, object: &CodeObject, entry: u64) -> Option<u64> {
         segment.executable && end.is_some_and(|end| end <= segment.data.len() as u64)
     };
     let segment = object.segments.iter().find(first_word_is_in)?;
-    if entry % 4 != 0 {
+    if !entry.is_multiple_of(4) {
         return None;
     }
     let to_end = segment.address + segment.data.len() as u64 - entry;

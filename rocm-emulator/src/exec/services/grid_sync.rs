@@ -4,7 +4,7 @@
 //! several GPUs, this GPU's number and how many there are, the work-items before it and of all, the counter of this
 //! GPU's grid (offset 32) and the number of its workgroups (offset 40).
 
-use super::Buffer;
+use super::buffer::Buffer;
 use crate::fault::FaultKind;
 use crate::isa::{is_gfx940, Family, Target};
 use crate::memory::Memory;

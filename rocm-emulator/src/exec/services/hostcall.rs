@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::buffer::Buffer;
 use super::output::{PrintStream, Sink};
-use super::{printf, Buffer};
+use super::printf;
 use crate::fault::FaultKind;
 use crate::memory::Memory;
 
@@ -67,7 +68,7 @@ impl<'a> Hostcalls<'a> {
         let packets = wavefronts.max(2).next_power_of_two();
         let payloads = (HEADERS + packets * HEADER_BYTES).next_multiple_of(64);
         let buffer = Buffer::new(memory, payloads + packets * PAYLOAD_BYTES)?;
-        let base = buffer.address;
+        let base = buffer.address();
         // An entry is never 0: above the number it has a tag, which packet 0 needs from the start.
         let entry = |packet: u64| if packet == 0 { packets } else { packet };
         buffer.put(
@@ -92,12 +93,12 @@ impl<'a> Hostcalls<'a> {
     }
 
     pub fn address(&self) -> u64 {
-        self.buffer.address
+        self.buffer.address()
     }
 
     /// Answer the packets that are ready, in the order in which they became so; tells whether there were any.
     pub fn serve(&self, sink: &Sink) -> Result<bool, FaultKind> {
-        let stack = self.buffer.address + READY_STACK;
+        let stack = self.buffer.address() + READY_STACK;
         // SAFETY: the buffer is live while `self` is, and 8-byte aligned; the kernel changes the word atomically.
         let stack = unsafe { AtomicU64::from_ptr(stack as *mut u64) };
         if stack.load(Ordering::Relaxed) == 0 {
@@ -144,7 +145,7 @@ impl<'a> Hostcalls<'a> {
             let answer = messages.take(&words, sink);
             self.buffer.put(at, &[answer]);
         }
-        let control = self.buffer.address + header + CONTROL;
+        let control = self.buffer.address() + header + CONTROL;
         // SAFETY: as in `serve`; the dword is 4-byte aligned.
         let control = unsafe { AtomicU32::from_ptr(control as *mut u32) };
         control.fetch_and(!READY, Ordering::Release);

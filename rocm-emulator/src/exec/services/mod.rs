@@ -4,6 +4,7 @@
 //! The hidden arguments of a kernel name these buffers (LLVM's AMDGPUUsage, "Kernel Argument Metadata"). They are made
 //! for each launch of a kernel that asks for them.
 
+mod buffer;
 mod grid_sync;
 mod hostcall;
 mod output;
@@ -12,8 +13,9 @@ mod printf_buffer;
 
 use crate::codeobject::{ArgKind, Kernel, PrintfFormats};
 use crate::fault::FaultKind;
-use crate::memory::{AllocationKind, Memory};
+use crate::memory::Memory;
 
+use buffer::Buffer;
 use hostcall::Hostcalls;
 use output::Sink;
 pub use output::{Output, PrintStream};
@@ -79,7 +81,7 @@ impl<'a> Services<'a> {
             ArgKind::HiddenHostcallBuffer => self.hostcalls.as_ref().map(Hostcalls::address),
             ArgKind::HiddenPrintfBuffer => self.printf.as_ref().map(PrintfBuffer::address),
             ArgKind::HiddenMultigridSyncArg if self.counts_itself => Some(1),
-            ArgKind::HiddenMultigridSyncArg => self.grid_sync.as_ref().map(|sync| sync.address),
+            ArgKind::HiddenMultigridSyncArg => self.grid_sync.as_ref().map(Buffer::address),
             _ => None,
         }
     }
@@ -101,41 +103,5 @@ impl<'a> Services<'a> {
             printf.print(&self.sink);
         }
         self.sink.flush();
-    }
-}
-
-/// Device memory that lives as long as the launch.
-struct Buffer<'a> {
-    memory: &'a Memory,
-    address: u64,
-}
-
-impl<'a> Buffer<'a> {
-    fn new(memory: &'a Memory, bytes: u64) -> Result<Buffer<'a>, FaultKind> {
-        let address = memory
-            .allocate(bytes, AllocationKind::Kernarg)
-            .map_err(|error| FaultKind::NoRoom(error.to_string()))?;
-        Ok(Buffer { memory, address })
-    }
-
-    /// Write words of 64 bits. They are inside, as the caller has made the buffer for them.
-    fn put(&self, at: u64, words: &[u64]) {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        // A reset of the device frees the buffer with everything else; then there is nothing to write to.
-        let _ = self.memory.write(self.address + at, &bytes);
-    }
-
-    /// Read bytes from inside; zeroes after a reset.
-    fn get(&self, at: u64, bytes: usize) -> Vec<u8> {
-        let mut read = vec![0; bytes];
-        let _ = self.memory.read(self.address + at, &mut read);
-        read
-    }
-}
-
-impl Drop for Buffer<'_> {
-    fn drop(&mut self) {
-        // A reset may have freed it.
-        let _ = self.memory.free(self.address);
     }
 }

@@ -6,8 +6,9 @@
 //! A constant format is named by the low half of its MD5, and stands in the code object's metadata; another one is in
 //! the message. LLVM's `AMDGPUEmitPrintf` writes this, and `__printf_alloc` of ROCm's device library takes the room.
 
+use super::buffer::Buffer;
 use super::output::{PrintStream, Sink};
-use super::{printf, Buffer};
+use super::printf;
 use crate::codeobject::PrintfFormats;
 use crate::fault::FaultKind;
 use crate::memory::Memory;
@@ -34,7 +35,7 @@ impl<'a> PrintfBuffer<'a> {
     }
 
     pub fn address(&self) -> u64 {
-        self.buffer.address
+        self.buffer.address()
     }
 
     /// Print the messages.

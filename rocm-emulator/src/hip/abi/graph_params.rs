@@ -42,8 +42,8 @@ pub unsafe fn hipGraphKernelNodeSetParams(
     node: hipGraphNode_t,
     params: *const hipKernelNodeParams,
 ) -> Result {
-    // SAFETY: the program's promise.
     set(node, |device| {
+        // SAFETY: the program's promise.
         graph_work::kernel(device, &unsafe { read(params) }?)
     })
 }
@@ -53,8 +53,8 @@ pub unsafe fn hipGraphExecKernelNodeSetParams(
     node: hipGraphNode_t,
     params: *const hipKernelNodeParams,
 ) -> Result {
-    // SAFETY: the program's promise.
     set_exec(exec, node, |device| {
+        // SAFETY: the program's promise.
         graph_work::kernel(device, &unsafe { read(params) }?)
     })
 }
@@ -173,8 +173,8 @@ pub unsafe fn hipDrvGraphExecMemcpyNodeSetParams(
     params: *const HIP_MEMCPY3D,
     _context: hipCtx_t,
 ) -> Result {
-    // SAFETY: the program's promise.
     set_exec(exec, node, |_| {
+        // SAFETY: the program's promise.
         graph_work::driver_copy(&unsafe { read(params) }?)
     })
 }
@@ -210,8 +210,8 @@ pub unsafe fn hipDrvGraphExecMemsetNodeSetParams(
     params: *const HIP_MEMSET_NODE_PARAMS,
     _context: hipCtx_t,
 ) -> Result {
-    // SAFETY: the program's promise.
     set_exec(exec, node, |_| {
+        // SAFETY: the program's promise.
         graph_work::fill(&graph_work::of_driver_fill(&unsafe { read(params) }?))
     })
 }
