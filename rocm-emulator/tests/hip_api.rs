@@ -1,10 +1,9 @@
 //! HIP's C functions: what they do, and what they say to wrong arguments.
 
 use std::collections::HashSet;
-use std::ffi::{c_int, c_void, CStr};
+use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::{null, null_mut};
 
-use candle_rocm_testing::hip::{compile, Compile};
 use rocm_emulator::hip::abi::types::*;
 use rocm_emulator::hip::{abi, last_fault, statistics, Code};
 use rocm_emulator::isa::Target;
