@@ -118,7 +118,7 @@ KERNEL counted_rounds(unsigned *from, unsigned *to, unsigned count) {
 // in, which begins with 0.
 KERNEL cooperative(unsigned *out) {
     unsigned long sync = ((const unsigned long *)__builtin_amdgcn_implicitarg_ptr())[11];
-    if (X != 0 || GROUP != 0) return;
+    if (X != 0 || GROUP != 0 || __builtin_amdgcn_workgroup_id_y() != 0) return;
     out[0] = sync != 0;
     out[1] = sync > 1 ? ((unsigned *)sync)[10] : 0;
     out[2] = sync > 1 ? __hip_atomic_fetch_add((unsigned *)sync + 8, 5, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) : 0;

@@ -128,7 +128,9 @@ impl Grid<'_> {
         let stride = scratch_size(launch).next_multiple_of(SCRATCH_ALIGN);
         let mut thread = self.thread(stride);
         let mut idle: Vec<Workgroup> = Vec::new();
-        let mut waits = 0;
+        // Workgroups found waiting one after the other, while the launch stood at `seen`.
+        let (mut waits, mut seen, mut noted) = (0, 0, None);
+        schedule.enter();
         loop {
             let mut workgroup = match schedule.next(waits > 0) {
                 Next::Resume(workgroup) if !schedule.wants(workgroup.number) => {
@@ -160,12 +162,18 @@ impl Grid<'_> {
                     schedule.ended();
                 }
                 Ok(progress) => {
-                    waits = match progress {
-                        Progress::Waits { still: true } => waits + 1,
-                        _ => 1,
-                    };
+                    let (still, now) = (
+                        progress == Progress::Waits { still: true },
+                        schedule.progress(),
+                    );
+                    waits = if still && now == seen { waits + 1 } else { 1 };
+                    seen = now;
+                    // All the others were asked meanwhile, and none has got on.
+                    let all_asked = waits > schedule.aside();
+                    let idle = all_asked && schedule.note_idle(now, &mut noted);
+                    workgroup.note_waiting(now, idle);
                     schedule.lay_aside(workgroup);
-                    if waits > schedule.aside() {
+                    if all_asked {
                         std::thread::sleep(REST);
                     }
                 }
@@ -175,6 +183,7 @@ impl Grid<'_> {
                 }
             }
         }
+        schedule.leave();
         *self.counters.lock() += thread.cx.counters;
         if let (Some(mut recorder), Some(profile)) = (thread.recorder, self.profile) {
             recorder.keep(&thread.program);
@@ -225,7 +234,6 @@ impl Grid<'_> {
                 .serve()
                 .map_err(|kind| workgroup.place(kind))?;
             if still && !served {
-                workgroup.note_waiting(schedule.progress());
                 return Ok(progress);
             }
         }

@@ -38,6 +38,16 @@ pub(super) struct Schedule {
     aside_count: AtomicUsize,
     /// Grows whenever a workgroup gets on.
     progress: AtomicU64,
+    /// Threads at work.
+    threads: AtomicUsize,
+    idle: Mutex<Idle>,
+}
+
+/// Threads that have found every workgroup waiting since the launch last got on.
+#[derive(Default)]
+struct Idle {
+    progress: u64,
+    threads: usize,
 }
 
 impl Schedule {
@@ -51,6 +61,8 @@ impl Schedule {
             aside: Mutex::default(),
             aside_count: AtomicUsize::new(0),
             progress: AtomicU64::new(0),
+            threads: AtomicUsize::new(0),
+            idle: Mutex::default(),
         }
     }
 
@@ -118,6 +130,32 @@ impl Schedule {
     /// A number that grows as workgroups get on.
     pub fn progress(&self) -> u64 {
         self.progress.load(Ordering::Relaxed)
+    }
+
+    /// A thread begins its work.
+    pub fn enter(&self) {
+        self.threads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A thread has finished its work.
+    pub fn leave(&self) {
+        self.threads.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A thread has found every workgroup that is laid aside waiting, since the launch was at `progress`; `noted` is the
+    /// progress at which it said so last. Tells whether all threads have: then nothing can go on by itself.
+    pub fn note_idle(&self, progress: u64, noted: &mut Option<u64>) -> bool {
+        let mut idle = self.idle.lock();
+        if idle.progress != progress {
+            *idle = Idle {
+                progress,
+                threads: 0,
+            };
+        }
+        if noted.replace(progress) != Some(progress) || idle.threads == 0 {
+            idle.threads += 1;
+        }
+        idle.threads >= self.threads.load(Ordering::Relaxed)
     }
 
     /// The workgroup of this number failed: later ones need not run.

@@ -210,16 +210,16 @@ impl Workgroup {
         }
     }
 
-    /// It was found waiting: while the whole launch does, time counts as instructions.
-    pub fn note_waiting(&mut self, progress: u64) {
+    /// It was found waiting; while the whole launch does (`all`), time counts as instructions.
+    pub fn note_waiting(&mut self, progress: u64, all: bool) {
         let now = Instant::now();
-        if let Some((before, since)) = self.waits_since.replace((progress, now)) {
-            if before == progress {
-                let waited = now.duration_since(since).as_nanos() as u64;
-                for wavefront in &mut self.wavefronts {
-                    wavefront.charge(waited / NANOSECONDS_OF_INSTRUCTION);
-                }
-            }
+        let before = self.waits_since.replace((progress, now));
+        let Some((_, since)) = before.filter(|before| all && before.0 == progress) else {
+            return;
+        };
+        let waited = now.duration_since(since).as_nanos() as u64;
+        for wavefront in &mut self.wavefronts {
+            wavefront.charge(waited / NANOSECONDS_OF_INSTRUCTION);
         }
     }
 }
