@@ -157,7 +157,7 @@ fn build(folder: &Path) -> Result<Vec<PathBuf>> {
         .arg("--target-dir")
         .arg(cargo::target_folder().join("conformance/build"))
         // Unoptimised tests would spend their time in Candle's CPU code.
-        .args(["--config", "profile.dev.opt-level=2"])
+        .args(["--config", "profile.dev.opt-level=1"])
         .current_dir(folder);
     let programs = cargo::build(&mut command)?.into_iter();
     let programs: Vec<PathBuf> = programs.map(|(_, file)| file).collect();
