@@ -1,10 +1,11 @@
 //! A grid: its workgroups, handed out in order to threads.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::crew;
 use super::launch::{Launch, Options};
 use super::launch_state::{scratch_size, Arguments};
 use super::occupancy::workgroups_per_multiprocessor;
@@ -44,7 +45,7 @@ pub fn dispatch(
     let items: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
     let lds_size = kernel.group_segment_fixed_size + launch.dynamic_lds;
     let threads = match options.threads {
-        0 => rayon::current_num_threads() as u64,
+        0 => cores() as u64,
         threads => threads as u64,
     };
     let threads = threads.min(workgroups);
@@ -86,12 +87,7 @@ pub fn dispatch(
     if threads <= 1 || few || options.trace.is_some() {
         grid.work();
     } else {
-        rayon::scope(|scope| {
-            for _ in 1..threads {
-                scope.spawn(|_| grid.work());
-            }
-            grid.work();
-        });
+        crew::share(threads as usize - 1, &|| grid.work());
     }
     services.finish();
     match grid.failure.into_inner() {
@@ -101,6 +97,13 @@ pub fn dispatch(
             Ok(grid.counters.into_inner())
         }
     }
+}
+
+/// Threads that can run at the same time.
+fn cores() -> usize {
+    static CORES: LazyLock<usize> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+    *CORES
 }
 
 /// What the threads of a launch share.

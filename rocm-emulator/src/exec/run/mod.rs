@@ -1,5 +1,6 @@
 //! Running a grid: its workgroups on threads, each workgroup's wavefronts in turn.
 
+mod crew;
 mod dispatch;
 mod grid_barrier;
 mod launch;
