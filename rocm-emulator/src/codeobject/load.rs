@@ -9,6 +9,11 @@ use crate::memory::{AllocationKind, Memory};
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
+/// A number that no code object has yet.
+pub(super) fn next_id() -> u64 {
+    NEXT_ID.fetch_add(1, Ordering::Relaxed)
+}
+
 /// A code object whose segments lie in device memory, at the distances from each other that the linker chose.
 #[derive(Clone, Debug)]
 pub struct LoadedCodeObject {
@@ -80,7 +85,7 @@ impl CodeObject {
             let _ = memory.free(allocation);
             return Err(error);
         }
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let id = next_id();
         let kernels = self
             .kernels
             .iter()

@@ -24,7 +24,10 @@ pub mod valu;
 
 pub use counters::{Class, Counters};
 pub use program::{unload, unsupported};
-pub use run::{dispatch, workgroups_per_multiprocessor, Launch, Options, MAX_LDS, MAX_WORKGROUP};
+pub use run::{
+    dispatch, workgroups_per_multiprocessor, DispatchPacket, Launch, Options, MAX_LDS,
+    MAX_WORKGROUP, PACKET_BYTES,
+};
 pub use services::{Output, PrintStream};
 pub use watch::{lds_cycles, line_bytes, InstructionProfile, Profile, Trace, COVERAGE_VARIABLE};
 pub use wave::{Mode, Row, Wave, APERTURE_BYTES, LANES, PRIVATE_APERTURE, SHARED_APERTURE};

@@ -64,7 +64,11 @@ pub fn dispatch(
     };
     let services =
         Services::new(memory, kernel, wanted).map_err(|kind| fault_of_launch(launch, kind))?;
-    let arguments = Arguments::new(launch, &services);
+    let arguments = match options.packet {
+        None => Arguments::new(launch, &services),
+        Some(packet) => Arguments::of_packet(launch, memory, packet)
+            .map_err(|kind| fault_of_launch(launch, kind))?,
+    };
     let grid = Grid {
         memory,
         snapshot: memory.snapshot(),

@@ -26,6 +26,61 @@ pub struct Launch<'a> {
     pub kernarg: &'a [u8],
 }
 
+/// Bytes of an HSA dispatch packet.
+pub const PACKET_BYTES: usize = 64;
+
+/// The packet of a queue that asks for a launch (HSA's `hsa_kernel_dispatch_packet_t`), where a runtime of somebody
+/// else's writes one. What it says of arguments and sizes goes before what the [`Launch`] says.
+#[derive(Clone, Copy, Debug)]
+pub struct DispatchPacket {
+    /// As it stood in the queue.
+    pub bytes: [u8; PACKET_BYTES],
+    /// The address of the queue, for kernels that ask for it.
+    pub queue: u64,
+    /// The number of the packet in its queue, for kernels that ask for it.
+    pub number: u64,
+}
+
+impl DispatchPacket {
+    fn dword(&self, at: usize) -> u32 {
+        u32::from_le_bytes(std::array::from_fn(|byte| self.bytes[at + byte]))
+    }
+
+    fn qword(&self, at: usize) -> u64 {
+        u64::from(self.dword(at)) | u64::from(self.dword(at + 4)) << 32
+    }
+
+    /// Work-items of a workgroup along x, y and z.
+    pub fn block(&self) -> [u32; 3] {
+        [4, 6, 8].map(|at| u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]).into())
+    }
+
+    /// Work-items of the whole grid along x, y and z; the last workgroups may be smaller than the others.
+    pub fn items(&self) -> [u32; 3] {
+        [12, 16, 20].map(|at| self.dword(at))
+    }
+
+    /// Bytes of scratch of a work-item.
+    pub fn scratch(&self) -> u32 {
+        self.dword(24)
+    }
+
+    /// Bytes of LDS of a workgroup.
+    pub fn lds(&self) -> u32 {
+        self.dword(28)
+    }
+
+    /// The address of the kernel's descriptor.
+    pub fn descriptor(&self) -> u64 {
+        self.qword(32)
+    }
+
+    /// The address of the arguments, hidden ones included.
+    pub fn arguments(&self) -> u64 {
+        self.qword(40)
+    }
+}
+
 /// How a launch is run.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
@@ -48,6 +103,8 @@ pub struct Options<'a> {
     /// Bytes past an allocation's end that a load may read, at most [`MAX_READ_PAST_END`](crate::memory::MAX_READ_PAST_END);
     /// what it reads there is undefined.
     pub read_past_end: u32,
+    /// The packet that asks for the launch. Its arguments are read where they lie, and none is added.
+    pub packet: Option<&'a DispatchPacket>,
 }
 
 impl Default for Options<'_> {
@@ -61,6 +118,7 @@ impl Default for Options<'_> {
             formats: None,
             output: None,
             read_past_end: 0,
+            packet: None,
         }
     }
 }

@@ -3,15 +3,15 @@
 //!
 //! LLVM's AMDGPUUsage, "Initial Kernel Execution State"; HSA's `hsa_kernel_dispatch_packet_t`.
 
-use super::launch::Launch;
+use super::launch::{DispatchPacket, Launch, PACKET_BYTES};
 use crate::codeobject::{ArgKind, KernelDescriptor};
 use crate::exec::memory::SWIZZLE;
 use crate::exec::services::Services;
 use crate::exec::wave::{Mode, Wave, PRIVATE_APERTURE, SHARED_APERTURE};
+use crate::fault::FaultKind;
 use crate::isa::{is_gfx90a, is_gfx940, Family, Target};
+use crate::memory::Memory;
 
-/// Bytes of an HSA dispatch packet.
-const PACKET_BYTES: usize = 64;
 /// Bytes after the arguments that a kernel may load: the compiler rounds scalar loads up to their alignment.
 const PADDING: usize = 64;
 /// Stack that a kernel gets whose need the compiler does not know: HIP's default limit for a lane.
@@ -28,27 +28,30 @@ pub(crate) fn scratch_size(launch: &Launch) -> u32 {
     kernel.private_segment_fixed_size + dynamic
 }
 
-/// The memory that a launch brings along, 8-byte aligned: arguments, padding, packet.
+/// The memory that a launch brings along, 8-byte aligned: arguments, padding, packet. With a packet of a queue, that
+/// packet alone.
 pub(crate) struct Arguments {
     block: Box<[u64]>,
     packet: usize,
+    /// Where the arguments lie.
+    address: u64,
+    queue: u64,
+    number: u64,
+    /// Arguments that wavefronts find in registers.
+    preloaded: Vec<u32>,
+    /// Work-items along each dimension.
+    items: [u64; 3],
 }
 
 impl Arguments {
+    /// What a launch brings along, with the arguments of `services`.
     pub fn new(launch: &Launch, services: &Services) -> Arguments {
         let kernel = &launch.kernel.kernel;
         let size = (kernel.kernarg_size as usize).max(launch.kernarg.len());
         let packet = (size + PADDING).next_multiple_of(64);
         let mut block = vec![0u64; (packet + PACKET_BYTES) / 8].into_boxed_slice();
         let base = block.as_ptr() as u64;
-        let mut put = |at: usize, bytes: &[u8]| {
-            for (i, byte) in bytes.iter().enumerate() {
-                let shift = (at + i) % 8 * 8;
-                let dword = &mut block[(at + i) / 8];
-                *dword = *dword & !(0xff << shift) | u64::from(*byte) << shift;
-            }
-        };
-        put(0, launch.kernarg);
+        put(&mut block, 0, launch.kernarg);
         for arg in kernel.args.iter().filter(|arg| arg.kind.is_hidden()) {
             let value = services.argument(arg.kind);
             let Some(value) = value.or_else(|| hidden(arg.kind, launch)) else {
@@ -57,28 +60,101 @@ impl Arguments {
             let value = value.to_le_bytes();
             let bytes = (arg.size as usize).min(value.len());
             if arg.offset as usize + bytes <= size {
-                put(arg.offset as usize, &value[..bytes]);
+                put(&mut block, arg.offset as usize, &value[..bytes]);
             }
         }
         for (at, bytes) in packet_fields(launch, base) {
-            put(packet + at, &bytes);
+            put(&mut block, packet + at, &bytes);
         }
-        Arguments { block, packet }
+        let dword = |at: usize| {
+            let pair = block.get(at / 2).copied().unwrap_or(0);
+            (pair >> (at % 2 * 32)) as u32
+        };
+        let axes = [0, 1, 2];
+        Arguments {
+            preloaded: preloads(&kernel.descriptor).map(dword).collect(),
+            items: axes.map(|axis| u64::from(launch.grid[axis]) * u64::from(launch.block[axis])),
+            block,
+            packet,
+            address: base,
+            queue: 0,
+            number: 0,
+        }
+    }
+
+    /// What a queue's packet brings along: its arguments stay where they are.
+    ///
+    /// # Errors
+    /// Arguments that wavefronts are to find in registers are not in memory.
+    pub fn of_packet(
+        launch: &Launch,
+        memory: &Memory,
+        packet: &DispatchPacket,
+    ) -> Result<Arguments, FaultKind> {
+        let address = packet.arguments();
+        let preloaded = preloads(&launch.kernel.kernel.descriptor).map(|at| {
+            let (mut bytes, place) = ([0; 4], address + 4 * at as u64);
+            memory
+                .read(place, &mut bytes)
+                .map_err(|error| FaultKind::OutOfBounds {
+                    access: "load",
+                    address: place,
+                    bytes: 4,
+                    nearest: error.nearest,
+                })?;
+            Ok(u32::from_le_bytes(bytes))
+        });
+        let preloaded = preloaded.collect::<Result<_, FaultKind>>()?;
+        let mut block = vec![0u64; PACKET_BYTES / 8].into_boxed_slice();
+        put(&mut block, 0, &packet.bytes);
+        Ok(Arguments {
+            block,
+            packet: 0,
+            address,
+            queue: packet.queue,
+            number: packet.number,
+            preloaded,
+            items: packet.items().map(u64::from),
+        })
     }
 
     pub fn address(&self) -> u64 {
-        self.block.as_ptr() as u64
+        self.address
     }
 
     pub fn packet(&self) -> u64 {
-        self.address() + self.packet as u64
+        self.block.as_ptr() as u64 + self.packet as u64
     }
 
     /// Addresses that the kernel may read.
     pub fn window(&self) -> (u64, u64) {
-        let first = self.address();
+        let first = self.block.as_ptr() as u64;
         (first, first + 8 * self.block.len() as u64)
     }
+
+    /// The sizes of a workgroup of `block`: the last along a dimension has what is left of the grid.
+    fn extent(&self, block: [u32; 3], workgroup: [u32; 3]) -> [u32; 3] {
+        std::array::from_fn(|axis| {
+            let before = u64::from(workgroup[axis]) * u64::from(block[axis]);
+            let left = self.items[axis].saturating_sub(before);
+            left.min(block[axis].into()) as u32
+        })
+    }
+}
+
+/// Write bytes into a block of quadwords.
+fn put(block: &mut [u64], at: usize, bytes: &[u8]) {
+    for (i, byte) in bytes.iter().enumerate() {
+        let shift = (at + i) % 8 * 8;
+        let qword = &mut block[(at + i) / 8];
+        *qword = *qword & !(0xff << shift) | u64::from(*byte) << shift;
+    }
+}
+
+/// The dwords of the arguments that wavefronts find in registers.
+fn preloads(descriptor: &KernelDescriptor) -> std::ops::Range<usize> {
+    let first = descriptor.kernarg_preload_offset as usize;
+    first..first + descriptor.kernarg_preload_length as usize
 }
 
 /// The value of a hidden argument; `None` for one that stays as the launch's own bytes have it, which is 0 if they end
@@ -192,9 +268,9 @@ pub(crate) fn start(
     }
     let pointers = [
         (descriptor.enable_dispatch_ptr, arguments.packet()),
-        (descriptor.enable_queue_ptr, 0),
+        (descriptor.enable_queue_ptr, arguments.queue),
         (descriptor.enable_kernarg_segment_ptr, arguments.address()),
-        (descriptor.enable_dispatch_id, 0),
+        (descriptor.enable_dispatch_id, arguments.number),
         (descriptor.enable_flat_scratch_init, 0),
     ];
     for (_, value) in pointers.into_iter().filter(|(enabled, _)| *enabled) {
@@ -205,10 +281,8 @@ pub(crate) fn start(
     if descriptor.enable_private_segment_size {
         scalars.push(scratch_size(launch));
     }
-    let first = descriptor.kernarg_preload_offset as usize;
-    for at in first..first + descriptor.kernarg_preload_length as usize {
-        let pair = arguments.block.get(at / 2).copied().unwrap_or(0);
-        scalars.push(wide(pair)[at % 2]);
+    for dword in &arguments.preloaded {
+        scalars.push(*dword);
     }
     // The system's values follow the user SGPRs, of which the kernel may leave some unused.
     scalars.next = descriptor.user_sgprs as usize;
@@ -229,13 +303,13 @@ pub(crate) fn start(
             scalars.push(0);
         }
     }
-    start_lanes(wave, launch, index);
+    let extent = arguments.extent(launch.block, workgroup);
+    start_lanes(wave, descriptor, extent, index);
 }
 
-/// Work-item ids and EXEC.
-fn start_lanes(wave: &mut Wave, launch: &Launch, index: u32) {
-    let descriptor = &launch.kernel.kernel.descriptor;
-    let [width, height, depth] = launch.block;
+/// Work-item ids and EXEC, in a workgroup of these sizes.
+fn start_lanes(wave: &mut Wave, descriptor: &KernelDescriptor, extent: [u32; 3], index: u32) {
+    let [width, height, depth] = extent;
     let total = u64::from(width) * u64::from(height) * u64::from(depth);
     let first = u64::from(index) * u64::from(wave.lanes);
     let active = total.saturating_sub(first).min(wave.lanes.into()) as u32;

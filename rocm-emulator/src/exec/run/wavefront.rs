@@ -97,7 +97,11 @@ impl Wavefront {
         self.wave.vgpr.fill(Row::ZERO);
         self.wave.agpr.fill(Row::ZERO);
         launch_state::start(&mut self.wave, &run.launch, arguments, workgroup, index);
-        self.status = Status::Ready;
+        // A workgroup at the grid's edge may have fewer work-items than the others, and no use for the last wavefronts.
+        self.status = match self.wave.exec() {
+            0 => Status::Ended,
+            _ => Status::Ready,
+        };
         self.signalled = false;
         self.released = false;
         self.executed = 0;

@@ -89,12 +89,13 @@ impl Workgroup {
             (number / columns / rows) as u32,
         ];
         thread.cx.counters.workgroups += 1;
-        thread.cx.counters.wavefronts += self.wavefronts.len() as u64;
         self.lds.fill(0);
         for (index, wavefront) in self.wavefronts.iter_mut().enumerate() {
             wavefront.start(run, self.coordinates, index as u32);
         }
-        self.running = self.wavefronts.len() as u32;
+        let runs = |wavefront: &&Wavefront| wavefront.status != Status::Ended;
+        self.running = self.wavefronts.iter().filter(runs).count() as u32;
+        thread.cx.counters.wavefronts += u64::from(self.running);
         self.signals = 0;
         self.waits_since = None;
     }
