@@ -1,0 +1,311 @@
+//! The functions that stand before those of the C library and of libdrm: what concerns `/dev/kfd`, the GPUs' devices for
+//! drawing and the kernel's topology is answered here, everything else goes where it would have gone.
+
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void, CStr};
+use std::os::fd::RawFd;
+use std::sync::{LazyLock, OnceLock};
+
+use parking_lot::Mutex;
+
+use crate::abi::LETTER;
+use crate::driver::driver;
+use crate::render::{self, Bo, Device, GpuInfo, Imported};
+use crate::topology::{FIRST_RENDER, FOLDER};
+
+/// Devices of the kernel's driver.
+const COMPUTE: &str = "/dev/kfd";
+const RENDER: &str = "/dev/dri/renderD";
+
+/// A function of the library that comes after this one.
+macro_rules! next {
+    ($name:literal as $type:ty) => {{
+        static NEXT: OnceLock<usize> = OnceLock::new();
+        let found = *NEXT.get_or_init(|| {
+            let name = concat!($name, "\0").as_ptr().cast::<c_char>();
+            // SAFETY: a C string.
+            unsafe { libc::dlsym(libc::RTLD_NEXT, name) as usize }
+        });
+        match found {
+            0 => None,
+            // SAFETY: the function of this name has this type.
+            found => Some(unsafe { std::mem::transmute::<usize, $type>(found) }),
+        }
+    }};
+}
+
+fn set_errno(error: c_int) {
+    // SAFETY: the calling thread's own.
+    unsafe { *libc::__errno_location() = error };
+}
+
+/// # Safety
+/// A C string, or null.
+unsafe fn text<'a>(path: *const c_char) -> Option<&'a str> {
+    if path.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(path) }.to_str().ok()
+}
+
+/// The descriptor for a device of ours; `None` for any other file.
+fn device(path: &str) -> Option<c_int> {
+    let opened = match path.strip_prefix(RENDER) {
+        Some(minor) => driver()?.open_render(minor.parse().ok()?)?,
+        None if path == COMPUTE => driver()?.file.open(),
+        None => return None,
+    };
+    Some(opened.unwrap_or_else(|error| {
+        set_errno(error.raw_os_error().unwrap_or(libc::EIO));
+        -1
+    }))
+}
+
+/// C's `open`.
+///
+/// # Safety
+/// As C's.
+#[no_mangle]
+pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    // SAFETY: the caller's promise.
+    if let Some(file) = unsafe { text(path) }.and_then(device) {
+        return file;
+    }
+    // SAFETY: the caller's promise; where no mode is given, none is read.
+    unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, flags, mode) as c_int }
+}
+
+/// C's `ioctl`, all of whose commands that are used take one more argument.
+///
+/// # Safety
+/// As C's.
+#[no_mangle]
+pub unsafe extern "C" fn ioctl(file: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+    if request as u32 >> 8 & 0xff == LETTER {
+        if let Some(driver) = driver().filter(|driver| driver.file.is(file)) {
+            // SAFETY: the caller's promise.
+            return match unsafe { driver.command(request, argument) } {
+                Ok(()) => 0,
+                Err(error) => {
+                    set_errno(error);
+                    -1
+                }
+            };
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { libc::syscall(libc::SYS_ioctl, file, request, argument) as c_int }
+}
+
+/// What the kernel would say in a file of its topology.
+fn topology(path: &str) -> Option<&'static [u8]> {
+    let rest = path.strip_prefix(FOLDER)?;
+    driver()?.topology.contents(rest)
+}
+
+/// C's `fopen`.
+///
+/// # Safety
+/// As C's.
+#[no_mangle]
+pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+    // SAFETY: the caller's promise.
+    if let Some(contents) = unsafe { text(path) }.and_then(topology) {
+        let (first, bytes) = (contents.as_ptr() as *mut c_void, contents.len());
+        // SAFETY: it is only read, and lives as long as the process.
+        return unsafe { fmemopen(first, bytes, c"r".as_ptr()) };
+    }
+    type Fopen = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut libc::FILE;
+    match next!("fopen" as Fopen) {
+        // SAFETY: the caller's promise.
+        Some(fopen) => unsafe { fopen(path, mode) },
+        None => {
+            set_errno(libc::ENOSYS);
+            std::ptr::null_mut()
+        }
+    }
+}
+
+extern "C" {
+    fn fmemopen(buffer: *mut c_void, bytes: usize, mode: *const c_char) -> *mut libc::FILE;
+}
+
+/// A folder of the topology that is being read.
+struct Listing {
+    names: Vec<String>,
+    next: usize,
+    entry: libc::dirent,
+}
+
+/// Those that are open, by their handles: addresses of their own.
+static LISTINGS: LazyLock<Mutex<HashMap<usize, Box<Listing>>>> = LazyLock::new(Mutex::default);
+
+fn listing(path: &str) -> Option<*mut libc::DIR> {
+    let rest = path.strip_prefix(FOLDER)?;
+    let names = driver()?.topology.names(rest)?;
+    let names = names.into_iter().map(str::to_owned).collect();
+    let listing = Box::new(Listing {
+        names,
+        next: 0,
+        // SAFETY: zeroes are a value of it.
+        entry: unsafe { std::mem::zeroed() },
+    });
+    let handle = &raw const *listing as usize;
+    LISTINGS.lock().insert(handle, listing);
+    Some(handle as *mut libc::DIR)
+}
+
+/// C's `opendir`.
+///
+/// # Safety
+/// As C's.
+#[no_mangle]
+pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut libc::DIR {
+    // SAFETY: the caller's promise.
+    if let Some(handle) = unsafe { text(path) }.and_then(listing) {
+        return handle;
+    }
+    type Opendir = unsafe extern "C" fn(*const c_char) -> *mut libc::DIR;
+    match next!("opendir" as Opendir) {
+        // SAFETY: the caller's promise.
+        Some(opendir) => unsafe { opendir(path) },
+        None => std::ptr::null_mut(),
+    }
+}
+
+/// C's `readdir`.
+///
+/// # Safety
+/// As C's.
+#[no_mangle]
+pub unsafe extern "C" fn readdir(folder: *mut libc::DIR) -> *mut libc::dirent {
+    if let Some(listing) = LISTINGS.lock().get_mut(&(folder as usize)) {
+        let Some(name) = listing.names.get(listing.next) else {
+            return std::ptr::null_mut();
+        };
+        listing.next += 1;
+        listing.entry.d_type = libc::DT_DIR;
+        listing.entry.d_name.fill(0);
+        for (place, byte) in listing.entry.d_name.iter_mut().zip(name.bytes()) {
+            *place = byte as c_char;
+        }
+        return &raw mut listing.entry;
+    }
+    type Readdir = unsafe extern "C" fn(*mut libc::DIR) -> *mut libc::dirent;
+    match next!("readdir" as Readdir) {
+        // SAFETY: the caller's promise.
+        Some(readdir) => unsafe { readdir(folder) },
+        None => std::ptr::null_mut(),
+    }
+}
+
+/// C's `closedir`.
+///
+/// # Safety
+/// As C's.
+#[no_mangle]
+pub unsafe extern "C" fn closedir(folder: *mut libc::DIR) -> c_int {
+    if LISTINGS.lock().remove(&(folder as usize)).is_some() {
+        return 0;
+    }
+    type Closedir = unsafe extern "C" fn(*mut libc::DIR) -> c_int;
+    match next!("closedir" as Closedir) {
+        // SAFETY: the caller's promise.
+        Some(closedir) => unsafe { closedir(folder) },
+        None => -1,
+    }
+}
+
+/// libdrm's `drmOpenRender`. A GPU of ours stands before one of the machine's.
+#[no_mangle]
+pub extern "C" fn drmOpenRender(minor: c_int) -> c_int {
+    let minor = u32::try_from(minor).unwrap_or(FIRST_RENDER - 1);
+    let opened = driver().and_then(|driver| driver.open_render(minor));
+    match opened {
+        Some(Ok(file)) => file,
+        Some(Err(error)) => refused(error.raw_os_error().unwrap_or(libc::EIO)),
+        None => refused(libc::ENOENT),
+    }
+}
+
+fn refused(error: c_int) -> c_int {
+    set_errno(error);
+    -error
+}
+
+/// libdrm's `drmCommandWriteRead`.
+///
+/// # Safety
+/// As libdrm's.
+#[no_mangle]
+pub unsafe extern "C" fn drmCommandWriteRead(
+    _file: RawFd,
+    command: c_ulong,
+    data: *mut c_void,
+    bytes: c_ulong,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { render::place(command, data, bytes) }
+}
+
+/// libdrm's `amdgpu_device_initialize`.
+///
+/// # Safety
+/// As libdrm's.
+#[no_mangle]
+pub unsafe extern "C" fn amdgpu_device_initialize(
+    file: RawFd,
+    major: *mut u32,
+    minor: *mut u32,
+    device: *mut *const Device,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { render::device_initialize(file, major, minor, device) }
+}
+
+/// libdrm's `amdgpu_device_deinitialize`: devices live as long as the process.
+#[no_mangle]
+pub extern "C" fn amdgpu_device_deinitialize(_device: *const Device) -> c_int {
+    0
+}
+
+/// Declares functions of libdrm whose first argument is a handle that came from here.
+macro_rules! of_handles {
+    ($($name:ident($handle:ident: $type:ty $(, $arg:ident: $arg_type:ty)*) -> $returns:ty = $body:expr;)*) => {
+        $(
+            #[doc = concat!("libdrm's `", stringify!($name), "`.\n\n# Safety\nAs libdrm's.")]
+            #[no_mangle]
+            pub unsafe extern "C" fn $name($handle: *const $type $(, $arg: $arg_type)*) -> $returns {
+                // SAFETY: a handle that came from here, and the caller's promise for the rest.
+                #[allow(unused_unsafe)]
+                unsafe {
+                    let $handle: &'static $type = &*$handle;
+                    $body
+                }
+            }
+        )*
+    };
+}
+
+of_handles! {
+    amdgpu_device_get_fd(device: Device) -> c_int = render::device_file(device);
+    amdgpu_get_marketing_name(device: Device) -> *const c_char = render::name(device);
+    amdgpu_query_gpu_info(device: Device, info: *mut GpuInfo) -> c_int = render::query(device, info);
+    amdgpu_bo_import(device: Device, kind: c_int, file: u32, imported: *mut Imported) -> c_int =
+        render::import(device, kind, file, imported);
+    amdgpu_bo_export(buffer: Bo, kind: c_int, shared: *mut u32) -> c_int = render::export(buffer, kind, shared);
+    amdgpu_bo_va_op(buffer: Bo, offset: u64, bytes: u64, address: u64, _flags: u64, operation: u32) -> c_int =
+        render::lay(buffer, offset, bytes, address, operation);
+    amdgpu_bo_cpu_map(buffer: Bo, address: *mut *mut c_void) -> c_int = render::host(buffer, address);
+}
+
+/// libdrm's `amdgpu_bo_free`.
+///
+/// # Safety
+/// As libdrm's.
+#[no_mangle]
+pub unsafe extern "C" fn amdgpu_bo_free(buffer: *mut Bo) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { render::free(buffer) }
+}
