@@ -48,7 +48,11 @@ impl Stream {
             return ended.map(|()| None);
         }
         let mut graph = Graph {
-            raw,
+            // AMD's HIP leaves a handle there that is none when it fails.
+            raw: match ended {
+                Ok(()) => raw,
+                Err(_) => std::ptr::null_mut(),
+            },
             exec: std::ptr::null_mut(),
             // Only now: until here an event on this stream was a part of the capture.
             memory: capture::ended(device, self.key()),

@@ -98,8 +98,9 @@ fn a_dead_streams_memory_is_reused() {
     in_process("a_dead_streams_memory_is_reused", &[], || {
         let context = context();
         let pool = context.device().pool();
-        assert!(
-            !pool.is_caching(),
+        assert_eq!(
+            pool.is_caching(),
+            common::on_amds_hip(),
             "on the emulator each allocation is its own"
         );
         let stream = context.new_stream().unwrap();
@@ -110,6 +111,7 @@ fn a_dead_streams_memory_is_reused() {
         assert_eq!(other.clone_dtoh(&buffer).unwrap(), [1; 100]);
         drop(buffer);
         assert_eq!(context.pool_statistics().in_use, 0);
+        pool.flush().unwrap();
         assert_eq!(context.pool_statistics().reserved, 0);
     });
 }
@@ -154,10 +156,11 @@ fn running_out_gives_the_cache_back_first() {
                 pool.free(ptr, stream.key()).unwrap();
             }
             assert_eq!(pool.statistics().cached, 40 * MIB);
-            let large = pool.allocate(50 * MIB, stream.key()).unwrap();
+            // AMD's HIP gives no more than three quarters of the memory at once.
+            let large = pool.allocate(46 * MIB, stream.key()).unwrap();
             let statistics = pool.statistics();
             assert_eq!((statistics.flushes, statistics.cached), (1, 0));
-            assert_eq!(statistics.in_use, 50 * MIB);
+            assert_eq!(statistics.in_use, 46 * MIB);
             pool.free(large, stream.key()).unwrap();
         },
     );

@@ -1,11 +1,16 @@
 //! A test in a process of its own: for what is decided once for a process, for what ends one, and for what does not end.
 
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a process may take before it counts as one that does not end: an emulated GPU on a busy machine is slow.
 pub const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// The program that starts a test's programs, where they cannot be started by themselves, such as with libraries of another
+/// system; see [`program`].
+pub const RUNNER: &str = "CANDLE_ROCM_TEST_RUNNER";
 
 /// In whose child process we are: the test's name.
 const CHILD: &str = "CANDLE_ROCM_TEST_CHILD";
@@ -100,13 +105,38 @@ fn everything(pipe: Option<impl std::io::Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// The command that starts a program, by what [`RUNNER`] names, if it names something: that takes the program's path and its
+/// arguments.
+pub fn program(path: &Path) -> Command {
+    match std::env::var_os(RUNNER).filter(|runner| !runner.is_empty()) {
+        Some(runner) => {
+            let mut command = Command::new(runner);
+            command.arg(path);
+            command
+        }
+        None => Command::new(path),
+    }
+}
+
+/// The running program: its path.
+///
+/// # Panics
+/// It has none.
+fn this_program() -> PathBuf {
+    match std::env::var_os(RUNNER).filter(|runner| !runner.is_empty()) {
+        // The system calls the runner's own program the running one; it is told the other's path first.
+        Some(_) => std::env::args_os().next().map(PathBuf::from),
+        None => std::env::current_exe().ok(),
+    }
+    .expect("the running program has a path")
+}
+
 /// The command that runs one test of this program, be it one that is ignored, with its output shown.
 ///
 /// # Panics
 /// The running program has no path.
 pub fn command_of(test: &str) -> Command {
-    let program = std::env::current_exe().expect("the running program has a path");
-    let mut command = Command::new(program);
+    let mut command = program(&this_program());
     command
         .args([test, "--exact", "--include-ignored"])
         .args(["--nocapture", "--test-threads=1"])

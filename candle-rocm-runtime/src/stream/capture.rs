@@ -77,8 +77,7 @@ pub(super) fn abandon(hip: &HipTable, stream: hipStream_t) -> Result<()> {
     // SAFETY: the stream is alive, the output is writable, and the graph is destroyed once. A capture that
     // an error ended already has none.
     unsafe {
-        end(stream, &mut graph);
-        if !graph.is_null() {
+        if end(stream, &mut graph) == HIP_SUCCESS && !graph.is_null() {
             destroy(graph);
         }
     }

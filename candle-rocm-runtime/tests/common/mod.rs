@@ -11,9 +11,21 @@ use candle_rocm_runtime::{runtime, Context, Image, Module, RuntimeKind};
 pub use candle_rocm_testing::process::alone as in_process;
 use candle_rocm_testing::{hip, needs};
 
+/// Whether the tests run on AMD's own HIP, over the emulated GPU (`cargo xtask rocm`).
+pub fn on_amds_hip() -> bool {
+    std::env::var(runtime::RUNTIME_VARIABLE).as_deref() == Ok("amd")
+}
+
+/// Choose the emulated GPU, unless AMD's own HIP is asked for.
+pub fn select() {
+    if !on_amds_hip() {
+        runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
+    }
+}
+
 /// A context on the emulated GPU 0.
 pub fn context() -> Arc<Context> {
-    runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
+    select();
     Context::new(0).expect("the emulator has a GPU")
 }
 
@@ -82,6 +94,14 @@ impl HipCalls {
     }
 }
 
+/// What so many bytes take of a context's pool, which shares memory out in blocks where it keeps any.
+pub fn pooled(context: &Arc<Context>, bytes: usize) -> usize {
+    match context.device().pool().is_caching() {
+        true => bytes.next_multiple_of(512),
+        false => bytes,
+    }
+}
+
 /// The kernels of `tests/kernels/probe.hip`, compiled for this architecture.
 pub fn probe_code(arch: &str) -> Vec<u8> {
     hip::compile(
@@ -114,7 +134,7 @@ pub fn on_each_device(test: &str, body: impl Fn(&Arc<Context>)) {
         some => some.split(',').map(str::trim).collect(),
     };
     in_process(test, &[("ROCM_EMU_ARCH", &chosen.join(","))], || {
-        runtime::select(RuntimeKind::Emulator).unwrap();
+        select();
         for (ordinal, arch) in chosen.iter().enumerate() {
             let context = Context::new(ordinal).unwrap();
             assert_eq!(context.device().info().arch, *arch);

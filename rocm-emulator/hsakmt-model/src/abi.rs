@@ -4,9 +4,9 @@
 /// The letter of the driver's commands.
 pub const LETTER: u32 = b'K' as u32;
 
-/// The interface's version that is answered: 1.14 has everything that is used, and the debugger's commands, which the
-/// topology says are not there.
-pub const VERSION: (u32, u32) = (1, 14);
+/// The interface's version that is answered. AMD's runtime lays memory over reserved addresses since 1.15. The debugger's
+/// commands, which it has as well, are not there, as the topology says.
+pub const VERSION: (u32, u32) = (1, 17);
 
 /// The structures that commands take. All of their values are valid, zero among them.
 ///
