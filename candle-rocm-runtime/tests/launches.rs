@@ -227,6 +227,40 @@ fn globals_can_be_read_and_written() {
     assert!(module.get_global("no_such", &stream).is_err());
 }
 
+/// A kernel that is stopped ends the work of its GPU, at the latest where that is waited for, with this error of HIP's.
+fn stops(context: &Context, kernel: &str, count: u32, error: &str) {
+    let stream = context.default_stream();
+    let function = probe(context).load_function(kernel).unwrap();
+    let mut x = stream.alloc_zeros::<u32>(100).unwrap();
+    let mut launch = stream.launch_builder(&function);
+    if count != 0 {
+        launch.arg(&count).arg(&mut x);
+    }
+    // SAFETY: the kernel is stopped before it changes another's memory.
+    let launched = unsafe { launch.launch(LaunchConfig::for_num_elems(count.max(1))) };
+    let stopped = launched.map(drop).and_then(|()| stream.synchronize());
+    let text = stopped.unwrap_err().to_string();
+    assert!(text.contains(error), "{text}");
+    // It stays.
+    let text = stream.clone_dtoh(&x).unwrap_err().to_string();
+    assert!(text.contains(error), "{text}");
+}
+
+#[test]
+fn memory_that_is_nobodys_is_an_illegal_address() {
+    in_process("memory_that_is_nobodys_is_an_illegal_address", &[], || {
+        // AMD's HIP shares 2 MiB out among small buffers: 64 MiB further there is nothing.
+        stops(&context(), "increment", 16 << 20, "hipErrorIllegalAddress");
+    });
+}
+
+#[test]
+fn a_trap_is_a_launch_failure() {
+    in_process("a_trap_is_a_launch_failure", &[], || {
+        stops(&context(), "trap", 0, "hipErrorLaunchFailure");
+    });
+}
+
 #[test]
 fn one_element_too_many_is_caught() {
     in_process("one_element_too_many_is_caught", &[], || {

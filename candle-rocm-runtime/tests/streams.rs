@@ -68,6 +68,26 @@ fn events_order_and_measure() {
 }
 
 #[test]
+fn an_event_outlives_its_stream() {
+    let context = context();
+    let function = common::probe(&context).load_function("increment").unwrap();
+    for _ in 0..3 {
+        let stream = context.new_stream().unwrap();
+        let mut x = stream.alloc_zeros::<u32>(4096).unwrap();
+        let mut launch = stream.launch_builder(&function);
+        launch.arg(&4096u32).arg(&mut x);
+        // SAFETY: the arguments are those of the kernel.
+        unsafe { launch.launch(LaunchConfig::for_num_elems(4096)) }.unwrap();
+        let event = stream.record_event(None).unwrap();
+        drop((x, stream));
+        // Another stream, which may get the same handle.
+        let _other = context.new_stream().unwrap();
+        event.synchronize().unwrap();
+        assert!(event.try_is_complete().unwrap());
+    }
+}
+
+#[test]
 fn streams_compare_by_what_they_are() {
     let context = context();
     let (a, b) = (context.new_stream().unwrap(), context.new_stream().unwrap());

@@ -305,6 +305,14 @@ fn streams_and_events() {
     std::thread::sleep(std::time::Duration::from_millis(3));
     ok!(hipEventRecord(f, s));
     ok!(hipEventQuery(f));
+    let (gone, last) = (stream(), event());
+    ok!(hipEventRecord(last, gone));
+    ok!(hipStreamDestroy(gone));
+    fails!(ContextIsDestroyed, hipEventQuery(last));
+    fails!(ContextIsDestroyed, hipEventSynchronize(last));
+    ok!(hipEventRecord(last, s));
+    ok!(hipEventQuery(last));
+    ok!(hipEventDestroy(last));
     let mut ms = 0.0;
     ok!(hipEventElapsedTime(&mut ms, e, f));
     assert!((3.0..3000.0).contains(&ms), "{ms}");
@@ -563,7 +571,10 @@ fn what_captures_forbid() {
     ok!(hipStreamBeginCapture(s, 0));
     fails!(StreamCaptureIsolation, hipStreamWaitEvent(s, e, 0));
     fails!(StreamCaptureInvalidated, hipStreamEndCapture(s, &mut graph));
+    // Where none began, there is a handle, as AMD's HIP leaves one, that is no graph's.
     fails!(IllegalState, hipStreamEndCapture(s, &mut graph));
+    assert!(!graph.is_null());
+    fails!(InvalidHandle, hipGraphDestroy(graph));
     fails!(
         StreamCaptureUnsupported,
         hipStreamBeginCapture(null_mut(), 0)

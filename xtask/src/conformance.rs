@@ -73,10 +73,49 @@ pub fn run(args: &Args) -> Result<()> {
     run_tests(&args.arch, args.gpu_only, &args.tests)
 }
 
+/// The way to a GPU.
+pub struct Through {
+    /// HIP's library.
+    pub library: PathBuf,
+    /// What starts programs, which cannot be started by themselves, with their paths and arguments.
+    pub runner: Option<PathBuf>,
+}
+
+impl Through {
+    /// The command that runs a program on this emulated GPU.
+    pub fn command(&self, program: &Path, arch: &str) -> Command {
+        let mut command = match &self.runner {
+            Some(runner) => {
+                let mut command = Command::new(runner);
+                // Test programs start themselves once more by it.
+                command.arg(program).env("CANDLE_ROCM_TEST_RUNNER", runner);
+                command
+            }
+            None => Command::new(program),
+        };
+        command
+            .env("CANDLE_ROCM_RUNTIME", "amd")
+            .env("CANDLE_ROCM_HIP_LIBRARY", &self.library)
+            .env("ROCM_EMU_ARCH", arch);
+        command
+    }
+}
+
 /// As [`run`], for those who have a toolchain. Tests that do not use the GPU run once, with the first one's.
 pub fn run_tests(archs: &[String], gpu_only: bool, filters: &[String]) -> Result<()> {
     cargo::run(&mut cargo(&["build", "--package", "amdhip64"]))?;
     let library = cargo::target_folder().join("debug/libamdhip64.so");
+    let runner = None;
+    run_through(&Through { library, runner }, archs, gpu_only, filters)
+}
+
+/// As [`run_tests`], by another way to the GPU.
+pub fn run_through(
+    through: &Through,
+    archs: &[String],
+    gpu_only: bool,
+    filters: &[String],
+) -> Result<()> {
     let mut report = Vec::new();
     for package in &PACKAGES {
         let folder = fetch(package.name)?;
@@ -91,7 +130,7 @@ pub fn run_tests(archs: &[String], gpu_only: bool, filters: &[String]) -> Result
                     program,
                     &folder,
                     arch,
-                    &library,
+                    through,
                     gpu_only,
                     filters,
                     &mut outcomes,
@@ -172,7 +211,7 @@ fn run_program(
     program: &Path,
     folder: &Path,
     arch: &str,
-    library: &Path,
+    through: &Through,
     gpu_only: bool,
     filters: &[String],
     outcomes: &mut BTreeMap<bool, Outcome>,
@@ -191,13 +230,11 @@ fn run_program(
     if tests.is_empty() {
         return Ok(());
     }
-    let output = Command::new(program)
+    let output = through
+        .command(program, arch)
         .arg("--exact")
         .args(&tests)
         .current_dir(folder)
-        .env("CANDLE_ROCM_RUNTIME", "amd")
-        .env("CANDLE_ROCM_HIP_LIBRARY", library)
-        .env("ROCM_EMU_ARCH", arch)
         .output()
         .with_context(|| format!("cannot start {}", program.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);

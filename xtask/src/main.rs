@@ -17,6 +17,7 @@ mod kernel_report;
 mod kernel_times;
 mod nvidia;
 mod packages;
+mod rocm;
 mod setup;
 mod suites;
 mod test;
@@ -53,6 +54,8 @@ enum Command {
     KernelTimes(kernel_times::Args),
     /// Run tests, NVIDIA's checkers, parity and benchmarks on an NVIDIA GPU, beside Candle's own CUDA backend.
     Nvidia(nvidia::Args),
+    /// Run tests and examples on AMD's own HIP and ROCr, over the emulated GPUs.
+    Rocm(rocm::Args),
     /// Check formatting and lints, build the documentation and run all tests.
     Test(test::Args),
 }
@@ -67,6 +70,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::KernelReport(args) => kernel_report::run(&args)?,
         Command::KernelTimes(args) => kernel_times::run(&args)?,
         Command::Nvidia(args) => nvidia::run(&args)?,
+        Command::Rocm(args) => return rocm::run(&args),
         Command::Test(args) => test::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)

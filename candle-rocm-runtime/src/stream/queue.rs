@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::capture;
 use super::context::Context;
 use crate::base::cuda_names::CUstreamCaptureStatus;
@@ -11,16 +13,39 @@ use crate::base::error::{Error, Result};
 use crate::base::hip::calls::optional;
 use crate::base::hip::types::*;
 use crate::base::thread::thread_number;
+use crate::device::gpu::Device;
+use crate::device::per_device::PerDevice;
 use crate::order::key::{StreamHandle, StreamKey};
 
 /// A queue of work on a GPU. Work is asynchronous to the host and ordered within the stream.
 pub struct Stream {
     raw: hipStream_t,
     context: Arc<Context>,
-    owned: bool,
+    origin: Origin,
     /// Which object this is: HIP gives a destroyed stream's handle to a new one.
     number: u64,
 }
+
+/// Whose a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// HIP's default streams', or another library's.
+    Borrowed,
+    /// Created here, with this priority if one was asked for.
+    Created(Option<i32>),
+}
+
+/// Streams that nobody has any more, for those who ask for a new one. They are not destroyed: AMD's HIP asks the stream of
+/// an event about that event, also when the stream is gone, and events outlive streams in CUDA's interface.
+static SPARE: PerDevice<Mutex<Vec<Spare>>> = PerDevice::new();
+
+struct Spare {
+    raw: hipStream_t,
+    priority: Option<i32>,
+}
+
+// SAFETY: HIP's streams may be used from any thread.
+unsafe impl Send for Spare {}
 
 /// A queue of work whose own order is enough for two uses of a buffer. No later stream has the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +74,7 @@ impl Context {
         Arc::new(Stream {
             raw,
             context: self.clone(),
-            owned: false,
+            origin: Origin::Borrowed,
             number: next_number(),
         })
     }
@@ -79,7 +104,7 @@ impl Context {
     /// A new stream, not ordered with the legacy default stream. From the first one on, buffers track
     /// their use.
     pub fn new_stream(self: &Arc<Self>) -> Result<Arc<Stream>> {
-        self.create_stream(|raw| {
+        self.create_stream(None, |raw| {
             let hip = self.device().hip();
             // SAFETY: `raw` is writable.
             let status = unsafe { (hip.hipStreamCreateWithFlags)(raw, STREAM_NON_BLOCKING) };
@@ -89,7 +114,7 @@ impl Context {
 
     /// A new stream of this priority; lower numbers go first.
     pub fn new_stream_with_priority(self: &Arc<Self>, priority: i32) -> Result<Arc<Stream>> {
-        self.create_stream(|raw| {
+        self.create_stream(Some(priority), |raw| {
             let hip = self.device().hip();
             let create = optional!(hip, hipStreamCreateWithPriority)?;
             // SAFETY: `raw` is writable.
@@ -102,22 +127,40 @@ impl Context {
 
     fn create_stream(
         self: &Arc<Self>,
+        priority: Option<i32>,
         create: impl FnOnce(&mut hipStream_t) -> Result<()>,
     ) -> Result<Arc<Stream>> {
         self.bind_to_thread()?;
-        let mut raw = std::ptr::null_mut();
-        self.device().hip().relaxed(|| create(&mut raw))?;
+        let raw = match take_spare(self.device(), priority) {
+            Some(raw) => raw,
+            None => {
+                let mut raw = std::ptr::null_mut();
+                self.device().hip().relaxed(|| create(&mut raw))?;
+                raw
+            }
+        };
         self.device().streams().add(raw);
-        // Owned from here on: whatever fails below, the stream is destroyed.
+        // Owned from here on: whatever fails below, the stream is kept for others.
         let stream = Arc::new(Stream {
             raw,
             context: self.clone(),
-            owned: true,
+            origin: Origin::Created(priority),
             number: next_number(),
         });
         self.add_stream()?;
         Ok(stream)
     }
+}
+
+fn spares(device: &Device) -> &'static Mutex<Vec<Spare>> {
+    SPARE.get_or_init(device, Mutex::default)
+}
+
+/// A stream of this priority that nobody has any more.
+fn take_spare(device: &Device, priority: Option<i32>) -> Option<hipStream_t> {
+    let mut spares = spares(device).lock();
+    let place = spares.iter().position(|spare| spare.priority == priority)?;
+    Some(spares.swap_remove(place).raw)
 }
 
 impl Stream {
@@ -151,7 +194,7 @@ impl Stream {
     pub(crate) fn handle(&self) -> StreamHandle {
         StreamHandle {
             raw: self.raw,
-            waits_for_legacy: !self.owned,
+            waits_for_legacy: self.origin == Origin::Borrowed,
         }
     }
 
@@ -242,12 +285,14 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let device = self.context.device();
-        if !self.owned {
+        let Origin::Created(priority) = self.origin else {
             device.streams().remove(self.raw);
             return;
-        }
+        };
         self.context.record_err(device.bind());
-        self.context.record_err(self.abandon_capture());
+        let abandoned = self.abandon_capture();
+        let usable = abandoned.is_ok();
+        self.context.record_err(abandoned);
         for end in device.streams().ends() {
             self.context.record_err(end(device, self.key()));
         }
@@ -256,6 +301,12 @@ impl Drop for Stream {
         let noted = device.streams().note_last_work(hip, self.raw);
         self.context.record_err(noted);
         device.streams().remove(self.raw);
+        if usable {
+            let raw = self.raw;
+            spares(device).lock().push(Spare { raw, priority });
+            return;
+        }
+        // It may be a part of a capture for ever.
         // SAFETY: the handle is alive and ours; HIP finishes the queued work first.
         let status = hip.relaxed(|| unsafe { (hip.hipStreamDestroy)(self.raw) });
         self.context

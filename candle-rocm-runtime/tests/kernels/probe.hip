@@ -55,3 +55,6 @@ KERNEL __attribute__((amdgpu_flat_work_group_size(1, 64))) void small_groups(uns
 
 __attribute__((device, used)) int answer = 42;
 KERNEL void read_answer(int *out) { *out = answer; }
+
+// What the hardware stops.
+KERNEL void trap() { __builtin_trap(); }

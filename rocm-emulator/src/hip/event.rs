@@ -1,11 +1,11 @@
 //! Events: points in a stream's work, with the time when it got there.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Weak};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::error::{Code, Result};
+use super::error::{Code, HipError, Result};
 use super::handles::{Kind, Table};
 
 /// Records no time.
@@ -19,6 +19,8 @@ pub struct Event {
     pub flags: u32,
     /// What was recorded last.
     pub state: Mutex<Record>,
+    /// The life of the stream that it was recorded on, if the program created that.
+    pub stream: Mutex<Option<Weak<()>>>,
 }
 
 /// Events.
@@ -44,11 +46,19 @@ impl Event {
     /// Whether it is complete.
     ///
     /// # Errors
-    /// `hipErrorCapturedEvent` for one last recorded in a capture.
+    /// `hipErrorCapturedEvent` for one last recorded in a capture; `hipErrorContextIsDestroyed` for one whose stream was
+    /// destroyed: AMD's HIP asks that stream.
     pub fn wait(&self) -> Result {
-        match *self.state.lock() {
-            Record::Captured { .. } => Err(Code::CapturedEvent.into()),
-            _ => Ok(()),
+        if let Record::Captured { .. } = *self.state.lock() {
+            return Err(Code::CapturedEvent.into());
+        }
+        let gone = |life: &Weak<()>| life.strong_count() == 0;
+        match self.stream.lock().as_ref().is_some_and(gone) {
+            false => Ok(()),
+            true => Err(HipError::new(
+                Code::ContextIsDestroyed,
+                "the stream that the event was recorded on is destroyed",
+            )),
         }
     }
 

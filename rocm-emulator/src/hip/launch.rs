@@ -155,7 +155,6 @@ fn code_of(fault: &Fault) -> Code {
         | FaultKind::LdsOverrun { .. }
         | FaultKind::ScratchOverrun { .. } => Code::IllegalAddress,
         FaultKind::InstructionLimit(_) => Code::LaunchTimeOut,
-        FaultKind::Trap(_) => Code::Assert,
         _ => Code::LaunchFailure,
     }
 }

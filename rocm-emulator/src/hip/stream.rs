@@ -44,6 +44,8 @@ pub struct Stream {
     /// does not hang.
     busy: ReentrantMutex<()>,
     capture: Mutex<Option<StreamCapture>>,
+    /// Ends with the stream: events know by it that theirs is gone.
+    life: Arc<()>,
 }
 
 /// Streams that the program created.
@@ -126,6 +128,7 @@ impl Stream {
             priority,
             busy: ReentrantMutex::new(()),
             capture: Mutex::new(None),
+            life: Arc::new(()),
         }
     }
 
@@ -213,6 +216,8 @@ impl Stream {
         runtime.devices[self.device].healthy()?;
         let _stream = self.busy.lock();
         *event.state.lock() = Record::Reached(std::time::Instant::now());
+        let created = self.kind == StreamKind::Created;
+        *event.stream.lock() = created.then(|| Arc::downgrade(&self.life));
         Ok(())
     }
 

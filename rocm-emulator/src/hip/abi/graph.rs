@@ -3,6 +3,7 @@
 use super::prelude::*;
 use crate::hip::capture::{CAPTURE_MODE, MODE_RELAXED};
 use crate::hip::graph::{find_node, node_handle, Graph, GraphExec, GRAPHS, GRAPH_EXECS};
+use crate::hip::handles::Kind;
 use crate::hip::operation::Operation;
 use crate::hip::state::runtime;
 
@@ -15,7 +16,15 @@ pub unsafe fn hipStreamEndCapture(stream: hipStream_t, graph: *mut hipGraph_t) -
     let runtime = runtime()?;
     // SAFETY: the program's promise; a failed capture gives a null graph, as in HIP.
     unsafe { out(graph, std::ptr::null_mut()) }?;
-    let capture = runtime.stream(stream)?.end_capture(runtime)?;
+    let ended = runtime.stream(stream)?.end_capture(runtime);
+    if let Err(error) = &ended {
+        if error.code == Code::IllegalState {
+            // Where none began, AMD's HIP leaves a handle that is no graph's.
+            // SAFETY: as above.
+            unsafe { out(graph, Kind::Graph.tag() as hipGraph_t) }?;
+        }
+    }
+    let capture = ended?;
     let handle = GRAPHS.insert(|_| Graph::captured(capture.device, &capture.nodes()));
     // SAFETY: as above.
     unsafe { out(graph, handle as hipGraph_t) }

@@ -133,6 +133,7 @@ pub unsafe fn hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint) -> 
         device: device.index,
         flags,
         state: parking_lot::Mutex::new(Record::Never),
+        stream: parking_lot::Mutex::new(None),
     });
     // SAFETY: as above.
     unsafe { out(event, handle as hipEvent_t) }

@@ -1,0 +1,23 @@
+//! The library's files stand on floors, and import only what is on their own or below, in no circle.
+
+use std::path::Path;
+
+use candle_rocm_testing::floors::{Floor, House};
+
+/// From the lowest up.
+const LIBRARY: &[Floor<'static>] = &[
+    ("words", &["abi", "clock", "file"]),
+    ("host memory", &["host_ranges"]),
+    ("gpu", &["gpu"]),
+    ("objects", &["topology", "events", "buffers"]),
+    ("queues", &["queue"]),
+    ("commands", &["driver"]),
+    ("libdrm", &["render"]),
+    ("functions", &["interpose"]),
+];
+
+#[test]
+fn library_stands_in_order() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs");
+    House::read(&root).unwrap().assert_floors(LIBRARY);
+}

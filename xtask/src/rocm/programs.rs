@@ -1,0 +1,287 @@
+//! What runs on AMD's HIP, and how it is started.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::root::Root;
+use crate::cargo::{self, cargo};
+use crate::conformance::Through;
+use crate::suites::EVERYTHING;
+
+/// The package whose tests run.
+const RUNTIME: &str = "candle-rocm-runtime";
+/// Its test programs that use a GPU.
+const TESTS: [&str; 10] = [
+    "buffers",
+    "gemm",
+    "gemm_library",
+    "graphs",
+    "launches",
+    "memory",
+    "random",
+    "split_rows",
+    "streams",
+    "tuner",
+];
+/// Of those, what the short part leaves to the whole one: it takes minutes.
+const LONG: [&str; 1] = ["gemm"];
+/// The example that the short part runs, and the others.
+const EXAMPLES: [(&str, &[&str]); 3] = [
+    (
+        "llama",
+        &["--prompt", "Once upon a time", "--max-tokens", "24"],
+    ),
+    ("gpt2", &["--prompt", "47+85="]),
+    (
+        "quantized-llama",
+        &["--prompt", "Once upon a time", "--max-tokens", "24"],
+    ),
+];
+
+/// Tests that cannot run on AMD's HIP, and why.
+const LEFT_OUT: [(&str, &str, &str); 7] = [
+    (
+        "launches",
+        "one_element_too_many_is_caught",
+        "AMD's driver gives memory in pages, and HIP shares 2 MiB out: what is one element further is another's or nobody's",
+    ),
+    (
+        "split_rows",
+        "a_fault_names_the_kernel_asked_for_and_the_one_that_ran",
+        "as above; AMD's error comes when the GPU is waited for, and names no kernel",
+    ),
+    (
+        "gemm_library",
+        "the_library_multiplies",
+        "the stand-in for rocBLAS multiplies on the host at once, before what the stream was given has run",
+    ),
+    ("gemm_library", "what_follows_a_product_follows_the_librarys", "as above"),
+    ("gemm_library", "each_stream_has_a_handle_which_outlives_it", "as above"),
+    ("gemm_library", "each_thread_has_a_handle_which_outlives_it", "as above"),
+    (
+        "gemm_library",
+        "by_default_the_emulated_gpu_multiplies_itself",
+        "what AMD's HIP finds is a GPU, not an emulated one",
+    ),
+];
+/// Test programs of the runtime that have nothing to do with AMD's HIP, and why.
+const NOT_ABOUT_IT: [(&str, &str); 4] = [
+    (
+        "amd_provider",
+        "where the library is searched for, with ours in its place",
+    ),
+    (
+        "runtime_choice",
+        "which runtime is chosen where there is none",
+    ),
+    (
+        "host_calls",
+        "counts calls, with a library of its own in HIP's place",
+    ),
+    ("floors", "reads the sources"),
+];
+
+/// How programs are started on AMD's HIP.
+pub struct Runner {
+    script: PathBuf,
+    hip: PathBuf,
+}
+
+impl Runner {
+    /// With the libraries of a folder, and the driver's commands answered by `model`.
+    pub fn new(root: &Root, model: &Path) -> Result<Runner> {
+        let folder = cargo::target_folder().join("rocm");
+        fs::create_dir_all(&folder)?;
+        let script = folder.canonicalize()?.join("run");
+        let text = format!(
+            "#!/bin/sh\nexec {:?} --library-path {:?} --preload {model:?} \"$@\"\n",
+            root.loader(),
+            root.libraries()
+        );
+        fs::write(&script, text)?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+        Ok(Runner {
+            script,
+            hip: root.hip(),
+        })
+    }
+
+    /// The way to the GPU.
+    pub fn through(&self) -> Through {
+        Through {
+            library: self.hip.clone(),
+            runner: Some(self.script.clone()),
+        }
+    }
+}
+
+/// What was built.
+pub struct Programs {
+    /// The library that takes the driver's place.
+    pub model: PathBuf,
+    /// Test programs of the runtime, by name.
+    tests: Vec<(String, PathBuf)>,
+    examples: Vec<(String, PathBuf)>,
+    /// Where the runtime's tests run.
+    folder: PathBuf,
+}
+
+impl Programs {
+    /// Builds them as all tests are built, so that nothing is compiled twice.
+    pub fn build() -> Result<Programs> {
+        let mut command = cargo(&["build", "--lib", "--bins", "--tests"]);
+        let messages = cargo::messages(command.args(EVERYTHING))?;
+        let mut programs = Programs {
+            model: PathBuf::new(),
+            tests: Vec::new(),
+            examples: Vec::new(),
+            folder: cargo::root().join(RUNTIME),
+        };
+        for message in &messages {
+            let name = message["target"]["name"].as_str().unwrap_or_default();
+            let of = |package: &str| {
+                let manifest = message["manifest_path"].as_str().map(Path::new);
+                let folder = manifest.and_then(Path::parent).and_then(Path::file_name);
+                folder.is_some_and(|folder| folder == package)
+            };
+            let is_test = message["profile"]["test"] == true;
+            if let Some(file) = message["executable"].as_str().map(PathBuf::from) {
+                if is_test && of(RUNTIME) {
+                    programs.tests.push((name.to_owned(), file));
+                } else if !is_test && of("examples") {
+                    programs.examples.push((name.to_owned(), file));
+                }
+            } else if of("hsakmt-model") && !is_test {
+                let files = message["filenames"].as_array().into_iter().flatten();
+                let mut files = files.filter_map(|file| file.as_str());
+                if let Some(library) = files.find(|file| file.ends_with(".so")) {
+                    programs.model = PathBuf::from(library);
+                }
+            }
+        }
+        anyhow::ensure!(
+            programs.model.is_file(),
+            "cargo built no library of hsakmt-model"
+        );
+        Ok(programs)
+    }
+
+    /// The runtime's tests on one GPU; names of those that fail are added.
+    pub fn tests(
+        &self,
+        runner: &Runner,
+        arch: &str,
+        short: bool,
+        failed: &mut Vec<String>,
+    ) -> Result<()> {
+        for name in TESTS.iter().filter(|name| !short || !LONG.contains(name)) {
+            let found = self.tests.iter().find(|(test, _)| test == name);
+            let (_, program) = found.with_context(|| format!("cargo built no tests {name}"))?;
+            eprintln!("\n{RUNTIME}: {name} on AMD's HIP, {arch}");
+            let mut command = runner.through().command(program, arch);
+            command.current_dir(&self.folder);
+            for (program, test, _) in LEFT_OUT {
+                if program == *name {
+                    command.args(["--skip", test]);
+                }
+            }
+            if let Err(error) = cargo::run_timed(&mut command) {
+                eprintln!("{error:#}");
+                failed.push(format!("{RUNTIME}: {name} on {arch}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The examples on one GPU: what they write must be what they write in the emulator's own process.
+    pub fn examples(
+        &self,
+        runner: &Runner,
+        arch: &str,
+        short: bool,
+        failed: &mut Vec<String>,
+    ) -> Result<()> {
+        let count = if short { 1 } else { EXAMPLES.len() };
+        for (name, arguments) in &EXAMPLES[..count] {
+            let found = self.examples.iter().find(|(example, _)| example == name);
+            let (_, program) = found.with_context(|| format!("cargo built no example {name}"))?;
+            eprintln!("\nexample {name} on AMD's HIP, {arch}");
+            let written = |mut command: Command| {
+                let greedily = ["--device", "rocm", "--temperature", "0"];
+                command
+                    .args(greedily)
+                    .args(*arguments)
+                    .current_dir(cargo::root());
+                cargo::output(&mut command)
+            };
+            let mut here = Command::new(program);
+            here.env("CANDLE_ROCM_RUNTIME", "emulator")
+                .env("ROCM_EMU_ARCH", arch);
+            let expected = written(here)?;
+            match written(runner.through().command(program, arch)) {
+                Ok(text) if text == expected && !text.is_empty() => {
+                    eprintln!("  the same text: {}", text.trim())
+                }
+                Ok(text) => {
+                    eprintln!("  wrote {text:?} instead of {expected:?}");
+                    failed.push(format!("example {name} on {arch}"));
+                }
+                Err(error) => {
+                    eprintln!("{error:#}");
+                    failed.push(format!("example {name} on {arch}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Say what did not run, and why.
+pub fn print_left_out() {
+    eprintln!("\nNot run on AMD's HIP:");
+    for (program, test, reason) in LEFT_OUT {
+        eprintln!("  {program}: {test}: {reason}");
+    }
+    for (program, reason) in NOT_ABOUT_IT {
+        eprintln!("  {program}: {reason}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LEFT_OUT, NOT_ABOUT_IT, TESTS};
+    use crate::cargo;
+
+    /// The source of a test program of the runtime's.
+    fn source(program: &str) -> String {
+        let file = format!("candle-rocm-runtime/tests/{program}.rs");
+        std::fs::read_to_string(cargo::root().join(file)).unwrap()
+    }
+
+    #[test]
+    fn every_program_of_the_runtimes_runs_or_says_why_not() {
+        let folder = cargo::root().join("candle-rocm-runtime/tests");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let Some(program) = name.strip_suffix(".rs") else {
+                continue;
+            };
+            let without = NOT_ABOUT_IT.iter().any(|(other, _)| *other == program);
+            assert_ne!(TESTS.contains(&program), without, "{program}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_exists() {
+        for (program, test, _) in LEFT_OUT {
+            assert!(
+                source(program).contains(&format!("fn {test}()")),
+                "{program}: {test}"
+            );
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! AMD's packages in a private folder of the user's cache: nothing on the system changes.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Context, Result};
+
+use super::packages::{Package, PACKAGES, VERSION};
+use crate::cargo;
+
+/// Where the packages put libraries.
+const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+/// Stands in the folder when everything is unpacked.
+const COMPLETE: &str = "complete";
+/// What lists of apt's name mirrors of.
+const ARCHIVES: [&str; 2] = ["deb", "Types: deb"];
+
+/// A package that nobody has any more, or not in time.
+#[derive(Debug)]
+pub struct Gone(pub String);
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Gone {}
+
+/// The private folder.
+pub struct Root(PathBuf);
+
+impl Root {
+    /// The folder with everything in it: as it was left, or from packages in `given`, or from this machine's own mirror of
+    /// Debian, in so much time at most.
+    ///
+    /// # Errors
+    /// [`Gone`] where a package cannot be had.
+    pub fn ready(given: Option<&Path>, patience: Option<Duration>) -> Result<Root> {
+        let folder = cache()?.join(format!("candle-rocm/amd-runtime/{VERSION}"));
+        let root = Root(folder);
+        let listed = listed();
+        if fs::read_to_string(root.0.join(COMPLETE)).is_ok_and(|text| text == listed) {
+            return Ok(root);
+        }
+        let until = patience.map(|patience| Instant::now() + patience);
+        let packages = root.packages(given, until)?;
+        let tree = root.0.join("root");
+        if tree.exists() {
+            fs::remove_dir_all(&tree)?;
+        }
+        for package in packages {
+            let unpack = Command::new("dpkg-deb")
+                .arg("--extract")
+                .args([&package, &tree])
+                .status()
+                .context("cannot start dpkg-deb: this needs Debian or one of its kin")?;
+            if !unpack.success() {
+                bail!("dpkg-deb cannot unpack {}: {unpack}", package.display());
+            }
+        }
+        fs::write(root.0.join(COMPLETE), listed)?;
+        Ok(root)
+    }
+
+    /// AMD's HIP.
+    pub fn hip(&self) -> PathBuf {
+        self.libraries().join("libamdhip64.so.7")
+    }
+
+    /// What starts a program with the folder's libraries: the newer C library's own loader.
+    pub fn loader(&self) -> PathBuf {
+        self.libraries().join("ld-linux-x86-64.so.2")
+    }
+
+    /// Where the libraries are.
+    pub fn libraries(&self) -> PathBuf {
+        self.0.join("root").join(LIBRARIES)
+    }
+
+    /// All packages as files, checked.
+    fn packages(&self, given: Option<&Path>, until: Option<Instant>) -> Result<Vec<PathBuf>> {
+        let folder = self.0.join("packages");
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let mut files = Vec::new();
+        let mut missing = Vec::new();
+        for package in PACKAGES {
+            let here = folder.join(package.file());
+            let there = given.and_then(|given| find(given, package));
+            match [Some(here.clone()), there]
+                .into_iter()
+                .flatten()
+                .find(|file| file.is_file())
+            {
+                Some(file) if checks(&file, package)? => files.push(file),
+                Some(file) if file != here => {
+                    bail!(
+                        "{} is not the package that is pinned: its SHA-256 is another",
+                        file.display()
+                    )
+                }
+                _ => missing.push(package),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(files);
+        }
+        let bytes: u64 = missing.iter().map(|package| package.bytes).sum();
+        eprintln!(
+            "AMD's HIP {VERSION}: fetching {} packages of Debian, {} MB, into {} (unpacked about 250 MB)",
+            missing.len(),
+            bytes.div_ceil(1_000_000),
+            self.0.display()
+        );
+        let mirrors = mirrors();
+        for package in missing {
+            let file = folder.join(package.file());
+            fetch(package, &mirrors, &file, until)?;
+            files.push(file);
+        }
+        Ok(files)
+    }
+}
+
+/// What a complete folder was made of.
+fn listed() -> String {
+    let lines = PACKAGES
+        .iter()
+        .map(|package| format!("{}  {}\n", package.sha256, package.path));
+    lines.collect()
+}
+
+/// The user's folder for what can be made again.
+fn cache() -> Result<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let cache = variable("XDG_CACHE_HOME").map(PathBuf::from);
+    cache
+        .or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache")))
+        .context("neither XDG_CACHE_HOME nor HOME says where caches are")
+}
+
+/// A package's file in a folder; apt writes the colon of a version as `%3a`, and leaves it out of names in the pool.
+fn find(folder: &Path, package: &Package) -> Option<PathBuf> {
+    let plain = |name: &str| match name.split_once("%3a") {
+        Some((before, after)) => match before.rsplit_once('_') {
+            Some((name, _)) => format!("{name}_{after}"),
+            None => after.to_owned(),
+        },
+        None => name.to_owned(),
+    };
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let mut files = entries.map(|entry| entry.path());
+    files.find(|file| {
+        let name = file.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| plain(name) == package.file())
+    })
+}
+
+/// Whether a file is the package that is pinned.
+fn checks(file: &Path, package: &Package) -> Result<bool> {
+    let text = cargo::output(Command::new("sha256sum").arg("--").arg(file))?;
+    Ok(text.starts_with(package.sha256))
+}
+
+/// Fetch a package from the first mirror that has it. Each is checked.
+fn fetch(package: &Package, mirrors: &[String], file: &Path, until: Option<Instant>) -> Result<()> {
+    let partial = file.with_extension("partial");
+    for mirror in mirrors {
+        let mut command = match until {
+            None => Command::new("/usr/lib/apt/apt-helper"),
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now()).as_secs();
+                if left == 0 {
+                    return Err(Gone(format!("{} did not come in time", package.file())).into());
+                }
+                let mut command = Command::new("timeout");
+                command.args([&left.to_string(), "/usr/lib/apt/apt-helper"]);
+                command
+            }
+        };
+        command
+            .args(["-o", "Acquire::Retries=1", "download-file"])
+            .arg(format!(
+                "{mirror}/pool/{}",
+                package.path.replace('+', "%2b")
+            ))
+            .arg(&partial)
+            .arg(format!("SHA256:{}", package.sha256));
+        let done = command.output().context("cannot start apt's apt-helper")?;
+        if done.status.success() && checks(&partial, package)? {
+            fs::rename(&partial, file)?;
+            return Ok(());
+        }
+    }
+    let _ = fs::remove_file(&partial);
+    Err(Gone(format!(
+        "{} is not to be had from any of this machine's {} mirrors of packages; a folder that has it can be named with \
+         --packages",
+        package.file(),
+        mirrors.len()
+    ))
+    .into())
+}
+
+/// The mirrors that this machine's apt has, each once, in their order.
+fn mirrors() -> Vec<String> {
+    let mut lists = vec![PathBuf::from("/etc/apt/sources.list")];
+    if let Ok(entries) = fs::read_dir("/etc/apt/sources.list.d") {
+        lists.extend(entries.flatten().map(|entry| entry.path()));
+    }
+    let mut mirrors = Vec::new();
+    for list in lists {
+        let text = fs::read_to_string(list).unwrap_or_default();
+        for mirror in named(&text) {
+            if !mirrors.contains(&mirror) {
+                mirrors.push(mirror);
+            }
+        }
+    }
+    // An archive's root is called after it; those of others are asked last.
+    mirrors.sort_by_key(|mirror| !mirror.ends_with("/debian"));
+    mirrors
+}
+
+/// The mirrors that a list of apt's names, in either of its forms.
+fn named(list: &str) -> Vec<String> {
+    let lines = list.lines().map(str::trim);
+    let lines = lines.filter(|line| {
+        line.starts_with("URIs:") || ARCHIVES.iter().any(|archive| line.starts_with(archive))
+    });
+    let words = lines.flat_map(str::split_whitespace);
+    let mirrors = words.filter(|word| word.starts_with("http://") || word.starts_with("https://"));
+    mirrors
+        .map(|mirror| mirror.trim_end_matches('/').to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_lists_name_mirrors() {
+        let old = "# deb http://no.example/debian sid main\n\
+                   deb [arch=amd64 signed-by=/x] http://one.example/debian/ sid main\n\
+                   deb-src http://one.example/debian sid main\n";
+        let one = "http://one.example/debian";
+        assert_eq!(named(old), [one, one]);
+        let new = "Types: deb\n# http://no.example\nURIs: https://two.example/debian http://three.example\nSuites: sid\n";
+        assert_eq!(
+            named(new),
+            ["https://two.example/debian", "http://three.example"]
+        );
+    }
+
+    #[test]
+    fn packages_are_pinned_once_each() {
+        let mut files: Vec<&str> = PACKAGES.iter().map(Package::file).collect();
+        for package in PACKAGES {
+            assert!(package.path.starts_with("main/") && package.file().ends_with(".deb"));
+            assert!(package.bytes > 1000, "{}", package.path);
+            let hexadecimal = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+            assert!(package.sha256.len() == 64 && package.sha256.chars().all(hexadecimal));
+        }
+        files.sort_unstable();
+        files.dedup();
+        assert_eq!(files.len(), PACKAGES.len());
+        let pinned = |file: &str| file.contains(VERSION);
+        assert_eq!(files.iter().filter(|file| pinned(file)).count(), 3);
+    }
+
+    #[test]
+    fn a_file_of_another_content_is_not_the_package() {
+        let folder = std::env::temp_dir().join(format!("candle-rocm-root-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let package = &PACKAGES[0];
+        let file = folder.join(package.file());
+        fs::write(&file, "no package").unwrap();
+        assert_eq!(find(&folder, package), Some(file.clone()));
+        assert!(!checks(&file, package).unwrap());
+        let apts = folder.join("libllvm22_1%3a22.1.8-3_amd64.deb");
+        fs::write(&apts, "").unwrap();
+        let llvm = PACKAGES
+            .iter()
+            .find(|package| package.file().starts_with("libllvm22"))
+            .unwrap();
+        assert_eq!(find(&folder, llvm), Some(apts));
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
