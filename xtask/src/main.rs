@@ -29,6 +29,9 @@ use clap::{Parser, Subcommand};
 /// The GPUs that everything runs on: one of each instruction set that the emulator knows.
 const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
 
+/// The GPU of what runs on one alone.
+const ONE_ARCHITECTURE: &str = "gfx1100";
+
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "candle-rocm's own commands")]
 struct Cli {

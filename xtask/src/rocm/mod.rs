@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     ensure_toolchain()?;
     let all = if args.short {
-        vec!["gfx1100".to_owned()]
+        vec![crate::ONE_ARCHITECTURE.to_owned()]
     } else {
         crate::ARCHITECTURES.map(str::to_owned).to_vec()
     };
