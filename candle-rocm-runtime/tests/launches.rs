@@ -2,7 +2,9 @@
 
 mod common;
 
-use candle_rocm_runtime::{DeviceRepr, ErrorKind, Image, LaunchConfig, PushKernelArg};
+use std::sync::Arc;
+
+use candle_rocm_runtime::{Context, DeviceRepr, ErrorKind, Image, LaunchConfig, PushKernelArg};
 use common::{context, in_process, probe};
 use half::f16;
 
@@ -228,7 +230,7 @@ fn globals_can_be_read_and_written() {
 }
 
 /// A kernel that is stopped ends the work of its GPU, at the latest where that is waited for, with this error of HIP's.
-fn stops(context: &Context, kernel: &str, count: u32, error: &str) {
+fn stops(context: &Arc<Context>, kernel: &str, count: u32, error: &str) {
     let stream = context.default_stream();
     let function = probe(context).load_function(kernel).unwrap();
     let mut x = stream.alloc_zeros::<u32>(100).unwrap();

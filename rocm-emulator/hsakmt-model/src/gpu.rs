@@ -238,3 +238,161 @@ fn name(home: &AllocationInfo, descriptor: u64) -> Arc<str> {
         None => format!("kernel at {descriptor:#x}").into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_rocm_testing::hip::{compile, Compile};
+    use rocm_emulator::codeobject::CodeObject;
+    use rocm_emulator::exec::PACKET_BYTES;
+    use rocm_emulator::fault::FaultKind;
+    use rocm_emulator::memory::AllocationKind;
+
+    const SOURCE: &str = r#"
+        #define KERNEL extern "C" __attribute__((global))
+        KERNEL void places(unsigned *out) {
+            unsigned x = __builtin_amdgcn_workitem_id_x(), y = __builtin_amdgcn_workitem_id_y();
+            unsigned column = __builtin_amdgcn_workgroup_id_x() * 4 + x;
+            unsigned row = __builtin_amdgcn_workgroup_id_y() * 2 + y;
+            out[row * 8 + column] = 1 + x + 16 * y;
+        }
+        KERNEL void counts(unsigned *out) {
+            __builtin_amdgcn_s_barrier();
+            __atomic_fetch_add(out, 1, __ATOMIC_RELAXED);
+        }
+    "#;
+
+    /// A GPU with the kernels in its memory, and room for 64 numbers.
+    struct Loaded {
+        gpu: Gpu,
+        object: rocm_emulator::codeobject::LoadedCodeObject,
+        out: u64,
+        arguments: u64,
+    }
+
+    impl Loaded {
+        fn on(arch: &str) -> Loaded {
+            let settings = Settings {
+                targets: vec![arch.parse().unwrap()],
+                memory: 1 << 20,
+                threads: 1,
+                max_instructions: None,
+                read_past_end: 0,
+            };
+            let gpu = Gpu::all(&settings).remove(0);
+            let code = CodeObject::parse(&compile(SOURCE, &Compile::device(arch))).unwrap();
+            let object = Arc::new(code).load(&gpu.memory).unwrap();
+            let out = gpu.memory.allocate(4 * 64, AllocationKind::Device).unwrap();
+            let arguments = gpu.memory.allocate(8, AllocationKind::Kernarg).unwrap();
+            gpu.memory.write(arguments, &out.to_le_bytes()).unwrap();
+            Loaded {
+                gpu,
+                object,
+                out,
+                arguments,
+            }
+        }
+
+        fn packet(&self, kernel: &str, block: [u16; 3], items: [u32; 3]) -> DispatchPacket {
+            let mut bytes = [0; PACKET_BYTES];
+            bytes[0] = 2;
+            for axis in 0..3 {
+                bytes[4 + 2 * axis..][..2].copy_from_slice(&block[axis].to_le_bytes());
+                bytes[12 + 4 * axis..][..4].copy_from_slice(&items[axis].to_le_bytes());
+            }
+            let kernel = self.object.kernel(kernel).unwrap();
+            bytes[32..40].copy_from_slice(&kernel.descriptor.to_le_bytes());
+            bytes[40..48].copy_from_slice(&self.arguments.to_le_bytes());
+            DispatchPacket {
+                bytes,
+                queue: 0,
+                number: 0,
+            }
+        }
+
+        fn out(&self) -> Vec<u32> {
+            let mut bytes = [0; 4 * 64];
+            self.gpu.memory.read(self.out, &mut bytes).unwrap();
+            let numbers = bytes.chunks_exact(4);
+            numbers
+                .map(|number| u32::from_le_bytes(number.try_into().unwrap()))
+                .collect()
+        }
+    }
+
+    const ARCHS: [&str; 3] = ["gfx90a", "gfx1030", "gfx1201"];
+
+    #[test]
+    fn workgroups_at_the_grids_edge_are_smaller() {
+        for arch in ARCHS {
+            let loaded = Loaded::on(arch);
+            let packet = loaded.packet("places", [4, 2, 1], [5, 3, 1]);
+            loaded.gpu.launch(&packet).unwrap();
+            let expected = |at: u32| {
+                let (column, row) = (at % 8, at / 8);
+                let inside = column < 5 && row < 3;
+                if inside {
+                    1 + column % 4 + 16 * (row % 2)
+                } else {
+                    0
+                }
+            };
+            assert_eq!(
+                loaded.out(),
+                (0..64).map(expected).collect::<Vec<_>>(),
+                "{arch}"
+            );
+        }
+    }
+
+    #[test]
+    fn wavefronts_without_work_items_are_not_waited_for() {
+        for arch in ARCHS {
+            let loaded = Loaded::on(arch);
+            let packet = loaded.packet("counts", [256, 1, 1], [256 + 33, 1, 1]);
+            loaded.gpu.launch(&packet).unwrap();
+            assert_eq!(loaded.out()[0], 256 + 33, "{arch}");
+        }
+    }
+
+    #[test]
+    fn a_fault_names_the_kernel() {
+        let loaded = Loaded::on("gfx1100");
+        let packet = loaded.packet("places", [4, 2, 1], [4, 100, 1]);
+        match loaded.gpu.launch(&packet) {
+            Err(Failure::Fault(fault)) => {
+                assert_eq!(fault.kernel, "places");
+                assert!(
+                    matches!(fault.kind, FaultKind::OutOfBounds { .. }),
+                    "{fault}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn packets_that_make_no_sense_are_refused() {
+        let loaded = Loaded::on("gfx1100");
+        let launch = |change: &dyn Fn(&mut DispatchPacket)| {
+            let mut packet = loaded.packet("counts", [64, 1, 1], [64, 1, 1]);
+            change(&mut packet);
+            loaded.gpu.launch(&packet).unwrap_err()
+        };
+        let no_items = launch(&|packet| packet.bytes[12] = 0);
+        assert!(matches!(no_items, Failure::NoItems), "{no_items}");
+        let too_many = launch(&|packet| packet.bytes[5] = 255);
+        assert!(matches!(too_many, Failure::TooManyItems(_)), "{too_many}");
+        let lds = launch(&|packet| packet.bytes[31] = 1);
+        assert!(matches!(lds, Failure::TooMuchLds(_)), "{lds}");
+        let nowhere = launch(&|packet| packet.bytes[32..40].fill(7));
+        assert!(matches!(nowhere, Failure::NoKernel(_)), "{nowhere}");
+        let out = loaded.out;
+        let no_code =
+            launch(&|packet| packet.bytes[32..40].copy_from_slice(&(out + 64).to_le_bytes()));
+        assert!(
+            matches!(no_code, Failure::Fault(_)),
+            "zeroes are no instruction: {no_code}"
+        );
+    }
+}
