@@ -98,6 +98,14 @@ pub enum FaultKind {
     /// The device has no memory left for what the kernel needs beside its arguments.
     #[error("no room for the buffers of printf, assert or the grid's barriers: {0}")]
     NoRoom(String),
+    /// A check found what no hardware reports (`ROCM_EMU_CHECK`).
+    #[error("check {check}: {what}")]
+    Finding {
+        /// The check's word.
+        check: &'static str,
+        /// What it found.
+        what: String,
+    },
     /// The program counter left the code object.
     #[error("program counter outside the code object")]
     BadProgramCounter,

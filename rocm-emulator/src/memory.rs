@@ -9,9 +9,14 @@
 
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+
+mod written;
+
+use written::Written;
 
 /// Alignment of every allocation, as `hipMalloc` gives.
 const ALIGNMENT: usize = 256;
@@ -133,6 +138,16 @@ struct Allocation {
     info: AllocationInfo,
     /// `None` for registered host memory.
     backing: Option<Arc<Backing>>,
+    /// What was written, if that is asked for.
+    written: Option<Arc<Written>>,
+}
+
+impl Allocation {
+    fn mark(&self, address: u64, bytes: u64, known: bool) {
+        if let Some(written) = &self.written {
+            written.mark(address, address + bytes, known);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -155,10 +170,36 @@ impl State {
     }
 }
 
+impl State {
+    /// A range, which is inside an allocation, was written.
+    fn mark(&self, address: u64, bytes: u64) {
+        if let Some(allocation) = self.find(address, bytes) {
+            allocation.mark(address, bytes, true);
+        }
+    }
+
+    /// A range was copied: what nothing had written stays so.
+    fn mark_copy(&self, to: u64, from: u64, bytes: u64) {
+        let (Some(target), Some(source)) = (self.find(to, bytes), self.find(from, bytes)) else {
+            return;
+        };
+        let mut unknown = Vec::new();
+        if let (Some(written), true) = (&source.written, target.written.is_some()) {
+            written.unknown(from, from + bytes, |at| unknown.push(to + (at - from)));
+        }
+        target.mark(to, bytes, true);
+        for at in unknown {
+            target.mark(at, 1, false);
+        }
+    }
+}
+
 /// What was live when a launch began; see the module's text.
 pub struct Snapshot {
     /// Sorted by base.
     ranges: Box<[AllocationInfo]>,
+    /// What was written of each, if that is asked for.
+    written: Box<[Option<Arc<Written>>]>,
     _backings: Box<[Arc<Backing>]>,
 }
 
@@ -169,6 +210,28 @@ impl Snapshot {
         let after = self.ranges.partition_point(|range| range.base <= address);
         let range = self.ranges.get(after.checked_sub(1)?)?;
         (address < range.end()).then(|| (range.base, range.end()))
+    }
+
+    /// What was written of the allocation that holds a range.
+    fn written(&self, address: u64, bytes: u64) -> Option<&Written> {
+        let after = self.ranges.partition_point(|range| range.base <= address);
+        let at = after.checked_sub(1)?;
+        let inside = self.ranges[at].contains(address, bytes);
+        self.written[at].as_deref().filter(|_| inside)
+    }
+
+    /// A range was written with what is known, or is not; what is in no allocation is left.
+    pub(crate) fn mark(&self, address: u64, bytes: u64, known: bool) {
+        if let Some(written) = self.written(address, bytes) {
+            written.mark(address, address + bytes, known);
+        }
+    }
+
+    /// Visit the addresses of a range that nothing has written since they were allocated.
+    pub(crate) fn unknown(&self, address: u64, bytes: u64, visit: impl FnMut(u64)) {
+        if let Some(written) = self.written(address, bytes) {
+            written.unknown(address, address + bytes, visit);
+        }
     }
 
     /// Whether a range that is in no allocation lies within `room` bytes (at most [`MAX_READ_PAST_END`]) past the end of
@@ -188,6 +251,7 @@ impl Snapshot {
 pub struct Memory {
     total: u64,
     state: RwLock<State>,
+    remember_writes: AtomicBool,
 }
 
 impl Memory {
@@ -196,7 +260,14 @@ impl Memory {
         Memory {
             total,
             state: RwLock::new(State::default()),
+            remember_writes: AtomicBool::new(false),
         }
+    }
+
+    /// Remember, for device memory that is allocated from now on, what of it was ever written: the check of
+    /// uninitialised values asks.
+    pub fn remember_writes(&self) {
+        self.remember_writes.store(true, Ordering::Relaxed);
     }
 
     /// Bytes that the device has.
@@ -231,6 +302,8 @@ impl Memory {
             size: bytes,
             kind,
         };
+        let remembers =
+            kind == AllocationKind::Device && self.remember_writes.load(Ordering::Relaxed);
         state.used += bytes;
         state.snapshot = None;
         // The addresses are live again: a fault there is no longer a use after free.
@@ -242,6 +315,7 @@ impl Memory {
             Allocation {
                 info,
                 backing: Some(Arc::new(backing)),
+                written: remembers.then(|| Arc::new(Written::new(base, bytes))),
             },
         );
         Ok(base)
@@ -307,9 +381,13 @@ impl Memory {
             size: bytes,
             kind: AllocationKind::PinnedHost,
         };
-        let backing = None;
         state.snapshot = None;
-        state.live.insert(address, Allocation { info, backing });
+        let allocation = Allocation {
+            info,
+            backing: None,
+            written: None,
+        };
+        state.live.insert(address, allocation);
         Ok(())
     }
 
@@ -350,6 +428,11 @@ impl Memory {
         let mut state = self.state.write();
         let snapshot = Arc::new(Snapshot {
             ranges: state.live.values().map(|live| live.info).collect(),
+            written: state
+                .live
+                .values()
+                .map(|live| live.written.clone())
+                .collect(),
             _backings: state
                 .live
                 .values()
@@ -382,6 +465,7 @@ impl Memory {
         self.check(&state, "write", address, from.len() as u64)?;
         // SAFETY: as in `read`.
         unsafe { std::ptr::copy(from.as_ptr(), address as *mut u8, from.len()) };
+        state.mark(address, from.len() as u64);
         Ok(())
     }
 
@@ -395,6 +479,7 @@ impl Memory {
         self.check(&state, "write", to, bytes)?;
         // SAFETY: both ranges are inside live allocations, kept alive by the lock; `copy` allows overlap.
         unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes as usize) };
+        state.mark_copy(to, from, bytes);
         Ok(())
     }
 
@@ -410,6 +495,7 @@ impl Memory {
             return Ok(());
         }
         let to = address as *mut u8;
+        state.mark(address, bytes);
         if pattern.iter().all(|&byte| byte == pattern[0]) {
             // SAFETY: the range was checked and the lock keeps it alive.
             unsafe { std::ptr::write_bytes(to, pattern[0], bytes as usize) };

@@ -17,6 +17,7 @@ const LIBRARY: &[Floor<'static>] = &[
     ("exec: vector", &["exec::valu"]),
     ("exec: memory", &["exec::memory"]),
     ("exec: program", &["exec::program"]),
+    ("exec: check", &["exec::check"]),
     ("exec: watch", &["exec::watch"]),
     ("exec: services", &["exec::services"]),
     ("exec: run", &["exec::run"]),
@@ -40,6 +41,7 @@ const LIBRARY: &[Floor<'static>] = &[
         "hip: work",
         &[
             "hip::operation",
+            "hip::late",
             "hip::event",
             "hip::capture",
             "hip::graph",

@@ -1,11 +1,12 @@
 //! Kernels on the emulator's engine alone, without HIP's functions: load, launch, compare.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use rocm_emulator::codeobject::{CodeObject, LoadedCodeObject};
-use rocm_emulator::exec::{dispatch, Counters, Launch, Options};
+use rocm_emulator::exec::{dispatch, Checks, Counters, Launch, Options};
 use rocm_emulator::fault::Fault;
+use rocm_emulator::hip::Settings;
 use rocm_emulator::isa::Target;
 use rocm_emulator::memory::{AllocationKind, Memory};
 
@@ -85,6 +86,10 @@ macro_rules! numbers {
 
 numbers! { u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 }
 
+/// What the environment says of the emulator (`ROCM_EMU_CHECK`), whose engine alone does not read it.
+static SETTINGS: LazyLock<Settings> =
+    LazyLock::new(|| Settings::from_environment().unwrap_or_else(|why| panic!("{why}")));
+
 /// The program that a [`Gpu::new`] starts with.
 const PROGRAM: &str = "program";
 
@@ -100,9 +105,13 @@ pub struct Gpu {
 impl Gpu {
     /// With so many bytes of memory and no program.
     pub fn empty(target: Target, bytes: u64) -> Gpu {
+        let memory = Memory::new(bytes);
+        if SETTINGS.checks.has(Checks::UNINITIALISED) {
+            memory.remember_writes();
+        }
         Gpu {
             target,
-            memory: Memory::new(bytes),
+            memory,
             programs: Mutex::default(),
         }
     }
@@ -224,7 +233,8 @@ impl Gpu {
             .unwrap_or_else(|fault| panic!("{}: {fault}", self.target))
     }
 
-    /// Runs a kernel of some program, with the bytes of each argument.
+    /// Runs a kernel of some program, with the bytes of each argument, under the checks of `ROCM_EMU_CHECK` if `options`
+    /// has none.
     ///
     /// # Errors
     /// What ended the launch.
@@ -261,7 +271,12 @@ impl Gpu {
             dynamic_lds,
             kernarg: &kernarg,
         };
-        dispatch(&self.memory, &launch, options)
+        let mut options = *options;
+        if options.checks == Checks::default() {
+            options.checks = SETTINGS.checks;
+            options.seed = SETTINGS.seed;
+        }
+        dispatch(&self.memory, &launch, &options)
     }
 }
 

@@ -54,6 +54,9 @@ pub const BY_DEFAULT: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gf
 /// Those that tests run on where the build was asked for them.
 pub const ON_REQUEST: [&str; 3] = ["gfx906", "gfx908", "gfx950"];
 
+/// Names the GPUs, separated by commas, that tests of kernels run on: all that the build has kernels for, if it is not set.
+pub const ON_VARIABLE: &str = "CANDLE_ROCM_TESTS_ON";
+
 /// Whether the build has kernels for this GPU, as `serves` says. It must, unless it has them on request alone, or they may
 /// be missing.
 ///
@@ -71,13 +74,17 @@ pub fn serves(arch: &str, serves: impl Fn(&str) -> bool) -> bool {
 /// The GPUs to test kernels on, of [`BY_DEFAULT`] and [`ON_REQUEST`].
 ///
 /// # Panics
-/// The build has no kernels for one of the first, which may not be missing, or for none at all.
+/// The build has no kernels for one of the first, which may not be missing, or for none at all; or [`ON_VARIABLE`] names
+/// none of them.
 pub fn architectures(serves: impl Fn(&str) -> bool) -> Vec<&'static str> {
-    let all = BY_DEFAULT.into_iter().chain(ON_REQUEST);
+    let chosen = std::env::var(ON_VARIABLE).unwrap_or_default();
+    let chosen: Vec<&str> = chosen.split(',').map(str::trim).collect();
+    let wanted = |arch: &&str| chosen == [""] || chosen.contains(arch);
+    let all = BY_DEFAULT.into_iter().chain(ON_REQUEST).filter(wanted);
     let found: Vec<&str> = all.filter(|arch| self::serves(arch, &serves)).collect();
     assert!(
         !found.is_empty(),
-        "the build embeds kernels for none of the GPUs"
+        "the build embeds kernels for none of the GPUs, or for none that {ON_VARIABLE} names"
     );
     found
 }

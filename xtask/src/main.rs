@@ -7,6 +7,7 @@
 #[path = "../../candle-rocm-kernels/build/architectures.rs"]
 mod architectures;
 mod cargo;
+mod checks;
 mod conformance;
 mod coverage;
 mod demo;
@@ -47,6 +48,8 @@ enum Command {
     Demo(demo::Args),
     /// Say what is wrong with this machine's driver, GPUs, permissions, libraries, compiler and caches, and what to do.
     Doctor,
+    /// Run the kernels' tests under the emulator's checks: races, values that nothing wrote, missing waits, drawn orders.
+    Checks(checks::Args),
     /// Run Candle's own tests, from its published sources, on an emulated AMD GPU.
     Conformance(conformance::Args),
     /// Show which kernels the tests ran on which emulated GPU.
@@ -68,6 +71,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Setup => setup::ensure_toolchain().map(|_| ())?,
         Command::Demo(args) => demo::run(&args)?,
         Command::Doctor => return doctor::run(),
+        Command::Checks(args) => checks::run(&args)?,
         Command::Conformance(args) => conformance::run(&args)?,
         Command::Coverage(args) => coverage::run(&args)?,
         Command::KernelReport(args) => kernel_report::run(&args)?,

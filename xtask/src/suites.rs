@@ -34,6 +34,8 @@ pub struct Suites {
     coverage: PathBuf,
     /// What failed so far.
     failed: RefCell<Vec<String>>,
+    /// Variables that all tests get, beside those that name the GPU.
+    environment: RefCell<Vec<(&'static str, String)>>,
 }
 
 impl Suites {
@@ -63,6 +65,7 @@ impl Suites {
             programs,
             coverage: coverage.context("cargo built no program `coverage`")?,
             failed: RefCell::default(),
+            environment: RefCell::default(),
         })
     }
 
@@ -84,6 +87,26 @@ impl Suites {
         self.run(None, |program| {
             program.package == "candle-rocm-kernels" && program.target == "execution"
         })
+    }
+
+    /// A few of those of the kernels: the tests whose names begin so.
+    pub fn some_kernels(&self, names: &[&str]) -> Result<()> {
+        let execution = |program: &Program| {
+            program.package == "candle-rocm-kernels" && program.target == "execution"
+        };
+        self.run_with(None, names, execution)
+    }
+
+    /// Those of the operator matrix, on this GPU.
+    pub fn operators(&self, arch: &str) -> Result<()> {
+        self.run(Some(arch), |program| {
+            program.package == "candle-rocm-tests" && program.target == "op_matrix"
+        })
+    }
+
+    /// Run what follows with these variables, and no others of earlier calls.
+    pub fn set_environment(&self, environment: Vec<(&'static str, String)>) {
+        self.environment.replace(environment);
     }
 
     /// Those of the runtime's own kernels, matrix products and random numbers, on this one.
@@ -113,6 +136,16 @@ impl Suites {
 
     /// Runs what is `chosen`, and notes what fails, for [`Suites::passed`]: one run shows all that is wrong.
     fn run(&self, arch: Option<&str>, chosen: impl Fn(&Program) -> bool) -> Result<()> {
+        self.run_with(arch, &[], chosen)
+    }
+
+    /// The same, with `arguments` for each program.
+    fn run_with(
+        &self,
+        arch: Option<&str>,
+        arguments: &[&str],
+        chosen: impl Fn(&Program) -> bool,
+    ) -> Result<()> {
         let mut ran = 0;
         for program in self.programs.iter().filter(|program| chosen(program)) {
             let Program {
@@ -125,6 +158,8 @@ impl Suites {
             let mut command = Command::new(file);
             command
                 .current_dir(folder)
+                .args(arguments)
+                .envs(self.environment.borrow().iter().cloned())
                 .env(executed::VARIABLE, executed::file());
             if let Some(arch) = arch {
                 emulating(arch, &mut command);

@@ -6,10 +6,12 @@
 //! - [`valu`] and `scalar`: vector and scalar arithmetic;
 //! - `memory`: instructions that reach memory, LDS and scratch, and the check of every access;
 //! - `program`: a kernel's code, decoded and lowered once into operations with resolved operands;
+//! - `check`: races, values that nothing wrote, waits that are missing, drawn orders;
 //! - `watch`: counts by instruction with models of LDS banks and cache lines, traces, which kernels ran;
 //! - `services`: what the host does for a kernel while it runs, such as `printf`;
 //! - `run`: grids on a pool of threads, each workgroup's wavefronts in turn on one thread.
 
+mod check;
 mod counters;
 mod memory;
 mod program;
@@ -22,6 +24,8 @@ mod wave;
 
 pub mod valu;
 
+pub use check::Checks;
+pub(crate) use check::Draw;
 pub use counters::{Class, Counters};
 pub use program::{unload, unsupported};
 pub use run::{
@@ -29,5 +33,8 @@ pub use run::{
     MAX_WORKGROUP, PACKET_BYTES,
 };
 pub use services::{Output, PrintStream};
-pub use watch::{lds_cycles, line_bytes, InstructionProfile, Profile, Trace, COVERAGE_VARIABLE};
+pub use watch::{
+    lds_cycles, line_bytes, InstructionProfile, Profile, Trace, COVERAGE_VARIABLE,
+    FINDINGS_VARIABLE,
+};
 pub use wave::{Mode, Row, Wave, APERTURE_BYTES, LANES, PRIVATE_APERTURE, SHARED_APERTURE};

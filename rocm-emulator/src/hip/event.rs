@@ -31,8 +31,10 @@ pub static EVENTS: LazyLock<Table<Event>> = LazyLock::new(|| Table::new(Kind::Ev
 pub enum Record {
     /// Never recorded: complete, as HIP has it.
     Never,
-    /// Reached at this time. Work runs as it is enqueued, so a recorded event is always complete.
+    /// Reached at this time.
     Reached(Instant),
+    /// Recorded, and not reached yet: the number of the late work that does it.
+    Pending(u64),
     /// Recorded in a capture: the capture's id, and the nodes before it.
     Captured {
         /// The capture's number.
@@ -65,11 +67,13 @@ impl Event {
     /// When it was reached.
     ///
     /// # Errors
-    /// `hipErrorInvalidHandle` for an event that was never recorded or records no time.
+    /// `hipErrorInvalidHandle` for an event that was never recorded or records no time, `hipErrorNotReady` for one that
+    /// is not reached.
     pub fn time(&self) -> Result<Instant> {
         match *self.state.lock() {
             Record::Reached(time) if self.flags & DISABLE_TIMING == 0 => Ok(time),
             Record::Captured { .. } => Err(Code::CapturedEvent.into()),
+            Record::Pending(_) => Err(Code::NotReady.into()),
             _ => Err(Code::InvalidHandle.into()),
         }
     }

@@ -42,12 +42,14 @@ impl Work {
         match self {
             Work::Do(operation) => Ok(operation.clone()),
             Work::Child(graph, _) => {
-                let nodes = graph.in_order()?.into_iter();
+                let nodes = graph.in_order()?;
+                let order: Vec<usize> = nodes.iter().map(|node| node.0).collect();
                 let nodes: Result<Vec<Node>> = nodes
+                    .iter()
                     .map(|(_, node)| {
                         Ok(Node {
                             operation: node.work.operation()?,
-                            after: Vec::new(),
+                            after: places(&order, &node.after),
                         })
                     })
                     .collect();
@@ -55,6 +57,12 @@ impl Work {
             }
         }
     }
+}
+
+/// Where in an order the nodes of these indices are.
+fn places(order: &[usize], nodes: &[usize]) -> Vec<usize> {
+    let place = |node: &usize| order.iter().position(|other| other == node);
+    nodes.iter().filter_map(place).collect()
 }
 
 /// A node.
@@ -337,11 +345,16 @@ impl ExecState {
     }
 
     fn prepare(&mut self) {
-        let enabled = self.nodes.iter().filter(|node| node.enabled);
-        self.ready = enabled
+        let order: Vec<usize> = self.nodes.iter().map(|node| node.index).collect();
+        let nodes = self.nodes.iter();
+        self.ready = nodes
             .map(|node| Node {
-                operation: node.operation.clone(),
-                after: Vec::new(),
+                // Others still wait for what comes before it.
+                operation: match node.enabled {
+                    true => node.operation.clone(),
+                    false => Operation::Empty,
+                },
+                after: places(&order, &node.after),
             })
             .collect();
     }

@@ -11,6 +11,7 @@ use super::facts;
 use super::host;
 use super::module::Function;
 use super::profile;
+use super::settings::SEED_VARIABLE;
 use super::state::{Device, Runtime};
 use crate::exec::{self, Counters};
 use crate::fault::{Fault, FaultKind};
@@ -117,6 +118,8 @@ impl KernelLaunch {
             cooperative: self.cooperative,
             formats: Some(&self.function.object.printf_formats),
             read_past_end: runtime.settings.read_past_end,
+            checks: runtime.settings.checks,
+            seed: runtime.settings.seed,
             ..exec::Options::default()
         };
         if let Some(limit) = runtime.settings.max_instructions {
@@ -137,9 +140,13 @@ impl KernelLaunch {
             profile::note(&kernel.kernel, grid, *counters, profile.into_inner());
         }
         outcome.map(|_| ()).map_err(|fault| {
-            let error = HipError::new(code_of(&fault), fault.to_string());
+            let mut text = fault.to_string();
+            if runtime.settings.checks.has(exec::Checks::ORDER) {
+                text += &format!(" [{SEED_VARIABLE}={}]", runtime.settings.seed);
+            }
+            let error = HipError::new(code_of(&fault), text.clone());
             eprintln!(
-                "rocm-emulator: device {} ({}): {fault}",
+                "rocm-emulator: device {} ({}): {text}",
                 device.index, device.target
             );
             *device.fault.lock() = Some(error.clone());

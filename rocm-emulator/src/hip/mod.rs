@@ -3,7 +3,8 @@
 //! [`abi`] has HIP's C functions. Devices are what `ROCM_EMU_ARCH` lists (default `gfx1100`), each with
 //! `ROCM_EMU_MEMORY` bytes (default 16 GiB, taken from the host as they are touched).
 //!
-//! Work runs when it is enqueued, on the calling thread, before the function returns; streams and events keep
+//! Work runs when it is enqueued, on the calling thread, before the function returns, but with the check of order, where
+//! it runs later; streams and events keep
 //! HIP's rules of order between threads and of capture. A launch that faults returns the error itself
 //! (`hipErrorIllegalAddress`, `hipErrorLaunchFailure`, ...), prints one line to standard error, and the device
 //! gives that error from every later call that needs it, as HIP does, until `hipDeviceReset` frees what the device
@@ -20,6 +21,7 @@ mod graph;
 mod handles;
 mod host;
 mod host_memory;
+mod late;
 mod launch;
 mod module;
 mod operation;
@@ -34,8 +36,8 @@ pub use error::{Code, HipError};
 pub use launch::{statistics, KernelStatistics};
 pub use profile::{profiled, KernelProfile};
 pub use settings::{
-    Settings, ARCH_VARIABLE, INSTRUCTIONS_VARIABLE, MEMORY_VARIABLE, READ_PAST_END_VARIABLE,
-    THREADS_VARIABLE,
+    Settings, ARCH_VARIABLE, CHECK_VARIABLE, INSTRUCTIONS_VARIABLE, MEMORY_VARIABLE,
+    READ_PAST_END_VARIABLE, SEED_VARIABLE, THREADS_VARIABLE,
 };
 
 /// Compute units of an emulated GPU, as its properties have them; on RDNA workgroup processors.

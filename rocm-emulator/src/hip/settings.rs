@@ -1,5 +1,6 @@
 //! What the environment says of the emulated devices.
 
+use crate::exec::Checks;
 use crate::isa::Target;
 use crate::memory::MAX_READ_PAST_END;
 
@@ -14,6 +15,11 @@ pub const INSTRUCTIONS_VARIABLE: &str = "ROCM_EMU_MAX_INSTRUCTIONS";
 
 /// The variable that lets loads read so many bytes past an allocation's end.
 pub const READ_PAST_END_VARIABLE: &str = "ROCM_EMU_READ_PAST_END";
+
+/// The variable that chooses checks: words separated by commas.
+pub const CHECK_VARIABLE: &str = "ROCM_EMU_CHECK";
+/// The variable that the check of order draws from: a number.
+pub const SEED_VARIABLE: &str = "ROCM_EMU_SEED";
 
 const DEFAULT_ARCH: &str = "gfx1100";
 const DEFAULT_MEMORY: u64 = 16 << 30;
@@ -31,6 +37,10 @@ pub struct Settings {
     pub max_instructions: Option<u64>,
     /// Bytes past an allocation's end that loads may read.
     pub read_past_end: u32,
+    /// What is checked beside.
+    pub checks: Checks,
+    /// What [`Checks::ORDER`] draws from.
+    pub seed: u64,
 }
 
 impl Settings {
@@ -64,7 +74,13 @@ impl Settings {
             })?,
             None => DEFAULT_MEMORY,
         };
+        let checks = get(CHECK_VARIABLE).unwrap_or_default();
+        let checks = checks
+            .parse::<Checks>()
+            .map_err(|error| format!("{CHECK_VARIABLE}={checks}: {error}"))?;
         Ok(Settings {
+            checks,
+            seed: number(SEED_VARIABLE)?.unwrap_or(0),
             targets,
             memory,
             threads: number(THREADS_VARIABLE)?.unwrap_or(0) as usize,

@@ -10,6 +10,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::error::{Code, HipError, Result};
 use super::settings::{Settings, ARCH_VARIABLE};
+use crate::exec::Checks;
 use crate::isa::Target;
 use crate::memory::Memory;
 
@@ -63,7 +64,12 @@ impl Runtime {
                 flags: Mutex::new(0),
             })
             .collect();
-        Runtime { settings, devices }
+        let runtime = Runtime { settings, devices };
+        if runtime.settings.checks.has(Checks::UNINITIALISED) {
+            let memories = runtime.devices.iter().map(|device| &device.memory);
+            memories.for_each(Memory::remember_writes);
+        }
+        runtime
     }
 
     /// A device by ordinal.

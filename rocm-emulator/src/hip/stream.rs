@@ -1,9 +1,10 @@
-//! Streams. Work runs as it is enqueued, on the thread that enqueues it; while a stream captures, it is
-//! recorded instead.
+//! Streams. Work runs as it is enqueued, on the thread that enqueues it, or with the check of order later; while a
+//! stream captures, it is recorded instead.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 use std::thread::ThreadId;
 
@@ -13,6 +14,7 @@ use super::capture::{refuse_during_capture, Capture, MODE_RELAXED};
 use super::error::{Code, HipError, Result};
 use super::event::{Event, Record};
 use super::handles::{Kind, Table};
+use super::late::{late, Lane};
 use super::operation::Operation;
 use super::state::{runtime, Device, PerDevice, Runtime};
 
@@ -46,6 +48,10 @@ pub struct Stream {
     capture: Mutex<Option<StreamCapture>>,
     /// Ends with the stream: events know by it that theirs is gone.
     life: Arc<()>,
+    /// No other stream has, or had, it.
+    number: u64,
+    /// Late work that the next must wait for: events.
+    waits: Mutex<Vec<u64>>,
 }
 
 /// Streams that the program created.
@@ -121,7 +127,10 @@ pub struct CaptureInfo {
 impl Stream {
     /// A stream that does nothing yet.
     pub fn new(device: usize, kind: StreamKind, flags: u32, priority: i32) -> Stream {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Stream {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            waits: Mutex::default(),
             device,
             kind,
             flags,
@@ -135,6 +144,15 @@ impl Stream {
     /// Whether it is ordered with the legacy default stream.
     fn blocking(&self) -> bool {
         self.flags & NON_BLOCKING == 0
+    }
+
+    fn lane(&self) -> Lane {
+        Lane {
+            stream: self.number,
+            device: self.device,
+            legacy: self.kind == StreamKind::Legacy,
+            blocking: self.blocking(),
+        }
     }
 
     /// Run an operation after the stream's earlier work, or record it.
@@ -158,6 +176,11 @@ impl Stream {
     pub fn run(&self, runtime: &Runtime, operation: &Operation) -> Result {
         let device = &runtime.devices[self.device];
         device.healthy()?;
+        if let Some(late) = late(runtime) {
+            let waits = std::mem::take(&mut *self.waits.lock());
+            late.enqueue(runtime, self.lane(), waits, operation.clone());
+            return Ok(());
+        }
         let _stream = self.busy.lock();
         // A host function may enqueue on another stream of this device; it holds no order meanwhile.
         let ordered = !matches!(operation, Operation::Host { .. });
@@ -174,6 +197,18 @@ impl Stream {
     pub fn synchronize(&self, runtime: &Runtime) -> Result {
         self.refuse_capture()?;
         self.refuse_others_capture()?;
+        self.finish(runtime)
+    }
+
+    /// Wait for its work, whatever is captured.
+    ///
+    /// # Errors
+    /// The device's fault.
+    pub fn finish(&self, runtime: &Runtime) -> Result {
+        if let Some(late) = late(runtime) {
+            let waits = self.waits.lock().clone();
+            late.synchronize(runtime, self.lane(), &waits);
+        }
         drop(self.busy.lock());
         runtime.devices[self.device].healthy()
     }
@@ -185,6 +220,9 @@ impl Stream {
     pub fn query(&self, runtime: &Runtime) -> Result {
         self.refuse_capture()?;
         self.refuse_others_capture()?;
+        if late(runtime).is_some_and(|late| !late.is_idle(runtime, self.lane())) {
+            return Err(Code::NotReady.into());
+        }
         match self.busy.try_lock() {
             Some(_) => runtime.devices[self.device].healthy(),
             None => Err(Code::NotReady.into()),
@@ -195,7 +233,7 @@ impl Stream {
     ///
     /// # Errors
     /// `hipErrorInvalidHandle` when the event is of another device.
-    pub fn record(&self, runtime: &Runtime, event: &Event) -> Result {
+    pub fn record(&self, runtime: &Runtime, event: &Arc<Event>) -> Result {
         if event.device != self.device {
             return Err(HipError::new(
                 Code::InvalidHandle,
@@ -214,14 +252,20 @@ impl Stream {
             return Ok(());
         }
         runtime.devices[self.device].healthy()?;
-        let _stream = self.busy.lock();
-        *event.state.lock() = Record::Reached(std::time::Instant::now());
         let created = self.kind == StreamKind::Created;
         *event.stream.lock() = created.then(|| Arc::downgrade(&self.life));
+        if let Some(late) = late(runtime) {
+            let waits = std::mem::take(&mut *self.waits.lock());
+            late.record(runtime, self.lane(), waits, event);
+            return Ok(());
+        }
+        let _stream = self.busy.lock();
+        *event.state.lock() = Record::Reached(std::time::Instant::now());
         Ok(())
     }
 
-    /// Make later work wait for an event. Recorded events are complete, so only captures have anything to do.
+    /// Make later work wait for an event. Recorded events are complete, but those of late streams: otherwise only captures
+    /// have anything to do.
     ///
     /// # Errors
     /// What HIP says of waits that would mix captured and other work.
@@ -254,11 +298,15 @@ impl Stream {
                 });
                 Ok(())
             }
-            (Record::Reached(_), Some(mine)) => {
+            (Record::Reached(_) | Record::Pending(_), Some(mine)) => {
                 mine.capture.invalidate();
                 Err(Code::StreamCaptureIsolation.into())
             }
             (Record::Never, Some(_)) => Ok(()),
+            (Record::Pending(id), None) => {
+                self.waits.lock().push(id);
+                runtime.devices[self.device].healthy()
+            }
             (_, None) => runtime.devices[self.device].healthy(),
         }
     }

@@ -20,6 +20,7 @@ macro_rules! ok {
 }
 
 /// Call a function and expect a failure.
+#[allow(unused_macros)] // nor all of these
 macro_rules! fails {
     ($code:ident, $name:ident($($arg:expr),* $(,)?)) => {{
         // SAFETY: as in `ok!`; what is wrong on purpose is what the function must check.

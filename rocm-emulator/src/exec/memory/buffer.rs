@@ -312,7 +312,8 @@ impl BufferOp {
         }
     }
 
-    fn access(&self) -> Access {
+    /// What it does at its addresses.
+    pub fn access(&self) -> Access {
         match &self.work {
             Work::Plain(action) => action.access(),
             Work::Typed(typed) if typed.store => Access::Store,
@@ -354,6 +355,12 @@ impl BufferOp {
             }
         }
         (places, inside)
+    }
+
+    /// The addresses that the lanes give, in memory or as offsets in scratch, and the lanes within range.
+    pub fn addresses(&self, wave: &Wave) -> (Places, u64) {
+        let descriptor = Descriptor::read(wave, self.descriptor);
+        self.places(&descriptor, self.bytes(self.format(&descriptor)), wave)
     }
 
     /// The access to global memory that [`BufferOp::run`] would make now; none where the buffer is scratch.

@@ -112,6 +112,12 @@ impl Context<'_> {
         Box::new(Violation { kind, lane })
     }
 
+    /// Whether a range lies in one allocation, or among the arguments; for those who check what a kernel does.
+    pub fn holds(&self, first: u64, bytes: u64) -> bool {
+        let inside = |(low, end): Window| first >= low && first < end && bytes <= end - first;
+        self.snapshot.find(first).is_some_and(inside) || inside(self.arguments)
+    }
+
     #[inline(always)]
     pub fn count(&mut self, class: Class) {
         self.counters.instructions[class as usize] += 1;

@@ -21,4 +21,28 @@ impl Footprint<'_> {
         let lanes = self.lanes & mask;
         (0..LANES).filter(move |lane| lanes >> lane & 1 != 0)
     }
+
+    /// Ranges of addresses that lanes touch together, with the first of these lanes, until `each` gives false.
+    pub fn ranges(&self, mut each: impl FnMut(u64, u64, u32) -> bool) {
+        let mut range: Option<(u64, u64, u32)> = None;
+        for lane in self.active(u64::MAX) {
+            let first = self.places[lane];
+            let end = first.wrapping_add(self.bytes.into());
+            match &mut range {
+                Some(range) if range.1 == first => range.1 = end,
+                // Lanes that touch the same place.
+                Some(range) if range.0 <= first && end <= range.1 => {}
+                _ => {
+                    if let Some((first, end, lane)) = range.replace((first, end, lane as u32)) {
+                        if !each(first, end, lane) {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+        if let Some((first, end, lane)) = range {
+            each(first, end, lane);
+        }
+    }
 }

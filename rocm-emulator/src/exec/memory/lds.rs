@@ -176,6 +176,15 @@ impl LdsOp {
         }
     }
 
+    /// The register that addresses the LDS; `None` where M0 does, or where lanes are addressed.
+    pub fn address(&self) -> Option<u16> {
+        match self.kind {
+            Kind::Permute(_) | Kind::Nothing | Kind::Count { .. } => None,
+            Kind::LoadByLane(..) | Kind::StoreByLane(..) => None,
+            _ => Some(self.address),
+        }
+    }
+
     /// The LDS accesses that [`LdsOp::run`] would make now; none for lane permutations.
     pub fn footprints(&self, wave: &Wave, mut each: impl FnMut(Footprint)) {
         let (bytes, access, offsets) = match &self.kind {

@@ -16,7 +16,7 @@ mod transfer;
 mod typed;
 mod vmem;
 
-pub(crate) use access::{Access, Violation};
+pub(crate) use access::{Access, Outcome, Violation};
 pub(crate) use buffer::BufferOp;
 pub(crate) use context::Context;
 pub(crate) use descriptor::SWIZZLE;

@@ -118,34 +118,17 @@ impl ScalarMemoryOp {
 
     pub fn run(&self, wave: &mut Wave, cx: &mut Context) -> Outcome {
         cx.count(Class::Scalar);
-        let soffset = self.soffset.map_or(0, |source| source.read32(wave));
-        let offset = self.offset.wrapping_add(soffset.into());
-        let (access, bytes, align) = match self.kind {
-            Kind::Time => {
-                let now = time(cx.start);
-                self.dst.write64(wave, now);
-                return Ok(());
-            }
-            Kind::Load(element) => (Access::Load, element.bytes(), element.align()),
-            Kind::Store(element) => (Access::Store, element.bytes(), element.align()),
-            Kind::Atomic { op, .. } => {
-                let bytes = op.update.bytes();
-                (Access::Atomic, bytes, bytes)
-            }
+        let Some((access, bytes, align)) = self.shape() else {
+            let now = time(cx.start);
+            self.dst.write64(wave, now);
+            return Ok(());
         };
-        let mut base = self.base.read64(wave);
-        if self.buffer {
-            let (stride, records) = self.descriptor(wave);
-            base &= (1 << 48) - 1;
-            let size = u64::from(records) * u64::from(stride.max(1));
-            if (offset as u64).saturating_add(bytes.into()) > size {
-                if let Kind::Load(element) = self.kind {
-                    self.write(wave, element, [0; MAX_DWORDS]);
-                }
-                return Ok(());
+        let Some(address) = self.address(wave, bytes) else {
+            if let Kind::Load(element) = self.kind {
+                self.write(wave, element, [0; MAX_DWORDS]);
             }
-        }
-        let address = base.wrapping_add_signed(offset);
+            return Ok(());
+        };
         if address % u64::from(align) != 0 {
             return Err(misaligned(access, address, bytes, align, None));
         }
@@ -153,6 +136,41 @@ impl ScalarMemoryOp {
         // SAFETY: the range and the alignment were checked.
         unsafe { self.access(wave, address as *mut u8, bytes as usize) };
         Ok(())
+    }
+
+    /// What it does, to how many bytes, and their alignment; `None` for a clock.
+    fn shape(&self) -> Option<(Access, u32, u32)> {
+        Some(match self.kind {
+            Kind::Time => return None,
+            Kind::Load(element) => (Access::Load, element.bytes(), element.align()),
+            Kind::Store(element) => (Access::Store, element.bytes(), element.align()),
+            Kind::Atomic { op, .. } => {
+                let bytes = op.update.bytes();
+                (Access::Atomic, bytes, bytes)
+            }
+        })
+    }
+
+    /// `None` where the buffer ends before.
+    fn address(&self, wave: &Wave, bytes: u32) -> Option<u64> {
+        let soffset = self.soffset.map_or(0, |source| source.read32(wave));
+        let offset = self.offset.wrapping_add(soffset.into());
+        let mut base = self.base.read64(wave);
+        if self.buffer {
+            let (stride, records) = self.descriptor(wave);
+            base &= (1 << 48) - 1;
+            let size = u64::from(records) * u64::from(stride.max(1));
+            if (offset as u64).saturating_add(bytes.into()) > size {
+                return None;
+            }
+        }
+        Some(base.wrapping_add_signed(offset))
+    }
+
+    /// Address, bytes and kind of the access that [`ScalarMemoryOp::run`] would make now, if it makes any.
+    pub fn footprint(&self, wave: &Wave) -> Option<(u64, u32, Access)> {
+        let (access, bytes, _) = self.shape()?;
+        Some((self.address(wave, bytes)?, bytes, access))
     }
 
     /// # Safety

@@ -211,10 +211,18 @@ impl MemoryOp {
         }
     }
 
-    /// The access to global memory that [`MemoryOp::run`] would make now; lanes that go to LDS or scratch are left out.
-    pub fn footprint(&self, wave: &Wave, each: impl FnOnce(Footprint)) {
+    /// What it does at its addresses.
+    pub fn access(&self) -> Access {
+        self.action.access()
+    }
+
+    /// The addresses that the lanes give, of whatever address space; inactive lanes hold anything.
+    pub fn addresses(&self, wave: &Wave) -> Places {
         let mut places = [0; LANES];
         let (exec, active) = (wave.exec(), wave.exec_row());
+        if exec == 0 {
+            return places;
+        }
         match self.address {
             Address::Wide(first) | Address::Flat(first) => {
                 let rows = &wave.vgpr[usize::from(first)..];
@@ -229,8 +237,55 @@ impl MemoryOp {
                 let base = base.read64(wave).wrapping_add_signed(self.offset);
                 places = std::array::from_fn(|lane| base.wrapping_add(4 * lane as u64));
             }
-            Address::Scratch(..) => return,
+            Address::Scratch(vector, scalar) => {
+                let base = scalar.map_or(0, |scalar| scalar.read32(wave));
+                let base = (i64::from(base) + self.offset) as u64;
+                let offsets = vector.map_or(&Row::ZERO, |first| &wave.vgpr[usize::from(first)]);
+                places = offsets.0.map(|offset| base.wrapping_add(offset.into()));
+            }
         }
+        places
+    }
+
+    /// The accesses to global memory that [`MemoryOp::run`] would make now; lanes that go to LDS or scratch are left out.
+    pub fn footprint(&self, wave: &Wave, mut each: impl FnMut(Footprint)) {
+        if self.parts.is_empty() {
+            return self.footprint_of_one(wave, each);
+        }
+        let chosen = wave.m0;
+        let parts = self.parts.iter().enumerate();
+        parts
+            .filter(|(at, _)| chosen >> at & 1 != 0)
+            .for_each(|(_, part)| part.footprint_of_one(wave, &mut each));
+    }
+
+    /// The access to LDS that [`MemoryOp::run`] would make now through flat addresses, if any.
+    pub fn lds_footprint(&self, wave: &Wave, each: impl FnOnce(Footprint)) {
+        let Address::Flat(_) = self.address else {
+            return;
+        };
+        let places = self.addresses(wave);
+        let shared = |lane: &usize| {
+            wave.exec() >> lane & 1 != 0 && places[*lane] >> 32 == SHARED_APERTURE >> 32
+        };
+        let lanes = (0..LANES)
+            .filter(shared)
+            .fold(0, |lanes, lane| lanes | 1 << lane);
+        if lanes != 0 {
+            each(Footprint {
+                access: self.action.access(),
+                bytes: self.action.bytes(),
+                places: &places.map(|place| place & 0xffff_ffff),
+                lanes,
+            });
+        }
+    }
+
+    fn footprint_of_one(&self, wave: &Wave, mut each: impl FnMut(Footprint)) {
+        if let Address::Scratch(..) = self.address {
+            return;
+        }
+        let (places, exec) = (self.addresses(wave), wave.exec());
         // The apertures lie above all memory.
         let global = |lane: &usize| exec >> lane & 1 != 0 && places[*lane] < SHARED_APERTURE;
         let lanes = (0..LANES)

@@ -3,8 +3,8 @@
 use crate::codeobject::LoadedKernel;
 use crate::isa::{self, Inst};
 
-/// The instruction at an address, for messages and traces.
-fn decode_at(kernel: &LoadedKernel, pc: u64) -> Option<Inst> {
+/// The instruction at an address, for messages, traces and checks.
+pub(crate) fn decode_at(kernel: &LoadedKernel, pc: u64) -> Option<Inst> {
     isa::decode(kernel.kernel.target, &words_at(kernel, pc)).ok()
 }
 

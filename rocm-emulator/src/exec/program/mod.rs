@@ -8,6 +8,6 @@ mod translate;
 
 pub(crate) use cache::{extended, of};
 pub use cache::{unload, unsupported};
-pub(crate) use code::text_at;
+pub(crate) use code::{decode_at, text_at};
 pub(crate) use step::{Op, Step, NOWHERE};
 pub(crate) use translate::{register_counts, Program};

@@ -12,11 +12,12 @@ use super::occupancy::workgroups_per_multiprocessor;
 use super::schedule::{Next, Schedule};
 use super::thread::{Run, Thread};
 use super::workgroup::{Failure, Progress, Workgroup};
+use crate::exec::check::{Checker, Checks};
 use crate::exec::counters::Counters;
 use crate::exec::memory::Context;
 use crate::exec::program::{self, Program};
 use crate::exec::services::{Services, Wanted};
-use crate::exec::watch::{coverage, Profile, Recorder, Tracer};
+use crate::exec::watch::{coverage, findings, Profile, Recorder, Tracer};
 use crate::fault::{Fault, FaultKind};
 use crate::memory::{Memory, Snapshot};
 
@@ -44,7 +45,10 @@ pub fn dispatch(
     let workgroups: u64 = launch.grid.iter().map(|&count| u64::from(count)).product();
     let items: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
     let lds_size = kernel.group_segment_fixed_size + launch.dynamic_lds;
+    let apart = [Checks::RACES, Checks::UNINITIALISED];
     let threads = match options.threads {
+        // What workgroups do to each other's memory is known in one place.
+        _ if apart.iter().any(|check| options.checks.has(*check)) => 1,
         0 => cores() as u64,
         threads => threads as u64,
     };
@@ -72,7 +76,7 @@ pub fn dispatch(
     let grid = Grid {
         memory,
         snapshot: memory.snapshot(),
-        run: Run::new(*launch, &arguments, options.max_instructions),
+        run: Run::new(*launch, &arguments, options),
         schedule: Schedule::new(workgroups, capacity),
         lds_size,
         read_past_end: options.read_past_end,
@@ -95,7 +99,10 @@ pub fn dispatch(
     }
     services.finish();
     match grid.failure.into_inner() {
-        Some((_, fault)) => Err(fault),
+        Some((_, fault)) => {
+            findings::note(kernel.target, &fault);
+            Err(fault)
+        }
         None => {
             coverage::note(kernel);
             Ok(grid.counters.into_inner())
@@ -148,7 +155,7 @@ impl Grid<'_> {
                 Next::Begin(number) => {
                     let buffers = idle.pop();
                     let mut workgroup =
-                        buffers.unwrap_or_else(|| Workgroup::new(launch, stride, self.lds_size));
+                        buffers.unwrap_or_else(|| Workgroup::new(&self.run, stride, self.lds_size));
                     workgroup.begin(&mut thread, number);
                     workgroup
                 }
@@ -218,6 +225,17 @@ impl Grid<'_> {
             },
             program: self.program.clone(),
             tracer: self.tracer.as_ref(),
+            checker: self.run.checks.watch().then(|| {
+                let items: u64 = self
+                    .run
+                    .launch
+                    .block
+                    .iter()
+                    .map(|&it| u64::from(it))
+                    .product();
+                let waves = items.div_ceil(kernel.kernel.wavefront_size.into()) as u32;
+                Box::new(Checker::new(self.run.checks, kernel, waves))
+            }),
             recorder: self
                 .profile
                 .map(|_| Box::new(Recorder::new(kernel.kernel.target, kernel.entry))),

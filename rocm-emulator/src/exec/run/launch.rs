@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 
 use crate::codeobject::{LoadedKernel, PrintfFormats};
+use crate::exec::check::Checks;
 use crate::exec::services::Output;
 use crate::exec::watch::{Profile, Trace};
 
@@ -105,6 +106,11 @@ pub struct Options<'a> {
     pub read_past_end: u32,
     /// The packet that asks for the launch. Its arguments are read where they lie, and none is added.
     pub packet: Option<&'a DispatchPacket>,
+    /// What to check beside. All but [`Checks::ORDER`] and [`Checks::WAITS`] run the launch on one thread;
+    /// [`Checks::UNINITIALISED`] needs a memory that [remembers](crate::memory::Memory::remember_writes).
+    pub checks: Checks,
+    /// What [`Checks::ORDER`] draws from.
+    pub seed: u64,
 }
 
 impl Default for Options<'_> {
@@ -119,6 +125,8 @@ impl Default for Options<'_> {
             output: None,
             read_past_end: 0,
             packet: None,
+            checks: Checks::default(),
+            seed: 0,
         }
     }
 }

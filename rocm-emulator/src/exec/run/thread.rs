@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use super::grid_barrier::GridBarrier;
-use super::launch::Launch;
+use super::launch::{Launch, Options};
 use super::launch_state::Arguments;
+use crate::exec::check::{Checker, Checks};
 use crate::exec::memory::Context;
 use crate::exec::program::Program;
 use crate::exec::watch::{Recorder, Tracer};
@@ -15,6 +16,9 @@ pub(super) struct Run<'a> {
     pub launch: Launch<'a>,
     pub arguments: &'a Arguments,
     pub max_instructions: u64,
+    pub checks: Checks,
+    /// What orders are drawn from, with [`Checks::ORDER`].
+    pub seed: u64,
     /// For `ds_gws_barrier`.
     pub grid_barrier: GridBarrier,
     waiting: AtomicBool,
@@ -22,11 +26,13 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub fn new(launch: Launch<'a>, arguments: &'a Arguments, max_instructions: u64) -> Run<'a> {
+    pub fn new(launch: Launch<'a>, arguments: &'a Arguments, options: &Options) -> Run<'a> {
         Run {
             launch,
             arguments,
-            max_instructions,
+            max_instructions: options.max_instructions,
+            checks: options.checks,
+            seed: options.seed,
             grid_barrier: GridBarrier::new(),
             waiting: AtomicBool::new(false),
             interrupted: AtomicBool::new(false),
@@ -62,4 +68,6 @@ pub(super) struct Thread<'a> {
     pub tracer: Option<&'a Tracer<'a>>,
     /// Counts by instruction, if asked for.
     pub recorder: Option<Box<Recorder>>,
+    /// What looks at every instruction, if asked for.
+    pub checker: Option<Box<Checker<'a>>>,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::launch_state::{self, Arguments};
 use super::state::{fingerprint, Scalars};
 use super::thread::{Run, Thread};
+use crate::exec::check::{Checks, GroupChecks, WaveChecks};
 use crate::exec::counters::Class;
 use crate::exec::memory::{Context, Violation};
 use crate::exec::program::{self, Op, Program, Step, NOWHERE};
@@ -73,12 +74,27 @@ pub(super) struct Wavefront {
     /// The state at the last `s_sleep`, if the last turn ended there.
     asleep: Option<u64>,
     scratch: Vec<u64>,
+    /// What the checks know of it, if there are any.
+    checks: Option<Box<WaveChecks>>,
+}
+
+/// A wavefront's workgroup, as the checks see it.
+pub(super) struct Group<'g> {
+    pub checks: &'g mut GroupChecks,
+    /// Its place in the grid's order.
+    pub number: u64,
+    /// The wavefront's place in it.
+    pub index: u32,
 }
 
 impl Wavefront {
-    pub fn new(wave: Wave, scratch_dwords: usize) -> Wavefront {
+    pub fn new(wave: Wave, scratch_dwords: usize, checks: Checks) -> Wavefront {
+        let checks = checks
+            .watch()
+            .then(|| Box::new(WaveChecks::new(checks, &wave, 4 * scratch_dwords)));
         Wavefront {
             wave,
+            checks,
             status: Status::Ready,
             signalled: false,
             released: false,
@@ -96,7 +112,12 @@ impl Wavefront {
         // Hardware leaves what was there; zero makes every run the same.
         self.wave.vgpr.fill(Row::ZERO);
         self.wave.agpr.fill(Row::ZERO);
-        launch_state::start(&mut self.wave, &run.launch, arguments, workgroup, index);
+        let launch =
+            |wave: &mut Wave| launch_state::start(wave, &run.launch, arguments, workgroup, index);
+        launch(&mut self.wave);
+        if let Some(checks) = &mut self.checks {
+            checks.start(launch);
+        }
         // A workgroup at the grid's edge may have fewer work-items than the others, and no use for the last wavefronts.
         self.status = match self.wave.exec() {
             0 => Status::Ended,
@@ -121,6 +142,7 @@ impl Wavefront {
         thread: &mut Thread,
         traced: bool,
         signals: u32,
+        group: Option<Group>,
     ) -> Result<Turn, Box<Violation>> {
         thread.cx.scratch = self.scratch.as_mut_ptr().cast();
         let run = thread.run;
@@ -133,6 +155,7 @@ impl Wavefront {
             thread,
             traced,
             signals,
+            group,
         };
         let stop = match self.interrupted {
             true => self.watched(&mut turn)?,
@@ -189,6 +212,8 @@ impl Wavefront {
         let thread = &mut *turn.thread;
         let run = thread.run;
         let tracer = thread.tracer.filter(|_| turn.traced);
+        // One test for each instruction, where nobody looks at them.
+        let watched = tracer.is_some() || thread.recorder.is_some() || turn.group.is_some();
         let cx = &mut thread.cx;
         let mut program = thread.program.clone();
         let mut at = program.at(self.wave.pc).unwrap_or(NOWHERE);
@@ -200,17 +225,32 @@ impl Wavefront {
             };
             let wave = &mut self.wave;
             wave.pc = step.pc;
-            if let Some(tracer) = tracer {
-                tracer.before(wave, step.pc);
-            }
-            if let Some(recorder) = &mut thread.recorder {
-                recorder.note(at, &step.op, wave);
+            if watched {
+                if let Some(tracer) = tracer {
+                    tracer.before(wave, step.pc);
+                }
+                if let Some(recorder) = &mut thread.recorder {
+                    recorder.note(at, &step.op, wave);
+                }
+                if let (Some(checker), Some(own), Some(group)) =
+                    (&mut thread.checker, &mut self.checks, &mut turn.group)
+                {
+                    let of_group = (&mut *group.checks, group.index);
+                    checker.before(step, wave, cx, own, of_group, group.number)?;
+                }
             }
             self.executed += 1;
             let next = step.next;
             let flow = execute(step, wave, cx)?;
-            if let Some(tracer) = tracer {
-                tracer.after(wave);
+            if watched {
+                if let Some(tracer) = tracer {
+                    tracer.after(wave);
+                }
+                if let (Some(checker), Some(own), Some(group)) =
+                    (&mut thread.checker, &mut self.checks, &turn.group)
+                {
+                    checker.after(step, wave, cx, own, (group.number, group.index))?;
+                }
             }
             at = match flow {
                 Flow::Next => next,
@@ -289,6 +329,7 @@ struct Steps<'t, 'a> {
     thread: &'t mut Thread<'a>,
     traced: bool,
     signals: u32,
+    group: Option<Group<'t>>,
 }
 
 /// Where a wavefront goes on after a step.

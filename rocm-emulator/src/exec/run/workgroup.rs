@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use super::launch::Launch;
 use super::launch_state;
 use super::thread::{Run, Thread};
-use super::wavefront::{Status, Turn, Wavefront};
+use super::wavefront::{Group, Status, Turn, Wavefront};
+use crate::exec::check::{Checks, Draw, GroupChecks};
 use crate::exec::memory::Violation;
 use crate::exec::program::register_counts;
 use crate::exec::wave::Wave;
@@ -16,6 +16,8 @@ use crate::fault::FaultKind;
 const MOST_ROUNDS: u32 = 256;
 /// The same once that has happened in the launch.
 const FEW_ROUNDS: u32 = 4;
+/// Sets the draws of workgroups apart.
+const DRAWS: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Time that counts as one instruction of a wavefront that waits.
 const NANOSECONDS_OF_INSTRUCTION: u64 = 8;
 
@@ -44,6 +46,11 @@ pub(super) struct Workgroup {
     signals: u32,
     /// How far the launch was, and when, as the workgroup was found waiting.
     waits_since: Option<(u64, Instant)>,
+    /// What the checks know of it, if there are any.
+    checks: Option<Box<GroupChecks>>,
+    /// In which order its wavefronts run, and what draws the next one.
+    order: Vec<usize>,
+    draw: Option<Draw>,
 }
 
 /// A fault's place within a workgroup.
@@ -55,7 +62,8 @@ pub(super) struct Failure {
 
 impl Workgroup {
     /// Buffers for the workgroups of a launch.
-    pub fn new(launch: &Launch, scratch_stride: u32, lds_size: u32) -> Workgroup {
+    pub fn new(run: &Run, scratch_stride: u32, lds_size: u32) -> Workgroup {
+        let launch = &run.launch;
         let kernel = &launch.kernel.kernel;
         let (vgprs, agprs) = register_counts(&kernel.descriptor);
         let lanes = kernel.wavefront_size;
@@ -65,7 +73,7 @@ impl Workgroup {
         let mode = launch_state::mode(&kernel.descriptor);
         let wavefront = || {
             let wave = Wave::new(kernel.target, lanes, vgprs, agprs, mode);
-            Wavefront::new(wave, scratch)
+            Wavefront::new(wave, scratch, run.checks)
         };
         Workgroup {
             number: 0,
@@ -75,6 +83,9 @@ impl Workgroup {
             running: 0,
             signals: 0,
             waits_since: None,
+            checks: run.checks.watch().then(Box::default),
+            order: (0..waves as usize).collect(),
+            draw: None,
         }
     }
 
@@ -90,6 +101,11 @@ impl Workgroup {
         ];
         thread.cx.counters.workgroups += 1;
         self.lds.fill(0);
+        if let Some(checks) = &mut self.checks {
+            checks.start(run.checks, thread.cx.lds_size);
+        }
+        let draw = || Draw::new(run.seed ^ number.wrapping_mul(DRAWS));
+        self.draw = run.checks.has(Checks::ORDER).then(draw);
         for (index, wavefront) in self.wavefronts.iter_mut().enumerate() {
             wavefront.start(run, self.coordinates, index as u32);
         }
@@ -110,8 +126,11 @@ impl Workgroup {
         };
         for _ in 0..rounds {
             let mut worked = false;
-            for index in 0..self.wavefronts.len() {
-                match self.turn(thread, index)? {
+            if let Some(draw) = &mut self.draw {
+                draw.shuffle(&mut self.order);
+            }
+            for at in 0..self.order.len() {
+                match self.turn(thread, self.order[at])? {
                     None => {}
                     Some(Turn::Worked) => worked = true,
                     Some(Turn::Waits { still: unchanged }) => still &= unchanged,
@@ -148,8 +167,13 @@ impl Workgroup {
         let traced = thread
             .tracer
             .is_some_and(|tracer| tracer.wants(self.coordinates, index as u32));
+        let group = self.checks.as_deref_mut().map(|checks| Group {
+            checks,
+            number: self.number,
+            index: index as u32,
+        });
         let turn = wavefront
-            .turn(thread, traced, self.signals)
+            .turn(thread, traced, self.signals, group)
             .map_err(|violation| Failure {
                 violation,
                 pc: wavefront.wave.pc,

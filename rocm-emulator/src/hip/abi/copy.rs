@@ -22,7 +22,9 @@ const NULL_STREAM: hipStream_t = std::ptr::null_mut();
 fn now(operation: Operation) -> Result {
     let runtime = runtime()?;
     refuse_during_capture()?;
-    runtime.stream(NULL_STREAM)?.submit(runtime, operation)
+    let stream = runtime.stream(NULL_STREAM)?;
+    stream.submit(runtime, operation)?;
+    stream.finish(runtime)
 }
 
 fn enqueue(stream: hipStream_t, operation: Operation) -> Result {
@@ -66,7 +68,8 @@ pub unsafe fn hipMemcpyWithStream(
     stream.submit(
         runtime,
         Operation::Copy(Rectangle::plain(dst, src, bytes, kind)?),
-    )
+    )?;
+    stream.finish(runtime)
 }
 
 pub unsafe fn hipMemcpyHtoD(dst: hipDeviceptr_t, src: *const c_void, bytes: usize) -> Result {
@@ -140,7 +143,9 @@ pub unsafe fn hipMemcpyPeer(
     bytes: usize,
 ) -> Result {
     // SAFETY: the program's promise.
-    unsafe { hipMemcpyPeerAsync(dst, dst_device, src, src_device, bytes, NULL_STREAM) }
+    unsafe { hipMemcpyPeerAsync(dst, dst_device, src, src_device, bytes, NULL_STREAM) }?;
+    let runtime = runtime()?;
+    runtime.stream(NULL_STREAM)?.finish(runtime)
 }
 
 pub unsafe fn hipMemcpyPeerAsync(

@@ -6,6 +6,7 @@ use super::prelude::*;
 use crate::hip::capture::refuse_during_any_capture;
 use crate::hip::facts;
 use crate::hip::handles::Kind;
+use crate::hip::late::late;
 use crate::hip::state::{runtime, Device, Runtime, CURRENT};
 
 /// The HIP release whose interface this is: major * 10^7 + minor * 10^5 + patch.
@@ -335,11 +336,18 @@ fn synchronize(runtime: &Runtime, device: &Device) -> Result {
     for stream in runtime.streams_of(device) {
         stream.synchronize(runtime)?;
     }
+    if let Some(late) = late(runtime) {
+        // Work of streams that were destroyed.
+        late.synchronize_device(runtime, device);
+    }
     device.healthy()
 }
 
 pub unsafe fn hipDeviceReset() -> Result {
     let runtime = runtime()?;
+    if let Some(late) = late(runtime) {
+        late.synchronize_device(runtime, runtime.current());
+    }
     runtime.reset(runtime.current());
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::prelude::*;
 use crate::hip::allocate::{self, DEVICE_POOLS, POOLS};
 use crate::hip::capture::refuse_during_capture;
 use crate::hip::host_memory;
+use crate::hip::late::late;
 use crate::hip::operation::{GraphAllocation, Operation};
 use crate::hip::state::{runtime, Runtime};
 
@@ -72,6 +73,9 @@ pub unsafe fn hipFree(pointer: *mut c_void) -> Result {
     refuse_during_capture()?;
     if let Some(device) = runtime.owner(pointer as u64) {
         // hipFree waits for the device.
+        if let Some(late) = late(runtime) {
+            late.synchronize_device(runtime, device);
+        }
         for stream in runtime.streams_of(device) {
             if stream.capture_info().is_none() {
                 // A pending fault must not keep memory from being freed.
@@ -132,6 +136,13 @@ pub unsafe fn hipFreeAsync(pointer: *mut c_void, stream: hipStream_t) -> Result 
     }
     if stream.capture_info().is_some() {
         return stream.free_captured(runtime, pointer as u64);
+    }
+    if late(runtime).is_some()
+        && stream
+            .submit(runtime, Operation::Free(pointer as u64))
+            .is_ok()
+    {
+        return Ok(());
     }
     // A pending fault must not keep memory from being freed.
     allocate::free_device(runtime, pointer as u64, true)
@@ -223,11 +234,21 @@ pub unsafe fn hipMemAllocHost(pointer: *mut *mut c_void, bytes: usize) -> Result
 }
 
 pub unsafe fn hipHostFree(pointer: *mut c_void) -> Result {
-    let runtime = runtime()?;
+    runtime()?;
     match pointer.is_null() {
         true => Ok(()),
-        false => host_memory::remove_host_block(runtime, pointer as u64, true),
+        false => remove_host_block(pointer, true),
     }
+}
+
+/// Host memory may be in use by work that is late.
+fn remove_host_block(pointer: *mut c_void, owned: bool) -> Result {
+    let runtime = runtime()?;
+    if let Some(late) = late(runtime) {
+        let devices = runtime.devices.iter();
+        devices.for_each(|device| late.synchronize_device(runtime, device));
+    }
+    host_memory::remove_host_block(runtime, pointer as u64, owned)
 }
 
 pub unsafe fn hipFreeHost(pointer: *mut c_void) -> Result {
@@ -240,7 +261,7 @@ pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint)
 }
 
 pub unsafe fn hipHostUnregister(pointer: *mut c_void) -> Result {
-    host_memory::remove_host_block(runtime()?, pointer as u64, false)
+    remove_host_block(pointer, false)
 }
 
 pub unsafe fn hipHostGetDevicePointer(

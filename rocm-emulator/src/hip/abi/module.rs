@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::prelude::*;
 use crate::hip::facts;
+use crate::hip::late::late;
 use crate::hip::module::{self, Function, FUNCTIONS, MODULES};
 use crate::hip::registry::Registry;
 use crate::hip::state::{runtime, Runtime};
@@ -46,7 +47,12 @@ unsafe fn load(to: *mut hipModule_t, bytes: &[u8]) -> Result {
 }
 
 pub unsafe fn hipModuleUnload(handle: hipModule_t) -> Result {
-    module::unload(runtime()?, handle)
+    let runtime = runtime()?;
+    if let Some(late) = late(runtime) {
+        let devices = runtime.devices.iter();
+        devices.for_each(|device| late.synchronize_device(runtime, device));
+    }
+    module::unload(runtime, handle)
 }
 
 pub unsafe fn hipModuleGetFunction(

@@ -3,6 +3,7 @@
 use super::prelude::*;
 use crate::hip::capture::refuse_during_capture;
 use crate::hip::event::{Event, Record, EVENTS};
+use crate::hip::late::late;
 use crate::hip::operation::{HostFunction, Operation};
 use crate::hip::state::runtime;
 use crate::hip::stream::{Stream, StreamKind, STREAMS};
@@ -158,7 +159,12 @@ pub unsafe fn hipEventRecordWithFlags(
 }
 
 pub unsafe fn hipEventQuery(event: hipEvent_t) -> Result {
-    // Work runs as it is enqueued, so a recorded event is complete.
+    // Work runs as it is enqueued, so a recorded event is complete, but on late streams.
+    let runtime = runtime()?;
+    let found = EVENTS.get(event)?;
+    if late(runtime).is_some_and(|late| !late.is_reached(runtime, &found)) {
+        return Err(Code::NotReady.into());
+    }
     // SAFETY: the program's promise.
     unsafe { hipEventSynchronize(event) }
 }
@@ -168,6 +174,9 @@ pub unsafe fn hipEventSynchronize(event: hipEvent_t) -> Result {
     let event = EVENTS.get(event)?;
     event.wait()?;
     refuse_during_capture()?;
+    if let Some(late) = late(runtime) {
+        late.reach(runtime, &event);
+    }
     runtime.devices[event.device].healthy()
 }
 

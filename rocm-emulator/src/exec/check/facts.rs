@@ -1,0 +1,380 @@
+//! What the checks know of an instruction: the registers that it reads and writes, which counters it raises or waits
+//! for, and what the rules of manual wait states ask.
+
+use super::matrix::{self, Matrix};
+use crate::isa::{Encoding, Family, Inst, LaneControl, Operand, SdwaSelect, Special, Target};
+
+/// Registers under one numbering: scalar ones, then the two vector files.
+pub(super) const REGISTERS: usize = 768;
+pub(super) const VCC: u16 = 106;
+const TTMP: u16 = 108;
+pub(super) const M0: u16 = 124;
+pub(super) const EXEC: u16 = 126;
+const SCALARS: u16 = 256;
+const ACCUMULATION: u16 = 512;
+
+/// Consecutive registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub first: u16,
+    pub count: u16,
+}
+
+impl Span {
+    pub const fn new(first: u16, count: u16) -> Span {
+        Span { first, count }
+    }
+
+    /// Those that an operand names.
+    fn of(operand: Operand) -> Option<Span> {
+        let span =
+            |base: u16, first: u16, dwords: u8| Span::new(base + first, dwords.max(1).into());
+        Some(match operand {
+            Operand::Sgpr { first, dwords } => span(0, first, dwords),
+            Operand::Vgpr { first, dwords } => span(SCALARS, first, dwords),
+            Operand::Agpr { first, dwords } => span(ACCUMULATION, first, dwords),
+            Operand::Special { reg, dwords } => match reg {
+                Special::VccLo => span(VCC, 0, dwords),
+                Special::VccHi => span(VCC, 1, dwords),
+                Special::ExecLo => span(EXEC, 0, dwords),
+                Special::ExecHi => span(EXEC, 1, dwords),
+                Special::M0 => span(M0, 0, 1),
+                Special::Ttmp(at) => span(TTMP, at.into(), dwords),
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+
+    pub fn overlaps(self, other: Span) -> bool {
+        self.first < other.first + other.count && other.first < self.first + self.count
+    }
+
+    pub fn is_vector(self) -> bool {
+        self.first >= SCALARS
+    }
+
+    pub fn registers(self) -> std::ops::Range<usize> {
+        let first = usize::from(self.first);
+        first..(first + usize::from(self.count)).min(REGISTERS)
+    }
+}
+
+/// A register's name.
+pub(super) fn name(register: usize) -> String {
+    const VCC_AT: usize = VCC as usize;
+    match register {
+        0..VCC_AT => format!("s{register}"),
+        106 => "vcc_lo".into(),
+        107 => "vcc_hi".into(),
+        124 => "m0".into(),
+        126 => "exec_lo".into(),
+        127 => "exec_hi".into(),
+        108..124 => format!("ttmp{}", register - 108),
+        256..512 => format!("v{}", register - 256),
+        _ => format!("a{}", register.wrapping_sub(512)),
+    }
+}
+
+/// What executes an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Vector,
+    Scalar,
+    ScalarMemory,
+    /// FLAT, GLOBAL, SCRATCH and buffer instructions.
+    Memory,
+    Lds,
+}
+
+/// A counter of outstanding operations, by what it counts on GFX12; earlier GPUs have one for several of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counter {
+    Load,
+    Store,
+    Lds,
+    Scalar,
+}
+
+impl Counter {
+    pub const ALL: [Counter; 4] = [Counter::Load, Counter::Store, Counter::Lds, Counter::Scalar];
+
+    /// Its name in assembly.
+    pub fn name(self, target: Target) -> &'static str {
+        let names = match target.family() {
+            Family::Cdna => ["vmcnt", "vmcnt", "lgkmcnt", "lgkmcnt"],
+            Family::Rdna2 | Family::Rdna3 => ["vmcnt", "vscnt", "lgkmcnt", "lgkmcnt"],
+            Family::Rdna4 => ["loadcnt", "storecnt", "dscnt", "kmcnt"],
+        };
+        names[self as usize]
+    }
+
+    /// The counter that stands for it on a GPU.
+    pub fn on(self, target: Target) -> Counter {
+        match (target.family(), self) {
+            (Family::Cdna, Counter::Store) => Counter::Load,
+            (Family::Rdna4, other) => other,
+            (_, Counter::Scalar) => Counter::Lds,
+            (_, other) => other,
+        }
+    }
+
+    /// Most operations that it counts: an instruction beyond waits by itself. ISA manuals, "Data dependency resolution";
+    /// LLVM, `getIsaVersion` and the `get*cntBitMask` functions of AMDGPUBaseInfo.
+    pub fn most(self, target: Target) -> usize {
+        match (target.family(), self) {
+            (Family::Cdna, Counter::Lds | Counter::Scalar) => 15,
+            (Family::Rdna4, Counter::Scalar) => 31,
+            _ => 63,
+        }
+    }
+}
+
+/// What a wait asks of each counter: at most so many outstanding; `None` leaves it.
+pub(super) type Wait = [Option<u32>; 4];
+
+/// How VALU instructions that reach single lanes do it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LaneAccess {
+    Read,
+    ReadFirst,
+    Write,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub name: &'static str,
+    pub unit: Unit,
+    pub reads: Vec<Span>,
+    pub writes: Vec<Span>,
+    /// Counters that it raises; an access to flat addresses raises that of the LDS, too.
+    pub counts: Vec<Counter>,
+    /// A load of scalar memory: such complete in any order.
+    pub unordered: bool,
+    /// It may go to memory or to the LDS.
+    pub flat: bool,
+    pub wait: Option<Wait>,
+    /// Wait states that it takes: `s_nop` more than one.
+    pub states: u64,
+    /// `s_waitcnt_depctr` that waits for results of VALU instructions.
+    pub waits_for_vector: bool,
+    pub transcendental: bool,
+    pub dot: bool,
+    pub dpp: bool,
+    /// Writes part of a register.
+    pub part: bool,
+    pub lane: Option<LaneAccess>,
+    pub matrix: Option<Matrix>,
+    /// The data of a store of more than eight bytes that leaves them unprotected for a while.
+    pub wide_store: Option<Span>,
+    /// `s_setreg` and `s_getreg`: the register's number.
+    pub set_mode: Option<u16>,
+    pub get_mode: Option<u16>,
+    /// A load into the LDS, or `addtid`: reads M0.
+    pub reads_m0: bool,
+}
+
+impl Facts {
+    pub fn of(target: Target, inst: &Inst) -> Facts {
+        let name = inst.op.name;
+        let unit = unit(inst.encoding);
+        let (reads, writes) = registers(inst);
+        let (counts, unordered) = counts(target, inst, &writes);
+        let immediate = immediate(inst.src[0]);
+        let hwreg = |named: bool| named.then_some(immediate & 63);
+        let sdwa = match inst.lane {
+            LaneControl::Sdwa(sdwa) => sdwa.dst != SdwaSelect::Dword,
+            _ => false,
+        };
+        Facts {
+            name,
+            unit,
+            counts,
+            unordered,
+            flat: inst.encoding == Encoding::FLAT,
+            wait: wait(target, inst),
+            states: match name {
+                "s_nop" => u64::from(immediate & 15) + 1,
+                _ => 1,
+            },
+            waits_for_vector: name == "s_waitcnt_depctr" && immediate >> 12 == 0,
+            transcendental: is_transcendental(name),
+            dot: name.starts_with("v_dot"),
+            dpp: matches!(inst.lane, LaneControl::Dpp(_) | LaneControl::Dpp8 { .. }),
+            part: unit == Unit::Vector && (sdwa || is_half_of_vop3(inst)),
+            lane: match name {
+                "v_readlane_b32" => Some(LaneAccess::Read),
+                "v_readfirstlane_b32" => Some(LaneAccess::ReadFirst),
+                "v_writelane_b32" => Some(LaneAccess::Write),
+                _ => None,
+            },
+            matrix: matrix::of(target, name, &inst.dst, &inst.src, Span::of),
+            wide_store: wide_store(inst),
+            set_mode: hwreg(name.starts_with("s_setreg")),
+            get_mode: hwreg(name == "s_getreg_b32"),
+            reads_m0: name.contains("addtid") || inst.mem.lds,
+            reads,
+            writes,
+        }
+    }
+}
+
+fn unit(encoding: Encoding) -> Unit {
+    match encoding {
+        Encoding::SOP1 | Encoding::SOP2 | Encoding::SOPC | Encoding::SOPK | Encoding::SOPP => {
+            Unit::Scalar
+        }
+        Encoding::SMEM => Unit::ScalarMemory,
+        Encoding::DS => Unit::Lds,
+        Encoding::FLAT
+        | Encoding::GLOBAL
+        | Encoding::SCRATCH
+        | Encoding::MUBUF
+        | Encoding::MTBUF
+        | Encoding::MIMG => Unit::Memory,
+        _ => Unit::Vector,
+    }
+}
+
+fn immediate(operand: Operand) -> u16 {
+    match operand {
+        Operand::Immediate(value) | Operand::Integer(value) => value as u16,
+        Operand::Literal(value) => value as u16,
+        _ => 0,
+    }
+}
+
+/// What an instruction reads and writes. What it writes and also reads need not stand among the reads: both are checked
+/// alike.
+fn registers(inst: &Inst) -> (Vec<Span>, Vec<Span>) {
+    let name = inst.op.name;
+    let mut reads: Vec<Span> = inst.src.iter().filter_map(|it| Span::of(*it)).collect();
+    let mut writes: Vec<Span> = inst.dst.iter().filter_map(|it| Span::of(*it)).collect();
+    if name.starts_with("s_store") || name.starts_with("s_buffer_store") {
+        reads.append(&mut writes);
+    }
+    if name.starts_with("v_div_fmas") {
+        reads.push(Span::new(VCC, 2));
+    }
+    if name.starts_with("v_cmpx") || name.contains("_saveexec_") || name.contains("_wrexec_") {
+        writes.push(Span::new(EXEC, 2));
+    }
+    if name.starts_with("v_swap") {
+        let swapped: Vec<Span> = reads.clone();
+        writes.extend(swapped);
+    }
+    if let Some(second) = &inst.second {
+        let (more_reads, more_writes) = registers(second);
+        reads.extend(more_reads);
+        writes.extend(more_writes);
+    }
+    (reads, writes)
+}
+
+/// The counters that an instruction raises, and whether its operation may complete before earlier ones of its kind.
+fn counts(target: Target, inst: &Inst, writes: &[Span]) -> (Vec<Counter>, bool) {
+    let addressed = inst.src.iter().any(|it| *it != Operand::None) || !writes.is_empty();
+    let memory = match writes.is_empty() && !inst.mem.lds {
+        true => Counter::Store,
+        false => Counter::Load,
+    };
+    let (counters, unordered): (&[Counter], bool) = match unit(inst.encoding) {
+        Unit::Scalar if inst.op.name.starts_with("s_sendmsg_rtn") => (&[Counter::Scalar], true),
+        Unit::ScalarMemory if !writes.is_empty() => (&[Counter::Scalar], true),
+        Unit::Lds => (&[Counter::Lds], false),
+        Unit::Memory if !addressed => (&[], false),
+        Unit::Memory if inst.encoding == Encoding::FLAT => (&[memory, Counter::Lds], false),
+        Unit::Memory => (&[memory], false),
+        _ => (&[], false),
+    };
+    let counters = counters.iter().map(|counter| counter.on(target));
+    (counters.collect(), unordered)
+}
+
+/// The fields of waits. ISA manuals, "S_WAITCNT" and the `S_WAIT_*` of GFX12; LLVM's AMDGPUBaseInfo has the positions.
+fn wait(target: Target, inst: &Inst) -> Option<Wait> {
+    let name = inst.op.name;
+    let family = target.family();
+    let value = u32::from(immediate(inst.src[0]));
+    let field = |first: u32, bits: u32| value >> first & ((1 << bits) - 1);
+    let one = |counter: Counter, value: u32| {
+        let mut wait = [None; 4];
+        wait[counter.on(target) as usize] = Some(value);
+        Some(wait)
+    };
+    let two = |counter: Counter| {
+        let mut wait = [None; 4];
+        wait[counter as usize] = Some(field(8, 6));
+        wait[Counter::Lds as usize] = Some(field(0, 6));
+        Some(wait)
+    };
+    match name {
+        "s_waitcnt" => {
+            let (memory, lds) = match family {
+                Family::Cdna => (field(0, 4) | field(14, 2) << 4, field(8, 4)),
+                Family::Rdna2 => (field(0, 4) | field(14, 2) << 4, field(8, 6)),
+                Family::Rdna3 | Family::Rdna4 => (field(10, 6), field(4, 6)),
+            };
+            Some([Some(memory), None, Some(lds), None])
+        }
+        "s_waitcnt_vscnt" => one(Counter::Store, value),
+        "s_waitcnt_vmcnt" | "s_wait_loadcnt" => one(Counter::Load, value),
+        "s_waitcnt_lgkmcnt" | "s_wait_dscnt" => one(Counter::Lds, value),
+        "s_wait_storecnt" => one(Counter::Store, value),
+        "s_wait_kmcnt" => one(Counter::Scalar, value),
+        "s_wait_loadcnt_dscnt" => two(Counter::Load),
+        "s_wait_storecnt_dscnt" => two(Counter::Store),
+        "s_wait_idle" => Some([Some(0); 4]),
+        _ => None,
+    }
+}
+
+/// What runs in the unit of transcendental functions.
+fn is_transcendental(name: &str) -> bool {
+    const STEMS: [&str; 8] = [
+        "exp",
+        "log",
+        "rcp",
+        "rsq",
+        "sqrt",
+        "sin",
+        "cos",
+        "rcp_iflag",
+    ];
+    let Some((stem, kind)) = name
+        .strip_prefix("v_")
+        .and_then(|name| name.rsplit_once('_'))
+    else {
+        return false;
+    };
+    STEMS.contains(&stem) && matches!(kind, "f16" | "f32" | "f64")
+}
+
+/// A VOP3 instruction that writes the high half of a register.
+fn is_half_of_vop3(inst: &Inst) -> bool {
+    inst.encoding == Encoding::VOP3 && inst.mods.op_sel & 8 != 0
+}
+
+/// LLVM, `createsVALUHazard`: buffer stores only without a register as scalar offset.
+fn wide_store(inst: &Inst) -> Option<Span> {
+    let (data, exposed) = match inst.encoding {
+        Encoding::FLAT | Encoding::GLOBAL | Encoding::SCRATCH => (inst.src[1], true),
+        Encoding::MUBUF | Encoding::MTBUF => (inst.src[3], Span::of(inst.src[2]).is_none()),
+        _ => return None,
+    };
+    let stores = inst.op.name.contains("store") && exposed;
+    Span::of(data).filter(|data| stores && data.count > 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transcendental_names() {
+        assert!(is_transcendental("v_exp_f32") && is_transcendental("v_rcp_iflag_f32"));
+        assert!(!is_transcendental("v_ldexp_f32") && !is_transcendental("v_frexp_exp_i32_f32"));
+        assert!(!is_transcendental("v_add_f32"));
+    }
+}

@@ -1,0 +1,535 @@
+//! The hazards that hardware leaves to the program: results that need wait states, `v_nop`s or `s_waitcnt_depctr`
+//! before they may be used.
+//!
+//! A wait state is an instruction issued; `s_nop n` is n + 1 of them. The rules are those of AMD's manuals ("Manually
+//! inserted wait states" of CDNA2 and CDNA3; RDNA3 and RDNA4, "WMMA") and of LLVM's GCNHazardRecognizer, whose functions
+//! the rows name. Two are left out, as LLVM 19 does not know or only assumes them: the masks of wave64 on RDNA3
+//! (`fixVALUMaskWriteHazard`, `fixVALUPartialForwardingHazard`) and scalar registers that VALU instructions of GFX12
+//! have read (`fixVALUReadSGPRHazard`). `s_delay_alu` is a hint, which nothing depends on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::facts::{Facts, LaneAccess, Span, Unit, EXEC, M0, VCC};
+use super::matrix::{Matrix, Pipeline};
+use crate::isa::{is_gfx90a, is_gfx940, Architecture, Family, Target};
+
+/// What must lie between an instruction and one that depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// So many wait states.
+    States(u32),
+    /// More VALU instructions than this, or more transcendental ones than that, or any that waits for VALU results.
+    Vectors { all: u32, transcendental: u32 },
+}
+
+/// A rule.
+struct Rule {
+    /// What is not ready, as findings say it.
+    what: &'static str,
+    on: fn(Target) -> bool,
+    /// What must lie between the first and the second instruction, if the rule is about them.
+    between: fn(&Facts, &Facts, Target) -> Option<Need>,
+    source: &'static str,
+}
+
+/// Most wait states that a rule asks for, and most that one asks for that is not about matrix instructions.
+const FARTHEST: u64 = 19;
+const FARTHEST_PLAIN: u64 = 5;
+
+fn is_cdna(target: Target) -> bool {
+    target.family() == Family::Cdna
+}
+
+fn is_rdna3(target: Target) -> bool {
+    target.architecture() == Architecture::Rdna3
+}
+
+fn has_wmma(target: Target) -> bool {
+    matches!(target.family(), Family::Rdna3 | Family::Rdna4)
+}
+
+fn any(spans: &[Span], mut test: impl FnMut(Span) -> bool) -> bool {
+    spans.iter().any(|span| test(*span))
+}
+
+/// Whether a VALU instruction (`first`) writes a scalar register other than EXEC that the second reads.
+fn passes_scalar(first: &Facts, second: &Facts) -> bool {
+    let written = |read: Span| any(&first.writes, |it| !it.is_vector() && it.overlaps(read));
+    first.unit == Unit::Vector && any(&second.reads, |it| it.first < EXEC && written(it))
+}
+
+fn passes_vector(first: &Facts, second: &Facts) -> bool {
+    let written = |read: Span| any(&first.writes, |it| it.is_vector() && it.overlaps(read));
+    any(&second.reads, written)
+}
+
+fn writes(facts: &Facts, register: Span) -> bool {
+    facts.unit == Unit::Vector && any(&facts.writes, |it| it.overlaps(register))
+}
+
+fn is_plain_vector(facts: &Facts) -> bool {
+    facts.unit == Unit::Vector && facts.matrix.is_none()
+}
+
+fn when(condition: bool, states: u32) -> Option<Need> {
+    condition.then_some(Need::States(states))
+}
+
+const EXEC_PAIR: Span = Span::new(EXEC, 2);
+const VCC_PAIR: Span = Span::new(VCC, 2);
+
+const RULES: &[Rule] = &[
+    Rule {
+        what: "a scalar register that a VALU instruction wrote, read by a memory instruction",
+        on: is_cdna,
+        between: |first, second, _| {
+            when(
+                second.unit == Unit::Memory && passes_scalar(first, second),
+                5,
+            )
+        },
+        source: "checkVMEMHazards",
+    },
+    Rule {
+        what: "a VCC that a VALU instruction wrote, read by v_div_fmas",
+        on: is_cdna,
+        between: |first, second, _| {
+            when(
+                second.name.starts_with("v_div_fmas") && writes(first, VCC_PAIR),
+                4,
+            )
+        },
+        source: "checkDivFMasHazards",
+    },
+    Rule {
+        what: "a lane's number that a VALU instruction wrote",
+        on: is_cdna,
+        between: |first, second, _| {
+            let selects = matches!(second.lane, Some(LaneAccess::Read | LaneAccess::Write));
+            when(selects && passes_scalar(first, second), 4)
+        },
+        source: "checkRWLaneHazards",
+    },
+    Rule {
+        what: "a vector register just written, read by DPP",
+        on: is_cdna,
+        between: |first, second, _| when(second.dpp && passes_vector(first, second), 2),
+        source: "checkDPPHazards",
+    },
+    Rule {
+        what: "an EXEC that a VALU instruction wrote, before DPP",
+        on: is_cdna,
+        between: |first, second, _| when(second.dpp && writes(first, EXEC_PAIR), 5),
+        source: "checkDPPHazards",
+    },
+    Rule {
+        what: "a transcendental result, read by another VALU instruction",
+        on: is_gfx940,
+        between: |first, second, _| {
+            let other = second.unit == Unit::Vector && !second.transcendental;
+            when(
+                first.transcendental && other && passes_vector(first, second),
+                1,
+            )
+        },
+        source: "checkVALUHazards, TransDef",
+    },
+    Rule {
+        what: "a register of which a VALU instruction wrote a part",
+        on: is_gfx940,
+        between: |first, second, _| {
+            when(
+                first.part && second.unit == Unit::Vector && passes_vector(first, second),
+                1,
+            )
+        },
+        source: "checkVALUHazards, Shift16Def",
+    },
+    Rule {
+        what: "a scalar register that a VALU instruction wrote, read by another",
+        on: is_gfx940,
+        between: |first, second, _| {
+            when(
+                second.unit == Unit::Vector && passes_scalar(first, second),
+                2,
+            )
+        },
+        source: "checkVALUHazards, VALUWriteSGPRVALURead",
+    },
+    Rule {
+        what: "an EXEC that a VALU instruction wrote, before one that reaches single lanes",
+        on: is_gfx940,
+        between: |first, second, _| when(second.lane.is_some() && writes(first, EXEC_PAIR), 4),
+        source: "checkVALUHazards, VALUWriteEXECRWLane",
+    },
+    Rule {
+        what: "a vector register just written, read by v_readlane",
+        on: is_gfx940,
+        between: |first, second, _| {
+            let reads = matches!(second.lane, Some(LaneAccess::Read | LaneAccess::ReadFirst));
+            when(
+                reads && first.unit == Unit::Vector && passes_vector(first, second),
+                1,
+            )
+        },
+        source: "checkVALUHazards, VALUWriteVGPRReadlaneRead",
+    },
+    Rule {
+        what: "the data of a store of more than eight bytes, overwritten",
+        on: is_cdna,
+        between: |first, second, target| {
+            let over = |data: Span| writes(second, data);
+            let states = if is_gfx940(target) { 2 } else { 1 };
+            when(first.wide_store.is_some_and(over), states)
+        },
+        source: "createsVALUHazard",
+    },
+    Rule {
+        what: "an M0 just written, read by an instruction that addresses the LDS with it",
+        on: is_cdna,
+        between: |first, second, _| {
+            let set = first.unit == Unit::Scalar
+                && any(&first.writes, |it| it.overlaps(Span::new(M0, 1)));
+            when(second.reads_m0 && set, 1)
+        },
+        source: "checkReadM0Hazards",
+    },
+    Rule {
+        what: "a hardware register just set, read",
+        on: is_cdna,
+        between: |first, second, _| {
+            when(
+                first.set_mode.is_some() && first.set_mode == second.get_mode,
+                2,
+            )
+        },
+        source: "checkGetRegHazards",
+    },
+    Rule {
+        what: "a hardware register just set, set again",
+        on: is_cdna,
+        between: |first, second, _| {
+            when(
+                first.set_mode.is_some() && first.set_mode == second.set_mode,
+                2,
+            )
+        },
+        source: "checkSetRegHazards",
+    },
+    Rule {
+        what: "an EXEC that a VALU instruction wrote, before a matrix instruction",
+        on: is_gfx90a,
+        between: |first, second, _| {
+            when(
+                second.matrix.is_some() && is_plain_vector(first) && writes(first, EXEC_PAIR),
+                4,
+            )
+        },
+        source: "checkMAIHazards90A, VALUWritesExec",
+    },
+    Rule {
+        what: "a vector register just written, read by a matrix instruction",
+        on: is_gfx90a,
+        between: |first, second, _| {
+            let plain = is_plain_vector(first) && !first.dot;
+            when(
+                second.matrix.is_some() && plain && passes_vector(first, second),
+                2,
+            )
+        },
+        source: "checkMAIHazards90A, LegacyVALUNotDotWritesVGPR",
+    },
+    Rule {
+        what: "a matrix instruction's result, used by another one",
+        on: is_gfx90a,
+        between: |first, second, target| {
+            when(
+                true,
+                matrix_after_matrix(first.matrix?, second.matrix?, target),
+            )
+        },
+        source: "checkMAIHazards90A",
+    },
+    Rule {
+        what: "a matrix instruction's result, read",
+        on: is_gfx90a,
+        between: |first, second, target| {
+            let matrix = first.matrix?;
+            let read = any(&second.reads, |it| it.overlaps(matrix.result));
+            when(
+                read && second.matrix.is_none(),
+                until_read(matrix, second.unit, target),
+            )
+        },
+        source: "checkMAIVALUHazards",
+    },
+    Rule {
+        what: "a matrix instruction's result, overwritten",
+        on: is_gfx90a,
+        between: |first, second, target| {
+            let matrix = first.matrix?;
+            let over = any(&second.writes, |it| it.overlaps(matrix.result));
+            when(
+                over && second.matrix.is_none(),
+                until_read(matrix, Unit::Vector, target),
+            )
+        },
+        source: "checkMAIVALUHazards, Waw",
+    },
+    Rule {
+        what: "a matrix instruction's addend, overwritten while it is read",
+        on: is_gfx90a,
+        between: |first, second, target| {
+            let matrix = first.matrix?;
+            let over = any(&second.writes, |it| {
+                matrix.addend.is_some_and(|c| c.overlaps(it))
+            });
+            let slow = matrix.pipeline == Pipeline::Narrow;
+            let states = match (matrix.passes, is_gfx940(target)) {
+                (2, _) => 1,
+                (4, true) => 3,
+                (8, _) => 7,
+                _ => 15,
+            };
+            when(over && slow && second.matrix.is_none(), states)
+        },
+        source: "checkMAIVALUHazards, War",
+    },
+    Rule {
+        what: "a dot product's result",
+        on: is_gfx90a,
+        between: |first, second, _| {
+            let used = passes_vector(first, second)
+                || any(&second.writes, |it| {
+                    any(&first.writes, |other| other.overlaps(it))
+                });
+            let other = first.dot && second.name != first.name && second.matrix.is_none();
+            when(other && used && second.unit != Unit::Scalar, 3)
+        },
+        source: "checkMAIVALUHazards, DotWriteDifferentVALU",
+    },
+    Rule {
+        what: "v_fma_f64 after an f64 matrix instruction",
+        on: is_gfx90a,
+        between: |first, second, _| {
+            let double = first
+                .matrix
+                .is_some_and(|it| it.pipeline == Pipeline::Double);
+            let fma = matches!(second.name, "v_fma_f64" | "v_fmac_f64");
+            when(double && fma, 2)
+        },
+        source: "checkMAIVALUHazards, DMFMAToFMA64",
+    },
+    Rule {
+        what: "a matrix instruction's result, multiplied by the next one",
+        on: has_wmma,
+        between: |first, second, _| {
+            let (first, second) = (first.matrix?, second.matrix?);
+            let read = |factor: Option<Span>| factor.is_some_and(|it| it.overlaps(first.result));
+            let needed = second.factors.into_iter().any(read);
+            needed.then_some(Need::Vectors {
+                all: 0,
+                transcendental: u32::MAX,
+            })
+        },
+        source: "fixWMMAHazards",
+    },
+    Rule {
+        what: "a transcendental result, before s_waitcnt_depctr va_vdst(0)",
+        on: is_rdna3,
+        between: |first, second, _| {
+            let used =
+                first.transcendental && second.unit == Unit::Vector && passes_vector(first, second);
+            used.then_some(Need::Vectors {
+                all: 5,
+                transcendental: 1,
+            })
+        },
+        source: "fixVALUTransUseHazard",
+    },
+];
+
+/// Wait states until the result of one matrix instruction can be another's operand.
+fn matrix_after_matrix(first: Matrix, second: Matrix, target: Target) -> u32 {
+    let newer = is_gfx940(target);
+    let touches = |span: Option<Span>| span.is_some_and(|it| it.overlaps(first.result));
+    let double = first.pipeline == Pipeline::Double;
+    let mut needed = 0;
+    if second.factors.into_iter().any(touches) {
+        needed = match (first.pipeline, first.smallest_double) {
+            (Pipeline::Double, true) => 6,
+            (Pipeline::Double, false) => 11,
+            (Pipeline::Single, _) => first.passes + 2,
+            _ => first.passes + 3,
+        };
+    }
+    if !touches(second.addend) {
+        return needed;
+    }
+    let same = second.addend == Some(first.result);
+    let addend = match (double, second.pipeline == Pipeline::Double) {
+        _ if same && first.smallest_double && second.smallest_double => 4,
+        _ if same && newer && first.passes == 2 => 2,
+        _ if same => 0,
+        (true, false) => 0,
+        (true, true) if first.smallest_double => 4,
+        (true, true) => 9,
+        (false, _) if newer && first.pipeline == Pipeline::Single => {
+            if second.pipeline == Pipeline::Narrow {
+                0
+            } else {
+                first.passes
+            }
+        }
+        (false, _) if newer => first.passes + 1,
+        (false, true) => first.passes + 1,
+        (false, false) => first.passes,
+    };
+    needed.max(addend)
+}
+
+/// Wait states until a matrix instruction's result can be read by what is none, or overwritten.
+fn until_read(matrix: Matrix, by: Unit, target: Target) -> u32 {
+    let memory = matches!(by, Unit::Memory | Unit::Lds);
+    match (matrix.pipeline, matrix.smallest_double) {
+        (Pipeline::Double, true) => {
+            if memory {
+                9
+            } else {
+                6
+            }
+        }
+        (Pipeline::Double, false) => {
+            if memory {
+                18
+            } else {
+                11
+            }
+        }
+        (Pipeline::Single, _) if is_gfx940(target) => matrix.passes + 2,
+        _ => matrix.passes + 3,
+    }
+}
+
+/// An instruction that was issued.
+struct Issued {
+    facts: Arc<Facts>,
+    pc: u64,
+    /// Wait states, VALU and transcendental instructions issued before it, and those that wait for VALU results.
+    states: u64,
+    vectors: u32,
+    transcendental: u32,
+    flushes: u32,
+}
+
+/// What a wavefront has issued last.
+#[derive(Default)]
+pub(super) struct Hazards {
+    recent: VecDeque<Issued>,
+    states: u64,
+    vectors: u32,
+    transcendental: u32,
+    flushes: u32,
+    /// The wait state of the last matrix instruction.
+    matrix: Option<u64>,
+}
+
+/// A rule that was broken.
+pub(super) struct Broken {
+    pub text: String,
+    /// The instruction whose result was not ready.
+    pub pc: u64,
+}
+
+impl Hazards {
+    /// Look at an instruction that is about to be issued.
+    pub fn issue(&mut self, target: Target, facts: &Arc<Facts>, pc: u64) -> Option<Broken> {
+        let broken = self.broken(target, facts);
+        // Those that wait for the results of VALU instructions.
+        let flushes = facts.waits_for_vector || matches!(facts.unit, Unit::Memory | Unit::Lds);
+        self.recent.push_back(Issued {
+            facts: Arc::clone(facts),
+            pc,
+            states: self.states,
+            vectors: self.vectors,
+            transcendental: self.transcendental,
+            flushes: self.flushes,
+        });
+        self.states += facts.states;
+        self.vectors += u32::from(facts.unit == Unit::Vector);
+        self.transcendental += u32::from(facts.transcendental);
+        self.flushes += u32::from(flushes);
+        if facts.matrix.is_some() {
+            self.matrix = Some(self.states);
+        }
+        while self
+            .recent
+            .front()
+            .is_some_and(|it| self.states - it.states > FARTHEST + 1)
+        {
+            self.recent.pop_front();
+        }
+        broken
+    }
+
+    fn broken(&self, target: Target, facts: &Facts) -> Option<Broken> {
+        if facts.unit == Unit::Scalar && facts.set_mode.is_none() && facts.get_mode.is_none() {
+            return None;
+        }
+        let recent_matrix = self.matrix.is_some_and(|at| self.states - at <= FARTHEST);
+        let reach = if recent_matrix {
+            FARTHEST
+        } else {
+            FARTHEST_PLAIN
+        };
+        // Counted in VALU instructions on RDNA, of which scalar ones may lie in between.
+        let reach = if is_cdna(target) { reach } else { FARTHEST };
+        for issued in self.recent.iter().rev() {
+            // Wait states in between: those that were issued, less its own.
+            let between = self.states - issued.states - 1;
+            if between > reach {
+                break;
+            }
+            for rule in RULES.iter().filter(|rule| (rule.on)(target)) {
+                let Some(need) = (rule.between)(&issued.facts, facts, target) else {
+                    continue;
+                };
+                if self.meets(need, issued, between) {
+                    continue;
+                }
+                let needed = match need {
+                    Need::States(states) => {
+                        format!("{states} wait states are needed and {between} between")
+                    }
+                    Need::Vectors { all, .. } => format!(
+                        "{} VALU instructions are needed and {} between",
+                        all + 1,
+                        self.vectors - issued.vectors - 1
+                    ),
+                };
+                return Some(Broken {
+                    text: format!("{}: {needed} ({})", rule.what, rule.source),
+                    pc: issued.pc,
+                });
+            }
+        }
+        None
+    }
+
+    fn meets(&self, need: Need, issued: &Issued, between: u64) -> bool {
+        // Those issued since, less the first instruction itself where it is one.
+        let since = |now: u32, then: u32| (now - then).saturating_sub(1);
+        match need {
+            Need::States(states) => between >= states.into(),
+            Need::Vectors {
+                all,
+                transcendental,
+            } => {
+                since(self.vectors, issued.vectors) > all
+                    || since(self.transcendental, issued.transcendental) > transcendental
+                    || self.flushes > issued.flushes && transcendental != u32::MAX
+            }
+        }
+    }
+}
