@@ -14,6 +14,7 @@
 pub mod activations;
 pub mod choice;
 pub mod dtypes;
+pub mod few;
 pub mod geometry;
 pub mod matmul;
 pub mod occupancy;

@@ -172,7 +172,7 @@ const OWN_QUANTS: &[(&str, u64)] = &[
     ("q6_k", 0),
 ];
 const MMVQ: &[&str] = &[
-    "mmvq_{t}_1_direct",
+    "mmvq_{t}_1",
     "mmvq_{t}_2",
     "mmvq_{t}_4",
     "mmvq_{t}_8",
@@ -351,7 +351,6 @@ static CONTRACT: &[Family] = &[
     ),
     // What candle-kernels launches from its own C functions: the names and arguments are ours.
     family(&kernels::MMVQ, MMVQ, OWN_QUANTS, "pppiiiiiii"),
-    family(&kernels::MMVQ, &["mmvq_{t}_1"], DMMV_K, "pppiiiiiii"),
     family(
         &kernels::MMVQ,
         &["mmvq_quantize_q8_1_{t}"],
@@ -707,5 +706,37 @@ fn matmul_has_the_kernels_of_its_table() {
             .map(|(name, kernel)| (name, kernel.max_workgroup))
             .collect();
         assert_eq!(found, expected, "kernels and their workgroups for {arch}");
+    }
+}
+
+/// The products with few columns: which kernels there are depends on the architecture.
+#[test]
+fn gemm_has_the_kernels_for_few_columns_of_its_table() {
+    use kernels::{few, matmul::Dtype};
+    let by_value = |bytes| ("by_value".to_string(), bytes);
+    // `MatmulProblem`, and two numbers.
+    let arguments = vec![by_value(184), by_value(4), by_value(4)];
+    let gpus = kernels::architectures().iter();
+    for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
+        let mut expected = Vec::new();
+        for dtype in Dtype::ALL {
+            for columns in few::columns(arch, dtype) {
+                for form in ["n", "t"] {
+                    expected.push(format!("gemv_{form}_{}_c{columns}", dtype.name()));
+                }
+            }
+        }
+        expected.sort();
+        let code = kernels::GEMM
+            .code_object(arch)
+            .expect("an embedded architecture");
+        let mut found = support::kernels(&code);
+        found.retain(|name, _| name.starts_with("gemv_"));
+        for (name, kernel) in &found {
+            assert_eq!(kernel.arguments, arguments, "{name} for {arch}");
+            assert_eq!(kernel.max_workgroup, u64::from(few::THREADS), "{name}");
+        }
+        let found: Vec<String> = found.into_keys().collect();
+        assert_eq!(found, expected, "kernels for {arch}");
     }
 }

@@ -7,6 +7,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use candle_rocm_kernels::{few, matmul};
 use candle_rocm_runtime::cuda_names::{
     cublasComputeType_t, CUgraphInstantiate_flags, CUstreamCaptureMode,
 };
@@ -432,7 +433,7 @@ fn simple<T: Element>(
 
 const OPS: [Transpose; 2] = [Transpose::No, Transpose::Yes];
 
-/// Every kernel once or more: those for few columns by shapes for which they are the plan, tiles by shapes with edges, and
+/// Every kernel once or more: those for few columns by all plans for some shapes, tiles by shapes with edges, and
 /// the ones of matrix units with k in parts as well. Each with an epilogue.
 fn every_kernel<T: Element>(stream: &Arc<Stream>) {
     let mut draw = Random::from_state(1);
@@ -473,36 +474,44 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
             }
         }
     }
-    let most = match T::DTYPE {
-        GemmDtype::I8 => 0,
-        GemmDtype::F16 | GemmDtype::BF16 => 8,
-        GemmDtype::F32 | GemmDtype::F64 => 16,
+    // Those for few columns with every number of teams to a row, and k whole and in parts.
+    let gpu = Gpu {
+        arch: &arch,
+        compute_units: 96,
     };
-    for columns in [1, 2, 4, 8, 16]
-        .into_iter()
-        .filter(|&columns| columns <= most)
-    {
-        let mut names = BTreeSet::new();
-        for op_a in OPS {
-            for (m, k) in [(45, 100), (45, 1100), (70, 100)] {
-                let problem = simple::<T>(op_a, Transpose::No, m, columns as usize, k);
-                for number in 0..16 {
+    let mut names = BTreeSet::new();
+    let columns = few::columns(&arch, few_dtype(T::DTYPE));
+    for (&columns, op_a) in columns.iter().flat_map(|n| OPS.map(|op| (n, op))) {
+        for (m, k) in [(45, 100), (45, 1100), (70, 100), (129, 2600)] {
+            let problem = simple::<T>(op_a, Transpose::No, m, columns as usize, k);
+            let plans = Plan::candidates(&problem, &Epilogue::default(), gpu);
+            for (number, plan) in plans.iter().enumerate() {
+                if let Kernel::Few(few) = plan.kernel {
                     let by = By::Kernel {
-                        compute_units: 96,
+                        compute_units: gpu.compute_units,
                         number,
                     };
-                    let plan = run(problem, by);
-                    if let Kernel::VectorN { .. } | Kernel::VectorT { .. } = plan.kernel {
-                        names.insert(plan.kernel.name(T::DTYPE));
-                        break;
-                    }
+                    assert_eq!(run(problem, by).kernel, plan.kernel);
+                    names.insert((plan.kernel.name(T::DTYPE), few.sharing, plan.parts > 1));
                 }
             }
         }
-        let mut expected = BTreeSet::from([Kernel::VectorN { columns }.name(T::DTYPE)]);
-        expected.extend([8, 32].map(|width| Kernel::VectorT { columns, width }.name(T::DTYPE)));
-        assert_eq!(names, expected);
+        for op in OPS {
+            let name = format!("gemv_{}_{}_c{columns}", op.letter(), T::DTYPE.name());
+            for sharing in 0..2 {
+                let found = |parts| names.contains(&(name.clone(), sharing, parts));
+                assert!(
+                    op != op_a || found(false) && found(true),
+                    "{name} {sharing}: {names:?}"
+                );
+            }
+        }
     }
+}
+
+fn few_dtype(dtype: GemmDtype) -> matmul::Dtype {
+    let name = |of: &matmul::Dtype| of.name() == dtype.name();
+    matmul::Dtype::ALL.into_iter().find(name).unwrap()
 }
 
 fn draw_epilogue<T: Element>(draw: &mut Random, problem: &GemmProblem) -> DrawnEpilogue {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{ensure, Context as _, Result};
 use candle_rocm_gpu_mm::page::{Figures, Product, RowKernel};
 use candle_rocm_gpu_mm::problems::{self, Group};
-use candle_rocm_gpu_mm::{products, rows};
+use candle_rocm_gpu_mm::{few, products, quantized, rows};
 use candle_rocm_kernel_report::device::Device;
 use candle_rocm_runtime::gemm::library::GEMM_VARIABLE;
 use candle_rocm_runtime::gemm::GemmDtype;
@@ -24,6 +24,22 @@ struct Cli {
     /// Only products of these types: f16, bf16, f32, f64, i8.
     #[arg(long, value_delimiter = ',')]
     dtype: Vec<String>,
+    /// Only these numbers of columns, of group `few`.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16")]
+    columns: Vec<usize>,
+    /// Of group `few`, only weights of so many MiB and more.
+    #[arg(long, default_value_t = 0)]
+    least_mib: usize,
+    /// Of group `few`, every plan that may be worth a try, and not only that which would run.
+    #[arg(long)]
+    all_plans: bool,
+    /// Of group `quantized`, only these formats: q4_0, q8_0, q4_k, ...
+    #[arg(long, value_delimiter = ',')]
+    format: Vec<String>,
+    /// Of group `quantized`, also the kernels of these code objects, such as `trial-r2244.cubin`: rows that a thread makes
+    /// of 1, 2, 4 and 8 vectors.
+    #[arg(long, value_delimiter = ',')]
+    module: Vec<PathBuf>,
     /// Where to write the page; default: standard output.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -59,14 +75,39 @@ fn main() -> Result<()> {
         library: library.as_ref().err().cloned(),
         products: Vec::new(),
         rows: Vec::new(),
+        few: Vec::new(),
+        quantized: Vec::new(),
     };
+    let wants = |group: Group| cli.group.is_empty() || cli.group.contains(&group);
+    if !cli.check && wants(Group::Few) {
+        let dtypes = [GemmDtype::F16, GemmDtype::BF16, GemmDtype::F32];
+        let wanted = |dtype: &GemmDtype| {
+            cli.dtype.is_empty() || cli.dtype.iter().any(|name| name == dtype.name())
+        };
+        let selection = few::Selection {
+            dtypes: dtypes.into_iter().filter(wanted).collect(),
+            columns: cli.columns.clone(),
+            least_mib: cli.least_mib,
+            all_plans: cli.all_plans,
+        };
+        few::measure(&context, &selection, library.is_ok(), |line| {
+            eprintln!("{line}");
+            figures.few.push(line);
+        })?;
+    }
+    if !cli.check && wants(Group::Quantized) {
+        quantized::measure(&context, &cli.format, &cli.module, |line| {
+            eprintln!("{line}");
+            figures.quantized.push(line);
+        })?;
+    }
     let list = if cli.check {
         problems::small()
     } else {
         problems::all()
     };
     for problem in list {
-        let wanted = (cli.group.is_empty() || cli.group.contains(&problem.group))
+        let wanted = wants(problem.group)
             && (cli.dtype.is_empty() || cli.dtype.iter().any(|d| d == problem.dtype.name()));
         if !wanted {
             continue;
@@ -87,7 +128,7 @@ fn main() -> Result<()> {
             figures.products.push(product);
         }
     }
-    if cli.group.is_empty() || cli.group.contains(&Group::Rows) {
+    if wants(Group::Rows) {
         for problem in problems::rows(cli.check.then_some(FEW_ROWS)) {
             let outcome = if emulated {
                 let arch = context.info().arch.parse()?;

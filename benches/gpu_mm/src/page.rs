@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::problems::{Group, Problem, Rows};
-use crate::{products, rows};
+use crate::{few, products, quantized, rows};
 
 /// Everything that was measured.
 #[derive(Serialize)]
@@ -18,6 +18,10 @@ pub struct Figures {
     pub products: Vec<Product>,
     /// Row kernels.
     pub rows: Vec<RowKernel>,
+    /// Products with few columns.
+    pub few: Vec<few::Line>,
+    /// Quantised products.
+    pub quantized: Vec<quantized::Line>,
 }
 
 /// A product and what came of it.
@@ -126,7 +130,70 @@ impl Figures {
                     .map_or("-".to_owned(), |error| format!("{error:.1e}")),
             );
         }
+        page += &self.few_columns();
+        page += &self.quantized();
         page += &self.reductions();
+        page
+    }
+
+    fn quantized(&self) -> String {
+        if self.quantized.is_empty() {
+            return String::new();
+        }
+        let mut page = String::from(
+            "\n## Quantised matrices by few vectors\n\nOf the kernel alone, without the quantisation of the vectors. Runs are \
+             launched as graphs; the copy reads half of the matrix's bytes and writes as many.\n\n\
+             | matrix | vectors | MiB | copy us | fastest | threads to a row | us | share of the copy |\n\
+             |---|---|---|---|---|---|---|---|\n",
+        );
+        for line in &self.quantized {
+            let [rows, columns, vectors] = line.shape;
+            let Some((name, threads, us)) = line.best() else {
+                continue;
+            };
+            let _ = writeln!(
+                page,
+                "| {} {rows} x {columns} | {vectors} | {:.1} | {:.1} | {name} | {threads} | {us:.1} | {:.2} |",
+                line.format,
+                line.bytes as f64 / f64::from(1 << 20),
+                line.copy_us,
+                line.copy_us / us,
+            );
+        }
+        page
+    }
+
+    fn few_columns(&self) -> String {
+        if self.few.is_empty() {
+            return String::new();
+        }
+        let mut page = String::from(
+            "\n## Few columns\n\nRuns are launched as graphs. The copy reads half of the product's bytes and writes as many; the \
+             share is its time by ours. Last, the fastest of the plans that were tried.\n\n\
+             | product | MiB | copy us | TB/s | plan | us | share of the copy | library us | fastest plan | us | share |\n\
+             |---|---|---|---|---|---|---|---|---|---|---|\n",
+        );
+        for line in &self.few {
+            let [m, n, k] = line.shape;
+            let (Some((plan, us)), Some((best, least))) = (
+                line.plans.first(),
+                line.plans.iter().min_by(|one, other| one.1.total_cmp(&other.1)),
+            ) else {
+                continue;
+            };
+            let _ = writeln!(
+                page,
+                "| {} {m} x {n} x {k} {} | {:.1} | {:.1} | {:.2} | {plan} | {us:.1} | {:.2} | {} | {best} | {least:.1} | {:.2} |",
+                line.dtype,
+                line.ops,
+                line.bytes as f64 / f64::from(1 << 20),
+                line.copy_us,
+                line.bytes as f64 / line.copy_us / 1e6,
+                line.copy_us / us,
+                optional(line.library_us, 1),
+                line.copy_us / least,
+            );
+        }
         page
     }
 

@@ -10,6 +10,10 @@ pub enum Group {
     Squares,
     /// One to sixteen tokens through layers of a model of 8 billion parameters.
     Decode,
+    /// The same and more layers with every plan and a copy, launched as graphs ([`crate::few`]).
+    Few,
+    /// Quantised matrices by one to eight vectors, launched as graphs ([`crate::quantized`]).
+    Quantized,
     /// A prompt through the same.
     Prefill,
     /// Softmax and normalisations, reduced in two ways.

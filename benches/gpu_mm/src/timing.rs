@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
-use candle_rocm_runtime::cuda_names::CUevent_flags;
+use anyhow::{Context as _, Result};
+use candle_rocm_runtime::cuda_names::{
+    CUevent_flags, CUgraphInstantiate_flags, CUstreamCaptureMode,
+};
 use candle_rocm_runtime::Stream;
 
 /// Samples, of which the median is taken.
@@ -38,4 +40,36 @@ pub fn microseconds(stream: &Arc<Stream>, mut run: impl FnMut(usize) -> Result<(
         .collect::<Result<Vec<_>>>()?;
     samples.sort_by(f64::total_cmp);
     Ok(samples[SAMPLES / 2])
+}
+
+/// Samples of a graph, of which the median is taken.
+const GRAPH_SAMPLES: usize = 5;
+
+/// Microseconds of one `run(i)`, i counting up to `runs`, which are captured into a graph. The stream is no default stream.
+pub fn graph_microseconds(
+    stream: &Arc<Stream>,
+    runs: usize,
+    mut run: impl FnMut(usize) -> candle_rocm_runtime::Result<()>,
+) -> Result<f64> {
+    // Loads the kernel, which a capture does not allow.
+    run(0)?;
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
+    let captured = (0..runs).try_for_each(&mut run);
+    let graph = stream.end_capture(CUgraphInstantiate_flags::default());
+    captured?;
+    let graph = graph?.context("nothing was captured")?;
+    graph.launch()?;
+    let context = stream.context();
+    let mut samples = Vec::new();
+    for _ in 0..GRAPH_SAMPLES {
+        let start = context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT))?;
+        let end = context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT))?;
+        start.record(stream)?;
+        graph.launch()?;
+        end.record(stream)?;
+        end.synchronize()?;
+        samples.push(f64::from(start.elapsed_ms(&end)?) * 1e3 / runs as f64);
+    }
+    samples.sort_by(f64::total_cmp);
+    Ok(samples[GRAPH_SAMPLES / 2])
 }

@@ -237,7 +237,7 @@ pub fn module(kernel: &str) -> &'static candle_rocm_kernels::Module {
 /// The least that a plan's tiling can move.
 fn least_bytes(plan: &Plan) -> u64 {
     let product = &plan.product;
-    let (rows, columns) = plan.kernel.tile(product.dtype);
+    let (rows, columns) = plan.kernel.tile();
     let (tiles_m, tiles_n) = (product.m.div_ceil(rows), product.n.div_ceil(columns));
     let read = (product.m * tiles_n + product.n * tiles_m) * product.k;
     let read = read * product.dtype.bytes() as u64;

@@ -36,9 +36,9 @@ template <class T> struct FinishedSums {
     Scaling<Acc> scaling;
     Finish<T> finish;
 
-    // `c` is that of this workgroup's product of the batch.
-    __device__ __forceinline__ FinishedSums(const MatmulProblem &p, T *c, bool transposed)
-        : c(c), row_c(p.gemm.row_c), column_c(p.gemm.ldc), scaling(p.gemm), finish(p, blockIdx.z, transposed) {}
+    // `c` is that of product z of the batch.
+    __device__ __forceinline__ FinishedSums(const MatmulProblem &p, T *c, bool transposed, uint32_t z)
+        : c(c), row_c(p.gemm.row_c), column_c(p.gemm.ldc), scaling(p.gemm), finish(p, z, transposed) {}
 
     __device__ __forceinline__ void store(uint32_t row, uint32_t column, Acc sum) const {
         T *to = c + (int64_t)row * row_c + (int64_t)column * column_c;
@@ -47,6 +47,21 @@ template <class T> struct FinishedSums {
         *to = finish(x[0], row, column);
     }
 };
+
+// Adds up the parts of each element of C, in their order. Grid: any number of workgroups in x.
+template <class T> __device__ __forceinline__ void gemm_sum(const MatmulProblem &p, bool transposed) {
+    using Acc = compute_t<T>;
+    uint64_t plane = (uint64_t)p.gemm.m * p.gemm.n, total = plane * p.batch;
+    bool narrow = total >> 32 == 0;
+    for (uint64_t i = global_thread(); i < total; i += global_threads()) {
+        const Acc *from = (const Acc *)p.partial + i;
+        Acc sum = *from;
+        for (uint32_t part = 1; part < p.parts; part++) sum += from[part * total];
+        uint64_t line = divide(i, p.gemm.m, narrow), z = divide(line, p.gemm.n, narrow);
+        FinishedSums<T>(p, (T *)p.gemm.c + z * p.gemm.stride_c, transposed, (uint32_t)z)
+            .store((uint32_t)(i - line * p.gemm.m), (uint32_t)(line - z * p.gemm.n), sum);
+    }
+}
 
 // C as it is, and what follows. Grid: any number of workgroups in x.
 template <class T> __device__ __forceinline__ void gemm_epilogue(const MatmulProblem &p) {

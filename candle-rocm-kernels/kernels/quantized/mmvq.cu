@@ -1,10 +1,15 @@
-// Products of quantised matrices with up to eight vectors in q8_1: what a model decodes with.
+// Products of quantised matrices with up to eight vectors: what a model decodes with.
+//
+// The vectors are quantised first, to what q8_1 holds, 256 elements in 288 bytes: 256 signed bytes, and for each 32 of
+// them a scale and the elements' sum, both f16. So the sixteens that a thread reads are aligned, and several in a line.
 #include "quantized/formats.cuh"
+
+constexpr uint32_t ACTIVATIONS = 256, ACTIVATION_BYTES = ACTIVATIONS / 32 * Q8_1::BYTES;
 
 // ---------------------------------------------------------------- activations
 
-// Rows of `columns` elements to q8_1 blocks, padded with zeros to `padded` (a multiple of 32). A thread
-// makes an element and 32 neighbours a block; workgroups go over all blocks of all rows.
+// Rows of `columns` elements, padded with zeros to `padded`, a multiple of 256. A thread makes an element and 32
+// neighbours share a scale; workgroups go over all elements of all rows.
 template <class T>
 __device__ __forceinline__ void quantize(const T *__restrict__ src, uint8_t *__restrict__ dst, uint32_t columns,
                                          uint32_t padded, size_t elements) {
@@ -17,11 +22,12 @@ __device__ __forceinline__ void quantize(const T *__restrict__ src, uint8_t *__r
         float sum = wave_all_reduce(x, 32, Sum());
         float d = largest / 127.0f;
         int32_t q = saturate<int8_t>(math::round(d != 0.0f ? x / d : 0.0f));
-        uint8_t *block = dst + at / 32 * Q8_1::BYTES;
-        block[4 + column % 32] = (uint8_t)q;
-        if (column % 32 == 0) {
-            *(half_t *)block = (half_t)d;
-            *(half_t *)(block + 2) = (half_t)sum;
+        uint8_t *group = dst + at / ACTIVATIONS * ACTIVATION_BYTES;
+        group[at % ACTIVATIONS] = (uint8_t)q;
+        if (at % 32 == 0) {
+            half_t *scale = (half_t *)(group + ACTIVATIONS + at % ACTIVATIONS / 8);
+            scale[0] = (half_t)d;
+            scale[1] = (half_t)sum;
         }
     }
 }
@@ -33,6 +39,16 @@ __device__ __forceinline__ void quantize(const T *__restrict__ src, uint8_t *__r
 QUANTIZE(f32, float)
 QUANTIZE(f16, half_t)
 QUANTIZE(bf16, bf16_t)
+
+// Half s of the activations that piece i of a row is multiplied with, their scale and their sum.
+template <class Q>
+__device__ __forceinline__ void load_half_of(const uint8_t *__restrict__ y, uint32_t i, uint32_t s, vec<uint32_t, 4> &qs,
+                                          uint32_t &ds) {
+    uint32_t unit = Q::unit(i % 8, s);
+    const uint8_t *group = y + (size_t)(i / 8) * ACTIVATION_BYTES;
+    qs = *(const vec<uint32_t, 4> *)(group + 16 * unit);
+    ds = *(const uint32_t *)(group + ACTIVATIONS + unit / 2 * 4);
+}
 
 // -------------------------------------------------------------------- products
 
@@ -71,7 +87,7 @@ __device__ __forceinline__ void load(Activations<VECTORS> &lds, const uint8_t *_
         vec<uint32_t, 4> qs = {};
         uint32_t ds = 0;
         if (v < vectors && unit < units)
-            load_half_activations<Q>(y + v * vector_bytes, first_unit / 2 + at / 16 * 8 + at % 8, at % 16 / 8, qs, ds);
+            load_half_of<Q>(y + v * vector_bytes, first_unit / 2 + at / 16 * 8 + at % 8, at % 16 / 8, qs, ds);
         int32_t plain = sum_bytes(qs);
         // In blocks of 32 the two halves count together.
         if constexpr (Q::ELEMENTS == 32) plain += shfl_xor(plain, 8, 16);
@@ -101,20 +117,22 @@ template <uint32_t WIDTH = 16, int N> __device__ __forceinline__ float group_sum
 }
 
 // dst (vectors, dst_rows) = matrix (rows, columns) times `vectors` activation vectors, at most VECTORS.
-// `row_threads` threads make ROWS rows: 32, 64 or the whole workgroup; workgroups stand in x. A chunk of the vectors is
-// STAGED in LDS, where neighbouring threads share it, or each thread reads what it needs, which begins at once.
-template <class Q, int VECTORS, bool STAGED>
+// `row_threads` threads make ROWS rows: 32, 64 or the whole workgroup; workgroups stand in x. A chunk of more than two
+// vectors takes turns in LDS, where neighbouring threads share it; of fewer each thread reads what it needs, which begins
+// at once.
+template <class Q, int VECTORS>
 __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,
                                         void *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vector_blocks,
                                         uint32_t dst_rows, uint32_t vectors, uint32_t row_threads, uint32_t type) {
-    static_assert(STAGED || VECTORS == 1, "more vectors take turns in LDS");
+    constexpr bool STAGED = VECTORS > 2;
     constexpr int R = ROWS<VECTORS>, RESULTS = R * VECTORS;
     constexpr uint32_t PIECES = CHUNK<VECTORS> / 32;
     __shared__ Activations<STAGED ? VECTORS : 0> lds;
     __shared__ float partial[THREADS / GROUP][RESULTS];
     uint32_t thread = threadIdx.x % row_threads, pieces = columns / 32;
     uint32_t first_row = (blockIdx.x * (THREADS / row_threads) + threadIdx.x / row_threads) * R;
-    size_t row_bytes = (size_t)(columns / Q::ELEMENTS) * Q::BYTES, vector_bytes = (size_t)vector_blocks * Q8_1::BYTES;
+    size_t row_bytes = (size_t)(columns / Q::ELEMENTS) * Q::BYTES;
+    size_t vector_bytes = (size_t)vector_blocks / 8 * ACTIVATION_BYTES;
     // Rows past the end repeat the last; nobody stores what comes of them.
     const uint8_t *weights[R];
 #pragma unroll
@@ -154,7 +172,21 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
                         scale[s] = lds.scale[v][at + 8 * s];
                     }
                 } else {
-                    load_activations<Q>(y, now, qs, scale);
+                    // The last vector stands in for those that are not there.
+                    const uint8_t *from = y + min_of((uint32_t)v, vectors - 1) * vector_bytes;
+                    uint32_t ds[2];
+                    int32_t plain[2];
+#pragma unroll
+                    for (int s = 0; s < 2; s++) {
+                        load_half_of<Q>(from, now, s, qs[s], ds[s]);
+                        plain[s] = sum_bytes(qs[s]);
+                    }
+                    if constexpr (Q::ELEMENTS == 32) plain[0] += plain[1];
+#pragma unroll
+                    for (int s = 0; s < 2; s++) {
+                        float d = half_of(ds[s]);
+                        scale[s] = {{bit_cast<uint32_t>(d), beside_scale<Q>(plain[s], d, half_of(ds[s] >> 16))}};
+                    }
                 }
 #pragma unroll
                 for (int r = 0; r < R; r++)
@@ -177,29 +209,25 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     uint32_t row = first_row + result / VECTORS, v = result % VECTORS;
     if (stores && row < rows && v < vectors) store_result(dst, (size_t)v * dst_rows + row, sum, type);
 }
-#define PRODUCT(NAME, Q, VECTORS, STAGED)                                                                             \
+#define PRODUCT(NAME, Q, VECTORS)                                                                                     \
     ENTRY __launch_bounds__(128)                                                                                      \
-        mmvq_##NAME(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, void *__restrict__ dst,           \
+        mmvq_##NAME##_##VECTORS(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, void *__restrict__ dst, \
                     uint32_t columns, uint32_t rows, uint32_t vector_blocks, uint32_t dst_rows, uint32_t vectors,     \
                     uint32_t row_threads, uint32_t type) {                                                            \
-        product<Q, VECTORS, STAGED>(src, y, dst, columns, rows, vector_blocks, dst_rows, vectors, row_threads, type); \
+        product<Q, VECTORS>(src, y, dst, columns, rows, vector_blocks, dst_rows, vectors, row_threads, type);         \
     }
-#define PRODUCTS(NAME, Q)                 \
-    PRODUCT(NAME##_1_direct, Q, 1, false) \
-    PRODUCT(NAME##_2, Q, 2, true)         \
-    PRODUCT(NAME##_4, Q, 4, true)         \
-    PRODUCT(NAME##_8, Q, 8, true)
-// A lone vector is worth its way through LDS for these alone, whose pieces are of scattered units.
-#define PRODUCTS_OF_256(NAME, Q) \
-    PRODUCTS(NAME, Q)            \
-    PRODUCT(NAME##_1, Q, 1, true)
+#define PRODUCTS(NAME, Q) \
+    PRODUCT(NAME, Q, 1)   \
+    PRODUCT(NAME, Q, 2)   \
+    PRODUCT(NAME, Q, 4)   \
+    PRODUCT(NAME, Q, 8)
 PRODUCTS(q4_0, Q4_0)
 PRODUCTS(q4_1, Q4_1)
 PRODUCTS(q5_0, Q5_0)
 PRODUCTS(q5_1, Q5_1)
 PRODUCTS(q8_0, Q8_0)
-PRODUCTS_OF_256(q2_k, Q2_K)
-PRODUCTS_OF_256(q3_k, Q3_K)
-PRODUCTS_OF_256(q4_k, Q4_K)
-PRODUCTS_OF_256(q5_k, Q5_K)
-PRODUCTS_OF_256(q6_k, Q6_K)
+PRODUCTS(q2_k, Q2_K)
+PRODUCTS(q3_k, Q3_K)
+PRODUCTS(q4_k, Q4_K)
+PRODUCTS(q5_k, Q5_K)
+PRODUCTS(q6_k, Q6_K)

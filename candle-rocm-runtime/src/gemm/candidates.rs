@@ -3,27 +3,23 @@
 
 use super::epilogue::Epilogue;
 use super::hardware::{Gpu, Units, Work};
-use super::kernel::{Kernel, MatrixTile, TILES};
+use super::kernel::{of_kernels, FewKernel, Kernel, MatrixTile, TILES};
 use super::plan::{Plan, MAX_WORKSPACE};
 use super::problem::{GemmDtype, GemmProblem, Transpose};
 use super::product::{Operand, Product};
+use candle_rocm_kernels::few;
 
 #[cfg(test)]
 mod tests;
 
-/// Most columns for which the kernels for few columns are best wherever there are matrix units, and most that they take
-/// of the types that matrix units always have. A row of A is then read once for so few multiply-adds that vector units
-/// keep up. For 16 columns of f16 a gfx942 needs 642 instructions in a wavefront for 4 KiB of A, 2568 cycles: a compute
-/// unit takes 6.4 bytes a cycle, less than its share of the memory's 8, where its matrix units take 64.
-const BEST_VECTOR_COLUMNS: u64 = 8;
-/// Most columns that they take of other types.
-const VECTOR_COLUMNS: u64 = 16;
 /// Elements of k in a step of the vector units' tiles (`Shape::K` in kernels/matmul/gemm.cu).
 const TILE_DEPTH: u64 = 16;
 /// Bytes that the 32-bit offsets within a workgroup's part of A may span.
 const MAX_OFFSET: u64 = 1 << 31;
 /// Fewest steps of a part of k: the sums of a part cost as much as a few.
 const LEAST_STEPS: u64 = 4;
+/// Fewest rounds of a workgroup for few columns in a part of k.
+const LEAST_ROUNDS: u64 = 2;
 /// Most parts of k.
 const MAX_PARTS: u64 = 64;
 
@@ -91,11 +87,10 @@ fn each_candidate(
         return;
     }
     let product = Product::new(problem, epilogue);
-    let has_matrix_units = MatrixTile::all(gpu.arch, product.dtype).next().is_some();
-    if let Some(plan) = vector_plan(&product, gpu.units()) {
-        let best = plan.product.n <= BEST_VECTOR_COLUMNS || !has_matrix_units;
-        visit(plan, if best { 0.0 } else { f64::MAX });
-        if best && which == Which::Likely {
+    // Where these can multiply, reading A is the work, and nobody reads it with less ado.
+    for (number, plan) in few_plans(&product, gpu).into_iter().enumerate() {
+        visit(plan, number as f64);
+        if which == Which::Likely {
             return;
         }
     }
@@ -182,11 +177,11 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
     }
 }
 
-/// A kernel for few columns, if C has few columns, or few rows and is taken transposed.
-fn vector_plan(product: &Product, compute_units: u64) -> Option<Plan> {
-    [*product, product.transposed()]
+/// Those by a kernel for few columns, if C has few columns, or few rows and is taken transposed; the best first.
+fn few_plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
+    let suits = [*product, product.transposed()]
         .into_iter()
-        .filter_map(|candidate| as_vector(candidate, compute_units))
+        .filter_map(|candidate| as_few(candidate, gpu))
         // The first of those that suit best: B read by vectors, then more rows to share out.
         .reduce(|best, other| {
             let rank = |plan: &Plan| (plan.b_along_k, plan.product.m);
@@ -195,18 +190,54 @@ fn vector_plan(product: &Product, compute_units: u64) -> Option<Plan> {
             } else {
                 best
             }
-        })
+        });
+    let Some(best) = suits else { return Vec::new() };
+    let Kernel::Few(few) = best.kernel else {
+        return vec![best];
+    };
+    let mut plans = Vec::new();
+    for sharing in (0..=few.sharing).rev() {
+        let few = FewKernel { sharing, ..few };
+        for parts in parts_of(&best.product, &few, gpu) {
+            // Whole rounds, so that no part begins within one.
+            let part_k = (best.product.k.div_ceil(parts)).next_multiple_of(few.round().into());
+            let parts = best.product.k.div_ceil(part_k.max(1)).max(1) as u32;
+            let plan = Plan {
+                kernel: Kernel::Few(few),
+                parts,
+                part_k: part_k.min(u64::from(u32::MAX)) as u32,
+                ..best
+            };
+            if fits(&plan.product, &few) && !plans.contains(&plan) {
+                plans.push(plan);
+            }
+        }
+    }
+    plans
 }
 
-fn as_vector(mut product: Product, compute_units: u64) -> Option<Plan> {
-    let most = match product.dtype {
-        GemmDtype::F32 | GemmDtype::F64 => VECTOR_COLUMNS,
-        GemmDtype::F16 | GemmDtype::BF16 => BEST_VECTOR_COLUMNS,
-        GemmDtype::I8 => 0,
-    };
-    if product.n > most {
-        return None;
+/// In how many parts k may be worth dividing, the best first: several where most of the GPU would have nothing to do.
+fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
+    let workgroups = (product.m.div_ceil(few.rows().into()) * product.batch).max(1);
+    let sums = product.m as u128 * product.n as u128 * u128::from(product.batch);
+    let of_a_part = sums * product.dtype.sum_bytes() as u128;
+    let most = (product.k / (LEAST_ROUNDS * u64::from(few.round())))
+        .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)
+        .min(MAX_PARTS);
+    let filling = (2 * gpu.units() / workgroups).clamp(1, most.max(1));
+    match 2 * workgroups <= gpu.units() {
+        true => [filling, 1],
+        false => [1, filling],
     }
+}
+
+/// The plan with as many teams to a row as have something to do.
+fn as_few(mut product: Product, gpu: Gpu) -> Option<Plan> {
+    let dtype = of_kernels(product.dtype);
+    let columns = few::columns(gpu.arch, dtype)
+        .iter()
+        .copied()
+        .find(|&columns| product.n <= u64::from(columns))?;
     // One row at distance 1 is one column.
     if product.m == 1 && product.a.op == Transpose::No && product.a.ld == 1 {
         product.a = Operand {
@@ -215,31 +246,33 @@ fn as_vector(mut product: Product, compute_units: u64) -> Option<Plan> {
             ..product.a
         };
     }
-    let columns = product.n.next_power_of_two() as u32;
-    let bytes = product.dtype.bytes() as u64;
-    let (kernel, lines) = match product.a.op {
-        Transpose::Yes => {
-            let narrow = Kernel::VectorT { columns, width: 8 };
-            let wide = Kernel::VectorT { columns, width: 32 };
-            let workgroups = product.m.div_ceil(narrow.tile(product.dtype).0) * product.batch;
-            let kernel = if product.k >= 1024 && workgroups < compute_units {
-                wide
-            } else {
-                narrow
-            };
-            (kernel, product.m.min(kernel.tile(product.dtype).0))
-        }
-        // 64 elements of k are read at a time.
-        Transpose::No => (Kernel::VectorN { columns }, product.k.min(64)),
+    let shape = few::shape(gpu.arch, dtype, columns, product.a.op == Transpose::No);
+    let steps = product.k.div_ceil(shape.step.into()).max(1);
+    let few = FewKernel {
+        op_a: product.a.op,
+        columns,
+        shape,
+        sharing: shape.teams.ilog2().min(steps.ilog2()),
     };
-    let span = lines.saturating_sub(1) as u128 * product.a.ld as u128 * u128::from(bytes) + 4096;
-    // With more columns B's are at offsets, too.
-    let span_b = match product.n > BEST_VECTOR_COLUMNS {
-        true => u128::from(product.n) * product.b.ld as u128 * u128::from(bytes),
-        false => 0,
-    };
-    (span.max(span_b) < u128::from(MAX_OFFSET)).then_some(Plan {
+    fits(&product, &few).then_some(Plan {
         b_along_k: product.b.op == Transpose::No || product.b.ld == 1,
-        ..Plan::simple(kernel, product)
+        ..Plan::simple(Kernel::Few(few), product)
     })
+}
+
+/// Whether what a workgroup reads at a time is within the reach of 32-bit offsets.
+fn fits(product: &Product, few: &FewKernel) -> bool {
+    let lines = match few.op_a {
+        Transpose::Yes => product.m.min(few.rows().into()),
+        Transpose::No => product.k.min(few.round().into()),
+    };
+    let bytes = product.dtype.bytes() as u128;
+    let span = |lines: u64, ld: i64| u128::from(lines.saturating_sub(1)) * ld as u128 * bytes;
+    // Beside the lines' distances: a round of k, or the rows.
+    const WITHIN: u128 = 1 << 16;
+    let column_b = match product.b.op {
+        Transpose::No => product.b.ld,
+        Transpose::Yes => 1,
+    };
+    span(lines, product.a.ld).max(span(product.n, column_b)) + WITHIN < u128::from(MAX_OFFSET)
 }

@@ -1,11 +1,8 @@
 //! The kernels of the modules `gemm` and `matmul`: their names, tiles and workgroups.
 
-use candle_rocm_kernels::matmul;
+use candle_rocm_kernels::{few, matmul};
 
 use super::problem::{GemmDtype, Transpose};
-
-/// Work-items of a workgroup of the kernels for few columns (`GEMV_*_THREADS` in kernels/matmul/gemm_vector.cuh).
-const VECTOR_THREADS: u32 = 128;
 
 /// A kernel of the modules `gemm` and `matmul`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,18 +25,33 @@ pub enum Kernel {
         /// What op does to B.
         op_b: Transpose,
     },
-    /// Few columns, A's k together: `gemv_t_*`.
-    VectorT {
-        /// Columns, a power of two of at most 16.
-        columns: u32,
-        /// Lanes that share a row: 8, or 32 for long rows.
-        width: u32,
-    },
-    /// Few columns, A's rows together: `gemv_n_*`.
-    VectorN {
-        /// Columns, a power of two of at most 16.
-        columns: u32,
-    },
+    /// Few columns: `gemv_*`.
+    Few(FewKernel),
+}
+
+/// A kernel for few columns, and how it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FewKernel {
+    /// What op does to A: `gemv_t_*` has k together, `gemv_n_*` rows.
+    pub op_a: Transpose,
+    /// Columns, a power of two of at most 16.
+    pub columns: u32,
+    /// What a workgroup makes.
+    pub shape: few::Shape,
+    /// 2^this many of a workgroup's teams divide k.
+    pub sharing: u32,
+}
+
+impl FewKernel {
+    /// Rows of C that a workgroup makes.
+    pub fn rows(&self) -> u32 {
+        self.shape.rows * (self.shape.teams >> self.sharing)
+    }
+
+    /// Elements of k that the teams which share rows take together at each step.
+    pub fn round(&self) -> u32 {
+        self.shape.step << self.sharing
+    }
 }
 
 /// The shape of a tile of the vector units.
@@ -90,16 +102,21 @@ pub struct MatrixTile {
     pub depth: u32,
 }
 
+/// The type as the kernels' crate has it.
+pub(super) fn of_kernels(dtype: GemmDtype) -> matmul::Dtype {
+    match dtype {
+        GemmDtype::F16 => matmul::Dtype::F16,
+        GemmDtype::BF16 => matmul::Dtype::BF16,
+        GemmDtype::F32 => matmul::Dtype::F32,
+        GemmDtype::F64 => matmul::Dtype::F64,
+        GemmDtype::I8 => matmul::Dtype::I8,
+    }
+}
+
 impl MatrixTile {
     /// Those that module `matmul` has for this architecture and type.
     pub fn all(arch: &str, dtype: GemmDtype) -> impl Iterator<Item = Self> + '_ {
-        let of = match dtype {
-            GemmDtype::F16 => matmul::Dtype::F16,
-            GemmDtype::BF16 => matmul::Dtype::BF16,
-            GemmDtype::F32 => matmul::Dtype::F32,
-            GemmDtype::F64 => matmul::Dtype::F64,
-            GemmDtype::I8 => matmul::Dtype::I8,
-        };
+        let of = of_kernels(dtype);
         matmul::TILES
             .into_iter()
             .filter(move |tile| matmul::exists(arch, of, *tile))
@@ -131,15 +148,20 @@ impl Kernel {
                 op_a,
                 op_b,
             } => tile("matmul", rows, columns, op_a, op_b),
-            Self::VectorT { columns, width } => format!("gemv_t_{dtype}_w{width}_c{columns}"),
-            Self::VectorN { columns } => format!("gemv_n_{dtype}_c{columns}"),
+            Self::Few(FewKernel { op_a, columns, .. }) => {
+                format!("gemv_{}_{dtype}_c{columns}", op_a.letter())
+            }
         }
     }
 
     /// The kernel and how it is used.
     pub(super) fn described(&self, dtype: GemmDtype, is_transposed: bool, parts: u32) -> String {
         let turned = if is_transposed { " turned" } else { "" };
-        format!("{}{turned} parts {parts}", self.name(dtype))
+        let teams = match self {
+            Self::Few(few) => format!(" teams {}", 1 << few.sharing),
+            _ => String::new(),
+        };
+        format!("{}{turned}{teams} parts {parts}", self.name(dtype))
     }
 
     /// The module that it is in.
@@ -155,7 +177,7 @@ impl Kernel {
         match self {
             Self::Tile { tile, .. } => tile.threads,
             Self::Matrix { tile, .. } => tile.threads,
-            Self::VectorT { .. } | Self::VectorN { .. } => VECTOR_THREADS,
+            Self::Few(_) => few::THREADS,
         }
     }
 
@@ -166,18 +188,11 @@ impl Kernel {
     }
 
     /// Rows and columns of C that a workgroup computes.
-    pub fn tile(&self, dtype: GemmDtype) -> (u64, u64) {
+    pub fn tile(&self) -> (u64, u64) {
         match *self {
             Self::Tile { tile, .. } => (tile.rows.into(), tile.columns.into()),
             Self::Matrix { tile, .. } => (tile.rows.into(), tile.columns.into()),
-            Self::VectorT { columns, width } => {
-                let rows_of_a_group = if columns <= 2 { 4 } else { 2 };
-                (
-                    u64::from(VECTOR_THREADS / width * rows_of_a_group),
-                    columns.into(),
-                )
-            }
-            Self::VectorN { columns } => (8 * (16 / dtype.bytes() as u64), columns.into()),
+            Self::Few(few) => (few.rows().into(), few.columns.into()),
         }
     }
 }

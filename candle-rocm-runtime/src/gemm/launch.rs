@@ -111,11 +111,11 @@ impl MatmulArguments {
         }
     }
 
-    /// A piece of a plan, with the sums of its parts at `partial`.
+    /// A piece of a plan, with the sums of its parts, if there are several, at `partial`.
     fn of_piece(plan: &Plan, product: &Product, partial: u64) -> Self {
-        let (rows, columns) = plan.kernel.tile(product.dtype);
+        let (rows, columns) = plan.kernel.tile();
         Self {
-            partial,
+            partial: if plan.parts > 1 { partial } else { 0 },
             parts: plan.parts,
             part_k: plan.part_k,
             tiles_m: product.m.div_ceil(rows) as u32,
@@ -159,7 +159,7 @@ pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
         match plan.kernel {
             Kernel::Tile { .. } => launch.arg(&arguments),
             Kernel::Matrix { .. } => launch.arg(&matmul),
-            Kernel::VectorT { .. } | Kernel::VectorN { .. } => launch.arg(&matmul).arg(&layout),
+            Kernel::Few(ref few) => launch.arg(&matmul).arg(&layout).arg(&few.sharing),
         };
         let config = LaunchConfig {
             grid_dim: piece.grid,
@@ -169,8 +169,12 @@ pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
         // SAFETY: the kernel's parameters in order; the matrices are the caller's promise.
         unsafe { launch.launch(config) }?;
         if plan.parts > 1 {
+            let pass = match plan.kernel {
+                Kernel::Few(_) => Pass::sum_of_few(layout),
+                _ => Pass::SUM,
+            };
             // SAFETY: the parts' sums were given to the same stream, and the rest is the caller's promise.
-            unsafe { launch_pass(stream, &MATMUL, "matmul_sum", &matmul, &piece.product) }?;
+            unsafe { launch_pass(stream, pass, &matmul, &piece.product) }?;
         }
     }
     workspace.free()?;
@@ -201,27 +205,59 @@ pub(super) unsafe fn finish_problem(
 unsafe fn finish(stream: &Stream, product: &Product) -> Result<()> {
     let arguments = MatmulArguments::new(product);
     // SAFETY: the caller's promise.
-    unsafe { launch_pass(stream, &GEMM, "gemm_epilogue", &arguments, product) }
+    unsafe { launch_pass(stream, Pass::EPILOGUE, &arguments, product) }
 }
 
-/// Launches a kernel that goes over C in steps of any grid.
+/// A kernel that goes over C in steps of any grid.
+struct Pass {
+    module: &'static Module,
+    /// Its name, but for the type.
+    kernel: &'static str,
+    /// Its argument after the product, if it has one.
+    layout: Option<u32>,
+}
+
+impl Pass {
+    const EPILOGUE: Self = Self {
+        module: &GEMM,
+        kernel: "gemm_epilogue",
+        layout: None,
+    };
+    const SUM: Self = Self {
+        module: &MATMUL,
+        kernel: "matmul_sum",
+        layout: None,
+    };
+
+    fn sum_of_few(layout: u32) -> Self {
+        Self {
+            module: &GEMM,
+            kernel: "gemm_sum",
+            layout: Some(layout),
+        }
+    }
+}
+
+/// Launches a pass.
 ///
 /// # Safety
-/// The kernel's parameter is `arguments`, and it reads and writes what they describe.
+/// The kernel's first parameter is `arguments`, and it reads and writes what they describe.
 unsafe fn launch_pass(
     stream: &Stream,
-    module: &Module,
-    kernel: &str,
+    pass: Pass,
     arguments: &MatmulArguments,
     product: &Product,
 ) -> Result<()> {
-    let name = format!("{kernel}_{}", product.dtype.name());
-    let function = stream.context().kernel(module, &name)?;
+    let name = format!("{}_{}", pass.kernel, product.dtype.name());
+    let function = stream.context().kernel(pass.module, &name)?;
     let elements = u128::from(product.m) * u128::from(product.n) * u128::from(product.batch);
     let most = stream.context().info().compute_units.max(1) * PASS_WORKGROUPS_PER_UNIT;
     let workgroups = elements.div_ceil(PASS_THREADS.into()).min(most.into()) as u32;
     let mut launch = stream.launch_builder(&function);
     launch.arg(arguments);
+    if let Some(layout) = &pass.layout {
+        launch.arg(layout);
+    }
     let config = LaunchConfig {
         grid_dim: (workgroups, 1, 1),
         block_dim: (PASS_THREADS, 1, 1),

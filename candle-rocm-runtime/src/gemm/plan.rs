@@ -3,7 +3,7 @@
 use super::problem::Transpose;
 use super::product::Product;
 
-pub use super::kernel::{Kernel, MatrixTile, Tile, TILES};
+pub use super::kernel::{FewKernel, Kernel, MatrixTile, Tile, TILES};
 
 /// Most workgroups in x: with workgroups of 256, a grid may have 2^32 - 1 work-items in x.
 const MAX_GRID_X: u64 = 1 << 23;
@@ -65,7 +65,7 @@ impl Plan {
     /// The launches that cover C. There is more than one only where C exceeds the limits of a grid.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
         let product = &self.product;
-        let (rows, columns) = self.kernel.tile(product.dtype);
+        let (rows, columns) = self.kernel.tile();
         let chunks = |size: u64, step: u64| {
             (0..size)
                 .step_by(usize::try_from(step).unwrap_or(usize::MAX))
@@ -86,7 +86,8 @@ impl Plan {
                     let tiles_n = n.1.div_ceil(columns) as u32;
                     let (x, y) = match in_x {
                         true => (tiles_m * tiles_n, self.parts),
-                        false => (tiles_m, tiles_n),
+                        // Those for few columns have one tile of them.
+                        false => (tiles_m, tiles_n * self.parts),
                     };
                     Piece {
                         product: product.part(m, n, batch),

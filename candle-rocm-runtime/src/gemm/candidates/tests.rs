@@ -69,45 +69,64 @@ fn of_type(dtype: GemmDtype, problem: GemmProblem) -> GemmProblem {
     }
 }
 
+/// The teams that share a row by the plan.
+fn teams(problem: &GemmProblem, gpu: Gpu) -> u32 {
+    match plan_on(problem, gpu).unwrap().kernel {
+        Kernel::Few(few) => 1 << few.sharing,
+        other => panic!("{other:?} for {problem}"),
+    }
+}
+
 #[test]
 fn decoding_uses_the_kernels_for_few_columns() {
-    assert_eq!(kernel_of(&row_major(1, 512, 256, true)), "gemv_t_f32_w8_c1");
+    assert_eq!(kernel_of(&row_major(1, 512, 256, true)), "gemv_t_f32_c1");
     assert_eq!(kernel_of(&row_major(1, 512, 256, false)), "gemv_n_f32_c1");
-    assert_eq!(kernel_of(&row_major(3, 512, 256, true)), "gemv_t_f32_w8_c4");
+    assert_eq!(kernel_of(&row_major(3, 512, 256, true)), "gemv_t_f32_c4");
     assert_eq!(kernel_of(&row_major(8, 512, 256, false)), "gemv_n_f32_c8");
-    // Long rows that would leave units idle are shared by more lanes.
-    assert_eq!(
-        kernel_of(&row_major(1, 512, 4096, true)),
-        "gemv_t_f32_w32_c1"
-    );
-    assert_eq!(
-        kernel_of(&row_major(1, 65536, 4096, true)),
-        "gemv_t_f32_w8_c1"
-    );
+    let halves = of_type(GemmDtype::F16, row_major(1, 512, 256, true));
+    assert_eq!(kernel_of(&halves), "gemv_t_f16_c16");
+}
+
+/// A team whose step of k does not exist would be idle: 128 elements of f32, so many of f16 as its unit takes.
+#[test]
+fn teams_share_a_row_as_far_as_there_are_steps() {
+    for (k, expected) in [(1, 1), (128, 1), (256, 2), (300, 2), (1000, 8), (4096, 8)] {
+        let problem = row_major(1, 512, k, true);
+        assert_eq!(teams(&problem, RX_7900_XTX), expected, "{k}");
+        assert_eq!(teams(&problem, MI300X), expected, "{k}");
+    }
+    for (gpu, expected) in [(RX_7900_XTX, 8), (MI300X, 2)] {
+        let problem = of_type(GemmDtype::F16, row_major(1, 512, 512, true));
+        assert_eq!(teams(&problem, gpu), expected);
+    }
+}
+
+/// Rows that lie together are taken 64 or more at a time, so that 512 of them would occupy eight compute units.
+#[test]
+fn few_workgroups_divide_k() {
+    let parts = |k, gpu| {
+        let plan = plan_on(&row_major(1, 512, k, false), gpu).unwrap();
+        assert!(u64::from(plan.parts - 1) * u64::from(plan.part_k) < plan.product.k);
+        assert!(u64::from(plan.parts) * u64::from(plan.part_k) >= plan.product.k);
+        plan.parts
+    };
+    assert_eq!(parts(4096, RX_7900_XTX), 11);
+    assert_eq!(parts(4096, MI300X), 16);
+    assert_eq!(parts(128, MI300X), 1);
+    let wide = plan_on(&row_major(1, 65536, 4096, false), MI300X).unwrap();
+    assert_eq!(wide.parts, 1);
 }
 
 #[test]
 fn few_rows_are_few_columns_of_the_transpose() {
     let plan = plan_for(&row_major(1000, 1, 64, false));
-    assert_eq!(
-        plan.kernel,
-        Kernel::VectorT {
-            columns: 1,
-            width: 8
-        }
-    );
+    assert_eq!(plan.kernel.name(GemmDtype::F32), "gemv_t_f32_c1");
     assert!(plan.b_along_k);
     assert_eq!((plan.product.m, plan.product.n), (1000, 1));
     assert_eq!((plan.product.row_c, plan.product.column_c), (1, 1));
     assert_eq!(plan.product.a.address, 0x2000);
     let plan = plan_for(&row_major(1000, 4, 64, false));
-    assert_eq!(
-        plan.kernel,
-        Kernel::VectorT {
-            columns: 4,
-            width: 8
-        }
-    );
+    assert_eq!(plan.kernel.name(GemmDtype::F32), "gemv_t_f32_c4");
     assert!(!plan.b_along_k);
     assert_eq!((plan.product.row_c, plan.product.column_c), (4, 1));
 }
@@ -167,8 +186,8 @@ fn each_tile_is_chosen_for_some_product() {
 
 /// Memory is the limit whichever tile it is, so that what a tile does besides must still count.
 #[test]
-fn sixteen_columns_take_the_narrowest_tile() {
-    let problem = of_type(GemmDtype::F16, row_major(16, 4096, 4096, true));
+fn thirty_two_columns_take_the_narrowest_tile() {
+    let problem = of_type(GemmDtype::F16, row_major(32, 4096, 4096, true));
     for gpu in gpus() {
         let name = plan_on(&problem, gpu).unwrap().kernel.name(problem.dtype);
         assert_eq!(name, "matmul_f16_128x32_tn", "{gpu:?}");
@@ -189,14 +208,21 @@ fn rdna_multiplies_f32_and_f64_by_vector_units() {
 }
 
 #[test]
-fn up_to_16_columns_are_a_vector_product_where_there_are_no_matrix_units() {
+fn up_to_16_columns_are_few() {
+    const H200: Gpu = Gpu {
+        arch: "sm_90",
+        compute_units: 132,
+    };
     for (columns, dtype, gpu, expected) in [
-        (9, GemmDtype::F32, RX_7900_XTX, "gemv_t_f32_w8_c16"),
-        (16, GemmDtype::F64, RX_7900_XTX, "gemv_t_f64_w8_c16"),
+        (9, GemmDtype::F32, RX_7900_XTX, "gemv_t_f32_c16"),
+        (2, GemmDtype::F64, RX_7900_XTX, "gemv_t_f64_c4"),
+        (16, GemmDtype::F64, RX_7900_XTX, "gemv_t_f64_c16"),
         (17, GemmDtype::F32, RX_7900_XTX, "gemm_f32_32x32_tn"),
-        (8, GemmDtype::F16, RX_7900_XTX, "gemv_t_f16_w8_c8"),
-        (9, GemmDtype::F16, RX_7900_XTX, "matmul_f16_128x32_tn"),
-        (16, GemmDtype::F32, MI300X, "matmul_f32_64x64_tn"),
+        (8, GemmDtype::F16, RX_7900_XTX, "gemv_t_f16_c16"),
+        (17, GemmDtype::F16, RX_7900_XTX, "matmul_f16_128x32_tn"),
+        (16, GemmDtype::F32, MI300X, "gemv_t_f32_c16"),
+        (3, GemmDtype::BF16, H200, "gemv_t_bf16_c8"),
+        (9, GemmDtype::BF16, H200, "gemv_t_bf16_c16"),
         (1, GemmDtype::I8, RX_7900_XTX, "matmul_i8_128x32_tn"),
     ] {
         let problem = of_type(dtype, row_major(columns, 4096, 512, true));
@@ -242,12 +268,16 @@ fn parts_cover_k_within_the_workspace() {
                 let problem = of_type(dtype, problem);
                 for plan in Plan::candidates(&problem, &Epilogue::default(), gpu) {
                     assert!(plan.workspace_bytes() <= MAX_WORKSPACE);
-                    let Kernel::Matrix { tile, .. } = plan.kernel else {
-                        assert_eq!(plan.parts, 1);
-                        continue;
+                    let depth = match plan.kernel {
+                        Kernel::Matrix { tile, .. } => tile.depth,
+                        Kernel::Few(few) => few.round(),
+                        Kernel::Tile { .. } => {
+                            assert_eq!(plan.parts, 1);
+                            continue;
+                        }
                     };
                     let (parts, part_k) = (u64::from(plan.parts), u64::from(plan.part_k));
-                    assert_eq!(part_k % u64::from(tile.depth), 0);
+                    assert!(parts == 1 || part_k % u64::from(depth) == 0);
                     assert!(parts * part_k >= plan.product.k);
                     assert!((parts - 1) * part_k < plan.product.k);
                     assert!(plan.group >= 1 && plan.chiplets >= 1);
@@ -389,7 +419,7 @@ fn pieces_cover_c() {
         let plan = plan_for(&problem);
         let pieces: Vec<Piece> = plan.pieces().collect();
         assert!(pieces.len() > 1, "{problem}");
-        let (rows, columns) = plan.kernel.tile(problem.dtype);
+        let (rows, columns) = plan.kernel.tile();
         let mut area = 0u128;
         for Piece { product, grid } in &pieces {
             assert!(u64::from(grid.0) * u64::from(plan.kernel.threads()) <= u64::from(u32::MAX));

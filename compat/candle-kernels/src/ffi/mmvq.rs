@@ -1,7 +1,8 @@
 //! Products of quantised matrices with up to eight vectors (decoding): module `mmvq`.
 //!
-//! A vector is first quantised to Q8_1: blocks of 32 elements in 36 bytes, which are a scale and the sum of the
-//! elements, both f16, and 32 signed bytes. Sums of products of integers are exact, sums over blocks in f32.
+//! A vector is first quantised to what Q8_1 blocks hold, 256 elements in the 288 bytes of eight of them: signed bytes, and
+//! then a scale and the sum of the elements, both f16, for each 32. Sums of products of integers are exact, sums over
+//! blocks in f32.
 
 use core::ffi::c_void;
 
@@ -10,10 +11,11 @@ use candle_rocm_runtime::{Error, Result, Stream};
 
 use super::launch::{address, blocks, count, launch, on_stream};
 
-/// Elements of a Q8_1 block.
+/// Elements with a scale of their own, of which sizes are told.
 const BLOCK: u32 = 32;
-/// Bytes of a Q8_1 block.
-const Q8_1_BYTES: u64 = 36;
+/// Elements of a quantised vector that lie together, and their bytes.
+const TOGETHER: u32 = 256;
+const TOGETHER_BYTES: u64 = 288;
 /// Threads of every workgroup here.
 const THREADS: u32 = 128;
 /// Threads that make one element of the result, unless the whole workgroup does.
@@ -63,6 +65,12 @@ fn multiply(
             format.name, format.elements
         )));
     }
+    if vector_blocks % (TOGETHER / BLOCK) != 0 {
+        return Err(Error::invalid(format!(
+            "stride_col_y is {vector_blocks} blocks, and vectors are quantised {} at a time",
+            TOGETHER / BLOCK
+        )));
+    }
     if vector_blocks < columns / BLOCK && vectors > 1 {
         return Err(Error::invalid(format!(
             "stride_col_y is {vector_blocks} blocks, and {columns} elements take {}",
@@ -78,24 +86,18 @@ fn multiply(
         return Ok(());
     }
     let weights = blocks("vx", weights, format.bytes)?;
-    let activations = blocks("vy", activations, Q8_1_BYTES)?;
+    let activations = blocks("vy", activations, TOGETHER_BYTES)?;
     let output = address("dst", output)?;
     let size = vectors.next_power_of_two();
     let pieces = columns / BLOCK;
-    // Long rows that are read in words of two bytes go through the first cache several times.
-    let scattered = format.elements > BLOCK && format.bytes & 3 != 0;
-    // Fewer rows want more threads each. One vector pays its way through LDS for many rows of blocks of 256, or for
-    // scattered ones.
-    let (direct, row_threads) = match (size, rows) {
-        (1, ..2048) if pieces >= THREADS => (true, THREADS),
-        (1, 2048..) if scattered => (false, GROUP),
-        (1, 2048..8192) if pieces >= 2 * GROUP => (true, 2 * GROUP),
-        (1, _) => (format.elements == BLOCK || rows < 2048, GROUP),
-        (_, ..4096) if pieces >= THREADS => (false, THREADS),
-        _ => (false, GROUP),
+    // Fewer rows want more threads each.
+    let row_threads = match (size, rows) {
+        (1, ..2048) if pieces >= THREADS => THREADS,
+        (1, 2048..8192) if pieces >= 2 * GROUP => 2 * GROUP,
+        (2.., ..4096) if pieces >= THREADS => THREADS,
+        _ => GROUP,
     };
-    let suffix = if direct { "_direct" } else { "" };
-    let name = format!("mmvq_{}_{size}{suffix}", format.name);
+    let name = format!("mmvq_{}_{size}", format.name);
     let thread_rows = if size <= 2 { 2 } else { 4 };
     let grid = (rows.div_ceil(THREADS / row_threads * thread_rows), 1, 1);
     let result = result as u32;
@@ -131,9 +133,9 @@ fn quantize(
     let columns = count("kx", columns.into())?;
     let padded = count("kx_padded", padded.into())?;
     let rows = count("num_rows", rows.into())?;
-    if padded < columns || padded % BLOCK != 0 {
+    if padded < columns || padded % TOGETHER != 0 {
         return Err(Error::invalid(format!(
-            "kx_padded is {padded}, and must be a multiple of {BLOCK} and no less than kx, {columns}"
+            "kx_padded is {padded}, and must be a multiple of {TOGETHER} and no less than kx, {columns}"
         )));
     }
     let elements = u64::from(padded) * u64::from(rows);
@@ -141,7 +143,7 @@ fn quantize(
         return Ok(());
     }
     let source = address("x", source)?;
-    let blocks = super::launch::blocks("vy", blocks, Q8_1_BYTES)?;
+    let blocks = super::launch::blocks("vy", blocks, TOGETHER_BYTES)?;
     // Beyond this the workgroups go over the elements in steps of the grid.
     const MOST_WORKGROUPS: u64 = 1 << 20;
     let workgroups = elements.div_ceil(THREADS.into()).min(MOST_WORKGROUPS) as u32;
@@ -158,10 +160,11 @@ fn quantize(
 macro_rules! products {
     ($($name:ident $format:literal $elements:literal $bytes:literal $result:ident;)*) => {$(
         #[doc = concat!("`dst` (`b_size` x `stride_col_dst`) = the matrix `vx` (`nrows_x` x `ncols_x`, ", $format,
-            ") times `b_size` vectors of Q8_1 blocks, `stride_col_y` blocks apart.")]
+            ") times `b_size` vectors that `launch_mmvq_gguf_quantize_q8_1_*` made, `stride_col_y` blocks of 32 elements apart.")]
         ///
-        /// At most eight vectors. `ncols_x` is a multiple of the format's block. `vx` and `vy` start at a multiple of
-        /// the power of two that divides the size of their blocks, 16 at most. An error waits in the GPU.
+        /// At most eight vectors. `ncols_x` is a multiple of the format's block, `stride_col_y` of 8. `vx` starts at a
+        /// multiple of the power of two that divides the size of its blocks, 16 at most, `vy` of 16. An error waits in the
+        /// GPU.
         ///
         /// # Safety
         /// The pointers are to memory of the current GPU that holds what is said above and that nothing else uses
@@ -224,9 +227,10 @@ products! {
 
 macro_rules! quantizers {
     ($($name:ident $kernel:literal $type:literal;)*) => {$(
-        #[doc = concat!("Quantises `x` (`num_rows` x `kx`, ", $type, ") to Q8_1 blocks, each row padded with zeros to `kx_padded` elements.")]
+        #[doc = concat!("Quantises `x` (`num_rows` x `kx`, ", $type, ") for products with quantised matrices, each row padded with zeros to \
+            `kx_padded` elements, in 36 bytes for 32 of them.")]
         ///
-        /// `kx_padded` is a multiple of 32. An error waits in the GPU.
+        /// `kx_padded` is a multiple of 256. An error waits in the GPU.
         ///
         /// # Safety
         /// The pointers are to memory of the current GPU that holds what is said above and that nothing else uses

@@ -1,0 +1,323 @@
+// Products with few columns, as in decoding, where reading A is the work: each 16 bytes of A are loaded once, by lanes
+// that read whole lines together, straight into the operands of a FewUnit, and so is B, which stays in the caches.
+//
+//   a workgroup has THREADS / LANES teams; 2^sharing of them share ROWS rows of C and divide k
+//   for each round of k, a step for each of these teams:
+//     load      STEP elements of k of ROWS rows of A, at least eight vectors in a lane, and of all columns of B
+//     multiply
+//   then the teams' sums meet in LDS, and are added in the teams' order
+//
+// With ROWS_TOGETHER, where op(A) = N, a lane loads a block of VEC16 lines of VEC16 rows and turns it over in its
+// registers. What cannot be read by sixteens (the last elements of k, B whose k is not together, addresses that NVIDIA's
+// loads do not take) is read with more care and less haste.
+//
+// Addresses in the loop are a uniform base, advanced by the scalar unit, plus 32-bit offsets that stay the same: the
+// loop then holds loads and multiply-adds, and next to nothing else. The host checks that the offsets fit
+// (gemm/candidates.rs).
+#pragma once
+#include "matmul/few/unit.cuh"
+#include "matmul/gemm_epilogue.cuh"
+
+// How B lies, and whether C is taken the other way round.
+enum Layout : uint32_t { B_ALONG_K = 1, TRANSPOSED = 2 };
+
+// Moves a uniform address on, and keeps the lane's offsets what they are. The compiler is prevented
+// from combining the two: it would make a 64-bit address of each load of the loop, to be added to at
+// each step, where the hardware adds a scalar base and a 32-bit offset by itself.
+template <class T> __device__ __forceinline__ void advance(const T *&base, int64_t elements) {
+    base += elements;
+    opaque_uniform(base);
+}
+template <int N> __device__ __forceinline__ void keep(uint32_t (&offsets)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++) opaque(offsets[i]);
+}
+
+// A vector at a base and an offset of bytes. On NVIDIA's GPUs its address is a multiple of 16; A passes by the first cache,
+// which has room for B then.
+#if defined(__HIP__)
+constexpr bool ANY_ADDRESS = true;
+template <class T> __device__ __forceinline__ Words4 load_streamed(const T *base, uint32_t offset, int elements) {
+    return load_at<Words4>(base, offset, elements);
+}
+template <class T> __device__ __forceinline__ Words4 load_cached(const T *base, uint32_t offset, int elements) {
+    return load_at<Words4>(base, offset, elements);
+}
+#else
+constexpr bool ANY_ADDRESS = false;
+template <class T> __device__ __forceinline__ Words4 load_streamed(const T *base, uint32_t offset, int elements) {
+    return read_streamed<Words4>((const char *)(base + elements) + offset);
+}
+template <class T> __device__ __forceinline__ Words4 load_cached(const T *base, uint32_t offset, int elements) {
+    return read_global<Words4>((const char *)(base + elements) + offset);
+}
+#endif
+
+// VEC16 lines of as many elements as rows of as many.
+template <class T> __device__ __forceinline__ void turn_over(Words4 *block) {
+    constexpr int V = VEC16<T>, WORDS = 4 / V;
+    Words4 lines[V];
+#pragma unroll
+    for (int l = 0; l < V; l++) lines[l] = block[l];
+#pragma unroll
+    for (int r = 0; r < V; r++) {
+        if constexpr (sizeof(T) == 2) {
+            // Pairs of lines: the lower halves of their words, or the upper.
+#pragma unroll
+            for (int w = 0; w < 4; w++) {
+                uint32_t x = lines[2 * w][r / 2], y = lines[2 * w + 1][r / 2];
+                block[r][w] = r % 2 == 0 ? low_halves(x, y) : high_halves(x, y);
+            }
+        } else {
+#pragma unroll
+            for (int w = 0; w < 4; w++) block[r][w] = lines[w / WORDS][r * WORDS + w % WORDS];
+        }
+    }
+}
+
+template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
+    using Unit = FewUnit<T, COLUMNS_, ROWS_TOGETHER>;
+    using Sum = typename Unit::Sum;
+    // Rows of A in a lane, and vectors of each in a step.
+    static constexpr int TILES = ROWS_TOGETHER ? 8 : Unit::TILES, UNROLL = ROWS_TOGETHER ? Unit::DEPTH : Unit::UNROLL;
+    static constexpr int THREADS = 256, LANES = Unit::LANES, TEAMS = THREADS / LANES;
+    static constexpr int V = VEC16<T>, SIZE = sizeof(T), DEPTH = Unit::DEPTH, COLUMNS = Unit::COLUMNS;
+    static constexpr int B_VECTORS = Unit::B_VECTORS;
+    static constexpr uint32_t ROWS = Unit::ROW_LANES * TILES, K_VECTOR = Unit::K_LANES * V, STEP = K_VECTOR * UNROLL;
+    static_assert(UNROLL % DEPTH == 0 && (!ROWS_TOGETHER || TILES % V == 0), "whole blocks");
+    // Workgroups that one of NVIDIA's multiprocessors has registers for, without spilling any.
+    static constexpr int RESIDENT = SIZE == 8 ? 1 : !ROWS_TOGETHER && COLUMNS == (SIZE == 2 ? 8 : 1) ? 3 : 2;
+    // What the sums of all teams take of LDS at a time, a few tiles of each.
+    static constexpr int WHOLE = TEAMS * (int)ROWS * COLUMNS * (int)sizeof(Sum), MOST = 16 << 10;
+    static constexpr int PASSES = WHOLE <= MOST ? 1 : WHOLE / MOST < TILES ? WHOLE / MOST : TILES;
+    static constexpr int PASS_TILES = TILES / PASSES, PASS_ROWS = Unit::ROW_LANES * PASS_TILES;
+    static_assert(PASS_TILES * PASSES == TILES, "powers of two");
+
+    // A row of op(A) by the number of its tile and its place in that, from the team's first on.
+    static __device__ __forceinline__ uint32_t row_of(uint32_t tile, uint32_t place) {
+        return ROWS_TOGETHER ? (tile / V * Unit::ROW_LANES + place) * V + tile % V : tile * Unit::ROW_LANES + place;
+    }
+
+    // Vector d of the rows and columns of a lane. With ROWS_TOGETHER `a` first has lines.
+    struct Operands {
+        Words4 a[DEPTH][TILES];
+        Words4 b[DEPTH][B_VECTORS];
+    };
+    typename Unit::Sums sums[TILES] = {};
+
+    __device__ __forceinline__ void multiply(Operands &operands) {
+        if constexpr (ROWS_TOGETHER) {
+#pragma unroll
+            for (int d = 0; d < DEPTH; d++)
+#pragma unroll
+                for (int i = 0; i < TILES; i += V) turn_over<T>(operands.a[d] + i);
+        }
+        Words4 b[B_VECTORS][DEPTH];
+#pragma unroll
+        for (int j = 0; j < B_VECTORS; j++)
+#pragma unroll
+            for (int d = 0; d < DEPTH; d++) b[j][d] = operands.b[d][j];
+#pragma unroll
+        for (int i = 0; i < TILES; i++) {
+            Words4 a[DEPTH];
+#pragma unroll
+            for (int d = 0; d < DEPTH; d++) a[d] = operands.a[d][i];
+            Unit::multiply(sums[i], a, b);
+        }
+    }
+
+    // Where a workgroup's operands lie.
+    struct Place {
+        const T *a, *b;
+        int64_t lda, column_b, step_b;
+        // The workgroup's first row, the team's first after it, all rows and columns of the product, and k.
+        uint32_t first, team_row, m, n, k;
+        // Whether vectors may be loaded as such.
+        bool wide_a, wide_b;
+    };
+
+    // All whole vectors of k: rounds in which each team has a whole step, and one in which some of the lanes have none.
+    // Returns the elements of k that are done.
+    __device__ __forceinline__ uint32_t whole_vectors(const Place &at, uint32_t lane, uint32_t sharer,
+                                                      uint32_t sharing) {
+        uint32_t round = STEP << sharing, rounds = at.k / STEP >> sharing, k = sharer * STEP + Unit::k_place(lane) * V;
+        uint32_t offset_a[TILES], offset_b[B_VECTORS];
+        uint32_t lda = (uint32_t)at.lda;
+        const T *a = at.a + (ROWS_TOGETHER ? (int64_t)at.first : at.first * at.lda), *b = at.b;
+        // Rows and columns beyond the last repeat it, or the last vector of rows, and are not stored.
+        uint32_t last = at.m - 1 - at.first, row;
+#pragma unroll
+        for (int i = 0; i < TILES; i++) {
+            if constexpr (ROWS_TOGETHER) {
+                row = at.team_row + row_of(i / V * V, Unit::row_place(lane));
+                // Of a matrix with whole vectors of rows.
+                if (row > last) row = last + 1 - V;
+                offset_a[i] = ((k + i % V) * lda + row) * SIZE;
+            } else {
+                row = min_of(at.team_row + row_of(i, Unit::row_place(lane)), last);
+                offset_a[i] = (row * lda + k) * SIZE;
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < B_VECTORS; j++)
+            offset_b[j] = (min_of(Unit::column(lane, j), at.n - 1) * (uint32_t)at.column_b + k) * SIZE;
+        // The vectors with `left` elements of k and more to go.
+        auto step = [&](auto all, uint32_t left) INLINED {
+            auto is_there = [&](int u) INLINED {
+                return decltype(all)::value || k + u * K_VECTOR + V <= left;
+            };
+            Operands operands[UNROLL / DEPTH];
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                const T *line = ROWS_TOGETHER ? a + (int64_t)u * K_VECTOR * lda : a;
+#pragma unroll
+                for (int i = 0; i < TILES; i++) {
+                    Words4 &to = operands[u / DEPTH].a[u % DEPTH][i];
+                    to = {};
+                    if (is_there(u)) to = load_streamed(line, offset_a[i], ROWS_TOGETHER ? 0 : u * K_VECTOR);
+                }
+            }
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++)
+#pragma unroll
+                for (int j = 0; j < B_VECTORS; j++) {
+                    Words4 &to = operands[u / DEPTH].b[u % DEPTH][j];
+                    to = {};
+                    if (is_there(u)) to = load_cached(b, offset_b[j], u * K_VECTOR);
+                }
+            in_order();
+#pragma unroll
+            for (int u = 0; u < UNROLL / DEPTH; u++) multiply(operands[u]);
+        };
+#pragma unroll 1
+        for (uint32_t left = rounds; left > 0; left--) {
+            keep(offset_a);
+            keep(offset_b);
+            step(Constant<true>(), 0);
+            advance(a, ROWS_TOGETHER ? round * at.lda : round);
+            advance(b, round);
+        }
+        uint32_t left = at.k - rounds * round;
+        if (left >= V) step(Constant<false>(), left);
+        return at.k / V * V;
+    }
+
+    // V elements from `from` on, `step` apart: those of the first `count`; zeros for the others.
+    static __device__ __forceinline__ Words4 some(const T *from, int64_t step, uint32_t count) {
+        vec<T, V> elements = {};
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            if ((uint32_t)i < count) elements[i] = from[i * step];
+        return bit_cast<Words4>(elements);
+    }
+    static __device__ __forceinline__ Words4 careful(const T *from, int64_t step, uint32_t count, bool wide) {
+        if (wide && count >= V) return load_cached(from, 0, 0);
+        return some(from, step, count);
+    }
+
+    // What is left from `done` on: a few rows after others, for which fewer registers do.
+    __device__ __forceinline__ void careful_steps(const Place &at, uint32_t lane, uint32_t sharer, uint32_t sharing,
+                                                  uint32_t done) {
+        constexpr int BLOCK = ROWS_TOGETHER ? V : 1;
+        const T *rows = at.a + (ROWS_TOGETHER ? at.first + at.team_row : (at.first + at.team_row) * at.lda);
+        uint32_t rows_left = at.m - at.first - at.team_row;
+        for (uint32_t first = done + sharer * STEP; first < at.k; first += STEP << sharing) {
+#pragma unroll 1
+            for (uint32_t u = 0; u < UNROLL / DEPTH; u++) {
+                uint32_t k = first + u * DEPTH * K_VECTOR + Unit::k_place(lane) * V;
+                auto left = [&](int d) INLINED {
+                    return at.k > k + d * K_VECTOR ? at.k - k - d * K_VECTOR : 0;
+                };
+                Words4 b[B_VECTORS][DEPTH];
+#pragma unroll
+                for (int j = 0; j < B_VECTORS; j++) {
+                    const T *column = at.b + min_of(Unit::column(lane, j), at.n - 1) * at.column_b;
+#pragma unroll
+                    for (int d = 0; d < DEPTH; d++)
+                        b[j][d] = careful(column + (k + d * K_VECTOR) * at.step_b, at.step_b, left(d), at.wide_b);
+                }
+#pragma unroll
+                for (int i = 0; i < TILES; i += BLOCK) {
+                    uint32_t row = row_of(i, Unit::row_place(lane));
+                    Words4 a[DEPTH][BLOCK];
+#pragma unroll
+                    for (int d = 0; d < DEPTH; d++) {
+                        uint32_t at_k = k + d * K_VECTOR;
+                        if constexpr (ROWS_TOGETHER) {
+#pragma unroll
+                            for (int l = 0; l < V; l++)
+                                a[d][l] = careful(rows + (at_k + l) * at.lda + row, 1,
+                                                  row < rows_left && (uint32_t)l < left(d) ? rows_left - row : 0,
+                                                  at.wide_a);
+                            turn_over<T>(a[d]);
+                        } else {
+                            a[d][0] = careful(rows + min_of(row, rows_left - 1) * at.lda + at_k, 1, left(d), at.wide_a);
+                        }
+                    }
+#pragma unroll
+                    for (int l = 0; l < BLOCK; l++) {
+                        Words4 one[DEPTH];
+#pragma unroll
+                        for (int d = 0; d < DEPTH; d++) one[d] = a[d][l];
+                        Unit::multiply(sums[i + l], one, b);
+                    }
+                    in_order();
+                }
+            }
+        }
+    }
+
+    // Grid: x rows, y parts of k, z batch.
+    __device__ __forceinline__ void run(const MatmulProblem &problem, uint32_t layout, uint32_t sharing) {
+        __shared__ Sum shared[TEAMS][COLUMNS][PASS_ROWS];
+        const GemmProblem &p = problem.gemm;
+        auto [a, b, c] = select_batch<T>(p);
+        uint32_t team = threadIdx.x / LANES, lane = threadIdx.x % LANES, sharer = team & ((1u << sharing) - 1);
+        uint32_t groups = TEAMS >> sharing, first_k = blockIdx.y * problem.part_k;
+        bool along_k = layout & B_ALONG_K;
+        Place at;
+        at.lda = p.lda;
+        at.column_b = along_k ? p.ldb : 1;
+        at.step_b = along_k ? 1 : p.ldb;
+        at.first = blockIdx.x * (groups * ROWS);
+        at.team_row = (team >> sharing) * ROWS;
+        at.m = p.m;
+        at.n = p.n;
+        // Nothing for a team without rows.
+        at.k = at.first + at.team_row < p.m ? min_of(p.k - first_k, problem.part_k) : 0;
+        at.a = a + first_k * (ROWS_TOGETHER ? p.lda : 1);
+        at.b = b + first_k * at.step_b;
+        at.wide_a = ANY_ADDRESS || (((uintptr_t)at.a | p.lda * SIZE) & 15) == 0;
+        at.wide_b = along_k && (ANY_ADDRESS || (((uintptr_t)at.b | p.ldb * SIZE) & 15) == 0);
+        // Blocks of rows are whole, or beyond the last.
+        bool whole_rows = !ROWS_TOGETHER || p.m % V == 0 || p.m - at.first >= groups * ROWS;
+
+        uint32_t done = 0;
+        if (at.wide_a && at.wide_b && whole_rows) done = whole_vectors(at, lane, sharer, sharing);
+        careful_steps(at, lane, sharer, sharing, done);
+
+        FinishedSums<T> results(problem, c, layout & TRANSPOSED, blockIdx.z);
+        Sum *partial = (Sum *)problem.partial;
+        if (partial) partial += ((uint64_t)blockIdx.y * problem.batch + blockIdx.z) * p.n * p.m;
+#pragma unroll 1
+        for (int pass = 0; pass < PASSES; pass++) {
+            if (pass > 0) __syncthreads();
+            Unit::each(sums, lane, [&](uint32_t tile, uint32_t place, uint32_t column, Sum sum) INLINED {
+                if (tile / PASS_TILES == (uint32_t)pass)
+                    shared[team][column][tile % PASS_TILES * Unit::ROW_LANES + place] = sum;
+            });
+            __syncthreads();
+#pragma unroll 1
+            for (uint32_t i = threadIdx.x; i < groups * PASS_ROWS * COLUMNS; i += THREADS) {
+                uint32_t in_pass = i % PASS_ROWS, column = i / PASS_ROWS % COLUMNS, group = i / (PASS_ROWS * COLUMNS);
+                uint32_t tile = pass * PASS_TILES + in_pass / Unit::ROW_LANES;
+                uint32_t row = at.first + group * ROWS + row_of(tile, in_pass % Unit::ROW_LANES);
+                if (row >= p.m || column >= p.n) continue;
+                Sum sum = shared[group << sharing][column][in_pass];
+                for (uint32_t s = 1; s >> sharing == 0; s++) sum += shared[(group << sharing) + s][column][in_pass];
+                if (partial) partial[(uint64_t)column * p.m + row] = sum;
+                else results.store(row, column, sum);
+            }
+        }
+    }
+};

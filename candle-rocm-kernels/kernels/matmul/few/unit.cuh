@@ -1,0 +1,268 @@
+// What a team of lanes multiplies at a time where C has few columns: matrix instructions that take their operands as they
+// come from memory, or multiply-adds.
+//
+// A team of LANES lanes has ROW_LANES places for rows of A and K_LANES for k, and B_VECTORS columns of B in a lane, of
+// COLUMNS in all. At each step a lane holds DEPTH vectors of 16 bytes along k for each of its rows and columns; vector d
+// of place l in k is the elements (d * K_LANES + l) * VEC16 on, of A and of B alike. `multiply` adds to a lane's sums of
+// one of its rows, `Sums`. At the end `each` calls f(tile, row place, column, sum) with those that the lane is to store.
+// Where k is together a step takes TILES rows in a lane, and UNROLL vectors of each. src/few.rs has the same numbers.
+#pragma once
+#include "matmul/gemm_problem.cuh"
+#include "portable/streams.cuh"
+
+// 16 bytes as they are loaded.
+typedef uint32_t Words4 __attribute__((ext_vector_type(4)));
+
+// Half `part` of the words as a V.
+template <class V> __device__ __forceinline__ V half_of_words(const Words4 &words, int part) {
+    typedef uint32_t Two __attribute__((ext_vector_type(2)));
+    return bit_cast<V>(Two{words[2 * part], words[2 * part + 1]});
+}
+
+// Adds up N values each over the lanes that differ in the bits LOW .. HIGH (exclusive) of their index,
+// and leaves a part of the sums in each lane: the first `KEPT` of v, which are sums `first(..)` on.
+// Halving the values at each step moves N values where N reductions would move N log N.
+template <class Acc, int N, uint32_t LOW, uint32_t HIGH> struct LaneReduction {
+    static constexpr int LANES = HIGH / LOW;
+    static constexpr int KEPT = N > LANES ? N / LANES : 1;
+
+    // The index of v[0] in this lane.
+    static __device__ __forceinline__ uint32_t first(uint32_t lane) {
+        uint32_t index = 0;
+        int count = N;
+#pragma unroll
+        for (uint32_t mask = LOW; mask < HIGH; mask <<= 1) {
+            if (count == 1) break;
+            count /= 2;
+            if (lane & mask) index += count;
+        }
+        return index;
+    }
+    // One lane of those that hold the same sums.
+    static __device__ __forceinline__ bool leads(uint32_t lane) {
+        constexpr uint32_t SPREAD = LOW * (N < LANES ? N : LANES);
+        return (lane & (HIGH - 1) & ~(SPREAD - 1)) == 0;
+    }
+    static __device__ __forceinline__ void run(Acc (&v)[N], uint32_t lane) { step<N, LOW>(v, lane); }
+
+private:
+    template <int COUNT, uint32_t MASK> static __device__ __forceinline__ void step(Acc (&v)[N], uint32_t lane) {
+        if constexpr (MASK < HIGH) {
+            if constexpr (COUNT > 1) {
+                bool upper = lane & MASK;
+#pragma unroll
+                for (int i = 0; i < COUNT / 2; i++) {
+                    Acc one = v[i], other = v[i + COUNT / 2];
+                    Acc give = upper ? one : other;
+                    Acc keep = upper ? other : one;
+                    v[i] = keep + shfl_xor(give, MASK, HIGH);
+                }
+                step<COUNT / 2, MASK * 2>(v, lane);
+            } else {
+                v[0] += shfl_xor(v[0], MASK, HIGH);
+                step<1, MASK * 2>(v, lane);
+            }
+        }
+    }
+};
+
+// ---------------------------------------------------------------- multiply-adds
+
+// The sum and the product of two vectors' elements.
+template <class T> __device__ __forceinline__ compute_t<T> dot(const Words4 &a, const Words4 &b, compute_t<T> sum) {
+    if constexpr (is_same<T, bf16_t>::value) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            sum = math::fma(bit_cast<float>(a[i] << 16), bit_cast<float>(b[i] << 16), sum);
+            sum = math::fma(bit_cast<float>(a[i] & 0xffff0000u), bit_cast<float>(b[i] & 0xffff0000u), sum);
+        }
+        return sum;
+#if defined(__HIP__) && !defined(__gfx1010__) && !defined(__gfx1013__)
+    } else if constexpr (is_same<T, half_t>::value) {
+        typedef half_t Two __attribute__((ext_vector_type(2)));
+#pragma unroll
+        for (int i = 0; i < 4; i++) sum = __builtin_amdgcn_fdot2(bit_cast<Two>(a[i]), bit_cast<Two>(b[i]), sum, false);
+        return sum;
+#endif
+    } else {
+        typedef T Elements __attribute__((ext_vector_type(VEC16<T>)));
+        Elements x = bit_cast<Elements>(a), y = bit_cast<Elements>(b);
+#pragma unroll
+        for (int i = 0; i < VEC16<T>; i++) sum = math::fma((compute_t<T>)x[i], (compute_t<T>)y[i], sum);
+        return sum;
+    }
+}
+
+// Lanes share out k, and where columns are more than four the columns, too: what a lane holds of sums stays the same.
+// With ROWS_TOGETHER eight lanes read a line of rows.
+template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaUnit {
+    static constexpr int LANES = 32, COLUMNS = COLUMNS_, B_VECTORS = COLUMNS < 4 ? COLUMNS : 4, DEPTH = 1;
+    static constexpr int TILES = 8, UNROLL = 1;
+    static constexpr int GROUPS = COLUMNS / B_VECTORS;
+    static constexpr int ROW_LANES = ROWS_TOGETHER ? 8 : 1, K_LANES = LANES / ROW_LANES / GROUPS;
+    using Sum = compute_t<T>;
+    struct Sums {
+        Sum v[B_VECTORS] = {};
+    };
+    static __device__ __forceinline__ uint32_t row_place(uint32_t lane) { return lane % ROW_LANES; }
+    static __device__ __forceinline__ uint32_t k_place(uint32_t lane) { return lane / ROW_LANES % K_LANES; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane, int j) {
+        return lane / (ROW_LANES * K_LANES) * B_VECTORS + j;
+    }
+    static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[B_VECTORS][1]) {
+#pragma unroll
+        for (int j = 0; j < B_VECTORS; j++) sums.v[j] = dot<T>(a[0], b[j][0], sums.v[j]);
+    }
+    template <int TILES, class F> static __device__ __forceinline__ void each(Sums (&sums)[TILES], uint32_t lane, F f) {
+        constexpr int COUNT = TILES * B_VECTORS;
+        using Reduction = LaneReduction<Sum, COUNT, ROW_LANES, ROW_LANES * K_LANES>;
+        Sum all[COUNT];
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) all[i] = sums[i / B_VECTORS].v[i % B_VECTORS];
+        Reduction::run(all, lane);
+        if (!Reduction::leads(lane)) return;
+        uint32_t first = Reduction::first(lane);
+#pragma unroll
+        for (int i = 0; i < Reduction::KEPT; i++)
+            f((first + i) / B_VECTORS, row_place(lane), column(lane, (int)((first + i) % B_VECTORS)), all[i]);
+    }
+};
+
+// ---------------------------------------------------------- matrix instructions
+
+// What those of 16 x 16 sums have in common: a row of A and a column of B in a lane, SUMS sums, of which number s is of
+// row SUM_ROW * s + SUM_LANE * (lane / 16).
+template <int LANES_, int DEPTH_, int SUMS, int SUM_ROW, int SUM_LANE> struct SixteenUnit {
+    static constexpr int LANES = LANES_, COLUMNS = 16, B_VECTORS = 1, DEPTH = DEPTH_, ROW_LANES = 16;
+    static constexpr int TILES = 1, UNROLL = 8;
+    // Lanes of RDNA3's halves hold the same.
+    static constexpr int K_LANES = DEPTH == 2 ? 1 : LANES / 16;
+    using Sum = float;
+    struct Sums {
+        typedef float Vector __attribute__((ext_vector_type(SUMS)));
+        Vector v = {};
+    };
+    static __device__ __forceinline__ uint32_t row_place(uint32_t lane) { return lane % 16; }
+    static __device__ __forceinline__ uint32_t k_place(uint32_t lane) { return K_LANES == 1 ? 0 : lane / 16; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane, int) { return lane % 16; }
+    template <int TILES, class F> static __device__ __forceinline__ void each(Sums (&sums)[TILES], uint32_t lane, F f) {
+#pragma unroll
+        for (int i = 0; i < TILES; i++)
+#pragma unroll
+            for (int s = 0; s < SUMS; s++)
+                f((uint32_t)i, SUM_ROW * s + SUM_LANE * (lane / 16), lane % 16, (float)sums[i].v[s]);
+    }
+};
+
+// The unit of a type, for at most COLUMNS columns.
+template <class T, int COLUMNS, bool ROWS_TOGETHER> struct FewUnit : FmaUnit<T, COLUMNS, ROWS_TOGETHER> {};
+
+#if defined(__HIP__)
+#if defined(AMD_MFMA)
+template <class T> struct MfmaUnit : SixteenUnit<64, 1, 4, 1, 4> {
+    static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
+        typedef short Four __attribute__((ext_vector_type(4)));
+        typedef half_t Halves __attribute__((ext_vector_type(4)));
+        if constexpr (is_same<T, half_t>::value) {
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                sums.v = __builtin_amdgcn_mfma_f32_16x16x16f16(half_of_words<Halves>(a[0], i),
+                                                               half_of_words<Halves>(b[0][0], i), sums.v, 0, 0, 0);
+        } else {
+#if AMD_MFMA == 1
+            typedef short Two __attribute__((ext_vector_type(2)));
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                sums.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(bit_cast<Two>(a[0][i]), bit_cast<Two>(b[0][0][i]),
+                                                               sums.v, 0, 0, 0);
+#else
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                sums.v = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(half_of_words<Four>(a[0], i),
+                                                                   half_of_words<Four>(b[0][0], i), sums.v, 0, 0, 0);
+#endif
+        }
+    }
+};
+#define FEW_UNIT MfmaUnit
+#elif defined(__GFX11__)
+template <class T> struct WmmaUnit : SixteenUnit<32, 2, 8, 2, 1> {
+    static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[2], const Words4 (&b)[1][2]) {
+        typedef uint32_t Words8 __attribute__((ext_vector_type(8)));
+        typedef half_t Halves __attribute__((ext_vector_type(16)));
+        typedef short Shorts __attribute__((ext_vector_type(16)));
+        Words8 x = __builtin_shufflevector(a[0], a[1], 0, 1, 2, 3, 4, 5, 6, 7);
+        Words8 y = __builtin_shufflevector(b[0][0], b[0][1], 0, 1, 2, 3, 4, 5, 6, 7);
+        if constexpr (is_same<T, half_t>::value)
+            sums.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(bit_cast<Halves>(x), bit_cast<Halves>(y), sums.v);
+        else sums.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(bit_cast<Shorts>(x), bit_cast<Shorts>(y), sums.v);
+    }
+};
+#define FEW_UNIT WmmaUnit
+#elif defined(__GFX12__)
+template <class T> struct WmmaUnit : SixteenUnit<32, 1, 8, 1, 8> {
+    static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
+        typedef half_t Halves __attribute__((ext_vector_type(8)));
+        typedef short Shorts __attribute__((ext_vector_type(8)));
+        if constexpr (is_same<T, half_t>::value)
+            sums.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(bit_cast<Halves>(a[0]), bit_cast<Halves>(b[0][0]),
+                                                                      sums.v);
+        else
+            sums.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(bit_cast<Shorts>(a[0]), bit_cast<Shorts>(b[0][0]),
+                                                                       sums.v);
+    }
+};
+#define FEW_UNIT WmmaUnit
+#endif
+#if defined(FEW_UNIT)
+template <bool ROWS_TOGETHER> struct FewUnit<half_t, 16, ROWS_TOGETHER> : FEW_UNIT<half_t> {};
+template <bool ROWS_TOGETHER> struct FewUnit<bf16_t, 16, ROWS_TOGETHER> : FEW_UNIT<bf16_t> {};
+#endif
+#else
+// mma.sync m16n8k16, in which rows of A are the instruction's columns: eight of them, and 8 or 16 columns of B, which
+// are its rows. A lane's 16 bytes are operands of two instructions: which k stands where is the same for both.
+template <class T, int COLUMNS_> struct MmaUnit {
+    static constexpr int LANES = 32, COLUMNS = COLUMNS_, B_VECTORS = COLUMNS / 8, DEPTH = 1;
+    static constexpr int ROW_LANES = 8, K_LANES = 4, TILES = COLUMNS / 4, UNROLL = 8 / TILES;
+    using Sum = float;
+    struct Sums {
+        float v[4] = {};
+    };
+    static __device__ __forceinline__ uint32_t row_place(uint32_t lane) { return lane / 4; }
+    static __device__ __forceinline__ uint32_t k_place(uint32_t lane) { return lane % 4; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane, int j) { return lane / 4 + 8 * j; }
+    static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[B_VECTORS][1]) {
+        float(&c)[4] = sums.v;
+#pragma unroll
+        for (int i = 0; i < 4; i += 2) {
+            uint32_t low0 = b[0][0][i], high0 = b[0][0][i + 1], low1 = 0, high1 = 0;
+            if constexpr (B_VECTORS == 2) {
+                low1 = b[1][0][i];
+                high1 = b[1][0][i + 1];
+            }
+            if constexpr (is_same<T, half_t>::value)
+                asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                    "{%0, %1, %2, %3};"
+                    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                    : "r"(low0), "r"(low1), "r"(high0), "r"(high1), "r"(a[0][i]), "r"(a[0][i + 1]));
+            else
+                asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                    "{%0, %1, %2, %3};"
+                    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                    : "r"(low0), "r"(low1), "r"(high0), "r"(high1), "r"(a[0][i]), "r"(a[0][i + 1]));
+        }
+    }
+    template <int TILES, class F> static __device__ __forceinline__ void each(Sums (&sums)[TILES], uint32_t lane, F f) {
+#pragma unroll
+        for (int i = 0; i < TILES; i++)
+#pragma unroll
+            for (int s = 0; s < 2 * B_VECTORS; s++)
+                f((uint32_t)i, 2 * (lane % 4) + s % 2, lane / 4 + 8 * (s / 2), sums[i].v[s]);
+    }
+};
+template <int COLUMNS, bool ROWS_TOGETHER>
+struct FewUnit<half_t, COLUMNS, ROWS_TOGETHER> : MmaUnit<half_t, COLUMNS> {};
+template <int COLUMNS, bool ROWS_TOGETHER>
+struct FewUnit<bf16_t, COLUMNS, ROWS_TOGETHER> : MmaUnit<bf16_t, COLUMNS> {};
+#define FEW_MMA
+#endif

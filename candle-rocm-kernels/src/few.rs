@@ -1,0 +1,118 @@
+//! What the kernels for few columns of [`GEMM`](crate::GEMM) are: for how many columns, and what a workgroup of them
+//! makes. The host chooses among them by this table, which says what `kernels/matmul/few/unit.cuh` does.
+//!
+//! `gemv_t_<dtype>_c<columns>` is for matrices whose k is together, `gemv_n_<dtype>_c<columns>` for those whose rows are.
+//! A workgroup has several teams of lanes, of which 2^`sharing`, an argument, share rows and divide k.
+
+use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
+
+use crate::matmul::Dtype;
+
+/// Threads of a workgroup.
+pub const THREADS: u32 = 256;
+/// Vectors of 16 bytes that a lane loads of the matrix at a time.
+const VECTORS: u32 = 8;
+
+/// A kernel's measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Teams of a workgroup, a power of two.
+    pub teams: u32,
+    /// Rows of C that a team makes.
+    pub rows: u32,
+    /// Elements of k in a step of a team, a power of two.
+    pub step: u32,
+}
+
+/// What multiplies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// Multiply-adds or dot products of lanes.
+    Lanes,
+    /// NVIDIA's `mma.sync`.
+    MmaSync,
+    /// CDNA's 16 x 16 MFMA.
+    Mfma,
+    /// WMMA, of which so many groups of lanes hold different k.
+    Wmma { k_lanes: u32 },
+}
+
+fn unit(arch: &str, dtype: Dtype) -> Unit {
+    if !matches!(dtype, Dtype::F16 | Dtype::BF16) {
+        return Unit::Lanes;
+    }
+    if arch.starts_with("sm_") {
+        return Unit::MmaSync;
+    }
+    let architecture = match arch.parse::<CodeTarget>() {
+        Ok(target) => target.architecture(),
+        Err(_) => return Unit::Lanes,
+    };
+    match (architecture.unit().matrix_unit, architecture) {
+        (MatrixUnit::Dot, _) => Unit::Lanes,
+        (MatrixUnit::Mfma, _) => Unit::Mfma,
+        (MatrixUnit::Wmma, Architecture::Rdna4) => Unit::Wmma { k_lanes: 2 },
+        (MatrixUnit::Wmma, _) => Unit::Wmma { k_lanes: 1 },
+    }
+}
+
+/// The columns that kernels of the type are for at most, least first; none of `I8`.
+pub fn columns(arch: &str, dtype: Dtype) -> &'static [u32] {
+    match (dtype, unit(arch, dtype)) {
+        (Dtype::I8, _) => &[],
+        (Dtype::F64, _) => &[1, 4, 16],
+        (_, Unit::Lanes) => &[1, 2, 4, 8, 16],
+        (_, Unit::MmaSync) => &[8, 16],
+        (_, Unit::Mfma | Unit::Wmma { .. }) => &[16],
+    }
+}
+
+/// The measures of the kernel for so many columns, which [`columns`] lists.
+pub fn shape(arch: &str, dtype: Dtype, columns: u32, rows_together: bool) -> Shape {
+    let vector = 16 / dtype.bytes();
+    // Lanes of a team, those that hold different rows, and different k.
+    let (lanes, row_lanes, k_lanes) = match unit(arch, dtype) {
+        Unit::Lanes => {
+            let row_lanes = if rows_together { 8 } else { 1 };
+            (32, row_lanes, 32 / row_lanes / columns.div_ceil(4))
+        }
+        Unit::MmaSync => (32, 8, 4),
+        Unit::Mfma => (64, 16, 4),
+        Unit::Wmma { k_lanes } => (32, 16, k_lanes),
+    };
+    // Rows in a lane, and vectors along k of each.
+    let (tiles, vectors) = match (rows_together, unit(arch, dtype)) {
+        // RDNA3's instructions take two vectors.
+        (true, Unit::Wmma { k_lanes: 1 }) => (VECTORS, 2),
+        (true, _) | (false, Unit::Lanes) => (VECTORS, 1),
+        (false, Unit::MmaSync) => (columns / 4, VECTORS / (columns / 4)),
+        (false, Unit::Mfma | Unit::Wmma { .. }) => (1, VECTORS),
+    };
+    Shape {
+        teams: THREADS / lanes,
+        rows: row_lanes * tiles,
+        step: k_lanes * vector * vectors,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_of_rows_with_k_together_are_whole_lines() {
+        for arch in ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201", "sm_90"] {
+            for dtype in Dtype::ALL {
+                for &columns in columns(arch, dtype) {
+                    let along_k = shape(arch, dtype, columns, false);
+                    assert_eq!(along_k.step * dtype.bytes() % 128, 0, "{arch} {dtype:?}");
+                    let across = shape(arch, dtype, columns, true);
+                    assert_eq!(across.rows * dtype.bytes() % 128, 0, "{arch} {dtype:?}");
+                    for shape in [along_k, across] {
+                        assert!(shape.teams.is_power_of_two() && shape.step.is_power_of_two());
+                    }
+                }
+            }
+        }
+    }
+}
