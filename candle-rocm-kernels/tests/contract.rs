@@ -171,12 +171,7 @@ const OWN_QUANTS: &[(&str, u64)] = &[
     ("q5_k", 0),
     ("q6_k", 0),
 ];
-const MMVQ: &[&str] = &[
-    "mmvq_{t}_1",
-    "mmvq_{t}_2",
-    "mmvq_{t}_4",
-    "mmvq_{t}_8",
-];
+const MMVQ: &[&str] = &["mmvq_{t}_1", "mmvq_{t}_2", "mmvq_{t}_4", "mmvq_{t}_8"];
 const ACTIVATION_SCALES: &[(&str, u64)] = &[("D4", 0), ("DS4", 0), ("D2S6", 0)];
 const MOE_QUANTS: &[(&str, u64)] = &[
     ("q8_0", 0),

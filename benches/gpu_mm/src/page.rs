@@ -177,7 +177,9 @@ impl Figures {
             let [m, n, k] = line.shape;
             let (Some((plan, us)), Some((best, least))) = (
                 line.plans.first(),
-                line.plans.iter().min_by(|one, other| one.1.total_cmp(&other.1)),
+                line.plans
+                    .iter()
+                    .min_by(|one, other| one.1.total_cmp(&other.1)),
             ) else {
                 continue;
             };

@@ -70,7 +70,10 @@ impl Variant {
     fn file(context: &Arc<Context>, path: &Path) -> Result<Self> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let digits = name.rsplit_once("-r").map_or("", |(_, digits)| digits);
-        let rows: Vec<u32> = digits.chars().filter_map(|digit| digit.to_digit(10)).collect();
+        let rows: Vec<u32> = digits
+            .chars()
+            .filter_map(|digit| digit.to_digit(10))
+            .collect();
         let rows: [u32; 4] = rows
             .try_into()
             .ok()
@@ -191,7 +194,12 @@ impl Product<'_> {
         graph_microseconds(stream, runs, |turn| {
             let matrix = self.matrix + (turn % places * step) as u64;
             let mut launch = stream.launch_builder(self.function);
-            launch.arg(&matrix).arg(&y).arg(&out).arg(&columns).arg(&rows);
+            launch
+                .arg(&matrix)
+                .arg(&y)
+                .arg(&out)
+                .arg(&columns)
+                .arg(&rows);
             launch.arg(&blocks).arg(&rows).arg(&vectors);
             launch.arg(&self.row_threads).arg(&result);
             // SAFETY: the kernel's parameters, and buffers of the sizes that it was told, which live until the last
@@ -204,7 +212,9 @@ impl Product<'_> {
 impl Line {
     /// The fastest.
     pub fn best(&self) -> Option<&(String, u32, f64)> {
-        self.times.iter().min_by(|one, other| one.2.total_cmp(&other.2))
+        self.times
+            .iter()
+            .min_by(|one, other| one.2.total_cmp(&other.2))
     }
 }
 
@@ -219,7 +229,11 @@ impl std::fmt::Display for Line {
             self.bytes as f64 / self.copy_us / 1e6,
         )?;
         if let Some((name, threads, us)) = self.best() {
-            write!(f, ", best {us:.1} us {:.0} % by {name} {threads};", 100.0 * self.copy_us / us)?;
+            write!(
+                f,
+                ", best {us:.1} us {:.0} % by {name} {threads};",
+                100.0 * self.copy_us / us
+            )?;
         }
         for (name, threads, us) in &self.times {
             write!(f, " {name}/{threads} {us:.1}")?;
