@@ -297,7 +297,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
         careful_steps(at, lane, sharer, sharing, done);
 
         FinishedSums<T> results(problem, c, layout & TRANSPOSED, blockIdx.z);
-        Sum *partial = (Sum *)problem.partial;
+        GLOBAL_MEMORY Sum *partial = (GLOBAL_MEMORY Sum *)problem.partial;
         if (partial) partial += ((uint64_t)blockIdx.y * problem.batch + blockIdx.z) * p.n * p.m;
 #pragma unroll 1
         for (int pass = 0; pass < PASSES; pass++) {
