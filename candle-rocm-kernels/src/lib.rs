@@ -17,6 +17,7 @@ pub mod dtypes;
 pub mod few;
 pub mod geometry;
 pub mod matmul;
+pub mod nvidia;
 pub mod occupancy;
 pub mod split_rows;
 pub mod topology;

@@ -6,6 +6,8 @@
 
 use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
 
+use crate::nvidia::Multiprocessor;
+
 /// Element types of A and B; C has the same, but for `I8`, whose C is i32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dtype {
@@ -95,6 +97,10 @@ fn is_wide_dot(architecture: Architecture) -> bool {
 
 /// Threads of a workgroup of the tile's kernels on `arch`.
 pub fn threads(arch: &str, tile: Tile) -> u32 {
+    if Multiprocessor::of(arch).is_some() {
+        // A warp makes at most 64 x 64 sums.
+        return (tile.rows * tile.columns / (64 * 64)).max(4) * 32;
+    }
     let architecture = architecture(arch);
     let waves = match tile.rows * tile.columns >= 128 * 128 {
         true if architecture.is_some_and(is_wide_dot) => 8,
@@ -109,8 +115,19 @@ pub fn threads(arch: &str, tile: Tile) -> u32 {
 ///
 /// f32 and f64 have matrix instructions on CDNA alone (f64 since CDNA2); elsewhere [`GEMM`](crate::GEMM) multiplies them.
 /// The largest tile's sums in f64 would be all of a wavefront's registers, and too many of Vega 20's in every type.
-/// NVIDIA's GPUs have none of the kernels.
+/// NVIDIA's GPUs have those whose type they have instructions for, with tiles whose slices their LDS holds.
 pub fn exists(arch: &str, dtype: Dtype, tile: Tile) -> bool {
+    if let Some(unit) = Multiprocessor::of(arch) {
+        let has = match dtype {
+            Dtype::F16 | Dtype::BF16 => {
+                dynamic_lds(arch, dtype, tile) <= unit.lds_bytes_of_workgroup
+            }
+            Dtype::I8 => true,
+            Dtype::F32 => false,
+            Dtype::F64 => unit.matrix.f64 > 0 && tile.rows == tile.columns && tile.rows == 64,
+        };
+        return has && TILES.contains(&tile);
+    }
     let Some(architecture) = architecture(arch).filter(|_| TILES.contains(&tile)) else {
         return false;
     };
@@ -121,6 +138,21 @@ pub fn exists(arch: &str, dtype: Dtype, tile: Tile) -> bool {
         Dtype::F32 => mfma,
         Dtype::F64 => mfma && !large && architecture != Architecture::Cdna1,
     }
+}
+
+/// Bytes of LDS that a launch has to ask for, beside what the kernel has of its own: on NVIDIA's GPUs, where operands of
+/// 16 bits are copied straight to LDS, that of the slices which are there or on their way (`Direct*` in
+/// kernels/matmul/matmul.cu).
+pub fn dynamic_lds(arch: &str, dtype: Dtype, tile: Tile) -> u32 {
+    if Multiprocessor::of(arch).is_none() || dtype.bytes() != 2 {
+        return 0;
+    }
+    let slices = if tile.rows * tile.columns >= 128 * 128 {
+        3
+    } else {
+        4
+    };
+    slices * (tile.rows + tile.columns) * dtype.depth() * dtype.bytes()
 }
 
 /// The name of a kernel; `transposed` is of A and of B.

@@ -8,7 +8,7 @@ mod support;
 
 use candle_rocm_kernels as kernels;
 use kernels::{dtypes, Module};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What kernels are made for, by the names in kernel names, with their bytes.
 type Types = &'static [(&'static str, u64)];
@@ -664,6 +664,17 @@ fn target_features_in_an_architecture_are_ignored() {
     assert_eq!(plain, featured);
 }
 
+/// The kernels in code for NVIDIA's GPUs: entries of PTX, or sections of machine code.
+fn nvidia_kernels(code: &[u8]) -> BTreeSet<String> {
+    let text = String::from_utf8_lossy(code);
+    let name = |rest: &str| -> String {
+        let is_part = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+        rest.chars().take_while(is_part).collect()
+    };
+    let after = |mark: &'static str| text.split(mark).skip(1).map(name).collect::<Vec<_>>();
+    [".entry ", ".text."].into_iter().flat_map(after).collect()
+}
+
 /// The products on matrix units: which kernels there are depends on the architecture.
 #[test]
 fn matmul_has_the_kernels_of_its_table() {
@@ -689,7 +700,13 @@ fn matmul_has_the_kernels_of_its_table() {
             .code_object(arch)
             .expect("an embedded architecture");
         if !arch.starts_with("gfx") {
-            assert!(expected.is_empty(), "{arch}");
+            let found = nvidia_kernels(&code);
+            // Some NVIDIA GPUs have too little LDS for the largest tiles, whose kernels are there all the same.
+            let missing: Vec<_> = expected
+                .keys()
+                .filter(|name| !found.contains(*name))
+                .collect();
+            assert!(missing.is_empty(), "{arch} lacks {missing:?}");
             continue;
         }
         let found = support::kernels(&code);

@@ -6,36 +6,12 @@
 // in memory (ALONG_K) is copied there; of another, each thread reads a block of so many elements of k by one vector of
 // rows, and transposes it.
 #pragma once
+#include "matmul/matmul_vectors.cuh"
 #include "matmul/unit/unit.cuh"
 
-#define LDS_MEMORY __attribute__((address_space(3)))
-typedef LDS_MEMORY char *LdsBytes;
-template <class V> __device__ __forceinline__ V lds_load(const LDS_MEMORY char *from) {
-    return *(const LDS_MEMORY V *)from;
-}
-template <class V> __device__ __forceinline__ void lds_store(LdsBytes to, V value) { *(LDS_MEMORY V *)to = value; }
 template <> struct Words<1> {
     typedef uint8_t type;
 };
-
-// What the waves wrote to LDS is there for all after it. Loads from global memory may stay on their way.
-// (Clang before 19 has fences for all memory alone.)
-#if __clang_major__ >= 19
-#define LDS_FENCE(ORDER, SCOPE) __builtin_amdgcn_fence(ORDER, SCOPE, "local")
-#else
-#define LDS_FENCE(ORDER, SCOPE) __builtin_amdgcn_fence(ORDER, SCOPE)
-#endif
-__device__ __forceinline__ void lds_barrier() {
-    LDS_FENCE(__ATOMIC_RELEASE, "workgroup");
-    __builtin_amdgcn_s_barrier();
-    LDS_FENCE(__ATOMIC_ACQUIRE, "workgroup");
-}
-// The same among the lanes of a wavefront, which only the compiler must be told.
-__device__ __forceinline__ void wave_fence() {
-    LDS_FENCE(__ATOMIC_RELEASE, "wavefront");
-    __builtin_amdgcn_wave_barrier();
-    LDS_FENCE(__ATOMIC_ACQUIRE, "wavefront");
-}
 
 // A panel's slices are staged by all threads, or by the first and the second half of them in turns. What a wavefront
 // knows of its turn when it is compiled: it is the first, the second, or any.
@@ -46,7 +22,7 @@ enum Turn { FIRST_TURN, SECOND_TURN, ANY_TURN };
 template <int M_, int N_, int WAVES_M_, int WAVES_N_, int SLICE_BYTES_, int SLICES_> struct MatmulShape {
     static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_;
     static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = SLICES_, VECTORS = SLICE_BYTES / 16;
-    static constexpr int WAVE = __AMDGCN_WAVEFRONT_SIZE, THREADS = WAVES_M * WAVES_N * WAVE;
+    static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
 };
 
 // Where a slice's chunks lie. Eight lanes that read or write 16 bytes each, 16 of 8, or 32 of 4, take turns, and shall
@@ -100,12 +76,13 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
     int64_t ld;
     uint32_t rows;
     uint32_t begin, end; // of k
+    bool has_vectors;
 
     // `matrix` is the operand, of `rows` rows, `start` the tile's first.
     __device__ __forceinline__ PanelBase(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
                                          uint32_t end)
         : first(matrix + (ALONG_K ? (int64_t)start * ld : (int64_t)start)), ld(ld), rows(rows - start), begin(begin),
-          end(end) {}
+          end(end), has_vectors(vectors_at(matrix, ld)) {}
 
     __device__ __forceinline__ const T *at(uint32_t row, uint32_t k) const {
         return first + (ALONG_K ? (int64_t)row * ld + k : (int64_t)k * ld + row);
@@ -116,6 +93,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
     // reach into the next column, if there is one.
     __device__ __forceinline__ uint32_t panels() const {
         uint32_t depth = end - begin;
+        if (!has_vectors) return 0;
         if ((uint64_t)ld - 1 >= (1ull << 32) / (SIZE * (ALONG_K ? ROWS : PANEL)) - 2) return 0;
         if (!ALONG_K && rows < ROWS && rows % V != 0) {
             uint32_t kept = ceil_div((uint32_t)V - 1, (uint32_t)ld);
@@ -139,8 +117,8 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
             // In LDS, from an element to the next.
             constexpr int STEP = !ALONG_K ? Slice::CHUNK : Slice::CHUNK == SIZE ? Slice::CHUNK_PITCH : SIZE;
             typedef typename bits_of<SIZE>::type Element;
-            if (line < lines && along + V <= elements) {
-                vec<Element, V> values = load_at<vec<Element, V>>(from, 0);
+            if (has_vectors && line < lines && along + V <= elements) {
+                vec<Element, V> values = load_vector<vec<Element, V>>(from);
                 if constexpr (ALONG_K) {
                     Slice::store(to, bit_cast<WordVector<4>::type>(values));
                 } else {
@@ -196,7 +174,7 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, true> : PanelBase
             opaque(offset[i]);
             if (mine(i)) {
 #pragma unroll
-                for (int j = 0; j < S::SLICES; j++) held[j][i] = load_at<Vector>(base, offset[i], j * Base::DEPTH);
+                for (int j = 0; j < S::SLICES; j++) held[j][i] = load_vector<Vector>(base, offset[i], j * Base::DEPTH);
             }
         }
         advance_by(base, Base::PANEL);
@@ -230,7 +208,8 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     const T *base;
     uint32_t offset[BLOCKS][LINES], slice[BLOCKS];
     // Which bytes make two elements of k of a row; of four, after halves of them were made.
-    uint32_t selectors[4] = {0x05040100, 0x07060302, 0x05010400, 0x07030602};
+    uint32_t selectors[4] = {byte_selector(0, 1, 4, 5), byte_selector(2, 3, 6, 7), byte_selector(0, 4, 1, 5),
+                             byte_selector(2, 6, 3, 7)};
     Vector held[BLOCKS][LINES];
 
     struct Block {
@@ -303,7 +282,7 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
 #pragma unroll
             for (int l = 0; l < LINES; l++) {
                 opaque(offset[i][l]);
-                if (mine(i)) held[i][l] = load_at<Vector>(base, offset[i][l]);
+                if (mine(i)) held[i][l] = load_vector<Vector>(base, offset[i][l]);
             }
         }
         advance_by(base, Base::PANEL * this->ld);
@@ -314,7 +293,7 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
                       END = TURN == FIRST_TURN ? S::THREADS / 2 : S::THREADS;
         // Lest the compiler permute blocks that are staged in one of several places before all of them.
 #pragma unroll
-        for (uint32_t &selector : selectors) asm volatile("" : "+s"(selector));
+        for (uint32_t &selector : selectors) pin_uniform(selector);
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             int least = (i * S::THREADS + FIRST) / PER_SLICE, most = (i * S::THREADS + END - 1) / PER_SLICE;
@@ -369,10 +348,5 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
 #pragma unroll
             for (int l = 0; l < LINES; l++) lds_store(to + l * Slice::CHUNK_PITCH, from[l]);
         }
-    }
-
-    // Four of the bytes of a (0 to 3) and b (4 to 7).
-    static __device__ __forceinline__ uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
-        return __builtin_amdgcn_perm(b, a, selector);
     }
 };

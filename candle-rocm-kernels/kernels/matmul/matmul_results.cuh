@@ -1,6 +1,7 @@
 // What is done to sums on their way to C: alpha, beta, bias, activation, residual, one rounding.
 #pragma once
 #include "matmul/matmul_problem.cuh"
+#include "matmul/matmul_vectors.cuh"
 #include "matmul/unit/unit.cuh"
 
 template <class T> struct Results {
@@ -14,11 +15,13 @@ template <class T> struct Results {
     int64_t ldc, ld_residual;
     Scaling<Sum> scaling;
     uint32_t activation;
+    bool has_vectors;
 
     __device__ __forceinline__ Results(const MatmulProblem &p, uint32_t z)
         : c((C *)p.gemm.c + z * p.gemm.stride_c), bias((const C *)p.bias),
           residual(p.residual ? (const C *)p.residual + z * p.stride_residual : nullptr), ldc(p.gemm.ldc),
-          ld_residual(p.ld_residual), scaling(p.gemm), activation(p.activation) {}
+          ld_residual(p.ld_residual), scaling(p.gemm), activation(p.activation),
+          has_vectors(vectors_at(c, ldc) && vectors_at(bias, 0) && vectors_at(residual, ld_residual)) {}
 
     // One element.
     __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum) const {
@@ -33,13 +36,13 @@ template <class T> struct Results {
         store_at(to, vec<C, 1>{narrow<C>(x)});
     }
 
-    // N rows, whose sums lie in LDS, where this lane may write.
+    // N rows, whose sums lie in LDS, where this lane may write. Vectors of so many must be possible (has_vectors).
     template <int N> __device__ __forceinline__ void store(uint32_t row, uint32_t column, LDS_MEMORY Sum *sums) const {
         C *to = c + (int64_t)column * ldc + row;
         Sum x[N];
-        scaling(x, sums, to);
+        scaling(x, read_sums<N>(sums).v, to);
         if (bias) {
-            vec<C, N> more = load_at<vec<C, N>>(bias + row, 0);
+            vec<C, N> more = load_vector<vec<C, N>>(bias + row);
 #pragma unroll
             for (int i = 0; i < N; i++) x[i] += widen(more[i]);
         }
@@ -55,14 +58,37 @@ template <class T> struct Results {
             }
         }
         if (residual) {
-            vec<C, N> more = load_at<vec<C, N>>(residual + (int64_t)column * ld_residual + row, 0);
+            vec<C, N> more = load_vector<vec<C, N>>(residual + (int64_t)column * ld_residual + row);
 #pragma unroll
             for (int i = 0; i < N; i++) x[i] += widen(more[i]);
         }
         vec<C, N> out;
 #pragma unroll
         for (int i = 0; i < N; i++) out[i] = narrow<C>(x[i]);
-        store_at(to, out);
+        store_vector(to, out);
+    }
+
+  private:
+    template <int N> struct Sums {
+        Sum v[N];
+    };
+    // They begin at a multiple of 16 bytes.
+    template <int N> static __device__ __forceinline__ Sums<N> read_sums(const LDS_MEMORY Sum *from) {
+        Sums<N> sums;
+#if defined(__HIP__)
+#pragma unroll
+        for (int i = 0; i < N; i++) sums.v[i] = from[i];
+#else
+        constexpr int V = min_of(N, VEC16<Sum>);
+#pragma unroll
+        for (int i = 0; i < N; i += V) {
+            auto words = lds_load<typename WordVector<V * sizeof(Sum) / 4>::type>((const LDS_MEMORY char *)(from + i));
+            auto few = bit_cast<vec<Sum, V>>(words);
+#pragma unroll
+            for (int j = 0; j < V; j++) sums.v[i + j] = few[j];
+        }
+#endif
+        return sums;
     }
 };
 

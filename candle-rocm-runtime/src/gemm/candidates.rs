@@ -108,6 +108,7 @@ fn each_candidate(
                 depth: TILE_DEPTH,
                 threads: tile.threads.into(),
                 units: Units::Vector,
+                dynamic_lds: 0,
             };
             let plan = Plan::simple(Kernel::Tile { tile, op_a, op_b }, product);
             visit(plan, gpu.cycles(&product, &work, 1));
@@ -126,6 +127,7 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
         depth: tile.depth.into(),
         threads: tile.threads.into(),
         units: Units::Matrix,
+        dynamic_lds: tile.dynamic_lds.into(),
     };
     let (tiles_m, tiles_n) = (
         product.m.div_ceil(work.rows),

@@ -3,6 +3,7 @@
 //! The figures are those that AMD publishes (`rocm-gpus` has them), and the estimates are only to rank plans: nobody has
 //! timed these kernels on AMD hardware. What was timed, by `tune`, comes before them.
 
+use candle_rocm_kernels::nvidia::Multiprocessor;
 use rocm_gpus::Rates;
 
 use super::problem::GemmDtype;
@@ -78,7 +79,7 @@ impl Unit {
     }
 }
 
-/// Any that the table of GPUs lacks: an NVIDIA multiprocessor, whose matrix units our kernels do not use.
+/// Any that the table of GPUs lacks, and what NVIDIA's multiprocessors have in common.
 const OTHER: Unit = Unit {
     matrix: Rates {
         f16: 128,
@@ -100,6 +101,19 @@ const OTHER: Unit = Unit {
     lds: 128 << 10,
     units_of_chiplet: None,
 };
+
+impl From<Multiprocessor> for Unit {
+    fn from(unit: Multiprocessor) -> Self {
+        Self {
+            matrix: unit.matrix,
+            lds: u64::from(unit.lds_bytes_of_workgroup) + RESERVED_LDS,
+            ..OTHER
+        }
+    }
+}
+
+/// Bytes of LDS that NVIDIA's GPUs take of each workgroup's for themselves.
+const RESERVED_LDS: u64 = 1024;
 
 /// Bytes in a cycle of a compute unit: of LDS, of the second-level cache, and its share of the memory's. The last two
 /// are about the same on all these GPUs.
@@ -137,6 +151,8 @@ pub(super) struct Work {
     pub depth: u64,
     pub threads: u64,
     pub units: Units,
+    /// Bytes of LDS that a launch asks for, where operands go straight to it; else 0.
+    pub dynamic_lds: u64,
 }
 
 impl Work {
@@ -187,10 +203,16 @@ impl Work {
             Units::Matrix => 1.0,
             Units::Vector => 2.0,
         };
-        let lds = (buffers * edges as f64 * self.lds_element(dtype)) as u64;
+        let (lds, on_its_way) = match self.dynamic_lds {
+            0 => (
+                (buffers * edges as f64 * self.lds_element(dtype)) as u64,
+                edges * dtype.bytes() as u64 / 4 / self.threads,
+            ),
+            bytes => (bytes + RESERVED_LDS, 0),
+        };
         let sums = self.rows * self.columns / self.threads * dtype.sum_bytes() as u64 / 4;
-        // A step on its way, and addresses and fragments.
-        let registers = sums + edges * dtype.bytes() as u64 / 4 / self.threads + 56;
+        // And addresses and fragments.
+        let registers = sums + on_its_way + 56;
         (unit.lds / lds.max(1))
             .min(unit.registers / (registers * self.threads))
             .min(unit.threads / self.threads)
@@ -200,8 +222,10 @@ impl Work {
 
 impl Gpu<'_> {
     pub(super) fn unit(&self) -> Unit {
-        let known = self.arch.parse::<rocm_gpus::Gpu>();
-        known.map_or(OTHER, Unit::from)
+        match self.arch.parse::<rocm_gpus::Gpu>() {
+            Ok(gpu) => gpu.into(),
+            Err(_) => Multiprocessor::of(self.arch).map_or(OTHER, Unit::from),
+        }
     }
 
     pub(super) fn units(&self) -> u64 {

@@ -100,6 +100,8 @@ pub struct MatrixTile {
     pub threads: u32,
     /// Elements of k in a step, of which parts of k are multiples.
     pub depth: u32,
+    /// Bytes of LDS that a launch asks for, beside the kernel's own.
+    pub dynamic_lds: u32,
 }
 
 /// The type as the kernels' crate has it.
@@ -125,6 +127,7 @@ impl MatrixTile {
                 columns: tile.columns,
                 threads: matmul::threads(arch, tile),
                 depth: of.depth(),
+                dynamic_lds: matmul::dynamic_lds(arch, of, tile),
             })
     }
 }
@@ -178,6 +181,14 @@ impl Kernel {
             Self::Tile { tile, .. } => tile.threads,
             Self::Matrix { tile, .. } => tile.threads,
             Self::Few(_) => few::THREADS,
+        }
+    }
+
+    /// Bytes of LDS that a launch asks for, beside the kernel's own.
+    pub fn dynamic_lds(&self) -> u32 {
+        match self {
+            Self::Matrix { tile, .. } => tile.dynamic_lds,
+            _ => 0,
         }
     }
 

@@ -164,7 +164,7 @@ pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
         let config = LaunchConfig {
             grid_dim: piece.grid,
             block_dim: (plan.kernel.threads(), 1, 1),
-            shared_mem_bytes: 0,
+            shared_mem_bytes: plan.kernel.dynamic_lds(),
         };
         // SAFETY: the kernel's parameters in order; the matrices are the caller's promise.
         unsafe { launch.launch(config) }?;

@@ -2,16 +2,17 @@
 // different k. In f64, which gfx908 has not, 16 x 16 sums and four groups of lanes.
 #pragma once
 
-template <class V, int PARTS_> struct MfmaBlock {
+template <class V, int PARTS_> struct MfmaBlock : LaneLoads {
     static constexpr int ROWS = 32, COLUMNS = 32, CHUNKS = 1, STEP_CHUNKS = 2, PIECES = 1, PARTS = PARTS_, SUMS = 16;
     static constexpr bool UNROLLED = true;
     typedef ::Fragment<4, 1> Fragment;
     typedef V Sums __attribute__((ext_vector_type(SUMS)));
     static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 32; }
     static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane % 32; }
-    static __device__ __forceinline__ uint32_t chunk(uint32_t lane) { return lane / 32; }
+    static __device__ __forceinline__ uint32_t a_chunk(uint32_t lane) { return lane / 32; }
+    static __device__ __forceinline__ uint32_t b_chunk(uint32_t lane) { return lane / 32; }
     static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return i / 4 * 8 + lane / 32 * 4 + i % 4; }
-    static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 32; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane, int) { return lane % 32; }
 };
 
 #if AMD_MFMA == 1
@@ -79,16 +80,17 @@ template <> struct MatrixUnit<float> : MfmaBlock<float, 4> {
 };
 #if AMD_MFMA > 1
 #define MATRIX_UNIT_F64
-template <> struct MatrixUnit<double> {
+template <> struct MatrixUnit<double> : LaneLoads {
     static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = 1, STEP_CHUNKS = 4, PIECES = 1, PARTS = 1, SUMS = 4;
     static constexpr bool UNROLLED = true;
     typedef ::Fragment<2, 1> Fragment;
     typedef double Sums __attribute__((ext_vector_type(4)));
     static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 16; }
     static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane % 16; }
-    static __device__ __forceinline__ uint32_t chunk(uint32_t lane) { return lane / 16; }
+    static __device__ __forceinline__ uint32_t a_chunk(uint32_t lane) { return lane / 16; }
+    static __device__ __forceinline__ uint32_t b_chunk(uint32_t lane) { return lane / 16; }
     static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return 4 * i + lane / 16; }
-    static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 16; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane, int) { return lane % 16; }
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int) {
         c = __builtin_amdgcn_mfma_f64_16x16x4f64(bit_cast<double>(a.chunk[0]), bit_cast<double>(b.chunk[0]), c, 0, 0,
                                                  0);

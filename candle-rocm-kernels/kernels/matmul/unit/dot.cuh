@@ -3,7 +3,7 @@
 // FMA.
 #pragma once
 
-template <class V> struct DotBlock {
+template <class V> struct DotBlock : LaneLoads {
     static constexpr int ROWS = 8, COLUMNS = __AMDGCN_WAVEFRONT_SIZE / 8, CHUNKS = 1, STEP_CHUNKS = 1, SUMS = 1;
     // A lane has so many rows and columns that whole chunks of them would fill its registers.
     static constexpr int PIECES = 2, PARTS = 2;
@@ -13,9 +13,10 @@ template <class V> struct DotBlock {
     typedef V Sums;
     static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 8; }
     static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane / 8; }
-    static __device__ __forceinline__ uint32_t chunk(uint32_t) { return 0; }
+    static __device__ __forceinline__ uint32_t a_chunk(uint32_t) { return 0; }
+    static __device__ __forceinline__ uint32_t b_chunk(uint32_t) { return 0; }
     static __device__ __forceinline__ uint32_t row(uint32_t lane, int) { return lane % 8; }
-    static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane / 8; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane, int) { return lane / 8; }
 };
 
 template <> struct MatrixUnit<half_t> : DotBlock<float> {

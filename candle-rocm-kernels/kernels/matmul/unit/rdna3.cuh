@@ -1,7 +1,7 @@
 // RDNA3's WMMA: 16 x 16 sums over 16 of k. A lane holds a whole row, and the wavefront's halves the same rows.
 #pragma once
 
-template <class V, int CHUNKS_> struct WmmaBlock {
+template <class V, int CHUNKS_> struct WmmaBlock : LaneLoads {
     static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = CHUNKS_, STEP_CHUNKS = CHUNKS, PIECES = 1, PARTS = 1,
                          SUMS = 8;
     static constexpr bool UNROLLED = true;
@@ -9,9 +9,10 @@ template <class V, int CHUNKS_> struct WmmaBlock {
     typedef V Sums __attribute__((ext_vector_type(SUMS)));
     static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 16; }
     static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane % 16; }
-    static __device__ __forceinline__ uint32_t chunk(uint32_t) { return 0; }
+    static __device__ __forceinline__ uint32_t a_chunk(uint32_t) { return 0; }
+    static __device__ __forceinline__ uint32_t b_chunk(uint32_t) { return 0; }
     static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return 2 * i + lane / 16; }
-    static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 16; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane, int) { return lane % 16; }
 };
 
 template <> struct MatrixUnit<half_t> : WmmaBlock<float, 2> {

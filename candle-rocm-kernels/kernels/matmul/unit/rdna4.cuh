@@ -1,16 +1,17 @@
 // RDNA4's WMMA: 16 x 16 sums over 16 of k, of which each half of the wavefront holds one half.
 #pragma once
 
-template <class V, int PARTS_> struct WmmaBlock {
+template <class V, int PARTS_> struct WmmaBlock : LaneLoads {
     static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = 1, STEP_CHUNKS = 2, PIECES = 1, PARTS = PARTS_, SUMS = 8;
     static constexpr bool UNROLLED = true;
     typedef ::Fragment<4, 1> Fragment;
     typedef V Sums __attribute__((ext_vector_type(SUMS)));
     static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 16; }
     static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane % 16; }
-    static __device__ __forceinline__ uint32_t chunk(uint32_t lane) { return lane / 16; }
+    static __device__ __forceinline__ uint32_t a_chunk(uint32_t lane) { return lane / 16; }
+    static __device__ __forceinline__ uint32_t b_chunk(uint32_t lane) { return lane / 16; }
     static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return lane / 16 * 8 + i; }
-    static __device__ __forceinline__ uint32_t column(uint32_t lane) { return lane % 16; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane, int) { return lane % 16; }
 };
 
 template <> struct MatrixUnit<half_t> : WmmaBlock<float, 1> {

@@ -2,16 +2,18 @@
 //
 // MatrixUnit<T>::multiply adds to a block of ROWS x COLUMNS sums the product of a block of A and one of B. Operands lie
 // in LDS in chunks: 16 bytes (of f64, 8) of consecutive k of one row of A or one column of B. A lane holds a Fragment
-// of each: CHUNKS chunks of row a_row() and column b_column(), from chunk() on, or a PIECES-th of each chunk at a time.
-// All lanes together have STEP_CHUNKS of a row. Which element of k takes which place is the same for A and B, and
-// otherwise nobody's concern. A fragment is multiplied in PARTS instructions, so that a block's need not follow one
-// another; loops over steps are UNROLLED or not. A lane's sum i is that of row() and column() of the block.
+// of each, which load() reads: CHUNKS chunks of row a_row() from a_chunk() on, and of column b_column() from b_chunk()
+// on, or a PIECES-th of each chunk at a time; or, where lanes hand on what they read, what others read. All lanes
+// together have STEP_CHUNKS of a row. Which element of k takes which place is the same for A and B, and otherwise
+// nobody's concern. A fragment is multiplied in PARTS instructions, so that a block's need not follow one another; loops
+// over steps are UNROLLED or not. A lane's sum i is that of row() and column() of the block.
+//
+// Where copies from global memory go straight to LDS (LDS_COPIES), a unit of 16-bit elements has load_turned() as well:
+// the same fragment of an operand whose rows are together. There a chunk is of 8 rows, and a lane reads for the element
+// of k that its row's last three bits and its chunk give, those 8 rows that its row is one of.
 #pragma once
 #include "matmul/gemm_problem.cuh"
-
-template <int N> struct WordVector {
-    typedef uint32_t type __attribute__((ext_vector_type(N)));
-};
+#include "portable/lds.cuh"
 template <int WORDS, int CHUNKS> struct Fragment {
     using Words = typename WordVector<WORDS>::type;
     Words chunk[CHUNKS];
@@ -44,7 +46,16 @@ template <class V, class F> __device__ __forceinline__ V word_of(const F &fragme
 
 template <class T> struct MatrixUnit;
 
-#if defined(AMD_MFMA)
+// Units whose lanes multiply what they read.
+struct LaneLoads {
+    template <class Words> static __device__ __forceinline__ Words load(const LDS_MEMORY char *from) {
+        return lds_load<Words>(from);
+    }
+};
+
+#if defined(__CUDA__) && !defined(__HIP__)
+#include "matmul/unit/mma.cuh"
+#elif defined(AMD_MFMA)
 #include "matmul/unit/cdna.cuh"
 #elif defined(__GFX11__)
 #include "matmul/unit/rdna3.cuh"

@@ -234,12 +234,43 @@ fn up_to_16_columns_are_few() {
 #[test]
 fn no_kernel_multiplies_integers_elsewhere() {
     let other = Gpu {
-        arch: "sm_90",
-        compute_units: 132,
+        arch: "sm_75",
+        compute_units: 40,
     };
     let problem = row_major(100, 100, 100, false);
     assert_eq!(plan_on(&of_type(GemmDtype::I8, problem), other), None);
     assert!(plan_on(&of_type(GemmDtype::F16, problem), other).is_some());
+}
+
+/// Halves and bytes by matrix units as on AMD's GPUs, with tiles that the GPU's LDS holds; f32 by vector units.
+#[test]
+fn nvidia_has_matrix_units() {
+    for (arch, compute_units, dtype, expected) in [
+        ("sm_90", 132, GemmDtype::BF16, "matmul_bf16_256x128_tn"),
+        ("sm_90", 132, GemmDtype::I8, "matmul_i8_256x128_tn"),
+        ("sm_90", 132, GemmDtype::F64, "matmul_f64_64x64_tn"),
+        ("sm_90", 132, GemmDtype::F32, "gemm_f32_128x128_tn"),
+        ("sm_86", 84, GemmDtype::F16, "matmul_f16_128x128_tn"),
+        ("sm_86", 84, GemmDtype::F64, "gemm_f64_64x64_tn"),
+    ] {
+        let gpu = Gpu {
+            arch,
+            compute_units,
+        };
+        let plan = plan_on(&of_type(dtype, row_major(4096, 4096, 4096, true)), gpu).unwrap();
+        assert_eq!(plan.kernel.name(dtype), expected, "{arch}");
+        if let Kernel::Matrix { tile, .. } = plan.kernel {
+            let halves = dtype.bytes() == 2;
+            assert_eq!(tile.dynamic_lds > 0, halves, "{arch} {expected}");
+        }
+    }
+    let few = of_type(GemmDtype::BF16, row_major(16, 4096, 4096, true));
+    let gpu = Gpu {
+        arch: "sm_90",
+        compute_units: 132,
+    };
+    let plan = plan_on(&few, gpu).unwrap();
+    assert_eq!(plan.kernel.name(few.dtype), "matmul_bf16_128x32_tn");
 }
 
 #[test]

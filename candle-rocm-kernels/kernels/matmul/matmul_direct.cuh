@@ -1,0 +1,217 @@
+// Products on matrix units: a workgroup computes a tile of C, with operands that are copied straight to LDS.
+//
+//   for each slice of k:
+//     copy     a slice some way ahead, global -> LDS        (in place of the one before this)
+//     wait     for the next slice, of which the last step reads already
+//     for each of its steps:
+//       read     the next step's fragments, LDS -> registers
+//       multiply this step's, registers -> sums
+//   store      sums -> LDS -> global
+//
+// Types: a tile's shape (DirectShape), slices in LDS (SwizzledLines), an operand on its way there (DirectPanel) and from
+// there (DirectOperand), and a wavefront's sums (WaveTile).
+#pragma once
+#include "matmul/matmul_panel.cuh"
+#include "matmul/matmul_wave.cuh"
+
+// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. LDS has STAGES slices of SLICE_BYTES of k.
+template <int M_, int N_, int WAVES_M_, int WAVES_N_, int STAGES_, int SLICE_BYTES_ = 128> struct DirectShape {
+    static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_, STAGES = STAGES_;
+    static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = 1, VECTORS = SLICE_BYTES / 16;
+    static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
+};
+
+// A slice as copies leave it: lines of memory, of CHUNKS chunks of 16 bytes each. A line's chunks are exchanged by the
+// line's number, so that the same chunk of eight lines, which readers want at once, is in all banks.
+template <int LINES_, int LINE_BYTES> struct SwizzledLines {
+    static constexpr int LINES = LINES_, CHUNKS = LINE_BYTES / 16, BYTES = LINES * LINE_BYTES;
+    static_assert((CHUNKS & (CHUNKS - 1)) == 0 && CHUNKS >= 4 && BYTES % 1024 == 0, "places differ by powers of two");
+    // The place of a chunk among its line's, and the chunk in such a place.
+    static __device__ __forceinline__ uint32_t exchanged(uint32_t line, uint32_t chunk) {
+        return chunk ^ (CHUNKS >= 8 ? line % 8 : line / 2 % 4);
+    }
+    static __device__ __forceinline__ uint32_t place(uint32_t line, uint32_t chunk) {
+        return line * LINE_BYTES + exchanged(line, chunk) * 16;
+    }
+    // The place of the chunk whose number differs in the bits `chunks`. Slices begin at multiples of 1 KiB.
+    static __device__ __forceinline__ LdsBytes other(LdsBytes place, uint32_t chunks) {
+        return (LdsBytes)(uintptr_t)(lds_address(place) ^ chunks * 16);
+    }
+};
+
+// An operand on its way: lines are rows (ALONG_K) or elements of k. A thread copies VECTORS vectors of a slice, each STEP
+// lines after the one before.
+template <class T, int ROWS, class S, bool ALONG_K> struct DirectPanel : PanelBase<T, ROWS, S, ALONG_K> {
+    using Base = PanelBase<T, ROWS, S, ALONG_K>;
+    static constexpr int V = Base::V, SIZE = Base::SIZE, DEPTH = Base::DEPTH;
+    using Lines = SwizzledLines<ALONG_K ? ROWS : DEPTH, (ALONG_K ? DEPTH : ROWS) * SIZE>;
+    static constexpr int VECTORS = Lines::BYTES / 16 / S::THREADS, STEP = S::THREADS / Lines::CHUNKS;
+    static_assert(VECTORS * STEP == Lines::LINES && STEP % 8 == 0, "a thread's vectors are all exchanged alike");
+
+    const T *base;
+    uint32_t offset[VECTORS];
+
+    // This thread's vector i: its line, and its first element's place in it.
+    static __device__ __forceinline__ uint32_t line(int i) { return threadIdx.x / Lines::CHUNKS + i * STEP; }
+    static __device__ __forceinline__ uint32_t along() {
+        return Lines::exchanged(line(0), threadIdx.x % Lines::CHUNKS) * V;
+    }
+    static __device__ __forceinline__ uint32_t place(int i) { return (threadIdx.x + i * S::THREADS) * 16; }
+
+    __device__ __forceinline__ DirectPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
+                                           uint32_t end)
+        : Base(matrix, ld, start, rows, begin, end), base(this->at(0, begin)) {
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++) {
+            // Rows outside the matrix are replaced by others.
+            uint32_t row = ALONG_K ? min_of(line(i), this->rows - 1) : along() < this->rows ? along() : 0;
+            offset[i] = (ALONG_K ? row * (uint32_t)ld + along() : line(i) * (uint32_t)ld + row) * SIZE;
+        }
+    }
+
+    // Asks for part `part` of `parts` of the next slice, if there is one.
+    __device__ __forceinline__ void copy(LdsBytes slice, bool is_one, int part = 0, int parts = 1) {
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++)
+            if (i >= part * VECTORS / parts && i < (part + 1) * VECTORS / parts)
+                copy_to_lds(slice + place(i), (const char *)base + offset[i], is_one);
+        if (part + 1 == parts) base += ALONG_K ? DEPTH : DEPTH * this->ld;
+    }
+
+    // Writes the slice that begins at k, whatever its place; what lies outside of the matrix is 0 there.
+    __device__ __forceinline__ void stage_any(LdsBytes slice, uint32_t k) const {
+        typedef typename bits_of<SIZE>::type Element;
+        uint32_t lines = ALONG_K ? this->rows : this->end - k, elements = ALONG_K ? this->end - k : this->rows;
+        uint32_t first = along();
+#pragma unroll 1
+        for (int i = 0; i < VECTORS; i++) {
+            uint32_t count = line(i) < lines && first < elements ? min_of(elements - first, (uint32_t)V) : 0;
+            const T *from = ALONG_K ? this->at(line(i), k + first) : this->at(first, k + line(i));
+            vec<Element, V> values;
+            if (count == V && this->has_vectors) {
+                values = load_vector<vec<Element, V>>(from);
+            } else {
+#pragma unroll
+                for (int j = 0; j < V; j++) values[j] = (uint32_t)j < count ? ((const GLOBAL_MEMORY Element *)from)[j] : 0;
+            }
+            lds_store(slice + place(i), bit_cast<WordVector<4>::type>(values));
+        }
+    }
+};
+
+// BLOCKS blocks of an operand's rows from `first` on, as a wavefront reads them.
+template <class T, class Lines, int BLOCKS, bool ALONG_K> struct DirectOperand {
+    using Unit = MatrixUnit<T>;
+    using Fragment = typename Unit::Fragment;
+    static constexpr int ROWS = Unit::ROWS, DEPTH = Unit::STEP_CHUNKS * VEC16<T>;
+    static_assert(Unit::ROWS == Unit::COLUMNS && (BLOCKS & (BLOCKS - 1)) == 0, "blocks differ in bits of their own");
+    static_assert(ALONG_K || sizeof(T) == 2, "what units turn over");
+
+    uint32_t at;
+
+    // A lane's row of a block, and its chunk.
+    __device__ __forceinline__ DirectOperand(uint32_t first, uint32_t row, uint32_t chunk) {
+        if constexpr (ALONG_K) at = Lines::place(first + row, chunk);
+        else at = Lines::place(chunk * VEC16<T> + row % 8, first / VEC16<T> + row / 8);
+    }
+
+    __device__ __forceinline__ void read(Fragment (&to)[BLOCKS], LdsBytes slice, int step) const {
+        using Words = typename Fragment::Words;
+#pragma unroll
+        for (int i = 0; i < BLOCKS; i++) {
+            if constexpr (ALONG_K) {
+                LdsBytes from = Lines::other(slice + at, step * Unit::STEP_CHUNKS);
+                to[i].chunk[0] = Unit::template load<Words>(from + i * ROWS * Lines::CHUNKS * 16);
+            } else {
+                LdsBytes from = Lines::other(slice + at, i * (ROWS / VEC16<T>));
+                to[i].chunk[0] = Unit::template load_turned<Words>(from + step * DEPTH * Lines::CHUNKS * 16);
+            }
+        }
+    }
+};
+
+// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS, with LDS for S::STAGES slices of both operands.
+template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void matmul_direct(const MatmulProblem &p) {
+    using Unit = MatrixUnit<T>;
+    using PanelA = DirectPanel<T, S::M, S, OP_A == Op::T>;
+    using PanelB = DirectPanel<T, S::N, S, OP_B == Op::N>;
+    constexpr int OF_A = PanelA::Lines::BYTES, SLICE = OF_A + PanelB::Lines::BYTES, LDS_BYTES = S::STAGES * SLICE;
+    using Tile = WaveTile<T, S, LDS_BYTES>;
+    static_assert(Tile::LDS_BYTES == LDS_BYTES && S::STAGES > 2, "results fit where operands were");
+    constexpr int DEPTH = PanelA::DEPTH, STEPS = S::SLICE_BYTES / 16 / Unit::STEP_CHUNKS;
+    static_assert(STEPS % 2 == 0, "slices begin with the first of two sets of fragments");
+
+    const GemmProblem &g = p.gemm;
+    TilePart part = tile_part<S>(p);
+    PanelA a((const T *)g.a + part.z * g.stride_a, g.lda, part.row, g.m, part.begin, part.end);
+    PanelB b((const T *)g.b + part.z * g.stride_b, g.ldb, part.column, g.n, part.begin, part.end);
+    Tile tile;
+    DirectOperand<T, typename PanelA::Lines, Tile::BLOCKS_M, OP_A == Op::T> of_a(
+        tile.row, Unit::a_row(lane_id()), Unit::a_chunk(lane_id()));
+    DirectOperand<T, typename PanelB::Lines, Tile::BLOCKS_N, OP_B == Op::N> of_b(
+        tile.column, Unit::b_column(lane_id()), Unit::b_chunk(lane_id()));
+    typename Unit::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
+
+    LdsBytes lds = (LdsBytes)dynamic_lds;
+    auto read = [&](LdsBytes slice, int step) INLINED {
+        of_a.read(fragments_a[step % 2], slice, step);
+        of_b.read(fragments_b[step % 2], slice + OF_A, step);
+    };
+    auto multiply = [&](int step) INLINED {
+        tile.multiply(fragments_a[step % 2], fragments_b[step % 2]);
+    };
+    auto copy = [&](LdsBytes slice, bool is_one, int part, int parts) INLINED {
+        a.copy(slice, is_one, part, parts);
+        b.copy(slice + OF_A, is_one, part, parts);
+    };
+
+    uint32_t slices = min_of(a.panels(), b.panels());
+    if (slices > 0) {
+        // All slices but one are on their way before the first is multiplied.
+#pragma unroll
+        for (int stage = 0; stage < S::STAGES - 1; stage++) {
+            copy(lds + stage * SLICE, (uint32_t)stage < slices, 0, 1);
+            end_copies();
+        }
+        wait_for_copies<S::STAGES - 2>();
+        lds_barrier();
+        read(lds, 0);
+        // Where the slice lies that is multiplied, the next one, and the one before.
+        uint32_t now = 0, before = LDS_BYTES - SLICE;
+#pragma unroll 1
+        for (uint32_t left = slices; left > 0; left--) {
+            uint32_t next = now + SLICE == LDS_BYTES ? 0 : now + SLICE;
+#pragma unroll
+            for (int step = 0; step < STEPS; step++) {
+                if (step + 1 < STEPS) {
+                    read(lds + now, step + 1);
+                    copy(lds + before, left >= S::STAGES, step, STEPS - 1);
+                } else {
+                    end_copies();
+                    wait_for_copies<S::STAGES - 2>();
+                    lds_barrier();
+                    read(lds + next, 0);
+                }
+                multiply(step);
+            }
+            before = now;
+            now = next;
+        }
+        lds_barrier();
+    }
+    // What is left of k, and products that `panels` excludes.
+#pragma unroll 1
+    for (uint32_t k = part.begin + slices * DEPTH; k < part.end; k += DEPTH) {
+        a.stage_any(lds, k);
+        b.stage_any(lds + OF_A, k);
+        lds_barrier();
+#pragma unroll 1
+        for (int step = 0; step < STEPS; step++) {
+            of_a.read(fragments_a[0], lds, step);
+            of_b.read(fragments_b[0], lds + OF_A, step);
+            multiply(0);
+        }
+        lds_barrier();
+    }
+    tile.store(p, lds, part);
+}

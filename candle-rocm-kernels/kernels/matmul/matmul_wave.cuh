@@ -1,0 +1,153 @@
+// What every schedule of products has: the part of C that a workgroup makes, and a wavefront's sums of it.
+#pragma once
+#include "matmul/matmul_results.cuh"
+#include "matmul/unit/unit.cuh"
+
+// The tile that this workgroup makes. Workgroups are dealt to chiplets in turn, each with an L2 of its own, so each
+// chiplet's shall be neighbours; and neighbours are tiles that share operands: `group` tiles of rows for one tile of
+// columns after another.
+struct TilePlace {
+    uint32_t m;
+    uint32_t n;
+};
+__device__ __forceinline__ TilePlace tile_place(const MatmulProblem &p) {
+    uint32_t index = blockIdx.x;
+    if (p.chiplets > 1) {
+        uint32_t tiles = p.tiles_m * p.tiles_n, each = tiles / p.chiplets, more = tiles % p.chiplets;
+        uint32_t chiplet = index % p.chiplets;
+        index = chiplet * each + min_of(chiplet, more) + index / p.chiplets;
+    }
+    uint32_t group_tiles = p.group * p.tiles_n, group = index / group_tiles;
+    uint32_t first = group * p.group, within = index - group * group_tiles;
+    uint32_t rows = min_of(p.tiles_m - first, p.group);
+    return {first + within % rows, within / rows};
+}
+
+// The part of the products that this workgroup makes: rows and columns of C from a corner on, over some of k.
+struct TilePart {
+    uint32_t row, column;
+    uint32_t begin, end;
+    uint32_t y, z;
+};
+template <class S> __device__ __forceinline__ TilePart tile_part(const MatmulProblem &p) {
+    TilePlace place = tile_place(p);
+    TilePart part = {place.m * S::M, place.n * S::N, 0, p.gemm.k, blockIdx.y, blockIdx.z};
+    if (p.parts > 1) {
+        part.begin = min_of((uint64_t)part.y * p.part_k, (uint64_t)p.gemm.k);
+        part.end = min_of(p.gemm.k - part.begin, p.part_k) + part.begin;
+    }
+    return part;
+}
+
+// A wavefront's part of the tile, in a workgroup with so many bytes of LDS for operands.
+template <class T, class S, int LDS_OPERANDS> struct WaveTile {
+    using Unit = MatrixUnit<T>;
+    using Sum = typename Product<T>::Sum;
+    using C = typename Product<T>::C;
+    static constexpr int M = S::M / S::WAVES_M, N = S::N / S::WAVES_N;
+    static constexpr int BLOCKS_M = M / Unit::ROWS, BLOCKS_N = N / Unit::COLUMNS;
+    static_assert(M % Unit::ROWS == 0 && N % Unit::COLUMNS == 0, "a wavefront has whole blocks");
+    static_assert(M % 32 == 0 || S::WAVES_M == 1, "a wavefront's rows begin with the same low bits");
+    static_assert(N % 32 == 0 || S::WAVES_N == 1, "and its columns");
+
+    typename Unit::Sums sums[BLOCKS_M][BLOCKS_N] = {};
+    uint32_t wave = uniform(threadIdx.x / S::WAVE);
+    uint32_t row = wave % S::WAVES_M * M, column = wave / S::WAVES_M * N;
+
+    // Adds products of fragments of its rows and columns to the sums.
+    using Fragment = typename Unit::Fragment;
+    __device__ __forceinline__ void multiply(const Fragment (&a)[BLOCKS_M], const Fragment (&b)[BLOCKS_N]) {
+#pragma unroll
+        for (int part = 0; part < Unit::PARTS; part++)
+#pragma unroll
+            for (int j = 0; j < BLOCKS_N; j++)
+#pragma unroll
+                for (int i = 0; i < BLOCKS_M; i++) Unit::multiply(sums[i][j], a[i], b[j], part);
+    }
+
+    // Nothing that makes the sums moves past it, nor reads of LDS before it.
+    __device__ __forceinline__ void pin() {
+#pragma unroll
+        for (int j = 0; j < BLOCKS_N; j++)
+#pragma unroll
+            for (int i = 0; i < BLOCKS_M; i++) ::pin(sums[i][j]);
+    }
+
+    // The results go through LDS, so that a lane gets V consecutive rows of a column and neighbours get its other rows.
+    // A wavefront has a place there for a strip: STRIP rows of a block of columns, with 16 bytes between columns for
+    // the banks.
+    static constexpr int V = VEC16<C>, PAD = 16 / (int)sizeof(Sum);
+    static constexpr int strip_bytes(int rows) { return (rows + PAD) * Unit::COLUMNS * (int)sizeof(Sum); }
+    static constexpr int strip_rows(int lds_bytes) {
+        int rows = Unit::ROWS;
+        while (2 * rows <= 64 && M % (2 * rows) == 0 && strip_bytes(2 * rows) * S::WAVES_M * S::WAVES_N <= lds_bytes)
+            rows *= 2;
+        return rows;
+    }
+    static constexpr int STRIP = strip_rows(LDS_OPERANDS), PITCH = STRIP + PAD;
+    static constexpr int LDS_STRIPS = strip_bytes(STRIP) * S::WAVES_M * S::WAVES_N;
+    static constexpr int LDS_BYTES = max_of(LDS_OPERANDS, LDS_STRIPS);
+    static constexpr int STRIPS = M / STRIP * BLOCKS_N;
+
+    __device__ __forceinline__ void write_strip(LDS_MEMORY Sum *strip, int number) const {
+        uint32_t lane = lane_id();
+        constexpr int BLOCKS = STRIP / Unit::ROWS;
+#pragma unroll
+        for (int i = 0; i < BLOCKS; i++) {
+            auto block = sums[number % (M / STRIP) * BLOCKS + i][number / (M / STRIP)];
+#pragma unroll
+            for (int e = 0; e < Unit::SUMS; e++) {
+                Sum sum;
+                if constexpr (Unit::SUMS == 1) sum = block;
+                else sum = block[e];
+                strip[Unit::column(lane, e) * PITCH + i * Unit::ROWS + Unit::row(lane, e)] = sum;
+            }
+        }
+    }
+
+    // Writes what lies within C of the workgroup's part: finished, or raw as one part of k.
+    __device__ __forceinline__ void store(const MatmulProblem &p, LdsBytes lds, const TilePart &part) const {
+        LDS_MEMORY Sum *strip = (LDS_MEMORY Sum *)(lds + wave * strip_bytes(STRIP));
+        Results<T> results(p, part.z);
+        Sum *partial = (Sum *)p.partial + ((uint64_t)part.y * p.batch + part.z) * p.gemm.n * p.gemm.m;
+        bool has_vectors = p.parts > 1 ? vectors_at(partial, p.gemm.m) : results.has_vectors;
+        // One strip at a time, so that what is done to results is there once.
+#pragma unroll 1
+        for (int number = 0; number < STRIPS; number++) {
+#pragma unroll
+            for (int n = 0; n < STRIPS; n++)
+                if (n == number) write_strip(strip, n);
+            wave_fence();
+            uint32_t strip_row = part.row + row + number % (M / STRIP) * STRIP;
+            uint32_t strip_column = part.column + column + number / (M / STRIP) * Unit::COLUMNS;
+#pragma unroll 1
+            for (uint32_t i = lane_id(); i < STRIP * Unit::COLUMNS / V; i += S::WAVE) {
+                uint32_t r = i % (STRIP / V) * V, c = i / (STRIP / V);
+                uint32_t first = strip_row + r, at_column = strip_column + c;
+                LDS_MEMORY Sum *from = strip + c * PITCH + r;
+                if (first >= p.gemm.m || at_column >= p.gemm.n) continue;
+                bool whole = first + V <= p.gemm.m && has_vectors;
+                uint32_t count = has_vectors ? p.gemm.m - first : min_of((uint32_t)V, p.gemm.m - first);
+                if (p.parts > 1) {
+                    Sum *to = partial + (uint64_t)at_column * p.gemm.m + first;
+                    constexpr int N = VEC16<Sum>;
+                    if (whole) {
+#pragma unroll
+                        for (int e = 0; e < V; e += N)
+                            store_vector(to + e,
+                                         bit_cast<vec<Sum, N>>(lds_load<WordVector<4>::type>((LdsBytes)(from + e))));
+                    } else {
+#pragma unroll 1
+                        for (uint32_t e = 0; e < count; e++) to[e] = from[e];
+                    }
+                } else if (whole) {
+                    results.template store<V>(first, at_column, from);
+                } else {
+#pragma unroll 1
+                    for (uint32_t e = 0; e < count; e++) results.store(first + e, at_column, from[e]);
+                }
+            }
+            wave_fence();
+        }
+    }
+};

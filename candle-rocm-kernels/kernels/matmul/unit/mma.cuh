@@ -1,0 +1,76 @@
+// NVIDIA's mma.sync: 16 x 16 sums over 32 bytes of k, in two instructions of 8 columns each. The lanes' addresses are
+// those of four blocks of 8 rows by 16 bytes, which ldmatrix deals out as the instructions want them, a word of each
+// block for a lane: of A both halves of the rows, then of the second chunk; of B both chunks, then of the other columns.
+#pragma once
+
+template <class V> struct MmaBlock {
+    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = 1, STEP_CHUNKS = 2, PIECES = 1, PARTS = 2, SUMS = 8;
+    static constexpr bool UNROLLED = true;
+    typedef ::Fragment<4, 1> Fragment;
+    typedef V Sums __attribute__((ext_vector_type(SUMS)));
+    static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane % 16; }
+    static __device__ __forceinline__ uint32_t a_chunk(uint32_t lane) { return lane / 16; }
+    static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane / 16 * 8 + lane % 8; }
+    static __device__ __forceinline__ uint32_t b_chunk(uint32_t lane) { return lane / 8 % 2; }
+    static __device__ __forceinline__ uint32_t row(uint32_t lane, int i) { return lane / 4 + i / 2 % 2 * 8; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane, int i) { return i / 4 * 8 + lane % 4 * 2 + i % 2; }
+
+    template <class Words> static __device__ __forceinline__ Words load(const LDS_MEMORY char *from) {
+        Words words;
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(lds_address(from)));
+        return words;
+    }
+    template <class Words> static __device__ __forceinline__ Words load_turned(const LDS_MEMORY char *from) {
+        Words words;
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(lds_address(from)));
+        return words;
+    }
+};
+
+// The four sums that an instruction adds to, from `first` on, as what its text calls +NAME, and the operands.
+#define MMA(TEXT, NAME, TYPE)                                                                             \
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) { \
+        int first = 4 * part;                                                                             \
+        TYPE c0 = c[first], c1 = c[first + 1], c2 = c[first + 2], c3 = c[first + 3];                      \
+        asm volatile("mma.sync.aligned." TEXT " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+                     : NAME(c0), NAME(c1), NAME(c2), NAME(c3)                                             \
+                     : "r"(a.chunk[0][0]), "r"(a.chunk[0][1]), "r"(a.chunk[0][2]), "r"(a.chunk[0][3]),    \
+                       "r"(b.chunk[0][2 * part]), "r"(b.chunk[0][2 * part + 1]));                                 \
+        c[first] = c0, c[first + 1] = c1, c[first + 2] = c2, c[first + 3] = c3;                           \
+    }
+template <> struct MatrixUnit<bf16_t> : MmaBlock<float> {
+    MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "+f", float)
+};
+template <> struct MatrixUnit<half_t> : MmaBlock<float> {
+    MMA("m16n8k16.row.col.f32.f16.f16.f32", "+f", float)
+};
+template <> struct MatrixUnit<int8_t> : MmaBlock<int> {
+    MMA("m16n8k32.row.col.s32.s8.s8.s32", "+r", int)
+};
+#undef MMA
+
+// 8 x 8 sums over four of k, one of which each lane holds.
+#define MATRIX_UNIT_F64
+template <> struct MatrixUnit<double> : LaneLoads {
+    static constexpr int ROWS = 8, COLUMNS = 8, CHUNKS = 1, STEP_CHUNKS = 4, PIECES = 1, PARTS = 1, SUMS = 2;
+    static constexpr bool UNROLLED = true;
+    typedef ::Fragment<2, 1> Fragment;
+    typedef double Sums __attribute__((ext_vector_type(SUMS)));
+    static __device__ __forceinline__ uint32_t a_row(uint32_t lane) { return lane / 4; }
+    static __device__ __forceinline__ uint32_t a_chunk(uint32_t lane) { return lane % 4; }
+    static __device__ __forceinline__ uint32_t b_column(uint32_t lane) { return lane / 4; }
+    static __device__ __forceinline__ uint32_t b_chunk(uint32_t lane) { return lane % 4; }
+    static __device__ __forceinline__ uint32_t row(uint32_t lane, int) { return lane / 4; }
+    static __device__ __forceinline__ uint32_t column(uint32_t lane, int i) { return lane % 4 * 2 + i; }
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int) {
+        double c0 = c[0], c1 = c[1];
+        asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                     : "+d"(c0), "+d"(c1)
+                     : "d"(bit_cast<double>(a.chunk[0])), "d"(bit_cast<double>(b.chunk[0])));
+        c[0] = c0, c[1] = c1;
+    }
+};
