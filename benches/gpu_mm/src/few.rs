@@ -44,7 +44,7 @@ pub struct Selection {
     /// Layers by number of weights in MiB, at least.
     pub least_mib: usize,
     /// Whether all plans are timed, or that which would run.
-    pub all_plans: bool,
+    pub every_plan: bool,
 }
 
 /// What came of a product.
@@ -230,7 +230,7 @@ impl Few {
             plans
         };
         let all: Vec<Vec<Plan>> = problems.iter().map(of_problem).collect();
-        let count = if selection.all_plans { all[0].len() } else { 1 };
+        let count = if selection.every_plan { all[0].len() } else { 1 };
         let last = (runs - 1) % places.len();
         let (mut plans, mut error) = (Vec::new(), 0.0f64);
         for number in 0..count {

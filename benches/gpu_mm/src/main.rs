@@ -18,6 +18,10 @@ struct Cli {
     /// Small products and rows, errors only: also on the emulator, which then counts what row kernels execute.
     #[arg(long)]
     check: bool,
+    /// Every plan that our kernels have for a product, of group `few` every one that may be worth a try, and not only that
+    /// which would run.
+    #[arg(long)]
+    every_plan: bool,
     /// Only these.
     #[arg(long, value_delimiter = ',')]
     group: Vec<Group>,
@@ -30,9 +34,6 @@ struct Cli {
     /// Of group `few`, only weights of so many MiB and more.
     #[arg(long, default_value_t = 0)]
     least_mib: usize,
-    /// Of group `few`, every plan that may be worth a try, and not only that which would run.
-    #[arg(long)]
-    all_plans: bool,
     /// Of group `quantized`, only these formats: q4_0, q8_0, q4_k, ...
     #[arg(long, value_delimiter = ',')]
     format: Vec<String>,
@@ -88,7 +89,7 @@ fn main() -> Result<()> {
             dtypes: dtypes.into_iter().filter(wanted).collect(),
             columns: cli.columns.clone(),
             least_mib: cli.least_mib,
-            all_plans: cli.all_plans,
+            every_plan: cli.every_plan,
         };
         few::measure(&context, &selection, library.is_ok(), |line| {
             eprintln!("{line}");
@@ -106,6 +107,10 @@ fn main() -> Result<()> {
     } else {
         problems::all()
     };
+    let measure = products::Measure {
+        times: !cli.check,
+        every_plan: cli.every_plan,
+    };
     for problem in list {
         let wanted = wants(problem.group)
             && (cli.dtype.is_empty() || cli.dtype.iter().any(|d| d == problem.dtype.name()));
@@ -113,7 +118,7 @@ fn main() -> Result<()> {
             continue;
         }
         let library = library.as_ref().map(|_| ()).map_err(String::as_str);
-        if let Some(outcome) = products::measure(&stream, &problem, library, !cli.check)? {
+        if let Some(outcome) = products::measure(&stream, &problem, library, measure)? {
             let product = Product::new(&problem, outcome);
             eprintln!(
                 "{} {:?} {:?}",

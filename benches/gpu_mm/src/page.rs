@@ -132,6 +132,7 @@ impl Figures {
         }
         page += &self.few_columns();
         page += &self.quantized();
+        page += &self.plans();
         page += &self.reductions();
         page
     }
@@ -195,6 +196,34 @@ impl Figures {
                 optional(line.library_us, 1),
                 line.copy_us / least,
             );
+        }
+        page
+    }
+
+    fn plans(&self) -> String {
+        let mut page = String::new();
+        for product in self
+            .products
+            .iter()
+            .filter(|of| !of.outcome.plans.is_empty())
+        {
+            if page.is_empty() {
+                page += "\n## Every plan\n\nIn the order of the estimates, the first is the one that runs.\n\n\
+                         | product | plan | us | TFLOP/s | error |\n|---|---|---|---|---|\n";
+            }
+            let [m, n, k] = product.shape;
+            for of in &product.outcome.plans {
+                let _ = writeln!(
+                    page,
+                    "| {} {m} x {n} x {k} {} | {} | {} | {} | {:.1e} |",
+                    product.dtype,
+                    product.ops,
+                    of.plan,
+                    optional(of.us, 1),
+                    optional(of.us.map(|us| product.tflops(us)), 1),
+                    of.error,
+                );
+            }
         }
         page
     }

@@ -35,6 +35,28 @@ pub struct Outcome {
     pub library_error: Option<f64>,
     /// Why there is no figure.
     pub note: Option<String>,
+    /// What came of every plan of ours, if that was asked for.
+    pub plans: Vec<PlanOutcome>,
+}
+
+/// What came of one plan of ours.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PlanOutcome {
+    /// Its kernel, and parts of k.
+    pub plan: String,
+    /// Microseconds.
+    pub us: Option<f64>,
+    /// Largest error.
+    pub error: f64,
+}
+
+/// What to measure of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// Times; else errors alone.
+    pub times: bool,
+    /// Each plan that our kernels have for it, not only the one that would run.
+    pub every_plan: bool,
 }
 
 /// The largest error that roundings can make of a product with so many terms, in the measure of [`Outcome::own_error`]: the
@@ -141,7 +163,7 @@ fn address(buffer: &DeviceBuffer<u8>, stream: &Stream) -> u64 {
     buffer.device_ptr(stream).0
 }
 
-/// Multiply with our kernels, and with the library unless `library` says why not; time both if `timed`.
+/// Multiply with our kernels, and with the library unless `library` says why not; none if we have no kernel.
 ///
 /// # Errors
 /// A launch fails, or there is no memory for the matrices.
@@ -149,7 +171,10 @@ pub fn measure(
     stream: &Arc<Stream>,
     problem: &Problem,
     library: Result<(), &str>,
-    timed: bool,
+    Measure {
+        times: timed,
+        every_plan,
+    }: Measure,
 ) -> Result<Option<Outcome>> {
     let Problem { dtype, m, n, k, .. } = *problem;
     let gpu = Gpu::from(stream.context().info());
@@ -183,15 +208,6 @@ pub fn measure(
             )
         })
         .collect();
-    let plans: Vec<Plan> = problems
-        .iter()
-        .filter_map(|problem| Plan::new(problem, &none, gpu))
-        .collect();
-    ensure!(plans.len() == problems.len(), "plans depend on addresses");
-    // SAFETY: the matrices are the buffers above, which live until the stream was waited for.
-    let own = |turn: usize| unsafe { launch_plan(stream, &plans[turn % copies]) };
-    // SAFETY: as above.
-    let vendor = |turn: usize| unsafe { gemm_strided_batched(stream, &problems[turn % copies]) };
     let errors = Errors {
         problem,
         a: &a,
@@ -203,16 +219,46 @@ pub fn measure(
         }
         microseconds(stream, |turn| Ok(run(turn)?)).map(Some)
     };
-
-    own(0)?;
-    let own_error = errors.largest(&stream.clone_dtoh(&c)?);
+    // One of our plans: the largest error, and the time.
+    let mut measure_plan = |plans: &[Plan]| -> Result<PlanOutcome> {
+        ensure!(plans.len() == copies, "plans depend on addresses");
+        stream.memset_zeros(&mut c)?;
+        // SAFETY: the matrices are the buffers above, which live until the stream was waited for.
+        let run = |turn: usize| unsafe { launch_plan(stream, &plans[turn % copies]) };
+        run(0)?;
+        Ok(PlanOutcome {
+            plan: plans[0].description(),
+            error: errors.largest(&stream.clone_dtoh(&c)?),
+            us: time(&run)?,
+        })
+    };
+    let chosen: Vec<Plan> = problems
+        .iter()
+        .filter_map(|problem| Plan::new(problem, &none, gpu))
+        .collect();
+    let own = measure_plan(&chosen)?;
+    let mut plans = Vec::new();
+    if every_plan {
+        let all: Vec<Vec<Plan>> = problems
+            .iter()
+            .map(|problem| Plan::candidates(problem, &none, gpu))
+            .collect();
+        for number in 0..all[0].len() {
+            let of_each = all.iter().filter_map(|plans| plans.get(number).copied());
+            plans.push(measure_plan(&of_each.collect::<Vec<_>>())?);
+        }
+    }
     let mut outcome = Outcome {
-        kernel: plans[0].kernel.name(dtype),
-        own_us: time(&own)?,
+        kernel: chosen[0].kernel.name(dtype),
+        own_us: own.us,
         library_us: None,
-        own_error,
+        own_error: plans
+            .iter()
+            .map(|plan| plan.error)
+            .fold(own.error, f64::max),
         library_error: None,
         note: None,
+        plans,
     };
     let library = match dtype {
         GemmDtype::I8 => Err("the library is not asked for i8"),
@@ -222,6 +268,9 @@ pub fn measure(
         Err(why) => outcome.note = Some(why.to_owned()),
         Ok(()) => {
             stream.memset_zeros(&mut c)?;
+            // SAFETY: as above.
+            let vendor =
+                |turn: usize| unsafe { gemm_strided_batched(stream, &problems[turn % copies]) };
             vendor(0)?;
             outcome.library_error = Some(errors.largest(&stream.clone_dtoh(&c)?));
             outcome.library_us = time(&vendor)?;

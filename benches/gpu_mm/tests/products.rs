@@ -15,7 +15,11 @@ fn small_products_are_right() {
         let stream = context.default_stream();
         let mut types = 0;
         for problem in problems::small() {
-            let measured = products::measure(&stream, &problem, Err("none is asked"), false);
+            let measure = products::Measure {
+                times: false,
+                every_plan: false,
+            };
+            let measured = products::measure(&stream, &problem, Err("none is asked"), measure);
             let Some(outcome) = measured.unwrap_or_else(|e| panic!("{arch}: {problem:?}: {e:#}"))
             else {
                 continue;
