@@ -4,5 +4,6 @@ pub(crate) mod capture;
 pub mod context;
 pub mod event;
 pub(crate) mod queue;
+mod thread_end;
 
 pub use queue::Stream;
