@@ -190,7 +190,8 @@ impl<'a> Checker<'a> {
         wave: &Wave,
         cx: &Context,
         own: &mut WaveChecks,
-        (number, index): (u64, u32),
+        (group, index): (&mut GroupChecks, u32),
+        number: u64,
     ) -> Outcome {
         let place = Place {
             kernel: self.kernel,
@@ -206,7 +207,7 @@ impl<'a> Checker<'a> {
         }
         let known = self.known(step.pc);
         if let (Some(twin), Some(known)) = (&mut own.twin, known) {
-            if let Some(found) = twin.after(step, &known.facts, wave, cx) {
+            if let Some(found) = twin.after(step, &known.facts, wave, cx, &mut group.lds) {
                 return Err(finding("uninitialised", found));
             }
         }
@@ -283,7 +284,7 @@ impl<'a> Checker<'a> {
             Op::Memory(op) => {
                 op.footprint(wave, &mut memory);
                 op.lds_footprint(wave, |footprint| {
-                    found = races.lds(&mut group.races, own, place, &footprint);
+                    found = races.lds(&mut group.races, own, place, facts, &footprint);
                 });
             }
             Op::Buffer(op) => op.footprint(wave, memory),
@@ -301,7 +302,7 @@ impl<'a> Checker<'a> {
             }
             Op::Lds(op) => op.footprints(wave, |footprint| {
                 if found.is_none() {
-                    found = races.lds(&mut group.races, own, place, &footprint);
+                    found = races.lds(&mut group.races, own, place, facts, &footprint);
                 }
             }),
             _ => {}

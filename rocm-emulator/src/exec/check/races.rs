@@ -9,7 +9,8 @@
 //! Between workgroups, and beside barriers, atomics of a single lane order: what a wavefront did before one is before what
 //! another does after a later one on the same address; and so is what a workgroup had finished before its last barrier.
 //! A load that goes to the GPU's memory past the nearer caches counts as an atomic one: it reads a flag, and comes after
-//! what the flag's writer did before. Barriers of the whole grid order everything. Two stores of the same value are no
+//! what the flag's writer did before. A plain load is no race with an atomic: compilers begin loops of compare-and-swap
+//! with one. Barriers of the whole grid order everything. Two stores of the same value are no
 //! finding, as no order of them can be told from another.
 
 use std::collections::HashMap;
@@ -167,9 +168,12 @@ impl Races {
         group: &mut GroupRaces,
         wave: &WaveRaces,
         place: &Place,
+        facts: &RaceFacts,
         access: &Footprint,
     ) -> Option<Found> {
         let how = match access.access {
+            // Through a flat address, which may be memory's.
+            Access::Load if facts.coherent => How::Atomic { writes: false },
             Access::Load => How::Read,
             Access::Store => How::Write,
             Access::Atomic => How::Atomic { writes: true },
@@ -317,9 +321,10 @@ impl Races {
 
 /// The four bytes or the one byte at an address that a store was or will be checked for.
 fn bytes_at(at: u64, bytes: u64) -> u32 {
-    // SAFETY: the range lies in a snapshot's allocation: `Checker` asks before it tells of an access.
     match bytes {
+        // SAFETY: the range lies in a snapshot's allocation: `Checker` asks before it tells of an access.
         4 => unsafe { (at as *const u32).read_unaligned() },
+        // SAFETY: as above.
         _ => unsafe { (at as *const u8).read() }.into(),
     }
 }
@@ -353,8 +358,9 @@ fn is_before(other: Touch, me: Touch, known: &Known, waves: u32) -> bool {
 fn conflict(cell: &Cell, me: Touch, how: How, known: &Known, waves: u32) -> Option<(Touch, How)> {
     let with = |other: Touch| other.is_some() && !is_before(other, me, known, waves);
     let atomic = matches!(how, How::Atomic { .. });
-    // A flag is stored as other data is: a load past the caches is no race with that.
-    let flag = how == How::Atomic { writes: false };
+    // A flag is stored as other data is: a load past the caches is no race with that. And loads that begin a loop of
+    // compare-and-swap are plain ones.
+    let flag = how == How::Atomic { writes: false } || how == How::Read && cell.atomic;
     if with(cell.writer) && !(atomic && cell.atomic) && !flag {
         let did = match cell.atomic {
             true => How::Atomic { writes: true },
@@ -362,7 +368,7 @@ fn conflict(cell: &Cell, me: Touch, how: How, known: &Known, waves: u32) -> Opti
         };
         return Some((cell.writer, did));
     }
-    if matches!(how, How::Read | How::Atomic { writes: false }) {
+    if how != How::Write {
         return None;
     }
     let reader = cell.readers.into_iter().find(|reader| with(*reader));

@@ -12,11 +12,11 @@
 
 use super::facts::{self, Facts, M0};
 use crate::exec::memory::{
-    Access, BufferOp, Context, Footprint, MemoryOp, Outcome, ScalarMemoryOp,
+    Access, BufferOp, Context, Footprint, MemoryOp, Outcome, Places, ScalarMemoryOp,
 };
 use crate::exec::program::{Op, Step};
 use crate::exec::scalar::{set_hwreg, set_mode_bits, Destination};
-use crate::exec::wave::{Row, Wave, LANES};
+use crate::exec::wave::{Row, Wave, LANES, PRIVATE_APERTURE, SHARED_APERTURE};
 
 /// How the bytes that nothing wrote differ between a wavefront and its twin: one of these in each, so that some are
 /// negative and others positive, whatever the type.
@@ -52,6 +52,8 @@ pub(super) struct Twin {
     wave: Wave,
     scratch: Vec<u64>,
     stores: Vec<Store>,
+    /// What an atomic changes of the LDS (`true`) or the scratch through flat addresses: offsets.
+    local: Vec<(bool, u64)>,
     /// The instruction's result is the wavefront's own: of a clock, or of memory that both share.
     follows: bool,
     /// The same of SCC, which the barrier sets later.
@@ -66,6 +68,7 @@ impl Twin {
             wave: Wave::new(wave.target, wave.lanes, vgprs, agprs, wave.mode),
             scratch: vec![0; scratch.div_ceil(8)],
             stores: Vec::new(),
+            local: Vec::new(),
             follows: false,
             follows_scc: false,
         }
@@ -102,6 +105,7 @@ impl Twin {
         lds: &mut [u64],
     ) -> Option<Found> {
         self.stores.clear();
+        self.local.clear();
         self.follows = false;
         if std::mem::take(&mut self.follows_scc) {
             self.wave.scc = wave.scc;
@@ -110,13 +114,9 @@ impl Twin {
         match &step.op {
             Op::Vector(op) | Op::Matrix(op) => op.run(&mut self.wave),
             Op::Scalar(op) => op.run(&mut self.wave),
-            Op::Branch(condition, _) => {
-                if condition.holds(wave) != condition.holds(&self.wave) {
-                    return Some((
-                        "the branch is decided by a value that nothing wrote".into(),
-                        None,
-                    ));
-                }
+            Op::Branch(condition, _) if condition.holds(wave) != condition.holds(&self.wave) => {
+                let text = "the branch is decided by a value that nothing wrote";
+                return Some((text.into(), None));
             }
             Op::SetPc(to) | Op::SwapPc(_, to) if to.read64(wave) != to.read64(&self.wave) => {
                 return Some(("the address jumped to was written by nothing".into(), None));
@@ -157,10 +157,12 @@ impl Twin {
         facts: &Facts,
         wave: &Wave,
         cx: &Context,
+        lds: &mut [u64],
     ) -> Option<Found> {
         if self.follows {
             self.follow(step, facts, wave);
         }
+        self.copy_local(cx, lds);
         if wave.exec() != self.wave.exec() {
             let lane = (wave.exec() ^ self.wave.exec()).trailing_zeros();
             return Some((
@@ -231,9 +233,43 @@ impl Twin {
         }
         let mut access = Accesses::default();
         op.footprint(wave, |footprint| access.add(footprint));
+        if op.access() == Access::Atomic {
+            self.note_local(&mine, exec, cx);
+        }
         self.exchange(access, op.access(), facts, wave, cx, lds, |twin, cx| {
             op.run(twin, cx)
         })
+    }
+
+    /// An atomic's places in the LDS and in scratch.
+    fn note_local(&mut self, places: &Places, exec: u64, cx: &Context) {
+        for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+            let offset = places[lane] & 0xffff_ffff;
+            match places[lane] >> 32 << 32 {
+                SHARED_APERTURE => self.local.push((true, offset)),
+                PRIVATE_APERTURE => {
+                    let stride = u64::from(cx.scratch_stride);
+                    self.local.push((false, lane as u64 * stride + offset));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What an atomic made of them is the twin's too.
+    fn copy_local(&mut self, cx: &Context, lds: &mut [u64]) {
+        for (shared, offset) in std::mem::take(&mut self.local) {
+            // Atomics are aligned: the eight bytes hold all of one.
+            let word = offset as usize / 8;
+            let (words, own) = match shared {
+                true => (&mut *lds, cx.lds),
+                false => (&mut self.scratch[..], cx.scratch),
+            };
+            if let Some(to) = words.get_mut(word) {
+                // SAFETY: the wavefront's LDS and scratch have as many words as the twin's.
+                *to = unsafe { own.cast::<u64>().add(word).read() };
+            }
+        }
     }
 
     fn buffer(

@@ -23,5 +23,6 @@ pub(crate) use descriptor::SWIZZLE;
 pub(crate) use footprint::Footprint;
 pub(crate) use lds::LdsOp;
 pub(crate) use lowering::Lowering;
+pub(crate) use places::Places;
 pub(crate) use smem::ScalarMemoryOp;
 pub(crate) use vmem::MemoryOp;

@@ -247,9 +247,10 @@ impl Wavefront {
                     tracer.after(wave);
                 }
                 if let (Some(checker), Some(own), Some(group)) =
-                    (&mut thread.checker, &mut self.checks, &turn.group)
+                    (&mut thread.checker, &mut self.checks, &mut turn.group)
                 {
-                    checker.after(step, wave, cx, own, (group.number, group.index))?;
+                    let of_group = (&mut *group.checks, group.index);
+                    checker.after(step, wave, cx, own, of_group, group.number)?;
                 }
             }
             at = match flow {
