@@ -230,7 +230,11 @@ impl Few {
             plans
         };
         let all: Vec<Vec<Plan>> = problems.iter().map(of_problem).collect();
-        let count = if selection.every_plan { all[0].len() } else { 1 };
+        let count = if selection.every_plan {
+            all[0].len()
+        } else {
+            1
+        };
         let last = (runs - 1) % places.len();
         let (mut plans, mut error) = (Vec::new(), 0.0f64);
         for number in 0..count {
