@@ -15,14 +15,15 @@
     TILE(TYPE, ELEMENT_T, TM, TN, ROWS, COLS, tn, T, N) \
     TILE(TYPE, ELEMENT_T, TM, TN, ROWS, COLS, tt, T, T)
 
-// gemv_t_<type>_c<columns>, gemv_n_<type>_c<columns>: at most so many columns, with A's k or its rows together. `layout`,
-// of `Layout`, is an argument, for it costs the loops nothing. candle_rocm_kernels::few lists which there are.
-#define VECTOR_OF(NAME, ...)                                                                                  \
-    ENTRY __launch_bounds__((FewProduct<__VA_ARGS__>::THREADS), (FewProduct<__VA_ARGS__>::RESIDENT)) NAME(    \
-        MatmulProblem p, uint32_t layout, uint32_t sharing) {                                                 \
-        FewProduct<__VA_ARGS__>().run(p, layout, sharing);                                                    \
+// gemv_t_<type>_c<columns>, gemv_n_<type>_c<columns>: at most so many columns, with A's k or its rows together.
+// `layout`, of `Layout`, is an argument, for it costs the loops nothing. candle_rocm_kernels::few lists which there
+// are.
+#define VECTOR_OF(NAME, ...)                                                                         \
+    ENTRY __launch_bounds__((FewProduct<__VA_ARGS__>::THREADS), (FewProduct<__VA_ARGS__>::RESIDENT)) \
+        NAME(MatmulProblem p, uint32_t layout, uint32_t sharing) {                                   \
+        FewProduct<__VA_ARGS__>().run(p, layout, sharing);                                           \
     }
-#define VECTOR(TYPE, T, COLUMNS)                            \
+#define VECTOR(TYPE, T, COLUMNS)                             \
     VECTOR_OF(gemv_t_##TYPE##_c##COLUMNS, T, COLUMNS, false) \
     VECTOR_OF(gemv_n_##TYPE##_c##COLUMNS, T, COLUMNS, true)
 #if defined(FEW_UNIT)
@@ -44,13 +45,13 @@
     VECTOR(TYPE, T, 16)
 
 // gemm_sum_<type> adds up the parts of k; gemm_epilogue_<type> does what follows a product to C as it is.
-#define ELEMENT(TYPE, T, VECTORS)                                                                        \
-    TILE_OPS(TYPE, T, 64, 64, 4, 4)                                                                      \
-    TILE_OPS(TYPE, T, 32, 32, 4, 4)                                                                      \
-    VECTORS(TYPE, T)                                                                                     \
-    ENTRY __launch_bounds__(256) gemm_sum_##TYPE(MatmulProblem p, uint32_t layout) {                     \
-        gemm_sum<T>(p, layout & TRANSPOSED);                                                             \
-    }                                                                                                    \
+#define ELEMENT(TYPE, T, VECTORS)                                                    \
+    TILE_OPS(TYPE, T, 64, 64, 4, 4)                                                  \
+    TILE_OPS(TYPE, T, 32, 32, 4, 4)                                                  \
+    VECTORS(TYPE, T)                                                                 \
+    ENTRY __launch_bounds__(256) gemm_sum_##TYPE(MatmulProblem p, uint32_t layout) { \
+        gemm_sum<T>(p, layout & TRANSPOSED);                                         \
+    }                                                                                \
     ENTRY __launch_bounds__(256) gemm_epilogue_##TYPE(MatmulProblem p) { gemm_epilogue<T>(p); }
 
 ELEMENT(f32, float, SINGLES)

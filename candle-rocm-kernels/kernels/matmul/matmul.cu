@@ -47,7 +47,7 @@ using Tile128x32 = MatmulShape<128, 32, 4, 1, 64, 2>;
     ENTRY __launch_bounds__(Tile##TILE::THREADS) MATMUL_WAVES matmul_##TYPE##_##TILE##_##OPS(MatmulProblem p) { \
         matmul_tile<ELEMENT, Tile##TILE, Op::OP_A, Op::OP_B>(p);                                                \
     }
-#define DIRECT_PRODUCT(TYPE, ELEMENT, TILE, OPS, OP_A, OP_B)                                               \
+#define DIRECT_PRODUCT(TYPE, ELEMENT, TILE, OPS, OP_A, OP_B)                                         \
     ENTRY __launch_bounds__(Direct##TILE::THREADS) matmul_##TYPE##_##TILE##_##OPS(MatmulProblem p) { \
         matmul_direct<ELEMENT, Direct##TILE, Op::OP_A, Op::OP_B>(p);                                 \
     }

@@ -8,8 +8,8 @@
 //       multiply this step's, registers -> sums
 //   store      sums -> LDS -> global
 //
-// Types: a tile's shape (DirectShape), slices in LDS (SwizzledLines), an operand on its way there (DirectPanel) and from
-// there (DirectOperand), and a wavefront's sums (WaveTile).
+// Types: a tile's shape (DirectShape), slices in LDS (SwizzledLines), an operand on its way there (DirectPanel) and
+// from there (DirectOperand), and a wavefront's sums (WaveTile).
 #pragma once
 #include "matmul/matmul_panel.cuh"
 #include "matmul/matmul_wave.cuh"
@@ -39,8 +39,8 @@ template <int LINES_, int LINE_BYTES> struct SwizzledLines {
     }
 };
 
-// An operand on its way: lines are rows (ALONG_K) or elements of k. A thread copies VECTORS vectors of a slice, each STEP
-// lines after the one before.
+// An operand on its way: lines are rows (ALONG_K) or elements of k. A thread copies VECTORS vectors of a slice, each
+// STEP lines after the one before.
 template <class T, int ROWS, class S, bool ALONG_K> struct DirectPanel : PanelBase<T, ROWS, S, ALONG_K> {
     using Base = PanelBase<T, ROWS, S, ALONG_K>;
     static constexpr int V = Base::V, SIZE = Base::SIZE, DEPTH = Base::DEPTH;
@@ -92,7 +92,8 @@ template <class T, int ROWS, class S, bool ALONG_K> struct DirectPanel : PanelBa
                 values = load_vector<vec<Element, V>>(from);
             } else {
 #pragma unroll
-                for (int j = 0; j < V; j++) values[j] = (uint32_t)j < count ? ((const GLOBAL_MEMORY Element *)from)[j] : 0;
+                for (int j = 0; j < V; j++)
+                    values[j] = (uint32_t)j < count ? ((const GLOBAL_MEMORY Element *)from)[j] : 0;
             }
             lds_store(slice + place(i), bit_cast<WordVector<4>::type>(values));
         }
@@ -146,10 +147,10 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
     PanelA a((const T *)g.a + part.z * g.stride_a, g.lda, part.row, g.m, part.begin, part.end);
     PanelB b((const T *)g.b + part.z * g.stride_b, g.ldb, part.column, g.n, part.begin, part.end);
     Tile tile;
-    DirectOperand<T, typename PanelA::Lines, Tile::BLOCKS_M, OP_A == Op::T> of_a(
-        tile.row, Unit::a_row(lane_id()), Unit::a_chunk(lane_id()));
-    DirectOperand<T, typename PanelB::Lines, Tile::BLOCKS_N, OP_B == Op::N> of_b(
-        tile.column, Unit::b_column(lane_id()), Unit::b_chunk(lane_id()));
+    DirectOperand<T, typename PanelA::Lines, Tile::BLOCKS_M, OP_A == Op::T> of_a(tile.row, Unit::a_row(lane_id()),
+                                                                                 Unit::a_chunk(lane_id()));
+    DirectOperand<T, typename PanelB::Lines, Tile::BLOCKS_N, OP_B == Op::N> of_b(tile.column, Unit::b_column(lane_id()),
+                                                                                 Unit::b_chunk(lane_id()));
     typename Unit::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
 
     LdsBytes lds = (LdsBytes)dynamic_lds;

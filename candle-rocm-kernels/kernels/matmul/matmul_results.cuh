@@ -68,7 +68,7 @@ template <class T> struct Results {
         store_vector(to, out);
     }
 
-  private:
+private:
     template <int N> struct Sums {
         Sum v[N];
     };

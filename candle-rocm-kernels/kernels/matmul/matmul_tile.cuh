@@ -64,7 +64,7 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
     Tile tile;
     Operand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a{tile.row + Unit::a_row(lane_id()), Unit::a_chunk(lane_id())};
     Operand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b{tile.column + Unit::b_column(lane_id()),
-                                                               Unit::b_chunk(lane_id())};
+                                                           Unit::b_chunk(lane_id())};
 
     uint32_t panels = min_of(a.panels(), b.panels()), buffer = 0;
 

@@ -45,7 +45,8 @@ __device__ __forceinline__ uint32_t permute_bytes(uint32_t a, uint32_t b, uint32
     return __builtin_amdgcn_perm(b, a, selector);
 }
 
-// From here on the compiler knows nothing of a value: nothing that makes it moves past this, nor reads of LDS before it.
+// From here on the compiler knows nothing of a value: nothing that makes it moves past this, nor reads of LDS before
+// it.
 template <class V> __device__ __forceinline__ void pin(V &value) { asm volatile("" : "+v"(value)::"memory"); }
 // The same of a value that all lanes share, in its place among others that are pinned.
 __device__ __forceinline__ void pin_uniform(uint32_t &value) { asm volatile("" : "+s"(value)); }

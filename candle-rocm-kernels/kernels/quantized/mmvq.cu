@@ -42,8 +42,8 @@ QUANTIZE(bf16, bf16_t)
 
 // Half s of the activations that piece i of a row is multiplied with, their scale and their sum.
 template <class Q>
-__device__ __forceinline__ void load_half_of(const uint8_t *__restrict__ y, uint32_t i, uint32_t s, vec<uint32_t, 4> &qs,
-                                          uint32_t &ds) {
+__device__ __forceinline__ void load_half_of(const uint8_t *__restrict__ y, uint32_t i, uint32_t s,
+                                             vec<uint32_t, 4> &qs, uint32_t &ds) {
     uint32_t unit = Q::unit(i % 8, s);
     const uint8_t *group = y + (size_t)(i / 8) * ACTIVATION_BYTES;
     qs = *(const vec<uint32_t, 4> *)(group + 16 * unit);
@@ -118,8 +118,8 @@ template <uint32_t WIDTH = 16, int N> __device__ __forceinline__ float group_sum
 
 // dst (vectors, dst_rows) = matrix (rows, columns) times `vectors` activation vectors, at most VECTORS.
 // `row_threads` threads make ROWS rows: 32, 64 or the whole workgroup; workgroups stand in x. A chunk of more than two
-// vectors takes turns in LDS, where neighbouring threads share it; of fewer each thread reads what it needs, which begins
-// at once.
+// vectors takes turns in LDS, where neighbouring threads share it; of fewer each thread reads what it needs, which
+// begins at once.
 template <class Q, int VECTORS>
 __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,
                                         void *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vector_blocks,
@@ -209,12 +209,12 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     uint32_t row = first_row + result / VECTORS, v = result % VECTORS;
     if (stores && row < rows && v < vectors) store_result(dst, (size_t)v * dst_rows + row, sum, type);
 }
-#define PRODUCT(NAME, Q, VECTORS)                                                                                     \
-    ENTRY __launch_bounds__(128)                                                                                      \
-        mmvq_##NAME##_##VECTORS(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, void *__restrict__ dst, \
-                    uint32_t columns, uint32_t rows, uint32_t vector_blocks, uint32_t dst_rows, uint32_t vectors,     \
-                    uint32_t row_threads, uint32_t type) {                                                            \
-        product<Q, VECTORS>(src, y, dst, columns, rows, vector_blocks, dst_rows, vectors, row_threads, type);         \
+#define PRODUCT(NAME, Q, VECTORS)                                                                                \
+    ENTRY __launch_bounds__(128)                                                                                 \
+        mmvq_##NAME##_##VECTORS(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,                  \
+                                void *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vector_blocks, \
+                                uint32_t dst_rows, uint32_t vectors, uint32_t row_threads, uint32_t type) {      \
+        product<Q, VECTORS>(src, y, dst, columns, rows, vector_blocks, dst_rows, vectors, row_threads, type);    \
     }
 #define PRODUCTS(NAME, Q) \
     PRODUCT(NAME, Q, 1)   \

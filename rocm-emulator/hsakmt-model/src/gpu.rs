@@ -278,6 +278,8 @@ mod tests {
                 threads: 1,
                 max_instructions: None,
                 read_past_end: 0,
+                checks: Default::default(),
+                seed: 0,
             };
             let gpu = Gpu::all(&settings).remove(0);
             let code = CodeObject::parse(&compile(SOURCE, &Compile::device(arch))).unwrap();

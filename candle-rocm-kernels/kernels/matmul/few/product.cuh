@@ -8,8 +8,8 @@
 //   then the teams' sums meet in LDS, and are added in the teams' order
 //
 // With ROWS_TOGETHER, where op(A) = N, a lane loads a block of VEC16 lines of VEC16 rows and turns it over in its
-// registers. What cannot be read by sixteens (the last elements of k, B whose k is not together, addresses that NVIDIA's
-// loads do not take) is read with more care and less haste.
+// registers. What cannot be read by sixteens (the last elements of k, B whose k is not together, addresses that
+// NVIDIA's loads do not take) is read with more care and less haste.
 //
 // Addresses in the loop are a uniform base, advanced by the scalar unit, plus 32-bit offsets that stay the same: the
 // loop then holds loads and multiply-adds, and next to nothing else. The host checks that the offsets fit
@@ -33,8 +33,8 @@ template <int N> __device__ __forceinline__ void keep(uint32_t (&offsets)[N]) {
     for (int i = 0; i < N; i++) opaque(offsets[i]);
 }
 
-// A vector at a base and an offset of bytes. On NVIDIA's GPUs its address is a multiple of 16; A passes by the first cache,
-// which has room for B then.
+// A vector at a base and an offset of bytes. On NVIDIA's GPUs its address is a multiple of 16; A passes by the first
+// cache, which has room for B then.
 #if defined(__HIP__)
 constexpr bool ANY_ADDRESS = true;
 template <class T> __device__ __forceinline__ Words4 load_streamed(const T *base, uint32_t offset, int elements) {
@@ -246,9 +246,9 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
                         if constexpr (ROWS_TOGETHER) {
 #pragma unroll
                             for (int l = 0; l < V; l++)
-                                a[d][l] = careful(rows + (at_k + l) * at.lda + row, 1,
-                                                  row < rows_left && (uint32_t)l < left(d) ? rows_left - row : 0,
-                                                  at.wide_a);
+                                a[d][l] =
+                                    careful(rows + (at_k + l) * at.lda + row, 1,
+                                            row < rows_left && (uint32_t)l < left(d) ? rows_left - row : 0, at.wide_a);
                             turn_over<T>(a[d]);
                         } else {
                             a[d][0] = careful(rows + min_of(row, rows_left - 1) * at.lda + at_k, 1, left(d), at.wide_a);

@@ -1,11 +1,12 @@
-// What a team of lanes multiplies at a time where C has few columns: matrix instructions that take their operands as they
-// come from memory, or multiply-adds.
+// What a team of lanes multiplies at a time where C has few columns: matrix instructions that take their operands as
+// they come from memory, or multiply-adds.
 //
 // A team of LANES lanes has ROW_LANES places for rows of A and K_LANES for k, and B_VECTORS columns of B in a lane, of
-// COLUMNS in all. At each step a lane holds DEPTH vectors of 16 bytes along k for each of its rows and columns; vector d
-// of place l in k is the elements (d * K_LANES + l) * VEC16 on, of A and of B alike. `multiply` adds to a lane's sums of
-// one of its rows, `Sums`. At the end `each` calls f(tile, row place, column, sum) with those that the lane is to store.
-// Where k is together a step takes TILES rows in a lane, and UNROLL vectors of each. src/few.rs has the same numbers.
+// COLUMNS in all. At each step a lane holds DEPTH vectors of 16 bytes along k for each of its rows and columns; vector
+// d of place l in k is the elements (d * K_LANES + l) * VEC16 on, of A and of B alike. `multiply` adds to a lane's sums
+// of one of its rows, `Sums`. At the end `each` calls f(tile, row place, column, sum) with those that the lane is to
+// store. Where k is together a step takes TILES rows in a lane, and UNROLL vectors of each. src/few.rs has the same
+// numbers.
 #pragma once
 #include "matmul/gemm_problem.cuh"
 #include "portable/streams.cuh"
@@ -208,8 +209,8 @@ template <class T> struct WmmaUnit : SixteenUnit<32, 1, 8, 1, 8> {
             sums.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(bit_cast<Halves>(a[0]), bit_cast<Halves>(b[0][0]),
                                                                       sums.v);
         else
-            sums.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(bit_cast<Shorts>(a[0]), bit_cast<Shorts>(b[0][0]),
-                                                                       sums.v);
+            sums.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(bit_cast<Shorts>(a[0]),
+                                                                       bit_cast<Shorts>(b[0][0]), sums.v);
     }
 };
 #define FEW_UNIT WmmaUnit

@@ -1,6 +1,7 @@
 // NVIDIA's mma.sync: 16 x 16 sums over 32 bytes of k, in two instructions of 8 columns each. The lanes' addresses are
 // those of four blocks of 8 rows by 16 bytes, which ldmatrix deals out as the instructions want them, a word of each
-// block for a lane: of A both halves of the rows, then of the second chunk; of B both chunks, then of the other columns.
+// block for a lane: of A both halves of the rows, then of the second chunk; of B both chunks, then of the other
+// columns.
 #pragma once
 
 template <class V> struct MmaBlock {
@@ -32,15 +33,15 @@ template <class V> struct MmaBlock {
 };
 
 // The four sums that an instruction adds to, from `first` on, as what its text calls +NAME, and the operands.
-#define MMA(TEXT, NAME, TYPE)                                                                             \
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) { \
-        int first = 4 * part;                                                                             \
-        TYPE c0 = c[first], c1 = c[first + 1], c2 = c[first + 2], c3 = c[first + 3];                      \
+#define MMA(TEXT, NAME, TYPE)                                                                                    \
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {   \
+        int first = 4 * part;                                                                                    \
+        TYPE c0 = c[first], c1 = c[first + 1], c2 = c[first + 2], c3 = c[first + 3];                             \
         asm volatile("mma.sync.aligned." TEXT " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
-                     : NAME(c0), NAME(c1), NAME(c2), NAME(c3)                                             \
-                     : "r"(a.chunk[0][0]), "r"(a.chunk[0][1]), "r"(a.chunk[0][2]), "r"(a.chunk[0][3]),    \
-                       "r"(b.chunk[0][2 * part]), "r"(b.chunk[0][2 * part + 1]));                                 \
-        c[first] = c0, c[first + 1] = c1, c[first + 2] = c2, c[first + 3] = c3;                           \
+                     : NAME(c0), NAME(c1), NAME(c2), NAME(c3)                                                    \
+                     : "r"(a.chunk[0][0]), "r"(a.chunk[0][1]), "r"(a.chunk[0][2]), "r"(a.chunk[0][3]),           \
+                       "r"(b.chunk[0][2 * part]), "r"(b.chunk[0][2 * part + 1]));                                \
+        c[first] = c0, c[first + 1] = c1, c[first + 2] = c2, c[first + 3] = c3;                                  \
     }
 template <> struct MatrixUnit<bf16_t> : MmaBlock<float> {
     MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "+f", float)

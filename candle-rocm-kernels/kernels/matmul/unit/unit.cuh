@@ -5,8 +5,8 @@
 // of each, which load() reads: CHUNKS chunks of row a_row() from a_chunk() on, and of column b_column() from b_chunk()
 // on, or a PIECES-th of each chunk at a time; or, where lanes hand on what they read, what others read. All lanes
 // together have STEP_CHUNKS of a row. Which element of k takes which place is the same for A and B, and otherwise
-// nobody's concern. A fragment is multiplied in PARTS instructions, so that a block's need not follow one another; loops
-// over steps are UNROLLED or not. A lane's sum i is that of row() and column() of the block.
+// nobody's concern. A fragment is multiplied in PARTS instructions, so that a block's need not follow one another;
+// loops over steps are UNROLLED or not. A lane's sum i is that of row() and column() of the block.
 //
 // Where copies from global memory go straight to LDS (LDS_COPIES), a unit of 16-bit elements has load_turned() as well:
 // the same fragment of an operand whose rows are together. There a chunk is of 8 rows, and a lane reads for the element

@@ -158,10 +158,10 @@ mod tests {
         struct Slot([u8; PACKET_BYTES]);
         let mut slot = Slot(packet(1, 0, &[]).0);
         let address = std::ptr::from_mut(&mut slot) as u64;
-        // SAFETY: a packet lies there.
+        // SAFETY: a packet lies there, of bytes that may be anything.
         unsafe {
             assert!(Packet::read(address).is_none());
-            slot.0[0] = 2;
+            (address as *mut u8).write(2);
             assert_eq!(Packet::read(address).unwrap().request(), Request::Dispatch);
             Packet::clear(address);
             assert!(Packet::read(address).is_none());
