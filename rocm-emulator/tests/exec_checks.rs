@@ -309,3 +309,40 @@ fn correct_programs_are_left_alone() {
         }
     }
 }
+
+/// How many times as long launches take under each check: the numbers of the README.
+#[test]
+#[ignore = "prints times"]
+fn costs() {
+    for target in [Target::Gfx942, Target::Gfx1100] {
+        let gpu = gpu(target, include_str!("exec_support/programs.hip"));
+        let groups = 2048;
+        let numbers: Vec<i32> = (0..256 * groups).collect();
+        let (input, out) = (gpu.upload(&numbers), gpu.buffer(1 << 21));
+        let time = |name: &str, checks: Checks, args: &[Arg]| {
+            let options = Options {
+                threads: 1,
+                checks,
+                ..Options::default()
+            };
+            let run = || {
+                let start = std::time::Instant::now();
+                gpu.launch(name, [groups as u32, 1, 1], [256, 1, 1], 0, args, &options)
+                    .unwrap_or_else(|fault| panic!("{target}: {fault}"));
+                start.elapsed().as_secs_f64()
+            };
+            (0..5).map(|_| run()).fold(f64::MAX, f64::min)
+        };
+        let count = 256 * groups as u32;
+        let reduce = [U64(input), U64(out), U32(count)];
+        let add = [U64(input), U64(input), U64(out), U32(count)];
+        for (name, args) in [("reduce", &reduce[..]), ("add", &add)] {
+            let plain = time(name, Checks::default(), args);
+            print!("{target} {name}: {:.2} ms plain;", plain * 1e3);
+            for (word, check) in Checks::NAMES {
+                print!(" {word} {:.0}", time(name, check, args) / plain);
+            }
+            println!();
+        }
+    }
+}

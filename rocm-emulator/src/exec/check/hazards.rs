@@ -10,8 +10,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::facts::{Facts, LaneAccess, Span, Unit, EXEC, M0, VCC};
+use super::facts::{Facts, LaneAccess, Unit};
 use super::matrix::{Matrix, Pipeline};
+use super::registers::{Span, EXEC, M0, VCC};
 use crate::isa::{is_gfx90a, is_gfx940, Architecture, Family, Target};
 
 /// What must lie between an instruction and one that depends on it.

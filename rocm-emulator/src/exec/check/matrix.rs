@@ -1,6 +1,6 @@
 //! What the rules of wait states ask of a matrix instruction: how long it takes, and where its addend and result lie.
 
-use super::facts::Span;
+use super::registers::Span;
 use crate::isa::{is_gfx940, Operand, Target};
 
 /// The pipeline that runs it.

@@ -10,6 +10,7 @@ mod kinds;
 mod matrix;
 mod order;
 mod races;
+mod registers;
 mod shadow;
 mod uninitialised;
 mod waits;

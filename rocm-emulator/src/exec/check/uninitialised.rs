@@ -10,7 +10,8 @@
 //! is one where the twins differ as they did at the beginning. Any other difference is a result that was computed from
 //! what nothing wrote, and a finding. So is an atomic whose operand, or whose memory, nothing wrote.
 
-use super::facts::{self, Facts, M0};
+use super::facts::Facts;
+use super::registers::{self, M0};
 use crate::exec::memory::{
     Access, BufferOp, Context, Footprint, MemoryOp, Outcome, Places, ScalarMemoryOp,
 };
@@ -425,7 +426,7 @@ impl Twin {
                 if let Some(lane) = (0..LANES).find(differs) {
                     let text = format!(
                         "the atomic's operand {} was written by nothing",
-                        facts::name(register)
+                        registers::name(register)
                     );
                     return Some((text, Some(lane as u32)));
                 }
@@ -491,7 +492,7 @@ impl Twin {
         let register = registers.find(differs).unwrap_or(M0.into());
         let text = format!(
             "the address is made of {}, which holds a value that nothing wrote",
-            facts::name(register)
+            registers::name(register)
         );
         (text, lane)
     }

@@ -9,8 +9,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::facts::{self, Counter, Facts, Wait, REGISTERS};
+use super::facts::{Counter, Facts, Wait};
 use super::hazards::Hazards;
+use super::registers::{self, REGISTERS};
 use super::Place;
 use crate::exec::memory::{Access, LdsOp};
 use crate::exec::wave::Wave;
@@ -167,7 +168,7 @@ impl Waits {
         };
         format!(
             "{} is {how} before a wait for {}({needed}): {} will write it",
-            facts::name(register),
+            registers::name(register),
             counter.name(target),
             place.instruction(operation.pc)
         )
