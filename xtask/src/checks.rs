@@ -19,7 +19,7 @@ const TESTS_ON: &str = "CANDLE_ROCM_TESTS_ON";
 
 /// The checks, each with a run of its own, so that what one costs does not multiply.
 const CHECKS: [&str; 4] = ["waits", "races", "order", "uninitialised"];
-/// A GPU of each kind, and tests with LDS, barriers and matrix units: what `cargo xtask test` has time for.
+/// A GPU of each kind, and tests with LDS and barriers: what there is always time for.
 const FEW_GPUS: &str = "gfx942,gfx1100";
 const FEW_TESTS: [&str; 3] = ["folds::", "transposed::", "sorting::"];
 
@@ -35,6 +35,9 @@ pub struct Args {
     /// What the check of order draws from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// A few of the kernels' tests alone, on two GPUs, under all checks at once.
+    #[arg(long)]
+    few: bool,
 }
 
 fn findings_file() -> PathBuf {
@@ -53,6 +56,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     ensure_toolchain()?;
     let suites = Suites::build()?;
+    if args.few {
+        return few(&suites, args.seed);
+    }
     let mut found = Vec::new();
     for check in &args.check {
         begin(&suites, check, args.seed, &args.arch.join(","))?;
@@ -66,12 +72,11 @@ pub fn run(args: &Args) -> Result<()> {
     end(&suites, &found)
 }
 
-/// A part, for `cargo xtask test`.
-pub fn few(suites: &Suites) -> Result<()> {
-    begin(suites, &CHECKS.join(","), 0, FEW_GPUS)?;
+/// A part of it.
+fn few(suites: &Suites, seed: u64) -> Result<()> {
+    begin(suites, &CHECKS.join(","), seed, FEW_GPUS)?;
     suites.some_kernels(&FEW_TESTS)?;
     let found = report(&CHECKS.join(","))?;
-    suites.set_environment(Vec::new());
     end(suites, &found)
 }
 

@@ -104,7 +104,7 @@ impl Suites {
         })
     }
 
-    /// Run what follows with these variables, and no others of earlier calls.
+    /// Run what follows with these variables, and none of earlier calls.
     pub fn set_environment(&self, environment: Vec<(&'static str, String)>) {
         self.environment.replace(environment);
     }
