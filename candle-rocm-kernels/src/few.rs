@@ -22,6 +22,8 @@ pub struct Shape {
     pub rows: u32,
     /// Elements of k in a step of a team, a power of two.
     pub step: u32,
+    /// Whether lanes multiply and add, and no matrix instructions.
+    pub lanes_multiply: bool,
 }
 
 /// What multiplies.
@@ -92,6 +94,7 @@ pub fn shape(arch: &str, dtype: Dtype, columns: u32, rows_together: bool) -> Sha
         teams: THREADS / lanes,
         rows: row_lanes * tiles,
         step: k_lanes * vector * vectors,
+        lanes_multiply: unit(arch, dtype) == Unit::Lanes,
     }
 }
 

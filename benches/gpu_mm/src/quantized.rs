@@ -53,7 +53,8 @@ pub struct Line {
 struct Variant {
     name: String,
     module: Option<Arc<Module>>,
-    rows: [u32; 4],
+    /// None: as the embedded ones.
+    rows: Option<[u32; 4]>,
 }
 
 impl Variant {
@@ -62,7 +63,7 @@ impl Variant {
         Self {
             name: "embedded".to_owned(),
             module: None,
-            rows: ROWS,
+            rows: None,
         }
     }
 
@@ -83,7 +84,7 @@ impl Variant {
         Ok(Self {
             name: name.clone().into_owned(),
             module: Some(context.load_module(Image::from_binary(code))?),
-            rows,
+            rows: Some(rows),
         })
     }
 
@@ -96,8 +97,14 @@ impl Variant {
     }
 }
 
-/// Rows that a thread of the embedded kernels makes (`ROWS` in kernels/quantized/mmvq.cu).
-const ROWS: [u32; 4] = [2, 2, 4, 4];
+/// Rows that a thread of the embedded kernels makes of one, two, four and eight vectors (`ROWS` in
+/// kernels/quantized/mmvq.cu).
+fn rows_of(block_elements: usize) -> [u32; 4] {
+    match block_elements {
+        256 => [4; 4],
+        _ => [2, 2, 4, 4],
+    }
+}
 
 /// Measures the formats by the embedded kernels and those of the files; `done` is called with each line.
 ///
@@ -144,7 +151,7 @@ pub fn measure(
                             matrix: matrices.device_ptr(&stream).0,
                             bytes,
                             shape: [rows, columns, vectors],
-                            thread_rows: variant.rows[size],
+                            thread_rows: variant.rows.unwrap_or(rows_of(elements))[size],
                             row_threads,
                         };
                         let us = product.time(&stream, runs)?;

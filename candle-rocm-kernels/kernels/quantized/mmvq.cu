@@ -40,14 +40,27 @@ QUANTIZE(f32, float)
 QUANTIZE(f16, half_t)
 QUANTIZE(bf16, bf16_t)
 
-// Half s of the activations that piece i of a row is multiplied with, their scale and their sum.
+// The halves of the activations that piece i of a row is multiplied with, their scales and what goes with these.
 template <class Q>
-__device__ __forceinline__ void load_half_of(const uint8_t *__restrict__ y, uint32_t i, uint32_t s,
-                                             vec<uint32_t, 4> &qs, uint32_t &ds) {
-    uint32_t unit = Q::unit(i % 8, s);
+__device__ __forceinline__ void load_vector(const uint8_t *__restrict__ y, uint32_t i, vec<uint32_t, 4> (&qs)[2],
+                                            vec<uint32_t, 2> (&scale)[2]) {
     const uint8_t *group = y + (size_t)(i / 8) * ACTIVATION_BYTES;
-    qs = *(const vec<uint32_t, 4> *)(group + 16 * unit);
-    ds = *(const uint32_t *)(group + ACTIVATIONS + unit / 2 * 4);
+    uint32_t ds[2];
+    int32_t plain[2];
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+        uint32_t unit = Q::unit(i % 8, s);
+        qs[s] = *(const vec<uint32_t, 4> *)(group + 16 * unit);
+        ds[s] = *(const uint32_t *)(group + ACTIVATIONS + unit / 2 * 4);
+        plain[s] = sum_bytes(qs[s]);
+    }
+    // In blocks of 32 the two halves count together.
+    if constexpr (Q::ELEMENTS == 32) plain[0] += plain[1];
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+        float d = half_of(ds[s]);
+        scale[s] = {{bit_cast<uint32_t>(d), beside_scale<Q>(plain[s], d, half_of(ds[s] >> 16))}};
+    }
 }
 
 // -------------------------------------------------------------------- products
@@ -62,40 +75,8 @@ __device__ __forceinline__ void store_result(void *dst, size_t at, float value, 
 }
 
 constexpr uint32_t THREADS = 128, GROUP = 32;
-// Elements of each vector in LDS at a time, and rows that a thread multiplies with them.
-template <int VECTORS> constexpr uint32_t CHUNK = VECTORS <= 2 ? 4096 : 2048;
-template <int VECTORS> constexpr int ROWS = VECTORS <= 2 ? 2 : 4;
-
-// A chunk of the vectors, in the order in which pieces of weights want it: by 256 elements, then half of the piece,
-// then piece, so that neighbouring threads read neighbouring 16 bytes.
-template <int VECTORS> struct Activations {
-    static constexpr uint32_t UNITS = CHUNK<VECTORS> / 16;
-    alignas(16) vec<uint32_t, 4> qs[VECTORS][UNITS];
-    // The scale, and what goes with it.
-    vec<uint32_t, 2> scale[VECTORS][UNITS];
-};
-template <> struct Activations<0> {};
-
-template <class Q, int VECTORS>
-__device__ __forceinline__ void load(Activations<VECTORS> &lds, const uint8_t *__restrict__ y, size_t vector_bytes,
-                                     uint32_t first_unit, uint32_t units, uint32_t vectors) {
-    constexpr uint32_t UNITS = Activations<VECTORS>::UNITS;
-#pragma unroll
-    for (uint32_t i = threadIdx.x; i < VECTORS * UNITS; i += THREADS) {
-        uint32_t v = i / UNITS, at = i % UNITS;
-        uint32_t unit = first_unit + at / 16 * 16 + Q::unit(at % 8, at % 16 / 8);
-        vec<uint32_t, 4> qs = {};
-        uint32_t ds = 0;
-        if (v < vectors && unit < units)
-            load_half_of<Q>(y + v * vector_bytes, first_unit / 2 + at / 16 * 8 + at % 8, at % 16 / 8, qs, ds);
-        int32_t plain = sum_bytes(qs);
-        // In blocks of 32 the two halves count together.
-        if constexpr (Q::ELEMENTS == 32) plain += shfl_xor(plain, 8, 16);
-        float d = half_of(ds);
-        lds.qs[v][at] = qs;
-        lds.scale[v][at] = {{bit_cast<uint32_t>(d), beside_scale<Q>(plain, d, half_of(ds >> 16))}};
-    }
-}
+// Rows that a thread multiplies with what it has loaded of the vectors.
+template <class Q, int VECTORS> constexpr int ROWS = VECTORS > 2 || Q::ELEMENTS == 256 ? 4 : 2;
 
 // Adds each of N values, a power of two, over 2 * WIDTH lanes; of 32, a lane gets the sum of value lane / (32 / N).
 template <uint32_t WIDTH = 16, int N> __device__ __forceinline__ float group_sums(const float (&values)[N]) {
@@ -117,22 +98,18 @@ template <uint32_t WIDTH = 16, int N> __device__ __forceinline__ float group_sum
 }
 
 // dst (vectors, dst_rows) = matrix (rows, columns) times `vectors` activation vectors, at most VECTORS.
-// `row_threads` threads make ROWS rows: 32, 64 or the whole workgroup; workgroups stand in x. A chunk of more than two
-// vectors takes turns in LDS, where neighbouring threads share it; of fewer each thread reads what it needs, which
-// begins at once.
+// `row_threads` threads make ROWS rows: 32, 64 or the whole workgroup; workgroups stand in x. The vectors come from the
+// first cache: in LDS they would cost barriers, and registers that other wavefronts have more use for.
 template <class Q, int VECTORS>
 __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,
                                         void *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vector_blocks,
                                         uint32_t dst_rows, uint32_t vectors, uint32_t row_threads, uint32_t type) {
-    constexpr bool STAGED = VECTORS > 2;
-    constexpr int R = ROWS<VECTORS>, RESULTS = R * VECTORS;
-    constexpr uint32_t PIECES = CHUNK<VECTORS> / 32;
-    __shared__ Activations<STAGED ? VECTORS : 0> lds;
+    constexpr int R = ROWS<Q, VECTORS>, RESULTS = R * VECTORS;
     __shared__ float partial[THREADS / GROUP][RESULTS];
     uint32_t thread = threadIdx.x % row_threads, pieces = columns / 32;
     uint32_t first_row = (blockIdx.x * (THREADS / row_threads) + threadIdx.x / row_threads) * R;
     size_t row_bytes = (size_t)(columns / Q::ELEMENTS) * Q::BYTES;
-    size_t vector_bytes = (size_t)vector_blocks / 8 * ACTIVATION_BYTES;
+    size_t vector_bytes = (size_t)vector_blocks * Q8_1::BYTES;
     // Rows past the end repeat the last; nobody stores what comes of them.
     const uint8_t *weights[R];
 #pragma unroll
@@ -144,54 +121,25 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     if (i < pieces)
 #pragma unroll
         for (int r = 0; r < R; r++) raw[r] = load_piece<Q>(weights[r], i);
-    for (uint32_t first = 0; first < pieces; first += PIECES) {
-        if constexpr (STAGED) {
-            if (first > 0) __syncthreads();
-            load<Q, VECTORS>(lds, y, vector_bytes, 2 * first, 2 * pieces, vectors);
-            __syncthreads();
-        }
-        uint32_t end = min_of(first + PIECES, pieces);
-        while (i < end) {
-            Piece piece[R];
+    while (i < pieces) {
+        Piece piece[R];
 #pragma unroll
-            for (int r = 0; r < R; r++) piece[r] = Q::piece(raw[r], i % (Q::ELEMENTS / 32));
-            uint32_t now = i;
-            i += row_threads;
-            if (i < pieces)
+        for (int r = 0; r < R; r++) piece[r] = Q::piece(raw[r], i % (Q::ELEMENTS / 32));
+        uint32_t now = i;
+        i += row_threads;
+        if (i < pieces)
 #pragma unroll
-                for (int r = 0; r < R; r++) raw[r] = load_piece<Q>(weights[r], i);
+            for (int r = 0; r < R; r++) raw[r] = load_piece<Q>(weights[r], i);
 #pragma unroll
-            for (int v = 0; v < VECTORS; v++) {
-                vec<uint32_t, 4> qs[2];
-                vec<uint32_t, 2> scale[2];
-                if constexpr (STAGED) {
-                    uint32_t at = (now - first) / 8 * 16 + now % 8;
+        for (int v = 0; v < VECTORS; v++) {
+            // The last vector stands in for those that are not there.
+            const uint8_t *from = y + min_of((uint32_t)v, vectors - 1) * vector_bytes;
+            vec<uint32_t, 4> qs[2];
+            vec<uint32_t, 2> scale[2];
+            load_vector<Q>(from, now, qs, scale);
 #pragma unroll
-                    for (int s = 0; s < 2; s++) {
-                        qs[s] = lds.qs[v][at + 8 * s];
-                        scale[s] = lds.scale[v][at + 8 * s];
-                    }
-                } else {
-                    // The last vector stands in for those that are not there.
-                    const uint8_t *from = y + min_of((uint32_t)v, vectors - 1) * vector_bytes;
-                    uint32_t ds[2];
-                    int32_t plain[2];
-#pragma unroll
-                    for (int s = 0; s < 2; s++) {
-                        load_half_of<Q>(from, now, s, qs[s], ds[s]);
-                        plain[s] = sum_bytes(qs[s]);
-                    }
-                    if constexpr (Q::ELEMENTS == 32) plain[0] += plain[1];
-#pragma unroll
-                    for (int s = 0; s < 2; s++) {
-                        float d = half_of(ds[s]);
-                        scale[s] = {{bit_cast<uint32_t>(d), beside_scale<Q>(plain[s], d, half_of(ds[s] >> 16))}};
-                    }
-                }
-#pragma unroll
-                for (int r = 0; r < R; r++)
-                    sums[r * VECTORS + v] = multiply_piece<Q>(piece[r], qs, scale, sums[r * VECTORS + v]);
-            }
+            for (int r = 0; r < R; r++)
+                sums[r * VECTORS + v] = multiply_piece<Q>(piece[r], qs, scale, sums[r * VECTORS + v]);
         }
     }
     float sum = group_sums(sums);

@@ -198,7 +198,9 @@ fn few_plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
         return vec![best];
     };
     let mut plans = Vec::new();
-    for sharing in (0..=few.sharing).rev() {
+    let best_sharing = sharing_of(&best.product, &few, gpu);
+    let others = (0..=few.sharing).rev().filter(|&n| n != best_sharing);
+    for sharing in std::iter::once(best_sharing).chain(others) {
         let few = FewKernel { sharing, ..few };
         for parts in parts_of(&best.product, &few, gpu) {
             // Whole rounds, so that no part begins within one.
@@ -218,18 +220,40 @@ fn few_plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
     plans
 }
 
-/// In how many parts k may be worth dividing, the best first: several where most of the GPU would have nothing to do.
+/// How many teams to a row are best, as timed on an H200: as many as have some hundred elements of k each, whose sums are
+/// worth bringing together, or as many as it takes to fill the GPU.
+fn sharing_of(product: &Product, few: &FewKernel, gpu: Gpu) -> u32 {
+    let worthwhile = product.k / few.least_k();
+    let enough = worthwhile.max(1).ilog2().min(few.sharing);
+    (enough..few.sharing)
+        .find(|&sharing| {
+            let few = FewKernel { sharing, ..*few };
+            2 * workgroups(product, &few) >= 3 * gpu.units()
+        })
+        .unwrap_or(few.sharing)
+}
+
+fn workgroups(product: &Product, few: &FewKernel) -> u64 {
+    (product.m.div_ceil(few.rows().into()) * product.batch).max(1)
+}
+
+/// In how many parts k may be worth dividing, the best first: several where much of the GPU would have nothing to do.
+/// Adding them up takes a launch, which lanes that multiply for many columns outweigh sooner.
 fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
-    let workgroups = (product.m.div_ceil(few.rows().into()) * product.batch).max(1);
+    let workgroups = workgroups(product, few);
     let sums = product.m as u128 * product.n as u128 * u128::from(product.batch);
     let of_a_part = sums * product.dtype.sum_bytes() as u128;
     let most = (product.k / (LEAST_ROUNDS * u64::from(few.round())))
         .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)
         .min(MAX_PARTS);
     let filling = (2 * gpu.units() / workgroups).clamp(1, most.max(1));
-    match 2 * workgroups <= gpu.units() {
-        true => [filling, 1],
-        false => [1, filling],
+    let busy = match few.shape.lanes_multiply && few.columns >= 8 {
+        true => 2 * workgroups >= 3 * gpu.units(),
+        false => 2 * workgroups > gpu.units(),
+    };
+    match busy {
+        false => [filling, 1],
+        true => [1, filling],
     }
 }
 

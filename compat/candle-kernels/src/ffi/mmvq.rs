@@ -90,15 +90,19 @@ fn multiply(
     let output = address("dst", output)?;
     let size = vectors.next_power_of_two();
     let pieces = columns / BLOCK;
-    // Fewer rows want more threads each.
-    let row_threads = match (size, rows) {
-        (1, ..2048) if pieces >= THREADS => THREADS,
-        (1, 2048..8192) if pieces >= 2 * GROUP => 2 * GROUP,
-        (2.., ..4096) if pieces >= THREADS => THREADS,
+    // Fewer rows want more threads each, but each of them a few steps.
+    let row_threads = match rows {
+        ..2048 if pieces >= THREADS => THREADS,
+        _ if pieces >= 4 * GROUP => 2 * GROUP,
         _ => GROUP,
     };
     let name = format!("mmvq_{}_{size}", format.name);
-    let thread_rows = if size <= 2 { 2 } else { 4 };
+    // As `ROWS` in the kernels.
+    let thread_rows = if size > 2 || format.elements == 256 {
+        4
+    } else {
+        2
+    };
     let grid = (rows.div_ceil(THREADS / row_threads * thread_rows), 1, 1);
     let result = result as u32;
     launch!(
