@@ -91,8 +91,9 @@ fn multiply(
     let size = vectors.next_power_of_two();
     let pieces = columns / BLOCK;
     // Fewer rows want more threads each, but each of them a few steps.
-    let row_threads = match rows {
-        ..2048 if pieces >= THREADS => THREADS,
+    let row_threads = match (rows, size) {
+        (..2048, _) if pieces >= THREADS => THREADS,
+        (8192.., 1 | 2) => GROUP,
         _ if pieces >= 4 * GROUP => 2 * GROUP,
         _ => GROUP,
     };
