@@ -237,14 +237,14 @@ impl Few {
         };
         let last = (runs - 1) % places.len();
         let (mut plans, mut error) = (Vec::new(), 0.0f64);
-        for number in 0..count {
+        for (number, plan) in all[0].iter().enumerate().take(count) {
             stream.memset_zeros(&mut c)?;
             // SAFETY: the matrices are the buffers above, which live until the stream was waited for.
             let us = graph_microseconds(stream, runs, |turn| unsafe {
                 launch_plan(stream, &all[turn % places.len()][number])
             })?;
             let found = self.error(pool, places[last], &b, &stream.clone_dtoh(&c)?);
-            let name = all[0][number].description();
+            let name = plan.description();
             ensure!(
                 found <= tolerance(dtype, k),
                 "{name}, {m} x {n} x {k}: an error of {found}"

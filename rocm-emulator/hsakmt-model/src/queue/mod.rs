@@ -85,11 +85,14 @@ impl Queue {
     }
 }
 
+/// A queue and the thread that serves it.
+type Served = (Arc<Queue>, JoinHandle<()>);
+
 /// The queues of the process.
 pub struct Queues {
     events: &'static Events,
     doorbells: Doorbells,
-    queues: Mutex<Vec<Option<(Arc<Queue>, JoinHandle<()>)>>>,
+    queues: Mutex<Vec<Option<Served>>>,
 }
 
 impl Queues {
