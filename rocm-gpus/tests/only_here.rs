@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Files that choose GPUs by name, and what for.
-const CHOOSE: [(&str, &str); 10] = [
+const CHOOSE: [(&str, &str); 11] = [
     (
         "benches/benches/emulator.rs",
         "which the emulator is timed as",
@@ -30,6 +30,7 @@ const CHOOSE: [(&str, &str); 10] = [
         "rocm-emulator/src/isa/table.rs",
         "the names by which its files list architectures' instructions",
     ),
+    ("xtask/src/checks.rs", "what the short part runs on"),
     ("xtask/src/demo.rs", "the demo's default"),
     ("xtask/src/main.rs", "which tests and coverage run on"),
     ("xtask/src/test.rs", "which all tests run on"),

@@ -26,8 +26,11 @@ extern "C" {
     fn __cxa_thread_atexit_impl(
         end: extern "C" fn(*mut c_void),
         argument: *mut c_void,
-        library: *mut c_void,
+        library: *const c_void,
     ) -> c_int;
+    /// Stands for the program or library that this is part of, which stays loaded until `end` was called. The C library does not
+    /// take null for the program before something was registered with another handle: it reads through what it has not found.
+    static __dso_handle: u8;
 }
 
 /// The calling thread is about to give work to its own stream on this GPU, of which HIP knows already.
@@ -45,8 +48,9 @@ pub(super) fn note(device: &Arc<Device>) {
 #[cold]
 fn register(device: &Arc<Device>) {
     let argument = Box::into_raw(Box::new(device.clone()));
-    // SAFETY: `end` takes the box, once. It lies in the program, which is there as long as its threads are.
-    let failed = unsafe { __cxa_thread_atexit_impl(end, argument.cast(), std::ptr::null_mut()) };
+    let library = (&raw const __dso_handle).cast();
+    // SAFETY: `end` takes the box, once, and is part of the library that the handle stands for.
+    let failed = unsafe { __cxa_thread_atexit_impl(end, argument.cast(), library) };
     if failed != 0 {
         // Out of memory: nobody will call `end`.
         // SAFETY: made above, and not given away.

@@ -62,18 +62,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The short part, for `cargo xtask test`: where AMD's packages are not to be had soon, a line says so, and nothing failed.
-pub fn run_short(arch: &str) -> Result<()> {
-    match root(None, Some(SHORT_PATIENCE)) {
-        Ok(root) => run_on(&root, &[arch.to_owned()], true),
-        Err(error) if error.is::<Gone>() => {
-            eprintln!("\nNothing ran on AMD's own HIP: {error}");
-            Ok(())
-        }
-        Err(error) => Err(error),
-    }
-}
-
 fn root(given: Option<PathBuf>, patience: Option<Duration>) -> Result<Root> {
     let named = std::env::var_os(PACKAGES_VARIABLE).filter(|folder| !folder.is_empty());
     let given = given.or(named.map(PathBuf::from));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::Queue;
+use super::ring::Queue;
 
 /// Between two looks while there is work.
 const SOON: Duration = Duration::from_micros(20);

@@ -2,6 +2,7 @@
 
 mod doorbells;
 mod packet;
+mod ring;
 mod signal;
 mod work;
 
@@ -11,79 +12,17 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
-use crate::abi::{amd_queue, queue_kind, CreateQueue};
+use crate::abi::{queue_kind, CreateQueue};
 use crate::events::Events;
 use crate::gpu::Gpu;
 
-pub use doorbells::Doorbells;
+use doorbells::Doorbells;
+use ring::{Queue, Ring};
 
 /// Most queues of a process: a page of doorbells on each GPU.
 pub const MOST: usize = 1024;
 /// Bytes of a doorbell.
 pub const DOORBELL: u64 = 8;
-/// Bytes of an AQL packet.
-const PACKET: u64 = 64;
-
-/// A queue's place in memory, which AMD's runtime gives.
-pub struct Ring {
-    address: u64,
-    packets: u64,
-    write: &'static AtomicU64,
-    read: &'static AtomicU64,
-    /// The `amd_queue_t`.
-    queue: u64,
-}
-
-impl Ring {
-    fn of(args: &CreateQueue) -> Option<Ring> {
-        let packets = u64::from(args.ring_size) / PACKET;
-        let aligned = |address: u64| address != 0 && address.is_multiple_of(8);
-        if !packets.is_power_of_two()
-            || ![args.ring, args.write_pointer, args.read_pointer]
-                .into_iter()
-                .all(aligned)
-        {
-            return None;
-        }
-        // SAFETY: AMD's runtime keeps both indices where it says, aligned, until the queue is destroyed; the reference is
-        // not used after that.
-        let index = |address: u64| unsafe { &*(address as *const AtomicU64) };
-        Some(Ring {
-            address: args.ring,
-            packets,
-            write: index(args.write_pointer),
-            read: index(args.read_pointer),
-            queue: args.write_pointer - amd_queue::WRITE_INDEX,
-        })
-    }
-
-    /// The address of the packet of a number.
-    fn packet(&self, number: u64) -> u64 {
-        self.address + number % self.packets * PACKET
-    }
-}
-
-/// A queue.
-pub struct Queue {
-    gpu: &'static Gpu,
-    ring: Ring,
-    /// Packets that were taken.
-    taken: AtomicU64,
-    stop: AtomicBool,
-    /// Its thread sleeps until its doorbell rings.
-    sleeps: AtomicBool,
-}
-
-impl Queue {
-    /// Whether there is something to do.
-    fn is_rung(&self) -> bool {
-        self.ring.write.load(Ordering::Acquire) > self.taken.load(Ordering::Relaxed) || self.stops()
-    }
-
-    fn stops(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
-    }
-}
 
 /// A queue and the thread that serves it.
 type Served = (Arc<Queue>, JoinHandle<()>);

@@ -7,8 +7,8 @@ use rocm_emulator::exec::DispatchPacket;
 use rocm_emulator::fault::FaultKind;
 
 use super::packet::{Packet, Request};
+use super::ring::Queue;
 use super::signal::Signal;
-use super::Queue;
 use crate::abi::amd_queue;
 use crate::clock;
 use crate::events::Events;
