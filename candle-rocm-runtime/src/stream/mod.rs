@@ -4,6 +4,5 @@ pub(crate) mod capture;
 pub mod context;
 pub mod event;
 pub(crate) mod queue;
-mod thread_end;
 
 pub use queue::Stream;

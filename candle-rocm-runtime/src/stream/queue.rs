@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 
 use super::capture;
 use super::context::Context;
-use super::thread_end;
 use crate::base::cuda_names::CUstreamCaptureStatus;
 use crate::base::error::{Error, Result};
 use crate::base::hip::calls::optional;
@@ -214,12 +213,7 @@ impl Stream {
     #[inline]
     pub(crate) fn enter(&self) -> Result<()> {
         self.note_use()?;
-        let device = self.context.device();
-        device.bind()?;
-        if self.raw == STREAM_PER_THREAD {
-            thread_end::note(device);
-        }
-        Ok(())
+        self.context.device().bind()
     }
 
     /// What [`Stream::enter`] does where HIP is not called: returns an error that is waiting, and notes who uses

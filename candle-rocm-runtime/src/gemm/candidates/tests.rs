@@ -270,7 +270,7 @@ fn nvidia_has_matrix_units() {
         compute_units: 132,
     };
     let plan = plan_on(&few, gpu).unwrap();
-    assert_eq!(plan.kernel.name(few.dtype), "matmul_bf16_128x32_tn");
+    assert_eq!(plan.kernel.name(few.dtype), "gemv_t_bf16_c16");
 }
 
 #[test]

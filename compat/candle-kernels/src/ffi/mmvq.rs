@@ -65,12 +65,6 @@ fn multiply(
             format.name, format.elements
         )));
     }
-    if vector_blocks % (TOGETHER / BLOCK) != 0 {
-        return Err(Error::invalid(format!(
-            "stride_col_y is {vector_blocks} blocks, and vectors are quantised {} at a time",
-            TOGETHER / BLOCK
-        )));
-    }
     if vector_blocks < columns / BLOCK && vectors > 1 {
         return Err(Error::invalid(format!(
             "stride_col_y is {vector_blocks} blocks, and {columns} elements take {}",
@@ -80,6 +74,12 @@ fn multiply(
     if dst_rows < rows && vectors > 1 {
         return Err(Error::invalid(format!(
             "stride_col_dst is {dst_rows}, and each of {vectors} vectors has {rows} results"
+        )));
+    }
+    if vector_blocks % (TOGETHER / BLOCK) != 0 {
+        return Err(Error::invalid(format!(
+            "stride_col_y is {vector_blocks} blocks, and vectors are quantised {} at a time",
+            TOGETHER / BLOCK
         )));
     }
     if rows == 0 || vectors == 0 {
