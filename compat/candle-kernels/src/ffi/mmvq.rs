@@ -76,7 +76,7 @@ fn multiply(
             "stride_col_dst is {dst_rows}, and each of {vectors} vectors has {rows} results"
         )));
     }
-    if vector_blocks % (TOGETHER / BLOCK) != 0 {
+    if vectors > 1 && vector_blocks % (TOGETHER / BLOCK) != 0 {
         return Err(Error::invalid(format!(
             "stride_col_y is {vector_blocks} blocks, and vectors are quantised {} at a time",
             TOGETHER / BLOCK
@@ -167,9 +167,9 @@ macro_rules! products {
         #[doc = concat!("`dst` (`b_size` x `stride_col_dst`) = the matrix `vx` (`nrows_x` x `ncols_x`, ", $format,
             ") times `b_size` vectors that `launch_mmvq_gguf_quantize_q8_1_*` made, `stride_col_y` blocks of 32 elements apart.")]
         ///
-        /// At most eight vectors. `ncols_x` is a multiple of the format's block, `stride_col_y` of 8. `vx` starts at a
-        /// multiple of the power of two that divides the size of its blocks, 16 at most, `vy` of 16. An error waits in the
-        /// GPU.
+        /// At most eight vectors. `ncols_x` is a multiple of the format's block, `stride_col_y` of 8 if there are several.
+        /// `vx` starts at a multiple of the power of two that divides the size of its blocks, 16 at most, `vy` of 16. An
+        /// error waits in the GPU.
         ///
         /// # Safety
         /// The pointers are to memory of the current GPU that holds what is said above and that nothing else uses
