@@ -102,8 +102,11 @@ pub fn threads(arch: &str, tile: Tile) -> u32 {
         return (tile.rows * tile.columns / (64 * 64)).max(4) * 32;
     }
     let architecture = architecture(arch);
-    let waves = match tile.rows * tile.columns >= 128 * 128 {
+    let sums = tile.rows * tile.columns;
+    let waves = match sums >= 128 * 128 {
         true if architecture.is_some_and(is_wide_dot) => 8,
+        // Vector registers that cannot stand in for accumulation registers have no room for four wavefronts' operands.
+        true if architecture == Some(Architecture::Cdna1) && sums > 128 * 128 => 8,
         true => return 256,
         false => 4,
     };

@@ -23,7 +23,12 @@ using Tile64x64 = MatmulShape<64, 64, 2, 2, 32, 2>;
 using Tile128x32 = MatmulShape<128, 32, 4, 1, 32, 2>;
 #define MATMUL_WAVES
 #elif defined(AMD_MFMA)
+#if AMD_MFMA > 1
 using Tile256x128 = MatmulShape<256, 128, 2, 2, 32, 4>;
+#else
+// Four wavefronts' sums would fill gfx908's accumulation registers, and the others have no room for a panel.
+using Tile256x128 = MatmulShape<256, 128, 4, 2, 32, 4>;
+#endif
 using Tile128x128 = MatmulShape<128, 128, 2, 2, 32, 4>;
 using Tile64x64 = MatmulShape<64, 64, 2, 2, 64, 2>;
 using Tile128x32 = MatmulShape<128, 32, 4, 1, 64, 2>;
