@@ -70,31 +70,13 @@ __device__ __forceinline__ void map_strip(size_t first, uint32_t step, F f, Out 
     }(Strip<In, WIDTH, N>(in + first * WIDTH, step)...);
 }
 
-// The base of functions that take longer than memory: their code stands there once for 16 bytes, not for strips of
-// them, which would take twice the time to compile and a cache of instructions that no GPU has.
+// The base of functions that take longer than memory: their code stands there once, which a strip's vectors go through
+// one after another. For each of them it would take twice the time to compile and a cache of instructions that no GPU
+// has.
 struct Long {};
 
 // The base of functions for cases that hardly occur: an element at a time has to do for them.
 struct Seldom {};
-
-// out[i] = f(in[i]...), contiguous: 16 bytes of the widest type at a time, then the rest.
-template <class F, class Out, class... In>
-__device__ __forceinline__ void map_contiguous(size_t numel, F f, Out *__restrict__ out, const In *__restrict__... in) {
-    constexpr int WIDTH = vector_width<Out, In...>(), STRIP = 2;
-    uint32_t threads = gridDim.x * blockDim.x, thread = blockIdx.x * blockDim.x + threadIdx.x;
-    size_t done = 0;
-    // Where there is a thread for every element, one each takes less time than many in few.
-    if (numel > threads && all_aligned<WIDTH>(out, in...)) {
-        size_t vectors = numel / WIDTH, v = thread;
-        // Strips leave an uneven rest, which only many of them outweigh.
-        if (!__is_base_of(Long, F) && vectors >= (size_t)2 * STRIP * threads)
-            for (; v + (size_t)(STRIP - 1) * threads < vectors; v += (size_t)STRIP * threads)
-                map_strip<WIDTH, STRIP>(v, threads, f, out, in...);
-        for (; v < vectors; v += threads) map_strip<WIDTH, 1>(v, 1, f, out, in...);
-        done = vectors * WIDTH;
-    }
-    for (size_t i = done + thread; i < numel; i += threads) out[i] = f(in[i]...);
-}
 
 // WIDTH elements as they are loaded, in words, from which each is shifted out. Taken apart by memory they would be
 // where they are loaded, which waits for them.
@@ -146,6 +128,58 @@ template <class T, int WIDTH, int N> struct Queue {
         return first;
     }
 };
+
+// The vectors of `out` from v on, `step` apart: a strip is loaded, and its vectors are made by the same code.
+template <int WIDTH, int STRIP, class F, class Out, class... In>
+__device__ __forceinline__ void map_queue(size_t v, size_t vectors, uint32_t step, F f, Out *__restrict__ out,
+                                          const In *__restrict__... in) {
+    uint32_t zero = (uint32_t)(vectors >> 63);
+    [&](Queue<In, WIDTH, STRIP>... x) INLINED {
+        while (v < vectors) {
+            uint32_t count = 0;
+#pragma unroll
+            for (int n = 0; n < STRIP; n++) {
+                size_t at = v + (size_t)n * step;
+                if (at >= vectors) break;
+                (x.group[n].read(in + at * WIDTH, true), ...);
+                count++;
+            }
+            (x.forget(zero), ...);
+#pragma nounroll
+            for (; count != 0; count--, v += step) {
+                vec<Out, WIDTH> result;
+                [&](const vec<In, WIDTH> &...x) INLINED {
+#pragma unroll
+                    for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
+                }(x.take()...);
+                store_vec(out + v * WIDTH, result);
+            }
+        }
+    }(Queue<In, WIDTH, STRIP>()...);
+}
+
+// out[i] = f(in[i]...), contiguous: 16 bytes of the widest type at a time, then the rest.
+template <class F, class Out, class... In>
+__device__ __forceinline__ void map_contiguous(size_t numel, F f, Out *__restrict__ out, const In *__restrict__... in) {
+    constexpr int WIDTH = vector_width<Out, In...>(), STRIP = 2;
+    uint32_t threads = gridDim.x * blockDim.x, thread = blockIdx.x * blockDim.x + threadIdx.x;
+    size_t done = 0;
+    // Where there is a thread for every element, one each takes less time than many in few.
+    if (numel > threads && all_aligned<WIDTH>(out, in...)) {
+        size_t vectors = numel / WIDTH, v = thread;
+        if constexpr (__is_base_of(Long, F)) {
+            map_queue<WIDTH, STRIP>(v, vectors, threads, f, out, in...);
+        } else {
+            // Strips leave an uneven rest, which only many of them outweigh.
+            if (vectors >= (size_t)2 * STRIP * threads)
+                for (; v + (size_t)(STRIP - 1) * threads < vectors; v += (size_t)STRIP * threads)
+                    map_strip<WIDTH, STRIP>(v, threads, f, out, in...);
+            for (; v < vectors; v += threads) map_strip<WIDTH, 1>(v, 1, f, out, in...);
+        }
+        done = vectors * WIDTH;
+    }
+    for (size_t i = done + thread; i < numel; i += threads) out[i] = f(in[i]...);
+}
 
 // The numbers 0 to N - 1 as template arguments.
 template <class T, T...> struct sequence {};
@@ -245,7 +279,8 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
         uint32_t tile = rest / across;
         size_t base[N], first = (size_t)(rest - tile * across) * Shape::TO, row = 0, size = info[last];
         uint32_t rows = (uint32_t)min_of(size - first, (size_t)Shape::TO);
-        ((base[K] = first * info[(K + 1) * dims + last]), ...);
+        const size_t stride[N] = {info[(K + 1) * dims + last]...};
+        ((base[K] = first * stride[K]), ...);
         rest = tile / down;
         size_t column = (size_t)(tile - rest * down) * Shape::FROM;
         uint32_t columns = (uint32_t)min_of(info[turned] - column, (size_t)Shape::FROM);
@@ -273,14 +308,13 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
 #pragma nounroll
             for (int k = 0; k < N; k++) {
                 const T *from = nullptr;
-                ((k == K ? void(from = in + base[K]) : void()), ...);
-                if (now.has(Access::STAGED(k))) fill((T *)lds + k * Shape::ELEMENTS, from, info[(k + 1) * dims + last]);
+                // Read here, its stride would be waited for before each input's first element.
+                size_t step = 0;
+                ((k == K ? void((from = in + base[K], step = stride[K])) : void()), ...);
+                if (now.has(Access::STAGED(k))) fill((T *)lds + k * Shape::ELEMENTS, from, step);
             }
         } else {
-            ((now.has(Access::STAGED(K))
-                  ? fill((In *)(lds + Shape::start(K)), in + base[K], info[(K + 1) * dims + last])
-                  : void()),
-             ...);
+            ((now.has(Access::STAGED(K)) ? fill((In *)(lds + Shape::start(K)), in + base[K], stride[K]) : void()), ...);
         }
         __syncthreads();
         uint32_t v = threadIdx.x, group = now.has(Access::VECTORS) ? log2_of(WIDTH) : 0;

@@ -34,7 +34,7 @@ using Tile64x64 = MatmulShape<64, 64, 2, 2, 64, 2>;
 using Tile128x32 = MatmulShape<128, 32, 4, 1, 64, 2>;
 // Two wavefronts a SIMD, which half of the registers allow each.
 #define MATMUL_WAVES __attribute__((amdgpu_waves_per_eu(2)))
-#elif __AMDGCN_WAVEFRONT_SIZE == 64
+#elif WAVEFRONT == 64
 // The largest tile's sums would be half of the registers of eight wavefronts, and leave too few for what makes them.
 using Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
 using Tile64x64 = MatmulShape<64, 64, 2, 2, 64, 2>;

@@ -12,6 +12,13 @@
 #define AMD_MFMA 4
 #endif
 
+// Lanes of a wavefront. (Clang had a macro for it, and from 22 on has not: a library may be compiled for both.)
+#if defined(__GFX9__)
+#define WAVEFRONT 64
+#else
+#define WAVEFRONT 32
+#endif
+
 // The largest workgroup a kernel is launched with. Without it clang assumes 1024. A second number is for NVIDIA.
 #define __launch_bounds__(threads, ...) __attribute__((amdgpu_flat_work_group_size(1, threads), launch_bounds(threads)))
 
@@ -139,7 +146,7 @@ template <class T> __device__ __forceinline__ T shfl(T value, uint32_t source, u
 
 // One bit per lane of the wave for which the predicate holds; inactive lanes give 0.
 __device__ __forceinline__ uint64_t ballot(bool predicate) {
-#if __AMDGCN_WAVEFRONT_SIZE == 64
+#if WAVEFRONT == 64
     return __builtin_amdgcn_ballot_w64(predicate);
 #else
     return __builtin_amdgcn_ballot_w32(predicate);

@@ -16,8 +16,6 @@ template <int N> struct WordVector {
 };
 
 #if defined(__HIP__)
-#define WAVEFRONT __AMDGCN_WAVEFRONT_SIZE
-
 // What the waves wrote to LDS is there for all after it. Loads from global memory may stay on their way.
 // (Clang before 19 has fences for all memory alone.)
 #if __clang_major__ >= 19
@@ -54,8 +52,6 @@ __device__ __forceinline__ void pin_uniform(uint32_t &value) { asm volatile("" :
 // Bytes of LDS that a kernel may have of its own.
 static constexpr int LDS_MOST = 64 << 10;
 #else
-#define WAVEFRONT 32
-
 __device__ __forceinline__ void lds_barrier() { __syncthreads(); }
 __device__ __forceinline__ void wave_fence() { __nvvm_bar_warp_sync(~0u); }
 

@@ -3,6 +3,9 @@
 // headers. Names mean what amd.cuh says.
 #pragma once
 
+// Lanes of a warp.
+#define WAVEFRONT 32
+
 // The largest workgroup a kernel is launched with. Without it 1024, as on AMD: the build and the module loader bound
 // the registers of such kernels to 64. A second number is of workgroups that a multiprocessor shall have registers for.
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))

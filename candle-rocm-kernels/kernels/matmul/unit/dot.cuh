@@ -4,7 +4,7 @@
 #pragma once
 
 template <class V> struct DotBlock : LaneLoads {
-    static constexpr int ROWS = 8, COLUMNS = __AMDGCN_WAVEFRONT_SIZE / 8, CHUNKS = 1, STEP_CHUNKS = 1, SUMS = 1;
+    static constexpr int ROWS = 8, COLUMNS = WAVEFRONT / 8, CHUNKS = 1, STEP_CHUNKS = 1, SUMS = 1;
     // A lane has so many rows and columns that whole chunks of them would fill its registers.
     static constexpr int PIECES = 2, PARTS = 2;
     // Nor would all steps fit the instruction cache.
