@@ -1,9 +1,11 @@
-//! What can be said of the kernels' speed without a GPU: what the compiler made of them ([`listing`], [`loops`]), with
-//! AMD's published latencies (`rocm_gpus`), and what the emulator counts when they run ([`products`], [`rows`]).
+//! What can be said of the kernels' speed without a GPU: what the compiler made of them ([`listing`], [`loops`],
+//! [`distances`]), with AMD's published latencies (`rocm_gpus`), and what the emulator counts when they run
+//! ([`products`], [`rows`]).
 //!
 //! `cargo xtask kernel-report` writes [`page`], which has the formulas.
 
 pub mod device;
+pub mod distances;
 pub mod kernels;
 pub mod listing;
 pub mod loops;

@@ -2,7 +2,7 @@
 
 use anyhow::{anyhow, Result};
 use rocm_emulator::codeobject::{CodeObject, Kernel};
-use rocm_emulator::isa::{self, Encoding, Inst, Operand, Target};
+use rocm_emulator::isa::{self, Encoding, Family, Inst, Operand, Target};
 
 /// What an instruction is issued to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,31 @@ impl Unit {
     pub const COUNT: usize = 7;
 }
 
+/// A counter of operations on their way, by which a wavefront waits for what it asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counter {
+    /// Of global memory: loads; on CDNA stores, too.
+    Memory,
+    /// Of LDS; before GFX12 also of scalar loads.
+    Lds,
+}
+
+impl Counter {
+    /// Number of counters.
+    pub const COUNT: usize = 2;
+}
+
+/// What an instruction has to do with the counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// The counter that it raises.
+    pub raises: Option<Counter>,
+    /// What it asks for comes to vector registers.
+    pub fetches: bool,
+    /// By [`Counter`]: it waits until at most so many operations are on their way.
+    pub leaves: [Option<usize>; Counter::COUNT],
+}
+
 /// One instruction.
 #[derive(Clone, Debug)]
 pub struct Line {
@@ -41,6 +66,8 @@ pub struct Line {
     pub matrix_cycles: u64,
     /// Multiply-adds and dot products of the vector unit.
     pub multiply_add: bool,
+    /// Its counters.
+    pub counted: Counted,
     /// Where a branch goes.
     pub branch: Option<i64>,
     /// The mnemonic.
@@ -117,11 +144,49 @@ fn line(target: Target, inst: &Inst, offset: i64) -> Line {
             let is = |prefix: &&str| name.starts_with(*prefix);
             matrix_cycles.is_none() && MULTIPLY_ADDS.iter().any(is)
         }),
+        counted: counted(target, inst),
         // The distance counts dwords from the next instruction.
         branch: immediate
             .filter(|_| is_branch)
             .map(|distance| offset + i64::from(inst.size) + 4 * distance),
         name,
+    }
+}
+
+fn counted(target: Target, inst: &Inst) -> Counted {
+    let family = target.family();
+    let fetches = inst.dst[0] != Operand::None;
+    let raises = match inst.encoding {
+        Encoding::DS => Some(Counter::Lds),
+        Encoding::SMEM if fetches && family != Family::Rdna4 => Some(Counter::Lds),
+        Encoding::SMEM => None,
+        _ if unit(inst) != Unit::Memory => None,
+        _ if fetches || inst.mem.lds || family == Family::Cdna => Some(Counter::Memory),
+        _ => None,
+    };
+    Counted {
+        raises,
+        fetches: fetches && raises.is_some() && inst.encoding != Encoding::SMEM,
+        leaves: leaves(family, inst),
+    }
+}
+
+/// ISA manuals, "S_WAITCNT", and "S_WAIT_*" of GFX12.
+fn leaves(family: Family, inst: &Inst) -> [Option<usize>; Counter::COUNT] {
+    let bits = match inst.src[0] {
+        Operand::Immediate(bits) | Operand::Integer(bits) => bits as u16 as usize,
+        _ => return [None; Counter::COUNT],
+    };
+    let field = |first: usize, count: usize| bits >> first & ((1 << count) - 1);
+    match (inst.op.name, family) {
+        ("s_waitcnt", Family::Cdna) => [Some(field(0, 4) | field(14, 2) << 4), Some(field(8, 4))],
+        ("s_waitcnt", Family::Rdna2) => [Some(field(0, 4) | field(14, 2) << 4), Some(field(8, 6))],
+        ("s_waitcnt", _) => [Some(field(10, 6)), Some(field(4, 6))],
+        ("s_wait_loadcnt", _) => [Some(bits), None],
+        ("s_wait_dscnt", _) => [None, Some(bits)],
+        ("s_wait_loadcnt_dscnt", _) => [Some(field(8, 6)), Some(field(0, 6))],
+        ("s_wait_storecnt_dscnt", _) => [None, Some(field(0, 6))],
+        _ => [None; Counter::COUNT],
     }
 }
 

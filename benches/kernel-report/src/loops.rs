@@ -191,6 +191,32 @@ pub fn hottest(listing: &Listing, profile: &Profile) -> Vec<Loop> {
     hottest
 }
 
+/// The loops over panels of a product, each with all loops within it: those with the most arithmetic, or nearly, that
+/// contain no loop without any, as edges' loops contain loops that copy. Several where halves of a workgroup have their own.
+pub fn panels(listing: &Listing) -> Vec<Loop> {
+    let loops = all(listing);
+    let has_matrix = loops.iter().any(|of| of.counts.matrix_cycles > 0.0);
+    // Addresses have multiply-adds, too.
+    let work = |of: &Loop| match has_matrix {
+        true => of.counts.matrix_cycles,
+        false => of.counts.multiply_adds,
+    };
+    let outermost = loops
+        .iter()
+        .filter(|of| !loops.iter().any(|other| other.inner.contains(&of.offsets)));
+    let mut nests: Vec<Loop> = outermost.map(|of| nest(listing, of)).collect();
+    nests.retain(|nest| {
+        let within = |of: &&Loop| {
+            nest.offsets.start <= of.offsets.start && of.offsets.end <= nest.offsets.end
+        };
+        let mut innermost = loops.iter().filter(within).filter(|of| of.inner.is_empty());
+        innermost.all(|of| work(of) > 0.0)
+    });
+    let most = nests.iter().map(work).fold(0.0, f64::max);
+    nests.retain(|nest| 2.0 * work(nest) > most);
+    nests
+}
+
 /// The outermost loop around one, with everything in it.
 fn nest(listing: &Listing, of: &Loop) -> Loop {
     let around = |other: &Loop| {
@@ -213,6 +239,7 @@ mod tests {
     use rocm_emulator::isa::Target;
 
     use super::*;
+    use crate::listing::Counted;
 
     /// Instructions of 4 bytes each: (unit, cycles of the matrix unit, multiply-add, where a branch goes).
     fn listing(target: Target, lines: &[(Unit, u64, bool, Option<i64>)]) -> Listing {
@@ -222,6 +249,7 @@ mod tests {
             slots: 1,
             matrix_cycles,
             multiply_add,
+            counted: Counted::default(),
             branch,
             name: "",
         };
