@@ -6,11 +6,16 @@
 //     multiply this slice, LDS -> registers -> sums
 //   store      sums -> LDS -> global
 //
+// The panel that is loaded stays on its way while all slices that follow are multiplied: the compiler, which would
+// rather load late and stage early, is held to this order. While a slice's first reads of LDS take their time, after
+// the barrier that completes it, other wavefronts of the SIMD compute.
+//
 // Types: a tile's shape (MatmulShape), an operand's panel and slice (matmul_panel.cuh), what a wavefront multiplies at
 // a time (Operand, MatrixUnit) and its sums (WaveTile).
 #pragma once
 #include "matmul/matmul_panel.cuh"
 #include "matmul/matmul_wave.cuh"
+#include "portable/streams.cuh"
 
 // A wavefront's BLOCKS blocks of BLOCK rows of an operand, of which this lane reads from a row's chunk on.
 template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
@@ -92,7 +97,8 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
             }
     };
 
-    // The schedule: what stands between two barriers runs while others multiply. `more` says that a panel follows.
+    // The schedule: what stands between two barriers runs while others multiply. `more` says that a panel follows. Lest
+    // its loads sink below the products, or waits for them rise above those, nothing passes in_order().
     auto start = [&](auto turn) INLINED {
         load();
         stage(turn, 0, 0);
@@ -104,9 +110,15 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
             uint32_t now = S::SLICES % 2 == 0 ? j % 2 : buffer, next = now ^ 1;
             if (j + 1 < S::SLICES) stage(turn, next, j + 1);
             // The panel's registers are free before its last two slices, or, if it has but one, before that.
-            if (j == max_of(S::SLICES - 2, 0) && more) load();
+            if (j == max_of(S::SLICES - 2, 0) && more) {
+                load();
+                in_order();
+            }
             multiply(now);
-            if (j + 1 == S::SLICES && more) stage(turn, next, 0);
+            if (j + 1 == S::SLICES && more) {
+                in_order();
+                stage(turn, next, 0);
+            }
             lds_barrier();
             buffer ^= 1;
         }

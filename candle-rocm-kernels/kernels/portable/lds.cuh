@@ -25,7 +25,14 @@ template <int N> struct WordVector {
 #endif
 __device__ __forceinline__ void lds_barrier() {
     LDS_FENCE(__ATOMIC_RELEASE, "workgroup");
+#if defined(__GFX11__)
+    // Before the builtin of GFX11 and GFX12 Clang 19 waits for all memory, and its fences alone not always for LDS.
+    asm volatile("s_waitcnt lgkmcnt(0)\n\ts_barrier" ::: "memory");
+#elif defined(__GFX12__)
+    asm volatile("s_wait_dscnt 0x0\n\ts_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
+#else
     __builtin_amdgcn_s_barrier();
+#endif
     LDS_FENCE(__ATOMIC_ACQUIRE, "workgroup");
 }
 // The same among the lanes of a wavefront, which only the compiler must be told.

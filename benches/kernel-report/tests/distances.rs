@@ -1,0 +1,94 @@
+//! The order that the products' source shows is the order that their code has: loads stay ahead of their waits, in
+//! every kernel of every embedded architecture.
+
+use candle_rocm_kernel_report::distances;
+use candle_rocm_kernel_report::kernels::Kernels;
+use candle_rocm_kernel_report::loops;
+use candle_rocm_kernel_report::page::ARCHITECTURES;
+use candle_rocm_kernels::MATMUL;
+use candle_rocm_testing::needs;
+
+/// The tiles whose panels MFMA units take in four slices; the others', and other units', have two or one.
+const QUARTERED: [&str; 2] = ["256x128", "128x128"];
+
+/// Least arithmetic between a load from global memory and the wait for it, as part of a panel's: of [`QUARTERED`] tiles,
+/// and of the others. One set of registers holds a panel. It can be loaded again when the panel's last slice has left
+/// for LDS, and is waited for when the next panel's first one leaves: of four slices two are multiplied meanwhile, of two
+/// or one, all. (gfx1030's loops over steps count once, both in the distance and in the panel's arithmetic.)
+const FLOORS: [(&str, [f64; 2]); 5] = [
+    ("gfx942", [0.5, 1.0]),
+    ("gfx90a", [0.5, 1.0]),
+    ("gfx1100", [1.0, 1.0]),
+    ("gfx1201", [1.0, 1.0]),
+    ("gfx1030", [1.0, 1.0]),
+];
+
+/// Cycles by which a kernel's loads are ahead at least, whatever its panels have: where the matrix unit is fastest, a
+/// half microsecond at 2.1 GHz, for two wavefronts on a SIMD a whole one.
+const LARGEST: [(&str, &str, u64); 2] = [
+    ("gfx942", "matmul_bf16_256x128_", 1000),
+    ("gfx942", "matmul_f16_256x128_", 1000),
+];
+
+/// Least wavefronts on a SIMD. A slice is read after the barrier that completes it, and its first products wait for that:
+/// only other wavefronts can compute meanwhile.
+const PARTNERS: u64 = 2;
+
+#[test]
+fn loads_are_ahead_of_their_waits() {
+    let mut below = Vec::new();
+    for arch in ARCHITECTURES {
+        if !needs::serves(arch, candle_rocm_kernels::serves) {
+            continue;
+        }
+        let mut kernels = Kernels::new(arch);
+        let names = kernels.names(&MATMUL).expect("the module is embedded");
+        let products = names.iter().filter(|name| !name.starts_with("matmul_sum_"));
+        for name in products {
+            below.extend(shortcoming(arch, &mut kernels, name));
+        }
+    }
+    assert!(below.is_empty(), "{}", below.join("\n"));
+}
+
+/// What a kernel has less of than it should.
+fn shortcoming(arch: &str, kernels: &mut Kernels, name: &str) -> Option<String> {
+    let report = kernels.report(&MATMUL, name).expect("it decodes");
+    let panels = loops::panels(&report.listing);
+    let found: Vec<_> = panels
+        .iter()
+        .map(|of| distances::of(&report.listing, of))
+        .collect();
+    let least = found
+        .iter()
+        .filter_map(|of| of.load.zip(Some(of.iteration)));
+    let Some((load, iteration)) = least.min() else {
+        return Some(format!("{arch}: {name}: no loop loads anything"));
+    };
+    let (_, floors) = FLOORS
+        .iter()
+        .find(|(of, _)| of == &arch)
+        .expect("a floor for each architecture");
+    let quartered = QUARTERED.iter().any(|tile| name.contains(tile));
+    let share = floors[usize::from(!quartered)];
+    let largest = LARGEST
+        .iter()
+        .find(|(of, start, _)| *of == arch && name.starts_with(start));
+    let floor = (share * iteration as f64).max(largest.map_or(0.0, |(.., cycles)| *cycles as f64));
+    let read = found.iter().filter_map(|of| of.read).min();
+    println!(
+        "{arch}\t{name}\t{load}\t{iteration}\t{read:?}\t{} waves",
+        report.waves
+    );
+    if (load as f64) < floor {
+        return Some(format!(
+            "{arch}: {name}: a load {load} cycles ahead of its wait, of {iteration}; the floor is {floor}"
+        ));
+    }
+    if report.waves < PARTNERS {
+        return Some(format!(
+            "{arch}: {name}: nobody computes while it reads LDS"
+        ));
+    }
+    None
+}
