@@ -157,18 +157,19 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     uint32_t row = first_row + result / VECTORS, v = result % VECTORS;
     if (stores && row < rows && v < vectors) store_result(dst, (size_t)v * dst_rows + row, sum, type);
 }
-#define PRODUCT(NAME, Q, VECTORS)                                                                                \
-    ENTRY __launch_bounds__(128)                                                                                 \
+#define PRODUCT(NAME, Q, VECTORS, ...)                                                                           \
+    ENTRY __launch_bounds__(128, ##__VA_ARGS__)                                                                  \
         mmvq_##NAME##_##VECTORS(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,                  \
                                 void *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vector_blocks, \
                                 uint32_t dst_rows, uint32_t vectors, uint32_t row_threads, uint32_t type) {      \
         product<Q, VECTORS>(src, y, dst, columns, rows, vector_blocks, dst_rows, vectors, row_threads, type);    \
     }
+// For eight vectors NVIDIA's assembler would save registers, and read one vector after another.
 #define PRODUCTS(NAME, Q) \
     PRODUCT(NAME, Q, 1)   \
     PRODUCT(NAME, Q, 2)   \
     PRODUCT(NAME, Q, 4)   \
-    PRODUCT(NAME, Q, 8)
+    PRODUCT(NAME, Q, 8, 2)
 PRODUCTS(q4_0, Q4_0)
 PRODUCTS(q4_1, Q4_1)
 PRODUCTS(q5_0, Q5_0)
