@@ -4,6 +4,7 @@
 //! place, and our tests of devices, the examples and Candle's own tests run through AMD's `libamdhip64`.
 
 mod packages;
+mod parts;
 mod programs;
 mod root;
 
@@ -11,10 +12,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{bail, Result};
+use anyhow::Result;
 
 use crate::conformance;
 use crate::setup::ensure_toolchain;
+use parts::Parts;
 use programs::{Programs, Runner};
 use root::{Gone, Root};
 
@@ -42,14 +44,8 @@ pub struct Args {
 
 /// Fetch, build and run. The exit status is [`GONE`] where a package is not to be had.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let patience = args.short.then_some(SHORT_PATIENCE);
-    let root = match root(args.packages.clone(), patience) {
-        Ok(root) => root,
-        Err(error) if error.is::<Gone>() => {
-            eprintln!("{error}");
-            return Ok(ExitCode::from(GONE));
-        }
-        Err(error) => return Err(error),
+    let Some(root) = root(args.packages.clone(), args.short)? else {
+        return Ok(ExitCode::from(GONE));
     };
     ensure_toolchain()?;
     let all = if args.short {
@@ -62,30 +58,44 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn root(given: Option<PathBuf>, patience: Option<Duration>) -> Result<Root> {
+/// The short part on one GPU, for those who have a toolchain. Where a package is not to be had, a line says so, and nothing
+/// runs.
+pub fn run_short(arch: &str) -> Result<()> {
+    match root(None, true)? {
+        Some(root) => run_on(&root, &[arch.to_owned()], true),
+        None => Ok(()),
+    }
+}
+
+/// The folder with AMD's packages; nothing, and a line that names it, where one is not to be had.
+fn root(given: Option<PathBuf>, short: bool) -> Result<Option<Root>> {
     let named = std::env::var_os(PACKAGES_VARIABLE).filter(|folder| !folder.is_empty());
     let given = given.or(named.map(PathBuf::from));
-    Root::ready(given.as_deref(), patience)
+    match Root::ready(given.as_deref(), short.then_some(SHORT_PATIENCE)) {
+        Ok(root) => Ok(Some(root)),
+        Err(error) if error.is::<Gone>() => {
+            eprintln!("Nothing ran on AMD's own HIP: {error}");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn run_on(root: &Root, archs: &[String], short: bool) -> Result<()> {
     let programs = Programs::build()?;
     let runner = Runner::new(root, &programs.model)?;
-    let mut failed = Vec::new();
+    let mut parts = Parts::default();
     for arch in archs {
-        programs.tests(&runner, arch, short, &mut failed)?;
-        programs.examples(&runner, arch, short, &mut failed)?;
-    }
-    programs::print_left_out();
-    if !failed.is_empty() {
-        bail!("on AMD's own HIP failed:\n{}", failed.join("\n"));
+        programs.tests(&runner, arch, short, &mut parts)?;
+        programs.examples(&runner, arch, short, &mut parts)?;
     }
     if !short {
-        conformance::run_through(&runner.through(), archs, true, &[])?;
+        parts.run(
+            &format!("Candle's own tests on {}", archs.join(", ")),
+            || conformance::run_through(&runner.through(), archs, true, &[]),
+        );
     }
-    eprintln!(
-        "\nAll of that passed on AMD's own HIP, on {}.",
-        archs.join(", ")
-    );
-    Ok(())
+    programs::print_left_out();
+    parts.print();
+    parts.passed()
 }

@@ -5,15 +5,25 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{ensure, Context, Result};
+use serde_json::Value;
 
+use super::parts::Parts;
 use super::root::Root;
 use crate::cargo::{self, cargo};
 use crate::conformance::Through;
-use crate::suites::EVERYTHING;
 
 /// The package whose tests run.
 const RUNTIME: &str = "candle-rocm-runtime";
+/// What is built: the library in the driver's place, and what has the programs that run. The last two are there for their
+/// features, which a build of the whole workspace turns on: so nothing is compiled twice.
+const PACKAGES: [&str; 5] = [
+    RUNTIME,
+    "hsakmt-model",
+    "candle-rocm-examples",
+    "cudarc",
+    "candle-rocm-testing",
+];
 /// Its test programs that use a GPU.
 const TESTS: [&str; 10] = [
     "buffers",
@@ -128,55 +138,52 @@ pub struct Programs {
 impl Programs {
     /// Builds them as all tests are built, so that nothing is compiled twice.
     pub fn build() -> Result<Programs> {
-        let mut command = cargo(&["build", "--lib", "--bins", "--tests"]);
-        let messages = cargo::messages(command.args(EVERYTHING))?;
+        let mut command = cargo(&["build", "--lib", "--features", "candle-rocm-examples/rocm"]);
+        command.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
+        command.args(TESTS.iter().flat_map(|test| ["--test", test]));
+        command.args(EXAMPLES.iter().flat_map(|(example, _)| ["--bin", example]));
         let mut programs = Programs {
             model: PathBuf::new(),
             tests: Vec::new(),
             examples: Vec::new(),
             folder: cargo::root().join(RUNTIME),
         };
-        for message in &messages {
-            let name = message["target"]["name"].as_str().unwrap_or_default();
-            let of = |package: &str| {
-                let manifest = message["manifest_path"].as_str().map(Path::new);
-                let folder = manifest.and_then(Path::parent).and_then(Path::file_name);
-                folder.is_some_and(|folder| folder == package)
-            };
-            let is_test = message["profile"]["test"] == true;
-            if let Some(file) = message["executable"].as_str().map(PathBuf::from) {
-                if is_test && of(RUNTIME) {
-                    programs.tests.push((name.to_owned(), file));
-                } else if !is_test && of("examples") {
-                    programs.examples.push((name.to_owned(), file));
-                }
-            } else if of("hsakmt-model") && !is_test {
-                let files = message["filenames"].as_array().into_iter().flatten();
-                let mut files = files.filter_map(|file| file.as_str());
-                if let Some(library) = files.find(|file| file.ends_with(".so")) {
-                    programs.model = PathBuf::from(library);
-                }
-            }
+        for message in &cargo::messages(&mut command)? {
+            programs.note(message);
         }
-        anyhow::ensure!(
+        ensure!(
             programs.model.is_file(),
             "cargo built no library of hsakmt-model"
         );
         Ok(programs)
     }
 
-    /// The runtime's tests on one GPU; names of those that fail are added.
-    pub fn tests(
-        &self,
-        runner: &Runner,
-        arch: &str,
-        short: bool,
-        failed: &mut Vec<String>,
-    ) -> Result<()> {
+    /// What cargo says that it built.
+    fn note(&mut self, message: &Value) {
+        let name = message["target"]["name"].as_str().unwrap_or_default();
+        let is_test = message["profile"]["test"] == true;
+        let manifest = message["manifest_path"].as_str().map(Path::new);
+        let folder = manifest.and_then(Path::parent).and_then(Path::file_name);
+        let folder = folder.and_then(|folder| folder.to_str());
+        let executable = message["executable"].as_str().map(PathBuf::from);
+        match (folder, is_test, executable) {
+            (Some(RUNTIME), true, Some(file)) => self.tests.push((name.to_owned(), file)),
+            (Some("examples"), false, Some(file)) => self.examples.push((name.to_owned(), file)),
+            (Some("hsakmt-model"), false, None) => {
+                let files = message["filenames"].as_array().into_iter().flatten();
+                let mut files = files.filter_map(Value::as_str);
+                if let Some(library) = files.find(|file| file.ends_with(".so")) {
+                    self.model = PathBuf::from(library);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The runtime's tests on one GPU.
+    pub fn tests(&self, runner: &Runner, arch: &str, short: bool, parts: &mut Parts) -> Result<()> {
         for name in TESTS.iter().filter(|name| !short || !LONG.contains(name)) {
-            let found = self.tests.iter().find(|(test, _)| test == name);
-            let (_, program) = found.with_context(|| format!("cargo built no tests {name}"))?;
-            eprintln!("\n{RUNTIME}: {name} on AMD's HIP, {arch}");
+            let program = find(&self.tests, name)?;
             let mut command = runner.through().command(program, arch);
             command.current_dir(&self.folder);
             for (program, test, _) in LEFT_OUT {
@@ -184,10 +191,8 @@ impl Programs {
                     command.args(["--skip", test]);
                 }
             }
-            if let Err(error) = cargo::run_timed(&mut command) {
-                eprintln!("{error:#}");
-                failed.push(format!("{RUNTIME}: {name} on {arch}"));
-            }
+            let part = format!("{RUNTIME}: {name} on {arch}");
+            parts.run(&part, || cargo::run_quietly(&mut command));
         }
         Ok(())
     }
@@ -198,41 +203,38 @@ impl Programs {
         runner: &Runner,
         arch: &str,
         short: bool,
-        failed: &mut Vec<String>,
+        parts: &mut Parts,
     ) -> Result<()> {
         let count = if short { 1 } else { EXAMPLES.len() };
         for (name, arguments) in &EXAMPLES[..count] {
-            let found = self.examples.iter().find(|(example, _)| example == name);
-            let (_, program) = found.with_context(|| format!("cargo built no example {name}"))?;
-            eprintln!("\nexample {name} on AMD's HIP, {arch}");
+            let program = find(&self.examples, name)?;
             let written = |mut command: Command| {
-                let greedily = ["--device", "rocm", "--temperature", "0"];
-                command
-                    .args(greedily)
-                    .args(*arguments)
-                    .current_dir(cargo::root());
-                cargo::output(&mut command)
+                command.args(["--device", "rocm", "--temperature", "0"]);
+                cargo::output(command.args(*arguments).current_dir(cargo::root()))
             };
             let mut here = Command::new(program);
-            here.env("CANDLE_ROCM_RUNTIME", "emulator")
-                .env("ROCM_EMU_ARCH", arch);
-            let expected = written(here)?;
-            match written(runner.through().command(program, arch)) {
-                Ok(text) if text == expected && !text.is_empty() => {
-                    eprintln!("  the same text: {}", text.trim())
-                }
-                Ok(text) => {
-                    eprintln!("  wrote {text:?} instead of {expected:?}");
-                    failed.push(format!("example {name} on {arch}"));
-                }
-                Err(error) => {
-                    eprintln!("{error:#}");
-                    failed.push(format!("example {name} on {arch}"));
-                }
-            }
+            here.env("CANDLE_ROCM_RUNTIME", "emulator");
+            here.env("ROCM_EMU_ARCH", arch);
+            parts.run(&format!("example {name} on {arch}"), || {
+                let expected = written(here)?;
+                let text = written(runner.through().command(program, arch))?;
+                ensure!(
+                    text == expected && !text.is_empty(),
+                    "wrote {text:?} instead of {expected:?}"
+                );
+                eprintln!("  the same text: {}", text.trim());
+                Ok(())
+            });
         }
         Ok(())
     }
+}
+
+/// The program of this name.
+fn find<'a>(programs: &'a [(String, PathBuf)], name: &str) -> Result<&'a Path> {
+    let found = programs.iter().find(|(program, _)| program == name);
+    let (_, file) = found.with_context(|| format!("cargo built no program {name}"))?;
+    Ok(file)
 }
 
 /// Say what did not run, and why.

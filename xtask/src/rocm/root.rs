@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
@@ -168,18 +168,10 @@ fn checks(file: &Path, package: &Package) -> Result<bool> {
 /// Fetch a package from the first mirror that has it. Each is checked.
 fn fetch(package: &Package, mirrors: &[String], file: &Path, until: Option<Instant>) -> Result<()> {
     let partial = file.with_extension("partial");
+    let mut reasons = Vec::new();
     for mirror in mirrors {
-        let mut command = match until {
-            None => Command::new("/usr/lib/apt/apt-helper"),
-            Some(until) => {
-                let left = until.saturating_duration_since(Instant::now()).as_secs();
-                if left == 0 {
-                    return Err(Gone(format!("{} did not come in time", package.file())).into());
-                }
-                let mut command = Command::new("timeout");
-                command.args([&left.to_string(), "/usr/lib/apt/apt-helper"]);
-                command
-            }
+        let Some(mut command) = helper(until) else {
+            return Err(Gone(format!("{} did not come in time", package.file())).into());
         };
         command
             .args(["-o", "Acquire::Retries=1", "download-file"])
@@ -194,15 +186,42 @@ fn fetch(package: &Package, mirrors: &[String], file: &Path, until: Option<Insta
             fs::rename(&partial, file)?;
             return Ok(());
         }
+        reasons.push(reason(&done));
     }
-    let _ = fs::remove_file(&partial);
+    if partial.exists() {
+        fs::remove_file(&partial)?;
+    }
+    let reasons = match reasons.as_slice() {
+        [] => "apt's lists name no mirror".to_owned(),
+        reasons => reasons.join("; "),
+    };
     Err(Gone(format!(
-        "{} is not to be had from any of this machine's {} mirrors of packages; a folder that has it can be named with \
-         --packages",
-        package.file(),
-        mirrors.len()
+        "{} is not to be had ({reasons}); a folder that has it can be named with --packages",
+        package.file()
     ))
     .into())
+}
+
+/// What fetches a file as apt does, until then; nothing when that is past.
+fn helper(until: Option<Instant>) -> Option<Command> {
+    const HELPER: &str = "/usr/lib/apt/apt-helper";
+    let Some(until) = until else {
+        return Some(Command::new(HELPER));
+    };
+    let left = until.saturating_duration_since(Instant::now()).as_secs();
+    let mut command = Command::new("timeout");
+    command.args([&left.to_string(), HELPER]);
+    // To `timeout`, 0 seconds are no limit.
+    (left != 0).then_some(command)
+}
+
+/// Why apt's helper got nothing: its own first line about it.
+fn reason(done: &Output) -> String {
+    let text = String::from_utf8_lossy(&done.stderr);
+    match text.lines().find_map(|line| line.strip_prefix("E: ")) {
+        Some(line) => line.trim().to_owned(),
+        None => done.status.to_string(),
+    }
 }
 
 /// The mirrors that this machine's apt has, each once, in their order.
@@ -270,6 +289,22 @@ mod tests {
         assert_eq!(files.len(), PACKAGES.len());
         let pinned = |file: &str| file.contains(VERSION);
         assert_eq!(files.iter().filter(|file| pinned(file)).count(), 3);
+    }
+
+    #[test]
+    fn a_package_that_no_mirror_has_is_named() {
+        let file = std::env::temp_dir().join("no-package.deb");
+        let error = fetch(&PACKAGES[0], &[], &file, None).unwrap_err();
+        assert!(error.is::<Gone>());
+        let text = error.to_string();
+        assert!(
+            text.starts_with(PACKAGES[0].file()) && text.lines().count() == 1,
+            "{text}"
+        );
+        // Too late for it.
+        let mirrors = ["http://no.example/debian".to_owned()];
+        let error = fetch(&PACKAGES[0], &mirrors, &file, Some(Instant::now())).unwrap_err();
+        assert!(error.is::<Gone>());
     }
 
     #[test]
