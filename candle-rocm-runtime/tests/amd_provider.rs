@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use candle_rocm_runtime::hip::table::HipTable;
+use candle_rocm_runtime::hip::types::STREAM_PER_THREAD;
 use candle_rocm_runtime::runtime::{self, RuntimeKind};
 use candle_rocm_runtime::{Context, ErrorKind, LaunchConfig, PushKernelArg};
 use candle_rocm_testing::process::is_child;
@@ -90,6 +91,31 @@ fn rocm_path_is_searched_for_versioned_names() {
             },
         );
     }
+}
+
+#[test]
+fn a_threads_stream_outlives_it() {
+    with_library_at(
+        "a_threads_stream_outlives_it",
+        "libamdhip64.so.7",
+        &[
+            ("CANDLE_ROCM_HIP_LIBRARY", "{folder}"),
+            ("CANDLE_ROCM_RUNTIME", "amd"),
+        ],
+        || {
+            let context = Context::new(0).unwrap();
+            let stream = context.per_thread_stream();
+            let handle = || stream.raw() as usize;
+            let here = handle();
+            assert_eq!((handle(), stream.cu_stream() as usize), (here, here));
+            assert!(![0, STREAM_PER_THREAD as usize].contains(&here));
+            let there = || std::thread::scope(|scope| scope.spawn(handle).join().unwrap());
+            let first = there();
+            assert_ne!(first, here);
+            // The next thread takes the ended one's over.
+            assert_eq!(there(), first);
+        },
+    );
 }
 
 #[test]

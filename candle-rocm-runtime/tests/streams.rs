@@ -88,6 +88,33 @@ fn an_event_outlives_its_stream() {
 }
 
 #[test]
+fn work_of_a_thread_that_ends_is_waited_for() {
+    let context = context();
+    let function = common::probe(&context).load_function("increment").unwrap();
+    let stream = context.per_thread_stream();
+    let n = 1u32 << 16;
+    for round in 0..30 {
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let (context, function) = (&context, &function);
+            scope.spawn(move || {
+                let stream = context.per_thread_stream();
+                let mut x = stream.clone_htod(&vec![round; n as usize]).unwrap();
+                let mut launch = stream.launch_builder(function);
+                launch.arg(&n).arg(&mut x);
+                // SAFETY: the arguments are those of the kernel.
+                unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }.unwrap();
+                send.send(x).unwrap();
+            });
+            // The thread ends while this waits for what it gave its stream.
+            let x = receive.recv().unwrap();
+            let found = stream.clone_dtoh(&x).unwrap();
+            assert!(found.iter().all(|&x| x == round + 1), "round {round}");
+        });
+    }
+}
+
+#[test]
 fn streams_compare_by_what_they_are() {
     let context = context();
     let (a, b) = (context.new_stream().unwrap(), context.new_stream().unwrap());

@@ -57,11 +57,11 @@ struct Captured {
 }
 
 /// Whether the stream behind this handle is captured; of the per-thread one, the calling thread's.
-fn is_captured(hip: &HipTable, stream: usize) -> bool {
+pub(super) fn is_captured(hip: &HipTable, stream: hipStream_t) -> bool {
     let mut status = CAPTURE_STATUS_NONE;
     // SAFETY: the stream is alive, as an object of it is; the output is writable.
     hip.hipStreamIsCapturing.is_some_and(|query| unsafe {
-        query(stream as hipStream_t, &mut status) == HIP_SUCCESS && status != CAPTURE_STATUS_NONE
+        query(stream, &mut status) == HIP_SUCCESS && status != CAPTURE_STATUS_NONE
     })
 }
 
@@ -71,7 +71,7 @@ impl State {
         self.captured.retain(|captured| {
             let stream = captured.stream;
             let unknown = stream.is_per_thread() && stream.thread != thread_number();
-            unknown || is_captured(hip, stream.raw)
+            unknown || is_captured(hip, stream.raw())
         });
     }
 
@@ -85,7 +85,7 @@ impl State {
     /// A stream that is about to be captured; `None` if it is already.
     fn note(&mut self, hip: &HipTable, stream: StreamHandle) -> Result<Option<Captured>> {
         self.prune(hip);
-        if is_captured(hip, stream.raw as usize) {
+        if is_captured(hip, stream.raw) {
             return Ok(None);
         }
         let legacy = match self.legacy() {
@@ -181,7 +181,7 @@ impl LiveStreams {
         let mut state = self.state.lock();
         let captured = state.note(hip, stream)?;
         wait()?;
-        if is_captured(hip, stream.raw as usize) {
+        if is_captured(hip, stream.raw) {
             state.captured.extend(captured);
         }
         Ok(())
@@ -200,7 +200,7 @@ impl LiveStreams {
             if let Some(event) = state.legacy() {
                 return Ok(Some(event));
             }
-        } else if is_captured(hip, stream as usize) {
+        } else if is_captured(hip, stream) {
             return Ok(None);
         }
         Ok(Some(Arc::new(RawEvent::record(hip, stream)?)))
@@ -235,8 +235,9 @@ impl LiveStreams {
             None => streams.push(0),
         }
         for stream in streams {
+            let stream = stream as hipStream_t;
             if !is_captured(hip, stream) {
-                events.push(Arc::new(RawEvent::record(hip, stream as hipStream_t)?));
+                events.push(Arc::new(RawEvent::record(hip, stream)?));
             }
         }
         let before = |captured: &Captured| captured.before.clone();

@@ -4,3 +4,4 @@
 pub(crate) mod key;
 pub(crate) mod live_streams;
 pub(crate) mod raw_event;
+pub(crate) mod thread_streams;

@@ -73,15 +73,16 @@ impl Kept {
     }
 }
 
+/// Which words share a place does not depend on the stream's address, and so is the same in every run.
 fn place_of(words: &[usize], stream: StreamKey) -> usize {
     // Any odd number with bits all over will do: the upper bits depend on each bit of each word.
     let mix =
         |hash: u64, word: u64| (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let seed = mix(stream.raw as u64, stream.thread);
-    let hash = words
+    let of_stream = mix(stream.raw as u64, stream.thread);
+    let of_words = words
         .iter()
-        .fold(seed, |hash, &word| mix(hash, word as u64));
-    (hash >> 32) as usize % PLACES
+        .fold(words.len() as u64, |hash, &word| mix(hash, word as u64));
+    ((of_stream >> 32) + (of_words >> 32)) as usize % PLACES
 }
 
 impl Parameters {

@@ -59,9 +59,10 @@ impl Stream {
         self.enter()?;
         let device = self.context().device();
         let hip = device.hip();
-        device.streams().wait(hip, self.handle(), || {
+        let stream = self.handle();
+        device.streams().wait(hip, stream, || {
             // SAFETY: both handles are alive; HIP keeps what it needs of the event.
-            let status = unsafe { (hip.hipStreamWaitEvent)(self.raw(), event.raw, 0) };
+            let status = unsafe { (hip.hipStreamWaitEvent)(stream.raw, event.raw, 0) };
             hip.check(status, || "making a stream wait for an event")
         })
     }

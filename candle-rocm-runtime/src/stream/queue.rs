@@ -16,6 +16,8 @@ use crate::base::thread::thread_number;
 use crate::device::gpu::Device;
 use crate::device::per_device::PerDevice;
 use crate::order::key::{StreamHandle, StreamKey};
+use crate::order::thread_streams;
+use crate::runtime::RuntimeKind;
 
 /// A queue of work on a GPU. Work is asynchronous to the host and ordered within the stream.
 pub struct Stream {
@@ -164,15 +166,20 @@ fn take_spare(device: &Device, priority: Option<i32>) -> Option<hipStream_t> {
 }
 
 impl Stream {
-    /// HIP's handle. It belongs to this object, or to the library that lent it.
+    /// HIP's handle. It belongs to this object, to the library that lent it or, on AMD's HIP, to the calling thread.
     #[inline]
     pub fn raw(&self) -> hipStream_t {
-        self.raw
+        let device = self.context.device();
+        if self.raw == STREAM_PER_THREAD && device.runtime().kind() == RuntimeKind::Amd {
+            thread_streams::of_this_thread(device)
+        } else {
+            self.raw
+        }
     }
 
     /// HIP's handle, under cudarc's name.
     pub fn cu_stream(&self) -> hipStream_t {
-        self.raw
+        self.raw()
     }
 
     /// The context that the stream belongs to.
@@ -185,7 +192,7 @@ impl Stream {
     /// thread.
     #[inline]
     pub fn key(&self) -> StreamKey {
-        StreamKey::of(self.raw)
+        StreamKey::of(self.raw())
     }
 
     /// What the floors below need to know of it. One that was created here is not ordered with the legacy default
@@ -193,7 +200,7 @@ impl Stream {
     #[inline]
     pub(crate) fn handle(&self) -> StreamHandle {
         StreamHandle {
-            raw: self.raw,
+            raw: self.raw(),
             waits_for_legacy: self.origin == Origin::Borrowed,
         }
     }
@@ -237,7 +244,7 @@ impl Stream {
         }
         let hip = self.context.device().hip();
         // SAFETY: the handle is alive.
-        let status = hip.relaxed(|| unsafe { (hip.hipStreamSynchronize)(self.raw) });
+        let status = hip.relaxed(|| unsafe { (hip.hipStreamSynchronize)(self.raw()) });
         hip.check(status, || "waiting for a stream")?;
         self.context.check_err()
     }
@@ -256,7 +263,7 @@ impl Stream {
     /// Whether the stream's work is being captured.
     pub fn capture_status(&self) -> Result<CUstreamCaptureStatus> {
         self.enter()?;
-        capture::status(self.context.device().hip(), self.raw)
+        capture::status(self.context.device().hip(), self.raw())
     }
 
     /// Whether this very stream is being captured; asks HIP only while some capture is in progress.

@@ -62,6 +62,8 @@ pub const MEMCPY_DEVICE_TO_HOST: hipMemcpyKind = 2;
 /// `hipMemcpyDeviceToDevice`.
 pub const MEMCPY_DEVICE_TO_DEVICE: hipMemcpyKind = 3;
 
+/// `hipStreamDefault`: a stream that the legacy default stream waits for, and that waits for it.
+pub const STREAM_DEFAULT: u32 = 0;
 /// `hipStreamNonBlocking`: no implicit ordering with the legacy default stream.
 pub const STREAM_NON_BLOCKING: u32 = 1;
 /// `hipEventBlockingSync`: waiting for the event yields the CPU.
