@@ -164,6 +164,9 @@ impl Topology {
             ("capability", u64::from(DOORBELL_64 | ecc | SHARED_RANGES)),
             ("fw_version", 100),
             ("sdma_fw_version", 100),
+            // AMD's runtime divides by it on gfx942. Their queues are refused, and so it copies with kernels.
+            ("num_sdma_engines", 2),
+            ("num_sdma_queues_per_engine", 2),
             ("unique_id", 0xe000_0000 + node),
             ("num_xcc", product.chiplets.into()),
         ];
@@ -265,6 +268,11 @@ mod tests {
         for gpu in Gpu::all() {
             let topology = topology(&[gpu.name()]);
             let of = |name: &str| value(&topology, "nodes/1/properties", name);
+            assert_ne!(
+                of("num_sdma_engines"),
+                0,
+                "{gpu}: AMD's runtime divides by it"
+            );
             let units = of("simd_count") / of("simd_per_cu");
             assert_eq!(units, u64::from(gpu.facts().product.compute_units), "{gpu}");
             assert!(
