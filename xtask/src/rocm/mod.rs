@@ -58,8 +58,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The short part on one GPU, for those who have a toolchain. Where a package is not to be had, a line says so, and nothing
-/// runs.
+/// The short part on one GPU, for those who have a toolchain. Where a package is not to be had, a line says so, and
+/// nothing runs.
 pub fn run_short(arch: &str) -> Result<()> {
     match root(None, true)? {
         Some(root) => run_on(&root, &[arch.to_owned()], true),

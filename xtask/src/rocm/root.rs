@@ -168,7 +168,7 @@ fn checks(file: &Path, package: &Package) -> Result<bool> {
 /// Fetch a package from the first mirror that has it. Each is checked.
 fn fetch(package: &Package, mirrors: &[String], file: &Path, until: Option<Instant>) -> Result<()> {
     let partial = file.with_extension("partial");
-    let mut reasons = Vec::new();
+    let mut why = None;
     for mirror in mirrors {
         let Some(mut command) = helper(until) else {
             return Err(Gone(format!("{} did not come in time", package.file())).into());
@@ -186,17 +186,15 @@ fn fetch(package: &Package, mirrors: &[String], file: &Path, until: Option<Insta
             fs::rename(&partial, file)?;
             return Ok(());
         }
-        reasons.push(reason(&done));
+        // The first mirror is the likeliest to have had it.
+        why.get_or_insert_with(|| reason(&done));
     }
     if partial.exists() {
         fs::remove_file(&partial)?;
     }
-    let reasons = match reasons.as_slice() {
-        [] => "apt's lists name no mirror".to_owned(),
-        reasons => reasons.join("; "),
-    };
+    let why = why.unwrap_or_else(|| "apt's lists name no mirror".to_owned());
     Err(Gone(format!(
-        "{} is not to be had ({reasons}); a folder that has it can be named with --packages",
+        "{} is not to be had ({why}); a folder that has it can be named with --packages",
         package.file()
     ))
     .into())
