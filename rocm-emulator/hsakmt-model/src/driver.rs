@@ -12,6 +12,7 @@ use rocm_emulator::hip::Settings;
 use crate::abi::*;
 use crate::buffers::{Buffers, Errno};
 use crate::clock;
+use crate::ending;
 use crate::events::{Events, Waited};
 use crate::file::DeviceFile;
 use crate::gpu::Gpu;
@@ -288,6 +289,8 @@ impl Driver {
 
     fn create_queue(&'static self, args: &mut CreateQueue) -> Answer {
         let gpu = self.gpu(args.gpu)?;
+        // AMD's libraries have registered their destructors by now.
+        ending::ends_at_once();
         args.queue = self.parts().queues.create(gpu, args)?;
         let doorbells = self.doorbells[gpu.index];
         args.doorbell_offset = doorbells + u64::from(args.queue) * queue::DOORBELL;

@@ -6,7 +6,7 @@
 //!
 //! From the bottom up:
 //!
-//! - `abi`: the driver's structures; `file`: the file in memory that stands for its devices; `clock`;
+//! - `abi`: the driver's structures; `file`: the file in memory that stands for its devices; `clock`; `ending`;
 //! - `host_ranges`, `gpu`: what kernels reach, and launching them;
 //! - `topology`, `events`, `buffers`, `queue`: what commands are about;
 //! - `driver`: the commands; `render`: what AMD's runtime asks of libdrm;
@@ -19,6 +19,7 @@ mod abi;
 mod buffers;
 mod clock;
 mod driver;
+mod ending;
 mod events;
 mod file;
 mod gpu;

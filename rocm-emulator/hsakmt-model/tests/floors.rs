@@ -6,7 +6,7 @@ use candle_rocm_testing::floors::{Floor, House};
 
 /// From the lowest up.
 const LIBRARY: &[Floor<'static>] = &[
-    ("words", &["abi", "clock", "file"]),
+    ("words", &["abi", "clock", "ending", "file"]),
     ("host memory", &["host_ranges"]),
     ("gpu", &["gpu"]),
     ("objects", &["topology", "events", "buffers"]),

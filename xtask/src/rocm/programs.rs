@@ -16,7 +16,7 @@ use crate::conformance::Through;
 /// The package whose tests run.
 const RUNTIME: &str = "candle-rocm-runtime";
 /// How long a program may take: AMD's HIP does not always come to an end when a process does.
-const LIMIT_SECONDS: u32 = 1200;
+const LIMIT_SECONDS: u32 = 600;
 /// What is built: the library in the driver's place, and what has the programs that run. The last two are there for
 /// their features, which a build of the whole workspace turns on: so nothing is compiled twice.
 const PACKAGES: [&str; 5] = [
