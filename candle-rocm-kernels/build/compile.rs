@@ -44,6 +44,10 @@ const AMD: &[&str] = &[
 /// A code object of a generic target, after [`AMD`]: older versions know none. What loads it makes it out as version 5.
 const GENERIC: &[&str] = &["-mcode-object-version=6"];
 
+/// A code object for Vega 20, after [`AMD`]: a lane of a workgroup of 1024 has 64 registers there, and no accumulation
+/// registers to keep more in. Kernels that are asked for such workgroups say so themselves.
+const FEW_REGISTERS: &[&str] = &["--gpu-max-threads-per-block=512"];
+
 /// PTX. Version 8.0 is the first that knows sm_90.
 const NVIDIA: &[&str] = &[
     "-x",
@@ -153,12 +157,13 @@ fn is_generic(arch: &str) -> bool {
 
 /// What clang is told besides the files, for one architecture.
 fn flags(arch: &str) -> impl Iterator<Item = &'static str> {
-    let (kind, generic): (&[&str], &[&str]) = match (nvidia::is_nvidia(arch), is_generic(arch)) {
-        (true, _) => (NVIDIA, &[]),
-        (false, true) => (AMD, GENERIC),
-        (false, false) => (AMD, &[]),
+    let (kind, own): (&[&str], &[&str]) = match arch {
+        _ if nvidia::is_nvidia(arch) => (NVIDIA, &[]),
+        _ if is_generic(arch) => (AMD, GENERIC),
+        "gfx906" => (AMD, FEW_REGISTERS),
+        _ => (AMD, &[]),
     };
-    FLAGS.iter().chain(kind).chain(generic).copied()
+    FLAGS.iter().chain(kind).chain(own).copied()
 }
 
 /// A compiled, compressed code object.

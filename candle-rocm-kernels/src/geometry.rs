@@ -55,11 +55,14 @@ pub struct Row {
     pub element_bytes: u64,
 }
 
-/// What [`Geometry::plan`] must know of a GPU.
+/// What [`Geometry::plan`] must know of a GPU, and of the kernel as compiled for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Gpu {
     /// Compute units (multiprocessors).
     pub compute_units: u32,
+    /// Work-items of the largest workgroup that the kernel was compiled for, [`LEAST_WORKGROUP`] or more: 512 where a
+    /// lane of a workgroup of 1024 would have too few registers (Vega 20).
+    pub largest_workgroup: u32,
 }
 
 /// A grid: workgroups, and work-items of each, in x, y, z.
@@ -73,6 +76,8 @@ pub struct Grid {
 
 /// The work-items of a workgroup, where the choice is ours.
 const THREADS: u32 = 256;
+/// What the largest workgroup of every kernel with a geometry of its own holds at least.
+pub const LEAST_WORKGROUP: u32 = THREADS;
 /// Workgroups of [`THREADS`] for a compute unit: twice the 2048 work-items that it holds at most, so that those that
 /// end first are replaced.
 const WORKGROUPS_PER_UNIT: u32 = 16;
@@ -243,6 +248,11 @@ impl Row {
 }
 
 impl Gpu {
+    /// The largest workgroup, as a power of two of work-items.
+    fn threads(self) -> u32 {
+        1 << self.largest_workgroup.max(LEAST_WORKGROUP).ilog2()
+    }
+
     /// Workgroups of [`THREADS`] beyond which more are of no use.
     fn most(self) -> u64 {
         u64::from(self.compute_units.max(1)) * u64::from(WORKGROUPS_PER_UNIT)
@@ -274,7 +284,8 @@ fn outputs(asked: Grid, row: Row, gpu: Gpu) -> Grid {
     // largest, which take longer to agree, for very many.
     if threads >= 1024 && count < gpu.compute_units {
         let threads = if row.loads() > 4096 { 1024 } else { 512 };
-        return Grid::line(count.into(), row.threads(4, THREADS).min(threads));
+        let threads = row.threads(4, THREADS).min(threads).min(gpu.threads());
+        return Grid::line(count.into(), threads);
     }
     let elements = u64::from(count) * u64::from(threads);
     Grid::line(
@@ -286,6 +297,7 @@ fn outputs(asked: Grid, row: Row, gpu: Gpu) -> Grid {
 /// As many rows to a workgroup as leave enough workgroups, and divide their number.
 fn rows(count: u32, axis: usize, row: Row, held: Held, gpu: Gpu) -> Grid {
     let of_row = row.threads(1, 1);
+    let limit = held.threads.min(gpu.threads());
     let mut together = 1;
     let enough = |together: u32| {
         let workgroups = count / together;
@@ -296,7 +308,7 @@ fn rows(count: u32, axis: usize, row: Row, held: Held, gpu: Gpu) -> Grid {
     while together < MOST_ROWS && count.is_multiple_of(2 * together) && enough(2 * together) {
         together *= 2;
     }
-    let most = if count <= gpu.compute_units {
+    let usual = if count <= gpu.compute_units {
         1024
     } else if row.element_bytes > 2 {
         // A thread holds 64 bytes, so that these hold a row of 8192.
@@ -304,14 +316,15 @@ fn rows(count: u32, axis: usize, row: Row, held: Held, gpu: Gpu) -> Grid {
     } else {
         THREADS
     };
+    let most = usual.min(limit);
     // As many threads as it takes to read a row once, if there can be so many.
     let holders = row.holders(held, most);
-    let most = if holders <= held.threads.into() {
+    let most = if holders <= limit.into() {
         most.max(holders as u32)
     } else {
         most
     };
-    let all = (together * of_row).clamp(WAVEFRONT, most.min(held.threads));
+    let all = (together * of_row).clamp(WAVEFRONT, most);
     let mut threads = [all / together; 3];
     threads[axis] = together;
     threads[2] = 1;
@@ -325,7 +338,10 @@ fn rows(count: u32, axis: usize, row: Row, held: Held, gpu: Gpu) -> Grid {
 mod tests {
     use super::*;
 
-    const GPU: Gpu = Gpu { compute_units: 100 };
+    const GPU: Gpu = Gpu {
+        compute_units: 100,
+        largest_workgroup: 1024,
+    };
 
     fn asked(workgroups: u32, threads: u32) -> Grid {
         Grid {
@@ -351,6 +367,43 @@ mod tests {
         assert_eq!(plan(25), asked(100, 256));
         assert_eq!(plan(300), asked(300, 256));
         assert_eq!(plan(u32::MAX), asked(1600, 256));
+    }
+
+    #[test]
+    fn no_workgroup_is_larger_than_the_kernel_was_compiled_for() {
+        for largest_workgroup in [256, 512, 896, 1024] {
+            let gpu = Gpu {
+                compute_units: 60,
+                largest_workgroup,
+            };
+            for count in [1, 7, 64, 5000] {
+                for elements in [1, 333, 4096, 100_000] {
+                    let row = row_of((elements, 2));
+                    for (module, kernel) in [
+                        ("reduce", "softmax_f16"),
+                        ("reduce", "fast_sum_f16"),
+                        ("fused", "backward_rmsnorm_f16"),
+                        ("unary", "usin_f16"),
+                    ] {
+                        let threads = match Geometry::of(module, kernel) {
+                            Geometry::Rows { axis: 0, .. } => [1, 32, 1],
+                            Geometry::Rows { .. } => [32, 1, 1],
+                            _ => [1024, 1, 1],
+                        };
+                        let asked = Grid {
+                            workgroups: [count, 1, 1],
+                            threads,
+                        };
+                        let grid = Geometry::of(module, kernel).plan(asked, row, gpu);
+                        let all = grid.threads.iter().product::<u32>();
+                        assert!(
+                            all <= largest_workgroup && all.is_power_of_two(),
+                            "{kernel} {grid:?}"
+                        );
+                    }
+                }
+            }
+        }
     }
 
     #[test]

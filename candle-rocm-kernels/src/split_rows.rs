@@ -4,7 +4,7 @@
 //! `fused`, on grids of (parts, rows) workgroups of [`THREADS`]: those of the first leave what each found in its part of a
 //! row, those of the second combine what all parts of their row found, and write their own part.
 
-use crate::geometry::{Gpu, Row};
+use crate::geometry::Row;
 
 /// Work-items of a workgroup of either kernel.
 pub const THREADS: u32 = 256;
@@ -163,9 +163,9 @@ impl SplitRows {
 /// Rows of 128 KiB and more, at most one for two compute units, are cut into as many parts as give each compute unit two,
 /// but of no less than 16 KiB. On an NVIDIA H200 shorter rows take as long or longer in parts, as do more rows: they are
 /// read twice.
-pub fn parts(rows: u32, row: Row, gpu: Gpu) -> Option<u32> {
+pub fn parts(rows: u32, row: Row, compute_units: u32) -> Option<u32> {
     let bytes = row.elements * row.element_bytes;
-    let units = gpu.compute_units.max(1);
+    let units = compute_units.max(1);
     if bytes < LONG_ROW || rows == 0 || rows > units / 2 {
         return None;
     }
@@ -185,7 +185,7 @@ mod tests {
                 elements,
                 element_bytes,
             };
-            parts(rows, row, Gpu { compute_units })
+            parts(rows, row, compute_units)
         };
         // As many as two for each compute unit, or as there are 16 KiB.
         assert_eq!(of(1, 100_003, 4, 96), Some(24));

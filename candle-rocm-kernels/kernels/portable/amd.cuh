@@ -19,12 +19,8 @@
 #define WAVEFRONT 32
 #endif
 
-// Workgroups of 1024 have 64 registers a lane, and no accumulation registers to keep more in: Vega 20.
-#if defined(__gfx906__)
-#define FEW_REGISTERS
-#endif
-
-// The largest workgroup a kernel is launched with. Without it clang assumes 1024. A second number is for NVIDIA.
+// The largest workgroup a kernel is launched with. Without it clang assumes 1024, or what the build says (512 for Vega
+// 20). A second number is for NVIDIA.
 #define __launch_bounds__(threads, ...) __attribute__((amdgpu_flat_work_group_size(1, threads), launch_bounds(threads)))
 
 // ------------------------------------------------------------------- indices

@@ -372,12 +372,6 @@ template <class T, class... P> __device__ __forceinline__ bool can_widen(uint32_
 
 // Elements that a thread holds at most of a row that is read by elements, so that 1024 threads hold 16,384.
 template <class T> constexpr int MOST_ELEMENTS = sizeof(T) == 8 ? 8 : 16;
-// And vectors.
-#if defined(FEW_REGISTERS)
-constexpr int MOST_VECTORS = 4;
-#else
-constexpr int MOST_VECTORS = 8;
-#endif
 
 // Calls make(form, team, row), with N at most MOST (4 or 8, or SINGLE for vectors of one element), for the `rows` rows
 // of this workgroup (a power of two, as are its threads), of `vectors` vectors each.
@@ -416,7 +410,7 @@ __device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32
 template <int MOST, class T, int SINGLE = MOST_ELEMENTS<T>, class F>
 __device__ __forceinline__ void for_rows_of(uint32_t rows, uint32_t columns, bool wide, F body) {
     uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
-    if (wide) for_rows<min_of(MOST, MOST_VECTORS), VEC16<T>, SINGLE>(rows, columns / VEC16<T>, thread, threads, body);
+    if (wide) for_rows<MOST, VEC16<T>, SINGLE>(rows, columns / VEC16<T>, thread, threads, body);
     else for_rows<MOST, 1, SINGLE>(rows, columns, thread, threads, body);
 }
 

@@ -40,11 +40,13 @@ __device__ __forceinline__ void asort(const T *__restrict__ src, uint32_t *__res
     for (uint32_t i = threadIdx.x; i < columns; i += blockDim.x) out[i] = order[i];
 }
 
-#define ASORT(NAME, T)                                                                                                \
-    ENTRY asort_asc_##NAME(const T *__restrict__ src, uint32_t *__restrict__ dst, int32_t columns, int32_t padded) {  \
-        asort<true>(src, dst, columns, padded);                                                                       \
-    }                                                                                                                 \
-    ENTRY asort_desc_##NAME(const T *__restrict__ src, uint32_t *__restrict__ dst, int32_t columns, int32_t padded) { \
-        asort<false>(src, dst, columns, padded);                                                                      \
+#define ASORT(NAME, T)                                                                                              \
+    ENTRY __launch_bounds__(1024)                                                                                   \
+        asort_asc_##NAME(const T *__restrict__ src, uint32_t *__restrict__ dst, int32_t columns, int32_t padded) {  \
+        asort<true>(src, dst, columns, padded);                                                                     \
+    }                                                                                                               \
+    ENTRY __launch_bounds__(1024)                                                                                   \
+        asort_desc_##NAME(const T *__restrict__ src, uint32_t *__restrict__ dst, int32_t columns, int32_t padded) { \
+        asort<false>(src, dst, columns, padded);                                                                    \
     }
 FOR_ALL(ASORT)

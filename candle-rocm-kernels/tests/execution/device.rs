@@ -113,7 +113,10 @@ impl Gpu {
             workgroups: grid,
             threads: block,
         };
-        let gpu = geometry::Gpu { compute_units };
+        let gpu = geometry::Gpu {
+            compute_units,
+            largest_workgroup: 1024,
+        };
         let geometry = Geometry::of(module.name(), name);
         let elements = match geometry.length_argument().map(|index| &args[index]) {
             None => 0,

@@ -193,7 +193,7 @@ impl<'a> LaunchArgs<'a> {
     unsafe fn launch_pair(&self, split: &SplitFunction, asked: LaunchConfig) -> Option<Result<()>> {
         let kernel = &self.function.loaded;
         let rows = kernel.geometry.rows(grid_of(asked))?;
-        let launch = SplitLaunch::of(rows, self.row(), self.gpu())?;
+        let launch = SplitLaunch::of(rows, self.row(), self.gpu().compute_units)?;
         // SAFETY: the caller's promise.
         let launched = unsafe { split.launch(self.stream, launch, self.args.as_slice()) };
         Some(launched.map_err(|error| {
@@ -219,6 +219,7 @@ impl<'a> LaunchArgs<'a> {
     fn gpu(&self) -> Gpu {
         Gpu {
             compute_units: self.function.device().info().compute_units,
+            largest_workgroup: self.function.max_threads_per_block(),
         }
     }
 

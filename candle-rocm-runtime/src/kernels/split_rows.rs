@@ -83,8 +83,8 @@ impl SplitFunction {
 
 impl SplitLaunch {
     /// How a launch of so many rows should be split, if it should.
-    pub fn of(rows: u32, row: Row, gpu: Gpu) -> Option<Self> {
-        let parts = parts(rows, row, gpu)?;
+    pub fn of(rows: u32, row: Row, compute_units: u32) -> Option<Self> {
+        let parts = parts(rows, row, compute_units)?;
         Some(Self { rows, parts, row })
     }
 }
