@@ -4,7 +4,9 @@ use crate::elements::{from_bytes, to_bytes, Element};
 use candle_rocm_kernels::geometry::{self, Geometry, Grid, Row};
 use candle_rocm_kernels::Module;
 use candle_rocm_testing::gpu;
+use rocm_emulator::codeobject::LoadedCodeObject;
 use rocm_emulator::exec::{Counters, Options};
+use std::sync::Arc;
 
 /// One kernel argument.
 #[derive(Clone)]
@@ -98,6 +100,22 @@ impl Gpu {
         }
     }
 
+    fn program(&self, module: &Module) -> Arc<LoadedCodeObject> {
+        let embedded = || {
+            module
+                .code_object(self.arch)
+                .expect("an embedded architecture")
+        };
+        self.gpu.program(module.name(), embedded)
+    }
+
+    /// Work-items of the largest workgroup that the kernel was compiled for.
+    pub fn largest_workgroup(&self, module: &Module, name: &str) -> u32 {
+        let program = self.program(module);
+        let kernel = program.kernel(name).expect("a kernel of the module");
+        kernel.kernel.max_flat_workgroup_size
+    }
+
     fn geometry(
         &self,
         module: &Module,
@@ -106,8 +124,11 @@ impl Gpu {
         block: [u32; 3],
         args: &[Arg],
     ) -> ([u32; 3], [u32; 3]) {
-        let Some(compute_units) = self.units else {
-            return (grid, block);
+        let largest_workgroup = self.largest_workgroup(module, name);
+        // A kernel that was not compiled for the workgroups that Candle asks for is never launched with them.
+        let compute_units = match self.units {
+            None if block.iter().product::<u32>() <= largest_workgroup => return (grid, block),
+            units => units.unwrap_or(1),
         };
         let asked = Grid {
             workgroups: grid,
@@ -115,7 +136,7 @@ impl Gpu {
         };
         let gpu = geometry::Gpu {
             compute_units,
-            largest_workgroup: 1024,
+            largest_workgroup,
         };
         let geometry = Geometry::of(module.name(), name);
         let elements = match geometry.length_argument().map(|index| &args[index]) {
@@ -198,12 +219,7 @@ impl Gpu {
         args: &[Arg],
     ) -> (Vec<Vec<u8>>, Counters) {
         let (grid, block) = self.geometry(module, name, grid, block, args);
-        let embedded = || {
-            module
-                .code_object(self.arch)
-                .expect("an embedded architecture")
-        };
-        let program = self.gpu.program(module.name(), embedded);
+        let program = self.program(module);
         let (mut buffers, mut results) = (Vec::new(), Vec::new());
         let mut bytes_of = |arg| self.place(arg, &mut buffers, &mut results);
         let args: Vec<Vec<u8>> = args.iter().map(&mut bytes_of).collect();

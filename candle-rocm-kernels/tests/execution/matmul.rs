@@ -515,7 +515,9 @@ fn all_kernels<T: Element, C: Element>(dtype: Dtype) {
             }
         }
     }
-    assert!(ran > 0, "no architecture has {}", dtype.name());
+    // Those that are built on request may be all that there is, and have no matrix unit for it.
+    let asked = archs.iter().all(|arch| needs::ON_REQUEST.contains(arch));
+    assert!(ran > 0 || asked, "no architecture has {}", dtype.name());
 }
 
 #[test]

@@ -172,6 +172,7 @@ impl<'a> LaunchArgs<'a> {
                 Some(launched) => launched?,
                 None => {
                     let (kernel, config) = (&self.function.loaded, self.chosen_grid(config));
+                    config.check_workgroup(self.function)?;
                     let arguments = self.args.as_mut_ptr();
                     // SAFETY: the caller's promise; our kernels compute the same on the chosen grid.
                     unsafe { give_to_stream(self.stream, kernel, config, arguments, cooperative) }?;

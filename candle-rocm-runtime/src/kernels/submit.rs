@@ -30,21 +30,13 @@ impl LaunchConfig {
         }
     }
 
-    /// The reason why this device cannot run `function` so, if there is one.
+    /// The reason why this device cannot run `function` so, if there is one. (The workgroup that the kernel was compiled
+    /// for is looked at where the grid is chosen: [`LaunchConfig::check_workgroup`].)
     pub(super) fn check(&self, function: &Function) -> Result<()> {
         let info = function.device().info();
         let block = [self.block_dim.0, self.block_dim.1, self.block_dim.2];
         let grid = [self.grid_dim.0, self.grid_dim.1, self.grid_dim.2];
-        let refuse = |reason: String| {
-            Err(Error::new(
-                ErrorKind::LaunchLimit,
-                format!(
-                    "kernel `{}` cannot be launched with {}: {reason}",
-                    function.name(),
-                    self.describe()
-                ),
-            ))
-        };
+        let refuse = |reason: String| Err(self.refusal(function, reason));
         if block.contains(&0) {
             return refuse("a workgroup needs at least one work-item in each dimension".to_owned());
         }
@@ -73,12 +65,6 @@ impl LaunchConfig {
                 info.arch, info.max_threads_per_block
             ));
         }
-        if threads > u64::from(function.max_threads_per_block()) {
-            return refuse(format!(
-                "it was compiled for workgroups of at most {} work-items",
-                function.max_threads_per_block()
-            ));
-        }
         let lds = u64::from(function.static_lds_bytes()) + u64::from(self.shared_mem_bytes);
         if lds > u64::from(info.max_lds_bytes) {
             return refuse(format!(
@@ -89,6 +75,28 @@ impl LaunchConfig {
             ));
         }
         Ok(())
+    }
+
+    /// Whether `function` was compiled for workgroups as large as these, which passed [`LaunchConfig::check`].
+    pub(super) fn check_workgroup(&self, function: &Function) -> Result<()> {
+        let most = function.max_threads_per_block();
+        let (x, y, z) = self.block_dim;
+        if x * y * z > most {
+            let reason = format!("it was compiled for workgroups of at most {most} work-items");
+            return Err(self.refusal(function, reason));
+        }
+        Ok(())
+    }
+
+    fn refusal(&self, function: &Function, reason: String) -> Error {
+        Error::new(
+            ErrorKind::LaunchLimit,
+            format!(
+                "kernel `{}` cannot be launched with {}: {reason}",
+                function.name(),
+                self.describe()
+            ),
+        )
     }
 
     fn describe(&self) -> String {
