@@ -9,6 +9,7 @@
 //!   of AMD GPUs;
 //! - [`RocmDeviceExt`]: architecture, wavefront size, compute units, memory, the memory pool's figures;
 //! - [`ops`]: operators that Candle makes of several kernels, each in one, with gradients;
+//! - [`graph`]: a step of a program captured once, such as a language model's for one token, and run by one launch;
 //! - [`doctor`]: what is wrong where a GPU is not found, and what to do;
 //! - [`runtime`]: choosing between AMD's library and the emulator; [`devices`]: the GPUs there are.
 //!
@@ -35,6 +36,7 @@
 //! `rocm = ["candle-core/cuda", "candle-nn/cuda", "candle-transformers/cuda", "dep:candle-rocm-backend"]`.
 
 pub mod doctor;
+pub mod graph;
 pub mod ops;
 
 use candle_core::{Device, Error, Result};

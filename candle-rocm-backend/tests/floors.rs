@@ -15,6 +15,9 @@ const FLOORS: &[Floor<'static>] = &[
     ("products", &["ops::product"]),
     ("linear layers", &["ops::linear"]),
     ("operators", &["ops"]),
+    ("what stays in place", &["graph::input"]),
+    ("captures", &["graph::step"]),
+    ("graphs", &["graph"]),
     ("a report's lines", &["doctor::report"]),
     ("where to look", &["doctor::place"]),
     (

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::base::cuda_names::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+use crate::base::enqueued;
 use crate::base::error::Result;
 use crate::base::hip::calls::optional;
 use crate::base::hip::types::*;
@@ -76,6 +77,7 @@ impl Graph {
         self.stream.enter()?;
         let hip = self.stream.context().device().hip();
         let launch = optional!(hip, hipGraphLaunch)?;
+        enqueued::note(|noted| noted.graphs += 1);
         // SAFETY: both handles are alive.
         let status = unsafe { launch(self.exec, self.stream.raw()) };
         hip.check(status, || "launching a graph")

@@ -4,7 +4,7 @@
 //! The files stand on floors; each imports only from its own and from those before it, and no files import each other
 //! in a circle (`tests/floors.rs` holds them to it):
 //!
-//! 1. base: [`error`], [`dtype`], [`cuda_names`], and [`hip`]: HIP as one table of functions, filled from AMD's library
+//! 1. base: [`error`], [`dtype`], [`cuda_names`], [`enqueued`], and [`hip`]: HIP as one table of functions, filled from AMD's library
 //!    or from the emulator;
 //! 2. [`runtime`]: which of them this process uses;
 //! 3. [`device`]: its GPUs, and where the floors above keep what they have for each;
@@ -59,7 +59,7 @@ pub mod runtime;
 pub mod stream;
 
 // Each floor's modules under the crate's own name. Inside the crate they are imported from where they are.
-pub use base::{cuda_names, dtype, error, hip};
+pub use base::{cuda_names, dtype, enqueued, error, hip};
 pub use kernels::{launch, module};
 pub use memory::{buffer, copy, host};
 pub use stream::{context, event};

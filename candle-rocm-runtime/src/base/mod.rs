@@ -3,6 +3,7 @@
 pub mod cuda_names;
 pub mod dtype;
 pub(crate) mod dynamic_library;
+pub mod enqueued;
 pub mod error;
 pub mod hip;
 pub(crate) mod inline_list;

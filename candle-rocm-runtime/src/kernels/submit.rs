@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use super::function::LoadedFunction;
 use super::module::Function;
+use crate::base::enqueued;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hip::calls::optional;
 use crate::stream::queue::Stream;
@@ -128,6 +129,7 @@ pub(super) unsafe fn give_to_stream(
     let hip = stream.context().device().hip();
     let ((gx, gy, gz), (bx, by, bz)) = (config.grid_dim, config.block_dim);
     let (lds, raw) = (config.shared_mem_bytes, stream.raw());
+    enqueued::note(|noted| noted.kernels.push(kernel.name.clone()));
     let _span = tracing::trace_span!("launch", kernel = kernel.name, ?config.grid_dim, ?config.block_dim, lds).entered();
     let status = if cooperative {
         let launch = optional!(hip, hipModuleLaunchCooperativeKernel)?;

@@ -7,6 +7,7 @@ use super::buffer::DeviceBuffer;
 use super::host::HostSlice;
 use crate::base::cuda_names::CUdeviceptr;
 use crate::base::dtype::{DeviceRepr, ValidAsZeroBits};
+use crate::base::enqueued;
 use crate::base::error::{Error, Result};
 use crate::base::hip::calls::optional;
 use crate::base::hip::types::*;
@@ -80,6 +81,7 @@ impl Stream {
         }
         let (ptr, _written) = dst.device_ptr_mut(self);
         let hip = self.context().device().hip();
+        enqueued::note(|noted| noted.fills += 1);
         // SAFETY: `bytes` bytes at `ptr` are the destination's.
         let status = unsafe { (hip.hipMemsetAsync)(ptr as *mut _, 0, bytes, self.raw()) };
         hip.check(status, || {
@@ -166,6 +168,7 @@ impl Stream {
         let (ptr, _written) = dst.device_ptr_mut(self);
         let bytes = std::mem::size_of_val(src);
         let hip = self.context().device().hip();
+        enqueued::note(|noted| noted.copies += 1);
         // SAFETY: `bytes` bytes are readable at `src` and, by the check above, writable at `ptr`.
         let status = unsafe {
             (hip.hipMemcpyAsync)(
@@ -243,6 +246,7 @@ impl Stream {
         let bytes = src.num_bytes();
         let (ptr, _read) = src.device_ptr(self);
         let hip = self.context().device().hip();
+        enqueued::note(|noted| noted.copies += 1);
         // SAFETY: `bytes` bytes are readable at `ptr`, and the caller promises as much room at `dst`.
         let status = unsafe {
             (hip.hipMemcpyAsync)(
@@ -279,6 +283,7 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
+        enqueued::note(|noted| noted.copies += 1);
         let hip = self.context().device().hip();
         let (from, to) = (src.stream().context().clone(), self.context());
         if from == *to {

@@ -1,6 +1,7 @@
 //! A product by the library, and what follows it by our own kernel.
 
 use super::handles::Library;
+use crate::base::enqueued;
 use crate::base::error::Result;
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::launch::finish_problem;
@@ -19,6 +20,9 @@ pub(in crate::gemm) unsafe fn multiply_by(
 ) -> Result<bool> {
     // SAFETY: the caller's promise.
     let supported = unsafe { library.gemm(stream, problem) }?;
+    if supported {
+        enqueued::note(|noted| noted.library_products += 1);
+    }
     if supported && !epilogue.is_none() {
         // SAFETY: as above.
         unsafe { finish_problem(stream, problem, epilogue) }?;
