@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::facts::Facts;
+use super::hazards::Roles;
 use super::races::{GroupRaces, Known, RaceFacts, Races, WaveRaces};
 use super::uninitialised::{self, Twin};
 use super::waits::{GroupWaits, Waits};
@@ -17,6 +18,7 @@ use crate::fault::FaultKind;
 /// What is known of an instruction.
 struct Instruction {
     facts: Arc<Facts>,
+    roles: Roles,
     races: RaceFacts,
 }
 
@@ -127,6 +129,7 @@ impl<'a> Checker<'a> {
         let inst = program::decode_at(self.kernel, pc)?;
         let facts = Facts::of(target, &inst);
         let known = Arc::new(Instruction {
+            roles: Roles::of(target, &facts),
             races: RaceFacts::of(target, &inst, &facts),
             facts: Arc::new(facts),
         });
@@ -162,7 +165,13 @@ impl<'a> Checker<'a> {
                 Op::Lds(op) => Some(op),
                 _ => None,
             };
-            let wrong = waits.before(&mut group.waits, &place, &known.facts, lds, wave);
+            let wrong = waits.before(
+                &mut group.waits,
+                &place,
+                (&known.facts, known.roles),
+                lds,
+                wave,
+            );
             if let Some(what) = wrong {
                 return Err(finding("waits", (what, None)));
             }

@@ -29,10 +29,41 @@ struct Rule {
     /// What is not ready, as findings say it.
     what: &'static str,
     on: fn(Target) -> bool,
-    /// What must lie between the first and the second instruction, if the rule is about them.
+    /// Whether an instruction can be the first, and the second, of the two that the rule is about.
+    first: fn(&Facts) -> bool,
+    second: fn(&Facts) -> bool,
+    /// What must lie between two such instructions, if the rule is about these.
     between: fn(&Facts, &Facts, Target) -> Option<Need>,
     source: &'static str,
 }
+
+/// The rules, by number, of which an instruction can be the first and the second one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Roles {
+    first: u32,
+    second: u32,
+}
+
+impl Roles {
+    /// Those of an instruction on a GPU.
+    pub fn of(target: Target, facts: &Facts) -> Roles {
+        let mut roles = Roles::default();
+        // Scalar instructions wait by themselves, but for those that set and get the hardware's registers.
+        let waits =
+            facts.unit == Unit::Scalar && facts.set_mode.is_none() && facts.get_mode.is_none();
+        for (number, rule) in RULES.iter().enumerate() {
+            if !(rule.on)(target) {
+                continue;
+            }
+            roles.first |= u32::from((rule.first)(facts)) << number;
+            roles.second |= u32::from(!waits && (rule.second)(facts)) << number;
+        }
+        roles
+    }
+}
+
+// Their numbers are bits.
+const _: () = assert!(RULES.len() <= 32);
 
 /// Most wait states that a rule asks for, and most that one asks for that is not about matrix instructions.
 const FARTHEST: u64 = 19;
@@ -57,7 +88,7 @@ fn any(spans: &[Span], mut test: impl FnMut(Span) -> bool) -> bool {
 /// Whether a VALU instruction (`first`) writes a scalar register other than EXEC that the second reads.
 fn passes_scalar(first: &Facts, second: &Facts) -> bool {
     let written = |read: Span| any(&first.writes, |it| !it.is_vector() && it.overlaps(read));
-    first.unit == Unit::Vector && any(&second.reads, |it| it.first < EXEC && written(it))
+    is_vector(first) && any(&second.reads, |it| it.first < EXEC && written(it))
 }
 
 fn passes_vector(first: &Facts, second: &Facts) -> bool {
@@ -66,11 +97,32 @@ fn passes_vector(first: &Facts, second: &Facts) -> bool {
 }
 
 fn writes(facts: &Facts, register: Span) -> bool {
-    facts.unit == Unit::Vector && any(&facts.writes, |it| it.overlaps(register))
+    is_vector(facts) && any(&facts.writes, |it| it.overlaps(register))
+}
+
+fn is_vector(facts: &Facts) -> bool {
+    facts.unit == Unit::Vector
+}
+
+fn writes_vector(facts: &Facts) -> bool {
+    any(&facts.writes, Span::is_vector)
+}
+
+/// A VALU instruction that writes EXEC.
+fn writes_exec(facts: &Facts) -> bool {
+    writes(facts, EXEC_PAIR)
+}
+
+fn is_matrix(facts: &Facts) -> bool {
+    facts.matrix.is_some()
+}
+
+fn is_no_matrix(facts: &Facts) -> bool {
+    facts.matrix.is_none()
 }
 
 fn is_plain_vector(facts: &Facts) -> bool {
-    facts.unit == Unit::Vector && facts.matrix.is_none()
+    is_vector(facts) && is_no_matrix(facts)
 }
 
 fn when(condition: bool, states: u32) -> Option<Need> {
@@ -84,101 +136,88 @@ const RULES: &[Rule] = &[
     Rule {
         what: "a scalar register that a VALU instruction wrote, read by a memory instruction",
         on: is_cdna,
-        between: |first, second, _| {
-            when(
-                second.unit == Unit::Memory && passes_scalar(first, second),
-                5,
-            )
-        },
+        first: is_vector,
+        second: |it| it.unit == Unit::Memory,
+        between: |first, second, _| when(passes_scalar(first, second), 5),
         source: "checkVMEMHazards",
     },
     Rule {
         what: "a VCC that a VALU instruction wrote, read by v_div_fmas",
         on: is_cdna,
-        between: |first, second, _| {
-            when(
-                second.name.starts_with("v_div_fmas") && writes(first, VCC_PAIR),
-                4,
-            )
-        },
+        first: |it| writes(it, VCC_PAIR),
+        second: |it| it.name.starts_with("v_div_fmas"),
+        between: |_, _, _| when(true, 4),
         source: "checkDivFMasHazards",
     },
     Rule {
         what: "a lane's number that a VALU instruction wrote",
         on: is_cdna,
-        between: |first, second, _| {
-            let selects = matches!(second.lane, Some(LaneAccess::Read | LaneAccess::Write));
-            when(selects && passes_scalar(first, second), 4)
-        },
+        first: is_vector,
+        second: |it| matches!(it.lane, Some(LaneAccess::Read | LaneAccess::Write)),
+        between: |first, second, _| when(passes_scalar(first, second), 4),
         source: "checkRWLaneHazards",
     },
     Rule {
         what: "a vector register just written, read by DPP",
         on: is_cdna,
-        between: |first, second, _| when(second.dpp && passes_vector(first, second), 2),
+        first: writes_vector,
+        second: |it| it.dpp,
+        between: |first, second, _| when(passes_vector(first, second), 2),
         source: "checkDPPHazards",
     },
     Rule {
         what: "an EXEC that a VALU instruction wrote, before DPP",
         on: is_cdna,
-        between: |first, second, _| when(second.dpp && writes(first, EXEC_PAIR), 5),
+        first: writes_exec,
+        second: |it| it.dpp,
+        between: |_, _, _| when(true, 5),
         source: "checkDPPHazards",
     },
     Rule {
         what: "a transcendental result, read by another VALU instruction",
         on: is_gfx940,
-        between: |first, second, _| {
-            let other = second.unit == Unit::Vector && !second.transcendental;
-            when(
-                first.transcendental && other && passes_vector(first, second),
-                1,
-            )
-        },
+        first: |it| it.transcendental,
+        second: |it| is_vector(it) && !it.transcendental,
+        between: |first, second, _| when(passes_vector(first, second), 1),
         source: "checkVALUHazards, TransDef",
     },
     Rule {
         what: "a register of which a VALU instruction wrote a part",
         on: is_gfx940,
-        between: |first, second, _| {
-            when(
-                first.part && second.unit == Unit::Vector && passes_vector(first, second),
-                1,
-            )
-        },
+        first: |it| it.part,
+        second: is_vector,
+        between: |first, second, _| when(passes_vector(first, second), 1),
         source: "checkVALUHazards, Shift16Def",
     },
     Rule {
         what: "a scalar register that a VALU instruction wrote, read by another",
         on: is_gfx940,
-        between: |first, second, _| {
-            when(
-                second.unit == Unit::Vector && passes_scalar(first, second),
-                2,
-            )
-        },
+        first: is_vector,
+        second: is_vector,
+        between: |first, second, _| when(passes_scalar(first, second), 2),
         source: "checkVALUHazards, VALUWriteSGPRVALURead",
     },
     Rule {
         what: "an EXEC that a VALU instruction wrote, before one that reaches single lanes",
         on: is_gfx940,
-        between: |first, second, _| when(second.lane.is_some() && writes(first, EXEC_PAIR), 4),
+        first: writes_exec,
+        second: |it| it.lane.is_some(),
+        between: |_, _, _| when(true, 4),
         source: "checkVALUHazards, VALUWriteEXECRWLane",
     },
     Rule {
         what: "a vector register just written, read by v_readlane",
         on: is_gfx940,
-        between: |first, second, _| {
-            let reads = matches!(second.lane, Some(LaneAccess::Read | LaneAccess::ReadFirst));
-            when(
-                reads && first.unit == Unit::Vector && passes_vector(first, second),
-                1,
-            )
-        },
+        first: is_vector,
+        second: |it| matches!(it.lane, Some(LaneAccess::Read | LaneAccess::ReadFirst)),
+        between: |first, second, _| when(passes_vector(first, second), 1),
         source: "checkVALUHazards, VALUWriteVGPRReadlaneRead",
     },
     Rule {
         what: "the data of a store of more than eight bytes, overwritten",
         on: is_cdna,
+        first: |it| it.wide_store.is_some(),
+        second: is_vector,
         between: |first, second, target| {
             let over = |data: Span| writes(second, data);
             let states = if is_gfx940(target) { 2 } else { 1 };
@@ -189,61 +228,50 @@ const RULES: &[Rule] = &[
     Rule {
         what: "an M0 just written, read by an instruction that addresses the LDS with it",
         on: is_cdna,
-        between: |first, second, _| {
-            let set = first.unit == Unit::Scalar
-                && any(&first.writes, |it| it.overlaps(Span::new(M0, 1)));
-            when(second.reads_m0 && set, 1)
+        first: |it| {
+            it.unit == Unit::Scalar && any(&it.writes, |span| span.overlaps(Span::new(M0, 1)))
         },
+        second: |it| it.reads_m0,
+        between: |_, _, _| when(true, 1),
         source: "checkReadM0Hazards",
     },
     Rule {
         what: "a hardware register just set, read",
         on: is_cdna,
-        between: |first, second, _| {
-            when(
-                first.set_mode.is_some() && first.set_mode == second.get_mode,
-                2,
-            )
-        },
+        first: |it| it.set_mode.is_some(),
+        second: |it| it.get_mode.is_some(),
+        between: |first, second, _| when(first.set_mode == second.get_mode, 2),
         source: "checkGetRegHazards",
     },
     Rule {
         what: "a hardware register just set, set again",
         on: is_cdna,
-        between: |first, second, _| {
-            when(
-                first.set_mode.is_some() && first.set_mode == second.set_mode,
-                2,
-            )
-        },
+        first: |it| it.set_mode.is_some(),
+        second: |it| it.set_mode.is_some(),
+        between: |first, second, _| when(first.set_mode == second.set_mode, 2),
         source: "checkSetRegHazards",
     },
     Rule {
         what: "an EXEC that a VALU instruction wrote, before a matrix instruction",
         on: is_gfx90a,
-        between: |first, second, _| {
-            when(
-                second.matrix.is_some() && is_plain_vector(first) && writes(first, EXEC_PAIR),
-                4,
-            )
-        },
+        first: |it| writes_exec(it) && is_no_matrix(it),
+        second: is_matrix,
+        between: |_, _, _| when(true, 4),
         source: "checkMAIHazards90A, VALUWritesExec",
     },
     Rule {
         what: "a vector register just written, read by a matrix instruction",
         on: is_gfx90a,
-        between: |first, second, _| {
-            let plain = is_plain_vector(first) && !first.dot;
-            when(
-                second.matrix.is_some() && plain && passes_vector(first, second),
-                2,
-            )
-        },
+        first: |it| is_plain_vector(it) && !it.dot,
+        second: is_matrix,
+        between: |first, second, _| when(passes_vector(first, second), 2),
         source: "checkMAIHazards90A, LegacyVALUNotDotWritesVGPR",
     },
     Rule {
         what: "a matrix instruction's result, used by another one",
         on: is_gfx90a,
+        first: is_matrix,
+        second: is_matrix,
         between: |first, second, target| {
             when(
                 true,
@@ -255,76 +283,80 @@ const RULES: &[Rule] = &[
     Rule {
         what: "a matrix instruction's result, read",
         on: is_gfx90a,
+        first: is_matrix,
+        second: is_no_matrix,
         between: |first, second, target| {
             let matrix = first.matrix?;
             let read = any(&second.reads, |it| it.overlaps(matrix.result));
-            when(
-                read && second.matrix.is_none(),
-                until_read(matrix, second.unit, target),
-            )
+            when(read, until_read(matrix, second.unit, target))
         },
         source: "checkMAIVALUHazards",
     },
     Rule {
         what: "a matrix instruction's result, overwritten",
         on: is_gfx90a,
+        first: is_matrix,
+        second: is_no_matrix,
         between: |first, second, target| {
             let matrix = first.matrix?;
             let over = any(&second.writes, |it| it.overlaps(matrix.result));
-            when(
-                over && second.matrix.is_none(),
-                until_read(matrix, Unit::Vector, target),
-            )
+            when(over, until_read(matrix, Unit::Vector, target))
         },
         source: "checkMAIVALUHazards, Waw",
     },
     Rule {
         what: "a matrix instruction's addend, overwritten while it is read",
         on: is_gfx90a,
+        first: |it| {
+            let slow = |matrix: Matrix| matrix.pipeline == Pipeline::Narrow;
+            it.matrix.is_some_and(slow)
+        },
+        second: is_no_matrix,
         between: |first, second, target| {
             let matrix = first.matrix?;
             let over = any(&second.writes, |it| {
                 matrix.addend.is_some_and(|c| c.overlaps(it))
             });
-            let slow = matrix.pipeline == Pipeline::Narrow;
             let states = match (matrix.passes, is_gfx940(target)) {
                 (2, _) => 1,
                 (4, true) => 3,
                 (8, _) => 7,
                 _ => 15,
             };
-            when(over && slow && second.matrix.is_none(), states)
+            when(over, states)
         },
         source: "checkMAIVALUHazards, War",
     },
     Rule {
         what: "a dot product's result",
         on: is_gfx90a,
+        first: |it| it.dot,
+        second: |it| is_no_matrix(it) && it.unit != Unit::Scalar,
         between: |first, second, _| {
             let used = passes_vector(first, second)
                 || any(&second.writes, |it| {
                     any(&first.writes, |other| other.overlaps(it))
                 });
-            let other = first.dot && second.name != first.name && second.matrix.is_none();
-            when(other && used && second.unit != Unit::Scalar, 3)
+            when(used && second.name != first.name, 3)
         },
         source: "checkMAIVALUHazards, DotWriteDifferentVALU",
     },
     Rule {
         what: "v_fma_f64 after an f64 matrix instruction",
         on: is_gfx90a,
-        between: |first, second, _| {
-            let double = first
-                .matrix
-                .is_some_and(|it| it.pipeline == Pipeline::Double);
-            let fma = matches!(second.name, "v_fma_f64" | "v_fmac_f64");
-            when(double && fma, 2)
+        first: |it| {
+            let double = |matrix: Matrix| matrix.pipeline == Pipeline::Double;
+            it.matrix.is_some_and(double)
         },
+        second: |it| matches!(it.name, "v_fma_f64" | "v_fmac_f64"),
+        between: |_, _, _| when(true, 2),
         source: "checkMAIVALUHazards, DMFMAToFMA64",
     },
     Rule {
         what: "a matrix instruction's result, multiplied by the next one",
         on: has_wmma,
+        first: is_matrix,
+        second: is_matrix,
         between: |first, second, _| {
             let (first, second) = (first.matrix?, second.matrix?);
             let read = |factor: Option<Span>| factor.is_some_and(|it| it.overlaps(first.result));
@@ -339,10 +371,10 @@ const RULES: &[Rule] = &[
     Rule {
         what: "a transcendental result, before s_waitcnt_depctr va_vdst(0)",
         on: is_rdna3,
+        first: |it| it.transcendental,
+        second: is_vector,
         between: |first, second, _| {
-            let used =
-                first.transcendental && second.unit == Unit::Vector && passes_vector(first, second);
-            used.then_some(Need::Vectors {
+            passes_vector(first, second).then_some(Need::Vectors {
                 all: 5,
                 transcendental: 1,
             })
@@ -413,9 +445,10 @@ fn until_read(matrix: Matrix, by: Unit, target: Target) -> u32 {
     }
 }
 
-/// An instruction that was issued.
+/// An instruction that was issued, and that some rule is about.
 struct Issued {
     facts: Arc<Facts>,
+    rules: u32,
     pc: u64,
     /// Wait states, VALU and transcendental instructions issued before it, and those that wait for VALU results.
     states: u64,
@@ -445,18 +478,30 @@ pub(super) struct Broken {
 
 impl Hazards {
     /// Look at an instruction that is about to be issued.
-    pub fn issue(&mut self, target: Target, facts: &Arc<Facts>, pc: u64) -> Option<Broken> {
-        let broken = self.broken(target, facts);
+    pub fn issue(
+        &mut self,
+        target: Target,
+        facts: &Arc<Facts>,
+        roles: Roles,
+        pc: u64,
+    ) -> Option<Broken> {
+        let broken = match roles.second {
+            0 => None,
+            rules => self.broken(target, facts, rules),
+        };
         // Those that wait for the results of VALU instructions.
         let flushes = facts.waits_for_vector || matches!(facts.unit, Unit::Memory | Unit::Lds);
-        self.recent.push_back(Issued {
-            facts: Arc::clone(facts),
-            pc,
-            states: self.states,
-            vectors: self.vectors,
-            transcendental: self.transcendental,
-            flushes: self.flushes,
-        });
+        if roles.first != 0 {
+            self.recent.push_back(Issued {
+                facts: Arc::clone(facts),
+                rules: roles.first,
+                pc,
+                states: self.states,
+                vectors: self.vectors,
+                transcendental: self.transcendental,
+                flushes: self.flushes,
+            });
+        }
         self.states += facts.states;
         self.vectors += u32::from(facts.unit == Unit::Vector);
         self.transcendental += u32::from(facts.transcendental);
@@ -474,10 +519,7 @@ impl Hazards {
         broken
     }
 
-    fn broken(&self, target: Target, facts: &Facts) -> Option<Broken> {
-        if facts.unit == Unit::Scalar && facts.set_mode.is_none() && facts.get_mode.is_none() {
-            return None;
-        }
+    fn broken(&self, target: Target, facts: &Facts, rules: u32) -> Option<Broken> {
         let recent_matrix = self.matrix.is_some_and(|at| self.states - at <= FARTHEST);
         let reach = if recent_matrix {
             FARTHEST
@@ -492,7 +534,9 @@ impl Hazards {
             if between > reach {
                 break;
             }
-            for rule in RULES.iter().filter(|rule| (rule.on)(target)) {
+            let both = rules & issued.rules;
+            let both = (0..RULES.len()).filter(|number| both >> number & 1 != 0);
+            for rule in both.map(|number| &RULES[number]) {
                 let Some(need) = (rule.between)(&issued.facts, facts, target) else {
                     continue;
                 };

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::facts::{Counter, Facts, Wait};
-use super::hazards::Hazards;
+use super::hazards::{Hazards, Roles};
 use super::registers::{self, REGISTERS};
 use super::Place;
 use crate::exec::memory::{Access, LdsOp};
@@ -89,7 +89,7 @@ impl Waits {
         &mut self,
         group: &mut GroupWaits,
         place: &Place,
-        facts: &Arc<Facts>,
+        (facts, roles): (&Arc<Facts>, Roles),
         lds: Option<&LdsOp>,
         wave: &Wave,
     ) -> Option<String> {
@@ -100,7 +100,7 @@ impl Waits {
         if let Some(wrong) = self.used_too_early(target, facts, place) {
             return Some(wrong);
         }
-        if let Some(broken) = self.hazards.issue(target, facts, place.pc) {
+        if let Some(broken) = self.hazards.issue(target, facts, roles, place.pc) {
             return Some(format!(
                 "{} after {}",
                 broken.text,
@@ -227,6 +227,9 @@ impl Waits {
             other => other,
         };
         let queue = &mut self.queues[counter as usize];
+        if queue.is_empty() {
+            return;
+        }
         let plain = queue.iter().filter(|it| kind(it) == Kind::Plain).count();
         let mut done = plain.saturating_sub(left);
         let mut kept = VecDeque::with_capacity(queue.len());
