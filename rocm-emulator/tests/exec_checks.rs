@@ -116,6 +116,10 @@ fn wait_states() {
     for target in TARGETS {
         let gpu = gpu(target, WAITS);
         let (input, out) = (gpu.upload(&[1u32; 64]), gpu.buffer(256));
+        if target.family() == Family::Cdna {
+            let args = [U64(input), U64(out)];
+            expect(&gpu, Checks::WAITS, "lane_value_good", [1, 64], &args, &[]);
+        }
         for (rule, _) in rules.iter().filter(|rule| rule.1.contains(&target)) {
             let args = [U64(input), U64(out)];
             let args = if *rule == "chain" { &args[1..] } else { &args };

@@ -146,6 +146,13 @@ KERNEL barrier_later_good(unsigned *out) {
     }
 LANE_NUMBER(lane_number_bad, "s_nop 2\n")
 LANE_NUMBER(lane_number_good, "s_nop 3\n")
+// The value that v_writelane writes is no lane's number.
+KERNEL lane_value_good(const unsigned *in, unsigned *out) {
+    unsigned value = in[X], written = value;
+    asm volatile("v_readfirstlane_b32 s40, %1" LINE "s_nop 1\n"
+                 "v_writelane_b32 %0, s40, 3" : "+v"(written) : "v"(value) : "s40");
+    out[X] = written;
+}
 #define SADDR(name, wait)                                                                          \
     KERNEL name(const unsigned *in, unsigned *out) {                                               \
         unsigned long base;                                                                        \

@@ -1,32 +1,22 @@
 //! What a thread, a workgroup and a wavefront keep for the checks, and which check looks at what.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::facts::Facts;
-use super::hazards::Roles;
+use super::known::{Code, Instruction};
 use super::races::{GroupRaces, Known, RaceFacts, Races, WaveRaces};
 use super::uninitialised::{self, Twin};
 use super::waits::{GroupWaits, Waits};
 use super::{Checks, Place};
 use crate::codeobject::LoadedKernel;
 use crate::exec::memory::{Context, Footprint, Outcome, Violation};
-use crate::exec::program::{self, Op, Step};
+use crate::exec::program::{Op, Step};
 use crate::exec::wave::Wave;
 use crate::fault::FaultKind;
-
-/// What is known of an instruction.
-struct Instruction {
-    facts: Arc<Facts>,
-    roles: Roles,
-    races: RaceFacts,
-}
 
 /// A thread's.
 pub(crate) struct Checker<'a> {
     kernel: &'a LoadedKernel,
-    /// By address.
-    instructions: HashMap<u64, Arc<Instruction>>,
+    code: Arc<Code>,
     races: Option<Races>,
     /// Barriers of the whole grid that some wavefront has passed.
     grid_barriers: u32,
@@ -112,7 +102,7 @@ impl<'a> Checker<'a> {
     pub fn new(checks: Checks, kernel: &'a LoadedKernel, waves_of_group: u32) -> Checker<'a> {
         Checker {
             kernel,
-            instructions: HashMap::new(),
+            code: Code::of(kernel),
             races: checks
                 .has(Checks::RACES)
                 .then(|| Races::new(waves_of_group)),
@@ -120,21 +110,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn known(&mut self, pc: u64) -> Option<Arc<Instruction>> {
-        if let Some(known) = self.instructions.get(&pc) {
-            return Some(Arc::clone(known));
-        }
-        let target = self.kernel.kernel.target;
-        // Words that are no instruction are a fault of their own.
-        let inst = program::decode_at(self.kernel, pc)?;
-        let facts = Facts::of(target, &inst);
-        let known = Arc::new(Instruction {
-            roles: Roles::of(target, &facts),
-            races: RaceFacts::of(target, &inst, &facts),
-            facts: Arc::new(facts),
-        });
-        self.instructions.insert(pc, Arc::clone(&known));
-        Some(known)
+    fn known(&self, pc: u64) -> Option<Arc<Instruction>> {
+        self.code.at(self.kernel, pc).cloned()
     }
 
     /// Look at an instruction that wavefront `index` of workgroup `group` is about to execute.

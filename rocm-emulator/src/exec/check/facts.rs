@@ -94,6 +94,8 @@ pub(super) struct Facts {
     /// Writes part of a register.
     pub part: bool,
     pub lane: Option<LaneAccess>,
+    /// The scalar register that says which lane it reaches.
+    pub lane_number: Option<Span>,
     pub matrix: Option<Matrix>,
     /// The data of a store of more than eight bytes that leaves them unprotected for a while.
     pub wide_store: Option<Span>,
@@ -136,6 +138,10 @@ impl Facts {
                 "v_readlane_b32" => Some(LaneAccess::Read),
                 "v_readfirstlane_b32" => Some(LaneAccess::ReadFirst),
                 "v_writelane_b32" => Some(LaneAccess::Write),
+                _ => None,
+            },
+            lane_number: match name {
+                "v_readlane_b32" | "v_writelane_b32" => Span::of(inst.src[1]),
                 _ => None,
             },
             matrix: matrix::of(target, name, &inst.dst, &inst.src, Span::of),

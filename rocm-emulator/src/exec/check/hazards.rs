@@ -153,8 +153,11 @@ const RULES: &[Rule] = &[
         what: "a lane's number that a VALU instruction wrote",
         on: is_cdna,
         first: is_vector,
-        second: |it| matches!(it.lane, Some(LaneAccess::Read | LaneAccess::Write)),
-        between: |first, second, _| when(passes_scalar(first, second), 4),
+        second: |it| it.lane_number.is_some(),
+        between: |first, second, _| {
+            let written = |number: Span| writes(first, number);
+            when(second.lane_number.is_some_and(written), 4)
+        },
         source: "checkRWLaneHazards",
     },
     Rule {

@@ -7,6 +7,7 @@ mod checker;
 mod facts;
 mod hazards;
 mod kinds;
+mod known;
 mod matrix;
 mod order;
 mod races;
