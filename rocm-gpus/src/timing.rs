@@ -1,0 +1,119 @@
+//! How long things take, for models of time.
+
+use crate::{Architecture, Gpu};
+
+/// A cache, or memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// Cycles from a load's issue to its data when nothing else is on its way.
+    pub latency: u32,
+    /// 10^9 bytes a second that all of the GPU's compute units together read from it.
+    pub gigabytes_per_second: u32,
+}
+
+/// Latencies and bandwidths of a GPU of CDNA. Cycles are of the engine clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// From a vector instruction to one that uses its result.
+    pub vector: u32,
+    /// For which a transcendental instruction, or a conversion between integers or f16 and f32, occupies the SIMD.
+    pub quarter_rate: u32,
+    /// From a branch that is taken to the next instruction.
+    pub branch: u32,
+    /// Beyond a matrix instruction's own cycles, until anything but the addend of another may read its result.
+    pub matrix_result: u32,
+    /// Of the LDS, beside the cycles in which it serves the instruction.
+    pub lds: u32,
+    /// Bytes that two SIMDs together get from the LDS in a cycle.
+    pub lds_bytes_of_pair: u32,
+    /// Bytes that the first-level cache gives, or takes, in a cycle.
+    pub l1_bytes: u32,
+    /// Latency of the first-level cache.
+    pub l1_latency: u32,
+    /// Second-level cache.
+    pub l2: Level,
+    /// Bytes that all channels of one second-level cache store in a cycle.
+    pub l2_store_bytes: u32,
+    /// Infinity Cache, where there is one.
+    pub infinity: Option<Level>,
+    /// Memory, as read.
+    pub memory: Level,
+    /// Bytes of the instruction cache, and of a line of it.
+    pub instructions: [u32; 2],
+    /// Compute units that share it.
+    pub instruction_sharers: u32,
+    /// Cache lines that a compute unit waits for at most, where that was found out.
+    pub misses: Option<u32>,
+}
+
+// Sources, for each field; docs/clock.md has them as a table.
+// vector, quarter_rate, branch: LLVM's SISchedule.td, models SIDPFullSpeedModel and SIDPGFX940FullSpeedModel, whose numbers
+// are quarters of cycles: Write32Bit 1, WriteTrans32 and WriteFloatCvt 4, WriteBranch 8.
+// matrix_result: AMD's instruction set manuals, "Required software inserted wait states": passes + 3 wait states of 4.
+// lds: measured on an MI308X, tingqli/pyhip, docs/mem_latency.md (52 cycles for ds_read_b32, 64 for ds_read_b128, whose
+// service takes 4 and 16). lds_bytes_of_pair: the same, and ROCm Compute Profiler's "Pipeline descriptions".
+// Latencies of caches and memory: measured, RRZE-HPC/gpu-benches, gpu-latency/mi300x.txt and mi210.txt (medians; memory
+// as at 800 MB, which includes misses of the TLB).
+// l1_bytes: the same, gpu-cache (38.8 TB/s and 10.6 TB/s: 61 and 60 bytes a cycle and CU), peak as AMD states it.
+// l2 bandwidth: channels times 128 bytes a cycle: 16 channels for each of CDNA3's eight (AMD's CDNA 3 white paper), 32
+// of CDNA2 (ROCm Compute Profiler, "L2 cache"). l2_store_bytes: 64 bytes a channel (CDNA 3 white paper).
+// infinity: read bandwidth measured, gpu-benches, gpu-cache/mi300x.txt, from 25 to 107 MB (6.66 to 7.09 TB/s).
+// memory: *read* kernel of gpu-benches, gpu-stream/mi300x.txt and mi210.txt, all threads (4,199 and 1,370 GB/s). Copies
+// are not what it was taken from.
+// instructions: 64 KB shared by two CUs (CDNA 3 white paper), 32 KB (ROCm Compute Profiler, "Shader engine").
+// misses: 25 bytes a cycle and CU from memory however much is asked for, measured on an MI355X, over CDNA3's latency.
+
+const CDNA2: Timing = Timing {
+    vector: 4,
+    quarter_rate: 16,
+    branch: 32,
+    matrix_result: 12,
+    lds: 48,
+    lds_bytes_of_pair: 64,
+    l1_bytes: 64,
+    l1_latency: 129,
+    l2: Level {
+        latency: 250,
+        gigabytes_per_second: 6963,
+    },
+    l2_store_bytes: 32 * 64,
+    infinity: None,
+    memory: Level {
+        latency: 688,
+        gigabytes_per_second: 1370,
+    },
+    instructions: [32 << 10, 64],
+    instruction_sharers: 2,
+    misses: None,
+};
+
+const CDNA3: Timing = Timing {
+    l1_latency: 118,
+    l2: Level {
+        latency: 213,
+        gigabytes_per_second: 34406,
+    },
+    l2_store_bytes: 16 * 64,
+    infinity: Some(Level {
+        latency: 456,
+        gigabytes_per_second: 6900,
+    }),
+    memory: Level {
+        latency: 882,
+        gigabytes_per_second: 4199,
+    },
+    instructions: [64 << 10, 128],
+    misses: Some(172),
+    ..CDNA2
+};
+
+impl Gpu {
+    /// How long things take; `None` where too little of that was published.
+    pub fn timing(self) -> Option<&'static Timing> {
+        match self.architecture() {
+            Architecture::Cdna2 => Some(&CDNA2),
+            Architecture::Cdna3 => Some(&CDNA3),
+            _ => None,
+        }
+    }
+}
