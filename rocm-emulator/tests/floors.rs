@@ -19,6 +19,7 @@ const LIBRARY: &[Floor<'static>] = &[
     ("exec: program", &["exec::program"]),
     ("exec: check", &["exec::check"]),
     ("exec: watch", &["exec::watch"]),
+    ("exec: clock", &["exec::clock"]),
     ("exec: services", &["exec::services"]),
     ("exec: run", &["exec::run"]),
     ("exec", &["exec"]),

@@ -8,10 +8,12 @@
 //! - `program`: a kernel's code, decoded and lowered once into operations with resolved operands;
 //! - `check`: races, values that nothing wrote, waits that are missing, drawn orders;
 //! - `watch`: counts by instruction with models of LDS banks and cache lines, traces, which kernels ran;
+//! - `clock`: how long a launch would take on the GPU;
 //! - `services`: what the host does for a kernel while it runs, such as `printf`;
 //! - `run`: grids on a pool of threads, each workgroup's wavefronts in turn on one thread.
 
 mod check;
+mod clock;
 mod counters;
 mod memory;
 mod program;
@@ -26,6 +28,7 @@ pub mod valu;
 
 pub use check::Checks;
 pub(crate) use check::Draw;
+pub use clock::{Cycles, LaunchTime, Sampling, Untimed};
 pub use counters::{Class, Counters};
 pub use program::{unload, unsupported};
 pub use run::{

@@ -112,9 +112,11 @@ impl KernelLaunch {
         device.healthy()?;
         let kernel = &self.function.kernel;
         let profile = profile::wanted();
+        let clock = profile::clock(device.target);
         let mut options = exec::Options {
             threads: runtime.settings.threads,
             profile: profile.as_ref(),
+            cycles: clock.as_ref().and_then(|clock| clock.as_ref().ok()),
             cooperative: self.cooperative,
             formats: Some(&self.function.object.printf_formats),
             read_past_end: runtime.settings.read_past_end,
@@ -138,6 +140,9 @@ impl KernelLaunch {
         if let (Some(profile), Ok(counters)) = (profile, &outcome) {
             let grid = [self.grid, self.block];
             profile::note(&kernel.kernel, grid, *counters, profile.into_inner());
+        }
+        if let (Some(clock), Ok(_)) = (clock, &outcome) {
+            profile::note_time(&kernel.kernel, [self.grid, self.block], clock);
         }
         outcome.map(|_| ()).map_err(|fault| {
             let mut text = fault.to_string();

@@ -34,7 +34,7 @@ mod stream;
 
 pub use error::{Code, HipError};
 pub use launch::{statistics, KernelStatistics};
-pub use profile::{profiled, KernelProfile};
+pub use profile::{profiled, timed, KernelProfile, KernelTime};
 pub use settings::{
     Settings, ARCH_VARIABLE, CHECK_VARIABLE, INSTRUCTIONS_VARIABLE, MEMORY_VARIABLE,
     READ_PAST_END_VARIABLE, SEED_VARIABLE, THREADS_VARIABLE,

@@ -7,7 +7,7 @@ use crate::isa::{Encoding, Family, Inst, LaneControl, Operand, SdwaSelect, Targe
 
 /// What executes an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     Vector,
     Scalar,
     ScalarMemory,
@@ -18,7 +18,7 @@ pub(super) enum Unit {
 
 /// A counter of outstanding operations, by what it counts on GFX12; earlier GPUs have one for several of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counter {
+pub(crate) enum Counter {
     Load,
     Store,
     Lds,
@@ -60,11 +60,11 @@ impl Counter {
 }
 
 /// What a wait asks of each counter: at most so many outstanding; `None` leaves it.
-pub(super) type Wait = [Option<u32>; 4];
+pub(crate) type Wait = [Option<u32>; 4];
 
 /// How VALU instructions that reach single lanes do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LaneAccess {
+pub(crate) enum LaneAccess {
     Read,
     ReadFirst,
     Write,
@@ -72,7 +72,7 @@ pub(super) enum LaneAccess {
 
 /// See the module's text.
 #[derive(Debug)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     pub name: &'static str,
     pub unit: Unit,
     pub reads: Vec<Span>,

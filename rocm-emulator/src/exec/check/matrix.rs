@@ -5,7 +5,7 @@ use crate::isa::{is_gfx940, Operand, Target};
 
 /// The pipeline that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pipeline {
+pub(crate) enum Pipeline {
     /// Small formats.
     Narrow,
     /// CDNA3 runs f32 apart.
@@ -17,7 +17,7 @@ pub(super) enum Pipeline {
 
 /// A matrix instruction.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Matrix {
+pub(crate) struct Matrix {
     pub pipeline: Pipeline,
     /// Passes of four cycles; 0 for RDNA's, whose rules do not count them.
     pub passes: u32,
@@ -29,7 +29,7 @@ pub(super) struct Matrix {
 }
 
 /// A matrix instruction's; `None` for others. `span` gives an operand's registers.
-pub(super) fn of(
+pub(crate) fn of(
     target: Target,
     name: &str,
     dst: &[Operand; 2],

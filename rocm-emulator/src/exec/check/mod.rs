@@ -17,8 +17,10 @@ mod uninitialised;
 mod waits;
 
 pub(crate) use checker::{Checker, GroupChecks, WaveChecks};
+pub(crate) use facts::{Counter, Facts, Unit};
 pub use kinds::Checks;
 pub(crate) use order::Draw;
+pub(crate) use registers::{Span, REGISTERS};
 
 use crate::codeobject::LoadedKernel;
 use crate::exec::program;

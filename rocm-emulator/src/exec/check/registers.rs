@@ -3,17 +3,17 @@
 use crate::isa::{Operand, Special};
 
 /// Registers under one numbering: scalar ones, then the two vector files.
-pub(super) const REGISTERS: usize = 768;
-pub(super) const VCC: u16 = 106;
+pub(crate) const REGISTERS: usize = 768;
+pub(crate) const VCC: u16 = 106;
 const TTMP: u16 = 108;
-pub(super) const M0: u16 = 124;
-pub(super) const EXEC: u16 = 126;
+pub(crate) const M0: u16 = 124;
+pub(crate) const EXEC: u16 = 126;
 const SCALARS: u16 = 256;
 const ACCUMULATION: u16 = 512;
 
 /// Consecutive registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(crate) struct Span {
     pub first: u16,
     pub count: u16,
 }
@@ -59,7 +59,7 @@ impl Span {
 }
 
 /// A register's name.
-pub(super) fn name(register: usize) -> String {
+pub(crate) fn name(register: usize) -> String {
     const VCC_AT: usize = VCC as usize;
     match register {
         0..VCC_AT => format!("s{register}"),

@@ -13,6 +13,7 @@ use super::schedule::{Next, Schedule};
 use super::thread::{Run, Thread};
 use super::workgroup::{Failure, Progress, Workgroup};
 use crate::exec::check::{Checker, Checks};
+use crate::exec::clock::{Geometry, Sample};
 use crate::exec::counters::Counters;
 use crate::exec::memory::Context;
 use crate::exec::program::{self, Program};
@@ -73,10 +74,16 @@ pub fn dispatch(
         Some(packet) => Arguments::of_packet(launch, memory, packet)
             .map_err(|kind| fault_of_launch(launch, kind))?,
     };
+    let geometry = || Geometry {
+        target: kernel.target,
+        workgroups,
+        held,
+    };
+    let sample = options.cycles.map(|cycles| Sample::new(cycles, geometry()));
     let grid = Grid {
         memory,
         snapshot: memory.snapshot(),
-        run: Run::new(*launch, &arguments, options),
+        run: Run::new(*launch, &arguments, options, sample),
         schedule: Schedule::new(workgroups, capacity),
         lds_size,
         read_past_end: options.read_past_end,
@@ -104,6 +111,9 @@ pub fn dispatch(
             Err(fault)
         }
         None => {
+            if let Some(sample) = grid.run.sample {
+                sample.finish(launch.kernel);
+            }
             coverage::note(kernel);
             Ok(grid.counters.into_inner())
         }
@@ -152,6 +162,10 @@ impl Grid<'_> {
                     continue;
                 }
                 Next::Resume(workgroup) => workgroup,
+                Next::Begin(number) if self.leaves_out(number) => {
+                    schedule.ended();
+                    continue;
+                }
                 Next::Begin(number) => {
                     let buffers = idle.pop();
                     let mut workgroup =
@@ -167,6 +181,9 @@ impl Grid<'_> {
             };
             match self.advance(&mut workgroup, &mut thread) {
                 Ok(Progress::Ended) => {
+                    if let Some(sample) = &self.run.sample {
+                        workgroup.hand_over(sample);
+                    }
                     schedule.ended();
                     idle.push(workgroup);
                     waits = 0;
@@ -203,6 +220,12 @@ impl Grid<'_> {
             recorder.keep(&thread.program);
             profile.lock().add(&recorder.finish());
         }
+    }
+
+    /// Whether a workgroup is not run because others tell the launch's time.
+    fn leaves_out(&self, number: u64) -> bool {
+        let sample = self.run.sample.as_ref();
+        sample.is_some_and(|sample| sample.skips(number))
     }
 
     fn thread(&self, scratch_stride: u32) -> Thread<'_> {

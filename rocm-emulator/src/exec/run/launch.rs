@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 
 use crate::codeobject::{LoadedKernel, PrintfFormats};
 use crate::exec::check::Checks;
+use crate::exec::clock::Cycles;
 use crate::exec::services::Output;
 use crate::exec::watch::{Profile, Trace};
 
@@ -93,6 +94,8 @@ pub struct Options<'a> {
     pub trace: Option<Trace<'a>>,
     /// Count what each instruction does, and add it to this; takes several times as long.
     pub profile: Option<&'a Mutex<Profile>>,
+    /// Tell how long the launch would take on the GPU; takes several times as long.
+    pub cycles: Option<&'a Cycles>,
     /// The workgroups may meet: the kernel gets what barriers of the whole grid need. All of them must be such as the
     /// GPU holds at once ([`workgroups_per_multiprocessor`](crate::exec::workgroups_per_multiprocessor)).
     pub cooperative: bool,
@@ -120,6 +123,7 @@ impl Default for Options<'_> {
             max_instructions: 1 << 34,
             trace: None,
             profile: None,
+            cycles: None,
             cooperative: false,
             formats: None,
             output: None,

@@ -7,6 +7,7 @@ use super::grid_barrier::GridBarrier;
 use super::launch::{Launch, Options};
 use super::launch_state::Arguments;
 use crate::exec::check::{Checker, Checks};
+use crate::exec::clock::Sample;
 use crate::exec::memory::Context;
 use crate::exec::program::Program;
 use crate::exec::watch::{Recorder, Tracer};
@@ -19,6 +20,8 @@ pub(super) struct Run<'a> {
     pub checks: Checks,
     /// What orders are drawn from, with [`Checks::ORDER`].
     pub seed: u64,
+    /// What of it is written down, to tell its time.
+    pub sample: Option<Sample<'a>>,
     /// For `ds_gws_barrier`.
     pub grid_barrier: GridBarrier,
     waiting: AtomicBool,
@@ -26,13 +29,19 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub fn new(launch: Launch<'a>, arguments: &'a Arguments, options: &Options) -> Run<'a> {
+    pub fn new(
+        launch: Launch<'a>,
+        arguments: &'a Arguments,
+        options: &Options,
+        sample: Option<Sample<'a>>,
+    ) -> Run<'a> {
         Run {
             launch,
             arguments,
             max_instructions: options.max_instructions,
             checks: options.checks,
             seed: options.seed,
+            sample,
             grid_barrier: GridBarrier::new(),
             waiting: AtomicBool::new(false),
             interrupted: AtomicBool::new(false),

@@ -6,6 +6,7 @@ use super::launch_state::{self, Arguments};
 use super::state::{fingerprint, Scalars};
 use super::thread::{Run, Thread};
 use crate::exec::check::{Checks, GroupChecks, WaveChecks};
+use crate::exec::clock::WaveRecord;
 use crate::exec::counters::Class;
 use crate::exec::memory::{Context, Violation};
 use crate::exec::program::{self, Op, Program, Step, NOWHERE};
@@ -76,6 +77,8 @@ pub(super) struct Wavefront {
     scratch: Vec<u64>,
     /// What the checks know of it, if there are any.
     checks: Option<Box<WaveChecks>>,
+    /// What it did, if that is to tell its time.
+    pub record: Option<Box<WaveRecord>>,
 }
 
 /// A wavefront's workgroup, as the checks see it.
@@ -95,6 +98,7 @@ impl Wavefront {
         Wavefront {
             wave,
             checks,
+            record: None,
             status: Status::Ready,
             signalled: false,
             released: false,
@@ -213,7 +217,10 @@ impl Wavefront {
         let run = thread.run;
         let tracer = thread.tracer.filter(|_| turn.traced);
         // One test for each instruction, where nobody looks at them.
-        let watched = tracer.is_some() || thread.recorder.is_some() || turn.group.is_some();
+        let watched = tracer.is_some()
+            || thread.recorder.is_some()
+            || turn.group.is_some()
+            || self.record.is_some();
         let cx = &mut thread.cx;
         let mut program = thread.program.clone();
         let mut at = program.at(self.wave.pc).unwrap_or(NOWHERE);
@@ -231,6 +238,10 @@ impl Wavefront {
                 }
                 if let Some(recorder) = &mut thread.recorder {
                     recorder.note(at, &step.op, wave);
+                }
+                if let Some(record) = &mut self.record {
+                    let kernel = run.launch.kernel;
+                    record.note(kernel.kernel.target, kernel.entry, step, wave);
                 }
                 if let (Some(checker), Some(own), Some(group)) =
                     (&mut thread.checker, &mut self.checks, &mut turn.group)

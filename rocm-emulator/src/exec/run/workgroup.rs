@@ -6,6 +6,7 @@ use super::launch_state;
 use super::thread::{Run, Thread};
 use super::wavefront::{Group, Status, Turn, Wavefront};
 use crate::exec::check::{Checks, Draw, GroupChecks};
+use crate::exec::clock::Sample;
 use crate::exec::memory::Violation;
 use crate::exec::program::register_counts;
 use crate::exec::wave::Wave;
@@ -108,12 +109,23 @@ impl Workgroup {
         self.draw = run.checks.has(Checks::ORDER).then(draw);
         for (index, wavefront) in self.wavefronts.iter_mut().enumerate() {
             wavefront.start(run, self.coordinates, index as u32);
+            let wanted = run.sample.as_ref().is_some_and(|it| it.wants(number));
+            wavefront.record = wanted.then(Box::default);
         }
         let runs = |wavefront: &&Wavefront| wavefront.status != Status::Ended;
         self.running = self.wavefronts.iter().filter(runs).count() as u32;
         thread.cx.counters.wavefronts += u64::from(self.running);
         self.signals = 0;
         self.waits_since = None;
+    }
+
+    /// Give what was written down of it, if it was, to the launch's sample.
+    pub fn hand_over(&mut self, sample: &Sample) {
+        if sample.wants(self.number) {
+            let records = self.wavefronts.iter_mut().map(|it| it.record.take());
+            let records = records.map(|it| *it.unwrap_or_default());
+            sample.keep(self.number, records.collect());
+        }
     }
 
     /// Run to the end, or until nothing can be done but wait.

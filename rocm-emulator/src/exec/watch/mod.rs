@@ -9,6 +9,7 @@ mod profile;
 mod recorder;
 mod trace;
 
+pub(crate) use banks::cycles as lds_service;
 pub use banks::lds_cycles;
 pub use coverage::COVERAGE_VARIABLE;
 pub use findings::FINDINGS_VARIABLE;

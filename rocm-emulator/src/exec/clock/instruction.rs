@@ -1,0 +1,127 @@
+//! What time depends on of an instruction.
+
+use rocm_gpus::Timing;
+
+use crate::codeobject::LoadedKernel;
+use crate::exec::check::{Counter, Facts, Span, Unit};
+use crate::exec::program::decode_at;
+use crate::isa::{Encoding, Operand};
+
+/// What a SIMD issues once in its turn: of each class one instruction, each of another wavefront.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Vector arithmetic, matrix instructions included.
+    Vector,
+    Scalar,
+    ScalarMemory,
+    Memory,
+    Lds,
+    Branch,
+    /// Done where instructions wait to be issued: waits, barriers, no-ops, priorities.
+    Internal,
+}
+
+impl Class {
+    pub const COUNT: usize = 7;
+}
+
+/// What else an instruction means for the wavefront.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    None,
+    Barrier,
+    Priority(u8),
+    /// It sleeps for so many cycles.
+    Sleep(u64),
+    End,
+}
+
+/// A matrix instruction's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Matrix {
+    /// For which it occupies the matrix unit.
+    pub cycles: u64,
+    pub addend: Option<Span>,
+}
+
+/// See the module's text.
+pub(super) struct Instruction {
+    pub class: Class,
+    pub size: u64,
+    pub reads: Vec<Span>,
+    pub writes: Vec<Span>,
+    /// For which it occupies its SIMD's vector unit.
+    pub occupies: u64,
+    pub matrix: Option<Matrix>,
+    pub wait: [Option<u32>; 4],
+    pub counts: Vec<Counter>,
+    /// Issue slots.
+    pub slots: u64,
+    pub effect: Effect,
+}
+
+/// Conversions that run at a quarter of the rate: LLVM's WriteFloatCvt. Those of f64 do not.
+const CONVERSIONS: [&str; 9] = [
+    "v_cvt_f32_i32",
+    "v_cvt_f32_u32",
+    "v_cvt_u32_f32",
+    "v_cvt_i32_f32",
+    "v_cvt_f16_f32",
+    "v_cvt_f32_f16",
+    "v_cvt_rpi_i32_f32",
+    "v_cvt_flr_i32_f32",
+    "v_cvt_off_f32_i4",
+];
+
+impl Instruction {
+    /// The instruction at an address; `None` outside the code.
+    pub fn at(kernel: &LoadedKernel, timing: &Timing, pc: u64) -> Option<Instruction> {
+        let target = kernel.kernel.target;
+        let inst = decode_at(kernel, pc)?;
+        let facts = Facts::of(target, &inst);
+        let name = facts.name;
+        let immediate = match inst.src[0] {
+            Operand::Immediate(value) | Operand::Integer(value) => value as u16,
+            _ => 0,
+        };
+        let effect = match name {
+            "s_barrier" => Effect::Barrier,
+            "s_setprio" => Effect::Priority((immediate & 3) as u8),
+            "s_sleep" => Effect::Sleep(64 * u64::from(immediate & 127)),
+            "s_endpgm" => Effect::End,
+            _ => Effect::None,
+        };
+        let internal = effect != Effect::None
+            || facts.wait.is_some()
+            || ["s_nop", "s_icache_inv", "s_sethalt"].contains(&name);
+        let class = match facts.unit {
+            _ if internal => Class::Internal,
+            Unit::Vector => Class::Vector,
+            Unit::Scalar if name.contains("branch") => Class::Branch,
+            Unit::Scalar => Class::Scalar,
+            Unit::ScalarMemory => Class::ScalarMemory,
+            Unit::Memory => Class::Memory,
+            Unit::Lds => Class::Lds,
+        };
+        let slow = facts.transcendental || CONVERSIONS.contains(&name);
+        let is_vector = inst.encoding != Encoding::SOPP && class == Class::Vector;
+        Some(Instruction {
+            class,
+            size: inst.size.into(),
+            occupies: match slow && is_vector {
+                true => timing.quarter_rate.into(),
+                false => timing.vector.into(),
+            },
+            matrix: facts.matrix.map(|matrix| Matrix {
+                cycles: 4 * u64::from(matrix.passes),
+                addend: matrix.addend,
+            }),
+            wait: facts.wait.unwrap_or_default(),
+            slots: facts.states,
+            reads: facts.reads,
+            writes: facts.writes,
+            counts: facts.counts,
+            effect,
+        })
+    }
+}
