@@ -6,8 +6,10 @@ use std::sync::Arc;
 use anyhow::{ensure, Context, Result};
 use candle_rocm_kernels::Module;
 use parking_lot::Mutex;
-use rocm_emulator::codeobject::{CodeObject, LoadedCodeObject};
-use rocm_emulator::exec::{dispatch, Counters, Launch, Options, Profile};
+use rocm_emulator::codeobject::{CodeObject, LoadedCodeObject, LoadedKernel};
+use rocm_emulator::exec::{
+    dispatch, Counters, Cycles, Launch, LaunchTime, Options, Profile, Sampling,
+};
 use rocm_emulator::isa::Target;
 use rocm_emulator::memory::{AllocationKind, Memory};
 
@@ -57,7 +59,7 @@ impl Device {
     pub fn new(target: Target) -> Device {
         Device {
             target,
-            memory: Memory::new(4 << 30),
+            memory: Memory::new(8 << 30),
             modules: HashMap::new(),
         }
     }
@@ -115,6 +117,19 @@ impl Device {
         Ok(())
     }
 
+    /// Device memory that holds zeros, which the host gives as they are touched.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn room(&self, bytes: u64) -> Result<u64> {
+        Ok(self.memory.allocate(bytes, AllocationKind::Device)?)
+    }
+
+    fn object(&self, module: &str) -> Result<&LoadedCodeObject> {
+        let loaded = self.modules.get(module);
+        Ok(loaded.with_context(|| format!("module {module} was not loaded"))?)
+    }
+
     /// Run a kernel of a module that was loaded.
     ///
     /// # Errors
@@ -123,14 +138,60 @@ impl Device {
         &self,
         module: &str,
         kernel: &str,
-        [grid, block]: [[u32; 3]; 2],
+        grid: [[u32; 3]; 2],
         args: &[Arg],
     ) -> Result<Executed> {
-        let loaded = self.modules.get(module);
-        let loaded = loaded.with_context(|| format!("module {module} was not loaded"))?;
-        let kernel = loaded
-            .kernel(kernel)
-            .with_context(|| format!("module {module} has no kernel {kernel}"))?;
+        let loaded = self.object(module)?;
+        let kernel = found(loaded, module, kernel)?;
+        let profile = Mutex::new(Profile::default());
+        let options = Options {
+            profile: Some(&profile),
+            ..Options::default()
+        };
+        let counters = self.dispatch(kernel, grid, args, &options)?;
+        let profile = profile.into_inner();
+        let lines = Listing::of(&loaded.object, &kernel.kernel)?.lines;
+        let waits = |line: &&Line| ["s_barrier", "s_barrier_wait"].contains(&line.name);
+        let executed = |line: &Line| profile.at(line.offset).executions;
+        Ok(Executed {
+            counters,
+            barriers: lines.iter().filter(waits).map(executed).sum(),
+            profile,
+        })
+    }
+
+    /// How long a launch of a kernel would take on the GPU. Only the workgroups that tell it are executed.
+    ///
+    /// # Errors
+    /// As [`Device::run`]; there is no model of the GPU's time.
+    pub fn time(
+        &self,
+        module: &str,
+        kernel: &str,
+        grid: [[u32; 3]; 2],
+        args: &[Arg],
+    ) -> Result<LaunchTime> {
+        let kernel = found(self.object(module)?, module, kernel)?;
+        let sampling = Sampling {
+            alone: true,
+            ..Sampling::default()
+        };
+        let cycles = Cycles::new(self.target, sampling)?;
+        let options = Options {
+            cycles: Some(&cycles),
+            ..Options::default()
+        };
+        self.dispatch(kernel, grid, args, &options)?;
+        cycles.time().context("a launch without workgroups")
+    }
+
+    fn dispatch(
+        &self,
+        kernel: &LoadedKernel,
+        [grid, block]: [[u32; 3]; 2],
+        args: &[Arg],
+        options: &Options,
+    ) -> Result<Counters> {
         let mut kernarg = vec![0; kernel.kernel.explicit_kernarg_size() as usize];
         let parameters: Vec<_> = kernel.kernel.explicit_args().collect();
         let bytes: Vec<_> = args.iter().map(Arg::bytes).collect();
@@ -147,11 +208,6 @@ impl Device {
         for (parameter, bytes) in parameters.iter().zip(&bytes) {
             kernarg[parameter.offset as usize..][..bytes.len()].copy_from_slice(bytes);
         }
-        let profile = Mutex::new(Profile::default());
-        let options = Options {
-            profile: Some(&profile),
-            ..Options::default()
-        };
         let launch = Launch {
             kernel,
             grid,
@@ -159,16 +215,11 @@ impl Device {
             dynamic_lds: 0,
             kernarg: &kernarg,
         };
-        let counters = dispatch(&self.memory, &launch, &options)
-            .map_err(|fault| anyhow::anyhow!("{fault}"))?;
-        let profile = profile.into_inner();
-        let lines = Listing::of(&loaded.object, &kernel.kernel)?.lines;
-        let waits = |line: &&Line| ["s_barrier", "s_barrier_wait"].contains(&line.name);
-        let executed = |line: &Line| profile.at(line.offset).executions;
-        Ok(Executed {
-            counters,
-            barriers: lines.iter().filter(waits).map(executed).sum(),
-            profile,
-        })
+        dispatch(&self.memory, &launch, options).map_err(|fault| anyhow::anyhow!("{fault}"))
     }
+}
+
+fn found<'a>(loaded: &'a LoadedCodeObject, module: &str, kernel: &str) -> Result<&'a LoadedKernel> {
+    let found = loaded.kernel(kernel);
+    found.with_context(|| format!("module {module} has no kernel {kernel}"))
 }

@@ -15,6 +15,9 @@ struct Cli {
     /// Leave out what is executed, which takes minutes.
     #[arg(long)]
     compiled: bool,
+    /// Only predicted times, of GPUs that have a model of time.
+    #[arg(long, conflicts_with = "compiled")]
+    times: bool,
     /// Where to write the page; default: standard output.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -24,6 +27,8 @@ fn main() -> Result<()> {
     let cli = Cli::parse();
     let page = if cli.compiled {
         page::write_compiled(&cli.arch)?
+    } else if cli.times {
+        page::write_times(&cli.arch)?
     } else {
         page::write(&cli.arch, |done| eprintln!("{done}"))?
     };

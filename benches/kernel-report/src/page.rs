@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
 use candle_rocm_runtime::gemm::{GemmDtype, Transpose};
-use rocm_emulator::exec::{line_bytes, InstructionProfile};
+use rocm_emulator::exec::{line_bytes, InstructionProfile, Untimed};
 use rocm_emulator::isa::Target;
 
 use crate::device::Device;
@@ -12,7 +12,7 @@ use crate::kernels::{Kernels, Report};
 use crate::listing::Unit;
 use crate::loops::{Counts, Fill};
 use crate::products::{self, Gpus, Shape, NT, OPERATIONS, TN};
-use crate::rows::{self, COLUMNS, ELEMENT_KERNELS, ROW_KERNELS};
+use crate::rows::{self, Timed, COLUMNS, COPY, ELEMENT_KERNELS, ROW_KERNELS};
 
 /// What is reported when nobody chooses.
 pub const ARCHITECTURES: [&str; 5] = ["gfx942", "gfx90a", "gfx1100", "gfx1201", "gfx1030"];
@@ -27,7 +27,8 @@ const FORMULAS: &str = "\
 
 Written by `cargo xtask kernel-report`; no GPU is needed, and none was used. These figures are of what the compiler made,
 of AMD's published latencies, and of what the emulator counts while it executes the same code objects. They are no times:
-only hardware can give those ([findings.md](findings.md) says what else).
+only hardware can give those ([findings.md](findings.md) says what else). Predicted times are a model's, whose errors
+[clock.md](clock.md) has.
 
 ## Formulas
 
@@ -123,10 +124,116 @@ pub fn write(archs: &[String], progress: impl Fn(&str)) -> Result<String> {
         page += &executed_products(arch, &gpus, &mut kernels)?;
         progress(&format!("{arch}: rows"));
         page += &executed_rows(&mut device)?;
+        progress(&format!("{arch}: times"));
+        page += &times(arch, &gpus, &mut device)?;
         progress(&format!("{arch}: kernels"));
         page += &compiled(&mut kernels)?;
     }
     Ok(page)
+}
+
+/// Only predicted times.
+///
+/// # Errors
+/// An architecture is not embedded or not known, or a kernel faults.
+pub fn write_times(archs: &[String]) -> Result<String> {
+    let gpus = Gpus::start(archs)?;
+    let mut page = String::new();
+    for arch in archs {
+        writeln!(page, "\n## {arch}")?;
+        page += &times(arch, &gpus, &mut Device::new(arch.parse()?))?;
+    }
+    Ok(page)
+}
+
+/// Lengths of rows whose times are told.
+const TIMED_COLUMNS: [u32; 3] = [1024, 4096, 16384];
+
+/// By the emulator's model of time, where there is one of the GPU.
+fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
+    const TITLE: &str = "\n### Predicted times";
+    let target = device.target;
+    if target.timing().is_none() {
+        return Ok(format!("{TITLE}\n\nNone: {}.\n", Untimed(target)));
+    }
+    let copy = rows::time_elements(device, COPY)?;
+    let mut table = Table::new(&[
+        "kernel",
+        "of",
+        "us",
+        "GB/s",
+        "of the copy %",
+        "memory busy %",
+        "vector unit %",
+        "LDS %",
+    ]);
+    let mut add = |name: &str, of: String, timed: &Timed| {
+        let time = &timed.time;
+        let rate = timed.gigabytes_per_second();
+        table.row(&[
+            name.to_owned(),
+            of,
+            format!("{:.1}", time.microseconds),
+            number(rate as u64),
+            percent(rate / copy.gigabytes_per_second()),
+            percent(time.memory),
+            percent(time.vector),
+            percent(time.lds),
+        ]);
+    };
+    add(COPY.name, "67,108,864 contiguous".to_owned(), &copy);
+    for kernel in ELEMENT_KERNELS {
+        let layout = if kernel.turned {
+            "transposed"
+        } else {
+            "contiguous"
+        };
+        let timed = rows::time_elements(device, kernel)?;
+        add(kernel.name, format!("67,108,864 {layout}"), &timed);
+    }
+    for kernel in ROW_KERNELS {
+        for columns in TIMED_COLUMNS {
+            let timed = rows::time_rows(device, kernel, columns)?;
+            let name = format!("{}_f16", kernel.name);
+            add(
+                &name,
+                format!("65,536 rows of {}", number(columns.into())),
+                &timed,
+            );
+        }
+    }
+    let mut products = Table::new(&[
+        "product",
+        "kernel",
+        "workgroups",
+        "us",
+        "TFLOP/s",
+        "matrix unit busy %",
+        "memory or Infinity Cache %",
+        "LDS %",
+    ]);
+    for ops in OPERATIONS {
+        let shape = Shape::new(GemmDtype::BF16, LARGE, ops);
+        let times = gpus.time(arch, &shape)?;
+        for of in times.into_iter().flatten() {
+            let time = of.time?;
+            let flop = 2.0 * (shape.m * shape.n * shape.k) as f64;
+            products.row(&[
+                shape_text(&shape),
+                of.kernel.name.clone(),
+                number(time.workgroups),
+                format!("{:.1}", time.microseconds),
+                number((flop / time.microseconds / 1e6) as u64),
+                percent(time.matrix),
+                percent(time.memory),
+                percent(time.lds),
+            ]);
+        }
+    }
+    Ok(format!(
+        "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md](clock.md) says how far off it is.\n{}{}",
+        table.0, products.0
+    ))
 }
 
 fn percent(share: f64) -> String {

@@ -9,8 +9,9 @@ use candle_rocm_runtime::gemm::{launch_plan, Epilogue, GemmDtype, GemmProblem, G
 use candle_rocm_runtime::{
     runtime, Context, DeviceBuffer, DevicePtr, DevicePtrMut, RuntimeKind, Stream,
 };
-use rocm_emulator::exec::InstructionProfile;
-use rocm_emulator::hip::profiled;
+use rocm_emulator::exec::{InstructionProfile, Sampling};
+use rocm_emulator::hip::{profiled, timed, KernelTime};
+use rocm_emulator::isa::Target;
 
 use crate::kernels::Kernels;
 use crate::loops::{self, Counts, Fill};
@@ -151,40 +152,79 @@ impl Gpus {
         Ok(context)
     }
 
+    /// Plan a product, and do something with the plan. `None` where no kernel multiplies the type there.
+    fn planned<T>(
+        &self,
+        arch: &str,
+        shape: &Shape,
+        work: impl FnOnce(&Arc<Stream>, &Plan) -> Result<T>,
+    ) -> Result<Option<(Plan, T)>> {
+        let context = self.context(arch)?;
+        let stream = context.default_stream();
+        if plan(&context, &shape.problem(0, 0, 0)).is_none() {
+            return Ok(None);
+        }
+        let bytes = shape.dtype.bytes();
+        let a = filled(&stream, shape.m * shape.slice * bytes)?;
+        let b = filled(&stream, shape.slice * shape.n * bytes)?;
+        let mut c = stream.alloc_zeros::<u8>(shape.m * shape.n * shape.dtype.output_bytes())?;
+        let (a, _a) = a.device_ptr(&stream);
+        let (b, _b) = b.device_ptr(&stream);
+        let (c, _c) = c.device_ptr_mut(&stream);
+        let Some(mut plan) = plan(&context, &shape.problem(a, b, c)) else {
+            return Ok(None);
+        };
+        if shape.slice < shape.k {
+            ensure!(
+                plan.parts == 1,
+                "a slice of a product in {} parts",
+                plan.parts
+            );
+            plan.product.k = shape.slice as u64;
+            plan.part_k = shape.slice as u32;
+        }
+        let done = work(&stream, &plan)?;
+        stream.synchronize()?;
+        Ok(Some((plan, done)))
+    }
+
+    /// How long a product would take, with only the workgroups executed that tell it. What fits into the Infinity Cache
+    /// lies there, as when a product is repeated. `None` where no kernel multiplies the type there.
+    ///
+    /// # Errors
+    /// The launch fails, or there is no model of the GPU's time.
+    pub fn time(&self, arch: &str, shape: &Shape) -> Result<Option<Vec<KernelTime>>> {
+        let target: Target = arch.parse()?;
+        let (input, output) = (shape.dtype.bytes(), shape.dtype.output_bytes());
+        let bytes = (shape.m + shape.n) * shape.slice * input + shape.m * shape.n * output;
+        let sampling = Sampling {
+            warm: bytes <= (target.facts().product.infinity_cache_mib as usize) << 20,
+            alone: true,
+            ..Sampling::default()
+        };
+        let done = self.planned(arch, shape, |stream, plan| {
+            // SAFETY: the plan is of these matrices, of which it reads the first `slice` columns of op(A), and rows of op(B).
+            let (done, times) = timed(sampling, || unsafe { launch_plan(stream, plan) });
+            done?;
+            Ok(times)
+        })?;
+        Ok(done.map(|(_, times)| times))
+    }
+
     /// Multiply, and count. `None` where no kernel multiplies the type there.
     ///
     /// # Errors
     /// The launch fails.
     pub fn run(&self, arch: &str, kernels: &mut Kernels, shape: &Shape) -> Result<Option<Figures>> {
-        let context = self.context(arch)?;
-        let stream = context.default_stream();
-        let Some(mut plan) = plan(&context, &shape.problem(0, 0, 0)) else {
+        let done = self.planned(arch, shape, |stream, plan| {
+            // SAFETY: the plan is of these matrices, of which it reads the first `slice` columns of op(A), and rows of op(B).
+            let (done, profiles) = profiled(|| unsafe { launch_plan(stream, plan) });
+            done?;
+            Ok(profiles)
+        })?;
+        let Some((plan, profiles)) = done else {
             return Ok(None);
         };
-        let bytes = shape.dtype.bytes();
-        let a = filled(&stream, shape.m * shape.slice * bytes)?;
-        let b = filled(&stream, shape.slice * shape.n * bytes)?;
-        let mut c = stream.alloc_zeros::<u8>(shape.m * shape.n * shape.dtype.output_bytes())?;
-        {
-            let (a, _a) = a.device_ptr(&stream);
-            let (b, _b) = b.device_ptr(&stream);
-            let (c, _c) = c.device_ptr_mut(&stream);
-            let problem = shape.problem(a, b, c);
-            plan = self::plan(&context, &problem).unwrap_or(plan);
-            if shape.slice < shape.k {
-                ensure!(
-                    plan.parts == 1,
-                    "a slice of a product in {} parts",
-                    plan.parts
-                );
-                plan.product.k = shape.slice as u64;
-                plan.part_k = shape.slice as u32;
-            }
-        }
-        // SAFETY: the plan is of these matrices, of which it reads the first `slice` columns of op(A), and rows of op(B).
-        let (done, profiles) = profiled(|| unsafe { launch_plan(&stream, &plan) });
-        done?;
-        stream.synchronize()?;
         let main = profiles
             .iter()
             .find(|profile| profile.kernel.name == plan.kernel.name(shape.dtype))

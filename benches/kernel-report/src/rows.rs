@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result};
 use candle_rocm_kernels::geometry::{self, Geometry, Gpu, Grid, Row};
-use candle_rocm_kernels::{BINARY, REDUCE, UNARY};
+use candle_rocm_kernels::{Module, BINARY, REDUCE, UNARY};
 use half::f16;
-use rocm_emulator::exec::InstructionProfile;
+use rocm_emulator::exec::{InstructionProfile, LaunchTime};
 use rocm_emulator::hip::compute_units;
 use rocm_emulator::isa::Target;
 
@@ -123,18 +123,89 @@ pub fn plan(target: Target, name: &str, weights: u64, columns: u32) -> Planned {
     }
 }
 
-/// Run some workgroups of a kernel over rows of f16, on the grid that it is launched with for a tall matrix.
-///
-/// # Errors
-/// The kernel does not run.
-pub fn run_rows(device: &mut Device, kernel: RowKernel, columns: u32) -> Result<Figures> {
+/// A launch with its buffers.
+struct Prepared {
+    module: &'static Module,
+    name: String,
+    grid: [[u32; 3]; 2],
+    args: Vec<Arg>,
+    buffers: Vec<u64>,
+    /// Rows, or elements.
+    rows: u64,
+    least_bytes: u64,
+}
+
+impl Prepared {
+    fn run(self, device: &Device) -> Result<Figures> {
+        let executed = device
+            .run(self.module.name(), &self.name, self.grid, &self.args)
+            .with_context(|| format!("{} on {}", self.name, device.target))?;
+        let figures = figures(self.grid, self.rows, &executed, self.least_bytes);
+        self.free(device)?;
+        Ok(figures)
+    }
+
+    fn time(self, device: &Device) -> Result<Timed> {
+        let time = device
+            .time(self.module.name(), &self.name, self.grid, &self.args)
+            .with_context(|| format!("{} on {}", self.name, device.target))?;
+        let least_bytes = self.least_bytes;
+        self.free(device)?;
+        Ok(Timed { time, least_bytes })
+    }
+
+    fn free(self, device: &Device) -> Result<()> {
+        self.buffers.into_iter().try_for_each(|it| device.free(it))
+    }
+}
+
+/// How long a launch would take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timed {
+    /// By the emulator's model of time.
+    pub time: LaunchTime,
+    /// Bytes that must be moved.
+    pub least_bytes: u64,
+}
+
+impl Timed {
+    /// 10^9 bytes a second, of those that must be moved.
+    pub fn gigabytes_per_second(&self) -> f64 {
+        self.least_bytes as f64 / self.time.microseconds / 1000.0
+    }
+}
+
+/// Buffers with numbers in them, or such as take memory only where they are touched.
+#[derive(Clone, Copy, PartialEq)]
+enum Contents {
+    Numbers,
+    Zeros,
+}
+
+fn buffer(device: &Device, contents: Contents, bytes: u64) -> Result<u64> {
+    match contents {
+        Contents::Numbers => device.buffer(&halves(bytes as usize / 2)),
+        Contents::Zeros => device.room(bytes),
+    }
+}
+
+fn prepare_rows(
+    device: &mut Device,
+    kernel: RowKernel,
+    columns: u32,
+    workgroups: Option<u32>,
+) -> Result<Prepared> {
     device.load(&REDUCE)?;
     let name = format!("{}_f16", kernel.name);
     let plan = plan(device.target, &name, kernel.weights, columns);
-    let rows = u64::from(plan.rows) * u64::from(WORKGROUPS);
-    let elements = rows as usize * columns as usize;
-    let source = device.buffer(&halves(elements))?;
-    let target = device.buffer(&vec![0; 2 * elements])?;
+    let (workgroups, contents) = match workgroups {
+        Some(workgroups) => (workgroups, Contents::Numbers),
+        None => (PLANNED_ROWS / plan.rows, Contents::Zeros),
+    };
+    let rows = u64::from(plan.rows) * u64::from(workgroups);
+    let bytes = 2 * rows * u64::from(columns);
+    let source = buffer(device, contents, bytes)?;
+    let target = device.room(bytes)?;
     let weights = device.buffer(&halves(columns as usize))?;
     let mut args = vec![Arg::U64(source), Arg::U64(target)];
     for _ in 0..kernel.weights {
@@ -144,14 +215,39 @@ pub fn run_rows(device: &mut Device, kernel: RowKernel, columns: u32) -> Result<
     if kernel.weights > 0 {
         args.extend([Arg::U32(plan.asked[0]), Arg::F32(1e-5)]);
     }
-    let grid = [[WORKGROUPS, 1, 1], plan.threads];
-    let executed = device.run(REDUCE.name(), &name, grid, &args)?;
-    for buffer in [source, target, weights] {
-        device.free(buffer)?;
-    }
-    // A row read, a row written, and the weights, which each row reads again from the caches.
-    let least = rows * u64::from(columns) * 2 * (2 + kernel.weights);
-    Ok(figures(grid, rows, &executed, least))
+    Ok(Prepared {
+        module: &REDUCE,
+        name,
+        grid: [[workgroups, 1, 1], plan.threads],
+        args,
+        buffers: vec![source, target, weights],
+        rows,
+        // A row read, a row written, and the weights, which each row reads again from the caches.
+        least_bytes: rows * u64::from(columns) * 2 * (2 + kernel.weights),
+    })
+}
+
+/// Run some workgroups of a kernel over rows of f16, on the grid that it is launched with for a tall matrix.
+///
+/// # Errors
+/// The kernel does not run.
+pub fn run_rows(device: &mut Device, kernel: RowKernel, columns: u32) -> Result<Figures> {
+    prepare_rows(device, kernel, columns, Some(WORKGROUPS))?.run(device)
+}
+
+/// How long a kernel would take over the rows of the tall matrix. Weights, which all rows share, are no bytes that must be
+/// moved here.
+///
+/// # Errors
+/// The kernel does not run, or there is no model of the GPU's time.
+pub fn time_rows(device: &mut Device, kernel: RowKernel, columns: u32) -> Result<Timed> {
+    let prepared = prepare_rows(device, kernel, columns, None)?;
+    let least_bytes = 2 * 2 * prepared.rows * u64::from(columns);
+    let timed = prepared.time(device)?;
+    Ok(Timed {
+        least_bytes,
+        ..timed
+    })
 }
 
 /// An elementwise kernel on a contiguous or a turned matrix.
@@ -166,6 +262,14 @@ pub struct ElementKernel {
     /// The first one is the transpose of a contiguous matrix.
     pub turned: bool,
 }
+
+/// A copy, which the others' times are compared with.
+pub const COPY: ElementKernel = ElementKernel {
+    name: "ucopy_f32",
+    inputs: 1,
+    bytes: 4,
+    turned: false,
+};
 
 /// Those that are reported.
 pub const ELEMENT_KERNELS: [ElementKernel; 4] = [
@@ -195,17 +299,17 @@ pub const ELEMENT_KERNELS: [ElementKernel; 4] = [
     },
 ];
 
-/// Run an elementwise kernel on a matrix of 512 x 512.
-///
-/// # Errors
-/// The kernel does not run.
-pub fn run_elements(device: &mut Device, kernel: ElementKernel) -> Result<Figures> {
-    const SIDE: u64 = 512;
-    const COUNT: u64 = SIDE * SIDE;
+fn prepare_elements(
+    device: &mut Device,
+    kernel: ElementKernel,
+    side: u64,
+    contents: Contents,
+) -> Result<Prepared> {
+    let count = side * side;
     let module = if kernel.inputs == 2 { &BINARY } else { &UNARY };
     device.load(module)?;
     let asked = Grid {
-        workgroups: [COUNT.div_ceil(1024) as u32, 1, 1],
+        workgroups: [count.div_ceil(1024) as u32, 1, 1],
         threads: [1024, 1, 1],
     };
     let gpu = Gpu {
@@ -217,13 +321,13 @@ pub fn run_elements(device: &mut Device, kernel: ElementKernel) -> Result<Figure
         element_bytes: geometry::element_bytes(kernel.name),
     };
     let plan = geometry.plan(asked, row, gpu);
-    let bytes = (COUNT * kernel.bytes) as usize;
+    let bytes = count * kernel.bytes;
     let mut buffers = Vec::new();
     for _ in 0..kernel.inputs {
-        buffers.push(device.buffer(&halves(bytes / 2))?);
+        buffers.push(buffer(device, contents, bytes)?);
     }
     let info = if kernel.turned {
-        let words: Vec<u8> = [SIDE, SIDE, 1, SIDE]
+        let words: Vec<u8> = [side, side, 1, side]
             .iter()
             .flat_map(|word| word.to_le_bytes())
             .collect();
@@ -233,8 +337,8 @@ pub fn run_elements(device: &mut Device, kernel: ElementKernel) -> Result<Figure
     } else {
         0
     };
-    let out = device.buffer(&vec![0; bytes])?;
-    let mut args = vec![Arg::U64(COUNT), Arg::U64(2), Arg::U64(info)];
+    let out = device.room(bytes)?;
+    let mut args = vec![Arg::U64(count), Arg::U64(2), Arg::U64(info)];
     args.extend(
         buffers
             .iter()
@@ -243,13 +347,29 @@ pub fn run_elements(device: &mut Device, kernel: ElementKernel) -> Result<Figure
     );
     args.push(Arg::U64(out));
     buffers.push(out);
-    let grid = [plan.workgroups, plan.threads];
-    let executed = device
-        .run(module.name(), kernel.name, grid, &args)
-        .with_context(|| format!("{} on {}", kernel.name, device.target))?;
-    for buffer in buffers {
-        device.free(buffer)?;
-    }
-    let least = COUNT * kernel.bytes * u64::from(kernel.inputs + 1);
-    Ok(figures(grid, COUNT, &executed, least))
+    Ok(Prepared {
+        module,
+        name: kernel.name.to_owned(),
+        grid: [plan.workgroups, plan.threads],
+        args,
+        buffers,
+        rows: count,
+        least_bytes: count * kernel.bytes * u64::from(kernel.inputs + 1),
+    })
+}
+
+/// Run an elementwise kernel on a matrix of 512 x 512.
+///
+/// # Errors
+/// The kernel does not run.
+pub fn run_elements(device: &mut Device, kernel: ElementKernel) -> Result<Figures> {
+    prepare_elements(device, kernel, 512, Contents::Numbers)?.run(device)
+}
+
+/// How long it would take on a matrix of 8,192 x 8,192.
+///
+/// # Errors
+/// The kernel does not run, or there is no model of the GPU's time.
+pub fn time_elements(device: &mut Device, kernel: ElementKernel) -> Result<Timed> {
+    prepare_elements(device, kernel, 1 << 13, Contents::Zeros)?.time(device)
 }

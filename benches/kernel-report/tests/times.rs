@@ -1,0 +1,57 @@
+//! Predicted times: a copy beside a published one, and what cannot be faster than it.
+
+use candle_rocm_kernel_report::device::Device;
+use candle_rocm_kernel_report::rows::{self, COPY, ELEMENT_KERNELS, ROW_KERNELS};
+use candle_rocm_testing::needs;
+
+/// 10^9 bytes a second that a copy was measured to move: RRZE-HPC/gpu-benches, gpu-stream, kernel scale with all
+/// work-items, on an MI300X and an MI210.
+const COPIES: [(&str, f64); 2] = [("gfx942", 3997.0), ("gfx90a", 1362.0)];
+
+fn devices() -> impl Iterator<Item = (Device, f64)> {
+    let served = |(arch, _): &(&str, f64)| needs::serves(arch, candle_rocm_kernels::serves);
+    let copies = COPIES.into_iter().filter(served);
+    copies.map(|(arch, rate)| {
+        let target = arch.parse().expect("the emulator knows it");
+        (Device::new(target), rate)
+    })
+}
+
+/// Within 10 %, which is what the model claims for copies.
+#[test]
+fn our_copy_is_as_fast_as_published_ones() {
+    for (mut device, published) in devices() {
+        let timed = rows::time_elements(&mut device, COPY).expect("it runs");
+        let ratio = timed.gigabytes_per_second() / published;
+        assert!((0.9..1.1).contains(&ratio), "{}: {ratio}", device.target);
+    }
+}
+
+/// Kernels that move each byte once take no less time than memory does for them.
+#[test]
+fn nothing_is_faster_than_memory() {
+    for (mut device, _) in devices() {
+        let target = device.target;
+        let peak = f64::from(target.timing().expect("timed").memory.gigabytes_per_second);
+        let exp = rows::time_elements(&mut device, ELEMENT_KERNELS[0]).expect("it runs");
+        let softmax = rows::time_rows(&mut device, ROW_KERNELS[0], 1024).expect("it runs");
+        let times = [exp, softmax];
+        for timed in times {
+            let share = timed.gigabytes_per_second() / peak;
+            assert!((0.5..=1.0).contains(&share), "{target}: {share}");
+        }
+    }
+}
+
+#[test]
+fn gpus_without_a_model_say_so() {
+    let mut device = Device::new("gfx1100".parse().expect("the emulator knows it"));
+    if needs::serves("gfx1100", candle_rocm_kernels::serves) {
+        let refused = rows::time_elements(&mut device, COPY).expect_err("no model");
+        let text = format!("{refused:#}");
+        assert!(
+            text.contains("no latencies and bandwidths of gfx1100"),
+            "{text}"
+        );
+    }
+}
