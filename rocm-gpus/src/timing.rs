@@ -61,7 +61,9 @@ pub struct Timing {
 // memory: *read* kernel of gpu-benches, gpu-stream/mi300x.txt and mi210.txt, all threads (4,199 and 1,370 GB/s). Copies
 // are not what it was taken from.
 // instructions: 64 KB shared by two CUs (CDNA 3 white paper), 32 KB (ROCm Compute Profiler, "Shader engine").
-// misses: 25 bytes a cycle and CU from memory however much is asked for, measured on an MI355X, over CDNA3's latency.
+// misses: 25 bytes a cycle and CU from memory however much is asked for, measured on an MI355X (a sweep of bandwidth over
+// workgroups, in a public repository whose name is not known here), over CDNA3's latency.
+// Not looked up, but as generally published: what the white papers say, and the size of CDNA2's instruction cache.
 
 const CDNA2: Timing = Timing {
     vector: 4,
