@@ -97,6 +97,14 @@ pub struct Planned {
     pub asked: [u32; 3],
 }
 
+/// What grids are planned for. All GPUs of the report have kernels of workgroups of 1024.
+fn gpu(target: Target) -> Gpu {
+    Gpu {
+        compute_units: compute_units(target),
+        largest_workgroup: 1024,
+    }
+}
+
 /// The plan for a kernel by its full name, such as `rmsnorm_f16`, with so many vectors of weights.
 pub fn plan(target: Target, name: &str, weights: u64, columns: u32) -> Planned {
     let asked = match (weights, columns < 1024) {
@@ -112,10 +120,7 @@ pub fn plan(target: Target, name: &str, weights: u64, columns: u32) -> Planned {
         elements: columns.into(),
         element_bytes: geometry::element_bytes(name),
     };
-    let gpu = Gpu {
-        compute_units: compute_units(target),
-    };
-    let plan = Geometry::of(REDUCE.name(), name).plan(grid, row, gpu);
+    let plan = Geometry::of(REDUCE.name(), name).plan(grid, row, gpu(target));
     Planned {
         rows: PLANNED_ROWS / plan.workgroups[0],
         threads: plan.threads,
@@ -312,15 +317,12 @@ fn prepare_elements(
         workgroups: [count.div_ceil(1024) as u32, 1, 1],
         threads: [1024, 1, 1],
     };
-    let gpu = Gpu {
-        compute_units: compute_units(device.target),
-    };
     let geometry = Geometry::of(module.name(), kernel.name);
     let row = Row {
         elements: 0,
         element_bytes: geometry::element_bytes(kernel.name),
     };
-    let plan = geometry.plan(asked, row, gpu);
+    let plan = geometry.plan(asked, row, gpu(device.target));
     let bytes = count * kernel.bytes;
     let mut buffers = Vec::new();
     for _ in 0..kernel.inputs {

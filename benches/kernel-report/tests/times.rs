@@ -3,6 +3,7 @@
 use candle_rocm_kernel_report::device::Device;
 use candle_rocm_kernel_report::rows::{self, COPY, ELEMENT_KERNELS, ROW_KERNELS};
 use candle_rocm_testing::needs;
+use rocm_emulator::isa::Target;
 
 /// 10^9 bytes a second that a copy was measured to move: RRZE-HPC/gpu-benches, gpu-stream, kernel scale with all
 /// work-items, on an MI300X and an MI210.
@@ -27,10 +28,11 @@ fn our_copy_is_as_fast_as_published_ones() {
     }
 }
 
-/// Kernels that move each byte once take no less time than memory does for them.
+/// Kernels that move each byte once take no less time than memory does for them. (On gfx90a, all of which is played back,
+/// this alone would take a minute.)
 #[test]
 fn nothing_is_faster_than_memory() {
-    for (mut device, _) in devices() {
+    for (mut device, _) in devices().filter(|(device, _)| device.target == Target::Gfx942) {
         let target = device.target;
         let peak = f64::from(target.timing().expect("timed").memory.gigabytes_per_second);
         let exp = rows::time_elements(&mut device, ELEMENT_KERNELS[0]).expect("it runs");
