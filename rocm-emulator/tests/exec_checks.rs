@@ -149,6 +149,8 @@ fn races_in_a_workgroup() {
             "exchange_unread_bad",
             "exchange_overwritten_bad",
             "bytes_good",
+            "same_slot_bad",
+            "same_slot_value_good",
         ] {
             let words = ["LDS at", "of this workgroup", "nothing between"];
             expect(&gpu, Checks::RACES, name, [1, 128], &[U64(out)], &words);

@@ -37,6 +37,17 @@ KERNEL bytes_good(unsigned char *out) {
     out[X] = lds[X];
 }
 
+// All wavefronts store to the same place of the LDS: different values, and the same one.
+#define SLOT(name, value)                        \
+    KERNEL name(unsigned *out) {                 \
+        __shared__ unsigned slot;                \
+        *(volatile unsigned *)&slot = value;     \
+        sync();                                  \
+        out[X] = slot;                           \
+    }
+SLOT(same_slot_bad, X)
+SLOT(same_slot_value_good, 7)
+
 // Through memory, within a workgroup.
 #define MEMORY(name, between)                    \
     KERNEL name(unsigned *out) {                 \

@@ -258,6 +258,7 @@ impl<'a> Checker<'a> {
         let (Some(races), Some(own)) = (&mut self.races, &mut own.races) else {
             return Ok(());
         };
+        let lds = (cx.lds as u64, cx.lds_size.into());
         let mut found = None;
         let mut memory = |footprint: Footprint| {
             // An access that is out of bounds is a fault of its own.
@@ -270,7 +271,7 @@ impl<'a> Checker<'a> {
             Op::Memory(op) => {
                 op.footprint(wave, &mut memory);
                 op.lds_footprint(wave, |footprint| {
-                    found = races.lds(&mut group.races, own, place, facts, &footprint);
+                    found = races.lds(&mut group.races, own, place, facts, &footprint, lds);
                 });
             }
             Op::Buffer(op) => op.footprint(wave, memory),
@@ -288,7 +289,7 @@ impl<'a> Checker<'a> {
             }
             Op::Lds(op) => op.footprints(wave, |footprint| {
                 if found.is_none() {
-                    found = races.lds(&mut group.races, own, place, facts, &footprint);
+                    found = races.lds(&mut group.races, own, place, facts, &footprint, lds);
                 }
             }),
             _ => {}

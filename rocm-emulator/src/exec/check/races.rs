@@ -84,7 +84,10 @@ pub(super) struct Races {
 
 /// Bytes stored over another's: a finding unless they change nothing.
 struct Same {
+    /// Where they are, and that as findings say it: in the LDS its offset.
     first: u64,
+    what: &'static str,
+    at: u64,
     before: u32,
     bytes: u64,
     other: Touch,
@@ -162,7 +165,7 @@ impl Races {
             + 1
     }
 
-    /// An access to the LDS.
+    /// An access to the LDS, which begins at an address and has so many bytes.
     pub fn lds(
         &mut self,
         group: &mut GroupRaces,
@@ -170,6 +173,7 @@ impl Races {
         place: &Place,
         facts: &RaceFacts,
         access: &Footprint,
+        (base, size): (u64, u64),
     ) -> Option<Found> {
         let how = match access.access {
             // Through a flat address, which may be memory's.
@@ -180,12 +184,30 @@ impl Races {
         };
         let me = self.touch(wave, place);
         let waves = self.waves_of_group;
+        let pending = &mut self.pending;
         let mut found = None;
         access.ranges(|first, end, lane| {
-            found = group.lds.visit(first, end, |at, _, cell| {
+            // One that is out of bounds is a fault of its own.
+            if end > size {
+                return true;
+            }
+            found = group.lds.visit(first, end, |at, bytes, cell| {
                 let other = conflict(cell, me, how, &wave.known, waves);
                 remember(cell, me, how, waves, &wave.known);
-                other.map(|other| (at, other, lane))
+                let (other, did) = other?;
+                if (how, did) != (How::Write, How::Write) {
+                    return Some((at, (other, did), lane));
+                }
+                pending.push(Same {
+                    first: base + at,
+                    what: "LDS at",
+                    at,
+                    before: bytes_at(base + at, bytes),
+                    bytes,
+                    other,
+                    lane,
+                });
+                None
             });
             found.is_none()
         });
@@ -226,6 +248,8 @@ impl Races {
                 }
                 pending.push(Same {
                     first: at,
+                    what: "",
+                    at,
                     before: bytes_at(at, bytes),
                     bytes,
                     other,
@@ -250,7 +274,13 @@ impl Races {
             .iter()
             .find(|same| bytes_at(same.first, same.bytes) != same.before);
         let found = changed.map(|same| {
-            let text = self.text("", same.first, How::Write, (same.other, How::Write), place);
+            let text = self.text(
+                same.what,
+                same.at,
+                How::Write,
+                (same.other, How::Write),
+                place,
+            );
             (text, Some(same.lane))
         });
         pending.clear();
@@ -322,7 +352,7 @@ impl Races {
 /// The four bytes or the one byte at an address that a store was or will be checked for.
 fn bytes_at(at: u64, bytes: u64) -> u32 {
     match bytes {
-        // SAFETY: the range lies in a snapshot's allocation: `Checker` asks before it tells of an access.
+        // SAFETY: the range lies in a snapshot's allocation, as `Checker` asks before it tells of an access, or in the LDS.
         4 => unsafe { (at as *const u32).read_unaligned() },
         // SAFETY: as above.
         _ => unsafe { (at as *const u8).read() }.into(),
