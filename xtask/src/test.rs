@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
 use crate::suites::{Suites, EVERYTHING};
-use crate::{conformance, executed, kernel_format, rocm};
+use crate::{checks, conformance, executed, kernel_format, rocm};
 
 /// What to test.
 #[derive(clap::Args)]
@@ -49,6 +49,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     suites.passed()?;
     suites.report(&fully)?;
+    checks::few(&suites, 0)?;
     rocm::run_short(&fully[0])?;
     conformance::run_tests(&[fully.clone(), partly.clone()].concat(), false, &[])?;
     eprintln!("\nAll tests passed on {}.", fully.join(" and "));

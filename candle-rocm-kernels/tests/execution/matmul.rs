@@ -515,9 +515,9 @@ fn all_kernels<T: Element, C: Element>(dtype: Dtype) {
             }
         }
     }
-    // Those that are built on request may be all that there is, and have no matrix unit for it.
-    let asked = archs.iter().all(|arch| needs::ON_REQUEST.contains(arch));
-    assert!(ran > 0 || asked, "no architecture has {}", dtype.name());
+    // A few that were chosen may have no matrix unit for it; one of all has.
+    let all = needs::BY_DEFAULT.iter().all(|arch| archs.contains(arch));
+    assert!(ran > 0 || !all, "no architecture has {}", dtype.name());
 }
 
 #[test]
