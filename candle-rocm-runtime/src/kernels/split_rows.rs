@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use candle_rocm_kernels::geometry::{Gpu, Row};
+use candle_rocm_kernels::geometry::Row;
 use candle_rocm_kernels::split_rows::{parts, SplitArgument, THREADS};
 use candle_rocm_kernels::FUSED;
 
