@@ -10,6 +10,8 @@ use candle_rocm_runtime::enqueued::{recorded, Enqueued};
 use candle_rocm_runtime::{Graph, Stream};
 
 /// What a function enqueued, captured; `T` is what it returned: tensors whose memory each run writes anew.
+///
+/// It stays on the thread that captured it: strides that its kernels read are kept for that thread.
 #[derive(Debug)]
 pub struct Step<T> {
     // Before the graph, whose memory it reads.
