@@ -29,7 +29,7 @@ impl<T> Step<T> {
     ///
     /// `step` enqueues the same both times. It gives nothing to the host and takes nothing from there but what the first
     /// call took, too; it works on the device's own stream. What it reads and changes stays in place as long as the result
-    /// is used: tensors that it captures by reference, an [`Input`], a model's weights.
+    /// is used: tensors that it captures by reference, an [`Input`](super::Input), a model's weights.
     ///
     /// # Errors
     /// The device is no GPU, or its stream is captured already; `step` fails; or what it enqueues cannot be captured, such
