@@ -5,6 +5,7 @@ use crate::key::Contents;
 use crate::nvidia;
 use crate::toolchain::Toolchain;
 use crate::workers::Outcome;
+use rocm_gpus::{Architecture, Gpu};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -155,12 +156,17 @@ fn is_generic(arch: &str) -> bool {
     arch.ends_with("-generic")
 }
 
+fn is_vega20(arch: &str) -> bool {
+    let gpu = arch.parse::<Gpu>();
+    gpu.is_ok_and(|gpu| gpu.architecture() == Architecture::Vega20)
+}
+
 /// What clang is told besides the files, for one architecture.
 fn flags(arch: &str) -> impl Iterator<Item = &'static str> {
     let (kind, own): (&[&str], &[&str]) = match arch {
         _ if nvidia::is_nvidia(arch) => (NVIDIA, &[]),
         _ if is_generic(arch) => (AMD, GENERIC),
-        "gfx906" => (AMD, FEW_REGISTERS),
+        _ if is_vega20(arch) => (AMD, FEW_REGISTERS),
         _ => (AMD, &[]),
     };
     FLAGS.iter().chain(kind).chain(own).copied()

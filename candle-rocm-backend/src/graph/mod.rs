@@ -17,7 +17,7 @@
 //! assert_eq!(first.to_scalar::<f32>()?, 14.);
 //! x.set(&Tensor::new(&[2f32, 2., 2.], &device)?)?;
 //! assert_eq!(step.run()?.to_scalar::<f32>()?, 12.);
-//! # Ok::<(), candle_core::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod input;
