@@ -16,18 +16,9 @@ template <class T, class... Rest> struct largest_size<T, Rest...> {
                                                                                : largest_size<Rest...>::value;
 };
 
-// Whether there are several types, all the same one, and which is the first.
-template <class... T> struct one_type;
-template <class T, class... Rest> struct one_type<T, Rest...> {
-    using First = T;
-    static constexpr bool value = sizeof...(Rest) != 0 && (... && is_same<T, Rest>::value);
-};
-
 // The shape of a tile: elements along the dimension in which the turned inputs have neighbours, and along the last one.
 // A line of 128 bytes where LDS for every input leaves room for the most wavefronts on a compute unit.
 template <class... In> struct Tile {
-    using First = typename one_type<In...>::First;
-    static constexpr bool UNIFORM = one_type<In...>::value;
     static constexpr int BYTES = (... + (int)sizeof(In)), LDS = sizeof...(In) > 2 ? 12288 : 8192;
     static __host__ __device__ constexpr int power(int most) { return most < 2 ? 1 : 2 * power(most / 2); }
     static constexpr int ELEMENTS = power(LDS / BYTES), LINE = 128 / largest_size<In...>::value;
