@@ -241,6 +241,7 @@ modules! {
         MMQ "mmq" "Products of quantised matrices with matrices.";
         MOE "moe" "Products of tokens with their experts' matrices.";
         MATMUL "matmul" "Matrix products on matrix units, with what follows them.";
+        DECODE "decode" "Attention of few queries to a cache that is written in place.";
         FUSED "fused" "Operators that Candle would make of several, and their gradients.";
     }
 }

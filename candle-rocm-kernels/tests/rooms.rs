@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Each may include itself and those before it.
-const ROOMS: [&str; 8] = [
+const ROOMS: [&str; 9] = [
     "portable",
     "elementwise",
     "rows",
     "indexing",
     "conv",
     "matmul",
+    "attention",
     "quantized",
     "random",
 ];

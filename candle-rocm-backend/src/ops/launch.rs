@@ -48,6 +48,7 @@ macro_rules! each_dtype {
     ($slice:expr, $name:ident => $body:expr) => {
         match $slice {
             CudaStorageSlice::U8($name) => Ok($body),
+            CudaStorageSlice::U32($name) => Ok($body),
             CudaStorageSlice::F16($name) => Ok($body),
             CudaStorageSlice::BF16($name) => Ok($body),
             CudaStorageSlice::F32($name) => Ok($body),

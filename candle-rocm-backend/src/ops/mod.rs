@@ -29,6 +29,7 @@
 //! ```
 
 mod activation;
+mod kv_cache;
 mod launch;
 mod linear;
 mod node;
@@ -38,6 +39,7 @@ mod product;
 mod softmax;
 
 pub use activation::{bias_activation, swiglu, swiglu_packed, Activation};
+pub use kv_cache::{KvCache, Pairs, Rotary, Scores};
 pub use linear::linear;
 pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
 pub use softmax::{log_softmax, scaled_masked_softmax, softmax};

@@ -1,0 +1,384 @@
+// One query of each sequence, or few, against a long cache of keys and values: the attention of decoding.
+//
+// `rope_cache` turns a step's queries and keys by their positions and puts keys and values into the cache; `attend`
+// reads the cache, whose keys workgroups share in parts; `merge` puts the parts together. Where a sequence is, a number
+// in the GPU's memory says, so that a captured step is right wherever it is run.
+//
+// The cache is (2, batch, kv_heads, capacity, dim), keys before values; queries and results are (batch, steps, heads,
+// dim). Step s of a sequence at `position` sees the keys 0 to position + s, or the last `window` of these.
+#include "portable/block_reduce.cuh"
+
+// ------------------------------------------------------------------ rope_cache
+
+struct Heads {
+    uint32_t queries, keys, dim;
+    __device__ __forceinline__ uint32_t all() const { return queries + 2 * keys; }
+};
+
+// Turns VEC pairs (x, y) by the angles given as cosines and sines.
+template <int VEC, class T>
+__device__ __forceinline__ void turn(vec<T, VEC> &x, vec<T, VEC> &y, const T *cos, const T *sin) {
+    auto c = read_global<vec<T, VEC>>(cos), s = read_global<vec<T, VEC>>(sin);
+#pragma unroll
+    for (int k = 0; k < VEC; k++) {
+        float a = widen(x[k]), b = widen(y[k]), by = widen(c[k]), up = widen(s[k]);
+        x[k] = narrow<T>(a * by - b * up);
+        y[k] = narrow<T>(a * up + b * by);
+    }
+}
+
+// Pairs are VEC neighbours and those dim / 2 further, or, INTERLEAVED, elements 2i and 2i + 1.
+template <int VEC, bool INTERLEAVED, class T>
+__device__ __forceinline__ void turn_head(const T *src, T *dst, uint32_t at, uint32_t half, const T *cos,
+                                          const T *sin) {
+    if constexpr (INTERLEAVED) {
+        auto x = read_global<vec<T, VEC>>(src + 2 * at), y = read_global<vec<T, VEC>>(src + 2 * at + VEC);
+        vec<T, VEC> even, odd;
+#pragma unroll
+        for (int k = 0; k < VEC; k++) {
+            even[k] = 2 * k < VEC ? x[2 * k % VEC] : y[2 * k % VEC];
+            odd[k] = 2 * k + 1 < VEC ? x[(2 * k + 1) % VEC] : y[(2 * k + 1) % VEC];
+        }
+        if (cos != nullptr) turn<VEC>(even, odd, cos + at, sin + at);
+#pragma unroll
+        for (int k = 0; k < VEC; k++) {
+            (2 * k < VEC ? x : y)[2 * k % VEC] = even[k];
+            (2 * k + 1 < VEC ? x : y)[(2 * k + 1) % VEC] = odd[k];
+        }
+        store_vec(dst + 2 * at, x);
+        store_vec(dst + 2 * at + VEC, y);
+    } else {
+        auto x = read_global<vec<T, VEC>>(src + at), y = read_global<vec<T, VEC>>(src + at + half);
+        if (cos != nullptr) turn<VEC>(x, y, cos + at, sin + at);
+        store_vec(dst + at, x);
+        store_vec(dst + at + half, y);
+    }
+}
+
+// `packed` has, for each step, the queries', the keys' and the values' heads.
+template <int VEC, bool INTERLEAVED, class T>
+__device__ __forceinline__ void rope_cache(const T *packed, const T *cos, const T *sin, uint32_t table,
+                                           const uint32_t *position, T *queries, T *cache, uint32_t batch,
+                                           uint32_t steps, Heads heads, uint32_t capacity) {
+    uint32_t half = heads.dim / 2, pieces = half / VEC, all = heads.all();
+    size_t end = (size_t)batch * steps * all * pieces, values = (size_t)batch * heads.keys * capacity * heads.dim;
+    for (size_t i = global_thread(); i < end; i += global_threads()) {
+        uint32_t in_row = (uint32_t)(i % (all * pieces)), row = (uint32_t)(i / (all * pieces));
+        uint32_t head = in_row / pieces, at = in_row % pieces * VEC, sequence = row / steps;
+        uint32_t place = position[sequence] + row % steps;
+        const T *src = packed + ((size_t)row * all + head) * heads.dim;
+        size_t angle = (size_t)min_of(place, table - 1) * half;
+        if (head < heads.queries) {
+            T *dst = queries + ((size_t)row * heads.queries + head) * heads.dim;
+            turn_head<VEC, INTERLEAVED>(src, dst, at, half, cos + angle, sin + angle);
+            continue;
+        }
+        // A place that the cache has not is none of its memory.
+        if (place >= capacity) continue;
+        uint32_t of_keys = (head - heads.queries) % heads.keys;
+        bool value = head - heads.queries >= heads.keys;
+        size_t dst = (((size_t)sequence * heads.keys + of_keys) * capacity + place) * heads.dim;
+        turn_head<VEC, INTERLEAVED>(src, cache + dst + (value ? values : 0), at, half, value ? nullptr : cos + angle,
+                                    sin + angle);
+    }
+}
+
+#define ROPE_CACHE(NAME, T)                                                                                         \
+    ENTRY __launch_bounds__(256) rope_cache_##NAME(                                                                 \
+        const T *__restrict__ packed, const T *__restrict__ cos, const T *__restrict__ sin, uint32_t table,         \
+        const uint32_t *__restrict__ position, T *__restrict__ queries, T *__restrict__ cache, uint32_t batch,      \
+        uint32_t steps, uint32_t heads, uint32_t kv_heads, uint32_t dim, uint32_t capacity, uint32_t interleaved) { \
+        Heads of{heads, kv_heads, dim};                                                                             \
+        constexpr int VEC = VEC16<T>;                                                                               \
+        bool wide = dim % (2 * VEC) == 0 && is_aligned(packed, 16) && is_aligned(queries, 16) &&                    \
+                    is_aligned(cache, 16) && is_aligned(cos, 16) && is_aligned(sin, 16);                            \
+        auto run = [&](auto vec, auto pairs) INLINED {                                                              \
+            rope_cache<vec.value, pairs.value>(packed, cos, sin, table, position, queries, cache, batch, steps, of, \
+                                               capacity);                                                           \
+        };                                                                                                          \
+        if (interleaved && wide) run(Constant<VEC>{}, Constant<true>{});                                            \
+        else if (interleaved) run(Constant<1>{}, Constant<true>{});                                                 \
+        else if (wide) run(Constant<VEC>{}, Constant<false>{});                                                     \
+        else run(Constant<1>{}, Constant<false>{});                                                                 \
+    }
+ROPE_CACHE(f16, half_t)
+ROPE_CACHE(bf16, bf16_t)
+ROPE_CACHE(f32, float)
+
+// ---------------------------------------------------------------------- attend
+
+// Eight elements of a row as they are loaded.
+template <class T> struct Eight {
+    static constexpr int WORDS = sizeof(T) * 8 / 4;
+    vec<uint32_t, 4> words[WORDS / 4];
+    __device__ __forceinline__ void read(const T *from) {
+#pragma unroll
+        for (int n = 0; n < WORDS / 4; n++) words[n] = read_global<vec<uint32_t, 4>>(from + n * VEC16<T>);
+    }
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (auto &four : words)
+#pragma unroll
+            for (int n = 0; n < 4; n++) four[n] = 0;
+    }
+    __device__ __forceinline__ float operator[](int k) const {
+        if constexpr (sizeof(T) == 4) {
+            return bit_cast<float>(words[k / 4][k % 4]);
+        } else {
+            uint32_t word = words[0][k / 2];
+            return widen(bit_cast<T>((uint16_t)(k % 2 ? word >> 16 : word)));
+        }
+    }
+};
+
+// What is done to scores. They and the cap are times log2(e), since exponents are to base 2; the slopes are ALiBi's own.
+static constexpr float LOG2_E = 1.4426950408889634f;
+struct Scores {
+    float softcap;
+    const float *slopes;
+};
+
+// A workgroup's part of the keys for HEADS queries, which read the same keys. A team of lanes holds a row of DIM
+// elements, EACH eights a lane; teams take KEYS rows in turn, which are all on their way before the first is used.
+template <class T, int DIM, int HEADS> struct Attend {
+    static constexpr int THREADS = 256, KEYS = 4, EACH = DIM > 256 ? 2 : 1, TEAM = DIM / 8 / EACH;
+    static constexpr int TEAMS = THREADS / TEAM, WAVES = THREADS / WAVEFRONT, OWN = 8 * EACH;
+
+    struct Lds {
+        float top[HEADS][WAVES], sum[HEADS][WAVES], rows[HEADS][WAVES][DIM];
+    };
+
+    // Where a lane's eights begin in a row, and whether the row reaches so far.
+    uint32_t lane, team, dim;
+    float query[HEADS][OWN], sums[HEADS][OWN], top[HEADS], sum[HEADS];
+
+    __device__ __forceinline__ Attend(uint32_t dim) : lane(threadIdx.x % TEAM), team(threadIdx.x / TEAM), dim(dim) {}
+
+    __device__ __forceinline__ uint32_t begin(int e) const { return (e * TEAM + lane) * 8; }
+
+    // Queries that there are not are zeros.
+    __device__ __forceinline__ void start(const T *queries, uint32_t heads, float scale) {
+#pragma unroll
+        for (int h = 0; h < HEADS; h++) {
+#pragma unroll
+            for (int e = 0; e < EACH; e++) {
+                Eight<T> x;
+                x.clear();
+                if (h < (int)heads && begin(e) < dim) x.read(queries + (size_t)h * dim + begin(e));
+#pragma unroll
+                for (int k = 0; k < 8; k++) query[h][e * 8 + k] = x[k] * scale;
+            }
+#pragma unroll
+            for (int k = 0; k < OWN; k++) sums[h][k] = 0;
+            top[h] = -INFINITY;
+            sum[h] = 0;
+        }
+    }
+
+    // KEYS rows from `key` on; those from `end` on do not count.
+    __device__ __forceinline__ void step(const T *keys, const T *values, uint32_t key, uint32_t end, uint32_t last,
+                                         uint32_t heads, const Scores &how) {
+        Eight<T> k[KEYS][EACH], v[KEYS][EACH];
+#pragma unroll
+        for (int n = 0; n < KEYS; n++) {
+            size_t row = (size_t)min_of(key + n, end - 1) * dim;
+#pragma unroll
+            for (int e = 0; e < EACH; e++) {
+                k[n][e].clear();
+                v[n][e].clear();
+                if (begin(e) < dim) {
+                    k[n][e].read(keys + row + begin(e));
+                    v[n][e].read(values + row + begin(e));
+                }
+            }
+        }
+#pragma unroll
+        for (int h = 0; h < HEADS; h++) {
+            float score[KEYS], most = top[h];
+#pragma unroll
+            for (int n = 0; n < KEYS; n++) {
+                float dot = 0;
+#pragma unroll
+                for (int e = 0; e < EACH; e++)
+#pragma unroll
+                    for (int i = 0; i < 8; i++) dot = math::fma(k[n][e][i], query[h][e * 8 + i], dot);
+                score[n] = wave_all_reduce(dot, TEAM, Sum{});
+                if (how.softcap != 0) score[n] = how.softcap * math::tanh(score[n] / how.softcap);
+                // The distance from the query to the key.
+                if (how.slopes != nullptr && h < (int)heads)
+                    score[n] -= LOG2_E * how.slopes[h] * (float)(last - min_of(key + n, last));
+                if (key + n >= end) score[n] = -INFINITY;
+                most = math::fmax(most, score[n]);
+            }
+            // Before the first key this is the exponential of minus infinity.
+            float fade = math::exp2(top[h] - most);
+            top[h] = most;
+            sum[h] *= fade;
+#pragma unroll
+            for (int i = 0; i < OWN; i++) sums[h][i] *= fade;
+#pragma unroll
+            for (int n = 0; n < KEYS; n++) {
+                float weight = math::exp2(score[n] - most);
+                sum[h] += weight;
+#pragma unroll
+                for (int i = 0; i < OWN; i++) sums[h][i] = math::fma(weight, v[n][i / 8][i % 8], sums[h][i]);
+            }
+        }
+    }
+
+    // Puts the teams' sums together: the results of a head's `dim` numbers go to put(head, place, number), and the
+    // logarithm to base 2 of the sum of its weights to close(head, logarithm), minus infinity where there were no keys.
+    template <class Put, class Close> __device__ __forceinline__ void finish(Lds &lds, Put put, Close close) {
+        uint32_t wave = threadIdx.x / WAVEFRONT, in_wave = threadIdx.x % WAVEFRONT;
+        auto of_wave = [](float x, auto op) INLINED {
+#pragma unroll
+            for (int mask = TEAM; mask < WAVEFRONT; mask *= 2) x = op(x, shfl_xor(x, mask, WAVEFRONT));
+            return x;
+        };
+#pragma unroll
+        for (int h = 0; h < HEADS; h++) {
+            float most = of_wave(top[h], [](float a, float b) INLINED { return math::fmax(a, b); });
+            // A team without keys has none of the weight.
+            float share = top[h] == -INFINITY ? 0 : math::exp2(top[h] - most), all = of_wave(sum[h] * share, Sum{});
+            if (in_wave == 0) {
+                lds.top[h][wave] = most;
+                lds.sum[h][wave] = all;
+            }
+#pragma unroll
+            for (int i = 0; i < OWN; i++) {
+                float x = of_wave(sums[h][i] * share, Sum{});
+                if (in_wave < TEAM) lds.rows[h][wave][begin(i / 8) + i % 8] = x;
+            }
+        }
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i < HEADS * DIM; i += THREADS) {
+            uint32_t h = i / DIM, at = i % DIM;
+            float most = -INFINITY, all = 0, x = 0;
+#pragma unroll
+            for (int w = 0; w < WAVES; w++) most = math::fmax(most, lds.top[h][w]);
+#pragma unroll
+            for (int w = 0; w < WAVES; w++) {
+                float share = lds.top[h][w] == -INFINITY ? 0 : math::exp2(lds.top[h][w] - most);
+                all = math::fma(lds.sum[h][w], share, all);
+                x = math::fma(lds.rows[h][w][at], share, x);
+            }
+            if (at < dim) put(h, at, all == 0 ? 0 : x / all);
+            if (at == 0) close(h, all == 0 ? -INFINITY : most + math::log2(all));
+        }
+    }
+};
+
+// Of the keys that a query sees, the workgroup's part: whole steps of it.
+struct Part {
+    uint32_t begin, end, last;
+    __device__ __forceinline__ Part(uint32_t last, uint32_t capacity, uint32_t window, uint32_t step) : last(last) {
+        uint32_t all = min_of(last + 1, capacity), first = window != 0 && all > window ? all - window : 0;
+        uint32_t each = ceil_div(ceil_div(all - first, gridDim.x), step) * step;
+        begin = first + min_of(blockIdx.x * each, all - first);
+        end = first + min_of((blockIdx.x + 1) * each, all - first);
+    }
+};
+
+// The grid: parts of the keys, groups of HEADS queries with the same keys, steps of all sequences. With one part the
+// result is written, with more `parts` of all, then the logarithms.
+template <class T, int DIM, int HEADS>
+__device__ __forceinline__ void attend(const T *queries, const T *cache, const uint32_t *position, T *result,
+                                       float *parts, uint32_t batch, uint32_t steps, uint32_t heads, uint32_t kv_heads,
+                                       uint32_t dim, uint32_t capacity, uint32_t window, float scale, float softcap,
+                                       const float *slopes) {
+    using Team = Attend<T, DIM, HEADS>;
+    __shared__ typename Team::Lds lds;
+    constexpr uint32_t STEP = Team::TEAMS * Team::KEYS;
+    uint32_t group = heads / kv_heads, chunks = ceil_div(group, (uint32_t)HEADS);
+    uint32_t of_keys = blockIdx.y / chunks, in_group = blockIdx.y % chunks * HEADS, row = blockIdx.z;
+    uint32_t sequence = row / steps, count = min_of((uint32_t)HEADS, group - in_group);
+    size_t head = (size_t)row * heads + of_keys * group + in_group;
+    Part part(position[sequence] + row % steps, capacity, window, STEP);
+    const T *keys = cache + ((size_t)sequence * kv_heads + of_keys) * capacity * dim;
+    const T *values = keys + (size_t)batch * kv_heads * capacity * dim;
+    Scores how{softcap, slopes == nullptr ? slopes : slopes + of_keys * group + in_group};
+    Team team(dim);
+    team.start(queries + head * dim, count, scale);
+    for (uint32_t key = part.begin + team.team * Team::KEYS; key < part.end; key += STEP)
+        team.step(keys, values, key, part.end, part.last, count, how);
+    size_t rows = (size_t)gridDim.z * heads;
+    team.finish(
+        lds,
+        [&](uint32_t h, uint32_t at, float x) INLINED {
+            if (h >= count) return;
+            if (gridDim.x == 1) result[(head + h) * dim + at] = narrow<T>(x);
+            else parts[((head + h) * gridDim.x + blockIdx.x) * dim + at] = x;
+        },
+        [&](uint32_t h, float logarithm) INLINED {
+            if (h < count && gridDim.x != 1)
+                parts[rows * gridDim.x * dim + (head + h) * gridDim.x + blockIdx.x] = logarithm;
+        });
+}
+
+#define ATTEND(NAME, T, DIM, HEADS)                                                                                  \
+    ENTRY __launch_bounds__(256) attend_##DIM##_##HEADS##_##NAME(                                                    \
+        const T *__restrict__ queries, const T *__restrict__ cache, const uint32_t *__restrict__ position,           \
+        T *__restrict__ result, float *__restrict__ parts, uint32_t batch, uint32_t steps, uint32_t heads,           \
+        uint32_t kv_heads, uint32_t dim, uint32_t capacity, uint32_t window, float scale, float softcap,             \
+        const float *__restrict__ slopes) {                                                                          \
+        attend<T, DIM, HEADS>(queries, cache, position, result, parts, batch, steps, heads, kv_heads, dim, capacity, \
+                              window, scale, softcap, slopes);                                                       \
+    }
+#define ATTENDS(NAME, T)    \
+    ATTEND(NAME, T, 64, 1)  \
+    ATTEND(NAME, T, 64, 4)  \
+    ATTEND(NAME, T, 128, 1) \
+    ATTEND(NAME, T, 128, 4) \
+    ATTEND(NAME, T, 256, 1) \
+    ATTEND(NAME, T, 256, 4) \
+    ATTEND(NAME, T, 512, 1) \
+    ATTEND(NAME, T, 512, 2)
+ATTENDS(f16, half_t)
+ATTENDS(bf16, bf16_t)
+ATTENDS(f32, float)
+
+// ----------------------------------------------------------------------- merge
+
+// Parts of a head's result at most.
+static constexpr uint32_t MOST_PARTS = 256;
+
+// A workgroup of 256 puts the parts of one head's result together, in their order.
+template <class T>
+__device__ __forceinline__ void merge(const float *parts, T *result, uint32_t count, uint32_t dim) {
+    __shared__ WaveValues<float> values;
+    __shared__ float share[MOST_PARTS], rows[256];
+    const float *logarithms = parts + (size_t)gridDim.x * count * dim + (size_t)blockIdx.x * count;
+    const float *from = parts + (size_t)blockIdx.x * count * dim;
+    uint32_t thread = threadIdx.x;
+    float logarithm = thread < count ? read_global<float>(logarithms + thread) : -INFINITY;
+    float most =
+        block_all_reduce(logarithm, thread, 256, [](float a, float b) INLINED { return math::fmax(a, b); }, values);
+    float weight = logarithm == -INFINITY ? 0 : math::exp2(logarithm - most);
+    float all = block_all_reduce(weight, thread, 256, Sum{}, values);
+    share[thread] = all == 0 ? 0 : weight / all;
+    __syncthreads();
+    // Teams of threads take a row's numbers, and every so manieth part.
+    for (uint32_t begin = 0; begin < dim; begin += 256) {
+        uint32_t width = min_of(power_of_two_from(dim - begin), 256u), at = begin + thread % width;
+        float x = 0;
+        if (at < dim)
+            for (uint32_t n = thread / width; n < count; n += 256 / width)
+                if (share[n] != 0) x = math::fma(read_global<float>(from + (size_t)n * dim + at), share[n], x);
+        rows[thread] = x;
+        __syncthreads();
+        if (thread < width && at < dim) {
+            for (uint32_t t = thread + width; t < 256; t += width) x += rows[t];
+            result[(size_t)blockIdx.x * dim + at] = narrow<T>(x);
+        }
+        __syncthreads();
+    }
+}
+
+#define MERGE(NAME, T)                                                                                        \
+    ENTRY __launch_bounds__(256)                                                                              \
+        merge_##NAME(const float *__restrict__ parts, T *__restrict__ result, uint32_t count, uint32_t dim) { \
+        merge(parts, result, count, dim);                                                                     \
+    }
+MERGE(f16, half_t)
+MERGE(bf16, bf16_t)
+MERGE(f32, float)
