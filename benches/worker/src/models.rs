@@ -83,6 +83,24 @@ enum Network {
         cache: Box<llama::Cache>,
     },
     Quantized(Box<quantized_llama::ModelWeights>),
+    /// candle-rocm-transformers' model of either.
+    #[cfg(feature = "session")]
+    Session(Box<candle_rocm_transformers::Session>),
+}
+
+/// Tokens of a sequence at most.
+const CONTEXT: usize = 4096;
+
+/// Whether candle-transformers' code is measured, where there is another's.
+#[cfg(feature = "session")]
+fn candles_code() -> bool {
+    std::env::var("CANDLE_ROCM_BENCH_MODELS").is_ok_and(|code| code == "candle")
+}
+
+#[cfg(feature = "session")]
+fn session(model: candle_rocm_transformers::Transformer) -> Result<Network> {
+    let session = candle_rocm_transformers::Session::new(model, 1, CONTEXT)?;
+    Ok(Network::Session(Box::new(session)))
 }
 
 /// Makes the model of a case.
@@ -156,12 +174,18 @@ fn plain(gpu: &Gpu, size: &Size, dtype: DType) -> Result<Network> {
         bos_token_id: None,
         eos_token_id: None,
         rope_scaling: None,
-        max_position_embeddings: 4096,
+        max_position_embeddings: CONTEXT,
         tie_word_embeddings: size.tied,
     };
     let weights = RandomWeights(&gpu.block);
     let weights: Box<dyn SimpleBackend + '_> = Box::new(weights);
     let builder = VarBuilder::from_backend(weights, dtype, gpu.device.clone());
+    #[cfg(feature = "session")]
+    if !candles_code() {
+        return session(candle_rocm_transformers::models::llama::load(
+            builder, &config,
+        )?);
+    }
     let model = llama::Llama::load(builder, &config)?;
     let empty = Box::new(llama::Cache::new(true, dtype, &config, &gpu.device)?);
     Ok(Network::Plain {
@@ -304,6 +328,11 @@ fn quantized(gpu: &Gpu, size: &Size) -> Result<Network> {
         content.tensor_infos.insert(name, info);
         offset += bytes;
     }
+    #[cfg(feature = "session")]
+    if !candles_code() {
+        use candle_rocm_transformers::models::quantized_llama::from_gguf;
+        return session(from_gguf(&content, &mut weights, &gpu.device)?);
+    }
     let model = quantized_llama::ModelWeights::from_gguf(content, &mut weights, &gpu.device)?;
     Ok(Network::Quantized(Box::new(model)))
 }
@@ -335,7 +364,31 @@ impl Network {
         match self {
             Self::Plain { empty, cache, .. } => *cache = empty.clone(),
             Self::Quantized(model) => model.clear_kv_cache(),
+            #[cfg(feature = "session")]
+            Self::Session(session) => session.reset(),
         }
+    }
+
+    /// The most likely tokens after these, one after another.
+    fn greedy(
+        &mut self,
+        mut token: u32,
+        position: usize,
+        count: usize,
+        device: &Device,
+    ) -> Result<Vec<u32>> {
+        #[cfg(feature = "session")]
+        if let Self::Session(session) = self {
+            session.greedy(count)?;
+            return Ok(session.last(count)?.concat());
+        }
+        let mut tokens = Vec::with_capacity(count);
+        for i in 0..count {
+            // Each token is read back, so that the GPU is waited for.
+            token = self.next(&[token], position + i, device)?;
+            tokens.push(token);
+        }
+        Ok(tokens)
     }
 
     /// The most likely token after these.
@@ -344,6 +397,8 @@ impl Network {
         let logits = match self {
             Self::Plain { model, cache, .. } => model.forward(&tokens, position, cache)?,
             Self::Quantized(model) => model.forward(&tokens, position)?,
+            #[cfg(feature = "session")]
+            Self::Session(session) => session.prompt(&tokens)?,
         };
         Ok(logits.flatten_all()?.argmax(D::Minus1)?.to_scalar()?)
     }
@@ -380,16 +435,13 @@ impl Model {
         self.network.reset();
         gpu.cuda_sync()?;
         let began = Instant::now();
-        // Each token is read back, so that the GPU is waited for.
-        let mut token = self.network.next(prompt, 0, &gpu.device)?;
+        let token = self.network.next(prompt, 0, &gpu.device)?;
         let prefill_s = began.elapsed().as_secs_f64();
-        let mut tokens = vec![token];
         let began = Instant::now();
-        for i in 0..decode {
-            let position = prompt.len() + i;
-            token = self.network.next(&[token], position, &gpu.device)?;
-            tokens.push(token);
-        }
+        let rest = self
+            .network
+            .greedy(token, prompt.len(), decode, &gpu.device)?;
+        let tokens = [vec![token], rest].concat();
         Ok(Run {
             prefill_s,
             decode_s: began.elapsed().as_secs_f64(),

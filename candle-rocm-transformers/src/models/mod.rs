@@ -1,0 +1,4 @@
+//! Models, under candle-transformers' names.
+
+pub mod llama;
+pub mod quantized_llama;

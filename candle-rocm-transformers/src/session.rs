@@ -1,0 +1,214 @@
+//! Sequences that are continued.
+
+use candle_core::{bail, DType, Device, Result, Tensor, D};
+use candle_rocm_backend::graph::{Enqueued, Input, Step};
+
+use crate::transformer::{Cache, Place, Transformer};
+
+/// Sequences of equal length, which a model continues: prompts first, then token by token.
+///
+/// On a GPU the step that decodes a token is captured when it is first made, and run by one launch from then on. It stays
+/// on the thread that made it. On the CPU it is made anew each time.
+#[derive(Debug)]
+pub struct Session {
+    model: Transformer,
+    cache: Cache,
+    batch: usize,
+    capacity: usize,
+    /// Tokens of each sequence that the cache holds.
+    length: usize,
+    /// What the next step reads: tokens, and how many came before, both (batch).
+    tokens: Input,
+    position: Input,
+    one: Tensor,
+    /// What was chosen, by position: (batch, capacity + 1).
+    chosen: Tensor,
+    step: Option<Step<Tensor>>,
+    greedy_step: Option<Step<()>>,
+}
+
+impl Session {
+    /// For `batch` sequences of up to `capacity` tokens.
+    ///
+    /// # Errors
+    /// The device has not the memory, or the model's heads are not what a cache takes.
+    pub fn new(model: Transformer, batch: usize, capacity: usize) -> Result<Self> {
+        let device = model.device().clone();
+        let zeros = Tensor::zeros(batch, DType::U32, &device)?;
+        Ok(Self {
+            cache: model.cache(batch, capacity)?,
+            model,
+            batch,
+            capacity,
+            length: 0,
+            tokens: Input::new(&zeros)?,
+            position: Input::new(&zeros)?,
+            one: Tensor::ones(batch, DType::U32, &device)?,
+            chosen: Tensor::zeros((batch, capacity + 1), DType::U32, &device)?,
+            step: None,
+            greedy_step: None,
+        })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Transformer {
+        &self.model
+    }
+
+    /// Tokens of each sequence so far.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Forgets the tokens so far. Memory and captured steps stay.
+    pub fn reset(&mut self) {
+        self.length = 0;
+    }
+
+    /// What one captured step enqueues in the GPU, once there is one: of [`Session::greedy`], or else of [`Session::next`].
+    pub fn enqueued(&self) -> Option<&Enqueued> {
+        let greedy = self.greedy_step.as_ref().map(Step::enqueued);
+        greedy.or(self.step.as_ref().map(Step::enqueued))
+    }
+
+    /// Reads `tokens`, u32 of shape (batch, steps), after those so far, and gives the logits after the last, f32 of shape
+    /// (batch, vocabulary). The likeliest becomes what [`Session::greedy`] goes on from.
+    ///
+    /// # Errors
+    /// Another shape or dtype, more tokens than there is room for, or a failed launch.
+    pub fn prompt(&mut self, tokens: &Tensor) -> Result<Tensor> {
+        match tokens.dims() {
+            [batch, steps]
+                if *batch == self.batch && *steps > 0 && tokens.dtype() == DType::U32 =>
+            {
+                self.room(*steps)?
+            }
+            _ => bail!(
+                "a prompt of shape {:?} and {:?}: it must be u32 of shape ({}, steps)",
+                tokens.shape(),
+                tokens.dtype(),
+                self.batch
+            ),
+        }
+        let steps = tokens.dim(1)?;
+        self.set_position(self.length)?;
+        let position = self.position.tensor();
+        let logits = self
+            .model
+            .forward(tokens, position, Place::At(self.length), &self.cache)?;
+        self.length += steps;
+        self.set_position(self.length)?;
+        self.tokens.set(&logits.argmax(D::Minus1)?)?;
+        Ok(logits)
+    }
+
+    /// Reads one token of each sequence, and gives the logits after it, as [`Session::prompt`]. The next call writes over
+    /// them. [`Session::greedy`] goes on from what this was given, not from the likeliest.
+    ///
+    /// # Errors
+    /// Not `batch` tokens, no room for one more, or a failed launch.
+    pub fn next(&mut self, tokens: &[u32]) -> Result<Tensor> {
+        if tokens.len() != self.batch {
+            bail!("{} tokens for {} sequences", tokens.len(), self.batch);
+        }
+        self.room(1)?;
+        self.tokens.set(&Tensor::new(tokens, &Device::Cpu)?)?;
+        self.set_position(self.length)?;
+        self.length += 1;
+        if let Some(step) = &self.step {
+            return Ok(step.run()?.clone());
+        }
+        let (model, cache) = (&self.model, &self.cache);
+        let (tokens, position) = (self.tokens.tensor(), self.position.tensor());
+        let forward = || model.forward(&tokens.unsqueeze(1)?, position, Place::OnDevice, cache);
+        if !matches!(model.device(), Device::Cuda(_)) {
+            return forward();
+        }
+        let (logits, step) = Step::capture(model.device(), forward)?;
+        self.step = Some(step);
+        Ok(logits)
+    }
+
+    /// Continues each sequence by the likeliest token `count` times, and gives these. Each is read as well, so that what
+    /// follows the last is known: see [`Session::last`]. All that crosses to the host are the tokens, at the end.
+    ///
+    /// # Errors
+    /// There is no prompt, no room, or a launch fails.
+    pub fn greedy(&mut self, count: usize) -> Result<Vec<Vec<u32>>> {
+        if self.length == 0 {
+            bail!("there is no prompt: call Session::prompt first");
+        }
+        self.room(count)?;
+        let first = self.length;
+        self.note()?;
+        for _ in 0..count {
+            self.length += 1;
+            self.greedy_step()?;
+        }
+        self.chosen.narrow(1, first, count)?.to_vec2()
+    }
+
+    /// The `count` tokens of each sequence that were chosen last, the likeliest after all that was read among them.
+    ///
+    /// # Errors
+    /// There are not so many.
+    pub fn last(&self, count: usize) -> Result<Vec<Vec<u32>>> {
+        if count > self.length + 1 {
+            bail!("{count} tokens of a sequence of {}", self.length);
+        }
+        self.note()?;
+        self.chosen
+            .narrow(1, self.length + 1 - count, count)?
+            .to_vec2()
+    }
+
+    /// Keeps the next step's tokens at their position.
+    fn note(&self) -> Result<()> {
+        note(&self.chosen, self.tokens.tensor(), self.position.tensor())
+    }
+
+    fn greedy_step(&mut self) -> Result<()> {
+        if let Some(step) = &self.greedy_step {
+            step.run()?;
+            return Ok(());
+        }
+        let (model, cache) = (&self.model, &self.cache);
+        let (tokens, position) = (&self.tokens, &self.position);
+        let (chosen, one) = (&self.chosen, &self.one);
+        let forward = || {
+            let next = tokens.tensor().unsqueeze(1)?;
+            let logits = model.forward(&next, position.tensor(), Place::OnDevice, cache)?;
+            tokens.set(&logits.argmax(D::Minus1)?)?;
+            position.set(&(position.tensor() + one)?)?;
+            note(chosen, tokens.tensor(), position.tensor())
+        };
+        if !matches!(model.device(), Device::Cuda(_)) {
+            return forward();
+        }
+        let ((), step) = Step::capture(model.device(), forward)?;
+        self.greedy_step = Some(step);
+        Ok(())
+    }
+
+    fn set_position(&self, position: usize) -> Result<()> {
+        let all = vec![position as u32; self.batch];
+        self.position
+            .set(&Tensor::from_vec(all, self.batch, &Device::Cpu)?)
+    }
+
+    fn room(&self, steps: usize) -> Result<()> {
+        if self.length + steps > self.capacity {
+            bail!(
+                "{} tokens and {steps} more are beyond the {} that the session has memory for",
+                self.length,
+                self.capacity
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Keeps `tokens` in `chosen` at their `position`s.
+fn note(chosen: &Tensor, tokens: &Tensor, position: &Tensor) -> Result<()> {
+    chosen.scatter_set(&position.unsqueeze(1)?, &tokens.unsqueeze(1)?, 1)
+}

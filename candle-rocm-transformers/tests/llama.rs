@@ -1,0 +1,386 @@
+//! LLaMA beside candle-transformers' model of the same weights, on the GPU and on the CPU.
+
+use std::collections::HashMap;
+use std::io::Cursor;
+
+use candle_core::quantized::gguf_file::{self, Content, Value};
+use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::{DType, Device, Result, Tensor, D};
+use candle_nn::VarBuilder;
+use candle_rocm_backend::{runtime, DeviceExt as _, RuntimeKind};
+use candle_rocm_testing::random::Random;
+use candle_rocm_transformers::models::llama::{self, Config, Llama3RopeConfig, Llama3RopeType};
+use candle_rocm_transformers::models::quantized_llama;
+use candle_rocm_transformers::Session;
+use candle_transformers::models::{llama as candles, quantized_llama as candles_quantized};
+
+/// A GPU, on a stream that can be captured, and the CPU.
+fn devices() -> Result<[Device; 2]> {
+    if std::env::var_os("CANDLE_ROCM_RUNTIME").is_none() {
+        runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
+    }
+    Ok([Device::new_rocm_with_stream(0)?, Device::Cpu])
+}
+
+/// Groups of two heads, angles of LLaMA 3.1, and a matrix for the logits of its own.
+fn large() -> Config {
+    Config {
+        hidden_size: 128,
+        intermediate_size: 160,
+        vocab_size: 77,
+        num_hidden_layers: 2,
+        num_attention_heads: 4,
+        num_key_value_heads: 2,
+        max_position_embeddings: 64,
+        rope_scaling: Some(Llama3RopeConfig {
+            factor: 8.,
+            low_freq_factor: 1.,
+            high_freq_factor: 4.,
+            original_max_position_embeddings: 16,
+            rope_type: Llama3RopeType::Llama3,
+        }),
+        ..Config::config_7b_v2(false)
+    }
+}
+
+/// A head of keys for each of queries, as in LLaMA 1, and one matrix for tokens and logits.
+fn tied() -> Config {
+    Config {
+        num_hidden_layers: 1,
+        num_key_value_heads: 4,
+        rope_scaling: None,
+        tie_word_embeddings: true,
+        ..large()
+    }
+}
+
+/// Random weights of variance 1 / columns, under their names.
+fn weights(config: &Config, device: &Device) -> Result<HashMap<String, Tensor>> {
+    let mut random = Random::new(11);
+    let mut all = HashMap::new();
+    let (hidden, inner) = (config.hidden_size, config.intermediate_size);
+    let kv = hidden / config.num_attention_heads * config.num_key_value_heads;
+    let mut put = |name: String, rows: usize, columns: usize| -> Result<()> {
+        let scale = 1. / (columns as f64).sqrt();
+        let values: Vec<f32> = (0..rows * columns)
+            .map(|_| (random.normal() * scale) as f32)
+            .collect();
+        let tensor = Tensor::from_vec(values, (rows, columns), &Device::Cpu)?;
+        // Norms are vectors, near 1.
+        let tensor = if rows == 1 {
+            (tensor.flatten_all()? + 1.)?
+        } else {
+            tensor
+        };
+        all.insert(name, tensor.to_device(device)?);
+        Ok(())
+    };
+    put(
+        "model.embed_tokens.weight".into(),
+        config.vocab_size,
+        hidden,
+    )?;
+    put("lm_head.weight".into(), config.vocab_size, hidden)?;
+    put("model.norm.weight".into(), 1, hidden)?;
+    for n in 0..config.num_hidden_layers {
+        for (name, rows, columns) in [
+            ("self_attn.q_proj", hidden, hidden),
+            ("self_attn.k_proj", kv, hidden),
+            ("self_attn.v_proj", kv, hidden),
+            ("self_attn.o_proj", hidden, hidden),
+            ("mlp.gate_proj", inner, hidden),
+            ("mlp.up_proj", inner, hidden),
+            ("mlp.down_proj", hidden, inner),
+            ("input_layernorm", 1, hidden),
+            ("post_attention_layernorm", 1, hidden),
+        ] {
+            put(format!("model.layers.{n}.{name}.weight"), rows, columns)?;
+        }
+    }
+    Ok(all)
+}
+
+fn numbers(x: &Tensor) -> Result<Vec<f32>> {
+    x.to_device(&Device::Cpu)?.flatten_all()?.to_vec1()
+}
+
+/// Logits near each other: both sum in f32, in another order.
+fn assert_near(found: &Tensor, expected: &Tensor, what: &str) -> Result<()> {
+    let (found, expected) = (numbers(found)?, numbers(expected)?);
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (n, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        assert!(
+            (found - expected).abs() < 1e-4,
+            "{what}, token {n}: {found} instead of {expected}"
+        );
+    }
+    Ok(())
+}
+
+fn prompt(batch: usize, steps: usize, vocabulary: usize) -> Vec<Vec<u32>> {
+    let token =
+        |sequence: usize, step: usize| ((sequence * 31 + step * 17 + 5) % vocabulary) as u32;
+    (0..batch)
+        .map(|sequence| (0..steps).map(|step| token(sequence, step)).collect())
+        .collect()
+}
+
+/// What candle-transformers' model decodes after a prompt of one sequence, and the logits of each step.
+fn candles_tokens(
+    weights: &HashMap<String, Tensor>,
+    config: &Config,
+    prompt: &[u32],
+    count: usize,
+) -> Result<(Vec<u32>, Vec<Tensor>)> {
+    let device = &Device::Cpu;
+    let builder = VarBuilder::from_tensors(weights.clone(), DType::F32, device);
+    let model = candles::Llama::load(builder, config)?;
+    let mut cache = candles::Cache::new(true, DType::F32, config, device)?;
+    let (mut read, mut position) = (prompt.to_vec(), 0);
+    let (mut tokens, mut all) = (Vec::new(), Vec::new());
+    while tokens.len() < count {
+        let logits = model.forward(
+            &Tensor::new(&read[..], device)?.unsqueeze(0)?,
+            position,
+            &mut cache,
+        )?;
+        position += read.len();
+        read = vec![logits.squeeze(0)?.argmax(D::Minus1)?.to_scalar()?];
+        tokens.extend(&read);
+        all.push(logits);
+    }
+    Ok((tokens, all))
+}
+
+#[test]
+fn tokens_and_logits_are_those_of_candles_model() -> Result<()> {
+    for (name, config) in [("large", large()), ("tied", tied())] {
+        let on_cpu = weights(&config, &Device::Cpu)?;
+        let prompts = prompt(2, 5, config.vocab_size);
+        let expected: Vec<_> = prompts
+            .iter()
+            .map(|prompt| candles_tokens(&on_cpu, &config, prompt, 6))
+            .collect::<Result<_>>()?;
+        for device in devices()? {
+            let what = format!("{name}, {:?}", device.location());
+            let builder = VarBuilder::from_tensors(weights(&config, &device)?, DType::F32, &device);
+            let mut session = Session::new(llama::load(builder, &config)?, 2, 16)?;
+            // All at once, and in two parts, after a reset.
+            let whole = Tensor::new(prompts.clone(), &device)?;
+            let logits = session.prompt(&whole)?;
+            let first: Vec<&Tensor> = expected.iter().map(|(_, logits)| &logits[0]).collect();
+            assert_near(&logits, &Tensor::cat(&first, 0)?, &what)?;
+            session.reset();
+            session.prompt(&whole.narrow(1, 0, 2)?.contiguous()?)?;
+            let logits = session.prompt(&whole.narrow(1, 2, 3)?.contiguous()?)?;
+            assert_near(
+                &logits,
+                &Tensor::cat(&first, 0)?,
+                &format!("{what}, in parts"),
+            )?;
+            // Token by token from the host: the second step captures, where there is a GPU.
+            for step in 1..6 {
+                let tokens: Vec<u32> = expected
+                    .iter()
+                    .map(|(tokens, _)| tokens[step - 1])
+                    .collect();
+                let logits = session.next(&tokens)?;
+                let all: Vec<&Tensor> = expected.iter().map(|(_, logits)| &logits[step]).collect();
+                assert_near(
+                    &logits,
+                    &Tensor::cat(&all, 0)?,
+                    &format!("{what}, step {step}"),
+                )?;
+            }
+            assert_eq!(session.length(), 10, "{what}");
+            // On the device alone, in two calls.
+            session.reset();
+            session.prompt(&whole)?;
+            let mut found = session.greedy(2)?;
+            for (found, more) in found.iter_mut().zip(session.greedy(3)?) {
+                found.extend(more);
+            }
+            for (found, last) in found.iter_mut().zip(session.last(1)?) {
+                found.extend(last);
+            }
+            let tokens: Vec<Vec<u32>> = expected.iter().map(|(tokens, _)| tokens.clone()).collect();
+            assert_eq!(found, tokens, "{what}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_token_takes_ten_kernels_a_layer() -> Result<()> {
+    let [device, _] = devices()?;
+    let mut kernels = Vec::new();
+    for layers in [1, 2] {
+        let config = Config {
+            num_hidden_layers: layers,
+            ..large()
+        };
+        let builder = VarBuilder::from_tensors(weights(&config, &device)?, DType::F32, &device);
+        let mut session = Session::new(llama::load(builder, &config)?, 1, 16)?;
+        assert!(session.enqueued().is_none());
+        session.prompt(&Tensor::new(prompt(1, 3, config.vocab_size), &device)?)?;
+        session.greedy(2)?;
+        kernels.push(session.enqueued().expect("a captured step").kernels.clone());
+    }
+    let added = kernels[1].len() - kernels[0].len();
+    // Four products, two norms with sums, the gate, and the cache, attention in one part.
+    assert!(
+        added <= 10,
+        "a layer takes {added} kernels: {:?}",
+        kernels[1]
+    );
+    let outside = kernels[0].len() - added;
+    assert!(
+        outside <= 12,
+        "{outside} kernels are of no layer: {:?}",
+        kernels[0]
+    );
+    Ok(())
+}
+
+/// The bytes of a GGUF file with weights of these formats: of queries, keys and outputs; of values; of the rest.
+fn gguf(config: &Config, formats: [GgmlDType; 3]) -> Result<Vec<u8>> {
+    let weights = weights(config, &Device::Cpu)?;
+    let of = |name: &str, format: GgmlDType| {
+        QTensor::quantize(&weights[&format!("{name}.weight")], format)
+    };
+    let [attention, values, rest] = formats;
+    let mut tensors = vec![
+        (
+            "token_embd.weight".to_owned(),
+            of("model.embed_tokens", rest)?,
+        ),
+        ("output.weight".to_owned(), of("lm_head", rest)?),
+        (
+            "output_norm.weight".to_owned(),
+            of("model.norm", GgmlDType::F32)?,
+        ),
+    ];
+    for n in 0..config.num_hidden_layers {
+        for (name, from, format) in [
+            ("attn_q", "self_attn.q_proj", attention),
+            ("attn_k", "self_attn.k_proj", attention),
+            ("attn_v", "self_attn.v_proj", values),
+            ("attn_output", "self_attn.o_proj", attention),
+            ("ffn_gate", "mlp.gate_proj", rest),
+            ("ffn_up", "mlp.up_proj", rest),
+            ("ffn_down", "mlp.down_proj", rest),
+            ("attn_norm", "input_layernorm", GgmlDType::F32),
+            ("ffn_norm", "post_attention_layernorm", GgmlDType::F32),
+        ] {
+            let tensor = of(&format!("model.layers.{n}.{from}"), format)?;
+            tensors.push((format!("blk.{n}.{name}.weight"), tensor));
+        }
+    }
+    let number = |n: usize| Value::U32(n as u32);
+    let metadata = [
+        ("general.architecture", Value::String("llama".into())),
+        (
+            "llama.attention.head_count",
+            number(config.num_attention_heads),
+        ),
+        (
+            "llama.attention.head_count_kv",
+            number(config.num_key_value_heads),
+        ),
+        ("llama.block_count", number(config.num_hidden_layers)),
+        ("llama.embedding_length", number(config.hidden_size)),
+        (
+            "llama.rope.dimension_count",
+            number(config.hidden_size / config.num_attention_heads),
+        ),
+        ("llama.attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
+    ];
+    let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(key, value)| (*key, value)).collect();
+    let tensors: Vec<(&str, &QTensor)> = tensors
+        .iter()
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect();
+    let mut file = Cursor::new(Vec::new());
+    gguf_file::write(&mut file, &metadata, &tensors)?;
+    Ok(file.into_inner())
+}
+
+#[test]
+fn quantised_weights_write_what_candles_model_writes() -> Result<()> {
+    // Rows of k-quants are of 256 elements.
+    let config = Config {
+        hidden_size: 256,
+        intermediate_size: 256,
+        ..large()
+    };
+    use GgmlDType::{Q4K, Q6K, Q8_0};
+    for formats in [[Q8_0; 3], [Q4K, Q6K, Q4K]] {
+        let file = gguf(&config, formats)?;
+        let tokens = prompt(1, 4, config.vocab_size);
+        for device in devices()? {
+            let what = format!("{formats:?}, {:?}", device.location());
+            let mut reader = Cursor::new(&file);
+            let content = Content::read(&mut reader)?;
+            let model = quantized_llama::from_gguf(&content, &mut reader, &device)?;
+            let mut session = Session::new(model, 1, 12)?;
+            let tokens = Tensor::new(tokens.clone(), &device)?;
+            let first = session.prompt(&tokens)?;
+            let found = session.greedy(5)?.concat();
+
+            // Candle's own, on the same device, whose products are the same kernels.
+            let mut candles =
+                candles_quantized::ModelWeights::from_gguf(content, &mut reader, &device)?;
+            let mut logits = candles.forward(&tokens, 0)?;
+            assert_near(&first, &logits, &what)?;
+            let mut expected = Vec::new();
+            for position in 4..9 {
+                let token: u32 = logits.squeeze(0)?.argmax(D::Minus1)?.to_scalar()?;
+                expected.push(token);
+                logits = candles.forward(&Tensor::new(&[[token]], &device)?, position)?;
+            }
+            assert_eq!(found, expected, "{what}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_is_an_error() -> Result<()> {
+    for device in devices()? {
+        let config = tied();
+        let builder = VarBuilder::from_tensors(weights(&config, &device)?, DType::F32, &device);
+        let mut session = Session::new(llama::load(builder.clone(), &config)?, 1, 8)?;
+        let tokens = |steps: usize| Tensor::zeros((1, steps), DType::U32, &device);
+        let uneven = Config {
+            num_key_value_heads: 3,
+            ..tied()
+        };
+        let other = Config {
+            intermediate_size: 96,
+            ..tied()
+        };
+        let errors = [
+            (session.greedy(1).err(), "call Session::prompt first"),
+            (session.prompt(&tokens(9)?).err(), "beyond the 8"),
+            (session.prompt(&tokens(0)?).err(), "[1, 0]"),
+            (
+                session.prompt(&tokens(2)?.to_dtype(DType::I64)?).err(),
+                "I64",
+            ),
+            (session.next(&[1, 2]).err(), "2 tokens for 1 sequences"),
+            (
+                llama::load(builder.clone(), &uneven).err(),
+                "each must divide",
+            ),
+            (llama::load(builder, &other).err(), "gate_proj"),
+        ];
+        for (error, expected) in errors {
+            let error = error.map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(expected), "`{error}` lacks `{expected}`");
+        }
+        session.prompt(&tokens(7)?)?;
+        assert_eq!(session.greedy(1)?.len(), 1);
+        assert!(session.greedy(1).is_err());
+    }
+    Ok(())
+}
