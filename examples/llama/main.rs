@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use candle_rocm_examples::model_code::ModelArgs;
 use candle_rocm_examples::{cli, llama, shipped_model};
 use clap::Parser as _;
 
@@ -11,12 +12,15 @@ use clap::Parser as _;
 struct Llama {
     #[command(flatten)]
     common: cli::Args,
+    #[command(flatten)]
+    model: ModelArgs,
 }
 
 fn main() -> ExitCode {
+    let args = Llama::parse();
     cli::main(
-        &Llama::parse().common,
+        &args.common,
         &shipped_model("llama-stories"),
-        llama::load,
+        |path, dtype, device, progress| llama::load_as(path, &args.model, dtype, device, progress),
     )
 }

@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use candle_rocm_examples::gguf_write::Format;
+use candle_rocm_examples::model_code::ModelArgs;
 use candle_rocm_examples::{cli, quantized_llama, shipped_model};
 use clap::Parser as _;
 
@@ -14,6 +15,8 @@ use clap::Parser as _;
 struct QuantizedLlama {
     #[command(flatten)]
     common: cli::Args,
+    #[command(flatten)]
+    model: ModelArgs,
     /// What to quantise a Hugging Face folder to [default: q8_0]; a .gguf file is run as it is
     #[arg(long, value_enum, value_name = "FORMAT", ignore_case = true)]
     format: Option<Format>,
@@ -26,7 +29,8 @@ fn main() -> ExitCode {
         &args.common,
         &shipped_model("llama-stories"),
         |path, dtype, device, progress| {
-            let model = quantized_llama::load_as(path, format, dtype, device, progress)?;
+            let model =
+                quantized_llama::load_as(path, format, &args.model, dtype, device, progress)?;
             if path.is_dir() {
                 let format = format.unwrap_or(quantized_llama::DEFAULT_FORMAT);
                 eprintln!(

@@ -12,6 +12,7 @@ use crate::checkpoint::Progress;
 use crate::device::Choice;
 use crate::generate::{self, check_prompt, Generation, LanguageModel, Options, Stop};
 use crate::gguf_tokenizer;
+use crate::launches;
 use crate::text::{self, TextStream};
 
 /// `--dtype`.
@@ -75,6 +76,9 @@ pub struct Args {
     /// Where to compute; rocm falls back to an emulated GPU when there is none, and says so
     #[arg(long, value_enum, default_value_t)]
     pub device: Choice,
+    /// Say how many kernels and launches a token takes
+    #[arg(long)]
+    pub stats: bool,
 }
 
 impl Args {
@@ -89,6 +93,7 @@ impl Args {
             repeat_last_n: self.repeat_last_n,
             seed: self.seed,
             ignore_end_of_text: false,
+            count_launches: self.stats,
         }
     }
 }
@@ -148,6 +153,12 @@ where
     stream.finish()?;
     writeln!(out).context("the text cannot be written")?;
     report(&generation, model.limits().context, &opened.description);
+    if args.stats {
+        match &generation.last_step {
+            Some(step) => eprintln!("{}", launches::describe(step, model.captured())),
+            None => eprintln!("No launches were counted: the build has no GPU, or no token was read after the prompt."),
+        }
+    }
     Ok(())
 }
 

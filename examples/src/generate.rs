@@ -6,6 +6,8 @@ use anyhow::{ensure, Context, Result};
 use candle_core::{Device, Tensor};
 use candle_transformers::generation::{LogitsProcessor, Sampling};
 
+use crate::launches::{noted, Launches};
+
 /// What a model allows, whatever its architecture.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -34,6 +36,11 @@ pub trait LanguageModel {
 
     /// Context, vocabulary, end of text.
     fn limits(&self) -> &Limits;
+
+    /// What one launch of a captured step runs, if the model has one.
+    fn captured(&self) -> Option<&Launches> {
+        None
+    }
 }
 
 /// How the next token is chosen.
@@ -55,6 +62,8 @@ pub struct Options {
     pub seed: u64,
     /// Go on after the end of the text.
     pub ignore_end_of_text: bool,
+    /// Count what a token gives to the GPU.
+    pub count_launches: bool,
 }
 
 impl Default for Options {
@@ -69,6 +78,7 @@ impl Default for Options {
             repeat_last_n: 64,
             seed: 42,
             ignore_end_of_text: false,
+            count_launches: false,
         }
     }
 }
@@ -140,6 +150,8 @@ pub struct Generation {
     pub decode_steps: usize,
     /// Time of those passes, choice of the token included.
     pub decode_time: Duration,
+    /// What the last of those passes gave to the GPU, if it was to be counted.
+    pub last_step: Option<Launches>,
 }
 
 impl Generation {
@@ -204,6 +216,7 @@ pub fn generate(
     let prompt_time = start.elapsed();
     let start = Instant::now();
     let mut decode_steps = 0;
+    let mut last_step = None;
     let stop = loop {
         if sequence.len() - prompt.len() >= options.max_tokens {
             break Stop::MaxTokens;
@@ -220,7 +233,11 @@ pub fn generate(
         if sequence.len() >= limits.context {
             break Stop::ContextFull;
         }
-        logits = to_host(&model.forward(&[token], sequence.len() - 1)?)?;
+        let position = sequence.len() - 1;
+        let (next, launches) = noted(options.count_launches, || {
+            to_host(&model.forward(&[token], position)?)
+        });
+        (logits, last_step) = (next?, launches);
         decode_steps += 1;
     };
     Ok(Generation {
@@ -230,6 +247,7 @@ pub fn generate(
         prompt_time,
         decode_steps,
         decode_time: start.elapsed(),
+        last_step,
     })
 }
 

@@ -6,11 +6,11 @@
 //! - [`cli`]: options, and running an example from start to statistics;
 //! - [`device`]: which device, and falling back to the emulator with a line that says so;
 //! - [`checkpoint`]: weights from safetensors (one file or shards) and [`gguf`];
-//! - [`llama`] (candle-transformers' model, unmodified) and [`gpt2`] (ours: candle-transformers has none);
-//! - [`quantized_llama`] (candle-transformers' too), whose weights stay as a GGUF file has them;
+//! - [`llama`], and [`quantized_llama`], whose weights stay as a GGUF file has them: by candle-rocm-transformers or, unmodified,
+//!   by candle-transformers, as [`model_code`] says; [`gpt2`], which candle-transformers has not;
 //! - [`gguf_write`], which makes such files, and [`gguf_tokenizer`], the tokenizer in them;
 //! - [`text`]: tokenizer, prompt, and text that streams token by token;
-//! - [`generate`](mod@generate): the loop, which waits for the device once a token.
+//! - [`generate`](mod@generate): the loop, which waits for the device once a token; [`launches`], counted.
 //!
 //! The tests, here and in the workspace's `tests/`, use the same entry points as the examples:
 //! [`load`](llama::load), [`generate()`](generate::generate), [`first_step_logits`](generate::first_step_logits).
@@ -23,8 +23,12 @@ pub mod gguf;
 pub mod gguf_tokenizer;
 pub mod gguf_write;
 pub mod gpt2;
+pub mod launches;
 pub mod llama;
+pub mod model_code;
 pub mod quantized_llama;
+#[cfg(feature = "rocm")]
+mod session;
 pub mod text;
 
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! The LLaMA architecture: candle-transformers' model, from a Hugging Face folder or a GGUF file.
+//! The LLaMA architecture, from a Hugging Face folder or a GGUF file: candle-rocm-transformers' model, or
+//! candle-transformers'.
 
 use std::path::Path;
 
@@ -10,16 +11,28 @@ use serde_json::{json, Value};
 use crate::checkpoint::{end_of_text, read_config, Progress, Weights};
 use crate::generate::{LanguageModel, Limits};
 use crate::gguf;
+use crate::launches::Launches;
+use crate::model_code::ModelArgs;
+#[cfg(feature = "rocm")]
+use crate::session;
 
 /// A LLaMA model with its cache.
 pub struct Llama {
-    model: candle_llama::Llama,
+    network: Network,
     config: candle_llama::Config,
-    /// Before anything was read: cloning it forgets, at no cost, since tensors share their memory.
-    empty_cache: candle_llama::Cache,
-    cache: candle_llama::Cache,
     device: Device,
     limits: Limits,
+}
+
+enum Network {
+    Candle {
+        model: candle_llama::Llama,
+        /// Before anything was read: cloning it forgets, at no cost, since tensors share their memory.
+        empty_cache: Box<candle_llama::Cache>,
+        cache: Box<candle_llama::Cache>,
+    },
+    #[cfg(feature = "rocm")]
+    Session(Box<candle_rocm_transformers::Session>),
 }
 
 /// Loads from a Hugging Face folder, or from a GGUF file.
@@ -28,16 +41,30 @@ pub struct Llama {
 /// A file is missing, truncated or malformed; the model needs what candle's LLaMA has not; tensors do not
 /// match the configuration. The text names the file.
 pub fn load(path: &Path, dtype: DType, device: &Device, progress: &Progress) -> Result<Llama> {
+    load_as(path, &ModelArgs::default(), dtype, device, progress)
+}
+
+/// The same, by the code and with the context asked for.
+///
+/// # Errors
+/// As [`load`]; the options do not fit the model.
+pub fn load_as(
+    path: &Path,
+    args: &ModelArgs,
+    dtype: DType,
+    device: &Device,
+    progress: &Progress,
+) -> Result<Llama> {
     if path.is_file() {
         let (config, end_of_text, weights) = gguf::load(path, dtype, device, progress)?;
-        return Llama::new(config, end_of_text, weights, dtype, device);
+        return Llama::new(config, end_of_text, weights, args, dtype, device);
     }
     let json = read_config(path, "llama")?;
     let file = path.join("config.json");
     let end_of_text = end_of_text(path, &json)?;
     let config = parse_config(&json).with_context(|| file.display().to_string())?;
     let weights = Weights::from_folder(path, dtype, device, progress)?;
-    Llama::new(config, end_of_text, weights, dtype, device)
+    Llama::new(config, end_of_text, weights, args, dtype, device)
 }
 
 /// A `config.json` as candle's LLaMA takes it. Both ways in which transformers writes rotary positions are
@@ -139,6 +166,7 @@ impl Llama {
         config: candle_llama::Config,
         end_of_text: Vec<u32>,
         weights: Weights,
+        args: &ModelArgs,
         dtype: DType,
         device: &Device,
     ) -> Result<Self> {
@@ -146,18 +174,15 @@ impl Llama {
         for (name, shape) in expected_tensors(&config) {
             weights.get(&name, &shape)?;
         }
-        let empty_cache = candle_llama::Cache::new(true, dtype, &config, device)?;
-        let model = candle_llama::Llama::load(weights.into_var_builder(), &config)?;
+        let session = args.session(&config, dtype, device)?;
         let limits = Limits {
-            context: config.max_position_embeddings,
+            context: session.unwrap_or(config.max_position_embeddings),
             vocabulary: config.vocab_size,
             end_of_text,
         };
         Ok(Self {
-            model,
+            network: network(&config, weights, session, dtype, device)?,
             config,
-            cache: empty_cache.clone(),
-            empty_cache,
             device: device.clone(),
             limits,
         })
@@ -167,6 +192,30 @@ impl Llama {
     pub fn config(&self) -> &candle_llama::Config {
         &self.config
     }
+}
+
+/// The weights, with a cache of `session` tokens by our code, or by candle's without.
+fn network(
+    config: &candle_llama::Config,
+    weights: Weights,
+    session: Option<usize>,
+    dtype: DType,
+    device: &Device,
+) -> Result<Network> {
+    #[cfg(feature = "rocm")]
+    if let Some(capacity) = session {
+        let weights = weights.into_var_builder();
+        let model = candle_rocm_transformers::models::llama::load(weights, config)?;
+        return Ok(Network::Session(Box::new(session::new(model, capacity)?)));
+    }
+    #[cfg(not(feature = "rocm"))]
+    ensure!(session.is_none(), "this build has no code of a session");
+    let empty_cache = Box::new(candle_llama::Cache::new(true, dtype, config, device)?);
+    Ok(Network::Candle {
+        model: candle_llama::Llama::load(weights.into_var_builder(), config)?,
+        cache: empty_cache.clone(),
+        empty_cache,
+    })
 }
 
 /// Every tensor of the model: name, shape.
@@ -203,19 +252,36 @@ pub fn expected_tensors(c: &candle_llama::Config) -> Vec<(String, Vec<usize>)> {
 
 impl LanguageModel for Llama {
     fn forward(&mut self, tokens: &[u32], position: usize) -> Result<Tensor> {
-        let input = Tensor::new(tokens, &self.device)?.unsqueeze(0)?;
-        Ok(self
-            .model
-            .forward(&input, position, &mut self.cache)?
-            .squeeze(0)?)
+        match &mut self.network {
+            Network::Candle { model, cache, .. } => {
+                let input = Tensor::new(tokens, &self.device)?.unsqueeze(0)?;
+                Ok(model.forward(&input, position, cache)?.squeeze(0)?)
+            }
+            #[cfg(feature = "rocm")]
+            Network::Session(session) => session::forward(session, tokens, position),
+        }
     }
 
     fn reset(&mut self) -> Result<()> {
-        self.cache = self.empty_cache.clone();
+        match &mut self.network {
+            Network::Candle {
+                empty_cache, cache, ..
+            } => *cache = empty_cache.clone(),
+            #[cfg(feature = "rocm")]
+            Network::Session(session) => session.reset(),
+        }
         Ok(())
     }
 
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn captured(&self) -> Option<&Launches> {
+        match &self.network {
+            Network::Candle { .. } => None,
+            #[cfg(feature = "rocm")]
+            Network::Session(session) => session.enqueued(),
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The LLaMA architecture with its weights kept quantised: candle-transformers' `quantized_llama`, from a GGUF
-//! file, or from a Hugging Face folder that is quantised on loading.
+//! The LLaMA architecture with its weights kept quantised, from a GGUF file, or from a Hugging Face folder that is quantised
+//! on loading: candle-rocm-transformers' model, or candle-transformers' `quantized_llama`.
 
 use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -15,17 +15,27 @@ use crate::checkpoint::{end_of_text, read_config, Progress};
 use crate::generate::{LanguageModel, Limits};
 use crate::gguf::{self, gguf_name, hugging_face_name, ROPE_DIVISORS};
 use crate::gguf_write::{convert, Format};
+use crate::launches::Launches;
 use crate::llama::{self, expected_tensors};
+use crate::model_code::ModelArgs;
+#[cfg(feature = "rocm")]
+use crate::session;
 
 /// What a Hugging Face folder is quantised to unless told otherwise: the nearest to the original.
 pub const DEFAULT_FORMAT: Format = Format::Q8_0;
 
 /// A LLaMA model of quantised weights, with its cache.
 pub struct QuantizedLlama {
-    model: ModelWeights,
+    network: Network,
     config: Config,
     device: Device,
     limits: Limits,
+}
+
+enum Network {
+    Candle(Box<ModelWeights>),
+    #[cfg(feature = "rocm")]
+    Session(Box<candle_rocm_transformers::Session>),
 }
 
 /// Loads from a GGUF file as it is, or from a Hugging Face folder quantised to [`DEFAULT_FORMAT`].
@@ -38,10 +48,11 @@ pub fn load(
     device: &Device,
     progress: &Progress,
 ) -> Result<QuantizedLlama> {
-    load_as(path, None, dtype, device, progress)
+    load_as(path, None, &ModelArgs::default(), dtype, device, progress)
 }
 
-/// Loads from a GGUF file as it is, or from a Hugging Face folder quantised to `format`.
+/// Loads from a GGUF file as it is, or from a Hugging Face folder quantised to `format`; by the code and with the context
+/// asked for.
 ///
 /// # Errors
 /// A file is missing, truncated or malformed; the model is no LLaMA, or needs what candle's has not; `dtype`
@@ -49,6 +60,7 @@ pub fn load(
 pub fn load_as(
     path: &Path,
     format: Option<Format>,
+    args: &ModelArgs,
     dtype: DType,
     device: &Device,
     progress: &Progress,
@@ -59,7 +71,7 @@ pub fn load_as(
         let (mut file, content) = gguf::open(path).with_context(named)?;
         let bytes = file.get_ref().metadata().with_context(named)?.len();
         progress.add_file(path, bytes);
-        let model = QuantizedLlama::new(content, &mut file, device).with_context(named)?;
+        let model = QuantizedLlama::new(content, &mut file, args, device).with_context(named)?;
         progress.finish();
         return Ok(model);
     }
@@ -67,7 +79,7 @@ pub fn load_as(
     convert(path, format.unwrap_or(DEFAULT_FORMAT), progress)?.write(&mut bytes)?;
     bytes.set_position(0);
     let content = gguf::read_content(&mut bytes)?;
-    let mut model = QuantizedLlama::new(content, &mut bytes, device)
+    let mut model = QuantizedLlama::new(content, &mut bytes, args, device)
         .with_context(|| path.display().to_string())?;
     // A folder may name more than the one that GGUF has room for.
     model.limits.end_of_text = end_of_text(path, &read_config(path, "llama")?)?;
@@ -91,7 +103,12 @@ fn check_options(path: &Path, format: Option<Format>, dtype: DType) -> Result<()
 }
 
 impl QuantizedLlama {
-    fn new<R: Read + Seek>(mut content: Content, reader: &mut R, device: &Device) -> Result<Self> {
+    fn new<R: Read + Seek>(
+        mut content: Content,
+        reader: &mut R,
+        args: &ModelArgs,
+        device: &Device,
+    ) -> Result<Self> {
         let config = gguf::config(&content)?;
         llama::check(&config)?;
         check_tensors(&content, &config, reader)?;
@@ -104,15 +121,15 @@ impl QuantizedLlama {
             Some(LlamaEosToks::Multiple(tokens)) => tokens.clone(),
             None => Vec::new(),
         };
+        let session = args.session(&config, DType::F32, device)?;
         let limits = Limits {
             // candle's table of rotary positions is of fixed length.
-            context: config.max_position_embeddings.min(MAX_SEQ_LEN),
+            context: session.unwrap_or(config.max_position_embeddings.min(MAX_SEQ_LEN)),
             vocabulary: config.vocab_size,
             end_of_text,
         };
-        let model = ModelWeights::from_gguf(content, reader, device)?;
         Ok(Self {
-            model,
+            network: network(content, reader, session, device)?,
             config,
             device: device.clone(),
             limits,
@@ -123,6 +140,25 @@ impl QuantizedLlama {
     pub fn config(&self) -> &Config {
         &self.config
     }
+}
+
+/// The weights, with a cache of `session` tokens by our code, or by candle's without.
+fn network<R: Read + Seek>(
+    content: Content,
+    reader: &mut R,
+    session: Option<usize>,
+    device: &Device,
+) -> Result<Network> {
+    #[cfg(feature = "rocm")]
+    if let Some(capacity) = session {
+        let model =
+            candle_rocm_transformers::models::quantized_llama::from_gguf(&content, reader, device)?;
+        return Ok(Network::Session(Box::new(session::new(model, capacity)?)));
+    }
+    #[cfg(not(feature = "rocm"))]
+    ensure!(session.is_none(), "this build has no code of a session");
+    let model = ModelWeights::from_gguf(content, reader, device)?;
+    Ok(Network::Candle(Box::new(model)))
 }
 
 /// That every tensor is there, whole, of the right shape and in blocks that fill its rows: candle's loader
@@ -209,16 +245,34 @@ fn fill_in(content: &mut Content, config: &Config) -> Result<()> {
 
 impl LanguageModel for QuantizedLlama {
     fn forward(&mut self, tokens: &[u32], position: usize) -> Result<Tensor> {
-        let input = Tensor::new(tokens, &self.device)?.unsqueeze(0)?;
-        Ok(self.model.forward(&input, position)?.squeeze(0)?)
+        match &mut self.network {
+            Network::Candle(model) => {
+                let input = Tensor::new(tokens, &self.device)?.unsqueeze(0)?;
+                Ok(model.forward(&input, position)?.squeeze(0)?)
+            }
+            #[cfg(feature = "rocm")]
+            Network::Session(session) => session::forward(session, tokens, position),
+        }
     }
 
     fn reset(&mut self) -> Result<()> {
-        self.model.clear_kv_cache();
+        match &mut self.network {
+            Network::Candle(model) => model.clear_kv_cache(),
+            #[cfg(feature = "rocm")]
+            Network::Session(session) => session.reset(),
+        }
         Ok(())
     }
 
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn captured(&self) -> Option<&Launches> {
+        match &self.network {
+            Network::Candle(_) => None,
+            #[cfg(feature = "rocm")]
+            Network::Session(session) => session.enqueued(),
+        }
     }
 }

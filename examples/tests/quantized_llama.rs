@@ -17,6 +17,7 @@ use candle_rocm_examples::checkpoint::Progress;
 use candle_rocm_examples::generate::{first_step_logits, LanguageModel};
 use candle_rocm_examples::gguf_write::{convert, Format};
 use candle_rocm_examples::llama::expected_tensors;
+use candle_rocm_examples::model_code::ModelArgs;
 use candle_rocm_examples::quantized_llama::{self, QuantizedLlama};
 use candle_rocm_examples::{gguf, gguf_tokenizer, llama, shipped_model, text};
 use serde_json::json;
@@ -275,6 +276,7 @@ fn a_folder_is_quantised_to_the_same_model() -> Result<()> {
     let mut from_folder = quantized_llama::load_as(
         &shipped_model(NAME),
         Some(Format::Q4K),
+        &ModelArgs::default(),
         DType::F32,
         &Device::Cpu,
         &Progress::hidden(),
@@ -524,7 +526,14 @@ fn rows_that_blocks_do_not_divide_get_another_format() -> Result<()> {
     let folder = small_model(96)?;
     let format = Some(Format::Q5_1);
     let (device, progress) = (Device::Cpu, Progress::hidden());
-    let odd = quantized_llama::load_as(folder.path(), format, DType::F32, &device, &progress);
+    let odd = quantized_llama::load_as(
+        folder.path(),
+        format,
+        &ModelArgs::default(),
+        DType::F32,
+        &device,
+        &progress,
+    );
     match odd {
         Ok(mut model) => {
             first_step_logits(&mut model, &prompt)?;
@@ -685,7 +694,14 @@ fn options_that_contradict_are_explained() -> Result<()> {
     let (_folder, path) = converted(Format::Q4K)?;
     let load = |path: &Path, format, dtype| -> Result<String> {
         let progress = Progress::hidden();
-        let model = quantized_llama::load_as(path, format, dtype, &Device::Cpu, &progress);
+        let model = quantized_llama::load_as(
+            path,
+            format,
+            &ModelArgs::default(),
+            dtype,
+            &Device::Cpu,
+            &progress,
+        );
         Ok(format!("{:#}", model.err().context("accepted")?))
     };
     let error = load(&path, None, DType::F16)?;
