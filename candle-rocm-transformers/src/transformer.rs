@@ -68,6 +68,13 @@ pub(crate) enum Place {
     At(usize),
 }
 
+/// Many queries, which all begin at a position that the host knows.
+struct Whole {
+    first: usize,
+    /// Which keys each of them sees: u8 of shape (steps, first + steps).
+    causal: Tensor,
+}
+
 impl Transformer {
     /// A model of these weights.
     ///
@@ -148,12 +155,24 @@ impl Transformer {
         let Shape {
             hidden, epsilon, ..
         } = self.shape;
+        let whole = match place {
+            Place::At(first) if steps > 1 => Some(Whole {
+                first,
+                causal: causal_mask(first, steps, self.device())?,
+            }),
+            _ => None,
+        };
         let mut x = self.embedding.index_select(&tokens.flatten_all()?, 0)?;
         let mut normed = ops::rms_norm(&x, &self.layers[0].attention_norm, epsilon)?;
         for (n, layer) in self.layers.iter().enumerate() {
             let qkv = together(&layer.qkv, &normed)?.reshape((batch, steps, ()))?;
-            let attention =
-                self.attention(&qkv, position, place, &cache.layers[n], &cache.rotary)?;
+            let attention = self.attention(
+                &qkv,
+                position,
+                whole.as_ref(),
+                &cache.layers[n],
+                &cache.rotary,
+            )?;
             let attention = layer
                 .output
                 .forward(&attention.reshape((batch * steps, ()))?)?;
@@ -178,23 +197,23 @@ impl Transformer {
         &self,
         qkv: &Tensor,
         position: &Tensor,
-        place: Place,
+        whole: Option<&Whole>,
         cache: &KvCache,
         rotary: &Rotary,
     ) -> Result<Tensor> {
         let queries = cache.append(qkv, rotary, position)?;
         let scale = 1. / (self.shape.head_dim as f64).sqrt();
-        match place {
-            Place::At(first) if queries.dim(1)? > 1 => self.whole(&queries, first, cache, scale),
-            _ => cache.attend(&queries, position, &Scores::scaled(scale)),
+        match whole {
+            Some(whole) => self.whole(&queries, whole, cache, scale),
+            None => cache.attend(&queries, position, &Scores::scaled(scale)),
         }
     }
 
-    /// The attention of many queries, which begin at `first`.
+    /// The attention of many queries.
     fn whole(&self, queries: &Tensor, first: usize, cache: &KvCache, scale: f64) -> Result<Tensor> {
         let (batch, steps, heads, dim) = queries.dims4()?;
         let Shape { kv_heads, .. } = self.shape;
-        let (group, tokens) = (heads / kv_heads, first + steps);
+        let (group, tokens) = (heads / kv_heads, whole.first + steps);
         // The queries of a group one below another, so that keys and values are not repeated.
         let queries = queries
             .reshape((batch, steps, kv_heads, group, dim))?
@@ -206,8 +225,7 @@ impl Transformer {
         );
         let scores = queries.matmul(&keys.transpose(2, 3)?)?;
         let scores = scores.reshape((batch, kv_heads, group, steps, tokens))?;
-        let causal = causal_mask(first, steps, queries.device())?;
-        let weights = ops::scaled_masked_softmax(&scores, scale, Some(&causal))?;
+        let weights = ops::scaled_masked_softmax(&scores, scale, Some(&whole.causal))?;
         weights
             .reshape((batch, kv_heads, group * steps, tokens))?
             .matmul(&values)?

@@ -120,7 +120,7 @@ const fn program(
     }
 }
 
-const PROGRAMS: [Program; 15] = [
+const PROGRAMS: [Program; 16] = [
     Program {
         parts: &[Part::Tests, Part::Sanitize],
         ..test("candle-rocm-tests", "op_matrix", "tests/op_matrix")
@@ -132,6 +132,7 @@ const PROGRAMS: [Program; 15] = [
     test("candle-rocm-tests", "training", "tests/training"),
     test("candle-rocm-backend", "tensors", "tests/tensors"),
     test("candle-rocm-backend", "moe", "tests/moe"),
+    test("candle-rocm-backend", "kv_cache", "tests/kv_cache"),
     test("candle-rocm-backend", "fused", "tests/fused"),
     test("candle-rocm-backend", "split_rows", "tests/split_rows"),
     test(
