@@ -210,7 +210,13 @@ impl Transformer {
     }
 
     /// The attention of many queries.
-    fn whole(&self, queries: &Tensor, first: usize, cache: &KvCache, scale: f64) -> Result<Tensor> {
+    fn whole(
+        &self,
+        queries: &Tensor,
+        whole: &Whole,
+        cache: &KvCache,
+        scale: f64,
+    ) -> Result<Tensor> {
         let (batch, steps, heads, dim) = queries.dims4()?;
         let Shape { kv_heads, .. } = self.shape;
         let (group, tokens) = (heads / kv_heads, whole.first + steps);
