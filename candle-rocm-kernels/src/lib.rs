@@ -6,12 +6,13 @@
 //! in its order and with its kernel names and parameters, which Candle's CUDA backend launches;
 //! [`GEMM`], [`MATMUL`] and [`RANDOM`] stand where Candle calls cuBLAS and cuRAND; [`MMVQ`], [`MMQ`] and [`MOE`] hold
 //! what `candle-kernels` launches from its own C functions; [`FUSED`] is launched by `candle_rocm_backend::ops`, and
-//! for few long rows ([`split_rows`]).
+//! for few long rows ([`split_rows`]), and so is [`FORWARD`], which is attention ([`attention`]).
 //!
 //! With `CANDLE_ROCM_SKIP_KERNELS=1` the build needs no GPU compiler and embeds nothing, and
 //! [`Module::code_object`] fails with an error that says so.
 
 pub mod activations;
+pub mod attention;
 pub mod choice;
 pub mod dtypes;
 pub mod few;
@@ -243,5 +244,6 @@ modules! {
         MATMUL "matmul" "Matrix products on matrix units, with what follows them.";
         DECODE "decode" "Attention of few queries to a cache that is written in place.";
         FUSED "fused" "Operators that Candle would make of several, and their gradients.";
+        FORWARD "forward" "Attention without a matrix of scores in memory.";
     }
 }

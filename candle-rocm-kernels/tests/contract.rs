@@ -721,6 +721,36 @@ fn matmul_has_the_kernels_of_its_table() {
     }
 }
 
+/// Attention's kernels are those of their table, with the workgroups and the argument that the host gives them.
+#[test]
+fn forward_has_the_kernels_of_its_table() {
+    use kernels::attention::{kernel_name, tiles, PROBLEM_BYTES};
+    let problem = vec![("by_value".to_string(), PROBLEM_BYTES)];
+    for arch in kernels::architectures() {
+        let expected: BTreeMap<String, u64> = ["f16", "bf16"]
+            .into_iter()
+            .flat_map(|dtype| tiles(arch).into_iter().map(move |tile| (dtype, tile)))
+            .map(|(dtype, tile)| (kernel_name(dtype, tile), u64::from(tile.threads)))
+            .collect();
+        let code = kernels::FORWARD
+            .code_object(arch)
+            .expect("an embedded architecture");
+        if !arch.starts_with("gfx") {
+            assert_eq!(nvidia_kernels(&code), expected.into_keys().collect());
+            continue;
+        }
+        let found = support::kernels(&code);
+        for kernel in found.values() {
+            assert_eq!(kernel.arguments, problem, "{} for {arch}", kernel.name);
+        }
+        let found: BTreeMap<_, _> = found
+            .into_iter()
+            .map(|(name, kernel)| (name, kernel.max_workgroup))
+            .collect();
+        assert_eq!(found, expected, "kernels and their workgroups for {arch}");
+    }
+}
+
 /// The products with few columns: which kernels there are depends on the architecture.
 #[test]
 fn gemm_has_the_kernels_for_few_columns_of_its_table() {

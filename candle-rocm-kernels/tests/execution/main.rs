@@ -3,6 +3,7 @@
 //! Every test runs on each instruction set that the build serves: wavefronts of 64 and of 32 lanes. References are
 //! written from Candle's CPU semantics, in f64 where a tolerance applies.
 
+mod attention;
 mod casts;
 mod convolutions;
 mod device;

@@ -1,0 +1,188 @@
+// Queries, keys and values on their way from global memory to the matrix units.
+//
+// Keys and queries are copied to LDS as they lie, a head's elements in chunks of 16 bytes; values are turned over on
+// the way, so that a chunk has eight keys of one element.
+#pragma once
+#include "attention/problem.cuh"
+#include "attention/unit.cuh"
+#include "matmul/matmul_tile.cuh"
+
+// The sequence that a workgroup works on, and the heads.
+struct Sequence {
+    uint32_t batch, head, key_head;
+    uint32_t queries, keys;
+    uint32_t first_query, first_key; // of its rows, among the tensor's
+
+    __device__ __forceinline__ explicit Sequence(const AttentionProblem &p) {
+        batch = blockIdx.z;
+        // Workgroups that follow one another have different key heads: those of a key head go to one chiplet.
+        key_head = blockIdx.x % p.key_heads;
+        head = key_head * p.group + blockIdx.x / p.key_heads;
+        queries = p.queries, keys = p.keys, first_query = 0, first_key = 0;
+        if (p.starts_q) {
+            first_query = uniform(p.starts_q[batch]);
+            queries = uniform(p.starts_q[batch + 1]) - first_query;
+        }
+        if (p.starts_k) {
+            first_key = uniform(p.starts_k[batch]);
+            keys = uniform(p.starts_k[batch + 1]) - first_key;
+        }
+    }
+
+    // The first of the rows of a tensor that is packed or not.
+    template <class T> __device__ __forceinline__ const T *rows(const AttentionTensor &of, bool packed, uint32_t head,
+                                                                uint32_t first) const {
+        return (const T *)of.at + (packed ? (uint64_t)first * of.row : batch * of.batch) + (uint64_t)head * of.head;
+    }
+};
+
+// Rows of keys or values, wherever they lie.
+template <class T> struct Rows {
+    // `lines` follow one another: all keys, or none, where they are in pages.
+    const AttentionProblem &p;
+    const T *base;
+    uint32_t batch, row, keys, lines;
+
+    __device__ __forceinline__ Rows(const AttentionProblem &p, const Sequence &s, const AttentionTensor &of)
+        : p(p), batch(s.batch), row(of.row), keys(s.keys), lines(p.pages ? 0 : s.keys) {
+        base = p.pages ? (const T *)of.at + (uint64_t)s.key_head * of.head
+                       : s.rows<T>(of, p.starts_k, s.key_head, s.first_key);
+    }
+    // Those of KEYS keys from `first` on, read by a tile: as lines that follow one another, where they are and all are
+    // there, and else one by one. Those after the last repeat it, and nobody counts them. Pages lie `page` elements
+    // apart.
+    template <int KEYS, class Tile, class Page>
+    __device__ __forceinline__ void load(Tile &tile, uint32_t first, Page page) const {
+        if (first + KEYS <= lines) {
+            tile.load_lines(base + (uint64_t)first * row, row);
+        } else if (lines) {
+            tile.load([&](uint32_t i) INLINED { return base + (uint64_t)min_of(first + i, keys - 1) * row; });
+        } else {
+            auto &again = seldom(p);
+            auto pages = (const GLOBAL_MEMORY uint32_t *)again.pages + (uint64_t)batch * again.pages_batch;
+            uint32_t page_rows = again.page_rows;
+            uint64_t pitch = page(again);
+            tile.load([&](uint32_t i) INLINED {
+                uint32_t key = min_of(first + i, keys - 1), number = key / page_rows;
+                return base + pages[number] * pitch + (uint64_t)(key - number * page_rows) * row;
+            });
+        }
+    }
+};
+
+// Where a tile's chunks lie that are copied as they are: readers have rows that follow one another, writers the chunks
+// of a row, or, where those are but four, of two.
+template <int ROWS, int CHUNKS> struct CopiedLayout {
+    static constexpr int CHUNK = 16, SHIFT = CHUNKS >= 8 ? 16 : 128 / CHUNKS, CHUNK_PITCH = ROWS * 16 + SHIFT,
+                         BYTES = CHUNKS * CHUNK_PITCH;
+    static __host__ __device__ __forceinline__ constexpr uint32_t position(uint32_t row) { return row; }
+    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) {
+        return chunk * CHUNK_PITCH + row * CHUNK;
+    }
+};
+
+// ROWS rows of CHUNKS chunks that THREADS threads copy. What lies beyond a head's elements is 0 in LDS; the row's first
+// chunk is read for it.
+template <class T, int ROWS, int CHUNKS, int THREADS> struct CopiedTile {
+    using Layout = CopiedLayout<ROWS, CHUNKS>;
+    static constexpr int TOTAL = ROWS * CHUNKS, VECTORS = ceil_div(TOTAL, THREADS), STEP = THREADS / CHUNKS;
+    static_assert(THREADS % CHUNKS == 0, "a thread's vectors have one chunk");
+    typedef WordVector<4>::type Vector;
+    uint32_t chunk = threadIdx.x % CHUNKS, row = threadIdx.x / CHUNKS, dim, from;
+    Vector held[VECTORS];
+
+    __device__ __forceinline__ explicit CopiedTile(uint32_t dim) : dim(dim), from(chunk * 8 < dim ? chunk * 16 : 0) {}
+    __device__ __forceinline__ bool mine(int i) const {
+        return TOTAL % THREADS == 0 || threadIdx.x + i * THREADS < TOTAL;
+    }
+    // `at` gives the address of a row.
+    template <class At> __device__ __forceinline__ void load(At at) {
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++) {
+            // Lest all addresses be in registers at once.
+            if (i % 4 == 0) in_order();
+            if (mine(i)) held[i] = load_vector<Vector>(at(row + i * STEP), from);
+        }
+    }
+    // Rows lie `pitch` elements apart.
+    __device__ __forceinline__ void load_lines(const T *lines, uint32_t pitch) {
+        uint32_t offset = row * pitch * 2 + from;
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++)
+            if (mine(i)) held[i] = load_vector<Vector>(lines + (uint64_t)(i * STEP) * pitch, offset);
+    }
+    __device__ __forceinline__ void stage(LdsBytes to) {
+        if (dim < CHUNKS * 8) {
+#pragma unroll
+            for (Vector &vector : held) {
+                vector = chunk * 8 < dim ? vector : Vector(0u);
+                // Lest all heads go through this.
+                pin(vector);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++)
+            if (mine(i)) lds_store(to + Layout::place(row, chunk) + i * STEP * 16, held[i]);
+    }
+    // Straight on to LDS, a few vectors at a time.
+    template <class At> __device__ __forceinline__ void copy(At at, LdsBytes to) const {
+#pragma unroll 4
+        for (int i = 0; i < VECTORS; i++)
+            if (mine(i)) {
+                Vector vector = load_vector<Vector>(at(row + i * STEP), from);
+                lds_store(to + Layout::place(row, chunk) + i * STEP * 16, chunk * 8 < dim ? vector : Vector(0u));
+            }
+    }
+};
+
+// Values of KEYS keys and ELEMENTS elements, turned over by the products' own panels, of one or more slices of 32 keys.
+template <class T, int KEYS, int ELEMENTS, int THREADS_> struct ValueTile {
+    struct Shape {
+        static constexpr int SLICE_BYTES = min_of(KEYS, 32) * 2, SLICES = ceil_div(KEYS, 32),
+                             VECTORS = SLICE_BYTES / 16;
+        static constexpr int WAVE = WAVEFRONT, THREADS = THREADS_;
+    };
+    using Turned = Panel<T, ELEMENTS, Shape, false>;
+    using Slice = typename Turned::Slice;
+    static constexpr int BYTES = Shape::SLICES * Slice::BYTES, SLICE_CHUNKS = Shape::VECTORS;
+    using Unit = AttentionUnit<T>;
+    Turned panel{(const T *)nullptr, 1, 0, ELEMENTS, 0, KEYS};
+    uint32_t dim;
+
+    // `dim` counts the elements from the tile's first on.
+    __device__ __forceinline__ explicit ValueTile(uint32_t dim) : dim(dim) {}
+
+    // Reads vectors, `vector` each, of a block's line. In place of elements beyond the head's its first are read: what
+    // comes of them is not stored.
+    template <class F> __device__ __forceinline__ void load_each(F vector) {
+#pragma unroll
+        for (int i = 0; i < Turned::BLOCKS; i++) {
+            auto block = Turned::block(i);
+            if (block.row >= dim) block.row = 0;
+#pragma unroll
+            for (int l = 0; l < Turned::LINES; l++)
+                if (Turned::mine(i)) panel.held[i][l] = vector(block, l);
+        }
+    }
+    // `at` gives the address of a key's row.
+    template <class At> __device__ __forceinline__ void load(At at) {
+        load_each([&](auto block, int l) INLINED {
+            uint32_t key = Unit::key_at(block.chunk, block.part * Turned::LINES + l);
+            return load_vector<typename Turned::Vector>(at(key), block.row * 2);
+        });
+    }
+    // Rows lie `pitch` elements apart. How far a block's lines are from each other does not depend on the block.
+    __device__ __forceinline__ void load_lines(const T *lines, uint32_t pitch) {
+        load_each([&](auto block, int l) INLINED {
+            uint32_t offset = (Unit::key_at(block.chunk, block.part * Turned::LINES) * pitch + block.row) * 2;
+            return load_vector<typename Turned::Vector>(lines + (uint64_t)Unit::key_at(0, l) * pitch, offset);
+        });
+    }
+    __device__ __forceinline__ void stage(LdsBytes to) {
+#pragma unroll
+        for (uint32_t &selector : panel.selectors) pin_uniform(selector);
+#pragma unroll
+        for (int i = 0; i < Turned::BLOCKS; i++)
+            if (Turned::mine(i)) panel.store(to + (Shape::SLICES == 1 ? 0 : panel.slice[i] * Slice::BYTES), i);
+    }
+};

@@ -1,0 +1,162 @@
+// Scores and their online softmax: what hides keys, the largest score so far, and the weights.
+#pragma once
+#include "attention/operands.cuh"
+
+namespace attention {
+constexpr float LOG2_E = 1.44269504088896340736f, LN_2 = 0.69314718055994530942f;
+// By so much, in powers of two, scores may exceed the largest that results are scaled by, before they are scaled anew.
+constexpr float SLACK = 8;
+} // namespace attention
+
+struct Largest {
+    __device__ __forceinline__ float operator()(float a, float b) const { return math::fmax(a, b); }
+};
+
+// tanh within 2^-22 of 1.
+__device__ __forceinline__ float fast_tanh(float x) {
+    return 1.0f - 2.0f * math::fast_recip(math::fast_exp2(x * (2 * attention::LOG2_E)) + 1.0f);
+}
+
+// The scores of a wavefront's QB blocks of queries and KB blocks of keys.
+template <class T, int KB, int QB> struct Scores {
+    using Unit = AttentionUnit<T>;
+    static constexpr int SUMS = Unit::Unit::SUMS, LANE = Unit::LANE_QUERIES, N = QB * LANE;
+    typename Unit::Sums block[QB][KB];
+    // Two at a time, where there are instructions for it.
+    typedef float Pair __attribute__((ext_vector_type(2)));
+    // For each of the lane's queries: the largest score that its results are scaled by, in units of 1 / factor powers
+    // of two, and the lane's part of the sum of weights, in two.
+    float largest[N];
+    Pair sums[N];
+    // Turns scores into exponents of two.
+    float factor;
+    uint32_t lane;
+
+    __device__ __forceinline__ Scores(float factor) : factor(factor), lane(lane_id()) {
+#pragma unroll
+        for (int n = 0; n < N; n++) largest[n] = -INFINITY, sums[n] = Pair(0.0f);
+    }
+
+    __device__ __forceinline__ uint32_t query(int n) const {
+        return n / LANE * Unit::QUERIES + Unit::query(lane, n % LANE);
+    }
+    // Calls f(number of the query among the lane's, key, score), whose result is the new score.
+    template <class F> __device__ __forceinline__ void each(F f) {
+#pragma unroll
+        for (int q = 0; q < QB; q++)
+#pragma unroll
+            for (int k = 0; k < KB; k++)
+#pragma unroll
+                for (int i = 0; i < SUMS; i++)
+                    set_sum<typename Unit::Unit>(
+                        block[q][k], i,
+                        f(q * LANE + Unit::query_number(i), k * Unit::OTHERS + Unit::other(lane, i),
+                          sum_of<typename Unit::Unit>(block[q][k], i)));
+    }
+
+    // Makes weights of the scores. `rescale` is called with what results were scaled by too much, for each query.
+    template <class F> __device__ __forceinline__ void exponentiate(F rescale) {
+        float most[N];
+#pragma unroll
+        for (int n = 0; n < N; n++) most[n] = -INFINITY;
+        each([&](int n, uint32_t, float score) INLINED {
+            most[n] = math::fmax(most[n], score);
+            return score;
+        });
+        bool exceeds = false;
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+            most[n] = Unit::all_reduce(most[n], Largest());
+            exceeds |= (most[n] - largest[n]) * factor > attention::SLACK;
+        }
+        if (ballot(exceeds) != 0) {
+            float by[N];
+#pragma unroll
+            for (int n = 0; n < N; n++) {
+                float now = math::fmax(largest[n], most[n]);
+                by[n] = now == -INFINITY ? 1.0f : math::fast_exp2((largest[n] - now) * factor);
+                largest[n] = now;
+                sums[n] *= by[n];
+            }
+            rescale(by);
+        }
+        float offset[N];
+#pragma unroll
+        for (int n = 0; n < N; n++) offset[n] = largest[n] == -INFINITY ? 0.0f : -largest[n] * factor;
+        if constexpr (SUMS == 1) {
+            each([&](int n, uint32_t, float score) INLINED {
+                float weight = math::fast_exp2(math::fma(score, factor, offset[n]));
+                sums[n].x += weight;
+                return weight;
+            });
+        } else {
+#pragma unroll
+            for (int q = 0; q < QB; q++)
+#pragma unroll
+                for (int k = 0; k < KB; k++)
+#pragma unroll
+                    for (int i = 0; i < SUMS; i += 2) {
+                        int n = q * LANE + Unit::query_number(i);
+                        Pair score = {block[q][k][i], block[q][k][i + 1]};
+                        score = __builtin_elementwise_fma(score, Pair(factor), Pair(offset[n]));
+                        Pair weight = {math::fast_exp2(score.x), math::fast_exp2(score.y)};
+                        sums[n] += weight;
+                        block[q][k][i] = weight.x, block[q][k][i + 1] = weight.y;
+                    }
+        }
+    }
+};
+
+// Which keys a query sees: a range that moves on with the query.
+struct Visible {
+    int32_t diagonal, left, right, keys;
+
+    template <class Problem> __device__ __forceinline__ Visible(const Problem &p, const Sequence &s)
+        : diagonal((int32_t)(s.keys - s.queries)), left(p.left), right(p.right), keys((int32_t)s.keys) {}
+    __device__ __forceinline__ int32_t begin(uint32_t query) const {
+        return left < 0 ? 0 : max_of((int32_t)query + diagonal - left, 0);
+    }
+    __device__ __forceinline__ int32_t end(uint32_t query) const {
+        return right < 0 ? keys : min_of((int32_t)query + diagonal + right + 1, keys);
+    }
+};
+
+// What a problem does to scores besides hiding keys.
+template <class T> struct Biases {
+    const AttentionProblem &p;
+    bool any;
+
+    // Of a scale that is not positive the largest product is not that of the largest score.
+    __device__ __forceinline__ explicit Biases(const AttentionProblem &p)
+        : p(p), any(p.mask || p.slopes || p.softcap != 0 || !(p.scale > 0)) {}
+    // What scores are multiplied by to be exponents of two.
+    __device__ __forceinline__ float factor() const { return any ? attention::LOG2_E : p.scale * attention::LOG2_E; }
+
+    // `query` and `key` are the first of the wavefront's.
+    template <class S>
+    __device__ __forceinline__ void apply(S &scores, uint32_t query, uint32_t key, const Sequence &s) const {
+        auto &again = seldom(p);
+        float scale = again.scale, cap = again.softcap;
+        if (cap != 0) {
+            float inside = scale / cap;
+            scores.each([=](int, uint32_t, float score) INLINED { return cap * fast_tanh(score * inside); });
+        } else {
+            scores.each([=](int, uint32_t, float score) INLINED { return score * scale; });
+        }
+        if (again.slopes) {
+            float slope = again.slopes[s.batch * again.slopes_batch + s.head];
+            int32_t ahead = (int32_t)(query + s.keys - s.queries - key);
+            scores.each([&](int n, uint32_t k, float score) INLINED {
+                return score - slope * math::abs((float)(ahead + (int32_t)(scores.query(n) - k)));
+            });
+        }
+        if (again.mask) {
+            auto mask = (const T *)again.mask + s.batch * again.mask_batch + s.head * again.mask_head;
+            uint64_t mask_row = again.mask_row, mask_key = again.mask_key;
+            scores.each([&](int n, uint32_t k, float score) INLINED {
+                uint64_t i = min_of(query + scores.query(n), s.queries - 1), j = min_of(key + k, s.keys - 1);
+                return score + widen(mask[i * mask_row + j * mask_key]);
+            });
+        }
+    }
+};
