@@ -24,6 +24,8 @@ pub enum Arg {
     U32(u32),
     /// float.
     F32(f32),
+    /// A struct by value.
+    Struct(Vec<u8>),
 }
 
 impl Arg {
@@ -32,6 +34,7 @@ impl Arg {
             Arg::U64(value) => value.to_le_bytes().to_vec(),
             Arg::U32(value) => value.to_le_bytes().to_vec(),
             Arg::F32(value) => value.to_le_bytes().to_vec(),
+            Arg::Struct(bytes) => bytes.clone(),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! What can be said of the kernels' speed without a GPU: what the compiler made of them ([`listing`], [`loops`],
 //! [`distances`]), with AMD's published latencies (`rocm_gpus`), and what the emulator counts when they run
-//! ([`products`], [`rows`]).
+//! ([`products`], [`attention`], [`rows`]).
 //!
 //! `cargo xtask kernel-report` writes [`page`], which has the formulas.
 
+pub mod attention;
 pub mod device;
 pub mod distances;
 pub mod kernels;

@@ -191,6 +191,26 @@ pub fn hottest(listing: &Listing, profile: &Profile) -> Vec<Loop> {
     hottest
 }
 
+/// The instructions of a loop of so many iterations, wherever its blocks stand, with the loops within it: those that were
+/// executed in at least half of them. And their sums by iteration, and the fill.
+pub fn repeated<'a>(
+    listing: &'a Listing,
+    profile: &Profile,
+    iterations: u64,
+) -> (Vec<&'a Line>, Counts, Fill) {
+    let executions = |line: &Line| profile.at(line.offset).executions;
+    let lines = listing.lines.iter();
+    let often: Vec<_> = lines
+        .filter(|line| 2 * executions(line) >= iterations)
+        .collect();
+    let mut counts = Counts::default();
+    for line in &often {
+        counts.add(line, executions(line) as f64 / iterations as f64);
+    }
+    let fill = fill(&counts, f64::from(listing.target.unit().issue_cycles));
+    (often, counts, fill)
+}
+
 /// The loops over panels of a product, each with all loops within it: those with the most arithmetic, or nearly, that
 /// contain no loop without any, as edges' loops contain loops that copy. Several where halves of a workgroup have their own.
 pub fn panels(listing: &Listing) -> Vec<Loop> {

@@ -1,0 +1,148 @@
+//! What attention's kernels execute: their loop over the keys, and the least that could move.
+
+use anyhow::{Context, Result};
+use candle_rocm_kernels::attention::{kernel_name, tile};
+use candle_rocm_kernels::FORWARD;
+use rocm_emulator::exec::InstructionProfile;
+
+use crate::device::{Arg, Device};
+use crate::kernels::{Kernels, Report};
+use crate::loops;
+use crate::products::LoopFigures;
+use crate::rows::halves;
+
+/// Heads of queries that each have their keys; no batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// `f16` or `bf16`.
+    pub dtype: &'static str,
+    /// Elements of a head.
+    pub elements: u32,
+    /// Heads.
+    pub heads: u32,
+    /// Queries of a head.
+    pub queries: u32,
+    /// Keys of a head.
+    pub keys: u32,
+    /// Whether a query sees none of the keys after it.
+    pub causal: bool,
+}
+
+/// What a launch executed.
+pub struct Figures {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Its resources.
+    pub report: Report,
+    /// Of all instructions.
+    pub total: InstructionProfile,
+    /// Of the loop over keys.
+    pub in_loop: LoopFigures,
+}
+
+/// A launch: kernel, grid and argument.
+struct Prepared {
+    kernel: String,
+    grid: [[u32; 3]; 2],
+    argument: [Arg; 1],
+}
+
+fn prepare(device: &mut Device, shape: &Shape) -> Result<Prepared> {
+    device.load(&FORWARD)?;
+    let tile = tile(device.target.name(), shape.elements).context("no kernel for such heads")?;
+    let row = shape.heads * shape.elements;
+    let elements = |rows: u32| (rows * row) as usize;
+    // Of both types these bytes are small numbers.
+    let q = device.buffer(&halves(elements(shape.queries)))?;
+    let k = device.buffer(&halves(elements(shape.keys)))?;
+    let v = device.buffer(&halves(elements(shape.keys)))?;
+    let out = device.room(elements(shape.queries) as u64 * 2)?;
+    let lse = device.room(u64::from(shape.queries * shape.heads) * 4)?;
+    // `AttentionProblem` of kernels/attention/problem.cuh.
+    let mut problem = Vec::new();
+    for (address, rows) in [
+        (q, shape.queries),
+        (k, shape.keys),
+        (v, shape.keys),
+        (out, shape.queries),
+    ] {
+        problem.extend(address.to_le_bytes());
+        problem.extend(u64::from(rows * row).to_le_bytes());
+        problem.extend(row.to_le_bytes());
+        problem.extend(shape.elements.to_le_bytes());
+    }
+    let lse_batch = u64::from(shape.queries * shape.heads);
+    let mask_slopes_starts_pages = [0u64; 10];
+    for long in [lse, lse_batch, u64::from(shape.queries)]
+        .into_iter()
+        .chain(mask_slopes_starts_pages)
+    {
+        problem.extend(long.to_le_bytes());
+    }
+    let right = if shape.causal { 0 } else { u32::MAX };
+    let scale = 1.0 / (shape.elements as f32).sqrt();
+    for int in [
+        0,
+        0,
+        shape.queries,
+        shape.keys,
+        1,
+        shape.heads,
+        shape.elements,
+        u32::MAX,
+        right,
+        scale.to_bits(),
+        0,
+        0,
+    ] {
+        problem.extend(int.to_le_bytes());
+    }
+    let tiles = shape.queries.div_ceil(tile.queries) * tile.parts;
+    Ok(Prepared {
+        kernel: kernel_name(shape.dtype, tile),
+        grid: [[shape.heads, tiles, 1], [tile.threads, 1, 1]],
+        argument: [Arg::Struct(problem)],
+    })
+}
+
+/// Run the kernel, and count.
+///
+/// # Errors
+/// There is no kernel for such heads, it has no loop, or the launch fails.
+pub fn run(device: &mut Device, shape: &Shape) -> Result<Figures> {
+    let launch = prepare(device, shape)?;
+    let executed = device.run(
+        FORWARD.name(),
+        &launch.kernel,
+        launch.grid,
+        &launch.argument,
+    )?;
+    let mut kernels = Kernels::new(device.target.name());
+    let report = kernels.report(&FORWARD, &launch.kernel)?;
+    // Each tile of keys has its barriers.
+    let barriers = report
+        .listing
+        .lines
+        .iter()
+        .filter(|line| line.name.starts_with("s_barrier"));
+    let tiles = barriers
+        .map(|line| executed.profile.at(line.offset).executions)
+        .max();
+    let tiles = tiles.filter(|tiles| *tiles > 0).context("no barrier")?;
+    let (lines, counts, fill) = loops::repeated(&report.listing, &executed.profile, tiles);
+    let in_loop = LoopFigures {
+        total: lines
+            .iter()
+            .fold(InstructionProfile::default(), |sum, line| {
+                sum + executed.profile.at(line.offset)
+            }),
+        counts,
+        fill,
+    };
+    Ok(Figures {
+        kernel: launch.kernel,
+        report,
+        total: executed.profile.total(),
+        in_loop,
+    })
+}
