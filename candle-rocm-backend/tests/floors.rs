@@ -11,6 +11,12 @@ const FLOORS: &[Floor<'static>] = &[
         &["ops::operands", "ops::node", "ops::launch"],
     ),
     ("operators of rows", &["ops::norm", "ops::softmax"]),
+    ("what is asked of attention", &["ops::attention::call"]),
+    (
+        "ways of attention",
+        &["ops::attention::composed", "ops::attention::kernel"],
+    ),
+    ("attention", &["ops::attention"]),
     ("activations", &["ops::activation"]),
     ("products", &["ops::product"]),
     ("linear layers", &["ops::linear"]),

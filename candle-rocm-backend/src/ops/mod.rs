@@ -1,5 +1,5 @@
 //! Operators that Candle makes of several kernels, each in one: softmax with scale and mask, norms of sums, bias,
-//! activation and residual, gated activations. All have gradients.
+//! activation and residual, gated activations; and attention. All but [`attention`] have gradients.
 //!
 //! On a GPU an operator reads its operands once and writes its result once, as long as a row fits into the registers of a
 //! workgroup: 16,384 elements of f16 or bf16, or half as many where two operands are read whose rows are no multiple of 16
@@ -29,6 +29,7 @@
 //! ```
 
 mod activation;
+mod attention;
 mod kv_cache;
 mod launch;
 mod linear;
@@ -39,6 +40,9 @@ mod product;
 mod softmax;
 
 pub use activation::{bias_activation, swiglu, swiglu_packed, Activation};
+pub use attention::{
+    attention, attention_composed, attention_paged, attention_varlen, AttentionOptions, Packed,
+};
 pub use kv_cache::{KvCache, Pairs, Rotary, Scores};
 pub use linear::linear;
 pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};

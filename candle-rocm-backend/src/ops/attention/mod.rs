@@ -1,0 +1,163 @@
+//! Attention: softmax(scale * q k^T + what is hidden or added) v.
+
+mod call;
+mod composed;
+mod kernel;
+
+use candle_core::{bail, Result, Tensor};
+
+use super::node::result_of;
+use call::Call;
+pub use call::{AttentionOptions, Packed};
+
+/// Attention of a batch of sequences of one length.
+///
+/// `q` is (batch, queries, heads, elements), `k` and `v` (batch, keys, key heads, elements); heads are a multiple of
+/// key heads, which so many neighbours share. The result has q's shape and dtype, and is contiguous. A query that sees
+/// no key gives zeros.
+///
+/// On a GPU, f16 and bf16 are computed in f32 by one kernel, and no scores are in memory. Heads have a multiple of 8
+/// elements there, up to 512. Operands whose elements lie together are read where they are, whatever their other
+/// strides. Other dtypes, and other devices, have [`attention_composed`].
+///
+/// The kernel has no gradient yet: backward fails, and says so. [`attention_composed`] has one.
+///
+/// # Errors
+/// Dtypes, shapes or devices that do not go together, heads that no kernel takes, or a failed launch; each names the
+/// operator, what was found, and what to do.
+///
+/// ```no_run
+/// # use candle_core::{DType, Device, Tensor};
+/// use candle_rocm_backend::ops::{attention, AttentionOptions};
+///
+/// let device = Device::new_cuda(0)?;
+/// let q = Tensor::randn(0f32, 1., (2, 100, 32, 128), &device)?.to_dtype(DType::BF16)?;
+/// let k = Tensor::randn(0f32, 1., (2, 300, 8, 128), &device)?.to_dtype(DType::BF16)?;
+/// let causal = AttentionOptions { causal: true, ..Default::default() };
+/// let y = attention(&q, &k, &k, &causal)?;
+/// # Ok::<(), candle_core::Error>(())
+/// ```
+pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, options: &AttentionOptions) -> Result<Tensor> {
+    attend(&Call::new("attention", [q, k, v], None, None, options)?)
+}
+
+/// The same of Candle's own operators, with all scores in memory: on any device, in any dtype, with gradients of q, k,
+/// v and the mask.
+///
+/// Operands are as for [`attention`], heads of any size. f16 and bf16 are computed in f32, and rounded once.
+///
+/// # Errors
+/// As [`attention`].
+///
+/// ```no_run
+/// # use candle_core::{Device, Tensor};
+/// # let device = Device::new_cuda(0)?;
+/// let q = Tensor::randn(0f32, 1., (2, 100, 32, 60), &device)?;
+/// let y = candle_rocm_backend::ops::attention_composed(&q, &q, &q, &Default::default())?;
+/// # Ok::<(), candle_core::Error>(())
+/// ```
+pub fn attention_composed(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    options: &AttentionOptions,
+) -> Result<Tensor> {
+    let call = Call::new("attention_composed", [q, k, v], None, None, options)?;
+    composed::attend(&call)
+}
+
+/// Attention of sequences of different lengths, one after another.
+///
+/// `q` is (rows, heads, elements), `k` and `v` (rows, key heads, elements), each with the rows of all sequences.
+/// Everything else is as for [`attention`]; where there is no kernel, the starts are read by the host.
+///
+/// # Errors
+/// As [`attention`]; starts of another dtype or shape. What they say is not checked on a GPU: starts must not decrease,
+/// nor exceed the rows.
+///
+/// ```no_run
+/// # use candle_core::{DType, Device, Tensor};
+/// use candle_rocm_backend::ops::{attention_varlen, Packed};
+///
+/// let device = Device::new_cuda(0)?;
+/// let q = Tensor::randn(0f32, 1., (7 + 90, 16, 64), &device)?.to_dtype(DType::F16)?;
+/// let starts = Tensor::new(&[0u32, 7, 97], &device)?;
+/// let packed = Packed { starts_q: &starts, starts_k: &starts, longest_q: 90, longest_k: 90 };
+/// let y = attention_varlen(&q, &q, &q, packed, &Default::default())?;
+/// # Ok::<(), candle_core::Error>(())
+/// ```
+pub fn attention_varlen(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    packed: Packed<'_>,
+    options: &AttentionOptions,
+) -> Result<Tensor> {
+    attend(&Call::new(
+        "attention_varlen",
+        [q, k, v],
+        Some(packed),
+        None,
+        options,
+    )?)
+}
+
+/// Attention of sequences of different lengths, whose keys and values are in pages.
+///
+/// `q` is (rows, heads, elements), `k` and `v` are (pages, rows of a page, key heads, elements). `pages`, u32 of
+/// (sequences, most pages of one), has the numbers of each sequence's pages, in order. Everything else is as for
+/// [`attention_varlen`].
+///
+/// # Errors
+/// As [`attention_varlen`]; pages of another dtype or shape. Their numbers are not checked on a GPU.
+///
+/// ```no_run
+/// # use candle_core::{DType, Device, Tensor};
+/// use candle_rocm_backend::ops::{attention_paged, Packed};
+///
+/// let device = Device::new_cuda(0)?;
+/// let q = Tensor::randn(0f32, 1., (5, 16, 64), &device)?.to_dtype(DType::F16)?;
+/// let cache = Tensor::randn(0f32, 1., (40, 16, 4, 64), &device)?.to_dtype(DType::F16)?;
+/// let pages = Tensor::new(&[[3u32, 39, 0, 7]], &device)?;
+/// let (starts_q, starts_k) = (Tensor::new(&[0u32, 5], &device)?, Tensor::new(&[0u32, 60], &device)?);
+/// let packed = Packed { starts_q: &starts_q, starts_k: &starts_k, longest_q: 5, longest_k: 60 };
+/// let y = attention_paged(&q, &cache, &cache, &pages, packed, &Default::default())?;
+/// # Ok::<(), candle_core::Error>(())
+/// ```
+pub fn attention_paged(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    pages: &Tensor,
+    packed: Packed<'_>,
+    options: &AttentionOptions,
+) -> Result<Tensor> {
+    attend(&Call::new(
+        "attention_paged",
+        [q, k, v],
+        Some(packed),
+        Some(pages),
+        options,
+    )?)
+}
+
+fn attend(call: &Call) -> Result<Tensor> {
+    if !call.has_kernel() {
+        return composed::attend(call);
+    }
+    if call.q.elem_count() == 0 || call.k.elem_count() == 0 || call.sizes.keys == 0 {
+        return call.q.zeros_like();
+    }
+    let result = kernel::attend(call)?;
+    let name = call.name;
+    // A gradient of any of them is an error, of which Candle must hear: three operands are what its graph takes.
+    let options = [&call.options.mask, &call.options.alibi_slopes];
+    let mut operands = vec![call.q, call.k, call.v];
+    operands.extend(options.into_iter().flatten());
+    operands.sort_by_key(|operand| !operand.track_op());
+    operands.truncate(3);
+    let backward = move |_: &[&Tensor], _: &Tensor, _: &Tensor| {
+        bail!("{name} has no backward yet: for gradients use attention_composed, which has all scores in memory")
+    };
+    result_of(name, &operands, result, call.q.shape(), Box::new(backward))
+}

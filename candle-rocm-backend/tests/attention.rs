@@ -1,0 +1,466 @@
+//! The operators of attention, on the emulated GPU and on the CPU, against the formula in f64; what they refuse; and
+//! that what has no gradient says so.
+
+use candle_core::{DType, Device, Result, Tensor, Var};
+use candle_rocm_backend::ops::{
+    attention, attention_composed, attention_paged, attention_varlen, AttentionOptions, Packed,
+};
+
+mod common;
+
+use common::{numbers, Random};
+
+fn device() -> Device {
+    common::device().expect("a GPU")
+}
+
+/// Sizes of a drawn case.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    batch: usize,
+    queries: usize,
+    keys: usize,
+    key_heads: usize,
+    group: usize,
+    elements: usize,
+}
+
+/// A case on the CPU, in f32.
+struct Case {
+    sizes: Sizes,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    options: AttentionOptions,
+}
+
+fn drawn(random: &mut Random, shape: &[usize]) -> Result<Tensor> {
+    let count = shape.iter().product();
+    Tensor::from_vec(common::normal(random, count), shape, &Device::Cpu)
+}
+
+const LENGTHS: [usize; 6] = [1, 3, 64, 113, 128, 203];
+
+fn case(random: &mut Random, elements: usize, dtype: DType) -> Result<Case> {
+    let sizes = Sizes {
+        batch: 1 + random.below(2),
+        queries: random.choose(&LENGTHS),
+        keys: random.choose(&LENGTHS),
+        key_heads: 1 + random.below(2),
+        group: 1 + random.below(2),
+        elements,
+    };
+    let Sizes {
+        batch,
+        queries,
+        keys,
+        key_heads,
+        group,
+        ..
+    } = sizes;
+    let heads = key_heads * group;
+    let rounded = |x: Tensor| x.to_dtype(dtype)?.to_dtype(DType::F32);
+    let one_in = |random: &mut Random, n: usize| random.below(n) == 0;
+    let reach = |random: &mut Random| random.choose(&[None, Some(0), Some(9), Some(70)]);
+    let mask_shapes = [
+        vec![batch, 1, 1, keys],
+        vec![queries, keys],
+        vec![heads, queries, keys],
+        vec![batch, heads, queries, 1],
+    ];
+    let slopes = match random.below(4) {
+        0 => Some(vec![heads]),
+        1 => Some(vec![batch, heads]),
+        _ => None,
+    };
+    let options = AttentionOptions {
+        scale: one_in(random, 2).then_some(0.2),
+        causal: one_in(random, 2),
+        window_left: reach(random),
+        window_right: reach(random),
+        softcap: one_in(random, 3).then_some(4.0),
+        alibi_slopes: slopes
+            .map(|shape| drawn(random, &shape)?.abs()? * 0.1)
+            .transpose()?,
+        mask: match one_in(random, 2) {
+            true => {
+                let shape = &mask_shapes[random.below(mask_shapes.len())];
+                Some(rounded(drawn(random, shape)?)?)
+            }
+            false => None,
+        },
+    };
+    Ok(Case {
+        sizes,
+        q: rounded(drawn(random, &[batch, queries, heads, elements])?)?,
+        k: rounded(drawn(random, &[batch, keys, key_heads, elements])?)?,
+        v: rounded(drawn(random, &[batch, keys, key_heads, elements])?)?,
+        options,
+    })
+}
+
+impl Case {
+    /// The options with tensors on a device, the mask in a dtype.
+    fn options(&self, device: &Device, dtype: DType) -> Result<AttentionOptions> {
+        let mut options = self.options.clone();
+        for tensor in [&mut options.mask, &mut options.alibi_slopes] {
+            *tensor = tensor.as_ref().map(|x| x.to_device(device)).transpose()?;
+        }
+        options.mask = options.mask.map(|x| x.to_dtype(dtype)).transpose()?;
+        Ok(options)
+    }
+
+    /// The result in f64, and how far from it another may be: twice as far as the same formula with what each operator
+    /// gives rounded to a dtype.
+    fn expected(&self, dtype: DType) -> Result<(Vec<f64>, f64)> {
+        let round = |x: f64| match dtype {
+            DType::F16 => half::f16::from_f64(x).to_f64(),
+            DType::BF16 => half::bf16::from_f64(x).to_f64(),
+            _ => f64::from(x as f32),
+        };
+        let exact = self.formula(|x| x)?;
+        let composed = self.formula(round)?;
+        let error = exact.iter().zip(&composed).map(|(a, b)| (a - b).abs());
+        let error = error.fold(0.0, f64::max);
+        let largest = exact.iter().fold(0f64, |most, x| most.max(x.abs()));
+        // A result is rounded once in any case; f32's also sums as many products as there are keys or elements.
+        let rounding = match dtype {
+            DType::F16 => 2f64.powi(-11),
+            DType::BF16 => 2f64.powi(-8),
+            _ => 256.0 * 2f64.powi(-24),
+        };
+        Ok((exact, (2.0 * error).max(rounding * largest)))
+    }
+
+    fn formula(&self, round: impl Fn(f64) -> f64) -> Result<Vec<f64>> {
+        let Sizes {
+            batch,
+            queries,
+            keys,
+            key_heads,
+            group,
+            elements,
+        } = self.sizes;
+        let heads = key_heads * group;
+        let (q, k, v) = (numbers(&self.q)?, numbers(&self.k)?, numbers(&self.v)?);
+        let options = &self.options;
+        let mask = match &options.mask {
+            Some(mask) => numbers(&mask.broadcast_as((batch, heads, queries, keys))?)?,
+            None => Vec::new(),
+        };
+        let slopes = match &options.alibi_slopes {
+            Some(slopes) => numbers(&slopes.broadcast_as((batch, heads))?)?,
+            None => Vec::new(),
+        };
+        let scale = f64::from(options.scale.unwrap_or(1.0 / (elements as f32).sqrt()));
+        let right = if options.causal {
+            Some(0)
+        } else {
+            options.window_right
+        };
+        let mut all = Vec::new();
+        for b in 0..batch {
+            for i in 0..queries {
+                for h in 0..heads {
+                    let of_query = &q[((b * queries + i) * heads + h) * elements..][..elements];
+                    let of_key = |x: &[f64], j: usize, d: usize| {
+                        x[((b * keys + j) * key_heads + h / group) * elements + d]
+                    };
+                    let score = |j: usize| {
+                        let ahead = j as f64 - (i as f64 + keys as f64 - queries as f64);
+                        let beyond = |far: f64, most: Option<usize>| {
+                            most.is_some_and(|most| far > most as f64)
+                        };
+                        if beyond(-ahead, options.window_left) || beyond(ahead, right) {
+                            return f64::NEG_INFINITY;
+                        }
+                        let dot: f64 = (0..elements).map(|d| of_query[d] * of_key(&k, j, d)).sum();
+                        let mut score = round(round(dot) * scale);
+                        if let Some(cap) = options.softcap {
+                            let cap = f64::from(cap);
+                            score = round(cap * round(round(score / cap).tanh()));
+                        }
+                        if !slopes.is_empty() {
+                            score = round(score - round(slopes[b * heads + h] * ahead.abs()));
+                        }
+                        if !mask.is_empty() {
+                            score = round(score + mask[((b * heads + h) * queries + i) * keys + j]);
+                        }
+                        score
+                    };
+                    let scores: Vec<f64> = (0..keys).map(score).collect();
+                    let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                    let weights: Vec<f64> = match most == f64::NEG_INFINITY {
+                        true => vec![0.0; keys],
+                        false => scores
+                            .iter()
+                            .map(|x| round(round(x - most).exp()))
+                            .collect(),
+                    };
+                    let sum = round(weights.iter().sum::<f64>());
+                    for d in 0..elements {
+                        let weighted = |j: usize| match weights[j] {
+                            0.0 => 0.0,
+                            weight => round(weight / sum) * of_key(&v, j, d),
+                        };
+                        all.push(round((0..keys).map(weighted).sum()));
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn assert_within(found: &Tensor, expected: &[f64], bound: f64, what: &str) -> Result<()> {
+    let found = numbers(found)?;
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!(
+            (found - expected).abs() <= bound,
+            "{what}: element {i} is {found}, not {expected} +- {bound}"
+        );
+    }
+    Ok(())
+}
+
+/// The same numbers, with rows of heads in another order in memory.
+fn heads_first(x: &Tensor) -> Result<Tensor> {
+    x.transpose(1, 2)?.contiguous()?.transpose(1, 2)
+}
+
+/// Everything that makes the same of a case: each way of laying it out, on the GPU and on the CPU.
+fn check(case: &Case, dtype: DType) -> Result<()> {
+    let (expected, bound) = case.expected(dtype)?;
+    let what = |way: &str| format!("{way}, {dtype:?}, {:?}, {:?}", case.sizes, case.options);
+    for device in [device(), Device::Cpu] {
+        let on = |x: &Tensor| x.to_device(&device)?.to_dtype(dtype);
+        let (q, k, v) = (on(&case.q)?, on(&case.k)?, on(&case.v)?);
+        let options = case.options(&device, dtype)?;
+        let name = |way: &str| what(&format!("{way} on {:?}", device.location()));
+        let y = attention(&q, &k, &v, &options)?;
+        assert_eq!((y.shape(), y.dtype()), (q.shape(), dtype));
+        assert_within(&y, &expected, bound, &name("as it is"))?;
+        let (q2, k2, v2) = (heads_first(&q)?, heads_first(&k)?, heads_first(&v)?);
+        let y = attention(&q2, &k2, &v2, &options)?;
+        assert_within(&y, &expected, bound, &name("heads first"))?;
+
+        let Sizes {
+            batch,
+            queries,
+            keys,
+            ..
+        } = case.sizes;
+        let starts = |length: usize| {
+            let starts: Vec<u32> = (0..=batch).map(|i| (i * length) as u32).collect();
+            Tensor::new(starts, &device)
+        };
+        let (starts_q, starts_k) = (starts(queries)?, starts(keys)?);
+        let packed = Packed {
+            starts_q: &starts_q,
+            starts_k: &starts_k,
+            longest_q: queries,
+            longest_k: keys,
+        };
+        let (q3, k3, v3) = (q.flatten(0, 1)?, k.flatten(0, 1)?, v.flatten(0, 1)?);
+        let y = attention_varlen(&q3, &k3, &v3, packed, &options)?;
+        assert_within(&y, &expected, bound, &name("packed"))?;
+
+        // Pages of 32 rows, from the last to the first.
+        let rows = 32;
+        let most = keys.div_ceil(rows);
+        let padding = most * rows - keys;
+        let paged = |x: &Tensor| -> Result<Tensor> {
+            let padded = x.pad_with_zeros(1, 0, padding)?;
+            let (_, _, heads, elements) = padded.dims4()?;
+            let pages = padded.reshape((batch * most, rows, heads, elements))?;
+            let order: Vec<u32> = (0..(batch * most) as u32).rev().collect();
+            pages.index_select(&Tensor::new(order, &device)?, 0)
+        };
+        let numbers: Vec<u32> = (0..(batch * most) as u32).rev().collect();
+        let pages = Tensor::from_vec(numbers, (batch, most), &device)?;
+        let y = attention_paged(&q3, &paged(&k)?, &paged(&v)?, &pages, packed, &options)?;
+        assert_within(&y, &expected, bound, &name("paged"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn attention_is_near_the_formula() -> Result<()> {
+    let mut random = Random::new(16);
+    for elements in [32, 64, 72, 104, 128, 256] {
+        for dtype in [DType::F16, DType::BF16] {
+            let case = case(&mut random, elements, dtype)?;
+            check(&case, dtype)?;
+        }
+    }
+    // No kernel takes it: it is composed, on the GPU too.
+    let case = case(&mut random, 40, DType::F32)?;
+    check(&case, DType::F32)
+}
+
+/// Sequences of which some have no queries, and some no keys.
+#[test]
+fn packed_sequences_may_be_empty() -> Result<()> {
+    let mut random = Random::new(17);
+    let (q, k) = (
+        drawn(&mut random, &[9, 2, 32])?,
+        drawn(&mut random, &[40, 1, 32])?,
+    );
+    let mut results = Vec::new();
+    for device in [device(), Device::Cpu] {
+        let on = |x: &Tensor| x.to_device(&device)?.to_dtype(DType::F16);
+        let starts_q = Tensor::new(&[0u32, 4, 4, 9], &device)?;
+        let starts_k = Tensor::new(&[0u32, 0, 7, 40], &device)?;
+        let packed = Packed {
+            starts_q: &starts_q,
+            starts_k: &starts_k,
+            longest_q: 5,
+            longest_k: 33,
+        };
+        let (q, k) = (on(&q)?, on(&k)?);
+        let y = attention_varlen(&q, &k, &k, packed, &AttentionOptions::default())?;
+        assert_eq!(numbers(&y.narrow(0, 0, 4)?)?, vec![0.0; 4 * 2 * 32]);
+        results.push(y);
+    }
+    // Both round to f16 once, of values below 4.
+    assert_within(
+        &results[0],
+        &numbers(&results[1])?,
+        2f64.powi(-8),
+        "both devices",
+    )
+}
+
+#[test]
+fn nothing_to_attend_to_gives_zeros() -> Result<()> {
+    let device = device();
+    let of = |rows: usize| Tensor::ones((2, rows, 3, 64), DType::F16, &device);
+    let options = AttentionOptions::default();
+    let y = attention(&of(5)?, &of(0)?, &of(0)?, &options)?;
+    assert_eq!(numbers(&y)?, vec![0.0; 2 * 5 * 3 * 64]);
+    let y = attention(&of(0)?, &of(5)?, &of(5)?, &options)?;
+    assert_eq!(y.dims(), [2, 0, 3, 64]);
+    // Keys all after the queries' places.
+    let causal = AttentionOptions {
+        causal: true,
+        ..options
+    };
+    let y = attention(&of(5)?, &of(2)?, &of(2)?, &causal)?;
+    let sums = numbers(&y.to_dtype(DType::F32)?.sum((0, 2, 3))?)?;
+    assert_eq!(sums, [0.0, 0.0, 0.0, 384.0, 384.0]);
+    Ok(())
+}
+
+#[test]
+fn a_gradient_is_refused_and_the_composed_one_is_right() -> Result<()> {
+    let device = device();
+    let mut random = Random::new(18);
+    let x = drawn(&mut random, &[1, 6, 2, 32])?.to_dtype(DType::F16)?;
+    let options = AttentionOptions {
+        causal: true,
+        ..Default::default()
+    };
+    let var = Var::from_tensor(&x.to_device(&device)?)?;
+    let plain = x.to_device(&device)?;
+    for operands in [
+        [&*var, &plain, &plain],
+        [&plain, &var, &plain],
+        [&plain, &plain, &var],
+    ] {
+        let [q, k, v] = operands;
+        let loss = attention(q, k, v, &options)?
+            .to_dtype(DType::F32)?
+            .sum_all()?;
+        let error = loss.backward().expect_err("no backward").to_string();
+        assert!(error.contains("attention_composed"), "{error}");
+    }
+    let mask = Var::from_tensor(&Tensor::zeros((6, 6), DType::F16, &device)?)?;
+    let masked = AttentionOptions {
+        mask: Some(mask.as_tensor().clone()),
+        ..Default::default()
+    };
+    let loss = attention(&plain, &plain, &plain, &masked)?
+        .to_dtype(DType::F32)?
+        .sum_all()?;
+    assert!(loss.backward().is_err());
+
+    // The composed gradient is the CPU's.
+    let gradient = |device: &Device| -> Result<Vec<f64>> {
+        let var = Var::from_tensor(&x.to_device(device)?.to_dtype(DType::F32)?)?;
+        let y = attention_composed(&var, &var, &var, &options)?;
+        let gradients = y.sqr()?.sum_all()?.backward()?;
+        numbers(gradients.get(&var).expect("a gradient"))
+    };
+    let (on_gpu, on_cpu) = (gradient(&device)?, gradient(&Device::Cpu)?);
+    for (a, b) in on_gpu.iter().zip(&on_cpu) {
+        // Some sums of a hundred products in f32.
+        assert!((a - b).abs() <= 1e-4 * (1.0 + b.abs()), "{a} and {b}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_what_to_do() -> Result<()> {
+    let device = device();
+    let of = |shape: &[usize], dtype| Tensor::zeros(shape, dtype, &device);
+    let half = |shape: &[usize]| of(shape, DType::F16);
+    let options = AttentionOptions::default();
+    let refused = |result: Result<Tensor>, words: &[&str]| {
+        let error = result.expect_err("it is refused").to_string();
+        for word in words {
+            assert!(error.contains(word), "{word:?} is not in: {error}");
+        }
+    };
+    let q = half(&[1, 4, 4, 64])?;
+    refused(
+        attention(&q, &half(&[1, 4, 3, 64])?, &half(&[1, 4, 3, 64])?, &options),
+        &["attention", "[1, 4, 4, 64]", "multiple"],
+    );
+    refused(
+        attention(&q, &half(&[2, 4, 4, 64])?, &half(&[2, 4, 4, 64])?, &options),
+        &["attention", "[2, 4, 4, 64]"],
+    );
+    let wide = of(&[1, 4, 4, 64], DType::BF16)?;
+    refused(
+        attention(&q, &wide, &wide, &options),
+        &["BF16", "F16", "to_dtype"],
+    );
+    let odd = half(&[1, 4, 4, 60])?;
+    refused(
+        attention(&odd, &odd, &odd, &options),
+        &["60", "multiples of 8", "attention_composed", "pad"],
+    );
+    let bytes = of(&[1, 4, 4, 64], DType::U8)?;
+    refused(attention(&bytes, &bytes, &bytes, &options), &["U8", "f16"]);
+    let masked = AttentionOptions {
+        mask: Some(half(&[5, 4])?),
+        ..Default::default()
+    };
+    refused(
+        attention(&q, &q, &q, &masked),
+        &["mask", "[5, 4]", "[1, 4, 4, 4]"],
+    );
+    let capped = AttentionOptions {
+        softcap: Some(0.0),
+        ..Default::default()
+    };
+    refused(attention(&q, &q, &q, &capped), &["softcap", "above 0"]);
+    let sloped = AttentionOptions {
+        alibi_slopes: Some(of(&[3], DType::F32)?),
+        ..Default::default()
+    };
+    refused(attention(&q, &q, &q, &sloped), &["alibi_slopes", "[4]"]);
+    let (rows, starts) = (half(&[4, 4, 64])?, of(&[2], DType::I64)?);
+    let packed = Packed {
+        starts_q: &starts,
+        starts_k: &starts,
+        longest_q: 4,
+        longest_k: 4,
+    };
+    refused(
+        attention_varlen(&rows, &rows, &rows, packed, &options),
+        &["attention_varlen", "starts_q", "u32"],
+    );
+    Ok(())
+}
