@@ -2,7 +2,7 @@
 //! they read.
 
 use candle_core::{bail, DType, Device, Result, Tensor};
-use candle_rocm_backend::ops::{self, KvCache, Rotary, Scores};
+use candle_rocm_backend::ops::{self, AttentionOptions, KvCache, Rotary, Scores};
 
 use crate::linear::Linear;
 use crate::rotary::Frequencies;
@@ -66,13 +66,6 @@ pub(crate) enum Place {
     OnDevice,
     /// All sequences at this position, which is known on the host.
     At(usize),
-}
-
-/// Many queries, which all begin at a position that the host knows.
-struct Whole {
-    first: usize,
-    /// Which keys each of them sees: u8 of shape (steps, first + steps).
-    causal: Tensor,
 }
 
 impl Transformer {
@@ -155,24 +148,12 @@ impl Transformer {
         let Shape {
             hidden, epsilon, ..
         } = self.shape;
-        let whole = match place {
-            Place::At(first) if steps > 1 => Some(Whole {
-                first,
-                causal: causal_mask(first, steps, self.device())?,
-            }),
-            _ => None,
-        };
         let mut x = self.embedding.index_select(&tokens.flatten_all()?, 0)?;
         let mut normed = ops::rms_norm(&x, &self.layers[0].attention_norm, epsilon)?;
         for (n, layer) in self.layers.iter().enumerate() {
             let qkv = together(&layer.qkv, &normed)?.reshape((batch, steps, ()))?;
-            let attention = self.attention(
-                &qkv,
-                position,
-                whole.as_ref(),
-                &cache.layers[n],
-                &cache.rotary,
-            )?;
+            let attention =
+                self.attention(&qkv, position, place, &cache.layers[n], &cache.rotary)?;
             let attention = layer
                 .output
                 .forward(&attention.reshape((batch * steps, ()))?)?;
@@ -197,55 +178,28 @@ impl Transformer {
         &self,
         qkv: &Tensor,
         position: &Tensor,
-        whole: Option<&Whole>,
+        place: Place,
         cache: &KvCache,
         rotary: &Rotary,
     ) -> Result<Tensor> {
         let queries = cache.append(qkv, rotary, position)?;
         let scale = 1. / (self.shape.head_dim as f64).sqrt();
-        match whole {
-            Some(whole) => self.whole(&queries, whole, cache, scale),
-            None => cache.attend(&queries, position, &Scores::scaled(scale)),
+        match place {
+            Place::At(first) if queries.dim(1)? > 1 => {
+                // (batch, tokens, kv_heads, head_dim), where they are.
+                let tokens = first + queries.dim(1)?;
+                let keys = cache.keys(tokens)?.transpose(1, 2)?;
+                let values = cache.values(tokens)?.transpose(1, 2)?;
+                let options = AttentionOptions {
+                    scale: Some(scale as f32),
+                    causal: true,
+                    ..AttentionOptions::default()
+                };
+                ops::attention(&queries, &keys, &values, &options)
+            }
+            _ => cache.attend(&queries, position, &Scores::scaled(scale)),
         }
     }
-
-    /// The attention of many queries.
-    fn whole(
-        &self,
-        queries: &Tensor,
-        whole: &Whole,
-        cache: &KvCache,
-        scale: f64,
-    ) -> Result<Tensor> {
-        let (batch, steps, heads, dim) = queries.dims4()?;
-        let Shape { kv_heads, .. } = self.shape;
-        let (group, tokens) = (heads / kv_heads, whole.first + steps);
-        // The queries of a group one below another, so that keys and values are not repeated.
-        let queries = queries
-            .reshape((batch, steps, kv_heads, group, dim))?
-            .permute((0, 2, 3, 1, 4))?
-            .reshape((batch, kv_heads, group * steps, dim))?;
-        let (keys, values) = (
-            cache.keys(tokens)?.contiguous()?,
-            cache.values(tokens)?.contiguous()?,
-        );
-        let scores = queries.matmul(&keys.transpose(2, 3)?)?;
-        let scores = scores.reshape((batch, kv_heads, group, steps, tokens))?;
-        let weights = ops::scaled_masked_softmax(&scores, scale, Some(&whole.causal))?;
-        weights
-            .reshape((batch, kv_heads, group * steps, tokens))?
-            .matmul(&values)?
-            .reshape((batch, kv_heads, group, steps, dim))?
-            .permute((0, 3, 1, 2, 4))?
-            .reshape((batch, steps, heads, dim))
-    }
-}
-
-/// Which keys each of `steps` queries from `first` on sees: u8 of shape (steps, first + steps).
-fn causal_mask(first: usize, steps: usize, device: &Device) -> Result<Tensor> {
-    let mask = (0..steps)
-        .flat_map(|step| (0..first + steps).map(move |key| u8::from(key <= first + step)));
-    Tensor::from_vec(mask.collect(), (steps, first + steps), device)
 }
 
 /// The results of products with the same input, one after another in each row.
