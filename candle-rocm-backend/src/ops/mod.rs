@@ -1,5 +1,5 @@
 //! Operators that Candle makes of several kernels, each in one: softmax with scale and mask, norms of sums, bias,
-//! activation and residual, gated activations; and attention. All but [`attention`] have gradients.
+//! activation and residual, gated activations; and attention. All but attention have gradients.
 //!
 //! On a GPU an operator reads its operands once and writes its result once, as long as a row fits into the registers of a
 //! workgroup: 16,384 elements of f16 or bf16, or half as many where two operands are read whose rows are no multiple of 16
