@@ -131,7 +131,7 @@ template <class T> struct Eight {
     }
 };
 
-// What is done to scores. They and the cap are times log2(e), since exponents are to base 2; the slopes are ALiBi's own.
+// What is done to scores. They and the cap are times log2(e), since exponents are to base 2; ALiBi's slopes are not.
 static constexpr float LOG2_E = 1.4426950408889634f;
 struct Scores {
     float softcap;
@@ -357,7 +357,7 @@ __device__ __forceinline__ void merge(const float *parts, T *result, uint32_t co
     float all = block_all_reduce(weight, thread, 256, Sum{}, values);
     share[thread] = all == 0 ? 0 : weight / all;
     __syncthreads();
-    // Teams of threads take a row's numbers, and every so manieth part.
+    // Teams of threads take a row's numbers, and with others share out the parts.
     for (uint32_t begin = 0; begin < dim; begin += 256) {
         uint32_t width = min_of(power_of_two_from(dim - begin), 256u), at = begin + thread % width;
         float x = 0;
