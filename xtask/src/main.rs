@@ -11,6 +11,7 @@ mod checks;
 mod conformance;
 mod coverage;
 mod demo;
+mod disk;
 mod doctor;
 mod executed;
 mod kernel_format;

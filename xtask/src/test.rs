@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
 use crate::suites::{Suites, EVERYTHING};
-use crate::{checks, conformance, executed, kernel_format, rocm};
+use crate::{checks, conformance, disk, executed, kernel_format, rocm};
 
 /// What to test.
 #[derive(clap::Args)]
@@ -24,6 +24,7 @@ pub struct Args {
 const FULLY: [&str; 2] = ["gfx1100", "gfx942"];
 /// Set up, check, and test.
 pub fn run(args: &Args) -> Result<()> {
+    disk::room_for_tests()?;
     ensure_toolchain()?;
     if !args.tests_only {
         check()?;
