@@ -1,10 +1,7 @@
 //! Products with weights, dense or quantised.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
 use candle_core::quantized::{QMatMul, QStorage, QTensor};
-use candle_core::{bail, Module, Result, Tensor};
+use candle_core::{bail, Device, Module, Result, Tensor};
 
 /// A product with weights of shape (n, k), transposed, as Candle's `Linear`.
 #[derive(Clone, Debug)]
@@ -27,16 +24,22 @@ impl Linear {
         }
     }
 
-    /// The same of quantised weights, which must have one format.
+    /// The same of quantised weights on `device`, which must have one format. One that is there already stays where it is;
+    /// others travel once, together.
     ///
     /// # Errors
     /// As [`Linear::dense`]; several formats.
-    pub fn quantized(weights: &[QTensor]) -> Result<Self> {
-        let [first, rest @ ..] = weights else {
+    pub fn quantized(mut weights: Vec<QTensor>, device: &Device) -> Result<Self> {
+        if weights.len() == 1 {
+            if let Some(one) = weights.pop_if(|one| one.device().same_device(device)) {
+                return Ok(Self::Quantized(QMatMul::from_qtensor(one)?));
+            }
+        }
+        let [first, rest @ ..] = &weights[..] else {
             bail!("a product needs weights");
         };
         let (mut rows, columns) = first.shape().dims2()?;
-        let mut bytes = first.data()?.into_owned();
+        let mut bytes = first.data()?;
         for weight in rest {
             let (more, k) = weight.shape().dims2()?;
             if k != columns || weight.dtype() != first.dtype() {
@@ -49,12 +52,12 @@ impl Linear {
                     weight.dtype()
                 );
             }
-            bytes.extend_from_slice(&weight.data()?);
+            bytes.to_mut().extend_from_slice(&weight.data()?);
             rows += more;
         }
-        let storage = QStorage::from_data(Cow::Owned(bytes), &first.device(), first.dtype())?;
+        let storage = QStorage::from_data(bytes, device, first.dtype())?;
         let together = QTensor::new(storage, (rows, columns))?;
-        Ok(Self::Quantized(QMatMul::from_arc(Arc::new(together))?))
+        Ok(Self::Quantized(QMatMul::from_qtensor(together)?))
     }
 
     /// x (rows, k) times the weights, (rows, n).

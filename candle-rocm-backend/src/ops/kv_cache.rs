@@ -1,15 +1,17 @@
 //! A cache of keys and values that is written in place, and the attention of few queries to it.
 
+use std::cell::RefCell;
+
 use candle_core::{
-    bail, CpuStorage, CudaStorage, DType, Device, IndexOp as _, InplaceOp1, Layout, Result, Shape,
-    Tensor, D,
+    bail, CpuStorage, CudaDevice, CudaStorage, DType, Device, IndexOp as _, InplaceOp1, Layout,
+    Result, Shape, Tensor, D,
 };
 use candle_rocm_kernels::DECODE;
 
+use super::attention::{attention_composed, AttentionOptions};
 use super::launch::{allocate, compute_units, grid, int, launch, Arg};
 use super::node::plain;
-use super::operands::{check_device, on_gpu};
-use super::softmax::softmax;
+use super::operands::check_device;
 
 /// Queries of a key's and value's group that a workgroup takes, by what the row of a head is rounded up to.
 const HEADS: &[(usize, [usize; 2])] = &[(64, [1, 4]), (128, [1, 4]), (256, [1, 4]), (512, [1, 2])];
@@ -179,11 +181,8 @@ impl KvCache {
             return Tensor::zeros(shape, self.both.dtype(), self.both.device());
         }
         let packed = packed.contiguous()?;
-        if !on_gpu(&self.both) {
-            return self.append_composed(&packed, rotary, position, (steps, heads));
-        }
         let Device::Cuda(device) = self.both.device() else {
-            bail!("append: the cache is not on a GPU");
+            return self.append_composed(&packed, rotary, position, (steps, heads));
         };
         let append = Append {
             packed: &packed,
@@ -197,17 +196,14 @@ impl KvCache {
                 self.dim,
                 self.capacity,
             ],
-            queries: std::cell::RefCell::new(Some(allocate(
+            queries: RefCell::new(allocate(
                 device,
                 packed.dtype(),
                 self.batch * steps * heads * self.dim,
-            )?)),
+            )?),
         };
         self.both.inplace_op1(&append)?;
-        let Some(queries) = append.queries.into_inner() else {
-            bail!("append: the queries were not made");
-        };
-        Ok(plain(queries, &Shape::from(shape)))
+        Ok(plain(append.queries.into_inner(), &Shape::from(shape)))
     }
 
     /// The attention of `queries`, (batch, steps, heads, dim), to what is kept, their own keys and values included: step s
@@ -238,10 +234,11 @@ impl KvCache {
             return queries.contiguous();
         }
         let queries = queries.contiguous()?;
-        if on_gpu(&self.both) {
-            self.attend_kernel(&queries, position, scores, (steps, heads))
-        } else {
-            self.attend_composed(&queries, position, scores, (steps, heads))
+        match self.both.device() {
+            Device::Cuda(device) => {
+                self.attend_kernel(device, &queries, position, scores, (steps, heads))
+            }
+            _ => self.attend_composed(&queries, position, scores, steps),
         }
     }
 
@@ -265,10 +262,18 @@ impl KvCache {
             _ => {}
         }
         bail!(
-            "append: packed heads of shape {:?} and {:?}, and a cache of {} sequences, {} heads of {} and {:?}: they must be \
+            "append: packed heads of shape {:?} and {:?}, and {}: they must be \
              (batch, steps, (heads + 2 kv_heads) * dim), of one dtype, heads a multiple of kv_heads",
             packed.shape(),
             packed.dtype(),
+            self.described()
+        )
+    }
+
+    /// For errors.
+    fn described(&self) -> String {
+        format!(
+            "a cache of {} sequences, {} heads of {} and {:?}",
             self.batch,
             self.kv_heads,
             self.dim,
@@ -324,28 +329,23 @@ impl KvCache {
                 Ok((*steps, *heads))
             }
             _ => bail!(
-                "attend: queries of shape {:?} and {:?}, and a cache of {} sequences, {} heads of {} and {:?}: they must be \
+                "attend: queries of shape {:?} and {:?}, and {}: they must be \
                  (batch, steps, heads, dim), of one dtype, heads a multiple of the cache's",
                 queries.shape(),
                 queries.dtype(),
-                self.batch,
-                self.kv_heads,
-                self.dim,
-                self.both.dtype()
+                self.described()
             ),
         }
     }
 
     fn attend_kernel(
         &self,
+        device: &CudaDevice,
         queries: &Tensor,
         position: &Tensor,
         scores: &Scores,
         (steps, heads): (usize, usize),
     ) -> Result<Tensor> {
-        let Device::Cuda(device) = queries.device() else {
-            bail!("attend: the cache is not on a GPU");
-        };
         let dtype = queries.dtype();
         let group = heads / self.kv_heads;
         let Some((width, [one, several])) = HEADS.iter().find(|(width, _)| self.dim <= *width)
@@ -473,42 +473,28 @@ impl KvCache {
         queries: &Tensor,
         position: &Tensor,
         scores: &Scores,
-        (steps, heads): (usize, usize),
+        steps: usize,
     ) -> Result<Tensor> {
-        let device = queries.device();
-        let group = heads / self.kv_heads;
+        // A query alone stands at the last of its keys.
+        let options = AttentionOptions {
+            scale: Some(scores.scale as f32),
+            window_left: scores.window.map(|window| window - 1),
+            softcap: scores.softcap.map(|cap| cap as f32),
+            alibi_slopes: scores.slopes.clone(),
+            ..AttentionOptions::default()
+        };
         let mut results = Vec::with_capacity(self.batch * steps);
         for (sequence, first) in position.to_vec1::<u32>()?.into_iter().enumerate() {
             for step in 0..steps {
-                let last = first as usize + step;
-                let end = (last + 1).min(self.capacity);
-                let begin = scores.window.map_or(0, |window| end.saturating_sub(window));
-                let of = |which: usize| {
-                    self.both
-                        .i((which, sequence))?
-                        .narrow(1, begin, end - begin)?
-                        .to_dtype(DType::F32)?
-                        .contiguous()
-                };
-                let query = queries.i((sequence, step))?.to_dtype(DType::F32)?;
-                let query = query.reshape((self.kv_heads, group, self.dim))?;
-                let mut score = (query.matmul(&of(0)?.transpose(1, 2)?)? * scores.scale)?;
-                if let Some(cap) = scores.softcap {
-                    score = ((score / cap)?.tanh()? * cap)?;
-                }
-                if let Some(slopes) = &scores.slopes {
-                    let distances: Vec<f32> = (begin..end).map(|key| (last - key) as f32).collect();
-                    let distances = Tensor::new(distances, device)?.reshape((1, 1, end - begin))?;
-                    let slopes = slopes.reshape((self.kv_heads, group, 1))?;
-                    score = (score - slopes.broadcast_mul(&distances)?)?;
-                }
-                let weights = softmax(&score)?;
-                results.push(weights.matmul(&of(1)?)?.reshape((1, heads, self.dim))?);
+                let end = (first as usize + step + 1).min(self.capacity);
+                // (1, keys, kv_heads, dim)
+                let of = |all: Tensor| all.narrow(0, sequence, 1)?.transpose(1, 2);
+                let query = queries.narrow(0, sequence, 1)?.narrow(1, step, 1)?;
+                let (keys, values) = (of(self.keys(end)?)?, of(self.values(end)?)?);
+                results.push(attention_composed(&query, &keys, &values, &options)?);
             }
         }
-        Tensor::cat(&results, 0)?
-            .reshape((self.batch, steps, heads, self.dim))?
-            .to_dtype(queries.dtype())
+        Tensor::cat(&results, 0)?.reshape(queries.shape())
     }
 }
 
@@ -519,7 +505,7 @@ struct Append<'a> {
     position: &'a Tensor,
     /// Sequences, steps, heads of queries, heads of keys, elements of a head, capacity.
     sizes: [usize; 6],
-    queries: std::cell::RefCell<Option<CudaStorage>>,
+    queries: RefCell<CudaStorage>,
 }
 
 impl InplaceOp1 for Append<'_> {
@@ -535,9 +521,6 @@ impl InplaceOp1 for Append<'_> {
         let device = cache.device.clone();
         let [batch, steps, heads, kv_heads, dim, capacity] = self.sizes;
         let mut queries = self.queries.borrow_mut();
-        let Some(queries) = queries.as_mut() else {
-            bail!("append: there is no memory for the queries");
-        };
         let pairs = batch * steps * (heads + 2 * kv_heads) * dim / 2;
         // A work-item turns 16 bytes of pairs, and a few of them where there are many.
         let vectors = pairs * self.packed.dtype().size_in_bytes() / 16;
@@ -553,7 +536,7 @@ impl InplaceOp1 for Append<'_> {
             Arg::Read(Some(&self.rotary.sin)),
             Arg::Int(int("append", "positions", self.rotary.cos.dim(0)?)?),
             Arg::Read(Some(self.position)),
-            Arg::Write(queries),
+            Arg::Write(&mut queries),
             Arg::Write(cache),
             Arg::Int(int("append", "sequences", batch)?),
             Arg::Int(int("append", "steps", steps)?),

@@ -57,27 +57,29 @@ pub fn from_gguf<R: Read + Seek>(
     {
         bail!("{hidden} elements in {heads} heads of {head_dim}, with {kv_heads} of keys");
     }
-    let mut tensor = |name: &str| content.tensor(reader, &format!("{name}.weight"), device);
-    let embedding = tensor("token_embd")?;
+    let mut read = |name: &str, to: &Device| content.tensor(reader, &format!("{name}.weight"), to);
+    let embedding = read("token_embd", device)?;
     let vocabulary = embedding.shape().dims2()?.0;
     let mut layers = Vec::new();
     for n in 0..metadata.number("block_count")? {
-        let mut of = |name: &str| tensor(&format!("blk.{n}.{name}"));
-        let qkv = vec![of("attn_q")?, of("attn_k")?, of("attn_v")?];
-        let gate_up = vec![of("ffn_gate")?, of("ffn_up")?];
+        // Those of one product are put together here, and travel once.
+        let mut part = |name: &str| read(&format!("blk.{n}.{name}"), &Device::Cpu);
+        let qkv = vec![part("attn_q")?, part("attn_k")?, part("attn_v")?];
+        let gate_up = vec![part("ffn_gate")?, part("ffn_up")?];
+        let mut of = |name: &str| read(&format!("blk.{n}.{name}"), device);
         layers.push(Layer {
             attention_norm: of("attn_norm")?.dequantize(device)?,
-            qkv: products(qkv)?,
-            output: Linear::quantized(&[of("attn_output")?])?,
+            qkv: products(qkv, device)?,
+            output: Linear::quantized(vec![of("attn_output")?], device)?,
             gated_norm: of("ffn_norm")?.dequantize(device)?,
-            gate_up: products(gate_up)?,
-            down: Linear::quantized(&[of("ffn_down")?])?,
+            gate_up: products(gate_up, device)?,
+            down: Linear::quantized(vec![of("ffn_down")?], device)?,
         });
     }
-    let norm = tensor("output_norm")?.dequantize(device)?;
+    let norm = read("output_norm", device)?.dequantize(device)?;
     let rows: Tensor = embedding.dequantize(device)?;
     let head = if content.tensor_infos.contains_key("output.weight") {
-        tensor("output")?
+        read("output", device)?
     } else {
         embedding
     };
@@ -96,21 +98,21 @@ pub fn from_gguf<R: Read + Seek>(
         rows,
         layers,
         norm,
-        Linear::quantized(&[head])?,
+        Linear::quantized(vec![head], device)?,
         frequencies,
     )
 }
 
 /// One product, where all weights have one format, as files of mixed formats (`Q4_K_M`) have not.
-fn products(weights: Vec<QTensor>) -> Result<Vec<Linear>> {
+fn products(weights: Vec<QTensor>, device: &Device) -> Result<Vec<Linear>> {
     if weights
         .windows(2)
         .all(|two| two[0].dtype() == two[1].dtype())
     {
-        return Ok(vec![Linear::quantized(&weights)?]);
+        return Ok(vec![Linear::quantized(weights, device)?]);
     }
     weights
         .into_iter()
-        .map(|weight| Linear::quantized(&[weight]))
+        .map(|weight| Linear::quantized(vec![weight], device))
         .collect()
 }
