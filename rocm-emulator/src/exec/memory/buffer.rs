@@ -7,7 +7,7 @@ use super::context::Context;
 use super::descriptor::{Descriptor, Element};
 use super::footprint::Footprint;
 use super::lowering::{Lowering, Registers};
-use super::places::{check_alignment, each_lane, scratch_places, Places};
+use super::places::{check_alignment, each_lane, scratch_places, zeros, Places};
 use super::typed;
 use crate::exec::counters::Class;
 use crate::exec::scalar::Source;
@@ -275,8 +275,14 @@ impl BufferOp {
 
     /// Loads out of range return zero, but where the descriptor selects one.
     fn clear_outside(&self, descriptor: &Descriptor, outside: u64, wave: &mut Wave) {
+        let lanes = wave.lanes;
         let (rows, ones) = match &self.work {
-            Work::Plain(Action::Load(_, rows)) => (*rows, None),
+            Work::Plain(Action::Load(transfer, rows)) => {
+                // SAFETY: zeros for as many bytes as a load reads at most; lowering made the registers as many as the
+                // transfer's rows.
+                unsafe { (transfer.scattered)(rows.rows(wave), &zeros(), outside, lanes) };
+                return;
+            }
             Work::Typed(typed) if !typed.store => {
                 let format = self.format(descriptor);
                 (typed.data, format.map(|format| (typed, format)))

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::footprint::Footprint;
 use super::lowering::{Lowering, Registers};
 use super::permute::Permute;
-use super::places::{each_lane, follow32, spread32, Places};
+use super::places::{each_lane, follow32, spread32, zeros, Places};
 use super::transfer::{self, Transfer};
 use crate::exec::counters::Class;
 use crate::exec::wave::{Row, Wave, LANES};
@@ -468,10 +468,24 @@ impl LdsOp {
             };
             let lane = (0..LANES).find(overruns).unwrap_or(0);
             let at = u64::from(wrapped.0[lane]);
+            if access == Access::Load && asks_for_zero(&wrapped, wave.exec()) {
+                return Ok(zeros());
+            }
             return Err(lds_overrun(access, at, bytes, cx.lds_size, lane));
         }
         Ok(places)
     }
+}
+
+/// Whether all active lanes load from one place that no LDS has, yet not before its start. Loads out of range return zero,
+/// and kernels of AMD's (rocBLAS, at 15 MiB) clear registers so: it is no mistake of an index, which stays near LDS or is
+/// another in each lane.
+#[cold]
+fn asks_for_zero(addresses: &Row, exec: u64) -> bool {
+    const FAR: std::ops::Range<u32> = 1 << 20..1 << 31;
+    let mut active = (0..LANES).filter(|lane| exec >> lane & 1 != 0);
+    let first = active.next().map(|lane| addresses.0[lane]);
+    first.is_some_and(|first| FAR.contains(&first) && active.all(|lane| addresses.0[lane] == first))
 }
 
 /// The `src2` forms; the outer `None` means that the name is not one. The offsets' lower seven bits of the second byte

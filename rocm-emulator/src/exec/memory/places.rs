@@ -8,6 +8,13 @@ use crate::exec::wave::{Row, LANES};
 /// Host addresses by lane; inactive lanes hold anything.
 pub(crate) type Places = [u64; LANES];
 
+/// Places where nothing but zeros is read, 16 bytes at most: what a load gets that is out of range, in the half of a
+/// register that it writes.
+pub(crate) fn zeros() -> Places {
+    static ZEROS: [u64; 2] = [0; 2];
+    [ZEROS.as_ptr() as u64; LANES]
+}
+
 /// Run `lane` for every active lane, without a branch on the mask where all are active.
 #[inline(always)]
 pub(crate) fn each_lane(exec: u64, lanes: u32, mut lane: impl FnMut(usize)) {
