@@ -13,9 +13,9 @@ use candle_rocm_runtime::cuda_names::{
 };
 use candle_rocm_runtime::gemm::plan::{Kernel, MatrixTile, Plan, TILES};
 use candle_rocm_runtime::gemm::{
-    self, Activation, Epilogue, GemmDtype, GemmProblem, Gpu, Residual, Transpose,
+    self, library, Activation, Epilogue, GemmDtype, GemmProblem, Gpu, Residual, Transpose,
 };
-use candle_rocm_runtime::{DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, Stream};
+use candle_rocm_runtime::{enqueued, DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, Stream};
 use candle_rocm_testing::random::Random;
 use common::on_each_device;
 use half::{bf16, f16};
@@ -183,8 +183,19 @@ fn matrices<T: Number>(
     all
 }
 
-/// Computes a case, checks every element of C's buffer, and returns the plan.
-fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Random) -> Option<Plan> {
+/// How a case went.
+#[derive(Default)]
+struct Checked {
+    /// The plan, where a kernel of ours was asked for.
+    plan: Option<Plan>,
+    /// The largest error by a vendor's library and by our kernel on the same numbers, as shares of what is allowed; where
+    /// a library multiplied.
+    beside_library: Option<[f64; 2]>,
+}
+
+/// Computes a case, and checks every element of C's buffer. Where a vendor's library multiplied, our kernel multiplies
+/// the same numbers, and is held to the same bound.
+fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Random) -> Checked {
     let mut problem = case.problem;
     let GemmProblem { m, n, k, batch, .. } = problem;
     let [a_at, b_at, c_at] = case.offsets;
@@ -232,61 +243,42 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Random) -> Op
     let device_residual = stream.clone_htod(&residual).unwrap();
     let mut device_c = stream.clone_htod(&before).unwrap();
     let (size, output_size) = (size_of::<T>(), size_of::<T::Output>());
-    let plan = {
-        problem.a = device_a.device_ptr(stream).0 + (a_at * size) as u64;
-        problem.b = device_b.device_ptr(stream).0 + (b_at * size) as u64;
-        problem.c = device_c.device_ptr_mut(stream).0 + (c_at * output_size) as u64;
-        let epilogue = Epilogue {
-            bias: case
-                .epilogue
-                .has_bias
-                .then(|| device_bias.device_ptr(stream).0),
-            activation: case.epilogue.activation,
-            residual: case.epilogue.residual.map(|(ld, stride)| Residual {
-                address: device_residual.device_ptr(stream).0,
-                ld,
-                stride,
-            }),
-        };
-        problem.check().unwrap();
-        epilogue.check(&problem).unwrap();
-        let arch = &stream.context().info().arch;
-        let plans = |compute_units| {
-            let gpu = Gpu {
-                arch,
-                compute_units,
-            };
-            Plan::candidates(&problem, &epilogue, gpu)
-        };
-        match case.by {
-            By::Kernel {
-                compute_units,
-                number,
-            } => {
-                let plans = plans(compute_units);
-                plans.get(number % plans.len().max(1)).copied()
-            }
-            By::This { kernel, part_k } => {
-                let plan = plans(1).into_iter().find(|plan| plan.kernel == kernel);
-                let plan = plan.unwrap_or_else(|| panic!("{kernel:?} for {problem}"));
-                Some(match part_k {
-                    0 => plan,
-                    _ => Plan {
-                        parts: (k as u32).div_ceil(part_k),
-                        part_k,
-                        ..plan
-                    },
-                })
-            }
-            By::Choice => {
-                // SAFETY: the buffers hold the matrices, at these addresses.
-                unsafe { gemm::gemm_with_epilogue(stream, &problem, &epilogue) }.unwrap();
-                None
-            }
-        }
+    problem.a = device_a.device_ptr(stream).0 + (a_at * size) as u64;
+    problem.b = device_b.device_ptr(stream).0 + (b_at * size) as u64;
+    problem.c = device_c.device_ptr_mut(stream).0 + (c_at * output_size) as u64;
+    let epilogue = Epilogue {
+        bias: case
+            .epilogue
+            .has_bias
+            .then(|| device_bias.device_ptr(stream).0),
+        activation: case.epilogue.activation,
+        residual: case.epilogue.residual.map(|(ld, stride)| Residual {
+            address: device_residual.device_ptr(stream).0,
+            ld,
+            stride,
+        }),
     };
-    if let Some(plan) = &plan {
-        // SAFETY: as above.
+    problem.check().unwrap();
+    epilogue.check(&problem).unwrap();
+    let truth = Truth::<T> {
+        case,
+        problem,
+        a,
+        b,
+        before,
+        bias,
+        residual,
+    };
+    let arch = &stream.context().info().arch;
+    let plans = |compute_units| {
+        let gpu = Gpu {
+            arch,
+            compute_units,
+        };
+        Plan::candidates(&problem, &epilogue, gpu)
+    };
+    let launch = |plan: &Plan| {
+        // SAFETY: the buffers hold the matrices, at these addresses.
         unsafe { gemm::launch_plan(stream, plan) }.unwrap_or_else(|error| {
             panic!(
                 "{} on {problem:?} offsets {:?} {:?}: {error}",
@@ -295,66 +287,152 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Random) -> Op
                 case.epilogue
             )
         });
+    };
+    let plan = match case.by {
+        By::Kernel {
+            compute_units,
+            number,
+        } => {
+            let plans = plans(compute_units);
+            plans.get(number % plans.len().max(1)).copied()
+        }
+        By::This { kernel, part_k } => {
+            let plan = plans(1).into_iter().find(|plan| plan.kernel == kernel);
+            let plan = plan.unwrap_or_else(|| panic!("{kernel:?} for {problem}"));
+            Some(match part_k {
+                0 => plan,
+                _ => Plan {
+                    parts: (k as u32).div_ceil(part_k),
+                    part_k,
+                    ..plan
+                },
+            })
+        }
+        By::Choice => {
+            // SAFETY: the buffers hold the matrices, at these addresses.
+            let multiply = || unsafe { gemm::gemm_with_epilogue(stream, &problem, &epilogue) };
+            let (done, noted) = enqueued::recorded(multiply);
+            done.unwrap();
+            let by_library = noted.library_products > 0;
+            let has_sum = problem.alpha != 0.0 && [m, n, k, batch].iter().all(|&size| size > 0);
+            let expected = library::GemmChoice::current().unwrap() == library::GemmChoice::Library
+                && T::DTYPE != GemmDtype::I8
+                && has_sum;
+            assert!(by_library || !expected, "{problem} was not the library's");
+            if !by_library {
+                truth.verify(&stream.clone_dtoh(&device_c).unwrap(), "the choice");
+                return Checked::default();
+            }
+            let library = truth.verify(&stream.clone_dtoh(&device_c).unwrap(), "the library");
+            stream.memcpy_htod(&truth.before, &mut device_c).unwrap();
+            let plan = plans(64)[0];
+            launch(&plan);
+            let after = stream.clone_dtoh(&device_c).unwrap();
+            let ours = truth.verify(&after, &plan.description());
+            return Checked {
+                plan: None,
+                beside_library: Some([library, ours]),
+            };
+        }
+    };
+    if let Some(plan) = &plan {
+        launch(plan);
     }
-    let after = stream.clone_dtoh(&device_c).unwrap();
+    let by = plan
+        .as_ref()
+        .map_or("no kernel".to_owned(), Plan::description);
+    truth.verify(&stream.clone_dtoh(&device_c).unwrap(), &by);
+    Checked {
+        plan,
+        beside_library: None,
+    }
+}
 
-    let zero = |used: bool, value: f64| if used { value } else { 0.0 };
-    let mut written = vec![false; after.len()];
-    for z in 0..batch {
-        for column in 0..n {
-            for row in 0..m {
-                let place = c_at + z * stride_c as usize + column * ldc + row;
-                written[place] = true;
-                let (mut sum, mut magnitude) = (0.0, 0.0);
-                if problem.alpha != 0.0 {
-                    let first_a = a_at + z * problem.stride_a as usize;
-                    let first_b = b_at + z * problem.stride_b as usize;
-                    for l in 0..k {
-                        let x = a[first_a + index(problem.transa, problem.lda, row, l)].value();
-                        let y = b[first_b + index(problem.transb, problem.ldb, l, column)].value();
-                        sum += x * y;
-                        magnitude += (x * y).abs();
+/// A case's numbers, from which the exact result follows.
+struct Truth<'a, T: Element> {
+    case: &'a Case,
+    problem: GemmProblem,
+    a: Vec<T>,
+    b: Vec<T>,
+    before: Vec<T::Output>,
+    bias: Vec<T::Output>,
+    residual: Vec<T::Output>,
+}
+
+impl<T: Element> Truth<'_, T> {
+    /// Every element of C's buffer against sums in f64: what is C within its bound, the rest as it was. Returns the
+    /// largest error as a share of what is allowed.
+    fn verify(&self, after: &[T::Output], by: &str) -> f64 {
+        let problem = &self.problem;
+        let GemmProblem { m, n, batch, .. } = *problem;
+        let mut written = vec![false; after.len()];
+        let mut worst = 0.0f64;
+        for z in 0..batch {
+            for column in 0..n {
+                for row in 0..m {
+                    let place = self.case.offsets[2]
+                        + z * problem.stride_c as usize
+                        + column * problem.ldc
+                        + row;
+                    written[place] = true;
+                    let (expected, bound) = self.element([z, row, column], place);
+                    let got = after[place].value();
+                    let error = (got - expected).abs();
+                    assert!(
+                        error <= bound,
+                        "{by} on {problem} alpha {} beta {} ld {} {} {} offsets {:?} {:?}: C[{row}, {column}] of {z} is \
+                         {got}, not {expected} +- {bound:e}",
+                        problem.alpha, problem.beta, problem.lda, problem.ldb, problem.ldc, self.case.offsets,
+                        self.case.epilogue,
+                    );
+                    if bound > 0.0 {
+                        worst = worst.max(error / bound);
                     }
                 }
-                let old = zero(problem.beta != 0.0, before[place].value());
-                let bias = zero(case.epilogue.has_bias, bias[row].value());
-                let residual = match case.epilogue.residual {
-                    Some((ld, stride)) => residual[z * stride as usize + column * ld + row].value(),
-                    None => 0.0,
-                };
-                let (expected, bound) = if T::DTYPE == GemmDtype::I8 {
-                    // Exact: modulo 2^32, and every term here is below 2^53.
-                    let terms = [problem.alpha * sum, problem.beta * old, bias, residual];
-                    let wrapped = terms.map(|term| term as i64 as i32);
-                    (wrapped.into_iter().fold(0, i32::wrapping_add).into(), 0.0)
-                } else {
-                    let x = problem.alpha * sum + problem.beta * old + bias;
-                    let expected = activate(case.epilogue.activation, x) + residual;
-                    let scale =
-                        problem.alpha.abs() * magnitude + (problem.beta * old).abs() + bias.abs();
-                    (
-                        expected,
-                        bound::<T>(&problem, &case.epilogue, scale, x, residual, expected),
-                    )
-                };
-                let got = after[place].value();
-                assert!(
-                    (got - expected).abs() <= bound,
-                    "{} on {problem} alpha {} beta {} ld {} {} {} offsets {:?} {:?}: C[{row}, {column}] of {z} is {got}, \
-                     not {expected} +- {bound:e}",
-                    plan.as_ref().map_or("the choice".to_owned(), Plan::description),
-                    problem.alpha, problem.beta, problem.lda, problem.ldb, problem.ldc, case.offsets, case.epilogue,
-                );
             }
         }
+        for (place, written) in written.into_iter().enumerate() {
+            assert!(
+                written || after[place].bits() == self.before[place].bits(),
+                "{by} on {problem}: element {place}, which is not in C, was written"
+            );
+        }
+        worst
     }
-    for (place, written) in written.into_iter().enumerate() {
-        assert!(
-            written || after[place].bits() == before[place].bits(),
-            "{problem}: element {place}, which is not in C, was written"
-        );
+
+    /// One element as it should be, and how far it may be from that.
+    fn element(&self, [z, row, column]: [usize; 3], place: usize) -> (f64, f64) {
+        let (problem, epilogue) = (&self.problem, &self.case.epilogue);
+        let (mut sum, mut magnitude) = (0.0, 0.0);
+        if problem.alpha != 0.0 {
+            let first_a = self.case.offsets[0] + z * problem.stride_a as usize;
+            let first_b = self.case.offsets[1] + z * problem.stride_b as usize;
+            for l in 0..problem.k {
+                let x = self.a[first_a + index(problem.transa, problem.lda, row, l)].value();
+                let y = self.b[first_b + index(problem.transb, problem.ldb, l, column)].value();
+                sum += x * y;
+                magnitude += (x * y).abs();
+            }
+        }
+        let zero = |used: bool, value: f64| if used { value } else { 0.0 };
+        let old = zero(problem.beta != 0.0, self.before[place].value());
+        let bias = zero(epilogue.has_bias, self.bias[row].value());
+        let residual = match epilogue.residual {
+            Some((ld, stride)) => self.residual[z * stride as usize + column * ld + row].value(),
+            None => 0.0,
+        };
+        if T::DTYPE == GemmDtype::I8 {
+            // Exact: modulo 2^32, and every term here is below 2^53.
+            let terms = [problem.alpha * sum, problem.beta * old, bias, residual];
+            let wrapped = terms.map(|term| term as i64 as i32);
+            return (wrapped.into_iter().fold(0, i32::wrapping_add).into(), 0.0);
+        }
+        let x = problem.alpha * sum + problem.beta * old + bias;
+        let expected = activate(epilogue.activation, x) + residual;
+        let scale = problem.alpha.abs() * magnitude + (problem.beta * old).abs() + bias.abs();
+        let bound = bound::<T>(problem, epilogue, scale, x, residual, expected);
+        (expected, bound)
     }
-    plan
 }
 
 /// How far a result may be from the exact one.
@@ -444,7 +522,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
             offsets: [0; 3],
             by,
         };
-        check::<T>(stream, &case, &mut draw).unwrap()
+        check::<T>(stream, &case, &mut draw).plan.unwrap()
     };
     let arch = stream.context().info().arch.clone();
     for op_a in OPS {
@@ -566,20 +644,23 @@ fn refused<T: Element>(stream: &Arc<Stream>) -> bool {
     true
 }
 
+/// Returns the errors of a library and of our kernels, case by case.
 fn drawn<T: Element>(
     stream: &Arc<Stream>,
     seed: u64,
     count: usize,
     compute: cublasComputeType_t,
     by: impl Fn(&mut Random) -> By,
-) {
+) -> Vec<[f64; 2]> {
     if refused::<T>(stream) {
-        return;
+        return Vec::new();
     }
+    let mut beside_library = Vec::new();
     let mut draw = Random::from_state(seed);
     let mut done = 0;
     let mut sizes = BTreeSet::new();
-    while done < count {
+    // Empty sums are nobody's: a library has a hundred of its own all the same.
+    while done < count || (1..100).contains(&beside_library.len()) {
         let [m, n, k] = [0; 3].map(|_| draw.choose(&SIZES));
         let batch = draw.choose(&[0, 1, 1, 1, 2, 3]);
         if m * n * k.max(1) * batch > MOST_WORK {
@@ -617,10 +698,27 @@ fn drawn<T: Element>(
             offsets: [0; 3].map(|_| draw.choose(&[0, 0, 1, 3])),
             by: by(&mut draw),
         };
-        check::<T>(stream, &case, &mut draw);
+        beside_library.extend(check::<T>(stream, &case, &mut draw).beside_library);
         done += 1;
     }
     assert_eq!(sizes.len(), 3 * SIZES.len(), "a size was never drawn");
+    beside_library
+}
+
+/// Says how a vendor's library did, and our kernels on the same numbers.
+fn print_beside<T: Element>(stream: &Stream, errors: &[[f64; 2]]) {
+    if errors.is_empty() {
+        return;
+    }
+    let worst = |which: usize| errors.iter().map(|error| error[which]).fold(0.0, f64::max);
+    println!(
+        "{} on {}: {} products by the library, largest error {:.2} of what is allowed, ours on the same {:.2}",
+        T::DTYPE.name(),
+        stream.context().info().arch,
+        errors.len(),
+        worst(0),
+        worst(1)
+    );
 }
 
 macro_rules! for_each_type {
@@ -647,7 +745,8 @@ macro_rules! for_each_type {
                     let stream = context.per_thread_stream();
                     println!("{}", gemm::library::describe(&stream).unwrap());
                     for compute in [<$type>::DTYPE.compute(), cublasComputeType_t::$reduced] {
-                        drawn::<$type>(&stream, 11, 200, compute, |_| By::Choice);
+                        let errors = drawn::<$type>(&stream, 11, 200, compute, |_| By::Choice);
+                        print_beside::<$type>(&stream, &errors);
                     }
                 });
             }

@@ -166,6 +166,8 @@ pub fn alone(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
     assert_eq!(ended.end, PASSED, "{}", ended.text());
     // A misspelt name would run nothing and succeed.
     assert!(ended.stdout.contains("1 passed"), "{}", ended.text());
+    // Seen where this process' own output is.
+    println!("{}", ended.stdout.trim());
 }
 
 /// Whether this process is one that a test of this name made for itself.

@@ -30,8 +30,53 @@ const fn package(path: &'static str, bytes: u64, sha256: &'static str) -> Packag
     }
 }
 
-/// All of them. Unpacked, they take about a quarter of a gigabyte.
-pub const PACKAGES: &[Package] = &[
+/// Packages that belong together: nothing of one can be used without the others of it.
+pub struct Set {
+    /// What they hold, in words.
+    pub what: &'static str,
+    /// What says in the folder that they are unpacked.
+    pub mark: &'static str,
+    /// The packages.
+    pub packages: &'static [Package],
+    /// What they take when they are unpacked, in MB.
+    pub unpacked: u32,
+}
+
+/// HIP and ROCr, and what they need.
+pub const RUNTIME: Set = Set {
+    what: "AMD's HIP",
+    mark: "complete",
+    packages: RUNTIME_PACKAGES,
+    unpacked: 250,
+};
+
+/// Libraries over HIP.
+pub const LIBRARIES: Set = Set {
+    what: "AMD's rocBLAS and rocRAND",
+    mark: "libraries",
+    packages: LIBRARY_PACKAGES,
+    unpacked: 1500,
+};
+
+const LIBRARY_PACKAGES: &[Package] = &[
+    package(
+        "main/r/rocblas/librocblas5_7.2.4-1~exp1_amd64.deb",
+        318_474_840,
+        "d7b0bdb3ca744edc42894c0774c0f4d2341acb42190808dc49251c0d1319b685",
+    ),
+    package(
+        "main/r/roctracer/libroctx64-4_7.2.4-1~exp1_amd64.deb",
+        5_628,
+        "a5e7dc76192e02a02dd4592762e394acfc800e2c956fb79ef7b0d01569455399",
+    ),
+    package(
+        "main/r/rocrand/librocrand1_7.2.4-1~exp1_amd64.deb",
+        54_363_316,
+        "9926865e63fa2dcb4224a7f78774ab1dc5ace888372f1e87e7f0c3ab16135258",
+    ),
+];
+
+const RUNTIME_PACKAGES: &[Package] = &[
     package(
         "main/r/rocm-llvm/libamd-comgr3_7.2.4+dfsg-1~exp1_amd64.deb",
         12_468_028,

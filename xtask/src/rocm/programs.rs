@@ -26,8 +26,9 @@ const PACKAGES: [&str; 5] = [
     "cudarc",
     "candle-rocm-testing",
 ];
-/// Its test programs that use a GPU.
-const TESTS: [&str; 10] = [
+/// Its test programs that use a GPU. What needs a library of AMD's besides is ignored there: see
+/// [`super::libraries`].
+const TESTS: [&str; 11] = [
     "buffers",
     "gemm",
     "gemm_library",
@@ -35,6 +36,7 @@ const TESTS: [&str; 10] = [
     "launches",
     "memory",
     "random",
+    "rocrand",
     "split_rows",
     "streams",
     "tuner",
@@ -183,12 +185,17 @@ impl Programs {
         }
     }
 
+    /// The command that runs one of the runtime's test programs on one GPU.
+    pub fn test(&self, runner: &Runner, name: &str, arch: &str) -> Result<Command> {
+        let mut command = runner.through().command(find(&self.tests, name)?, arch);
+        command.current_dir(&self.folder);
+        Ok(command)
+    }
+
     /// The runtime's tests on one GPU.
     pub fn tests(&self, runner: &Runner, arch: &str, short: bool, parts: &mut Parts) -> Result<()> {
         for name in TESTS.iter().filter(|name| !short || !LONG.contains(name)) {
-            let program = find(&self.tests, name)?;
-            let mut command = runner.through().command(program, arch);
-            command.current_dir(&self.folder);
+            let mut command = self.test(runner, name, arch)?;
             for (program, test, _) in LEFT_OUT {
                 if program == *name {
                     command.args(["--skip", test]);

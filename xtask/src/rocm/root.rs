@@ -8,13 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 
-use super::packages::{Package, PACKAGES, VERSION};
+use super::packages::{Package, Set, RUNTIME, VERSION};
 use crate::cargo;
 
 /// Where the packages put libraries.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
-/// Stands in the folder when everything is unpacked.
-const COMPLETE: &str = "complete";
 /// What lists of apt's name mirrors of.
 const ARCHIVES: [&str; 2] = ["deb", "Types: deb"];
 
@@ -34,25 +32,44 @@ impl std::error::Error for Gone {}
 pub struct Root(PathBuf);
 
 impl Root {
-    /// The folder with everything in it: as it was left, or from packages in `given`, or from this machine's own mirror of
-    /// Debian, in so much time at most.
+    /// The folder with HIP and ROCr in it: as it was left, or from packages in `given`, or from this machine's own mirror
+    /// of Debian, in so much time at most.
     ///
     /// # Errors
     /// [`Gone`] where a package cannot be had.
     pub fn ready(given: Option<&Path>, patience: Option<Duration>) -> Result<Root> {
-        let folder = cache()?.join(format!("candle-rocm/amd-runtime/{VERSION}"));
-        let root = Root(folder);
-        let listed = listed();
-        if fs::read_to_string(root.0.join(COMPLETE)).is_ok_and(|text| text == listed) {
-            return Ok(root);
+        let root = Root(cache()?.join(format!("candle-rocm/amd-runtime/{VERSION}")));
+        if !root.has(&RUNTIME) {
+            let tree = root.0.join("root");
+            if tree.exists() {
+                fs::remove_dir_all(&tree)?;
+            }
+            root.add(&RUNTIME, given, patience)?;
         }
+        Ok(root)
+    }
+
+    /// Adds packages to it, if they are not there.
+    ///
+    /// # Errors
+    /// [`Gone`] where one cannot be had.
+    pub fn with(self, set: &Set, given: Option<&Path>) -> Result<Root> {
+        if !self.has(set) {
+            self.add(set, given, None)?;
+        }
+        Ok(self)
+    }
+
+    /// Whether they are unpacked, each as it is pinned now; the tree of HIP's is the first, and goes with all others.
+    fn has(&self, set: &Set) -> bool {
+        let mark = fs::read_to_string(self.0.join("root").join(set.mark));
+        mark.is_ok_and(|text| text == listed(set))
+    }
+
+    fn add(&self, set: &Set, given: Option<&Path>, patience: Option<Duration>) -> Result<()> {
         let until = patience.map(|patience| Instant::now() + patience);
-        let packages = root.packages(given, until)?;
-        let tree = root.0.join("root");
-        if tree.exists() {
-            fs::remove_dir_all(&tree)?;
-        }
-        for package in packages {
+        let tree = self.0.join("root");
+        for package in self.packages(set, given, until)? {
             let unpack = Command::new("dpkg-deb")
                 .arg("--extract")
                 .args([&package, &tree])
@@ -62,8 +79,7 @@ impl Root {
                 bail!("dpkg-deb cannot unpack {}: {unpack}", package.display());
             }
         }
-        fs::write(root.0.join(COMPLETE), listed)?;
-        Ok(root)
+        Ok(fs::write(tree.join(set.mark), listed(set))?)
     }
 
     /// AMD's HIP.
@@ -81,13 +97,18 @@ impl Root {
         self.0.join("root").join(LIBRARIES)
     }
 
-    /// All packages as files, checked.
-    fn packages(&self, given: Option<&Path>, until: Option<Instant>) -> Result<Vec<PathBuf>> {
+    /// A set's packages as files, checked.
+    fn packages(
+        &self,
+        set: &Set,
+        given: Option<&Path>,
+        until: Option<Instant>,
+    ) -> Result<Vec<PathBuf>> {
         let folder = self.0.join("packages");
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let mut files = Vec::new();
         let mut missing = Vec::new();
-        for package in PACKAGES {
+        for package in set.packages {
             let here = folder.join(package.file());
             let there = given.and_then(|given| find(given, package));
             match [Some(here.clone()), there]
@@ -110,10 +131,12 @@ impl Root {
         }
         let bytes: u64 = missing.iter().map(|package| package.bytes).sum();
         eprintln!(
-            "AMD's HIP {VERSION}: fetching {} packages of Debian, {} MB, into {} (unpacked about 250 MB)",
+            "{} {VERSION}: fetching {} packages of Debian, {} MB, into {} (unpacked about {} MB)",
+            set.what,
             missing.len(),
             bytes.div_ceil(1_000_000),
-            self.0.display()
+            self.0.display(),
+            set.unpacked
         );
         let mirrors = mirrors();
         for package in missing {
@@ -125,11 +148,10 @@ impl Root {
     }
 }
 
-/// What a complete folder was made of.
-fn listed() -> String {
-    let lines = PACKAGES
-        .iter()
-        .map(|package| format!("{}  {}\n", package.sha256, package.path));
+/// What a set's mark says: of what it was unpacked.
+fn listed(set: &Set) -> String {
+    let packages = set.packages.iter();
+    let lines = packages.map(|package| format!("{}  {}\n", package.sha256, package.path));
     lines.collect()
 }
 
@@ -257,6 +279,7 @@ fn named(list: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::packages::LIBRARIES;
     use super::*;
 
     #[test]
@@ -275,8 +298,9 @@ mod tests {
 
     #[test]
     fn packages_are_pinned_once_each() {
-        let mut files: Vec<&str> = PACKAGES.iter().map(Package::file).collect();
-        for package in PACKAGES {
+        let all = || RUNTIME.packages.iter().chain(LIBRARIES.packages);
+        let mut files: Vec<&str> = all().map(Package::file).collect();
+        for package in all() {
             assert!(package.path.starts_with("main/") && package.file().ends_with(".deb"));
             assert!(package.bytes > 1000, "{}", package.path);
             let hexadecimal = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
@@ -284,24 +308,30 @@ mod tests {
         }
         files.sort_unstable();
         files.dedup();
-        assert_eq!(files.len(), PACKAGES.len());
-        let pinned = |file: &str| file.contains(VERSION);
-        assert_eq!(files.iter().filter(|file| pinned(file)).count(), 3);
+        assert_eq!(files.len(), all().count());
+        // AMD's own are of one version.
+        for file in files
+            .iter()
+            .filter(|file| file.starts_with("libroc") || file.contains("hip"))
+        {
+            assert!(file.contains(VERSION), "{file}");
+        }
     }
 
     #[test]
     fn a_package_that_no_mirror_has_is_named() {
         let file = std::env::temp_dir().join("no-package.deb");
-        let error = fetch(&PACKAGES[0], &[], &file, None).unwrap_err();
+        let package = &RUNTIME.packages[0];
+        let error = fetch(package, &[], &file, None).unwrap_err();
         assert!(error.is::<Gone>());
         let text = error.to_string();
         assert!(
-            text.starts_with(PACKAGES[0].file()) && text.lines().count() == 1,
+            text.starts_with(package.file()) && text.lines().count() == 1,
             "{text}"
         );
         // Too late for it.
         let mirrors = ["http://no.example/debian".to_owned()];
-        let error = fetch(&PACKAGES[0], &mirrors, &file, Some(Instant::now())).unwrap_err();
+        let error = fetch(package, &mirrors, &file, Some(Instant::now())).unwrap_err();
         assert!(error.is::<Gone>());
     }
 
@@ -309,14 +339,15 @@ mod tests {
     fn a_file_of_another_content_is_not_the_package() {
         let folder = std::env::temp_dir().join(format!("candle-rocm-root-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let package = &PACKAGES[0];
+        let package = &RUNTIME.packages[0];
         let file = folder.join(package.file());
         fs::write(&file, "no package").unwrap();
         assert_eq!(find(&folder, package), Some(file.clone()));
         assert!(!checks(&file, package).unwrap());
         let apts = folder.join("libllvm22_1%3a22.1.8-3_amd64.deb");
         fs::write(&apts, "").unwrap();
-        let llvm = PACKAGES
+        let llvm = RUNTIME
+            .packages
             .iter()
             .find(|package| package.file().starts_with("libllvm22"))
             .unwrap();

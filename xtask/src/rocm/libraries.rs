@@ -1,0 +1,65 @@
+//! `cargo xtask rocm --libraries`: AMD's libraries over its own HIP, on the emulated GPUs, beside ours.
+
+use anyhow::Result;
+
+use super::parts::Parts;
+use super::programs::{Programs, Runner};
+use super::root::Root;
+use crate::cargo;
+
+/// A test program of the runtime's that runs with a library of AMD's.
+struct Run {
+    /// The program, and what it is given.
+    program: &'static str,
+    arguments: &'static [&'static str],
+    /// Set while it runs.
+    variables: &'static [(&'static str, &'static str)],
+    /// Names the library to it.
+    variable: &'static str,
+    library: &'static str,
+}
+
+/// rocBLAS multiplies 200 drawn cases of each type and precision (shapes, transposes, strides, factors, places,
+/// epilogues), and our kernels the same numbers; rocRAND's generators write what their host forms and papers say.
+const RUNS: [Run; 2] = [
+    Run {
+        program: "gemm",
+        arguments: &[
+            "chosen_",
+            "--skip",
+            "chosen_i8",
+            "--nocapture",
+            "--test-threads=1",
+        ],
+        variables: &[("CANDLE_ROCM_GEMM", "library")],
+        variable: "CANDLE_ROCM_BLAS_LIBRARY",
+        library: "librocblas.so.5",
+    },
+    Run {
+        program: "rocrand",
+        arguments: &["--include-ignored"],
+        variables: &[],
+        variable: "CANDLE_ROCM_TEST_ROCRAND",
+        library: "librocrand.so.1",
+    },
+];
+
+/// All of them on one GPU.
+pub fn run(
+    root: &Root,
+    programs: &Programs,
+    runner: &Runner,
+    arch: &str,
+    parts: &mut Parts,
+) -> Result<()> {
+    for run in &RUNS {
+        let mut command = programs.test(runner, run.program, arch)?;
+        command
+            .args(run.arguments)
+            .envs(run.variables.iter().copied())
+            .env(run.variable, root.libraries().join(run.library));
+        let part = format!("{}: {} on {arch}", run.library, run.program);
+        parts.run(&part, || cargo::run_quietly(&mut command));
+    }
+    Ok(())
+}
