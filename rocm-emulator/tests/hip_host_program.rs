@@ -1,10 +1,27 @@
-//! C++ HIP programs, compiled by clang with `<<<>>>` launches, linked to our `libamdhip64.so` and run.
+//! C++ HIP programs, compiled by clang with `<<<>>>` launches, linked to our `libamdhip64.so` and run; or, under `cargo
+//! xtask rocm`, linked to AMD's.
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::path::{Path, PathBuf};
+use std::process::Output;
 
 use candle_rocm_testing::hip::{compile_to, device_library, Compile};
+use candle_rocm_testing::process;
 use candle_rocm_testing::stand_in::library;
+
+/// AMD's own `libamdhip64`, where the tests run on it.
+fn amds_library() -> Option<PathBuf> {
+    let amd = std::env::var("CANDLE_ROCM_RUNTIME").as_deref() == Ok("amd");
+    let library = std::env::var_os("CANDLE_ROCM_HIP_LIBRARY").filter(|_| amd);
+    library.map(PathBuf::from)
+}
+
+/// The GPUs that a test runs on, one after the other: those it names, or on AMD's HIP the one that was asked for.
+fn gpus(named: &[&str]) -> Vec<String> {
+    match amds_library() {
+        Some(_) => vec![std::env::var("ROCM_EMU_ARCH").expect("ROCM_EMU_ARCH names the GPU")],
+        None => named.iter().map(|arch| (*arch).to_owned()).collect(),
+    }
+}
 
 /// The folder of `libamdhip64.so`.
 fn folder() -> &'static Path {
@@ -13,27 +30,41 @@ fn folder() -> &'static Path {
 
 /// How to compile a host program for some processors.
 fn linked(archs: &[&str]) -> Compile {
+    let mut args = match amds_library() {
+        // Its C library is newer than this machine's, which links it all the same.
+        Some(library) => vec![
+            library.display().to_string(),
+            "-Wl,--allow-shlib-undefined".into(),
+        ],
+        None => vec![format!("-L{}", folder().display()), "-lamdhip64".into()],
+    };
+    args.extend(["--hip-link", "-no-hip-rt"].map(String::from));
     Compile {
         archs: archs.iter().map(|&arch| arch.into()).collect(),
-        args: vec![
-            format!("-L{}", folder().display()),
-            "-lamdhip64".into(),
-            "--hip-link".into(),
-            "-no-hip-rt".into(),
-        ],
+        args,
     }
 }
 
-/// A compiled host program for gfx1100 and gfx942.
+/// A compiled host program for gfx1100 and gfx942, or the GPU that was asked for.
 fn program(source: &str) -> tempfile::TempPath {
     let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
-    compile_to(source, &linked(&["gfx1100", "gfx942"]), &path);
+    let archs = gpus(&["gfx1100", "gfx942"]);
+    let archs: Vec<&str> = archs.iter().map(String::as_str).collect();
+    compile_to(source, &linked(&archs), &path);
     path
 }
 
 fn run(program: &Path, arch: &str) -> Output {
-    Command::new(program)
-        .env("LD_LIBRARY_PATH", folder())
+    run_with(program, arch, &[])
+}
+
+fn run_with(program: &Path, arch: &str, arguments: &[&str]) -> Output {
+    let mut command = process::program(program);
+    if amds_library().is_none() {
+        command.env("LD_LIBRARY_PATH", folder());
+    }
+    command
+        .args(arguments)
         .env("ROCM_EMU_ARCH", arch)
         .env("ROCM_EMU_THREADS", "2")
         .output()
@@ -143,8 +174,8 @@ fn a_program_computes_on_both_architectures() {
     let program = program(PROGRAM);
     // 0^2 + ... + 1000^2 - 7 * 1001.
     let sum: i64 = (0..=1000).map(|i: i64| i * i - 7).sum();
-    for arch in ["gfx1100", "gfx942", "gfx1100,gfx942"] {
-        let output = run(&program, arch);
+    for arch in gpus(&["gfx1100", "gfx942", "gfx1100,gfx942"]) {
+        let output = run(&program, &arch);
         let devices = arch.split(',').count();
         assert_eq!(
             text(&output.stdout),
@@ -155,6 +186,9 @@ fn a_program_computes_on_both_architectures() {
             text(&output.stderr)
         );
         assert!(output.status.success());
+        if amds_library().is_some() {
+            continue;
+        }
         // `<<<...>>>` drops the status of the launch that was refused.
         let refused = text(&output.stderr);
         assert_eq!(refused.lines().count(), 1, "{arch}: {refused}");
@@ -184,9 +218,14 @@ int main() {
 }
 "#;
 
+/// AMD's HIP prints what kernels say when it comes to it: there each text is compared in its own order.
 #[test]
 fn kernels_print_in_order() {
-    let arch = "gfx1100";
+    let arch = &gpus(&["gfx1100"])[0];
+    let wave = match arch.starts_with("gfx9") {
+        true => "oclc_wavefrontsize64_on",
+        false => "oclc_wavefrontsize64_off",
+    };
     let library = device_library(arch);
     let ocml = library.iter().find(|arg| arg.ends_with("ocml.bc")).unwrap();
     let folder = ocml.strip_suffix("ocml.bc").unwrap();
@@ -194,7 +233,7 @@ fn kernels_print_in_order() {
         // The library must not be linked to the host's code, too: the device's is compiled first.
         let mut device = Compile::bundle(&[arch]);
         device.args.push(format!("-mprintf-kind={kind}"));
-        for name in ["ockl", "opencl", "oclc_wavefrontsize64_off"] {
+        for name in ["ockl", "opencl", wave] {
             let path = format!("{folder}{name}.bc");
             let linked = ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", &path];
             device.args.extend(linked.map(String::from));
@@ -217,7 +256,15 @@ fn kernels_print_in_order() {
         let want: String = (0..3)
             .map(|number| format!("before {number}\nkernel {number}, item 3\n"))
             .collect();
-        assert_eq!(text(&output.stdout), want + "after\n", "{kind}: {output:?}");
+        let (mut got, mut want) = (text(&output.stdout), want + "after\n");
+        if amds_library().is_some() {
+            for all in [&mut got, &mut want] {
+                let (kernels, host): (Vec<&str>, Vec<&str>) =
+                    all.lines().partition(|line| line.starts_with("kernel"));
+                *all = [kernels, host].concat().join("\n");
+            }
+        }
+        assert_eq!(got, want, "{kind}: {output:?}");
         assert!(output.status.success(), "{kind}");
     }
 }
@@ -268,6 +315,140 @@ fn functions_have_the_versions_of_amds_library() {
         ("rocmEmuGetLastFault", "rocm_emulator"),
     ] {
         assert_eq!(found[name], Some(version), "{name}");
+    }
+}
+
+/// Two streams that wait for each other, and memory of the host's that kernels reach.
+const STREAMS: &str = r#"
+#include "hip_min.h"
+#define CHECK(call)                                                                                   \
+    do {                                                                                              \
+        hipError_t status = (call);                                                                   \
+        if (status != hipSuccess) { printf("%s: %s\n", #call, hipGetErrorName(status)); return 1; }   \
+    } while (0)
+__global__ void twice(int *to, const int *from, int n) {
+    int i = blockIdx_x * blockDim_x + threadIdx_x;
+    if (i < n) to[i] = 2 * from[i];
+}
+__global__ void add(int *to, const int *from, int n) {
+    int i = blockIdx_x * blockDim_x + threadIdx_x;
+    if (i < n) __hip_atomic_fetch_add(&to[i & 7], from[i], __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+int main() {
+    const int n = 777, rounds = 20;
+    int *host, *device, *sums;
+    CHECK(hipHostMalloc((void **)&host, n * sizeof(int), 0));
+    CHECK(hipHostMalloc((void **)&sums, 8 * sizeof(int), 0));
+    CHECK(hipMalloc((void **)&device, n * sizeof(int)));
+    hipStream_t first, second;
+    hipEvent_t made, used;
+    CHECK(hipStreamCreate(&first));
+    CHECK(hipStreamCreate(&second));
+    CHECK(hipEventCreate(&made));
+    CHECK(hipEventCreate(&used));
+    for (int i = 0; i < n; i++) host[i] = i - 100;
+    for (int i = 0; i < 8; i++) sums[i] = 0;
+    for (int round = 0; round < rounds; round++) {
+        if (round) CHECK(hipStreamWaitEvent(first, used, 0));
+        twice<<<13, 64, 0, first>>>(device, host, n);
+        CHECK(hipEventRecord(made, first));
+        CHECK(hipStreamWaitEvent(second, made, 0));
+        add<<<4, 256, 0, second>>>(sums, device, n);
+        CHECK(hipMemcpyAsync(host, device, n * sizeof(int), hipMemcpyDeviceToHost, second));
+        if (round % 5 == 4) {
+            CHECK(hipStreamSynchronize(second));
+            for (int i = 0; i < n; i++) host[i] = i - 100;
+        }
+        CHECK(hipEventRecord(used, second));
+    }
+    CHECK(hipDeviceSynchronize());
+    for (int i = 0; i < 8; i++) printf("%d ", sums[i]);
+    printf("\n");
+    CHECK(hipHostFree(host));
+    CHECK(hipHostFree(sums));
+    CHECK(hipFree(device));
+    return 0;
+}
+"#;
+
+#[test]
+fn streams_wait_and_kernels_reach_the_hosts_memory() {
+    let program = program(STREAMS);
+    // Four times 2 + 4 + 8 + 16 + 32 of each number.
+    let sum = |part: i64| -> i64 {
+        (0..777)
+            .filter(|i| i & 7 == part)
+            .map(|i| i - 100)
+            .sum::<i64>()
+            * 4
+            * 62
+    };
+    let want: String = (0..8).map(|part| format!("{} ", sum(part))).collect();
+    for arch in gpus(&["gfx1100", "gfx942"]) {
+        let output = run(&program, &arch);
+        assert_eq!(
+            text(&output.stdout),
+            want.clone() + "\n",
+            "{arch}: {output:?}"
+        );
+        assert!(output.status.success());
+    }
+}
+
+/// A kernel that does what it must not, by the program's argument.
+const FAULTS: &str = r#"
+#include "hip_min.h"
+extern "C" int atoi(const char *);
+__global__ void fault(int *memory, int kind) {
+    extern __shared__ int lds[];
+    if (kind == 0) memory[(1l << 40) + threadIdx_x] = 1;
+    if (kind == 1) memory[threadIdx_x] = memory[(1l << 40) + threadIdx_x];
+    if (kind == 2) __builtin_trap();
+    if (kind == 3) lds[(1 << 16) + threadIdx_x] = 1;
+}
+int main(int, char **arguments) {
+    int *memory;
+    printf("result: %s\n", hipGetErrorName(hipMalloc((void **)&memory, 4096)));
+    fault<<<2, 64, 256>>>(memory, 9);
+    printf("result: %s\n", hipGetErrorName(hipDeviceSynchronize()));
+    fault<<<2, 64, 256>>>(memory, atoi(arguments[1]));
+    printf("result: %s\n", hipGetErrorName(hipDeviceSynchronize()));
+    // Nothing runs after it.
+    int host = 0;
+    printf("result: %d\n", hipMemcpy(&host, memory, sizeof(host), hipMemcpyDeviceToHost) != hipSuccess);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_faulty_kernel_is_an_error_and_a_line() {
+    let program = program(FAULTS);
+    let faults = [
+        ("0", "hipErrorIllegalAddress", "out-of-bounds store"),
+        ("1", "hipErrorIllegalAddress", "out-of-bounds load"),
+        ("2", "hipErrorLaunchFailure", "trap"),
+        ("3", "hipErrorIllegalAddress", "LDS store"),
+    ];
+    for arch in gpus(&["gfx1100", "gfx942"]) {
+        for (kind, error, line) in faults {
+            let output = run_with(&program, &arch, &[kind]);
+            // AMD's HIP writes about the packet between them.
+            let stdout = text(&output.stdout);
+            let results = stdout
+                .lines()
+                .filter_map(|line| line.split_once("result: "));
+            let results: Vec<&str> = results.map(|(_, result)| result).collect();
+            assert_eq!(
+                results,
+                ["hipSuccess", "hipSuccess", error, "1"],
+                "{arch}: {output:?}"
+            );
+            let line_of = text(&output.stderr);
+            assert!(
+                line_of.contains(line) && line_of.contains("fault"),
+                "{arch}: {line_of}"
+            );
+        }
     }
 }
 

@@ -37,6 +37,7 @@ hipError_t hipMemcpyToSymbol(const void *, const void *, size_t, size_t, int);
 hipError_t hipMemcpyFromSymbol(void *, const void *, size_t, size_t, int);
 hipError_t hipStreamCreate(hipStream_t *);
 hipError_t hipStreamSynchronize(hipStream_t);
+hipError_t hipStreamWaitEvent(hipStream_t, hipEvent_t, unsigned);
 hipError_t hipStreamDestroy(hipStream_t);
 hipError_t hipEventCreate(hipEvent_t *);
 hipError_t hipEventRecord(hipEvent_t, hipStream_t);

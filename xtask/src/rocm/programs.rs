@@ -13,33 +13,36 @@ use super::root::Root;
 use crate::cargo::{self, cargo};
 use crate::conformance::Through;
 
-/// The package whose tests run.
+/// The packages whose tests run.
 const RUNTIME: &str = "candle-rocm-runtime";
+const EMULATOR: &str = "rocm-emulator";
 /// How long a program may take: AMD's HIP does not always come to an end when a process does.
 const LIMIT_SECONDS: u32 = 600;
 /// What is built: the library in the driver's place, and what has the programs that run. The last two are there for
 /// their features, which a build of the whole workspace turns on: so nothing is compiled twice.
-const PACKAGES: [&str; 5] = [
+const PACKAGES: [&str; 6] = [
     RUNTIME,
+    EMULATOR,
     "hsakmt-model",
     "candle-rocm-examples",
     "cudarc",
     "candle-rocm-testing",
 ];
-/// Its test programs that use a GPU. What needs a library of AMD's besides is ignored there: see
+/// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
 /// [`super::libraries`].
-const TESTS: [&str; 11] = [
-    "buffers",
-    "gemm",
-    "gemm_library",
-    "graphs",
-    "launches",
-    "memory",
-    "random",
-    "rocrand",
-    "split_rows",
-    "streams",
-    "tuner",
+const TESTS: [(&str, &str); 12] = [
+    (RUNTIME, "buffers"),
+    (RUNTIME, "gemm"),
+    (RUNTIME, "gemm_library"),
+    (RUNTIME, "graphs"),
+    (EMULATOR, "hip_host_program"),
+    (RUNTIME, "launches"),
+    (RUNTIME, "memory"),
+    (RUNTIME, "random"),
+    (RUNTIME, "rocrand"),
+    (RUNTIME, "split_rows"),
+    (RUNTIME, "streams"),
+    (RUNTIME, "tuner"),
 ];
 /// Of those, what the short part leaves to the whole one: it takes minutes.
 const LONG: [&str; 1] = ["gemm"];
@@ -57,7 +60,22 @@ const EXAMPLES: [(&str, &[&str]); 3] = [
 ];
 
 /// Tests that cannot run on AMD's HIP, and why.
-const LEFT_OUT: [(&str, &str, &str); 7] = [
+const LEFT_OUT: [(&str, &str, &str); 10] = [
+    (
+        "hip_host_program",
+        "one_element_out_of_bounds_is_caught",
+        "as of `launches` below",
+    ),
+    (
+        "hip_host_program",
+        "a_missing_architecture_is_named",
+        "AMD's HIP ends such a program by itself",
+    ),
+    (
+        "hip_host_program",
+        "functions_have_the_versions_of_amds_library",
+        "about our own library's file",
+    ),
     (
         "launches",
         "one_element_too_many_is_caught",
@@ -133,11 +151,9 @@ impl Runner {
 pub struct Programs {
     /// The library that takes the driver's place.
     pub model: PathBuf,
-    /// Test programs of the runtime, by name.
+    /// Test programs, by name.
     tests: Vec<(String, PathBuf)>,
     examples: Vec<(String, PathBuf)>,
-    /// Where the runtime's tests run.
-    folder: PathBuf,
 }
 
 impl Programs {
@@ -145,13 +161,12 @@ impl Programs {
     pub fn build() -> Result<Programs> {
         let mut command = cargo(&["build", "--lib", "--features", "candle-rocm-examples/rocm"]);
         command.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
-        command.args(TESTS.iter().flat_map(|test| ["--test", test]));
+        command.args(TESTS.iter().flat_map(|(_, test)| ["--test", test]));
         command.args(EXAMPLES.iter().flat_map(|(example, _)| ["--bin", example]));
         let mut programs = Programs {
             model: PathBuf::new(),
             tests: Vec::new(),
             examples: Vec::new(),
-            folder: cargo::root().join(RUNTIME),
         };
         for message in &cargo::messages(&mut command)? {
             programs.note(message);
@@ -172,7 +187,9 @@ impl Programs {
         let folder = folder.and_then(|folder| folder.to_str());
         let executable = message["executable"].as_str().map(PathBuf::from);
         match (folder, is_test, executable) {
-            (Some(RUNTIME), true, Some(file)) => self.tests.push((name.to_owned(), file)),
+            (Some(RUNTIME | EMULATOR), true, Some(file)) => {
+                self.tests.push((name.to_owned(), file));
+            }
             (Some("examples"), false, Some(file)) => self.examples.push((name.to_owned(), file)),
             (Some("hsakmt-model"), false, None) => {
                 let files = message["filenames"].as_array().into_iter().flatten();
@@ -185,23 +202,28 @@ impl Programs {
         }
     }
 
-    /// The command that runs one of the runtime's test programs on one GPU.
+    /// The command that runs one of the test programs on one GPU, in its package's folder.
     pub fn test(&self, runner: &Runner, name: &str, arch: &str) -> Result<Command> {
+        let listed = TESTS.iter().find(|(_, test)| *test == name);
+        let (package, _) = listed.with_context(|| format!("{name} is no program of the list"))?;
         let mut command = runner.through().command(find(&self.tests, name)?, arch);
-        command.current_dir(&self.folder);
+        command.current_dir(cargo::root().join(package));
         Ok(command)
     }
 
-    /// The runtime's tests on one GPU.
+    /// The tests on one GPU.
     pub fn tests(&self, runner: &Runner, arch: &str, short: bool, parts: &mut Parts) -> Result<()> {
-        for name in TESTS.iter().filter(|name| !short || !LONG.contains(name)) {
+        for (package, name) in TESTS
+            .iter()
+            .filter(|(_, name)| !short || !LONG.contains(name))
+        {
             let mut command = self.test(runner, name, arch)?;
             for (program, test, _) in LEFT_OUT {
                 if program == *name {
                     command.args(["--skip", test]);
                 }
             }
-            let part = format!("{RUNTIME}: {name} on {arch}");
+            let part = format!("{package}: {name} on {arch}");
             parts.run(&part, || cargo::run_quietly(&mut command));
         }
         Ok(())
@@ -260,12 +282,13 @@ pub fn print_left_out() {
 
 #[cfg(test)]
 mod tests {
-    use super::{LEFT_OUT, NOT_ABOUT_IT, TESTS};
+    use super::{LEFT_OUT, NOT_ABOUT_IT, RUNTIME, TESTS};
     use crate::cargo;
 
-    /// The source of a test program of the runtime's.
+    /// The source of a test program.
     fn source(program: &str) -> String {
-        let file = format!("candle-rocm-runtime/tests/{program}.rs");
+        let (package, _) = TESTS.iter().find(|(_, test)| *test == program).unwrap();
+        let file = format!("{package}/tests/{program}.rs");
         std::fs::read_to_string(cargo::root().join(file)).unwrap()
     }
 
@@ -278,7 +301,7 @@ mod tests {
                 continue;
             };
             let without = NOT_ABOUT_IT.iter().any(|(other, _)| *other == program);
-            assert_ne!(TESTS.contains(&program), without, "{program}");
+            assert_ne!(TESTS.contains(&(RUNTIME, program)), without, "{program}");
         }
     }
 
