@@ -31,6 +31,10 @@ pub struct Layer {
     pub attention_norm: Tensor,
     /// Queries, keys and values, ((heads + 2 kv_heads) * head_dim, hidden): one product, or one for each.
     pub qkv: Vec<Linear>,
+    /// Of the norms of each head of queries and of keys before their rotary embedding, (head_dim) each; Qwen 3 has them.
+    pub head_norms: Option<[Tensor; 2]>,
+    /// How many keys a query sees, its own position's included; all before it, if not set.
+    pub window: Option<usize>,
     /// (hidden, heads * head_dim).
     pub output: Linear,
     /// Of the norm before the gated layer, (hidden).
@@ -72,7 +76,7 @@ impl Transformer {
     /// A model of these weights.
     ///
     /// # Errors
-    /// There is no layer, or the embedding is not (vocabulary, hidden).
+    /// There is no layer, a window is empty, or the embedding is not (vocabulary, hidden).
     pub fn new(
         shape: Shape,
         embedding: Tensor,
@@ -83,6 +87,9 @@ impl Transformer {
     ) -> Result<Self> {
         if layers.is_empty() {
             bail!("a model without layers");
+        }
+        if layers.iter().any(|layer| layer.window == Some(0)) {
+            bail!("a window of 0 keys: a query sees itself at least");
         }
         if embedding.dims() != [shape.vocabulary, shape.hidden] {
             bail!(
@@ -152,8 +159,13 @@ impl Transformer {
         let mut normed = ops::rms_norm(&x, &self.layers[0].attention_norm, epsilon)?;
         for (n, layer) in self.layers.iter().enumerate() {
             let qkv = together(&layer.qkv, &normed)?.reshape((batch, steps, ()))?;
+            let qkv = match &layer.head_norms {
+                Some(norms) => self.normed_heads(&qkv, norms)?,
+                None => qkv,
+            };
+            let queries = cache.layers[n].append(&qkv, &cache.rotary, position)?;
             let attention =
-                self.attention(&qkv, position, place, &cache.layers[n], &cache.rotary)?;
+                self.attention(&queries, position, place, &cache.layers[n], layer.window)?;
             let attention = layer
                 .output
                 .forward(&attention.reshape((batch * steps, ()))?)?;
@@ -173,16 +185,37 @@ impl Transformer {
         logits.to_dtype(DType::F32)
     }
 
+    /// Queries and keys with the norms of their heads, and values as they were, (batch, steps, all heads).
+    fn normed_heads(&self, qkv: &Tensor, [queries, keys]: &[Tensor; 2]) -> Result<Tensor> {
+        let Shape {
+            heads,
+            kv_heads,
+            head_dim,
+            epsilon,
+            ..
+        } = self.shape;
+        let (batch, steps, width) = qkv.dims3()?;
+        let all = qkv.reshape((batch * steps, heads + 2 * kv_heads, head_dim))?;
+        let normed = |first: usize, count: usize, weight: &Tensor| {
+            ops::rms_norm(&all.narrow(1, first, count)?.contiguous()?, weight, epsilon)
+        };
+        let parts = [
+            normed(0, heads, queries)?,
+            normed(heads, kv_heads, keys)?,
+            all.narrow(1, heads + kv_heads, kv_heads)?,
+        ];
+        Tensor::cat(&parts, 1)?.reshape((batch, steps, width))
+    }
+
     /// (batch, steps, heads, head_dim).
     fn attention(
         &self,
-        qkv: &Tensor,
+        queries: &Tensor,
         position: &Tensor,
         place: Place,
         cache: &KvCache,
-        rotary: &Rotary,
+        window: Option<usize>,
     ) -> Result<Tensor> {
-        let queries = cache.append(qkv, rotary, position)?;
         let scale = 1. / (self.shape.head_dim as f64).sqrt();
         match place {
             Place::At(first) if queries.dim(1)? > 1 => {
@@ -193,11 +226,18 @@ impl Transformer {
                 let options = AttentionOptions {
                     scale: Some(scale as f32),
                     causal: true,
+                    window_left: window.map(|keys| keys - 1),
                     ..AttentionOptions::default()
                 };
-                ops::attention(&queries, &keys, &values, &options)
+                ops::attention(queries, &keys, &values, &options)
             }
-            _ => cache.attend(&queries, position, &Scores::scaled(scale)),
+            _ => {
+                let scores = Scores {
+                    window,
+                    ..Scores::scaled(scale)
+                };
+                cache.attend(queries, position, &scores)
+            }
         }
     }
 }

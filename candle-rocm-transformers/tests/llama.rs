@@ -1,26 +1,18 @@
 //! LLaMA beside candle-transformers' model of the same weights, on the GPU and on the CPU.
 
-use std::collections::HashMap;
+mod common;
+
 use std::io::Cursor;
 
-use candle_core::quantized::gguf_file::{self, Content, Value};
-use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::quantized::gguf_file::{Content, Value};
+use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Result, Tensor, D};
 use candle_nn::VarBuilder;
-use candle_rocm_backend::{runtime, DeviceExt as _, RuntimeKind};
-use candle_rocm_testing::random::Random;
 use candle_rocm_transformers::models::llama::{self, Config, Llama3RopeConfig, Llama3RopeType};
 use candle_rocm_transformers::models::quantized_llama;
 use candle_rocm_transformers::Session;
 use candle_transformers::models::{llama as candles, quantized_llama as candles_quantized};
-
-/// A GPU, on a stream that can be captured, and the CPU.
-fn devices() -> Result<[Device; 2]> {
-    if std::env::var_os("CANDLE_ROCM_RUNTIME").is_none() {
-        runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
-    }
-    Ok([Device::new_rocm_with_stream(0)?, Device::Cpu])
-}
+use common::{assert_near, decoded, devices, prompt, Sizes, Weights};
 
 /// Groups of two heads, angles of LLaMA 3.1, and a matrix for the logits of its own.
 fn large() -> Config {
@@ -54,80 +46,27 @@ fn tied() -> Config {
     }
 }
 
-/// Random weights of variance 1 / columns, under their names.
-fn weights(config: &Config, device: &Device) -> Result<HashMap<String, Tensor>> {
-    let mut random = Random::new(11);
-    let mut all = HashMap::new();
-    let (hidden, inner) = (config.hidden_size, config.intermediate_size);
-    let kv = hidden / config.num_attention_heads * config.num_key_value_heads;
-    let mut put = |name: String, rows: usize, columns: usize| -> Result<()> {
-        let scale = 1. / (columns as f64).sqrt();
-        let values: Vec<f32> = (0..rows * columns)
-            .map(|_| (random.normal() * scale) as f32)
-            .collect();
-        let tensor = Tensor::from_vec(values, (rows, columns), &Device::Cpu)?;
-        // Norms are vectors, near 1.
-        let tensor = if rows == 1 {
-            (tensor.flatten_all()? + 1.)?
-        } else {
-            tensor
-        };
-        all.insert(name, tensor.to_device(device)?);
-        Ok(())
-    };
-    put(
-        "model.embed_tokens.weight".into(),
-        config.vocab_size,
-        hidden,
-    )?;
-    put("lm_head.weight".into(), config.vocab_size, hidden)?;
-    put("model.norm.weight".into(), 1, hidden)?;
-    for n in 0..config.num_hidden_layers {
-        for (name, rows, columns) in [
-            ("self_attn.q_proj", hidden, hidden),
-            ("self_attn.k_proj", kv, hidden),
-            ("self_attn.v_proj", kv, hidden),
-            ("self_attn.o_proj", hidden, hidden),
-            ("mlp.gate_proj", inner, hidden),
-            ("mlp.up_proj", inner, hidden),
-            ("mlp.down_proj", hidden, inner),
-            ("input_layernorm", 1, hidden),
-            ("post_attention_layernorm", 1, hidden),
-        ] {
-            put(format!("model.layers.{n}.{name}.weight"), rows, columns)?;
-        }
+fn sizes(config: &Config) -> Sizes {
+    Sizes {
+        hidden: config.hidden_size,
+        inner: config.intermediate_size,
+        vocabulary: config.vocab_size,
+        layers: config.num_hidden_layers,
+        heads: config.num_attention_heads,
+        kv_heads: config.num_key_value_heads,
+        head_dim: config.hidden_size / config.num_attention_heads,
+        biases: false,
+        head_norms: false,
     }
-    Ok(all)
 }
 
-fn numbers(x: &Tensor) -> Result<Vec<f32>> {
-    x.to_device(&Device::Cpu)?.flatten_all()?.to_vec1()
-}
-
-/// Logits near each other: both sum in f32, in another order.
-fn assert_near(found: &Tensor, expected: &Tensor, what: &str) -> Result<()> {
-    let (found, expected) = (numbers(found)?, numbers(expected)?);
-    assert_eq!(found.len(), expected.len(), "{what}");
-    for (n, (found, expected)) in found.iter().zip(&expected).enumerate() {
-        assert!(
-            (found - expected).abs() < 1e-4,
-            "{what}, token {n}: {found} instead of {expected}"
-        );
-    }
-    Ok(())
-}
-
-fn prompt(batch: usize, steps: usize, vocabulary: usize) -> Vec<Vec<u32>> {
-    let token =
-        |sequence: usize, step: usize| ((sequence * 31 + step * 17 + 5) % vocabulary) as u32;
-    (0..batch)
-        .map(|sequence| (0..steps).map(|step| token(sequence, step)).collect())
-        .collect()
+fn weights(config: &Config, device: &Device) -> Result<Weights> {
+    common::weights(&sizes(config), device)
 }
 
 /// What candle-transformers' model decodes after a prompt of one sequence, and the logits of each step.
 fn candles_tokens(
-    weights: &HashMap<String, Tensor>,
+    weights: &Weights,
     config: &Config,
     prompt: &[u32],
     count: usize,
@@ -136,20 +75,8 @@ fn candles_tokens(
     let builder = VarBuilder::from_tensors(weights.clone(), DType::F32, device);
     let model = candles::Llama::load(builder, config)?;
     let mut cache = candles::Cache::new(true, DType::F32, config, device)?;
-    let (mut read, mut position) = (prompt.to_vec(), 0);
-    let (mut tokens, mut all) = (Vec::new(), Vec::new());
-    while tokens.len() < count {
-        let logits = model.forward(
-            &Tensor::new(&read[..], device)?.unsqueeze(0)?,
-            position,
-            &mut cache,
-        )?;
-        position += read.len();
-        read = vec![logits.squeeze(0)?.argmax(D::Minus1)?.to_scalar()?];
-        tokens.extend(&read);
-        all.push(logits);
-    }
-    Ok((tokens, all))
+    let forward = |tokens: &Tensor, position| model.forward(tokens, position, &mut cache);
+    decoded(forward, prompt, count, device)
 }
 
 #[test]
@@ -242,69 +169,6 @@ fn a_token_takes_ten_kernels_a_layer() -> Result<()> {
     Ok(())
 }
 
-/// The bytes of a GGUF file with weights of these formats: of queries, keys and outputs; of values; of the rest.
-fn gguf(config: &Config, formats: [GgmlDType; 3]) -> Result<Vec<u8>> {
-    let weights = weights(config, &Device::Cpu)?;
-    let of = |name: &str, format: GgmlDType| {
-        QTensor::quantize(&weights[&format!("{name}.weight")], format)
-    };
-    let [attention, values, rest] = formats;
-    let mut tensors = vec![
-        (
-            "token_embd.weight".to_owned(),
-            of("model.embed_tokens", rest)?,
-        ),
-        ("output.weight".to_owned(), of("lm_head", rest)?),
-        (
-            "output_norm.weight".to_owned(),
-            of("model.norm", GgmlDType::F32)?,
-        ),
-    ];
-    for n in 0..config.num_hidden_layers {
-        for (name, from, format) in [
-            ("attn_q", "self_attn.q_proj", attention),
-            ("attn_k", "self_attn.k_proj", attention),
-            ("attn_v", "self_attn.v_proj", values),
-            ("attn_output", "self_attn.o_proj", attention),
-            ("ffn_gate", "mlp.gate_proj", rest),
-            ("ffn_up", "mlp.up_proj", rest),
-            ("ffn_down", "mlp.down_proj", rest),
-            ("attn_norm", "input_layernorm", GgmlDType::F32),
-            ("ffn_norm", "post_attention_layernorm", GgmlDType::F32),
-        ] {
-            let tensor = of(&format!("model.layers.{n}.{from}"), format)?;
-            tensors.push((format!("blk.{n}.{name}.weight"), tensor));
-        }
-    }
-    let number = |n: usize| Value::U32(n as u32);
-    let metadata = [
-        ("general.architecture", Value::String("llama".into())),
-        (
-            "llama.attention.head_count",
-            number(config.num_attention_heads),
-        ),
-        (
-            "llama.attention.head_count_kv",
-            number(config.num_key_value_heads),
-        ),
-        ("llama.block_count", number(config.num_hidden_layers)),
-        ("llama.embedding_length", number(config.hidden_size)),
-        (
-            "llama.rope.dimension_count",
-            number(config.hidden_size / config.num_attention_heads),
-        ),
-        ("llama.attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
-    ];
-    let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(key, value)| (*key, value)).collect();
-    let tensors: Vec<(&str, &QTensor)> = tensors
-        .iter()
-        .map(|(name, tensor)| (name.as_str(), tensor))
-        .collect();
-    let mut file = Cursor::new(Vec::new());
-    gguf_file::write(&mut file, &metadata, &tensors)?;
-    Ok(file.into_inner())
-}
-
 #[test]
 fn quantised_weights_write_what_candles_model_writes() -> Result<()> {
     // Rows of k-quants are of 256 elements.
@@ -315,7 +179,9 @@ fn quantised_weights_write_what_candles_model_writes() -> Result<()> {
     };
     use GgmlDType::{Q4K, Q6K, Q8_0};
     for formats in [[Q8_0; 3], [Q4K, Q6K, Q4K]] {
-        let file = gguf(&config, formats)?;
+        let dim = Value::U32((config.hidden_size / config.num_attention_heads) as u32);
+        let numbers = [("rope.dimension_count", dim)];
+        let file = common::gguf(&sizes(&config), "llama", &numbers, formats)?;
         let tokens = prompt(1, 4, config.vocab_size);
         for device in devices()? {
             let what = format!("{formats:?}, {:?}", device.location());

@@ -1,0 +1,159 @@
+//! Decoders from GGUF files, whose tensors have the same names in all families.
+
+use std::io::{Read, Seek};
+
+use candle_core::quantized::gguf_file::Content;
+use candle_core::quantized::QTensor;
+use candle_core::{bail, Device, Result, Tensor};
+use candle_rocm_backend::ops::Pairs;
+
+use crate::linear::Linear;
+use crate::rotary::Frequencies;
+use crate::transformer::{Layer, Shape, Transformer};
+
+/// What the families differ in.
+pub(super) struct Architecture {
+    /// Stands before the names of the file's numbers.
+    pub name: &'static str,
+    /// Which elements of a head turn together, as the weights were written.
+    pub pairs: Pairs,
+    /// The number that says how many elements a head has, where the others do not.
+    pub head_dim: Option<&'static str>,
+    /// Whether queries, keys and values have biases.
+    pub biases: bool,
+    /// Whether each head of queries and keys is normed.
+    pub head_norms: bool,
+}
+
+/// What the file says of an architecture.
+struct Metadata<'a>(&'a Content, &'static str);
+
+impl Metadata<'_> {
+    fn number(&self, name: &str) -> Result<usize> {
+        let Self(content, architecture) = self;
+        match content.metadata.get(&format!("{architecture}.{name}")) {
+            Some(value) => Ok(value.to_u32()? as usize),
+            None => bail!("the file lacks `{architecture}.{name}`"),
+        }
+    }
+
+    fn float(&self, name: &str, otherwise: Option<f32>) -> Result<f32> {
+        let Self(content, architecture) = self;
+        let value = content.metadata.get(&format!("{architecture}.{name}"));
+        match (value, otherwise) {
+            (Some(value), _) => value.to_f32(),
+            (None, Some(value)) => Ok(value),
+            (None, None) => bail!("the file lacks `{architecture}.{name}`"),
+        }
+    }
+}
+
+/// Reads a model whose activations are f32, as Candle's are.
+///
+/// # Errors
+/// The file is of another architecture or has experts, a tensor is missing, or the device has not the memory.
+pub(super) fn load<R: Read + Seek>(
+    architecture: &Architecture,
+    content: &Content,
+    reader: &mut R,
+    device: &Device,
+) -> Result<Transformer> {
+    let metadata = Metadata(content, architecture.name);
+    if metadata
+        .number("expert_count")
+        .is_ok_and(|experts| experts > 1)
+    {
+        bail!("the file is of a mixture of experts, which candle_transformers::models has and this crate not yet");
+    }
+    let (heads, kv_heads) = (
+        metadata.number("attention.head_count")?,
+        metadata.number("attention.head_count_kv")?,
+    );
+    let hidden = metadata.number("embedding_length")?;
+    if heads == 0 || kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
+        bail!("{heads} heads, with {kv_heads} of keys, which must divide them");
+    }
+    let head_dim = match architecture.head_dim {
+        Some(name) => metadata.number(name)?,
+        None => hidden / heads,
+    };
+    let mut read = |name: &str, to: &Device| content.tensor(reader, name, to);
+    let embedding = read("token_embd.weight", device)?;
+    let vocabulary = embedding.shape().dims2()?.0;
+    let mut layers = Vec::new();
+    for n in 0..metadata.number("block_count")? {
+        // Those of one product are put together here, and travel once.
+        let mut parts = |names: &[&str], what: &str| -> Result<Vec<QTensor>> {
+            let names = names.iter().map(|name| format!("blk.{n}.{name}.{what}"));
+            names.map(|name| read(&name, &Device::Cpu)).collect()
+        };
+        let names = ["attn_q", "attn_k", "attn_v"];
+        let qkv = parts(&names, "weight")?;
+        let biases = match architecture.biases {
+            true => parts(&names, "bias")?,
+            false => Vec::new(),
+        };
+        let gate_up = parts(&["ffn_gate", "ffn_up"], "weight")?;
+        let mut of = |name: &str| read(&format!("blk.{n}.{name}.weight"), device);
+        let mut head_norm = |name: &str| of(name)?.dequantize(device);
+        let head_norms = match architecture.head_norms {
+            true => Some([head_norm("attn_q_norm")?, head_norm("attn_k_norm")?]),
+            false => None,
+        };
+        layers.push(Layer {
+            attention_norm: of("attn_norm")?.dequantize(device)?,
+            qkv: products(qkv, &biases, device)?,
+            head_norms,
+            window: None,
+            output: Linear::quantized(vec![of("attn_output")?], device)?,
+            gated_norm: of("ffn_norm")?.dequantize(device)?,
+            gate_up: products(gate_up, &[], device)?,
+            down: Linear::quantized(vec![of("ffn_down")?], device)?,
+        });
+    }
+    let norm = read("output_norm.weight", device)?.dequantize(device)?;
+    let rows: Tensor = embedding.dequantize(device)?;
+    let head = if content.tensor_infos.contains_key("output.weight") {
+        read("output.weight", device)?
+    } else {
+        embedding
+    };
+    let shape = Shape {
+        heads,
+        kv_heads,
+        head_dim,
+        hidden,
+        vocabulary,
+        epsilon: f64::from(metadata.float("attention.layer_norm_rms_epsilon", None)?),
+    };
+    let theta = metadata.float("rope.freq_base", Some(10_000.))?;
+    let frequencies = Frequencies::of_base(theta, head_dim, architecture.pairs);
+    Transformer::new(
+        shape,
+        rows,
+        layers,
+        norm,
+        Linear::quantized(vec![head], device)?,
+        frequencies,
+    )
+}
+
+/// One product, where all weights have one format, as files of mixed formats (`Q4_K_M`) have not.
+fn products(weights: Vec<QTensor>, biases: &[QTensor], device: &Device) -> Result<Vec<Linear>> {
+    let biases: Vec<Tensor> = biases
+        .iter()
+        .map(|bias| bias.dequantize(device)?.to_device(device))
+        .collect::<Result<_>>()?;
+    if weights
+        .windows(2)
+        .all(|two| two[0].dtype() == two[1].dtype())
+    {
+        let all = Linear::quantized(weights, device)?;
+        return Ok(vec![all.with_biases(&biases)?]);
+    }
+    let each = |(n, weight)| {
+        let bias = biases.get(n..=n).unwrap_or_default();
+        Linear::quantized(vec![weight], device)?.with_biases(bias)
+    };
+    weights.into_iter().enumerate().map(each).collect()
+}
