@@ -276,6 +276,46 @@ fn quantised_weights_write_what_candles_models_write() -> Result<()> {
 }
 
 #[test]
+fn a_layer_takes_few_kernels() -> Result<()> {
+    let [device, _] = devices()?;
+    let kernels = |model: Transformer| -> Result<usize> {
+        let mut session = Session::new(model, 1, 16)?;
+        session.prompt(&Tensor::new(prompt(1, 3, SIZES.vocabulary), &device)?)?;
+        session.greedy(2)?;
+        Ok(session.enqueued().expect("a captured step").kernels.len())
+    };
+    let mut found = Vec::new();
+    for layers in [1, 2] {
+        let plain = Sizes { layers, ..SIZES };
+        let biased = Sizes {
+            biases: true,
+            ..plain
+        };
+        let normed = Sizes {
+            head_norms: true,
+            ..plain
+        };
+        let of = |sizes: &Sizes| builder(sizes, false, &device);
+        found.push([
+            kernels(mistral::load(
+                of(&plain)?,
+                &mistral_config(&plain, Some(8)),
+            )?)?,
+            kernels(qwen2::load(of(&biased)?, &qwen2_config(&biased, false))?)?,
+            kernels(qwen3::load(of(&normed)?, &qwen3_config(&normed))?)?,
+        ]);
+    }
+    let added: [usize; 3] = std::array::from_fn(|family| found[1][family] - found[0][family]);
+    // As LLaMA's; the norms of heads are two kernels, between copies of their parts.
+    let most = [10, 10, 17];
+    assert!(
+        added.iter().zip(most).all(|(found, most)| *found <= most),
+        "{added:?}"
+    );
+    Ok(())
+}
+
+#[test]
 fn what_does_not_fit_is_an_error() -> Result<()> {
     let [device, _] = devices()?;
     let config = mistral_config(&SIZES, Some(0));
