@@ -201,6 +201,23 @@ pub fn read_json(path: &Path) -> Result<serde_json::Value> {
 /// # Errors
 /// `path` is not a folder, or the file is missing or malformed, or is of another `model_type`.
 pub fn read_config(path: &Path, model_type: &str) -> Result<serde_json::Value> {
+    let config = read_any_config(path)?;
+    let file = path.join("config.json");
+    if let Some(found) = config["model_type"].as_str() {
+        ensure!(
+            found == model_type,
+            "{}: the model is of type `{found}`; this example runs `{model_type}`",
+            file.display()
+        );
+    }
+    Ok(config)
+}
+
+/// A folder's `config.json`, of whichever model.
+///
+/// # Errors
+/// It is missing or no object of JSON. The text names it.
+pub fn read_any_config(path: &Path) -> Result<serde_json::Value> {
     ensure!(
         path.is_dir(),
         "{}: not a folder with config.json, tokenizer.json and model.safetensors",
@@ -209,13 +226,6 @@ pub fn read_config(path: &Path, model_type: &str) -> Result<serde_json::Value> {
     let file = path.join("config.json");
     let config = read_json(&file)?;
     ensure!(config.is_object(), "{}: not a JSON object", file.display());
-    if let Some(found) = config["model_type"].as_str() {
-        ensure!(
-            found == model_type,
-            "{}: the model is of type `{found}`; this example runs `{model_type}`",
-            file.display()
-        );
-    }
     Ok(config)
 }
 

@@ -43,6 +43,27 @@ pub trait LanguageModel {
     }
 }
 
+/// Whichever model.
+pub type AnyModel = Box<dyn LanguageModel>;
+
+impl LanguageModel for AnyModel {
+    fn forward(&mut self, tokens: &[u32], position: usize) -> Result<Tensor> {
+        (**self).forward(tokens, position)
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        (**self).reset()
+    }
+
+    fn limits(&self) -> &Limits {
+        (**self).limits()
+    }
+
+    fn captured(&self) -> Option<&Launches> {
+        (**self).captured()
+    }
+}
+
 /// How the next token is chosen.
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -17,6 +17,7 @@
 
 pub mod checkpoint;
 pub mod cli;
+pub mod decoder;
 pub mod device;
 pub mod generate;
 pub mod gguf;

@@ -129,7 +129,7 @@ pub(crate) fn check(c: &candle_llama::Config) -> Result<()> {
 }
 
 /// Rewrites rotary positions as candle reads them: `rope_theta`, and `rope_scaling` for Llama 3 or null.
-fn normalise_rope(json: &mut Value) -> Result<()> {
+pub(crate) fn normalise_rope(json: &mut Value) -> Result<()> {
     if json["rope_parameters"].is_object() {
         let rope = json["rope_parameters"].clone();
         if !rope["rope_theta"].is_null() {
@@ -174,7 +174,12 @@ impl Llama {
         for (name, shape) in expected_tensors(&config) {
             weights.get(&name, &shape)?;
         }
-        let session = args.session(&config, dtype, device)?;
+        let session = args.session(
+            config.max_position_embeddings,
+            config.hidden_size / config.num_attention_heads,
+            dtype,
+            device,
+        )?;
         let limits = Limits {
             context: session.unwrap_or(config.max_position_embeddings),
             vocabulary: config.vocab_size,

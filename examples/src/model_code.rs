@@ -2,7 +2,6 @@
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device};
-use candle_transformers::models::llama::Config;
 
 /// Tokens that there is memory for, unless more are asked for: what models of long contexts could hold would fill the GPU.
 const CONTEXT: usize = 4096;
@@ -29,19 +28,24 @@ pub struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// How many tokens a session of candle-rocm-transformers is to hold; none where candle's code runs the model.
+    /// How many tokens a session of candle-rocm-transformers is to hold, of `most` that the model knows and with heads of
+    /// `head` elements; none where candle's code runs the model.
     ///
     /// # Errors
     /// What is asked for is not in this build, or not of this model.
-    pub fn session(&self, config: &Config, dtype: DType, device: &Device) -> Result<Option<usize>> {
-        let most = config.max_position_embeddings;
+    pub fn session(
+        &self,
+        most: usize,
+        head: usize,
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Option<usize>> {
         if let Some(context) = self.context {
             ensure!(
                 (1..=most).contains(&context),
                 "--context is {context}; this model's is 1 to {most}"
             );
         }
-        let head = config.hidden_size / config.num_attention_heads;
         let fits = head.is_multiple_of(8)
             && head <= 512
             && matches!(dtype, DType::F32 | DType::F16 | DType::BF16);

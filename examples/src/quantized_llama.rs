@@ -121,7 +121,12 @@ impl QuantizedLlama {
             Some(LlamaEosToks::Multiple(tokens)) => tokens.clone(),
             None => Vec::new(),
         };
-        let session = args.session(&config, DType::F32, device)?;
+        let session = args.session(
+            config.max_position_embeddings,
+            config.hidden_size / config.num_attention_heads,
+            DType::F32,
+            device,
+        )?;
         let limits = Limits {
             // candle's table of rotary positions is of fixed length.
             context: session.unwrap_or(config.max_position_embeddings.min(MAX_SEQ_LEN)),

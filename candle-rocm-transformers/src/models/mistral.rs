@@ -12,7 +12,8 @@ use crate::transformer::{Shape, Transformer};
 /// Reads the weights, as [`super::llama::load`].
 ///
 /// A query sees `sliding_window` keys, its own position's included, as Hugging Face's own model has it, while it decodes, too:
-/// candle-transformers' sees one more, and all of them while it decodes.
+/// candle-transformers' sees one more, and all of them while it decodes. Without `lm_head.weight` the embedding makes the
+/// logits.
 ///
 /// # Errors
 /// As [`super::llama::load`]; `hidden_act` is not SiLU.
@@ -38,7 +39,8 @@ pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
         },
         inner: config.intermediate_size,
         layers: config.num_hidden_layers,
-        tied: false,
+        // The configuration does not say.
+        tied: !weights.contains_tensor("lm_head.weight"),
         frequencies: Frequencies::of_base(config.rope_theta as f32, head_dim, Pairs::Halves),
         biases: [false; 2],
         head_norms: false,
