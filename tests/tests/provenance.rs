@@ -1,4 +1,4 @@
-//! Candle comes unmodified from the registry; only the two crates under its CUDA backend are ours.
+//! Candle comes unmodified from the registry; only the crates under its CUDA backend and its flash attention are ours.
 
 use std::process::Command;
 
@@ -25,7 +25,7 @@ fn candle_is_unmodified() -> Result<()> {
         let from = source(name)?.as_str().unwrap_or("a path");
         ensure!(from.starts_with("registry+"), "{name} comes from {from}");
     }
-    for name in ["cudarc", "candle-kernels"] {
+    for name in ["cudarc", "candle-kernels", "candle-flash-attn"] {
         ensure!(source(name)?.is_null(), "{name} is not the workspace's own");
     }
     Ok(())
