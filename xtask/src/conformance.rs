@@ -2,9 +2,11 @@
 //!
 //! The sources are copied from cargo's registry into the target folder and built there with Candle's `cuda`
 //! feature on our crates. They reach the emulator as they would reach a GPU: through `libamdhip64.so`.
+//!
+//! Of candle-flash-attn, whose sources are CUTLASS's, the tests alone are taken: into a package that is written for
+//! them and depends on ours ([`published::tests_of`]).
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -12,6 +14,7 @@ use std::time::Instant;
 use anyhow::{bail, Context, Result};
 
 use crate::cargo::{self, cargo};
+use crate::published;
 use crate::setup::ensure_toolchain;
 
 /// What to run.
@@ -33,24 +36,34 @@ struct Package {
     name: &'static str,
     /// How many of its tests use a GPU. Fewer found means that they are not recognised any more.
     gpu_tests: usize,
+    /// Where its tests are, as a workspace of its own.
+    fetch: fn(&str) -> Result<PathBuf>,
 }
 
 /// Candle's packages with GPU tests, of the locked version 0.11.1: 83 made by `test_device!` and 30 of quantised
-/// tensors in the first, 10 in the second.
-const PACKAGES: [Package; 2] = [
+/// tensors in the first, 10 in the second, all 6 of the third.
+const PACKAGES: [Package; 3] = [
     Package {
         name: "candle-core",
         gpu_tests: 113,
+        fetch: published::source_of,
     },
     Package {
         name: "candle-nn",
         gpu_tests: 10,
+        fetch: published::source_of,
+    },
+    Package {
+        name: "candle-flash-attn",
+        gpu_tests: 6,
+        fetch: published::tests_of,
     },
 ];
 
-/// A test by Candle's naming: `test_device!` makes `x_gpu`, others have `cuda` in their names.
+/// A test by Candle's naming: `test_device!` makes `x_gpu`, others have `cuda` in their names; all of flash attention
+/// do.
 fn uses_gpu(test: &str) -> bool {
-    test.ends_with("_gpu") || test.contains("cuda")
+    test.ends_with("_gpu") || test.contains("cuda") || test.starts_with("flash_attn")
 }
 
 /// How the tests of one package went on one GPU.
@@ -118,7 +131,7 @@ pub fn run_through(
 ) -> Result<()> {
     let mut report = Vec::new();
     for package in &PACKAGES {
-        let folder = fetch(package.name)?;
+        let folder = (package.fetch)(package.name)?;
         let programs = build(&folder)?;
         for (number, arch) in archs.iter().enumerate() {
             let gpu_only = gpu_only || number > 0;
@@ -157,14 +170,14 @@ pub fn run_through(
 fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
     eprintln!("\nCandle's own tests (passed of run)\n");
     eprintln!(
-        "{:<12} {:<8} {:>11} {:>11} {:>8}",
+        "{:<17} {:<8} {:>11} {:>11} {:>8}",
         "package", "GPU", "GPU tests", "others", "ignored"
     );
     let mut failed = Vec::new();
     for (package, arch, gpu, others) in report {
         let count = |outcome: &Outcome| format!("{} of {}", outcome.passed, outcome.ran());
         eprintln!(
-            "{package:<12} {arch:<8} {:>11} {:>11} {:>8}",
+            "{package:<17} {arch:<8} {:>11} {:>11} {:>8}",
             count(gpu),
             count(others),
             gpu.ignored + others.ignored
@@ -185,11 +198,7 @@ fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
 /// The package's test programs, built on our crates.
 fn build(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut command = cargo(&["test", "--lib", "--tests", "--features", "cuda", "--no-run"]);
-    for (name, path) in [
-        ("cudarc", "compat/cudarc"),
-        ("candle-kernels", "compat/candle-kernels"),
-    ] {
-        let path = cargo::root().join(path).canonicalize()?;
+    for (name, path) in published::replaced()? {
         command.args(["--config", &format!("patch.crates-io.{name}.path={path:?}")]);
     }
     command
@@ -273,55 +282,4 @@ fn run_program(
     }
     eprintln!("  {name}: {seen} tests");
     Ok(())
-}
-
-/// A copy of the package's published source, as a workspace of its own.
-fn fetch(package: &str) -> Result<PathBuf> {
-    let metadata: serde_json::Value = serde_json::from_str(&cargo::output(&mut cargo(&[
-        "metadata",
-        "--format-version",
-        "1",
-        "--locked",
-    ]))?)?;
-    let packages = metadata["packages"].as_array().context("no packages")?;
-    let found = packages.iter().find(|entry| entry["name"] == package);
-    let manifest = found.and_then(|entry| entry["manifest_path"].as_str());
-    let manifest = manifest.with_context(|| format!("{package} is not in the graph"))?;
-    let source = Path::new(manifest)
-        .parent()
-        .context("a manifest has a folder")?;
-    // The source's folder is named by package and version.
-    let name = source.file_name().context("a package has a folder")?;
-    let folder = cargo::target_folder().join("conformance").join(name);
-    copy(source, &folder)?;
-    // The versions that the project is locked to.
-    let lock = fs::read(cargo::root().join("Cargo.lock"))?;
-    write_if_new(&folder.join("Cargo.lock"), &lock)?;
-    Ok(folder)
-}
-
-/// Copies a package's folder and makes it a workspace of its own. What is there already keeps its time, so that
-/// cargo does not build it again.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &to)?;
-        } else if entry.file_name() == "Cargo.toml" {
-            let text = fs::read_to_string(entry.path())?;
-            write_if_new(&to, (text + "\n[workspace]\n").as_bytes())?;
-        } else if entry.file_name() != "Cargo.lock" {
-            write_if_new(&to, &fs::read(entry.path())?)?;
-        }
-    }
-    Ok(())
-}
-
-fn write_if_new(path: &Path, bytes: &[u8]) -> Result<()> {
-    if fs::read(path).is_ok_and(|old| old == bytes) {
-        return Ok(());
-    }
-    fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
 }

@@ -19,6 +19,7 @@ mod kernel_report;
 mod kernel_times;
 mod nvidia;
 mod packages;
+mod published;
 mod rocm;
 mod setup;
 mod suites;
