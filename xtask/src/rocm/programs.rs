@@ -18,14 +18,15 @@ const RUNTIME: &str = "candle-rocm-runtime";
 const EMULATOR: &str = "rocm-emulator";
 /// How long a program may take: AMD's HIP does not always come to an end when a process does.
 const LIMIT_SECONDS: u32 = 600;
-/// What is built: the library in the driver's place, and what has the programs that run. The last two are there for
+/// What is built: the library in the driver's place, and what has the programs that run. The last three are there for
 /// their features, which a build of the whole workspace turns on: so nothing is compiled twice.
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 7] = [
     RUNTIME,
     EMULATOR,
     "hsakmt-model",
     "candle-rocm-examples",
     "cudarc",
+    "candle-flash-attn",
     "candle-rocm-testing",
 ];
 /// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
