@@ -141,11 +141,12 @@ impl Rocrand {
         one: T,
     ) -> Vec<T> {
         let count = COUNT & !1;
-        // SAFETY: memory for one more than as many.
         let fill = |generator, to| {
-            self.call::<FillNormal<T>>(name, |fill| unsafe {
-                fill(generator, to, count, T::default(), one)
-            });
+            let fill = |fill: FillNormal<T>| {
+                // SAFETY: memory for one more than as many.
+                unsafe { fill(generator, to, count, T::default(), one) }
+            };
+            self.call(name, fill);
         };
         self.numbers(side, kind, true, fill)
     }

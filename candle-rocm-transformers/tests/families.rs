@@ -246,7 +246,7 @@ fn quantised_weights_write_what_candles_models_write() -> Result<()> {
                 biases: true,
                 ..sizes
             };
-            let file = gguf(&biased, "qwen2", &[base.clone()], formats)?;
+            let file = gguf(&biased, "qwen2", std::slice::from_ref(&base), formats)?;
             let mut reader = Cursor::new(&file);
             let content = Content::read(&mut reader)?;
             let (logits, found) = run(quantized_qwen2::from_gguf(&content, &mut reader, &device)?)?;
