@@ -30,6 +30,9 @@
 //! # Features
 //! - `emulator` (default): the emulated GPU is part of the program, for `CANDLE_ROCM_RUNTIME=emulator` and
 //!   for [`runtime::select`]. A program that only meets real GPUs can build without it.
+//! - `rocm-rs`: `rocm_rs` passes memory and streams to the crate rocm-rs and back, without copies. It links AMD's
+//!   `libamdhip64`, from the library folders of `ROCM_PATH` (`/opt/rocm`); build with `SKIP_BINDGEN=1`, without which
+//!   rocm-rs makes bindings of seven libraries of AMD's anew, and links them all.
 //!
 //! The crate turns on `candle-core/cuda`. A program that also uses candle-nn or candle-transformers turns
 //! on their `cuda` feature itself, most simply through a feature of its own:
@@ -38,6 +41,8 @@
 pub mod doctor;
 pub mod graph;
 pub mod ops;
+#[cfg(feature = "rocm-rs")]
+pub mod rocm_rs;
 
 use candle_core::{Device, Error, Result};
 

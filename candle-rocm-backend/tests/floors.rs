@@ -21,6 +21,7 @@ const FLOORS: &[Floor<'static>] = &[
     ("products", &["ops::product"]),
     ("linear layers", &["ops::linear"]),
     ("operators", &["ops"]),
+    ("what rocm-rs is lent", &["rocm_rs"]),
     ("what stays in place", &["graph::input"]),
     ("captures", &["graph::step"]),
     ("graphs", &["graph"]),
