@@ -59,14 +59,17 @@ fn transform(x: &Tensor, device: &RocmDevice) -> Result<Tensor> {
         }
         plan.execute(&[input.as_ptr()], &[out.as_ptr()], Some(&mut info))
     };
-    // SAFETY: nothing clones the stream.
-    lent::with_memory::<f32, _>(x, |input| unsafe {
-        lent::with_stream(device, |stream| {
+    let run = |input: &DeviceMemory<f32>| {
+        let run = |stream: &rocm_rs::hip::Stream| {
             enqueue(input, stream).map_err(Error::wrap)?;
             // The plan and the work buffer go when this function returns.
             stream.synchronize().map_err(Error::wrap)
-        })
-    })?;
+        };
+        // SAFETY: nothing clones the stream.
+        unsafe { lent::with_stream(device, run) }
+    };
+    // SAFETY: a transform out of place reads its input, on the device's stream.
+    unsafe { lent::with_memory::<f32, _>(x, run) }?;
     // SAFETY: of the current GPU, which is the device's; written on its stream.
     unsafe { lent::from_memory(out, x.shape(), device) }
 }

@@ -9,17 +9,16 @@ use candle_core::backend::BackendStorage as _;
 use candle_core::cuda_backend::cudarc::driver::DevicePtr as _;
 use candle_core::cuda_backend::CudaDType;
 use candle_core::op::BackpropOp;
-use candle_core::{bail, Error, Result, Shape, Storage, Tensor};
-
-use crate::{RocmDevice, RocmDeviceExt as _, RocmStorage, RuntimeKind};
+use candle_core::{bail, CudaDevice, CudaStorage, Error, Result, Shape, Storage, Tensor};
+use candle_rocm_runtime::RuntimeKind;
 
 /// Refuses where rocm-rs would not know the device's memory.
-fn check(device: &RocmDevice) -> Result<()> {
-    let kind = device.runtime_kind();
+fn check(device: &CudaDevice) -> Result<()> {
+    let stream = device.cuda_stream();
+    let kind = stream.context().device().runtime().kind();
     if kind != RuntimeKind::Amd {
         bail!("rocm-rs calls AMD's HIP, but the device is of the runtime {kind:?}: CANDLE_ROCM_RUNTIME=amd");
     }
-    let stream = device.cuda_stream();
     let hip = stream.context().device().hip();
     if hip.hipFree as usize != ffi::hipFree as *const () as usize {
         bail!("rocm-rs is linked to another libamdhip64 than Candle's, which CANDLE_ROCM_HIP_LIBRARY names");
@@ -30,11 +29,14 @@ fn check(device: &RocmDevice) -> Result<()> {
 /// Lends a tensor's elements to `use_it` as memory of rocm-rs, which does not free it.
 ///
 /// What `use_it` enqueues on the device's stream ([`with_stream`]) comes after what wrote the tensor, and before what
-/// reuses its memory. It may only read.
+/// reuses its memory.
+///
+/// # Safety
+/// `use_it` only reads, though rocm-rs lets a shared reference write, and enqueues on the device's stream alone.
 ///
 /// # Errors
 /// The tensor is not on a GPU of AMD's HIP, not contiguous, or of another dtype; or `use_it` fails.
-pub fn with_memory<T: CudaDType, R>(
+pub unsafe fn with_memory<T: CudaDType, R>(
     tensor: &Tensor,
     use_it: impl FnOnce(&DeviceMemory<T>) -> Result<R>,
 ) -> Result<R> {
@@ -81,7 +83,7 @@ fn lend<T>(ptr: usize, bytes: usize) -> Result<ManuallyDrop<DeviceMemory<T>>> {
 /// # Errors
 /// The device is not one of AMD's HIP, or `use_it` fails.
 pub unsafe fn with_stream<R>(
-    device: &RocmDevice,
+    device: &CudaDevice,
     use_it: impl FnOnce(&Stream) -> Result<R>,
 ) -> Result<R> {
     check(device)?;
@@ -102,7 +104,7 @@ pub unsafe fn with_stream<R>(
 pub unsafe fn from_memory<T: CudaDType>(
     memory: DeviceMemory<T>,
     shape: impl Into<Shape>,
-    device: &RocmDevice,
+    device: &CudaDevice,
 ) -> Result<Tensor> {
     check(device)?;
     let shape = shape.into();
@@ -116,7 +118,7 @@ pub unsafe fn from_memory<T: CudaDType>(
     let stream = device.cuda_stream();
     // SAFETY: of hipMalloc with so many elements, and nobody else's any more.
     let buffer = unsafe { stream.upgrade_device_ptr::<T>(memory.as_ptr() as u64, memory.count()) };
-    let storage = RocmStorage::wrap_cuda_slice(buffer, device.clone());
+    let storage = CudaStorage::wrap_cuda_slice(buffer, device.clone());
     Ok(Tensor::from_storage(
         Storage::Cuda(storage),
         shape,

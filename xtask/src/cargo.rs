@@ -27,8 +27,13 @@ pub fn cargo(args: &[&str]) -> Command {
 
 /// Builds, and returns the programs that come of it, by their targets' names.
 pub fn build(command: &mut Command) -> Result<Vec<(String, PathBuf)>> {
+    programs(command.arg(MESSAGES))
+}
+
+/// The same of a command that asks for [`MESSAGES`] already.
+pub fn programs(command: &mut Command) -> Result<Vec<(String, PathBuf)>> {
     let mut programs = Vec::new();
-    for message in messages(command)? {
+    for message in told(command)? {
         let target = message["target"]["name"].as_str();
         if let (Some(target), Some(file)) = (target, message["executable"].as_str()) {
             programs.push((target.to_owned(), PathBuf::from(file)));
@@ -37,9 +42,15 @@ pub fn build(command: &mut Command) -> Result<Vec<(String, PathBuf)>> {
     Ok(programs)
 }
 
+/// Asks cargo to tell of each thing that it builds, and to show errors as it shows them to people.
+pub const MESSAGES: &str = "--message-format=json-render-diagnostics";
+
 /// Builds, and returns what cargo says of each thing that it built.
 pub fn messages(command: &mut Command) -> Result<Vec<serde_json::Value>> {
-    let command = command.arg("--message-format=json-render-diagnostics");
+    told(command.arg(MESSAGES))
+}
+
+fn told(command: &mut Command) -> Result<Vec<serde_json::Value>> {
     eprintln!("\n$ {}", line_of(command));
     let start = Instant::now();
     let text = output(command)?;

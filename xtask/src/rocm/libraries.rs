@@ -1,11 +1,14 @@
 //! `cargo xtask rocm --libraries`: AMD's libraries over its own HIP, on the emulated GPUs, beside ours.
 
-use anyhow::Result;
+use std::path::PathBuf;
 
+use anyhow::{Context, Result};
+
+use super::packages::LIBRARIES;
 use super::parts::Parts;
 use super::programs::{Programs, Runner};
 use super::root::Root;
-use crate::cargo;
+use crate::cargo::{self, cargo};
 
 /// A test program of the runtime's that runs with a library of AMD's.
 struct Run {
@@ -44,6 +47,9 @@ const RUNS: [Run; 2] = [
     },
 ];
 
+/// The example that calls rocFFT through the crate rocm-rs, and the package it is of.
+const FFT: (&str, &str) = ("candle-rocm-backend", "rocfft");
+
 /// All of them on one GPU.
 pub fn run(
     root: &Root,
@@ -57,9 +63,32 @@ pub fn run(
         command
             .args(run.arguments)
             .envs(run.variables.iter().copied())
-            .env(run.variable, root.libraries().join(run.library));
+            .env(run.variable, root.libraries(&LIBRARIES).join(run.library));
         let part = format!("{}: {} on {arch}", run.library, run.program);
         parts.run(&part, || cargo::run_quietly(&mut command));
     }
+    let fft = build_fft(root)?;
+    let part = format!("librocfft.so.0: example {} on {arch}", FFT.1);
+    let mut command = runner.through().command(&fft, arch);
+    parts.run(&part, || cargo::run_quietly(&mut command));
     Ok(())
+}
+
+/// The example, linked to AMD's libraries, whose C library is newer than this machine's.
+fn build_fft(root: &Root) -> Result<PathBuf> {
+    let (package, example) = FFT;
+    let mut command = cargo(&["rustc", "--package", package, "--features", "rocm-rs"]);
+    command
+        .env(
+            "ROCM_PATH",
+            root.for_linkers(&LIBRARIES, &["librocfft.so.0"])?,
+        )
+        .args(["--example", example]);
+    // What cargo is asked for comes before what the compiler is.
+    command.arg(cargo::MESSAGES);
+    command.args(["--", "-C", "link-arg=-Wl,--allow-shlib-undefined"]);
+    let programs = cargo::programs(&mut command)?.into_iter();
+    let mut files = programs.filter(|(name, _)| name == example);
+    let (_, file) = files.next().context("cargo built no example rocfft")?;
+    Ok(file)
 }

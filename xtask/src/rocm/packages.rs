@@ -34,8 +34,8 @@ const fn package(path: &'static str, bytes: u64, sha256: &'static str) -> Packag
 pub struct Set {
     /// What they hold, in words.
     pub what: &'static str,
-    /// What says in the folder that they are unpacked.
-    pub mark: &'static str,
+    /// The folder that they are unpacked into: programs find what is in theirs alone.
+    pub tree: &'static str,
     /// The packages.
     pub packages: &'static [Package],
     /// What they take when they are unpacked, in MB.
@@ -45,17 +45,17 @@ pub struct Set {
 /// HIP and ROCr, and what they need.
 pub const RUNTIME: Set = Set {
     what: "AMD's HIP",
-    mark: "complete",
+    tree: "root",
     packages: RUNTIME_PACKAGES,
     unpacked: 250,
 };
 
 /// Libraries over HIP.
 pub const LIBRARIES: Set = Set {
-    what: "AMD's rocBLAS and rocRAND",
-    mark: "libraries",
+    what: "AMD's rocBLAS, rocRAND and rocFFT",
+    tree: "libraries",
     packages: LIBRARY_PACKAGES,
-    unpacked: 1500,
+    unpacked: 1510,
 };
 
 const LIBRARY_PACKAGES: &[Package] = &[
@@ -73,6 +73,26 @@ const LIBRARY_PACKAGES: &[Package] = &[
         "main/r/rocrand/librocrand1_7.2.4-1~exp1_amd64.deb",
         54_363_316,
         "9926865e63fa2dcb4224a7f78774ab1dc5ace888372f1e87e7f0c3ab16135258",
+    ),
+    package(
+        "main/r/rocfft/librocfft0_7.2.4-1~exp1_amd64.deb",
+        3_522_148,
+        "9c19c237198365ef45a21d22bf1691b10f92776f730c0146d16ff409ca15c3a4",
+    ),
+    package(
+        "main/r/rocm-hipamd/libhiprtc7_7.2.4-1~exp2_amd64.deb",
+        169_824,
+        "85b88195e47ac59c640bc57e3623030363cbedf4f145bc4fcaba88d7087a6038",
+    ),
+    package(
+        "main/r/rocm-hipamd/libhiprtc-builtins7_7.2.4-1~exp2_amd64.deb",
+        82_248,
+        "2101eea1ef806012c134436b4d5db799b267d14ee99b5d16fc97f8d8a53ab843",
+    ),
+    package(
+        "main/s/sqlite3/libsqlite3-0_3.53.4-2_amd64.deb",
+        974_044,
+        "bbf13c9326764d05e37e6590debdaa6f33af6bd822e3ca1204789d9d1dc23b11",
     ),
 ];
 

@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{ensure, Context, Result};
 use serde_json::Value;
 
+use super::packages::Set;
 use super::parts::Parts;
 use super::root::Root;
 use crate::cargo::{self, cargo};
@@ -121,15 +122,15 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// With the libraries of a folder, and the driver's commands answered by `model`.
-    pub fn new(root: &Root, model: &Path) -> Result<Runner> {
+    /// With the libraries of these sets, and the driver's commands answered by `model`.
+    pub fn new(root: &Root, sets: &[&Set], model: &Path) -> Result<Runner> {
         let folder = cargo::target_folder().join("rocm");
         fs::create_dir_all(&folder)?;
         let script = folder.canonicalize()?.join("run");
         let text = format!(
             "#!/bin/sh\nexec timeout {LIMIT_SECONDS} {:?} --library-path {:?} --preload {model:?} \"$@\"\n",
             root.loader(),
-            root.libraries()
+            std::env::join_paths(sets.iter().map(|set| root.libraries(set)))?
         );
         fs::write(&script, text)?;
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;

@@ -13,6 +13,8 @@ use crate::cargo;
 
 /// Where the packages put libraries.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+/// Stands in a tree when everything is unpacked: what it was made of.
+const COMPLETE: &str = "complete";
 /// What lists of apt's name mirrors of.
 const ARCHIVES: [&str; 2] = ["deb", "Types: deb"];
 
@@ -39,37 +41,31 @@ impl Root {
     /// [`Gone`] where a package cannot be had.
     pub fn ready(given: Option<&Path>, patience: Option<Duration>) -> Result<Root> {
         let root = Root(cache()?.join(format!("candle-rocm/amd-runtime/{VERSION}")));
-        if !root.has(&RUNTIME) {
-            let tree = root.0.join("root");
-            if tree.exists() {
-                fs::remove_dir_all(&tree)?;
-            }
-            root.add(&RUNTIME, given, patience)?;
-        }
+        root.add(&RUNTIME, given, patience)?;
         Ok(root)
     }
 
-    /// Adds packages to it, if they are not there.
+    /// The same, with other packages beside them.
     ///
     /// # Errors
     /// [`Gone`] where one cannot be had.
     pub fn with(self, set: &Set, given: Option<&Path>) -> Result<Root> {
-        if !self.has(set) {
-            self.add(set, given, None)?;
-        }
+        self.add(set, given, None)?;
         Ok(self)
     }
 
-    /// Whether they are unpacked, each as it is pinned now; the tree of HIP's is the first, and goes with all others.
-    fn has(&self, set: &Set) -> bool {
-        let mark = fs::read_to_string(self.0.join("root").join(set.mark));
-        mark.is_ok_and(|text| text == listed(set))
-    }
-
+    /// Unpacks what is not there yet as it is pinned now.
     fn add(&self, set: &Set, given: Option<&Path>, patience: Option<Duration>) -> Result<()> {
+        let (tree, listed) = (self.0.join(set.tree), listed(set));
+        if fs::read_to_string(tree.join(COMPLETE)).is_ok_and(|text| text == listed) {
+            return Ok(());
+        }
         let until = patience.map(|patience| Instant::now() + patience);
-        let tree = self.0.join("root");
-        for package in self.packages(set, given, until)? {
+        let packages = self.packages(set, given, until)?;
+        if tree.exists() {
+            fs::remove_dir_all(&tree)?;
+        }
+        for package in packages {
             let unpack = Command::new("dpkg-deb")
                 .arg("--extract")
                 .args([&package, &tree])
@@ -79,22 +75,39 @@ impl Root {
                 bail!("dpkg-deb cannot unpack {}: {unpack}", package.display());
             }
         }
-        Ok(fs::write(tree.join(set.mark), listed(set))?)
+        Ok(fs::write(tree.join(COMPLETE), listed)?)
     }
 
     /// AMD's HIP.
     pub fn hip(&self) -> PathBuf {
-        self.libraries().join("libamdhip64.so.7")
+        self.libraries(&RUNTIME).join("libamdhip64.so.7")
+    }
+
+    /// A folder as ROCm's, with HIP's library and those named, of a set, under the names that linkers look for.
+    pub fn for_linkers(&self, set: &Set, libraries: &[&str]) -> Result<PathBuf> {
+        let folder = self.0.join("rocm");
+        fs::create_dir_all(folder.join("lib"))?;
+        let named = libraries.iter().map(|name| self.libraries(set).join(name));
+        for library in named.chain([self.hip()]) {
+            // Without the number of its version.
+            let name = library.file_stem().context("a library has a name")?;
+            let link = folder.join("lib").join(name);
+            if fs::symlink_metadata(&link).is_ok() {
+                fs::remove_file(&link)?;
+            }
+            std::os::unix::fs::symlink(library, &link)?;
+        }
+        Ok(folder)
     }
 
     /// What starts a program with the folder's libraries: the newer C library's own loader.
     pub fn loader(&self) -> PathBuf {
-        self.libraries().join("ld-linux-x86-64.so.2")
+        self.libraries(&RUNTIME).join("ld-linux-x86-64.so.2")
     }
 
-    /// Where the libraries are.
-    pub fn libraries(&self) -> PathBuf {
-        self.0.join("root").join(LIBRARIES)
+    /// Where the libraries of a set are.
+    pub fn libraries(&self, set: &Set) -> PathBuf {
+        self.0.join(set.tree).join(LIBRARIES)
     }
 
     /// A set's packages as files, checked.
@@ -148,7 +161,7 @@ impl Root {
     }
 }
 
-/// What a set's mark says: of what it was unpacked.
+/// What a complete tree was made of.
 fn listed(set: &Set) -> String {
     let packages = set.packages.iter();
     let lines = packages.map(|package| format!("{}  {}\n", package.sha256, package.path));
