@@ -519,11 +519,7 @@ fn weights_that_do_not_fit_are_named() -> Result<()> {
             vec!["has no tensor `model.layers.4."],
         ),
         ("intermediate_size", json!(100), vec!["gate_proj", "shape"]),
-        (
-            "model_type",
-            json!("mistral"),
-            vec!["config.json", "mistral"],
-        ),
+        ("model_type", json!("gemma"), vec!["config.json", "gemma"]),
         ("hidden_size", json!(-3), vec!["config.json"]),
         (
             "eos_token_id",
