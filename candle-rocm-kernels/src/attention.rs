@@ -1,71 +1,135 @@
-//! What the kernels of [`FORWARD`](crate::FORWARD) are: which heads they take, and what a workgroup makes. The host
-//! chooses by this table, which says what `kernels/attention/forward.cu` does.
+//! What the kernels of [`FORWARD`](crate::FORWARD) and [`BACKWARD`](crate::BACKWARD) are: which heads they take, and what
+//! a workgroup makes. The host chooses by these tables, which say what `kernels/attention/forward.cu` and `backward.cu`
+//! do.
 //!
-//! A kernel's name is `attention_<dtype>_<elements>`, with `f16` or `bf16` and the most elements that a head may have.
+//! A kernel's name is `attention_<dtype>_<elements>`, with `f16` or `bf16` and the most elements that a head may have;
+//! after `attention` those of gradients have `backward_keys` or `backward_queries`.
 
 use rocm_gpus::{CodeTarget, MatrixUnit};
 
 use crate::nvidia::Multiprocessor;
+
+/// What a kernel makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Attention's result, of a tile of queries.
+    Forward,
+    /// The gradients of a tile of keys and of their values.
+    BackwardKeys,
+    /// The gradient of a tile of queries.
+    BackwardQueries,
+}
+
+impl Pass {
+    /// All of them.
+    pub const ALL: [Pass; 3] = [Pass::Forward, Pass::BackwardKeys, Pass::BackwardQueries];
+}
 
 /// What a workgroup of a kernel makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
     /// The most elements of a head; a kernel takes every multiple of 8 up to it.
     pub elements: u32,
-    /// Queries.
-    pub queries: u32,
+    /// Queries, or keys.
+    pub rows: u32,
     /// Work-items.
     pub threads: u32,
-    /// Workgroups that share a tile of queries, each with its part of the elements.
+    /// Workgroups that share a tile of rows, each with its part of the elements.
     pub parts: u32,
 }
 
-/// The most elements of a head that each kernel takes.
+/// The most elements of a head that each kernel takes. Those of gradients end with the last but one.
 pub const ELEMENTS: [u32; 5] = [32, 64, 128, 256, 512];
 
 /// Bytes of `AttentionProblem`, a kernel's one argument.
 pub const PROBLEM_BYTES: u64 = 248;
+/// Bytes of `AttentionGradients`, that of the kernels of gradients.
+pub const GRADIENTS_BYTES: u64 = 352;
 
-/// Of the kernels for [`ELEMENTS`], in order: queries of a wavefront, wavefronts, parts.
+/// Queries and work-items of a workgroup of [`delta_name`]'s kernels.
+pub const DELTA_ROWS: u32 = 64;
+/// See [`DELTA_ROWS`].
+pub const DELTA_THREADS: u32 = 256;
+
+/// Of the kernels for [`ELEMENTS`], in order: rows of a wavefront, wavefronts, parts.
 type Shapes = &'static [[u32; 3]];
-const MFMA: Shapes = &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]];
-const WMMA: Shapes = &[[16, 8, 1], [16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 4]];
-const DOT: Shapes = &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 8, 1], [8, 4, 2]];
-const NVIDIA: Shapes = &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [16, 4, 2]];
 
-/// The tiles of the kernels that `arch` (a processor's name, such as `gfx942`) has, those for the smallest heads first.
-pub fn tiles(arch: &str) -> Vec<Tile> {
+/// The shapes of a pass, by the matrix unit.
+struct Table {
+    mfma: Shapes,
+    wmma: Shapes,
+    dot: Shapes,
+    nvidia: Shapes,
+}
+
+const FORWARD: Table = Table {
+    mfma: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
+    wmma: &[[16, 8, 1], [16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 4]],
+    dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 8, 1], [8, 4, 2]],
+    nvidia: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [16, 4, 2]],
+};
+const BACKWARD_KEYS: Table = Table {
+    mfma: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
+    wmma: &[[16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 2]],
+    dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 4, 2]],
+    nvidia: &[[16, 4, 1], [16, 4, 1], [16, 4, 2], [16, 4, 4]],
+};
+const BACKWARD_QUERIES: Table = Table {
+    mfma: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1]],
+    wmma: &[[16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 1]],
+    dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 4, 1]],
+    nvidia: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [16, 4, 4]],
+};
+
+/// The tiles of the kernels that `arch` (a processor's name, such as `gfx942`) has for a pass, those for the smallest
+/// heads first.
+pub fn tiles(arch: &str, pass: Pass) -> Vec<Tile> {
+    let table = match pass {
+        Pass::Forward => FORWARD,
+        Pass::BackwardKeys => BACKWARD_KEYS,
+        Pass::BackwardQueries => BACKWARD_QUERIES,
+    };
     let (shapes, lanes) = if Multiprocessor::of(arch).is_some() {
-        (NVIDIA, 32)
+        (table.nvidia, 32)
     } else {
         let Ok(target) = arch.parse::<CodeTarget>() else {
             return Vec::new();
         };
         let unit = target.unit();
         let shapes = match unit.matrix_unit {
-            MatrixUnit::Mfma => MFMA,
-            MatrixUnit::Wmma => WMMA,
-            MatrixUnit::Dot => DOT,
+            MatrixUnit::Mfma => table.mfma,
+            MatrixUnit::Wmma => table.wmma,
+            MatrixUnit::Dot => table.dot,
         };
         (shapes, unit.wavefront)
     };
-    let of_shape = |(elements, &[queries, waves, parts]): (u32, &[u32; 3])| Tile {
+    let of_shape = |(elements, &[rows, waves, parts]): (u32, &[u32; 3])| Tile {
         elements,
-        queries: queries * waves,
+        rows: rows * waves,
         threads: lanes * waves,
         parts,
     };
     ELEMENTS.into_iter().zip(shapes).map(of_shape).collect()
 }
 
-/// The kernel's tile for heads of so many elements, a multiple of 8; none if `arch` has no kernel for them.
-pub fn tile(arch: &str, elements: u32) -> Option<Tile> {
+/// The tile of a pass's kernel for heads of so many elements, a multiple of 8; none if `arch` has no kernel for them.
+pub fn tile(arch: &str, pass: Pass, elements: u32) -> Option<Tile> {
     let wanted =
         |tile: &Tile| elements.is_multiple_of(8) && (1..=tile.elements).contains(&elements);
-    tiles(arch).into_iter().find(wanted)
+    tiles(arch, pass).into_iter().find(wanted)
 }
 
 /// The kernel's name. `dtype` is `f16` or `bf16`.
-pub fn kernel_name(dtype: &str, tile: Tile) -> String {
-    format!("attention_{dtype}_{}", tile.elements)
+pub fn kernel_name(pass: Pass, dtype: &str, tile: Tile) -> String {
+    let of_pass = match pass {
+        Pass::Forward => "",
+        Pass::BackwardKeys => "backward_keys_",
+        Pass::BackwardQueries => "backward_queries_",
+    };
+    format!("attention_{of_pass}{dtype}_{}", tile.elements)
+}
+
+/// The name of the kernel of each query's product of its result and that one's gradient, which the others need.
+pub fn delta_name(dtype: &str) -> String {
+    format!("attention_backward_delta_{dtype}")
 }

@@ -245,5 +245,6 @@ modules! {
         DECODE "decode" "Attention of few queries to a cache that is written in place.";
         FUSED "fused" "Operators that Candle would make of several, and their gradients.";
         FORWARD "forward" "Attention without a matrix of scores in memory.";
+        BACKWARD "backward" "Attention's gradients, likewise.";
     }
 }

@@ -721,20 +721,16 @@ fn matmul_has_the_kernels_of_its_table() {
     }
 }
 
-/// Attention's kernels are those of their table, with the workgroups and the argument that the host gives them.
-#[test]
-fn forward_has_the_kernels_of_its_table() {
-    use kernels::attention::{kernel_name, tiles, PROBLEM_BYTES};
-    let problem = vec![("by_value".to_string(), PROBLEM_BYTES)];
+/// A module has these kernels with their workgroups, for each architecture, and each takes a struct of so many bytes.
+fn holds_kernels(
+    module: &kernels::Module,
+    bytes: u64,
+    expected: impl Fn(&str) -> BTreeMap<String, u64>,
+) {
+    let problem = vec![("by_value".to_string(), bytes)];
     for arch in kernels::architectures() {
-        let expected: BTreeMap<String, u64> = ["f16", "bf16"]
-            .into_iter()
-            .flat_map(|dtype| tiles(arch).into_iter().map(move |tile| (dtype, tile)))
-            .map(|(dtype, tile)| (kernel_name(dtype, tile), u64::from(tile.threads)))
-            .collect();
-        let code = kernels::FORWARD
-            .code_object(arch)
-            .expect("an embedded architecture");
+        let expected = expected(arch);
+        let code = module.code_object(arch).expect("an embedded architecture");
         if !arch.starts_with("gfx") {
             assert_eq!(nvidia_kernels(&code), expected.into_keys().collect());
             continue;
@@ -749,6 +745,33 @@ fn forward_has_the_kernels_of_its_table() {
             .collect();
         assert_eq!(found, expected, "kernels and their workgroups for {arch}");
     }
+}
+
+/// Attention's kernels are those of their tables, with the workgroups and the argument that the host gives them.
+#[test]
+fn attention_has_the_kernels_of_its_tables() {
+    use kernels::attention::{
+        delta_name, kernel_name, tiles, Pass, DELTA_THREADS, GRADIENTS_BYTES, PROBLEM_BYTES,
+    };
+    let of_passes = |arch: &str, passes: &[Pass]| -> BTreeMap<String, u64> {
+        let mut of = BTreeMap::new();
+        for dtype in ["f16", "bf16"] {
+            for &pass in passes {
+                for tile in tiles(arch, pass) {
+                    of.insert(kernel_name(pass, dtype, tile), u64::from(tile.threads));
+                }
+            }
+        }
+        of
+    };
+    holds_kernels(&kernels::FORWARD, PROBLEM_BYTES, |arch| {
+        of_passes(arch, &[Pass::Forward])
+    });
+    holds_kernels(&kernels::BACKWARD, GRADIENTS_BYTES, |arch| {
+        let mut of = of_passes(arch, &[Pass::BackwardKeys, Pass::BackwardQueries]);
+        of.extend(["f16", "bf16"].map(|dtype| (delta_name(dtype), u64::from(DELTA_THREADS))));
+        of
+    });
 }
 
 /// The products with few columns: which kernels there are depends on the architecture.

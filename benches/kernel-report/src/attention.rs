@@ -1,7 +1,7 @@
 //! What attention's kernels execute: their loop over the keys, and the least that could move.
 
 use anyhow::{Context, Result};
-use candle_rocm_kernels::attention::{kernel_name, tile};
+use candle_rocm_kernels::attention::{kernel_name, tile, Pass};
 use candle_rocm_kernels::FORWARD;
 use rocm_emulator::exec::InstructionProfile;
 
@@ -49,7 +49,8 @@ struct Prepared {
 
 fn prepare(device: &mut Device, shape: &Shape) -> Result<Prepared> {
     device.load(&FORWARD)?;
-    let tile = tile(device.target.name(), shape.elements).context("no kernel for such heads")?;
+    let tile = tile(device.target.name(), Pass::Forward, shape.elements)
+        .context("no kernel for such heads")?;
     let row = shape.heads * shape.elements;
     let elements = |rows: u32| (rows * row) as usize;
     // Of both types these bytes are small numbers.
@@ -97,9 +98,9 @@ fn prepare(device: &mut Device, shape: &Shape) -> Result<Prepared> {
     ] {
         problem.extend(int.to_le_bytes());
     }
-    let tiles = shape.queries.div_ceil(tile.queries) * tile.parts;
+    let tiles = shape.queries.div_ceil(tile.rows) * tile.parts;
     Ok(Prepared {
-        kernel: kernel_name(shape.dtype, tile),
+        kernel: kernel_name(Pass::Forward, shape.dtype, tile),
         grid: [[shape.heads, tiles, 1], [tile.threads, 1, 1]],
         argument: [Arg::Struct(problem)],
     })

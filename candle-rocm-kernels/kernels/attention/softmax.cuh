@@ -17,25 +17,14 @@ __device__ __forceinline__ float fast_tanh(float x) {
     return 1.0f - 2.0f * math::fast_recip(math::fast_exp2(x * (2 * attention::LOG2_E)) + 1.0f);
 }
 
-// The scores of a wavefront's QB blocks of queries and KB blocks of keys.
-template <class T, int KB, int QB> struct Scores {
+// What a wavefront made of its QB blocks of queries and KB blocks of keys, a number of each pair.
+template <class T, int KB, int QB> struct Blocks {
     using Unit = AttentionUnit<T>;
     static constexpr int SUMS = Unit::Unit::SUMS, LANE = Unit::LANE_QUERIES, N = QB * LANE;
     typename Unit::Sums block[QB][KB];
-    // Two at a time, where there are instructions for it.
-    typedef float Pair __attribute__((ext_vector_type(2)));
-    // For each of the lane's queries: the largest score that its results are scaled by, in units of 1 / factor powers
-    // of two, and the lane's part of the sum of weights, in two.
-    float largest[N];
-    Pair sums[N];
-    // Turns scores into exponents of two.
-    float factor;
     uint32_t lane;
 
-    __device__ __forceinline__ Scores(float factor) : factor(factor), lane(lane_id()) {
-#pragma unroll
-        for (int n = 0; n < N; n++) largest[n] = -INFINITY, sums[n] = Pair(0.0f);
-    }
+    __device__ __forceinline__ Blocks() : lane(lane_id()) {}
 
     __device__ __forceinline__ uint32_t query(int n) const {
         return n / LANE * Unit::QUERIES + Unit::query(lane, n % LANE);
@@ -52,6 +41,45 @@ template <class T, int KB, int QB> struct Scores {
                         block[q][k], i,
                         f(q * LANE + Unit::query_number(i), k * Unit::OTHERS + Unit::other(lane, i),
                           sum_of<typename Unit::Unit>(block[q][k], i)));
+    }
+    // The same of two numbers of each pair: f(number of the query, key, this, the other), which sets them.
+    template <class F> __device__ __forceinline__ void each_with(Blocks &other, F f) {
+#pragma unroll
+        for (int q = 0; q < QB; q++)
+#pragma unroll
+            for (int k = 0; k < KB; k++)
+#pragma unroll
+                for (int i = 0; i < SUMS; i++) {
+                    float mine = sum_of<typename Unit::Unit>(block[q][k], i),
+                          theirs = sum_of<typename Unit::Unit>(other.block[q][k], i);
+                    f(q * LANE + Unit::query_number(i), k * Unit::OTHERS + Unit::other(lane, i), mine, theirs);
+                    set_sum<typename Unit::Unit>(block[q][k], i, mine);
+                    set_sum<typename Unit::Unit>(other.block[q][k], i, theirs);
+                }
+    }
+};
+
+// The scores of a wavefront's QB blocks of queries and KB blocks of keys.
+template <class T, int KB, int QB> struct Scores : Blocks<T, KB, QB> {
+    using Base = Blocks<T, KB, QB>;
+    using Base::block;
+    using Base::each;
+    using Base::LANE;
+    using Base::N;
+    using Base::SUMS;
+    using typename Base::Unit;
+    // Two at a time, where there are instructions for it.
+    typedef float Pair __attribute__((ext_vector_type(2)));
+    // For each of the lane's queries: the largest score that its results are scaled by, in units of 1 / factor powers
+    // of two, and the lane's part of the sum of weights, in two.
+    float largest[N];
+    Pair sums[N];
+    // Turns scores into exponents of two.
+    float factor;
+
+    __device__ __forceinline__ Scores(float factor) : factor(factor) {
+#pragma unroll
+        for (int n = 0; n < N; n++) largest[n] = -INFINITY, sums[n] = Pair(0.0f);
     }
 
     // Makes weights of the scores. `rescale` is called with what results were scaled by too much, for each query.
@@ -107,17 +135,30 @@ template <class T, int KB, int QB> struct Scores {
     }
 };
 
-// Which keys a query sees: a range that moves on with the query.
+// Which keys a query sees: a range that moves on with the query. Or the same of the queries that see a key.
 struct Visible {
     int32_t diagonal, left, right, keys;
 
-    template <class Problem> __device__ __forceinline__ Visible(const Problem &p, const Sequence &s)
-        : diagonal((int32_t)(s.keys - s.queries)), left(p.left), right(p.right), keys((int32_t)s.keys) {}
+    template <class Problem> __device__ __forceinline__ Visible(const Problem &p, const Sequence &s,
+                                                                bool of_key = false)
+        : diagonal((int32_t)(of_key ? s.queries - s.keys : s.keys - s.queries)), left(of_key ? p.right : p.left),
+          right(of_key ? p.left : p.right), keys((int32_t)(of_key ? s.queries : s.keys)) {}
     __device__ __forceinline__ int32_t begin(uint32_t query) const {
         return left < 0 ? 0 : max_of((int32_t)query + diagonal - left, 0);
     }
     __device__ __forceinline__ int32_t end(uint32_t query) const {
         return right < 0 ? keys : min_of((int32_t)query + diagonal + right + 1, keys);
+    }
+    // Of the queries from `first` on and the keys from `at` on.
+    template <class S> __device__ __forceinline__ void hide(S &scores, uint32_t first, int32_t at) const {
+        int32_t from[S::N], to[S::N];
+#pragma unroll
+        for (int n = 0; n < S::N; n++) {
+            uint32_t query = first + scores.query(n);
+            from[n] = begin(query) - at, to[n] = end(query) - at;
+        }
+        scores.each([&](int n, uint32_t key, float score)
+                        INLINED { return (int32_t)key >= from[n] && (int32_t)key < to[n] ? score : -INFINITY; });
     }
 };
 
@@ -143,18 +184,26 @@ template <class T> struct Biases {
         } else {
             scores.each([=](int, uint32_t, float score) INLINED { return score * scale; });
         }
+        add<false>(scores, query, key, s);
+    }
+    // What is added to scores that are scaled. Where KEYS_STAY, the lane's own are keys, and the others queries.
+    template <bool KEYS_STAY, class S>
+    __device__ __forceinline__ void add(S &scores, uint32_t query, uint32_t key, const Sequence &s) const {
+        auto &again = seldom(p);
         if (again.slopes) {
             float slope = again.slopes[s.batch * again.slopes_batch + s.head];
             int32_t ahead = (int32_t)(query + s.keys - s.queries - key);
             scores.each([&](int n, uint32_t k, float score) INLINED {
-                return score - slope * math::abs((float)(ahead + (int32_t)(scores.query(n) - k)));
+                int32_t further = (int32_t)(KEYS_STAY ? k - scores.query(n) : scores.query(n) - k);
+                return score - slope * math::abs((float)(ahead + further));
             });
         }
         if (again.mask) {
             auto mask = (const T *)again.mask + s.batch * again.mask_batch + s.head * again.mask_head;
             uint64_t mask_row = again.mask_row, mask_key = again.mask_key;
             scores.each([&](int n, uint32_t k, float score) INLINED {
-                uint64_t i = min_of(query + scores.query(n), s.queries - 1), j = min_of(key + k, s.keys - 1);
+                uint64_t i = min_of(query + (KEYS_STAY ? k : scores.query(n)), s.queries - 1),
+                         j = min_of(key + (KEYS_STAY ? scores.query(n) : k), s.keys - 1);
                 return score + widen(mask[i * mask_row + j * mask_key]);
             });
         }

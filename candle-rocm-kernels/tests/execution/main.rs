@@ -4,6 +4,8 @@
 //! written from Candle's CPU semantics, in f64 where a tolerance applies.
 
 mod attention;
+mod attention_backward;
+mod attention_cases;
 mod casts;
 mod convolutions;
 mod device;

@@ -1,0 +1,236 @@
+// What attention's passes are made of: a wavefront's own rows, which are the unit's columns, times a tile of others; and
+// those others, turned over, times what was made of the first product.
+//
+// Forward, a workgroup's own rows are queries and it passes over keys. Its pass for the gradients of keys has them the
+// other way round: where this says query, that is a key, and a query where it says key or value.
+#pragma once
+#include "attention/softmax.cuh"
+
+// DIM elements of a head at most, ELEMENTS of which a workgroup makes; tiles of KEYS keys; WAVES wavefronts with
+// QUERY_BLOCKS of the unit's blocks of queries each, which they keep in registers or in LDS.
+template <int DIM_, int ELEMENTS_, int KEYS_, int WAVES_, int QUERY_BLOCKS_, bool QUERIES_IN_LDS_>
+struct AttentionShape {
+    static constexpr int DIM = DIM_, ELEMENTS = ELEMENTS_, KEYS = KEYS_, WAVES = WAVES_, QUERY_BLOCKS = QUERY_BLOCKS_;
+    static constexpr int WAVE = WAVEFRONT, THREADS = WAVES * WAVE, CHUNKS = DIM / 8, PARTS = DIM / ELEMENTS;
+    static constexpr bool QUERIES_IN_LDS = QUERIES_IN_LDS_;
+};
+
+template <class T, class S> struct Products {
+    using Unit = AttentionUnit<T>;
+    using Matrix = typename Unit::Unit;
+    using Fragment = typename Unit::Fragment;
+    using Sums = typename Unit::Sums;
+    static constexpr int QB = S::QUERY_BLOCKS, WAVE_QUERIES = QB * Unit::QUERIES, QUERIES = WAVE_QUERIES * S::WAVES;
+    static constexpr int KB = S::KEYS / Unit::OTHERS, EB = S::ELEMENTS / Unit::OTHERS;
+    static constexpr int STEPS = S::CHUNKS / Matrix::STEP_CHUNKS, VALUE_STEPS = S::KEYS / 8 / Matrix::STEP_CHUNKS;
+    // What a lane's queries are counted by.
+    static constexpr int N = QB * Unit::LANE_QUERIES;
+    using Keys = CopiedTile<T, S::KEYS, S::CHUNKS, S::THREADS>;
+    using Queries = CopiedTile<T, QUERIES, S::CHUNKS, S::THREADS>;
+    using Values = ValueTile<T, S::KEYS, S::ELEMENTS, S::THREADS>;
+    typedef Sums Scored[QB][KB];
+    typedef Sums Results[QB][EB];
+    // Blocks of a result's elements whose values are read at once.
+    static constexpr int FRAGMENT_WORDS = (int)sizeof(Fragment) / 4, GROUP = min_of(EB, 16 / FRAGMENT_WORDS);
+    static_assert(EB % GROUP == 0, "whole groups");
+
+    // Whether the next fragments of keys are on their way while some are multiplied.
+    static constexpr bool READ_AHEAD = S::WAVE == 64 && !S::QUERIES_IN_LDS;
+
+    // LDS of a wavefront, for weights on their way to the unit and for results on theirs to memory; and of all, for
+    // queries on their way to registers.
+    static constexpr int PIECE = S::ELEMENTS % 64 == 0 ? 64 : 32, PITCH = PIECE + 8;
+    static constexpr int WEIGHTS_PITCH = S::KEYS / 2 + (S::KEYS > 16 ? 8 : 0);
+    static constexpr int WEIGHTS_BYTES = Unit::WEIGHTS_IN_LDS ? WAVE_QUERIES * WEIGHTS_PITCH * 4 : 0;
+    static constexpr int RESULT_BYTES = WAVE_QUERIES * PITCH * 2;
+    static constexpr int LOADING_BYTES = Unit::LANE_READS || S::QUERIES_IN_LDS ? 0 : Queries::Layout::BYTES;
+    static constexpr int STAYING_BYTES = S::QUERIES_IN_LDS ? Queries::Layout::BYTES : 0;
+
+    // A wavefront's queries, as the unit takes them.
+    struct QueryFragments {
+        Fragment fragment[S::QUERIES_IN_LDS ? 1 : STEPS][QB];
+    };
+
+    // `at` gives the address of one of the workgroup's rows, of `dim` elements. `place` is where they stay in LDS, or
+    // pass through it.
+    template <class At> static __device__ __forceinline__ void load_queries(QueryFragments &to, At at, uint32_t dim,
+                                                                            LdsBytes place, uint32_t wave,
+                                                                            uint32_t lane) {
+        if constexpr (Unit::LANE_READS && !S::QUERIES_IN_LDS) {
+            typedef typename Fragment::Words Words;
+#pragma unroll
+            for (int q = 0; q < QB; q++) {
+                const T *from = at(wave * WAVE_QUERIES + q * Unit::QUERIES + Unit::read_query(lane));
+#pragma unroll
+                for (int step = 0; step < STEPS; step++)
+#pragma unroll
+                    for (int c = 0; c < Matrix::CHUNKS; c++) {
+                        uint32_t chunk = step * Matrix::STEP_CHUNKS + Unit::query_chunk(lane) + c;
+                        Words words = Words(0u);
+                        if (chunk * 8 < dim) words = load_vector<Words>(from, chunk * 16);
+                        to.fragment[step][q].chunk[c] = words;
+                    }
+            }
+        } else {
+            Queries(dim).copy(at, place);
+            lds_barrier();
+            if constexpr (!S::QUERIES_IN_LDS) {
+                Operand<T, typename Queries::Layout, QB, Unit::QUERIES> operand(
+                    wave * WAVE_QUERIES + Unit::read_query(lane), Unit::query_chunk(lane));
+#pragma unroll
+                for (int step = 0; step < STEPS; step++) {
+                    operand.load(place, step, 0);
+#pragma unroll
+                    for (int q = 0; q < QB; q++) to.fragment[step][q] = operand.fragment[q];
+                }
+                lds_barrier();
+            }
+        }
+    }
+
+    // Keys in LDS times the queries, which are in LDS at `place`, if not in registers.
+    static __device__ __forceinline__ void multiply_keys(Scored &to, const QueryFragments &queries, LdsBytes lds,
+                                                         LdsBytes place, uint32_t wave, uint32_t lane) {
+        Operand<T, typename Keys::Layout, KB, Unit::OTHERS> keys[2] = {
+            {Unit::read_other(lane), Unit::other_chunk(lane)}, {Unit::read_other(lane), Unit::other_chunk(lane)}};
+        Operand<T, typename Queries::Layout, QB, Unit::QUERIES> from_lds(wave * WAVE_QUERIES + Unit::read_query(lane),
+                                                                         Unit::query_chunk(lane));
+#pragma unroll
+        for (int q = 0; q < QB; q++)
+#pragma unroll
+            for (int k = 0; k < KB; k++) to[q][k] = {};
+        auto multiply = [&](const auto &keys, int step) INLINED {
+#pragma unroll
+            for (int part = 0; part < Matrix::PARTS; part++)
+#pragma unroll
+                for (int q = 0; q < QB; q++)
+#pragma unroll
+                    for (int k = 0; k < KB; k++)
+                        Unit::multiply(to[q][k], keys.fragment[k],
+                                       S::QUERIES_IN_LDS ? from_lds.fragment[q]
+                                                         : queries.fragment[S::QUERIES_IN_LDS ? 0 : step][q],
+                                       part);
+        };
+        if constexpr (READ_AHEAD) {
+            keys[0].load(lds, 0, 0);
+#pragma unroll
+            for (int step = 0; step < STEPS; step++) {
+                if (step + 1 < STEPS) keys[(step + 1) % 2].load(lds, step + 1, 0);
+                in_order();
+                multiply(keys[step % 2], step);
+                in_order();
+            }
+        } else {
+            constexpr int UNROLLED = Matrix::UNROLLED ? STEPS : 1;
+#pragma unroll UNROLLED
+            for (int step = 0; step < STEPS; step++)
+#pragma unroll
+                for (int piece = 0; piece < Matrix::PIECES; piece++) {
+                    keys[0].load(lds, step, piece);
+                    if (S::QUERIES_IN_LDS) from_lds.load(place, step, piece);
+                    multiply(keys[0], step);
+                    pin_blocks(to, 0, KB);
+                }
+        }
+    }
+
+    // Reading ahead further, the compiler would run out of registers. There are other wavefronts to wait with.
+    template <int BLOCKS>
+    static __device__ __forceinline__ void pin_blocks(Sums (&blocks)[QB][BLOCKS], int first, int count) {
+#pragma unroll
+        for (int q = 0; q < QB; q++)
+#pragma unroll
+            for (int b = first; b < first + count; b++) pin(blocks[q][b]);
+    }
+
+    static __device__ __forceinline__ void rescale(Results &results, const float (&by)[N]) {
+#pragma unroll
+        for (int q = 0; q < QB; q++)
+#pragma unroll
+            for (int e = 0; e < EB; e++)
+#pragma unroll
+                for (int i = 0; i < Matrix::SUMS; i++)
+                    set_sum<Matrix>(
+                        results[q][e], i,
+                        sum_of<Matrix>(results[q][e], i) * by[q * Unit::LANE_QUERIES + Unit::query_number(i)]);
+    }
+
+    // Adds values in LDS, turned over, times weights, which pass through LDS where the unit wants it.
+    static __device__ __forceinline__ void multiply_values(Results &results, const Scored &held, LdsBytes lds,
+                                                           LdsBytes passing, uint32_t lane) {
+        using Slice = typename Values::Slice;
+        constexpr int UNROLLED = Matrix::UNROLLED ? VALUE_STEPS : 1,
+                      SLICE_STEPS = Values::SLICE_CHUNKS / Matrix::STEP_CHUNKS;
+        Operand<T, Slice, GROUP, Unit::OTHERS> values(Unit::read_other(lane), Unit::other_chunk(lane));
+        LDS_MEMORY uint32_t *weights = (LDS_MEMORY uint32_t *)passing;
+        if constexpr (Unit::WEIGHTS_IN_LDS) {
+#pragma unroll
+            for (int q = 0; q < QB; q++)
+#pragma unroll
+                for (int k = 0; k < KB; k += 2)
+                    weights[(q * Unit::QUERIES + Unit::query(lane, 0)) * WEIGHTS_PITCH + k * 4 + lane % 8] =
+                        weights_word<T>(held[q][k], held[q][k + 1]);
+            wave_fence();
+        }
+#pragma unroll UNROLLED
+        for (int step = 0; step < VALUE_STEPS; step++) {
+            LdsBytes slice = lds + step / SLICE_STEPS * Slice::BYTES;
+#pragma unroll
+            for (int piece = 0; piece < Matrix::PIECES; piece++) {
+                Fragment of_queries[QB];
+#pragma unroll
+                for (int q = 0; q < QB; q++) {
+                    if constexpr (Unit::WEIGHTS_IN_LDS)
+                        of_queries[q].chunk[0] = lds_load<typename Fragment::Words>(
+                            (LdsBytes)(weights + (q * Unit::QUERIES + Unit::query(lane, 0)) * WEIGHTS_PITCH + step * 4 +
+                                       piece * 2));
+                    else Unit::weights(of_queries[q], held[q], step, lane);
+                }
+#pragma unroll
+                for (int group = 0; group < EB; group += GROUP) {
+                    values.load(slice + Slice::position(group * Unit::OTHERS) * 16, step % SLICE_STEPS, piece);
+#pragma unroll
+                    for (int part = 0; part < Matrix::PARTS; part++)
+#pragma unroll
+                        for (int q = 0; q < QB; q++)
+#pragma unroll
+                            for (int e = 0; e < GROUP; e++)
+                                Unit::multiply(results[q][group + e], values.fragment[e], of_queries[q], part);
+                    if (!READ_AHEAD) pin_blocks(results, group, GROUP);
+                }
+            }
+        }
+        if constexpr (Unit::WEIGHTS_IN_LDS) wave_fence();
+    }
+
+    // By pieces of PIECE elements through LDS, so that a lane has 16 bytes of a row and its neighbours the others. `rows`
+    // are `pitch` apart and `end` in number; the wavefront's begin with `first`, its elements, of `dim`, with `column`.
+    static __device__ __forceinline__ void store(T *rows, uint32_t pitch, uint32_t end, uint32_t dim,
+                                                 const Results &results, LdsBytes lds, uint32_t first, uint32_t column,
+                                                 uint32_t lane) {
+        LDS_MEMORY uint16_t *strip = (LDS_MEMORY uint16_t *)lds;
+        constexpr int BLOCKS = PIECE / Unit::OTHERS, VECTORS = PIECE / 8;
+#pragma unroll
+        for (int piece = 0; piece < S::ELEMENTS / PIECE; piece++) {
+#pragma unroll
+            for (int q = 0; q < QB; q++)
+#pragma unroll
+                for (int e = 0; e < BLOCKS; e++)
+#pragma unroll
+                    for (int i = 0; i < Matrix::SUMS; i++)
+                        strip[(q * Unit::QUERIES + Unit::query(lane, Unit::query_number(i))) * PITCH +
+                              e * Unit::OTHERS + Unit::other(lane, i)] =
+                            bit_cast<uint16_t>(narrow<T>(sum_of<Matrix>(results[q][piece * BLOCKS + e], i)));
+            wave_fence();
+#pragma unroll 1
+            for (uint32_t i = lane; i < WAVE_QUERIES * VECTORS; i += S::WAVE) {
+                uint32_t query = i / VECTORS, element = i % VECTORS * 8, at = column + piece * PIECE + element;
+                if (first + query >= end || at >= dim) continue;
+                store_vector(
+                    rows + (uint64_t)(first + query) * pitch + at,
+                    bit_cast<vec<T, 8>>(lds_load<WordVector<4>::type>((LdsBytes)(strip + query * PITCH + element))));
+            }
+            wave_fence();
+        }
+    }
+};
