@@ -1,5 +1,5 @@
-//! The operators of attention, on the emulated GPU and on the CPU, against the formula in f64; what they refuse; and
-//! that what has no gradient says so.
+//! The operators of attention, on the emulated GPU and on the CPU, against the formula in f64; their gradients, against
+//! those of the formula in Candle's operators in f64; what they refuse; and that what has no gradient says so.
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_rocm_backend::ops::{
@@ -39,7 +39,7 @@ fn drawn(random: &mut Random, shape: &[usize]) -> Result<Tensor> {
     Tensor::from_vec(common::normal(random, count), shape, &Device::Cpu)
 }
 
-const LENGTHS: [usize; 6] = [1, 3, 64, 113, 128, 203];
+const LENGTHS: [usize; 7] = [1, 3, 64, 113, 128, 203, 256];
 
 fn case(random: &mut Random, elements: usize, dtype: DType) -> Result<Case> {
     let sizes = Sizes {
@@ -352,47 +352,290 @@ fn nothing_to_attend_to_gives_zeros() -> Result<()> {
     Ok(())
 }
 
+/// The gradients of q, k and v.
+type Gradients = [Vec<f64>; 3];
+
+/// Of the formula in Candle's operators, on the CPU, each of whose results is of a dtype; that of `change`.
+fn gradients_of_formula(case: &Case, change: &Tensor, dtype: DType) -> Result<Gradients> {
+    let Sizes {
+        batch,
+        queries,
+        keys,
+        key_heads,
+        group,
+        elements,
+    } = case.sizes;
+    let heads = key_heads * group;
+    let vars = [&case.q, &case.k, &case.v].map(|x| Var::from_tensor(&x.to_dtype(dtype)?));
+    let [q, k, v] = vars;
+    let (q, k, v) = (q?, k?, v?);
+    // Sums are in f32 or better everywhere.
+    let product = |a: &Tensor, b: &Tensor| -> Result<Tensor> {
+        let wide = |x: &Tensor| match dtype {
+            DType::F64 => x.contiguous(),
+            _ => x.to_dtype(DType::F32)?.contiguous(),
+        };
+        wide(a)?.matmul(&wide(b)?)?.to_dtype(dtype)
+    };
+    let of_group = |x: &Tensor| -> Result<Tensor> {
+        let x = x.unsqueeze(3)?;
+        let x = x.broadcast_as((batch, keys, key_heads, group, elements))?;
+        x.reshape((batch, keys, heads, elements))?.transpose(1, 2)
+    };
+    let table = |f: &dyn Fn(i64) -> f64| -> Result<Tensor> {
+        let ahead = |at: usize| (at % keys) as i64 - ((at / keys + keys) as i64 - queries as i64);
+        let numbers: Vec<f64> = (0..queries * keys).map(|at| f(ahead(at))).collect();
+        Tensor::from_vec(numbers, (queries, keys), &Device::Cpu)?.to_dtype(dtype)
+    };
+    let options = &case.options;
+    let scale = options.scale.unwrap_or(1.0 / (elements as f32).sqrt());
+    let k_turned = of_group(&k)?.transpose(2, 3)?;
+    let mut scores = (product(&q.transpose(1, 2)?, &k_turned)? * f64::from(scale))?;
+    if let Some(cap) = options.softcap.map(f64::from) {
+        scores = ((scores / cap)?.tanh()? * cap)?;
+    }
+    if let Some(slopes) = &options.alibi_slopes {
+        let slopes = slopes.reshape(((), heads, 1, 1))?.to_dtype(dtype)?;
+        scores = scores.broadcast_sub(&slopes.broadcast_mul(&table(&|x| x.abs() as f64)?)?)?;
+    }
+    if let Some(mask) = &options.mask {
+        scores = scores.broadcast_add(&mask.to_dtype(dtype)?)?;
+    }
+    let right = match options.causal {
+        true => Some(0),
+        false => options.window_right,
+    };
+    let beyond = |far: i64, most: Option<usize>| most.is_some_and(|most| far > most as i64);
+    let visible = table(
+        &|ahead| match beyond(-ahead, options.window_left) || beyond(ahead, right) {
+            true => 0.0,
+            false => 1.0,
+        },
+    )?;
+    // What is hidden is far below any score, and its weight 0.
+    let hidden = ((&visible - 1.0)? * 30000.0)?;
+    let scores = scores.broadcast_mul(&visible)?.broadcast_add(&hidden)?;
+    let most = scores.max_keepdim(3)?.detach();
+    let weights = scores
+        .broadcast_sub(&most)?
+        .exp()?
+        .broadcast_mul(&visible)?;
+    let sums = weights.sum_keepdim(3)?;
+    let none = sums.eq(0f64)?.to_dtype(dtype)?;
+    let weights = weights.broadcast_div(&(sums + none)?)?;
+    let y = product(&weights, &of_group(&v)?)?.transpose(1, 2)?;
+    let found = (y * change.to_dtype(dtype)?)?.sum_all()?.backward()?;
+    let of = |var: &Var| numbers(found.get(var).expect("a gradient"));
+    Ok([of(&q)?, of(&k)?, of(&v)?])
+}
+
+/// The gradients in f64, and how far from them others may be: three times as far as where each operator rounds to the
+/// dtype.
+fn expected_gradients(case: &Case, change: &Tensor, dtype: DType) -> Result<[(Vec<f64>, f64); 3]> {
+    let exact = gradients_of_formula(case, change, DType::F64)?;
+    let composed = gradients_of_formula(case, change, dtype)?;
+    let rounding = match dtype {
+        DType::F16 => 2f64.powi(-11),
+        _ => 2f64.powi(-8),
+    };
+    // What is left of large terms, of a query that sees one key, has f32's errors: a number of 256 of such products.
+    let least = 256.0 * 2f64.powi(-24) * 8.0;
+    let mut composed = composed.into_iter();
+    Ok(exact.map(|exact| {
+        let composed = composed.next().unwrap_or_default();
+        let error = exact.iter().zip(&composed).map(|(a, b)| (a - b).abs());
+        let error = error.fold(0.0, f64::max);
+        let largest = exact.iter().fold(0f64, |most, x| most.max(x.abs()));
+        (exact, (3.0 * error).max(rounding * largest).max(least))
+    }))
+}
+
+/// Each way of laying a case out, on the GPU and on the CPU, has its gradients.
+fn check_gradients(random: &mut Random, case: &Case, dtype: DType) -> Result<()> {
+    let change = drawn(random, case.q.dims())?;
+    let change = change.to_dtype(dtype)?.to_dtype(DType::F32)?;
+    let expected = expected_gradients(case, &change, dtype)?;
+    for device in [device(), Device::Cpu] {
+        let of = |x: &Tensor| Var::from_tensor(&x.to_device(&device)?.to_dtype(dtype)?);
+        let vars = [of(&case.q)?, of(&case.k)?, of(&case.v)?];
+        let change = change.to_device(&device)?.to_dtype(dtype)?;
+        let options = case.options(&device, dtype)?;
+        let compare = |y: Tensor, way: &str| -> Result<()> {
+            let found = (y * &change)?.sum_all()?.backward()?;
+            for ((var, (exact, bound)), of) in vars.iter().zip(&expected).zip(["q", "k", "v"]) {
+                let on = device.location();
+                let what = format!(
+                    "{of} {way} on {on:?}, {dtype:?}, {:?}, {options:?}",
+                    case.sizes
+                );
+                let gradient = found.get(var).expect("a gradient");
+                assert_eq!((gradient.shape(), gradient.dtype()), (var.shape(), dtype));
+                assert_within(gradient, exact, *bound, &what)?;
+            }
+            Ok(())
+        };
+        let [q, k, v] = &vars;
+        compare(attention(q, k, v, &options)?, "as it is")?;
+        let (q2, k2, v2) = (heads_first(q)?, heads_first(k)?, heads_first(v)?);
+        compare(attention(&q2, &k2, &v2, &options)?, "heads first")?;
+        let starts = |length: usize| {
+            let starts = (0..=case.sizes.batch).map(|i| (i * length) as u32);
+            Tensor::new(starts.collect::<Vec<u32>>(), &device)
+        };
+        let (starts_q, starts_k) = (starts(case.sizes.queries)?, starts(case.sizes.keys)?);
+        let packed = Packed {
+            starts_q: &starts_q,
+            starts_k: &starts_k,
+            longest_q: case.sizes.queries,
+            longest_k: case.sizes.keys,
+        };
+        let (q3, k3, v3) = (q.flatten(0, 1)?, k.flatten(0, 1)?, v.flatten(0, 1)?);
+        let y = attention_varlen(&q3, &k3, &v3, packed, &options)?;
+        compare(y.reshape(q.shape())?, "packed")?;
+    }
+    Ok(())
+}
+
 #[test]
-fn a_gradient_is_refused_and_the_composed_one_is_right() -> Result<()> {
-    let device = device();
+fn gradients_are_near_the_formula() -> Result<()> {
     let mut random = Random::new(18);
-    let x = drawn(&mut random, &[1, 6, 2, 32])?.to_dtype(DType::F16)?;
+    for elements in [8, 64, 96, 128, 256] {
+        for dtype in [DType::F16, DType::BF16] {
+            let case = case(&mut random, elements, dtype)?;
+            check_gradients(&mut random, &case, dtype)?;
+        }
+    }
+    Ok(())
+}
+
+/// Of sequences without queries or keys, and of rows that no sequence has, gradients are 0.
+#[test]
+fn rows_that_nothing_sees_have_gradients_of_0() -> Result<()> {
+    let mut random = Random::new(19);
+    let (q, k) = (
+        drawn(&mut random, &[9, 2, 32])?,
+        drawn(&mut random, &[45, 1, 32])?,
+    );
+    let mut results = Vec::new();
+    for device in [device(), Device::Cpu] {
+        let of = |x: &Tensor| Var::from_tensor(&x.to_device(&device)?.to_dtype(DType::F16)?);
+        let starts_q = Tensor::new(&[0u32, 4, 4, 9], &device)?;
+        let starts_k = Tensor::new(&[0u32, 0, 7, 40], &device)?;
+        let packed = Packed {
+            starts_q: &starts_q,
+            starts_k: &starts_k,
+            longest_q: 5,
+            longest_k: 33,
+        };
+        let (q, k) = (of(&q)?, of(&k)?);
+        let y = attention_varlen(&q, &k, &k, packed, &AttentionOptions::default())?;
+        let found = y.sqr()?.sum_all()?.backward()?;
+        let [of_q, of_k] = [&q, &k].map(|var| found.get(var).expect("a gradient").clone());
+        assert_eq!(numbers(&of_q.narrow(0, 0, 4)?)?, vec![0.0; 4 * 2 * 32]);
+        assert_eq!(numbers(&of_k.narrow(0, 0, 7)?)?, vec![0.0; 7 * 32]);
+        assert_eq!(numbers(&of_k.narrow(0, 40, 5)?)?, vec![0.0; 5 * 32]);
+        results.push([of_q, of_k]);
+    }
+    // Of gradients below 4, the result, the weights, their changes and the gradient are rounded to f16.
+    for (on_gpu, on_cpu) in results[0].iter().zip(&results[1]) {
+        assert_within(
+            on_gpu,
+            &numbers(on_cpu)?,
+            4.0 * 2f64.powi(-9),
+            "both devices",
+        )?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_frozen_has_no_gradient() -> Result<()> {
+    let device = device();
+    let x = drawn(&mut Random::new(20), &[1, 6, 2, 32])?.to_dtype(DType::F16)?;
+    let plain = x.to_device(&device)?;
     let options = AttentionOptions {
         causal: true,
         ..Default::default()
     };
-    let var = Var::from_tensor(&x.to_device(&device)?)?;
-    let plain = x.to_device(&device)?;
-    for operands in [
-        [&*var, &plain, &plain],
-        [&plain, &var, &plain],
-        [&plain, &plain, &var],
-    ] {
+    let vars = [0, 1, 2].map(|_| Var::from_tensor(&plain));
+    let [q, k, v] = vars;
+    let (q, k, v) = (q?, k?, v?);
+    let all = attention(&q, &k, &v, &options)?.sum_all()?.backward()?;
+    for which in 0..3 {
+        let mut operands = [&plain; 3];
+        let var = [&q, &k, &v][which];
+        operands[which] = var;
         let [q, k, v] = operands;
-        let loss = attention(q, k, v, &options)?
-            .to_dtype(DType::F32)?
-            .sum_all()?;
-        let error = loss.backward().expect_err("no backward").to_string();
-        assert!(error.contains("attention_composed"), "{error}");
+        let alone = attention(q, k, v, &options)?.sum_all()?.backward()?;
+        assert!(alone.get(&plain).is_none());
+        // The same kernels of the same numbers.
+        let of =
+            |found: &candle_core::backprop::GradStore| numbers(found.get(var).expect("a gradient"));
+        assert_eq!(of(&alone)?, of(&all)?);
     }
+    Ok(())
+}
+
+#[test]
+fn what_has_no_gradient_says_so() -> Result<()> {
+    let device = device();
+    let x = |elements: usize| Tensor::ones((1, 6, 2, elements), DType::F16, &device);
+    let refused = |y: Tensor, words: &[&str]| -> Result<()> {
+        let error = y
+            .sum_all()?
+            .backward()
+            .expect_err("no backward")
+            .to_string();
+        for word in words {
+            assert!(error.contains(word), "{word:?} is not in: {error}");
+        }
+        Ok(())
+    };
+    let (plain, var) = (x(32)?, Var::from_tensor(&x(32)?)?);
     let mask = Var::from_tensor(&Tensor::zeros((6, 6), DType::F16, &device)?)?;
     let masked = AttentionOptions {
         mask: Some(mask.as_tensor().clone()),
         ..Default::default()
     };
-    let loss = attention(&plain, &plain, &plain, &masked)?
-        .to_dtype(DType::F32)?
-        .sum_all()?;
-    assert!(loss.backward().is_err());
+    for q in [&plain, &*var] {
+        refused(
+            attention(q, &plain, &plain, &masked)?,
+            &["mask", "detach", "attention_composed"],
+        )?;
+    }
+    let options = AttentionOptions::default();
+    let large = Var::from_tensor(&x(264)?)?;
+    refused(
+        attention(&large, &large, &large, &options)?,
+        &["264", "gradients", "up to 256", "attention_composed"],
+    )?;
+    let starts = Tensor::new(&[0u32, 6], &device)?;
+    let packed = Packed {
+        starts_q: &starts,
+        starts_k: &starts,
+        longest_q: 6,
+        longest_k: 6,
+    };
+    let (q, pages) = (var.squeeze(0)?, Tensor::zeros((1, 1), DType::U32, &device)?);
+    let y = attention_paged(&q, &plain, &plain, &pages, packed, &options)?;
+    refused(y, &["attention_paged", "attention_varlen"])
+}
 
-    // The composed gradient is the CPU's.
+/// The composed gradient is the CPU's.
+#[test]
+fn a_composed_gradient_is_right() -> Result<()> {
+    let x = drawn(&mut Random::new(21), &[1, 6, 2, 32])?;
+    let options = AttentionOptions {
+        causal: true,
+        ..Default::default()
+    };
     let gradient = |device: &Device| -> Result<Vec<f64>> {
-        let var = Var::from_tensor(&x.to_device(device)?.to_dtype(DType::F32)?)?;
+        let var = Var::from_tensor(&x.to_device(device)?)?;
         let y = attention_composed(&var, &var, &var, &options)?;
         let gradients = y.sqr()?.sum_all()?.backward()?;
         numbers(gradients.get(&var).expect("a gradient"))
     };
-    let (on_gpu, on_cpu) = (gradient(&device)?, gradient(&Device::Cpu)?);
+    let (on_gpu, on_cpu) = (gradient(&device())?, gradient(&Device::Cpu)?);
     for (a, b) in on_gpu.iter().zip(&on_cpu) {
         // Some sums of a hundred products in f32.
         assert!((a - b).abs() <= 1e-4 * (1.0 + b.abs()), "{a} and {b}");

@@ -16,6 +16,7 @@ const FLOORS: &[Floor<'static>] = &[
         "ways of attention",
         &["ops::attention::composed", "ops::attention::kernel"],
     ),
+    ("attention's gradients", &["ops::attention::gradient"]),
     ("attention", &["ops::attention"]),
     ("activations", &["ops::activation"]),
     ("products", &["ops::product"]),

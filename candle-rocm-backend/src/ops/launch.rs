@@ -74,25 +74,42 @@ pub(super) fn write<'a>(
     each_dtype!(&mut storage.slice, slice => slice.device_ptr_mut(stream))
 }
 
+/// The storage of one of the dtypes that kernels write: the element's type is $type in what makes its memory.
+macro_rules! storage_of_dtype {
+    ($device:expr, $dtype:expr, $type:ident => $memory:expr) => {{
+        macro_rules! of {
+            ($variant:ident, $element:ty) => {{
+                type $type = $element;
+                CudaStorageSlice::$variant($memory?)
+            }};
+        }
+        let slice = match $dtype {
+            DType::F16 => of!(F16, half::f16),
+            DType::BF16 => of!(BF16, half::bf16),
+            DType::F32 => of!(F32, f32),
+            DType::F64 => of!(F64, f64),
+            other => bail!("no fused operator has results of {other:?}"),
+        };
+        Ok(CudaStorage {
+            slice,
+            device: $device.clone(),
+        })
+    }};
+}
+
 /// Memory for `count` elements, which the caller's kernel writes.
 pub(super) fn allocate(device: &CudaDevice, dtype: DType, count: usize) -> Result<CudaStorage> {
-    macro_rules! of {
-        ($variant:ident, $type:ty) => {
-            // SAFETY: kernels write all of it before anything reads it.
-            CudaStorageSlice::$variant(unsafe { device.alloc::<$type>(count) }?)
-        };
-    }
-    let slice = match dtype {
-        DType::F16 => of!(F16, half::f16),
-        DType::BF16 => of!(BF16, half::bf16),
-        DType::F32 => of!(F32, f32),
-        DType::F64 => of!(F64, f64),
-        other => bail!("no fused operator has results of {other:?}"),
-    };
-    Ok(CudaStorage {
-        slice,
-        device: device.clone(),
-    })
+    // SAFETY: kernels write all of it before anything reads it.
+    storage_of_dtype!(device, dtype, Element => unsafe { device.alloc::<Element>(count) })
+}
+
+/// The same with zeros in it.
+pub(super) fn allocate_zeros(
+    device: &CudaDevice,
+    dtype: DType,
+    count: usize,
+) -> Result<CudaStorage> {
+    storage_of_dtype!(device, dtype, Element => device.alloc_zeros::<Element>(count))
 }
 
 /// The type of what kernels for `dtype` leave for each other.

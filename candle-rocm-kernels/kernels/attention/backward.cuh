@@ -255,27 +255,26 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S> {
             if constexpr (OF_KEYS) return lds_load<float>(numbers + (OTHERS + other) * 4);
             else return delta[n];
         };
-        float cap = biases.any ? seldom(biases.p).softcap : 0.0f;
-        if (cap != 0) {
-            float inside = seldom(biases.p).scale / cap;
-            scores.each_with(changes, [&](int n, uint32_t other, float &score, float &change) INLINED {
-                float bent = fast_tanh(score * inside);
-                score = cap * bent;
-                change = (change - delta_of(n, other)) * math::fma(-bent, bent, 1.0f);
-            });
-        } else {
-            float scale = biases.any ? seldom(biases.p).scale : 1.0f;
-            scores.each_with(changes, [&](int n, uint32_t other, float &score, float &change) INLINED {
-                score *= scale;
-                change -= delta_of(n, other);
-            });
-        }
-        if (biases.any)
+        if (biases.any) {
+            auto &again = seldom(biases.p);
+            float scale = again.scale, cap = again.softcap;
+            if (cap != 0) {
+                float inside = scale / cap;
+                // What is left of delta below is times the derivative.
+                scores.each_with(changes, [&](int n, uint32_t other, float &score, float &change) INLINED {
+                    float bent = fast_tanh(score * inside), by = math::fma(-bent, bent, 1.0f);
+                    score = cap * bent;
+                    change = math::fma(change - delta_of(n, other), by, delta_of(n, other));
+                });
+            } else {
+                scores.each([=](int, uint32_t, float score) INLINED { return score * scale; });
+            }
             biases.template add<OF_KEYS>(scores, OF_KEYS ? (uint32_t)at : first, OF_KEYS ? first : (uint32_t)at, s);
+        }
         if (hides) Visible(seldom(biases.p), s, OF_KEYS).hide(scores, first, at);
         scores.each_with(changes, [&](int n, uint32_t other, float &score, float &change) INLINED {
             score = math::fast_exp2(math::fma(score, factor, -lse_of(n, other)));
-            change *= score;
+            change = score * (change - delta_of(n, other));
         });
     }
 

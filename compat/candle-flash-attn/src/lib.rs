@@ -22,8 +22,8 @@
 //! not take, of (sequences, heads).
 //!
 //! # Gradients
-//! There are none, as in the published crate: backward fails, and says so.
-//! [`ops::attention_composed`](candle_rocm_backend::ops::attention_composed) has them.
+//! Of q, k and v, which the published crate has not, for heads of up to 256 elements. Neither slopes nor keys in pages
+//! have any: backward fails, and says so.
 //!
 //! # Errors
 //! Operands that are not on one GPU, are not of one dtype, f16 or bf16, or whose shapes or strides are not those above;

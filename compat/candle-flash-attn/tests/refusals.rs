@@ -172,15 +172,19 @@ fn pages() -> Result<()> {
 }
 
 #[test]
-fn gradients() -> Result<()> {
-    let q = Var::from_tensor(&half(&[1, 4, 4, 64])?)?;
-    let q = q.as_tensor();
-    let y = flash_attn(q, q, q, 0.5, true)?;
+fn gradients_of_pages() -> Result<()> {
+    let q = Var::from_tensor(&half(&[4, 4, 64])?)?;
+    let (q, pages) = (q.as_tensor(), half(&[3, 32, 4, 64])?);
+    let starts = Tensor::new(&[0u32, 4], &device())?;
+    let table = Tensor::new(&[[0u32]], &device())?;
+    let y = flash_attn_varlen_paged_windowed(
+        q, &pages, &pages, &starts, &starts, &table, None, 4, 4, 0.5, None, None, 32, None,
+    )?;
     let error = y
         .sum_all()?
         .backward()
         .expect_err("there are none")
         .to_string();
-    assert!(error.contains("attention_composed"), "{error}");
+    assert!(error.contains("pages have no gradient"), "{error}");
     Ok(())
 }

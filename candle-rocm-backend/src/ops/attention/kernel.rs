@@ -1,8 +1,11 @@
 //! Launching attention's kernels.
 
-use candle_core::{bail, CudaDevice, CudaStorage, Device, Error, Result, Storage, Tensor};
-use candle_rocm_kernels::{attention, FORWARD};
-use candle_rocm_runtime::{DeviceRepr, LaunchConfig, PushKernelArg as _};
+use candle_core::{
+    bail, CudaDevice, CudaStorage, DType, Device, Error, Result, Shape, Storage, Tensor,
+};
+use candle_rocm_kernels::attention::{self, Pass};
+use candle_rocm_kernels::{Module, BACKWARD, FORWARD};
+use candle_rocm_runtime::{DeviceRepr, LaunchConfig, PushKernelArg as _, Stream};
 
 use super::super::launch::{allocate, int, read, write};
 use super::call::{Call, Sizes};
@@ -10,22 +13,35 @@ use super::call::{Call, Sizes};
 /// `AttentionTensor` of kernels/attention/problem.cuh.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Operand {
-    at: u64,
+pub(super) struct Operand {
+    pub at: u64,
     batch: u64,
     row: u32,
     head: u32,
 }
 
+impl Operand {
+    /// A contiguous tensor of rows of heads of so many elements; `rows` of a batch, where there are batches.
+    pub fn contiguous(name: &str, [rows, heads, elements]: [usize; 3]) -> Result<Self> {
+        let row = heads * elements;
+        Ok(Self {
+            at: 0,
+            batch: (rows * row) as u64,
+            row: int(name, "elements between rows", row)?,
+            head: int(name, "elements of a head", elements)?,
+        })
+    }
+}
+
 /// `AttentionProblem` of kernels/attention/problem.cuh.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Problem {
+pub(super) struct Problem {
     q: Operand,
     k: Operand,
     v: Operand,
-    out: Operand,
-    lse: u64,
+    pub out: Operand,
+    pub lse: u64,
     lse_batch: u64,
     lse_head: u64,
     mask: u64,
@@ -54,110 +70,236 @@ const _: () = assert!(size_of::<Problem>() as u64 == attention::PROBLEM_BYTES);
 // SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.
 unsafe impl DeviceRepr for Problem {}
 
-/// The result, laid out as a contiguous q.
-pub(super) fn attend(call: &Call) -> Result<CudaStorage> {
-    let Call { name, sizes, .. } = call;
-    let Device::Cuda(device) = call.q.device() else {
-        bail!("{name}: q is not on a GPU");
-    };
-    let tile = tile(call, device)?;
-    let [q, k, v] = [readable(call.q)?, readable(call.k)?, readable(call.v)?];
-    let mut result = allocate(device, call.q.dtype(), call.q.elem_count())?;
-    let mut problem = problem(call, [&q, &k, &v])?;
-    let mask = match &call.options.mask {
-        None => None,
-        Some(mask) => Some(mask.broadcast_as(&call.scores()[..])?),
-    };
-    if let Some(mask) = &mask {
-        for (to, stride) in problem.mask_strides.iter_mut().zip(mask.stride()) {
-            *to = *stride as u64;
-        }
-    }
-    let slopes = call.options.alibi_slopes.as_ref();
-    let slopes = slopes.map(Tensor::contiguous).transpose()?;
-    if slopes.as_ref().is_some_and(|slopes| slopes.rank() == 2) {
-        problem.slopes_batch = sizes.heads as u64;
-    }
-    let starts = |which: fn(&super::Packed) -> Tensor| {
-        let starts = call.packed.as_ref().map(which);
-        starts.map(|starts| starts.contiguous()).transpose()
-    };
-    let (starts_q, starts_k) = (
-        starts(|p| p.starts_q.clone())?,
-        starts(|p| p.starts_k.clone())?,
-    );
-    let pages = call.pages.map(Tensor::contiguous).transpose()?;
+/// The operands of a call as kernels read them, which stay until these are launched.
+pub(super) struct Operands {
+    pub q: Tensor,
+    pub k: Tensor,
+    pub v: Tensor,
+    mask: Option<Tensor>,
+    slopes: Option<Tensor>,
+    starts_q: Option<Tensor>,
+    starts_k: Option<Tensor>,
+    pages: Option<Tensor>,
+}
 
-    let stream = device.cuda_stream();
-    let addresses: [(&mut u64, Option<&Tensor>); 8] = [
-        (&mut problem.q.at, Some(&q)),
-        (&mut problem.k.at, Some(&k)),
-        (&mut problem.v.at, Some(&v)),
-        (&mut problem.mask, mask.as_ref()),
-        (&mut problem.slopes, slopes.as_ref()),
-        (&mut problem.starts_q, starts_q.as_ref()),
-        (&mut problem.starts_k, starts_k.as_ref()),
-        (&mut problem.pages, pages.as_ref()),
-    ];
-    let mut places = Vec::new();
-    let mut guards = Vec::new();
-    for (to, tensor) in addresses {
-        let Some(tensor) = tensor else { continue };
-        let first = tensor.layout().start_offset() * tensor.dtype().size_in_bytes();
-        places.push((to, first as u64));
-        guards.push(tensor.storage_and_layout().0);
+impl Operands {
+    /// Tensors whose addresses a problem has.
+    pub const COUNT: usize = 8;
+
+    pub fn of(call: &Call) -> Result<Self> {
+        let contiguous = |x: Option<&Tensor>| x.map(Tensor::contiguous).transpose();
+        Ok(Self {
+            q: readable(call.q)?,
+            k: readable(call.k)?,
+            v: readable(call.v)?,
+            mask: match &call.options.mask {
+                None => None,
+                Some(mask) => Some(mask.broadcast_as(&call.scores()[..])?),
+            },
+            slopes: contiguous(call.options.alibi_slopes.as_ref())?,
+            starts_q: contiguous(call.packed.map(|packed| packed.starts_q))?,
+            starts_k: contiguous(call.packed.map(|packed| packed.starts_k))?,
+            pages: contiguous(call.pages)?,
+        })
     }
-    let mut uses = Vec::new();
-    for ((to, first), storage) in places.into_iter().zip(&guards) {
+
+    /// In the order in which [`Problem::place`] takes their addresses.
+    pub fn all(&self) -> [Option<&Tensor>; Self::COUNT] {
+        [
+            Some(&self.q),
+            Some(&self.k),
+            Some(&self.v),
+            self.mask.as_ref(),
+            self.slopes.as_ref(),
+            self.starts_q.as_ref(),
+            self.starts_k.as_ref(),
+            self.pages.as_ref(),
+        ]
+    }
+
+    /// Everything but addresses.
+    pub fn problem(&self, call: &Call) -> Result<Problem> {
+        let mut problem = problem(call, [&self.q, &self.k, &self.v])?;
+        if let Some(mask) = &self.mask {
+            for (to, stride) in problem.mask_strides.iter_mut().zip(mask.stride()) {
+                *to = *stride as u64;
+            }
+        }
+        if self
+            .slopes
+            .as_ref()
+            .is_some_and(|slopes| slopes.rank() == 2)
+        {
+            problem.slopes_batch = call.sizes.heads as u64;
+        }
+        Ok(problem)
+    }
+}
+
+impl Problem {
+    /// Sets the addresses of [`Operands::all`].
+    pub fn place(
+        &mut self,
+        [q, k, v, mask, slopes, starts_q, starts_k, pages]: [u64; Operands::COUNT],
+    ) {
+        (self.q.at, self.k.at, self.v.at) = (q, k, v);
+        (self.mask, self.slopes) = (mask, slopes);
+        (self.starts_q, self.starts_k, self.pages) = (starts_q, starts_k, pages);
+    }
+}
+
+/// Calls `launch` with the addresses of tensors on the GPU, 0 where there is none. What it gives to the stream may read
+/// them.
+pub(super) fn with_addresses<const N: usize>(
+    name: &str,
+    stream: &Stream,
+    tensors: [Option<&Tensor>; N],
+    launch: impl FnOnce([u64; N]) -> Result<()>,
+) -> Result<()> {
+    let guards = tensors.map(|tensor| tensor.map(|tensor| (tensor, tensor.storage_and_layout().0)));
+    let (mut addresses, mut uses) = ([0; N], Vec::new());
+    for (to, guard) in addresses.iter_mut().zip(&guards) {
+        let Some((tensor, storage)) = guard else {
+            continue;
+        };
         let Storage::Cuda(storage) = &**storage else {
             bail!("{name}: an operand is not on the GPU, as q is");
         };
-        let (address, used) = read(storage, &stream)?;
-        *to = address + first;
+        let (address, used) = read(storage, stream)?;
+        let first = tensor.layout().start_offset() * tensor.dtype().size_in_bytes();
+        *to = address + first as u64;
         uses.push(used);
     }
-    let (address, written) = write(&mut result, &stream)?;
-    problem.out.at = address;
-    uses.push(written);
+    launch(addresses)
+}
 
-    let dtype = call.q.dtype().as_str();
-    let kernel = attention::kernel_name(dtype, tile);
+/// Launches the kernel of a pass on each tile of so many rows of each head.
+///
+/// # Safety
+/// The argument is the kernel's, and what it says is within the memory that it names.
+pub(super) unsafe fn launch(
+    call: &Call,
+    device: &CudaDevice,
+    pass: Pass,
+    [rows, heads]: [usize; 2],
+    argument: &impl DeviceRepr,
+) -> Result<()> {
+    let tile = tile(call, device, pass)?;
+    let module = match pass {
+        Pass::Forward => &FORWARD,
+        Pass::BackwardKeys | Pass::BackwardQueries => &BACKWARD,
+    };
+    let kernel = attention::kernel_name(pass, call.q.dtype().as_str(), tile);
+    let tiles = rows.div_ceil(tile.rows as usize) * tile.parts as usize;
+    // SAFETY: the caller's promise.
+    unsafe {
+        launch_grid(
+            call,
+            device,
+            (module, &kernel),
+            [heads, tiles],
+            tile.threads,
+            argument,
+        )
+    }
+}
+
+/// Launches a kernel on a grid of heads and tiles, and of the call's sequences.
+///
+/// # Safety
+/// As [`launch`].
+pub(super) unsafe fn launch_grid(
+    call: &Call,
+    device: &CudaDevice,
+    (module, kernel): (&Module, &str),
+    [heads, tiles]: [usize; 2],
+    threads: u32,
+    argument: &impl DeviceRepr,
+) -> Result<()> {
+    let Call { name, sizes, .. } = call;
+    let stream = device.cuda_stream();
     let context = stream.context();
-    let function = context.kernel(&FORWARD, &kernel).map_err(Error::wrap)?;
-    let tiles = sizes.queries.div_ceil(tile.queries as usize) * tile.parts as usize;
+    let function = context.kernel(module, kernel).map_err(Error::wrap)?;
     let config = LaunchConfig {
         grid_dim: (
-            int(name, "heads", sizes.heads)?,
+            int(name, "heads", heads)?,
             int(name, "tiles", tiles)?,
             int(name, "sequences", sizes.sequences)?,
         ),
-        block_dim: (tile.threads, 1, 1),
+        block_dim: (threads, 1, 1),
         shared_mem_bytes: 0,
     };
     let mut builder = stream.launch_builder(&function);
-    builder.arg(&problem);
-    // SAFETY: the kernel's one argument, of tensors whose shapes were checked; the guards keep their memory until the
-    // launch is given to the stream. What starts and pages say is the caller's promise, as `attention_varlen` states.
+    builder.arg(argument);
+    // SAFETY: the caller's promise.
     unsafe { builder.launch(config) }.map_err(Error::wrap)?;
-    drop(uses);
-    Ok(result)
+    Ok(())
 }
 
-/// The kernel for the call's heads.
-fn tile(call: &Call, device: &CudaDevice) -> Result<attention::Tile> {
+/// The GPU that a call is on.
+pub(super) fn gpu<'a>(call: &Call<'a>) -> Result<&'a CudaDevice> {
+    match call.q.device() {
+        Device::Cuda(device) => Ok(device),
+        _ => bail!("{}: q is not on a GPU", call.name),
+    }
+}
+
+/// The result, laid out as a contiguous q; and, if it is wanted, for each head the logarithm of each query's sum of
+/// weights, f32 of ([`lse_shape`]).
+pub(super) fn attend(call: &Call, with_lse: bool) -> Result<(CudaStorage, Option<CudaStorage>)> {
+    let device = gpu(call)?;
+    let stream = device.cuda_stream();
+    let operands = Operands::of(call)?;
+    let mut problem = operands.problem(call)?;
+    let mut result = allocate(device, call.q.dtype(), call.q.elem_count())?;
+    let mut lse = match with_lse {
+        true => Some(allocate(device, DType::F32, lse_shape(call).elem_count())?),
+        false => None,
+    };
+    with_addresses(call.name, &stream, operands.all(), |addresses| {
+        problem.place(addresses);
+        let (address, _written) = write(&mut result, &stream)?;
+        problem.out.at = address;
+        let lse = lse.as_mut().map(|lse| write(lse, &stream)).transpose()?;
+        problem.lse = lse.as_ref().map_or(0, |(address, _)| *address);
+        let rows = [call.sizes.queries, call.sizes.heads];
+        // SAFETY: tensors whose shapes were checked. What starts and pages say is the caller's promise, as
+        // `attention_varlen` states.
+        unsafe { launch(call, device, Pass::Forward, rows, &problem) }
+    })?;
+    Ok((result, lse))
+}
+
+/// (sequences, heads, queries), or, of packed sequences, (heads, rows).
+pub(super) fn lse_shape(call: &Call) -> Shape {
+    let Sizes {
+        sequences,
+        heads,
+        queries,
+        ..
+    } = call.sizes;
+    match call.packed {
+        None => (sequences, heads, queries).into(),
+        Some(_) => (heads, call.q.dims()[0]).into(),
+    }
+}
+
+/// The kernel of a pass for the call's heads.
+fn tile(call: &Call, device: &CudaDevice, pass: Pass) -> Result<attention::Tile> {
     let Sizes { elements, .. } = call.sizes;
     let stream = device.cuda_stream();
     let arch = &stream.context().info().arch;
     let tile = u32::try_from(elements).ok();
-    match tile.and_then(|elements| attention::tile(arch, elements)) {
+    match tile.and_then(|elements| attention::tile(arch, pass, elements)) {
         Some(tile) => Ok(tile),
         None => bail!(
-            "{}: q of shape {:?} and {:?} has heads of {elements} elements, and the kernels for {arch} take multiples of \
-             8 up to {}: pad q, k and v with zeros and keep the scale, or use attention_composed",
+            "{}: q of shape {:?} and {:?} has heads of {elements} elements, and the kernels{} for {arch} take multiples \
+             of 8 up to {}: pad q, k and v with zeros and keep the scale, or use attention_composed",
             call.name,
             call.q.shape(),
             call.q.dtype(),
-            attention::tiles(arch).last().map_or(0, |tile| tile.elements)
+            if pass == Pass::Forward { "" } else { " of gradients" },
+            attention::tiles(arch, pass).last().map_or(0, |tile| tile.elements)
         ),
     }
 }
@@ -203,7 +345,6 @@ fn problem(call: &Call, [q, k, v]: [&Tensor; 3]) -> Result<Problem> {
             head: int(name, "elements between heads", head)?,
         })
     };
-    let row = sizes.heads * sizes.elements;
     let queries = int(name, "queries", sizes.queries)?;
     let keys = int(name, "keys", sizes.keys)?;
     // A window as wide as all rows hides nothing.
@@ -219,11 +360,11 @@ fn problem(call: &Call, [q, k, v]: [&Tensor; 3]) -> Result<Problem> {
         q: strides(q)?,
         k: strides(k)?,
         v: strides(v)?,
-        out: Operand {
-            at: 0,
-            batch: (sizes.queries * row) as u64,
-            row: int(name, "elements between rows", row)?,
-            head: int(name, "elements of a head", sizes.elements)?,
+        out: Operand::contiguous(name, [sizes.queries, sizes.heads, sizes.elements])?,
+        lse_batch: (sizes.heads * sizes.queries) as u64,
+        lse_head: match call.packed {
+            None => sizes.queries as u64,
+            Some(_) => call.q.dims()[0] as u64,
         },
         pages_batch: int(name, "pages", pages_batch)?,
         page_rows: int(name, "rows of a page", page_rows)?,

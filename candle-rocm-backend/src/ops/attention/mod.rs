@@ -2,11 +2,12 @@
 
 mod call;
 mod composed;
+mod gradient;
 mod kernel;
 
 use candle_core::{bail, Result, Tensor};
 
-use super::node::result_of;
+use super::node::{plain, result_of};
 use call::Call;
 pub use call::{AttentionOptions, Packed};
 
@@ -20,7 +21,10 @@ pub use call::{AttentionOptions, Packed};
 /// elements there, up to 512. Operands whose elements lie together are read where they are, whatever their other
 /// strides. Other dtypes, and other devices, have [`attention_composed`].
 ///
-/// The kernel has no gradient yet: backward fails, and says so. [`attention_composed`] has one.
+/// Backward gives gradients of q, k and v, of heads of up to 256 elements, by kernels that keep no scores in memory
+/// either: they make them anew from the logarithm of each query's sum of weights, f32, which the result keeps. A mask and
+/// slopes have none: backward fails if one of them is a variable, and says so, as it does of larger heads.
+/// [`attention_composed`] has a mask's.
 ///
 /// # Errors
 /// Dtypes, shapes or devices that do not go together, heads that no kernel takes, or a failed launch; each names the
@@ -102,7 +106,8 @@ pub fn attention_varlen(
     )?)
 }
 
-/// Attention of sequences of different lengths, whose keys and values are in pages.
+/// Attention of sequences of different lengths, whose keys and values are in pages. It has no gradients where there is a
+/// kernel: backward fails, and says so.
 ///
 /// `q` is (rows, heads, elements), `k` and `v` are (pages, rows of a page, key heads, elements). `pages`, u32 of
 /// (sequences, most pages of one), has the numbers of each sequence's pages, in order. Everything else is as for
@@ -148,16 +153,61 @@ fn attend(call: &Call) -> Result<Tensor> {
     if call.q.elem_count() == 0 || call.k.elem_count() == 0 || call.sizes.keys == 0 {
         return call.q.zeros_like();
     }
-    let result = kernel::attend(call)?;
-    let name = call.name;
-    // A gradient of any of them is an error, of which Candle must hear: three operands are what its graph takes.
-    let options = [&call.options.mask, &call.options.alibi_slopes];
+    let of_options = [&call.options.mask, &call.options.alibi_slopes];
+    let of_options = of_options.into_iter().flatten();
     let mut operands = vec![call.q, call.k, call.v];
-    operands.extend(options.into_iter().flatten());
+    operands.extend(of_options.filter(|operand| operand.track_op()));
+    if call.pages.is_none() && operands.len() == 3 {
+        return attend_with_gradients(call, &operands);
+    }
+    let (result, _) = kernel::attend(call, false)?;
+    // A gradient of any of them is an error, of which Candle must hear: three operands are what its graph takes.
+    let name = call.name;
+    let reason = match call.pages {
+        Some(_) => "keys in pages have no gradient: pack them and use attention_varlen",
+        None => {
+            "neither a mask nor slopes have gradients, and one of them is a variable: detach it, or use \
+             attention_composed"
+        }
+    };
     operands.sort_by_key(|operand| !operand.track_op());
     operands.truncate(3);
-    let backward = move |_: &[&Tensor], _: &Tensor, _: &Tensor| {
-        bail!("{name} has no backward yet: for gradients use attention_composed, which has all scores in memory")
-    };
+    let backward = move |_: &[&Tensor], _: &Tensor, _: &Tensor| bail!("{name}: {reason}");
     result_of(name, &operands, result, call.q.shape(), Box::new(backward))
+}
+
+fn attend_with_gradients(call: &Call, operands: &[&Tensor]) -> Result<Tensor> {
+    let tracks = operands.iter().any(|operand| operand.track_op());
+    let (result, lse) = kernel::attend(call, tracks)?;
+    let Some(lse) = lse else {
+        return Ok(plain(result, call.q.shape()));
+    };
+    let lse = plain(lse, &kernel::lse_shape(call));
+    let (name, options) = (call.name, call.options.clone());
+    let starts = call.packed.map(|packed| {
+        let starts = [packed.starts_q, packed.starts_k].map(Tensor::clone);
+        (starts, [packed.longest_q, packed.longest_k])
+    });
+    let backward = move |operands: &[&Tensor], result: &Tensor, gradient: &Tensor| {
+        let &[q, k, v] = operands else {
+            bail!("{name}: {} operands in the graph", operands.len());
+        };
+        let packed = starts
+            .as_ref()
+            .map(|([starts_q, starts_k], longest)| Packed {
+                starts_q,
+                starts_k,
+                longest_q: longest[0],
+                longest_k: longest[1],
+            });
+        let call = Call::new(name, [q, k, v], packed, None, &options)?;
+        let wanted = [q.track_op(), k.track_op() || v.track_op()];
+        let found = gradient::gradients(&call, [result, &lse, gradient], wanted)?;
+        let each = found.into_iter().zip(operands);
+        // Those of k and v come together.
+        Ok(each
+            .map(|(found, operand)| found.filter(|_| operand.track_op()))
+            .collect())
+    };
+    result_of(name, operands, result, call.q.shape(), Box::new(backward))
 }
