@@ -3,7 +3,9 @@
 use std::sync::LazyLock;
 
 use candle_core::{DType, Device, Result, Tensor, Var};
-use candle_flash_attn::{flash_attn, flash_attn_alibi_windowed_softcap, flash_attn_varlen_windowed};
+use candle_flash_attn::{
+    flash_attn, flash_attn_alibi_windowed_softcap, flash_attn_varlen_windowed,
+};
 use candle_rocm_backend::ops::{attention_composed, AttentionOptions};
 
 #[path = "../../../candle-rocm-backend/tests/common/mod.rs"]
@@ -13,7 +15,9 @@ use common::{numbers, Random};
 
 static GPU: LazyLock<Device> = LazyLock::new(|| common::device().expect("a GPU"));
 const SCALE: f32 = 0.2;
-const [BATCH, QUERIES, KEYS]: [usize; 3] = [2, 37, 61];
+const BATCH: usize = 2;
+const QUERIES: usize = 37;
+const KEYS: usize = 61;
 
 /// q, k and v, on the CPU: numbers of the dtype, in f64.
 fn drawn(dtype: DType, elements: usize) -> Result<[Tensor; 3]> {
@@ -114,7 +118,16 @@ fn of_packed_sequences() -> Result<()> {
         let (flat, right) = (|x: &Tensor| x.flatten(0, 1), Some(0));
         let (q3, k3, v3) = (flat(q)?, flat(k)?, flat(v)?);
         let y = flash_attn_varlen_windowed(
-            &q3, &k3, &v3, &of_q, &of_k, QUERIES, KEYS, SCALE, Some(9), right,
+            &q3,
+            &k3,
+            &v3,
+            &of_q,
+            &of_k,
+            QUERIES,
+            KEYS,
+            SCALE,
+            Some(9),
+            right,
         )?;
         y.reshape(q.shape())
     })
