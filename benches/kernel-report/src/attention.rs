@@ -1,8 +1,8 @@
-//! What attention's kernels execute: their loop over the keys, and the least that could move.
+//! What attention's kernels execute, forward's and those of gradients: their loop over keys or queries.
 
 use anyhow::{Context, Result};
 use candle_rocm_kernels::attention::{kernel_name, tile, Pass};
-use candle_rocm_kernels::FORWARD;
+use candle_rocm_kernels::{Module, BACKWARD, FORWARD};
 use rocm_emulator::exec::InstructionProfile;
 
 use crate::device::{Arg, Device};
@@ -14,6 +14,8 @@ use crate::rows::halves;
 /// Heads of queries that each have their keys; no batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
+    /// What the kernel makes.
+    pub pass: Pass,
     /// `f16` or `bf16`.
     pub dtype: &'static str,
     /// Elements of a head.
@@ -36,8 +38,35 @@ pub struct Figures {
     pub report: Report,
     /// Of all instructions.
     pub total: InstructionProfile,
-    /// Of the loop over keys.
+    /// Of the loop over keys, or queries.
     pub in_loop: LoopFigures,
+}
+
+impl Shape {
+    fn module(&self) -> &'static Module {
+        match self.pass {
+            Pass::Forward => &FORWARD,
+            Pass::BackwardKeys | Pass::BackwardQueries => &BACKWARD,
+        }
+    }
+
+    /// Rows that workgroups have tiles of.
+    fn rows(&self) -> u32 {
+        match self.pass {
+            Pass::Forward | Pass::BackwardQueries => self.queries,
+            Pass::BackwardKeys => self.keys,
+        }
+    }
+}
+
+/// A tensor of these rows, as kernels/attention/problem.cuh has it.
+fn tensor(address: u64, rows: u32, shape: &Shape) -> Vec<u8> {
+    let row = shape.heads * shape.elements;
+    let mut tensor = address.to_le_bytes().to_vec();
+    tensor.extend(u64::from(rows * row).to_le_bytes());
+    tensor.extend(row.to_le_bytes());
+    tensor.extend(shape.elements.to_le_bytes());
+    tensor
 }
 
 /// A launch: kernel, grid and argument.
@@ -48,17 +77,17 @@ struct Prepared {
 }
 
 fn prepare(device: &mut Device, shape: &Shape) -> Result<Prepared> {
-    device.load(&FORWARD)?;
-    let tile = tile(device.target.name(), Pass::Forward, shape.elements)
+    device.load(shape.module())?;
+    let tile = tile(device.target.name(), shape.pass, shape.elements)
         .context("no kernel for such heads")?;
-    let row = shape.heads * shape.elements;
-    let elements = |rows: u32| (rows * row) as usize;
+    let elements = |rows: u32| (rows * shape.heads * shape.elements) as usize;
     // Of both types these bytes are small numbers.
     let q = device.buffer(&halves(elements(shape.queries)))?;
     let k = device.buffer(&halves(elements(shape.keys)))?;
     let v = device.buffer(&halves(elements(shape.keys)))?;
     let out = device.room(elements(shape.queries) as u64 * 2)?;
-    let lse = device.room(u64::from(shape.queries * shape.heads) * 4)?;
+    let numbers = vec![0; (shape.queries * shape.heads) as usize * 4];
+    let lse = device.buffer(&numbers)?;
     // `AttentionProblem` of kernels/attention/problem.cuh.
     let mut problem = Vec::new();
     for (address, rows) in [
@@ -67,10 +96,7 @@ fn prepare(device: &mut Device, shape: &Shape) -> Result<Prepared> {
         (v, shape.keys),
         (out, shape.queries),
     ] {
-        problem.extend(address.to_le_bytes());
-        problem.extend(u64::from(rows * row).to_le_bytes());
-        problem.extend(row.to_le_bytes());
-        problem.extend(shape.elements.to_le_bytes());
+        problem.extend(tensor(address, rows, shape));
     }
     let lse_batch = u64::from(shape.queries * shape.heads);
     let mask_slopes_starts_pages = [0u64; 10];
@@ -98,9 +124,21 @@ fn prepare(device: &mut Device, shape: &Shape) -> Result<Prepared> {
     ] {
         problem.extend(int.to_le_bytes());
     }
-    let tiles = shape.queries.div_ceil(tile.rows) * tile.parts;
+    if shape.pass != Pass::Forward {
+        // `AttentionGradients` of kernels/attention/backward.cuh: of the result, q, k and v, and delta.
+        for (address, rows) in [
+            (q, shape.queries),
+            (out, shape.queries),
+            (device.room(elements(shape.keys) as u64 * 2)?, shape.keys),
+            (device.room(elements(shape.keys) as u64 * 2)?, shape.keys),
+        ] {
+            problem.extend(tensor(address, rows, shape));
+        }
+        problem.extend(device.buffer(&numbers)?.to_le_bytes());
+    }
+    let tiles = shape.rows().div_ceil(tile.rows) * tile.parts;
     Ok(Prepared {
-        kernel: kernel_name(Pass::Forward, shape.dtype, tile),
+        kernel: kernel_name(shape.pass, shape.dtype, tile),
         grid: [[shape.heads, tiles, 1], [tile.threads, 1, 1]],
         argument: [Arg::Struct(problem)],
     })
@@ -113,14 +151,14 @@ fn prepare(device: &mut Device, shape: &Shape) -> Result<Prepared> {
 pub fn run(device: &mut Device, shape: &Shape) -> Result<Figures> {
     let launch = prepare(device, shape)?;
     let executed = device.run(
-        FORWARD.name(),
+        shape.module().name(),
         &launch.kernel,
         launch.grid,
         &launch.argument,
     )?;
     let mut kernels = Kernels::new(device.target.name());
-    let report = kernels.report(&FORWARD, &launch.kernel)?;
-    // Each tile of keys has its barriers.
+    let report = kernels.report(shape.module(), &launch.kernel)?;
+    // Each tile of keys, or queries, has its barriers.
     let barriers = report
         .listing
         .lines

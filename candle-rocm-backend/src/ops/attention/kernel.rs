@@ -21,6 +21,21 @@ pub(super) struct Operand {
 }
 
 impl Operand {
+    /// A tensor of (batch, rows, heads, elements), or of (rows, heads, elements), but for its address.
+    pub fn of(name: &str, x: &Tensor) -> Result<Self> {
+        let (batch, row, head) = match x.stride() {
+            &[batch, row, head, _] => (batch, row, head),
+            &[row, head, _] => (0, row, head),
+            other => bail!("{name}: an operand has strides {other:?}"),
+        };
+        Ok(Self {
+            at: 0,
+            batch: batch as u64,
+            row: int(name, "elements between rows", row)?,
+            head: int(name, "elements between heads", head)?,
+        })
+    }
+
     /// A contiguous tensor of rows of heads of so many elements; `rows` of a batch, where there are batches.
     pub fn contiguous(name: &str, [rows, heads, elements]: [usize; 3]) -> Result<Self> {
         let row = heads * elements;
@@ -306,7 +321,7 @@ fn tile(call: &Call, device: &CudaDevice, pass: Pass) -> Result<attention::Tile>
 
 /// The tensor, or a copy where a head's elements are not together, or not at multiples of 16 bytes, or where a tile's rows
 /// are further apart than 32 bits of bytes.
-fn readable(x: &Tensor) -> Result<Tensor> {
+pub(super) fn readable(x: &Tensor) -> Result<Tensor> {
     let layout = x.layout();
     let (last, others) = match layout.stride().split_last() {
         Some((last, others)) => (*last, others),
@@ -332,19 +347,6 @@ fn problem(call: &Call, [q, k, v]: [&Tensor; 3]) -> Result<Problem> {
         options,
         ..
     } = call;
-    let strides = |x: &Tensor| -> Result<Operand> {
-        let (batch, row, head) = match x.stride() {
-            &[batch, row, head, _] => (batch, row, head),
-            &[row, head, _] => (0, row, head),
-            other => bail!("{name}: an operand has strides {other:?}"),
-        };
-        Ok(Operand {
-            at: 0,
-            batch: batch as u64,
-            row: int(name, "elements between rows", row)?,
-            head: int(name, "elements between heads", head)?,
-        })
-    };
     let queries = int(name, "queries", sizes.queries)?;
     let keys = int(name, "keys", sizes.keys)?;
     // A window as wide as all rows hides nothing.
@@ -357,9 +359,9 @@ fn problem(call: &Call, [q, k, v]: [&Tensor; 3]) -> Result<Problem> {
         None => (0, 0),
     };
     Ok(Problem {
-        q: strides(q)?,
-        k: strides(k)?,
-        v: strides(v)?,
+        q: Operand::of(name, q)?,
+        k: Operand::of(name, k)?,
+        v: Operand::of(name, v)?,
         out: Operand::contiguous(name, [sizes.queries, sizes.heads, sizes.elements])?,
         lse_batch: (sizes.heads * sizes.queries) as u64,
         lse_head: match call.packed {
