@@ -18,11 +18,11 @@ const FLOORS: [(&str, f64); 5] = [
 
 /// Of the loops of gradients' kernels, keys' and queries', likewise.
 const BACKWARD_FLOORS: [(&str, [f64; 2]); 5] = [
-    ("gfx942", [0.0, 0.0]),
-    ("gfx90a", [0.0, 0.0]),
-    ("gfx1100", [0.0, 0.0]),
-    ("gfx1201", [0.0, 0.0]),
-    ("gfx1030", [0.0, 0.0]),
+    ("gfx942", [0.46, 0.48]),
+    ("gfx90a", [0.57, 0.64]),
+    ("gfx1100", [0.70, 0.75]),
+    ("gfx1201", [0.60, 0.65]),
+    ("gfx1030", [0.55, 0.52]),
 ];
 
 /// Faults of the kernels of a pass over 1,024 keys or queries: spills, bank conflicts in the loop, whatever a head's size;

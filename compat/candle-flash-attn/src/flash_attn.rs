@@ -7,7 +7,7 @@ use candle_rocm_backend::ops::AttentionOptions;
 /// [`flash_attn`](crate::flash_attn()) and its kin for a batch stand for.
 ///
 /// The functions read operands where they are. Applied by hand (`q.apply_op3(&k, &v, op)`) it copies operands and
-/// result, as Candle hands a custom operator memory that it can only borrow.
+/// result, as Candle hands a custom operator memory that it can only borrow; and it has no gradients then.
 #[derive(Clone, Debug)]
 pub struct FlashAttn {
     /// What products of queries and keys are multiplied by.
