@@ -3,8 +3,8 @@
 mod common;
 
 use candle_core::{DType, Device, Result, Tensor};
-use candle_rocm_backend::graph::{Input, Step};
-use candle_rocm_backend::ops::{KvCache, Pairs, Rotary, Scores};
+use candle_rocm_backend::graph::{recorded, Input, Step};
+use candle_rocm_backend::ops::{HeadNorms, KvCache, Pairs, Rotary, Scores};
 use candle_rocm_backend::DeviceExt as _;
 use common::{normal, numbers, Random};
 
@@ -382,6 +382,112 @@ fn queries_attend_to_what_is_kept() -> Result<()> {
     Ok(())
 }
 
+/// The kernels of a call, and what it gives.
+fn noted<T>(call: impl FnOnce() -> Result<T>) -> Result<(T, Vec<String>)> {
+    let (done, noted) = recorded(call);
+    Ok((done?, noted.kernels))
+}
+
+#[test]
+fn a_step_in_one_launch_is_the_same() -> Result<()> {
+    let sizes = |batch, heads, kv_heads, dim, capacity| Sizes {
+        batch,
+        heads,
+        kv_heads,
+        dim,
+        capacity,
+    };
+    let device = common::device()?;
+    let capped = |dim: usize| Scores {
+        softcap: Some(3.),
+        window: Some(50),
+        ..Scores::scaled(1. / (dim as f64).sqrt())
+    };
+    // Groups of 1, 4, 6 and 9; first tokens, parts that begin with the new key, the last place and one beyond it.
+    for (sizes, positions) in [
+        (sizes(1, 4, 4, 64, 40), [0, 39]),
+        (sizes(2, 8, 2, 128, 300), [64, 299]),
+        (sizes(1, 6, 1, 24, 200), [1, 128]),
+        (sizes(2, 9, 1, 256, 70), [32, 70]),
+        (sizes(1, 2, 1, 512, 40), [16, 33]),
+        (sizes(1, 4, 1, 80, 600), [64, 599]),
+    ] {
+        let Sizes {
+            batch,
+            heads,
+            kv_heads,
+            dim,
+            capacity,
+        } = sizes;
+        for dtype in [DType::F16, DType::BF16, DType::F32] {
+            for pairs in [Pairs::Halves, Pairs::Neighbours] {
+                let mut random = Random::new((dim + capacity) as u64);
+                let width = (heads + 2 * kv_heads) * dim;
+                let before = drawn(&mut random, &[batch, capacity, width], dtype, &device)?;
+                let packed = drawn(&mut random, &[batch, 1, width], dtype, &device)?;
+                let rotary = rotary(sizes, pairs, dtype, &device)?;
+                let start = Tensor::zeros(batch, DType::U32, &device)?;
+                let filled = || {
+                    let cache = KvCache::new((batch, kv_heads, capacity, dim), dtype, &device)?;
+                    cache.append(&before, &rotary, &start)?;
+                    Ok::<_, candle_core::Error>(cache)
+                };
+                let (one, two) = (filled()?, filled()?);
+                let norms = HeadNorms {
+                    queries: drawn(&mut random, &[dim], dtype, &device)?,
+                    keys: drawn(&mut random, &[dim], dtype, &device)?,
+                    epsilon: 1e-6,
+                };
+                for (scores, norms) in [
+                    (Scores::scaled(0.1), None),
+                    (capped(dim), None),
+                    (Scores::scaled(0.02), Some(norms)),
+                ] {
+                    // Twice: counters are zeros again.
+                    for first in positions {
+                        let all: Vec<u32> =
+                            (0..batch as u32).map(|n| first - n.min(first)).collect();
+                        let position = Tensor::new(all, &device)?;
+                        let what = format!(
+                            "{sizes:?}, {dtype:?}, {pairs:?}, {scores:?}, {} at {first}",
+                            norms.is_some()
+                        );
+                        let (found, kernels) = noted(|| {
+                            one.append_and_attend(
+                                &packed,
+                                norms.as_ref(),
+                                &rotary,
+                                &position,
+                                &scores,
+                            )
+                        })?;
+                        assert_eq!(kernels.len(), 1, "{what}: {kernels:?}");
+                        let apart = match &norms {
+                            Some(norms) => two.normed(&packed, norms)?,
+                            None => packed.clone(),
+                        };
+                        let queries = two.append(&apart, &rotary, &position)?;
+                        let expected = two.attend(&queries, &position, &scores)?;
+                        let tolerance = match norms {
+                            // Own keys come from LDS, and parts are put together in one order: the same numbers.
+                            None => 0.,
+                            // A sum of squares in another order may round what it norms, and attention's weights, otherwise.
+                            Some(_) => 4. * spacing(dtype),
+                        };
+                        assert_near(&numbers(&found)?, &numbers(&expected)?, tolerance, &what);
+                        for of in [KvCache::keys, KvCache::values] {
+                            let (one, two) = (of(&one, capacity)?, of(&two, capacity)?);
+                            let what = format!("{what}: what is kept");
+                            assert_near(&numbers(&one)?, &numbers(&two)?, tolerance, &what);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn a_captured_step_is_right_at_every_position() -> Result<()> {
     let (_, device) = (common::device()?, Device::new_rocm_with_stream(0)?);
@@ -402,8 +508,7 @@ fn a_captured_step_is_right_at_every_position() -> Result<()> {
     let one = Tensor::ones(2, DType::U32, &device)?;
     let new_cache = || KvCache::new((2, 2, 12, 64), dtype, &device);
     let step = |cache: &KvCache, packed: &Tensor, position: &Tensor| -> Result<Tensor> {
-        let queries = cache.append(packed, &rotary, position)?;
-        cache.attend(&queries, position, &scores)
+        cache.append_and_attend(packed, None, &rotary, position, &scores)
     };
     // One by one, with a position from the host.
     let cache = new_cache()?;

@@ -26,6 +26,42 @@ pub struct Shape {
     pub lanes_multiply: bool,
 }
 
+impl Shape {
+    /// Rows of C that a workgroup makes with 2^`sharing` teams to a row.
+    pub fn rows_of_workgroup(&self, sharing: u32) -> u32 {
+        self.rows * (self.teams >> sharing)
+    }
+
+    /// Elements of k for which one team more is worth what it costs to add its sums.
+    pub fn least_k(&self) -> u64 {
+        // Lanes have sums to add up among themselves, too.
+        if self.lanes_multiply {
+            1024
+        } else {
+            512
+        }
+    }
+
+    /// The most teams that have something to do of so many `k`, as the power of two.
+    pub fn most_sharing(&self, k: u64) -> u32 {
+        let steps = k.div_ceil(self.step.into()).max(1);
+        self.teams.ilog2().min(steps.ilog2())
+    }
+
+    /// How many teams to a row are best, as the power of two and as timed on an H200: as many as have some hundred elements
+    /// of k each, whose sums are worth bringing together, or as many as it takes to fill the GPU's `units` with the
+    /// workgroups of `rows` rows. `most` is from [`Shape::most_sharing`].
+    pub fn sharing(&self, rows: u64, k: u64, most: u32, units: u64) -> u32 {
+        let enough = (k / self.least_k()).max(1).ilog2().min(most);
+        (enough..most)
+            .find(|&sharing| {
+                let workgroups = rows.div_ceil(self.rows_of_workgroup(sharing).into()).max(1);
+                2 * workgroups >= 3 * units
+            })
+            .unwrap_or(most)
+    }
+}
+
 /// What multiplies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {

@@ -243,6 +243,7 @@ modules! {
         MOE "moe" "Products of tokens with their experts' matrices.";
         MATMUL "matmul" "Matrix products on matrix units, with what follows them.";
         DECODE "decode" "Attention of few queries to a cache that is written in place.";
+        NORMED "normed" "Products of few columns with their norm, and gated ones with their activation.";
         FUSED "fused" "Operators that Candle would make of several, and their gradients.";
         FORWARD "forward" "Attention without a matrix of scores in memory.";
         BACKWARD "backward" "Attention's gradients, likewise.";

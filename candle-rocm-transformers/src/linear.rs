@@ -4,6 +4,9 @@ use candle_core::quantized::{QMatMul, QStorage, QTensor};
 use candle_core::{bail, Device, Module, Result, Tensor};
 use candle_rocm_backend::ops::{self, Activation};
 
+/// Rows up to which a sum waits for the next product to norm it: those of decoding.
+const FEW_ROWS: usize = 16;
+
 /// A product with weights of shape (n, k), transposed, as Candle's `Linear`, and a bias of n where there is one.
 #[derive(Clone, Debug)]
 pub struct Linear {
@@ -93,6 +96,96 @@ impl Linear {
             }
             (Weight::Quantized(weight), None) => weight.forward(x),
             (Weight::Quantized(weight), Some(bias)) => weight.forward(x)?.broadcast_add(bias),
+        }
+    }
+}
+
+/// What layers hand on, (rows, hidden): what they added up, and its norm where it came with the sum.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub x: Tensor,
+    pub normed: Option<Tensor>,
+}
+
+/// The norm that a product's input goes through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Norm<'a> {
+    pub weight: &'a Tensor,
+    pub epsilon: f64,
+}
+
+impl State {
+    /// The results of products with the norm, one after another in each row.
+    pub(crate) fn products(&self, norm: Norm, products: &[Linear]) -> Result<Tensor> {
+        match (&self.normed, products) {
+            (Some(normed), _) => together_of(products, normed),
+            (None, [one]) => one.of_normed(&self.x, norm),
+            (None, _) => together_of(
+                products,
+                &ops::rms_norm(&self.x, norm.weight, norm.epsilon)?,
+            ),
+        }
+    }
+
+    /// SwiGLU of such products: of gates, and of what they are for.
+    pub(crate) fn gated(&self, norm: Norm, products: &[Linear]) -> Result<Tensor> {
+        match (&self.normed, products) {
+            (
+                None,
+                [Linear {
+                    weight: Weight::Dense(weight),
+                    bias: None,
+                }],
+            ) => ops::normed_swiglu(&self.x, norm.weight, norm.epsilon, weight),
+            _ => ops::swiglu_packed(&self.products(norm, products)?),
+        }
+    }
+}
+
+impl Linear {
+    fn of_normed(&self, x: &Tensor, norm: Norm) -> Result<Tensor> {
+        let Norm { weight, epsilon } = norm;
+        match &self.weight {
+            Weight::Dense(of_product) => {
+                ops::normed_linear(x, weight, epsilon, of_product, self.bias.as_ref())
+            }
+            Weight::Quantized(_) => self.forward(&ops::rms_norm(x, weight, epsilon)?),
+        }
+    }
+
+    /// x + the product with `input`. Of few rows the sum is made by the product, and the next one norms it; of more, and of
+    /// quantised weights, the sum and the `next` norm are one launch.
+    pub(crate) fn add_to(&self, x: &Tensor, input: &Tensor, next: Norm) -> Result<State> {
+        match &self.weight {
+            Weight::Dense(weight) if x.dim(0)? <= FEW_ROWS => {
+                let bias = self.bias.as_ref();
+                Ok(State {
+                    x: ops::linear(input, weight, bias, Activation::None, Some(x))?,
+                    normed: None,
+                })
+            }
+            _ => {
+                let Norm { weight, epsilon } = next;
+                let (x, normed) = ops::add_rms_norm(&self.forward(input)?, x, weight, epsilon)?;
+                Ok(State {
+                    x,
+                    normed: Some(normed),
+                })
+            }
+        }
+    }
+}
+
+/// The results of products with the same input, one after another in each row.
+fn together_of(products: &[Linear], x: &Tensor) -> Result<Tensor> {
+    match products {
+        [one] => one.forward(x),
+        several => {
+            let results: Vec<Tensor> = several
+                .iter()
+                .map(|product| product.forward(x))
+                .collect::<Result<_>>()?;
+            Tensor::cat(&results, 1)
         }
     }
 }

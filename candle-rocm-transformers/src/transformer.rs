@@ -2,9 +2,9 @@
 //! they read.
 
 use candle_core::{bail, DType, Device, Result, Tensor};
-use candle_rocm_backend::ops::{self, AttentionOptions, KvCache, Rotary, Scores};
+use candle_rocm_backend::ops::{self, AttentionOptions, HeadNorms, KvCache, Rotary, Scores};
 
-use crate::linear::Linear;
+use crate::linear::{Linear, Norm, State};
 use crate::rotary::Frequencies;
 
 /// Sizes that all layers share.
@@ -31,8 +31,8 @@ pub struct Layer {
     pub attention_norm: Tensor,
     /// Queries, keys and values, ((heads + 2 kv_heads) * head_dim, hidden): one product, or one for each.
     pub qkv: Vec<Linear>,
-    /// Of the norms of each head of queries and of keys before their rotary embedding, (head_dim) each; Qwen 3 has them.
-    pub head_norms: Option<[Tensor; 2]>,
+    /// Of each head of queries and of keys before their rotary embedding; Qwen 3 has them.
+    pub head_norms: Option<HeadNorms>,
     /// How many keys a query sees, its own position's included; all before it, if not set.
     pub window: Option<usize>,
     /// (hidden, heads * head_dim).
@@ -152,73 +152,61 @@ impl Transformer {
         cache: &Cache,
     ) -> Result<Tensor> {
         let (batch, steps) = tokens.dims2()?;
-        let Shape {
-            hidden, epsilon, ..
-        } = self.shape;
-        let mut x = self.embedding.index_select(&tokens.flatten_all()?, 0)?;
-        let mut normed = ops::rms_norm(&x, &self.layers[0].attention_norm, epsilon)?;
+        let mut state = State {
+            x: self.embedding.index_select(&tokens.flatten_all()?, 0)?,
+            normed: None,
+        };
         for (n, layer) in self.layers.iter().enumerate() {
-            let qkv = together(&layer.qkv, &normed)?.reshape((batch, steps, ()))?;
-            let qkv = match &layer.head_norms {
-                Some(norms) => self.normed_heads(&qkv, norms)?,
-                None => qkv,
-            };
-            let queries = cache.layers[n].append(&qkv, &cache.rotary, position)?;
-            let attention =
-                self.attention(&queries, position, place, &cache.layers[n], layer.window)?;
-            let attention = layer
-                .output
-                .forward(&attention.reshape((batch * steps, ()))?)?;
-            (x, normed) = ops::add_rms_norm(&attention, &x, &layer.gated_norm, epsilon)?;
-            let gated = ops::swiglu_packed(&together(&layer.gate_up, &normed)?)?;
-            let gated = layer.down.forward(&gated)?;
-            let next = self
-                .layers
-                .get(n + 1)
-                .map_or(&self.norm, |next| &next.attention_norm);
-            (x, normed) = ops::add_rms_norm(&gated, &x, next, epsilon)?;
+            let qkv = state.products(self.norm_of(&layer.attention_norm), &layer.qkv)?;
+            let qkv = qkv.reshape((batch, steps, ()))?;
+            let keys = (&cache.layers[n], &cache.rotary);
+            let attention = self.attention(layer, &qkv, position, place, keys)?;
+            let attention = attention.reshape((batch * steps, ()))?;
+            let gated_norm = self.norm_of(&layer.gated_norm);
+            state = layer.output.add_to(&state.x, &attention, gated_norm)?;
+            let gated = state.gated(gated_norm, &layer.gate_up)?;
+            let next = self.layers.get(n + 1);
+            let next = next.map_or(&self.norm, |next| &next.attention_norm);
+            state = layer.down.add_to(&state.x, &gated, self.norm_of(next))?;
         }
-        let last = normed
-            .reshape((batch, steps, hidden))?
-            .narrow(1, steps - 1, 1)?;
-        let logits = self.head.forward(&last.reshape((batch, hidden))?)?;
+        let last = |x: Tensor| {
+            let last = x
+                .reshape((batch, steps, self.shape.hidden))?
+                .narrow(1, steps - 1, 1)?;
+            last.reshape((batch, self.shape.hidden))?.contiguous()
+        };
+        let state = State {
+            x: last(state.x)?,
+            normed: state.normed.map(last).transpose()?,
+        };
+        let head = std::slice::from_ref(&self.head);
+        let logits = state.products(self.norm_of(&self.norm), head)?;
         logits.to_dtype(DType::F32)
     }
 
-    /// Queries and keys with the norms of their heads, and values as they were, (batch, steps, all heads).
-    fn normed_heads(&self, qkv: &Tensor, [queries, keys]: &[Tensor; 2]) -> Result<Tensor> {
-        let Shape {
-            heads,
-            kv_heads,
-            head_dim,
-            epsilon,
-            ..
-        } = self.shape;
-        let (batch, steps, width) = qkv.dims3()?;
-        let all = qkv.reshape((batch * steps, heads + 2 * kv_heads, head_dim))?;
-        let normed = |first: usize, count: usize, weight: &Tensor| {
-            ops::rms_norm(&all.narrow(1, first, count)?.contiguous()?, weight, epsilon)
-        };
-        let parts = [
-            normed(0, heads, queries)?,
-            normed(heads, kv_heads, keys)?,
-            all.narrow(1, heads + kv_heads, kv_heads)?,
-        ];
-        Tensor::cat(&parts, 1)?.reshape((batch, steps, width))
+    fn norm_of<'a>(&self, weight: &'a Tensor) -> Norm<'a> {
+        Norm {
+            weight,
+            epsilon: self.shape.epsilon,
+        }
     }
 
-    /// (batch, steps, heads, head_dim).
+    /// Of all heads, (batch, steps, heads * head_dim), whose keys and values it keeps: (batch, steps, heads, head_dim).
     fn attention(
         &self,
-        queries: &Tensor,
+        layer: &Layer,
+        qkv: &Tensor,
         position: &Tensor,
         place: Place,
-        cache: &KvCache,
-        window: Option<usize>,
+        (cache, rotary): (&KvCache, &Rotary),
     ) -> Result<Tensor> {
         let scale = 1. / (self.shape.head_dim as f64).sqrt();
+        let (window, norms) = (layer.window, layer.head_norms.as_ref());
         match place {
-            Place::At(first) if queries.dim(1)? > 1 => {
+            Place::At(first) if qkv.dim(1)? > 1 => {
+                let normed = norms.map(|norms| cache.normed(qkv, norms)).transpose()?;
+                let qkv = normed.as_ref().unwrap_or(qkv);
+                let queries = cache.append(qkv, rotary, position)?;
                 // (batch, tokens, kv_heads, head_dim), where they are.
                 let tokens = first + queries.dim(1)?;
                 let keys = cache.keys(tokens)?.transpose(1, 2)?;
@@ -229,29 +217,15 @@ impl Transformer {
                     window_left: window.map(|keys| keys - 1),
                     ..AttentionOptions::default()
                 };
-                ops::attention(queries, &keys, &values, &options)
+                ops::attention(&queries, &keys, &values, &options)
             }
             _ => {
                 let scores = Scores {
                     window,
                     ..Scores::scaled(scale)
                 };
-                cache.attend(queries, position, &scores)
+                cache.append_and_attend(qkv, norms, rotary, position, &scores)
             }
-        }
-    }
-}
-
-/// The results of products with the same input, one after another in each row.
-fn together(products: &[Linear], x: &Tensor) -> Result<Tensor> {
-    match products {
-        [one] => one.forward(x),
-        several => {
-            let results: Vec<Tensor> = several
-                .iter()
-                .map(|product| product.forward(x))
-                .collect::<Result<_>>()?;
-            Tensor::cat(&results, 1)
         }
     }
 }

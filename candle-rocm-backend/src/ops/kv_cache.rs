@@ -7,10 +7,12 @@ use candle_core::{
     Result, Shape, Tensor, D,
 };
 use candle_rocm_kernels::DECODE;
+use candle_rocm_runtime::LaunchConfig;
 
 use super::attention::{attention_composed, AttentionOptions};
 use super::launch::{allocate, compute_units, grid, int, launch, Arg};
 use super::node::plain;
+use super::norm::rms_norm;
 use super::operands::check_device;
 
 /// Queries of a key's and value's group that a workgroup takes, by what the row of a head is rounded up to.
@@ -21,6 +23,8 @@ const THREADS: u32 = 256;
 const MOST_PARTS: usize = 256;
 /// Workgroups for a compute unit, by which keys are shared out: as many as its registers have room for.
 const WORKGROUPS_PER_UNIT: usize = 2;
+/// Counters of a sequence for each head of keys: groups of queries of a step, whose workgroups count those that ended.
+const COUNTERS: usize = 64;
 
 /// Which elements of a head rotary embedding turns together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +75,17 @@ pub struct Rotary {
     pub pairs: Pairs,
 }
 
+/// Norms of each head of queries and of keys before their rotary embedding, as Qwen 3 has them.
+#[derive(Clone, Debug)]
+pub struct HeadNorms {
+    /// The weight of the queries' root-mean-square norm, (dim), in the model's dtype.
+    pub queries: Tensor,
+    /// Of the keys'.
+    pub keys: Tensor,
+    /// What the norms add to the mean of squares.
+    pub epsilon: f64,
+}
+
 /// How scores become weights.
 #[derive(Clone, Debug)]
 pub struct Scores {
@@ -108,6 +123,8 @@ impl Scores {
 pub struct KvCache {
     /// (2, batch, kv_heads, capacity, dim): keys, then values.
     both: Tensor,
+    /// By which workgroups know which of them ends last: zeros between launches. On a GPU.
+    counters: Option<Tensor>,
     batch: usize,
     kv_heads: usize,
     capacity: usize,
@@ -134,7 +151,16 @@ impl KvCache {
             bail!("a cache of {batch} sequences, {kv_heads} heads and {capacity} tokens holds nothing");
         }
         int("a cache", "tokens", capacity)?;
+        let counters = match device {
+            Device::Cuda(_) => Some(Tensor::zeros(
+                batch * kv_heads * COUNTERS,
+                DType::U32,
+                device,
+            )?),
+            _ => None,
+        };
         Ok(Self {
+            counters,
             both: Tensor::zeros((2, batch, kv_heads, capacity, dim), dtype, device)?,
             batch,
             kv_heads,
@@ -217,6 +243,99 @@ impl KvCache {
     pub fn attend(&self, queries: &Tensor, position: &Tensor, scores: &Scores) -> Result<Tensor> {
         let (steps, heads) = self.check_queries(queries)?;
         self.check_position("attend", position)?;
+        self.check_scores(scores, heads)?;
+        if steps == 0 || heads == 0 {
+            return queries.contiguous();
+        }
+        let queries = queries.contiguous()?;
+        match self.both.device() {
+            Device::Cuda(device) => {
+                let attend = self.attend_launch(
+                    device,
+                    From::Queries(&queries),
+                    position,
+                    scores,
+                    (steps, heads),
+                )?;
+                attend.launch(device, Arg::Read(Some(&self.both)))?;
+                Ok(plain(attend.result.into_inner(), queries.shape()))
+            }
+            _ => self.attend_composed(&queries, position, scores, steps),
+        }
+    }
+
+    /// `packed`, as [`KvCache::append`] takes it, with the heads of queries and of keys normed.
+    ///
+    /// # Errors
+    /// As [`KvCache::append`]; weights that are not of a head's elements.
+    pub fn normed(&self, packed: &Tensor, norms: &HeadNorms) -> Result<Tensor> {
+        let (steps, heads) = self.check_packed(packed)?;
+        let of_all = heads + 2 * self.kv_heads;
+        let all = packed.reshape((self.batch * steps, of_all, self.dim))?;
+        let normed = |first: usize, count: usize, weight: &Tensor| {
+            let part = all.narrow(1, first, count)?.contiguous()?;
+            rms_norm(&part, weight, norms.epsilon)
+        };
+        let parts = [
+            normed(0, heads, &norms.queries)?,
+            normed(heads, self.kv_heads, &norms.keys)?,
+            all.narrow(1, heads + self.kv_heads, self.kv_heads)?,
+        ];
+        Tensor::cat(&parts, 1)?.reshape(packed.shape())
+    }
+
+    /// [`KvCache::normed`], if there are norms, [`KvCache::append`] and [`KvCache::attend`]: of a step of one token, which
+    /// is what decoding waits for, in one launch.
+    ///
+    /// # Errors
+    /// As those.
+    pub fn append_and_attend(
+        &self,
+        packed: &Tensor,
+        norms: Option<&HeadNorms>,
+        rotary: &Rotary,
+        position: &Tensor,
+        scores: &Scores,
+    ) -> Result<Tensor> {
+        let (steps, heads) = self.check_packed(packed)?;
+        let (Device::Cuda(device), 1) = (self.both.device(), steps) else {
+            let queries = match norms {
+                Some(norms) => self.append(&self.normed(packed, norms)?, rotary, position)?,
+                None => self.append(packed, rotary, position)?,
+            };
+            return self.attend(&queries, position, scores);
+        };
+        self.check_norms(norms)?;
+        self.check_rotary(rotary)?;
+        self.check_position("append", position)?;
+        self.check_scores(scores, heads)?;
+        let packed = packed.contiguous()?;
+        let from = From::Packed(&packed, rotary, norms);
+        let attend = self.attend_launch(device, from, position, scores, (steps, heads))?;
+        self.both.inplace_op1(&attend)?;
+        let shape = (self.batch, steps, heads, self.dim);
+        Ok(plain(attend.result.into_inner(), &Shape::from(shape)))
+    }
+
+    fn check_norms(&self, norms: Option<&HeadNorms>) -> Result<()> {
+        let both = norms.map(|norms| [("queries'", &norms.queries), ("keys'", &norms.keys)]);
+        for (whose, weight) in both.into_iter().flatten() {
+            check_device("append_and_attend", "a norm", weight, &self.both)?;
+            let fits = weight.dims() == [self.dim] && weight.dtype() == self.both.dtype();
+            if !fits || !weight.is_contiguous() {
+                bail!(
+                    "append_and_attend: the {whose} norm has shape {:?} and {:?}, and must be contiguous, [{}] and {:?}",
+                    weight.shape(),
+                    weight.dtype(),
+                    self.dim,
+                    self.both.dtype()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn check_scores(&self, scores: &Scores, heads: usize) -> Result<()> {
         if let Some(slopes) = &scores.slopes {
             check_device("attend", "the slopes", slopes, &self.both)?;
             if slopes.dims() != [heads] || slopes.dtype() != DType::F32 {
@@ -230,16 +349,7 @@ impl KvCache {
         if scores.window == Some(0) {
             bail!("attend: a window of 0 keys: a query sees itself at least");
         }
-        if steps == 0 || heads == 0 {
-            return queries.contiguous();
-        }
-        let queries = queries.contiguous()?;
-        match self.both.device() {
-            Device::Cuda(device) => {
-                self.attend_kernel(device, &queries, position, scores, (steps, heads))
-            }
-            _ => self.attend_composed(&queries, position, scores, steps),
-        }
+        Ok(())
     }
 
     fn check_packed(&self, packed: &Tensor) -> Result<(usize, usize)> {
@@ -338,15 +448,15 @@ impl KvCache {
         }
     }
 
-    fn attend_kernel(
-        &self,
+    fn attend_launch<'a>(
+        &'a self,
         device: &CudaDevice,
-        queries: &Tensor,
-        position: &Tensor,
-        scores: &Scores,
+        from: From<'a>,
+        position: &'a Tensor,
+        scores: &'a Scores,
         (steps, heads): (usize, usize),
-    ) -> Result<Tensor> {
-        let dtype = queries.dtype();
+    ) -> Result<Attend<'a>> {
+        let dtype = self.both.dtype();
         let group = heads / self.kv_heads;
         let Some((width, [one, several])) = HEADS.iter().find(|(width, _)| self.dim <= *width)
         else {
@@ -359,8 +469,7 @@ impl KvCache {
         let parts = self.parts(compute_units(device), rows * columns, seen, *width);
         let mut config = grid(parts, columns, THREADS)?;
         config.grid_dim.2 = int("attend", "steps of all sequences", rows)?;
-        let mut result = allocate(device, dtype, queries.elem_count())?;
-        let mut of_parts = match parts {
+        let of_parts = match parts {
             1 => None,
             _ => Some(allocate(
                 device,
@@ -368,55 +477,20 @@ impl KvCache {
                 rows * heads * parts * (self.dim + 1),
             )?),
         };
-        let log2_e = std::f64::consts::LOG2_E;
-        let slopes = scores.slopes.as_ref().map(Tensor::contiguous).transpose()?;
-        let args = vec![
-            Arg::Read(Some(queries)),
-            Arg::Read(Some(&self.both)),
-            Arg::Read(Some(position)),
-            Arg::Write(&mut result),
-            match &mut of_parts {
-                Some(parts) => Arg::Write(parts),
-                None => Arg::Null,
-            },
-            Arg::Int(int("attend", "sequences", self.batch)?),
-            Arg::Int(int("attend", "steps", steps)?),
-            Arg::Int(int("attend", "heads", heads)?),
-            Arg::Int(int("attend", "heads of keys", self.kv_heads)?),
-            Arg::Int(int("attend", "elements of a head", self.dim)?),
-            Arg::Int(int("attend", "tokens", self.capacity)?),
-            Arg::Int(int(
-                "attend",
-                "keys of a window",
-                scores.window.unwrap_or(0).min(self.capacity),
-            )?),
-            Arg::Float((scores.scale * log2_e) as f32),
-            Arg::Float((scores.softcap.unwrap_or(0.) * log2_e) as f32),
-            Arg::Read(slopes.as_ref()),
-        ];
-        let kernel = format!("attend_{width}_{of_workgroup}_{}", dtype.as_str());
-        // SAFETY: the kernel's arguments; shapes were checked, and the kernel reads keys below the capacity alone.
-        unsafe { launch(device, &DECODE, &kernel, config, args)? };
-        if let Some(of_parts) = &of_parts {
-            let args = vec![
-                Arg::Left(of_parts),
-                Arg::Write(&mut result),
-                Arg::Int(int("attend", "parts", parts)?),
-                Arg::Int(int("attend", "elements of a head", self.dim)?),
-            ];
-            let kernel = format!("merge_{}", dtype.as_str());
-            // SAFETY: the kernel's arguments, of the sizes that both have.
-            unsafe {
-                launch(
-                    device,
-                    &DECODE,
-                    &kernel,
-                    grid(rows * heads, 1, THREADS)?,
-                    args,
-                )?
-            };
-        }
-        Ok(plain(result, queries.shape()))
+        let enough = |counters: &&Tensor| parts > 1 && rows * columns <= counters.elem_count();
+        Ok(Attend {
+            cache: self,
+            from,
+            position,
+            scores,
+            slopes: scores.slopes.as_ref().map(Tensor::contiguous).transpose()?,
+            kernel: format!("attend_{width}_{of_workgroup}_{}", dtype.as_str()),
+            config,
+            sizes: [steps, heads],
+            parts: RefCell::new(of_parts),
+            counters: self.counters.as_ref().filter(enough),
+            result: RefCell::new(allocate(device, dtype, rows * heads * self.dim)?),
+        })
     }
 
     /// How many workgroups share `seen` keys where `others` have other queries or keys.
@@ -495,6 +569,113 @@ impl KvCache {
             }
         }
         Tensor::cat(&results, 0)?.reshape(queries.shape())
+    }
+}
+
+/// What [`KvCache::attend`] takes its queries from.
+#[derive(Clone, Copy)]
+enum From<'a> {
+    Queries(&'a Tensor),
+    /// Heads of queries, keys and values, of one step, before they are normed and turned by these angles.
+    Packed(&'a Tensor, &'a Rotary, Option<&'a HeadNorms>),
+}
+
+/// A launch of attention, and of what puts its parts together where its workgroups do not.
+struct Attend<'a> {
+    cache: &'a KvCache,
+    from: From<'a>,
+    position: &'a Tensor,
+    scores: &'a Scores,
+    slopes: Option<Tensor>,
+    kernel: String,
+    config: LaunchConfig,
+    /// Steps, heads of queries.
+    sizes: [usize; 2],
+    parts: RefCell<Option<CudaStorage>>,
+    counters: Option<&'a Tensor>,
+    result: RefCell<CudaStorage>,
+}
+
+impl Attend<'_> {
+    /// `cache` is the cache's memory.
+    fn launch(&self, device: &CudaDevice, cache: Arg) -> Result<()> {
+        let KvCache {
+            batch,
+            kv_heads,
+            capacity,
+            dim,
+            ..
+        } = *self.cache;
+        let ([steps, heads], scores) = (self.sizes, self.scores);
+        let (from, rotary, norms) = match self.from {
+            From::Queries(queries) => (queries, None, None),
+            From::Packed(packed, rotary, norms) => (packed, Some(rotary), norms),
+        };
+        let size = |what, value| int("attend", what, value).map(Arg::Int);
+        let positions = rotary.map_or(Ok(1), |rotary| rotary.cos.dim(0))?;
+        let neighbours = rotary.is_some_and(|rotary| rotary.pairs == Pairs::Neighbours);
+        let window = scores.window.unwrap_or(0).min(capacity);
+        let log2_e = std::f64::consts::LOG2_E;
+        let (mut parts, mut result) = (self.parts.borrow_mut(), self.result.borrow_mut());
+        let args = vec![
+            Arg::Read(Some(from)),
+            cache,
+            Arg::Read(Some(self.position)),
+            Arg::Write(&mut result),
+            match &mut *parts {
+                Some(parts) => Arg::Write(parts),
+                None => Arg::Null,
+            },
+            Arg::Read(self.counters),
+            Arg::Read(rotary.map(|rotary| &rotary.cos)),
+            Arg::Read(rotary.map(|rotary| &rotary.sin)),
+            size("positions", positions)?,
+            Arg::Int(u32::from(neighbours)),
+            Arg::Read(norms.map(|norms| &norms.queries)),
+            Arg::Read(norms.map(|norms| &norms.keys)),
+            Arg::Float(norms.map_or(0., |norms| norms.epsilon as f32)),
+            size("sequences", batch)?,
+            size("steps", steps)?,
+            size("heads", heads)?,
+            size("heads of keys", kv_heads)?,
+            size("elements of a head", dim)?,
+            size("tokens", capacity)?,
+            size("keys of a window", window)?,
+            Arg::Float((scores.scale * log2_e) as f32),
+            Arg::Float((scores.softcap.unwrap_or(0.) * log2_e) as f32),
+            Arg::Read(self.slopes.as_ref()),
+        ];
+        // SAFETY: the kernel's arguments, whose shapes were checked: it reads and writes keys below the capacity alone, and of
+        // the counters as many as the grid has y and z.
+        unsafe { launch(device, &DECODE, &self.kernel, self.config, args)? };
+        let (Some(parts), None) = (&*parts, self.counters) else {
+            return Ok(());
+        };
+        let args = vec![
+            Arg::Left(parts),
+            Arg::Write(&mut result),
+            Arg::Int(self.config.grid_dim.0),
+            size("elements of a head", dim)?,
+        ];
+        let kernel = format!("merge_{}", self.cache.both.dtype().as_str());
+        let config = grid(batch * steps * heads, 1, THREADS)?;
+        // SAFETY: the kernel's arguments, of the sizes that both have.
+        unsafe { launch(device, &DECODE, &kernel, config, args) }
+    }
+}
+
+impl InplaceOp1 for Attend<'_> {
+    fn name(&self) -> &'static str {
+        "append_and_attend"
+    }
+
+    fn cpu_fwd(&self, _: &mut CpuStorage, _: &Layout) -> Result<()> {
+        bail!("append_and_attend: a cache on the CPU is written by Candle's operators")
+    }
+
+    fn cuda_fwd(&self, cache: &mut CudaStorage, _: &Layout) -> Result<()> {
+        let device = cache.device.clone();
+        self.launch(&device, Arg::Write(cache))
     }
 }
 

@@ -35,6 +35,7 @@ mod launch;
 mod linear;
 mod node;
 mod norm;
+mod normed_linear;
 mod operands;
 mod product;
 mod softmax;
@@ -43,7 +44,8 @@ pub use activation::{bias_activation, swiglu, swiglu_packed, Activation};
 pub use attention::{
     attention, attention_composed, attention_paged, attention_varlen, AttentionOptions, Packed,
 };
-pub use kv_cache::{KvCache, Pairs, Rotary, Scores};
+pub use kv_cache::{HeadNorms, KvCache, Pairs, Rotary, Scores};
 pub use linear::linear;
 pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
+pub use normed_linear::{normed_linear, normed_swiglu};
 pub use softmax::{log_softmax, scaled_masked_softmax, softmax};

@@ -71,7 +71,7 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S> {
     static_assert(S::THREADS >= OTHERS, "a thread has one of the others' numbers");
 
     // LDS: the others as they lie, which have two kinds of rows, those turned over, what is known of each of them, and
-    // what stays there. Own rows on their way to registers and results on theirs to memory have the place of the others.
+    // what stays there. Own rows on their way to registers and results on theirs to memory have the others' place.
     static constexpr int TURNED = OF_KEYS ? 2 : 1;
     static constexpr int SECOND_AT = Keys::Layout::BYTES, TURNED_AT = (2 * SECOND_AT + 127) / 128 * 128;
     static constexpr int PASSING =

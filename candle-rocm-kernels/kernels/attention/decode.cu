@@ -1,12 +1,16 @@
 // One query of each sequence, or few, against a long cache of keys and values: the attention of decoding.
 //
 // `rope_cache` turns a step's queries and keys by their positions and puts keys and values into the cache; `attend`
-// reads the cache, whose keys workgroups share in parts; `merge` puts the parts together. Where a sequence is, a number
-// in the GPU's memory says, so that a captured step is right wherever it is run.
+// reads the cache, whose keys workgroups share in parts; `merge` puts the parts together. Of one step `attend` can do
+// all three: it norms and turns its queries itself, the workgroup of the last keys does so with the new one and keeps
+// it, and the workgroup that ends last merges. Where a sequence is, a number in the GPU's memory says, so that a
+// captured step is right wherever it is run.
 //
 // The cache is (2, batch, kv_heads, capacity, dim), keys before values; queries and results are (batch, steps, heads,
 // dim). Step s of a sequence at `position` sees the keys 0 to position + s, or the last `window` of these.
 #include "portable/block_reduce.cuh"
+#include "portable/handover.cuh"
+#include "rows/rows.cuh"
 
 // ------------------------------------------------------------------ rope_cache
 
@@ -115,6 +119,10 @@ template <class T> struct Eight {
 #pragma unroll
         for (int n = 0; n < WORDS / 4; n++) words[n] = read_global<vec<uint32_t, 4>>(from + n * VEC16<T>);
     }
+    __device__ __forceinline__ void read_lds(const T *from) {
+#pragma unroll
+        for (int n = 0; n < WORDS / 4; n++) words[n] = *(const vec<uint32_t, 4> *)(from + n * VEC16<T>);
+    }
     __device__ __forceinline__ void clear() {
 #pragma unroll
         for (auto &four : words)
@@ -138,33 +146,94 @@ struct Scores {
     const float *slopes;
 };
 
+// Parts of a head's result at most.
+static constexpr uint32_t MOST_PARTS = 256;
+
+// Where a step's heads come from: queries alone, turned already, or, with `cos`, the heads of queries, keys and values
+// as a product makes them; then queries and keys may each have a norm before they are turned.
+template <class T> struct Step {
+    const T *heads, *cos, *sin;
+    uint32_t table;
+    bool interleaved;
+    const T *query_norm, *key_norm;
+    float epsilon;
+
+    // Work-items that share a head: lanes of one wavefront.
+    static constexpr uint32_t LANES = 32;
+
+    // Head `from`, of `dim` elements, by its norm and with `turned` by the angles of `place`, to LDS.
+    __device__ __forceinline__ void stage(const T *from, T *to, uint32_t dim, const T *norm, bool turned,
+                                          uint32_t place, uint32_t lane) const {
+        uint32_t half = dim / 2;
+        float scale = 1;
+        if (norm != nullptr) {
+            float sum = 0;
+            for (uint32_t i = lane; i < dim; i += LANES) {
+                float x = widen(read_global<T>(from + i));
+                sum = math::fma(x, x, sum);
+            }
+            scale = norm_scale(wave_all_reduce(sum, LANES, Sum{}), dim, epsilon);
+        }
+        auto element = [&](uint32_t at) INLINED {
+            T x = read_global<T>(from + at);
+            return norm == nullptr ? x : narrow<T>(widen(x) * scale * widen(read_global<T>(norm + at)));
+        };
+        for (uint32_t i = lane; i < half; i += LANES) {
+            uint32_t first = interleaved ? 2 * i : i, second = interleaved ? first + 1 : i + half;
+            vec<T, 1> x{element(first)}, y{element(second)};
+            if (turned) {
+                size_t angle = (size_t)min_of(place, table - 1) * half + i;
+                turn<1>(x, y, cos + angle, sin + angle);
+            }
+            to[first] = x[0];
+            to[second] = y[0];
+        }
+    }
+};
+
 // A workgroup's part of the keys for HEADS queries, which read the same keys. A team of lanes holds a row of DIM
 // elements, EACH eights a lane; teams take KEYS rows in turn, which are all on their way before the first is used.
 template <class T, int DIM, int HEADS> struct Attend {
-    static constexpr int THREADS = 256, KEYS = 4, EACH = DIM > 256 ? 2 : 1, TEAM = DIM / 8 / EACH;
+    static constexpr int THREADS = 256, EACH = DIM > 256 ? 2 : 1, TEAM = DIM / 8 / EACH;
+    static constexpr int KEYS = EACH * sizeof(T) > 2 ? 2 : 4;
     static constexpr int TEAMS = THREADS / TEAM, WAVES = THREADS / WAVEFRONT, OWN = 8 * EACH;
+#if defined(__HIP__)
+    static constexpr int RESIDENT = 1;
+#else
+    // Workgroups that a multiprocessor has registers for: timed on an H200.
+    static constexpr int RESIDENT = sizeof(T) == 4 && DIM <= 128 ? 2 : 1;
+#endif
 
     struct Lds {
-        float top[HEADS][WAVES], sum[HEADS][WAVES], rows[HEADS][WAVES][DIM];
+        // The step's queries, and its own key and value.
+        alignas(16) T heads[HEADS + 2][DIM];
+        union {
+            struct {
+                float top[HEADS][WAVES], sum[HEADS][WAVES], rows[HEADS][WAVES][DIM];
+            };
+            float share[HEADS][MOST_PARTS];
+        };
+        int32_t ended;
     };
 
     // Where a lane's eights begin in a row, and whether the row reaches so far.
     uint32_t lane, team, dim;
     float query[HEADS][OWN], sums[HEADS][OWN], top[HEADS], sum[HEADS];
+    Eight<T> k[KEYS][EACH], v[KEYS][EACH];
 
     __device__ __forceinline__ Attend(uint32_t dim) : lane(threadIdx.x % TEAM), team(threadIdx.x / TEAM), dim(dim) {}
 
     __device__ __forceinline__ uint32_t begin(int e) const { return (e * TEAM + lane) * 8; }
 
-    // Queries that there are not are zeros.
-    __device__ __forceinline__ void start(const T *queries, uint32_t heads, float scale) {
+    // Of the queries in LDS; those that there are not are zeros.
+    __device__ __forceinline__ void start(const Lds &lds, uint32_t heads, float scale) {
 #pragma unroll
         for (int h = 0; h < HEADS; h++) {
 #pragma unroll
             for (int e = 0; e < EACH; e++) {
                 Eight<T> x;
                 x.clear();
-                if (h < (int)heads && begin(e) < dim) x.read(queries + (size_t)h * dim + begin(e));
+                if (h < (int)heads && begin(e) < dim) x.read_lds(lds.heads[h] + begin(e));
 #pragma unroll
                 for (int k = 0; k < 8; k++) query[h][e * 8 + k] = x[k] * scale;
             }
@@ -175,10 +244,8 @@ template <class T, int DIM, int HEADS> struct Attend {
         }
     }
 
-    // KEYS rows from `key` on; those from `end` on do not count.
-    __device__ __forceinline__ void step(const T *keys, const T *values, uint32_t key, uint32_t end, uint32_t last,
-                                         uint32_t heads, const Scores &how) {
-        Eight<T> k[KEYS][EACH], v[KEYS][EACH];
+    // KEYS rows from `key` on, of those that lie in the cache, below `end`, or the last of these.
+    __device__ __forceinline__ void load(const T *keys, const T *values, uint32_t key, uint32_t end) {
 #pragma unroll
         for (int n = 0; n < KEYS; n++) {
             size_t row = (size_t)min_of(key + n, end - 1) * dim;
@@ -186,10 +253,25 @@ template <class T, int DIM, int HEADS> struct Attend {
             for (int e = 0; e < EACH; e++) {
                 k[n][e].clear();
                 v[n][e].clear();
-                if (begin(e) < dim) {
+                if (begin(e) < dim && end != 0) {
                     k[n][e].read(keys + row + begin(e));
                     v[n][e].read(values + row + begin(e));
                 }
+            }
+        }
+    }
+
+    // What was loaded, of which rows from `end` on do not count. `own` is in LDS.
+    __device__ __forceinline__ void step(const Lds &lds, uint32_t key, uint32_t own, uint32_t end, uint32_t last,
+                                         uint32_t heads, const Scores &how) {
+#pragma unroll
+        for (int n = 0; n < KEYS; n++) {
+            if (key + n != own) continue;
+#pragma unroll
+            for (int e = 0; e < EACH; e++) {
+                if (begin(e) >= dim) continue;
+                k[n][e].read_lds(lds.heads[HEADS] + begin(e));
+                v[n][e].read_lds(lds.heads[HEADS + 1] + begin(e));
             }
         }
 #pragma unroll
@@ -268,61 +350,152 @@ template <class T, int DIM, int HEADS> struct Attend {
     }
 };
 
-// Of the keys that a query sees, the workgroup's part: whole steps of it.
+// Of the keys that a query sees, the workgroup's part: whole steps of it. Later workgroups may have none.
 struct Part {
-    uint32_t begin, end, last;
+    uint32_t begin, end, last, count;
     __device__ __forceinline__ Part(uint32_t last, uint32_t capacity, uint32_t window, uint32_t step) : last(last) {
         uint32_t all = min_of(last + 1, capacity), first = window != 0 && all > window ? all - window : 0;
         uint32_t each = ceil_div(ceil_div(all - first, gridDim.x), step) * step;
+        count = ceil_div(all - first, each);
         begin = first + min_of(blockIdx.x * each, all - first);
         end = first + min_of((blockIdx.x + 1) * each, all - first);
     }
 };
 
+// Where the parts of `rows` heads' results are: their numbers, then the logarithms.
+struct Parts {
+    float *numbers;
+    size_t rows;
+    uint32_t count, dim;
+    __device__ __forceinline__ float *number(size_t row, uint32_t part) const {
+        return numbers + (row * count + part) * dim;
+    }
+    __device__ __forceinline__ float *logarithm(size_t row, uint32_t part) const {
+        return numbers + rows * count * dim + row * count + part;
+    }
+};
+
+// The workgroup that ends last of those with the same queries puts `heads` results together, from row `head` on. All
+// others have written theirs by then, and the counter is 0 again.
+template <class Team, class T>
+__device__ __forceinline__ void merge_last(typename Team::Lds &lds, const Parts &parts, size_t head, uint32_t heads,
+                                           int32_t *counter, T *result) {
+    device_atomic::publish();
+    __syncthreads();
+    if (threadIdx.x == 0) lds.ended = device_atomic::add_one(counter);
+    __syncthreads();
+    if (lds.ended != (int32_t)parts.count - 1) return;
+    device_atomic::observe();
+    if (threadIdx.x == 0) device_atomic::write(counter, 0);
+    for (uint32_t h = threadIdx.x / WAVEFRONT; h < heads; h += Team::WAVES) {
+        auto logarithms = parts.logarithm(head + h, 0);
+        float most = -INFINITY, all = 0;
+        for (uint32_t n = threadIdx.x % WAVEFRONT; n < parts.count; n += WAVEFRONT)
+            most = math::fmax(most, logarithms[n]);
+        most = wave_all_reduce(most, WAVEFRONT, [](float a, float b) INLINED { return math::fmax(a, b); });
+        for (uint32_t n = threadIdx.x % WAVEFRONT; n < parts.count; n += WAVEFRONT) {
+            float weight = logarithms[n] == -INFINITY ? 0 : math::exp2(logarithms[n] - most);
+            lds.share[h][n] = weight;
+            all += weight;
+        }
+        all = wave_all_reduce(all, WAVEFRONT, Sum{});
+        for (uint32_t n = threadIdx.x % WAVEFRONT; n < parts.count; n += WAVEFRONT)
+            lds.share[h][n] = all == 0 ? 0 : lds.share[h][n] / all;
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < heads * parts.dim; i += Team::THREADS) {
+        uint32_t h = i / parts.dim, at = i % parts.dim;
+        const float *numbers = parts.number(head + h, 0) + at;
+        float x = 0;
+#pragma unroll 8
+        for (uint32_t n = 0; n < parts.count; n++) x = math::fma(numbers[n * parts.dim], lds.share[h][n], x);
+        result[(head + h) * parts.dim + at] = narrow<T>(x);
+    }
+}
+
 // The grid: parts of the keys, groups of HEADS queries with the same keys, steps of all sequences. With one part the
-// result is written, with more `parts` of all, then the logarithms.
+// result is written, with more `parts` of all, then the logarithms, and, where there are `counters`, one for each group
+// of each step, zeros, the result by the workgroup that ends last. Heads of queries, keys and values are of one step
+// a sequence.
 template <class T, int DIM, int HEADS>
-__device__ __forceinline__ void attend(const T *queries, const T *cache, const uint32_t *position, T *result,
-                                       float *parts, uint32_t batch, uint32_t steps, uint32_t heads, uint32_t kv_heads,
-                                       uint32_t dim, uint32_t capacity, uint32_t window, float scale, float softcap,
-                                       const float *slopes) {
+__device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint32_t *position, T *result,
+                                       float *of_parts, int32_t *counters, uint32_t batch, uint32_t steps,
+                                       uint32_t heads, uint32_t kv_heads, uint32_t dim, uint32_t capacity,
+                                       uint32_t window, float scale, float softcap, const float *slopes) {
     using Team = Attend<T, DIM, HEADS>;
     __shared__ typename Team::Lds lds;
-    constexpr uint32_t STEP = Team::TEAMS * Team::KEYS;
+    constexpr uint32_t STEP = Team::TEAMS * Team::KEYS, NONE = ~0u;
     uint32_t group = heads / kv_heads, chunks = ceil_div(group, (uint32_t)HEADS);
     uint32_t of_keys = blockIdx.y / chunks, in_group = blockIdx.y % chunks * HEADS, row = blockIdx.z;
-    uint32_t sequence = row / steps, count = min_of((uint32_t)HEADS, group - in_group);
-    size_t head = (size_t)row * heads + of_keys * group + in_group;
-    Part part(position[sequence] + row % steps, capacity, window, STEP);
-    const T *keys = cache + ((size_t)sequence * kv_heads + of_keys) * capacity * dim;
-    const T *values = keys + (size_t)batch * kv_heads * capacity * dim;
-    Scores how{softcap, slopes == nullptr ? slopes : slopes + of_keys * group + in_group};
+    uint32_t sequence = row / steps, count = min_of((uint32_t)HEADS, group - in_group),
+             query = of_keys * group + in_group;
+    size_t head = (size_t)row * heads + query;
+    uint32_t place = position[sequence] + row % steps;
+    Part part(place, capacity, window, STEP);
+    T *keys = cache + ((size_t)sequence * kv_heads + of_keys) * capacity * dim;
+    T *values = keys + (size_t)batch * kv_heads * capacity * dim;
+    // Where workgroups merge by themselves, those without keys have no part in it.
+    if (counters != nullptr && blockIdx.x >= part.count) return;
+    uint32_t parts_count = counters != nullptr ? part.count : gridDim.x;
+    // The step's own key, if it is kept and of this part: it is not read from the cache.
+    bool packed = from.cos != nullptr;
+    uint32_t own = packed && place < capacity && part.begin < part.end && part.end == place + 1 ? place : NONE;
+    uint32_t kept = own == NONE ? part.end : own;
     Team team(dim);
-    team.start(queries + head * dim, count, scale);
-    for (uint32_t key = part.begin + team.team * Team::KEYS; key < part.end; key += STEP)
-        team.step(keys, values, key, part.end, part.last, count, how);
-    size_t rows = (size_t)gridDim.z * heads;
+    uint32_t key = part.begin + team.team * Team::KEYS;
+    if (key < part.end) team.load(keys, values, key, kept);
+
+    uint32_t staged = threadIdx.x / from.LANES, lane = threadIdx.x % from.LANES;
+    const T *row_from = from.heads + (size_t)row * (heads + (packed ? 2 * kv_heads : 0)) * dim;
+    if (staged < count) {
+        const T *of_query = row_from + (size_t)(query + staged) * dim;
+        from.stage(of_query, lds.heads[staged], dim, from.query_norm, packed, place, lane);
+    } else if (staged - HEADS < 2 && own != NONE) {
+        bool value = staged != HEADS;
+        const T *of_key = row_from + (size_t)(heads + value * kv_heads + of_keys) * dim;
+        from.stage(of_key, lds.heads[staged], dim, value ? nullptr : from.key_norm, !value, place, lane);
+    }
+    __syncthreads();
+    if (own != NONE && in_group == 0)
+        for (uint32_t i = threadIdx.x; i < 2 * dim; i += Team::THREADS) {
+            bool value = i >= dim;
+            uint32_t at = value ? i - dim : i;
+            (value ? values : keys)[(size_t)own * dim + at] = lds.heads[HEADS + value][at];
+        }
+
+    Scores how{softcap, slopes == nullptr ? slopes : slopes + query};
+    team.start(lds, count, scale);
+    while (key < part.end) {
+        team.step(lds, key, own, part.end, part.last, count, how);
+        key += STEP;
+        if (key < part.end) team.load(keys, values, key, kept);
+    }
+    Parts parts{of_parts, (size_t)gridDim.z * heads, parts_count, dim};
     team.finish(
         lds,
         [&](uint32_t h, uint32_t at, float x) INLINED {
             if (h >= count) return;
-            if (gridDim.x == 1) result[(head + h) * dim + at] = narrow<T>(x);
-            else parts[((head + h) * gridDim.x + blockIdx.x) * dim + at] = x;
+            if (parts_count == 1) result[(head + h) * dim + at] = narrow<T>(x);
+            else parts.number(head + h, blockIdx.x)[at] = x;
         },
         [&](uint32_t h, float logarithm) INLINED {
-            if (h < count && gridDim.x != 1)
-                parts[rows * gridDim.x * dim + (head + h) * gridDim.x + blockIdx.x] = logarithm;
+            if (h < count && parts_count != 1) *parts.logarithm(head + h, blockIdx.x) = logarithm;
         });
+    if (counters != nullptr && parts_count != 1)
+        merge_last<Team>(lds, parts, head, count, counters + (size_t)row * gridDim.y + blockIdx.y, result);
 }
 
-#define ATTEND(NAME, T, DIM, HEADS)                                                                                  \
-    ENTRY __launch_bounds__(256) attend_##DIM##_##HEADS##_##NAME(                                                    \
-        const T *__restrict__ queries, const T *__restrict__ cache, const uint32_t *__restrict__ position,           \
-        T *__restrict__ result, float *__restrict__ parts, uint32_t batch, uint32_t steps, uint32_t heads,           \
-        uint32_t kv_heads, uint32_t dim, uint32_t capacity, uint32_t window, float scale, float softcap,             \
-        const float *__restrict__ slopes) {                                                                          \
-        attend<T, DIM, HEADS>(queries, cache, position, result, parts, batch, steps, heads, kv_heads, dim, capacity, \
-                              window, scale, softcap, slopes);                                                       \
+#define ATTEND(NAME, T, DIM, HEADS)                                                                                   \
+    ENTRY __launch_bounds__(256, (Attend<T, DIM, HEADS>::RESIDENT)) attend_##DIM##_##HEADS##_##NAME(                  \
+        const T *__restrict__ from, T *__restrict__ cache, const uint32_t *__restrict__ position,                     \
+        T *__restrict__ result, float *__restrict__ parts, int32_t *__restrict__ counters, const T *__restrict__ cos, \
+        const T *__restrict__ sin, uint32_t table, uint32_t interleaved, const T *__restrict__ query_norm,            \
+        const T *__restrict__ key_norm, float epsilon, uint32_t batch, uint32_t steps, uint32_t heads,                \
+        uint32_t kv_heads, uint32_t dim, uint32_t capacity, uint32_t window, float scale, float softcap,              \
+        const float *__restrict__ slopes) {                                                                           \
+        Step<T> step{from, cos, sin, table, interleaved != 0, query_norm, key_norm, epsilon};                         \
+        attend<T, DIM, HEADS>(step, cache, position, result, parts, counters, batch, steps, heads, kv_heads, dim,     \
+                              capacity, window, scale, softcap, slopes);                                              \
     }
 #define ATTENDS(NAME, T)    \
     ATTEND(NAME, T, 64, 1)  \
@@ -338,9 +511,6 @@ ATTENDS(bf16, bf16_t)
 ATTENDS(f32, float)
 
 // ----------------------------------------------------------------------- merge
-
-// Parts of a head's result at most.
-static constexpr uint32_t MOST_PARTS = 256;
 
 // A workgroup of 256 puts the parts of one head's result together, in their order.
 template <class T>

@@ -1,5 +1,5 @@
-// What attention's passes are made of: a wavefront's own rows, which are the unit's columns, times a tile of others; and
-// those others, turned over, times what was made of the first product.
+// What attention's passes are made of: a wavefront's own rows, which are the unit's columns, times a tile of others;
+// and those others, turned over, times what was made of the first product.
 //
 // Forward, a workgroup's own rows are queries and it passes over keys. Its pass for the gradients of keys has them the
 // other way round: where this says query, that is a key, and a query where it says key or value.
@@ -203,8 +203,8 @@ template <class T, class S> struct Products {
         if constexpr (Unit::WEIGHTS_IN_LDS) wave_fence();
     }
 
-    // By pieces of PIECE elements through LDS, so that a lane has 16 bytes of a row and its neighbours the others. `rows`
-    // are `pitch` apart and `end` in number; the wavefront's begin with `first`, its elements, of `dim`, with `column`.
+    // By pieces of PIECE elements through LDS, so that a lane has 16 bytes of a row and its neighbours the others.
+    // `rows` are `pitch` apart and `end` in number; the wavefront's begin with `first`, its elements, of `dim`, with `column`.
     static __device__ __forceinline__ void store(T *rows, uint32_t pitch, uint32_t end, uint32_t dim,
                                                  const Results &results, LdsBytes lds, uint32_t first, uint32_t column,
                                                  uint32_t lane) {

@@ -198,7 +198,10 @@ fn few_plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
         return vec![best];
     };
     let mut plans = Vec::new();
-    let best_sharing = sharing_of(&best.product, &few, gpu);
+    let units = gpu.units().div_ceil(best.product.batch.max(1));
+    let best_sharing = few
+        .shape
+        .sharing(best.product.m, best.product.k, few.sharing, units);
     let others = (0..=few.sharing).rev().filter(|&n| n != best_sharing);
     for sharing in std::iter::once(best_sharing).chain(others) {
         let few = FewKernel { sharing, ..few };
@@ -218,19 +221,6 @@ fn few_plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
         }
     }
     plans
-}
-
-/// How many teams to a row are best, as timed on an H200: as many as have some hundred elements of k each, whose sums are
-/// worth bringing together, or as many as it takes to fill the GPU.
-fn sharing_of(product: &Product, few: &FewKernel, gpu: Gpu) -> u32 {
-    let worthwhile = product.k / few.least_k();
-    let enough = worthwhile.max(1).ilog2().min(few.sharing);
-    (enough..few.sharing)
-        .find(|&sharing| {
-            let few = FewKernel { sharing, ..*few };
-            2 * workgroups(product, &few) >= 3 * gpu.units()
-        })
-        .unwrap_or(few.sharing)
 }
 
 fn workgroups(product: &Product, few: &FewKernel) -> u64 {
@@ -273,12 +263,11 @@ fn as_few(mut product: Product, gpu: Gpu) -> Option<Plan> {
         };
     }
     let shape = few::shape(gpu.arch, dtype, columns, product.a.op == Transpose::No);
-    let steps = product.k.div_ceil(shape.step.into()).max(1);
     let few = FewKernel {
         op_a: product.a.op,
         columns,
         shape,
-        sharing: shape.teams.ilog2().min(steps.ilog2()),
+        sharing: shape.most_sharing(product.k),
     };
     fits(&product, &few).then_some(Plan {
         b_along_k: product.b.op == Transpose::No || product.b.ld == 1,

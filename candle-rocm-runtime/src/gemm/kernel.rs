@@ -45,17 +45,7 @@ pub struct FewKernel {
 impl FewKernel {
     /// Rows of C that a workgroup makes.
     pub fn rows(&self) -> u32 {
-        self.shape.rows * (self.shape.teams >> self.sharing)
-    }
-
-    /// Elements of k for which one team more is worth what it costs to add its sums.
-    pub(super) fn least_k(&self) -> u64 {
-        // Lanes have sums to add up among themselves, too.
-        if self.shape.lanes_multiply {
-            1024
-        } else {
-            512
-        }
+        self.shape.rows_of_workgroup(self.sharing)
     }
 
     /// Elements of k that the teams which share rows take together at each step.

@@ -5,6 +5,7 @@ use std::io::{Read, Seek};
 use candle_core::quantized::gguf_file::Content;
 use candle_core::quantized::QTensor;
 use candle_core::{bail, Device, Result, Tensor};
+use candle_rocm_backend::ops::HeadNorms;
 use candle_rocm_backend::ops::Pairs;
 
 use crate::linear::Linear;
@@ -70,6 +71,7 @@ pub(super) fn load<R: Read + Seek>(
         metadata.number("attention.head_count_kv")?,
     );
     let hidden = metadata.number("embedding_length")?;
+    let epsilon = f64::from(metadata.float("attention.layer_norm_rms_epsilon", None)?);
     if heads == 0 || kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
         bail!("{heads} heads, with {kv_heads} of keys, which must divide them");
     }
@@ -97,7 +99,11 @@ pub(super) fn load<R: Read + Seek>(
         let mut of = |name: &str| read(&format!("blk.{n}.{name}.weight"), device);
         let mut head_norm = |name: &str| of(name)?.dequantize(device);
         let head_norms = match architecture.head_norms {
-            true => Some([head_norm("attn_q_norm")?, head_norm("attn_k_norm")?]),
+            true => Some(HeadNorms {
+                queries: head_norm("attn_q_norm")?,
+                keys: head_norm("attn_k_norm")?,
+                epsilon,
+            }),
             false => None,
         };
         layers.push(Layer {
@@ -124,7 +130,7 @@ pub(super) fn load<R: Read + Seek>(
         head_dim,
         hidden,
         vocabulary,
-        epsilon: f64::from(metadata.float("attention.layer_norm_rms_epsilon", None)?),
+        epsilon,
     };
     let theta = metadata.float("rope.freq_base", Some(10_000.))?;
     let frequencies = Frequencies::of_base(theta, head_dim, architecture.pairs);

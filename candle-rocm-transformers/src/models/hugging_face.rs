@@ -2,6 +2,7 @@
 
 use candle_core::{bail, Result, Tensor};
 use candle_nn::{Activation, VarBuilder};
+use candle_rocm_backend::ops::HeadNorms;
 
 use crate::linear::Linear;
 use crate::rotary::Frequencies;
@@ -82,7 +83,11 @@ impl Decoder {
             attention_norm: norm("input_layernorm", hidden)?,
             qkv: vec![product(&qkv, hidden, self.biases[0])?],
             head_norms: match self.head_norms {
-                true => Some([head_norm("q_norm")?, head_norm("k_norm")?]),
+                true => Some(HeadNorms {
+                    queries: head_norm("q_norm")?,
+                    keys: head_norm("k_norm")?,
+                    epsilon: self.shape.epsilon,
+                }),
                 false => None,
             },
             window: self

@@ -11,6 +11,10 @@
 // registers. What cannot be read by sixteens (the last elements of k, B whose k is not together, addresses that
 // NVIDIA's loads do not take) is read with more care and less haste.
 //
+// An Input may change B on its way into the operands (few/normed.cuh). Where rows are GATED the first half of op(A)'s
+// are gates of the second half: C has half as many, a team takes as many gates as rows that they are for, and what
+// is stored is activation(gate) * row.
+//
 // Addresses in the loop are a uniform base, advanced by the scalar unit, plus 32-bit offsets that stay the same: the
 // loop then holds loads and multiply-adds, and next to nothing else. The host checks that the offsets fit
 // (gemm/candidates.rs).
@@ -75,7 +79,12 @@ template <class T> __device__ __forceinline__ void turn_over(Words4 *block) {
     }
 }
 
-template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
+// B as it is.
+struct AsItIs {
+    static constexpr bool NORMS = false;
+};
+
+template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool GATED = false> struct FewProduct {
     using Unit = FewUnit<T, COLUMNS_, ROWS_TOGETHER>;
     using Sum = typename Unit::Sum;
     // Rows of A in a lane, and vectors of each in a step.
@@ -92,6 +101,9 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
     static constexpr int PASSES = WHOLE <= MOST ? 1 : WHOLE / MOST < TILES ? WHOLE / MOST : TILES;
     static constexpr int PASS_TILES = TILES / PASSES, PASS_ROWS = Unit::ROW_LANES * PASS_TILES;
     static_assert(PASS_TILES * PASSES == TILES, "powers of two");
+    // Rows of C that a team makes.
+    static constexpr uint32_t OUT = GATED ? ROWS / 2 : ROWS;
+    static_assert(!GATED || (PASSES == 1 && !ROWS_TOGETHER), "a gate and what it is for meet in LDS");
 
     // A row of op(A) by the number of its tile and its place in that, from the team's first on.
     static __device__ __forceinline__ uint32_t row_of(uint32_t tile, uint32_t place) {
@@ -104,6 +116,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
         Words4 b[DEPTH][B_VECTORS];
     };
     typename Unit::Sums sums[TILES] = {};
+    Input input;
 
     __device__ __forceinline__ void multiply(Operands &operands) {
         if constexpr (ROWS_TOGETHER) {
@@ -132,6 +145,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
         int64_t lda, column_b, step_b;
         // The workgroup's first row, the team's first after it, all rows and columns of the product, and k.
         uint32_t first, team_row, m, n, k;
+        // Of all k.
+        uint32_t length;
         // Whether vectors may be loaded as such.
         bool wide_a, wide_b;
     };
@@ -141,7 +156,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
     __device__ __forceinline__ uint32_t whole_vectors(const Place &at, uint32_t lane, uint32_t sharer,
                                                       uint32_t sharing) {
         uint32_t round = STEP << sharing, rounds = at.k / STEP >> sharing, k = sharer * STEP + Unit::k_place(lane) * V;
-        uint32_t offset_a[TILES], offset_b[B_VECTORS];
+        uint32_t offset_a[TILES], offset_b[B_VECTORS], offset_k = k * SIZE;
         uint32_t lda = (uint32_t)at.lda;
         const T *a = at.a + (ROWS_TOGETHER ? (int64_t)at.first : at.first * at.lda), *b = at.b;
         // Rows and columns beyond the last repeat it, or the last vector of rows, and are not stored.
@@ -154,7 +169,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
                 if (row > last) row = last + 1 - V;
                 offset_a[i] = ((k + i % V) * lda + row) * SIZE;
             } else {
-                row = min_of(at.team_row + row_of(i, Unit::row_place(lane)), last);
+                row = row_of(i, Unit::row_place(lane));
+                row = min_of(at.team_row + row % OUT, last) + row / OUT * at.m;
                 offset_a[i] = (row * lda + k) * SIZE;
             }
         }
@@ -162,11 +178,10 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
         for (int j = 0; j < B_VECTORS; j++)
             offset_b[j] = (min_of(Unit::column(lane, j), at.n - 1) * (uint32_t)at.column_b + k) * SIZE;
         // The vectors with `left` elements of k and more to go.
-        auto step = [&](auto all, uint32_t left) INLINED {
-            auto is_there = [&](int u) INLINED {
-                return decltype(all)::value || k + u * K_VECTOR + V <= left;
-            };
-            Operands operands[UNROLL / DEPTH];
+        auto is_there = [&](auto all, uint32_t left, int u) INLINED {
+            return decltype(all)::value || k + u * K_VECTOR + V <= left;
+        };
+        auto load_a = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH]) INLINED {
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
                 const T *line = ROWS_TOGETHER ? a + (int64_t)u * K_VECTOR * lda : a;
@@ -174,31 +189,72 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
                 for (int i = 0; i < TILES; i++) {
                     Words4 &to = operands[u / DEPTH].a[u % DEPTH][i];
                     to = {};
-                    if (is_there(u)) to = load_streamed(line, offset_a[i], ROWS_TOGETHER ? 0 : u * K_VECTOR);
+                    if (is_there(all, left, u)) to = load_streamed(line, offset_a[i], ROWS_TOGETHER ? 0 : u * K_VECTOR);
                 }
             }
+        };
+        auto load_b_and_multiply = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH]) INLINED {
 #pragma unroll
             for (int u = 0; u < UNROLL; u++)
 #pragma unroll
                 for (int j = 0; j < B_VECTORS; j++) {
                     Words4 &to = operands[u / DEPTH].b[u % DEPTH][j];
                     to = {};
-                    if (is_there(u)) to = load_cached(b, offset_b[j], u * K_VECTOR);
+                    if (is_there(all, left, u)) to = load_cached(b, offset_b[j], u * K_VECTOR);
                 }
+            if constexpr (Input::NORMS) {
+                Words4 weight[UNROLL];
+#pragma unroll
+                for (int u = 0; u < UNROLL; u++) {
+                    weight[u] = {};
+                    if (is_there(all, left, u)) weight[u] = load_cached(input.weight, offset_k, u * K_VECTOR);
+                }
+                in_order();
+#pragma unroll
+                for (int u = 0; u < UNROLL; u++)
+#pragma unroll
+                    for (int j = 0; j < B_VECTORS; j++) input.norm(operands[u / DEPTH].b[u % DEPTH][j], j, weight[u]);
+            }
             in_order();
 #pragma unroll
             for (int u = 0; u < UNROLL / DEPTH; u++) multiply(operands[u]);
         };
-#pragma unroll 1
-        for (uint32_t left = rounds; left > 0; left--) {
-            keep(offset_a);
-            keep(offset_b);
-            step(Constant<true>(), 0);
+        auto go_on = [&]() INLINED {
             advance(a, ROWS_TOGETHER ? round * at.lda : round);
             advance(b, round);
+            if constexpr (Input::NORMS) advance(input.weight, round);
+        };
+        Constant<true> all;
+        uint32_t begun = 0;
+        if constexpr (Input::NORMS) {
+            // A's first vectors are on their way while the columns' squares are added up.
+            Operands operands[UNROLL / DEPTH];
+            input.begin(at);
+            in_order();
+            if (rounds > 0) load_a(all, 0, operands);
+            in_order();
+            input.template meet<Unit>(at, lane);
+            if (rounds > 0) {
+                load_b_and_multiply(all, 0, operands);
+                go_on();
+                begun = 1;
+            }
+        }
+#pragma unroll 1
+        for (uint32_t left = rounds - begun; left > 0; left--) {
+            keep(offset_a);
+            keep(offset_b);
+            Operands operands[UNROLL / DEPTH];
+            load_a(all, 0, operands);
+            load_b_and_multiply(all, 0, operands);
+            go_on();
         }
         uint32_t left = at.k - rounds * round;
-        if (left >= V) step(Constant<false>(), left);
+        if (left >= V) {
+            Operands operands[UNROLL / DEPTH];
+            load_a(Constant<false>(), left, operands);
+            load_b_and_multiply(Constant<false>(), left, operands);
+        }
         return at.k / V * V;
     }
 
@@ -279,12 +335,14 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
         at.lda = p.lda;
         at.column_b = along_k ? p.ldb : 1;
         at.step_b = along_k ? 1 : p.ldb;
-        at.first = blockIdx.x * (groups * ROWS);
-        at.team_row = (team >> sharing) * ROWS;
+        at.first = blockIdx.x * (groups * OUT);
+        at.team_row = (team >> sharing) * OUT;
         at.m = p.m;
         at.n = p.n;
-        // Nothing for a team without rows.
-        at.k = at.first + at.team_row < p.m ? min_of(p.k - first_k, problem.part_k) : 0;
+        at.length = p.k;
+        // Nothing for a team without rows; where all must meet, what others do as well.
+        bool has_rows = Input::NORMS || at.first + at.team_row < p.m;
+        at.k = has_rows ? min_of(p.k - first_k, problem.part_k) : 0;
         at.a = a + first_k * (ROWS_TOGETHER ? p.lda : 1);
         at.b = b + first_k * at.step_b;
         at.wide_a = ANY_ADDRESS || (((uintptr_t)at.a | p.lda * SIZE) & 15) == 0;
@@ -292,9 +350,14 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
         // Blocks of rows are whole, or beyond the last.
         bool whole_rows = !ROWS_TOGETHER || p.m % V == 0 || p.m - at.first >= groups * ROWS;
 
-        uint32_t done = 0;
-        if (at.wide_a && at.wide_b && whole_rows) done = whole_vectors(at, lane, sharer, sharing);
-        careful_steps(at, lane, sharer, sharing, done);
+        if constexpr (Input::NORMS) {
+            // The host gives whole vectors alone.
+            whole_vectors(at, lane, sharer, sharing);
+        } else {
+            uint32_t done = 0;
+            if (at.wide_a && at.wide_b && whole_rows) done = whole_vectors(at, lane, sharer, sharing);
+            careful_steps(at, lane, sharer, sharing, done);
+        }
 
         FinishedSums<T> results(problem, c, layout & TRANSPOSED, blockIdx.z);
         GLOBAL_MEMORY Sum *partial = (GLOBAL_MEMORY Sum *)problem.partial;
@@ -307,14 +370,28 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FewProduct {
                     shared[team][column][tile % PASS_TILES * Unit::ROW_LANES + place] = sum;
             });
             __syncthreads();
+            auto sum_of = [&](uint32_t group, uint32_t column, uint32_t in_pass) INLINED {
+                Sum sum = shared[group << sharing][column][in_pass];
+                for (uint32_t s = 1; s >> sharing == 0; s++) sum += shared[(group << sharing) + s][column][in_pass];
+                return sum;
+            };
+            if constexpr (GATED) {
+                for (uint32_t i = threadIdx.x; i < groups * OUT * COLUMNS; i += THREADS) {
+                    uint32_t in_pass = i % OUT, column = i / OUT % COLUMNS, group = i / (OUT * COLUMNS);
+                    uint32_t row = at.first + group * OUT + in_pass;
+                    if (row >= p.m || column >= p.n) continue;
+                    Sum gate = sum_of(group, column, in_pass), up = sum_of(group, column, in_pass + OUT);
+                    c[row + (int64_t)column * p.ldc] = narrow<T>(activated<T>(gate, problem.activation) * up);
+                }
+                return;
+            }
 #pragma unroll 1
             for (uint32_t i = threadIdx.x; i < groups * PASS_ROWS * COLUMNS; i += THREADS) {
                 uint32_t in_pass = i % PASS_ROWS, column = i / PASS_ROWS % COLUMNS, group = i / (PASS_ROWS * COLUMNS);
                 uint32_t tile = pass * PASS_TILES + in_pass / Unit::ROW_LANES;
                 uint32_t row = at.first + group * ROWS + row_of(tile, in_pass % Unit::ROW_LANES);
                 if (row >= p.m || column >= p.n) continue;
-                Sum sum = shared[group << sharing][column][in_pass];
-                for (uint32_t s = 1; s >> sharing == 0; s++) sum += shared[(group << sharing) + s][column][in_pass];
+                Sum sum = sum_of(group, column, in_pass);
                 if (partial) partial[(uint64_t)column * p.m + row] = sum;
                 else results.store(row, column, sum);
             }
