@@ -1,7 +1,7 @@
 // Attention's gradients, for heads of up to 32, 64, 128 and 256 elements: delta of each query (grid: x heads, y tiles
-// of queries, z sequences), then those of keys and values (x heads of keys, y tiles of keys times parts of the elements)
-// and those of queries (x heads, y tiles of queries times parts). src/attention.rs says how many rows, parts and
-// threads a kernel has.
+// of queries, z sequences), then those of keys and values (x heads of keys, y tiles of keys times parts of the
+// elements) and those of queries (x heads, y tiles of queries times parts). src/attention.rs says how many rows, parts
+// and threads a kernel has.
 #include "portable/lds.cuh"
 #if defined(__HIP__) || defined(LDS_COPIES)
 #include "attention/backward.cuh"

@@ -204,7 +204,8 @@ template <class T, class S> struct Products {
     }
 
     // By pieces of PIECE elements through LDS, so that a lane has 16 bytes of a row and its neighbours the others.
-    // `rows` are `pitch` apart and `end` in number; the wavefront's begin with `first`, its elements, of `dim`, with `column`.
+    // `rows` are `pitch` apart and `end` in number; the wavefront's begin with `first`, its elements, of `dim`, with
+    // `column`.
     static __device__ __forceinline__ void store(T *rows, uint32_t pitch, uint32_t end, uint32_t dim,
                                                  const Results &results, LdsBytes lds, uint32_t first, uint32_t column,
                                                  uint32_t lane) {
