@@ -19,8 +19,8 @@ const TESTS_ON: &str = "CANDLE_ROCM_TESTS_ON";
 
 /// The checks, each with a run of its own, so that what one costs does not multiply.
 const CHECKS: [&str; 4] = ["waits", "races", "order", "uninitialised"];
-/// A GPU of each kind, and tests with LDS and barriers: what there is always time for.
-const FEW_GPUS: &str = "gfx942,gfx1100";
+/// A GPU of each kind, and tests with LDS and barriers: what there is always time for, beside handovers.
+const FEW_GPUS: [&str; 2] = ["gfx942", "gfx1100"];
 const FEW_TESTS: [&str; 2] = ["folds::", "sorting::"];
 
 /// What to check.
@@ -35,7 +35,7 @@ pub struct Args {
     /// What the check of order draws from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// A few of the kernels' tests alone, on two GPUs, under all checks at once.
+    /// A few of the kernels' tests and those of handovers alone, on two GPUs, under all checks at once.
     #[arg(long)]
     few: bool,
 }
@@ -66,6 +66,7 @@ pub fn run(args: &Args) -> Result<()> {
         for arch in &args.arch {
             suites.products(arch)?;
             suites.operators(arch)?;
+            suites.handovers(arch)?;
         }
         found.extend(report(check)?);
     }
@@ -75,8 +76,11 @@ pub fn run(args: &Args) -> Result<()> {
 /// A part of it, for those who have built the tests and read what ran.
 pub fn few(suites: &Suites, seed: u64) -> Result<()> {
     eprintln!("\nA few of the kernels' tests under all checks");
-    begin(suites, &CHECKS.join(","), seed, FEW_GPUS)?;
+    begin(suites, &CHECKS.join(","), seed, &FEW_GPUS.join(","))?;
     suites.some_kernels(&FEW_TESTS)?;
+    for arch in FEW_GPUS {
+        suites.handovers(arch)?;
+    }
     suites.set_environment(Vec::new());
     let found = report(&CHECKS.join(","))?;
     end(suites, &found)

@@ -104,6 +104,14 @@ impl Suites {
         })
     }
 
+    /// Those of kernels whose workgroups finish what others of the launch began, on this GPU.
+    pub fn handovers(&self, arch: &str) -> Result<()> {
+        self.run(Some(arch), |program| {
+            program.package == "candle-rocm-backend"
+                && ["kv_cache", "normed_linear"].contains(&program.target.as_str())
+        })
+    }
+
     /// Run what follows with these variables, and none of earlier calls.
     pub fn set_environment(&self, environment: Vec<(&'static str, String)>) {
         self.environment.replace(environment);

@@ -362,16 +362,17 @@ struct Part {
     }
 };
 
-// Where the parts of `rows` heads' results are: their numbers, then the logarithms.
+// Where the parts of `rows` heads' results are: their numbers, then the logarithms. A row has room for `most` parts and
+// uses `count`; rows differ in it, since sequences are not of one length.
 struct Parts {
     float *numbers;
     size_t rows;
-    uint32_t count, dim;
+    uint32_t most, count, dim;
     __device__ __forceinline__ float *number(size_t row, uint32_t part) const {
-        return numbers + (row * count + part) * dim;
+        return numbers + (row * most + part) * dim;
     }
     __device__ __forceinline__ float *logarithm(size_t row, uint32_t part) const {
-        return numbers + rows * count * dim + row * count + part;
+        return numbers + rows * most * dim + row * most + part;
     }
 };
 
@@ -470,7 +471,7 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
         key += STEP;
         if (key < part.end) team.load(keys, values, key, kept);
     }
-    Parts parts{of_parts, (size_t)gridDim.z * heads, parts_count, dim};
+    Parts parts{of_parts, (size_t)gridDim.z * heads, gridDim.x, parts_count, dim};
     team.finish(
         lds,
         [&](uint32_t h, uint32_t at, float x) INLINED {
