@@ -4,7 +4,7 @@ mod common;
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_backend::graph::{recorded, Input, Step};
-use candle_rocm_backend::ops::{HeadNorms, KvCache, Pairs, Rotary, Scores};
+use candle_rocm_backend::ops::{HeadNorms, KvCache, Pairs, QuantizedVector, Rotary, Scores};
 use candle_rocm_backend::DeviceExt as _;
 use common::{normal, numbers, Random};
 
@@ -485,6 +485,66 @@ fn a_step_in_one_launch_is_the_same() -> Result<()> {
             }
         }
     }
+    Ok(())
+}
+
+#[test]
+fn attention_leaves_a_quantised_vector() -> Result<()> {
+    let device = common::device()?;
+    let sizes = |heads, kv_heads, dim, capacity| Sizes {
+        batch: 1,
+        heads,
+        kv_heads,
+        dim,
+        capacity,
+    };
+    // Groups of 1, 3 (of which a workgroup has a head too few), 4 and 9; heads of less than their kernel's row; and those
+    // that are quantised apart, since heads or all together are no whole groups.
+    for (sizes, position, launches) in [
+        (sizes(8, 8, 64, 40), 0u32, 1),
+        (sizes(12, 4, 64, 300), 299, 1),
+        (sizes(8, 2, 128, 700), 64, 1),
+        (sizes(8, 2, 128, 700), 699, 1),
+        (sizes(9, 1, 256, 70), 32, 1),
+        (sizes(8, 2, 96, 300), 255, 1),
+        (sizes(4, 2, 96, 40), 5, 2),
+        (sizes(32, 8, 24, 40), 5, 2),
+    ] {
+        let Sizes {
+            heads,
+            kv_heads,
+            dim,
+            capacity,
+            ..
+        } = sizes;
+        let what = format!("{sizes:?} at {position}");
+        let mut random = Random::new((heads + dim) as u64);
+        let width = (heads + 2 * kv_heads) * dim;
+        let before = drawn(&mut random, &[1, capacity, width], DType::F32, &device)?;
+        let packed = drawn(&mut random, &[1, 1, width], DType::F32, &device)?;
+        let rotary = rotary(sizes, Pairs::Halves, DType::F32, &device)?;
+        let cache = KvCache::new((1, kv_heads, capacity, dim), DType::F32, &device)?;
+        cache.append(&before, &rotary, &Tensor::zeros(1, DType::U32, &device)?)?;
+        let at = Tensor::new(&[position], &device)?;
+        let scores = Scores::scaled(0.1);
+        let result = cache.append_and_attend(&packed, None, &rotary, &at, &scores)?;
+        let expected = QuantizedVector::of(&result.flatten_all()?)?;
+        // Twice: counters are zeros again.
+        for _ in 0..2 {
+            let (found, kernels) =
+                noted(|| cache.append_and_attend_vector(&packed, None, &rotary, &at, &scores))?;
+            assert_eq!(kernels.len(), launches, "{what}: {kernels:?}");
+            assert_eq!(found.elements(), heads * dim, "{what}");
+            assert_eq!(found.values()?, expected.values()?, "{what}");
+        }
+    }
+    let two = KvCache::new((2, 1, 8, 64), DType::F32, &device)?;
+    let rotary = rotary(sizes(4, 1, 64, 8), Pairs::Halves, DType::F32, &device)?;
+    let packed = Tensor::zeros((2, 1, 6 * 64), DType::F32, &device)?;
+    let at = Tensor::zeros(2, DType::U32, &device)?;
+    let several = two.append_and_attend_vector(&packed, None, &rotary, &at, &Scores::scaled(1.));
+    let error = several.expect_err("two sequences").to_string();
+    assert!(error.contains("1 tokens of 2 sequences"), "{error}");
     Ok(())
 }
 

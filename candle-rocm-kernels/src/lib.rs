@@ -18,6 +18,7 @@ pub mod dtypes;
 pub mod few;
 pub mod geometry;
 pub mod matmul;
+pub mod mmvq;
 pub mod nvidia;
 pub mod occupancy;
 pub mod split_rows;
@@ -244,6 +245,7 @@ modules! {
         MATMUL "matmul" "Matrix products on matrix units, with what follows them.";
         DECODE "decode" "Attention of few queries to a cache that is written in place.";
         NORMED "normed" "Products of few columns with their norm, and gated ones with their activation.";
+        CHAINED "chained" "Products of quantised matrices with one vector, each of which makes the next one's vector.";
         FUSED "fused" "Operators that Candle would make of several, and their gradients.";
         FORWARD "forward" "Attention without a matrix of scores in memory.";
         BACKWARD "backward" "Attention's gradients, likewise.";

@@ -370,6 +370,13 @@ static CONTRACT: &[Family] = &[
     family(&kernels::MOE, &["moe_{t}"], &[("align", 0)], "pppppiiii"),
     family(&kernels::MOE, &["moe_{t}"], &[("align_sort", 0)], "pppiii"),
     // What candle_rocm_backend::ops launches.
+    family(
+        &kernels::CHAINED,
+        &["chained_{t}"],
+        OWN_QUANTS,
+        "ppppiiiipfpp",
+    ),
+    family(&kernels::CHAINED, &["gated_{t}"], OWN_QUANTS, "pppppii"),
     family(&kernels::FUSED, &["log_softmax_{t}"], WIDE_FLOATS, "ppi"),
     family(
         &kernels::FUSED,

@@ -35,6 +35,7 @@
 
 pub mod models;
 
+mod chained;
 mod linear;
 mod rotary;
 mod session;

@@ -84,6 +84,16 @@ impl Linear {
         Ok(Self { weight, bias: None })
     }
 
+    /// The quantised weights and the bias, if products with a [`ops::QuantizedVector`] are there for them.
+    pub(crate) fn of_vectors(&self) -> Option<(&QTensor, Option<&Tensor>)> {
+        match &self.weight {
+            Weight::Quantized(QMatMul::QTensor(weight)) if ops::takes_vectors(weight) => {
+                Some((weight, self.bias.as_ref()))
+            }
+            _ => None,
+        }
+    }
+
     /// x (rows, k) times the weights, and the bias added: (rows, n).
     ///
     /// # Errors

@@ -2,8 +2,11 @@
 //! they read.
 
 use candle_core::{bail, DType, Device, Result, Tensor};
-use candle_rocm_backend::ops::{self, AttentionOptions, HeadNorms, KvCache, Rotary, Scores};
+use candle_rocm_backend::ops::{
+    self, AttentionOptions, Ending, HeadNorms, KvCache, Rotary, Scores,
+};
 
+use crate::chained::can_chain;
 use crate::linear::{Linear, Norm, State};
 use crate::rotary::Frequencies;
 
@@ -54,13 +57,16 @@ pub struct Transformer {
     pub(crate) norm: Tensor,
     pub(crate) head: Linear,
     pub(crate) frequencies: Frequencies,
+    /// Whether a token alone goes from product to product as a quantised vector.
+    chained: bool,
 }
 
 /// Keys and values of each layer, and the angles of the positions that they have room for.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    layers: Vec<KvCache>,
-    rotary: Rotary,
+    pub(crate) layers: Vec<KvCache>,
+    pub(crate) rotary: Rotary,
+    pub(crate) ending: Ending,
 }
 
 /// Where the queries of a step are.
@@ -100,6 +106,7 @@ impl Transformer {
             );
         }
         Ok(Self {
+            chained: can_chain(embedding.dtype(), &layers, &head),
             shape,
             embedding,
             layers,
@@ -136,10 +143,17 @@ impl Transformer {
         let layer = |_| KvCache::new(sizes, self.dtype(), self.device());
         Ok(Cache {
             layers: (0..self.layers.len()).map(layer).collect::<Result<_>>()?,
+            ending: Ending::new(self.longest_vector(), self.device())?,
             rotary: self
                 .frequencies
                 .table(capacity, self.dtype(), self.device())?,
         })
+    }
+
+    /// Elements of the longest vector that a chained step makes.
+    fn longest_vector(&self) -> usize {
+        let inner = |layer: &Layer| layer.down.of_vectors()?.0.shape().dims().last().copied();
+        self.layers.iter().filter_map(inner).max().unwrap_or(0)
     }
 
     /// The logits after the last of `tokens`, (batch, steps) of u32: (batch, vocabulary) of f32. `position`, u32 of shape
@@ -152,10 +166,11 @@ impl Transformer {
         cache: &Cache,
     ) -> Result<Tensor> {
         let (batch, steps) = tokens.dims2()?;
-        let mut state = State {
-            x: self.embedding.index_select(&tokens.flatten_all()?, 0)?,
-            normed: None,
-        };
+        let x = self.embedding.index_select(&tokens.flatten_all()?, 0)?;
+        if self.chained && batch * steps == 1 {
+            return self.forward_chained(x, position, cache);
+        }
+        let mut state = State { x, normed: None };
         for (n, layer) in self.layers.iter().enumerate() {
             let qkv = state.products(self.norm_of(&layer.attention_norm), &layer.qkv)?;
             let qkv = qkv.reshape((batch, steps, ()))?;

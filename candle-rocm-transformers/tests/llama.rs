@@ -170,6 +170,49 @@ fn a_token_takes_five_kernels_a_layer() -> Result<()> {
 }
 
 #[test]
+fn a_token_with_quantised_weights_takes_five_kernels_a_layer() -> Result<()> {
+    let [device, _] = devices()?;
+    // Values in a format of their own are a product of their own.
+    for (formats, most) in [
+        ([GgmlDType::Q4K; 3], 5),
+        ([GgmlDType::Q4K, GgmlDType::Q6K, GgmlDType::Q4K], 6),
+    ] {
+        let mut kernels = Vec::new();
+        for layers in [1, 2] {
+            let config = Config {
+                hidden_size: 256,
+                intermediate_size: 256,
+                num_hidden_layers: layers,
+                ..large()
+            };
+            let dim = Value::U32((config.hidden_size / config.num_attention_heads) as u32);
+            let numbers = [("rope.dimension_count", dim)];
+            let file = common::gguf(&sizes(&config), "llama", &numbers, formats)?;
+            let mut reader = Cursor::new(&file);
+            let content = Content::read(&mut reader)?;
+            let model = quantized_llama::from_gguf(&content, &mut reader, &device)?;
+            let mut session = Session::new(model, 1, 16)?;
+            session.prompt(&Tensor::new(prompt(1, 3, config.vocab_size), &device)?)?;
+            session.greedy(2)?;
+            kernels.push(session.enqueued().expect("a captured step").kernels.clone());
+        }
+        let added = kernels[1].len() - kernels[0].len();
+        assert!(
+            added <= most,
+            "a layer of {formats:?} takes {added} kernels: {:?}",
+            kernels[1]
+        );
+        let outside = kernels[0].len() - added;
+        assert!(
+            outside <= 9,
+            "{outside} kernels are of no layer: {:?}",
+            kernels[0]
+        );
+    }
+    Ok(())
+}
+
+#[test]
 fn quantised_weights_write_what_candles_model_writes() -> Result<()> {
     // Rows of k-quants are of 256 elements.
     let config = Config {

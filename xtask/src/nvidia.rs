@@ -120,7 +120,7 @@ const fn program(
     }
 }
 
-const PROGRAMS: [Program; 16] = [
+const PROGRAMS: [Program; 19] = [
     Program {
         parts: &[Part::Tests, Part::Sanitize],
         ..test("candle-rocm-tests", "op_matrix", "tests/op_matrix")
@@ -133,6 +133,17 @@ const PROGRAMS: [Program; 16] = [
     test("candle-rocm-backend", "tensors", "tests/tensors"),
     test("candle-rocm-backend", "moe", "tests/moe"),
     test("candle-rocm-backend", "kv_cache", "tests/kv_cache"),
+    test("candle-rocm-backend", "attention", "tests/attention"),
+    test(
+        "candle-rocm-backend",
+        "normed_linear",
+        "tests/normed_linear",
+    ),
+    test(
+        "candle-rocm-backend",
+        "quantized_vectors",
+        "tests/quantized_vectors",
+    ),
     test("candle-rocm-backend", "fused", "tests/fused"),
     test("candle-rocm-backend", "split_rows", "tests/split_rows"),
     test(

@@ -108,7 +108,8 @@ impl Suites {
     pub fn handovers(&self, arch: &str) -> Result<()> {
         self.run(Some(arch), |program| {
             program.package == "candle-rocm-backend"
-                && ["kv_cache", "normed_linear"].contains(&program.target.as_str())
+                && ["kv_cache", "normed_linear", "quantized_vectors"]
+                    .contains(&program.target.as_str())
         })
     }
 

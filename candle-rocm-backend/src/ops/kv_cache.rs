@@ -6,7 +6,7 @@ use candle_core::{
     bail, CpuStorage, CudaDevice, CudaStorage, DType, Device, IndexOp as _, InplaceOp1, Layout,
     Result, Shape, Tensor, D,
 };
-use candle_rocm_kernels::DECODE;
+use candle_rocm_kernels::{mmvq, DECODE};
 use candle_rocm_runtime::LaunchConfig;
 
 use super::attention::{attention_composed, AttentionOptions};
@@ -14,6 +14,7 @@ use super::launch::{allocate, compute_units, grid, int, launch, Arg};
 use super::node::plain;
 use super::norm::rms_norm;
 use super::operands::check_device;
+use super::quantized::QuantizedVector;
 
 /// Queries of a key's and value's group that a workgroup takes, by what the row of a head is rounded up to.
 const HEADS: &[(usize, [usize; 2])] = &[(64, [1, 4]), (128, [1, 4]), (256, [1, 4]), (512, [1, 2])];
@@ -305,16 +306,68 @@ impl KvCache {
             };
             return self.attend(&queries, position, scores);
         };
-        self.check_norms(norms)?;
-        self.check_rotary(rotary)?;
-        self.check_position("append", position)?;
-        self.check_scores(scores, heads)?;
+        self.check_step(norms, rotary, position, scores, heads)?;
         let packed = packed.contiguous()?;
         let from = From::Packed(&packed, rotary, norms);
         let attend = self.attend_launch(device, from, position, scores, (steps, heads))?;
         self.both.inplace_op1(&attend)?;
         let shape = (self.batch, steps, heads, self.dim);
         Ok(plain(attend.result.into_inner(), &Shape::from(shape)))
+    }
+
+    /// [`KvCache::append_and_attend`] of one token of one sequence, as the vector of heads * dim that a quantised product takes:
+    /// of whole groups of 256 in f32 it is in the same launch.
+    ///
+    /// # Errors
+    /// As that; several sequences or tokens; not f32; not on a GPU.
+    pub fn append_and_attend_vector(
+        &self,
+        packed: &Tensor,
+        norms: Option<&HeadNorms>,
+        rotary: &Rotary,
+        position: &Tensor,
+        scores: &Scores,
+    ) -> Result<QuantizedVector> {
+        let (steps, heads) = self.check_packed(packed)?;
+        if self.batch * steps != 1 {
+            bail!("append_and_attend_vector: {steps} tokens of {} sequences, and one is what it takes", self.batch);
+        }
+        let elements = heads * self.dim;
+        let whole = elements.is_multiple_of(mmvq::TOGETHER as usize)
+            && self.dim.is_multiple_of(mmvq::BLOCK as usize);
+        if let (Device::Cuda(device), true, DType::F32) =
+            (self.both.device(), whole, self.both.dtype())
+        {
+            self.check_step(norms, rotary, position, scores, heads)?;
+            let packed = packed.contiguous()?;
+            let from = From::Packed(&packed, rotary, norms);
+            let mut attend = self.attend_launch(device, from, position, scores, (steps, heads))?;
+            if attend.merges() {
+                attend.result = RefCell::new(QuantizedVector::memory(device, elements)?);
+                attend.quantized = true;
+                self.both.inplace_op1(&attend)?;
+                return Ok(QuantizedVector::from_memory(
+                    attend.result.into_inner(),
+                    elements,
+                ));
+            }
+        }
+        let result = self.append_and_attend(packed, norms, rotary, position, scores)?;
+        QuantizedVector::of(&result.flatten_all()?)
+    }
+
+    fn check_step(
+        &self,
+        norms: Option<&HeadNorms>,
+        rotary: &Rotary,
+        position: &Tensor,
+        scores: &Scores,
+        heads: usize,
+    ) -> Result<()> {
+        self.check_norms(norms)?;
+        self.check_rotary(rotary)?;
+        self.check_position("append", position)?;
+        self.check_scores(scores, heads)
     }
 
     fn check_norms(&self, norms: Option<&HeadNorms>) -> Result<()> {
@@ -489,6 +542,7 @@ impl KvCache {
             sizes: [steps, heads],
             parts: RefCell::new(of_parts),
             counters: self.counters.as_ref().filter(enough),
+            quantized: false,
             result: RefCell::new(allocate(device, dtype, rows * heads * self.dim)?),
         })
     }
@@ -593,10 +647,17 @@ struct Attend<'a> {
     sizes: [usize; 2],
     parts: RefCell<Option<CudaStorage>>,
     counters: Option<&'a Tensor>,
+    /// Whether the result is a vector for quantised products.
+    quantized: bool,
     result: RefCell<CudaStorage>,
 }
 
 impl Attend<'_> {
+    /// Whether one launch makes the result.
+    fn merges(&self) -> bool {
+        self.parts.borrow().is_none() || self.counters.is_some()
+    }
+
     /// `cache` is the cache's memory.
     fn launch(&self, device: &CudaDevice, cache: Arg) -> Result<()> {
         let KvCache {
@@ -617,11 +678,15 @@ impl Attend<'_> {
         let window = scores.window.unwrap_or(0).min(capacity);
         let log2_e = std::f64::consts::LOG2_E;
         let (mut parts, mut result) = (self.parts.borrow_mut(), self.result.borrow_mut());
+        let (numbers, vector) = match self.quantized {
+            false => (Arg::Write(&mut result), Arg::Null),
+            true => (Arg::Null, Arg::Write(&mut result)),
+        };
         let args = vec![
             Arg::Read(Some(from)),
             cache,
             Arg::Read(Some(self.position)),
-            Arg::Write(&mut result),
+            numbers,
             match &mut *parts {
                 Some(parts) => Arg::Write(parts),
                 None => Arg::Null,
@@ -644,6 +709,7 @@ impl Attend<'_> {
             Arg::Float((scores.scale * log2_e) as f32),
             Arg::Float((scores.softcap.unwrap_or(0.) * log2_e) as f32),
             Arg::Read(self.slopes.as_ref()),
+            vector,
         ];
         // SAFETY: the kernel's arguments, whose shapes were checked: it reads and writes keys below the capacity alone, and of
         // the counters as many as the grid has y and z.

@@ -84,6 +84,7 @@ macro_rules! storage_of_dtype {
             }};
         }
         let slice = match $dtype {
+            DType::U8 => of!(U8, u8),
             DType::F16 => of!(F16, half::f16),
             DType::BF16 => of!(BF16, half::bf16),
             DType::F32 => of!(F32, f32),

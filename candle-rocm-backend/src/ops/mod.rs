@@ -38,6 +38,7 @@ mod norm;
 mod normed_linear;
 mod operands;
 mod product;
+mod quantized;
 mod softmax;
 
 pub use activation::{bias_activation, swiglu, swiglu_packed, Activation};
@@ -48,4 +49,8 @@ pub use kv_cache::{HeadNorms, KvCache, Pairs, Rotary, Scores};
 pub use linear::linear;
 pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
 pub use normed_linear::{normed_linear, normed_swiglu};
+pub use quantized::{
+    quantized_add_norm, quantized_linears, quantized_swiglu, takes_vectors, Ending,
+    QuantizedVector, RmsNorm,
+};
 pub use softmax::{log_softmax, scaled_masked_softmax, softmax};

@@ -10,6 +10,7 @@
 // dim). Step s of a sequence at `position` sees the keys 0 to position + s, or the last `window` of these.
 #include "portable/block_reduce.cuh"
 #include "portable/handover.cuh"
+#include "quantized/vectors.cuh"
 #include "rows/rows.cuh"
 
 // ------------------------------------------------------------------ rope_cache
@@ -146,6 +147,8 @@ struct Scores {
     const float *slopes;
 };
 
+using Four = vec<float, 4>;
+
 // Parts of a head's result at most.
 static constexpr uint32_t MOST_PARTS = 256;
 
@@ -209,7 +212,8 @@ template <class T, int DIM, int HEADS> struct Attend {
         alignas(16) T heads[HEADS + 2][DIM];
         union {
             struct {
-                float top[HEADS][WAVES], sum[HEADS][WAVES], rows[HEADS][WAVES][DIM];
+                float top[HEADS][WAVES], sum[HEADS][WAVES];
+                alignas(16) float rows[HEADS][WAVES][DIM];
             };
             float share[HEADS][MOST_PARTS];
         };
@@ -308,8 +312,8 @@ template <class T, int DIM, int HEADS> struct Attend {
         }
     }
 
-    // Puts the teams' sums together: the results of a head's `dim` numbers go to put(head, place, number), and the
-    // logarithm to base 2 of the sum of its weights to close(head, logarithm), minus infinity where there were no keys.
+    // Puts the teams' sums together: a head's `dim` numbers go to put(head, place, four numbers), and the logarithm to
+    // base 2 of the sum of its weights to close(head, logarithm), minus infinity where there were no keys.
     template <class Put, class Close> __device__ __forceinline__ void finish(Lds &lds, Put put, Close close) {
         uint32_t wave = threadIdx.x / WAVEFRONT, in_wave = threadIdx.x % WAVEFRONT;
         auto of_wave = [](float x, auto op) INLINED {
@@ -333,18 +337,23 @@ template <class T, int DIM, int HEADS> struct Attend {
             }
         }
         __syncthreads();
-        for (uint32_t i = threadIdx.x; i < HEADS * DIM; i += THREADS) {
+        for (uint32_t i = threadIdx.x * 4; i < HEADS * DIM; i += THREADS * 4) {
             uint32_t h = i / DIM, at = i % DIM;
-            float most = -INFINITY, all = 0, x = 0;
+            float most = -INFINITY, all = 0;
+            Four x{};
 #pragma unroll
             for (int w = 0; w < WAVES; w++) most = math::fmax(most, lds.top[h][w]);
 #pragma unroll
             for (int w = 0; w < WAVES; w++) {
                 float share = lds.top[h][w] == -INFINITY ? 0 : math::exp2(lds.top[h][w] - most);
                 all = math::fma(lds.sum[h][w], share, all);
-                x = math::fma(lds.rows[h][w][at], share, x);
+                Four row = *(const Four *)&lds.rows[h][w][at];
+#pragma unroll
+                for (int k = 0; k < 4; k++) x[k] = math::fma(row[k], share, x[k]);
             }
-            if (at < dim) put(h, at, all == 0 ? 0 : x / all);
+#pragma unroll
+            for (int k = 0; k < 4; k++) x[k] = all == 0 ? 0 : x[k] / all;
+            if (at < dim) put(h, at, x);
             if (at == 0) close(h, all == 0 ? -INFINITY : most + math::log2(all));
         }
     }
@@ -376,18 +385,26 @@ struct Parts {
     }
 };
 
+// Where results go: to `numbers`, or, quantised as a product with them takes it, to `vector`, if that is not null.
+template <class T> struct Result {
+    T *numbers;
+    uint8_t *vector;
+    // Of a vector's elements, eight lanes have 32 neighbours.
+    __device__ __forceinline__ void put(size_t at, const Four &x) const {
+        if (vector != nullptr) return store_four(vector, at, quantize_four(x));
+        vec<T, 4> four;
+#pragma unroll
+        for (int k = 0; k < 4; k++) four[k] = narrow<T>(x[k]);
+        store_vec(numbers + at, four);
+    }
+};
+
 // The workgroup that ends last of those with the same queries puts `heads` results together, from row `head` on. All
 // others have written theirs by then, and the counter is 0 again.
 template <class Team, class T>
 __device__ __forceinline__ void merge_last(typename Team::Lds &lds, const Parts &parts, size_t head, uint32_t heads,
-                                           int32_t *counter, T *result) {
-    device_atomic::publish();
-    __syncthreads();
-    if (threadIdx.x == 0) lds.ended = device_atomic::add_one(counter);
-    __syncthreads();
-    if (lds.ended != (int32_t)parts.count - 1) return;
-    device_atomic::observe();
-    if (threadIdx.x == 0) device_atomic::write(counter, 0);
+                                           int32_t *counter, const Result<T> &result) {
+    if (!ends_last(counter, parts.count, lds.ended)) return;
     for (uint32_t h = threadIdx.x / WAVEFRONT; h < heads; h += Team::WAVES) {
         auto logarithms = parts.logarithm(head + h, 0);
         float most = -INFINITY, all = 0;
@@ -404,13 +421,17 @@ __device__ __forceinline__ void merge_last(typename Team::Lds &lds, const Parts 
             lds.share[h][n] = all == 0 ? 0 : lds.share[h][n] / all;
     }
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < heads * parts.dim; i += Team::THREADS) {
+    for (uint32_t i = threadIdx.x * 4; i < heads * parts.dim; i += Team::THREADS * 4) {
         uint32_t h = i / parts.dim, at = i % parts.dim;
         const float *numbers = parts.number(head + h, 0) + at;
-        float x = 0;
+        Four x{};
 #pragma unroll 8
-        for (uint32_t n = 0; n < parts.count; n++) x = math::fma(numbers[n * parts.dim], lds.share[h][n], x);
-        result[(head + h) * parts.dim + at] = narrow<T>(x);
+        for (uint32_t n = 0; n < parts.count; n++) {
+            Four part = *(const Four *)(numbers + n * parts.dim);
+#pragma unroll
+            for (int k = 0; k < 4; k++) x[k] = math::fma(part[k], lds.share[h][n], x[k]);
+        }
+        result.put((head + h) * parts.dim + at, x);
     }
 }
 
@@ -419,7 +440,7 @@ __device__ __forceinline__ void merge_last(typename Team::Lds &lds, const Parts 
 // of each step, zeros, the result by the workgroup that ends last. Heads of queries, keys and values are of one step
 // a sequence.
 template <class T, int DIM, int HEADS>
-__device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint32_t *position, T *result,
+__device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint32_t *position, const Result<T> &result,
                                        float *of_parts, int32_t *counters, uint32_t batch, uint32_t steps,
                                        uint32_t heads, uint32_t kv_heads, uint32_t dim, uint32_t capacity,
                                        uint32_t window, float scale, float softcap, const float *slopes) {
@@ -474,10 +495,10 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
     Parts parts{of_parts, (size_t)gridDim.z * heads, gridDim.x, parts_count, dim};
     team.finish(
         lds,
-        [&](uint32_t h, uint32_t at, float x) INLINED {
+        [&](uint32_t h, uint32_t at, const Four &x) INLINED {
             if (h >= count) return;
-            if (parts_count == 1) result[(head + h) * dim + at] = narrow<T>(x);
-            else parts.number(head + h, blockIdx.x)[at] = x;
+            if (parts_count == 1) result.put((head + h) * dim + at, x);
+            else store_vec(parts.number(head + h, blockIdx.x) + at, x);
         },
         [&](uint32_t h, float logarithm) INLINED {
             if (h < count && parts_count != 1) *parts.logarithm(head + h, blockIdx.x) = logarithm;
@@ -493,10 +514,10 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
         const T *__restrict__ sin, uint32_t table, uint32_t interleaved, const T *__restrict__ query_norm,            \
         const T *__restrict__ key_norm, float epsilon, uint32_t batch, uint32_t steps, uint32_t heads,                \
         uint32_t kv_heads, uint32_t dim, uint32_t capacity, uint32_t window, float scale, float softcap,              \
-        const float *__restrict__ slopes) {                                                                           \
+        const float *__restrict__ slopes, uint8_t *__restrict__ vector) {                                             \
         Step<T> step{from, cos, sin, table, interleaved != 0, query_norm, key_norm, epsilon};                         \
-        attend<T, DIM, HEADS>(step, cache, position, result, parts, counters, batch, steps, heads, kv_heads, dim,     \
-                              capacity, window, scale, softcap, slopes);                                              \
+        attend<T, DIM, HEADS>(step, cache, position, Result<T>{result, vector}, parts, counters, batch, steps, heads, \
+                              kv_heads, dim, capacity, window, scale, softcap, slopes);                               \
     }
 #define ATTENDS(NAME, T)    \
     ATTEND(NAME, T, 64, 1)  \

@@ -1,10 +1,7 @@
 // Products of quantised matrices with up to eight vectors: what a model decodes with.
 //
-// The vectors are quantised first, to what q8_1 holds, 256 elements in 288 bytes: 256 signed bytes, and for each 32 of
-// them a scale and the elements' sum, both f16. So the sixteens that a thread reads are aligned, and several in a line.
-#include "quantized/formats.cuh"
-
-constexpr uint32_t ACTIVATIONS = 256, ACTIVATION_BYTES = ACTIVATIONS / 32 * Q8_1::BYTES;
+// The vectors are quantised first.
+#include "quantized/mmvq.cuh"
 
 // ---------------------------------------------------------------- activations
 
@@ -40,29 +37,6 @@ QUANTIZE(f32, float)
 QUANTIZE(f16, half_t)
 QUANTIZE(bf16, bf16_t)
 
-// The halves of the activations that piece i of a row is multiplied with, their scales and what goes with these.
-template <class Q>
-__device__ __forceinline__ void load_vector(const uint8_t *__restrict__ y, uint32_t i, vec<uint32_t, 4> (&qs)[2],
-                                            vec<uint32_t, 2> (&scale)[2]) {
-    const uint8_t *group = y + (size_t)(i / 8) * ACTIVATION_BYTES;
-    uint32_t ds[2];
-    int32_t plain[2];
-#pragma unroll
-    for (int s = 0; s < 2; s++) {
-        uint32_t unit = Q::unit(i % 8, s);
-        qs[s] = *(const vec<uint32_t, 4> *)(group + 16 * unit);
-        ds[s] = *(const uint32_t *)(group + ACTIVATIONS + unit / 2 * 4);
-        plain[s] = sum_bytes(qs[s]);
-    }
-    // In blocks of 32 the two halves count together.
-    if constexpr (Q::ELEMENTS == 32) plain[0] += plain[1];
-#pragma unroll
-    for (int s = 0; s < 2; s++) {
-        float d = half_of(ds[s]);
-        scale[s] = {{bit_cast<uint32_t>(d), beside_scale<Q>(plain[s], d, half_of(ds[s] >> 16))}};
-    }
-}
-
 // -------------------------------------------------------------------- products
 
 // The result's type, as the host numbers it.
@@ -74,28 +48,9 @@ __device__ __forceinline__ void store_result(void *dst, size_t at, float value, 
     else ((bf16_t *)dst)[at] = (bf16_t)value;
 }
 
-constexpr uint32_t THREADS = 128, GROUP = 32;
+constexpr uint32_t THREADS = 128;
 // Rows that a thread multiplies with what it has loaded of the vectors.
 template <class Q, int VECTORS> constexpr int ROWS = VECTORS > 2 || Q::ELEMENTS == 256 ? 4 : 2;
-
-// Adds each of N values, a power of two, over 2 * WIDTH lanes; of 32, a lane gets the sum of value lane / (32 / N).
-template <uint32_t WIDTH = 16, int N> __device__ __forceinline__ float group_sums(const float (&values)[N]) {
-    if constexpr (WIDTH == 0) {
-        return values[0];
-    } else if constexpr (N == 1) {
-        float sums[1] = {values[0] + shfl_xor(values[0], WIDTH, GROUP)};
-        return group_sums<WIDTH / 2>(sums);
-    } else {
-        bool upper = lane_id() & WIDTH;
-        float sums[N / 2];
-#pragma unroll
-        for (int i = 0; i < N / 2; i++) {
-            float low = values[i], high = values[i + N / 2];
-            sums[i] = (upper ? high : low) + shfl_xor(upper ? low : high, WIDTH, GROUP);
-        }
-        return group_sums<WIDTH / 2>(sums);
-    }
-}
 
 // dst (vectors, dst_rows) = matrix (rows, columns) times `vectors` activation vectors, at most VECTORS.
 // `row_threads` threads make ROWS rows: 32, 64 or the whole workgroup; workgroups stand in x. The vectors come from the
@@ -115,33 +70,7 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
 #pragma unroll
     for (int r = 0; r < R; r++) weights[r] = src + min_of(first_row + r, rows - 1) * row_bytes;
     float sums[RESULTS] = {};
-    // Weights are fetched a step ahead.
-    typename Q::Raw raw[R];
-    uint32_t i = thread;
-    if (i < pieces)
-#pragma unroll
-        for (int r = 0; r < R; r++) raw[r] = load_piece<Q>(weights[r], i);
-    while (i < pieces) {
-        Piece piece[R];
-#pragma unroll
-        for (int r = 0; r < R; r++) piece[r] = Q::piece(raw[r], i % (Q::ELEMENTS / 32));
-        uint32_t now = i;
-        i += row_threads;
-        if (i < pieces)
-#pragma unroll
-            for (int r = 0; r < R; r++) raw[r] = load_piece<Q>(weights[r], i);
-#pragma unroll
-        for (int v = 0; v < VECTORS; v++) {
-            // The last vector stands in for those that are not there.
-            const uint8_t *from = y + min_of((uint32_t)v, vectors - 1) * vector_bytes;
-            vec<uint32_t, 4> qs[2];
-            vec<uint32_t, 2> scale[2];
-            load_vector<Q>(from, now, qs, scale);
-#pragma unroll
-            for (int r = 0; r < R; r++)
-                sums[r * VECTORS + v] = multiply_piece<Q>(piece[r], qs, scale, sums[r * VECTORS + v]);
-        }
-    }
+    accumulate<Q, R, VECTORS>(weights, y, vector_bytes, vectors, pieces, thread, row_threads, sums);
     float sum = group_sums(sums);
     uint32_t lane = threadIdx.x % GROUP, result = lane / (GROUP / RESULTS);
     bool stores = lane % (GROUP / RESULTS) == 0;

@@ -6,22 +6,14 @@
 
 use core::ffi::c_void;
 
+use candle_rocm_kernels::mmvq::{
+    row_threads, thread_rows, BLOCK, THREADS, TOGETHER, TOGETHER_BYTES,
+};
 use candle_rocm_kernels::MMVQ;
-use candle_rocm_runtime::{DeviceInfo, Error, Result, Stream};
+use candle_rocm_runtime::{Error, Result, Stream};
 
 use super::launch::{address, blocks, count, launch, on_stream};
 
-/// Elements with a scale of their own, of which sizes are told.
-const BLOCK: u32 = 32;
-/// Elements of a quantised vector that lie together, and their bytes.
-const TOGETHER: u32 = 256;
-const TOGETHER_BYTES: u64 = 288;
-/// Threads of every workgroup here.
-const THREADS: u32 = 128;
-/// Threads that make one element of the result, unless the whole workgroup does.
-const GROUP: u32 = 32;
-/// SIMDs of a compute unit, as HIP counts these.
-const SIMDS: u64 = 4;
 /// Vectors that one launch can take.
 const MOST_VECTORS: u32 = 8;
 
@@ -41,21 +33,6 @@ struct Format {
     elements: u32,
     /// Bytes of a block.
     bytes: u64,
-}
-
-/// How many threads make `thread_rows` of the rows, each of `pieces` pieces, for up to `size` vectors: as timed on an H200
-/// (benches/gpu_mm, group `quantized`). Fewer rows want more threads each, but each of them a few steps. Of eight vectors a
-/// thread reads so much that fewer do better, as long as there is a wavefront for each SIMD.
-fn row_threads(info: &DeviceInfo, rows: u32, thread_rows: u32, pieces: u32, size: u32) -> u32 {
-    let lanes = u64::from(rows / thread_rows) * u64::from(GROUP);
-    let simds = u64::from(info.compute_units) * SIMDS;
-    match (rows, size) {
-        (..2048, _) if pieces >= THREADS => THREADS,
-        (8192.., 1 | 2 | 4) => GROUP,
-        (_, 8) if lanes >= simds * u64::from(info.wavefront_size) => GROUP,
-        _ if pieces >= 4 * GROUP => 2 * GROUP,
-        _ => GROUP,
-    }
 }
 
 /// What `launch_mmvq_gguf_*_plain` does.
@@ -103,17 +80,14 @@ fn multiply(
         return Ok(());
     }
     let weights = blocks("vx", weights, format.bytes)?;
-    let activations = blocks("vy", activations, TOGETHER_BYTES)?;
+    let activations = blocks("vy", activations, TOGETHER_BYTES.into())?;
     let output = address("dst", output)?;
     let size = vectors.next_power_of_two();
     let pieces = columns / BLOCK;
-    // As `ROWS` in the kernels.
-    let thread_rows = if size > 2 || format.elements == 256 {
-        4
-    } else {
-        2
-    };
-    let row_threads = row_threads(stream.context().info(), rows, thread_rows, pieces, size);
+    let thread_rows = thread_rows(format.elements, size);
+    let info = stream.context().info();
+    let units = (info.compute_units, info.wavefront_size);
+    let row_threads = row_threads(units, rows, thread_rows, pieces, size);
     let name = format!("mmvq_{}_{size}", format.name);
     let grid = (rows.div_ceil(THREADS / row_threads * thread_rows), 1, 1);
     let result = result as u32;
@@ -159,7 +133,7 @@ fn quantize(
         return Ok(());
     }
     let source = address("x", source)?;
-    let blocks = super::launch::blocks("vy", blocks, TOGETHER_BYTES)?;
+    let blocks = super::launch::blocks("vy", blocks, TOGETHER_BYTES.into())?;
     // Beyond this the workgroups go over the elements in steps of the grid.
     const MOST_WORKGROUPS: u64 = 1 << 20;
     let workgroups = elements.div_ceil(THREADS.into()).min(MOST_WORKGROUPS) as u32;

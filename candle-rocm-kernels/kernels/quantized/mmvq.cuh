@@ -1,0 +1,82 @@
+// Products of a quantised matrix's rows with few vectors (vectors.cuh): what a thread makes of them, and how it is added.
+#pragma once
+#include "quantized/formats.cuh"
+#include "quantized/vectors.cuh"
+
+constexpr uint32_t GROUP = 32;
+
+// The halves of the activations that piece i of a row is multiplied with, their scales and what goes with these.
+template <class Q>
+__device__ __forceinline__ void load_vector(const uint8_t *__restrict__ y, uint32_t i, vec<uint32_t, 4> (&qs)[2],
+                                            vec<uint32_t, 2> (&scale)[2]) {
+    const uint8_t *group = y + (size_t)(i / 8) * ACTIVATION_BYTES;
+    uint32_t ds[2];
+    int32_t plain[2];
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+        uint32_t unit = Q::unit(i % 8, s);
+        qs[s] = *(const vec<uint32_t, 4> *)(group + 16 * unit);
+        ds[s] = *(const uint32_t *)(group + ACTIVATIONS + unit / 2 * 4);
+        plain[s] = sum_bytes(qs[s]);
+    }
+    // In blocks of 32 the two halves count together.
+    if constexpr (Q::ELEMENTS == 32) plain[0] += plain[1];
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+        float d = half_of(ds[s]);
+        scale[s] = {{bit_cast<uint32_t>(d), beside_scale<Q>(plain[s], d, half_of(ds[s] >> 16))}};
+    }
+}
+
+// Adds to `sums` the products of R rows' pieces `thread`, thread + threads, ... of `pieces` with as many vectors, of which
+// the last stands in for those that are not there.
+template <class Q, int R, int VECTORS>
+__device__ __forceinline__ void accumulate(const uint8_t *const (&weights)[R], const uint8_t *__restrict__ y,
+                                           size_t vector_bytes, uint32_t vectors, uint32_t pieces, uint32_t thread,
+                                           uint32_t threads, float (&sums)[R * VECTORS]) {
+    // Weights are fetched a step ahead.
+    typename Q::Raw raw[R];
+    uint32_t i = thread;
+    if (i < pieces)
+#pragma unroll
+        for (int r = 0; r < R; r++) raw[r] = load_piece<Q>(weights[r], i);
+    while (i < pieces) {
+        Piece piece[R];
+#pragma unroll
+        for (int r = 0; r < R; r++) piece[r] = Q::piece(raw[r], i % (Q::ELEMENTS / 32));
+        uint32_t now = i;
+        i += threads;
+        if (i < pieces)
+#pragma unroll
+            for (int r = 0; r < R; r++) raw[r] = load_piece<Q>(weights[r], i);
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) {
+            const uint8_t *from = y + min_of((uint32_t)v, vectors - 1) * vector_bytes;
+            vec<uint32_t, 4> qs[2];
+            vec<uint32_t, 2> scale[2];
+            load_vector<Q>(from, now, qs, scale);
+#pragma unroll
+            for (int r = 0; r < R; r++)
+                sums[r * VECTORS + v] = multiply_piece<Q>(piece[r], qs, scale, sums[r * VECTORS + v]);
+        }
+    }
+}
+
+// Adds each of N values, a power of two, over 2 * WIDTH lanes; of 32, a lane gets the sum of value lane / (32 / N).
+template <uint32_t WIDTH = 16, int N> __device__ __forceinline__ float group_sums(const float (&values)[N]) {
+    if constexpr (WIDTH == 0) {
+        return values[0];
+    } else if constexpr (N == 1) {
+        float sums[1] = {values[0] + shfl_xor(values[0], WIDTH, GROUP)};
+        return group_sums<WIDTH / 2>(sums);
+    } else {
+        bool upper = lane_id() & WIDTH;
+        float sums[N / 2];
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) {
+            float low = values[i], high = values[i + N / 2];
+            sums[i] = (upper ? high : low) + shfl_xor(upper ? low : high, WIDTH, GROUP);
+        }
+        return group_sums<WIDTH / 2>(sums);
+    }
+}

@@ -1,0 +1,50 @@
+//! How products of quantised matrices with few vectors are shared out: modules `mmvq` and `chained`.
+
+/// Elements with a scale of their own.
+pub const BLOCK: u32 = 32;
+/// Elements of a quantised vector that lie together: its length is a multiple of them, with zeros at the end.
+pub const TOGETHER: u32 = 256;
+/// Their bytes: signed bytes, and then a scale and the sum of the elements, both f16, for each [`BLOCK`].
+pub const TOGETHER_BYTES: u32 = 288;
+/// Threads of a workgroup of all kernels but `chained_*`.
+pub const THREADS: u32 = 128;
+/// Threads of a workgroup of `chained_*`: one makes a norm alone.
+pub const CHAINED_THREADS: u32 = 256;
+/// Elements of the result of `gated_*` that a workgroup makes.
+pub const GATED_ROWS: u32 = 2 * THREADS / GROUP;
+/// Threads that make one element of the result, unless more do.
+pub const GROUP: u32 = 32;
+/// SIMDs of a compute unit, as HIP counts these.
+const SIMDS: u64 = 4;
+
+/// Rows that a thread multiplies with what it has loaded of up to `size` vectors, of a format whose blocks have so many
+/// elements: `ROWS` in the kernels.
+pub fn thread_rows(block_elements: u32, size: u32) -> u32 {
+    if size > 2 || block_elements == 256 {
+        4
+    } else {
+        2
+    }
+}
+
+/// How many threads make `thread_rows` of the rows, each of `pieces` [`BLOCK`]s, for up to `size` vectors, on a GPU of so
+/// many compute units and lanes of a wavefront: as timed on an H200 (benches/gpu_mm, group `quantized`). Fewer rows want
+/// more threads each, but each of them a few steps. Of eight vectors a thread reads so much that fewer do better, as long
+/// as there is a wavefront for each SIMD.
+pub fn row_threads(
+    (compute_units, wavefront): (u32, u32),
+    rows: u32,
+    thread_rows: u32,
+    pieces: u32,
+    size: u32,
+) -> u32 {
+    let lanes = u64::from(rows / thread_rows) * u64::from(GROUP);
+    let simds = u64::from(compute_units) * SIMDS;
+    match (rows, size) {
+        (..2048, _) if pieces >= THREADS => THREADS,
+        (8192.., 1 | 2 | 4) => GROUP,
+        (_, 8) if lanes >= simds * u64::from(wavefront) => GROUP,
+        _ if pieces >= 4 * GROUP => 2 * GROUP,
+        _ => GROUP,
+    }
+}

@@ -1,0 +1,81 @@
+//! One token of one sequence with quantised weights: each product makes the vector that the next one reads.
+
+use candle_core::quantized::QTensor;
+use candle_core::{bail, DType, Result, Tensor};
+use candle_rocm_backend::ops::{self, QuantizedVector, RmsNorm, Scores};
+
+use crate::linear::Linear;
+use crate::transformer::{Cache, Layer, Transformer};
+
+/// Whether all products of a model are there for vectors, and those whose results are added up have no biases.
+pub(crate) fn can_chain(dtype: DType, layers: &[Layer], head: &Linear) -> bool {
+    let takes = |product: &Linear| product.of_vectors().is_some();
+    let plain = |product: &Linear| matches!(product.of_vectors(), Some((_, None)));
+    let of_layer = |layer: &Layer| {
+        layer.qkv.iter().all(takes)
+            && plain(&layer.output)
+            && layer.gate_up.iter().all(plain)
+            && plain(&layer.down)
+    };
+    dtype == DType::F32 && takes(head) && layers.iter().all(of_layer)
+}
+
+impl Transformer {
+    /// The logits, (1, vocabulary), after a token whose embedding is `x`, (1, hidden), at `position`: of a model that
+    /// [`can_chain`].
+    pub(crate) fn forward_chained(
+        &self,
+        x: Tensor,
+        position: &Tensor,
+        cache: &Cache,
+    ) -> Result<Tensor> {
+        let [first, ..] = &self.layers[..] else {
+            bail!("a model without layers");
+        };
+        let epsilon = self.shape.epsilon;
+        let scale = 1. / (self.shape.head_dim as f64).sqrt();
+        let norm = |weight| RmsNorm { weight, epsilon };
+        let normed = ops::rms_norm(&x, &first.attention_norm, epsilon)?;
+        let (mut x, mut vector) = (x, QuantizedVector::of(&normed)?);
+        for (n, layer) in self.layers.iter().enumerate() {
+            let qkv = products(&layer.qkv, &vector)?.unsqueeze(0)?;
+            let scores = Scores {
+                window: layer.window,
+                ..Scores::scaled(scale)
+            };
+            let norms = layer.head_norms.as_ref();
+            let (keys, rotary) = (&cache.layers[n], &cache.rotary);
+            let attention =
+                keys.append_and_attend_vector(&qkv, norms, rotary, position, &scores)?;
+            let (output, _) = of_vectors(&layer.output)?;
+            (x, vector) = ops::quantized_add_norm(
+                output,
+                &attention,
+                &x,
+                norm(&layer.gated_norm),
+                &cache.ending,
+            )?;
+            let gated = match &layer.gate_up[..] {
+                [both] => ops::quantized_swiglu(of_vectors(both)?.0, &vector, &cache.ending)?,
+                apart => QuantizedVector::of(&ops::swiglu_packed(&products(apart, &vector)?)?)?,
+            };
+            let next = self.layers.get(n + 1);
+            let next = next.map_or(&self.norm, |next| &next.attention_norm);
+            let (down, _) = of_vectors(&layer.down)?;
+            (x, vector) = ops::quantized_add_norm(down, &gated, &x, norm(next), &cache.ending)?;
+        }
+        products(std::slice::from_ref(&self.head), &vector)
+    }
+}
+
+fn products(products: &[Linear], x: &QuantizedVector) -> Result<Tensor> {
+    let products: Vec<_> = products.iter().map(of_vectors).collect::<Result<_>>()?;
+    ops::quantized_linears(&products, x)
+}
+
+fn of_vectors(product: &Linear) -> Result<(&QTensor, Option<&Tensor>)> {
+    let Some(found) = product.of_vectors() else {
+        bail!("a product that takes no quantised vector");
+    };
+    Ok(found)
+}
