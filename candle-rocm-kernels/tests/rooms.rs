@@ -12,8 +12,8 @@ const ROOMS: [&str; 9] = [
     "indexing",
     "conv",
     "matmul",
-    "attention",
     "quantized",
+    "attention",
     "random",
 ];
 
