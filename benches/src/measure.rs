@@ -105,7 +105,7 @@ impl Measurer {
         Ok(())
     }
 
-    /// All workers' samples of a case, taken in turns. Workers for products answer nothing else.
+    /// All workers' samples of a case, taken in turns. Workers that differ in how they multiply answer nothing else.
     fn samples(&mut self, case: &Case, products: bool) -> Result<Vec<Samples>> {
         let Plan {
             mut settings,
@@ -161,7 +161,10 @@ impl Measurer {
     }
 
     fn rows(&mut self, entry: &Entry) -> Result<Vec<Row>> {
-        let samples = self.samples(&entry.case, entry.group == Group::Products)?;
+        let samples = self.samples(
+            &entry.case,
+            matches!(entry.group, Group::Products | Group::Models),
+        )?;
         let names: Vec<_> = self
             .workers
             .iter()

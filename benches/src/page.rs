@@ -198,13 +198,16 @@ fn summary(results: &Results, reasons: &Reasons) -> String {
     for row in of(results, |row| {
         row.case.kind != Kind::Device && row.metric != Metric::FinishedUs
     }) {
-        let Some(ratio) = row.speedup(STOCK) else {
-            continue;
-        };
+        let others = row.figures.keys().map(String::as_str);
+        let others = others.filter(|worker| ![OURS, STOCK].contains(worker));
         let figures: Vec<_> = [OURS, STOCK]
             .into_iter()
+            .chain(others)
             .filter_map(|worker| Some(format!("{worker} {}", digits(row.median(worker)?))))
             .collect();
+        let ratio = row
+            .speedup(STOCK)
+            .map(|ratio| format!(": {}x", digits(ratio)));
         line(
             &format!("{} {}: {}", row.case.op, row.case.dtype, row.metric.title()),
             if row.metric == Metric::Prefill {
@@ -213,7 +216,7 @@ fn summary(results: &Results, reasons: &Reasons) -> String {
                 "no worse"
             }
             .into(),
-            format!("{}: {}x", figures.join(", "), digits(ratio)),
+            format!("{}{}", figures.join(", "), ratio.unwrap_or_default()),
         );
     }
     let checked: Vec<_> = of(results, |row| {

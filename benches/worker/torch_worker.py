@@ -207,6 +207,124 @@ class Prepared:
         return {"samples_us": samples, "bytes": 0, "flops": 0, "starved": any_starved, "probe": []}
 
 
+# As benches/worker/src/models.rs has them: hidden, inner, layers, heads, heads of keys, vocabulary, one matrix for tokens
+# and logits.
+MODELS = {
+    "llama-1b": (2048, 8192, 16, 32, 8, 128_256, True),
+    "llama-8b": (4096, 14_336, 32, 32, 8, 128_256, False),
+}
+
+
+class Model:
+    """LLaMA with random weights, as one writes it for speed: few products, a cache that stays in place, and a token as one
+    CUDA graph, which reads the position from the GPU."""
+
+    def __init__(self, case, settings):
+        dtype = DTYPES.get(case["dtype"])
+        if case["op"] not in MODELS or dtype not in (torch.float16, torch.bfloat16):
+            raise Absent
+        hidden, inner, layers, self.heads, self.kv_heads, self.vocabulary, tied = MODELS[case["op"]]
+        self.dim = hidden // self.heads
+        # Masked keys take time: no more room than there are tokens.
+        self.capacity = -(-(settings["prompt"] + settings["decode"] + 1) // 64) * 64
+
+        def weight(rows, columns):
+            return torch.empty(rows, columns, dtype=dtype, device=DEVICE).uniform_(-1, 1).mul_(math.sqrt(3 / columns))
+
+        kv = self.kv_heads * self.dim
+        self.layers = [
+            {
+                "qkv": weight(hidden + 2 * kv, hidden),
+                "output": weight(hidden, hidden),
+                "gate_up": weight(2 * inner, hidden),
+                "down": weight(hidden, inner),
+                "norms": [torch.ones(hidden, dtype=dtype, device=DEVICE) for _ in range(2)],
+                "cache": torch.zeros(2, 1, self.kv_heads, self.capacity, self.dim, dtype=dtype, device=DEVICE),
+            }
+            for _ in range(layers)
+        ]
+        self.norm = torch.ones(hidden, dtype=dtype, device=DEVICE)
+        self.embedding = weight(self.vocabulary, hidden)
+        self.head = self.embedding if tied else weight(self.vocabulary, hidden)
+        places = torch.arange(self.capacity, device=DEVICE)
+        angles = places[:, None] / 500_000 ** (torch.arange(0, self.dim, 2, device=DEVICE) / self.dim)
+        self.cos, self.sin = (torch.cat([f(angles)] * 2, -1).to(dtype) for f in (torch.cos, torch.sin))
+        self.places = places
+        self.token = torch.zeros(1, dtype=torch.long, device=DEVICE)
+        self.position = torch.zeros(1, dtype=torch.long, device=DEVICE)
+        self.graph = None
+
+    def turned(self, x, cos, sin):
+        low, high = x.chunk(2, -1)
+        return x * cos + torch.cat([-high, low], -1) * sin
+
+    def forward(self, tokens, positions, mask):
+        count = tokens.shape[0]
+        cos, sin = self.cos[positions], self.sin[positions]
+        x = self.embedding[tokens]
+        for layer in self.layers:
+            normed = F.rms_norm(x, x.shape[-1:], layer["norms"][0], 1e-5)
+            qkv = F.linear(normed, layer["qkv"]).view(count, -1, self.dim).transpose(0, 1).unsqueeze(0)
+            q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], 1)
+            keys, values = layer["cache"]
+            keys.index_copy_(2, positions, self.turned(k, cos, sin))
+            values.index_copy_(2, positions, v)
+            if mask is None:
+                keys, values = keys[:, :, :count], values[:, :, :count]
+            attended = F.scaled_dot_product_attention(
+                self.turned(q, cos, sin), keys, values, attn_mask=mask, is_causal=mask is None, enable_gqa=True
+            )
+            x = x + F.linear(attended.transpose(1, 2).reshape(count, -1), layer["output"])
+            normed = F.rms_norm(x, x.shape[-1:], layer["norms"][1], 1e-5)
+            gate, up = F.linear(normed, layer["gate_up"]).chunk(2, -1)
+            x = x + F.linear(F.silu(gate) * up, layer["down"])
+        return F.linear(F.rms_norm(x[-1:], x.shape[-1:], self.norm, 1e-5), self.head)
+
+    def step(self):
+        logits = self.forward(self.token, self.position, (self.places <= self.position)[None, None, None])
+        self.token.copy_(logits.argmax(-1))
+        self.position.add_(1)
+
+    def capture(self):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self.position.zero_()
+                self.step()
+        torch.cuda.current_stream().wait_stream(stream)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.step()
+
+    def measure(self, _, settings):
+        if self.graph is None:
+            self.capture()
+            self.once(settings)
+        speeds = {"prefill": [], "decode": [], "tokens": [], "repeatable": True}
+        for _ in range(settings["samples"]):
+            prefill, decode = self.once(settings)
+            speeds["prefill"].append(prefill)
+            speeds["decode"].append(decode)
+        return speeds
+
+    def once(self, settings):
+        prompt = torch.arange(settings["prompt"], device=DEVICE) * 7919 % self.vocabulary
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        logits = self.forward(prompt, self.places[: len(prompt)], None)
+        self.token.copy_(logits.argmax(-1))
+        torch.cuda.synchronize()
+        prefill_s = time.perf_counter() - began
+        self.position.fill_(len(prompt))
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(settings["decode"]):
+            self.graph.replay()
+        torch.cuda.synchronize()
+        return len(prompt) / prefill_s, settings["decode"] / (time.perf_counter() - began)
+
+
 def main():
     answers = sys.stdout
 
@@ -223,16 +341,21 @@ def main():
         request = json.loads(line)
         case, settings = request["case"], request["settings"]
         try:
-            if case["kind"] != "device":
+            if case["kind"] == "host":
                 raise Absent
             if filler is None:
                 filler = Filler(settings["filler_bytes"])
             if case != last:
+                # What the last case held is free before the next one asks for memory.
                 last, prepared = None, None
-                prepared = Prepared(case, settings)
-                prepared.choose_repeats(filler, settings)
+                torch.cuda.empty_cache()
+                if case["kind"] == "model":
+                    prepared = Model(case, settings)
+                else:
+                    prepared = Prepared(case, settings)
+                    prepared.choose_repeats(filler, settings)
                 last = case
-            send({"device": prepared.measure(filler, settings)})
+            send({case["kind"]: prepared.measure(filler, settings)})
         except Absent:
             send("absent")
         except Exception as error:  # one case must not end the run

@@ -54,7 +54,7 @@ struct Run {
     /// A Python that has PyTorch.
     #[arg(long, value_name = "PYTHON")]
     torch: Option<OsString>,
-    /// A further column for products of matrices, from our worker with a variable set, such as
+    /// A further column for products of matrices and for models, from our worker with a variable set, such as
     /// `own:CANDLE_ROCM_GEMM=own`.
     #[arg(long, value_name = "NAME:VARIABLE=VALUE", value_parser = variant)]
     variant: Vec<(String, String, String)>,
@@ -64,6 +64,12 @@ struct Run {
     /// Only cases of these groups, such as `rows,host`.
     #[arg(long, value_delimiter = ',')]
     group: Vec<String>,
+    /// Tokens of the models' prompts.
+    #[arg(long, default_value_t = Settings::gpu().prompt)]
+    prompt: usize,
+    /// Tokens that the models decode after it.
+    #[arg(long, default_value_t = Settings::gpu().decode)]
+    decode: usize,
     /// A representative part in a minute or two.
     #[arg(long)]
     quick: bool,
@@ -195,7 +201,11 @@ fn run(args: &Run) -> Result<()> {
         settings: if args.smallest {
             Settings::emulator()
         } else {
-            Settings::gpu()
+            Settings {
+                prompt: args.prompt,
+                decode: args.decode,
+                ..Settings::gpu()
+            }
         },
         rounds: if args.smallest { 1 } else { args.rounds },
         patience: Duration::from_millis(1500),

@@ -144,22 +144,25 @@ pub(super) fn load<R: Read + Seek>(
     )
 }
 
-/// One product, where all weights have one format, as files of mixed formats (`Q4_K_M`) have not.
+/// One product for neighbours of one format: of queries and keys, and of values, in files of mixed formats (`Q4_K_M`).
 fn products(weights: Vec<QTensor>, biases: &[QTensor], device: &Device) -> Result<Vec<Linear>> {
     let biases: Vec<Tensor> = biases
         .iter()
         .map(|bias| bias.dequantize(device)?.to_device(device))
         .collect::<Result<_>>()?;
-    if weights
-        .windows(2)
-        .all(|two| two[0].dtype() == two[1].dtype())
-    {
-        let all = Linear::quantized(weights, device)?;
-        return Ok(vec![all.with_biases(&biases)?]);
+    let mut groups: Vec<Vec<QTensor>> = Vec::new();
+    for weight in weights {
+        match groups.last_mut() {
+            Some(group) if group[0].dtype() == weight.dtype() => group.push(weight),
+            _ => groups.push(vec![weight]),
+        }
     }
-    let each = |(n, weight)| {
-        let bias = biases.get(n..=n).unwrap_or_default();
-        Linear::quantized(vec![weight], device)?.with_biases(bias)
+    let mut first = 0;
+    let mut product = |group: Vec<QTensor>| {
+        let of_group = first..first + group.len();
+        first = of_group.end;
+        let biases = biases.get(of_group).unwrap_or_default();
+        Linear::quantized(group, device)?.with_biases(biases)
     };
-    weights.into_iter().enumerate().map(each).collect()
+    groups.into_iter().map(&mut product).collect()
 }
