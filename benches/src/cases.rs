@@ -23,6 +23,8 @@ pub enum Group {
     Quantized,
     /// Products of plain matrices.
     Products,
+    /// Attention and its gradients, which Candle has not.
+    Attention,
     /// The CPU's time.
     Host,
     /// Tokens a second.
@@ -31,7 +33,7 @@ pub enum Group {
 
 impl Group {
     /// All, in the page's order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Elementwise,
         Self::Copies,
         Self::Indexing,
@@ -40,6 +42,7 @@ impl Group {
         Self::Others,
         Self::Quantized,
         Self::Products,
+        Self::Attention,
         Self::Host,
         Self::Models,
     ];
@@ -55,6 +58,7 @@ impl Group {
             Self::Others => "RoPE, sorting, pooling, resizing, convolution",
             Self::Quantized => "Quantised weights",
             Self::Products => "Products",
+            Self::Attention => "Attention",
             Self::Host => "Host cost",
             Self::Models => "Models",
         }
@@ -391,6 +395,25 @@ pub fn all() -> Vec<Entry> {
             false,
         );
     }
+    for op in [
+        "attention",
+        "attention_causal",
+        "attention_backward",
+        "attention_causal_backward",
+    ] {
+        for length in [1024, 8192] {
+            let dims = [8192 / length, 32, length, 128];
+            push(
+                Group::Attention,
+                Case::device(op, "bf16", &dims),
+                length == 8192,
+            );
+        }
+    }
+    for length in [1024, 4096, 16_384, 32_768, 131_072] {
+        let case = Case::device("attend", "bf16", &[32, 8, length, 128]);
+        push(Group::Attention, case, true);
+    }
     for link in LINKS {
         let case = Case {
             kind: Kind::Host,
@@ -426,6 +449,8 @@ pub fn smallest() -> Vec<Entry> {
                     "qmatmul" => vec![1, 2, 3, 256],
                     "dequantize" => vec![2, 256],
                     "linear" | "matmul" => vec![1, 3, 4, 8],
+                    "attend" => vec![4, 2, 9, 64],
+                    op if op.starts_with("attention") => vec![1, 2, 9, 16],
                     "conv1d" => vec![1, 4, 16],
                     "conv2d" | "conv_transpose2d" => vec![1, 4, 8, 8],
                     op => dims(op, 256),

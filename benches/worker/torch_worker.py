@@ -10,6 +10,7 @@ import time
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 DEVICE = torch.device("cuda", 0)
 LENGTH = 1_048_573
@@ -117,11 +118,48 @@ OTHERS = {
 }
 
 
+def attention(op, dims, dtype):
+    """FlashAttention-2 as PyTorch carries it, and cuDNN for one query: dimensions as in benches/worker/src/attention.rs."""
+    if op == "attend":
+        heads, kv_heads, length, elements = dims
+        inputs = [signed([1, n, m, elements], dtype, seed) for seed, (n, m) in enumerate([(heads, 1)] + [(kv_heads, length)] * 2)]
+
+        def attend(q, k, v):
+            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+                return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+        return inputs, attend
+    causal, backward = "_causal" in op, op.endswith("_backward")
+
+    def forward(q, k, v):
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    # (batch, heads, length, elements), of tensors whose heads lie within a token, as a model's do.
+    batch, heads, length, elements = dims
+    with torch.inference_mode(not backward):
+        inputs = [signed([batch, length, heads, elements], dtype, seed).transpose(1, 2) for seed in range(3)]
+        if not backward:
+            return inputs, forward
+        with torch.enable_grad():
+            inputs = [x.detach().requires_grad_() for x in inputs]
+            result = forward(*inputs)
+            ones = torch.ones_like(result)
+
+    def gradients():
+        with torch.inference_mode(False), torch.enable_grad():
+            return torch.autograd.grad(result, inputs, ones, retain_graph=True)
+
+    return [], gradients
+
+
 def operator(case):
     """The inputs of a case and what to run on them."""
     op, dims, dtype = case["op"], case["dims"], DTYPES.get(case["dtype"])
     if dtype is None:
         raise Absent
+    if op.startswith("atten"):
+        return attention(op, dims, dtype)
     if op in UNARY:
         return [signed(dims, dtype)], UNARY[op]
     if op in POSITIVE:

@@ -3,6 +3,8 @@
 //! This source is built twice: on candle-rocm's patched crates, and by `stock/bench-worker` on Candle's own CUDA
 //! backend. It therefore uses Candle's public API only. `candle-rocm-benches`' program `compare` asks both in turns.
 
+#[cfg(feature = "session")]
+mod attention;
 mod chain;
 mod data;
 mod gpu;
@@ -36,6 +38,9 @@ struct Worker {
 impl Worker {
     fn answer(&mut self, request: &Request) -> Result<Answer> {
         let Request { case, settings } = request;
+        if cfg!(not(feature = "session")) && operators::OURS_ALONE.contains(&case.op.as_str()) {
+            return Ok(Answer::Absent);
+        }
         let mut prepared = match self.last.take() {
             Some((last, prepared)) if last == *case => prepared,
             // What the last case held is free before the next one asks for memory.

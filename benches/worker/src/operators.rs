@@ -216,6 +216,15 @@ const OTHERS: &[(&str, Make)] = &[
     ("linear", products::linear),
 ];
 
+/// What Candle's own backend has not.
+pub const OURS_ALONE: [&str; 5] = [
+    "attention",
+    "attention_causal",
+    "attention_backward",
+    "attention_causal_backward",
+    "attend",
+];
+
 fn rope(
     m: &Maker,
     sequence: usize,
@@ -243,6 +252,10 @@ pub fn make(op: &str, maker: &Maker) -> Result<Operator> {
         let y = maker.values(maker.dims, Range::Positive, 1)?;
         return Ok(Operator::new([x, y], move |x| run(&x[0], &x[1])));
     }
+    #[cfg(feature = "session")]
+    if let Some((_, make)) = crate::attention::ALL.iter().find(|(name, _)| *name == op) {
+        return make(maker);
+    }
     let Some((_, make)) = OTHERS.iter().find(|(name, _)| *name == op) else {
         bail!("no operator is called {op}");
     };
@@ -262,5 +275,8 @@ mod tests {
         for name in unary.chain(binary).chain(others) {
             assert!(seen.insert(name), "{name}");
         }
+        #[cfg(feature = "session")]
+        assert_eq!(crate::attention::ALL.map(|(name, _)| name), OURS_ALONE);
+        assert!(OURS_ALONE.iter().all(|name| seen.insert(name)));
     }
 }

@@ -8,8 +8,8 @@ __device__ __forceinline__ void publish() { __builtin_amdgcn_fence(__ATOMIC_RELE
 __device__ __forceinline__ void observe() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent"); }
 __device__ __forceinline__ int32_t add_one_released(int32_t *at) { return add_one(at); }
 #else
-// The barrier hands all writes of the workgroup to the one work-item that releases them. A fence, which acquires as well,
-// would empty the first cache for all others.
+// The barrier hands all writes of the workgroup to the one work-item that releases them. A fence, which acquires as
+// well, would empty the first cache for all others.
 __device__ __forceinline__ void publish() {}
 __device__ __forceinline__ void observe() { asm volatile("fence.acq_rel.gpu;" : : : "memory"); }
 __device__ __forceinline__ int32_t add_one_released(int32_t *at) {

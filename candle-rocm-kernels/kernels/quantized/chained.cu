@@ -1,5 +1,5 @@
-// Products of quantised matrices with one vector, of which each leaves what the next one reads: a token's decoding in few
-// kernels. Results are f32; vectors are quantised as vectors.cuh has it, by the kernel that makes their elements.
+// Products of quantised matrices with one vector, of which each leaves what the next one reads: a token's decoding in
+// few kernels. Results are f32; vectors are quantised as vectors.cuh has it, by the kernel that makes their elements.
 #include "portable/activations.cuh"
 #include "portable/block_reduce.cuh"
 #include "portable/handover.cuh"
@@ -119,8 +119,8 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
 constexpr uint32_t SCALED = 32, GATED_THREADS = 128, GATED_ROWS = 2 * GATED_THREADS / GROUP;
 
 // The vector silu(gate) * up, where gate and up are the products of y with the first and the second `rows` rows of the
-// matrix (2 rows, columns); `rows` is a multiple of 256. Elements that share a scale are quantised by the workgroup that
-// ends last of those that make them: `made` has room for all in f32, `counters` one for each scale.
+// matrix (2 rows, columns); `rows` is a multiple of 256. Elements that share a scale are quantised by the workgroup
+// that ends last of those that make them: `made` has room for all in f32, `counters` one for each scale.
 template <class Q>
 __device__ __forceinline__ void gated(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *made,
                                       int32_t *counters, uint8_t *__restrict__ vector, uint32_t columns,

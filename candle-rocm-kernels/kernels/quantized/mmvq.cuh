@@ -1,4 +1,5 @@
-// Products of a quantised matrix's rows with few vectors (vectors.cuh): what a thread makes of them, and how it is added.
+// Products of a quantised matrix's rows with few vectors (vectors.cuh): what a thread makes of them, and how it is
+// added.
 #pragma once
 #include "quantized/formats.cuh"
 #include "quantized/vectors.cuh"
@@ -28,8 +29,8 @@ __device__ __forceinline__ void load_vector(const uint8_t *__restrict__ y, uint3
     }
 }
 
-// Adds to `sums` the products of R rows' pieces `thread`, thread + threads, ... of `pieces` with as many vectors, of which
-// the last stands in for those that are not there.
+// Adds to `sums` the products of R rows' pieces `thread`, thread + threads, ... of `pieces` with as many vectors, of
+// which the last stands in for those that are not there.
 template <class Q, int R, int VECTORS>
 __device__ __forceinline__ void accumulate(const uint8_t *const (&weights)[R], const uint8_t *__restrict__ y,
                                            size_t vector_bytes, uint32_t vectors, uint32_t pieces, uint32_t thread,

@@ -1,5 +1,5 @@
-// Vectors as products of quantised matrices take them: what q8_1 holds, 256 elements in 288 bytes: 256 signed bytes, and
-// for each 32 of them a scale and the elements' sum, both f16. So the sixteens that a thread reads are aligned, and
+// Vectors as products of quantised matrices take them: what q8_1 holds, 256 elements in 288 bytes: 256 signed bytes,
+// and for each 32 of them a scale and the elements' sum, both f16. So the sixteens that a thread reads are aligned, and
 // several in a line.
 #pragma once
 #include "portable/convert.cuh"
