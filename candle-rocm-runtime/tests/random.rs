@@ -3,27 +3,12 @@
 //! instruction sets, or the one that `ROCM_EMU_ARCH` names.
 
 mod common;
+#[path = "common/philox.rs"]
+mod philox;
 
 use candle_rocm_runtime::{random, Rng};
 use common::on_each_device;
-
-fn philox4x32_10(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
-    for _ in 0..10 {
-        let first = u64::from(counter[0]) * 0xD251_1F53;
-        let second = u64::from(counter[2]) * 0xCD9E_8D57;
-        counter = [
-            (second >> 32) as u32 ^ counter[1] ^ key[0],
-            second as u32,
-            (first >> 32) as u32 ^ counter[3] ^ key[1],
-            first as u32,
-        ];
-        key = [
-            key[0].wrapping_add(0x9E37_79B9),
-            key[1].wrapping_add(0xBB67_AE85),
-        ];
-    }
-    counter
-}
+use philox::philox4x32_10;
 
 /// The vectors for `philox4x32 10` of Random123's `kat_vectors`.
 #[test]

@@ -2,12 +2,15 @@
 //! its generators write is what its own host generators write, and what the published algorithms say.
 
 mod common;
+#[path = "common/philox.rs"]
+mod philox;
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use candle_rocm_runtime::{DevicePtrMut, DeviceRepr, Stream};
 use common::on_each_device;
+use philox::philox4x32_10;
 
 /// Names rocRAND's library.
 const LIBRARY_VARIABLE: &str = "CANDLE_ROCM_TEST_ROCRAND";
@@ -152,37 +155,12 @@ impl Rocrand {
     }
 }
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): block `index` of a key.
-fn philox(key: u64, index: u64) -> [u32; 4] {
-    let mut counter = [index as u32, (index >> 32) as u32, 0, 0];
-    let mut key = [key as u32, (key >> 32) as u32];
-    for _ in 0..10 {
-        let product = |factor: u32, word: u32| u64::from(factor) * u64::from(word);
-        let (a, b) = (
-            product(0xd251_1f53, counter[0]),
-            product(0xcd9e_8d57, counter[2]),
-        );
-        counter = [
-            (b >> 32) as u32 ^ counter[1] ^ key[0],
-            b as u32,
-            (a >> 32) as u32 ^ counter[3] ^ key[1],
-            a as u32,
-        ];
-        key = [
-            key[0].wrapping_add(0x9e37_79b9),
-            key[1].wrapping_add(0xbb67_ae85),
-        ];
-    }
-    counter
-}
-
-#[test]
-fn philox_is_the_published_one() {
-    // The first of Random123's known answers.
-    assert_eq!(
-        philox(0, 0),
-        [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]
-    );
+/// Philox's block `index` of a key.
+fn block(key: u64, index: u64) -> [u32; 4] {
+    philox4x32_10(
+        [index as u32, (index >> 32) as u32, 0, 0],
+        [key as u32, (key >> 32) as u32],
+    )
 }
 
 #[test]
@@ -221,7 +199,7 @@ fn generators_write_what_their_host_forms_and_papers_say() {
         // One sequence after the other is the counter's order.
         let words = rocrand.plain::<u32>(sides[0], PHILOX, true, "rocrand_generate");
         let expected: Vec<u32> = (0..COUNT as u64)
-            .flat_map(|index| philox(SEED, index))
+            .flat_map(|index| block(SEED, index))
             .take(COUNT)
             .collect();
         assert!(

@@ -3,10 +3,13 @@
 //! [`examine`] looks at the driver, the GPUs, this user's permissions, the runtime with its libraries, the kernels in the
 //! program, and the caches. `cargo xtask doctor` prints the same, with the compiler.
 //!
-//! ```no_run
+//! ```
+//! # use candle_rocm_backend::{runtime, RuntimeKind};
+//! # runtime::select(RuntimeKind::Emulator)?;
 //! let report = candle_rocm_backend::doctor::examine();
 //! println!("{report}");
 //! assert!(report.is_healthy());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod caches;

@@ -56,7 +56,9 @@ impl Activation {
 /// # Errors
 /// Operands of other dtypes, shapes or devices, or a failed launch; each names the operator and what was found.
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{DType, Device, Tensor};
 /// use candle_rocm_backend::ops::{bias_activation, Activation};
 ///
@@ -64,7 +66,7 @@ impl Activation {
 /// let x = Tensor::randn(0f32, 1., (8, 512), &device)?;
 /// let bias = Tensor::zeros(512, DType::F32, &device)?;
 /// let y = bias_activation(&x, Some(&bias), Activation::Gelu, None)?;
-/// # Ok::<(), candle_core::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn bias_activation(
     x: &Tensor,
@@ -206,13 +208,15 @@ fn composed(
 /// # Errors
 /// Operands of other dtypes, shapes or devices, or a failed launch; each names the operator and what was found.
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{Device, Tensor};
 /// let device = Device::new_cuda(0)?;
 /// let gate = Tensor::randn(0f32, 1., (8, 512), &device)?;
 /// let up = Tensor::randn(0f32, 1., (8, 512), &device)?;
 /// let y = candle_rocm_backend::ops::swiglu(&gate, &up)?;
-/// # Ok::<(), candle_core::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     const NAME: &str = "swiglu";
@@ -238,12 +242,14 @@ pub fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// As [`swiglu`]; a last dimension of odd size.
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{Device, Tensor};
 /// let both = Tensor::randn(0f32, 1., (8, 1024), &Device::new_cuda(0)?)?;
 /// let y = candle_rocm_backend::ops::swiglu_packed(&both)?;
 /// assert_eq!(y.dims(), [8, 512]);
-/// # Ok::<(), candle_core::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn swiglu_packed(x: &Tensor) -> Result<Tensor> {
     const NAME: &str = "swiglu_packed";

@@ -17,16 +17,19 @@ use super::product::{product_with, Followers};
 /// # Errors
 /// Operands of other dtypes, shapes or devices, or a failed launch; each names the operator and what was found.
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{DType, Device, Tensor};
 /// use candle_rocm_backend::ops::{linear, Activation};
 ///
 /// let device = Device::new_cuda(0)?;
-/// let x = Tensor::randn(0f32, 1., (2, 16, 512), &device)?;
-/// let weight = Tensor::randn(0f32, 0.02, (2048, 512), &device)?;
-/// let bias = Tensor::zeros(2048, DType::F32, &device)?;
+/// let x = Tensor::randn(0f32, 1., (2, 16, 64), &device)?;
+/// let weight = Tensor::randn(0f32, 0.02, (256, 64), &device)?;
+/// let bias = Tensor::zeros(256, DType::F32, &device)?;
 /// let y = linear(&x, &weight, Some(&bias), Activation::Gelu, None)?;
-/// # Ok::<(), candle_core::Error>(())
+/// assert_eq!(y.dims(), [2, 16, 256]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn linear(
     x: &Tensor,

@@ -17,13 +17,15 @@ use super::operands::{check_float, check_same_shape, check_vector, empty, on_gpu
 /// # Errors
 /// Operands of other dtypes, shapes or devices, or a failed launch; each names the operator and what was found.
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{DType, Device, Tensor};
 /// let device = Device::new_cuda(0)?;
 /// let x = Tensor::randn(0f32, 1., (4, 1024), &device)?;
 /// let weight = Tensor::ones(1024, DType::F32, &device)?;
 /// let y = candle_rocm_backend::ops::layer_norm(&x, &weight, None, 1e-5)?;
-/// # Ok::<(), candle_core::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, eps: f64) -> Result<Tensor> {
     let norm = Norm {
@@ -38,13 +40,15 @@ pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, eps: f64) 
 ///
 /// Shapes, dtypes and errors are those of [`layer_norm`].
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{DType, Device, Tensor};
 /// let device = Device::new_cuda(0)?;
 /// let x = Tensor::randn(0f32, 1., (4, 1024), &device)?;
 /// let weight = Tensor::ones(1024, DType::F32, &device)?;
 /// let y = candle_rocm_backend::ops::rms_norm(&x, &weight, 1e-5)?;
-/// # Ok::<(), candle_core::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
     let norm = Norm {
@@ -62,7 +66,9 @@ pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
 /// # Errors
 /// As [`layer_norm`]; x and residual must have one shape.
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{DType, Device, Tensor};
 /// let device = Device::new_cuda(0)?;
 /// let x = Tensor::randn(0f32, 1., (4, 1024), &device)?;
@@ -71,7 +77,7 @@ pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
 /// let bias = Tensor::zeros(1024, DType::F32, &device)?;
 /// let (sum, normed) =
 ///     candle_rocm_backend::ops::add_layer_norm(&x, &attention, &weight, Some(&bias), 1e-5)?;
-/// # Ok::<(), candle_core::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn add_layer_norm(
     x: &Tensor,
@@ -93,14 +99,16 @@ pub fn add_layer_norm(
 /// # Errors
 /// As [`add_layer_norm`].
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{DType, Device, Tensor};
 /// let device = Device::new_cuda(0)?;
 /// let x = Tensor::randn(0f32, 1., (4, 1024), &device)?;
 /// let attention = Tensor::randn(0f32, 1., (4, 1024), &device)?;
 /// let weight = Tensor::ones(1024, DType::F32, &device)?;
 /// let (sum, normed) = candle_rocm_backend::ops::add_rms_norm(&x, &attention, &weight, 1e-5)?;
-/// # Ok::<(), candle_core::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn add_rms_norm(
     x: &Tensor,

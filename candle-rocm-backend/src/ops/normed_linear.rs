@@ -26,14 +26,17 @@ const MOST_BYTES: usize = 1 << 31;
 /// # Errors
 /// As [`rms_norm`] and [`linear`].
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{DType, Device, Tensor};
 /// let device = Device::new_cuda(0)?;
-/// let x = Tensor::randn(0f32, 1., (1, 4096), &device)?.to_dtype(DType::F16)?;
-/// let norm = Tensor::ones(4096, DType::F16, &device)?;
-/// let weight = Tensor::randn(0f32, 0.02, (6144, 4096), &device)?.to_dtype(DType::F16)?;
+/// let x = Tensor::randn(0f32, 1., (1, 64), &device)?.to_dtype(DType::F16)?;
+/// let norm = Tensor::ones(64, DType::F16, &device)?;
+/// let weight = Tensor::randn(0f32, 0.02, (192, 64), &device)?.to_dtype(DType::F16)?;
 /// let qkv = candle_rocm_backend::ops::normed_linear(&x, &norm, 1e-5, &weight, None)?;
-/// # Ok::<(), candle_core::Error>(())
+/// assert_eq!(qkv.dims(), [1, 192]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn normed_linear(
     x: &Tensor,

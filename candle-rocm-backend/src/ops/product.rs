@@ -65,28 +65,7 @@ pub(super) fn product_with(
     };
     let (c, written) = write(&mut result, &stream)?;
     uses.push(written);
-    // Row-major matrices are column-major ones of the transpose: (n, rows) = weight (n, k) times x^T (k, rows).
-    let problem = GemmProblem {
-        transa: Transpose::Yes,
-        transb: Transpose::No,
-        m: n,
-        n: rows,
-        k,
-        alpha: 1.0,
-        a: of_weight,
-        lda: k,
-        stride_a: 0,
-        b: of_x,
-        ldb: k,
-        stride_b: 0,
-        beta: 0.0,
-        c,
-        ldc: n,
-        stride_c: 0,
-        batch: 1,
-        dtype,
-        compute: dtype.compute(),
-    };
+    let problem = problem(dtype, [rows, k, n], [of_weight, of_x, c]);
     let epilogue = Epilogue {
         bias,
         activation,
@@ -101,6 +80,32 @@ pub(super) fn product_with(
     unsafe { gemm_with_epilogue(&stream, &problem, &epilogue) }.map_err(Error::wrap)?;
     drop(uses);
     Ok(Some(plain(result, &Shape::from((rows, n)))))
+}
+
+/// The product of contiguous row-major matrices at these addresses: of the weight, of x and of the result. To products'
+/// kernels they are column-major ones of the transpose: (n, rows) = weight (n, k) times x^T (k, rows).
+fn problem(dtype: GemmDtype, [rows, k, n]: [usize; 3], [a, b, c]: [u64; 3]) -> GemmProblem {
+    GemmProblem {
+        transa: Transpose::Yes,
+        transb: Transpose::No,
+        m: n,
+        n: rows,
+        k,
+        alpha: 1.0,
+        a,
+        lda: k,
+        stride_a: 0,
+        b,
+        ldb: k,
+        stride_b: 0,
+        beta: 0.0,
+        c,
+        ldc: n,
+        stride_c: 0,
+        batch: 1,
+        dtype,
+        compute: dtype.compute(),
+    }
 }
 
 /// The activation as products' kernels have it.

@@ -15,11 +15,14 @@ use super::operands::{check_device, check_float, empty, on_gpu, sum_to, wide, Ro
 /// # Errors
 /// Another dtype, a scalar, or a failed launch; each names the operator.
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{Device, Tensor};
 /// let x = Tensor::randn(0f32, 1., (4, 1000), &Device::new_cuda(0)?)?;
 /// let y = candle_rocm_backend::ops::softmax(&x)?;
-/// # Ok::<(), candle_core::Error>(())
+/// assert_eq!(y.dims(), x.dims());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn softmax(x: &Tensor) -> Result<Tensor> {
     compute("softmax", Kind::Plain, x, 1.0, None)
@@ -29,11 +32,13 @@ pub fn softmax(x: &Tensor) -> Result<Tensor> {
 ///
 /// Shapes, dtypes and errors are those of [`softmax`].
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{Device, Tensor};
-/// let logits = Tensor::randn(0f32, 1., (4, 32_000), &Device::new_cuda(0)?)?;
+/// let logits = Tensor::randn(0f32, 1., (2, 8_000), &Device::new_cuda(0)?)?;
 /// let log_probabilities = candle_rocm_backend::ops::log_softmax(&logits)?;
-/// # Ok::<(), candle_core::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn log_softmax(x: &Tensor) -> Result<Tensor> {
     compute("log_softmax", Kind::Log, x, 1.0, None)
@@ -48,13 +53,15 @@ pub fn log_softmax(x: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// As [`softmax`]; a mask of another dtype, device, or of a shape that does not broadcast.
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{Device, Tensor};
 /// let device = Device::new_cuda(0)?;
-/// let weights = Tensor::randn(0f32, 1., (2, 8, 64, 64), &device)?;
-/// let causal = Tensor::tril2(64, candle_core::DType::U8, &device)?;
+/// let weights = Tensor::randn(0f32, 1., (2, 4, 32, 32), &device)?;
+/// let causal = Tensor::tril2(32, candle_core::DType::U8, &device)?;
 /// let attention = candle_rocm_backend::ops::scaled_masked_softmax(&weights, 0.125, Some(&causal))?;
-/// # Ok::<(), candle_core::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn scaled_masked_softmax(x: &Tensor, scale: f64, mask: Option<&Tensor>) -> Result<Tensor> {
     const NAME: &str = "scaled_masked_softmax";

@@ -3,7 +3,7 @@
 
 use super::epilogue::Epilogue;
 use super::hardware::{Gpu, Units, Work};
-use super::kernel::{of_kernels, FewKernel, Kernel, MatrixTile, TILES};
+use super::kernel::{FewKernel, Kernel, MatrixTile, TILES};
 use super::plan::{Plan, MAX_WORKSPACE};
 use super::problem::{GemmDtype, GemmProblem, Transpose};
 use super::product::{Operand, Product};
@@ -249,7 +249,7 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
 
 /// The plan with as many teams to a row as have something to do.
 fn as_few(mut product: Product, gpu: Gpu) -> Option<Plan> {
-    let dtype = of_kernels(product.dtype);
+    let dtype = product.dtype.of_kernels();
     let columns = few::columns(gpu.arch, dtype)
         .iter()
         .copied()

@@ -104,21 +104,10 @@ pub struct MatrixTile {
     pub dynamic_lds: u32,
 }
 
-/// The type as the kernels' crate has it.
-pub(super) fn of_kernels(dtype: GemmDtype) -> matmul::Dtype {
-    match dtype {
-        GemmDtype::F16 => matmul::Dtype::F16,
-        GemmDtype::BF16 => matmul::Dtype::BF16,
-        GemmDtype::F32 => matmul::Dtype::F32,
-        GemmDtype::F64 => matmul::Dtype::F64,
-        GemmDtype::I8 => matmul::Dtype::I8,
-    }
-}
-
 impl MatrixTile {
     /// Those that module `matmul` has for this architecture and type.
     pub fn all(arch: &str, dtype: GemmDtype) -> impl Iterator<Item = Self> + '_ {
-        let of = of_kernels(dtype);
+        let of = dtype.of_kernels();
         matmul::TILES
             .into_iter()
             .filter(move |tile| matmul::exists(arch, of, *tile))

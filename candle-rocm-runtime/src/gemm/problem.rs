@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use candle_rocm_kernels::matmul;
+
 use crate::base::cuda_names::cublasComputeType_t;
 use crate::base::error::{Error, Result};
 
@@ -53,12 +55,7 @@ impl GemmDtype {
 
     /// Bytes of an element of A and B.
     pub fn bytes(self) -> usize {
-        match self {
-            Self::I8 => 1,
-            Self::F16 | Self::BF16 => 2,
-            Self::F32 => 4,
-            Self::F64 => 8,
-        }
+        self.of_kernels().bytes() as usize
     }
 
     /// Bytes of an element of C, and of a bias and a residual.
@@ -88,12 +85,17 @@ impl GemmDtype {
 
     /// As in the kernels' names.
     pub fn name(self) -> &'static str {
+        self.of_kernels().name()
+    }
+
+    /// The type as the kernels' crate has it.
+    pub(super) fn of_kernels(self) -> matmul::Dtype {
         match self {
-            Self::F16 => "f16",
-            Self::BF16 => "bf16",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::I8 => "i8",
+            Self::F16 => matmul::Dtype::F16,
+            Self::BF16 => matmul::Dtype::BF16,
+            Self::F32 => matmul::Dtype::F32,
+            Self::F64 => matmul::Dtype::F64,
+            Self::I8 => matmul::Dtype::I8,
         }
     }
 }

@@ -30,16 +30,19 @@ pub use call::{AttentionOptions, Packed};
 /// Dtypes, shapes or devices that do not go together, heads that no kernel takes, or a failed launch; each names the
 /// operator, what was found, and what to do.
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{DType, Device, Tensor};
 /// use candle_rocm_backend::ops::{attention, AttentionOptions};
 ///
 /// let device = Device::new_cuda(0)?;
-/// let q = Tensor::randn(0f32, 1., (2, 100, 32, 128), &device)?.to_dtype(DType::BF16)?;
-/// let k = Tensor::randn(0f32, 1., (2, 300, 8, 128), &device)?.to_dtype(DType::BF16)?;
+/// let q = Tensor::randn(0f32, 1., (2, 10, 8, 64), &device)?.to_dtype(DType::BF16)?;
+/// let k = Tensor::randn(0f32, 1., (2, 30, 2, 64), &device)?.to_dtype(DType::BF16)?;
 /// let causal = AttentionOptions { causal: true, ..Default::default() };
 /// let y = attention(&q, &k, &k, &causal)?;
-/// # Ok::<(), candle_core::Error>(())
+/// assert_eq!(y.dims(), q.dims());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, options: &AttentionOptions) -> Result<Tensor> {
     attend(&Call::new("attention", [q, k, v], None, None, options)?)
@@ -53,12 +56,15 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, options: &AttentionOptions)
 /// # Errors
 /// As [`attention`].
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{Device, Tensor};
 /// # let device = Device::new_cuda(0)?;
-/// let q = Tensor::randn(0f32, 1., (2, 100, 32, 60), &device)?;
+/// let q = Tensor::randn(0f32, 1., (2, 10, 4, 60), &device)?;
 /// let y = candle_rocm_backend::ops::attention_composed(&q, &q, &q, &Default::default())?;
-/// # Ok::<(), candle_core::Error>(())
+/// assert_eq!(y.dims(), q.dims());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn attention_composed(
     q: &Tensor,
@@ -79,16 +85,19 @@ pub fn attention_composed(
 /// As [`attention`]; starts of another dtype or shape. What they say is not checked on a GPU: starts must not decrease,
 /// nor exceed the rows.
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{DType, Device, Tensor};
 /// use candle_rocm_backend::ops::{attention_varlen, Packed};
 ///
 /// let device = Device::new_cuda(0)?;
-/// let q = Tensor::randn(0f32, 1., (7 + 90, 16, 64), &device)?.to_dtype(DType::F16)?;
-/// let starts = Tensor::new(&[0u32, 7, 97], &device)?;
-/// let packed = Packed { starts_q: &starts, starts_k: &starts, longest_q: 90, longest_k: 90 };
+/// let q = Tensor::randn(0f32, 1., (7 + 20, 8, 64), &device)?.to_dtype(DType::F16)?;
+/// let starts = Tensor::new(&[0u32, 7, 27], &device)?;
+/// let packed = Packed { starts_q: &starts, starts_k: &starts, longest_q: 20, longest_k: 20 };
 /// let y = attention_varlen(&q, &q, &q, packed, &Default::default())?;
-/// # Ok::<(), candle_core::Error>(())
+/// assert_eq!(y.dims(), q.dims());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn attention_varlen(
     q: &Tensor,
@@ -116,18 +125,21 @@ pub fn attention_varlen(
 /// # Errors
 /// As [`attention_varlen`]; pages of another dtype or shape. Their numbers are not checked on a GPU.
 ///
-/// ```no_run
+/// ```
+/// # use candle_rocm_backend::{runtime, RuntimeKind};
+/// # runtime::select(RuntimeKind::Emulator)?;
 /// # use candle_core::{DType, Device, Tensor};
 /// use candle_rocm_backend::ops::{attention_paged, Packed};
 ///
 /// let device = Device::new_cuda(0)?;
-/// let q = Tensor::randn(0f32, 1., (5, 16, 64), &device)?.to_dtype(DType::F16)?;
-/// let cache = Tensor::randn(0f32, 1., (40, 16, 4, 64), &device)?.to_dtype(DType::F16)?;
-/// let pages = Tensor::new(&[[3u32, 39, 0, 7]], &device)?;
+/// let q = Tensor::randn(0f32, 1., (5, 8, 64), &device)?.to_dtype(DType::F16)?;
+/// let cache = Tensor::randn(0f32, 1., (8, 16, 4, 64), &device)?.to_dtype(DType::F16)?;
+/// let pages = Tensor::new(&[[3u32, 7, 0, 5]], &device)?;
 /// let (starts_q, starts_k) = (Tensor::new(&[0u32, 5], &device)?, Tensor::new(&[0u32, 60], &device)?);
 /// let packed = Packed { starts_q: &starts_q, starts_k: &starts_k, longest_q: 5, longest_k: 60 };
 /// let y = attention_paged(&q, &cache, &cache, &pages, packed, &Default::default())?;
-/// # Ok::<(), candle_core::Error>(())
+/// assert_eq!(y.dims(), q.dims());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn attention_paged(
     q: &Tensor,
