@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rocm_emulator::codeobject::{
     kernel_name, placed_code_object, CodeObjectError, KernelDescriptor, LoadedKernel, Placed,
 };
-use rocm_emulator::exec::{self, DispatchPacket, MAX_LDS, MAX_WORKGROUP};
+use rocm_emulator::exec::{self, DispatchPacket, MAX_WORKGROUP};
 use rocm_emulator::fault::Fault;
 use rocm_emulator::hip::Settings;
 use rocm_emulator::isa::Target;
@@ -23,8 +23,13 @@ pub enum Failure {
     NoItems,
     /// A workgroup larger than there can be.
     TooManyItems(u32),
-    /// More LDS than a workgroup can have.
-    TooMuchLds(u32),
+    /// More LDS than a workgroup can have on the GPU.
+    TooMuchLds {
+        /// Bytes that the packet asks for.
+        asked: u32,
+        /// Bytes that there can be.
+        most: u32,
+    },
     /// No kernel at the address that the packet names.
     NoKernel(u64),
     /// What is there cannot be one.
@@ -41,9 +46,9 @@ impl std::fmt::Display for Failure {
                 f,
                 "a packet with workgroups of {items} work-items, more than {MAX_WORKGROUP}"
             ),
-            Failure::TooMuchLds(bytes) => write!(
+            Failure::TooMuchLds { asked, most } => write!(
                 f,
-                "a packet with {bytes} bytes of LDS for a workgroup, more than {MAX_LDS}"
+                "a packet with {asked} bytes of LDS for a workgroup, more than {most}"
             ),
             Failure::NoKernel(address) => {
                 write!(
@@ -176,8 +181,9 @@ impl Gpu {
         if size > MAX_WORKGROUP {
             return Err(Failure::TooManyItems(size));
         }
-        if packet.lds() > MAX_LDS {
-            return Err(Failure::TooMuchLds(packet.lds()));
+        let (asked, most) = (packet.lds(), self.target.unit().lds_bytes_of_workgroup);
+        if asked > most {
+            return Err(Failure::TooMuchLds { asked, most });
         }
         self.hosts.lock().refresh(&self.memory);
         let kernel = self.kernel(packet)?;
@@ -386,7 +392,7 @@ mod tests {
         let too_many = launch(&|packet| packet.bytes[5] = 255);
         assert!(matches!(too_many, Failure::TooManyItems(_)), "{too_many}");
         let lds = launch(&|packet| packet.bytes[31] = 1);
-        assert!(matches!(lds, Failure::TooMuchLds(_)), "{lds}");
+        assert!(matches!(lds, Failure::TooMuchLds { .. }), "{lds}");
         let nowhere = launch(&|packet| packet.bytes[32..40].fill(7));
         assert!(matches!(nowhere, Failure::NoKernel(_)), "{nowhere}");
         let out = loaded.out;

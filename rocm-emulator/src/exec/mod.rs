@@ -32,8 +32,8 @@ pub use clock::{Cycles, LaunchTime, Sampling, Untimed};
 pub use counters::{Class, Counters};
 pub use program::{unload, unsupported};
 pub use run::{
-    dispatch, workgroups_per_multiprocessor, DispatchPacket, Launch, Options, MAX_LDS,
-    MAX_WORKGROUP, PACKET_BYTES,
+    dispatch, workgroups_per_multiprocessor, DispatchPacket, Launch, Options, MAX_WORKGROUP,
+    PACKET_BYTES,
 };
 pub use services::{Output, PrintStream};
 pub use watch::{

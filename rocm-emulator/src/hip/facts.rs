@@ -2,8 +2,6 @@
 
 use crate::isa::Target;
 
-/// Work-items in the largest workgroup.
-pub const MAX_THREADS_PER_BLOCK: u32 = 1024;
 /// Largest grid: work-items along a dimension are a 32-bit number.
 pub const MAX_GRID: [i32; 3] = [i32::MAX, 65535, 65535];
 

@@ -192,14 +192,8 @@ fn check(function: &Function, geometry: &Geometry) -> Result {
     }
     // Three 32-bit numbers: their product needs 96 bits.
     let threads: u128 = block.iter().map(|&size| u128::from(size)).product();
-    let most = kernel
-        .max_flat_workgroup_size
-        .min(facts::MAX_THREADS_PER_BLOCK);
-    if block
-        .iter()
-        .any(|&size| size > facts::MAX_THREADS_PER_BLOCK)
-        || threads > u128::from(most)
-    {
+    let most = kernel.max_flat_workgroup_size.min(exec::MAX_WORKGROUP);
+    if block.iter().any(|&size| size > exec::MAX_WORKGROUP) || threads > u128::from(most) {
         return refuse(
             Code::InvalidConfiguration,
             format!("block {block:?} has {threads} work-items, the kernel was compiled for at most {most}"),

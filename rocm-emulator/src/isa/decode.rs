@@ -169,6 +169,13 @@ impl Decoder<'_> {
         }
     }
 
+    fn exec(&self) -> Operand {
+        Operand::Special {
+            reg: Special::ExecLo,
+            dwords: self.wave_dwords(),
+        }
+    }
+
     /// The 8-bit code space of scalar registers and constants, and VGPRs from 256.
     fn source(&mut self, code: u32, dwords: u8) -> Result<Operand, Reason> {
         const FLOATS: [u32; 9] = [
@@ -292,31 +299,11 @@ impl Decoder<'_> {
                     let place = if is_dst { 3 } else { sources };
                     (self.choose_half(inst, place, operand), is_dst)
                 }
-                Spec::Immediate { field, style } => {
-                    // Branch distances and SOPK's constants are signed, but for the unsigned comparisons'.
-                    let sopk =
-                        self.layout.encoding == Encoding::SOPK && style == ImmediateStyle::Hex;
-                    let signed = style == ImmediateStyle::Branch
-                        || sopk
-                            && !entry.op.name.ends_with("_u32")
-                            && !entry.op.name.starts_with("s_wait");
-                    let value = if signed {
-                        self.layout.get_signed(self.bits, field)
-                    } else {
-                        self.field(field) as i32
-                    };
-                    (Operand::Immediate(value), false)
-                }
+                Spec::Immediate { field, style } => (self.immediate(field, style), false),
                 Spec::Literal => (self.literal()?, false),
                 // Before the sources it is the carry or the comparison's result.
                 Spec::Vcc => (self.vcc(), sources == 0 && position < 2),
-                Spec::Exec => (
-                    Operand::Special {
-                        reg: Special::ExecLo,
-                        dwords: self.wave_dwords(),
-                    },
-                    false,
-                ),
+                Spec::Exec => (self.exec(), false),
                 Spec::M0 => (
                     Operand::Special {
                         reg: Special::M0,
@@ -337,10 +324,7 @@ impl Decoder<'_> {
         }
         // Since GFX10 v_cmpx writes EXEC alone, and the text does not name it.
         if dst == 0 && entry.op.name.starts_with("v_cmpx_") {
-            inst.dst[0] = Operand::Special {
-                reg: Special::ExecLo,
-                dwords: self.wave_dwords(),
-            };
+            inst.dst[0] = self.exec();
         }
         if let Some(Rider::Sdwa { word }) = rider {
             if self.layout.encoding == Encoding::VOPC && word & 1 << 15 != 0 {
@@ -352,22 +336,42 @@ impl Decoder<'_> {
             return Err("a literal cannot follow an SDWA or DPP dword");
         }
         if rider.is_some() && self.layout.words == 1 {
-            // The signs that the long form has. Integer dot products have no long form, and no signs.
-            if entry.op.name.contains("_i32_i") {
-                (inst.mods.neg, inst.mods.abs) = (0, 0);
-            }
-            if let Some(long) = table.find(Encoding::VOP3, entry.op) {
-                inst.mods.neg &= long.flags.neg;
-                inst.mods.abs &= long.flags.abs;
-                if entry.op.name == "v_ldexp_f16" {
-                    // The exponent is an integer here, whatever the long form allows.
-                    inst.mods.neg &= 1;
-                    inst.mods.abs &= 1;
-                }
-            }
+            self.mask_signs(inst, table);
         }
         self.modifiers(inst, &entry.flags);
         Ok(())
+    }
+
+    /// A constant in a field of its own.
+    fn immediate(&self, field: Field, style: ImmediateStyle) -> Operand {
+        let name = self.entry.op.name;
+        // Branch distances and SOPK's constants are signed, but for the unsigned comparisons'.
+        let sopk = self.layout.encoding == Encoding::SOPK && style == ImmediateStyle::Hex;
+        let signed = style == ImmediateStyle::Branch
+            || sopk && !name.ends_with("_u32") && !name.starts_with("s_wait");
+        Operand::Immediate(if signed {
+            self.layout.get_signed(self.bits, field)
+        } else {
+            self.field(field) as i32
+        })
+    }
+
+    /// Leave an SDWA or DPP dword's signs to operands that have them in the long form.
+    fn mask_signs(&self, inst: &mut Inst, table: &Table) {
+        let op = self.entry.op;
+        // Integer dot products have no long form, and no signs.
+        if op.name.contains("_i32_i") {
+            (inst.mods.neg, inst.mods.abs) = (0, 0);
+        }
+        if let Some(long) = table.find(Encoding::VOP3, op) {
+            inst.mods.neg &= long.flags.neg;
+            inst.mods.abs &= long.flags.abs;
+            if op.name == "v_ldexp_f16" {
+                // The exponent is an integer here, whatever the long form allows.
+                inst.mods.neg &= 1;
+                inst.mods.abs &= 1;
+            }
+        }
     }
 
     /// A 16-bit operand of GFX11 and later in a short format: bit 7 of the register's number is the half, which the

@@ -4,7 +4,7 @@ mod immediate;
 
 use std::fmt::Write;
 
-use super::table::{Entry, ImmediateStyle, OpSelHi, Spec, Style, Suffix, Table};
+use super::table::{Entry, Flags, ImmediateStyle, OpSelHi, Spec, Style, Suffix, Table};
 use super::target::is_gfx940;
 use super::{
     Dpp, Encoding, Family, Inst, LaneControl, Modifiers, Operand, Sdwa, SdwaSelect, Special, Target,
@@ -277,6 +277,27 @@ impl Printer {
         if interpolates && mods.clamp {
             *text += " clamp";
         }
+        self.op_sel_text(text, inst, entry);
+        packed_text(text, inst, flags);
+        if mods.clamp && !interpolates {
+            *text += " clamp";
+        }
+        *text += match mods.omod {
+            1 => " mul:2",
+            2 => " mul:4",
+            3 => " div:2",
+            _ => "",
+        };
+        self.matrix_text(text, inst);
+        if let (Encoding::VINTERP, Operand::Immediate(count)) = (inst.encoding, inst.src[3]) {
+            let _ = write!(text, " wait_exp:{count}");
+        }
+        self.lane_text(text, inst);
+    }
+
+    /// The halves that sources and destination name, and the key of a sparse matrix's index.
+    fn op_sel_text(&self, text: &mut String, inst: &Inst, entry: &Entry) {
+        let mods = inst.mods;
         let listed = self.listed_halves(inst, entry);
         if listed > 0 && mods.op_sel != 0 {
             // VOP3 has the destination's bit behind the sources' that it uses.
@@ -291,38 +312,14 @@ impl Printer {
             };
             *text += &bit_list("op_sel", mask, listed);
         }
-        if mods.op_sel & flags.index_key != 0 {
-            let _ = write!(text, " index_key:{}", mods.op_sel & flags.index_key);
+        if mods.op_sel & entry.flags.index_key != 0 {
+            let _ = write!(text, " index_key:{}", mods.op_sel & entry.flags.index_key);
         }
-        let all = (1 << flags.op_sel) - 1;
-        match flags.op_sel_hi {
-            OpSelHi::Packed if mods.op_sel_hi & all != all => {
-                *text += &bit_list("op_sel_hi", mods.op_sel_hi, flags.op_sel);
-            }
-            OpSelHi::Mix if mods.op_sel_hi & all != 0 => {
-                *text += &bit_list("op_sel_hi", mods.op_sel_hi, flags.op_sel);
-            }
-            _ => {}
-        }
-        if inst.encoding == Encoding::VOP3P
-            && flags.neg > 0
-            && flags.op_sel_hi != OpSelHi::Mix
-            && mods.neg != 0
-        {
-            *text += &bit_list("neg_lo", mods.neg, flags.neg);
-        }
-        if flags.neg_hi > 0 && mods.neg_hi != 0 {
-            *text += &bit_list("neg_hi", mods.neg_hi, flags.neg_hi);
-        }
-        if mods.clamp && !interpolates {
-            *text += " clamp";
-        }
-        *text += match mods.omod {
-            1 => " mul:2",
-            2 => " mul:4",
-            3 => " div:2",
-            _ => "",
-        };
+    }
+
+    /// What matrix instructions broadcast and permute.
+    fn matrix_text(&self, text: &mut String, inst: &Inst) {
+        let mods = inst.mods;
         for (name, value) in [("cbsz", mods.cbsz), ("abid", mods.abid)] {
             if value != 0 {
                 let _ = write!(text, " {name}:{value}");
@@ -336,9 +333,9 @@ impl Printer {
                 let _ = write!(text, " blgp:{}", mods.blgp);
             }
         }
-        if let (Encoding::VINTERP, Operand::Immediate(count)) = (inst.encoding, inst.src[3]) {
-            let _ = write!(text, " wait_exp:{count}");
-        }
+    }
+
+    fn lane_text(&self, text: &mut String, inst: &Inst) {
         match inst.lane {
             LaneControl::None => {}
             LaneControl::Sdwa(sdwa) => sdwa_text(text, inst, sdwa),
@@ -702,6 +699,31 @@ fn literal(value: u32, style: Style) -> String {
         (_, Some(row)) => row.2.into(),
         _ if style == Style::Double && value == 0 => "0".into(),
         _ => format!("0x{number:x}"),
+    }
+}
+
+/// The halves and signs of packed operands.
+fn packed_text(text: &mut String, inst: &Inst, flags: &Flags) {
+    let mods = inst.mods;
+    let all = (1 << flags.op_sel) - 1;
+    match flags.op_sel_hi {
+        OpSelHi::Packed if mods.op_sel_hi & all != all => {
+            *text += &bit_list("op_sel_hi", mods.op_sel_hi, flags.op_sel);
+        }
+        OpSelHi::Mix if mods.op_sel_hi & all != 0 => {
+            *text += &bit_list("op_sel_hi", mods.op_sel_hi, flags.op_sel);
+        }
+        _ => {}
+    }
+    if inst.encoding == Encoding::VOP3P
+        && flags.neg > 0
+        && flags.op_sel_hi != OpSelHi::Mix
+        && mods.neg != 0
+    {
+        *text += &bit_list("neg_lo", mods.neg, flags.neg);
+    }
+    if flags.neg_hi > 0 && mods.neg_hi != 0 {
+        *text += &bit_list("neg_hi", mods.neg_hi, flags.neg_hi);
     }
 }
 

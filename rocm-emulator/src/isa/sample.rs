@@ -1,7 +1,7 @@
 //! Random instruction words of every opcode, for testing the decoder against another disassembler.
 
-use super::table::{Class, Entry, Field, Flags, ImmediateStyle, Spec, Table};
-use super::{Encoding, Family, Target};
+use super::table::{Class, Field, Flags, ImmediateStyle, Layout, Spec, Table};
+use super::{Encoding, Family, OpInfo, Target};
 
 /// Words that may be an instruction: every field has a value that is likely to be allowed there.
 #[derive(Clone, Debug)]
@@ -31,81 +31,49 @@ pub fn sample_words(target: Target, count: usize, random: &mut impl FnMut() -> u
             } else {
                 table.entry(index, opcode)
             };
-            let Some(Entry {
-                op,
-                operands: specs,
-                flags,
-                ..
-            }) = entry
-            else {
-                continue;
-            };
+            let Some(entry) = entry else { continue };
+            let signs = extra_signs(table, entry.op);
             let seconds = if dual { table.dual_opcodes(1) } else { vec![0] };
             for second in seconds {
+                let y = table.dual(1, second).filter(|_| dual);
                 for attempt in 0..count {
                     let mut sampler = Sampler {
                         target,
-                        specs,
-                        second: table.dual(1, second).map_or(&[][..], |y| &y.operands[..]),
-                        flags,
+                        specs: &entry.operands,
+                        second: y.map_or(&[], |y| &y.operands),
+                        flags: &entry.flags,
                         plain: attempt % 4 == 0,
                         extra: false,
                         rider: false,
                         dpp: false,
-                        signs: 0,
+                        signs,
                         encoding: layout.encoding,
                         random,
                     };
-                    let mut bits = layout.set_opcode(opcode);
-                    for field in Field::all() {
-                        let width = layout.width(field);
-                        if width > 0 {
-                            let value = if field == Field::Opy {
-                                u32::from(second)
-                            } else {
-                                sampler.value(field, width)
-                            };
-                            bits |= layout.put(field, value);
-                        }
-                    }
-                    // Without both, the offset's low bits are a register, and GFX9 has none of code 125.
-                    if layout.width(Field::SoffsetEn) > 0
-                        && layout.get(bits, Field::Offset) & 0x7f == 125
-                    {
-                        bits &= !layout.put(Field::Offset, 1);
-                    }
-                    let mut extra = sampler.extra;
-                    let y = table.dual(1, second).filter(|_| dual);
-                    let literal = |specs: &[Spec]| specs.contains(&Spec::Literal);
-                    extra |= literal(specs) || y.is_some_and(|y| literal(&y.operands));
-                    let mut words: Vec<u32> = (0..layout.words)
-                        .map(|i| (bits >> (32 * i)) as u32)
-                        .collect();
-                    if extra {
-                        let long = table.find(Encoding::VOP3, op).map(|long| &long.flags);
-                        let (neg, abs) = long
-                            .map_or((3, 3), |flags| (u32::from(flags.neg), u32::from(flags.abs)));
-                        // LLVM shows ldexp's exponent as sign-extended, which no hardware does, and closes
-                        // cndmask's absolute value behind the condition.
-                        let (neg, abs) = match op.name {
-                            "v_ldexp_f16" => (1, 1),
-                            "v_cndmask_b32" => (neg, 0),
-                            _ => (neg, abs),
-                        };
-                        sampler.signs =
-                            (neg & 1) << 20 | (abs & 1) << 21 | (neg & 2) << 21 | (abs & 2) << 22;
-                        words.push(sampler.extra_word());
-                    }
                     samples.push(Sample {
                         encoding: layout.encoding,
                         opcode: if dual { opcode * 32 + second } else { opcode },
-                        words,
+                        words: sampler.words(layout, opcode, second),
                     });
                 }
             }
         }
     }
     samples
+}
+
+/// The sign bits of a DPP dword that the operation has: those of its long form.
+fn extra_signs(table: &Table, op: &OpInfo) -> u32 {
+    let long = table.find(Encoding::VOP3, op).map(|long| &long.flags);
+    let (neg, abs) = long.map_or((3, 3), |flags| (u32::from(flags.neg), u32::from(flags.abs)));
+    // LLVM shows ldexp's exponent as sign-extended, which no hardware does, and closes cndmask's absolute value behind
+    // the condition.
+    let (neg, abs) = match op.name {
+        "v_ldexp_f16" => (1, 1),
+        "v_cndmask_b32" => (neg, 0),
+        _ => (neg, abs),
+    };
+    (neg & 1) << 20 | (abs & 1) << 21 | (neg & 2) << 21 | (abs & 2) << 22
 }
 
 struct Sampler<'a, R: FnMut() -> u32> {
@@ -122,12 +90,46 @@ struct Sampler<'a, R: FnMut() -> u32> {
     /// It takes the place of source 0, so that no literal can follow.
     rider: bool,
     dpp: bool,
-    /// Sign bits of a DPP dword that the operation has.
+    /// What [`extra_signs`] tells.
     signs: u32,
     random: &'a mut R,
 }
 
 impl<R: FnMut() -> u32> Sampler<'_, R> {
+    /// One instruction with its literal, SDWA or DPP dword.
+    fn words(&mut self, layout: &Layout, opcode: u16, second: u16) -> Vec<u32> {
+        let bits = self.fields(layout, opcode, second);
+        let mut words: Vec<u32> = (0..layout.words)
+            .map(|i| (bits >> (32 * i)) as u32)
+            .collect();
+        let literal = |specs: &[Spec]| specs.contains(&Spec::Literal);
+        if self.extra || literal(self.specs) || literal(self.second) {
+            words.push(self.extra_word());
+        }
+        words
+    }
+
+    /// A value in every field that the format has.
+    fn fields(&mut self, layout: &Layout, opcode: u16, second: u16) -> u128 {
+        let mut bits = layout.set_opcode(opcode);
+        for field in Field::all() {
+            let width = layout.width(field);
+            if width > 0 {
+                let value = if field == Field::Opy {
+                    u32::from(second)
+                } else {
+                    self.value(field, width)
+                };
+                bits |= layout.put(field, value);
+            }
+        }
+        // Without both, the offset's low bits are a register, and GFX9 has none of code 125.
+        if layout.width(Field::SoffsetEn) > 0 && layout.get(bits, Field::Offset) & 0x7f == 125 {
+            bits &= !layout.put(Field::Offset, 1);
+        }
+        bits
+    }
+
     fn below(&mut self, limit: u32) -> u32 {
         (self.random)() % limit
     }
@@ -188,25 +190,12 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
         if self.plain && self.specs.is_empty() && field != Field::Saddr {
             return 0;
         }
+        if self.has_no_use(field) {
+            return 0;
+        }
         match field {
-            Field::Src0 | Field::Src1 | Field::Src2 | Field::Src0y => match (dwords, field) {
-                (Some(_), _) if self.has_class(field, Class::Accumulator) => 256 + self.below(256),
-                (Some(dwords), _) => self.source(field, dwords),
-                (None, Field::Src0y) => self.source(field, 1),
-                (None, _) => 0,
-            },
-            Field::Ssrc0 | Field::Ssrc1 => {
-                let immediate = self
-                    .specs
-                    .iter()
-                    .any(|spec| matches!(spec, Spec::Immediate { field: f, .. } if *f == field));
-                if immediate {
-                    return self.below(256);
-                }
-                let code = dwords.map_or(0, |dwords| self.scalar(dwords, true));
-                self.extra |= code == 255;
-                code
-            }
+            Field::Src0 | Field::Src1 | Field::Src2 | Field::Src0y => self.any_source(field),
+            Field::Ssrc0 | Field::Ssrc1 => self.scalar_source(field),
             Field::Vdst if self.has_class(field, Class::Scalar) => {
                 let dwords = dwords.unwrap_or(1);
                 self.scalar(dwords, false)
@@ -221,36 +210,7 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
                 1 => 128 & mask,
                 _ => self.below(96),
             },
-            Field::Saddr if self.encoding == Encoding::FLAT || self.specs.is_empty() => {
-                match self.target.family() {
-                    Family::Cdna => 0,
-                    Family::Rdna2 => 0x7d,
-                    Family::Rdna3 | Family::Rdna4 => 0x7c,
-                }
-            }
-            Field::Saddr => match self.below(3) {
-                0 if self.target.family() == Family::Cdna => 0x7f,
-                0 => [0x7c, 0x7d, 0x7f][self.below(3) as usize],
-                1 => 0,
-                _ => self.below(48) * 2,
-            },
-            // What the opcode does not use has to be zero, but an atomic's destination depends on its policy.
-            Field::Vsrc1 if dwords.is_none() => 0,
-            Field::Vsrc1y
-                if !self.second.iter().any(|spec| {
-                    matches!(
-                        spec,
-                        Spec::Register {
-                            field: Field::Vsrc1,
-                            ..
-                        }
-                    )
-                }) =>
-            {
-                0
-            }
-            Field::Addr | Field::Data0 | Field::Data1 | Field::Vdata if dwords.is_none() => 0,
-            Field::Vdst if dwords.is_none() && !self.is_flat() => 0,
+            Field::Saddr => self.scalar_address(),
             Field::Neg if !matches!(self.encoding, Encoding::VOP3P) => {
                 (self.random)() & u32::from(self.flags.neg)
             }
@@ -267,24 +227,7 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
             Field::Vsrc1y | Field::Data0 | Field::Data1 => {
                 2 * self.below(60) + u32::from(field == Field::Vsrc1y)
             }
-            Field::Simm
-                if self.specs.iter().any(|spec| {
-                    matches!(
-                        spec,
-                        Spec::Immediate {
-                            style: ImmediateStyle::Version,
-                            ..
-                        }
-                    )
-                }) =>
-            {
-                self.below(8)
-            }
-            Field::Simm => match self.below(3) {
-                0 => self.below(256),
-                1 => 0x1_0000 - 1 - self.below(40),
-                _ => (self.random)() & mask,
-            },
+            Field::Simm => self.immediate(mask),
             Field::Offset | Field::Offset0 | Field::Offset1 if self.below(3) > 0 => {
                 let value = (self.random)() & mask;
                 if self.below(2) == 0 {
@@ -306,6 +249,95 @@ impl<R: FnMut() -> u32> Sampler<'_, R> {
             Field::Offen | Field::Idxen => self.below(2),
             Field::Th | Field::Scope => self.below(mask + 1),
             _ if self.plain || self.below(2) == 0 => 0,
+            _ => (self.random)() & mask,
+        }
+    }
+
+    /// Whether a vector register's field is none of the opcode's operands and so has to be zero. (An atomic's
+    /// destination depends on its policy.)
+    fn has_no_use(&self, field: Field) -> bool {
+        match field {
+            Field::Vsrc1 | Field::Addr | Field::Data0 | Field::Data1 | Field::Vdata => {
+                self.dwords(field).is_none()
+            }
+            Field::Vdst => self.dwords(field).is_none() && !self.is_flat(),
+            Field::Vsrc1y => {
+                let is_use = |spec: &Spec| {
+                    matches!(
+                        spec,
+                        Spec::Register {
+                            field: Field::Vsrc1,
+                            ..
+                        }
+                    )
+                };
+                !self.second.iter().any(is_use)
+            }
+            _ => false,
+        }
+    }
+
+    /// A source that may be of any kind the opcode allows.
+    fn any_source(&mut self, field: Field) -> u32 {
+        match (self.dwords(field), field) {
+            (Some(_), _) if self.has_class(field, Class::Accumulator) => 256 + self.below(256),
+            (Some(dwords), _) => self.source(field, dwords),
+            (None, Field::Src0y) => self.source(field, 1),
+            (None, _) => 0,
+        }
+    }
+
+    /// A source of the scalar formats: a register, a constant, or a field of the instruction's own.
+    fn scalar_source(&mut self, field: Field) -> u32 {
+        let immediate = self
+            .specs
+            .iter()
+            .any(|spec| matches!(spec, Spec::Immediate { field: f, .. } if *f == field));
+        if immediate {
+            return self.below(256);
+        }
+        let code = self
+            .dwords(field)
+            .map_or(0, |dwords| self.scalar(dwords, true));
+        self.extra |= code == 255;
+        code
+    }
+
+    /// The scalar part of an address, or the code for none.
+    fn scalar_address(&mut self) -> u32 {
+        let family = self.target.family();
+        if self.encoding == Encoding::FLAT || self.specs.is_empty() {
+            return match family {
+                Family::Cdna => 0,
+                Family::Rdna2 => 0x7d,
+                Family::Rdna3 | Family::Rdna4 => 0x7c,
+            };
+        }
+        match self.below(3) {
+            0 if family == Family::Cdna => 0x7f,
+            0 => [0x7c, 0x7d, 0x7f][self.below(3) as usize],
+            1 => 0,
+            _ => self.below(48) * 2,
+        }
+    }
+
+    /// A constant of the scalar formats: small, a short way back, or anything.
+    fn immediate(&mut self, mask: u32) -> u32 {
+        let version = self.specs.iter().any(|spec| {
+            matches!(
+                spec,
+                Spec::Immediate {
+                    style: ImmediateStyle::Version,
+                    ..
+                }
+            )
+        });
+        if version {
+            return self.below(8);
+        }
+        match self.below(3) {
+            0 => self.below(256),
+            1 => 0x1_0000 - 1 - self.below(40),
             _ => (self.random)() & mask,
         }
     }

@@ -159,7 +159,7 @@ fn error_of(failure: &Failure) -> i64 {
     match failure {
         Failure::NoItems => NO_ITEMS,
         Failure::TooManyItems(_) => TOO_MANY_ITEMS,
-        Failure::TooMuchLds(_) => TOO_MUCH_LDS,
+        Failure::TooMuchLds { .. } => TOO_MUCH_LDS,
         Failure::NoKernel(_) | Failure::BadKernel(_) => NO_CODE,
         Failure::Fault(fault) => match fault.kind {
             FaultKind::OutOfBounds { .. }

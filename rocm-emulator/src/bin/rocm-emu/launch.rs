@@ -88,10 +88,10 @@ fn check(kernel: &Kernel, args: &LaunchArgs, trace: Option<([u32; 3], u32)>) -> 
         ));
     }
     let lds = u64::from(kernel.group_segment_fixed_size) + u64::from(args.dynamic_lds);
-    if lds > u64::from(exec::MAX_LDS) {
+    let most = kernel.target.unit().lds_bytes_of_workgroup;
+    if lds > u64::from(most) {
         return Err(format!(
-            "{lds} bytes of LDS; a workgroup has at most {}",
-            exec::MAX_LDS
+            "{lds} bytes of LDS; a workgroup has at most {most}"
         ));
     }
     if let Some((workgroup, wave)) = trace {

@@ -46,14 +46,7 @@ pub fn dispatch(
     let workgroups: u64 = launch.grid.iter().map(|&count| u64::from(count)).product();
     let items: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
     let lds_size = kernel.group_segment_fixed_size + launch.dynamic_lds;
-    let apart = [Checks::RACES, Checks::UNINITIALISED];
-    let threads = match options.threads {
-        // What workgroups do to each other's memory is known in one place.
-        _ if apart.iter().any(|check| options.checks.has(*check)) => 1,
-        0 => cores() as u64,
-        threads => threads as u64,
-    };
-    let threads = threads.min(workgroups);
+    let threads = threads(options).min(workgroups);
     let held = workgroups_per_multiprocessor(kernel, items as u32, lds_size).max(1);
     let capacity = u64::from(held * kernel.target.multiprocessors()).max(threads);
 
@@ -105,18 +98,17 @@ pub fn dispatch(
         crew::share(threads as usize - 1, &|| grid.work());
     }
     services.finish();
-    match grid.failure.into_inner() {
-        Some((_, fault)) => {
-            findings::note(kernel.target, &fault);
-            Err(fault)
-        }
-        None => {
-            if let Some(sample) = grid.run.sample {
-                sample.finish(launch.kernel);
-            }
-            coverage::note(kernel);
-            Ok(grid.counters.into_inner())
-        }
+    grid.finish()
+}
+
+/// Threads that a launch may have.
+fn threads(options: &Options) -> u64 {
+    let apart = [Checks::RACES, Checks::UNINITIALISED];
+    match options.threads {
+        // What workgroups do to each other's memory is known in one place.
+        _ if apart.iter().any(|check| options.checks.has(*check)) => 1,
+        0 => cores() as u64,
+        threads => threads as u64,
     }
 }
 
@@ -219,6 +211,24 @@ impl Grid<'_> {
         if let (Some(mut recorder), Some(profile)) = (thread.recorder, self.profile) {
             recorder.keep(&thread.program);
             profile.lock().add(&recorder.finish());
+        }
+    }
+
+    /// What became of the launch, for the caller and for those who keep count.
+    fn finish(self) -> Result<Counters, Box<Fault>> {
+        let kernel = self.run.launch.kernel;
+        match self.failure.into_inner() {
+            Some((_, fault)) => {
+                findings::note(kernel.kernel.target, &fault);
+                Err(fault)
+            }
+            None => {
+                if let Some(sample) = self.run.sample {
+                    sample.finish(kernel);
+                }
+                coverage::note(&kernel.kernel);
+                Ok(self.counters.into_inner())
+            }
         }
     }
 

@@ -8,9 +8,7 @@ use crate::exec::clock::Cycles;
 use crate::exec::services::Output;
 use crate::exec::watch::{Profile, Trace};
 
-/// Most LDS bytes that a workgroup may have on any target the emulator knows.
-pub const MAX_LDS: u32 = 64 << 10;
-/// Most work-items in a workgroup.
+/// Most work-items in a workgroup, on every target; how much LDS it may have is the target's.
 pub const MAX_WORKGROUP: u32 = 1024;
 
 /// A kernel and what it is launched with.

@@ -13,5 +13,5 @@ mod wavefront;
 mod workgroup;
 
 pub use dispatch::dispatch;
-pub use launch::{DispatchPacket, Launch, Options, MAX_LDS, MAX_WORKGROUP, PACKET_BYTES};
+pub use launch::{DispatchPacket, Launch, Options, MAX_WORKGROUP, PACKET_BYTES};
 pub use occupancy::workgroups_per_multiprocessor;

@@ -11,7 +11,7 @@ use crate::exec::counters::Class;
 use crate::exec::memory::{Context, Violation};
 use crate::exec::program::{self, Op, Program, Step, NOWHERE};
 use crate::exec::scalar::{get_hwreg, set_hwreg, set_mode_bits, time};
-use crate::exec::watch::Recorder;
+use crate::exec::watch::{Recorder, Tracer};
 use crate::exec::wave::{Row, Wave};
 use crate::fault::FaultKind;
 
@@ -221,7 +221,6 @@ impl Wavefront {
             || thread.recorder.is_some()
             || turn.group.is_some()
             || self.record.is_some();
-        let cx = &mut thread.cx;
         let mut program = thread.program.clone();
         let mut at = program.at(self.wave.pc).unwrap_or(NOWHERE);
         let until = until.min(run.max_instructions.saturating_add(1));
@@ -230,51 +229,29 @@ impl Wavefront {
             let Some(step) = program.steps.get(at as usize) else {
                 return Err(FaultKind::BadProgramCounter.into());
             };
-            let wave = &mut self.wave;
-            wave.pc = step.pc;
+            self.wave.pc = step.pc;
             if watched {
-                if let Some(tracer) = tracer {
-                    tracer.before(wave, step.pc);
-                }
-                if let Some(recorder) = &mut thread.recorder {
-                    recorder.note(at, &step.op, wave);
-                }
-                if let Some(record) = &mut self.record {
-                    let kernel = run.launch.kernel;
-                    record.note(kernel.kernel.target, kernel.entry, step, wave);
-                }
-                if let (Some(checker), Some(own), Some(group)) =
-                    (&mut thread.checker, &mut self.checks, &mut turn.group)
-                {
-                    let of_group = (&mut *group.checks, group.index);
-                    checker.before(step, wave, cx, own, of_group, group.number)?;
-                }
+                self.look_before(thread, &mut turn.group, tracer, step, at)?;
             }
+            let (wave, cx) = (&mut self.wave, &mut thread.cx);
             self.executed += 1;
             let next = step.next;
             let flow = execute(step, wave, cx)?;
             if watched {
-                if let Some(tracer) = tracer {
-                    tracer.after(wave);
-                }
-                if let (Some(checker), Some(own), Some(group)) =
-                    (&mut thread.checker, &mut self.checks, &mut turn.group)
-                {
-                    let of_group = (&mut *group.checks, group.index);
-                    checker.after(step, wave, cx, own, of_group, group.number)?;
-                }
+                self.look_after(thread, &mut turn.group, tracer, step)?;
             }
             at = match flow {
                 Flow::Next => next,
                 Flow::Step(to) => to,
                 Flow::Address(to) => {
+                    let cx = &mut thread.cx;
                     cx.count(Class::Scalar);
                     if program.at(to).is_none() {
                         extend(&mut program, to, run, cx, &mut thread.recorder);
                         thread.program = program.clone();
                     }
                     program.at(to).ok_or_else(|| {
-                        wave.pc = to;
+                        self.wave.pc = to;
                         FaultKind::BadProgramCounter
                     })?
                 }
@@ -298,6 +275,58 @@ impl Wavefront {
         let next = program.steps.get(at as usize);
         self.wave.pc = next.ok_or(FaultKind::BadProgramCounter)?.pc;
         Ok(stop)
+    }
+
+    /// Show the coming step to those that look at each. Out of the way of the loop: most launches have none of them.
+    #[cold]
+    fn look_before(
+        &mut self,
+        thread: &mut Thread,
+        group: &mut Option<Group>,
+        tracer: Option<&Tracer>,
+        step: &Step,
+        at: u32,
+    ) -> Result<(), Box<Violation>> {
+        let wave = &mut self.wave;
+        if let Some(tracer) = tracer {
+            tracer.before(wave, step.pc);
+        }
+        if let Some(recorder) = &mut thread.recorder {
+            recorder.note(at, &step.op, wave);
+        }
+        if let Some(record) = &mut self.record {
+            let kernel = thread.run.launch.kernel;
+            record.note(kernel.kernel.target, kernel.entry, step, wave);
+        }
+        if let (Some(checker), Some(own), Some(group)) =
+            (&mut thread.checker, &mut self.checks, group)
+        {
+            let of_group = (&mut *group.checks, group.index);
+            checker.before(step, wave, &mut thread.cx, own, of_group, group.number)?;
+        }
+        Ok(())
+    }
+
+    /// Show them what it did.
+    #[cold]
+    fn look_after(
+        &mut self,
+        thread: &mut Thread,
+        group: &mut Option<Group>,
+        tracer: Option<&Tracer>,
+        step: &Step,
+    ) -> Result<(), Box<Violation>> {
+        let wave = &mut self.wave;
+        if let Some(tracer) = tracer {
+            tracer.after(wave);
+        }
+        if let (Some(checker), Some(own), Some(group)) =
+            (&mut thread.checker, &mut self.checks, group)
+        {
+            let of_group = (&mut *group.checks, group.index);
+            checker.after(step, wave, &thread.cx, own, of_group, group.number)?;
+        }
+        Ok(())
     }
 
     /// What a barrier, a sleep or the end means for the wavefront; `None` when it goes on after it.

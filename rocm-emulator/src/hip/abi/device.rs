@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use super::prelude::*;
+use crate::exec::MAX_WORKGROUP;
 use crate::hip::capture::refuse_during_any_capture;
 use crate::hip::facts;
 use crate::hip::handles::Kind;
@@ -125,8 +126,8 @@ fn properties(device: &Device) -> hipDeviceProp_tR0600 {
         regsPerBlock: registers,
         warpSize: lanes as c_int,
         memPitch: i32::MAX as usize,
-        maxThreadsPerBlock: facts::MAX_THREADS_PER_BLOCK as c_int,
-        maxThreadsDim: [facts::MAX_THREADS_PER_BLOCK as c_int; 3],
+        maxThreadsPerBlock: MAX_WORKGROUP as c_int,
+        maxThreadsDim: [MAX_WORKGROUP as c_int; 3],
         maxGridSize: facts::MAX_GRID,
         clockRate: (product.clock_mhz * 1000) as c_int,
         totalConstMem: i32::MAX as usize,

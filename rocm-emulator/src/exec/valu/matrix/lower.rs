@@ -9,7 +9,7 @@ use super::{layout, names, sparse};
 use crate::exec::valu::lowering::{Run, Unimplemented};
 use crate::exec::valu::operand::{constant, Source};
 use crate::exec::valu::value::Kind;
-use crate::isa::{Inst, Operand, Target};
+use crate::isa::{Inst, Modifiers, Operand, Target};
 
 /// Lower a matrix instruction; `None` if it is none.
 pub(crate) fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<Option<Run>, Unimplemented> {
@@ -56,39 +56,23 @@ fn prepare(lanes: u32, inst: &Inst, matrix: Matrix) -> Result<Instruction, Unimp
         addend(inst, accumulator)?
     };
     let mfma = form == Form::Mfma;
-    // MFMA's f64 forms use BLGP as negation of A, B and C (CDNA3 manual); the others permute B by it.
-    let negates_by_blgp = mfma && accumulator == Accumulator::F64;
-    let neg_bits = if negates_by_blgp {
-        mods.blgp | mods.neg
-    } else {
-        mods.neg
-    };
-    let signs = |index: u8| {
-        if matrix.a.is_integer() {
-            [false; 2]
-        } else if mfma {
-            [neg_bits >> index & 1 == 1; 2]
-        } else {
-            [neg_bits >> index & 1 == 1, mods.neg_hi >> index & 1 == 1]
-        }
-    };
-    let b_lanes = (mfma && !negates_by_blgp && mods.blgp != 0 && !sparse_form)
+    let b_lanes = (mfma && !negates_by_blgp(&matrix) && mods.blgp != 0 && !sparse_form)
         .then(|| layout::group_pattern(mods.blgp));
     let half = matches!(accumulator, Accumulator::F16 | Accumulator::Bf16);
-    let wmma_addend_signs = !mfma && !matrix.a.is_integer() && !sparse_form;
+    let (c_neg, c_abs) = addend_signs(&matrix, mods);
     Ok(Instruction {
         a: Input {
             registers: registers(inst.src[0])?,
             element: matrix.a,
             layout: layout::input(form, lanes as usize, shape, shape.m, matrix.a_per_lane),
-            neg: signs(0),
+            neg: signs(&matrix, mods, 0),
             lanes: None,
         },
         b: Input {
             registers: registers(inst.src[1])?,
             element: matrix.b,
             layout: layout::input(form, lanes as usize, shape, shape.n, matrix.b_per_lane),
-            neg: signs(1),
+            neg: signs(&matrix, mods, 1),
             lanes: b_lanes,
         },
         c,
@@ -98,12 +82,8 @@ fn prepare(lanes: u32, inst: &Inst, matrix: Matrix) -> Result<Instruction, Unimp
         high_half: form == Form::Wmma11 && half && mods.op_sel & 4 != 0,
         packed_result: form == Form::Wmma12 && half,
         clamp: mods.clamp,
-        c_abs: wmma_addend_signs && mods.neg_hi & 4 != 0,
-        c_neg: if mfma {
-            neg_bits & 4 != 0
-        } else {
-            wmma_addend_signs && mods.neg & 4 != 0
-        },
+        c_abs,
+        c_neg,
         broadcast: if mfma && !sparse_form {
             (mods.cbsz as u32, mods.abid as usize)
         } else {
@@ -115,6 +95,42 @@ fn prepare(lanes: u32, inst: &Inst, matrix: Matrix) -> Result<Instruction, Unimp
         },
         shape,
     })
+}
+
+/// MFMA's f64 forms use BLGP as negation of A, B and C (CDNA3 manual); the others permute B by it.
+fn negates_by_blgp(matrix: &Matrix) -> bool {
+    matrix.form == Form::Mfma && matrix.accumulator == Accumulator::F64
+}
+
+/// A bit for each of A, B and C that is negated; of packed elements, for the low ones.
+fn neg_bits(matrix: &Matrix, mods: &Modifiers) -> u8 {
+    if negates_by_blgp(matrix) {
+        mods.blgp | mods.neg
+    } else {
+        mods.neg
+    }
+}
+
+/// Whether the even and the odd elements of A (0) or B (1) are negated.
+fn signs(matrix: &Matrix, mods: &Modifiers, index: u8) -> [bool; 2] {
+    let low = neg_bits(matrix, mods) >> index & 1 == 1;
+    if matrix.a.is_integer() {
+        [false; 2]
+    } else if matrix.form == Form::Mfma {
+        [low; 2]
+    } else {
+        [low, mods.neg_hi >> index & 1 == 1]
+    }
+}
+
+/// Whether C is negated, and whether its absolute value is taken, which WMMA has in the place of `neg_hi`.
+fn addend_signs(matrix: &Matrix, mods: &Modifiers) -> (bool, bool) {
+    let neg = neg_bits(matrix, mods) & 4 != 0;
+    if matrix.form == Form::Mfma {
+        return (neg, false);
+    }
+    let signed = !matrix.a.is_integer() && matrix.index_bits.is_none();
+    (signed && neg, signed && mods.neg_hi & 4 != 0)
 }
 
 /// The third source: registers, or a constant in every element.
