@@ -195,16 +195,16 @@ template <class T> struct Step {
 };
 
 // A workgroup's part of the keys for HEADS queries, which read the same keys. A team of lanes holds a row of DIM
-// elements, EACH eights a lane; teams take KEYS rows in turn, which are all on their way before the first is used.
+// elements, EACH eights a lane; teams take KEYS rows in turn, and the next are on their way while these are used.
 template <class T, int DIM, int HEADS> struct Attend {
     static constexpr int THREADS = 256, EACH = DIM > 256 ? 2 : 1, TEAM = DIM / 8 / EACH;
-    static constexpr int KEYS = EACH * sizeof(T) > 2 ? 2 : 4;
+    static constexpr int KEYS = EACH * sizeof(T) > 2 ? 1 : 2;
     static constexpr int TEAMS = THREADS / TEAM, WAVES = THREADS / WAVEFRONT, OWN = 8 * EACH;
 #if defined(__HIP__)
     static constexpr int RESIDENT = 1;
 #else
     // Workgroups that a multiprocessor has registers for: timed on an H200.
-    static constexpr int RESIDENT = sizeof(T) == 4 && DIM <= 128 ? 2 : 1;
+    static constexpr int RESIDENT = DIM <= 128 ? 2 : 1;
 #endif
 
     struct Lds {
@@ -223,7 +223,10 @@ template <class T, int DIM, int HEADS> struct Attend {
     // Where a lane's eights begin in a row, and whether the row reaches so far.
     uint32_t lane, team, dim;
     float query[HEADS][OWN], sums[HEADS][OWN], top[HEADS], sum[HEADS];
-    Eight<T> k[KEYS][EACH], v[KEYS][EACH];
+    // Rows of keys and values.
+    struct Rows {
+        Eight<T> k[KEYS][EACH], v[KEYS][EACH];
+    };
 
     __device__ __forceinline__ Attend(uint32_t dim) : lane(threadIdx.x % TEAM), team(threadIdx.x / TEAM), dim(dim) {}
 
@@ -249,7 +252,9 @@ template <class T, int DIM, int HEADS> struct Attend {
     }
 
     // KEYS rows from `key` on, of those that lie in the cache, below `end`, or the last of these.
-    __device__ __forceinline__ void load(const T *keys, const T *values, uint32_t key, uint32_t end) {
+    __device__ __forceinline__ void load(Rows &rows, const T *keys, const T *values, uint32_t key,
+                                         uint32_t end) const {
+        auto &[k, v] = rows;
 #pragma unroll
         for (int n = 0; n < KEYS; n++) {
             size_t row = (size_t)min_of(key + n, end - 1) * dim;
@@ -266,8 +271,9 @@ template <class T, int DIM, int HEADS> struct Attend {
     }
 
     // What was loaded, of which rows from `end` on do not count. `own` is in LDS.
-    __device__ __forceinline__ void step(const Lds &lds, uint32_t key, uint32_t own, uint32_t end, uint32_t last,
-                                         uint32_t heads, const Scores &how) {
+    __device__ __forceinline__ void step(Rows &rows, const Lds &lds, uint32_t key, uint32_t own, uint32_t end,
+                                         uint32_t last, uint32_t heads, const Scores &how) {
+        auto &[k, v] = rows;
 #pragma unroll
         for (int n = 0; n < KEYS; n++) {
             if (key + n != own) continue;
@@ -465,7 +471,8 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
     uint32_t kept = own == NONE ? part.end : own;
     Team team(dim);
     uint32_t key = part.begin + team.team * Team::KEYS;
-    if (key < part.end) team.load(keys, values, key, kept);
+    typename Team::Rows rows, next;
+    if (key < part.end) team.load(rows, keys, values, key, kept);
 
     uint32_t staged = threadIdx.x / from.LANES, lane = threadIdx.x % from.LANES;
     const T *row_from = from.heads + (size_t)row * (heads + (packed ? 2 * kv_heads : 0)) * dim;
@@ -487,10 +494,13 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
 
     Scores how{softcap, slopes == nullptr ? slopes : slopes + query};
     team.start(lds, count, scale);
+    // The next rows are on their way while these are used.
     while (key < part.end) {
-        team.step(lds, key, own, part.end, part.last, count, how);
+        uint32_t now = key;
         key += STEP;
-        if (key < part.end) team.load(keys, values, key, kept);
+        if (key < part.end) team.load(next, keys, values, key, kept);
+        team.step(rows, lds, now, own, part.end, part.last, count, how);
+        if (key < part.end) rows = next;
     }
     Parts parts{of_parts, (size_t)gridDim.z * heads, gridDim.x, parts_count, dim};
     team.finish(
