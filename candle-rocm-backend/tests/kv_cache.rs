@@ -364,6 +364,8 @@ fn queries_attend_to_what_is_kept() -> Result<()> {
             (sizes(1, 2, 2, 256, 20), 1, vec![19], plain(256)),
             (sizes(1, 1, 1, 512, 20), 1, vec![3], plain(512)),
             (sizes(1, 2, 1, 8, 20), 2, vec![19], plain(8)),
+            // More queries than workgroups can count by: another kernel puts their parts together.
+            (sizes(1, 1, 1, 64, 300), 26, vec![270], plain(64)),
         ];
         for (sizes, steps, positions, scores) in cases {
             for dtype in [DType::F16, DType::BF16, DType::F32] {

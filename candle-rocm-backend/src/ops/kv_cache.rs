@@ -25,7 +25,7 @@ const MOST_PARTS: usize = 256;
 /// Workgroups for a compute unit, by which keys are shared out: as many as its registers have room for.
 const WORKGROUPS_PER_UNIT: usize = 2;
 /// Counters of a sequence for each head of keys: groups of queries of a step, whose workgroups count those that ended.
-const COUNTERS: usize = 64;
+const COUNTERS: usize = 24;
 
 /// Which elements of a head rotary embedding turns together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
