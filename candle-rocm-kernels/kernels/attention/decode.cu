@@ -252,8 +252,7 @@ template <class T, int DIM, int HEADS> struct Attend {
     }
 
     // KEYS rows from `key` on, of those that lie in the cache, below `end`, or the last of these.
-    __device__ __forceinline__ void load(Rows &rows, const T *keys, const T *values, uint32_t key,
-                                         uint32_t end) const {
+    __device__ __forceinline__ void load(Rows &rows, const T *keys, const T *values, uint32_t key, uint32_t end) const {
         auto &[k, v] = rows;
 #pragma unroll
         for (int n = 0; n < KEYS; n++) {
