@@ -137,6 +137,22 @@ fn tokens_and_logits_are_those_of_candles_model() -> Result<()> {
     Ok(())
 }
 
+/// Of a token's kernels with one layer and with two, at most `of_layer` are of a layer, and `of_none` of none.
+fn assert_few(kernels: &[Vec<String>], of_layer: usize, of_none: usize, what: &str) {
+    let added = kernels[1].len() - kernels[0].len();
+    assert!(
+        added <= of_layer,
+        "{what}: a layer takes {added} kernels: {:?}",
+        kernels[1]
+    );
+    let outside = kernels[0].len() - added;
+    assert!(
+        outside <= of_none,
+        "{what}: {outside} kernels are of no layer: {:?}",
+        kernels[0]
+    );
+}
+
 #[test]
 fn a_token_takes_five_kernels_a_layer() -> Result<()> {
     let [device, _] = devices()?;
@@ -153,19 +169,8 @@ fn a_token_takes_five_kernels_a_layer() -> Result<()> {
         session.greedy(2)?;
         kernels.push(session.enqueued().expect("a captured step").kernels.clone());
     }
-    let added = kernels[1].len() - kernels[0].len();
     // Four products, of which two begin with a norm, and attention.
-    assert!(
-        added <= 5,
-        "a layer takes {added} kernels: {:?}",
-        kernels[1]
-    );
-    let outside = kernels[0].len() - added;
-    assert!(
-        outside <= 7,
-        "{outside} kernels are of no layer: {:?}",
-        kernels[0]
-    );
+    assert_few(&kernels, 5, 7, "dense");
     Ok(())
 }
 
@@ -196,18 +201,7 @@ fn a_token_with_quantised_weights_takes_five_kernels_a_layer() -> Result<()> {
             session.greedy(2)?;
             kernels.push(session.enqueued().expect("a captured step").kernels.clone());
         }
-        let added = kernels[1].len() - kernels[0].len();
-        assert!(
-            added <= most,
-            "a layer of {formats:?} takes {added} kernels: {:?}",
-            kernels[1]
-        );
-        let outside = kernels[0].len() - added;
-        assert!(
-            outside <= 9,
-            "{outside} kernels are of no layer: {:?}",
-            kernels[0]
-        );
+        assert_few(&kernels, most, 9, &format!("{formats:?}"));
     }
     Ok(())
 }

@@ -257,6 +257,7 @@ impl KvCache {
                     position,
                     scores,
                     (steps, heads),
+                    false,
                 )?;
                 attend.launch(device, Arg::Read(Some(&self.both)))?;
                 Ok(plain(attend.result.into_inner(), queries.shape()))
@@ -309,7 +310,7 @@ impl KvCache {
         self.check_step(norms, rotary, position, scores, heads)?;
         let packed = packed.contiguous()?;
         let from = From::Packed(&packed, rotary, norms);
-        let attend = self.attend_launch(device, from, position, scores, (steps, heads))?;
+        let attend = self.attend_launch(device, from, position, scores, (steps, heads), false)?;
         self.both.inplace_op1(&attend)?;
         let shape = (self.batch, steps, heads, self.dim);
         Ok(plain(attend.result.into_inner(), &Shape::from(shape)))
@@ -341,16 +342,14 @@ impl KvCache {
             self.check_step(norms, rotary, position, scores, heads)?;
             let packed = packed.contiguous()?;
             let from = From::Packed(&packed, rotary, norms);
-            let mut attend = self.attend_launch(device, from, position, scores, (steps, heads))?;
-            if attend.merges() {
-                attend.result = RefCell::new(QuantizedVector::memory(device, elements)?);
-                attend.quantized = true;
-                self.both.inplace_op1(&attend)?;
-                return Ok(QuantizedVector::from_memory(
-                    attend.result.into_inner(),
-                    elements,
-                ));
-            }
+            let attend =
+                self.attend_launch(device, from, position, scores, (steps, heads), true)?;
+            self.both.inplace_op1(&attend)?;
+            let result = attend.result.into_inner();
+            return match attend.quantized {
+                true => Ok(QuantizedVector::from_memory(result, elements)),
+                false => QuantizedVector::of(&plain(result, &Shape::from(elements))),
+            };
         }
         let result = self.append_and_attend(packed, norms, rotary, position, scores)?;
         QuantizedVector::of(&result.flatten_all()?)
@@ -501,6 +500,7 @@ impl KvCache {
         }
     }
 
+    /// The result is a `vector` for quantised products, if that is asked for and one launch makes all of it.
     fn attend_launch<'a>(
         &'a self,
         device: &CudaDevice,
@@ -508,6 +508,7 @@ impl KvCache {
         position: &'a Tensor,
         scores: &'a Scores,
         (steps, heads): (usize, usize),
+        vector: bool,
     ) -> Result<Attend<'a>> {
         let dtype = self.both.dtype();
         let group = heads / self.kv_heads;
@@ -531,6 +532,13 @@ impl KvCache {
             )?),
         };
         let enough = |counters: &&Tensor| parts > 1 && rows * columns <= counters.elem_count();
+        let counters = self.counters.as_ref().filter(enough);
+        let quantized = vector && (parts == 1 || counters.is_some());
+        let elements = rows * heads * self.dim;
+        let result = match quantized {
+            true => QuantizedVector::memory(device, elements)?,
+            false => allocate(device, dtype, elements)?,
+        };
         Ok(Attend {
             cache: self,
             from,
@@ -541,9 +549,9 @@ impl KvCache {
             config,
             sizes: [steps, heads],
             parts: RefCell::new(of_parts),
-            counters: self.counters.as_ref().filter(enough),
-            quantized: false,
-            result: RefCell::new(allocate(device, dtype, rows * heads * self.dim)?),
+            counters,
+            quantized,
+            result: RefCell::new(result),
         })
     }
 
@@ -653,11 +661,6 @@ struct Attend<'a> {
 }
 
 impl Attend<'_> {
-    /// Whether one launch makes the result.
-    fn merges(&self) -> bool {
-        self.parts.borrow().is_none() || self.counters.is_some()
-    }
-
     /// `cache` is the cache's memory.
     fn launch(&self, device: &CudaDevice, cache: Arg) -> Result<()> {
         let KvCache {
