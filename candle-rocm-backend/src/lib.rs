@@ -9,6 +9,7 @@
 //!   of AMD GPUs;
 //! - [`RocmDeviceExt`]: architecture, wavefront size, compute units, memory, the memory pool's figures;
 //! - [`ops`]: operators that Candle makes of several kernels, each in one, with gradients;
+//! - [`fp8`], [`grouped`], [`moe`]: products of FP8 with scales, of rows that belong to groups, and mixtures of experts;
 //! - [`graph`]: a step of a program captured once, such as a language model's for one token, and run by one launch;
 //! - [`doctor`]: what is wrong where a GPU is not found, and what to do;
 //! - [`runtime`]: choosing between AMD's library and the emulator; [`devices`]: the GPUs there are.
@@ -39,7 +40,10 @@
 //! `rocm = ["candle-core/cuda", "candle-nn/cuda", "candle-transformers/cuda", "dep:candle-rocm-backend"]`.
 
 pub mod doctor;
+pub mod fp8;
 pub mod graph;
+pub mod grouped;
+pub mod moe;
 pub mod ops;
 #[cfg(feature = "rocm-rs")]
 pub mod rocm_rs;

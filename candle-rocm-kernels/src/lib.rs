@@ -17,6 +17,7 @@ pub mod choice;
 pub mod dtypes;
 pub mod few;
 pub mod geometry;
+pub mod grouped;
 pub mod matmul;
 pub mod mmvq;
 pub mod nvidia;
@@ -246,6 +247,9 @@ modules! {
         DECODE "decode" "Attention of few queries to a cache that is written in place.";
         NORMED "normed" "Products of few columns with their norm, and gated ones with their activation.";
         CHAINED "chained" "Products of quantised matrices with one vector, each of which makes the next one's vector.";
+        GROUPED "grouped" "Products on matrix units whose groups the kernel finds, in bf16 and, with scales, in FP8.";
+        EXPERTS "experts" "Mixtures of experts, but for their products: gates, places of rows, and back.";
+        FP8 "fp8" "Casts to FP8, with the scales of what products read.";
         FUSED "fused" "Operators that Candle would make of several, and their gradients.";
         FORWARD "forward" "Attention without a matrix of scores in memory.";
         BACKWARD "backward" "Attention's gradients, likewise.";

@@ -377,6 +377,56 @@ static CONTRACT: &[Family] = &[
         "ppppiiiipfpp",
     ),
     family(&kernels::CHAINED, &["gated_{t}"], OWN_QUANTS, "pppppii"),
+    family(&kernels::EXPERTS, &["experts_{t}"], &[("count", 0)], "ppi"),
+    family(
+        &kernels::EXPERTS,
+        &["experts_{t}"],
+        &[("place", 0)],
+        "ppppppiii",
+    ),
+    family(
+        &kernels::EXPERTS,
+        &["experts_gate_{t}"],
+        ROW_FLOATS,
+        "ppppiiiiiiiif",
+    ),
+    family(
+        &kernels::EXPERTS,
+        &["experts_gather_{t}", "experts_dots_{t}"],
+        ROW_FLOATS,
+        "ppppiii",
+    ),
+    family(
+        &kernels::EXPERTS,
+        &["experts_combine_{t}"],
+        ROW_FLOATS,
+        "pppppiii",
+    ),
+    family(
+        &kernels::FP8,
+        &[
+            "fp8_groups_{t}",
+            "fp8_swiglu_{t}",
+            "fp8_blocks_{t}",
+            "fp8_rows_{t}",
+        ],
+        ROW_FLOATS,
+        "ppniipnnnii",
+    ),
+    family(
+        &kernels::FP8,
+        &["fp8_gathered_{t}"],
+        ROW_FLOATS,
+        "ppniipnnniipi",
+    ),
+    family(&kernels::FP8, &["fp8_largest_{t}"], ROW_FLOATS, "ppnii"),
+    family(&kernels::FP8, &["fp8_all_{t}"], ROW_FLOATS, "ppniipnnniip"),
+    family(
+        &kernels::FP8,
+        &["fp8_{t}"],
+        &[("prepare", 0)],
+        "ppniipnnniii",
+    ),
     family(&kernels::FUSED, &["log_softmax_{t}"], WIDE_FLOATS, "ppi"),
     family(
         &kernels::FUSED,
@@ -565,6 +615,9 @@ fn modules_hold_the_kernels_that_candle_launches() {
         &kernels::MMQ,
         &kernels::MOE,
         &kernels::FUSED,
+        &kernels::CHAINED,
+        &kernels::EXPERTS,
+        &kernels::FP8,
     ];
     let modules = kernels::ALL_IDS.map(|id| kernels::MODULES[id as usize]);
     for module in modules.into_iter().chain(own) {

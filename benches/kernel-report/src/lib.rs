@@ -13,3 +13,4 @@ pub mod loops;
 pub mod page;
 pub mod products;
 pub mod rows;
+pub mod scaled;

@@ -5,7 +5,7 @@ use candle_rocm_kernel_report::distances;
 use candle_rocm_kernel_report::kernels::Kernels;
 use candle_rocm_kernel_report::loops;
 use candle_rocm_kernel_report::page::ARCHITECTURES;
-use candle_rocm_kernels::MATMUL;
+use candle_rocm_kernels::{Module, GROUPED, MATMUL};
 use candle_rocm_testing::needs;
 
 /// The tiles whose panels MFMA units take in four slices; the others', and other units', have two or one.
@@ -42,18 +42,19 @@ fn loads_are_ahead_of_their_waits() {
             continue;
         }
         let mut kernels = Kernels::new(arch);
-        let names = kernels.names(&MATMUL).expect("the module is embedded");
-        let products = names.iter().filter(|name| !name.starts_with("matmul_sum_"));
-        for name in products {
-            below.extend(shortcoming(arch, &mut kernels, name));
+        for module in [&MATMUL, &GROUPED] {
+            let names = kernels.names(module).expect("the module is embedded");
+            for name in names.iter().filter(|name| !name.contains("_sum")) {
+                below.extend(shortcoming(arch, &mut kernels, module, name));
+            }
         }
     }
     assert!(below.is_empty(), "{}", below.join("\n"));
 }
 
 /// What a kernel has less of than it should.
-fn shortcoming(arch: &str, kernels: &mut Kernels, name: &str) -> Option<String> {
-    let report = kernels.report(&MATMUL, name).expect("it decodes");
+fn shortcoming(arch: &str, kernels: &mut Kernels, module: &Module, name: &str) -> Option<String> {
+    let report = kernels.report(module, name).expect("it decodes");
     let panels = loops::panels(&report.listing);
     let found: Vec<_> = panels
         .iter()

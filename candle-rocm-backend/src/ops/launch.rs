@@ -10,12 +10,12 @@ use candle_rocm_runtime::{
 };
 
 /// Work-items of a workgroup, for kernels of elements and of columns.
-pub(super) const THREADS: u32 = 256;
+pub(crate) const THREADS: u32 = 256;
 /// Workgroups for a compute unit beyond which more are of no use.
 const WORKGROUPS_PER_UNIT: usize = 16;
 
 /// An argument of a kernel.
-pub(super) enum Arg<'a> {
+pub(crate) enum Arg<'a> {
     /// A contiguous tensor's memory, or a null pointer.
     Read(Option<&'a Tensor>),
     /// The same without its first elements.
@@ -49,6 +49,8 @@ macro_rules! each_dtype {
         match $slice {
             CudaStorageSlice::U8($name) => Ok($body),
             CudaStorageSlice::U32($name) => Ok($body),
+            CudaStorageSlice::I32($name) => Ok($body),
+            CudaStorageSlice::F8E4M3($name) => Ok($body),
             CudaStorageSlice::F16($name) => Ok($body),
             CudaStorageSlice::BF16($name) => Ok($body),
             CudaStorageSlice::F32($name) => Ok($body),
@@ -60,14 +62,14 @@ macro_rules! each_dtype {
     };
 }
 
-pub(super) fn read<'a>(
+pub(crate) fn read<'a>(
     storage: &'a CudaStorage,
     stream: &'a Stream,
 ) -> Result<(u64, SyncOnDrop<'a>)> {
     each_dtype!(&storage.slice, slice => slice.device_ptr(stream))
 }
 
-pub(super) fn write<'a>(
+pub(crate) fn write<'a>(
     storage: &'a mut CudaStorage,
     stream: &'a Stream,
 ) -> Result<(u64, SyncOnDrop<'a>)> {
@@ -89,6 +91,9 @@ macro_rules! storage_of_dtype {
             DType::BF16 => of!(BF16, half::bf16),
             DType::F32 => of!(F32, f32),
             DType::F64 => of!(F64, f64),
+            DType::F8E4M3 => of!(F8E4M3, float8::F8E4M3),
+            DType::U32 => of!(U32, u32),
+            DType::I32 => of!(I32, i32),
             other => bail!("no fused operator has results of {other:?}"),
         };
         Ok(CudaStorage {
@@ -99,13 +104,13 @@ macro_rules! storage_of_dtype {
 }
 
 /// Memory for `count` elements, which the caller's kernel writes.
-pub(super) fn allocate(device: &CudaDevice, dtype: DType, count: usize) -> Result<CudaStorage> {
+pub(crate) fn allocate(device: &CudaDevice, dtype: DType, count: usize) -> Result<CudaStorage> {
     // SAFETY: kernels write all of it before anything reads it.
     storage_of_dtype!(device, dtype, Element => unsafe { device.alloc::<Element>(count) })
 }
 
 /// The same with zeros in it.
-pub(super) fn allocate_zeros(
+pub(crate) fn allocate_zeros(
     device: &CudaDevice,
     dtype: DType,
     count: usize,
@@ -114,7 +119,7 @@ pub(super) fn allocate_zeros(
 }
 
 /// The type of what kernels for `dtype` leave for each other.
-pub(super) fn sums_dtype(dtype: DType) -> DType {
+pub(crate) fn sums_dtype(dtype: DType) -> DType {
     match dtype {
         DType::F64 => DType::F64,
         _ => DType::F32,
@@ -122,7 +127,7 @@ pub(super) fn sums_dtype(dtype: DType) -> DType {
 }
 
 /// A grid of `x` by `y` workgroups of so many threads.
-pub(super) fn grid(x: usize, y: usize, threads: u32) -> Result<LaunchConfig> {
+pub(crate) fn grid(x: usize, y: usize, threads: u32) -> Result<LaunchConfig> {
     match (u32::try_from(x), u32::try_from(y)) {
         (Ok(x), Ok(y)) => Ok(LaunchConfig {
             grid_dim: (x, y, 1),
@@ -135,12 +140,12 @@ pub(super) fn grid(x: usize, y: usize, threads: u32) -> Result<LaunchConfig> {
 
 /// A grid for a kernel of rows: what is asked for of each row, of which the kernel's geometry makes its own. Where rows are
 /// few and long, the runtime launches two kernels instead, whose workgroups share each row.
-pub(super) fn row_grid(rows: usize) -> Result<LaunchConfig> {
+pub(crate) fn row_grid(rows: usize) -> Result<LaunchConfig> {
     grid(rows, 1, 32)
 }
 
 /// A grid for elements of which each thread takes 16 bytes at a time.
-pub(super) fn element_grid(
+pub(crate) fn element_grid(
     device: &CudaDevice,
     count: usize,
     dtype: DType,
@@ -154,13 +159,13 @@ pub(super) fn element_grid(
     )
 }
 
-pub(super) fn compute_units(device: &CudaDevice) -> usize {
+pub(crate) fn compute_units(device: &CudaDevice) -> usize {
     let stream = device.cuda_stream();
     stream.context().info().compute_units.max(1) as usize
 }
 
 /// A row's length or a count as kernels take it.
-pub(super) fn int(operator: &str, what: &str, value: usize) -> Result<u32> {
+pub(crate) fn int(operator: &str, what: &str, value: usize) -> Result<u32> {
     // The norms of Candle's own names take an i32.
     match i32::try_from(value) {
         Ok(value) => Ok(value.unsigned_abs()),
@@ -172,7 +177,7 @@ pub(super) fn int(operator: &str, what: &str, value: usize) -> Result<u32> {
 ///
 /// # Safety
 /// The arguments are the kernel's, in number, order and type, and what they say is within the memory given.
-pub(super) unsafe fn launch(
+pub(crate) unsafe fn launch(
     device: &CudaDevice,
     module: &Module,
     kernel: &str,
@@ -219,6 +224,31 @@ pub(super) unsafe fn launch(
     // SAFETY: the caller's promise; the guards keep the memory until the launch is given to the stream.
     unsafe { builder.launch(config) }.map_err(Error::wrap)?;
     Ok(())
+}
+
+/// Calls `launch` with the addresses of tensors on the GPU, 0 where there is none. What it gives to the stream may read
+/// them.
+pub(crate) fn with_addresses<const N: usize>(
+    name: &str,
+    stream: &Stream,
+    tensors: [Option<&Tensor>; N],
+    launch: impl FnOnce([u64; N]) -> Result<()>,
+) -> Result<()> {
+    let guards = tensors.map(|tensor| tensor.map(|tensor| (tensor, tensor.storage_and_layout().0)));
+    let (mut addresses, mut uses) = ([0; N], Vec::new());
+    for (to, guard) in addresses.iter_mut().zip(&guards) {
+        let Some((tensor, storage)) = guard else {
+            continue;
+        };
+        let Storage::Cuda(storage) = &**storage else {
+            bail!("{name}: an operand is not on the GPU, as others are");
+        };
+        let (address, used) = read(storage, stream)?;
+        let first = tensor.layout().start_offset() * tensor.dtype().size_in_bytes();
+        *to = address + first as u64;
+        uses.push(used);
+    }
+    launch(addresses)
 }
 
 /// The memory of an operand that is a tensor, and the bytes in it before the first element.

@@ -31,9 +31,9 @@
 mod activation;
 mod attention;
 mod kv_cache;
-mod launch;
+pub(crate) mod launch;
 mod linear;
-mod node;
+pub(crate) mod node;
 mod norm;
 mod normed_linear;
 mod operands;

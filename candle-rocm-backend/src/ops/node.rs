@@ -14,7 +14,7 @@ use candle_core::{
 
 /// Makes the gradients of a node's operands (in their order; `None` where none is wanted) from those, its result and the
 /// result's gradient, which is contiguous.
-pub(super) type Backward =
+pub(crate) type Backward =
     Box<dyn Fn(&[&Tensor], &Tensor, &Tensor) -> Result<Vec<Option<Tensor>>> + Send + Sync>;
 
 struct Node {
@@ -26,7 +26,7 @@ struct Node {
 }
 
 /// The tensor of a result of these operands, one to three.
-pub(super) fn result_of(
+pub(crate) fn result_of(
     name: &'static str,
     operands: &[&Tensor],
     result: CudaStorage,
@@ -51,7 +51,7 @@ pub(super) fn result_of(
 }
 
 /// The tensor of a result that no gradient goes through.
-pub(super) fn plain(result: CudaStorage, shape: &Shape) -> Tensor {
+pub(crate) fn plain(result: CudaStorage, shape: &Shape) -> Tensor {
     Tensor::from_storage(
         Storage::Cuda(result),
         shape.clone(),

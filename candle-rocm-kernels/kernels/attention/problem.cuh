@@ -1,7 +1,7 @@
 // What the `forward` module's kernels are told: attention of packed or padded sequences, and what hides keys from
 // queries.
 #pragma once
-#include "portable/portable.cuh"
+#include "portable/seldom.cuh"
 
 // A tensor of (batch, row, head, element): distances in elements between its first three, the last is 1.
 struct AttentionTensor {
@@ -59,17 +59,3 @@ struct AttentionProblem {
     float softcap;
     uint32_t reserved;
 };
-
-// The problem once more, read anew: what is seldom needed in a loop shall not be in scalar registers all along, of
-// which there are too few. It is a kernel's one argument.
-#if defined(__HIP__)
-typedef const __attribute__((address_space(4))) AttentionProblem SeldomRead;
-__device__ __forceinline__ SeldomRead &seldom(const AttentionProblem &) {
-    SeldomRead *problem = (SeldomRead *)__builtin_amdgcn_kernarg_segment_ptr();
-    asm volatile("" : "+s"(problem));
-    return *problem;
-}
-#else
-typedef const AttentionProblem SeldomRead;
-__device__ __forceinline__ SeldomRead &seldom(const AttentionProblem &problem) { return problem; }
-#endif

@@ -214,5 +214,5 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
         }
         lds_barrier();
     }
-    tile.store(p, lds, part);
+    tile.template store<Results<T>>(p, lds, part);
 }

@@ -93,8 +93,10 @@ private:
 };
 
 // Adds up the parts of each element of C, in their order. Grid: any number of workgroups in x.
-template <class T> __device__ __forceinline__ void matmul_sum(const MatmulProblem &p) {
+template <class T, class Results = ::Results<T>, class Problem>
+__device__ __forceinline__ void matmul_sum(const Problem &problem) {
     using Sum = typename Product<T>::Sum;
+    const MatmulProblem &p = product_of(problem);
     uint64_t plane = (uint64_t)p.gemm.m * p.gemm.n, total = plane * p.batch;
     bool narrow = total >> 32 == 0;
     for (uint64_t i = global_thread(); i < total; i += global_threads()) {
@@ -102,6 +104,6 @@ template <class T> __device__ __forceinline__ void matmul_sum(const MatmulProble
         Sum sum = *from;
         for (uint32_t part = 1; part < p.parts; part++) sum += from[part * total];
         uint64_t line = divide(i, p.gemm.m, narrow), z = divide(line, p.gemm.n, narrow);
-        Results<T>(p, (uint32_t)z).store((uint32_t)(i - line * p.gemm.m), (uint32_t)(line - z * p.gemm.n), sum);
+        Results(problem, (uint32_t)z).store((uint32_t)(i - line * p.gemm.m), (uint32_t)(line - z * p.gemm.n), sum);
     }
 }

@@ -11,7 +11,7 @@
 // the barrier that completes it, other wavefronts of the SIMD compute.
 //
 // Types: a tile's shape (MatmulShape), an operand's panel and slice (matmul_panel.cuh), what a wavefront multiplies at
-// a time (Operand, MatrixUnit) and its sums (WaveTile).
+// a time (Operand, MatrixUnit), its sums (WaveTile), and what the product is beside those (a scheme, such as Plain).
 #pragma once
 #include "matmul/matmul_panel.cuh"
 #include "matmul/matmul_wave.cuh"
@@ -42,19 +42,44 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
     }
 };
 
+// Products whose sums are C's, each of the batch by itself. Other schemes have the same members.
+template <class T, class S> struct Plain {
+    using Problem = MatmulProblem;
+    using Results = ::Results<T>;
+    // What is done to sums after each panel, with what it needs in LDS.
+    template <class Tile, class Problem = MatmulProblem> struct Scales {
+        static constexpr int LDS_BYTES = 0;
+        __device__ __forceinline__ Scales(const Problem &, const TilePart &) {}
+        __device__ __forceinline__ void load() {}
+        __device__ __forceinline__ void stage(LdsBytes, uint32_t) {}
+        __device__ __forceinline__ void stage_any(LdsBytes, uint32_t) {}
+        __device__ __forceinline__ void promote(Tile &, LdsBytes, uint32_t) {}
+        __device__ __forceinline__ void finish(Tile &) {}
+    };
+    // The part of this workgroup; none is past its end.
+    static __device__ __forceinline__ bool part_of(const MatmulProblem &p, TilePart &part) {
+        part = tile_part<S>(p);
+        return true;
+    }
+};
+
 // Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS.
-template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void matmul_tile(const MatmulProblem &p) {
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
+__device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem &problem) {
     using Unit = MatrixUnit<T>;
     using PanelA = Panel<T, S::M, S, OP_A == Op::T>;
     using PanelB = Panel<T, S::N, S, OP_B == Op::N>;
     using SliceA = typename PanelA::Slice;
     using SliceB = typename PanelB::Slice;
-    using Tile = WaveTile<T, S, 2 * (SliceA::BYTES + SliceB::BYTES)>;
+    constexpr int LDS_SLICES = 2 * (SliceA::BYTES + SliceB::BYTES);
+    using Tile = WaveTile<T, S, LDS_SLICES>;
+    using Scales = typename Scheme<T, S>::template Scales<Tile>;
     constexpr int STEPS = SliceA::CHUNKS / Unit::STEP_CHUNKS, STEPS_UNROLLED = Unit::UNROLLED ? STEPS : 1;
     static_assert(STEPS > 0, "a slice has whole steps");
-    static_assert(Tile::LDS_BYTES <= LDS_MOST, "what a workgroup may have");
-    __shared__ char lds_array[Tile::LDS_BYTES] __attribute__((aligned(128)));
-    LdsBytes lds = (LdsBytes)lds_array;
+    constexpr int LDS_BYTES = max_of(LDS_SLICES + Scales::LDS_BYTES, Tile::LDS_BYTES);
+    static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");
+    __shared__ char lds_array[LDS_BYTES] __attribute__((aligned(128)));
+    LdsBytes lds = (LdsBytes)lds_array, lds_scales = lds + LDS_SLICES;
     auto slice_a = [&](uint32_t buffer) INLINED {
         return lds + buffer * (SliceA::BYTES + SliceB::BYTES);
     };
@@ -62,19 +87,22 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
         return slice_a(buffer) + SliceA::BYTES;
     };
 
-    const GemmProblem &g = p.gemm;
-    TilePart part = tile_part<S>(p);
-    PanelA a((const T *)g.a + part.z * g.stride_a, g.lda, part.row, g.m, part.begin, part.end);
-    PanelB b((const T *)g.b + part.z * g.stride_b, g.ldb, part.column, g.n, part.begin, part.end);
+    const GemmProblem &g = product_of(problem).gemm;
+    TilePart part;
+    if (!Scheme<T, S>::part_of(problem, part)) return;
+    PanelA a((const T *)g.a + part.a * g.stride_a, g.lda, part.row, g.m, part.begin, part.end);
+    PanelB b((const T *)g.b + part.b * g.stride_b, g.ldb, part.column, part.columns, part.begin, part.end);
     Tile tile;
+    Scales scales(problem, part);
     Operand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a{tile.row + Unit::a_row(lane_id()), Unit::a_chunk(lane_id())};
     Operand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b{tile.column + Unit::b_column(lane_id()),
                                                            Unit::b_chunk(lane_id())};
 
-    uint32_t panels = min_of(a.panels(), b.panels()), buffer = 0;
+    uint32_t panels = min_of(a.panels(), b.panels()), buffer = 0, scaled = 0;
 
     // The schedule's clusters. Load: the next panel, global -> registers.
     auto load = [&]() INLINED {
+        scales.load();
         a.load();
         b.load();
     };
@@ -102,6 +130,7 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
     auto start = [&](auto turn) INLINED {
         load();
         stage(turn, 0, 0);
+        scales.stage(lds_scales, 0);
         lds_barrier();
     };
     auto multiply_panel = [&](auto turn, auto more) INLINED {
@@ -115,13 +144,16 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
                 in_order();
             }
             multiply(now);
+            if (j + 1 == S::SLICES) scales.promote(tile, lds_scales, scaled);
             if (j + 1 == S::SLICES && more) {
                 in_order();
                 stage(turn, next, 0);
+                scales.stage(lds_scales, scaled ^ 1);
             }
             lds_barrier();
             buffer ^= 1;
         }
+        scaled ^= 1;
     };
     auto multiply_panels = [&](auto turn) INLINED {
         start(turn);
@@ -155,9 +187,12 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
     for (uint32_t k = part.begin + panels * PanelA::PANEL; k < part.end; k += PanelA::DEPTH) {
         a.stage_any(slice_a(0), k);
         b.stage_any(slice_b(0), k);
+        scales.stage_any(lds_scales, k);
         lds_barrier();
         multiply(0);
+        scales.promote(tile, lds_scales, 0);
         lds_barrier();
     }
-    tile.store(p, lds, part);
+    scales.finish(tile);
+    tile.template store<typename Scheme<T, S>::Results>(problem, lds, part);
 }

@@ -27,11 +27,15 @@ __device__ __forceinline__ TilePlace tile_place(const MatmulProblem &p) {
 struct TilePart {
     uint32_t row, column;
     uint32_t begin, end;
-    uint32_t y, z;
+    uint32_t y;       // of the parts of k
+    uint32_t z;       // of the batch: C's matrix
+    uint32_t a, b;    // the operands'
+    uint32_t columns; // that C's matrix has
 };
 template <class S> __device__ __forceinline__ TilePart tile_part(const MatmulProblem &p) {
     TilePlace place = tile_place(p);
-    TilePart part = {place.m * S::M, place.n * S::N, 0, p.gemm.k, blockIdx.y, blockIdx.z};
+    uint32_t z = blockIdx.z;
+    TilePart part = {place.m * S::M, place.n * S::N, 0, p.gemm.k, blockIdx.y, z, z, z, p.gemm.n};
     if (p.parts > 1) {
         part.begin = min_of((uint64_t)part.y * p.part_k, (uint64_t)p.gemm.k);
         part.end = min_of(p.gemm.k - part.begin, p.part_k) + part.begin;
@@ -105,10 +109,12 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
         }
     }
 
-    // Writes what lies within C of the workgroup's part: finished, or raw as one part of k.
-    __device__ __forceinline__ void store(const MatmulProblem &p, LdsBytes lds, const TilePart &part) const {
+    // Writes what lies within C of the workgroup's part: finished, as Results has it, or raw as one part of k.
+    template <class Results, class Problem>
+    __device__ __forceinline__ void store(const Problem &problem, LdsBytes lds, const TilePart &part) const {
+        const MatmulProblem &p = product_of(problem);
         LDS_MEMORY Sum *strip = (LDS_MEMORY Sum *)(lds + wave * strip_bytes(STRIP));
-        Results<T> results(p, part.z);
+        Results results(problem, part.z);
         Sum *partial = (Sum *)p.partial + ((uint64_t)part.y * p.batch + part.z) * p.gemm.n * p.gemm.m;
         bool has_vectors = p.parts > 1 ? vectors_at(partial, p.gemm.m) : results.has_vectors;
         // One strip at a time, so that what is done to results is there once.
@@ -125,7 +131,7 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
                 uint32_t r = i % (STRIP / V) * V, c = i / (STRIP / V);
                 uint32_t first = strip_row + r, at_column = strip_column + c;
                 LDS_MEMORY Sum *from = strip + c * PITCH + r;
-                if (first >= p.gemm.m || at_column >= p.gemm.n) continue;
+                if (first >= p.gemm.m || at_column >= part.columns) continue;
                 bool whole = first + V <= p.gemm.m && has_vectors;
                 uint32_t count = has_vectors ? p.gemm.m - first : min_of((uint32_t)V, p.gemm.m - first);
                 if (p.parts > 1) {

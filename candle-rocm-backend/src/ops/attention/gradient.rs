@@ -5,12 +5,10 @@ use candle_rocm_kernels::attention::{self, Pass};
 use candle_rocm_kernels::BACKWARD;
 use candle_rocm_runtime::DeviceRepr;
 
-use super::super::launch::{allocate, allocate_zeros, write};
+use super::super::launch::{allocate, allocate_zeros, with_addresses, write};
 use super::super::node::plain;
 use super::call::{Call, Sizes};
-use super::kernel::{
-    gpu, launch, launch_grid, readable, with_addresses, Operand, Operands, Problem,
-};
+use super::kernel::{gpu, launch, launch_grid, readable, Operand, Operands, Problem};
 
 /// `AttentionGradients` of kernels/attention/backward.cuh.
 #[repr(C)]

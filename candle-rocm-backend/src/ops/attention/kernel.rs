@@ -1,13 +1,11 @@
 //! Launching attention's kernels.
 
-use candle_core::{
-    bail, CudaDevice, CudaStorage, DType, Device, Error, Result, Shape, Storage, Tensor,
-};
+use candle_core::{bail, CudaDevice, CudaStorage, DType, Device, Error, Result, Shape, Tensor};
 use candle_rocm_kernels::attention::{self, Pass};
 use candle_rocm_kernels::{Module, BACKWARD, FORWARD};
-use candle_rocm_runtime::{DeviceRepr, LaunchConfig, PushKernelArg as _, Stream};
+use candle_rocm_runtime::{DeviceRepr, LaunchConfig, PushKernelArg as _};
 
-use super::super::launch::{allocate, int, read, write};
+use super::super::launch::{allocate, int, with_addresses, write};
 use super::call::{Call, Sizes};
 
 /// `AttentionTensor` of kernels/attention/problem.cuh.
@@ -161,31 +159,6 @@ impl Problem {
         (self.mask, self.slopes) = (mask, slopes);
         (self.starts_q, self.starts_k, self.pages) = (starts_q, starts_k, pages);
     }
-}
-
-/// Calls `launch` with the addresses of tensors on the GPU, 0 where there is none. What it gives to the stream may read
-/// them.
-pub(super) fn with_addresses<const N: usize>(
-    name: &str,
-    stream: &Stream,
-    tensors: [Option<&Tensor>; N],
-    launch: impl FnOnce([u64; N]) -> Result<()>,
-) -> Result<()> {
-    let guards = tensors.map(|tensor| tensor.map(|tensor| (tensor, tensor.storage_and_layout().0)));
-    let (mut addresses, mut uses) = ([0; N], Vec::new());
-    for (to, guard) in addresses.iter_mut().zip(&guards) {
-        let Some((tensor, storage)) = guard else {
-            continue;
-        };
-        let Storage::Cuda(storage) = &**storage else {
-            bail!("{name}: an operand is not on the GPU, as q is");
-        };
-        let (address, used) = read(storage, stream)?;
-        let first = tensor.layout().start_offset() * tensor.dtype().size_in_bytes();
-        *to = address + first as u64;
-        uses.push(used);
-    }
-    launch(addresses)
 }
 
 /// Launches the kernel of a pass on each tile of so many rows of each head.

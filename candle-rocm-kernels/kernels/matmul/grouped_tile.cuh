@@ -1,0 +1,138 @@
+// Schemes of products on matrix units (matmul_tile.cuh) whose groups the kernel finds, and whose operands have scales.
+#pragma once
+#include "matmul/grouped_problem.cuh"
+#include "matmul/matmul_tile.cuh"
+
+// The operands' matrices, and what there is of k and of C's columns, by the grouping.
+template <class S> __device__ __forceinline__ bool grouped_part(const GroupedProblem &p, TilePart &part) {
+    part = tile_part<S>(p.product);
+    if (p.grouping == GROUPING_COLUMNS) {
+        static_assert(GROUP_COLUMNS % S::N == 0, "a tile has one group");
+        int32_t group = p.groups[part.column / GROUP_COLUMNS];
+        uint32_t last = (uint32_t)group >> GROUP_BITS;
+        part.a = group < 0 ? 0 : group & ((1 << GROUP_BITS) - 1), part.b = 0;
+        if (group < 0 || part.column % GROUP_COLUMNS > last) part.end = part.begin;
+    } else if (p.grouping == GROUPING_USED) {
+        part.columns = min_of((uint32_t)max_of(p.groups[part.z], 0), part.columns);
+        return part.column < part.columns;
+    } else if (p.grouping == GROUPING_K) {
+        part.begin = p.groups[part.z], part.end = p.groups[part.z + 1];
+        part.a = part.b = 0;
+    }
+    return true;
+}
+
+template <class T, class S> struct Grouped {
+    using Problem = GroupedProblem;
+    using Results = GroupedResults;
+    template <class Tile> using Scales = typename Plain<T, S>::template Scales<Tile, GroupedProblem>;
+    static __device__ __forceinline__ bool part_of(const GroupedProblem &p, TilePart &part) {
+        return grouped_part<S>(p, part);
+    }
+};
+
+// Each 128 of k are summed by themselves, and added to the result times both operands' factors, in f32.
+template <class T, class S> struct Scaled : Grouped<T, S> {
+    template <class Tile> struct Scales {
+        using Unit = MatrixUnit<T>;
+        using Sums = typename Unit::Sums;
+        static constexpr int ROWS = S::M + S::N, BUFFER = ROWS * (int)sizeof(float), LDS_BYTES = 2 * BUFFER;
+        static constexpr int COUNT = ceil_div(ROWS, S::THREADS);
+        static_assert(S::SLICE_BYTES * S::SLICES == SCALE_DEPTH * sizeof(T), "a panel has one factor");
+
+        // A thread's factors: of row threadIdx.x + i * THREADS of A's, then B's.
+        const GroupedProblem &problem;
+        const char *from[COUNT];
+        uint32_t block; // of k
+        float held[COUNT];
+        Sums totals[Tile::BLOCKS_M][Tile::BLOCKS_N] = {};
+
+        __device__ __forceinline__ Scales(const GroupedProblem &p, const TilePart &part)
+            : problem(p), block(part.begin / SCALE_DEPTH) {
+            const GemmProblem &g = p.product.gemm;
+#pragma unroll
+            for (int i = 0; i < COUNT; i++) {
+                uint32_t index = threadIdx.x + i * S::THREADS;
+                from[i] = index < S::M
+                              ? first(p.scales_a, part.a, min_of(part.row + index, g.m - 1))
+                              : first(p.scales_b, part.b, min_of(part.column + index - S::M, part.columns - 1));
+            }
+        }
+        static __device__ __forceinline__ const char *first(const OperandScales &s, uint32_t matrix, uint32_t row) {
+            if (!s.values) return nullptr;
+            return (const char *)s.values + (matrix * s.stride + (row >> s.row_shift) * s.row_step) * 4;
+        }
+        // Reads the next block's.
+        __device__ __forceinline__ void load() {
+            auto &p = seldom(problem);
+            int64_t k_step_a = p.scales_a.k_step, k_step_b = p.scales_b.k_step;
+            bool packed_a = p.scales_a.format == SCALES_E8M0, packed_b = p.scales_b.format == SCALES_E8M0;
+#pragma unroll
+            for (int i = 0; i < COUNT; i++) {
+                bool of_a = threadIdx.x + i * S::THREADS < S::M, packed = of_a ? packed_a : packed_b;
+                int64_t k_step = of_a ? k_step_a : k_step_b;
+                held[i] = Unit::SCALE;
+                if (!from[i]) continue;
+                const char *at = from[i] + (packed ? block / 4 : block) * k_step * 4;
+                if (packed) held[i] *= power((uint32_t)(uint8_t)at[block % 4]);
+                else held[i] *= *(const float *)at;
+            }
+            block++;
+        }
+        static __device__ __forceinline__ float power(uint32_t exponent) {
+            // 2^-127 is denormal.
+            uint32_t bits = exponent == 0 ? 0x00400000u : exponent == 255 ? 0x7fc00000u : exponent << 23;
+            return bit_cast<float>(bits);
+        }
+        __device__ __forceinline__ void stage(LdsBytes lds, uint32_t buffer) const {
+#pragma unroll
+            for (int i = 0; i < COUNT; i++) {
+                uint32_t index = threadIdx.x + i * S::THREADS;
+                if (ROWS % S::THREADS == 0 || index < ROWS) lds_store(lds + buffer * BUFFER + index * 4, held[i]);
+            }
+        }
+        // Those of k, wherever it lies in its block.
+        __device__ __forceinline__ void stage_any(LdsBytes lds, uint32_t k) {
+            block = k / SCALE_DEPTH;
+            load();
+            stage(lds, 0);
+        }
+        __device__ __forceinline__ void promote(Tile &tile, LdsBytes lds, uint32_t buffer) {
+            const uint32_t lane = lane_id();
+            LdsBytes rows = lds + buffer * BUFFER + tile.row * 4,
+                     columns = lds + buffer * BUFFER + (S::M + tile.column) * 4;
+#pragma unroll
+            for (int i = 0; i < Tile::BLOCKS_M; i++) {
+                Sums of_rows = read(rows, [&](int e) INLINED { return i * Unit::ROWS + Unit::row(lane, e); });
+#pragma unroll
+                for (int j = 0; j < Tile::BLOCKS_N; j++) {
+                    Sums of_columns =
+                        read(columns, [&](int e) INLINED { return j * Unit::COLUMNS + Unit::column(lane, e); });
+                    totals[i][j] = __builtin_elementwise_fma(tile.sums[i][j], of_rows * of_columns, totals[i][j]);
+                    tile.sums[i][j] = Sums{};
+                }
+            }
+        }
+        __device__ __forceinline__ void finish(Tile &tile) const {
+#pragma unroll
+            for (int i = 0; i < Tile::BLOCKS_M; i++)
+#pragma unroll
+                for (int j = 0; j < Tile::BLOCKS_N; j++) tile.sums[i][j] = totals[i][j];
+        }
+
+    private:
+        // The factors of a lane's sums, whose places at `from` are given.
+        template <class F> static __device__ __forceinline__ Sums read(const LDS_MEMORY char *from, F place) {
+            auto factor = [&](int e) INLINED {
+                return lds_load<float>(from + place(e) * 4);
+            };
+            if constexpr (Unit::SUMS == 1) return factor(0);
+            else {
+                Sums factors;
+#pragma unroll
+                for (int e = 0; e < Unit::SUMS; e++) factors[e] = factor(e);
+                return factors;
+            }
+        }
+    };
+};

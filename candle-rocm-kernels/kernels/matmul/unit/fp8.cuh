@@ -1,0 +1,115 @@
+// FP8 (e4m3) by matrix units: as they are where a unit takes them, widened to f16 elsewhere, which holds each exactly.
+//
+// Operands are prepared: no element is NaN or -0. So they are the same bytes for all GPUs. gfx940 to gfx942 take another
+// e4m3 (fnuz), whose bias is 8: the same bits are half as much there, which SCALE of either operand makes up for.
+#pragma once
+#include "matmul/unit/unit.cuh"
+#include "portable/convert.cuh"
+
+template <> struct Product<f8e4m3_t> {
+    using Sum = float;
+    // As wide as what is written together.
+    using C = bf16_t;
+};
+
+// Two elements of four, as f16. Fields moved into place have an exponent 8 too small; scaling also normalises, for the
+// matrix units of gfx90a take denormal numbers for 0.
+typedef half_t HalfTwo __attribute__((ext_vector_type(2)));
+__device__ __forceinline__ HalfTwo widen_two(uint32_t four, bool upper) {
+    uint32_t two = permute_bytes(four, 0, upper ? byte_selector(4, 2, 4, 3) : byte_selector(4, 0, 4, 1));
+    uint32_t bits = (two & 0x80008000u) | ((two & 0x7f007f00u) >> 1);
+    return bit_cast<HalfTwo>(bits) * (half_t)256.0f;
+}
+template <class V> __device__ __forceinline__ V widen_four(uint32_t four) {
+    HalfTwo lower = widen_two(four, false), upper = widen_two(four, true);
+    return V{lower[0], lower[1], upper[0], upper[1]};
+}
+
+#if defined(__CUDA__) && !defined(__HIP__)
+// The instructions of compute capability 8.9 and later. Before it, a lane's four k of either half are two pairs of an
+// instruction of f16, the same of A and of B.
+template <> struct MatrixUnit<f8e4m3_t> : MmaBlock<float> {
+    static constexpr float SCALE = 1;
+#if __CUDA_ARCH__ >= 890
+    MMA("m16n8k32.row.col.f32.e4m3.e4m3.f32", "+f", float)
+#else
+    static __device__ __forceinline__ uint32_t two(uint32_t four, bool upper) {
+        return bit_cast<uint32_t>(widen_two(four, upper));
+    }
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        auto [a0, a1, a2, a3] = a.chunk[0];
+        uint32_t b0 = b.chunk[0][2 * part], b1 = b.chunk[0][2 * part + 1];
+        int first = 4 * part;
+        float c0 = c[first], c1 = c[first + 1], c2 = c[first + 2], c3 = c[first + 3];
+        auto half = [&](uint32_t low, uint32_t high, uint32_t of_b) INLINED {
+            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+                         "{%8, %9}, {%0, %1, %2, %3};"
+                         : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+                         : "r"(two(low, false)), "r"(two(high, false)), "r"(two(low, true)), "r"(two(high, true)),
+                           "r"(two(of_b, false)), "r"(two(of_b, true)));
+        };
+        half(a0, a1, b0);
+        half(a2, a3, b1);
+        c[first] = c0, c[first + 1] = c1, c[first + 2] = c2, c[first + 3] = c3;
+    }
+#endif
+};
+#elif defined(AMD_MFMA) && AMD_MFMA >= 3
+template <> struct MatrixUnit<f8e4m3_t> : MfmaBlock<float, 2> {
+    // gfx950 takes OCP's.
+    static constexpr float SCALE = AMD_MFMA == 3 ? 2 : 1;
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_mfma_f32_32x32x16_fp8_fp8(part_of<long>(a, part), part_of<long>(b, part), c, 0, 0, 0);
+    }
+};
+#elif defined(AMD_MFMA)
+template <> struct MatrixUnit<f8e4m3_t> : MfmaBlock<float, 4> {
+    static constexpr float SCALE = 1;
+    typedef half_t Four __attribute__((ext_vector_type(4)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_mfma_f32_32x32x8f16(widen_four<Four>(word_of<uint32_t>(a, part)),
+                                                 widen_four<Four>(word_of<uint32_t>(b, part)), c, 0, 0, 0);
+    }
+};
+#elif defined(__GFX12__)
+template <> struct MatrixUnit<f8e4m3_t> : WmmaBlock<float, 2> {
+    static constexpr float SCALE = 1;
+    typedef int Half __attribute__((ext_vector_type(2)));
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        c = __builtin_amdgcn_wmma_f32_16x16x16_fp8_fp8_w32_gfx12(part_of<Half>(a, part), part_of<Half>(b, part), c);
+    }
+};
+#elif defined(__GFX11__)
+template <> struct MatrixUnit<f8e4m3_t> : WmmaBlock<float, 1> {
+    static constexpr float SCALE = 1;
+    typedef half_t Row __attribute__((ext_vector_type(16)));
+    static __device__ __forceinline__ Row row_of(const Fragment &fragment) {
+        Row row;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            HalfTwo two = widen_two(fragment.chunk[0][i / 2], i % 2 == 1);
+            row[2 * i] = two[0], row[2 * i + 1] = two[1];
+        }
+        return row;
+    }
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int) {
+        c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(row_of(a), row_of(b), c);
+    }
+};
+#else
+template <> struct MatrixUnit<f8e4m3_t> : DotBlock<float> {
+    static constexpr float SCALE = 1;
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+        uint32_t x = word_of<uint32_t>(a, part), y = word_of<uint32_t>(b, part);
+#pragma unroll
+        for (int upper = 0; upper < 2; upper++) {
+            HalfTwo of_a = widen_two(x, upper), of_b = widen_two(y, upper);
+#if !defined(__gfx1010__) && !defined(__gfx1013__)
+            c = __builtin_amdgcn_fdot2(of_a, of_b, c, false);
+#else
+            c = math::fma((float)of_a[1], (float)of_b[1], math::fma((float)of_a[0], (float)of_b[0], c));
+#endif
+        }
+    }
+};
+#endif

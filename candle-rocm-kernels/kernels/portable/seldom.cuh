@@ -1,0 +1,16 @@
+// A kernel's one argument read anew, where it is seldom needed: what a loop does not need in most turns shall not be in
+// scalar registers all along, of which there are too few.
+#pragma once
+#include "portable/portable.cuh"
+
+#if defined(__HIP__)
+template <class Problem> using Seldom = const __attribute__((address_space(4))) Problem;
+template <class Problem> __device__ __forceinline__ Seldom<Problem> &seldom(const Problem &) {
+    auto *problem = (Seldom<Problem> *)__builtin_amdgcn_kernarg_segment_ptr();
+    asm volatile("" : "+s"(problem));
+    return *problem;
+}
+#else
+template <class Problem> using Seldom = const Problem;
+template <class Problem> __device__ __forceinline__ Seldom<Problem> &seldom(const Problem &problem) { return problem; }
+#endif

@@ -1,0 +1,46 @@
+// Mixtures of experts, but for their products.
+#include "portable/lds.cuh"
+#include "rows/experts.cuh"
+
+ENTRY __launch_bounds__(EXPERTS_THREADS) experts_count(const uint32_t *ids, int32_t *counts, uint32_t assignments) {
+    count_experts(ids, counts, assignments);
+}
+ENTRY __launch_bounds__(EXPERTS_THREADS)
+    experts_place(const uint32_t *ids, const int32_t *counts, int32_t *starts, int32_t *numbers, int32_t *place,
+                  int32_t *source, uint32_t assignments, uint32_t experts, uint32_t blocks) {
+    place_experts({ids, counts, starts, numbers, place, source, assignments, experts, blocks});
+}
+
+#define EXPERTS(TYPE, T)                                                                                             \
+    ENTRY __launch_bounds__(EXPERTS_THREADS)                                                                         \
+        experts_gate_##TYPE(const T *logits, const float *bias, uint32_t *ids, float *weights, uint32_t tokens,      \
+                            uint32_t experts, uint32_t top, uint32_t groups, uint32_t top_groups, uint32_t best_two, \
+                            uint32_t sigmoid, uint32_t normalise, float factor) {                                    \
+        __shared__ float scores[EXPERTS_TEAMS][EXPERTS_MOST], choices[EXPERTS_TEAMS][EXPERTS_MOST];                  \
+        uint32_t team = threadIdx.x / EXPERTS_TEAM, token = blockIdx.x * EXPERTS_TEAMS + team;                       \
+        /* Whoever has no token does the last one's once more, for the sake of its wavefront. */                     \
+        bool mine = token < tokens;                                                                                  \
+        token = min_of(token, tokens - 1);                                                                           \
+        GateOptions o = {experts, top, groups, top_groups, best_two, sigmoid, normalise, factor};                    \
+        experts_gate(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,                          \
+                     weights + (uint64_t)token * top, o, scores[team], choices[team], threadIdx.x % EXPERTS_TEAM,    \
+                     mine);                                                                                          \
+    }                                                                                                                \
+    ENTRY __launch_bounds__(EXPERTS_THREADS)                                                                         \
+        experts_gather_##TYPE(const T *x, const int32_t *source, const float *weights, T *y, uint32_t rows,          \
+                              uint32_t columns, uint32_t top) {                                                      \
+        experts_gather(x, source, weights, y, rows, columns, top);                                                   \
+    }                                                                                                                \
+    ENTRY __launch_bounds__(EXPERTS_THREADS)                                                                         \
+        experts_combine_##TYPE(const T *x, const int32_t *place, const float *weights, const T *more, T *y,          \
+                               uint32_t tokens, uint32_t columns, uint32_t top) {                                    \
+        experts_combine(x, place, weights, more, y, tokens, columns, top);                                           \
+    }                                                                                                                \
+    ENTRY __launch_bounds__(EXPERTS_THREADS)                                                                         \
+        experts_dots_##TYPE(const T *x, const int32_t *place, const T *gradient, float *y, uint32_t assignments,     \
+                            uint32_t columns, uint32_t top) {                                                        \
+        experts_dots(x, place, gradient, y, assignments, columns, top);                                              \
+    }
+EXPERTS(f32, float)
+EXPERTS(f16, half_t)
+EXPERTS(bf16, bf16_t)

@@ -1,0 +1,272 @@
+// Mixtures of experts, but for their products: which tokens go to which, their rows there, and back.
+//
+// A token has `top` assignments, one for each expert that it goes to. Experts' rows lie one expert after another, each
+// beginning at a multiple of 128; `place` says for an assignment which row that is, `source` for a row which assignment.
+#pragma once
+#include "portable/block_reduce.cuh"
+
+static constexpr uint32_t EXPERTS_MOST = 512, EXPERTS_ROWS = 128, EXPERTS_GROUP_BITS = 20;
+static constexpr uint32_t EXPERTS_TEAM = 32, EXPERTS_TEAMS = 8, EXPERTS_THREADS = 256;
+
+// What is asked of a gate.
+struct GateOptions {
+    uint32_t experts;
+    uint32_t top;
+    // Experts stand in so many groups, of which the best `top_groups` are looked at: by the sum of each one's best two
+    // scores (`best_two`), or by its best.
+    uint32_t groups;
+    uint32_t top_groups;
+    uint32_t best_two;
+    uint32_t sigmoid;   // or softmax
+    uint32_t normalise; // weights to the sum of one
+    float factor;       // of weights
+};
+
+// A score and whose it is: the larger goes first, then the smaller number.
+struct Ranked {
+    float score;
+    uint32_t number;
+};
+struct Better {
+    __device__ __forceinline__ Ranked operator()(Ranked a, Ranked b) const {
+        bool second = b.score > a.score || (b.score == a.score && b.number < a.number);
+        return {second ? b.score : a.score, second ? b.number : a.number};
+    }
+};
+struct LargerFloat {
+    __device__ __forceinline__ float operator()(float a, float b) const { return math::fmax(a, b); }
+};
+
+// The experts of a token and their weights, by a team of 32 lanes. `scores` and `choices` are its LDS, an element for each
+// expert. Weights are of scores, choices have the bias as well. What is not a number is chosen last.
+template <class T>
+__device__ __forceinline__ void experts_gate(const T *logits, const float *bias, uint32_t *ids, float *weights,
+                                             const GateOptions &o, float *scores, float *choices, uint32_t lane,
+                                             bool writes) {
+    constexpr float TAKEN = -INFINITY, LAST = -3.0e38f;
+    float largest = -INFINITY, sum = 0;
+    if (!o.sigmoid) {
+        for (uint32_t e = lane; e < o.experts; e += EXPERTS_TEAM) largest = math::fmax(largest, widen(logits[e]));
+        largest = wave_all_reduce(largest, EXPERTS_TEAM, LargerFloat());
+        for (uint32_t e = lane; e < o.experts; e += EXPERTS_TEAM) sum += math::exp(widen(logits[e]) - largest);
+        sum = wave_all_reduce(sum, EXPERTS_TEAM, Sum());
+    }
+    auto limited = [&](float x) INLINED {
+        return x > LAST ? x : LAST;
+    };
+    for (uint32_t e = lane; e < o.experts; e += EXPERTS_TEAM) {
+        float x = widen(logits[e]);
+        float score = o.sigmoid ? 1.0f / (1.0f + math::exp(-x)) : math::exp(x - largest) / sum;
+        scores[e] = score;
+        choices[e] = limited(bias ? score + bias[e] : score);
+    }
+    wave_fence();
+    if (o.groups > 1) {
+        uint32_t each = o.experts / o.groups, taken = 0;
+        Ranked mine = {TAKEN, lane};
+        if (lane < o.groups) {
+            float best = LAST, second = LAST;
+            for (uint32_t i = 0; i < each; i++) {
+                float x = choices[lane * each + i];
+                second = math::fmax(second, math::fmin(x, best));
+                best = math::fmax(best, x);
+            }
+            mine.score = limited(o.best_two && each > 1 ? best + second : best);
+        }
+        for (uint32_t i = 0; i < o.top_groups; i++) {
+            Ranked best = wave_all_reduce(mine, EXPERTS_TEAM, Better());
+            if (best.number == lane) taken = 1, mine.score = TAKEN;
+        }
+        if (lane < o.groups && !taken)
+            for (uint32_t i = 0; i < each; i++) choices[lane * each + i] = TAKEN;
+        wave_fence();
+    }
+    // A lane keeps the choice of its number: `top` is 32 at most.
+    float all = 0, score = 0;
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < o.top; i++) {
+        Ranked best = {TAKEN, 0};
+        for (uint32_t e = lane; e < o.experts; e += EXPERTS_TEAM) best = Better()(best, Ranked{choices[e], e});
+        best = wave_all_reduce(best, EXPERTS_TEAM, Better());
+        float of_best = scores[best.number];
+        all += of_best;
+        if (lane == i) number = best.number, score = of_best;
+        if (lane == 0) choices[best.number] = TAKEN;
+        wave_fence();
+    }
+    if (writes && lane < o.top) {
+        ids[lane] = number;
+        weights[lane] = score * (o.normalise ? o.factor / (all + 1e-20f) : o.factor);
+    }
+}
+
+// How many of the assignments are an expert's: the workgroup's.
+__device__ __forceinline__ void count_experts(const uint32_t *ids, int32_t *counts, uint32_t assignments) {
+    __shared__ WaveValues<int32_t> lds;
+    int32_t count = 0;
+    for (uint32_t i = threadIdx.x; i < assignments; i += EXPERTS_THREADS) count += ids[i] == blockIdx.x;
+    count = block_all_reduce(count, threadIdx.x, EXPERTS_THREADS, Sum(), lds);
+    if (threadIdx.x == 0) counts[blockIdx.x] = count;
+}
+
+// Where an expert's rows begin, which block of 128 is whose, and which assignment has which row, in the assignments' order.
+// A workgroup for each expert, and one for what is left of `blocks`.
+struct ExpertPlaces {
+    const uint32_t *ids;
+    const int32_t *counts;
+    int32_t *starts;  // one more than experts
+    int32_t *numbers; // of blocks of rows, as grouped products take them: -1 where nobody's
+    int32_t *place;   // of assignments
+    int32_t *source;  // of rows, -1 where nobody's
+    uint32_t assignments, experts, blocks;
+};
+__device__ __forceinline__ int32_t in_use(int32_t count, int32_t block) {
+    return min_of(count - block * (int32_t)EXPERTS_ROWS, (int32_t)EXPERTS_ROWS);
+}
+__device__ __forceinline__ void place_experts(const ExpertPlaces &p) {
+    __shared__ WaveValues<int32_t> lds;
+    __shared__ int32_t of_wave[EXPERTS_THREADS / 32];
+    uint32_t expert = blockIdx.x;
+    int32_t before = 0;
+    for (uint32_t e = threadIdx.x; e < expert; e += EXPERTS_THREADS)
+        before += ceil_div(p.counts[e], (int32_t)EXPERTS_ROWS);
+    before = block_all_reduce(before, threadIdx.x, EXPERTS_THREADS, Sum(), lds);
+    bool rest = expert == p.experts;
+    int32_t count = rest ? 0 : p.counts[expert], first = before * EXPERTS_ROWS;
+    int32_t end = rest ? p.blocks : before + ceil_div(count, (int32_t)EXPERTS_ROWS);
+    if (threadIdx.x == 0) p.starts[expert] = first;
+    for (int32_t block = before + threadIdx.x; block < end; block += EXPERTS_THREADS)
+        p.numbers[block] = rest ? -1 : (int32_t)expert | (in_use(count, block - before) - 1) << EXPERTS_GROUP_BITS;
+    for (int32_t row = first + count + threadIdx.x; row < end * (int32_t)EXPERTS_ROWS; row += EXPERTS_THREADS)
+        p.source[row] = -1;
+    // Assignments of experts that there are not have no row.
+    int32_t next = first;
+    for (uint32_t from = 0; from < p.assignments; from += EXPERTS_THREADS) {
+        uint32_t i = from + threadIdx.x;
+        uint32_t id = i < p.assignments ? p.ids[i] : p.experts;
+        bool mine = i < p.assignments && (rest ? id >= p.experts : id == expert);
+        // How many of the threads before this one have some: within 32 lanes, then of those before.
+        int32_t within = mine;
+#pragma unroll
+        for (uint32_t step = 1; step < 32; step *= 2) {
+            int32_t other = shfl_up(within, step, 32u);
+            if (threadIdx.x % 32 >= step) within += other;
+        }
+        if (threadIdx.x % 32 == 31) of_wave[threadIdx.x / 32] = within;
+        __syncthreads();
+        int32_t earlier = 0, all = 0;
+#pragma unroll
+        for (uint32_t w = 0; w < EXPERTS_THREADS / 32; w++) {
+            earlier += w < threadIdx.x / 32 ? of_wave[w] : 0;
+            all += of_wave[w];
+        }
+        __syncthreads();
+        if (mine) {
+            int32_t row = next + earlier + within - 1;
+            p.place[i] = rest ? -1 : row;
+            if (!rest) p.source[row] = (int32_t)i;
+        }
+        next += all;
+    }
+}
+
+// Rows of vectors: calls f(row, vector, V elements' place) for each of a matrix's. Grid: any in x.
+template <int V, class F> __device__ __forceinline__ void experts_each(uint32_t rows, uint32_t columns, F f) {
+    uint32_t vectors = ceil_div(columns, (uint32_t)V);
+    uint64_t total = (uint64_t)rows * vectors;
+    bool narrow = total >> 32 == 0;
+    for (uint64_t i = global_thread(); i < total; i += global_threads()) {
+        uint32_t row = (uint32_t)divide(i, vectors, narrow), column = (uint32_t)(i - (uint64_t)row * vectors) * V;
+        f(row, column, min_of(columns - column, (uint32_t)V));
+    }
+}
+template <class T, int V> struct ExpertFew {
+    float x[V];
+    __device__ __forceinline__ void read(const T *from, uint32_t count, bool aligned) {
+        if (aligned) {
+            vec<T, V> values = load_vec<vec<T, V>>(from);
+#pragma unroll
+            for (int i = 0; i < V; i++) x[i] = widen(values[i]);
+        } else {
+#pragma unroll
+            for (int i = 0; i < V; i++) x[i] = i < (int)count ? widen(from[i]) : 0.0f;
+        }
+    }
+    __device__ __forceinline__ void write(T *to, uint32_t count, bool aligned) const {
+        if (aligned) {
+            vec<T, V> values;
+#pragma unroll
+            for (int i = 0; i < V; i++) values[i] = narrow<T>(x[i]);
+            store_vec(to, values);
+        } else {
+#pragma unroll
+            for (int i = 0; i < V; i++)
+                if (i < (int)count) to[i] = narrow<T>(x[i]);
+        }
+    }
+};
+
+// Each row of experts from its token, times the assignment's weight where there are any; nobody's is 0.
+template <class T>
+__device__ __forceinline__ void experts_gather(const T *x, const int32_t *source, const float *weights, T *y,
+                                               uint32_t rows, uint32_t columns, uint32_t top) {
+    constexpr int V = VEC16<T>;
+    bool aligned = is_aligned(x, 16) && is_aligned(y, 16) && columns % V == 0;
+    experts_each<V>(rows, columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
+        int32_t from = source[row];
+        ExpertFew<T, V> few = {};
+        if (from >= 0) {
+            few.read(x + (uint64_t)((uint32_t)from / top) * columns + column, count, aligned);
+            if (weights) {
+                float weight = weights[from];
+#pragma unroll
+                for (int i = 0; i < V; i++) few.x[i] *= weight;
+            }
+        }
+        few.write(y + (uint64_t)row * columns + column, count, aligned);
+    });
+}
+
+// Each token's sum of its experts' rows, in the order of its assignments, times their weights where there are any, and what
+// is added besides.
+template <class T>
+__device__ __forceinline__ void experts_combine(const T *x, const int32_t *place, const float *weights, const T *more,
+                                                T *y, uint32_t tokens, uint32_t columns, uint32_t top) {
+    constexpr int V = VEC16<T>;
+    bool aligned = is_aligned(x, 16) && is_aligned(y, 16) && is_aligned(more, 16) && columns % V == 0;
+    experts_each<V>(tokens, columns, [&](uint32_t token, uint32_t column, uint32_t count) INLINED {
+        ExpertFew<T, V> sum = {};
+        if (more) sum.read(more + (uint64_t)token * columns + column, count, aligned);
+        for (uint32_t i = 0; i < top; i++) {
+            uint32_t assignment = token * top + i;
+            int32_t row = place[assignment];
+            if (row < 0) continue;
+            ExpertFew<T, V> few;
+            few.read(x + (uint64_t)row * columns + column, count, aligned);
+            float weight = weights ? weights[assignment] : 1.0f;
+#pragma unroll
+            for (int e = 0; e < V; e++) sum.x[e] = math::fma(few.x[e], weight, sum.x[e]);
+        }
+        sum.write(y + (uint64_t)token * columns + column, count, aligned);
+    });
+}
+
+// Weights' gradients: of each assignment, the product of its expert's row and of the token's gradient. Teams of 32 lanes.
+template <class T>
+__device__ __forceinline__ void experts_dots(const T *x, const int32_t *place, const T *gradient, float *y,
+                                             uint32_t assignments, uint32_t columns, uint32_t top) {
+    uint32_t lane = threadIdx.x % EXPERTS_TEAM;
+    uint32_t first = (uint32_t)(global_thread() / EXPERTS_TEAM), step = (uint32_t)(global_threads() / EXPERTS_TEAM);
+    // All lanes of a wavefront go on as long as one has an assignment.
+    for (uint32_t from = first / 2 * 2; from < assignments; from += step) {
+        uint32_t i = from + first % 2;
+        int32_t row = i < assignments ? place[i] : -1;
+        float sum = 0;
+        if (row >= 0)
+            for (uint32_t c = lane; c < columns; c += EXPERTS_TEAM)
+                sum = math::fma(widen(x[(uint64_t)row * columns + c]),
+                                widen(gradient[(uint64_t)(i / top) * columns + c]), sum);
+        sum = wave_all_reduce(sum, EXPERTS_TEAM, Sum());
+        if (lane == 0 && i < assignments) y[i] = sum;
+    }
+}

@@ -1,0 +1,114 @@
+//! What the kernels of [`GROUPED`](crate::GROUPED) are: their tiles and workgroups.
+//!
+//! A kernel's name is `grouped_<element>_<rows>x<columns>_<ops>`, as those of [`MATMUL`](crate::MATMUL);
+//! `grouped_sum` adds up the parts of k. All architectures have all of them.
+
+use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
+
+use crate::matmul::Tile;
+use crate::nvidia::Multiprocessor;
+
+/// Elements of k that share a scale, and by which parts of k and groups along k begin.
+pub const DEPTH: usize = 128;
+/// Columns of C that have one group.
+pub const COLUMNS: usize = 128;
+
+/// The bit from which on a block's number says how many of its [`COLUMNS`] are in use, less one; below it is the group.
+pub const GROUP_BITS: u32 = 20;
+
+/// Element types of A and B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Element {
+    /// bfloat16.
+    Bf16,
+    /// FP8 with 4 bits of exponent and 3 of mantissa (OCP's e4m3), with scales.
+    F8e4m3,
+}
+
+impl Element {
+    /// As kernels' names spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Element::Bf16 => "bf16",
+            Element::F8e4m3 => "f8e4m3",
+        }
+    }
+
+    /// Bytes of an element.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Element::Bf16 => 2,
+            Element::F8e4m3 => 1,
+        }
+    }
+}
+
+/// The tiles, largest first.
+pub const TILES: [Tile; 2] = [
+    Tile {
+        rows: 128,
+        columns: 128,
+    },
+    Tile {
+        rows: 128,
+        columns: 32,
+    },
+];
+
+/// The oldest architecture whose GPUs run code for `arch`.
+fn architecture(arch: &str) -> Option<Architecture> {
+    Some(arch.parse::<CodeTarget>().ok()?.architecture())
+}
+
+/// Threads of a workgroup of the tile's kernels on `arch`.
+pub fn threads(arch: &str, element: Element, tile: Tile) -> u32 {
+    let large = tile.columns > 32;
+    let Some(architecture) = architecture(arch) else {
+        return if large { 256 } else { 128 };
+    };
+    let unit = architecture.unit();
+    // Wavefronts that share the large tile: four of MFMA's lanes hold its sums, but for gfx908's two sets of them.
+    let waves = match (unit.matrix_unit, architecture) {
+        _ if !large => 4,
+        (MatrixUnit::Mfma, Architecture::Cdna1) if element == Element::F8e4m3 => 8,
+        (MatrixUnit::Mfma, _) => 4,
+        _ => 8,
+    };
+    waves * unit.wavefront
+}
+
+/// Multiply-adds of a compute unit (a workgroup processor of RDNA) in a cycle. FP8 has the rate of bytes where units take
+/// it, and of f16, to which it is widened, elsewhere.
+pub fn rate(arch: &str, element: Element) -> u32 {
+    let rates = match architecture(arch) {
+        Some(architecture) => architecture.unit().matrix,
+        None => match Multiprocessor::of(arch) {
+            Some(unit) => unit.matrix,
+            None => return 128,
+        },
+    };
+    match element {
+        Element::Bf16 => rates.bf16,
+        Element::F8e4m3 if takes_fp8(arch) => rates.i8,
+        Element::F8e4m3 => rates.f16,
+    }
+}
+
+/// Whether matrix units take FP8 as it is. (Hopper's take it by instructions of warp groups alone.)
+fn takes_fp8(arch: &str) -> bool {
+    matches!(
+        architecture(arch),
+        Some(Architecture::Cdna3 | Architecture::Cdna4 | Architecture::Rdna4)
+    )
+}
+
+/// The name of a kernel; `transposed` is of A and of B.
+pub fn kernel_name(element: Element, tile: Tile, transposed: [bool; 2]) -> String {
+    let [a, b] = transposed.map(|transposed| if transposed { 't' } else { 'n' });
+    format!(
+        "grouped_{}_{}x{}_{a}{b}",
+        element.name(),
+        tile.rows,
+        tile.columns
+    )
+}
