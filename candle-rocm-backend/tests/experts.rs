@@ -231,8 +231,8 @@ fn rows_lie_by_experts_in_the_tokens_order_and_come_back() -> Result<()> {
             // Of each expert, its assignments in their order from its beginning on, which are aligned and far enough apart.
             let mut expected = vec![-1.; tokens * top];
             let mut first = 0;
-            for expert in 0..experts {
-                assert_eq!(starts[expert], first as f64, "{what}");
+            for (expert, &start) in starts[..experts].iter().enumerate() {
+                assert_eq!(start, first as f64, "{what}");
                 let of_expert = (0..tokens * top).filter(|&i| chosen[i] as usize == expert);
                 let mut count = 0usize;
                 for i in of_expert {

@@ -1,7 +1,7 @@
 //! What the kernels of [`GROUPED`](crate::GROUPED) are: their tiles and workgroups.
 //!
-//! A kernel's name is `grouped_<element>_<rows>x<columns>_<ops>`, as those of [`MATMUL`](crate::MATMUL);
-//! `grouped_sum` adds up the parts of k. All architectures have all of them.
+//! A kernel's name is `grouped_<element>_<rows>x<columns>_<ops>`, as those of [`MATMUL`](crate::MATMUL), with `_blocks` after
+//! the element where A's scales are shared by rows; `grouped_sum` adds up the parts of k. All architectures have all of them.
 
 use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
 
@@ -102,11 +102,16 @@ fn takes_fp8(arch: &str) -> bool {
     )
 }
 
-/// The name of a kernel; `transposed` is of A and of B.
-pub fn kernel_name(element: Element, tile: Tile, transposed: [bool; 2]) -> String {
+/// The name of a kernel; `transposed` is of A and of B. `blocks` says that [`DEPTH`] rows of A each share their scales, as
+/// weights' do, or all: the large tile has kernels for those.
+pub fn kernel_name(element: Element, blocks: bool, tile: Tile, transposed: [bool; 2]) -> String {
     let [a, b] = transposed.map(|transposed| if transposed { 't' } else { 'n' });
+    let blocks = match element {
+        Element::F8e4m3 if blocks && tile == TILES[0] => "_blocks",
+        _ => "",
+    };
     format!(
-        "grouped_{}_{}x{}_{a}{b}",
+        "grouped_{}{blocks}_{}x{}_{a}{b}",
         element.name(),
         tile.rows,
         tile.columns

@@ -67,6 +67,7 @@ pub fn run(args: &Args) -> Result<()> {
             suites.products(arch)?;
             suites.operators(arch)?;
             suites.handovers(arch)?;
+            suites.grouped(arch)?;
         }
         found.extend(report(check)?);
     }

@@ -120,7 +120,7 @@ const fn program(
     }
 }
 
-const PROGRAMS: [Program; 19] = [
+const PROGRAMS: [Program; 22] = [
     Program {
         parts: &[Part::Tests, Part::Sanitize],
         ..test("candle-rocm-tests", "op_matrix", "tests/op_matrix")
@@ -144,6 +144,9 @@ const PROGRAMS: [Program; 19] = [
         "quantized_vectors",
         "tests/quantized_vectors",
     ),
+    test("candle-rocm-backend", "fp8", "tests/fp8"),
+    test("candle-rocm-backend", "grouped", "tests/grouped"),
+    test("candle-rocm-backend", "experts", "tests/experts"),
     test("candle-rocm-backend", "fused", "tests/fused"),
     test("candle-rocm-backend", "split_rows", "tests/split_rows"),
     test(

@@ -113,6 +113,14 @@ impl Suites {
         })
     }
 
+    /// Those of FP8, grouped products and mixtures of experts, on this GPU.
+    pub fn grouped(&self, arch: &str) -> Result<()> {
+        self.run(Some(arch), |program| {
+            program.package == "candle-rocm-backend"
+                && ["fp8", "grouped", "experts"].contains(&program.target.as_str())
+        })
+    }
+
     /// Run what follows with these variables, and none of earlier calls.
     pub fn set_environment(&self, environment: Vec<(&'static str, String)>) {
         self.environment.replace(environment);

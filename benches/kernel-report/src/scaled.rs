@@ -83,7 +83,7 @@ impl Shape {
 pub fn run(device: &mut Device, shape: &Shape) -> Result<Figures> {
     device.load(&GROUPED)?;
     let arch = device.target.name();
-    let name = kernel_name(Element::F8e4m3, shape.tile, shape.transposed);
+    let name = kernel_name(Element::F8e4m3, true, shape.tile, shape.transposed);
     let [m, n, k] = [shape.m, shape.n, shape.k].map(u64::from);
     // Numbers around one.
     let bytes = |count: u64| -> Vec<u8> { (0..count).map(|i| 0x30 + (i * 7 % 16) as u8).collect() };

@@ -9,6 +9,7 @@ use crate::ops::launch::{
     allocate, allocate_zeros, compute_units, grid, int, launch, Arg, THREADS,
 };
 use crate::ops::node::plain;
+use crate::ops::operands::row_float;
 
 /// e4m3's largest number.
 const LARGEST: f32 = 448.;
@@ -17,6 +18,8 @@ const LEAST_LARGEST: f32 = 1e-4;
 /// Workgroups for a compute unit beyond which more are of no use.
 const WORKGROUPS_PER_UNIT: usize = 16;
 
+/// Work-items of a workgroup that casts a row.
+const ROW_THREADS: u32 = 512;
 /// Elements that a thread casts together.
 const OF_THREAD: usize = 8;
 
@@ -128,11 +131,11 @@ fn cast(
     format: ScaleFormat,
     source: Source,
 ) -> Result<Fp8Matrix> {
-    if !matches!(x.rank(), 2 | 3) || !matches!(x.dtype(), DType::F32 | DType::F16 | DType::BF16) {
+    row_float(name, x)?;
+    if !matches!(x.rank(), 2 | 3) {
         bail!(
-            "{name}: x is {:?} of {:?}: it must be f32, f16 or bf16 of two or three dimensions",
-            x.shape(),
-            x.dtype()
+            "{name}: x of {:?} has not two dimensions or three",
+            x.shape()
         );
     }
     let packed = format == ScaleFormat::PackedPowersOfTwo;
@@ -143,7 +146,7 @@ fn cast(
     let last = dims.len() - 1;
     match source {
         Source::AsItIs => {}
-        Source::Gated if dims[last] % 2 != 0 => {
+        Source::Gated if !dims[last].is_multiple_of(2) => {
             bail!("{name}: x of {:?} has no two halves", x.shape())
         }
         Source::Gated => dims[last] /= 2,
@@ -203,11 +206,7 @@ impl Cast<'_> {
         let mut scales = allocate_zeros(device, dtype, batch * columns * pitch)?;
         let mut data = allocate(device, DType::F8E4M3, batch * rows * k)?;
         if batch * rows * k > 0 {
-            let name = match x.dtype() {
-                DType::F32 => "f32",
-                DType::F16 => "f16",
-                _ => "bf16",
-            };
+            let name = row_float(self.name, x)?;
             let ld = if matches!(self.source, Source::Gated) {
                 2 * k
             } else {
@@ -232,7 +231,7 @@ impl Cast<'_> {
                 (Source::Gathered { .. }, ..) => ("gathered", of_groups),
                 (_, Share::One, Share::Block) => ("groups", of_groups),
                 (_, Share::Block, _) => ("blocks", grid(of_k, of_rows, THREADS)?),
-                (_, Share::One, _) => ("rows", grid(rows.clamp(1, most), 1, THREADS)?),
+                (_, Share::One, _) => ("rows", grid(rows.clamp(1, most), 1, ROW_THREADS)?),
                 (_, Share::All, _) => ("all", by_elements(rows * k.next_multiple_of(OF_THREAD))?),
             };
             config.grid_dim.2 = batch as u32;

@@ -89,6 +89,13 @@ pub(crate) struct Scales {
     pub packed: bool,
 }
 
+impl Scales {
+    /// Whether all rows of a block have one.
+    fn rows_share(&self) -> bool {
+        self.row_shift == DEPTH.ilog2() || self.steps[1] == 0
+    }
+}
+
 /// An operand: a matrix of rows and k for each of a batch, or one for all.
 #[derive(Clone, Debug)]
 pub(crate) struct Operand {
@@ -268,7 +275,12 @@ impl Product<'_> {
             block_dim: (threads(&arch, self.element, tile), 1, 1),
             shared_mem_bytes: 0,
         };
-        let kernel = kernel_name(self.element, tile, [a_along_k, !b_along_k]);
+        let blocks = self
+            .b
+            .scales
+            .as_ref()
+            .is_some_and(|scales| scales.rows_share());
+        let kernel = kernel_name(self.element, blocks, tile, [a_along_k, !b_along_k]);
         let of = |operand: &'_ Operand| operand.scales.as_ref().map(|scales| scales.values.clone());
         let (scales_a, scales_b) = (of(self.b), of(self.a));
         let tensors = [

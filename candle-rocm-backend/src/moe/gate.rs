@@ -3,9 +3,9 @@
 use candle_core::{bail, DType, Device, Result, Tensor, D};
 use candle_rocm_kernels::EXPERTS;
 
-use super::float_name;
 use crate::ops::launch::{allocate, grid, int, launch, Arg, THREADS};
 use crate::ops::node::plain;
+use crate::ops::operands::row_float;
 
 /// Tokens of a workgroup.
 const TOKENS: usize = 8;
@@ -105,7 +105,7 @@ impl Gate {
                     Arg::Int(self.normalise.into()),
                     Arg::Float(self.factor),
                 ];
-                let kernel = format!("experts_gate_{}", float_name("moe::Gate", &logits)?);
+                let kernel = format!("experts_gate_{}", row_float("moe::Gate", &logits)?);
                 let config = grid(tokens.div_ceil(TOKENS), 1, THREADS)?;
                 // SAFETY: the kernel's arguments: tokens by experts, and room for `top` of each token.
                 unsafe { launch(device, &EXPERTS, &kernel, config, args)? };
@@ -127,8 +127,9 @@ impl Gate {
         let open = match self.groups {
             None => experts,
             Some(groups) => {
-                let fits =
-                    groups.count > 0 && experts % groups.count == 0 && groups.count <= MOST_GROUPS;
+                let fits = groups.count > 0
+                    && experts.is_multiple_of(groups.count)
+                    && groups.count <= MOST_GROUPS;
                 if !fits || groups.top == 0 || groups.top > groups.count {
                     bail!("moe::Gate: {groups:?} of {experts} experts: at most {MOST_GROUPS} groups, all of one size");
                 }
@@ -153,7 +154,7 @@ impl Gate {
                 );
             }
         }
-        float_name("moe::Gate", logits).map(|_| ())
+        row_float("moe::Gate", logits).map(|_| ())
     }
 
     /// The weights by Candle's own operators, which have gradients.

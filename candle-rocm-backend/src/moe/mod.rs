@@ -4,7 +4,7 @@
 mod gate;
 mod routing;
 
-use candle_core::{bail, DType, Result, Tensor};
+use candle_core::{DType, Result, Tensor};
 
 pub use gate::{Choice, Gate, GroupScore, Groups, Score};
 pub use routing::Routing;
@@ -54,14 +54,4 @@ pub fn forward_fp8(
     let inner = fp8::swiglu_cast_per_token(&inner, format)?;
     let made = fp8::m_grouped_gemm_nt_contiguous(&inner, down, routing.groups(), x.dtype())?;
     routing.combine(&made, Some(&choice.weights), addend)
-}
-
-/// A dtype as kernels' names spell it.
-fn float_name(name: &str, x: &Tensor) -> Result<&'static str> {
-    Ok(match x.dtype() {
-        DType::F32 => "f32",
-        DType::F16 => "f16",
-        DType::BF16 => "bf16",
-        other => bail!("{name}: x is {other:?}: it must be f32, f16 or bf16"),
-    })
 }

@@ -3,11 +3,11 @@
 use candle_core::{bail, CudaDevice, DType, Device, Result, Tensor};
 use candle_rocm_kernels::EXPERTS;
 
-use super::float_name;
 use crate::fp8::{cast_gathered, gathered, Fp8Matrix, ScaleFormat};
 use crate::grouped::{number, RowGroups};
 use crate::ops::launch::{allocate, element_grid, grid, int, launch, Arg, THREADS};
 use crate::ops::node::{plain, result_of};
+use crate::ops::operands::row_float;
 
 /// Where the rows of tokens lie for their experts: those of an expert together, in the tokens' order, each expert's
 /// beginning at a multiple of 128, as grouped products take them. Made and kept on the device; the host does not wait.
@@ -77,7 +77,7 @@ impl Routing {
             );
         }
         int(name, "columns", columns)?;
-        float_name(name, x)?;
+        row_float(name, x)?;
         Ok(columns)
     }
 
@@ -118,7 +118,7 @@ impl Routing {
                 Arg::Int(columns as u32),
                 Arg::Int(self.top as u32),
             ];
-            let kernel = format!("experts_gather_{}", float_name(name, x)?);
+            let kernel = format!("experts_gather_{}", row_float(name, x)?);
             let config = element_grid(device, rows * columns, x.dtype())?;
             // SAFETY: the kernel's arguments: a token's row for each that `source` names, and room for all rows.
             unsafe { launch(device, &EXPERTS, &kernel, config, args)? };
@@ -208,7 +208,7 @@ impl Routing {
                 Arg::Int(columns as u32),
                 Arg::Int(self.top as u32),
             ];
-            let kernel = format!("experts_combine_{}", float_name(name, &x)?);
+            let kernel = format!("experts_combine_{}", row_float(name, &x)?);
             let config = element_grid(device, self.tokens * columns, x.dtype())?;
             // SAFETY: the kernel's arguments: a row of x for each place, and room for all tokens.
             unsafe { launch(device, &EXPERTS, &kernel, config, args)? };
@@ -252,7 +252,7 @@ impl Routing {
                 Arg::Int(columns as u32),
                 Arg::Int(self.top as u32),
             ];
-            let kernel = format!("experts_dots_{}", float_name(name, &x)?);
+            let kernel = format!("experts_dots_{}", row_float(name, &x)?);
             let workgroups = assignments.div_ceil(THREADS as usize / 32).min(1 << 16);
             // SAFETY: the kernel's arguments: a row of x for each place, a token's gradient, and room for each assignment.
             unsafe {

@@ -36,7 +36,7 @@ mod linear;
 pub(crate) mod node;
 mod norm;
 mod normed_linear;
-mod operands;
+pub(crate) mod operands;
 mod product;
 mod quantized;
 mod softmax;

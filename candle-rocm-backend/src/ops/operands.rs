@@ -113,3 +113,11 @@ pub(super) fn sum_to(x: &Tensor, shape: &Shape) -> Result<Tensor> {
     }
     x.sum_keepdim(repeated)?.reshape(shape)
 }
+
+/// The name, in kernels' names, of a dtype of those that have f32, f16 and bf16.
+pub(crate) fn row_float(operator: &str, x: &Tensor) -> Result<&'static str> {
+    match x.dtype() {
+        dtype @ (DType::F32 | DType::F16 | DType::BF16) => Ok(dtype.as_str()),
+        other => bail!("{operator}: x is {other:?}: it must be f32, f16 or bf16"),
+    }
+}

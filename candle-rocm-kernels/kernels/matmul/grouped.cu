@@ -39,6 +39,7 @@ using Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
     PRODUCT(TYPE, ELEMENT, SCHEME, SHAPE, TILE, tt, T, T)
 
 PRODUCTS(f8e4m3, f8e4m3_t, Scaled, Fp8Tile, 128x128)
+PRODUCTS(f8e4m3_blocks, f8e4m3_t, ScaledByBlocks, Fp8Tile, 128x128)
 PRODUCTS(f8e4m3, f8e4m3_t, Scaled, Fp8Tile, 128x32)
 PRODUCTS(bf16, bf16_t, Grouped, Tile, 128x128)
 PRODUCTS(bf16, bf16_t, Grouped, Tile, 128x32)

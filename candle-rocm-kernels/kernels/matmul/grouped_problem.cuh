@@ -7,8 +7,8 @@
 // or B's columns), and of 128 k that follow one another. Distances in factors; in packed ones, which lie by four along
 // k, in fours.
 struct OperandScales {
-    const void *values; // null where all are 1
-    int64_t stride;     // between matrices
+    const void *values;
+    int64_t stride; // between matrices
     int64_t row_step;
     int64_t k_step;
     uint32_t row_shift; // the rows' number's logarithm

@@ -31,8 +31,9 @@ template <class T, class S> struct Grouped {
     }
 };
 
-// Each 128 of k are summed by themselves, and added to the result times both operands' factors, in f32.
-template <class T, class S> struct Scaled : Grouped<T, S> {
+// Each 128 of k are summed by themselves, and added to the result times both operands' factors, in f32. ROWS_SHARE where
+// all of a tile's rows have one, as those of weights.
+template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
     template <class Tile> struct Scales {
         using Unit = MatrixUnit<T>;
         using Sums = typename Unit::Sums;
@@ -42,9 +43,9 @@ template <class T, class S> struct Scaled : Grouped<T, S> {
 
         // A thread's factors: of row threadIdx.x + i * THREADS of A's, then B's.
         const GroupedProblem &problem;
-        const char *from[COUNT];
-        uint32_t block; // of k
-        float held[COUNT];
+        const GLOBAL_MEMORY char *from[COUNT];
+        uint32_t block;       // of k
+        uint32_t held[COUNT]; // as they are in memory, lest anything waits for them
         Sums totals[Tile::BLOCKS_M][Tile::BLOCKS_N] = {};
 
         __device__ __forceinline__ Scales(const GroupedProblem &p, const TilePart &part)
@@ -58,24 +59,27 @@ template <class T, class S> struct Scaled : Grouped<T, S> {
                               : first(p.scales_b, part.b, min_of(part.column + index - S::M, part.columns - 1));
             }
         }
-        static __device__ __forceinline__ const char *first(const OperandScales &s, uint32_t matrix, uint32_t row) {
-            if (!s.values) return nullptr;
-            return (const char *)s.values + (matrix * s.stride + (row >> s.row_shift) * s.row_step) * 4;
+        static __device__ __forceinline__ const GLOBAL_MEMORY char *first(const OperandScales &s, uint32_t matrix,
+                                                                          uint32_t row) {
+            return (const GLOBAL_MEMORY char *)s.values + (matrix * s.stride + (row >> s.row_shift) * s.row_step) * 4;
+        }
+        static __device__ __forceinline__ uint32_t row(int i) { return threadIdx.x + i * S::THREADS; }
+        static __device__ __forceinline__ bool mine(int i) { return ROWS % S::THREADS == 0 || row(i) < ROWS; }
+        // Whether a thread's factors are packed.
+        __device__ __forceinline__ bool packed(int i) const {
+            auto &p = seldom(problem);
+            bool of_a = p.scales_a.format == SCALES_E8M0, of_b = p.scales_b.format == SCALES_E8M0;
+            return row(i) < S::M ? of_a : of_b;
         }
         // Reads the next block's.
         __device__ __forceinline__ void load() {
             auto &p = seldom(problem);
             int64_t k_step_a = p.scales_a.k_step, k_step_b = p.scales_b.k_step;
-            bool packed_a = p.scales_a.format == SCALES_E8M0, packed_b = p.scales_b.format == SCALES_E8M0;
 #pragma unroll
             for (int i = 0; i < COUNT; i++) {
-                bool of_a = threadIdx.x + i * S::THREADS < S::M, packed = of_a ? packed_a : packed_b;
-                int64_t k_step = of_a ? k_step_a : k_step_b;
-                held[i] = Unit::SCALE;
-                if (!from[i]) continue;
-                const char *at = from[i] + (packed ? block / 4 : block) * k_step * 4;
-                if (packed) held[i] *= power((uint32_t)(uint8_t)at[block % 4]);
-                else held[i] *= *(const float *)at;
+                int64_t step = (row(i) < S::M ? k_step_a : k_step_b) * 4;
+                if (mine(i))
+                    held[i] = *(const GLOBAL_MEMORY uint32_t *)(from[i] + (packed(i) ? block / 4 : block) * step);
             }
             block++;
         }
@@ -84,11 +88,13 @@ template <class T, class S> struct Scaled : Grouped<T, S> {
             uint32_t bits = exponent == 0 ? 0x00400000u : exponent == 255 ? 0x7fc00000u : exponent << 23;
             return bit_cast<float>(bits);
         }
+        // Writes what was read last.
         __device__ __forceinline__ void stage(LdsBytes lds, uint32_t buffer) const {
 #pragma unroll
             for (int i = 0; i < COUNT; i++) {
-                uint32_t index = threadIdx.x + i * S::THREADS;
-                if (ROWS % S::THREADS == 0 || index < ROWS) lds_store(lds + buffer * BUFFER + index * 4, held[i]);
+                uint32_t exponent = held[i] >> (block - 1) % 4 * 8 & 0xff;
+                float factor = packed(i) ? power(exponent) : bit_cast<float>(held[i]);
+                if (mine(i)) lds_store(lds + buffer * BUFFER + row(i) * 4, factor * Unit::SCALE);
             }
         }
         // Those of k, wherever it lies in its block.
@@ -98,17 +104,24 @@ template <class T, class S> struct Scaled : Grouped<T, S> {
             stage(lds, 0);
         }
         __device__ __forceinline__ void promote(Tile &tile, LdsBytes lds, uint32_t buffer) {
+            LdsBytes rows = lds + buffer * BUFFER + tile.row * 4;
+            LdsBytes columns = lds + buffer * BUFFER + (S::M + tile.column) * 4;
             const uint32_t lane = lane_id();
-            LdsBytes rows = lds + buffer * BUFFER + tile.row * 4,
-                     columns = lds + buffer * BUFFER + (S::M + tile.column) * 4;
+            Sums of_columns[Tile::BLOCKS_N];
+#pragma unroll
+            for (int j = 0; j < Tile::BLOCKS_N; j++) {
+                of_columns[j] = read(columns, [&](int e) INLINED { return j * Unit::COLUMNS + Unit::column(lane, e); });
+                if (ROWS_SHARE) of_columns[j] *= lds_load<float>(rows);
+            }
 #pragma unroll
             for (int i = 0; i < Tile::BLOCKS_M; i++) {
-                Sums of_rows = read(rows, [&](int e) INLINED { return i * Unit::ROWS + Unit::row(lane, e); });
+                Sums of_rows = {};
+                if (!ROWS_SHARE)
+                    of_rows = read(rows, [&](int e) INLINED { return i * Unit::ROWS + Unit::row(lane, e); });
 #pragma unroll
                 for (int j = 0; j < Tile::BLOCKS_N; j++) {
-                    Sums of_columns =
-                        read(columns, [&](int e) INLINED { return j * Unit::COLUMNS + Unit::column(lane, e); });
-                    totals[i][j] = __builtin_elementwise_fma(tile.sums[i][j], of_rows * of_columns, totals[i][j]);
+                    Sums factors = ROWS_SHARE ? of_columns[j] : of_rows * of_columns[j];
+                    totals[i][j] = __builtin_elementwise_fma(tile.sums[i][j], factors, totals[i][j]);
                     tile.sums[i][j] = Sums{};
                 }
             }
@@ -135,4 +148,8 @@ template <class T, class S> struct Scaled : Grouped<T, S> {
             }
         }
     };
+};
+template <class T, class S> struct Scaled : ScaledBy<T, S, false> {};
+template <class T, class S> struct ScaledByBlocks : ScaledBy<T, S, true> {
+    static_assert(S::M <= SCALE_DEPTH, "a block's rows are a tile's or more");
 };

@@ -6,13 +6,13 @@
 #define SCALES void *values, int64_t matrix_step, int64_t row_step, int64_t k_step, uint32_t powers, uint32_t packed
 #define SCALES_GIVEN \
     Fp8Scales { values, matrix_step, row_step, k_step, powers, packed }
-#define CAST(NAME, TYPE, T) ENTRY __launch_bounds__(256) fp8_##NAME##_##TYPE(MATRIX(T), SCALES)
+#define CAST(NAME, TYPE, T, THREADS) ENTRY __launch_bounds__(THREADS) fp8_##NAME##_##TYPE(MATRIX(T), SCALES)
 
 #define CASTS(TYPE, T)                                                                                           \
-    CAST(groups, TYPE, T) { fp8_groups(Fp8AsItIs(), Fp8Matrix<T>(x, y, ld, rows, columns), SCALES_GIVEN); }      \
-    CAST(swiglu, TYPE, T) { fp8_groups(Fp8Gated(), Fp8Matrix<T>(x, y, ld, rows, columns), SCALES_GIVEN); }       \
-    CAST(blocks, TYPE, T) { fp8_blocks(Fp8Matrix<T>(x, y, ld, rows, columns), SCALES_GIVEN); }                   \
-    CAST(rows, TYPE, T) { fp8_rows(Fp8Matrix<T>(x, y, ld, rows, columns), SCALES_GIVEN); }                       \
+    CAST(groups, TYPE, T, 256) { fp8_groups(Fp8AsItIs(), Fp8Matrix<T>(x, y, ld, rows, columns), SCALES_GIVEN); } \
+    CAST(swiglu, TYPE, T, 256) { fp8_groups(Fp8Gated(), Fp8Matrix<T>(x, y, ld, rows, columns), SCALES_GIVEN); }  \
+    CAST(blocks, TYPE, T, 256) { fp8_blocks(Fp8Matrix<T>(x, y, ld, rows, columns), SCALES_GIVEN); }              \
+    CAST(rows, TYPE, T, 512) { fp8_rows(Fp8Matrix<T>(x, y, ld, rows, columns), SCALES_GIVEN); }                  \
     /* A row for each that `source` names, in a matrix of as many rows. */                                       \
     ENTRY __launch_bounds__(256) fp8_gathered_##TYPE(MATRIX(T), SCALES, const int32_t *source, uint32_t share) { \
         fp8_groups(Fp8Gathered{source, share}, Fp8Matrix<T>(x, y, ld, rows, columns), SCALES_GIVEN);             \

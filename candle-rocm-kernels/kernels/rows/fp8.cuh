@@ -91,15 +91,19 @@ __device__ __forceinline__ uint32_t fp8_four(float a, float b, float c, float d)
 template <class T> struct Fp8Few {
     float x[FP8_V];
 
+    // All of them, aligned.
+    __device__ __forceinline__ void read(const T *from) {
+        constexpr int V = min_of(FP8_V, VEC16<T>);
+        vec<T, V> values[FP8_V / V];
+#pragma unroll
+        for (int i = 0; i < FP8_V / V; i++) values[i] = load_vec<vec<T, V>>(from + i * V);
+#pragma unroll
+        for (int i = 0; i < FP8_V; i++) x[i] = widen(values[i / V][i % V]);
+    }
     // `count` of them are there; by vectors where those are aligned, all or none.
     __device__ __forceinline__ void read(const T *from, uint32_t count, bool aligned) {
-        constexpr int V = min_of(FP8_V, VEC16<T>);
         if (aligned && count == FP8_V) {
-            vec<T, V> values[FP8_V / V];
-#pragma unroll
-            for (int i = 0; i < FP8_V / V; i++) values[i] = load_vec<vec<T, V>>(from + i * V);
-#pragma unroll
-            for (int i = 0; i < FP8_V; i++) x[i] = widen(values[i / V][i % V]);
+            read(from);
         } else {
 #pragma unroll
             for (int i = 0; i < FP8_V; i++) x[i] = i < (int)count ? widen(from[i]) : 0.0f;
@@ -111,18 +115,21 @@ template <class T> struct Fp8Few {
         for (int i = 0; i < FP8_V; i++) most = max_of(most, magnitude(x[i]));
         return most;
     }
-    __device__ __forceinline__ void write(uint8_t *to, float inverse, uint32_t count, bool aligned) const {
-        // What is NaN or infinite becomes 0 with all that share its factor.
+    // What is NaN or infinite becomes 0 with all that share its factor.
+    __device__ __forceinline__ Fp8Words bytes(float inverse) const {
         float y[FP8_V];
 #pragma unroll
         for (int i = 0; i < FP8_V; i++) y[i] = inverse == 0 ? 0.0f : x[i] * inverse;
-        Fp8Words bytes = {fp8_four(y[0], y[1], y[2], y[3]), fp8_four(y[4], y[5], y[6], y[7])};
+        return Fp8Words{fp8_four(y[0], y[1], y[2], y[3]), fp8_four(y[4], y[5], y[6], y[7])};
+    }
+    __device__ __forceinline__ void write(uint8_t *to, float inverse, uint32_t count, bool aligned) const {
+        Fp8Words words = bytes(inverse);
         if (aligned && count == FP8_V) {
-            *(Fp8Words *)to = bytes;
+            *(Fp8Words *)to = words;
         } else {
 #pragma unroll
             for (int i = 0; i < FP8_V; i++)
-                if (i < (int)count) to[i] = (uint8_t)(bytes[i / 4] >> i % 4 * 8);
+                if (i < (int)count) to[i] = (uint8_t)(words[i / 4] >> i % 4 * 8);
         }
     }
 };
@@ -238,37 +245,49 @@ template <class T> __device__ __forceinline__ void fp8_blocks(const Fp8Matrix<T>
     if (threadIdx.x == 0) scales.put(blockIdx.y, blockIdx.x, scale.scale);
 }
 
-// A factor for each row. Workgroups of 256, any number in x: rows of up to 8,192 elements are read once.
+// A factor for each row. Workgroups of 512, any number in x: rows of up to 8,192 elements are read once, where they are
+// vectors.
 template <class T> __device__ __forceinline__ void fp8_rows(const Fp8Matrix<T> &m, const Fp8Scales &scales) {
-    constexpr uint32_t HELD = 4, STEP = 256 * FP8_V;
+    constexpr uint32_t THREADS = 512, HELD = 2, STEP = THREADS * FP8_V;
     __shared__ WaveValues<uint32_t> lds;
     bool aligned = m.aligned();
     for (uint32_t row = blockIdx.x; row < m.rows; row += gridDim.x) {
-        Fp8Few<T> held[HELD];
-        uint32_t largest = 0;
+        const T *from = m.from(row, 0);
+        uint8_t *to = m.to(row, 0);
+        uint32_t first = threadIdx.x * FP8_V, largest = 0;
+        Fp8Few<T> held[HELD] = {};
+        if (aligned) {
 #pragma unroll
-        for (uint32_t i = 0; i < HELD; i++) {
-            uint32_t column = threadIdx.x * FP8_V + i * STEP, count = m.count(column);
-            held[i].read(m.from(row, min_of(column, m.columns - 1)), count, aligned);
-        }
+            for (uint32_t i = 0; i < HELD; i++)
+                if (first + i * STEP < m.columns) held[i].read(from + first + i * STEP);
 #pragma unroll
-        for (uint32_t i = 0; i < HELD; i++) largest = max_of(largest, held[i].largest());
-        for (uint32_t column = threadIdx.x * FP8_V + HELD * STEP; column < m.columns; column += STEP) {
-            Fp8Few<T> few;
-            few.read(m.from(row, column), m.count(column), aligned);
-            largest = max_of(largest, few.largest());
+            for (uint32_t i = 0; i < HELD; i++) largest = max_of(largest, held[i].largest());
+            for (uint32_t column = first + HELD * STEP; column < m.columns; column += STEP) {
+                Fp8Few<T> few;
+                few.read(from + column);
+                largest = max_of(largest, few.largest());
+            }
+        } else {
+            for (uint32_t column = threadIdx.x; column < m.columns; column += THREADS)
+                largest = max_of(largest, magnitude(widen(from[column])));
         }
-        largest = block_all_reduce(largest, threadIdx.x, 256u, Larger(), lds);
+        largest = block_all_reduce(largest, threadIdx.x, THREADS, Larger(), lds);
         Fp8Scale scale(bit_cast<float>(largest), scales.powers);
+        if (aligned) {
 #pragma unroll
-        for (uint32_t i = 0; i < HELD; i++) {
-            uint32_t column = threadIdx.x * FP8_V + i * STEP, count = m.count(column);
-            if (count > 0) held[i].write(m.to(row, column), scale.inverse, count, aligned);
-        }
-        for (uint32_t column = threadIdx.x * FP8_V + HELD * STEP; column < m.columns; column += STEP) {
-            Fp8Few<T> few;
-            few.read(m.from(row, column), m.count(column), aligned);
-            few.write(m.to(row, column), scale.inverse, m.count(column), aligned);
+            for (uint32_t i = 0; i < HELD; i++)
+                if (first + i * STEP < m.columns) *(Fp8Words *)(to + first + i * STEP) = held[i].bytes(scale.inverse);
+            for (uint32_t column = first + HELD * STEP; column < m.columns; column += STEP) {
+                Fp8Few<T> few;
+                few.read(from + column);
+                *(Fp8Words *)(to + column) = few.bytes(scale.inverse);
+            }
+        } else {
+            for (uint32_t column = threadIdx.x; column < m.columns; column += THREADS) {
+                Fp8Few<T> few = {};
+                few.x[0] = widen(from[column]);
+                to[column] = (uint8_t)few.bytes(scale.inverse)[0];
+            }
         }
         if (threadIdx.x == 0) scales.put(row, 0, scale.scale);
     }

@@ -26,13 +26,10 @@ template <class V> __device__ __forceinline__ V widen_four(uint32_t four) {
 }
 
 #if defined(__CUDA__) && !defined(__HIP__)
-// The instructions of compute capability 8.9 and later. Before it, a lane's four k of either half are two pairs of an
-// instruction of f16, the same of A and of B.
+// A lane's four k of either half are two pairs of an instruction of f16, the same of A and of B. (FP8 has instructions since
+// PTX 8.4, newer than what we emit; Hopper widens their operands, too.)
 template <> struct MatrixUnit<f8e4m3_t> : MmaBlock<float> {
     static constexpr float SCALE = 1;
-#if __CUDA_ARCH__ >= 890
-    MMA("m16n8k32.row.col.f32.e4m3.e4m3.f32", "+f", float)
-#else
     static __device__ __forceinline__ uint32_t two(uint32_t four, bool upper) {
         return bit_cast<uint32_t>(widen_two(four, upper));
     }
@@ -52,7 +49,6 @@ template <> struct MatrixUnit<f8e4m3_t> : MmaBlock<float> {
         half(a2, a3, b1);
         c[first] = c0, c[first + 1] = c1, c[first + 2] = c2, c[first + 3] = c3;
     }
-#endif
 };
 #elif defined(AMD_MFMA) && AMD_MFMA >= 3
 template <> struct MatrixUnit<f8e4m3_t> : MfmaBlock<float, 2> {

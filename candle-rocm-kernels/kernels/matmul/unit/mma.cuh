@@ -52,6 +52,7 @@ template <> struct MatrixUnit<half_t> : MmaBlock<float> {
 template <> struct MatrixUnit<int8_t> : MmaBlock<int> {
     MMA("m16n8k32.row.col.s32.s8.s8.s32", "+r", int)
 };
+#undef MMA
 
 // 8 x 8 sums over four of k, one of which each lane holds.
 #define MATRIX_UNIT_F64
