@@ -164,12 +164,7 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S> {
                 lds_barrier();
             }
         }
-#if defined(AMD_MFMA)
-        // For gfx90a Clang 19 leaves a wait state too few between a loop's last products and what reads them behind it.
-        in_order();
-        asm volatile("s_nop 3");
-        in_order();
-#endif
+        settle_products();
         store(g, s, of_changes, of_weights, lds + wave * Base::RESULT_BYTES, my_first, column, lane);
     }
 

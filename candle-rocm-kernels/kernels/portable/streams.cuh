@@ -23,6 +23,16 @@ __device__ __forceinline__ void in_order() {
 #endif
 }
 
+// Between a loop's last matrix instructions and what reads their sums behind it, where Clang 19 leaves a few wait states too
+// few for gfx90a.
+__device__ __forceinline__ void settle_products() {
+#if defined(AMD_MFMA)
+    in_order();
+    asm volatile("s_nop 3");
+    in_order();
+#endif
+}
+
 // 16 aligned bytes that are read once: past the first cache, which keeps what is read again.
 #if !defined(__HIP__)
 template <class V> __device__ __forceinline__ V read_streamed(const void *from) {

@@ -91,6 +91,7 @@ __device__ __forceinline__ void experts_gate(const T *logits, const float *bias,
         float of_best = scores[best.number];
         all += of_best;
         if (lane == i) number = best.number, score = of_best;
+        wave_fence();
         if (lane == 0) choices[best.number] = TAKEN;
         wave_fence();
     }

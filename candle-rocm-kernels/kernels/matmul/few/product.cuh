@@ -255,6 +255,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             load_a(Constant<false>(), left, operands);
             load_b_and_multiply(Constant<false>(), left, operands);
         }
+        settle_products();
         return at.k / V * V;
     }
 
