@@ -1,5 +1,5 @@
-// Groups of threads: a block, a warp and its tiles, the active lanes of a warp. A tile has up to 32 lanes, on every GPU.
-// A whole grid has a size and a rank here; it cannot wait for itself, as only a cooperative launch could.
+// Groups of threads: a block, a warp and its tiles, the active lanes of a warp. A tile has up to 32 lanes, on every
+// GPU. A whole grid has a size and a rank here; it cannot wait for itself, as only a cooperative launch could.
 #pragma once
 #include "cuda_runtime.h"
 
@@ -11,7 +11,9 @@ __device__ __forceinline__ unsigned int rank_in(unsigned int mask) {
     return (unsigned int)__builtin_popcount(mask & ((1u << candle_rocm::lane()) - 1));
 }
 // The lane that has this rank.
-__device__ __forceinline__ int lane_of(unsigned int mask, unsigned int rank) { return (int)__fns(mask, 0, (int)rank + 1); }
+__device__ __forceinline__ int lane_of(unsigned int mask, unsigned int rank) {
+    return (int)__fns(mask, 0, (int)rank + 1);
+}
 } // namespace details
 
 class thread_block {
@@ -64,7 +66,9 @@ public:
     __device__ static unsigned int meta_group_rank() { return thread_block::thread_rank() / SIZE; }
     __device__ static unsigned int meta_group_size() { return (thread_block::num_threads() + SIZE - 1) / SIZE; }
     template <class T> __device__ T shfl(T value, int rank) const { return __shfl_sync(mask(), value, rank, SIZE); }
-    template <class T> __device__ T shfl_up(T value, unsigned int by) const { return __shfl_up_sync(mask(), value, by, SIZE); }
+    template <class T> __device__ T shfl_up(T value, unsigned int by) const {
+        return __shfl_up_sync(mask(), value, by, SIZE);
+    }
     template <class T> __device__ T shfl_down(T value, unsigned int by) const {
         return __shfl_down_sync(mask(), value, by, SIZE);
     }
@@ -118,7 +122,8 @@ public:
 };
 __device__ __forceinline__ coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
 
-template <unsigned int SIZE, class Parent> __device__ __forceinline__ thread_block_tile<SIZE, Parent> tiled_partition(const Parent &) {
+template <unsigned int SIZE, class Parent> __device__ __forceinline__ thread_block_tile<SIZE, Parent> tiled_partition(
+    const Parent &) {
     return {};
 }
 template <class Group> __device__ __forceinline__ void sync(const Group &group) { group.sync(); }
@@ -153,7 +158,8 @@ template <class T, class F> __device__ __forceinline__ T reduce(const coalesced_
     return candle_rocm::reduce_lanes(group.mask(), value, combine);
 }
 // The sum of one's own and all values before it; and without one's own.
-template <class Group, class T, class F> __device__ __forceinline__ T inclusive_scan(const Group &group, T value, F combine) {
+template <class Group, class T, class F> __device__ __forceinline__ T inclusive_scan(const Group &group, T value,
+                                                                                     F combine) {
     for (unsigned int by = 1; by < group.size(); by *= 2) {
         T before = group.shfl_up(value, by);
         if (group.thread_rank() >= by) value = combine(before, value);
@@ -163,7 +169,8 @@ template <class Group, class T, class F> __device__ __forceinline__ T inclusive_
 template <class Group, class T> __device__ __forceinline__ T inclusive_scan(const Group &group, T value) {
     return inclusive_scan(group, value, plus<T>());
 }
-template <class Group, class T, class F> __device__ __forceinline__ T exclusive_scan(const Group &group, T value, F combine) {
+template <class Group, class T, class F> __device__ __forceinline__ T exclusive_scan(const Group &group, T value,
+                                                                                     F combine) {
     T before = group.shfl_up(inclusive_scan(group, value, combine), 1);
     return group.thread_rank() == 0 ? T{} : before;
 }

@@ -28,7 +28,9 @@ CANDLE_ROCM_BOTH __nv_bfloat162 __float2bfloat162_rn(const float a) { return __n
 CANDLE_ROCM_BOTH __nv_bfloat162 __floats2bfloat162_rn(const float a, const float b) { return __nv_bfloat162(a, b); }
 CANDLE_ROCM_BOTH __nv_bfloat162 __float22bfloat162_rn(const float2 a) { return __nv_bfloat162(a.x, a.y); }
 CANDLE_ROCM_BOTH float2 __bfloat1622float2(const __nv_bfloat162 a) { return make_float2((float)a.x, (float)a.y); }
-CANDLE_ROCM_BOTH __nv_bfloat162 make_bfloat162(const __nv_bfloat16 x, const __nv_bfloat16 y) { return __nv_bfloat162(x, y); }
+CANDLE_ROCM_BOTH __nv_bfloat162 make_bfloat162(const __nv_bfloat16 x, const __nv_bfloat16 y) {
+    return __nv_bfloat162(x, y);
+}
 CANDLE_ROCM_BOTH __nv_bfloat162 __bfloat162bfloat162(const __nv_bfloat16 a) { return __nv_bfloat162(a, a); }
 CANDLE_ROCM_BOTH __nv_bfloat162 __halves2bfloat162(const __nv_bfloat16 a, const __nv_bfloat16 b) {
     return __nv_bfloat162(a, b);
@@ -36,14 +38,22 @@ CANDLE_ROCM_BOTH __nv_bfloat162 __halves2bfloat162(const __nv_bfloat16 a, const 
 CANDLE_ROCM_BOTH unsigned short __bfloat16_as_ushort(const __nv_bfloat16 a) { return a.__x; }
 CANDLE_ROCM_BOTH short __bfloat16_as_short(const __nv_bfloat16 a) { return (short)a.__x; }
 CANDLE_ROCM_BOTH __nv_bfloat16 __ushort_as_bfloat16(const unsigned short a) { return __nv_bfloat16::from_bits(a); }
-CANDLE_ROCM_BOTH __nv_bfloat16 __short_as_bfloat16(const short a) { return __nv_bfloat16::from_bits((unsigned short)a); }
+CANDLE_ROCM_BOTH __nv_bfloat16 __short_as_bfloat16(const short a) {
+    return __nv_bfloat16::from_bits((unsigned short)a);
+}
 
-#define CANDLE_ROCM_BFLOAT_INTEGER(NAME, T)                                                                                \
-    CANDLE_ROCM_BOTH __nv_bfloat16 __##NAME##2bfloat16_rn(const T a) { return __nv_bfloat16(a); }                          \
-    CANDLE_ROCM_BOTH T __bfloat162##NAME##_rz(const __nv_bfloat16 a) { return candle_rocm::saturate<T>((float)a); }        \
-    CANDLE_ROCM_DEVICE T __bfloat162##NAME##_rn(const __nv_bfloat16 a) { return candle_rocm::saturate<T>(__builtin_rintf((float)a)); } \
-    CANDLE_ROCM_DEVICE T __bfloat162##NAME##_ru(const __nv_bfloat16 a) { return candle_rocm::saturate<T>(__builtin_ceilf((float)a)); } \
-    CANDLE_ROCM_DEVICE T __bfloat162##NAME##_rd(const __nv_bfloat16 a) { return candle_rocm::saturate<T>(__builtin_floorf((float)a)); }
+#define CANDLE_ROCM_BFLOAT_INTEGER(NAME, T)                                                                         \
+    CANDLE_ROCM_BOTH __nv_bfloat16 __##NAME##2bfloat16_rn(const T a) { return __nv_bfloat16(a); }                   \
+    CANDLE_ROCM_BOTH T __bfloat162##NAME##_rz(const __nv_bfloat16 a) { return candle_rocm::saturate<T>((float)a); } \
+    CANDLE_ROCM_DEVICE T __bfloat162##NAME##_rn(const __nv_bfloat16 a) {                                            \
+        return candle_rocm::saturate<T>(__builtin_rintf((float)a));                                                 \
+    }                                                                                                               \
+    CANDLE_ROCM_DEVICE T __bfloat162##NAME##_ru(const __nv_bfloat16 a) {                                            \
+        return candle_rocm::saturate<T>(__builtin_ceilf((float)a));                                                 \
+    }                                                                                                               \
+    CANDLE_ROCM_DEVICE T __bfloat162##NAME##_rd(const __nv_bfloat16 a) {                                            \
+        return candle_rocm::saturate<T>(__builtin_floorf((float)a));                                                \
+    }
 CANDLE_ROCM_BFLOAT_INTEGER(short, short)
 CANDLE_ROCM_BFLOAT_INTEGER(ushort, unsigned short)
 CANDLE_ROCM_BFLOAT_INTEGER(int, int)

@@ -18,7 +18,9 @@ CANDLE_ROCM_BOTH __half directed_half(double value, Toward direction) {
     __half near(value);
     double back = (double)(float)near;
     bool less = direction == Toward::BELOW || (direction == Toward::ZERO && value > 0);
-    bool wrong = direction == Toward::ZERO ? __builtin_fabs(back) > __builtin_fabs(value) : less ? back > value : back < value;
+    bool wrong = direction == Toward::ZERO ? __builtin_fabs(back) > __builtin_fabs(value)
+                 : less                    ? back > value
+                                           : back < value;
     if (!wrong || value != value) return near;
     // A zero that should not be one is the smallest number on the other side.
     if ((near.__x & 0x7fff) == 0) return __half::from_bits(less ? 0x8001 : 0x0001);
@@ -30,9 +32,15 @@ CANDLE_ROCM_BOTH float __half2float(const __half a) { return (float)a; }
 CANDLE_ROCM_BOTH __half __float2half(const float a) { return __half(a); }
 CANDLE_ROCM_BOTH __half __double2half(const double a) { return __half(a); }
 CANDLE_ROCM_BOTH __half __float2half_rn(const float a) { return __half(a); }
-CANDLE_ROCM_BOTH __half __float2half_rz(const float a) { return candle_rocm::directed_half(a, candle_rocm::Toward::ZERO); }
-CANDLE_ROCM_BOTH __half __float2half_rd(const float a) { return candle_rocm::directed_half(a, candle_rocm::Toward::BELOW); }
-CANDLE_ROCM_BOTH __half __float2half_ru(const float a) { return candle_rocm::directed_half(a, candle_rocm::Toward::ABOVE); }
+CANDLE_ROCM_BOTH __half __float2half_rz(const float a) {
+    return candle_rocm::directed_half(a, candle_rocm::Toward::ZERO);
+}
+CANDLE_ROCM_BOTH __half __float2half_rd(const float a) {
+    return candle_rocm::directed_half(a, candle_rocm::Toward::BELOW);
+}
+CANDLE_ROCM_BOTH __half __float2half_ru(const float a) {
+    return candle_rocm::directed_half(a, candle_rocm::Toward::ABOVE);
+}
 CANDLE_ROCM_BOTH __half2 __float2half2_rn(const float a) { return __half2(__half(a), __half(a)); }
 CANDLE_ROCM_BOTH __half2 __floats2half2_rn(const float a, const float b) { return __half2(__half(a), __half(b)); }
 CANDLE_ROCM_BOTH __half2 __float22half2_rn(const float2 a) { return __half2(__half(a.x), __half(a.y)); }
@@ -45,12 +53,18 @@ CANDLE_ROCM_BOTH short __half_as_short(const __half a) { return (short)a.__x; }
 CANDLE_ROCM_BOTH __half __ushort_as_half(const unsigned short a) { return __half::from_bits(a); }
 CANDLE_ROCM_BOTH __half __short_as_half(const short a) { return __half::from_bits((unsigned short)a); }
 
-#define CANDLE_ROCM_HALF_INTEGER(NAME, T)                                                                               \
-    CANDLE_ROCM_BOTH __half __##NAME##2half_rn(const T a) { return __half(a); }                                         \
-    CANDLE_ROCM_BOTH T __half2##NAME##_rz(const __half a) { return candle_rocm::saturate<T>((float)a); }                \
-    CANDLE_ROCM_DEVICE T __half2##NAME##_rn(const __half a) { return candle_rocm::saturate<T>(__builtin_rintf((float)a)); } \
-    CANDLE_ROCM_DEVICE T __half2##NAME##_ru(const __half a) { return candle_rocm::saturate<T>(__builtin_ceilf((float)a)); } \
-    CANDLE_ROCM_DEVICE T __half2##NAME##_rd(const __half a) { return candle_rocm::saturate<T>(__builtin_floorf((float)a)); }
+#define CANDLE_ROCM_HALF_INTEGER(NAME, T)                                                                \
+    CANDLE_ROCM_BOTH __half __##NAME##2half_rn(const T a) { return __half(a); }                          \
+    CANDLE_ROCM_BOTH T __half2##NAME##_rz(const __half a) { return candle_rocm::saturate<T>((float)a); } \
+    CANDLE_ROCM_DEVICE T __half2##NAME##_rn(const __half a) {                                            \
+        return candle_rocm::saturate<T>(__builtin_rintf((float)a));                                      \
+    }                                                                                                    \
+    CANDLE_ROCM_DEVICE T __half2##NAME##_ru(const __half a) {                                            \
+        return candle_rocm::saturate<T>(__builtin_ceilf((float)a));                                      \
+    }                                                                                                    \
+    CANDLE_ROCM_DEVICE T __half2##NAME##_rd(const __half a) {                                            \
+        return candle_rocm::saturate<T>(__builtin_floorf((float)a));                                     \
+    }
 CANDLE_ROCM_HALF_INTEGER(short, short)
 CANDLE_ROCM_HALF_INTEGER(ushort, unsigned short)
 CANDLE_ROCM_HALF_INTEGER(int, int)
@@ -59,7 +73,9 @@ CANDLE_ROCM_HALF_INTEGER(ll, long long)
 CANDLE_ROCM_HALF_INTEGER(ull, unsigned long long)
 #undef CANDLE_ROCM_HALF_INTEGER
 CANDLE_ROCM_BOTH signed char __half2char_rz(const __half a) { return candle_rocm::saturate<signed char>((float)a); }
-CANDLE_ROCM_BOTH unsigned char __half2uchar_rz(const __half a) { return candle_rocm::saturate<unsigned char>((float)a); }
+CANDLE_ROCM_BOTH unsigned char __half2uchar_rz(const __half a) {
+    return candle_rocm::saturate<unsigned char>((float)a);
+}
 
 #define SMALL __half
 #define PAIR __half2

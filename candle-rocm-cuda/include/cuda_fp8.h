@@ -23,7 +23,8 @@ CANDLE_ROCM_BOTH unsigned char float_to_fp8(float value, __nv_saturation_t satur
         float base = bits<float>((unsigned int)(127 - BIAS + 1 + cut) << 23);
         result = bits<unsigned int>(bits<float>(size) + base) - bits<unsigned int>(base);
     } else {
-        result = ((size + ((1u << (cut - 1)) - 1) + ((size >> cut) & 1u)) >> cut) - ((unsigned int)(127 - BIAS) << MANTISSA);
+        result =
+            ((size + ((1u << (cut - 1)) - 1) + ((size >> cut) & 1u)) >> cut) - ((unsigned int)(127 - BIAS) << MANTISSA);
     }
     if (result > LARGEST) result = saturation == __NV_SATFINITE ? LARGEST : BEYOND;
     return (unsigned char)(sign | result);
@@ -50,7 +51,8 @@ CANDLE_ROCM_BOTH __nv_fp8_storage_t __nv_cvt_halfraw_to_fp8(const __half_raw x, 
                                                             const __nv_fp8_interpretation_t kind) {
     return candle_rocm::float_to_fp8(candle_rocm::half_to_float(x.x), saturation, kind);
 }
-CANDLE_ROCM_BOTH __nv_fp8_storage_t __nv_cvt_bfloat16raw_to_fp8(const __nv_bfloat16_raw x, const __nv_saturation_t saturation,
+CANDLE_ROCM_BOTH __nv_fp8_storage_t __nv_cvt_bfloat16raw_to_fp8(const __nv_bfloat16_raw x,
+                                                                const __nv_saturation_t saturation,
                                                                 const __nv_fp8_interpretation_t kind) {
     return candle_rocm::float_to_fp8(candle_rocm::bfloat_to_float(x.x), saturation, kind);
 }
@@ -62,7 +64,8 @@ CANDLE_ROCM_BOTH __nv_fp8x2_storage_t __nv_cvt_float2_to_fp8x2(const float2 x, c
     return (__nv_fp8x2_storage_t)(candle_rocm::float_to_fp8(x.x, saturation, kind) |
                                   candle_rocm::float_to_fp8(x.y, saturation, kind) << 8);
 }
-CANDLE_ROCM_BOTH __nv_fp8x2_storage_t __nv_cvt_halfraw2_to_fp8x2(const __half2_raw x, const __nv_saturation_t saturation,
+CANDLE_ROCM_BOTH __nv_fp8x2_storage_t __nv_cvt_halfraw2_to_fp8x2(const __half2_raw x,
+                                                                 const __nv_saturation_t saturation,
                                                                  const __nv_fp8_interpretation_t kind) {
     return __nv_cvt_float2_to_fp8x2(make_float2(candle_rocm::half_to_float(x.x), candle_rocm::half_to_float(x.y)),
                                     saturation, kind);
@@ -73,57 +76,61 @@ CANDLE_ROCM_BOTH __nv_fp8x2_storage_t __nv_cvt_bfloat16raw2_to_fp8x2(const __nv_
     return __nv_cvt_float2_to_fp8x2(make_float2(candle_rocm::bfloat_to_float(x.x), candle_rocm::bfloat_to_float(x.y)),
                                     saturation, kind);
 }
-CANDLE_ROCM_BOTH __half2_raw __nv_cvt_fp8x2_to_halfraw2(const __nv_fp8x2_storage_t x, const __nv_fp8_interpretation_t kind) {
+CANDLE_ROCM_BOTH __half2_raw __nv_cvt_fp8x2_to_halfraw2(const __nv_fp8x2_storage_t x,
+                                                        const __nv_fp8_interpretation_t kind) {
     return __half2_raw{candle_rocm::fp8_to_half((unsigned char)x, kind),
                        candle_rocm::fp8_to_half((unsigned char)(x >> 8), kind)};
 }
 
-#define CANDLE_ROCM_FP8(NAME, KIND)                                                                                      \
-    struct alignas(1) __nv_fp8_##NAME {                                                                                  \
-        __nv_fp8_storage_t __x;                                                                                          \
-        __nv_fp8_##NAME() = default;                                                                                     \
-        template <class T> explicit __host__ __device__ __nv_fp8_##NAME(const T value)                                   \
-            : __x(candle_rocm::float_to_fp8(candle_rocm::odd_float(value), __NV_SATFINITE, KIND)) {}                     \
-        explicit __host__ __device__ operator __half() const { return __nv_cvt_fp8_to_halfraw(__x, KIND); }              \
-        explicit __host__ __device__ operator float() const {                                                            \
-            return candle_rocm::half_to_float(candle_rocm::fp8_to_half(__x, KIND));                                      \
-        }                                                                                                                \
-        explicit __host__ __device__ operator double() const { return (double)(float)*this; }                            \
-        explicit __host__ __device__ operator __nv_bfloat16() const { return __nv_bfloat16((float)*this); }              \
-        explicit __host__ __device__ operator bool() const { return (__x & 0x7f) != 0; }                                 \
-        template <class T, class = typename candle_rocm::integer<T>::type> explicit __host__ __device__ operator T() const { \
-            return candle_rocm::saturate<T>((float)*this);                                                               \
-        }                                                                                                                \
-    };                                                                                                                   \
-    struct alignas(2) __nv_fp8x2_##NAME {                                                                                \
-        __nv_fp8x2_storage_t __x;                                                                                        \
-        __nv_fp8x2_##NAME() = default;                                                                                   \
-        explicit __host__ __device__ __nv_fp8x2_##NAME(const float2 value)                                               \
-            : __x(__nv_cvt_float2_to_fp8x2(value, __NV_SATFINITE, KIND)) {}                                              \
-        explicit __host__ __device__ __nv_fp8x2_##NAME(const __half2 value)                                              \
-            : __x(__nv_cvt_halfraw2_to_fp8x2(value, __NV_SATFINITE, KIND)) {}                                            \
-        explicit __host__ __device__ __nv_fp8x2_##NAME(const __nv_bfloat162 value)                                       \
-            : __x(__nv_cvt_bfloat16raw2_to_fp8x2(value, __NV_SATFINITE, KIND)) {}                                        \
-        explicit __host__ __device__ operator __half2() const { return __nv_cvt_fp8x2_to_halfraw2(__x, KIND); }          \
-        explicit __host__ __device__ operator float2() const { return __half22float2((__half2)*this); }                  \
-    };                                                                                                                   \
-    struct alignas(4) __nv_fp8x4_##NAME {                                                                                \
-        __nv_fp8x4_storage_t __x;                                                                                        \
-        __nv_fp8x4_##NAME() = default;                                                                                   \
-        explicit __host__ __device__ __nv_fp8x4_##NAME(const float4 value)                                               \
-            : __x(__nv_cvt_float2_to_fp8x2(make_float2(value.x, value.y), __NV_SATFINITE, KIND) |                        \
-                  (unsigned int)__nv_cvt_float2_to_fp8x2(make_float2(value.z, value.w), __NV_SATFINITE, KIND) << 16) {}  \
-        explicit __host__ __device__ operator float4() const {                                                           \
-            float2 low = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2((__nv_fp8x2_storage_t)__x, KIND)));           \
-            float2 high = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2((__nv_fp8x2_storage_t)(__x >> 16), KIND)));  \
-            return make_float4(low.x, low.y, high.x, high.y);                                                            \
-        }                                                                                                                \
+#define CANDLE_ROCM_FP8(NAME, KIND)                                                                                    \
+    struct alignas(1) __nv_fp8_##NAME {                                                                                \
+        __nv_fp8_storage_t __x;                                                                                        \
+        __nv_fp8_##NAME() = default;                                                                                   \
+        template <class T> explicit __host__ __device__ __nv_fp8_##NAME(const T value)                                 \
+            : __x(candle_rocm::float_to_fp8(candle_rocm::odd_float(value), __NV_SATFINITE, KIND)) {}                   \
+        explicit __host__ __device__ operator __half() const { return __nv_cvt_fp8_to_halfraw(__x, KIND); }            \
+        explicit __host__ __device__ operator float() const {                                                          \
+            return candle_rocm::half_to_float(candle_rocm::fp8_to_half(__x, KIND));                                    \
+        }                                                                                                              \
+        explicit __host__ __device__ operator double() const { return (double)(float)*this; }                          \
+        explicit __host__ __device__ operator __nv_bfloat16() const { return __nv_bfloat16((float)*this); }            \
+        explicit __host__ __device__ operator bool() const { return (__x & 0x7f) != 0; }                               \
+        template <class T, class = typename candle_rocm::integer<T>::type> explicit __host__ __device__ operator T()   \
+            const {                                                                                                    \
+            return candle_rocm::saturate<T>((float)*this);                                                             \
+        }                                                                                                              \
+    };                                                                                                                 \
+    struct alignas(2) __nv_fp8x2_##NAME {                                                                              \
+        __nv_fp8x2_storage_t __x;                                                                                      \
+        __nv_fp8x2_##NAME() = default;                                                                                 \
+        explicit __host__ __device__ __nv_fp8x2_##NAME(const float2 value)                                             \
+            : __x(__nv_cvt_float2_to_fp8x2(value, __NV_SATFINITE, KIND)) {}                                            \
+        explicit __host__ __device__ __nv_fp8x2_##NAME(const __half2 value)                                            \
+            : __x(__nv_cvt_halfraw2_to_fp8x2(value, __NV_SATFINITE, KIND)) {}                                          \
+        explicit __host__ __device__ __nv_fp8x2_##NAME(const __nv_bfloat162 value)                                     \
+            : __x(__nv_cvt_bfloat16raw2_to_fp8x2(value, __NV_SATFINITE, KIND)) {}                                      \
+        explicit __host__ __device__ operator __half2() const { return __nv_cvt_fp8x2_to_halfraw2(__x, KIND); }        \
+        explicit __host__ __device__ operator float2() const { return __half22float2((__half2) * this); }              \
+    };                                                                                                                 \
+    struct alignas(4) __nv_fp8x4_##NAME {                                                                              \
+        __nv_fp8x4_storage_t __x;                                                                                      \
+        __nv_fp8x4_##NAME() = default;                                                                                 \
+        explicit __host__ __device__ __nv_fp8x4_##NAME(const float4 value)                                             \
+            : __x(__nv_cvt_float2_to_fp8x2(make_float2(value.x, value.y), __NV_SATFINITE, KIND) |                      \
+                  (unsigned int)__nv_cvt_float2_to_fp8x2(make_float2(value.z, value.w), __NV_SATFINITE, KIND) << 16) { \
+        }                                                                                                              \
+        explicit __host__ __device__ operator float4() const {                                                         \
+            float2 low = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2((__nv_fp8x2_storage_t)__x, KIND)));         \
+            float2 high =                                                                                              \
+                __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2((__nv_fp8x2_storage_t)(__x >> 16), KIND)));          \
+            return make_float4(low.x, low.y, high.x, high.y);                                                          \
+        }                                                                                                              \
     };
 
 namespace candle_rocm {
 // Integer types, to which 8-bit floats convert.
 template <class T> struct integer {};
-#define CANDLE_ROCM_IS_INTEGER(T)  \
+#define CANDLE_ROCM_IS_INTEGER(T)   \
     template <> struct integer<T> { \
         typedef T type;             \
     };

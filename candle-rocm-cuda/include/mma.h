@@ -1,5 +1,5 @@
-// nvcuda::wmma: matrices in fragments that a warp shares. Element e of a fragment, counted along its rows, is number e / 32
-// of lane e % 32.
+// nvcuda::wmma: matrices in fragments that a warp shares. Element e of a fragment, counted along its rows, is number
+// e / 32 of lane e % 32.
 #pragma once
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
@@ -65,20 +65,21 @@ template <class F> __device__ __forceinline__ unsigned int place(int i, unsigned
 } // namespace details
 
 template <class Use, int M, int N, int K, class T, class Layout, class S>
-__device__ __forceinline__ void load_matrix_sync(fragment<Use, M, N, K, T, Layout> &a, const S *from, unsigned int stride) {
+__device__ __forceinline__ void load_matrix_sync(fragment<Use, M, N, K, T, Layout> &a, const S *from,
+                                                 unsigned int stride) {
     typedef fragment<Use, M, N, K, T, Layout> F;
     for (int i = 0; i < a.num_elements; i++)
         a.x[i] = from[details::place<F>(i, stride, candle_rocm::same<Layout, row_major>::value)];
 }
 template <int M, int N, int K, class T, class S>
-__device__ __forceinline__ void load_matrix_sync(fragment<accumulator, M, N, K, T> &a, const S *from, unsigned int stride,
-                                                 layout_t layout) {
+__device__ __forceinline__ void load_matrix_sync(fragment<accumulator, M, N, K, T> &a, const S *from,
+                                                 unsigned int stride, layout_t layout) {
     typedef fragment<accumulator, M, N, K, T> F;
     for (int i = 0; i < a.num_elements; i++) a.x[i] = from[details::place<F>(i, stride, layout == mem_row_major)];
 }
 template <int M, int N, int K, class T, class S>
-__device__ __forceinline__ void store_matrix_sync(S *to, const fragment<accumulator, M, N, K, T> &a, unsigned int stride,
-                                                  layout_t layout) {
+__device__ __forceinline__ void store_matrix_sync(S *to, const fragment<accumulator, M, N, K, T> &a,
+                                                  unsigned int stride, layout_t layout) {
     typedef fragment<accumulator, M, N, K, T> F;
     for (int i = 0; i < a.num_elements; i++) to[details::place<F>(i, stride, layout == mem_row_major)] = a.x[i];
     // Others of the warp may read it next.
@@ -86,7 +87,8 @@ __device__ __forceinline__ void store_matrix_sync(S *to, const fragment<accumula
 }
 
 template <int M, int N, int K, class T, class LA, class LB, class D, class C>
-__device__ __forceinline__ void mma_sync(fragment<accumulator, M, N, K, D> &d, const fragment<matrix_a, M, N, K, T, LA> &a,
+__device__ __forceinline__ void mma_sync(fragment<accumulator, M, N, K, D> &d,
+                                         const fragment<matrix_a, M, N, K, T, LA> &a,
                                          const fragment<matrix_b, M, N, K, T, LB> &b,
                                          const fragment<accumulator, M, N, K, C> &c, bool = false) {
     constexpr int COUNT = M * N / 32;

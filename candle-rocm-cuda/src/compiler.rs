@@ -100,6 +100,8 @@ pub struct Compiler {
     cache_note: Option<String>,
     headers: PathBuf,
     scratch: PathBuf,
+    /// The same, where it goes with the compiler.
+    _temporary: Option<tempfile::TempDir>,
     threads: usize,
 }
 
@@ -138,8 +140,21 @@ impl Compiler {
             cache_note,
             headers: headers::folder(scratch)?,
             scratch: scratch.to_owned(),
+            _temporary: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         })
+    }
+
+    /// As [`Compiler::new`], with a temporary folder for what does not last.
+    ///
+    /// # Errors
+    /// As [`Compiler::from_environment`].
+    pub fn at_run_time(archs: &str) -> Result<Self> {
+        let system = std::env::temp_dir();
+        let folder = tempfile::tempdir().map_err(Error::file(&system))?;
+        let mut compiler = Self::new(folder.path(), archs)?;
+        compiler._temporary = Some(folder);
+        Ok(compiler)
     }
 
     /// How many compilations may run at once; without it as many as the machine has CPUs. In a build script, cargo's own
@@ -404,11 +419,15 @@ impl Compiler {
         bitcode: &[PathBuf],
         scratch: &Path,
     ) -> Result<(Vec<u8>, String)> {
-        let (input, output) = (scratch.join("code.hipi"), scratch.join("object"));
+        let (input, output) = (scratch.join("code.hip"), scratch.join("object"));
         std::fs::write(&input, code).map_err(Error::file(&input))?;
         let mut command = Command::new(&self.toolchain.clang);
-        command.args(["-x", "hip-cpp-output"]);
-        command.args(self.flags(options, arch)).args(COMPILE);
+        // Once more through the preprocessor, which has nothing left to do: of what is preprocessed, clang's driver expects
+        // a bundle.
+        command.args(["-x", "hip"]);
+        command
+            .args(self.flags(&options.without_preprocessor(), arch))
+            .args(COMPILE);
         if arch.ends_with("-generic") {
             // Older versions know none. What loads it makes it out as version 5.
             command.arg("-mcode-object-version=6");

@@ -4,6 +4,7 @@
 //! - [`Compiler`]: finds the toolchain, the architectures and the cache, and compiles [`Source`]s to a [`Program`].
 //! - [`Options`]: what nvcc and NVRTC are told, as clang understands it.
 //! - [`text`]: a program's code objects as text, which build scripts embed where they would embed PTX.
+//! - [`build_script`]: what build scripts do with `.cu` files.
 //! - [`ptx`]: inline PTX rewritten to C++ before it is compiled.
 //! - [`headers`]: the headers, laid out in a folder.
 //!
@@ -12,6 +13,7 @@
 //! A warp has 32 lanes on every GPU: where wavefronts have 64, each half is a warp. `__CUDA_ARCH__` is
 //! [`options::CUDA_ARCH`] unless [`options::CUDA_ARCH_VARIABLE`] or the source's own flags say otherwise.
 
+pub mod build_script;
 pub mod compiler;
 pub mod error;
 pub mod headers;

@@ -186,6 +186,24 @@ impl Options {
         Ok(options)
     }
 
+    /// Without what the preprocessor is told: definitions and files.
+    pub(crate) fn without_preprocessor(&self) -> Self {
+        let mut flags = Vec::new();
+        let mut left = self.flags.iter();
+        while let Some(flag) = left.next() {
+            if flag == "-include" {
+                left.next();
+            } else if !flag.starts_with("-D") && !flag.starts_with("-U") {
+                flags.push(flag.clone());
+            }
+        }
+        Self {
+            include: Vec::new(),
+            flags,
+            cuda_arch: self.cuda_arch,
+        }
+    }
+
     /// Takes one option and its value, if it has one.
     ///
     /// # Errors

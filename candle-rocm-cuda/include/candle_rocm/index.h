@@ -15,19 +15,19 @@ __device__ __forceinline__ uint32_t group_size(int axis) {
 }
 } // namespace candle_rocm
 
-#define CANDLE_ROCM_INDEX(TYPE, NAME, X, Y, Z)                                           \
-    namespace candle_rocm {                                                              \
-    struct TYPE {                                                                        \
-        __declspec(property(get = get_x)) unsigned int x;                                \
-        __declspec(property(get = get_y)) unsigned int y;                                \
-        __declspec(property(get = get_z)) unsigned int z;                                \
-        static __device__ __forceinline__ unsigned int get_x() { return X; }             \
-        static __device__ __forceinline__ unsigned int get_y() { return Y; }             \
-        static __device__ __forceinline__ unsigned int get_z() { return Z; }             \
-        __device__ __forceinline__ operator dim3() const { return dim3(x, y, z); }       \
+#define CANDLE_ROCM_INDEX(TYPE, NAME, X, Y, Z)                                            \
+    namespace candle_rocm {                                                               \
+    struct TYPE {                                                                         \
+        __declspec(property(get = get_x)) unsigned int x;                                 \
+        __declspec(property(get = get_y)) unsigned int y;                                 \
+        __declspec(property(get = get_z)) unsigned int z;                                 \
+        static __device__ __forceinline__ unsigned int get_x() { return X; }              \
+        static __device__ __forceinline__ unsigned int get_y() { return Y; }              \
+        static __device__ __forceinline__ unsigned int get_z() { return Z; }              \
+        __device__ __forceinline__ operator dim3() const { return dim3(x, y, z); }        \
         __device__ __forceinline__ operator uint3() const { return make_uint3(x, y, z); } \
-    };                                                                                   \
-    }                                                                                    \
+    };                                                                                    \
+    }                                                                                     \
     static constexpr candle_rocm::TYPE NAME{};
 
 CANDLE_ROCM_INDEX(ThreadIndex, threadIdx, __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(),

@@ -5,8 +5,8 @@
 // ------------------------------------------------------------------ min, max
 
 // Beside clang's, which take one type: CUDA has them for a signed and an unsigned one, too.
-#define CANDLE_ROCM_MIN_MAX(A, B, R)                                                            \
-    CANDLE_ROCM_DEVICE R min(A a, B b) { return (R)a < (R)b ? (R)a : (R)b; }                    \
+#define CANDLE_ROCM_MIN_MAX(A, B, R)                                         \
+    CANDLE_ROCM_DEVICE R min(A a, B b) { return (R)a < (R)b ? (R)a : (R)b; } \
     CANDLE_ROCM_DEVICE R max(A a, B b) { return (R)a > (R)b ? (R)a : (R)b; }
 CANDLE_ROCM_MIN_MAX(unsigned int, unsigned int, unsigned int)
 CANDLE_ROCM_MIN_MAX(int, unsigned int, unsigned int)
@@ -62,11 +62,17 @@ template <class To, class From> __host__ __device__ __forceinline__ To saturate(
 }
 } // namespace candle_rocm
 
-#define CANDLE_ROCM_TO_INTEGER(FROM_NAME, FROM, S, TO_NAME, TO)                                                          \
-    CANDLE_ROCM_DEVICE TO __##FROM_NAME##2##TO_NAME##_rn(FROM x) { return candle_rocm::saturate<TO>(__builtin_rint##S(x)); } \
-    CANDLE_ROCM_DEVICE TO __##FROM_NAME##2##TO_NAME##_rz(FROM x) { return candle_rocm::saturate<TO>(x); }                  \
-    CANDLE_ROCM_DEVICE TO __##FROM_NAME##2##TO_NAME##_ru(FROM x) { return candle_rocm::saturate<TO>(__builtin_ceil##S(x)); } \
-    CANDLE_ROCM_DEVICE TO __##FROM_NAME##2##TO_NAME##_rd(FROM x) { return candle_rocm::saturate<TO>(__builtin_floor##S(x)); }
+#define CANDLE_ROCM_TO_INTEGER(FROM_NAME, FROM, S, TO_NAME, TO)                                           \
+    CANDLE_ROCM_DEVICE TO __##FROM_NAME##2##TO_NAME##_rn(FROM x) {                                        \
+        return candle_rocm::saturate<TO>(__builtin_rint##S(x));                                           \
+    }                                                                                                     \
+    CANDLE_ROCM_DEVICE TO __##FROM_NAME##2##TO_NAME##_rz(FROM x) { return candle_rocm::saturate<TO>(x); } \
+    CANDLE_ROCM_DEVICE TO __##FROM_NAME##2##TO_NAME##_ru(FROM x) {                                        \
+        return candle_rocm::saturate<TO>(__builtin_ceil##S(x));                                           \
+    }                                                                                                     \
+    CANDLE_ROCM_DEVICE TO __##FROM_NAME##2##TO_NAME##_rd(FROM x) {                                        \
+        return candle_rocm::saturate<TO>(__builtin_floor##S(x));                                          \
+    }
 CANDLE_ROCM_TO_INTEGER(float, float, f, int, int)
 CANDLE_ROCM_TO_INTEGER(float, float, f, uint, unsigned int)
 CANDLE_ROCM_TO_INTEGER(float, float, f, ll, long long)
@@ -95,8 +101,8 @@ CANDLE_ROCM_DEVICE float __double2float_ru(double x) {
     return (double)near < x ? candle_rocm::next(near, true) : near;
 }
 CANDLE_ROCM_DEVICE float __double2float_rz(double x) { return x < 0 ? __double2float_ru(x) : __double2float_rd(x); }
-#define CANDLE_ROCM_FROM_INTEGER(NAME, FROM)                                    \
-    CANDLE_ROCM_DEVICE float __##NAME##2float_rn(FROM x) { return (float)x; }   \
+#define CANDLE_ROCM_FROM_INTEGER(NAME, FROM)                                  \
+    CANDLE_ROCM_DEVICE float __##NAME##2float_rn(FROM x) { return (float)x; } \
     CANDLE_ROCM_DEVICE double __##NAME##2double_rn(FROM x) { return (double)x; }
 CANDLE_ROCM_FROM_INTEGER(int, int)
 CANDLE_ROCM_FROM_INTEGER(uint, unsigned int)
@@ -142,7 +148,9 @@ CANDLE_ROCM_DEVICE int __mul24(int a, int b) {
     return (int)((unsigned int)((int)((unsigned int)a << 8) >> 8) * (unsigned int)((int)((unsigned int)b << 8) >> 8));
 }
 CANDLE_ROCM_DEVICE unsigned int __umul24(unsigned int a, unsigned int b) { return (a & 0xffffffu) * (b & 0xffffffu); }
-CANDLE_ROCM_DEVICE unsigned int __usad(unsigned int a, unsigned int b, unsigned int c) { return (a > b ? a - b : b - a) + c; }
+CANDLE_ROCM_DEVICE unsigned int __usad(unsigned int a, unsigned int b, unsigned int c) {
+    return (a > b ? a - b : b - a) + c;
+}
 CANDLE_ROCM_DEVICE unsigned int __sad(int a, int b, unsigned int c) {
     return (a > b ? (unsigned int)a - (unsigned int)b : (unsigned int)b - (unsigned int)a) + c;
 }
@@ -190,8 +198,8 @@ template <class A, class B, class C> __device__ __forceinline__ C dot4(unsigned 
 __device__ __forceinline__ int dot4_signed(int a, int b, int c) {
 #if __has_builtin(__builtin_amdgcn_sudot4) && (defined(__GFX11__) || defined(__GFX12__))
     return __builtin_amdgcn_sudot4(true, a, true, b, c, false);
-#elif defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__) || \
-    (defined(__GFX10__) && !defined(__gfx1010__) && !defined(__gfx1013__))
+#elif defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || \
+    defined(__gfx950__) || (defined(__GFX10__) && !defined(__gfx1010__) && !defined(__gfx1013__))
     return __builtin_amdgcn_sdot4(a, b, c, false);
 #else
     return dot4<int8_t, int8_t>((unsigned int)a, (unsigned int)b, c);
@@ -209,12 +217,16 @@ CANDLE_ROCM_DEVICE unsigned int __dp4a(uchar4 a, uchar4 b, unsigned int c) {
     return __dp4a(candle_rocm::bits<unsigned int>(a), candle_rocm::bits<unsigned int>(b), c);
 }
 // Two shorts of `a` with two bytes of `b`: its lower or its upper ones.
-CANDLE_ROCM_DEVICE int __dp2a_lo(int a, int b, int c) { return (short)a * (int8_t)b + (a >> 16) * (int8_t)(b >> 8) + c; }
+CANDLE_ROCM_DEVICE int __dp2a_lo(int a, int b, int c) {
+    return (short)a * (int8_t)b + (a >> 16) * (int8_t)(b >> 8) + c;
+}
 CANDLE_ROCM_DEVICE int __dp2a_hi(int a, int b, int c) { return __dp2a_lo(a, b >> 16, c); }
 CANDLE_ROCM_DEVICE unsigned int __dp2a_lo(unsigned int a, unsigned int b, unsigned int c) {
     return (a & 0xffff) * (b & 0xff) + (a >> 16) * (b >> 8 & 0xff) + c;
 }
-CANDLE_ROCM_DEVICE unsigned int __dp2a_hi(unsigned int a, unsigned int b, unsigned int c) { return __dp2a_lo(a, b >> 16, c); }
+CANDLE_ROCM_DEVICE unsigned int __dp2a_hi(unsigned int a, unsigned int b, unsigned int c) {
+    return __dp2a_lo(a, b >> 16, c);
+}
 
 // ------------------------------------------------ four bytes, two shorts at once
 
@@ -234,44 +246,45 @@ template <class T, class F> __device__ __forceinline__ unsigned int each_part(un
 }
 } // namespace candle_rocm
 
-#define CANDLE_ROCM_PARTS(NAME, SUFFIX, T, EXPRESSION)                                              \
-    CANDLE_ROCM_DEVICE unsigned int __v##NAME##SUFFIX(unsigned int a, unsigned int b) {             \
-        return candle_rocm::each_part<T>(a, b, [](int a, int b) -> int { return EXPRESSION; });     \
+#define CANDLE_ROCM_PARTS(NAME, SUFFIX, T, EXPRESSION)                                          \
+    CANDLE_ROCM_DEVICE unsigned int __v##NAME##SUFFIX(unsigned int a, unsigned int b) {         \
+        return candle_rocm::each_part<T>(a, b, [](int a, int b) -> int { return EXPRESSION; }); \
     }
-#define CANDLE_ROCM_PARTS_OF(N, S, U)                                    \
-    CANDLE_ROCM_PARTS(add, N, S, a + b)                                  \
-    CANDLE_ROCM_PARTS(sub, N, S, a - b)                                  \
-    CANDLE_ROCM_PARTS(addss, N, S, candle_rocm::clamp<S>(a + b))         \
-    CANDLE_ROCM_PARTS(subss, N, S, candle_rocm::clamp<S>(a - b))         \
-    CANDLE_ROCM_PARTS(addus, N, U, candle_rocm::clamp<U>(a + b))         \
-    CANDLE_ROCM_PARTS(subus, N, U, candle_rocm::clamp<U>(a - b))         \
-    CANDLE_ROCM_PARTS(maxs, N, S, a > b ? a : b)                         \
-    CANDLE_ROCM_PARTS(maxu, N, U, a > b ? a : b)                         \
-    CANDLE_ROCM_PARTS(mins, N, S, a < b ? a : b)                         \
-    CANDLE_ROCM_PARTS(minu, N, U, a < b ? a : b)                         \
-    CANDLE_ROCM_PARTS(absdiffs, N, S, a > b ? a - b : b - a)             \
-    CANDLE_ROCM_PARTS(absdiffu, N, U, a > b ? a - b : b - a)             \
-    CANDLE_ROCM_PARTS(avgu, N, U, (a + b + 1) >> 1)                      \
-    CANDLE_ROCM_PARTS(haddu, N, U, (a + b) >> 1)                         \
-    CANDLE_ROCM_PARTS(cmpeq, N, U, a == b ? -1 : 0)                      \
-    CANDLE_ROCM_PARTS(cmpne, N, U, a != b ? -1 : 0)                      \
-    CANDLE_ROCM_PARTS(cmpgts, N, S, a > b ? -1 : 0)                      \
-    CANDLE_ROCM_PARTS(cmpges, N, S, a >= b ? -1 : 0)                     \
-    CANDLE_ROCM_PARTS(cmplts, N, S, a < b ? -1 : 0)                      \
-    CANDLE_ROCM_PARTS(cmples, N, S, a <= b ? -1 : 0)                     \
-    CANDLE_ROCM_PARTS(cmpgtu, N, U, a > b ? -1 : 0)                      \
-    CANDLE_ROCM_PARTS(cmpgeu, N, U, a >= b ? -1 : 0)                     \
-    CANDLE_ROCM_PARTS(cmpltu, N, U, a < b ? -1 : 0)                      \
-    CANDLE_ROCM_PARTS(cmpleu, N, U, a <= b ? -1 : 0)                     \
-    CANDLE_ROCM_PARTS(seteq, N, U, a == b)                               \
-    CANDLE_ROCM_PARTS(setne, N, U, a != b)                               \
-    CANDLE_ROCM_DEVICE unsigned int __vneg##N(unsigned int a) { return __vsub##N(0u, a); }      \
-    CANDLE_ROCM_DEVICE unsigned int __vnegss##N(unsigned int a) { return __vsubss##N(0u, a); }  \
-    CANDLE_ROCM_DEVICE unsigned int __vabs##N(unsigned int a) {                                 \
-        return candle_rocm::each_part<S>(a, 0u, [](int a, int) -> int { return a < 0 ? -a : a; }); \
-    }                                                                                           \
-    CANDLE_ROCM_DEVICE unsigned int __vabsss##N(unsigned int a) {                               \
-        return candle_rocm::each_part<S>(a, 0u, [](int a, int) -> int { return candle_rocm::clamp<S>(a < 0 ? -a : a); }); \
+#define CANDLE_ROCM_PARTS_OF(N, S, U)                                                                              \
+    CANDLE_ROCM_PARTS(add, N, S, a + b)                                                                            \
+    CANDLE_ROCM_PARTS(sub, N, S, a - b)                                                                            \
+    CANDLE_ROCM_PARTS(addss, N, S, candle_rocm::clamp<S>(a + b))                                                   \
+    CANDLE_ROCM_PARTS(subss, N, S, candle_rocm::clamp<S>(a - b))                                                   \
+    CANDLE_ROCM_PARTS(addus, N, U, candle_rocm::clamp<U>(a + b))                                                   \
+    CANDLE_ROCM_PARTS(subus, N, U, candle_rocm::clamp<U>(a - b))                                                   \
+    CANDLE_ROCM_PARTS(maxs, N, S, a > b ? a : b)                                                                   \
+    CANDLE_ROCM_PARTS(maxu, N, U, a > b ? a : b)                                                                   \
+    CANDLE_ROCM_PARTS(mins, N, S, a < b ? a : b)                                                                   \
+    CANDLE_ROCM_PARTS(minu, N, U, a < b ? a : b)                                                                   \
+    CANDLE_ROCM_PARTS(absdiffs, N, S, a > b ? a - b : b - a)                                                       \
+    CANDLE_ROCM_PARTS(absdiffu, N, U, a > b ? a - b : b - a)                                                       \
+    CANDLE_ROCM_PARTS(avgu, N, U, (a + b + 1) >> 1)                                                                \
+    CANDLE_ROCM_PARTS(haddu, N, U, (a + b) >> 1)                                                                   \
+    CANDLE_ROCM_PARTS(cmpeq, N, U, a == b ? -1 : 0)                                                                \
+    CANDLE_ROCM_PARTS(cmpne, N, U, a != b ? -1 : 0)                                                                \
+    CANDLE_ROCM_PARTS(cmpgts, N, S, a > b ? -1 : 0)                                                                \
+    CANDLE_ROCM_PARTS(cmpges, N, S, a >= b ? -1 : 0)                                                               \
+    CANDLE_ROCM_PARTS(cmplts, N, S, a < b ? -1 : 0)                                                                \
+    CANDLE_ROCM_PARTS(cmples, N, S, a <= b ? -1 : 0)                                                               \
+    CANDLE_ROCM_PARTS(cmpgtu, N, U, a > b ? -1 : 0)                                                                \
+    CANDLE_ROCM_PARTS(cmpgeu, N, U, a >= b ? -1 : 0)                                                               \
+    CANDLE_ROCM_PARTS(cmpltu, N, U, a < b ? -1 : 0)                                                                \
+    CANDLE_ROCM_PARTS(cmpleu, N, U, a <= b ? -1 : 0)                                                               \
+    CANDLE_ROCM_PARTS(seteq, N, U, a == b)                                                                         \
+    CANDLE_ROCM_PARTS(setne, N, U, a != b)                                                                         \
+    CANDLE_ROCM_DEVICE unsigned int __vneg##N(unsigned int a) { return __vsub##N(0u, a); }                         \
+    CANDLE_ROCM_DEVICE unsigned int __vnegss##N(unsigned int a) { return __vsubss##N(0u, a); }                     \
+    CANDLE_ROCM_DEVICE unsigned int __vabs##N(unsigned int a) {                                                    \
+        return candle_rocm::each_part<S>(a, 0u, [](int a, int) -> int { return a < 0 ? -a : a; });                 \
+    }                                                                                                              \
+    CANDLE_ROCM_DEVICE unsigned int __vabsss##N(unsigned int a) {                                                  \
+        return candle_rocm::each_part<S>(a, 0u,                                                                    \
+                                         [](int a, int) -> int { return candle_rocm::clamp<S>(a < 0 ? -a : a); }); \
     }
 CANDLE_ROCM_PARTS_OF(2, int16_t, uint16_t)
 CANDLE_ROCM_PARTS_OF(4, int8_t, uint8_t)
@@ -287,6 +300,23 @@ CANDLE_ROCM_DEVICE unsigned int __vsadu4(unsigned int a, unsigned int b) {
 CANDLE_ROCM_DEVICE float __exp2f(float x) { return __builtin_exp2f(x); }
 CANDLE_ROCM_DEVICE float __tanhf(float x) { return ::tanhf(x); }
 CANDLE_ROCM_DEVICE float __frcp_approx(float x) { return __builtin_amdgcn_rcpf(x); }
+
+// CUDA promises that these are never fused with what stands beside them. clang's of the same names are.
+#define CANDLE_ROCM_UNFUSED(NAME, T, OPERATOR) \
+    CANDLE_ROCM_DEVICE T candle_rocm_##NAME(T a, T b) { _Pragma("clang fp contract(off)") return a OPERATOR b; }
+CANDLE_ROCM_UNFUSED(fadd_rn, float, +)
+CANDLE_ROCM_UNFUSED(fsub_rn, float, -)
+CANDLE_ROCM_UNFUSED(fmul_rn, float, *)
+CANDLE_ROCM_UNFUSED(dadd_rn, double, +)
+CANDLE_ROCM_UNFUSED(dsub_rn, double, -)
+CANDLE_ROCM_UNFUSED(dmul_rn, double, *)
+#undef CANDLE_ROCM_UNFUSED
+#define __fadd_rn candle_rocm_fadd_rn
+#define __fsub_rn candle_rocm_fsub_rn
+#define __fmul_rn candle_rocm_fmul_rn
+#define __dadd_rn candle_rocm_dadd_rn
+#define __dsub_rn candle_rocm_dsub_rn
+#define __dmul_rn candle_rocm_dmul_rn
 
 // ---------------------------------------------------------- loads and stores
 
@@ -317,9 +347,7 @@ template <class T> using Lds = __attribute__((address_space(3))) T;
 __device__ __forceinline__ uint32_t lds_address(const void *generic) {
     return (uint32_t)(uintptr_t)(Lds<const char> *)generic;
 }
-template <class T> __device__ __forceinline__ Lds<T> *lds_pointer(uint32_t address) {
-    return (Lds<T> *)address;
-}
+template <class T> __device__ __forceinline__ Lds<T> *lds_pointer(uint32_t address) { return (Lds<T> *)address; }
 } // namespace candle_rocm
 CANDLE_ROCM_DEVICE size_t __cvta_generic_to_shared(const void *pointer) { return candle_rocm::lds_address(pointer); }
 CANDLE_ROCM_DEVICE void *__cvta_shared_to_generic(size_t address) {

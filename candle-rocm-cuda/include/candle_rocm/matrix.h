@@ -43,8 +43,9 @@ template <> struct Bytes<int8_t, int8_t> {
     static __device__ __forceinline__ int dot(uint32_t a, uint32_t b, int c) { return dot4_signed((int)a, (int)b, c); }
 };
 
-// c += a * b, of 8 * ROWS rows, 8 columns and 4 * DEPTH registers' elements between. Lane 4 g + t has of A, for each depth
-// d, registers of rows g and (with two ROWS) g + 8; of B that of column g; of C columns 2 t and 2 t + 1 of those rows.
+// c += a * b, of 8 * ROWS rows, 8 columns and 4 * DEPTH registers' elements between. Lane 4 g + t has of A, for each
+// depth d, registers of rows g and (with two ROWS) g + 8; of B that of column g; of C columns 2 t and 2 t + 1 of
+// those rows.
 template <class Kind, int ROWS, int DEPTH>
 __device__ __forceinline__ void multiply(typename Kind::Sum (&c)[2 * ROWS], const uint32_t (&a)[ROWS * DEPTH],
                                          const uint32_t (&b)[DEPTH]) {

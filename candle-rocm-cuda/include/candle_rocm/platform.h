@@ -5,7 +5,8 @@
 #error "this header is for device code that candle-rocm compiles; host compilers need CUDA's own"
 #endif
 
-// What code asks to learn that it is compiled as CUDA. The version is 12.8's, the last whose names these headers follow.
+// What code asks to learn that it is compiled as CUDA. The version is 12.8's, the last whose names these headers
+// follow.
 #ifndef __CUDACC__
 #define __CUDACC__ 1
 #endif

@@ -1,5 +1,5 @@
-// What PTX instructions compute. candle-rocm rewrites inline PTX to calls of these before it compiles; the functions have
-// the instructions' names, dots turned to underscores.
+// What PTX instructions compute. candle-rocm rewrites inline PTX to calls of these before it compiles; the functions
+// have the instructions' names, dots turned to underscores.
 #pragma once
 #include "candle_rocm/atomics.h"
 #include "candle_rocm/matrix.h"
@@ -62,10 +62,8 @@ template <> struct is_signed<int32_t> {
 // A result in a register: its bits, extended as the type says where the register is wider.
 template <class R, class T> __device__ __forceinline__ void put(R &reg, T value) {
     typedef typename Word<sizeof(R)>::type To;
-    if constexpr (is_signed<T>::value)
-        reg = bits<R>((To)(int64_t)value);
-    else
-        reg = bits<R>((To)bits<typename Word<sizeof(T)>::type>(value));
+    if constexpr (is_signed<T>::value) reg = bits<R>((To)(int64_t)value);
+    else reg = bits<R>((To)bits<typename Word<sizeof(T)>::type>(value));
 }
 template <> __device__ __forceinline__ void put<bool, bool>(bool &reg, bool value) { reg = value; }
 
@@ -99,7 +97,9 @@ PTX_1(popc, (T)__builtin_popcountll((typename Word<sizeof(T)>::type)a))
 template <class T> __device__ __forceinline__ uint32_t count_leading(T a) {
     return a == 0 ? sizeof(T) * 8 : (uint32_t)__builtin_clzll((uint64_t)a) - (64 - sizeof(T) * 8);
 }
-template <class T> __device__ __forceinline__ uint32_t clz(T a) { return count_leading((typename Word<sizeof(T)>::type)a); }
+template <class T> __device__ __forceinline__ uint32_t clz(T a) {
+    return count_leading((typename Word<sizeof(T)>::type)a);
+}
 template <class T> __device__ __forceinline__ T brev(T a) {
     return (T)(__builtin_bitreverse64((uint64_t)a) >> (64 - sizeof(T) * 8));
 }
@@ -107,8 +107,7 @@ template <class T> __device__ __forceinline__ T mul_hi(T a, T b) {
     if constexpr (sizeof(T) == 8)
         return is_signed<T>::value || (T)-1 < (T)0 ? (T)__mul64hi((long long)a, (long long)b)
                                                    : (T)__umul64hi((unsigned long long)a, (unsigned long long)b);
-    else
-        return (T)(((T)-1 < (T)0 ? (int64_t)a * (int64_t)b : (int64_t)((uint64_t)a * (uint64_t)b)) >> (sizeof(T) * 8));
+    else return (T)(((T)-1 < (T)0 ? (int64_t)a * (int64_t)b : (int64_t)((uint64_t)a * (uint64_t)b)) >> (sizeof(T) * 8));
 }
 PTX_3(mad_hi, mul_hi(a, b) + c)
 template <class T> struct Double;
@@ -131,7 +130,9 @@ template <class T> __device__ __forceinline__ typename Double<T>::type mad_wide(
     return mul_wide(a, b) + c;
 }
 // Shifts by the width and more leave nothing, or the sign.
-template <class T> __device__ __forceinline__ T shl(T a, uint32_t by) { return by >= sizeof(T) * 8 ? (T)0 : (T)(a << by); }
+template <class T> __device__ __forceinline__ T shl(T a, uint32_t by) {
+    return by >= sizeof(T) * 8 ? (T)0 : (T)(a << by);
+}
 template <class T> __device__ __forceinline__ T shr(T a, uint32_t by) {
     if (by >= sizeof(T) * 8) return (T)-1 < (T)0 ? (T)(a >> (sizeof(T) * 8 - 1)) : (T)0;
     return (T)(a >> by);
@@ -169,7 +170,9 @@ template <> __device__ __forceinline__ int32_t add_sat(int32_t a, int32_t b) {
     return __builtin_elementwise_add_sat(a, b);
 }
 template <class T> __device__ __forceinline__ T sub_sat(T a, T b);
-template <> __device__ __forceinline__ int32_t sub_sat(int32_t a, int32_t b) { return __builtin_elementwise_sub_sat(a, b); }
+template <> __device__ __forceinline__ int32_t sub_sat(int32_t a, int32_t b) {
+    return __builtin_elementwise_sub_sat(a, b);
+}
 template <> __device__ __forceinline__ float sub_sat(float a, float b) { return unit(a - b); }
 
 // bf16 by way of f32, and pairs by their parts.
@@ -177,26 +180,29 @@ template <> __device__ __forceinline__ float sub_sat(float a, float b) { return 
     template <> __device__ __forceinline__ bf16 NAME(bf16 a) { return narrow(NAME(wide(a))); }
 #define PTX_BF16_2(NAME) \
     template <> __device__ __forceinline__ bf16 NAME(bf16 a, bf16 b) { return narrow(NAME(wide(a), wide(b))); }
-#define PTX_BF16_3(NAME) \
-    template <> __device__ __forceinline__ bf16 NAME(bf16 a, bf16 b, bf16 c) { return narrow(NAME(wide(a), wide(b), wide(c))); }
-#define PTX_PAIRS_1(NAME)                                                                                        \
+#define PTX_BF16_3(NAME)                                                       \
+    template <> __device__ __forceinline__ bf16 NAME(bf16 a, bf16 b, bf16 c) { \
+        return narrow(NAME(wide(a), wide(b), wide(c)));                        \
+    }
+#define PTX_PAIRS_1(NAME)                                                                                          \
     template <> __device__ __forceinline__ f16x2 NAME(f16x2 a) { return f16x2{NAME<f16>(a[0]), NAME<f16>(a[1])}; } \
-    template <> __device__ __forceinline__ bf16x2 NAME(bf16x2 a) {                                               \
-        return {NAME(bf16{a.low}).word, NAME(bf16{a.high}).word};                                                \
+    template <> __device__ __forceinline__ bf16x2 NAME(bf16x2 a) {                                                 \
+        return {NAME(bf16{a.low}).word, NAME(bf16{a.high}).word};                                                  \
     }
-#define PTX_PAIRS_2(NAME)                                                                                        \
-    template <> __device__ __forceinline__ f16x2 NAME(f16x2 a, f16x2 b) {                                        \
-        return f16x2{NAME<f16>(a[0], b[0]), NAME<f16>(a[1], b[1])};                                              \
-    }                                                                                                            \
-    template <> __device__ __forceinline__ bf16x2 NAME(bf16x2 a, bf16x2 b) {                                     \
-        return {NAME(bf16{a.low}, bf16{b.low}).word, NAME(bf16{a.high}, bf16{b.high}).word};                     \
+#define PTX_PAIRS_2(NAME)                                                                    \
+    template <> __device__ __forceinline__ f16x2 NAME(f16x2 a, f16x2 b) {                    \
+        return f16x2{NAME<f16>(a[0], b[0]), NAME<f16>(a[1], b[1])};                          \
+    }                                                                                        \
+    template <> __device__ __forceinline__ bf16x2 NAME(bf16x2 a, bf16x2 b) {                 \
+        return {NAME(bf16{a.low}, bf16{b.low}).word, NAME(bf16{a.high}, bf16{b.high}).word}; \
     }
-#define PTX_PAIRS_3(NAME)                                                                                        \
-    template <> __device__ __forceinline__ f16x2 NAME(f16x2 a, f16x2 b, f16x2 c) {                               \
-        return f16x2{NAME<f16>(a[0], b[0], c[0]), NAME<f16>(a[1], b[1], c[1])};                                  \
-    }                                                                                                            \
-    template <> __device__ __forceinline__ bf16x2 NAME(bf16x2 a, bf16x2 b, bf16x2 c) {                           \
-        return {NAME(bf16{a.low}, bf16{b.low}, bf16{c.low}).word, NAME(bf16{a.high}, bf16{b.high}, bf16{c.high}).word}; \
+#define PTX_PAIRS_3(NAME)                                                              \
+    template <> __device__ __forceinline__ f16x2 NAME(f16x2 a, f16x2 b, f16x2 c) {     \
+        return f16x2{NAME<f16>(a[0], b[0], c[0]), NAME<f16>(a[1], b[1], c[1])};        \
+    }                                                                                  \
+    template <> __device__ __forceinline__ bf16x2 NAME(bf16x2 a, bf16x2 b, bf16x2 c) { \
+        return {NAME(bf16{a.low}, bf16{b.low}, bf16{c.low}).word,                      \
+                NAME(bf16{a.high}, bf16{b.high}, bf16{c.high}).word};                  \
     }
 
 // Approximations: at least as near as NVIDIA's.
@@ -215,8 +221,12 @@ __device__ __forceinline__ double sqrt(double a) { return __builtin_sqrt(a); }
 __device__ __forceinline__ float rsqrt(float a) { return ::rsqrtf(a); }
 __device__ __forceinline__ double rsqrt(double a) { return ::rsqrt(a); }
 template <class T> __device__ __forceinline__ T copysign(T sign, T size);
-template <> __device__ __forceinline__ float copysign(float sign, float size) { return __builtin_copysignf(size, sign); }
-template <> __device__ __forceinline__ double copysign(double sign, double size) { return __builtin_copysign(size, sign); }
+template <> __device__ __forceinline__ float copysign(float sign, float size) {
+    return __builtin_copysignf(size, sign);
+}
+template <> __device__ __forceinline__ double copysign(double sign, double size) {
+    return __builtin_copysign(size, sign);
+}
 
 PTX_BF16_1(neg)
 PTX_BF16_1(abs)
@@ -290,7 +300,9 @@ __device__ __forceinline__ uint32_t lop3(uint32_t a, uint32_t b, uint32_t c, uin
         if (table >> row & 1) result |= (row & 4 ? a : ~a) & (row & 2 ? b : ~b) & (row & 1 ? c : ~c);
     return result;
 }
-__device__ __forceinline__ uint32_t prmt(uint32_t a, uint32_t b, uint32_t selector) { return __byte_perm(a, b, selector); }
+__device__ __forceinline__ uint32_t prmt(uint32_t a, uint32_t b, uint32_t selector) {
+    return __byte_perm(a, b, selector);
+}
 template <class T> __device__ __forceinline__ T bfe(T a, uint32_t from, uint32_t count) {
     constexpr uint32_t BITS = sizeof(T) * 8;
     typedef typename Word<sizeof(T)>::type U;
@@ -315,20 +327,24 @@ template <class T> __device__ __forceinline__ uint32_t bfind(T a) {
     U word = (T)-1 < (T)0 && a < 0 ? (U)~a : (U)a;
     return word == 0 ? ~0u : (uint32_t)(sizeof(T) * 8 - 1) - count_leading(word);
 }
-__device__ __forceinline__ uint32_t shf_l_wrap(uint32_t a, uint32_t b, uint32_t by) { return __funnelshift_l(a, b, by); }
-__device__ __forceinline__ uint32_t shf_r_wrap(uint32_t a, uint32_t b, uint32_t by) { return __funnelshift_r(a, b, by); }
-__device__ __forceinline__ uint32_t shf_l_clamp(uint32_t a, uint32_t b, uint32_t by) { return __funnelshift_lc(a, b, by); }
-__device__ __forceinline__ uint32_t shf_r_clamp(uint32_t a, uint32_t b, uint32_t by) { return __funnelshift_rc(a, b, by); }
+__device__ __forceinline__ uint32_t shf_l_wrap(uint32_t a, uint32_t b, uint32_t by) {
+    return __funnelshift_l(a, b, by);
+}
+__device__ __forceinline__ uint32_t shf_r_wrap(uint32_t a, uint32_t b, uint32_t by) {
+    return __funnelshift_r(a, b, by);
+}
+__device__ __forceinline__ uint32_t shf_l_clamp(uint32_t a, uint32_t b, uint32_t by) {
+    return __funnelshift_lc(a, b, by);
+}
+__device__ __forceinline__ uint32_t shf_r_clamp(uint32_t a, uint32_t b, uint32_t by) {
+    return __funnelshift_rc(a, b, by);
+}
 // Bytes of four bits' place in dp4a: both types say how they are read.
 template <class A, class B> __device__ __forceinline__ uint32_t dp4a(uint32_t a, uint32_t b, uint32_t c) {
-    if constexpr (is_signed<A>::value && is_signed<B>::value)
-        return (uint32_t)__dp4a((int)a, (int)b, (int)c);
-    else if constexpr (is_signed<A>::value)
-        return (uint32_t)dot4<int8_t, uint8_t>(a, b, (int)c);
-    else if constexpr (is_signed<B>::value)
-        return (uint32_t)dot4<uint8_t, int8_t>(a, b, (int)c);
-    else
-        return __dp4a(a, b, c);
+    if constexpr (is_signed<A>::value && is_signed<B>::value) return (uint32_t)__dp4a((int)a, (int)b, (int)c);
+    else if constexpr (is_signed<A>::value) return (uint32_t)dot4<int8_t, uint8_t>(a, b, (int)c);
+    else if constexpr (is_signed<B>::value) return (uint32_t)dot4<uint8_t, int8_t>(a, b, (int)c);
+    else return __dp4a(a, b, c);
 }
 
 // -------------------------------------------------------------- conversions
@@ -367,10 +383,8 @@ template <class T> __device__ __forceinline__ T whole(T a, Round round) {
 // The nearest f16 or bf16, or the one that the direction asks for: cut off towards zero, and up from there.
 template <class D> __device__ __forceinline__ D directed(float a, Round round) {
     D near;
-    if constexpr (same<D, f16>::value)
-        near = (f16)a;
-    else
-        near = narrow(a);
+    if constexpr (same<D, f16>::value) near = (f16)a;
+    else near = narrow(a);
     if (round == Round::NEAREST || a != a) return near;
     float back = widened(near);
     bool below = round == Round::BELOW || (round == Round::ZERO && a > 0);
@@ -394,29 +408,24 @@ template <class D, class S> __device__ __forceinline__ D cvt(S a, Round round, b
         auto x = widened(a);
         if (integral) x = whole(x, round);
         if (saturated) x = x >= 0 ? (x > 1 ? (decltype(x))1 : x) : (decltype(x))0;
-        if constexpr (same<D, double>::value)
-            return (double)x;
+        if constexpr (same<D, double>::value) return (double)x;
         else if constexpr (same<D, float>::value) {
             if constexpr (sizeof(x) == 8)
                 return round == Round::NEAREST ? (float)x
                        : round == Round::ZERO  ? __double2float_rz(x)
                        : round == Round::BELOW ? __double2float_rd(x)
                                                : __double2float_ru(x);
-            else
-                return x;
-        } else
-            return directed<D>((float)x, integral ? Round::NEAREST : round);
+            else return x;
+        } else return directed<D>((float)x, integral ? Round::NEAREST : round);
     } else {
-        if constexpr (same<D, double>::value)
-            return (double)a;
+        if constexpr (same<D, double>::value) return (double)a;
         else if constexpr (same<D, float>::value) {
             if (sizeof(S) <= 4 && round != Round::NEAREST)
                 return round == Round::ZERO    ? __double2float_rz((double)a)
                        : round == Round::BELOW ? __double2float_rd((double)a)
                                                : __double2float_ru((double)a);
             return (float)a;
-        } else
-            return directed<D>((float)a, round);
+        } else return directed<D>((float)a, round);
     }
 }
 // Two numbers to a pair, the first to its upper half.
@@ -430,19 +439,18 @@ __device__ __forceinline__ uint32_t cvt_tf32(float a) { return (bits<uint32_t>(a
 // -------------------------------------------------------------------- memory
 
 template <class T> __device__ __forceinline__ T *global(uint64_t address) { return (T *)address; }
-template <class T> __device__ __forceinline__ Lds<T> *shared(uint64_t address) { return lds_pointer<T>((uint32_t)address); }
-// So many numbers, aligned as one.
-template <class T, int N> struct alignas(sizeof(T) * N) Many {
-    T part[N];
-};
+template <class T> __device__ __forceinline__ Lds<T> *shared(uint64_t address) {
+    return lds_pointer<T>((uint32_t)address);
+}
+// So many numbers, aligned as one: clang's vectors, which lie in any memory.
+template <class T, int N> using Many = T __attribute__((ext_vector_type(N)));
 template <int BYTES> struct alignas(BYTES) Block {
     uint32_t word[BYTES / 4];
 };
 // cp.async, done at once: `have` bytes, and zeros to the end.
 template <int BYTES> __device__ __forceinline__ void copy(uint32_t to, uint64_t from, uint32_t have = BYTES) {
     Block<BYTES> block = {};
-    if (have >= BYTES)
-        block = *(const Block<BYTES> *)from;
+    if (have >= BYTES) block = *(const Block<BYTES> *)from;
     else
         for (uint32_t i = 0; i < have; i++) ((uint8_t *)&block)[i] = ((const uint8_t *)from)[i];
     for (int i = 0; i < BYTES / 4; i++) lds_pointer<uint32_t>(to)[i] = block.word[i];
@@ -456,14 +464,10 @@ __device__ __forceinline__ uint32_t shfl(Shuffle mode, uint32_t a, uint32_t b, u
     uint32_t own = lane(), segments = c >> 8 & 31, bound = c & 31;
     b &= 31;
     uint32_t least = own & segments, most = (own & segments) | (bound & ~segments), from;
-    if (mode == Shuffle::UP)
-        from = own - b, within = (int)from >= (int)most;
-    else if (mode == Shuffle::DOWN)
-        from = own + b, within = from <= most;
-    else if (mode == Shuffle::BFLY)
-        from = own ^ b, within = from <= most;
-    else
-        from = least | (b & ~segments), within = from <= most;
+    if (mode == Shuffle::UP) from = own - b, within = (int)from >= (int)most;
+    else if (mode == Shuffle::DOWN) from = own + b, within = from <= most;
+    else if (mode == Shuffle::BFLY) from = own ^ b, within = from <= most;
+    else from = least | (b & ~segments), within = from <= most;
     return read_lane(a, within ? from : own);
 }
 

@@ -4,8 +4,8 @@
 #include "candle_rocm/intrinsics.h"
 
 namespace candle_rocm {
-// f64 to f32 rounded to odd: towards zero, then the last bit set if anything was cut off. A second rounding to at most 22
-// bits then gives what one rounding would.
+// f64 to f32 rounded to odd: towards zero, then the last bit set if anything was cut off. A second rounding to at
+// most 22 bits then gives what one rounding would.
 __host__ __device__ __forceinline__ float round_to_odd(double value) {
     float nearest = (float)value;
     double back = (double)nearest;

@@ -2,22 +2,14 @@
 #pragma once
 #include "candle_rocm/platform.h"
 
-#define CANDLE_ROCM_VECTORS(NAME, T, A1, A2, A4)                                                       \
-    struct alignas(A1) NAME##1 {                                                                       \
-        T x;                                                                                           \
-    };                                                                                                 \
-    struct alignas(A2) NAME##2 {                                                                       \
-        T x, y;                                                                                        \
-    };                                                                                                 \
-    struct NAME##3 {                                                                                   \
-        T x, y, z;                                                                                     \
-    };                                                                                                 \
-    struct alignas(A4) NAME##4 {                                                                       \
-        T x, y, z, w;                                                                                  \
-    };                                                                                                 \
-    CANDLE_ROCM_BOTH constexpr NAME##1 make_##NAME##1(T x) { return {x}; }                             \
-    CANDLE_ROCM_BOTH constexpr NAME##2 make_##NAME##2(T x, T y) { return {x, y}; }                     \
-    CANDLE_ROCM_BOTH constexpr NAME##3 make_##NAME##3(T x, T y, T z) { return {x, y, z}; }             \
+#define CANDLE_ROCM_VECTORS(NAME, T, A1, A2, A4)                                           \
+    struct alignas(A1) NAME##1 { T x; };                                                   \
+    struct alignas(A2) NAME##2 { T x, y; };                                                \
+    struct NAME##3 { T x, y, z; };                                                         \
+    struct alignas(A4) NAME##4 { T x, y, z, w; };                                          \
+    CANDLE_ROCM_BOTH constexpr NAME##1 make_##NAME##1(T x) { return {x}; }                 \
+    CANDLE_ROCM_BOTH constexpr NAME##2 make_##NAME##2(T x, T y) { return {x, y}; }         \
+    CANDLE_ROCM_BOTH constexpr NAME##3 make_##NAME##3(T x, T y, T z) { return {x, y, z}; } \
     CANDLE_ROCM_BOTH constexpr NAME##4 make_##NAME##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 
 //                  name, element, alignment of one, two, four

@@ -50,10 +50,19 @@ template <class T, class Move> __device__ __forceinline__ T each_word(T value, M
     __builtin_memcpy(&value, words, sizeof(T));
     return value;
 }
+template <class T> __device__ __forceinline__ bool same_bits(const T &a, const T &b) {
+    constexpr int WORDS = (sizeof(T) + 3) / 4;
+    uint32_t left[WORDS] = {}, right[WORDS] = {}, differ = 0;
+    __builtin_memcpy(left, &a, sizeof(T));
+    __builtin_memcpy(right, &b, sizeof(T));
+#pragma unroll
+    for (int i = 0; i < WORDS; i++) differ |= left[i] ^ right[i];
+    return differ == 0;
+}
 } // namespace candle_rocm
 
-// The shuffles exchange among segments of `width` lanes, a power of two up to 32. A lane that would read outside gets its
-// own value. The masks are not looked at: lanes that they leave out must not be read, as in CUDA.
+// The shuffles exchange among segments of `width` lanes, a power of two up to 32. A lane that would read outside gets
+// its own value. The masks are not looked at: lanes that they leave out must not be read, as in CUDA.
 template <class T>
 __device__ __forceinline__ T __shfl_sync(unsigned int, T value, int source, int width = 32) {
     uint32_t lane = candle_rocm::lane(), within = (uint32_t)width - 1;
@@ -75,7 +84,8 @@ __device__ __forceinline__ T __shfl_down_sync(unsigned int, T value, unsigned in
 template <class T>
 __device__ __forceinline__ T __shfl_xor_sync(unsigned int, T value, int mask, int width = 32) {
     if (__builtin_constant_p(mask) && __builtin_constant_p(width) && (uint32_t)mask < (uint32_t)width)
-        return candle_rocm::each_word(value, [=](uint32_t word) { return candle_rocm::xor_lane(word, (uint32_t)mask); });
+        return candle_rocm::each_word(value,
+                                      [=](uint32_t word) { return candle_rocm::xor_lane(word, (uint32_t)mask); });
     uint32_t lane = candle_rocm::lane(), within = (uint32_t)width - 1, from = (lane ^ (uint32_t)mask) & 31u;
     // CUDA's rule: lanes of earlier segments can be read, those of later ones not.
     from = from <= (lane | within) ? from : lane;
@@ -106,7 +116,7 @@ template <class T> __device__ __forceinline__ unsigned int __match_any_sync(unsi
         int lane = __builtin_ctz(left);
         left &= left - 1;
         T other = __shfl_sync(mask, value, lane);
-        if (__builtin_memcmp(&other, &value, sizeof(T)) == 0) equal |= 1u << lane;
+        if (candle_rocm::same_bits(other, value)) equal |= 1u << lane;
     }
     return equal;
 }
@@ -114,7 +124,7 @@ template <class T> __device__ __forceinline__ unsigned int __match_any_sync(unsi
 template <class T> __device__ __forceinline__ unsigned int __match_all_sync(unsigned int mask, T value, int *all) {
     unsigned int active = mask & candle_rocm::ballot(true);
     T first = __shfl_sync(mask, value, __builtin_ctz(active));
-    *all = __all_sync(mask, __builtin_memcmp(&first, &value, sizeof(T)) == 0);
+    *all = __all_sync(mask, candle_rocm::same_bits(first, value));
     return *all ? mask : 0u;
 }
 
@@ -128,14 +138,15 @@ template <class T, class F> __device__ __forceinline__ T reduce_lanes(unsigned i
     }
     unsigned int left = mask & candle_rocm::ballot(true);
     T sum = __shfl_sync(mask, value, __builtin_ctz(left));
-    for (left &= left - 1; left != 0; left &= left - 1) sum = combine(sum, __shfl_sync(mask, value, __builtin_ctz(left)));
+    for (left &= left - 1; left != 0; left &= left - 1)
+        sum = combine(sum, __shfl_sync(mask, value, __builtin_ctz(left)));
     return sum;
 }
 } // namespace candle_rocm
 
-#define CANDLE_ROCM_REDUCE(NAME, T, EXPRESSION)                                                       \
-    CANDLE_ROCM_DEVICE T __reduce_##NAME##_sync(unsigned int mask, T value) {                         \
-        return candle_rocm::reduce_lanes(mask, value, [](T a, T b) -> T { return EXPRESSION; });      \
+#define CANDLE_ROCM_REDUCE(NAME, T, EXPRESSION)                                                  \
+    CANDLE_ROCM_DEVICE T __reduce_##NAME##_sync(unsigned int mask, T value) {                    \
+        return candle_rocm::reduce_lanes(mask, value, [](T a, T b) -> T { return EXPRESSION; }); \
     }
 CANDLE_ROCM_REDUCE(add, unsigned int, a + b)
 CANDLE_ROCM_REDUCE(add, int, a + b)

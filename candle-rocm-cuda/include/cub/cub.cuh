@@ -76,7 +76,9 @@ public:
         result = ((int)candle_rocm::lane() & (THREADS - 1)) == 0 ? first : combine(first, before);
     }
     __device__ __forceinline__ void InclusiveSum(T value, T &result) { InclusiveScan(value, result, cub::Sum()); }
-    __device__ __forceinline__ void InclusiveSum(T value, T &result, T &all) { InclusiveScan(value, result, cub::Sum(), all); }
+    __device__ __forceinline__ void InclusiveSum(T value, T &result, T &all) {
+        InclusiveScan(value, result, cub::Sum(), all);
+    }
     __device__ __forceinline__ void ExclusiveSum(T value, T &result) { ExclusiveScan(value, result, T(0), cub::Sum()); }
     __device__ __forceinline__ void ExclusiveSum(T value, T &result, T &all) {
         T inclusive;
@@ -100,7 +102,8 @@ template <int X, int Y, int Z> __device__ __forceinline__ int rank() {
 } // namespace details
 
 // Results are the first thread's. The number of threads need be no multiple of 32.
-template <class T, int X, BlockReduceAlgorithm = BLOCK_REDUCE_WARP_REDUCTIONS, int Y = 1, int Z = 1, int = 0> class BlockReduce {
+template <class T, int X, BlockReduceAlgorithm = BLOCK_REDUCE_WARP_REDUCTIONS, int Y = 1, int Z = 1,
+          int = 0> class BlockReduce {
     static constexpr int THREADS = X * Y * Z;
 
 public:
@@ -138,7 +141,8 @@ public:
     __device__ __forceinline__ explicit BlockScan(TempStorage &storage) : storage(storage) {}
 
 private:
-    // Each thread's sum with all before it in its warp, that of all warps before (where there are any), and of the block.
+    // Each thread's sum with all before it in its warp, that of all warps before (where there are any), and of the
+    // block.
     template <class F> struct Found {
         T in_warp, before_in_warp, before;
         bool first_lane, first_warp;
@@ -179,7 +183,9 @@ public:
         T all;
         ExclusiveScan(value, result, first, combine, all);
     }
-    __device__ __forceinline__ void InclusiveSum(T value, T &result, T &all) { InclusiveScan(value, result, cub::Sum(), all); }
+    __device__ __forceinline__ void InclusiveSum(T value, T &result, T &all) {
+        InclusiveScan(value, result, cub::Sum(), all);
+    }
     __device__ __forceinline__ void InclusiveSum(T value, T &result) { InclusiveScan(value, result, cub::Sum()); }
     __device__ __forceinline__ void ExclusiveSum(T value, T &result, T &all) {
         ExclusiveScan(value, result, T(0), cub::Sum(), all);

@@ -23,14 +23,15 @@ __global__ void __launch_bounds__(SCAN_THREADS) scan(const In *in, Out *out, siz
 }
 } // namespace details
 template <class In, class Out>
-device_ptr<Out> inclusive_scan(const cuda::execution_policy &policy, device_ptr<In> from, device_ptr<In> to, device_ptr<Out> out) {
+device_ptr<Out> inclusive_scan(const cuda::execution_policy &policy, device_ptr<In> from, device_ptr<In> to,
+                               device_ptr<Out> out) {
     size_t count = (size_t)(to - from);
     details::scan<<<1, details::SCAN_THREADS, 0, policy.stream>>>(from.get(), out.get(), count, Out(0), true);
     return out + (ptrdiff_t)count;
 }
 template <class In, class Out>
-device_ptr<Out> exclusive_scan(const cuda::execution_policy &policy, device_ptr<In> from, device_ptr<In> to, device_ptr<Out> out,
-                               Out first = Out(0)) {
+device_ptr<Out> exclusive_scan(const cuda::execution_policy &policy, device_ptr<In> from, device_ptr<In> to,
+                               device_ptr<Out> out, Out first = Out(0)) {
     size_t count = (size_t)(to - from);
     details::scan<<<1, details::SCAN_THREADS, 0, policy.stream>>>(from.get(), out.get(), count, first, false);
     return out + (ptrdiff_t)count;

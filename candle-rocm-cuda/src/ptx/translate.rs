@@ -506,7 +506,7 @@ impl Scope {
         let pointer = self.pointer(opcode, from, &format!("const {many}"))?;
         let mut code = format!("{{ const {many} many = *{pointer}; ");
         for (at, part) in parts.iter().enumerate() {
-            code += &self.write(part, &format!("many.part[{at}]"))?;
+            code += &self.write(part, &format!("many[{at}]"))?;
             code.push(' ');
         }
         Ok(code + fence + "}")
@@ -537,7 +537,7 @@ impl Scope {
         let many = format!("candle_rocm::ptx::Many<{class}, {count}>");
         let pointer = self.pointer(opcode, to, &many)?;
         Ok(format!(
-            "{fence} *{pointer} = {many}{{{{{}}}}};",
+            "{fence} *{pointer} = {many}{{{}}};",
             values.join(", ")
         ))
     }

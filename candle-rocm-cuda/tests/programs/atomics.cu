@@ -30,7 +30,8 @@ PROGRAM(atomic_bfloats) {
 PROGRAM(atomic_wrap) { atomicInc(memory, 10), atomicDec(memory + 1, 10); }
 PROGRAM(atomic_exchange) {
     // All write the same value; the last one's predecessor is somebody's.
-    atomicExch(memory, 77u), atomicExch((float *)memory + 1, 1.5f), atomicExch((unsigned long long *)memory + 1, 1ull << 33);
+    atomicExch(memory, 77u), atomicExch((float *)memory + 1, 1.5f),
+        atomicExch((unsigned long long *)memory + 1, 1ull << 33);
 }
 PROGRAM(atomic_cas) {
     // A sum by hand, in 32, 64 and 16 bits.

@@ -24,7 +24,8 @@ PROGRAM(half_extremes) { extremes(half_of(in[0]), half_of(in[1]), out); }
 PROGRAM(bfloat_extremes) { extremes(bfloat_of(in[0]), bfloat_of(in[1]), out); }
 template <class T> __device__ void comparisons(T a, T b, uint32_t (&out)[4]) {
     out[0] = __heq(a, b) | (a != b) << 1 | (a < b) << 2 | (a <= b) << 3 | (a > b) << 4 | (a >= b) << 5;
-    out[1] = __hequ(a, b) | __hneu(a, b) << 1 | __hltu(a, b) << 2 | __hleu(a, b) << 3 | __hgtu(a, b) << 4 | __hgeu(a, b) << 5;
+    out[1] = __hequ(a, b) | __hneu(a, b) << 1 | __hltu(a, b) << 2 | __hleu(a, b) << 3 | __hgtu(a, b) << 4 |
+             __hgeu(a, b) << 5;
     out[2] = __hisnan(a) | (__hisinf(a) != 0) << 1 | __hne(a, b) << 2;
 }
 PROGRAM(half_comparisons) { comparisons(half_of(in[0]), half_of(in[1]), out); }
@@ -41,11 +42,13 @@ PROGRAM(half_integers) {
 }
 PROGRAM(bfloat_conversions) {
     float x = __uint_as_float(in[0]);
-    out[0] = word(__float2bfloat16(x)), out[1] = word(__float2bfloat16_rz(x)), out[2] = word(__bfloat162float(bfloat_of(in[1])));
+    out[0] = word(__float2bfloat16(x)), out[1] = word(__float2bfloat16_rz(x)),
+    out[2] = word(__bfloat162float(bfloat_of(in[1])));
     out[3] = word(__int2bfloat16_rn((int)in[2]));
 }
 PROGRAM(half_pairs) {
-    __half2 a = __halves2half2(half_of(in[0]), half_of(in[0] >> 16)), b = __halves2half2(half_of(in[1]), half_of(in[1] >> 16));
+    __half2 a = __halves2half2(half_of(in[0]), half_of(in[0] >> 16)),
+            b = __halves2half2(half_of(in[1]), half_of(in[1] >> 16));
     out[0] = word(__hadd2(a, b)), out[1] = word(__hmul2(a, b)), out[2] = word(__lowhigh2highlow(a));
     out[3] = word(__low2float(a)) ^ word(__half22float2(b).y);
 }

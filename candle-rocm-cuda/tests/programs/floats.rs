@@ -138,15 +138,11 @@ fn fp8(x: f64, mantissa: i32, largest: u32) -> u32 {
         return 0x7f;
     }
     let sign = u32::from(x.is_sign_negative()) << 7;
+    // Far beyond the largest all are as far; so near beyond it is one of them the nearest.
+    let size = x.abs().min(1e6);
     let nearest = (0..=largest).min_by(|a, b| {
-        let far = |bits: u32| (fp8_value(bits, mantissa) - x.abs()).abs();
-        // An infinite number is infinitely far from all: the last is its nearest.
-        let by_size = if x.is_infinite() {
-            b.cmp(a)
-        } else {
-            (a & 1).cmp(&(b & 1))
-        };
-        far(*a).total_cmp(&far(*b)).then(by_size)
+        let far = |bits: u32| (fp8_value(bits, mantissa) - size).abs();
+        far(*a).total_cmp(&far(*b)).then((a & 1).cmp(&(b & 1)))
     });
     nearest.unwrap_or(0) | sign
 }

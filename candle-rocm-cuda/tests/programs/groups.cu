@@ -77,10 +77,8 @@ template <int THREADS> __device__ void block_reduce(const uint32_t (&in)[4], uin
     if (threadIdx.x == 0) out[0] = sum, out[1] = least, out[2] = some;
 }
 PROGRAM(cub_block_reduce) {
-    if (blockDim.x == 40)
-        block_reduce<40>(in, out);
-    else
-        block_reduce<96>(in, out);
+    if (blockDim.x == 40) block_reduce<40>(in, out);
+    else block_reduce<96>(in, out);
 }
 template <int THREADS> __device__ void block_scan(const uint32_t (&in)[4], uint32_t (&out)[4]) {
     typedef cub::BlockScan<uint32_t, THREADS> Scan;
@@ -92,10 +90,8 @@ template <int THREADS> __device__ void block_scan(const uint32_t (&in)[4], uint3
     Scan(storage).InclusiveScan(in[3], out[3], cub::Max());
 }
 PROGRAM(cub_block_scan) {
-    if (blockDim.x == 40)
-        block_scan<40>(in, out);
-    else
-        block_scan<96>(in, out);
+    if (blockDim.x == 40) block_scan<40>(in, out);
+    else block_scan<96>(in, out);
 }
 PROGRAM(block_votes) {
     out[0] = (uint32_t)__syncthreads_count(in[0] & 1), out[1] = (uint32_t)__syncthreads_or(in[1] % 64 == 0);

@@ -69,7 +69,8 @@ PROGRAM(read_only_loads) {
 }
 PROGRAM(vectors) {
     uint3 three = make_uint3(in[0], in[1], in[2]);
-    static_assert(sizeof(uint3) == 12 && alignof(float4) == 16 && alignof(double2) == 16 && sizeof(uchar4) == 4, "layout");
+    static_assert(sizeof(uint3) == 12 && alignof(float4) == 16 && alignof(double2) == 16 && sizeof(uchar4) == 4,
+                  "layout");
     char4 bytes = make_char4((signed char)in[0], (signed char)in[1], (signed char)in[2], (signed char)in[3]);
     out[0] = three.x ^ three.y ^ three.z, out[1] = *(const uint32_t *)&bytes;
     dim3 block = blockDim;

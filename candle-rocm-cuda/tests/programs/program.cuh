@@ -2,16 +2,16 @@
 #pragma once
 #include <stdint.h>
 
-#define PROGRAM(NAME)                                                                                          \
-    __device__ __forceinline__ void NAME##_body(const uint32_t (&in)[4], uint32_t (&out)[4], uint32_t *memory); \
-    extern "C" __global__ void NAME(const uint32_t *input, uint32_t *output, uint32_t *memory) {                \
-        unsigned int at = blockIdx.x * blockDim.x + threadIdx.x;                                                \
-        uint32_t in[4], out[4] = {0, 0, 0, 0};                                                                  \
-        for (int i = 0; i < 4; i++) in[i] = input[4 * at + i];                                                  \
-        NAME##_body(in, out, memory);                                                                           \
-        for (int i = 0; i < 4; i++) output[4 * at + i] = out[i];                                                \
-    }                                                                                                           \
-    __device__ __forceinline__ void NAME##_body(const uint32_t (&in)[4], uint32_t (&out)[4], uint32_t *memory)
+#define PROGRAM(NAME)                                                                                         \
+    __device__ __forceinline__ void NAME##_body(const uint32_t(&in)[4], uint32_t(&out)[4], uint32_t *memory); \
+    extern "C" __global__ void NAME(const uint32_t *input, uint32_t *output, uint32_t *memory) {              \
+        unsigned int at = blockIdx.x * blockDim.x + threadIdx.x;                                              \
+        uint32_t in[4], out[4] = {0, 0, 0, 0};                                                                \
+        for (int i = 0; i < 4; i++) in[i] = input[4 * at + i];                                                \
+        NAME##_body(in, out, memory);                                                                         \
+        for (int i = 0; i < 4; i++) output[4 * at + i] = out[i];                                              \
+    }                                                                                                         \
+    __device__ __forceinline__ void NAME##_body(const uint32_t(&in)[4], uint32_t(&out)[4], uint32_t *memory)
 
 #define FULL 0xffffffffu
 // Lanes of this warp, of which the last in a block may have fewer than 32.

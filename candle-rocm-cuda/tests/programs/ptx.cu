@@ -70,9 +70,12 @@ PROGRAM(ptx_stores) {
 PROGRAM(ptx_shared) {
     __shared__ uint4 shared[96];
     uint32_t address = (uint32_t)__cvta_generic_to_shared(&shared[threadIdx.x]);
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(in[0]), "r"(in[1]), "r"(in[2]), "r"(in[3]));
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(in[0]), "r"(in[1]), "r"(in[2]),
+                 "r"(in[3]));
     asm volatile("bar.sync 0;");
-    asm volatile("ld.shared.b32 %0, [%1 + 8];" : "=r"(out[0]) : "r"((uint32_t)__cvta_generic_to_shared(&shared[threadIdx.x ^ 1])));
+    asm volatile("ld.shared.b32 %0, [%1 + 8];"
+                 : "=r"(out[0])
+                 : "r"((uint32_t)__cvta_generic_to_shared(&shared[threadIdx.x ^ 1])));
     uint64_t wide;
     asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }" : "=r"(address) : "l"(&shared[threadIdx.x]));
     asm("cvta.shared.u64 %0, %1;" : "=l"(wide) : "l"((uint64_t)address));
@@ -85,14 +88,19 @@ PROGRAM(ptx_async_copy) {
     asm volatile("cp.async.commit_group;\n" ::);
     asm volatile("cp.async.wait_group %0;\n" ::"n"(0));
     out[0] = shared[threadIdx.x].x, out[1] = shared[threadIdx.x].w;
-    asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 8, %2;" ::"r"(address), "l"(memory + 4), "r"(in[1] & 4));
+    asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 8, %2;" ::"r"(address), "l"(memory + 4),
+                 "r"(in[1] & 4));
     asm volatile("cp.async.wait_all;");
     out[2] = shared[threadIdx.x].x, out[3] = shared[threadIdx.x].y;
 }
 PROGRAM(ptx_predicates) {
-    asm("{\n\t.reg .pred p;\n\tsetp.lt.s32 p, %1, %2;\n\tselp.b32 %0, %1, %2, p;\n\t}" : "=r"(out[0]) : "r"(in[0]), "r"(in[1]));
+    asm("{\n\t.reg .pred p;\n\tsetp.lt.s32 p, %1, %2;\n\tselp.b32 %0, %1, %2, p;\n\t}"
+        : "=r"(out[0])
+        : "r"(in[0]), "r"(in[1]));
     out[1] = 5;
-    asm volatile("{ .reg .pred p, q; setp.ne.u32 p|q, %1, 0; @p mov.u32 %0, 7; @!p mov.u32 %0, 9; }" : "+r"(out[1]) : "r"(in[2] & 1));
+    asm volatile("{ .reg .pred p, q; setp.ne.u32 p|q, %1, 0; @p mov.u32 %0, 7; @!p mov.u32 %0, 9; }"
+                 : "+r"(out[1])
+                 : "r"(in[2] & 1));
     asm("{ .reg .pred p; setp.gtu.f32 p, %1, %2; selp.u32 %0, 1, 0, p; }"
         : "=r"(out[2])
         : "f"(__uint_as_float(in[0])), "f"(__uint_as_float(in[1])));
@@ -122,7 +130,9 @@ PROGRAM(ptx_shuffles) {
     asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x181f, 0xffffffff;" : "=r"(out[3]) : "r"(in[2]), "r"(in[3] % 4));
 }
 PROGRAM(ptx_votes) {
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }" : "=r"(out[0]) : "r"(in[0] & 1));
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
+                 : "=r"(out[0])
+                 : "r"(in[0] & 1));
     asm volatile("activemask.b32 %0;" : "=r"(out[1]));
     asm volatile("redux.sync.add.u32 %0, %1, 0xffffffff;" : "=r"(out[2]) : "r"(in[2]));
     asm volatile("match.any.sync.b32 %0, %1, 0xffffffff;" : "=r"(out[3]) : "r"(in[3] % 3));
@@ -131,7 +141,9 @@ PROGRAM(ptx_atomics) {
     asm volatile("red.global.add.u32 [%0], %1;" ::"l"(memory), "r"(in[0]) : "memory");
     uint32_t old;
     asm volatile("atom.global.max.s32 %0, [%1+4], %2;" : "=r"(old) : "l"(memory), "r"(in[1]) : "memory");
-    asm volatile("atom.add.release.gpu.global.f32 %0, [%1], %2;" : "=r"(old) : "l"(memory + 2), "f"((float)(in[2] % 16)));
+    asm volatile("atom.add.release.gpu.global.f32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "l"(memory + 2), "f"((float)(in[2] % 16)));
 }
 PROGRAM(ptx_dot) {
     asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(out[0]) : "r"(in[0]), "r"(in[1]), "r"(in[2]));

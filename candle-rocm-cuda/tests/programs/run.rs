@@ -138,6 +138,7 @@ pub fn check(target: Target, (file, programs): Group) {
     assert_eq!(compiled.warnings, "", "{file} for {target}");
     let code = zstd::decode_all(compiled.objects[0].frame.as_slice()).expect("a frame");
     let gpu = Gpu::empty(target, 1 << 24);
+    let mut failures = Vec::new();
     let loaded = gpu.program(file, || code);
     for &(name, reference) in programs {
         for launch in LAUNCHES {
@@ -166,21 +167,22 @@ pub fn check(target: Target, (file, programs): Group) {
                 .map(|words| words.try_into().expect("four"))
                 .collect();
             let what = format!("{name} on {target}, blocks of {}", launch.block);
-            compare(&what, launch, reference, &input, &found, || {
-                gpu.download(shared, 64)
-            });
+            let memory = || gpu.download(shared, 64);
+            let same = compare(launch, reference, &input, &found, memory);
+            failures.extend(same.err().map(|why| format!("{what}: {why}")));
         }
     }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// What differs first, in words.
 fn compare(
-    what: &str,
     launch: Launch,
     reference: Reference,
     input: &[Words],
     found: &[Words],
     memory_after: impl Fn() -> Vec<u32>,
-) {
+) -> Result<(), String> {
     let block = launch.block as usize;
     let expected: Vec<Words> = match reference {
         Reference::Thread(of) => input.iter().map(|words| of(*words)).collect(),
@@ -200,35 +202,36 @@ fn compare(
         Reference::Memory(of) => {
             let mut expected = memory(reference);
             of(launch, input, &mut expected);
-            assert_eq!(memory_after(), expected, "{what}: memory");
-            return;
+            let found = memory_after();
+            return match expected == found {
+                true => Ok(()),
+                false => Err(format!("memory is {found:x?}, not {expected:x?}")),
+            };
         }
         Reference::Near(tolerance, of) => {
             for (thread, (words, found)) in input.iter().zip(found).enumerate() {
                 for (at, (expected, found)) in of(*words).into_iter().zip(found).enumerate() {
                     let found = f64::from(f32::from_bits(*found));
-                    let error = (found - expected).abs();
-                    assert!(
-                        error <= tolerance * expected.abs().max(0.25),
-                        "{what}: thread {thread}, result {at}: {found}, not {expected}, of {words:x?}"
-                    );
+                    let near = (found - expected).abs() <= tolerance * expected.abs().max(0.25);
+                    if !near {
+                        return Err(format!(
+                            "thread {thread}, result {at}: {found}, not {expected}, of {words:x?}"
+                        ));
+                    }
                 }
             }
-            return;
+            return Ok(());
         }
     };
-    assert_eq!(
-        expected.len(),
-        found.len(),
-        "{what}: the reference's results"
-    );
-    for (thread, (expected, found)) in expected.iter().zip(found).enumerate() {
-        assert!(
-            expected == found,
-            "{what}: thread {thread}: {found:x?}, not {expected:x?}, of {:x?}",
-            input[thread]
-        );
-    }
+    let lengths = (expected.len(), found.len());
+    assert_eq!(lengths.0, lengths.1, "the reference's results");
+    let differs = (0..found.len()).find(|&thread| expected[thread] != found[thread]);
+    differs.map_or(Ok(()), |thread| {
+        let (found, expected, of) = (found[thread], expected[thread], input[thread]);
+        Err(format!(
+            "thread {thread}: {found:x?}, not {expected:x?}, of {of:x?}"
+        ))
+    })
 }
 
 /// The bits of a number, of NaN always the same.

@@ -17,10 +17,10 @@ PROGRAM(shuffle_up) {
     out[1] = __shfl_up_sync(FULL, in[1], in[2] % 8, 8);
 }
 PROGRAM(shuffle_down) {
-    unsigned int lane = threadIdx.x % 32;
+    unsigned int lane = threadIdx.x % 32, lanes = LANES;
     uint32_t moved = __shfl_down_sync(FULL, in[0], 5);
     // Beyond the block's last thread there is nothing to read.
-    out[0] = lane + 5 < 32 && lane + 5 >= LANES ? 0 : moved;
+    out[0] = lane + 5 < 32 && lane + 5 >= lanes ? 0 : moved;
     out[1] = __shfl_down_sync(FULL, in[1], in[2] % 4, 4);
 }
 PROGRAM(shuffle_xor) {
@@ -31,7 +31,7 @@ PROGRAM(shuffle_xor) {
 PROGRAM(shuffle_xor_wide) {
     unsigned int lane = threadIdx.x % 32;
     for (int i = 0; i < 2; i++) {
-        uint32_t moved = i == 0 ? __shfl_xor_sync(FULL, in[0], 8) : __shfl_xor_sync(FULL, in[0], 16);
+        uint32_t moved = i == 0 ? __shfl_xor_sync(FULL, in[0], 8) : __shfl_xor_sync(FULL, in[1], 16);
         out[i] = (lane ^ (8u << i)) < LANES ? moved : 0;
     }
     out[2] = __shfl_xor_sync(FULL, in[2], in[3] % 4, 4);
@@ -55,10 +55,8 @@ PROGRAM(votes) {
     out[3] = __any_sync(FULL, 0);
 }
 PROGRAM(divergent_ballot) {
-    if (in[0] & 1)
-        out[0] = __ballot_sync(__activemask(), in[1] & 1), out[1] = __activemask();
-    else
-        out[0] = __ballot_sync(__activemask(), in[2] & 1), out[2] = __activemask();
+    if (in[0] & 1) out[0] = __ballot_sync(__activemask(), in[1] & 1), out[1] = __activemask();
+    else out[0] = __ballot_sync(__activemask(), in[2] & 1), out[2] = __activemask();
 }
 PROGRAM(match_any) { out[0] = __match_any_sync(FULL, in[0] % 5); }
 PROGRAM(match_all) {
