@@ -181,18 +181,13 @@ impl Context {
         let device = self.device();
         let loaded = match image.0 {
             Source::Embedded(module) => embedded(device, &module)?,
-            Source::Bytes(bytes) => Arc::new(LoadedModule::load(
-                device,
-                "the code object",
-                &bytes,
-                false,
-            )?),
+            Source::Bytes(bytes) => loaded(device, "the code object", &bytes)?,
             Source::File(path) => {
                 let name = path.display().to_string();
                 let bytes = std::fs::read(&path).map_err(|error| {
                     Error::new(ErrorKind::Module, format!("reading {name}: {error}"))
                 })?;
-                Arc::new(LoadedModule::load(device, &name, &bytes, false)?)
+                loaded(device, &name, &bytes)?
             }
             Source::Text(text) => {
                 let (name, code) = text::code_object(&text, &device.info().arch)?;
@@ -218,6 +213,19 @@ impl Context {
             module,
         })
     }
+}
+
+/// Bytes from elsewhere on a GPU: a code object, a bundle, or text that holds some.
+fn loaded(device: &Arc<Device>, name: &str, bytes: &[u8]) -> Result<Arc<LoadedModule>> {
+    let code;
+    let bytes = match std::str::from_utf8(bytes) {
+        Ok(text) if candle_rocm_cuda::text::is_encoded(text) => {
+            (_, code) = text::code_object(text, &device.info().arch)?;
+            code.as_slice()
+        }
+        _ => bytes,
+    };
+    Ok(Arc::new(LoadedModule::load(device, name, bytes, false)?))
 }
 
 /// One of the embedded modules on a GPU, which is loaded now if it was not.
