@@ -264,8 +264,13 @@ impl Compiler {
         };
         let mut bitcode = self.toolchain.bitcode(arch).map_err(Error::Setup)?;
         // What `printf` needs. Of what is linked so, no more is taken than is called.
-        let more = self.toolchain.device_libs.join("ockl.bc");
-        bitcode.extend(more.is_file().then_some(more));
+        let wavefront = match arch.starts_with("gfx9") {
+            true => "oclc_wavefrontsize64_on.bc",
+            false => "oclc_wavefrontsize64_off.bc",
+        };
+        let more = ["ockl.bc", wavefront, "oclc_abi_version_500.bc"]
+            .map(|name| self.toolchain.device_libs.join(name));
+        bitcode.extend(more.into_iter().filter(|file| file.is_file()));
         let key = self.key(&code, options, arch, &bitcode);
         let stem = source
             .name()

@@ -25,6 +25,7 @@ mod rocm;
 mod setup;
 mod suites;
 mod test;
+mod upstream_kernels;
 
 use std::process::ExitCode;
 
@@ -69,6 +70,8 @@ enum Command {
     Rocm(rocm::Args),
     /// Check formatting and lints, build the documentation and run all tests.
     Test(test::Args),
+    /// Compile Candle's own CUDA kernels, as candle-kernels publishes them, for the emulated AMD GPUs.
+    UpstreamKernels(upstream_kernels::Args),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -85,6 +88,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Nvidia(args) => nvidia::run(&args)?,
         Command::Rocm(args) => return rocm::run(&args),
         Command::Test(args) => test::run(&args)?,
+        Command::UpstreamKernels(args) => upstream_kernels::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -18,28 +18,14 @@ pub struct Args {
 /// Lays out `bin/nvcc`, `include` and `lib64`, and prints the variables that lead build scripts there.
 pub fn run(args: &Args) -> Result<()> {
     ensure_toolchain()?;
-    let mut build = cargo(&[
-        "build",
-        "--profile",
-        "quick",
-        "--package",
-        "candle-rocm-cuda",
-        "--bin",
-        "nvcc",
-    ]);
-    let messages = cargo::messages(&mut build)?;
-    let program = messages
-        .iter()
-        .filter(|message| message["target"]["name"] == "nvcc")
-        .find_map(|message| message["executable"].as_str())
-        .context("cargo built no program `nvcc`")?;
+    let program = program()?;
     let folder = &args.folder;
     for part in ["bin", "lib64"] {
         fs::create_dir_all(folder.join(part)).with_context(|| folder.display().to_string())?;
     }
     let folder = folder.canonicalize()?;
     let nvcc = folder.join("bin/nvcc");
-    fs::copy(program, &nvcc).with_context(|| nvcc.display().to_string())?;
+    fs::copy(&program, &nvcc).with_context(|| nvcc.display().to_string())?;
     copy(
         &cargo::root().join("candle-rocm-cuda/include"),
         &folder.join("include"),
@@ -50,6 +36,27 @@ pub fn run(args: &Args) -> Result<()> {
          NVCC={shown}/bin/nvcc PATH={shown}/bin:$PATH CUDA_COMPUTE_CAP=80"
     );
     Ok(())
+}
+
+/// The program, built.
+pub fn program() -> Result<PathBuf> {
+    let build = [
+        "build",
+        "--profile",
+        "quick",
+        "--package",
+        "candle-rocm-cuda",
+        "--bin",
+        "nvcc",
+    ];
+    let messages = cargo::messages(&mut cargo(&build))?;
+    let program = messages
+        .iter()
+        .filter(|message| message["target"]["name"] == "nvcc")
+        .find_map(|message| message["executable"].as_str());
+    program
+        .map(PathBuf::from)
+        .context("cargo built no program `nvcc`")
 }
 
 /// Copies a folder and all in it.

@@ -43,26 +43,43 @@ template <> struct Bytes<int8_t, int8_t> {
     static __device__ __forceinline__ int dot(uint32_t a, uint32_t b, int c) { return dot4_signed((int)a, (int)b, c); }
 };
 
-// c += a * b, of 8 * ROWS rows, 8 columns and 4 * DEPTH registers' elements between. Lane 4 g + t has of A, for each
-// depth d, registers of rows g and (with two ROWS) g + 8; of B that of column g; of C columns 2 t and 2 t + 1 of
-// those rows.
-template <class Kind, int ROWS, int DEPTH>
-__device__ __forceinline__ void multiply(typename Kind::Sum (&c)[2 * ROWS], const uint32_t (&a)[ROWS * DEPTH],
-                                         const uint32_t (&b)[DEPTH]) {
+// Registers, as a function takes and returns them.
+template <class T, int COUNT> struct Registers {
+    T word[COUNT];
+};
+
+// c + a * b, of 8 * ROWS rows, 8 columns and 4 * DEPTH registers' elements between. Lane 4 g + t has of A, for each depth
+// d, registers of rows g and (with two ROWS) g + 8; of B that of column g; of C columns 2 t and 2 t + 1 of those rows.
+// A function that is called: kernels have hundreds of them, and would take minutes to compile.
+template <class Kind, int ROWS, int DEPTH, class Sums = Registers<typename Kind::Sum, 2 * ROWS>>
+__device__ __noinline__ Sums product(Sums c, Registers<uint32_t, ROWS * DEPTH> a, Registers<uint32_t, DEPTH> b) {
     uint32_t own = lane(), group = own & ~3u, columns = (own & 3u) * 8;
 #pragma unroll
     for (int d = 0; d < DEPTH; d++) {
 #pragma unroll
         for (uint32_t t = 0; t < 4; t++) {
-            uint32_t left = read_lane(b[d], columns + t), right = read_lane(b[d], columns + 4 + t);
+            uint32_t left = read_lane(b.word[d], columns + t), right = read_lane(b.word[d], columns + 4 + t);
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
-                uint32_t word = read_lane(a[ROWS * d + r], group + t);
-                c[2 * r] = Kind::dot(word, left, c[2 * r]);
-                c[2 * r + 1] = Kind::dot(word, right, c[2 * r + 1]);
+                uint32_t word = read_lane(a.word[ROWS * d + r], group + t);
+                c.word[2 * r] = Kind::dot(word, left, c.word[2 * r]);
+                c.word[2 * r + 1] = Kind::dot(word, right, c.word[2 * r + 1]);
             }
         }
     }
+    return c;
+}
+template <class Kind, int ROWS, int DEPTH>
+__device__ __forceinline__ void multiply(typename Kind::Sum (&c)[2 * ROWS], const uint32_t (&a)[ROWS * DEPTH],
+                                         const uint32_t (&b)[DEPTH]) {
+    Registers<typename Kind::Sum, 2 * ROWS> sums;
+    Registers<uint32_t, ROWS * DEPTH> left;
+    Registers<uint32_t, DEPTH> right;
+    for (int i = 0; i < 2 * ROWS; i++) sums.word[i] = c[i];
+    for (int i = 0; i < ROWS * DEPTH; i++) left.word[i] = a[i];
+    for (int i = 0; i < DEPTH; i++) right.word[i] = b[i];
+    sums = product<Kind, ROWS, DEPTH>(sums, left, right);
+    for (int i = 0; i < 2 * ROWS; i++) c[i] = sums.word[i];
 }
 
 // The same with sums in pairs of f16.

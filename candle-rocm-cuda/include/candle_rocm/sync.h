@@ -30,7 +30,8 @@ CANDLE_ROCM_DEVICE int __syncthreads_count(int predicate) { return candle_rocm::
 CANDLE_ROCM_DEVICE int __syncthreads_or(int predicate) { return candle_rocm::count_threads(predicate != 0) != 0; }
 CANDLE_ROCM_DEVICE int __syncthreads_and(int predicate) { return candle_rocm::count_threads(predicate == 0) == 0; }
 
-CANDLE_ROCM_BOTH void __trap() { __builtin_trap(); }
+// Host functions call it, too, where a macro of theirs does for both.
+CANDLE_ROCM_BOTH __attribute__((noreturn)) void __trap() { __builtin_trap(); }
 CANDLE_ROCM_DEVICE void __brkpt() { __builtin_trap(); }
 // About so long: a unit of s_sleep is 64 clocks, 32 ns at 2 GHz.
 CANDLE_ROCM_DEVICE void __nanosleep(unsigned int ns) {
