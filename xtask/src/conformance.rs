@@ -129,10 +129,48 @@ pub fn run_through(
     gpu_only: bool,
     filters: &[String],
 ) -> Result<()> {
+    let on = On {
+        replaced: published::replaced()?,
+        folder: "build",
+    };
+    run_packages(&PACKAGES, &on, through, archs, gpu_only, filters)
+}
+
+/// The tests of candle-core and candle-nn that use a GPU, with candle-kernels' own kernels in place of ours
+/// ([`published::upstream_kernels`]).
+pub fn run_on_upstream_kernels(archs: &[String]) -> Result<()> {
+    cargo::run(&mut cargo(&["build", "--package", "amdhip64"]))?;
+    let through = Through {
+        library: cargo::target_folder().join("debug/libamdhip64.so"),
+        runner: None,
+    };
+    let on = On {
+        replaced: published::upstream_kernels()?,
+        folder: "build-upstream",
+    };
+    run_packages(&PACKAGES[..2], &on, &through, archs, true, &[])
+}
+
+/// What Candle's packages are built on.
+struct On {
+    /// Crates in place of published ones.
+    replaced: Vec<(&'static str, PathBuf)>,
+    /// Where they are built, below the folder of these tests.
+    folder: &'static str,
+}
+
+fn run_packages(
+    packages: &[Package],
+    on: &On,
+    through: &Through,
+    archs: &[String],
+    gpu_only: bool,
+    filters: &[String],
+) -> Result<()> {
     let mut report = Vec::new();
-    for package in &PACKAGES {
+    for package in packages {
         let folder = (package.fetch)(package.name)?;
-        let programs = build(&folder)?;
+        let programs = build(&folder, on)?;
         for (number, arch) in archs.iter().enumerate() {
             let gpu_only = gpu_only || number > 0;
             eprintln!("\n{} on {arch}", package.name);
@@ -196,14 +234,14 @@ fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
 }
 
 /// The package's test programs, built on our crates.
-fn build(folder: &Path) -> Result<Vec<PathBuf>> {
+fn build(folder: &Path, on: &On) -> Result<Vec<PathBuf>> {
     let mut command = cargo(&["test", "--lib", "--tests", "--features", "cuda", "--no-run"]);
-    for (name, path) in published::replaced()? {
+    for (name, path) in &on.replaced {
         command.args(["--config", &format!("patch.crates-io.{name}.path={path:?}")]);
     }
     command
         .arg("--target-dir")
-        .arg(cargo::target_folder().join("conformance/build"))
+        .arg(cargo::target_folder().join("conformance").join(on.folder))
         // Unoptimised tests would spend their time in Candle's CPU code.
         .args(["--config", "profile.dev.opt-level=1"])
         // Nobody edits what is published: neither debugs it, nor compiles it twice. 5 GB less on the disk.

@@ -12,8 +12,15 @@ use crate::setup;
 const FORMATTER: &str = "clang-format-19";
 /// What `.clang-format` says too, which leaves comments as they are.
 const MOST_COLUMNS: usize = 120;
+/// How the names of kernels' sources end.
+const ENDS: [&str; 4] = ["cu", "cuh", "h", "inc"];
 /// Where kernels are, below the root.
-const FOLDERS: [&str; 2] = ["candle-rocm-kernels/kernels", "benches/gpu_mm/kernels"];
+const FOLDERS: [&str; 4] = [
+    "candle-rocm-kernels/kernels",
+    "benches/gpu_mm/kernels",
+    "candle-rocm-cuda/include",
+    "candle-rocm-cuda/tests/programs",
+];
 
 /// Checks every kernel file.
 ///
@@ -57,7 +64,8 @@ fn sources(folder: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
             sources(&path, into)?;
         } else if path
             .extension()
-            .is_some_and(|end| end == "cu" || end == "cuh")
+            .and_then(|end| end.to_str())
+            .is_some_and(|end| ENDS.contains(&end))
         {
             into.push(path);
         }

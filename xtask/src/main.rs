@@ -17,6 +17,7 @@ mod executed;
 mod kernel_format;
 mod kernel_report;
 mod kernel_times;
+mod nvcc;
 mod nvidia;
 mod packages;
 mod published;
@@ -24,6 +25,7 @@ mod rocm;
 mod setup;
 mod suites;
 mod test;
+mod upstream_kernels;
 
 use std::process::ExitCode;
 
@@ -60,12 +62,16 @@ enum Command {
     KernelReport(kernel_report::Args),
     /// Compile all kernels without any cache, and say which take how long.
     KernelTimes(kernel_times::Args),
+    /// Lay out a folder with an `nvcc` that compiles for AMD GPUs, for build scripts that call one.
+    Nvcc(nvcc::Args),
     /// Run tests, NVIDIA's checkers, parity and benchmarks on an NVIDIA GPU, beside Candle's own CUDA backend.
     Nvidia(nvidia::Args),
     /// Run tests and examples on AMD's own HIP and ROCr, over the emulated GPUs.
     Rocm(rocm::Args),
     /// Check formatting and lints, build the documentation and run all tests.
     Test(test::Args),
+    /// Compile Candle's own CUDA kernels, as candle-kernels publishes them, for the emulated AMD GPUs.
+    UpstreamKernels(upstream_kernels::Args),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -78,9 +84,11 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Coverage(args) => coverage::run(&args)?,
         Command::KernelReport(args) => kernel_report::run(&args)?,
         Command::KernelTimes(args) => kernel_times::run(&args)?,
+        Command::Nvcc(args) => nvcc::run(&args)?,
         Command::Nvidia(args) => nvidia::run(&args)?,
         Command::Rocm(args) => return rocm::run(&args),
         Command::Test(args) => test::run(&args)?,
+        Command::UpstreamKernels(args) => upstream_kernels::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -88,6 +88,78 @@ published = {{ package = "{package}", version = "={version}" }}
     Ok(folder)
 }
 
+/// As [`replaced`], with the published candle-kernels in place of ours: its own source, compiled by our cudaforge, but for
+/// the C functions that it links, which are ours.
+pub fn upstream_kernels() -> Result<Vec<(&'static str, PathBuf)>> {
+    let source = registry_source("candle-kernels")?;
+    let name = source.file_name().context("a package has a folder")?;
+    let folder = cargo::target_folder().join("published").join(name);
+    let mut all = replaced()?;
+    let ours = all.iter().find(|(name, _)| *name == "candle-kernels");
+    let (_, ours) = ours.context("candle-kernels is one of ours")?.clone();
+    fs::create_dir_all(folder.join("src"))?;
+    for entry in fs::read_dir(source.join("src"))? {
+        let entry = entry?;
+        // What it links is in folders, but for one file; its build leaves that out, too.
+        if entry.file_type()?.is_file() && entry.file_name() != "ffi.rs" {
+            write_if_new(
+                &folder.join("src").join(entry.file_name()),
+                &fs::read(entry.path())?,
+            )?;
+        }
+    }
+    write_if_new(&folder.join("src/ffi.rs"), b"pub use ours::ffi::*;\n")?;
+    let version = version_of(&ours)?;
+    let manifest = format!(
+        "[package]\nname = \"candle-kernels\"\nversion = \"{version}\"\nedition = \"2021\"\n\n[features]\ncutile = \
+         []\n\n[dependencies]\nours = {{ package = \"candle-kernels\", path = {ours:?} }}\n\n[build-dependencies]\n\
+         cudaforge = \"0.1.2\"\n\n[workspace]\n"
+    );
+    write_if_new(&folder.join("Cargo.toml"), manifest.as_bytes())?;
+    write_if_new(&folder.join("build.rs"), UPSTREAM_BUILD.as_bytes())?;
+    for replaced in &mut all {
+        if replaced.0 == "candle-kernels" {
+            replaced.1.clone_from(&folder);
+        }
+    }
+    all.push((
+        "cudaforge",
+        cargo::root().join("compat/cudaforge").canonicalize()?,
+    ));
+    Ok(all)
+}
+
+/// What candle-kernels' build script asks of cudaforge, without the library.
+const UPSTREAM_BUILD: &str = r#"use cudaforge::{KernelBuilder, Result};
+
+fn main() -> Result<()> {
+    let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
+    KernelBuilder::new()
+        .source_dir("src")
+        .exclude(&["moe_*.cu", "mmvq_gguf.cu", "mmq_*.cu"])
+        .arg("--expt-relaxed-constexpr")
+        .arg("-std=c++17")
+        .arg("-O3")
+        .build_ptx()?
+        .write(out.join("ptx.rs"))
+}
+"#;
+
+/// Where cargo unpacked the published package of one of ours, of the same name and version. It is fetched, and never built.
+pub fn registry_source(package: &str) -> Result<PathBuf> {
+    let ours = cargo::root().join("compat").join(package).canonicalize()?;
+    let version = version_of(&ours)?;
+    let folder = cargo::target_folder().join("published").join(package);
+    fs::create_dir_all(folder.join("src"))?;
+    let manifest = format!(
+        "[package]\nname = \"published\"\nedition = \"2021\"\n\n[target.'cfg(any())'.dependencies]\n{package} = \
+         \"={version}\"\n\n[workspace]\n"
+    );
+    write_if_new(&folder.join("Cargo.toml"), manifest.as_bytes())?;
+    write_if_new(&folder.join("src/lib.rs"), b"//! Nothing.\n")?;
+    locate(cargo(&["metadata"]).current_dir(&folder), package)
+}
+
 /// The version of the package in this folder.
 fn version_of(folder: &Path) -> Result<String> {
     let mut command = cargo(&["metadata", "--no-deps", "--offline"]);

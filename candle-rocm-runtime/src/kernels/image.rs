@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::base::error::{CompileError, Error, ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 
 /// Code that [`Context::load_module`](crate::context::Context::load_module) can be asked to load.
 ///
-/// It stands where cudarc has PTX. Code for AMD GPUs is an ELF code object ("HSACO") or an offload bundle
-/// of them; PTX or CUDA text is refused with an explanation.
+/// It stands where cudarc has PTX. Code for AMD GPUs is an ELF code object ("HSACO"), an offload bundle
+/// of them, or text that holds some, as `cudaforge` and `bindgen_cuda` of this project write it in build scripts and
+/// [`compile_text`](super::compile::compile_text) makes it; PTX or CUDA text is refused with an explanation.
 #[derive(Clone, Debug)]
 pub struct Image(pub(super) Source);
 
@@ -31,7 +32,7 @@ impl Image {
         Self(Source::Bytes(bytes))
     }
 
-    /// Program text. Loading it fails: nothing here compiles text.
+    /// Text that holds code objects. Loading other text fails, and says what makes code of it.
     pub fn from_src<S: Into<String>>(text: S) -> Self {
         Self(Source::Text(text.into()))
     }
@@ -79,17 +80,6 @@ impl From<String> for Image {
     fn from(text: String) -> Self {
         Self::from_src(text)
     }
-}
-
-/// Would compile CUDA text at run time.
-///
-/// # Errors
-/// Always: no compiler for AMD GPUs is part of this library.
-pub fn compile_text<S: AsRef<str>>(_text: S) -> Result<Image, CompileError> {
-    Err(CompileError(Error::unsupported(
-        "kernels cannot be compiled at run time here: compile them beforehand with `clang++ -x hip \
-         --cuda-device-only --no-gpu-bundle-output --offload-arch=<gfx..>` and load the code object",
-    )))
 }
 
 /// Refuses what HIP would not understand, and says what it is instead.

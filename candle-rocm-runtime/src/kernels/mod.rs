@@ -1,8 +1,10 @@
 //! Code objects on a GPU, and launching the kernels in them.
 
+pub mod compile;
 pub(crate) mod function;
 pub(crate) mod image;
 pub mod launch;
 pub mod module;
 pub(crate) mod split_rows;
 pub(crate) mod submit;
+pub(crate) mod text;

@@ -11,6 +11,7 @@ use parking_lot::RwLock;
 
 use super::function::{LoadedFunction, SplitFunction};
 use super::image::{check_format, Source};
+use super::text;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hip::calls::optional;
 use crate::base::hip::types::*;
@@ -22,7 +23,8 @@ use crate::stream::context::Context;
 use crate::stream::event::UseMark;
 use crate::stream::queue::Stream;
 
-pub use super::image::{compile_text, Image};
+pub use super::compile::{compile_text, compile_text_with, CompileOptions};
+pub use super::image::Image;
 
 /// The embedded modules on each GPU, by name.
 static EMBEDDED: PerDevice<RwLock<EmbeddedModules>> = PerDevice::new();
@@ -172,40 +174,24 @@ impl Context {
     /// contexts.
     ///
     /// # Errors
-    /// The program embeds no code for this architecture (the error lists those it has), the bytes are no
-    /// code object, the file cannot be read, or the code is text.
+    /// The program or the text embeds no code for this architecture (the error lists those it has), the bytes are no
+    /// code object, the file cannot be read, or the text is a program's.
     pub fn load_module(self: &Arc<Self>, image: Image) -> Result<Arc<Module>> {
         self.bind_to_thread()?;
         let device = self.device();
         let loaded = match image.0 {
             Source::Embedded(module) => embedded(device, &module)?,
-            Source::Bytes(bytes) => Arc::new(LoadedModule::load(
-                device,
-                "the code object",
-                &bytes,
-                false,
-            )?),
+            Source::Bytes(bytes) => loaded(device, "the code object", &bytes)?,
             Source::File(path) => {
                 let name = path.display().to_string();
                 let bytes = std::fs::read(&path).map_err(|error| {
                     Error::new(ErrorKind::Module, format!("reading {name}: {error}"))
                 })?;
-                Arc::new(LoadedModule::load(device, &name, &bytes, false)?)
+                loaded(device, &name, &bytes)?
             }
             Source::Text(text) => {
-                let what = if text.contains(".version") && text.contains(".target") {
-                    "PTX, which only NVIDIA's driver compiles"
-                } else {
-                    "program text"
-                };
-                return Err(Error::new(
-                    ErrorKind::Module,
-                    format!(
-                        "this is {what}. On AMD GPUs a custom kernel is loaded as a code object: compile it with \
-                         `clang++ -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch={}` and pass the bytes",
-                        device.info().arch
-                    ),
-                ));
+                let (name, code) = text::code_object(&text, &device.info().arch)?;
+                Arc::new(LoadedModule::load(device, &name, &code, false)?)
             }
         };
         Ok(Arc::new(Module {
@@ -227,6 +213,19 @@ impl Context {
             module,
         })
     }
+}
+
+/// Bytes from elsewhere on a GPU: a code object, a bundle, or text that holds some.
+fn loaded(device: &Arc<Device>, name: &str, bytes: &[u8]) -> Result<Arc<LoadedModule>> {
+    let code;
+    let bytes = match std::str::from_utf8(bytes) {
+        Ok(text) if candle_rocm_cuda::text::is_encoded(text) => {
+            (_, code) = text::code_object(text, &device.info().arch)?;
+            code.as_slice()
+        }
+        _ => bytes,
+    };
+    Ok(Arc::new(LoadedModule::load(device, name, bytes, false)?))
 }
 
 /// One of the embedded modules on a GPU, which is loaded now if it was not.

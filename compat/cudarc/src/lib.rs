@@ -3,6 +3,8 @@
 //! There is no logic here: each item is one of [`candle_rocm_runtime`]'s, under the path and the name that
 //! cudarc 0.19.10 gives its counterpart.
 
+mod absent;
+
 /// The driver API: contexts, streams, memory, kernels, graphs.
 pub mod driver {
     pub use candle_rocm_runtime::context::Context as CudaContext;
@@ -79,8 +81,16 @@ pub mod curand {
     }
 }
 
-/// Code to load, and compiling it at run time, which is refused.
+/// Code to load, and compiling it at run time.
 pub mod nvrtc {
     pub use candle_rocm_runtime::error::CompileError;
-    pub use candle_rocm_runtime::module::{compile_text as compile_ptx, Image as Ptx};
+    pub use candle_rocm_runtime::module::{
+        compile_text as compile_ptx, compile_text_with as compile_ptx_with_opts, CompileOptions,
+        Image as Ptx,
+    };
+
+    /// cudarc's safe layer, whose items it also exports one level up.
+    pub mod safe {
+        pub use super::{compile_ptx, compile_ptx_with_opts, CompileError, CompileOptions, Ptx};
+    }
 }

@@ -32,8 +32,9 @@ const PACKAGES: [&str; 7] = [
 ];
 /// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
 /// [`super::libraries`].
-const TESTS: [(&str, &str); 12] = [
+const TESTS: [(&str, &str); 13] = [
     (RUNTIME, "buffers"),
+    (RUNTIME, "compiled"),
     (RUNTIME, "gemm"),
     (RUNTIME, "gemm_library"),
     (RUNTIME, "graphs"),

@@ -1,0 +1,3 @@
+// A part of cooperative_groups.h here.
+#pragma once
+#include "cooperative_groups.h"

@@ -1,0 +1,493 @@
+//! Compiles CUDA source: preprocessed, its PTX rewritten, compiled for each architecture, or taken from the cache.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rocm_gpus::{Architecture, Gpu};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::architectures;
+use crate::cache::{self, Cache};
+use crate::error::{Error, Result};
+use crate::headers;
+use crate::options::Options;
+use crate::ptx;
+use crate::toolchain::{self, Toolchain};
+use crate::topology;
+use crate::user_cache;
+use crate::workers::{self, Outcome};
+
+/// Counts changes of what results are made by, beside the headers, which are part of what is compiled.
+const FORMAT: u32 = 1;
+
+/// What both passes are told.
+const FLAGS: &[&str] = &[
+    "--cuda-device-only",
+    // Neither HIP's headers nor a search for ROCm: ours and explicit bitcode replace them.
+    "-nogpuinc",
+    "-nogpulib",
+    "-O3",
+    // As on NVIDIA: adding a float to memory that the GPU owns is one instruction.
+    "-munsafe-fp-atomics",
+    // Host functions in a file call what is the host's.
+    "-Wno-unused-command-line-argument",
+    "-Wno-unknown-warning-option",
+    // Written for another compiler, whose warnings are others.
+    "-Wno-pass-failed",
+    "-Wno-ignored-attributes",
+];
+/// What compiling is told besides.
+const COMPILE: &[&str] = &["--no-gpu-bundle-output", "-mcode-object-version=5", "-c"];
+/// The language's version where the source's flags name none: nvcc's.
+const STANDARD: &str = "-std=c++17";
+/// What clang 19 says of every generic target.
+const KNOWN_WARNING: &str = "code object v6 is still in development";
+
+/// CUDA source.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A `.cu` file.
+    File(PathBuf),
+    /// A string, and the name that messages call it by.
+    Text {
+        /// The name.
+        name: String,
+        /// The source.
+        text: String,
+    },
+}
+
+impl Source {
+    fn name(&self) -> &Path {
+        match self {
+            Source::File(path) => path,
+            Source::Text { name, .. } => Path::new(name),
+        }
+    }
+}
+
+/// A compiled source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// The source's name without folder and extension.
+    pub name: String,
+    /// One for each architecture.
+    pub objects: Vec<Object>,
+    /// The user's files that it was made of.
+    pub dependencies: Vec<PathBuf>,
+    /// What the compiler said without failing.
+    pub warnings: String,
+}
+
+/// A code object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// The GPU or generic target, by LLVM's name.
+    pub arch: String,
+    /// The zstd frame.
+    pub frame: Vec<u8>,
+    /// Whether it was compiled now, as against found in the cache.
+    pub made: bool,
+}
+
+/// The toolchain, what to compile for, and where results are kept.
+pub struct Compiler {
+    toolchain: Toolchain,
+    archs: Vec<String>,
+    reason: String,
+    cache: Cache,
+    cache_note: Option<String>,
+    headers: PathBuf,
+    scratch: PathBuf,
+    /// The same, where it goes with the compiler.
+    _temporary: Option<tempfile::TempDir>,
+    threads: usize,
+}
+
+impl Compiler {
+    /// As the environment says: `CANDLE_ROCM_ARCHS` and the others of [`crate::variables`]. `scratch` is a folder for what
+    /// does not last.
+    ///
+    /// # Errors
+    /// There is no compiler, it does not know an architecture, or no folder can be written. Each says what to do.
+    pub fn from_environment(scratch: &Path) -> Result<Self> {
+        let choice = std::env::var(architectures::VARIABLE).unwrap_or_default();
+        Self::new(scratch, &choice)
+    }
+
+    /// For these architectures: processors and generic targets separated by commas, or what else `CANDLE_ROCM_ARCHS` may
+    /// be.
+    ///
+    /// # Errors
+    /// As [`Compiler::from_environment`].
+    pub fn new(scratch: &Path, archs: &str) -> Result<Self> {
+        let toolchain = toolchain::find().map_err(|missing| Error::Setup(missing.to_string()))?;
+        let found = topology::processors(Path::new("/"));
+        let chosen =
+            architectures::chosen(archs, &toolchain.processors, found).map_err(Error::Setup)?;
+        let named = std::env::var_os(user_cache::KERNELS_VARIABLE);
+        std::fs::create_dir_all(scratch).map_err(Error::file(scratch))?;
+        let (folder, cache_note) =
+            cache::folder(named, user_cache::kernels(), scratch).map_err(Error::Setup)?;
+        let limit = std::env::var(cache::SIZE_VARIABLE).unwrap_or_default();
+        let limit = cache::limit(&limit).map_err(Error::Setup)?;
+        Ok(Self {
+            toolchain,
+            archs: chosen.archs,
+            reason: chosen.reason,
+            cache: Cache::new(folder, limit),
+            cache_note,
+            headers: headers::folder(scratch)?,
+            scratch: scratch.to_owned(),
+            _temporary: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        })
+    }
+
+    /// As [`Compiler::new`], with a temporary folder for what does not last.
+    ///
+    /// # Errors
+    /// As [`Compiler::from_environment`].
+    pub fn at_run_time(archs: &str) -> Result<Self> {
+        let system = std::env::temp_dir();
+        let folder = tempfile::tempdir().map_err(Error::file(&system))?;
+        let mut compiler = Self::new(folder.path(), archs)?;
+        compiler._temporary = Some(folder);
+        Ok(compiler)
+    }
+
+    /// How many compilations may run at once; without it as many as the machine has CPUs. In a build script, cargo's own
+    /// limit holds besides.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// What is compiled for.
+    pub fn architectures(&self) -> &[String] {
+        &self.archs
+    }
+
+    /// Why these, in words.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// The folder of the headers under CUDA's names.
+    pub fn headers(&self) -> &Path {
+        &self.headers
+    }
+
+    /// The compiler's path and what it says of itself.
+    pub fn clang(&self) -> (&Path, &str) {
+        (&self.toolchain.clang, &self.toolchain.version)
+    }
+
+    /// One source for all architectures.
+    ///
+    /// # Errors
+    /// It does not compile, or a file cannot be read.
+    pub fn compile(&self, source: &Source, options: &Options) -> Result<Program> {
+        let mut programs = self.compile_all(&[(source.clone(), options.clone())])?;
+        // One for each.
+        Ok(programs.remove(0))
+    }
+
+    /// Several sources, side by side, each for all architectures.
+    ///
+    /// # Errors
+    /// The first source that does not compile, or a file that cannot be read.
+    pub fn compile_all(&self, sources: &[(Source, Options)]) -> Result<Vec<Program>> {
+        let count = self.archs.len();
+        let failed = std::sync::Mutex::new(None);
+        let objects = workers::run(self.threads, sources.len() * count, |index, wait| {
+            let (source, options) = &sources[index / count];
+            self.object(source, options, &self.archs[index % count], wait)
+                .map_err(|error| {
+                    let text = error.to_string();
+                    let mut failed = failed
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner);
+                    failed.get_or_insert(error);
+                    text
+                })
+        });
+        let objects = match (objects, failed.into_inner()) {
+            (Ok(objects), _) => objects,
+            (Err(_), Ok(Some(error))) => return Err(error),
+            (Err(text), _) => return Err(Error::Setup(text)),
+        };
+        let mut objects = objects.into_iter();
+        let programs = sources.iter().map(|(source, _)| {
+            let stem = source.name().file_stem().unwrap_or_default();
+            let mut program = Program {
+                name: stem.to_string_lossy().into_owned(),
+                ..Program::default()
+            };
+            for one in objects.by_ref().take(count) {
+                program.objects.push(one.object);
+                program.dependencies.extend(one.dependencies);
+                if program.warnings.is_empty() {
+                    program.warnings = one.warnings;
+                }
+            }
+            program.dependencies.sort();
+            program.dependencies.dedup();
+            program
+        });
+        Ok(programs.collect())
+    }
+
+    /// Holds the cache to its size. Returns what was wrong with it, in words.
+    pub fn finish(&self) -> Vec<String> {
+        let mut troubles = self.cache.troubles();
+        troubles.extend(self.cache_note.clone());
+        troubles.extend(self.cache.shrink().err());
+        troubles
+    }
+
+    /// One source for one architecture.
+    fn object(
+        &self,
+        source: &Source,
+        options: &Options,
+        arch: &str,
+        wait: bool,
+    ) -> Result<Outcome<Compiled>> {
+        let scratch = tempfile::tempdir_in(&self.scratch).map_err(Error::file(&self.scratch))?;
+        let (preprocessed, dependencies) =
+            self.preprocess(source, options, arch, scratch.path())?;
+        let code = match ptx::rewrite(&preprocessed).map_err(Error::Ptx)? {
+            Some(rewritten) => rewritten,
+            None => preprocessed,
+        };
+        let mut bitcode = self.toolchain.bitcode(arch).map_err(Error::Setup)?;
+        // What `printf` needs. Of what is linked so, no more is taken than is called.
+        let wavefront = match arch.starts_with("gfx9") {
+            true => "oclc_wavefrontsize64_on.bc",
+            false => "oclc_wavefrontsize64_off.bc",
+        };
+        let more = ["ockl.bc", wavefront, "oclc_abi_version_500.bc"]
+            .map(|name| self.toolchain.device_libs.join(name));
+        bitcode.extend(more.into_iter().filter(|file| file.is_file()));
+        let key = self.key(&code, options, arch, &bitcode);
+        let stem = source
+            .name()
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy();
+        let name = format!(
+            "{}-{arch}-{key}",
+            stem.replace(|c: char| !c.is_alphanumeric(), "_")
+        );
+        let mut warnings = String::new();
+        let mut failed = None;
+        let entry = self.cache.get_or_make(&name, wait, || {
+            let made = self.compile_code(source, &code, options, arch, &bitcode, scratch.path());
+            match made {
+                Ok((object, said)) => {
+                    warnings = said;
+                    Ok(object)
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    failed = Some(error);
+                    Err(text)
+                }
+            }
+        });
+        match (entry, failed) {
+            (_, Some(error)) => Err(error),
+            (Err(text), None) => Err(Error::Setup(text)),
+            (Ok(Outcome::Busy), None) => Ok(Outcome::Busy),
+            (Ok(Outcome::Done(entry)), None) => Ok(Outcome::Done(Compiled {
+                object: Object {
+                    arch: arch.to_owned(),
+                    frame: entry.frame,
+                    made: entry.made,
+                },
+                dependencies,
+                warnings,
+            })),
+        }
+    }
+
+    /// What both passes are told for one architecture.
+    fn flags(&self, options: &Options, arch: &str) -> Vec<OsString> {
+        let mut flags: Vec<OsString> = FLAGS.iter().map(OsString::from).collect();
+        flags.push(format!("--offload-arch={arch}").into());
+        if !options.flags.iter().any(|flag| flag.starts_with("-std=")) {
+            flags.push(STANDARD.into());
+        }
+        flags.extend(options.flags.iter().map(OsString::from));
+        flags
+    }
+
+    /// The source after the preprocessor, and the user's files in it.
+    fn preprocess(
+        &self,
+        source: &Source,
+        options: &Options,
+        arch: &str,
+        scratch: &Path,
+    ) -> Result<(String, Vec<PathBuf>)> {
+        let (dependencies, output) = (scratch.join("dependencies"), scratch.join("preprocessed"));
+        let mut command = Command::new(&self.toolchain.clang);
+        command.args(["-x", "hip", "-E"]);
+        command.args(self.flags(options, arch));
+        command.arg(format!("-D__CUDA_ARCH__={}", options.cuda_arch));
+        // Standard headers that call functions of the device, then clang's own view of HIP, then ours of CUDA.
+        command.arg("-isystem").arg(self.wrappers()?);
+        command.arg("-isystem").arg(&self.headers);
+        command.args([
+            "-include",
+            "__clang_hip_runtime_wrapper.h",
+            "-include",
+            "cuda_runtime.h",
+        ]);
+        for folder in &options.include {
+            // CUDA's own headers, where they are installed, would go before ours.
+            if !folder.join("cuda_runtime.h").is_file() {
+                command.arg("-I").arg(folder);
+            }
+        }
+        command.args(["-MD", "-MT", "it", "-MF"]).arg(&dependencies);
+        let input = match source {
+            Source::File(path) => path.clone(),
+            Source::Text { name, text } => {
+                let file = scratch.join("source.cu");
+                std::fs::write(&file, format!("# 1 {name:?}\n{text}"))
+                    .map_err(Error::file(&file))?;
+                file
+            }
+        };
+        command.arg(&input).arg("-o").arg(&output);
+        self.run(&mut command, source, arch)?;
+        let text = std::fs::read(&output).map_err(Error::file(&output))?;
+        let files = std::fs::read_to_string(&dependencies).map_err(Error::file(&dependencies))?;
+        let own = |path: &PathBuf| {
+            !path.starts_with(scratch)
+                && !path.starts_with(&self.headers)
+                && !path.starts_with("/usr")
+        };
+        let files = makefile_names(&files).filter(own).collect();
+        Ok((String::from_utf8_lossy(&text).into_owned(), files))
+    }
+
+    /// clang's folder of standard headers made fit for device code.
+    fn wrappers(&self) -> Result<PathBuf> {
+        let clang = &self.toolchain.clang;
+        let printed = Command::new(clang)
+            .arg("-print-resource-dir")
+            .output()
+            .map_err(Error::file(clang))?;
+        let folder = String::from_utf8_lossy(&printed.stdout).trim().to_owned();
+        let folder = Path::new(&folder).join("include/cuda_wrappers");
+        match folder.is_dir() {
+            true => Ok(folder),
+            false => Err(Error::Setup(format!(
+                "{} has no headers for device code: {} is no folder (on Debian, package libclang-common-19-dev)",
+                clang.display(),
+                folder.display()
+            ))),
+        }
+    }
+
+    /// 32 hexadecimal digits for all that the result depends on.
+    fn key(&self, code: &str, options: &Options, arch: &str, bitcode: &[PathBuf]) -> String {
+        let files: Vec<_> = bitcode
+            .iter()
+            .map(|file| {
+                (
+                    file.file_name(),
+                    std::fs::read(file).map(|bytes| xxh3_128(&bytes)).ok(),
+                )
+            })
+            .collect();
+        let all = format!(
+            "cuda, format {FORMAT}\n{}\n{arch}\n{:?}\n{COMPILE:?}\n{files:?}\n{:032x}",
+            self.toolchain.version,
+            self.flags(options, arch),
+            xxh3_128(code.as_bytes())
+        );
+        format!("{:032x}", xxh3_128(all.as_bytes()))
+    }
+
+    /// The code object of preprocessed code, and what clang said.
+    fn compile_code(
+        &self,
+        source: &Source,
+        code: &str,
+        options: &Options,
+        arch: &str,
+        bitcode: &[PathBuf],
+        scratch: &Path,
+    ) -> Result<(Vec<u8>, String)> {
+        let (input, output) = (scratch.join("code.hip"), scratch.join("object"));
+        std::fs::write(&input, code).map_err(Error::file(&input))?;
+        let mut command = Command::new(&self.toolchain.clang);
+        // Once more through the preprocessor, which has nothing left to do: of what is preprocessed, clang's driver expects
+        // a bundle.
+        command.args(["-x", "hip"]);
+        command
+            .args(self.flags(&options.without_preprocessor(), arch))
+            .args(COMPILE);
+        if arch.ends_with("-generic") {
+            // Older versions know none. What loads it makes it out as version 5.
+            command.arg("-mcode-object-version=6");
+        }
+        let vega20 = |gpu: Gpu| gpu.architecture() == Architecture::Vega20;
+        if arch.parse().is_ok_and(vega20) {
+            // As for our own kernels: a lane of a workgroup of 1024 has few registers there.
+            command.arg("--gpu-max-threads-per-block=512");
+        }
+        for file in bitcode {
+            command
+                .args(["-Xclang", "-mlink-builtin-bitcode", "-Xclang"])
+                .arg(file);
+        }
+        command.arg(&input).arg("-o").arg(&output);
+        let said = self.run(&mut command, source, arch)?;
+        let object = std::fs::read(&output).map_err(Error::file(&output))?;
+        Ok((object, said))
+    }
+
+    /// Runs clang; what it said.
+    fn run(&self, command: &mut Command, source: &Source, arch: &str) -> Result<String> {
+        let clang = &self.toolchain.clang;
+        let result = command.output().map_err(Error::file(clang))?;
+        let said: Vec<String> = String::from_utf8_lossy(&result.stderr)
+            .lines()
+            .filter(|line| !line.contains(KNOWN_WARNING))
+            .map(str::to_owned)
+            .collect();
+        match result.status.success() {
+            true => Ok(said.join("\n")),
+            false => Err(Error::Compile {
+                file: source.name().to_owned(),
+                arch: arch.to_owned(),
+                log: said.join("\n"),
+            }),
+        }
+    }
+}
+
+/// A source's result for one architecture.
+struct Compiled {
+    object: Object,
+    dependencies: Vec<PathBuf>,
+    warnings: String,
+}
+
+/// The files that a makefile's rule names.
+fn makefile_names(text: &str) -> impl Iterator<Item = PathBuf> + '_ {
+    let names = text.split_once(": ").map_or("", |(_, names)| names);
+    // A space in a name is escaped; a line's end, too.
+    let marked = names.replace("\\\n", " ").replace("\\ ", "\0");
+    let names: Vec<String> = marked
+        .split_whitespace()
+        .map(|name| name.replace('\0', " "))
+        .collect();
+    names.into_iter().map(PathBuf::from)
+}

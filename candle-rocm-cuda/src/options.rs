@@ -1,0 +1,377 @@
+//! What nvcc and NVRTC are told, and what clang is told instead.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// `__CUDA_ARCH__` where nobody says otherwise: 8.0, the first that has everything which these headers have, and none of
+/// what Hopper added.
+pub const CUDA_ARCH: u32 = 800;
+/// Names another `__CUDA_ARCH__`, such as `700`.
+pub const CUDA_ARCH_VARIABLE: &str = "CANDLE_ROCM_CUDA_ARCH";
+
+/// How to compile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Folders of the user's headers, in the order in which they are searched.
+    pub include: Vec<PathBuf>,
+    /// What is told clang besides: definitions, the language's version, warnings.
+    pub flags: Vec<String>,
+    /// `__CUDA_ARCH__`.
+    pub cuda_arch: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let chosen = std::env::var(CUDA_ARCH_VARIABLE).ok();
+        Self {
+            include: Vec::new(),
+            flags: Vec::new(),
+            cuda_arch: chosen
+                .and_then(|chosen| chosen.trim().parse().ok())
+                .unwrap_or(CUDA_ARCH),
+        }
+    }
+}
+
+/// What an option of nvcc means here.
+enum Meaning {
+    /// These flags of clang.
+    Flags(&'static [&'static str]),
+    /// Nothing: it is about NVIDIA's tools or GPUs, or about host code.
+    Nothing,
+    /// The same with a value, in the next argument or after `=`.
+    NothingOf,
+    /// `-I`
+    Include,
+    /// `-D` and others that clang knows by the same name, with a value.
+    Same(&'static str),
+    /// `-std`
+    Standard,
+    /// `-include`
+    IncludeFile,
+    /// Options of the host's compiler, of which those with definitions and folders matter.
+    Host,
+}
+
+/// nvcc's options (and NVRTC's, which have the long names), and their meaning.
+const MEANINGS: &[(&[&str], Meaning)] = &[
+    (
+        &["-I", "--include-path", "-isystem", "--system-include"],
+        Meaning::Include,
+    ),
+    (&["-D", "--define-macro"], Meaning::Same("-D")),
+    (&["-U", "--undefine-macro"], Meaning::Same("-U")),
+    (&["-std", "--std"], Meaning::Standard),
+    (&["-include", "--pre-include"], Meaning::IncludeFile),
+    (
+        &["-use_fast_math", "--use_fast_math"],
+        Meaning::Flags(&[
+            "-fgpu-approx-transcendentals",
+            "-fno-hip-fp32-correctly-rounded-divide-sqrt",
+        ]),
+    ),
+    (&["-w", "--disable-warnings"], Meaning::Flags(&["-w"])),
+    (
+        &["-lineinfo", "--generate-line-info"],
+        Meaning::Flags(&["-gline-tables-only"]),
+    ),
+    (&["-restrict", "--restrict"], Meaning::Nothing),
+    (
+        &[
+            "-G",
+            "--device-debug",
+            "-g",
+            "--debug",
+            "--expt-relaxed-constexpr",
+            "-expt-relaxed-constexpr",
+            "--expt-extended-lambda",
+            "-expt-extended-lambda",
+            "--extended-lambda",
+            "-extended-lambda",
+            "--verbose",
+            "-v",
+            "--keep",
+            "-keep",
+            "-ptx",
+            "--ptx",
+            "-cubin",
+            "--cubin",
+            "-fatbin",
+            "--fatbin",
+            "-c",
+            "--compile",
+            "-dc",
+            "-rdc=false",
+            "--device-c",
+            "--dopt",
+            "-extra-device-vectorization",
+            "--extra-device-vectorization",
+            "-m64",
+            "--m64",
+            "-default-device",
+            "--device-as-default-execution-space",
+            "--no-source-include",
+            "--split-compile",
+            "-allow-unsupported-compiler",
+            "--allow-unsupported-compiler",
+            "--device-int128",
+            "-fPIC",
+            "--display-error-number",
+            "-fvisibility=hidden",
+        ],
+        Meaning::Nothing,
+    ),
+    (
+        &[
+            "-gencode",
+            "--generate-code",
+            "-arch",
+            "--gpu-architecture",
+            "-code",
+            "--gpu-code",
+            "-maxrregcount",
+            "--maxrregcount",
+            "-ccbin",
+            "--compiler-bindir",
+            "-Xptxas",
+            "--ptxas-options",
+            "-Xlinker",
+            "--linker-options",
+            "-Xnvlink",
+            "-t",
+            "--threads",
+            "-diag-suppress",
+            "--diag-suppress",
+            "-diag_suppress",
+            "--diag_suppress",
+            "-Werror",
+            "--Werror",
+            "-cudart",
+            "--cudart",
+            "-default-stream",
+            "--default-stream",
+            "-split-compile",
+            "--split-compile-extended",
+            "-Xfatbin",
+            "--fatbin-options",
+            "-prec-div",
+            "--prec-div",
+            "-prec-sqrt",
+            "--prec-sqrt",
+            "-ftz",
+            "--ftz",
+            "-rdc",
+            "--relocatable-device-code",
+            "-l",
+            "-L",
+            "-j",
+        ],
+        Meaning::NothingOf,
+    ),
+    (&["-Xcompiler", "--compiler-options"], Meaning::Host),
+];
+
+impl Options {
+    /// From nvcc's options, or NVRTC's, which have the same names. Relative folders are relative to `folder`.
+    ///
+    /// # Errors
+    /// An option that is not known, or one whose value is missing.
+    pub fn from_nvcc<S: AsRef<str>>(arguments: &[S], folder: &Path) -> Result<Self> {
+        let mut options = Self::default();
+        let mut left = arguments.iter().map(AsRef::as_ref);
+        while let Some(argument) = left.next() {
+            options.take(argument, &mut left, folder)?;
+        }
+        Ok(options)
+    }
+
+    /// Without what the preprocessor is told: definitions and files.
+    pub(crate) fn without_preprocessor(&self) -> Self {
+        let mut flags = Vec::new();
+        let mut left = self.flags.iter();
+        while let Some(flag) = left.next() {
+            if flag == "-include" {
+                left.next();
+            } else if !flag.starts_with("-D") && !flag.starts_with("-U") {
+                flags.push(flag.clone());
+            }
+        }
+        Self {
+            include: Vec::new(),
+            flags,
+            cuda_arch: self.cuda_arch,
+        }
+    }
+
+    /// Takes one option and its value, if it has one.
+    ///
+    /// # Errors
+    /// As [`Options::from_nvcc`].
+    pub fn take<'a>(
+        &mut self,
+        argument: &str,
+        rest: &mut impl Iterator<Item = &'a str>,
+        folder: &Path,
+    ) -> Result<()> {
+        let unknown = |advice: &str| Error::Option {
+            option: argument.to_owned(),
+            advice: advice.to_owned(),
+        };
+        if let Some(level) = argument.strip_prefix("-O") {
+            // clang's levels, of which the lower ones leave GPU code that nobody wants to run.
+            return match level {
+                "" | "0" | "1" | "2" | "3" | "s" => Ok(()),
+                _ => Err(unknown(": -O0 to -O3 are")),
+            };
+        }
+        if let Some(value) = ["-fmad=", "--fmad="]
+            .iter()
+            .find_map(|name| argument.strip_prefix(name))
+        {
+            if value == "false" {
+                self.flags.push("-ffp-contract=off".to_owned());
+            }
+            return Ok(());
+        }
+        let (name, mut value) = match argument.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (argument, None),
+        };
+        // `-DNAME=1` and `-Ifolder` have their values behind them.
+        let joined = ["-D", "-U", "-I", "-L", "-l", "-t", "-j"]
+            .into_iter()
+            .find(|short| {
+                argument.starts_with(short) && argument.len() > 2 && !argument.starts_with("--")
+            });
+        let known = |name: &str| {
+            let all = MEANINGS.iter().find(|(names, _)| names.contains(&name));
+            all.map(|(_, meaning)| meaning)
+        };
+        let meaning = match (known(argument), known(name), joined) {
+            (Some(meaning), ..) | (None, Some(meaning), _) => meaning,
+            (None, None, Some(short)) => {
+                value = Some(argument[2..].to_owned());
+                known(short).ok_or_else(|| unknown(""))?
+            }
+            (None, None, None) => return Err(unknown(
+                " of those that nvcc has; it can be left out where it is about NVIDIA's GPUs alone",
+            )),
+        };
+        let mut needed = || {
+            value
+                .take()
+                .or_else(|| rest.next().map(str::to_owned))
+                .ok_or_else(|| unknown(" without its value"))
+        };
+        match meaning {
+            Meaning::Nothing => {}
+            Meaning::Flags(flags) => self
+                .flags
+                .extend(flags.iter().map(|flag| (*flag).to_owned())),
+            Meaning::NothingOf => {
+                needed()?;
+            }
+            Meaning::Include => {
+                let path = folder.join(needed()?);
+                self.include.push(path);
+            }
+            Meaning::IncludeFile => {
+                let file = needed()?;
+                self.flags.extend(["-include".to_owned(), file]);
+            }
+            Meaning::Same(short) => {
+                let value = needed()?;
+                match value.strip_prefix("__CUDA_ARCH__=") {
+                    Some(arch) => {
+                        self.cuda_arch = arch
+                            .parse()
+                            .map_err(|_| unknown(": it is a number, as in __CUDA_ARCH__=800"))?;
+                    }
+                    None => self.flags.push(format!("{short}{value}")),
+                }
+            }
+            Meaning::Standard => {
+                let standard = needed()?;
+                self.flags.push(format!("-std={standard}"));
+            }
+            Meaning::Host => {
+                // Several, with commas between them; what the host's compiler does besides is not the device's.
+                for option in needed()?.split(',') {
+                    if option.starts_with("-D") || option.starts_with("-U") {
+                        self.flags.push(option.to_owned());
+                    } else if let Some(path) = option.strip_prefix("-I") {
+                        self.include.push(folder.join(path));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_device_code_needs_is_kept_and_the_rest_is_known() {
+        let options = Options::from_nvcc(
+            &[
+                "-O3",
+                "-std=c++17",
+                "--expt-relaxed-constexpr",
+                "-gencode",
+                "arch=compute_80,code=sm_80",
+                "-Iinclude",
+                "-I",
+                "/abs",
+                "-DA=1",
+                "-D",
+                "B",
+                "--define-macro=C=2",
+                "-Xcompiler",
+                "-fPIC,-DHOST",
+                "--use_fast_math",
+                "-arch=sm_90",
+                "--fmad=false",
+                "-D__CUDA_ARCH__=700",
+                "--threads",
+                "4",
+                "-t4",
+            ],
+            Path::new("/at"),
+        )
+        .expect("all are known");
+        assert_eq!(
+            options.include,
+            [PathBuf::from("/at/include"), PathBuf::from("/abs")]
+        );
+        assert_eq!(options.cuda_arch, 700);
+        assert_eq!(
+            options.flags,
+            [
+                "-std=c++17",
+                "-DA=1",
+                "-DB",
+                "-DC=2",
+                "-DHOST",
+                "-fgpu-approx-transcendentals",
+                "-fno-hip-fp32-correctly-rounded-divide-sqrt",
+                "-ffp-contract=off",
+            ]
+        );
+    }
+
+    #[test]
+    fn others_are_errors_that_name_them() {
+        for (arguments, named) in [
+            (&["--no-such"][..], "--no-such"),
+            (&["-I"], "-I"),
+            (&["-O9"], "-O9"),
+        ] {
+            let error = Options::from_nvcc(arguments, Path::new("/")).expect_err("not known");
+            assert!(error.to_string().contains(&format!("`{named}`")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Inline PTX in preprocessed CUDA, rewritten to calls of the functions in `candle_rocm/ptx.h`.
+//!
+//! [`source`] finds the `asm` statements, [`statement`] takes one apart, [`instruction`] does so with the PTX in it,
+//! [`translate`] writes C++, by the tables of [`table`].
+
+mod instruction;
+mod source;
+mod statement;
+mod table;
+mod translate;
+
+pub use source::rewrite;
+
+/// PTX that nothing here knows, where it stands and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// The file, as the compiler was told of it.
+    pub file: String,
+    /// The line, from 1, on which the `asm` begins.
+    pub line: usize,
+    /// The instruction, or the whole statement where that could not be read.
+    pub instruction: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            file,
+            line,
+            instruction,
+            reason,
+        } = self;
+        write!(f, "{file}:{line}: PTX `{instruction}`: {reason}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{rewrite, Unknown};
+
+    /// A file as the preprocessor hands it on.
+    fn file(text: &str) -> String {
+        format!("# 1 \"kernel.cu\"\n# 1 \"/usr/include/x.h\" 1 3\nint f() __asm__(\"g\");\nasm(\"rdtsc;\");\n# 2 \"kernel.cu\" 2\n{text}")
+    }
+
+    #[test]
+    fn lines_keep_their_numbers() {
+        let text = file("int a;\nasm volatile(\n    \"mov.u32 %0, %%laneid;\"\n    : \"=r\"(x)); int b;\nint c;\n");
+        let rewritten = rewrite(&text).expect("known").expect("changed");
+        // What follows the statement is on the line that it was on: the fifth.
+        let (_, after) = rewritten.split_once("while (0)").expect("a statement");
+        assert_eq!(after, "\n# 5 \"kernel.cu\"\n; int b;\nint c;\n");
+        assert!(rewritten.contains("candle_rocm::lane()"), "{rewritten}");
+        assert!(
+            rewritten.contains("asm(\"rdtsc;\");"),
+            "a header's are the host's"
+        );
+    }
+
+    #[test]
+    fn what_is_no_ptx_stays() {
+        for text in [
+            "extern int f() asm(\"other\");\n",
+            "asm volatile(\"\" ::: \"memory\");\n",
+            "const char *s = \"asm(mov)\"; const char *r = R\"x(asm(\"mov;\"))x\"; char c = '\"';\n",
+            "int basmati = 1'000; int casm(int);\n",
+        ] {
+            assert_eq!(rewrite(&file(text)), Ok(None), "{text}");
+        }
+    }
+
+    #[test]
+    fn unknown_ones_are_named_with_file_and_line() {
+        let text = file(
+            "asm(\"add.u32 %0, %1, 1;\" : \"=r\"(x) : \"r\"(y));\n\
+             # 40 \"deep.cuh\" 1\n\
+             \n\
+             asm volatile(\"{ .reg .pred p; wgmma.fence.sync.aligned; add.rz.f32 %0, %0, %0; }\" : \"+f\"(x));\n\
+             # 4 \"kernel.cu\" 2\n\
+             asm(\"bra somewhere;\");\n",
+        );
+        let unknown = |file: &str, line, instruction: &str, reason: &str| Unknown {
+            file: file.to_owned(),
+            line,
+            instruction: instruction.to_owned(),
+            reason: reason.to_owned(),
+        };
+        assert_eq!(
+            rewrite(&text),
+            Err(vec![
+                unknown(
+                    "deep.cuh",
+                    41,
+                    "wgmma.fence.sync.aligned",
+                    "the instruction is not known"
+                ),
+                unknown(
+                    "deep.cuh",
+                    41,
+                    "add.rz.f32 %0, %0, %0",
+                    "the instruction is known, but not with `.rz`"
+                ),
+                unknown(
+                    "kernel.cu",
+                    4,
+                    "bra somewhere",
+                    "the instruction is not known"
+                ),
+            ])
+        );
+    }
+
+    #[test]
+    fn broken_statements_are_errors() {
+        for (text, reason) in [
+            (
+                "asm(\"mov.u32 %0, %1;\" : \"=x\"(x) : \"r\"(y));",
+                "the constraint \"=x\" is not known",
+            ),
+            (
+                "asm(\"mov.u32 %0, r7;\" : \"=r\"(x));",
+                "neither declared nor a special one",
+            ),
+            (
+                "asm(\"mov.u32 %0;\" : \"=r\"(x));",
+                "2 operands were expected, not 1",
+            ),
+            (
+                "asm(\"add.u32 %0, %1, 08z;\" : \"=r\"(x) : \"r\"(y));",
+                "the number `08z`",
+            ),
+            ("asm(\"bar.sync 1, 64;\");", "`bar.sync 0`"),
+            ("asm(NAME);", "must be string literals"),
+        ] {
+            let unknown = rewrite(&file(text)).expect_err(text);
+            assert!(unknown[0].reason.contains(reason), "{text}: {}", unknown[0]);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Code objects in text: which of them a GPU gets.
+
+use candle_rocm_cuda::text;
+use candle_rocm_kernels::choice;
+
+use crate::base::error::{Error, ErrorKind, Result};
+
+/// The name of the program in `text`, and its code for the GPU `arch`.
+///
+/// # Errors
+/// The text holds no code objects, and the error says what it is instead; or none that the GPU runs.
+pub(super) fn code_object(text: &str, arch: &str) -> Result<(String, Vec<u8>)> {
+    let wrong = |message: String| Error::new(ErrorKind::Module, message);
+    if !text::is_encoded(text) {
+        return Err(wrong(refusal(text)));
+    }
+    let (name, objects) = text::decode(text).map_err(|error| wrong(error.to_string()))?;
+    let objects: Vec<(&str, &[u8])> = objects
+        .iter()
+        .map(|(arch, frame)| (arch.as_str(), frame.as_slice()))
+        .collect();
+    let processor = arch.split(':').next().unwrap_or(arch);
+    match choice::object_for(&objects, processor) {
+        Some(Ok(code)) => Ok((name, code)),
+        Some(Err(reason)) => Err(wrong(format!(
+            "the code of `{name}` for {processor} is damaged: {reason}"
+        ))),
+        None => {
+            let held: Vec<&str> = objects.iter().map(|(arch, _)| *arch).collect();
+            Err(wrong(format!(
+                "`{name}` holds no code for {processor}, only for {}; build again with CANDLE_ROCM_ARCHS={processor} (a \
+                 comma-separated list, or `native`)",
+                held.join(", ")
+            )))
+        }
+    }
+}
+
+/// Why other text is not loaded, and what to do.
+fn refusal(text: &str) -> String {
+    let what = if text.contains(".version") && text.contains(".target") {
+        "this is PTX, which NVIDIA's driver alone compiles"
+    } else {
+        "this is text without code objects"
+    };
+    format!(
+        "{what}. Code for AMD GPUs is made of a kernel's CUDA source: in a build script by cudaforge or bindgen_cuda, with \
+         candle-rocm's patched in (`cudaforge = {{ git = ... }}` under [patch.crates-io]), or at run time by \
+         cudarc::nvrtc::compile_ptx"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_text_is_refused_with_what_to_do() {
+        for (text, named) in [
+            (".version 8.0\n.target sm_80\n", "PTX"),
+            ("__global__ void f() {}", "without code objects"),
+        ] {
+            let error = code_object(text, "gfx1100").expect_err("no code objects");
+            assert!(error.message().contains(named), "{error}");
+            assert!(error.message().contains("nvrtc::compile_ptx"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Build scripts' calls: what they make, and what their errors say.
+
+use std::fs;
+use std::path::Path;
+
+use candle_rocm_cuda::text;
+use cudaforge::{Error, KernelBuilder};
+
+const KERNEL: &str = "#include \"scale.cuh\"\nextern \"C\" __global__ void scale(float *x) { x[threadIdx.x] *= SCALE; }\n";
+
+/// A package's folder with a kernel, a header and a file that does not compile.
+fn package() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("below the folder")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    };
+    write("src/scale-two.cu", KERNEL);
+    write("src/scale.cuh", "#define SCALE 2.0f\n");
+    write(
+        "src/deep/other.cu",
+        "extern \"C\" __global__ void other() {}\n",
+    );
+    write("bad/syntax.cu", "__global__ void f() {\n    int x = ;\n}\n");
+    write(
+        "bad/ptx.cu",
+        "\n__global__ void f() {\n    asm volatile(\"tcgen05.alloc 1;\" ::);\n}\n",
+    );
+    folder
+}
+
+fn builder(folder: &Path) -> KernelBuilder {
+    KernelBuilder::new()
+        .source_dir(folder.join("src"))
+        .out_dir(folder.join("out"))
+        .arg("-O3")
+        .arg("--expt-relaxed-constexpr")
+}
+
+/// The code objects of a text: architectures and frames.
+fn objects(folder: &Path, name: &str) -> Vec<(String, Vec<u8>)> {
+    let text = fs::read_to_string(folder.join("out").join(name)).expect("the build wrote it");
+    text::decode(&text).expect("code objects").1
+}
+
+#[test]
+fn each_file_becomes_text_and_a_constant() {
+    let package = package();
+    let folder = package.path();
+    let output = builder(folder).build_ptx().expect("it compiles");
+    output
+        .write(folder.join("out/ptx.rs"))
+        .expect("it is written");
+    let rust = fs::read_to_string(folder.join("out/ptx.rs")).expect("it was written");
+    assert_eq!(
+        rust,
+        "pub const OTHER: &str = include_str!(concat!(env!(\"OUT_DIR\"), \"/other.ptx\"));\n\
+         pub const SCALE_TWO: &str = include_str!(concat!(env!(\"OUT_DIR\"), \"/scale-two.ptx\"));\n"
+    );
+    let before = objects(folder, "scale-two.ptx");
+    let other = objects(folder, "other.ptx");
+    assert!(!before.is_empty() && before.len() == other.len());
+    // A header that changes is seen, and a file that does not include it stays as it was.
+    fs::write(folder.join("src/scale.cuh"), "#define SCALE 3.0f\n").expect("a file");
+    builder(folder)
+        .exclude(&["deep/*"])
+        .build_ptx()
+        .expect("it compiles");
+    let after = objects(folder, "scale-two.ptx");
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(before.0, after.0);
+        assert_ne!(before.1, after.1, "{}", before.0);
+    }
+    assert_eq!(objects(folder, "other.ptx"), other);
+}
+
+#[test]
+fn errors_name_the_file_and_the_line() {
+    let package = package();
+    let folder = package.path();
+    let failed = |file: &str| {
+        let built = KernelBuilder::new()
+            .source_files([folder.join(file)])
+            .out_dir(folder.join("out"))
+            .build_ptx();
+        built.err().expect("it does not compile")
+    };
+    let Error::CompilationFailed { path, message } = failed("bad/syntax.cu") else {
+        panic!("another error");
+    };
+    assert!(
+        path.ends_with("bad/syntax.cu") && message.contains("syntax.cu:2:13: error:"),
+        "{message}"
+    );
+    let Error::CompilationFailed { path, message } = failed("bad/ptx.cu") else {
+        panic!("another error");
+    };
+    assert!(path.ends_with("bad/ptx.cu"), "{path:?}");
+    assert!(
+        message.contains("ptx.cu:3: PTX `tcgen05.alloc 1`: the instruction is not known"),
+        "{message}"
+    );
+    assert!(
+        matches!(failed("bad/missing.cu"), Error::SourcePathNotFound(path) if path.ends_with("bad/missing.cu"))
+    );
+}
+
+#[test]
+fn what_cannot_be_done_says_so() {
+    let package = package();
+    let error = builder(package.path())
+        .arg("--no-such")
+        .build_ptx()
+        .err()
+        .expect("not known");
+    assert!(
+        error.to_string().contains("`--no-such` is not known"),
+        "{error}"
+    );
+    let error = builder(package.path())
+        .build_lib("libkernels.a")
+        .expect_err("not there");
+    assert!(
+        error
+            .to_string()
+            .contains("libkernels.a: libraries with host code"),
+        "{error}"
+    );
+}

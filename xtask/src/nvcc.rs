@@ -1,0 +1,75 @@
+//! `cargo xtask nvcc DIR`: a folder where build scripts that call nvcc find one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::cargo::{self, cargo};
+use crate::setup::ensure_toolchain;
+
+/// Where.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The folder, which is made if need be.
+    folder: PathBuf,
+}
+
+/// Lays out `bin/nvcc`, `include` and `lib64`, and prints the variables that lead build scripts there.
+pub fn run(args: &Args) -> Result<()> {
+    ensure_toolchain()?;
+    let program = program()?;
+    let folder = &args.folder;
+    for part in ["bin", "lib64"] {
+        fs::create_dir_all(folder.join(part)).with_context(|| folder.display().to_string())?;
+    }
+    let folder = folder.canonicalize()?;
+    let nvcc = folder.join("bin/nvcc");
+    fs::copy(&program, &nvcc).with_context(|| nvcc.display().to_string())?;
+    copy(
+        &cargo::root().join("candle-rocm-cuda/include"),
+        &folder.join("include"),
+    )?;
+    let shown = folder.display();
+    println!(
+        "export CUDA_HOME={shown} CUDA_PATH={shown} CUDA_ROOT={shown} CUDA_TOOLKIT_ROOT_DIR={shown} \
+         NVCC={shown}/bin/nvcc PATH={shown}/bin:$PATH CUDA_COMPUTE_CAP=80"
+    );
+    Ok(())
+}
+
+/// The program, built.
+pub fn program() -> Result<PathBuf> {
+    let build = [
+        "build",
+        "--profile",
+        "quick",
+        "--package",
+        "candle-rocm-cuda",
+        "--bin",
+        "nvcc",
+    ];
+    let messages = cargo::messages(&mut cargo(&build))?;
+    let program = messages
+        .iter()
+        .filter(|message| message["target"]["name"] == "nvcc")
+        .find_map(|message| message["executable"].as_str());
+    program
+        .map(PathBuf::from)
+        .context("cargo built no program `nvcc`")
+}
+
+/// Copies a folder and all in it.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| to.display().to_string())?;
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), &to).with_context(|| to.display().to_string())?;
+        }
+    }
+    Ok(())
+}
