@@ -11,7 +11,7 @@ use crate::architectures;
 use crate::cache::{self, Cache};
 use crate::error::{Error, Result};
 use crate::headers;
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::ptx;
 use crate::toolchain::{self, Toolchain};
 use crate::topology;
@@ -336,7 +336,8 @@ impl Compiler {
         let mut command = Command::new(&self.toolchain.clang);
         command.args(["-x", "hip", "-E"]);
         command.args(self.flags(options, arch));
-        command.arg(format!("-D__CUDA_ARCH__={}", options.cuda_arch));
+        let cuda_arch = options.cuda_arch.map_or_else(options::cuda_arch, Ok)?;
+        command.arg(format!("-D__CUDA_ARCH__={cuda_arch}"));
         // Standard headers that call functions of the device, then clang's own view of HIP, then ours of CUDA.
         command.arg("-isystem").arg(self.wrappers()?);
         command.arg("-isystem").arg(&self.headers);
@@ -349,6 +350,7 @@ impl Compiler {
         for folder in &options.include {
             // CUDA's own headers, where they are installed, would go before ours.
             if !folder.join("cuda_runtime.h").is_file() {
+                let folder = std::path::absolute(folder).map_err(Error::file(folder))?;
                 command.arg("-I").arg(folder);
             }
         }
@@ -359,7 +361,9 @@ impl Compiler {
                 let file = scratch.join("source.cu");
                 std::fs::write(&file, format!("# 1 {name:?}\n{text}"))
                     .map_err(Error::file(&file))?;
-                file
+                // By its name alone: the folder's is another each time, and would be part of what names the result.
+                command.current_dir(scratch);
+                PathBuf::from("source.cu")
             }
         };
         command.arg(&input).arg("-o").arg(&output);
@@ -367,7 +371,7 @@ impl Compiler {
         let text = std::fs::read(&output).map_err(Error::file(&output))?;
         let files = std::fs::read_to_string(&dependencies).map_err(Error::file(&dependencies))?;
         let own = |path: &PathBuf| {
-            !path.starts_with(scratch)
+            path.as_path() != Path::new("source.cu")
                 && !path.starts_with(&self.headers)
                 && !path.starts_with("/usr")
         };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::architectures;
 use crate::compiler::{Compiler, Source};
 use crate::error::{Error, Result};
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::text;
 
 /// What was asked for.
@@ -132,7 +132,7 @@ pub fn parse<S: AsRef<str>>(arguments: &[S], folder: &Path) -> Result<Command> {
 /// # Errors
 /// A file does not compile, or cannot be read or written.
 pub fn run(command: &Command) -> Result<String> {
-    let arch = Options::default().cuda_arch / 10;
+    let arch = options::cuda_arch()? / 10;
     match command {
         Command::Version => Ok(format!(
             "nvcc: NVIDIA (R) Cuda compiler driver, as candle-rocm {} stands in for it\n\

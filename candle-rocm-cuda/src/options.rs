@@ -11,26 +11,29 @@ pub const CUDA_ARCH: u32 = 800;
 pub const CUDA_ARCH_VARIABLE: &str = "CANDLE_ROCM_CUDA_ARCH";
 
 /// How to compile.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Folders of the user's headers, in the order in which they are searched.
     pub include: Vec<PathBuf>,
     /// What is told clang besides: definitions, the language's version, warnings.
     pub flags: Vec<String>,
-    /// `__CUDA_ARCH__`.
-    pub cuda_arch: u32,
+    /// `__CUDA_ARCH__`, if it is not [`cuda_arch`].
+    pub cuda_arch: Option<u32>,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        let chosen = std::env::var(CUDA_ARCH_VARIABLE).ok();
-        Self {
-            include: Vec::new(),
-            flags: Vec::new(),
-            cuda_arch: chosen
-                .and_then(|chosen| chosen.trim().parse().ok())
-                .unwrap_or(CUDA_ARCH),
-        }
+/// `__CUDA_ARCH__` as the environment says, or [`CUDA_ARCH`].
+///
+/// # Errors
+/// [`CUDA_ARCH_VARIABLE`] is no number.
+pub fn cuda_arch() -> Result<u32> {
+    let chosen = std::env::var(CUDA_ARCH_VARIABLE).unwrap_or_default();
+    match chosen.trim() {
+        "" => Ok(CUDA_ARCH),
+        number => number.parse().map_err(|_| {
+            Error::Setup(format!(
+                "{CUDA_ARCH_VARIABLE}={number} is no number such as {CUDA_ARCH}"
+            ))
+        }),
     }
 }
 
@@ -284,9 +287,9 @@ impl Options {
                 let value = needed()?;
                 match value.strip_prefix("__CUDA_ARCH__=") {
                     Some(arch) => {
-                        self.cuda_arch = arch
-                            .parse()
-                            .map_err(|_| unknown(": it is a number, as in __CUDA_ARCH__=800"))?;
+                        let number = arch.parse();
+                        let advice = ": it is a number, as in __CUDA_ARCH__=800";
+                        self.cuda_arch = Some(number.map_err(|_| unknown(advice))?);
                     }
                     None => self.flags.push(format!("{short}{value}")),
                 }
@@ -347,7 +350,7 @@ mod tests {
             options.include,
             [PathBuf::from("/at/include"), PathBuf::from("/abs")]
         );
-        assert_eq!(options.cuda_arch, 700);
+        assert_eq!(options.cuda_arch, Some(700));
         assert_eq!(
             options.flags,
             [

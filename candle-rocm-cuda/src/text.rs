@@ -29,11 +29,20 @@ pub fn is_encoded(text: &str) -> bool {
     text.starts_with(BEGIN)
 }
 
-/// The program's name and its code objects: architecture and zstd frame.
+/// What such text holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// The program's name.
+    pub name: String,
+    /// The code objects: architectures and zstd frames.
+    pub objects: Vec<(String, Vec<u8>)>,
+}
+
+/// What the text holds.
 ///
 /// # Errors
 /// It is no such text, or is damaged.
-pub fn decode(text: &str) -> Result<(String, Vec<(String, Vec<u8>)>)> {
+pub fn decode(text: &str) -> Result<Decoded> {
     let damaged = |what: &str| Error::Text(format!("code objects as text: {what}"));
     let text = text
         .trim_end_matches('\0')
@@ -53,7 +62,7 @@ pub fn decode(text: &str) -> Result<(String, Vec<(String, Vec<u8>)>)> {
     }
     match objects.is_empty() {
         true => Err(damaged("there are none")),
-        false => Ok((name, objects)),
+        false => Ok(Decoded { name, objects }),
     }
 }
 
@@ -76,7 +85,7 @@ mod tests {
         };
         let text = encode(&program);
         assert!(is_encoded(&text));
-        let (name, objects) = decode(&(text.clone() + "\0")).expect("as it was");
+        let Decoded { name, objects } = decode(&(text.clone() + "\0")).expect("as it was");
         assert_eq!(name, "two");
         assert_eq!(objects[1], ("gfx11-generic".to_owned(), vec![0, 255]));
         for damaged in [

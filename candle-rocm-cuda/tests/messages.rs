@@ -1,6 +1,6 @@
 //! What a user reads when something is wrong, and what the environment chooses.
 
-use candle_rocm_cuda::{headers, Compiler, Error, Options, Source};
+use candle_rocm_cuda::{headers, options, Compiler, Error, Options, Source};
 
 fn source(text: &str) -> Source {
     Source::Text {
@@ -71,13 +71,13 @@ fn source_learns_what_it_is_compiled_as() {
     let text = "#if !defined(__CUDACC__) || !defined(CANDLE_ROCM_CUDA) || CUDA_VERSION < 12000 || __CUDA_ARCH__ != WANTED\n\
                 #error\n#endif\n";
     let mut options = Options {
-        flags: vec![format!("-DWANTED={}", Options::default().cuda_arch)],
+        flags: vec![format!("-DWANTED={}", options::CUDA_ARCH)],
         ..Options::default()
     };
     compiler
         .compile(&source(text), &options)
         .expect("the default");
-    options.cuda_arch = 700;
+    options.cuda_arch = Some(700);
     options.flags = vec!["-DWANTED=700".to_owned()];
     compiler
         .compile(&source(text), &options)

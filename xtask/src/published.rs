@@ -108,13 +108,22 @@ pub fn upstream_kernels() -> Result<Vec<(&'static str, PathBuf)>> {
             )?;
         }
     }
-    write_if_new(&folder.join("src/ffi.rs"), b"pub use ours::ffi::*;\n")?;
+    // By path: a lock file cannot have two packages of one name and version in folders.
+    let ffi = ours.join("src/ffi/mod.rs");
+    let text = format!("#[path = {ffi:?}]\nmod ours;\npub use ours::*;\n");
+    write_if_new(&folder.join("src/ffi.rs"), text.as_bytes())?;
     let version = version_of(&ours)?;
-    let manifest = format!(
+    let mut manifest = format!(
         "[package]\nname = \"candle-kernels\"\nversion = \"{version}\"\nedition = \"2021\"\n\n[features]\ncutile = \
-         []\n\n[dependencies]\nours = {{ package = \"candle-kernels\", path = {ours:?} }}\n\n[build-dependencies]\n\
-         cudaforge = \"0.1.2\"\n\n[workspace]\n"
+         []\n\n[build-dependencies]\ncudaforge = \"0.1.2\"\n\n[workspace]\n\n[dependencies]\n"
     );
+    for (name, more) in [
+        ("candle-rocm-kernels", ""),
+        ("candle-rocm-runtime", ", default-features = false"),
+    ] {
+        let path = cargo::root().join(name).canonicalize()?;
+        manifest += &format!("{name} = {{ path = {path:?}{more} }}\n");
+    }
     write_if_new(&folder.join("Cargo.toml"), manifest.as_bytes())?;
     write_if_new(&folder.join("build.rs"), UPSTREAM_BUILD.as_bytes())?;
     for replaced in &mut all {

@@ -205,7 +205,7 @@ impl Scope {
     }
 
     /// The registers of a vector, or the one that stands alone.
-    fn parts<'a>(operand: &'a Operand, count: usize) -> Result<Vec<&'a Operand>, String> {
+    fn parts(operand: &Operand, count: usize) -> Result<Vec<&Operand>, String> {
         let parts: Vec<&Operand> = match operand {
             Operand::Many(parts) => parts.iter().collect(),
             other => vec![other],

@@ -14,7 +14,8 @@ pub(super) fn code_object(text: &str, arch: &str) -> Result<(String, Vec<u8>)> {
     if !text::is_encoded(text) {
         return Err(wrong(refusal(text)));
     }
-    let (name, objects) = text::decode(text).map_err(|error| wrong(error.to_string()))?;
+    let text::Decoded { name, objects } =
+        text::decode(text).map_err(|error| wrong(error.to_string()))?;
     let objects: Vec<(&str, &[u8])> = objects
         .iter()
         .map(|(arch, frame)| (arch.as_str(), frame.as_slice()))

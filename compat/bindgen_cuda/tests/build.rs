@@ -29,8 +29,8 @@ fn each_file_becomes_text_and_a_constant() {
         "pub const ADD: &str = include_str!(concat!(env!(\"OUT_DIR\"), \"/add.ptx\"));\n"
     );
     let text = fs::read_to_string(path("add.ptx")).expect("it was written");
-    let (name, objects) = candle_rocm_cuda::text::decode(&text).expect("code objects");
-    assert!(name == "add" && !objects.is_empty());
+    let held = candle_rocm_cuda::text::decode(&text).expect("code objects");
+    assert!(held.name == "add" && !held.objects.is_empty());
     // What is wrong ends the build with a message.
     let other = Builder::default()
         .kernel_paths(vec![path("add.cu")])

@@ -174,7 +174,7 @@ pub fn detect_compute_cap() -> Result<GpuArch> {
     match std::env::var(VARIABLE) {
         Ok(named) => GpuArch::parse(&named),
         Err(_) => Ok(GpuArch::new(
-            candle_rocm_cuda::Options::default().cuda_arch as usize / 10,
+            candle_rocm_cuda::options::cuda_arch()? as usize / 10,
         )),
     }
 }

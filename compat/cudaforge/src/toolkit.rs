@@ -46,8 +46,9 @@ impl CudaToolkit {
         }
     }
 
-    /// What build scripts choose among: the one that sources are compiled as.
+    /// What build scripts choose among: the one that sources are compiled as; none if the environment names no number.
     pub fn supported_architectures(&self) -> Vec<usize> {
-        vec![candle_rocm_cuda::Options::default().cuda_arch as usize / 10]
+        let arch = candle_rocm_cuda::options::cuda_arch();
+        arch.into_iter().map(|arch| arch as usize / 10).collect()
     }
 }

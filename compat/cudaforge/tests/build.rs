@@ -41,7 +41,7 @@ fn builder(folder: &Path) -> KernelBuilder {
 /// The code objects of a text: architectures and frames.
 fn objects(folder: &Path, name: &str) -> Vec<(String, Vec<u8>)> {
     let text = fs::read_to_string(folder.join("out").join(name)).expect("the build wrote it");
-    text::decode(&text).expect("code objects").1
+    text::decode(&text).expect("code objects").objects
 }
 
 #[test]
