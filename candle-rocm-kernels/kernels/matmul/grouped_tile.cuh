@@ -31,8 +31,8 @@ template <class T, class S> struct Grouped {
     }
 };
 
-// Each 128 of k are summed by themselves, and added to the result times both operands' factors, in f32. ROWS_SHARE where
-// all of a tile's rows have one, as those of weights.
+// Each 128 of k are summed by themselves, and added to the result times both operands' factors, in f32. ROWS_SHARE
+// where all of a tile's rows have one, as those of weights.
 template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
     template <class Tile> struct Scales {
         using Unit = MatrixUnit<T>;

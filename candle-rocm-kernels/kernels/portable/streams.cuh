@@ -23,8 +23,8 @@ __device__ __forceinline__ void in_order() {
 #endif
 }
 
-// Between a loop's last matrix instructions and what reads their sums behind it, where Clang 19 leaves a few wait states too
-// few for gfx90a.
+// Between a loop's last matrix instructions and what reads their sums behind it, where Clang 19 leaves a few wait
+// states too few for gfx90a.
 __device__ __forceinline__ void settle_products() {
 #if defined(AMD_MFMA)
     in_order();

@@ -1,7 +1,8 @@
 // Mixtures of experts, but for their products: which tokens go to which, their rows there, and back.
 //
 // A token has `top` assignments, one for each expert that it goes to. Experts' rows lie one expert after another, each
-// beginning at a multiple of 128; `place` says for an assignment which row that is, `source` for a row which assignment.
+// beginning at a multiple of 128; `place` says for an assignment which row that is, `source` for a row which
+// assignment.
 #pragma once
 #include "portable/block_reduce.cuh"
 
@@ -37,8 +38,8 @@ struct LargerFloat {
     __device__ __forceinline__ float operator()(float a, float b) const { return math::fmax(a, b); }
 };
 
-// The experts of a token and their weights, by a team of 32 lanes. `scores` and `choices` are its LDS, an element for each
-// expert. Weights are of scores, choices have the bias as well. What is not a number is chosen last.
+// The experts of a token and their weights, by a team of 32 lanes. `scores` and `choices` are its LDS, an element for
+// each expert. Weights are of scores, choices have the bias as well. What is not a number is chosen last.
 template <class T>
 __device__ __forceinline__ void experts_gate(const T *logits, const float *bias, uint32_t *ids, float *weights,
                                              const GateOptions &o, float *scores, float *choices, uint32_t lane,
@@ -110,8 +111,8 @@ __device__ __forceinline__ void count_experts(const uint32_t *ids, int32_t *coun
     if (threadIdx.x == 0) counts[blockIdx.x] = count;
 }
 
-// Where an expert's rows begin, which block of 128 is whose, and which assignment has which row, in the assignments' order.
-// A workgroup for each expert, and one for what is left of `blocks`.
+// Where an expert's rows begin, which block of 128 is whose, and which assignment has which row, in the assignments'
+// order. A workgroup for each expert, and one for what is left of `blocks`.
 struct ExpertPlaces {
     const uint32_t *ids;
     const int32_t *counts;
@@ -228,8 +229,8 @@ __device__ __forceinline__ void experts_gather(const T *x, const int32_t *source
     });
 }
 
-// Each token's sum of its experts' rows, in the order of its assignments, times their weights where there are any, and what
-// is added besides.
+// Each token's sum of its experts' rows, in the order of its assignments, times their weights where there are any, and
+// what is added besides.
 template <class T>
 __device__ __forceinline__ void experts_combine(const T *x, const int32_t *place, const float *weights, const T *more,
                                                 T *y, uint32_t tokens, uint32_t columns, uint32_t top) {
@@ -252,7 +253,8 @@ __device__ __forceinline__ void experts_combine(const T *x, const int32_t *place
     });
 }
 
-// Weights' gradients: of each assignment, the product of its expert's row and of the token's gradient. Teams of 32 lanes.
+// Weights' gradients: of each assignment, the product of its expert's row and of the token's gradient. Teams of 32
+// lanes.
 template <class T>
 __device__ __forceinline__ void experts_dots(const T *x, const int32_t *place, const T *gradient, float *y,
                                              uint32_t assignments, uint32_t columns, uint32_t top) {

@@ -1,5 +1,5 @@
-// Casts to FP8 with factors for what products of FP8 share them by: 128 of a row, 128 x 128, a row, or all. Matrices are
-// the grid's z.
+// Casts to FP8 with factors for what products of FP8 share them by: 128 of a row, 128 x 128, a row, or all. Matrices
+// are the grid's z.
 #include "rows/fp8.cuh"
 
 #define MATRIX(T) const T *x, uint8_t *y, int64_t ld, uint32_t rows, uint32_t columns

@@ -1,8 +1,9 @@
 // Floats to FP8 (e4m3) with factors: what products of FP8 read.
 //
-// A factor is largest / 448, the largest magnitude of those that share it taken as 1e-4 at least; or the next power of two
-// that is not below. Elements are divided by it, by multiplication with its inverse, rounded to nearest even. Where one
-// is NaN or infinite, the factor is NaN and all that share it are 0. So no byte is NaN or -0, and products need not look.
+// A factor is largest / 448, the largest magnitude of those that share it taken as 1e-4 at least; or the next power of
+// two that is not below. Elements are divided by it, by multiplication with its inverse, rounded to nearest even. Where
+// one is NaN or infinite, the factor is NaN and all that share it are 0. So no byte is NaN or -0, and products need not
+// look.
 #pragma once
 #include "portable/activations.cuh"
 #include "portable/block_reduce.cuh"
@@ -157,8 +158,8 @@ template <class T> struct Fp8Matrix {
     }
 };
 
-// Each 128 of a row by themselves: 16 lanes, FP8_V of a lane. `source` gives what is cast, `m` has room for it. Grid: any
-// in x.
+// Each 128 of a row by themselves: 16 lanes, FP8_V of a lane. `source` gives what is cast, `m` has room for it. Grid:
+// any in x.
 template <class Source, class T>
 __device__ __forceinline__ void fp8_groups(const Source &source, const Fp8Matrix<T> &m, const Fp8Scales &scales) {
     constexpr uint32_t LANES = FP8_GROUP / FP8_V;
@@ -331,8 +332,8 @@ __device__ __forceinline__ void fp8_all(const Fp8Matrix<T> &m, const Fp8Scales &
     if (global_thread() == 0) scales.put(0, 0, scale.scale);
 }
 
-// -0 becomes 0, and what is NaN becomes 0 and makes the factor NaN that it shares with others: that of row >> shift, and of
-// k / 128 where those differ.
+// -0 becomes 0, and what is NaN becomes 0 and makes the factor NaN that it shares with others: that of row >> shift,
+// and of k / 128 where those differ.
 __device__ __forceinline__ void fp8_prepare(const Fp8Matrix<uint8_t> &m, const Fp8Scales &scales, uint32_t shift) {
     bool aligned = is_aligned(m.x, 8) && is_aligned(m.y, 8) && m.columns % FP8_V == 0 && m.ld % FP8_V == 0;
     fp8_each(m.rows, m.columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {

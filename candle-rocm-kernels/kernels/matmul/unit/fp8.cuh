@@ -1,7 +1,8 @@
 // FP8 (e4m3) by matrix units: as they are where a unit takes them, widened to f16 elsewhere, which holds each exactly.
 //
-// Operands are prepared: no element is NaN or -0. So they are the same bytes for all GPUs. gfx940 to gfx942 take another
-// e4m3 (fnuz), whose bias is 8: the same bits are half as much there, which SCALE of either operand makes up for.
+// Operands are prepared: no element is NaN or -0. So they are the same bytes for all GPUs. gfx940 to gfx942 take
+// another e4m3 (fnuz), whose bias is 8: the same bits are half as much there, which SCALE of either operand makes up
+// for.
 #pragma once
 #include "matmul/unit/unit.cuh"
 #include "portable/convert.cuh"
@@ -26,8 +27,8 @@ template <class V> __device__ __forceinline__ V widen_four(uint32_t four) {
 }
 
 #if defined(__CUDA__) && !defined(__HIP__)
-// A lane's four k of either half are two pairs of an instruction of f16, the same of A and of B. (FP8 has instructions since
-// PTX 8.4, newer than what we emit; Hopper widens their operands, too.)
+// A lane's four k of either half are two pairs of an instruction of f16, the same of A and of B. (FP8 has instructions
+// since PTX 8.4, newer than what we emit; Hopper widens their operands, too.)
 template <> struct MatrixUnit<f8e4m3_t> : MmaBlock<float> {
     static constexpr float SCALE = 1;
     static __device__ __forceinline__ uint32_t two(uint32_t four, bool upper) {
