@@ -135,7 +135,7 @@ pub fn run(command: &Command) -> Result<String> {
     let arch = options::cuda_arch()? / 10;
     match command {
         Command::Version => Ok(format!(
-            "nvcc: NVIDIA (R) Cuda compiler driver, as candle-rocm {} stands in for it\n\
+            "nvcc: candle-rocm {}, which compiles for AMD GPUs\n\
              Cuda compilation tools, release 12.8, V12.8.0\n",
             env!("CARGO_PKG_VERSION")
         )),

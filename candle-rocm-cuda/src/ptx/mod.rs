@@ -1,7 +1,7 @@
 //! Inline PTX in preprocessed CUDA, rewritten to calls of the functions in `candle_rocm/ptx.h`.
 //!
-//! [`source`] finds the `asm` statements, [`statement`] takes one apart, [`instruction`] does so with the PTX in it,
-//! [`translate`] writes C++, by the tables of [`table`].
+//! `source` finds the `asm` statements, `statement` takes one apart, `instruction` does so with the PTX in it,
+//! `translate` writes C++, by the tables of `table`.
 
 mod instruction;
 mod source;

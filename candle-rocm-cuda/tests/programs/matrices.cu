@@ -15,8 +15,8 @@ PROGRAM(mma_f16) {
     for (int i = 0; i < 4; i++) a[i] = 0x3c003c00u | (in[i] & 0x03800380u);
     for (int i = 0; i < 2; i++) b[i] = 0x3c003c00u | (in[i] >> 3 & 0x03800380u);
     float d[4] = {1, 2, 3, 4};
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
     for (int i = 0; i < 4; i++) out[i] = __float_as_uint(d[i]);
@@ -27,8 +27,8 @@ PROGRAM(mma_bf16) {
     for (int i = 0; i < 4; i++) a[i] = 0x3f803f80u | (in[i] & 0x00700070u);
     for (int i = 0; i < 2; i++) b[i] = 0x3f803f80u | (in[i] >> 3 & 0x00700070u);
     float d[4];
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};\n"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                 "{%10,%11,%12,%13};\n"
                  : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(1.f), "f"(2.f), "f"(3.f),
                    "f"(4.f));
@@ -37,8 +37,8 @@ PROGRAM(mma_bf16) {
 PROGRAM(mma_s8) {
     WHOLE_WARP;
     int d[4] = {1, 2, 3, 4};
-    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                  : "r"(in[0]), "r"(in[1]), "r"(in[2]), "r"(in[3]), "r"(in[1] ^ in[2]), "r"(in[0] ^ in[3]));
     for (int i = 0; i < 4; i++) out[i] = (uint32_t)d[i];
