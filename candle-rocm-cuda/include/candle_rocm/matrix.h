@@ -50,12 +50,8 @@ template <class T, int COUNT> struct Registers {
 
 // c + a * b, of 8 * ROWS rows, 8 columns and 4 * DEPTH registers' elements between. Lane 4 g + t has of A, for each
 // depth d, registers of rows g and (with two ROWS) g + 8; of B that of column g; of C columns 2 t and 2 t + 1 of those
-<<<<<<< HEAD
-// rows. A function that is called: kernels have hundreds of them, and would take minutes to compile.
-=======
 // rows.
 // A function that is called: kernels have hundreds of them, and would take minutes to compile.
->>>>>>> w-17
 template <class Kind, int ROWS, int DEPTH, class Sums = Registers<typename Kind::Sum, 2 * ROWS>>
 __device__ __noinline__ Sums product(Sums c, Registers<uint32_t, ROWS * DEPTH> a, Registers<uint32_t, DEPTH> b) {
     uint32_t own = lane(), group = own & ~3u, columns = (own & 3u) * 8;
