@@ -66,13 +66,6 @@ __host__ __device__ __forceinline__ unsigned short float_to_bfloat(float value) 
         CANDLE_ROCM_SMALL_INTEGER(NAME, FROM, unsigned long)                                                       \
         CANDLE_ROCM_SMALL_INTEGER(NAME, FROM, long long)                                                           \
         CANDLE_ROCM_SMALL_INTEGER(NAME, FROM, unsigned long long)                                                  \
-<<<<<<< HEAD
-        __host__ __device__ operator signed char() const { return candle_rocm::saturate<signed char>((float)*this); } \
-        __host__ __device__ operator unsigned char() const { \
-            return candle_rocm::saturate<unsigned char>((float)*this); \
-        } \
-        __host__ __device__ operator char() const { return candle_rocm::saturate<char>((float)*this); }   \
-=======
         __host__ __device__ operator signed char() const {                                                         \
             return candle_rocm::saturate<signed char>((float)*this);                                               \
         }                                                                                                          \
@@ -80,7 +73,6 @@ __host__ __device__ __forceinline__ unsigned short float_to_bfloat(float value) 
             return candle_rocm::saturate<unsigned char>((float)*this);                                             \
         }                                                                                                          \
         __host__ __device__ operator char() const { return candle_rocm::saturate<char>((float)*this); }            \
->>>>>>> w-17
     };                                                                                                             \
     struct alignas(4) PAIR {                                                                                       \
         NAME x, y;                                                                                                 \
