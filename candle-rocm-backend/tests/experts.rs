@@ -419,6 +419,38 @@ fn a_layer_and_its_gradients_are_those_of_each_token_by_itself() -> Result<()> {
     Ok(())
 }
 
+/// The gradient of a weight is the product of its row and of the token's gradient, in every dtype.
+#[test]
+fn weights_have_gradients_in_every_dtype() -> Result<()> {
+    let device = device()?;
+    let mut random = Random::new(27);
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let routing = Routing::new(&Tensor::new(&[[0u32, 2], [1, 0], [2, 1]], &device)?, 3)?;
+        let rows = routing.groups().rows();
+        let x = drawn(&mut random, &[rows, 40], &device)?.to_dtype(dtype)?;
+        let factors = Var::from_tensor(&drawn(&mut random, &[3, 2], &device)?)?;
+        let gradient = drawn(&mut random, &[3, 40], &device)?.to_dtype(dtype)?;
+        let sum = (routing.combine(&x, Some(factors.as_tensor()), None)? * &gradient)?.sum_all()?;
+        let gradients = sum.backward()?;
+        let found = numbers(gradients.get(factors.as_tensor()).expect("a gradient"))?;
+        let (x, gradient, places) = (
+            numbers(&x)?,
+            numbers(&gradient)?,
+            numbers(routing.places())?,
+        );
+        for (at, found) in found.iter().enumerate() {
+            let (row, token) = (places[at] as usize, at / 2);
+            let products = (0..40).map(|c| x[row * 40 + c] * gradient[token * 40 + c]);
+            let (sum, all) = products.fold((0., 0.), |(sum, all), x| (sum + x, all + f64::abs(x)));
+            assert!(
+                (found - sum).abs() <= 44. * 2f64.powi(-24) * all,
+                "{dtype:?}, {at}: {found} for {sum}"
+            );
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn the_layer_in_fp8_is_near_that_in_bf16() -> Result<()> {
     let gpu = device()?;

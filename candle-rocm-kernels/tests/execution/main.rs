@@ -13,6 +13,7 @@ mod elements;
 mod elementwise;
 mod folds;
 mod fused;
+mod grouped;
 mod indexing;
 mod matmul;
 mod mmq;
