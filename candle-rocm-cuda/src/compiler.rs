@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocm_gpus::{Architecture, Gpu};
+use rocm_gpus::{Architecture, CodeTarget, Gpu};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::architectures;
@@ -264,9 +264,12 @@ impl Compiler {
         };
         let mut bitcode = self.toolchain.bitcode(arch).map_err(Error::Setup)?;
         // What `printf` needs. Of what is linked so, no more is taken than is called.
-        let wavefront = match arch.starts_with("gfx9") {
-            true => "oclc_wavefrontsize64_on.bc",
-            false => "oclc_wavefrontsize64_off.bc",
+        let lanes = arch
+            .parse::<CodeTarget>()
+            .map(|target| target.unit().wavefront);
+        let wavefront = match lanes {
+            Ok(64) => "oclc_wavefrontsize64_on.bc",
+            _ => "oclc_wavefrontsize64_off.bc",
         };
         let more = ["ockl.bc", wavefront, "oclc_abi_version_500.bc"]
             .map(|name| self.toolchain.device_libs.join(name));
