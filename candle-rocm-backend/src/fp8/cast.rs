@@ -4,9 +4,10 @@ use candle_core::{bail, CudaDevice, DType, Device, Result, Tensor, D};
 use candle_rocm_kernels::FP8;
 use float8::F8E4M3;
 
-use super::matrix::{Fp8Matrix, ScaleFormat, Share, BLOCK};
+use super::matrix::{factor_of, Fp8Matrix, ScaleFormat, Share, BLOCK, OF_THREAD};
 use crate::ops::launch::{
-    allocate, allocate_zeros, compute_units, grid, int, launch, Arg, THREADS,
+    allocate, allocate_zeros, batched, compute_units, grid, int, launch, work_grid, Arg, THREADS,
+    WORKGROUPS_PER_UNIT,
 };
 use crate::ops::node::plain;
 use crate::ops::operands::row_float;
@@ -15,14 +16,8 @@ use crate::ops::operands::row_float;
 const LARGEST: f32 = 448.;
 /// What a largest magnitude is taken as at least.
 const LEAST_LARGEST: f32 = 1e-4;
-/// Workgroups for a compute unit beyond which more are of no use.
-const WORKGROUPS_PER_UNIT: usize = 16;
-
 /// Work-items of a workgroup that casts a row.
 const ROW_THREADS: u32 = 512;
-/// Elements that a thread casts together.
-const OF_THREAD: usize = 8;
-
 /// Each 128 of a row by a factor of their own, as activations are cast: x is (rows, k) or (batch, rows, k) of f32, f16 or
 /// bf16.
 ///
@@ -87,8 +82,8 @@ pub fn cast_per_tensor(x: &Tensor, format: ScaleFormat) -> Result<Fp8Matrix> {
     )
 }
 
-/// silu(gate) * up, cast as by [`cast_per_token`], in one kernel: x is (rows, 2 k) or (batch, rows, 2 k), gates first. Both
-/// steps round to x's dtype, as [`swiglu_packed`](crate::ops::swiglu_packed) does.
+/// silu(gate) * up, cast as by [`cast_per_token`], in one kernel: x is (rows, 2 k) or (batch, rows, 2 k), gates first. Computed
+/// in f32 and rounded to x's dtype once before it is cast, as [`swiglu_packed`](crate::ops::swiglu_packed) does.
 ///
 /// # Errors
 /// As [`cast_per_token`], and an odd last dimension.
@@ -190,9 +185,6 @@ impl Cast<'_> {
             [rows, k] => (1, rows, k),
             _ => bail!("{}: {:?}", self.name, self.dims),
         };
-        if batch > 65_535 {
-            bail!("{}: a batch of {batch} is more than 65,535", self.name);
-        }
         let packed = self.format == ScaleFormat::PackedPowersOfTwo;
         let of_k = self.of_k.factors(k);
         // By rows: what products read together lies together, 16 bytes for each next block of k or word of four.
@@ -216,25 +208,18 @@ impl Cast<'_> {
                 int(self.name, "rows", rows)?,
                 int(self.name, "elements of k", k)?,
             );
-            let units = compute_units(device);
-            let most = (units * WORKGROUPS_PER_UNIT).div_ceil(batch);
-            let by_elements = |count: usize| {
-                grid(
-                    count.div_ceil(OF_THREAD * THREADS as usize).clamp(1, most),
-                    1,
-                    THREADS,
-                )
-            };
-            let of_groups = by_elements(rows * k.next_multiple_of(BLOCK))?;
-            let (kind, mut config) = match (self.source, self.of_rows, self.of_k) {
+            let by_vectors = |of_row: usize| work_grid(device, rows * of_row / OF_THREAD);
+            let of_groups = by_vectors(k.next_multiple_of(BLOCK))?;
+            let most_rows = compute_units(device) * WORKGROUPS_PER_UNIT;
+            let (kind, config) = match (self.source, self.of_rows, self.of_k) {
                 (Source::Gated, ..) => ("swiglu", of_groups),
                 (Source::Gathered { .. }, ..) => ("gathered", of_groups),
                 (_, Share::One, Share::Block) => ("groups", of_groups),
                 (_, Share::Block, _) => ("blocks", grid(of_k, of_rows, THREADS)?),
-                (_, Share::One, _) => ("rows", grid(rows.clamp(1, most), 1, ROW_THREADS)?),
-                (_, Share::All, _) => ("all", by_elements(rows * k.next_multiple_of(OF_THREAD))?),
+                (_, Share::One, _) => ("rows", grid(rows.clamp(1, most_rows), 1, ROW_THREADS)?),
+                (_, Share::All, _) => ("all", by_vectors(k.next_multiple_of(OF_THREAD))?),
             };
-            config.grid_dim.2 = batch as u32;
+            let config = batched(self.name, config, batch)?;
             if config.grid_dim.1 > 65_535 {
                 bail!(
                     "{}: {rows} rows are more than a launch can have blocks for",
@@ -322,15 +307,7 @@ fn on_host(
     };
     let values = x.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
     let (of_rows, of_k) = (share_rows.factors(rows), share_k.factors(k));
-    let place = |share: Share, at: usize| match share {
-        Share::One => at,
-        Share::Block => at / BLOCK,
-        Share::All => 0,
-    };
-    let of = |at: usize| {
-        let (row, column) = (at / k % rows, at % k);
-        (at / (rows * k) * of_rows + place(share_rows, row)) * of_k + place(share_k, column)
-    };
+    let of = |at: usize| factor_of(at, [rows, k], [share_rows, share_k]);
     let mut largest = vec![0f32; batch * of_rows * of_k];
     for (at, x) in values.iter().enumerate() {
         let most = &mut largest[of(at)];

@@ -5,11 +5,14 @@ use candle_rocm_kernels::FP8;
 use float8::F8E4M3;
 
 use crate::grouped::kernel::{Operand, Scales};
-use crate::ops::launch::{allocate, element_grid, int, launch, Arg};
+use crate::ops::launch::{allocate, batched, int, launch, work_grid, Arg};
 use crate::ops::node::plain;
 
 /// Elements that share a factor along a dimension, where not one by one or all together.
 pub const BLOCK: usize = 128;
+
+/// Elements that a thread of a cast takes together.
+pub(super) const OF_THREAD: usize = 8;
 
 /// How elements of one dimension share factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +32,15 @@ impl Share {
             Share::One => elements,
             Share::Block => elements.div_ceil(BLOCK),
             Share::All => 1,
+        }
+    }
+
+    /// The number of an element's factor.
+    pub(super) fn place(self, element: usize) -> usize {
+        match self {
+            Share::One => element,
+            Share::Block => element / BLOCK,
+            Share::All => 0,
         }
     }
 }
@@ -130,8 +142,8 @@ impl Fp8Matrix {
                 Arg::Int(0),
                 Arg::Int(self.row_shift()),
             ];
-            let mut config = element_grid(device, rows * k, DType::U8)?;
-            config.grid_dim.2 = batch as u32;
+            let config = work_grid(device, rows * k.div_ceil(OF_THREAD))?;
+            let config = batched("Fp8Matrix", config, batch)?;
             // SAFETY: the kernel's arguments: as many bytes as elements, and a factor for each of what shares one.
             unsafe { launch(device, &FP8, "fp8_prepare", config, args)? };
         }
@@ -141,15 +153,11 @@ impl Fp8Matrix {
     /// The same on the host.
     fn prepared_on_host(&mut self) -> Result<Tensor> {
         let (_, rows, k) = self.sizes();
-        let [matrix_step, row_step, k_step] = self.scale_steps();
         let mut scales = self.scales.flatten_all()?.to_vec1::<f32>()?;
         let mut data = self.data.flatten_all()?.to_vec1::<F8E4M3>()?;
         for (at, x) in data.iter_mut().enumerate() {
-            let (row, column) = (at / k % rows, at % k);
             if x.is_nan() {
-                let row = row >> self.row_shift();
-                scales[at / (rows * k) * matrix_step + row * row_step + column / BLOCK * k_step] =
-                    f32::NAN;
+                scales[factor_of(at, [rows, k], [self.of_rows, self.of_k])] = f32::NAN;
             }
             if x.is_nan() || x.to_bits() == 0x80 {
                 *x = F8E4M3::from_bits(0);
@@ -187,11 +195,11 @@ impl Fp8Matrix {
     }
 
     /// As kernels of products take it.
-    pub(super) fn operand(&self) -> Result<Operand> {
+    pub(super) fn operand(&self, name: &str) -> Result<Operand> {
         if self.of_k == Share::One {
-            bail!("fp8: a product along a dimension whose elements have a factor each: take the other (`t`)");
+            bail!("{name}: a product along a dimension whose elements have a factor each: take the other (`t`)");
         }
-        let mut operand = Operand::of(&self.data, "fp8")?;
+        let mut operand = Operand::of(&self.data, name)?;
         operand.scales = Some(Scales {
             values: self.scales.clone(),
             steps: self.scale_steps(),
@@ -275,6 +283,13 @@ impl Fp8Matrix {
             .mul(&scales)?
             .to_dtype(dtype)
     }
+}
+
+/// The number of an element's factor among all that follow one another, of matrices (rows, k) that do so.
+pub(super) fn factor_of(at: usize, [rows, k]: [usize; 2], [of_rows, of_k]: [Share; 2]) -> usize {
+    let (matrix, row) = (at / (rows * k), at / k % rows);
+    let row = matrix * of_rows.factors(rows) + of_rows.place(row);
+    row * of_k.factors(k) + of_k.place(at % k)
 }
 
 /// Factors for each element of a dimension.

@@ -1,14 +1,37 @@
 //! Products of FP8.
 
 use candle_core::{bail, DType, Device, Result, Shape, Tensor};
-use candle_rocm_kernels::grouped::Element;
 
 use super::matrix::Fp8Matrix;
-use crate::grouped::kernel::{starts_along_k, Grouping, Product};
-use crate::grouped::{
-    by_rows, check_addend, check_devices, check_masked, each_in_use, each_k, RowGroups,
+use crate::grouped::forms::{
+    along_k, checked_addend, finished, rows_in_use, rows_of_groups, starts_along_k, Factor, Form,
 };
+use crate::grouped::kernel::{Grouping, Operand};
+use crate::grouped::RowGroups;
 use crate::ops::node::plain;
+use crate::ops::operands::check_device;
+
+impl Factor for Fp8Matrix {
+    fn dims(&self) -> &[usize] {
+        self.data.dims()
+    }
+
+    fn device(&self) -> &Device {
+        self.data.device()
+    }
+
+    fn check(&self, name: &str, other: &Self) -> Result<()> {
+        check_device(name, "b", &other.data, &self.data)
+    }
+
+    fn operand(&self, name: &str) -> Result<Operand> {
+        self.operand(name)
+    }
+
+    fn wide(&self) -> Result<Tensor> {
+        self.dequantize(DType::F32)
+    }
+}
 
 /// a times the transpose of b, as linear layers multiply: a is (m, k) or (batch, m, k), b (n, k) or (batch, n, k). The result
 /// is (batch,) m, n of `dtype` (f32, f16 or bf16), with `addend`, of its shape and type, added where there is one. Each 128 of
@@ -83,26 +106,19 @@ fn product(
         2 => (m, n).into(),
         _ => (batch, m, n).into(),
     };
-    check_devices(name, &a.data, &b.data)?;
-    let addend = check_addend(name, addend, &shape, dtype, a.data.device())?;
-    let Device::Cuda(device) = a.data.device() else {
-        let product = wide(a)?.matmul(&wide(b)?.t()?)?;
-        return match addend {
-            Some(addend) => (product + addend.to_dtype(DType::F32)?)?.to_dtype(dtype),
-            None => product.to_dtype(dtype),
-        };
-    };
-    let product = Product {
+    a.check(name, b)?;
+    let addend = checked_addend(name, addend, &shape, dtype, a.device())?;
+    let form = Form {
         name,
-        element: Element::F8e4m3,
-        a: &a.operand()?,
-        b: &b.operand()?,
         addend: addend.as_ref(),
         batch,
         grouping: Grouping::Batch,
         dtype,
     };
-    Ok(plain(product.compute(device)?, &shape))
+    match form.on_gpu(a, b)? {
+        Some(result) => Ok(plain(result, &shape)),
+        None => finished(a.wide()?.matmul(&b.wide()?.t()?)?, addend.as_ref(), dtype),
+    }
 }
 
 /// Products of rows with their groups' matrices: result row r is `a` row r times the transpose of `b`'s matrix g, where g is
@@ -117,32 +133,9 @@ pub fn m_grouped_gemm_nt_contiguous(
     dtype: DType,
 ) -> Result<Tensor> {
     const NAME: &str = "fp8::m_grouped_gemm_nt_contiguous";
-    let ((_, rows, k), (count, n, k_of_b)) = (a.sizes(), b.sizes());
-    let ranks = (a.data.rank(), b.data.rank());
-    if ranks != (2, 3) || k != k_of_b || rows != groups.rows() || count != groups.groups() {
-        bail!(
-            "{NAME}: a {:?} and b {:?}, with {} rows of {} groups: they must be (rows, k) and (groups, n, k)",
-            a.data.shape(),
-            b.data.shape(),
-            groups.rows(),
-            groups.groups()
-        );
-    }
-    check_devices(NAME, &a.data, &b.data)?;
-    let Device::Cuda(device) = a.data.device() else {
-        return by_rows(&wide(a)?, &wide(b)?, groups)?.to_dtype(dtype);
-    };
-    let product = Product {
-        name: NAME,
-        element: Element::F8e4m3,
-        a: &a.operand()?,
-        b: &b.operand()?,
-        addend: None,
-        batch: 1,
-        grouping: Grouping::Rows(groups),
-        dtype,
-    };
-    Ok(plain(product.compute(device)?, &(rows, n).into()))
+    rows_of_groups(NAME, [a, b], groups, dtype, |result, shape| {
+        Ok(plain(result, shape))
+    })
 }
 
 /// Products of each group's rows in use with its matrix: result (g, r) is `a` (g, r) times the transpose of `b`'s matrix g, for
@@ -157,23 +150,7 @@ pub fn m_grouped_gemm_nt_masked(
     in_use: &Tensor,
     dtype: DType,
 ) -> Result<Tensor> {
-    const NAME: &str = "fp8::m_grouped_gemm_nt_masked";
-    let (groups, rows, n) = check_masked(NAME, a.data.dims(), b.data.dims(), in_use)?;
-    check_devices(NAME, &a.data, &b.data)?;
-    let Device::Cuda(device) = a.data.device() else {
-        return each_in_use(&wide(a)?, &wide(b)?, in_use)?.to_dtype(dtype);
-    };
-    let product = Product {
-        name: NAME,
-        element: Element::F8e4m3,
-        a: &a.operand()?,
-        b: &b.operand()?,
-        addend: None,
-        batch: groups,
-        grouping: Grouping::InUse(&in_use.contiguous()?),
-        dtype,
-    };
-    Ok(plain(product.compute(device)?, &(groups, rows, n).into()))
+    rows_in_use("fp8::m_grouped_gemm_nt_masked", [a, b], in_use, dtype)
 }
 
 /// A product for each group of k, as gradients of experts' weights are: result g is the sum over its k of `a` column times `b`
@@ -190,34 +167,6 @@ pub fn k_grouped_gemm(
     dtype: DType,
 ) -> Result<Tensor> {
     const NAME: &str = "fp8::k_grouped_gemm";
-    let ((m, k), (n, k_of_b)) = (a.data.dims2()?, b.data.dims2()?);
-    if k != k_of_b {
-        bail!(
-            "{NAME}: a {:?} and b {:?} have different k",
-            a.data.shape(),
-            b.data.shape()
-        );
-    }
-    check_devices(NAME, &a.data, &b.data)?;
-    let shape: Shape = (sizes.len(), m, n).into();
-    let addend = check_addend(NAME, addend, &shape, dtype, a.data.device())?;
-    let starts = Tensor::new(starts_along_k(NAME, sizes, k)?, a.data.device())?;
-    let Device::Cuda(device) = a.data.device() else {
-        return each_k(&wide(a)?, &wide(b)?, &starts, addend.as_ref(), dtype);
-    };
-    let product = Product {
-        name: NAME,
-        element: Element::F8e4m3,
-        a: &a.operand()?,
-        b: &b.operand()?,
-        addend: addend.as_ref(),
-        batch: sizes.len(),
-        grouping: Grouping::K(&starts),
-        dtype,
-    };
-    Ok(plain(product.compute(device)?, &shape))
-}
-
-fn wide(x: &Fp8Matrix) -> Result<Tensor> {
-    x.dequantize(DType::F32)
+    let starts = starts_along_k(NAME, sizes, a.data.dims2()?.1, a.device())?;
+    along_k(NAME, [a, b], &starts, addend, dtype)
 }

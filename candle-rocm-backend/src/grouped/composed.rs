@@ -1,4 +1,4 @@
-//! Grouped products by Candle's own operators, group by group.
+//! Grouped products of f32 by Candle's own operators, group by group.
 
 use candle_core::{DType, Result, Tensor};
 
@@ -13,10 +13,9 @@ fn places(x: &Tensor) -> Result<Vec<usize>> {
         .collect())
 }
 
-/// a times the transpose of b, summed in f32 and rounded once: Candle's CPU has no product of bf16.
+/// a times the transpose of b.
 fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
-    let wide = |x: &Tensor| x.to_dtype(DType::F32)?.contiguous();
-    wide(a)?.matmul(&wide(b)?.t()?)?.to_dtype(a.dtype())
+    a.contiguous()?.matmul(&b.contiguous()?.t()?)
 }
 
 /// Rows with their groups' matrices, b's of (groups, n, k).
@@ -53,26 +52,15 @@ pub(crate) fn each_in_use(a: &Tensor, b: &Tensor, in_use: &Tensor) -> Result<Ten
     Tensor::stack(&all, 0)
 }
 
-/// Each group's k by itself, summed in f32.
-pub(crate) fn each_k(
-    a: &Tensor,
-    b: &Tensor,
-    starts: &Tensor,
-    addend: Option<&Tensor>,
-    dtype: DType,
-) -> Result<Tensor> {
-    let (a, b) = (a.to_dtype(DType::F32)?, b.to_dtype(DType::F32)?);
+/// Each group's k by itself.
+pub(crate) fn each_k(a: &Tensor, b: &Tensor, starts: &Tensor) -> Result<Tensor> {
     let mut all = Vec::new();
     for pair in places(starts)?.windows(2) {
-        let part = |x: &Tensor| x.narrow(1, pair[0], pair[1] - pair[0])?.contiguous();
+        let part = |x: &Tensor| x.narrow(1, pair[0], pair[1] - pair[0]);
         all.push(match pair[1] - pair[0] {
             0 => Tensor::zeros((a.dims()[0], b.dims()[0]), DType::F32, a.device())?,
-            _ => part(&a)?.matmul(&part(&b)?.t()?)?,
+            _ => product(&part(a)?, &part(b)?)?,
         });
     }
-    let product = Tensor::stack(&all, 0)?;
-    match addend {
-        Some(addend) => (product + addend.to_dtype(DType::F32)?)?.to_dtype(dtype),
-        None => product.to_dtype(dtype),
-    }
+    Tensor::stack(&all, 0)
 }

@@ -3,6 +3,8 @@
 use candle_core::{bail, DType, Device, Result, Tensor};
 use candle_rocm_kernels::grouped::{COLUMNS, GROUP_BITS};
 
+use crate::ops::launch::int;
+
 /// Rows of one matrix that belong to groups: those of a group lie together, and each group begins at a multiple of
 /// [`RowGroups::ALIGNMENT`].
 ///
@@ -42,7 +44,7 @@ impl RowGroups {
             let blocks = size.div_ceil(Self::ALIGNMENT);
             numbers.extend((0..blocks).map(|block| number(group, size - block * Self::ALIGNMENT)));
             rows += blocks * Self::ALIGNMENT;
-            starts.push(int(rows)?);
+            starts.push(place(rows)?);
         }
         let usual = sizes.iter().sum::<usize>().div_ceil(sizes.len().max(1));
         Self::made(numbers, starts, [rows, usual], device)
@@ -82,7 +84,7 @@ impl RowGroups {
             }
             if group >= next {
                 for start in &mut starts[next as usize..=group as usize] {
-                    *start = int(first)?;
+                    *start = place(first)?;
                 }
                 next = group + 1;
             } else if group >= 0 && of_blocks.last() != Some(&group) {
@@ -100,7 +102,7 @@ impl RowGroups {
             .iter()
             .rposition(|&of| of >= 0)
             .map_or(0, |at| at + 1);
-        let end = int((end * Self::ALIGNMENT).min(rows))?;
+        let end = place((end * Self::ALIGNMENT).min(rows))?;
         for start in &mut starts[next as usize..] {
             *start = end;
         }
@@ -186,9 +188,7 @@ pub(crate) fn number(group: usize, in_use: usize) -> i32 {
     (group | (in_use.clamp(1, COLUMNS) - 1) << GROUP_BITS) as i32
 }
 
-fn int(rows: usize) -> Result<i32> {
-    match i32::try_from(rows) {
-        Ok(rows) => Ok(rows),
-        Err(_) => bail!("RowGroups: {rows} rows are more than 2^31 - 1"),
-    }
+/// A number of rows as kernels take it.
+fn place(rows: usize) -> Result<i32> {
+    Ok(int("RowGroups", "rows", rows)? as i32)
 }

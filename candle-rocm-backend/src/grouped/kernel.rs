@@ -1,55 +1,19 @@
 //! Launching the kernels of module `grouped`.
 
-use candle_core::{bail, CudaDevice, CudaStorage, DType, Error, Result, Tensor};
+use candle_core::{bail, CudaDevice, CudaStorage, DType, Result, Tensor};
 use candle_rocm_kernels::grouped::{kernel_name, threads, Element, DEPTH};
 use candle_rocm_kernels::GROUPED;
-use candle_rocm_runtime::{DeviceRepr, LaunchConfig, PushKernelArg as _, Stream};
+use candle_rocm_runtime::gemm::{Arguments, MatmulArguments};
+use candle_rocm_runtime::DeviceRepr;
 
 use super::groups::RowGroups;
 use super::plan::{plan, Plan, Size};
-use crate::ops::launch::{allocate, compute_units, with_addresses, write};
+use crate::ops::launch::{
+    allocate, batched, compute_units, grid, int, launch_with, with_addresses, write, THREADS,
+};
 
-/// `GemmProblem` of kernels/matmul/gemm_problem.cuh.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct GemmArguments {
-    a: u64,
-    b: u64,
-    c: u64,
-    lda: i64,
-    ldb: i64,
-    row_c: i64,
-    ldc: i64,
-    stride_a: i64,
-    stride_b: i64,
-    stride_c: i64,
-    alpha: f64,
-    beta: f64,
-    m: u32,
-    n: u32,
-    k: u32,
-    reserved: u32,
-}
-
-/// `MatmulProblem` of kernels/matmul/matmul_problem.cuh.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct MatmulArguments {
-    gemm: GemmArguments,
-    partial: u64,
-    bias: u64,
-    residual: u64,
-    ld_residual: i64,
-    stride_residual: i64,
-    batch: u32,
-    parts: u32,
-    part_k: u32,
-    activation: u32,
-    tiles_m: u32,
-    tiles_n: u32,
-    group: u32,
-    chiplets: u32,
-}
+/// Workgroups for a compute unit of the kernel that adds up parts of k.
+const SUM_WORKGROUPS_PER_UNIT: usize = 8;
 
 /// `OperandScales` of kernels/matmul/grouped_problem.cuh.
 #[repr(C)]
@@ -166,7 +130,6 @@ pub(crate) enum Grouping<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Product<'a> {
     pub name: &'static str,
-    pub element: Element,
     pub a: &'a Operand,
     pub b: &'a Operand,
     /// Added to the product: contiguous, of the result's shape and type.
@@ -178,9 +141,14 @@ pub(crate) struct Product<'a> {
 
 impl Product<'_> {
     fn int(&self, what: &str, value: usize) -> Result<u32> {
-        match i32::try_from(value) {
-            Ok(value) => Ok(value.unsigned_abs()),
-            Err(_) => bail!("{}: {what} of {value} is more than 2^31 - 1", self.name),
+        int(self.name, what, value)
+    }
+
+    /// Operands with scales are FP8, the others bf16.
+    fn element(&self) -> Element {
+        match self.b.scales {
+            Some(_) => Element::F8e4m3,
+            None => Element::Bf16,
         }
     }
 
@@ -220,7 +188,8 @@ impl Product<'_> {
                 _ => None,
             },
         };
-        let plan = plan(self.element, size, &arch, compute_units(device));
+        let units = compute_units(device);
+        let plan = plan(self.element(), size, &arch, units);
         let order = |operand: &Operand| match operand.order() {
             Some(order) => Ok(order),
             None => bail!("{}: an operand of {:?}", self.name, operand.values.layout()),
@@ -234,7 +203,7 @@ impl Product<'_> {
         };
         let mut arguments = GroupedArguments {
             product: MatmulArguments {
-                gemm: GemmArguments {
+                gemm: Arguments {
                     lda: lda as i64,
                     ldb: ldb as i64,
                     row_c: 1,
@@ -255,7 +224,7 @@ impl Product<'_> {
                 part_k: self.int("k", plan.part_k)?,
                 tiles_m: tiles_m as u32,
                 tiles_n: tiles_n as u32,
-                group: group_of(&plan, tiles_m, compute_units(device)),
+                group: group_of(&plan, tiles_m, units),
                 chiplets: 1,
                 ..Default::default()
             },
@@ -265,24 +234,18 @@ impl Product<'_> {
             result: self.result_type()?,
             ..Default::default()
         };
-        let tiles = self.int("tiles", tiles_m * tiles_n)?;
-        let batch = self.int("batch", self.batch)?;
-        if batch > 65_535 {
-            bail!("{}: a batch of {batch} is more than 65,535", self.name);
-        }
-        let config = LaunchConfig {
-            grid_dim: (tiles, plan.parts as u32, batch),
-            block_dim: (threads(&arch, self.element, tile), 1, 1),
-            shared_mem_bytes: 0,
-        };
+        let threads = threads(&arch, self.element(), tile);
+        let config = grid(tiles_m * tiles_n, plan.parts, threads)?;
+        let config = batched(self.name, config, self.batch)?;
         let blocks = self
             .b
             .scales
             .as_ref()
             .is_some_and(|scales| scales.rows_share());
-        let kernel = kernel_name(self.element, blocks, tile, [a_along_k, !b_along_k]);
-        let of = |operand: &'_ Operand| operand.scales.as_ref().map(|scales| scales.values.clone());
-        let (scales_a, scales_b) = (of(self.b), of(self.a));
+        let kernel = kernel_name(self.element(), blocks, tile, [a_along_k, !b_along_k]);
+        let factors =
+            |operand: &Operand| operand.scales.as_ref().map(|scales| scales.values.clone());
+        let (scales_a, scales_b) = (factors(self.b), factors(self.a));
         let tensors = [
             Some(&self.b.values),
             Some(&self.a.values),
@@ -309,21 +272,13 @@ impl Product<'_> {
                 arguments.groups = groups;
                 // SAFETY: the matrices are those that the arguments describe, and the result has room for all of C and, with
                 // several parts, the sums for each part's.
-                unsafe { launch(&stream, &kernel, config, &arguments) }?;
+                unsafe { launch_with(device, &GROUPED, &kernel, config, &arguments) }?;
                 if plan.parts > 1 {
-                    let config = LaunchConfig {
-                        grid_dim: (
-                            (m * n * self.batch)
-                                .div_ceil(256)
-                                .min(8 * compute_units(device)) as u32,
-                            1,
-                            1,
-                        ),
-                        block_dim: (256, 1, 1),
-                        shared_mem_bytes: 0,
-                    };
+                    let elements = m * n * self.batch;
+                    let workgroups = elements.div_ceil(THREADS as usize);
+                    let config = grid(workgroups.min(SUM_WORKGROUPS_PER_UNIT * units), 1, THREADS)?;
                     // SAFETY: as above; the sums were given to the same stream.
-                    unsafe { launch(&stream, "grouped_sum", config, &arguments) }?;
+                    unsafe { launch_with(device, &GROUPED, "grouped_sum", config, &arguments) }?;
                 }
                 Ok(())
             },
@@ -352,47 +307,4 @@ fn scales(operand: &Operand) -> ScaleArguments {
         row_shift: scales.row_shift,
         format: scales.packed.into(),
     }
-}
-
-/// Launches a kernel of the module.
-///
-/// # Safety
-/// What the argument says is within the memory that it names.
-unsafe fn launch(
-    stream: &Stream,
-    kernel: &str,
-    config: LaunchConfig,
-    argument: &GroupedArguments,
-) -> Result<()> {
-    let function = stream
-        .context()
-        .kernel(&GROUPED, kernel)
-        .map_err(Error::wrap)?;
-    let mut builder = stream.launch_builder(&function);
-    builder.arg(argument);
-    // SAFETY: the kernel's one parameter, and the caller's promise.
-    unsafe { builder.launch(config) }.map_err(Error::wrap)?;
-    Ok(())
-}
-
-/// Checks that groups along k begin at multiples of what scales cover.
-pub(crate) fn starts_along_k(name: &str, sizes: &[usize], k: usize) -> Result<Vec<i32>> {
-    let mut starts = vec![0i32];
-    let mut at = 0usize;
-    for (group, &size) in sizes.iter().enumerate() {
-        if size % DEPTH != 0 {
-            bail!(
-                "{name}: group {group} has {size} of k: groups along k have multiples of {DEPTH}"
-            );
-        }
-        at += size;
-        match i32::try_from(at) {
-            Ok(at) => starts.push(at),
-            Err(_) => bail!("{name}: k of {at} is more than 2^31 - 1"),
-        }
-    }
-    if at != k {
-        bail!("{name}: the groups have {at} of k together, and the operands {k}");
-    }
-    Ok(starts)
 }

@@ -6,13 +6,17 @@ use candle_core::{
 };
 use candle_rocm_kernels::Module;
 use candle_rocm_runtime::{
-    DevicePtr as _, DevicePtrMut as _, LaunchConfig, PushKernelArg as _, Stream, SyncOnDrop,
+    DevicePtr as _, DevicePtrMut as _, DeviceRepr, LaunchConfig, PushKernelArg as _, Stream,
+    SyncOnDrop,
 };
 
 /// Work-items of a workgroup, for kernels of elements and of columns.
 pub(crate) const THREADS: u32 = 256;
 /// Workgroups for a compute unit beyond which more are of no use.
-const WORKGROUPS_PER_UNIT: usize = 16;
+pub(crate) const WORKGROUPS_PER_UNIT: usize = 16;
+
+/// What every GPU takes in a grid's third dimension.
+const MOST_BATCH: usize = 65_535;
 
 /// An argument of a kernel.
 pub(crate) enum Arg<'a> {
@@ -150,13 +154,13 @@ pub(crate) fn element_grid(
     count: usize,
     dtype: DType,
 ) -> Result<LaunchConfig> {
-    let vectors = (count * dtype.size_in_bytes()).div_ceil(16);
+    work_grid(device, (count * dtype.size_in_bytes()).div_ceil(16))
+}
+
+/// A grid for so many pieces of work, of which a thread takes one at a time.
+pub(crate) fn work_grid(device: &CudaDevice, pieces: usize) -> Result<LaunchConfig> {
     let most = compute_units(device) * WORKGROUPS_PER_UNIT;
-    grid(
-        vectors.div_ceil(THREADS as usize).clamp(1, most),
-        1,
-        THREADS,
-    )
+    grid(pieces.div_ceil(THREADS as usize).clamp(1, most), 1, THREADS)
 }
 
 pub(crate) fn compute_units(device: &CudaDevice) -> usize {
@@ -171,6 +175,42 @@ pub(crate) fn int(operator: &str, what: &str, value: usize) -> Result<u32> {
         Ok(value) => Ok(value.unsigned_abs()),
         Err(_) => bail!("{operator}: {value} {what} are more than 2^31 - 1"),
     }
+}
+
+/// A grid's third dimension: matrices or sequences that kernels take by themselves.
+pub(crate) fn batched(
+    operator: &str,
+    mut config: LaunchConfig,
+    batch: usize,
+) -> Result<LaunchConfig> {
+    if batch > MOST_BATCH {
+        bail!("{operator}: a batch of {batch} is more than {MOST_BATCH}");
+    }
+    config.grid_dim.2 = batch as u32;
+    Ok(config)
+}
+
+/// Launches a kernel whose one argument is a struct on the device's stream.
+///
+/// # Safety
+/// The argument is the kernel's, and what it says is within the memory that it names.
+pub(crate) unsafe fn launch_with(
+    device: &CudaDevice,
+    module: &Module,
+    kernel: &str,
+    config: LaunchConfig,
+    argument: &impl DeviceRepr,
+) -> Result<()> {
+    let stream = device.cuda_stream();
+    let function = stream
+        .context()
+        .kernel(module, kernel)
+        .map_err(Error::wrap)?;
+    let mut builder = stream.launch_builder(&function);
+    builder.arg(argument);
+    // SAFETY: the caller's promise.
+    unsafe { builder.launch(config) }.map_err(Error::wrap)?;
+    Ok(())
 }
 
 /// Launches a kernel on the device's stream.

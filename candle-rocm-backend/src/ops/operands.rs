@@ -64,7 +64,7 @@ fn check_alike(operator: &str, name: &str, other: &Tensor, x: &Tensor) -> Result
     check_device(operator, name, other, x)
 }
 
-pub(super) fn check_device(operator: &str, name: &str, other: &Tensor, x: &Tensor) -> Result<()> {
+pub(crate) fn check_device(operator: &str, name: &str, other: &Tensor, x: &Tensor) -> Result<()> {
     if !other.device().same_device(x.device()) {
         bail!(
             "{operator}: {name} is on {:?}, and x on {:?}: move one with to_device",

@@ -19,46 +19,48 @@ const PASS_THREADS: u32 = 256;
 /// Their workgroups for a compute unit: as many as it holds.
 const PASS_WORKGROUPS_PER_UNIT: u32 = 8;
 
-/// `GemmProblem` of kernels/matmul/gemm_problem.cuh.
+/// `GemmProblem` of kernels/matmul/gemm_problem.cuh, which says what the fields are.
 #[repr(C)]
-#[derive(Clone, Copy)]
-struct Arguments {
-    a: u64,
-    b: u64,
-    c: u64,
-    lda: i64,
-    ldb: i64,
-    row_c: i64,
-    ldc: i64,
-    stride_a: i64,
-    stride_b: i64,
-    stride_c: i64,
-    alpha: f64,
-    beta: f64,
-    m: u32,
-    n: u32,
-    k: u32,
-    reserved: u32,
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Arguments {
+    pub a: u64,
+    pub b: u64,
+    pub c: u64,
+    pub lda: i64,
+    pub ldb: i64,
+    pub row_c: i64,
+    pub ldc: i64,
+    pub stride_a: i64,
+    pub stride_b: i64,
+    pub stride_c: i64,
+    pub alpha: f64,
+    pub beta: f64,
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub reserved: u32,
 }
 
-/// `MatmulProblem` of kernels/matmul/matmul_problem.cuh.
+/// `MatmulProblem` of kernels/matmul/matmul_problem.cuh, which says what the fields are.
 #[repr(C)]
-#[derive(Clone, Copy)]
-struct MatmulArguments {
-    gemm: Arguments,
-    partial: u64,
-    bias: u64,
-    residual: u64,
-    ld_residual: i64,
-    stride_residual: i64,
-    batch: u32,
-    parts: u32,
-    part_k: u32,
-    activation: u32,
-    tiles_m: u32,
-    tiles_n: u32,
-    group: u32,
-    chiplets: u32,
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct MatmulArguments {
+    pub gemm: Arguments,
+    pub partial: u64,
+    pub bias: u64,
+    pub residual: u64,
+    pub ld_residual: i64,
+    pub stride_residual: i64,
+    pub batch: u32,
+    pub parts: u32,
+    pub part_k: u32,
+    pub activation: u32,
+    pub tiles_m: u32,
+    pub tiles_n: u32,
+    pub group: u32,
+    pub chiplets: u32,
 }
 
 // SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.

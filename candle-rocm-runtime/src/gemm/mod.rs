@@ -31,7 +31,7 @@ pub mod tune;
 
 pub use epilogue::{Activation, Epilogue, Residual};
 pub use hardware::Gpu;
-pub use launch::launch_plan;
+pub use launch::{launch_plan, Arguments, MatmulArguments};
 pub use multiply::{gemm_strided_batched, gemm_with_epilogue};
 pub use problem::{GemmDtype, GemmProblem, Transpose};
 pub use product::{Operand, Product, ProductEpilogue};

@@ -97,8 +97,7 @@ fn architectures() -> Result<String, Error> {
     }
     let mut archs = BTreeSet::new();
     for ordinal in 0..runtime.device_count() {
-        let arch = &runtime.device(ordinal)?.info().arch;
-        archs.insert(arch.split(':').next().unwrap_or(arch).to_owned());
+        archs.insert(runtime.device(ordinal)?.info().arch.clone());
     }
     if archs.is_empty() {
         return Err(Error::unsupported("there is no GPU to compile for"));

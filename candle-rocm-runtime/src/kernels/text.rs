@@ -5,11 +5,11 @@ use candle_rocm_kernels::choice;
 
 use crate::base::error::{Error, ErrorKind, Result};
 
-/// The name of the program in `text`, and its code for the GPU `arch`.
+/// The name of the program in `text`, and its code for a processor, such as `gfx942`.
 ///
 /// # Errors
 /// The text holds no code objects, and the error says what it is instead; or none that the GPU runs.
-pub(super) fn code_object(text: &str, arch: &str) -> Result<(String, Vec<u8>)> {
+pub(super) fn code_object(text: &str, processor: &str) -> Result<(String, Vec<u8>)> {
     let wrong = |message: String| Error::new(ErrorKind::Module, message);
     if !text::is_encoded(text) {
         return Err(wrong(refusal(text)));
@@ -20,7 +20,6 @@ pub(super) fn code_object(text: &str, arch: &str) -> Result<(String, Vec<u8>)> {
         .iter()
         .map(|(arch, frame)| (arch.as_str(), frame.as_slice()))
         .collect();
-    let processor = arch.split(':').next().unwrap_or(arch);
     match choice::object_for(&objects, processor) {
         Some(Ok(code)) => Ok((name, code)),
         Some(Err(reason)) => Err(wrong(format!(

@@ -1,11 +1,11 @@
 //! Launching attention's kernels.
 
-use candle_core::{bail, CudaDevice, CudaStorage, DType, Device, Error, Result, Shape, Tensor};
+use candle_core::{bail, CudaDevice, CudaStorage, DType, Device, Result, Shape, Tensor};
 use candle_rocm_kernels::attention::{self, Pass};
 use candle_rocm_kernels::{Module, BACKWARD, FORWARD};
-use candle_rocm_runtime::{DeviceRepr, LaunchConfig, PushKernelArg as _};
+use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
 
-use super::super::launch::{allocate, int, with_addresses, write};
+use super::super::launch::{allocate, int, launch_with, with_addresses, write};
 use super::call::{Call, Sizes};
 
 /// `AttentionTensor` of kernels/attention/problem.cuh.
@@ -205,9 +205,6 @@ pub(super) unsafe fn launch_grid(
     argument: &impl DeviceRepr,
 ) -> Result<()> {
     let Call { name, sizes, .. } = call;
-    let stream = device.cuda_stream();
-    let context = stream.context();
-    let function = context.kernel(module, kernel).map_err(Error::wrap)?;
     let config = LaunchConfig {
         grid_dim: (
             int(name, "heads", heads)?,
@@ -217,11 +214,8 @@ pub(super) unsafe fn launch_grid(
         block_dim: (threads, 1, 1),
         shared_mem_bytes: 0,
     };
-    let mut builder = stream.launch_builder(&function);
-    builder.arg(argument);
     // SAFETY: the caller's promise.
-    unsafe { builder.launch(config) }.map_err(Error::wrap)?;
-    Ok(())
+    unsafe { launch_with(device, module, kernel, config, argument) }
 }
 
 /// The GPU that a call is on.
