@@ -425,6 +425,7 @@ pub fn all() -> Vec<Entry> {
         ("llama-1b", "f16"),
         ("llama-8b", "f16"),
         ("llama-8b", "q4_K"),
+        ("llama-8b", "f8e4m3"),
     ] {
         let case = Case {
             kind: Kind::Model,

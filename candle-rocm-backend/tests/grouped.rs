@@ -139,23 +139,29 @@ fn rows_in_use_and_groups_along_k() -> Result<()> {
         drawn(&mut random, &[groups, rows, k], &device)?,
         drawn(&mut random, &[groups, n, k], &device)?,
     );
-    let found = grouped::m_grouped_gemm_nt_masked(&a, &b, &Tensor::new(&used, &device)?)?;
-    let (of_a, of_b) = (numbers(&a)?, numbers(&b)?);
-    for (group, &used) in used.iter().enumerate() {
-        let found = numbers(&found.get(group)?.narrow(0, 0, used as usize)?)?;
-        for row in 0..used as usize {
-            for column in 0..n {
-                let (a, b) = (
-                    &of_a[(group * rows + row) * k..][..k],
-                    &of_b[(group * n + column) * k..][..k],
-                );
-                assert_near(
-                    found[row * n + column],
-                    sum(a.iter().zip(b).map(|(a, b)| a * b)),
-                    k,
-                    DType::BF16,
-                    "rows in use",
-                );
+    let in_use = Tensor::new(&used, &device)?;
+    // The kernel for few rows, and a tile's.
+    let found =
+        [1, 50].map(|expected| grouped::m_grouped_gemm_nt_masked(&a, &b, &in_use, expected));
+    let found = found.into_iter().collect::<Result<Vec<_>>>()?;
+    for found in &found {
+        let (of_a, of_b) = (numbers(&a)?, numbers(&b)?);
+        for (group, &used) in used.iter().enumerate() {
+            let found = numbers(&found.get(group)?.narrow(0, 0, used as usize)?)?;
+            for row in 0..used as usize {
+                for column in 0..n {
+                    let (a, b) = (
+                        &of_a[(group * rows + row) * k..][..k],
+                        &of_b[(group * n + column) * k..][..k],
+                    );
+                    assert_near(
+                        found[row * n + column],
+                        sum(a.iter().zip(b).map(|(a, b)| a * b)),
+                        k,
+                        DType::BF16,
+                        "rows in use",
+                    );
+                }
             }
         }
     }

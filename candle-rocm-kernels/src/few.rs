@@ -64,7 +64,7 @@ impl Shape {
 
 /// What multiplies.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Unit {
+pub(crate) enum Unit {
     /// Multiply-adds or dot products of lanes.
     Lanes,
     /// NVIDIA's `mma.sync`.
@@ -76,9 +76,14 @@ enum Unit {
 }
 
 fn unit(arch: &str, dtype: Dtype) -> Unit {
-    if !matches!(dtype, Dtype::F16 | Dtype::BF16) {
-        return Unit::Lanes;
+    match dtype {
+        Dtype::F16 | Dtype::BF16 => matrix_unit(arch),
+        _ => Unit::Lanes,
     }
+}
+
+/// What multiplies elements that matrix units take.
+pub(crate) fn matrix_unit(arch: &str) -> Unit {
     if arch.starts_with("sm_") {
         return Unit::MmaSync;
     }
@@ -107,9 +112,14 @@ pub fn columns(arch: &str, dtype: Dtype) -> &'static [u32] {
 
 /// The measures of the kernel for so many columns, which [`columns`] lists.
 pub fn shape(arch: &str, dtype: Dtype, columns: u32, rows_together: bool) -> Shape {
-    let vector = 16 / dtype.bytes();
+    measures(unit(arch, dtype), dtype.bytes(), columns, rows_together)
+}
+
+/// The same by what multiplies elements of so many bytes.
+pub(crate) fn measures(unit: Unit, bytes: u32, columns: u32, rows_together: bool) -> Shape {
+    let vector = 16 / bytes;
     // Lanes of a team, those that hold different rows, and different k.
-    let (lanes, row_lanes, k_lanes) = match unit(arch, dtype) {
+    let (lanes, row_lanes, k_lanes) = match unit {
         Unit::Lanes => {
             let row_lanes = if rows_together { 8 } else { 1 };
             (32, row_lanes, 32 / row_lanes / columns.div_ceil(4))
@@ -119,7 +129,7 @@ pub fn shape(arch: &str, dtype: Dtype, columns: u32, rows_together: bool) -> Sha
         Unit::Wmma { k_lanes } => (32, 16, k_lanes),
     };
     // Rows in a lane, and vectors along k of each.
-    let (tiles, vectors) = match (rows_together, unit(arch, dtype)) {
+    let (tiles, vectors) = match (rows_together, unit) {
         // RDNA3's instructions take two vectors.
         (true, Unit::Wmma { k_lanes: 1 }) => (VECTORS, 2),
         (true, _) | (false, Unit::Lanes) => (VECTORS, 1),
@@ -130,7 +140,7 @@ pub fn shape(arch: &str, dtype: Dtype, columns: u32, rows_together: bool) -> Sha
         teams: THREADS / lanes,
         rows: row_lanes * tiles,
         step: k_lanes * vector * vectors,
-        lanes_multiply: unit(arch, dtype) == Unit::Lanes,
+        lanes_multiply: unit == Unit::Lanes,
     }
 }
 

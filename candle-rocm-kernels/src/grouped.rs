@@ -2,9 +2,12 @@
 //!
 //! A kernel's name is `grouped_<element>_<rows>x<columns>_<ops>`, as those of [`MATMUL`](crate::MATMUL), with `_blocks` after
 //! the element where A's scales are shared by rows; `grouped_sum` adds up the parts of k. All architectures have all of them.
+//! `grouped_few_<element>_c<columns>` is for few columns, as the `gemv_t_*` of [`GEMM`](crate::GEMM) are, or groups that have
+//! few in use.
 
 use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
 
+use crate::few::{self, Unit};
 use crate::matmul::Tile;
 use crate::nvidia::Multiprocessor;
 
@@ -106,14 +109,37 @@ fn takes_fp8(arch: &str) -> bool {
 /// weights' do, or all: the large tile has kernels for those.
 pub fn kernel_name(element: Element, blocks: bool, tile: Tile, transposed: [bool; 2]) -> String {
     let [a, b] = transposed.map(|transposed| if transposed { 't' } else { 'n' });
-    let blocks = match element {
-        Element::F8e4m3 if blocks && tile == TILES[0] => "_blocks",
-        _ => "",
-    };
     format!(
-        "grouped_{}{blocks}_{}x{}_{a}{b}",
-        element.name(),
+        "grouped_{}_{}x{}_{a}{b}",
+        spelled(element, blocks && tile == TILES[0]),
         tile.rows,
         tile.columns
     )
+}
+
+fn spelled(element: Element, blocks: bool) -> String {
+    let blocks = match element {
+        Element::F8e4m3 if blocks => "_blocks",
+        _ => "",
+    };
+    format!("{}{blocks}", element.name())
+}
+
+/// The columns that kernels for few of them take at a time, least first.
+pub fn few_columns(arch: &str) -> &'static [u32] {
+    match few::matrix_unit(arch) {
+        Unit::Lanes => &[1, 4, 16],
+        Unit::MmaSync => &[8, 16],
+        Unit::Mfma | Unit::Wmma { .. } => &[16],
+    }
+}
+
+/// The measures of the kernel for so many columns, which [`few_columns`] lists.
+pub fn few_shape(arch: &str, element: Element, columns: u32) -> few::Shape {
+    few::measures(few::matrix_unit(arch), element.bytes(), columns, false)
+}
+
+/// Its name; `blocks` as [`kernel_name`]'s.
+pub fn few_name(element: Element, blocks: bool, columns: u32) -> String {
+    format!("grouped_few_{}_c{columns}", spelled(element, blocks))
 }

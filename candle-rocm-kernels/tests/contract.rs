@@ -834,6 +834,34 @@ fn attention_has_the_kernels_of_its_tables() {
     });
 }
 
+/// Grouped products: tiles are the same everywhere, columns of those for few depend on the architecture.
+#[test]
+fn grouped_has_the_kernels_of_its_table() {
+    use kernels::grouped::{few_columns, few_name, kernel_name, threads, Element, TILES};
+    holds_kernels(&kernels::GROUPED, 288, |arch| {
+        let mut of = BTreeMap::from([("grouped_sum".to_string(), 256)]);
+        for (element, blocks) in [
+            (Element::Bf16, false),
+            (Element::F8e4m3, false),
+            (Element::F8e4m3, true),
+        ] {
+            // The narrow tile has none for factors that rows share.
+            for tile in TILES.into_iter().take(if blocks { 1 } else { 2 }) {
+                of.extend((0..4).map(|ops| {
+                    let name = kernel_name(element, blocks, tile, [ops & 2 != 0, ops & 1 != 0]);
+                    (name, u64::from(threads(arch, element, tile)))
+                }));
+            }
+            let few = few_columns(arch).iter();
+            of.extend(few.map(|&columns| {
+                let name = few_name(element, blocks, columns);
+                (name, u64::from(kernels::few::THREADS))
+            }));
+        }
+        of
+    });
+}
+
 /// The products with few columns: which kernels there are depends on the architecture.
 #[test]
 fn gemm_has_the_kernels_for_few_columns_of_its_table() {

@@ -1,7 +1,8 @@
-//! Products with weights, dense or quantised.
+//! Products with weights, dense, FP8 or in formats of GGUF.
 
 use candle_core::quantized::{QMatMul, QStorage, QTensor};
 use candle_core::{bail, Device, Module, Result, Tensor};
+use candle_rocm_backend::fp8::{self, Fp8Matrix, ScaleFormat};
 use candle_rocm_backend::ops::{self, Activation};
 
 /// Rows up to which a sum waits for the next product to norm it: those of decoding.
@@ -18,6 +19,8 @@ pub struct Linear {
 enum Weight {
     /// Of the activations' dtype.
     Dense(Tensor),
+    /// FP8 with a factor for each 128 x 128; activations are cast by 128 of a row.
+    Fp8(Fp8Matrix),
     /// In a format of GGUF; activations are f32.
     Quantized(QMatMul),
 }
@@ -79,6 +82,19 @@ impl Linear {
         Self::of(QTensor::new(storage, (rows, columns))?)
     }
 
+    /// The same with dense weights in FP8, each 128 x 128 with a factor of their own; half the bytes of 16 bits.
+    ///
+    /// # Errors
+    /// The weights are quantised already, or the device has not the memory.
+    pub fn to_fp8(&self) -> Result<Self> {
+        let Weight::Dense(weight) = &self.weight else {
+            bail!("Linear::to_fp8: these weights are quantised already: load them in 16 bits");
+        };
+        let weight = Weight::Fp8(fp8::cast_per_block(weight, ScaleFormat::F32)?);
+        let bias = self.bias.clone();
+        Ok(Self { weight, bias })
+    }
+
     fn of(weight: QTensor) -> Result<Self> {
         let weight = Weight::Quantized(QMatMul::from_qtensor(weight)?);
         Ok(Self { weight, bias: None })
@@ -104,10 +120,27 @@ impl Linear {
             (Weight::Dense(weight), bias) => {
                 ops::linear(x, weight, bias.as_ref(), Activation::None, None)
             }
-            (Weight::Quantized(weight), None) => weight.forward(x),
-            (Weight::Quantized(weight), Some(bias)) => weight.forward(x)?.broadcast_add(bias),
+            (Weight::Fp8(weight), _) => {
+                let x_in_fp8 = fp8::cast_per_token(x, ScaleFormat::F32)?;
+                self.biased(fp8::gemm_nt(&x_in_fp8, weight, None, x.dtype())?)
+            }
+            (Weight::Quantized(weight), _) => self.biased(weight.forward(x)?),
         }
     }
+
+    fn biased(&self, product: Tensor) -> Result<Tensor> {
+        match &self.bias {
+            Some(bias) => product.broadcast_add(bias),
+            None => Ok(product),
+        }
+    }
+}
+
+/// What a gated layer hands to its last product: activated, or gates and what they are for, one after another in each row.
+#[derive(Debug)]
+pub(crate) enum Gated {
+    Activated(Tensor),
+    Packed(Tensor),
 }
 
 /// What layers hand on, (rows, hidden): what they added up, and its norm where it came with the sum.
@@ -137,18 +170,24 @@ impl State {
         }
     }
 
-    /// SwiGLU of such products: of gates, and of what they are for.
-    pub(crate) fn gated(&self, norm: Norm, products: &[Linear]) -> Result<Tensor> {
-        match (&self.normed, products) {
+    /// SwiGLU of such products, of gates and of what they are for, as far as it is one kernel with them.
+    pub(crate) fn gated(&self, norm: Norm, products: &[Linear]) -> Result<Gated> {
+        Ok(match (&self.normed, products) {
             (
                 None,
                 [Linear {
                     weight: Weight::Dense(weight),
                     bias: None,
                 }],
-            ) => ops::normed_swiglu(&self.x, norm.weight, norm.epsilon, weight),
-            _ => ops::swiglu_packed(&self.products(norm, products)?),
-        }
+            ) => {
+                let Norm {
+                    weight: of_norm,
+                    epsilon,
+                } = norm;
+                Gated::Activated(ops::normed_swiglu(&self.x, of_norm, epsilon, weight)?)
+            }
+            _ => Gated::Packed(self.products(norm, products)?),
+        })
     }
 }
 
@@ -159,8 +198,31 @@ impl Linear {
             Weight::Dense(of_product) => {
                 ops::normed_linear(x, weight, epsilon, of_product, self.bias.as_ref())
             }
-            Weight::Quantized(_) => self.forward(&ops::rms_norm(x, weight, epsilon)?),
+            Weight::Fp8(_) | Weight::Quantized(_) => {
+                self.forward(&ops::rms_norm(x, weight, epsilon)?)
+            }
         }
+    }
+
+    /// x + the product with what a gated layer has, as [`Linear::add_to`].
+    pub(crate) fn add_gated_to(&self, x: &Tensor, gated: Gated, next: Norm) -> Result<State> {
+        match (&self.weight, gated) {
+            (Weight::Fp8(weight), Gated::Packed(packed)) => {
+                let input = fp8::swiglu_cast_per_token(&packed, ScaleFormat::F32)?;
+                self.fp8_sum(&input, weight, x)
+            }
+            (_, Gated::Packed(packed)) => self.add_to(x, &ops::swiglu_packed(&packed)?, next),
+            (_, Gated::Activated(input)) => self.add_to(x, &input, next),
+        }
+    }
+
+    /// The product adds x, and the next one norms the sum.
+    fn fp8_sum(&self, input: &Fp8Matrix, weight: &Fp8Matrix, x: &Tensor) -> Result<State> {
+        let sum = fp8::gemm_nt(input, weight, Some(x), x.dtype())?;
+        Ok(State {
+            x: self.biased(sum)?,
+            normed: None,
+        })
     }
 
     /// x + the product with `input`. Of few rows the sum is made by the product, and the next one norms it; of more, and of
@@ -173,6 +235,9 @@ impl Linear {
                     x: ops::linear(input, weight, bias, Activation::None, Some(x))?,
                     normed: None,
                 })
+            }
+            Weight::Fp8(weight) => {
+                self.fp8_sum(&fp8::cast_per_token(input, ScaleFormat::F32)?, weight, x)
             }
             _ => {
                 let Norm { weight, epsilon } = next;

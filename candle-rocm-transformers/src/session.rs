@@ -55,6 +55,11 @@ impl Session {
         &self.model
     }
 
+    /// Tokens of each sequence that there is memory for.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Tokens of each sequence so far.
     pub fn length(&self) -> usize {
         self.length

@@ -116,6 +116,32 @@ impl Transformer {
         })
     }
 
+    /// The same model with the products of its layers in FP8: weights with a factor for each 128 x 128, activations cast by 128
+    /// of a row. Embedding, norms and the last product stay as they are.
+    ///
+    /// # Errors
+    /// As [`Linear::to_fp8`].
+    pub fn to_fp8(&self) -> Result<Self> {
+        let all = |products: &[Linear]| -> Result<Vec<Linear>> {
+            products.iter().map(Linear::to_fp8).collect()
+        };
+        let layer = |layer: &Layer| -> Result<Layer> {
+            Ok(Layer {
+                qkv: all(&layer.qkv)?,
+                output: layer.output.to_fp8()?,
+                gate_up: all(&layer.gate_up)?,
+                down: layer.down.to_fp8()?,
+                ..layer.clone()
+            })
+        };
+        let layers = self.layers.iter().map(layer).collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            chained: false,
+            layers,
+            ..self.clone()
+        })
+    }
+
     /// Sizes.
     pub fn shape(&self) -> &Shape {
         &self.shape
@@ -182,7 +208,9 @@ impl Transformer {
             let gated = state.gated(gated_norm, &layer.gate_up)?;
             let next = self.layers.get(n + 1);
             let next = next.map_or(&self.norm, |next| &next.attention_norm);
-            state = layer.down.add_to(&state.x, &gated, self.norm_of(next))?;
+            state = layer
+                .down
+                .add_gated_to(&state.x, gated, self.norm_of(next))?;
         }
         let last = |x: Tensor| {
             let last = x

@@ -1,4 +1,7 @@
 //! Times products of FP8 with scales, dense and grouped, for DeepGEMM's list of shapes, and says how far they are from bf16's.
+//! `--operators` times what moves memory beside them.
+
+mod operators;
 
 use std::time::Instant;
 
@@ -33,6 +36,9 @@ struct Cli {
     /// How often each is timed, after two runs that are not.
     #[arg(long, default_value_t = 20)]
     repeat: usize,
+    /// Casts and what mixtures of experts do with rows, of so many tokens, instead of products.
+    #[arg(long, value_name = "TOKENS", num_args = 0..=1, default_missing_value = "16384")]
+    operators: Option<usize>,
     /// Run on the emulated GPU of this name, such as gfx942; choose small shapes.
     #[arg(long)]
     emulate: Option<String>,
@@ -84,6 +90,9 @@ fn main() -> Result<()> {
     let device = Device::new_rocm(0)?;
     let info = device.as_rocm_device()?.info();
     println!("{} ({})", info.name, info.arch);
+    if let Some(tokens) = cli.operators {
+        return operators::all(&device, tokens, cli.repeat.max(1));
+    }
     println!(
         "| groups | M | N | K | cast us | product us | TFLOP/s | 1 - 2 sum(xy) / sum(x^2 + y^2) |"
     );

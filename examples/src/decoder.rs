@@ -59,7 +59,7 @@ mod sessions {
     use candle_core::Tensor;
     use candle_nn::VarBuilder;
     use candle_rocm_transformers::models::{mistral, qwen2, qwen3};
-    use candle_rocm_transformers::{Session, Transformer};
+    use candle_rocm_transformers::Transformer;
     use serde::de::DeserializeOwned;
     use serde_json::Value;
 
@@ -72,7 +72,7 @@ mod sessions {
 
     /// A model and its cache.
     pub struct Decoder {
-        session: Session,
+        session: session::Sequence,
         limits: Limits,
     }
 
@@ -103,8 +103,8 @@ mod sessions {
             model_code: Some(ModelCode::Rocm),
             ..*args
         };
-        let capacity = ours.session(context, head, dtype, device)?;
-        let capacity = capacity.context("candle-rocm-transformers runs it")?;
+        let asked = ours.session(context, head, dtype, device)?;
+        let asked = asked.context("candle-rocm-transformers runs it")?;
         normalise(&mut json, context).with_context(|| file.clone())?;
         let vocabulary = number(&json, "vocab_size")?;
         let weights = Weights::from_folder(path, dtype, device, progress)?.into_var_builder();
@@ -115,9 +115,12 @@ mod sessions {
             other => bail!("{file}: a model of type `{other}`"),
         };
         Ok(Decoder {
-            session: session::new(model.with_context(|| path.display().to_string())?, capacity)?,
+            session: session::Sequence::new(
+                model.with_context(|| path.display().to_string())?,
+                asked,
+            )?,
             limits: Limits {
-                context: capacity,
+                context: asked.capacity,
                 vocabulary,
                 end_of_text,
             },
@@ -159,7 +162,7 @@ mod sessions {
 
     impl LanguageModel for Decoder {
         fn forward(&mut self, tokens: &[u32], position: usize) -> Result<Tensor> {
-            session::forward(&mut self.session, tokens, position)
+            self.session.forward(tokens, position)
         }
 
         fn reset(&mut self) -> Result<()> {
@@ -172,7 +175,7 @@ mod sessions {
         }
 
         fn captured(&self) -> Option<&Launches> {
-            self.session.enqueued()
+            self.session.captured()
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::checkpoint::{end_of_text, read_config, Progress, Weights};
 use crate::generate::{LanguageModel, Limits};
 use crate::gguf;
 use crate::launches::Launches;
-use crate::model_code::ModelArgs;
+use crate::model_code::{ModelArgs, SessionArgs};
 #[cfg(feature = "rocm")]
 use crate::session;
 
@@ -32,7 +32,7 @@ enum Network {
         cache: Box<candle_llama::Cache>,
     },
     #[cfg(feature = "rocm")]
-    Session(Box<candle_rocm_transformers::Session>),
+    Session(Box<session::Sequence>),
 }
 
 /// Loads from a Hugging Face folder, or from a GGUF file.
@@ -181,7 +181,7 @@ impl Llama {
             device,
         )?;
         let limits = Limits {
-            context: session.unwrap_or(config.max_position_embeddings),
+            context: session.map_or(config.max_position_embeddings, |session| session.capacity),
             vocabulary: config.vocab_size,
             end_of_text,
         };
@@ -199,19 +199,21 @@ impl Llama {
     }
 }
 
-/// The weights, with a cache of `session` tokens by our code, or by candle's without.
+/// The weights, with a `session` by our code, or by candle's without.
 fn network(
     config: &candle_llama::Config,
     weights: Weights,
-    session: Option<usize>,
+    session: Option<SessionArgs>,
     dtype: DType,
     device: &Device,
 ) -> Result<Network> {
     #[cfg(feature = "rocm")]
-    if let Some(capacity) = session {
+    if let Some(args) = session {
         let weights = weights.into_var_builder();
         let model = candle_rocm_transformers::models::llama::load(weights, config)?;
-        return Ok(Network::Session(Box::new(session::new(model, capacity)?)));
+        return Ok(Network::Session(Box::new(session::Sequence::new(
+            model, args,
+        )?)));
     }
     #[cfg(not(feature = "rocm"))]
     ensure!(session.is_none(), "this build has no code of a session");
@@ -263,7 +265,7 @@ impl LanguageModel for Llama {
                 Ok(model.forward(&input, position, cache)?.squeeze(0)?)
             }
             #[cfg(feature = "rocm")]
-            Network::Session(session) => session::forward(session, tokens, position),
+            Network::Session(session) => session.forward(tokens, position),
         }
     }
 
@@ -286,7 +288,7 @@ impl LanguageModel for Llama {
         match &self.network {
             Network::Candle { .. } => None,
             #[cfg(feature = "rocm")]
-            Network::Session(session) => session.enqueued(),
+            Network::Session(session) => session.captured(),
         }
     }
 }

@@ -25,11 +25,23 @@ pub struct ModelArgs {
     /// is longer]
     #[arg(long, value_name = "TOKENS")]
     pub context: Option<usize>,
+    /// Quantise the layers' weights to FP8 (e4m3, a factor for each 128 x 128) when they are loaded, with the code of rocm; how
+    /// far its first prompt is from that of the weights as they came is printed
+    #[arg(long)]
+    pub fp8: bool,
+}
+
+/// What a session of candle-rocm-transformers is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionArgs {
+    /// Tokens that there is memory for.
+    pub capacity: usize,
+    /// Whether weights become FP8.
+    pub fp8: bool,
 }
 
 impl ModelArgs {
-    /// How many tokens a session of candle-rocm-transformers is to hold, of `most` that the model knows and with heads of
-    /// `head` elements; none where candle's code runs the model.
+    /// What a session of candle-rocm-transformers is to be, of a model that knows `most` tokens and has heads of `head` elements; none where candle's code runs the model.
     ///
     /// # Errors
     /// What is asked for is not in this build, or not of this model.
@@ -39,7 +51,7 @@ impl ModelArgs {
         head: usize,
         dtype: DType,
         device: &Device,
-    ) -> Result<Option<usize>> {
+    ) -> Result<Option<SessionArgs>> {
         if let Some(context) = self.context {
             ensure!(
                 (1..=most).contains(&context),
@@ -64,6 +76,13 @@ impl ModelArgs {
             }
             None => cfg!(feature = "rocm") && fits && device.is_cuda(),
         };
-        Ok(ours.then(|| self.context.unwrap_or(most.min(CONTEXT))))
+        ensure!(
+            ours || !self.fp8,
+            "--fp8: candle's code has no FP8: take --model-code rocm, which is the default on a GPU"
+        );
+        Ok(ours.then(|| SessionArgs {
+            capacity: self.context.unwrap_or(most.min(CONTEXT)),
+            fp8: self.fp8,
+        }))
     }
 }

@@ -17,7 +17,7 @@ use crate::gguf::{self, gguf_name, hugging_face_name, ROPE_DIVISORS};
 use crate::gguf_write::{convert, Format};
 use crate::launches::Launches;
 use crate::llama::{self, expected_tensors};
-use crate::model_code::ModelArgs;
+use crate::model_code::{ModelArgs, SessionArgs};
 #[cfg(feature = "rocm")]
 use crate::session;
 
@@ -35,7 +35,7 @@ pub struct QuantizedLlama {
 enum Network {
     Candle(Box<ModelWeights>),
     #[cfg(feature = "rocm")]
-    Session(Box<candle_rocm_transformers::Session>),
+    Session(Box<session::Sequence>),
 }
 
 /// Loads from a GGUF file as it is, or from a Hugging Face folder quantised to [`DEFAULT_FORMAT`].
@@ -129,7 +129,9 @@ impl QuantizedLlama {
         )?;
         let limits = Limits {
             // candle's table of rotary positions is of fixed length.
-            context: session.unwrap_or(config.max_position_embeddings.min(MAX_SEQ_LEN)),
+            context: session.map_or(config.max_position_embeddings.min(MAX_SEQ_LEN), |session| {
+                session.capacity
+            }),
             vocabulary: config.vocab_size,
             end_of_text,
         };
@@ -147,18 +149,20 @@ impl QuantizedLlama {
     }
 }
 
-/// The weights, with a cache of `session` tokens by our code, or by candle's without.
+/// The weights, with a `session` by our code, or by candle's without.
 fn network<R: Read + Seek>(
     content: Content,
     reader: &mut R,
-    session: Option<usize>,
+    session: Option<SessionArgs>,
     device: &Device,
 ) -> Result<Network> {
     #[cfg(feature = "rocm")]
-    if let Some(capacity) = session {
+    if let Some(args) = session {
         let model =
             candle_rocm_transformers::models::quantized_llama::from_gguf(&content, reader, device)?;
-        return Ok(Network::Session(Box::new(session::new(model, capacity)?)));
+        return Ok(Network::Session(Box::new(session::Sequence::new(
+            model, args,
+        )?)));
     }
     #[cfg(not(feature = "rocm"))]
     ensure!(session.is_none(), "this build has no code of a session");
@@ -256,7 +260,7 @@ impl LanguageModel for QuantizedLlama {
                 Ok(model.forward(&input, position)?.squeeze(0)?)
             }
             #[cfg(feature = "rocm")]
-            Network::Session(session) => session::forward(session, tokens, position),
+            Network::Session(session) => session.forward(tokens, position),
         }
     }
 
@@ -277,7 +281,7 @@ impl LanguageModel for QuantizedLlama {
         match &self.network {
             Network::Candle(_) => None,
             #[cfg(feature = "rocm")]
-            Network::Session(session) => session.enqueued(),
+            Network::Session(session) => session.captured(),
         }
     }
 }

@@ -29,6 +29,12 @@ enum Prepared {
     Model(Box<models::Model>),
 }
 
+/// Whether Candle has nothing of the kind.
+fn is_ours_alone(case: &Case) -> bool {
+    operators::OURS_ALONE.contains(&case.op.as_str())
+        || (case.kind == Kind::Model && case.dtype == models::FP8)
+}
+
 /// The GPU and the last case on it.
 struct Worker {
     gpu: Gpu,
@@ -38,7 +44,7 @@ struct Worker {
 impl Worker {
     fn answer(&mut self, request: &Request) -> Result<Answer> {
         let Request { case, settings } = request;
-        if cfg!(not(feature = "session")) && operators::OURS_ALONE.contains(&case.op.as_str()) {
+        if cfg!(not(feature = "session")) && is_ours_alone(case) {
             return Ok(Answer::Absent);
         }
         let mut prepared = match self.last.take() {

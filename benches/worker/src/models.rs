@@ -3,7 +3,7 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{ensure, Context, Result};
 use candle_core::quantized::gguf_file::{Content, TensorInfo, Value, VersionedMagic};
 use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Shape, Tensor, D};
@@ -88,6 +88,9 @@ enum Network {
     Session(Box<candle_rocm_transformers::Session>),
 }
 
+/// The dtype of models in bf16 whose layers' products are in FP8.
+pub const FP8: &str = "f8e4m3";
+
 /// Tokens of a sequence at most.
 const CONTEXT: usize = 4096;
 
@@ -112,7 +115,8 @@ pub fn prepare(gpu: &Gpu, case: &Case) -> Result<Model> {
     let size = size.with_context(|| format!("no model is called {}", case.op))?;
     let network = match case.dtype.as_str() {
         "q4_K" => quantized(gpu, size)?,
-        dtype => plain(gpu, size, dtype.parse()?)?,
+        FP8 => plain(gpu, size, DType::BF16, true)?,
+        dtype => plain(gpu, size, dtype.parse()?, false)?,
     };
     Ok(Model {
         network,
@@ -160,7 +164,8 @@ impl SimpleBackend for RandomWeights<'_> {
     }
 }
 
-fn plain(gpu: &Gpu, size: &Size, dtype: DType) -> Result<Network> {
+/// `in_fp8` is for our code alone.
+fn plain(gpu: &Gpu, size: &Size, dtype: DType, in_fp8: bool) -> Result<Network> {
     let config = llama::Config {
         hidden_size: size.hidden,
         intermediate_size: size.inner,
@@ -182,10 +187,10 @@ fn plain(gpu: &Gpu, size: &Size, dtype: DType) -> Result<Network> {
     let builder = VarBuilder::from_backend(weights, dtype, gpu.device.clone());
     #[cfg(feature = "session")]
     if !candles_code() {
-        return session(candle_rocm_transformers::models::llama::load(
-            builder, &config,
-        )?);
+        let model = candle_rocm_transformers::models::llama::load(builder, &config)?;
+        return session(if in_fp8 { model.to_fp8()? } else { model });
     }
+    ensure!(!in_fp8, "candle-transformers' code has no FP8");
     let model = llama::Llama::load(builder, &config)?;
     let empty = Box::new(llama::Cache::new(true, dtype, &config, &gpu.device)?);
     Ok(Network::Plain {

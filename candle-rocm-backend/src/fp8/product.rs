@@ -139,7 +139,8 @@ pub fn m_grouped_gemm_nt_contiguous(
 }
 
 /// Products of each group's rows in use with its matrix: result (g, r) is `a` (g, r) times the transpose of `b`'s matrix g, for
-/// r below `in_use[g]` (i32 or u32), which the device alone knows. a is (groups, rows, k), b (groups, n, k); the result
+/// r below `in_use[g]` (i32 or u32), which the device alone knows; about `expected` of a group are, on which nothing but the
+/// choice of a kernel depends. a is (groups, rows, k), b (groups, n, k); the result
 /// (groups, rows, n) of `dtype`. Its rows that are not in use hold anything.
 ///
 /// # Errors
@@ -148,9 +149,16 @@ pub fn m_grouped_gemm_nt_masked(
     a: &Fp8Matrix,
     b: &Fp8Matrix,
     in_use: &Tensor,
+    expected: usize,
     dtype: DType,
 ) -> Result<Tensor> {
-    rows_in_use("fp8::m_grouped_gemm_nt_masked", [a, b], in_use, dtype)
+    rows_in_use(
+        "fp8::m_grouped_gemm_nt_masked",
+        [a, b],
+        in_use,
+        expected,
+        dtype,
+    )
 }
 
 /// A product for each group of k, as gradients of experts' weights are: result g is the sum over its k of `a` column times `b`

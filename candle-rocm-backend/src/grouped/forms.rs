@@ -88,11 +88,12 @@ pub(crate) fn rows_of_groups<F: Factor>(
     }
 }
 
-/// Each matrix's rows in use with its group's matrix: (groups, rows, n).
+/// Each matrix's rows in use with its group's matrix: (groups, rows, n). About `expected` of a group are.
 pub(crate) fn rows_in_use<F: Factor>(
     name: &'static str,
     [a, b]: [&F; 2],
     in_use: &Tensor,
+    expected: usize,
     dtype: DType,
 ) -> Result<Tensor> {
     let (of_a, of_b) = (a.dims(), b.dims());
@@ -119,7 +120,10 @@ pub(crate) fn rows_in_use<F: Factor>(
         name,
         addend: None,
         batch: groups,
-        grouping: Grouping::InUse(&in_use.contiguous()?),
+        grouping: Grouping::InUse {
+            rows: &in_use.contiguous()?,
+            expected: expected.min(rows),
+        },
         dtype,
     };
     match form.on_gpu(a, b)? {

@@ -1,13 +1,14 @@
 //! Launching the kernels of module `grouped`.
 
 use candle_core::{bail, CudaDevice, CudaStorage, DType, Result, Tensor};
-use candle_rocm_kernels::grouped::{kernel_name, threads, Element, DEPTH};
+use candle_rocm_kernels::few;
+use candle_rocm_kernels::grouped::{few_name, kernel_name, threads, Element, COLUMNS, DEPTH};
 use candle_rocm_kernels::GROUPED;
-use candle_rocm_runtime::gemm::{Arguments, MatmulArguments};
-use candle_rocm_runtime::DeviceRepr;
+use candle_rocm_runtime::gemm::{Arguments, Gpu, MatmulArguments};
+use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
 
 use super::groups::RowGroups;
-use super::plan::{plan, Plan, Size};
+use super::plan::{plan, Kernel, Plan, Size, RESIDENT};
 use crate::ops::launch::{
     allocate, batched, compute_units, grid, int, launch_with, with_addresses, write, THREADS,
 };
@@ -37,6 +38,8 @@ struct GroupedArguments {
     groups: u64,
     grouping: u32,
     result: u32,
+    sharing: u32,
+    reserved: u32,
 }
 
 // SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.
@@ -120,8 +123,8 @@ pub(crate) enum Grouping<'a> {
     Batch,
     /// Rows of the result, each 128 of the group that the number says.
     Rows(&'a RowGroups),
-    /// So many rows of each matrix.
-    InUse(&'a Tensor),
+    /// So many rows of each matrix, about `expected` of one.
+    InUse { rows: &'a Tensor, expected: usize },
     /// k from where this group begins to where the next does.
     K(&'a Tensor),
 }
@@ -161,88 +164,154 @@ impl Product<'_> {
         })
     }
 
-    /// Computes it.
-    pub fn compute(&self, device: &CudaDevice) -> Result<CudaStorage> {
-        // C's rows, as kernels have them, are its columns here.
-        let (m, n, k) = (self.b.rows, self.a.rows, self.a.k);
-        let mut result = allocate(device, self.dtype, m * n * self.batch)?;
-        if m == 0 || n == 0 || self.batch == 0 {
-            return Ok(result);
-        }
-        let (grouping, groups) = match self.grouping {
-            Grouping::Batch => (0, None),
-            Grouping::Rows(groups) => (1, Some(groups.numbers())),
-            Grouping::InUse(groups) => (2, Some(groups)),
-            Grouping::K(groups) => (3, Some(groups)),
-        };
-        let stream = device.cuda_stream();
-        let arch = stream.context().info().arch.clone();
-        let size = Size {
-            m,
-            n,
-            k,
+    /// What a plan is made for; C's rows, as kernels have them, are its columns here.
+    fn size(&self) -> Size {
+        Size {
+            m: self.b.rows,
+            n: self.a.rows,
+            k: self.a.k,
             batch: self.batch,
-            divides: grouping < 2,
+            divides: matches!(self.grouping, Grouping::Batch | Grouping::Rows(_)),
             usual: match self.grouping {
                 Grouping::Rows(groups) => Some(groups.usual()),
+                Grouping::InUse { expected, .. } => Some(expected),
                 _ => None,
             },
+            matrices: match self.grouping {
+                Grouping::Rows(_) => self.a.rows.div_ceil(COLUMNS),
+                _ => self.batch,
+            },
+        }
+    }
+
+    /// Whether offsets of what few columns' kernels read at a time, and of factors, are within 32 bits.
+    fn within_reach(&self) -> bool {
+        let operands = [self.a, self.b].into_iter();
+        operands.into_iter().all(|operand| {
+            let lines = operand.rows.min(few::THREADS as usize);
+            let of_values = lines * operand.steps[1] + operand.k;
+            let of_scales = operand.scales.as_ref().map_or(0, |scales| {
+                let rows = operand.rows >> scales.row_shift.min(31);
+                rows * scales.steps[1] + operand.k.div_ceil(DEPTH) * scales.steps[2]
+            });
+            of_values.max(of_scales) < 1 << 30
+        })
+    }
+
+    /// The kernel that a plan names, and its grid.
+    fn launch_of(
+        &self,
+        plan: &Plan,
+        arch: &str,
+        transposed: [bool; 2],
+    ) -> Result<(String, LaunchConfig)> {
+        let (element, Size { m, n, matrices, .. }) = (self.element(), self.size());
+        let shared = self.b.scales.as_ref().is_some_and(Scales::rows_share);
+        match plan.kernel {
+            Kernel::Tile(tile) => {
+                let tiles = m.div_ceil(tile.rows as usize) * n.div_ceil(tile.columns as usize);
+                let config = grid(tiles, plan.parts, threads(arch, element, tile))?;
+                let config = batched(self.name, config, self.batch)?;
+                Ok((kernel_name(element, shared, tile, transposed), config))
+            }
+            Kernel::Few {
+                columns,
+                shape,
+                sharing,
+            } => {
+                let rows = m.div_ceil(shape.rows_of_workgroup(sharing) as usize);
+                let config = grid(rows, plan.parts, few::THREADS)?;
+                let config = batched(self.name, config, matrices)?;
+                Ok((few_name(element, shared, columns), config))
+            }
+        }
+    }
+
+    /// The kernel's argument, but for addresses.
+    fn arguments(&self, plan: &Plan, lds: [usize; 2], gpu: Gpu) -> Result<GroupedArguments> {
+        let Size { m, n, k, .. } = self.size();
+        let mut product = MatmulArguments {
+            gemm: Arguments {
+                lda: lds[0] as i64,
+                ldb: lds[1] as i64,
+                row_c: 1,
+                ldc: m as i64,
+                stride_a: self.b.steps[0] as i64,
+                stride_b: self.a.steps[0] as i64,
+                stride_c: (m * n) as i64,
+                alpha: 1.,
+                m: self.int("columns", m)?,
+                n: self.int("rows", n)?,
+                k: self.int("k", k)?,
+                ..Default::default()
+            },
+            ld_residual: m as i64,
+            stride_residual: (m * n) as i64,
+            batch: self.int("batch", self.batch)?,
+            parts: plan.parts as u32,
+            part_k: self.int("k", plan.part_k)?,
+            ..Default::default()
         };
-        let units = compute_units(device);
-        let plan = plan(self.element(), size, &arch, units);
+        let mut teams = 0;
+        match plan.kernel {
+            Kernel::Tile(tile) => {
+                let tile = [tile.rows, tile.columns];
+                let tiles =
+                    [(m, tile[0]), (n, tile[1])].map(|(all, of)| all.div_ceil(of as usize) as u64);
+                let concurrent = RESIDENT * u64::from(gpu.compute_units);
+                (product.group, product.chiplets) = gpu.order(tile, tiles, concurrent);
+                [product.tiles_m, product.tiles_n] = tiles.map(|tiles| tiles as u32);
+            }
+            Kernel::Few { sharing, .. } => teams = sharing,
+        }
+        Ok(GroupedArguments {
+            product,
+            scales_a: scales(self.b),
+            scales_b: scales(self.a),
+            grouping: match self.grouping {
+                Grouping::Batch => 0,
+                Grouping::Rows(_) => 1,
+                Grouping::InUse { .. } => 2,
+                Grouping::K(_) => 3,
+            },
+            result: self.result_type()?,
+            sharing: teams,
+            ..Default::default()
+        })
+    }
+
+    /// Computes it.
+    pub fn compute(&self, device: &CudaDevice) -> Result<CudaStorage> {
+        let size = self.size();
+        let elements = size.m * size.n * self.batch;
+        let mut result = allocate(device, self.dtype, elements)?;
+        if elements == 0 {
+            return Ok(result);
+        }
+        let groups = match self.grouping {
+            Grouping::Batch => None,
+            Grouping::Rows(groups) => Some(groups.numbers()),
+            Grouping::InUse { rows: groups, .. } | Grouping::K(groups) => Some(groups),
+        };
         let order = |operand: &Operand| match operand.order() {
             Some(order) => Ok(order),
             None => bail!("{}: an operand of {:?}", self.name, operand.values.layout()),
         };
         let ((a_along_k, lda), (b_along_k, ldb)) = (order(self.b)?, order(self.a)?);
-        let (tile, count) = (plan.tile, |all: usize, of: u32| all.div_ceil(of as usize));
-        let (tiles_m, tiles_n) = (count(m, tile.rows), count(n, tile.columns));
+        let stream = device.cuda_stream();
+        let gpu = Gpu::from(stream.context().info());
+        let few = a_along_k
+            && b_along_k
+            && !matches!(self.grouping, Grouping::K(_))
+            && self.within_reach();
+        let units = compute_units(device);
+        let plan = plan(self.element(), size, few, gpu.arch, units);
         let mut partial = match plan.parts {
             1 => None,
-            parts => Some(allocate(device, DType::F32, m * n * self.batch * parts)?),
+            parts => Some(allocate(device, DType::F32, elements * parts)?),
         };
-        let mut arguments = GroupedArguments {
-            product: MatmulArguments {
-                gemm: Arguments {
-                    lda: lda as i64,
-                    ldb: ldb as i64,
-                    row_c: 1,
-                    ldc: m as i64,
-                    stride_a: self.b.steps[0] as i64,
-                    stride_b: self.a.steps[0] as i64,
-                    stride_c: (m * n) as i64,
-                    alpha: 1.,
-                    m: self.int("columns", m)?,
-                    n: self.int("rows", n)?,
-                    k: self.int("k", k)?,
-                    ..Default::default()
-                },
-                ld_residual: m as i64,
-                stride_residual: (m * n) as i64,
-                batch: self.int("batch", self.batch)?,
-                parts: plan.parts as u32,
-                part_k: self.int("k", plan.part_k)?,
-                tiles_m: tiles_m as u32,
-                tiles_n: tiles_n as u32,
-                group: group_of(&plan, tiles_m, units),
-                chiplets: 1,
-                ..Default::default()
-            },
-            scales_a: scales(self.b),
-            scales_b: scales(self.a),
-            grouping,
-            result: self.result_type()?,
-            ..Default::default()
-        };
-        let threads = threads(&arch, self.element(), tile);
-        let config = grid(tiles_m * tiles_n, plan.parts, threads)?;
-        let config = batched(self.name, config, self.batch)?;
-        let blocks = self
-            .b
-            .scales
-            .as_ref()
-            .is_some_and(|scales| scales.rows_share());
-        let kernel = kernel_name(self.element(), blocks, tile, [a_along_k, !b_along_k]);
+        let mut arguments = self.arguments(&plan, [lda, ldb], gpu)?;
+        let (kernel, config) = self.launch_of(&plan, gpu.arch, [a_along_k, !b_along_k])?;
         let factors =
             |operand: &Operand| operand.scales.as_ref().map(|scales| scales.values.clone());
         let (scales_a, scales_b) = (factors(self.b), factors(self.a));
@@ -274,7 +343,6 @@ impl Product<'_> {
                 // several parts, the sums for each part's.
                 unsafe { launch_with(device, &GROUPED, &kernel, config, &arguments) }?;
                 if plan.parts > 1 {
-                    let elements = m * n * self.batch;
                     let workgroups = elements.div_ceil(THREADS as usize);
                     let config = grid(workgroups.min(SUM_WORKGROUPS_PER_UNIT * units), 1, THREADS)?;
                     // SAFETY: as above; the sums were given to the same stream.
@@ -285,13 +353,6 @@ impl Product<'_> {
         )?;
         Ok(result)
     }
-}
-
-/// Tiles of rows that are gone through together, that what runs at once is about as wide as high.
-fn group_of(plan: &Plan, tiles_m: usize, units: usize) -> u32 {
-    let ratio = f64::from(plan.tile.columns) / f64::from(plan.tile.rows);
-    let square = (2.0 * units as f64 * ratio).sqrt().round() as usize;
-    square.clamp(1, tiles_m.max(1)) as u32
 }
 
 fn scales(operand: &Operand) -> ScaleArguments {

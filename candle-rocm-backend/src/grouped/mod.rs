@@ -79,16 +79,23 @@ pub fn m_grouped_gemm_nt_contiguous(a: &Tensor, b: &Tensor, groups: &RowGroups) 
 }
 
 /// Products of each group's rows in use with its matrix: result (g, r) is `a` (g, r) times the transpose of `b`'s matrix g,
-/// for r below `in_use[g]`, which the device alone knows. `a` is (groups, rows, k), `b` (groups, n, k), both bf16, `in_use`
+/// for r below `in_use[g]`, which the device alone knows; about `expected` of a group are, on which nothing but the choice of a
+/// kernel depends. `a` is (groups, rows, k), `b` (groups, n, k), both bf16, `in_use`
 /// i32 or u32 of (groups); the result (groups, rows, n) is bf16. Its rows that are not in use hold anything.
 ///
 /// # Errors
 /// Shapes that do not fit each other, another dtype, or different devices.
-pub fn m_grouped_gemm_nt_masked(a: &Tensor, b: &Tensor, in_use: &Tensor) -> Result<Tensor> {
+pub fn m_grouped_gemm_nt_masked(
+    a: &Tensor,
+    b: &Tensor,
+    in_use: &Tensor,
+    expected: usize,
+) -> Result<Tensor> {
     rows_in_use(
         "grouped::m_grouped_gemm_nt_masked",
         [a, b],
         in_use,
+        expected,
         DType::BF16,
     )
 }

@@ -1,5 +1,6 @@
 //! Which kernel makes a product, and in how many parts of k.
 
+use candle_rocm_kernels::few;
 use candle_rocm_kernels::grouped::{self, Element, DEPTH, TILES};
 use candle_rocm_kernels::matmul::Tile;
 
@@ -10,10 +11,15 @@ const MEMORY_RATE: f64 = 8.0;
 const ENDS: f64 = 2500.0;
 const LAUNCH: f64 = 6000.0;
 /// Workgroups that a compute unit holds at least.
-const RESIDENT: u64 = 2;
+pub(super) const RESIDENT: u64 = 2;
 /// Parts of k that are tried, and the fewest steps in one.
 const PARTS: [usize; 5] = [1, 2, 4, 8, 16];
 const LEAST_STEPS: usize = 4;
+/// Fewest rounds of a workgroup for few columns in a part of k, and most parts.
+const LEAST_ROUNDS: usize = 2;
+const MOST_PARTS: usize = 64;
+/// Most blocks of columns that are a grid's third dimension.
+const MOST_BLOCKS: usize = 65_535;
 
 /// What a plan is made for: C is m x n for each of a batch, as kernels have it.
 #[derive(Clone, Copy, Debug)]
@@ -26,18 +32,36 @@ pub(super) struct Size {
     pub divides: bool,
     /// Columns of a group in use, on average, where not all are.
     pub usual: Option<usize>,
+    /// Matrices, or blocks of columns, that kernels for few columns take by themselves.
+    pub matrices: usize,
 }
 
-/// A kernel's tile, and the parts of k, each of so many elements but the last.
+/// A kernel, and the parts of k, each of so many elements but the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Plan {
-    pub tile: Tile,
+    pub kernel: Kernel,
     pub parts: usize,
     pub part_k: usize,
 }
 
-/// The plan with the shortest estimate, on a GPU of so many compute units.
-pub(super) fn plan(element: Element, size: Size, arch: &str, units: usize) -> Plan {
+/// What multiplies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kernel {
+    Tile(Tile),
+    /// So many columns at a time, of which 2^sharing teams of a workgroup share rows.
+    Few {
+        columns: u32,
+        shape: few::Shape,
+        sharing: u32,
+    },
+}
+
+/// The plan with the shortest estimate, on a GPU of so many compute units; of kernels for few columns, which read k by vectors,
+/// if both operands have it together.
+pub(super) fn plan(element: Element, size: Size, along_k: bool, arch: &str, units: usize) -> Plan {
+    if let Some(plan) = few_plan(element, size, arch, units).filter(|_| along_k) {
+        return plan;
+    }
     let mut best: Option<(Plan, f64)> = None;
     // Where most columns only fill groups up, narrow tiles pass those over.
     let few = size
@@ -50,13 +74,8 @@ pub(super) fn plan(element: Element, size: Size, arch: &str, units: usize) -> Pl
             if parts > most.max(1) {
                 break;
             }
-            let part_k = steps.div_ceil(parts) * DEPTH;
-            let plan = Plan {
-                tile,
-                parts: size.k.div_ceil(part_k.max(1)).max(1),
-                part_k,
-            };
-            let cycles = cycles(element, size, &plan, arch, units.max(1) as f64);
+            let plan = divided(Kernel::Tile(tile), size.k, parts, DEPTH);
+            let cycles = cycles(element, size, tile, &plan, arch, units.max(1) as f64);
             if best.is_none_or(|(_, least)| cycles < least) {
                 best = Some((plan, cycles));
             }
@@ -65,9 +84,50 @@ pub(super) fn plan(element: Element, size: Size, arch: &str, units: usize) -> Pl
     best.expect("there are tiles").0
 }
 
+/// A plan with about so many parts of k, each of whole steps.
+fn divided(kernel: Kernel, k: usize, parts: usize, step: usize) -> Plan {
+    let part_k = k.div_ceil(step).div_ceil(parts) * step;
+    Plan {
+        kernel,
+        parts: k.div_ceil(part_k.max(1)).max(1),
+        part_k,
+    }
+}
+
+/// The plan by a kernel for few columns, where there are few, or few of each group are in use: reading A is the work.
+fn few_plan(element: Element, size: Size, arch: &str, units: usize) -> Option<Plan> {
+    let usual = size.usual.unwrap_or(size.n).max(1);
+    let mut all = grouped::few_columns(arch).iter().copied();
+    let columns = all.find(|&columns| usual <= columns as usize)?;
+    let matrices = size.matrices;
+    if matrices > MOST_BLOCKS {
+        return None;
+    }
+    let shape = grouped::few_shape(arch, element, columns);
+    let (m, k) = (size.m as u64, size.k as u64);
+    let units_of_one = (units.div_ceil(matrices.max(1))) as u64;
+    let sharing = shape.sharing(m, k, shape.most_sharing(k), units_of_one);
+    let workgroups = size.m.div_ceil(shape.rows_of_workgroup(sharing) as usize) * matrices;
+    let round = (shape.step << sharing) as usize;
+    // Several parts where much of the GPU would have nothing to do.
+    let parts = match size.divides {
+        true if 2 * workgroups <= units => {
+            let most = (size.k / (LEAST_ROUNDS * round)).clamp(1, MOST_PARTS);
+            (2 * units / workgroups.max(1)).clamp(1, most)
+        }
+        _ => 1,
+    };
+    let kernel = Kernel::Few {
+        columns,
+        shape,
+        sharing,
+    };
+    Some(divided(kernel, size.k, parts, round))
+}
+
 /// The estimated cycles of a plan.
-fn cycles(element: Element, size: Size, plan: &Plan, arch: &str, units: f64) -> f64 {
-    let (rows, columns) = (f64::from(plan.tile.rows), f64::from(plan.tile.columns));
+fn cycles(element: Element, size: Size, tile: Tile, plan: &Plan, arch: &str, units: f64) -> f64 {
+    let (rows, columns) = (f64::from(tile.rows), f64::from(tile.columns));
     let (m, n, k) = (size.m as f64, size.n as f64, size.k as f64);
     let (batch, bytes) = (size.batch as f64, f64::from(element.bytes()));
     let step = (rows * columns / f64::from(grouped::rate(arch, element)))
@@ -89,7 +149,7 @@ fn cycles(element: Element, size: Size, plan: &Plan, arch: &str, units: f64) -> 
 mod tests {
     use super::*;
 
-    fn of(n: usize, k: usize) -> Plan {
+    fn of(n: usize, k: usize, along_k: bool) -> Plan {
         let size = Size {
             m: 4096,
             n,
@@ -97,25 +157,37 @@ mod tests {
             batch: 1,
             divides: true,
             usual: None,
+            matrices: 1,
         };
-        plan(Element::F8e4m3, size, "gfx942", 304)
+        plan(Element::F8e4m3, size, along_k, "gfx942", 304)
     }
 
     #[test]
     fn few_columns_take_narrow_tiles_and_parts_that_fill_the_gpu() {
-        assert_eq!(of(4096, 7168).tile, TILES[0]);
-        assert_eq!(of(4096, 7168).parts, 1);
-        assert_eq!(of(8, 7168).tile, TILES[1]);
-        assert!(of(8, 7168).parts > 1);
+        assert_eq!(of(4096, 7168, true).kernel, Kernel::Tile(TILES[0]));
+        assert_eq!(of(4096, 7168, true).parts, 1);
+        assert_eq!(of(24, 7168, true).kernel, Kernel::Tile(TILES[1]));
+        assert_eq!(of(8, 7168, false).kernel, Kernel::Tile(TILES[1]));
+        assert!(of(24, 7168, true).parts > 1);
+    }
+
+    #[test]
+    fn up_to_sixteen_columns_have_kernels_of_their_own_where_k_is_together() {
+        for (n, expected) in [(1, true), (16, true), (17, false)] {
+            let plan = of(n, 7168, true);
+            assert_eq!(matches!(plan.kernel, Kernel::Few { .. }), expected, "{n}");
+        }
     }
 
     #[test]
     fn parts_are_whole_blocks_and_cover_k() {
         for k in [0, 1, 127, 128, 129, 1000, 7168] {
-            let plan = of(1, k);
-            assert_eq!(plan.part_k % DEPTH, 0, "{k}");
-            assert!(plan.parts * plan.part_k >= k, "{k}");
-            assert!((plan.parts - 1) * plan.part_k < k.max(1), "{k}");
+            for along_k in [false, true] {
+                let plan = of(1, k, along_k);
+                assert_eq!(plan.part_k % DEPTH, 0, "{k}");
+                assert!(plan.parts * plan.part_k >= k, "{k}");
+                assert!((plan.parts - 1) * plan.part_k < k.max(1), "{k}");
+            }
         }
     }
 }

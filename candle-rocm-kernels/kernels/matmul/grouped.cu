@@ -1,5 +1,6 @@
 // Products on matrix units whose groups the kernel finds (mixtures of experts), in bf16 and, with scales for each 128
 // of k, in FP8; src/grouped.rs lists the kernels.
+#include "matmul/few/grouped.cuh"
 #include "matmul/grouped_tile.cuh"
 #include "matmul/unit/fp8.cuh"
 
@@ -43,6 +44,26 @@ PRODUCTS(f8e4m3_blocks, f8e4m3_t, ScaledByBlocks, Fp8Tile, 128x128)
 PRODUCTS(f8e4m3, f8e4m3_t, Scaled, Fp8Tile, 128x32)
 PRODUCTS(bf16, bf16_t, Grouped, Tile, 128x128)
 PRODUCTS(bf16, bf16_t, Grouped, Tile, 128x32)
+
+// At most so many columns at a time, both operands with k together; candle_rocm_kernels::grouped says how many.
+#define FEW_OF(TYPE, ELEMENT, COLUMNS, INPUT)                                           \
+    ENTRY __launch_bounds__(256, 2) grouped_few_##TYPE##_c##COLUMNS(GroupedProblem p) { \
+        few_grouped<ELEMENT, COLUMNS, INPUT>(p);                                        \
+    }
+#define FEW(COLUMNS)                                             \
+    FEW_OF(f8e4m3, f8e4m3_t, COLUMNS, ScaledBlocks<false>)       \
+    FEW_OF(f8e4m3_blocks, f8e4m3_t, COLUMNS, ScaledBlocks<true>) \
+    FEW_OF(bf16, bf16_t, COLUMNS, AsItIs)
+#if defined(FEW_UNIT)
+FEW(16)
+#elif defined(FEW_MMA)
+FEW(8)
+FEW(16)
+#else
+FEW(1)
+FEW(4)
+FEW(16)
+#endif
 
 // Adds up parts of k.
 ENTRY __launch_bounds__(256) grouped_sum(GroupedProblem p) { matmul_sum<bf16_t, GroupedResults>(p); }

@@ -19,6 +19,12 @@ enum ScaleFormat {
     SCALES_E8M0, // exponents alone, bias 127, 255 is NaN; the first of four lowest
 };
 
+// A scale of 8 bits.
+__device__ __forceinline__ float scale_of_exponent(uint32_t exponent) {
+    // 2^-127 is denormal.
+    return bit_cast<float>(exponent == 0 ? 0x00400000u : exponent == 255 ? 0x7fc00000u : exponent << 23);
+}
+
 // Elements of k that share a scale.
 static constexpr uint32_t SCALE_DEPTH = 128;
 
@@ -39,7 +45,7 @@ static constexpr uint32_t GROUP_COLUMNS = 128, GROUP_BITS = 20;
 // C's element types.
 enum ResultType { RESULT_F32, RESULT_F16, RESULT_BF16 };
 
-// Laid out as `GroupedArguments` in candle-rocm-backend/src/grouped/launch.rs. Of the product's epilogue there is the
+// Laid out as `GroupedArguments` in candle-rocm-backend/src/grouped/kernel.rs. Of the product's epilogue there is the
 // residual alone, alpha is 1 and beta 0.
 struct GroupedProblem {
     MatmulProblem product;
@@ -48,6 +54,9 @@ struct GroupedProblem {
     const int32_t *groups;
     uint32_t grouping;
     uint32_t result;
+    // Of products of few columns: 2^sharing teams of a workgroup share rows and divide k.
+    uint32_t sharing;
+    uint32_t reserved;
 };
 __device__ __forceinline__ const MatmulProblem &product_of(const GroupedProblem &p) { return p.product; }
 

@@ -53,7 +53,7 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
             const GemmProblem &g = p.product.gemm;
 #pragma unroll
             for (int i = 0; i < COUNT; i++) {
-                uint32_t index = threadIdx.x + i * S::THREADS;
+                uint32_t index = row(i);
                 from[i] = index < S::M
                               ? first(p.scales_a, part.a, min_of(part.row + index, g.m - 1))
                               : first(p.scales_b, part.b, min_of(part.column + index - S::M, part.columns - 1));
@@ -83,17 +83,12 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
             }
             block++;
         }
-        static __device__ __forceinline__ float power(uint32_t exponent) {
-            // 2^-127 is denormal.
-            uint32_t bits = exponent == 0 ? 0x00400000u : exponent == 255 ? 0x7fc00000u : exponent << 23;
-            return bit_cast<float>(bits);
-        }
         // Writes what was read last.
         __device__ __forceinline__ void stage(LdsBytes lds, uint32_t buffer) const {
 #pragma unroll
             for (int i = 0; i < COUNT; i++) {
                 uint32_t exponent = held[i] >> (block - 1) % 4 * 8 & 0xff;
-                float factor = packed(i) ? power(exponent) : bit_cast<float>(held[i]);
+                float factor = packed(i) ? scale_of_exponent(exponent) : bit_cast<float>(held[i]);
                 if (mine(i)) lds_store(lds + buffer * BUFFER + row(i) * 4, factor * Unit::SCALE);
             }
         }

@@ -5,6 +5,7 @@
 // assignment.
 #pragma once
 #include "portable/block_reduce.cuh"
+#include "rows/few.cuh"
 
 static constexpr uint32_t EXPERTS_MOST = 512, EXPERTS_ROWS = 128, EXPERTS_GROUP_BITS = 20;
 static constexpr uint32_t EXPERTS_TEAM = 32, EXPERTS_TEAMS = 8, EXPERTS_THREADS = 256;
@@ -172,61 +173,29 @@ __device__ __forceinline__ void place_experts(const ExpertPlaces &p) {
     }
 }
 
-// Rows of vectors: calls f(row, vector, V elements' place) for each of a matrix's. Grid: any in x.
-template <int V, class F> __device__ __forceinline__ void experts_each(uint32_t rows, uint32_t columns, F f) {
-    uint32_t vectors = ceil_div(columns, (uint32_t)V);
-    uint64_t total = (uint64_t)rows * vectors;
-    bool narrow = total >> 32 == 0;
-    for (uint64_t i = global_thread(); i < total; i += global_threads()) {
-        uint32_t row = (uint32_t)divide(i, vectors, narrow), column = (uint32_t)(i - (uint64_t)row * vectors) * V;
-        f(row, column, min_of(columns - column, (uint32_t)V));
-    }
-}
-template <class T, int V> struct ExpertFew {
-    float x[V];
-    __device__ __forceinline__ void read(const T *from, uint32_t count, bool aligned) {
-        if (aligned) {
-            vec<T, V> values = load_vec<vec<T, V>>(from);
-#pragma unroll
-            for (int i = 0; i < V; i++) x[i] = widen(values[i]);
-        } else {
-#pragma unroll
-            for (int i = 0; i < V; i++) x[i] = i < (int)count ? widen(from[i]) : 0.0f;
-        }
-    }
-    __device__ __forceinline__ void write(T *to, uint32_t count, bool aligned) const {
-        if (aligned) {
-            vec<T, V> values;
-#pragma unroll
-            for (int i = 0; i < V; i++) values[i] = narrow<T>(x[i]);
-            store_vec(to, values);
-        } else {
-#pragma unroll
-            for (int i = 0; i < V; i++)
-                if (i < (int)count) to[i] = narrow<T>(x[i]);
-        }
-    }
-};
-
 // Each row of experts from its token, times the assignment's weight where there are any; nobody's is 0.
 template <class T>
 __device__ __forceinline__ void experts_gather(const T *x, const int32_t *source, const float *weights, T *y,
                                                uint32_t rows, uint32_t columns, uint32_t top) {
     constexpr int V = VEC16<T>;
     bool aligned = is_aligned(x, 16) && is_aligned(y, 16) && columns % V == 0;
-    experts_each<V>(rows, columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
+    auto load = [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
         int32_t from = source[row];
-        ExpertFew<T, V> few = {};
-        if (from >= 0) {
-            few.read(x + (uint64_t)((uint32_t)from / top) * columns + column, count, aligned);
-            if (weights) {
-                float weight = weights[from];
+        Held<T, V> held;
+        if (from >= 0) held.load(x + (uint64_t)((uint32_t)from / top) * columns + column, count, aligned);
+        return held;
+    };
+    auto use = [&](uint32_t row, uint32_t column, uint32_t count, const Held<T, V> &held) INLINED {
+        Few<T, V> few = held;
+        int32_t from = source[row];
+        if (weights && from >= 0) {
+            float weight = weights[from];
 #pragma unroll
-                for (int i = 0; i < V; i++) few.x[i] *= weight;
-            }
+            for (int i = 0; i < V; i++) few.x[i] *= weight;
         }
-        few.write(y + (uint64_t)row * columns + column, count, aligned);
-    });
+        few.store(y + (uint64_t)row * columns + column, count, aligned);
+    };
+    each_few<V, 4>(rows, columns, load, use);
 }
 
 // Each token's sum of its experts' rows, in the order of its assignments, times their weights where there are any, and
@@ -234,23 +203,37 @@ __device__ __forceinline__ void experts_gather(const T *x, const int32_t *source
 template <class T>
 __device__ __forceinline__ void experts_combine(const T *x, const int32_t *place, const float *weights, const T *more,
                                                 T *y, uint32_t tokens, uint32_t columns, uint32_t top) {
-    constexpr int V = VEC16<T>;
+    // Rows of a token that are on their way together.
+    constexpr int V = VEC16<T>, TOGETHER = 4;
     bool aligned = is_aligned(x, 16) && is_aligned(y, 16) && is_aligned(more, 16) && columns % V == 0;
-    experts_each<V>(tokens, columns, [&](uint32_t token, uint32_t column, uint32_t count) INLINED {
-        ExpertFew<T, V> sum = {};
-        if (more) sum.read(more + (uint64_t)token * columns + column, count, aligned);
-        for (uint32_t i = 0; i < top; i++) {
-            uint32_t assignment = token * top + i;
-            int32_t row = place[assignment];
-            if (row < 0) continue;
-            ExpertFew<T, V> few;
-            few.read(x + (uint64_t)row * columns + column, count, aligned);
-            float weight = weights ? weights[assignment] : 1.0f;
+    auto load = [&](uint32_t token, uint32_t column, uint32_t count) INLINED {
+        Held<T, V> held;
+        if (more) held.load(more + (uint64_t)token * columns + column, count, aligned);
+        return held;
+    };
+    auto use = [&](uint32_t token, uint32_t column, uint32_t count, const Held<T, V> &of_more) INLINED {
+        Few<T, V> sum = of_more;
+        for (uint32_t first = 0; first < top; first += TOGETHER) {
+            Held<T, V> held[TOGETHER];
+            int32_t rows[TOGETHER];
 #pragma unroll
-            for (int e = 0; e < V; e++) sum.x[e] = math::fma(few.x[e], weight, sum.x[e]);
+            for (int i = 0; i < TOGETHER; i++) {
+                rows[i] = first + i < top ? place[token * top + first + i] : -1;
+                if (rows[i] >= 0) held[i].load(x + (uint64_t)rows[i] * columns + column, count, aligned);
+            }
+            in_order();
+#pragma unroll
+            for (int i = 0; i < TOGETHER; i++) {
+                if (rows[i] < 0) continue;
+                Few<T, V> few = held[i];
+                float weight = weights ? weights[token * top + first + i] : 1.0f;
+#pragma unroll
+                for (int e = 0; e < V; e++) sum.x[e] = math::fma(few.x[e], weight, sum.x[e]);
+            }
         }
-        sum.write(y + (uint64_t)token * columns + column, count, aligned);
-    });
+        sum.store(y + (uint64_t)token * columns + column, count, aligned);
+    };
+    each_few<V, 1>(tokens, columns, load, use);
 }
 
 // Weights' gradients: of each assignment, the product of its expert's row and of the token's gradient. Teams of 32

@@ -8,12 +8,14 @@
 #include "portable/activations.cuh"
 #include "portable/block_reduce.cuh"
 #include "portable/largest.cuh"
+#include "rows/few.cuh"
 
 static constexpr float FP8_LARGEST = 448.0f, FP8_LEAST_LARGEST = 1e-4f;
 // Elements of a row, or rows and columns of a block, that share a factor.
 static constexpr uint32_t FP8_GROUP = 128;
-// Elements that a thread handles together.
+// Elements that a thread handles together, and how many such of f32 and of others are on their way.
 static constexpr int FP8_V = 8;
+template <class T> constexpr int FP8_AHEAD = sizeof(T) == 4 ? 2 : 4;
 
 // Where factors go: in floats, or packed, where each four of a row along k are a word of exponents. Distances in floats
 // or words; matrices are the grid's z.
@@ -64,6 +66,12 @@ __device__ __forceinline__ uint32_t magnitude(float x) { return bit_cast<uint32_
 
 typedef uint32_t Fp8Words __attribute__((ext_vector_type(2)));
 
+// Of four bytes, the signs of those that are not 0.
+__device__ __forceinline__ uint32_t without_negative_zeros(uint32_t four) {
+    uint32_t magnitudes = four & 0x7f7f7f7fu;
+    return magnitudes | (four & (magnitudes + 0x7f7f7f7fu) & 0x80808080u);
+}
+
 // Four numbers of at most 448 as bytes, -0 as 0.
 __device__ __forceinline__ uint32_t fp8_four(float a, float b, float c, float d) {
     uint32_t four;
@@ -83,33 +91,14 @@ __device__ __forceinline__ uint32_t fp8_four(float a, float b, float c, float d)
     four = (uint32_t)f8e4m3_t(a).bits | (uint32_t)f8e4m3_t(b).bits << 8 | (uint32_t)f8e4m3_t(c).bits << 16 |
            (uint32_t)f8e4m3_t(d).bits << 24;
 #endif
-    // Signs of what is not 0.
-    uint32_t magnitudes = four & 0x7f7f7f7fu;
-    return magnitudes | (four & (magnitudes + 0x7f7f7f7fu) & 0x80808080u);
+    return without_negative_zeros(four);
 }
 
-// Elements of a row that a thread handles.
-template <class T> struct Fp8Few {
-    float x[FP8_V];
+// Elements that a thread handles, in f32.
+template <class T> struct Fp8Few : Few<T, FP8_V> {
+    using Few<T, FP8_V>::Few;
+    using Few<T, FP8_V>::x;
 
-    // All of them, aligned.
-    __device__ __forceinline__ void read(const T *from) {
-        constexpr int V = min_of(FP8_V, VEC16<T>);
-        vec<T, V> values[FP8_V / V];
-#pragma unroll
-        for (int i = 0; i < FP8_V / V; i++) values[i] = load_vec<vec<T, V>>(from + i * V);
-#pragma unroll
-        for (int i = 0; i < FP8_V; i++) x[i] = widen(values[i / V][i % V]);
-    }
-    // `count` of them are there; by vectors where those are aligned, all or none.
-    __device__ __forceinline__ void read(const T *from, uint32_t count, bool aligned) {
-        if (aligned && count == FP8_V) {
-            read(from);
-        } else {
-#pragma unroll
-            for (int i = 0; i < FP8_V; i++) x[i] = i < (int)count ? widen(from[i]) : 0.0f;
-        }
-    }
     __device__ __forceinline__ uint32_t largest() const {
         uint32_t most = 0;
 #pragma unroll
@@ -125,8 +114,8 @@ template <class T> struct Fp8Few {
     }
     __device__ __forceinline__ void write(uint8_t *to, float inverse, uint32_t count, bool aligned) const {
         Fp8Words words = bytes(inverse);
-        if (aligned && count == FP8_V) {
-            *(Fp8Words *)to = words;
+        if (aligned) {
+            if (count == FP8_V) *(Fp8Words *)to = words;
         } else {
 #pragma unroll
             for (int i = 0; i < FP8_V; i++)
@@ -167,53 +156,73 @@ __device__ __forceinline__ void fp8_groups(const Source &source, const Fp8Matrix
     uint64_t total = (uint64_t)m.rows * groups;
     bool narrow = total >> 32 == 0, aligned = m.aligned();
     // All lanes of a wavefront go on as long as one has a group.
-    uint64_t first = global_thread() / wave_size() * wave_size() / LANES, lane = global_thread() / LANES - first;
-    for (; first < total; first += global_threads() / LANES) {
-        uint64_t index = first + lane;
-        bool is_one = index < total;
-        index = is_one ? index : 0;
+    uint64_t wave = global_thread() / wave_size() * wave_size() / LANES, lane = global_thread() / LANES - wave;
+    struct Place {
+        uint32_t row, group, column, count;
+    };
+    auto place = [&](uint64_t first) INLINED {
+        uint64_t index = first + lane < total ? first + lane : 0;
         uint32_t row = (uint32_t)divide(index, groups, narrow), group = (uint32_t)(index - (uint64_t)row * groups);
-        uint32_t column = group * FP8_GROUP + within, count = is_one ? m.count(column) : 0;
-        auto few = source.read(m, row, min_of(column, m.columns - 1), count, aligned);
-        uint32_t largest = wave_all_reduce(few.largest(), LANES, Larger());
-        Fp8Scale scale(bit_cast<float>(largest), scales.powers);
-        if (count > 0) few.write(m.to(row, column), scale.inverse, count, aligned);
-        if (is_one && within == 0) scales.put(row, group, scale.scale);
-    }
+        uint32_t column = group * FP8_GROUP + within;
+        return Place{row, group, column, first + lane < total ? m.count(column) : 0};
+    };
+    each_ahead<FP8_AHEAD<T>>(
+        wave, total, global_threads() / LANES,
+        [&](uint64_t first) INLINED {
+            Place p = place(first);
+            return source.load(m, p.row, p.column, p.count, aligned);
+        },
+        [&](uint64_t first, const auto &held) INLINED {
+            Place p = place(first);
+            Fp8Few<T> few = source.few(held);
+            uint32_t largest = wave_all_reduce(few.largest(), LANES, Larger());
+            Fp8Scale scale(bit_cast<float>(largest), scales.powers);
+            if (p.count > 0) few.write(m.to(p.row, p.column), scale.inverse, p.count, aligned);
+            if (first + lane < total && within == 0) scales.put(p.row, p.group, scale.scale);
+        });
 }
 
+template <class T> using Fp8Held = Held<T, FP8_V>;
+// Where there are none (`count` is 0), nothing is read.
 struct Fp8AsItIs {
     template <class T>
-    __device__ __forceinline__ Fp8Few<T> read(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
-                                              bool aligned) const {
-        Fp8Few<T> few;
-        few.read(m.from(row, column), count, aligned);
-        return few;
+    __device__ __forceinline__ Fp8Held<T> load(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
+                                               bool aligned) const {
+        Fp8Held<T> held;
+        held.load(m.from(row, column), count, aligned);
+        return held;
     }
+    template <class T> __device__ __forceinline__ Fp8Few<T> few(const Fp8Held<T> &held) const { return held; }
 };
 
 // Row source[row] / share of x, or zeros where that is negative: a token's row for each of its experts.
-struct Fp8Gathered {
+struct Fp8Gathered : Fp8AsItIs {
     const int32_t *source;
     uint32_t share;
+    __device__ __forceinline__ Fp8Gathered(const int32_t *source, uint32_t share) : source(source), share(share) {}
     template <class T>
-    __device__ __forceinline__ Fp8Few<T> read(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
-                                              bool aligned) const {
+    __device__ __forceinline__ Fp8Held<T> load(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
+                                               bool aligned) const {
         int32_t from = source[row];
-        Fp8Few<T> few;
-        few.read(m.from(from < 0 ? 0 : (uint32_t)from / share, column), from < 0 ? 0 : count, aligned);
-        return few;
+        return Fp8AsItIs::load(m, from < 0 ? 0 : (uint32_t)from / share, column, from < 0 ? 0 : count, aligned);
     }
 };
 
 // silu(gate) * up, rounded to T as an operator of its own would; gates are a row's first half.
 struct Fp8Gated {
+    template <class T> struct Two {
+        Fp8Held<T> gate, up;
+    };
     template <class T>
-    __device__ __forceinline__ Fp8Few<T> read(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
-                                              bool aligned) const {
-        Fp8Few<T> gate, up;
-        gate.read(m.from(row, column), count, aligned);
-        up.read(m.from(row, m.columns + column), count, aligned);
+    __device__ __forceinline__ Two<T> load(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
+                                           bool aligned) const {
+        Two<T> two;
+        two.gate.load(m.from(row, column), count, aligned);
+        two.up.load(m.from(row, m.columns + column), count, aligned);
+        return two;
+    }
+    template <class T> __device__ __forceinline__ Fp8Few<T> few(const Two<T> &two) const {
+        Fp8Few<T> gate = two.gate, up = two.up;
 #pragma unroll
         for (int i = 0; i < FP8_V; i++) gate.x[i] = widen(narrow<T>(SiluFunction::of<T>(gate.x[i]) * up.x[i]));
         return gate;
@@ -227,21 +236,22 @@ template <class T> __device__ __forceinline__ void fp8_blocks(const Fp8Matrix<T>
     uint32_t column = blockIdx.x * FP8_GROUP + threadIdx.x % LANES * FP8_V, count = m.count(column);
     uint32_t first = blockIdx.y * FP8_GROUP + threadIdx.x / LANES;
     bool aligned = m.aligned();
-    Fp8Few<T> few[ROWS];
+    Fp8Held<T> held[ROWS];
     uint32_t largest = 0;
 #pragma unroll
     for (uint32_t i = 0; i < ROWS; i++) {
         uint32_t row = first + i * STEP;
-        few[i].read(m.from(min_of(row, m.rows - 1), min_of(column, m.columns - 1)), row < m.rows ? count : 0, aligned);
+        held[i].load(m.from(row, column), row < m.rows ? count : 0, aligned);
     }
+    in_order();
 #pragma unroll
-    for (uint32_t i = 0; i < ROWS; i++) largest = max_of(largest, few[i].largest());
+    for (uint32_t i = 0; i < ROWS; i++) largest = max_of(largest, Fp8Few<T>(held[i]).largest());
     largest = block_all_reduce(largest, threadIdx.x, 256u, Larger(), lds);
     Fp8Scale scale(bit_cast<float>(largest), scales.powers);
 #pragma unroll
     for (uint32_t i = 0; i < ROWS; i++) {
         uint32_t row = first + i * STEP;
-        if (row < m.rows && count > 0) few[i].write(m.to(row, column), scale.inverse, count, aligned);
+        if (row < m.rows && count > 0) Fp8Few<T>(held[i]).write(m.to(row, column), scale.inverse, count, aligned);
     }
     if (threadIdx.x == 0) scales.put(blockIdx.y, blockIdx.x, scale.scale);
 }
@@ -256,17 +266,17 @@ template <class T> __device__ __forceinline__ void fp8_rows(const Fp8Matrix<T> &
         const T *from = m.from(row, 0);
         uint8_t *to = m.to(row, 0);
         uint32_t first = threadIdx.x * FP8_V, largest = 0;
-        Fp8Few<T> held[HELD] = {};
+        Fp8Held<T> held[HELD];
         if (aligned) {
 #pragma unroll
             for (uint32_t i = 0; i < HELD; i++)
-                if (first + i * STEP < m.columns) held[i].read(from + first + i * STEP);
+                if (first + i * STEP < m.columns) held[i].load(from + first + i * STEP);
 #pragma unroll
-            for (uint32_t i = 0; i < HELD; i++) largest = max_of(largest, held[i].largest());
+            for (uint32_t i = 0; i < HELD; i++) largest = max_of(largest, Fp8Few<T>(held[i]).largest());
             for (uint32_t column = first + HELD * STEP; column < m.columns; column += STEP) {
-                Fp8Few<T> few;
-                few.read(from + column);
-                largest = max_of(largest, few.largest());
+                Fp8Held<T> more;
+                more.load(from + column);
+                largest = max_of(largest, Fp8Few<T>(more).largest());
             }
         } else {
             for (uint32_t column = threadIdx.x; column < m.columns; column += THREADS)
@@ -277,11 +287,12 @@ template <class T> __device__ __forceinline__ void fp8_rows(const Fp8Matrix<T> &
         if (aligned) {
 #pragma unroll
             for (uint32_t i = 0; i < HELD; i++)
-                if (first + i * STEP < m.columns) *(Fp8Words *)(to + first + i * STEP) = held[i].bytes(scale.inverse);
+                if (first + i * STEP < m.columns)
+                    *(Fp8Words *)(to + first + i * STEP) = Fp8Few<T>(held[i]).bytes(scale.inverse);
             for (uint32_t column = first + HELD * STEP; column < m.columns; column += STEP) {
-                Fp8Few<T> few;
-                few.read(from + column);
-                *(Fp8Words *)(to + column) = few.bytes(scale.inverse);
+                Fp8Held<T> more;
+                more.load(from + column);
+                *(Fp8Words *)(to + column) = Fp8Few<T>(more).bytes(scale.inverse);
             }
         } else {
             for (uint32_t column = threadIdx.x; column < m.columns; column += THREADS) {
@@ -294,27 +305,17 @@ template <class T> __device__ __forceinline__ void fp8_rows(const Fp8Matrix<T> &
     }
 }
 
-// Calls f(row, column, count) for the FP8_V elements of each of a matrix's vectors. Grid: any in x.
-template <class F> __device__ __forceinline__ void fp8_each(uint32_t rows, uint32_t columns, F f) {
-    uint32_t vectors = ceil_div(columns, (uint32_t)FP8_V);
-    uint64_t total = (uint64_t)rows * vectors;
-    bool narrow = total >> 32 == 0;
-    for (uint64_t i = global_thread(); i < total; i += global_threads()) {
-        uint32_t row = (uint32_t)divide(i, vectors, narrow), column = (uint32_t)(i - (uint64_t)row * vectors) * FP8_V;
-        f(row, column, min_of(columns - column, (uint32_t)FP8_V));
-    }
-}
-
 // The largest magnitude of all.
 template <class T> __device__ __forceinline__ void fp8_largest(const Fp8Matrix<T> &m, uint32_t *largest) {
     __shared__ WaveValues<uint32_t> lds;
     bool aligned = m.aligned();
     uint32_t most = 0;
-    fp8_each(m.rows, m.columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
-        Fp8Few<T> few;
-        few.read(m.from(row, column), count, aligned);
-        most = max_of(most, few.largest());
-    });
+    auto load = [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
+        return Fp8AsItIs().load(m, row, column, count, aligned);
+    };
+    each_few<FP8_V, FP8_AHEAD<T>>(m.rows, m.columns, load,
+                                  [&](uint32_t, uint32_t, uint32_t, const Fp8Held<T> &held)
+                                      INLINED { most = max_of(most, Fp8Few<T>(held).largest()); });
     most = block_all_reduce(most, threadIdx.x, 256u, Larger(), lds);
     if (threadIdx.x == 0) device_atomic::largest(largest, most);
 }
@@ -324,11 +325,13 @@ template <class T>
 __device__ __forceinline__ void fp8_all(const Fp8Matrix<T> &m, const Fp8Scales &scales, uint32_t largest) {
     bool aligned = m.aligned();
     Fp8Scale scale(bit_cast<float>(largest), scales.powers);
-    fp8_each(m.rows, m.columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
-        Fp8Few<T> few;
-        few.read(m.from(row, column), count, aligned);
-        few.write(m.to(row, column), scale.inverse, count, aligned);
-    });
+    auto load = [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
+        return Fp8AsItIs().load(m, row, column, count, aligned);
+    };
+    auto use = [&](uint32_t row, uint32_t column, uint32_t count, const Fp8Held<T> &held) INLINED {
+        Fp8Few<T>(held).write(m.to(row, column), scale.inverse, count, aligned);
+    };
+    each_few<FP8_V, FP8_AHEAD<T>>(m.rows, m.columns, load, use);
     if (global_thread() == 0) scales.put(0, 0, scale.scale);
 }
 
@@ -336,30 +339,32 @@ __device__ __forceinline__ void fp8_all(const Fp8Matrix<T> &m, const Fp8Scales &
 // and of k / 128 where those differ.
 __device__ __forceinline__ void fp8_prepare(const Fp8Matrix<uint8_t> &m, const Fp8Scales &scales, uint32_t shift) {
     bool aligned = is_aligned(m.x, 8) && is_aligned(m.y, 8) && m.columns % FP8_V == 0 && m.ld % FP8_V == 0;
-    fp8_each(m.rows, m.columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
+    auto load = [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
         const uint8_t *from = m.from(row, column);
-        uint8_t *to = m.to(row, column);
         Fp8Words bytes = {};
-        bool whole = aligned && count == FP8_V;
-        if (whole) {
+        if (aligned) {
             bytes = *(const Fp8Words *)from;
         } else {
             for (uint32_t i = 0; i < count; i++) bytes[i / 4] |= (uint32_t)from[i] << i % 4 * 8;
         }
+        return bytes;
+    };
+    auto use = [&](uint32_t row, uint32_t column, uint32_t count, Fp8Words bytes) INLINED {
+        uint8_t *to = m.to(row, column);
         uint32_t any = 0;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             uint32_t magnitudes = bytes[i] & 0x7f7f7f7fu, nans = (magnitudes + 0x01010101u) & 0x80808080u;
-            // All bits of a byte that is NaN, but the sign's.
-            magnitudes &= ~(nans - (nans >> 7));
-            bytes[i] = magnitudes | (bytes[i] & (magnitudes + 0x7f7f7f7fu) & 0x80808080u);
+            // All bits of a byte that is NaN, but the sign's, which without_negative_zeros takes away.
+            bytes[i] = without_negative_zeros(bytes[i] & ~(nans - (nans >> 7)));
             any |= nans;
         }
-        if (whole) {
+        if (aligned) {
             *(Fp8Words *)to = bytes;
         } else {
             for (uint32_t i = 0; i < count; i++) to[i] = (uint8_t)(bytes[i / 4] >> i % 4 * 8);
         }
         if (any) scales.put(row >> shift, column / FP8_GROUP, NAN);
-    });
+    };
+    each_few<FP8_V, FP8_AHEAD<uint8_t>>(m.rows, m.columns, load, use);
 }

@@ -4,7 +4,10 @@
 use crate::architectures;
 use crate::device::{Arg, Gpu};
 use crate::elements::Element as Number;
-use candle_rocm_kernels::grouped::{kernel_name, threads, Element, DEPTH, TILES};
+use candle_rocm_kernels::few;
+use candle_rocm_kernels::grouped::{
+    few_columns, few_name, few_shape, kernel_name, threads, Element, DEPTH, TILES,
+};
 use candle_rocm_kernels::matmul::Tile;
 use candle_rocm_kernels::GROUPED;
 use candle_rocm_testing::random::Random;
@@ -15,7 +18,7 @@ use half::{bf16, f16};
 #[derive(Clone, Copy, Debug)]
 struct Case {
     element: Element,
-    tile: Tile,
+    kernel: Kernel,
     transposed: [bool; 2],
     m: usize,
     n: usize,
@@ -23,6 +26,38 @@ struct Case {
     /// Rows of A that share a factor.
     share: usize,
     parts: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kernel {
+    Tile(Tile),
+    /// For so many columns at a time, with 2^sharing teams to a row.
+    Few {
+        columns: u32,
+        sharing: u32,
+    },
+}
+
+impl Case {
+    /// The kernel's name, workgroups in x, threads of one, and tiles of rows and columns.
+    fn launch(&self, arch: &str) -> (String, usize, u32, [usize; 2]) {
+        let blocks = self.share == DEPTH;
+        match self.kernel {
+            Kernel::Tile(tile) => {
+                let (rows, columns) = (tile.rows as usize, tile.columns as usize);
+                let tiles = [self.m.div_ceil(rows), self.n.div_ceil(columns)];
+                let name = kernel_name(self.element, blocks, tile, self.transposed);
+                let threads = threads(arch, self.element, tile);
+                (name, tiles[0] * tiles[1], threads, tiles)
+            }
+            Kernel::Few { columns, sharing } => {
+                let shape = few_shape(arch, self.element, columns);
+                let rows = shape.rows_of_workgroup(sharing) as usize;
+                let name = few_name(self.element, blocks, columns);
+                (name, self.m.div_ceil(rows), few::THREADS, [0, 0])
+            }
+        }
+    }
 }
 
 /// Whole numbers of rows by k, as an operand stores them: rows one after another, or k.
@@ -75,10 +110,11 @@ fn check<C: Number>(gpu: &Gpu, arch: &str, case: Case, result: usize, random: &m
         ]
     };
     let part_k = k.div_ceil(DEPTH).div_ceil(case.parts).max(1) * DEPTH;
-    let tiles = [
-        m.div_ceil(case.tile.rows as usize),
-        n.div_ceil(case.tile.columns as usize),
-    ];
+    let (name, workgroups, threads, tiles) = case.launch(arch);
+    let sharing = match case.kernel {
+        Kernel::Tile(_) => 0,
+        Kernel::Few { sharing, .. } => sharing,
+    };
     let more_values: Vec<C> = more.iter().map(|&x| C::of(x)).collect();
     let ld = |rows: usize, along_k: bool| if along_k { k } else { rows };
     let problem = |c: Arg, partial: Arg| {
@@ -103,16 +139,11 @@ fn check<C: Number>(gpu: &Gpu, arch: &str, case: Case, result: usize, random: &m
         ));
         fields.extend(scales(factors(n, &of_b), n, 0));
         fields.extend([Arg::Null, Arg::I(0), Arg::I(result as i32)]);
+        fields.extend([Arg::I(sharing as i32), Arg::I(0)]);
         [Arg::Struct(fields)]
     };
-    let name = kernel_name(
-        case.element,
-        case.share == DEPTH,
-        case.tile,
-        case.transposed,
-    );
-    let grid = [tiles[0] * tiles[1], case.parts, 1].map(|x| x as u32);
-    let block = [threads(arch, case.element, case.tile), 1, 1];
+    let grid = [workgroups, case.parts, 1].map(|x| x as u32);
+    let block = [threads, 1, 1];
     let found: Vec<C> = if case.parts == 1 {
         gpu.run(
             &GROUPED,
@@ -148,6 +179,16 @@ fn check<C: Number>(gpu: &Gpu, arch: &str, case: Case, result: usize, random: &m
     }
 }
 
+/// A case with results of one type after another.
+fn check_one(gpu: &Gpu, arch: &str, case: Case, which: &mut usize, random: &mut Random) {
+    match *which % 3 {
+        0 => check::<f32>(gpu, arch, case, 0, random),
+        1 => check::<f16>(gpu, arch, case, 1, random),
+        _ => check::<bf16>(gpu, arch, case, 2, random),
+    }
+    *which += 1;
+}
+
 #[test]
 fn every_grouped_kernel_is_exact() {
     for arch in architectures() {
@@ -160,7 +201,7 @@ fn every_grouped_kernel_is_exact() {
                     let transposed = [ops & 2 != 0, ops & 1 != 0];
                     let case = |m, n, k, share, parts| Case {
                         element,
-                        tile,
+                        kernel: Kernel::Tile(tile),
                         transposed,
                         m,
                         n,
@@ -175,13 +216,43 @@ fn every_grouped_kernel_is_exact() {
                         case(131, 37, 300, 1, 2),
                         case(131, 37, 300, DEPTH, 1),
                     ] {
-                        match which % 3 {
-                            0 => check::<f32>(&gpu, arch, case, 0, &mut random),
-                            1 => check::<f16>(&gpu, arch, case, 1, &mut random),
-                            _ => check::<bf16>(&gpu, arch, case, 2, &mut random),
-                        }
-                        which += 1;
+                        check_one(&gpu, arch, case, &mut which, &mut random);
                     }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_kernel_of_few_columns_is_exact() {
+    for arch in architectures() {
+        let gpu = Gpu::new(arch, None);
+        let mut random = Random::new(37);
+        let mut which = 0;
+        for element in [Element::Bf16, Element::F8e4m3] {
+            for &columns in few_columns(arch) {
+                let teams = few_shape(arch, element, columns).teams.ilog2();
+                let all = columns as usize;
+                // Whole rounds; a round and a half, in parts; what no vector covers; several times the columns.
+                for (m, n, k, share, parts, sharing) in [
+                    (160, all, 2048, DEPTH, 1, 1),
+                    (131, all.div_ceil(2), 1664, DEPTH, 2, teams),
+                    (70, all, 1664, 1, 1, 0),
+                    (37, 1, 307, 1, 2, teams),
+                    (37, 2 * all + 1, 435, DEPTH, 1, 0),
+                ] {
+                    let case = Case {
+                        element,
+                        kernel: Kernel::Few { columns, sharing },
+                        transposed: [true, false],
+                        m,
+                        n,
+                        k,
+                        share,
+                        parts,
+                    };
+                    check_one(&gpu, arch, case, &mut which, &mut random);
                 }
             }
         }

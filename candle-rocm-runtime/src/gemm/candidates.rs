@@ -134,16 +134,7 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
         product.n.div_ceil(work.columns),
     );
     let concurrent = gpu.concurrent(&work, product.dtype);
-    // Workgroups that share a cache read the fewest operands if what they cover is square.
-    let chiplets = u64::from(gpu.chiplets());
-    let sharing = (concurrent / chiplets).max(1) as f64;
-    let square = (sharing * work.columns as f64 / work.rows as f64).sqrt();
-    let group = (square.round() as u64).clamp(1, tiles_m);
-    let chiplets = match tiles_m.saturating_mul(tiles_n) {
-        // Each would get one or two, wherever they lie.
-        tiles if tiles < 2 * chiplets => 1,
-        _ => chiplets,
-    };
+    let (group, chiplets) = gpu.order([tile.rows, tile.columns], [tiles_m, tiles_n], concurrent);
     let kernel = Kernel::Matrix {
         tile,
         op_a: product.a.op,
@@ -171,8 +162,8 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
         let plan = Plan {
             parts: parts as u32,
             part_k: part_k.min(u64::from(u32::MAX)) as u32,
-            group: group as u32,
-            chiplets: chiplets as u32,
+            group,
+            chiplets,
             ..Plan::simple(kernel, *product)
         };
         visit(plan, gpu.cycles(product, &work, parts));

@@ -241,6 +241,27 @@ impl Gpu<'_> {
         }
     }
 
+    /// The order of tiles of so many rows and columns, of which C has so many: how many tiles of rows are gone through
+    /// together, and over how many second-level caches they are dealt out, if `concurrent` workgroups run at once.
+    pub fn order(
+        &self,
+        tile: [u32; 2],
+        [tiles_m, tiles_n]: [u64; 2],
+        concurrent: u64,
+    ) -> (u32, u32) {
+        // Workgroups that share a cache read the fewest operands if what they cover is square.
+        let chiplets = self.chiplets();
+        let sharing = (concurrent / u64::from(chiplets)).max(1) as f64;
+        let square = (sharing * f64::from(tile[1]) / f64::from(tile[0])).sqrt();
+        let group = (square.round() as u64).clamp(1, tiles_m.max(1));
+        let chiplets = match tiles_m.saturating_mul(tiles_n) {
+            // Each would get one or two, wherever they lie.
+            tiles if tiles < 2 * u64::from(chiplets) => 1,
+            _ => chiplets,
+        };
+        (group as u32, chiplets)
+    }
+
     /// Workgroups that run at once.
     pub(super) fn concurrent(&self, work: &Work, dtype: GemmDtype) -> u64 {
         self.units() * work.resident(&self.unit(), dtype)

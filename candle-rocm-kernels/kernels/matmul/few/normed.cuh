@@ -6,7 +6,7 @@
 #include "rows/rows.cuh"
 
 template <class T, int B_VECTORS> struct Normed {
-    static constexpr bool NORMS = true;
+    static constexpr bool NORMS = true, SCALES = false;
     static constexpr int V = VEC16<T>, THREADS = 256, HELD = 2;
     using Elements = vec<T, V>;
 

@@ -11,7 +11,8 @@
 // registers. What cannot be read by sixteens (the last elements of k, B whose k is not together, addresses that
 // NVIDIA's loads do not take) is read with more care and less haste.
 //
-// An Input may change B on its way into the operands (few/normed.cuh). Where rows are GATED the first half of op(A)'s
+// An Input may change B on its way into the operands (few/normed.cuh), or scale the sums of each 128 of k
+// (few/scaled.cuh). Where rows are GATED the first half of op(A)'s
 // are gates of the second half: C has half as many, a team takes as many gates as rows that they are for, and what
 // is stored is activation(gate) * row.
 //
@@ -79,9 +80,16 @@ template <class T> __device__ __forceinline__ void turn_over(Words4 *block) {
     }
 }
 
+// Where this workgroup's sums of its part of k go, of matrix z of the batch; null where there is but one part.
+template <class Sum> __device__ __forceinline__ GLOBAL_MEMORY Sum *part_of(const MatmulProblem &p, uint32_t z) {
+    GLOBAL_MEMORY Sum *partial = (GLOBAL_MEMORY Sum *)p.partial;
+    if (partial) partial += ((uint64_t)blockIdx.y * p.batch + z) * p.gemm.n * p.gemm.m;
+    return partial;
+}
+
 // B as it is.
 struct AsItIs {
-    static constexpr bool NORMS = false;
+    static constexpr bool NORMS = false, SCALES = false;
 };
 
 template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool GATED = false> struct FewProduct {
@@ -115,10 +123,11 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         Words4 a[DEPTH][TILES];
         Words4 b[DEPTH][B_VECTORS];
     };
-    typename Unit::Sums sums[TILES] = {};
+    using Sums = typename Unit::Sums;
+    Sums sums[TILES] = {};
     Input input;
 
-    __device__ __forceinline__ void multiply(Operands &operands) {
+    static __device__ __forceinline__ void multiply(Sums (&sums)[TILES], Operands &operands) {
         if constexpr (ROWS_TOGETHER) {
 #pragma unroll
             for (int d = 0; d < DEPTH; d++)
@@ -145,8 +154,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         int64_t lda, column_b, step_b;
         // The workgroup's first row, the team's first after it, all rows and columns of the product, and k.
         uint32_t first, team_row, m, n, k;
-        // Of all k.
-        uint32_t length;
+        // The first of them among all k, and how many those are.
+        uint32_t first_k, length;
         // Whether vectors may be loaded as such.
         bool wide_a, wide_b;
     };
@@ -177,6 +186,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #pragma unroll
         for (int j = 0; j < B_VECTORS; j++)
             offset_b[j] = (min_of(Unit::column(lane, j), at.n - 1) * (uint32_t)at.column_b + k) * SIZE;
+        // Where the round begins.
+        uint32_t begin_k = 0;
         // The vectors with `left` elements of k and more to go.
         auto is_there = [&](auto all, uint32_t left, int u) INLINED {
             return decltype(all)::value || k + u * K_VECTOR + V <= left;
@@ -215,14 +226,33 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #pragma unroll
                     for (int j = 0; j < B_VECTORS; j++) input.norm(operands[u / DEPTH].b[u % DEPTH][j], j, weight[u]);
             }
-            in_order();
+            if constexpr (Input::SCALES) {
+                // Vectors that lie in one block of k, which those of a lane do in any case.
+                constexpr int OF_BLOCK = max_of(1, Input::BLOCK / (int)K_VECTOR), BLOCKS = UNROLL / OF_BLOCK;
+                static_assert(DEPTH == 1 && STEP % Input::BLOCK == 0, "steps are whole blocks");
+                typename Input::template Factors<Unit> factors[BLOCKS];
 #pragma unroll
-            for (int u = 0; u < UNROLL / DEPTH; u++) multiply(operands[u]);
+                for (int i = 0; i < BLOCKS; i++)
+                    factors[i] = input.template load<Unit>(at, lane, begin_k + k + i * OF_BLOCK * K_VECTOR);
+                in_order();
+#pragma unroll
+                for (int i = 0; i < BLOCKS; i++) {
+                    Sums of_block[TILES] = {};
+#pragma unroll
+                    for (int u = 0; u < OF_BLOCK; u++) multiply(of_block, operands[i * OF_BLOCK + u]);
+                    input.template promote<Unit>(at, lane, sums, of_block, factors[i], row_of);
+                }
+            } else {
+                in_order();
+#pragma unroll
+                for (int u = 0; u < UNROLL / DEPTH; u++) multiply(sums, operands[u]);
+            }
         };
         auto go_on = [&]() INLINED {
             advance(a, ROWS_TOGETHER ? round * at.lda : round);
             advance(b, round);
             if constexpr (Input::NORMS) advance(input.weight, round);
+            if constexpr (Input::SCALES) begin_k += round;
         };
         Constant<true> all;
         uint32_t begun = 0;
@@ -285,6 +315,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 auto left = [&](int d) INLINED {
                     return at.k > k + d * K_VECTOR ? at.k - k - d * K_VECTOR : 0;
                 };
+                Sums of_block[TILES] = {};
+                Sums(&to)[TILES] = Input::SCALES ? of_block : sums;
                 Words4 b[B_VECTORS][DEPTH];
 #pragma unroll
                 for (int j = 0; j < B_VECTORS; j++) {
@@ -316,19 +348,54 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                         Words4 one[DEPTH];
 #pragma unroll
                         for (int d = 0; d < DEPTH; d++) one[d] = a[d][l];
-                        Unit::multiply(sums[i + l], one, b);
+                        Unit::multiply(to[i + l], one, b);
                     }
                     in_order();
+                }
+                if constexpr (Input::SCALES) {
+                    // A block's elements, whichever lanes have them; or each lane's own.
+                    uint32_t of_block_k = (int)K_VECTOR > Input::BLOCK ? k : first + u * DEPTH * K_VECTOR;
+                    auto factors = input.template load<Unit>(at, lane, of_block_k);
+                    input.template promote<Unit>(at, lane, sums, of_block, factors, row_of);
                 }
             }
         }
     }
 
+    // Where results go: finished, or raw as one part of k.
+    struct Out {
+        const MatmulProblem &problem;
+        FinishedSums<T> results;
+        GLOBAL_MEMORY Sum *partial;
+
+        __device__ __forceinline__ Out(const MatmulProblem &p, T *c, uint32_t layout)
+            : problem(p), results(p, c, layout & TRANSPOSED, blockIdx.z), partial(part_of<Sum>(p, blockIdx.z)) {}
+        __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum) const {
+            if (partial) partial[(uint64_t)column * problem.gemm.m + row] = sum;
+            else results.store(row, column, sum);
+        }
+        __device__ __forceinline__ void store_gated(uint32_t row, uint32_t column, Sum gate, Sum up) const {
+            results.c[row + (int64_t)column * results.column_c] =
+                narrow<T>(activated<T>(gate, problem.activation) * up);
+        }
+    };
+
     // Grid: x rows, y parts of k, z batch.
     __device__ __forceinline__ void run(const MatmulProblem &problem, uint32_t layout, uint32_t sharing) {
+        auto operands = select_batch<T>(problem.gemm);
+        auto results = [&]() INLINED {
+            return Out(problem, operands.c, layout);
+        };
+        compute(problem, operands.a, operands.b, problem.gemm.n, true, layout, sharing, results);
+    }
+
+    // The product with so many columns of B, or, if none is in use, zeros. `results` makes what stores it, once the sums
+    // are there.
+    template <class Results>
+    __device__ __forceinline__ void compute(const MatmulProblem &problem, const T *a, const T *b, uint32_t columns,
+                                            bool in_use, uint32_t layout, uint32_t sharing, Results results) {
         __shared__ Sum shared[TEAMS][COLUMNS][PASS_ROWS];
         const GemmProblem &p = problem.gemm;
-        auto [a, b, c] = select_batch<T>(p);
         uint32_t team = threadIdx.x / LANES, lane = threadIdx.x % LANES, sharer = team & ((1u << sharing) - 1);
         uint32_t groups = TEAMS >> sharing, first_k = blockIdx.y * problem.part_k;
         bool along_k = layout & B_ALONG_K;
@@ -339,10 +406,11 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         at.first = blockIdx.x * (groups * OUT);
         at.team_row = (team >> sharing) * OUT;
         at.m = p.m;
-        at.n = p.n;
+        at.n = columns;
+        at.first_k = first_k;
         at.length = p.k;
         // Nothing for a team without rows; where all must meet, what others do as well.
-        bool has_rows = Input::NORMS || at.first + at.team_row < p.m;
+        bool has_rows = Input::NORMS || (in_use && at.first + at.team_row < p.m);
         at.k = has_rows ? min_of(p.k - first_k, problem.part_k) : 0;
         at.a = a + first_k * (ROWS_TOGETHER ? p.lda : 1);
         at.b = b + first_k * at.step_b;
@@ -351,6 +419,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         // Blocks of rows are whole, or beyond the last.
         bool whole_rows = !ROWS_TOGETHER || p.m % V == 0 || p.m - at.first >= groups * ROWS;
 
+        if constexpr (Input::SCALES) input.template meet<Unit>(at, lane);
         if constexpr (Input::NORMS) {
             // The host gives whole vectors alone.
             whole_vectors(at, lane, sharer, sharing);
@@ -360,9 +429,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             careful_steps(at, lane, sharer, sharing, done);
         }
 
-        FinishedSums<T> results(problem, c, layout & TRANSPOSED, blockIdx.z);
-        GLOBAL_MEMORY Sum *partial = (GLOBAL_MEMORY Sum *)problem.partial;
-        if (partial) partial += ((uint64_t)blockIdx.y * problem.batch + blockIdx.z) * p.n * p.m;
+        auto out = results();
 #pragma unroll 1
         for (int pass = 0; pass < PASSES; pass++) {
             if (pass > 0) __syncthreads();
@@ -380,9 +447,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 for (uint32_t i = threadIdx.x; i < groups * OUT * COLUMNS; i += THREADS) {
                     uint32_t in_pass = i % OUT, column = i / OUT % COLUMNS, group = i / (OUT * COLUMNS);
                     uint32_t row = at.first + group * OUT + in_pass;
-                    if (row >= p.m || column >= p.n) continue;
-                    Sum gate = sum_of(group, column, in_pass), up = sum_of(group, column, in_pass + OUT);
-                    c[row + (int64_t)column * p.ldc] = narrow<T>(activated<T>(gate, problem.activation) * up);
+                    if (row >= at.m || column >= at.n) continue;
+                    out.store_gated(row, column, sum_of(group, column, in_pass), sum_of(group, column, in_pass + OUT));
                 }
                 return;
             }
@@ -391,10 +457,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 uint32_t in_pass = i % PASS_ROWS, column = i / PASS_ROWS % COLUMNS, group = i / (PASS_ROWS * COLUMNS);
                 uint32_t tile = pass * PASS_TILES + in_pass / Unit::ROW_LANES;
                 uint32_t row = at.first + group * ROWS + row_of(tile, in_pass % Unit::ROW_LANES);
-                if (row >= p.m || column >= p.n) continue;
-                Sum sum = sum_of(group, column, in_pass);
-                if (partial) partial[(uint64_t)column * p.m + row] = sum;
-                else results.store(row, column, sum);
+                if (row >= at.m || column >= at.n) continue;
+                out.store(row, column, sum_of(group, column, in_pass));
             }
         }
     }

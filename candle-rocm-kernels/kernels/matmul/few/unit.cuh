@@ -4,7 +4,7 @@
 // A team of LANES lanes has ROW_LANES places for rows of A and K_LANES for k, and B_VECTORS columns of B in a lane, of
 // COLUMNS in all. At each step a lane holds DEPTH vectors of 16 bytes along k for each of its rows and columns; vector
 // d of place l in k is the elements (d * K_LANES + l) * VEC16 on, of A and of B alike. `multiply` adds to a lane's sums
-// of one of its rows, `Sums`. At the end `each` calls f(tile, row place, column, sum) with those that the lane is to
+// of one of its rows, `Sums`, and `promote` does so with such sums times factors of their columns and rows. At the end `each` calls f(tile, row place, column, sum) with those that the lane is to
 // store. Where k is together a step takes TILES rows in a lane, and UNROLL vectors of each. src/few.rs has the same
 // numbers.
 #pragma once
@@ -114,6 +114,13 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaUnit {
 #pragma unroll
         for (int j = 0; j < B_VECTORS; j++) sums.v[j] = dot<T>(a[0], b[j][0], sums.v[j]);
     }
+    template <class F>
+    static __device__ __forceinline__ void promote(Sums &to, const Sums &sums, uint32_t lane,
+                                                   const float (&of_columns)[B_VECTORS], F of_row) {
+        float row = of_row(row_place(lane));
+#pragma unroll
+        for (int j = 0; j < B_VECTORS; j++) to.v[j] = math::fma(sums.v[j], row * of_columns[j], to.v[j]);
+    }
     template <int TILES, class F> static __device__ __forceinline__ void each(Sums (&sums)[TILES], uint32_t lane, F f) {
         constexpr int COUNT = TILES * B_VECTORS;
         using Reduction = LaneReduction<Sum, COUNT, ROW_LANES, ROW_LANES * K_LANES>;
@@ -133,11 +140,11 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaUnit {
 
 // What those of 16 x 16 sums have in common: a row of A and a column of B in a lane, SUMS sums, of which number s is of
 // row SUM_ROW * s + SUM_LANE * (lane / 16).
-template <int LANES_, int DEPTH_, int SUMS, int SUM_ROW, int SUM_LANE> struct SixteenUnit {
+template <int LANES_, int DEPTH_, int K_LANES_, int SUMS, int SUM_ROW, int SUM_LANE> struct SixteenUnit {
     static constexpr int LANES = LANES_, COLUMNS = 16, B_VECTORS = 1, DEPTH = DEPTH_, ROW_LANES = 16;
     static constexpr int TILES = 1, UNROLL = 8;
     // Lanes of RDNA3's halves hold the same.
-    static constexpr int K_LANES = DEPTH == 2 ? 1 : LANES / 16;
+    static constexpr int K_LANES = K_LANES_;
     using Sum = float;
     struct Sums {
         typedef float Vector __attribute__((ext_vector_type(SUMS)));
@@ -146,6 +153,15 @@ template <int LANES_, int DEPTH_, int SUMS, int SUM_ROW, int SUM_LANE> struct Si
     static __device__ __forceinline__ uint32_t row_place(uint32_t lane) { return lane % 16; }
     static __device__ __forceinline__ uint32_t k_place(uint32_t lane) { return K_LANES == 1 ? 0 : lane / 16; }
     static __device__ __forceinline__ uint32_t column(uint32_t lane, int) { return lane % 16; }
+    template <class F>
+    static __device__ __forceinline__ void promote(Sums &to, const Sums &sums, uint32_t lane,
+                                                   const float (&of_columns)[B_VECTORS], F of_row) {
+#pragma unroll
+        for (int s = 0; s < SUMS; s++) {
+            float factor = of_row(SUM_ROW * s + SUM_LANE * (lane / 16)) * of_columns[0];
+            to.v[s] = math::fma((float)sums.v[s], factor, (float)to.v[s]);
+        }
+    }
     template <int TILES, class F> static __device__ __forceinline__ void each(Sums (&sums)[TILES], uint32_t lane, F f) {
 #pragma unroll
         for (int i = 0; i < TILES; i++)
@@ -160,9 +176,8 @@ template <class T, int COLUMNS, bool ROWS_TOGETHER> struct FewUnit : FmaUnit<T, 
 
 #if defined(__HIP__)
 #if defined(AMD_MFMA)
-template <class T> struct MfmaUnit : SixteenUnit<64, 1, 4, 1, 4> {
+template <class T> struct MfmaUnit : SixteenUnit<64, 1, 4, 4, 1, 4> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
-        typedef short Four __attribute__((ext_vector_type(4)));
         typedef half_t Halves __attribute__((ext_vector_type(4)));
         if constexpr (is_same<T, half_t>::value) {
 #pragma unroll
@@ -177,6 +192,7 @@ template <class T> struct MfmaUnit : SixteenUnit<64, 1, 4, 1, 4> {
                 sums.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(bit_cast<Two>(a[0][i]), bit_cast<Two>(b[0][0][i]),
                                                                sums.v, 0, 0, 0);
 #else
+            typedef short Four __attribute__((ext_vector_type(4)));
 #pragma unroll
             for (int i = 0; i < 2; i++)
                 sums.v = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(half_of_words<Four>(a[0], i),
@@ -187,7 +203,7 @@ template <class T> struct MfmaUnit : SixteenUnit<64, 1, 4, 1, 4> {
 };
 #define FEW_UNIT MfmaUnit
 #elif defined(__GFX11__)
-template <class T> struct WmmaUnit : SixteenUnit<32, 2, 8, 2, 1> {
+template <class T> struct WmmaUnit : SixteenUnit<32, 2, 1, 8, 2, 1> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[2], const Words4 (&b)[1][2]) {
         typedef uint32_t Words8 __attribute__((ext_vector_type(8)));
         typedef half_t Halves __attribute__((ext_vector_type(16)));
@@ -201,7 +217,7 @@ template <class T> struct WmmaUnit : SixteenUnit<32, 2, 8, 2, 1> {
 };
 #define FEW_UNIT WmmaUnit
 #elif defined(__GFX12__)
-template <class T> struct WmmaUnit : SixteenUnit<32, 1, 8, 1, 8> {
+template <class T> struct WmmaUnit : SixteenUnit<32, 1, 2, 8, 1, 8> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
         typedef half_t Halves __attribute__((ext_vector_type(8)));
         typedef short Shorts __attribute__((ext_vector_type(8)));
@@ -232,26 +248,35 @@ template <class T, int COLUMNS_> struct MmaUnit {
     static __device__ __forceinline__ uint32_t row_place(uint32_t lane) { return lane / 4; }
     static __device__ __forceinline__ uint32_t k_place(uint32_t lane) { return lane % 4; }
     static __device__ __forceinline__ uint32_t column(uint32_t lane, int j) { return lane / 4 + 8 * j; }
+    // Of 16 k, the words of eight each of B's columns, and of A's rows.
+    static __device__ __forceinline__ void multiply_16(float (&c)[4], uint32_t low0, uint32_t high0, uint32_t low1,
+                                                       uint32_t high1, uint32_t low_a, uint32_t high_a) {
+        if constexpr (is_same<T, half_t>::value)
+            asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                "{%0, %1, %2, %3};"
+                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                : "r"(low0), "r"(low1), "r"(high0), "r"(high1), "r"(low_a), "r"(high_a));
+        else
+            asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                "{%0, %1, %2, %3};"
+                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                : "r"(low0), "r"(low1), "r"(high0), "r"(high1), "r"(low_a), "r"(high_a));
+    }
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[B_VECTORS][1]) {
-        float(&c)[4] = sums.v;
 #pragma unroll
         for (int i = 0; i < 4; i += 2) {
-            uint32_t low0 = b[0][0][i], high0 = b[0][0][i + 1], low1 = 0, high1 = 0;
-            if constexpr (B_VECTORS == 2) {
-                low1 = b[1][0][i];
-                high1 = b[1][0][i + 1];
-            }
-            if constexpr (is_same<T, half_t>::value)
-                asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                    "{%0, %1, %2, %3};"
-                    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                    : "r"(low0), "r"(low1), "r"(high0), "r"(high1), "r"(a[0][i]), "r"(a[0][i + 1]));
-            else
-                asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                    "{%0, %1, %2, %3};"
-                    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                    : "r"(low0), "r"(low1), "r"(high0), "r"(high1), "r"(a[0][i]), "r"(a[0][i + 1]));
+            uint32_t low1 = 0, high1 = 0;
+            if constexpr (B_VECTORS == 2) low1 = b[1][0][i], high1 = b[1][0][i + 1];
+            multiply_16(sums.v, b[0][0][i], b[0][0][i + 1], low1, high1, a[0][i], a[0][i + 1]);
         }
+    }
+    template <class F>
+    static __device__ __forceinline__ void promote(Sums &to, const Sums &sums, uint32_t lane,
+                                                   const float (&of_columns)[B_VECTORS], F of_row) {
+        float rows[2] = {of_row(2 * (lane % 4)), of_row(2 * (lane % 4) + 1)};
+#pragma unroll
+        for (int s = 0; s < 2 * B_VECTORS; s++)
+            to.v[s] = math::fma(sums.v[s], rows[s % 2] * of_columns[s / 2], to.v[s]);
     }
     template <int TILES, class F> static __device__ __forceinline__ void each(Sums (&sums)[TILES], uint32_t lane, F f) {
 #pragma unroll

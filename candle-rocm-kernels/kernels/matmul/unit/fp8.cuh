@@ -25,6 +25,29 @@ template <class V> __device__ __forceinline__ V widen_four(uint32_t four) {
     HalfTwo lower = widen_two(four, false), upper = widen_two(four, true);
     return V{lower[0], lower[1], upper[0], upper[1]};
 }
+typedef half_t HalfSixteen __attribute__((ext_vector_type(16)));
+template <class Words> __device__ __forceinline__ HalfSixteen widen_sixteen(const Words &words) {
+    HalfSixteen row;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        HalfTwo two = widen_two(words[i / 2], i % 2 == 1);
+        row[2 * i] = two[0], row[2 * i + 1] = two[1];
+    }
+    return row;
+}
+// The sum and the products of four elements each.
+__device__ __forceinline__ float dot_four(uint32_t x, uint32_t y, float sum) {
+#pragma unroll
+    for (int upper = 0; upper < 2; upper++) {
+        HalfTwo of_x = widen_two(x, upper), of_y = widen_two(y, upper);
+#if defined(__HIP__) && !defined(__gfx1010__) && !defined(__gfx1013__)
+        sum = __builtin_amdgcn_fdot2(of_x, of_y, sum, false);
+#else
+        sum = math::fma((float)of_x[1], (float)of_y[1], math::fma((float)of_x[0], (float)of_y[0], sum));
+#endif
+    }
+    return sum;
+}
 
 #if defined(__CUDA__) && !defined(__HIP__)
 // A lane's four k of either half are two pairs of an instruction of f16, the same of A and of B. (FP8 has instructions
@@ -79,34 +102,15 @@ template <> struct MatrixUnit<f8e4m3_t> : WmmaBlock<float, 2> {
 #elif defined(__GFX11__)
 template <> struct MatrixUnit<f8e4m3_t> : WmmaBlock<float, 1> {
     static constexpr float SCALE = 1;
-    typedef half_t Row __attribute__((ext_vector_type(16)));
-    static __device__ __forceinline__ Row row_of(const Fragment &fragment) {
-        Row row;
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            HalfTwo two = widen_two(fragment.chunk[0][i / 2], i % 2 == 1);
-            row[2 * i] = two[0], row[2 * i + 1] = two[1];
-        }
-        return row;
-    }
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int) {
-        c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(row_of(a), row_of(b), c);
+        c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(widen_sixteen(a.chunk[0]), widen_sixteen(b.chunk[0]), c);
     }
 };
 #else
 template <> struct MatrixUnit<f8e4m3_t> : DotBlock<float> {
     static constexpr float SCALE = 1;
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        uint32_t x = word_of<uint32_t>(a, part), y = word_of<uint32_t>(b, part);
-#pragma unroll
-        for (int upper = 0; upper < 2; upper++) {
-            HalfTwo of_a = widen_two(x, upper), of_b = widen_two(y, upper);
-#if !defined(__gfx1010__) && !defined(__gfx1013__)
-            c = __builtin_amdgcn_fdot2(of_a, of_b, c, false);
-#else
-            c = math::fma((float)of_a[1], (float)of_b[1], math::fma((float)of_a[0], (float)of_b[0], c));
-#endif
-        }
+        c = dot_four(word_of<uint32_t>(a, part), word_of<uint32_t>(b, part), c);
     }
 };
 #endif

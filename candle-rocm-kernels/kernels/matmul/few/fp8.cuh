@@ -1,0 +1,70 @@
+// What a team of lanes multiplies of FP8 where C has few columns (few/unit.cuh): 16 elements of a row and of a column,
+// by instructions of FP8 or widened to f16, as the units of larger products do (unit/fp8.cuh).
+#pragma once
+#include "matmul/few/unit.cuh"
+#include "matmul/unit/fp8.cuh"
+
+template <>
+__device__ __forceinline__ float dot<f8e4m3_t>(const Words4 &a, const Words4 &b, float sum) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) sum = dot_four(a[i], b[i], sum);
+    return sum;
+}
+
+#if defined(AMD_MFMA)
+template <> struct MfmaUnit<f8e4m3_t> : SixteenUnit<64, 1, 4, 4, 1, 4> {
+    static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
+#if AMD_MFMA >= 3
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            sums.v = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(half_of_words<long>(a[0], i),
+                                                                half_of_words<long>(b[0][0], i), sums.v, 0, 0, 0);
+#else
+        typedef half_t Four __attribute__((ext_vector_type(4)));
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            sums.v = __builtin_amdgcn_mfma_f32_16x16x16f16(widen_four<Four>(a[0][i]), widen_four<Four>(b[0][0][i]),
+                                                           sums.v, 0, 0, 0);
+#endif
+    }
+};
+#elif defined(__GFX12__)
+template <> struct WmmaUnit<f8e4m3_t> : SixteenUnit<32, 1, 2, 8, 1, 8> {
+    static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
+        typedef int Half __attribute__((ext_vector_type(2)));
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            sums.v = __builtin_amdgcn_wmma_f32_16x16x16_fp8_fp8_w32_gfx12(half_of_words<Half>(a[0], i),
+                                                                          half_of_words<Half>(b[0][0], i), sums.v);
+    }
+};
+#elif defined(__GFX11__)
+template <> struct WmmaUnit<f8e4m3_t> : SixteenUnit<32, 1, 1, 8, 2, 1> {
+    static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
+        sums.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(widen_sixteen(a[0]), widen_sixteen(b[0][0]), sums.v);
+    }
+};
+#elif defined(FEW_MMA)
+template <int COLUMNS_> struct Fp8MmaUnit : MmaUnit<half_t, COLUMNS_> {
+    using Base = MmaUnit<half_t, COLUMNS_>;
+    using typename Base::Sums;
+    static __device__ __forceinline__ uint32_t two(uint32_t four, bool upper) {
+        return bit_cast<uint32_t>(widen_two(four, upper));
+    }
+    static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1],
+                                                    const Words4 (&b)[Base::B_VECTORS][1]) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t low1 = 0, high1 = 0;
+            if constexpr (Base::B_VECTORS == 2) low1 = two(b[1][0][i], false), high1 = two(b[1][0][i], true);
+            Base::multiply_16(sums.v, two(b[0][0][i], false), two(b[0][0][i], true), low1, high1, two(a[0][i], false),
+                              two(a[0][i], true));
+        }
+    }
+};
+template <int COLUMNS, bool ROWS_TOGETHER>
+struct FewUnit<f8e4m3_t, COLUMNS, ROWS_TOGETHER> : Fp8MmaUnit<COLUMNS> {};
+#endif
+#if defined(FEW_UNIT)
+template <bool ROWS_TOGETHER> struct FewUnit<f8e4m3_t, 16, ROWS_TOGETHER> : FEW_UNIT<f8e4m3_t> {};
+#endif

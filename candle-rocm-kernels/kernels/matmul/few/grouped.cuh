@@ -1,0 +1,132 @@
+// Grouped products (grouped_problem.cuh) of few columns, or of groups that have few of theirs in use, as in decoding:
+// each group's matrix is read once for each COLUMNS of its columns.
+#pragma once
+#include "matmul/few/fp8.cuh"
+#include "matmul/few/product.cuh"
+#include "matmul/grouped_problem.cuh"
+
+// Sums of each 128 of k times their factors. ROWS_SHARE where all of a team's rows have one, as those of weights.
+template <bool ROWS_SHARE> struct ScaledBlocks {
+    static constexpr bool NORMS = false, SCALES = true;
+    static constexpr int BLOCK = SCALE_DEPTH;
+    // What a unit's operands are multiplied with: of A's and of B's.
+    static constexpr float SCALE = MatrixUnit<f8e4m3_t>::SCALE * MatrixUnit<f8e4m3_t>::SCALE;
+
+    // Of the matrices, and of B's from its first column on.
+    OperandScales a, b;
+
+    __device__ __forceinline__ void begin(const GroupedProblem &p, uint32_t matrix_a, uint32_t matrix_b,
+                                          uint32_t column) {
+        a = p.scales_a, b = p.scales_b;
+        a.values = (const float *)a.values + matrix_a * a.stride;
+        b.values = (const float *)b.values + matrix_b * b.stride;
+        first_column = column;
+    }
+
+    // Before the product's loop.
+    template <class Unit, class Place> __device__ __forceinline__ void meet(const Place &at, uint32_t lane) {
+        static_assert(Unit::B_VECTORS <= MOST_COLUMNS, "a lane's");
+        if (ROWS_SHARE) of_row = offset(a, min_of(at.first + at.team_row, at.m - 1));
+#pragma unroll
+        for (int j = 0; j < Unit::B_VECTORS; j++)
+            of_column[j] = offset(b, first_column + min_of(Unit::column(lane, j), at.n - 1));
+    }
+
+    // As they are in memory, lest anything waits for them.
+    template <class Unit> struct Factors {
+        uint32_t block;
+        uint32_t row;
+        uint32_t columns[Unit::B_VECTORS];
+    };
+    // Those of the block of the part's element k.
+    template <class Unit, class Place>
+    __device__ __forceinline__ Factors<Unit> load(const Place &at, uint32_t lane, uint32_t k) const {
+        Factors<Unit> factors;
+        factors.block = min_of(at.first_k + k, at.length - 1) / BLOCK;
+        if (ROWS_SHARE) factors.row = word(a, of_row, factors.block);
+#pragma unroll
+        for (int j = 0; j < Unit::B_VECTORS; j++) factors.columns[j] = word(b, of_column[j], factors.block);
+        return factors;
+    }
+    // Adds a lane's sums of a block. `row_of` gives a tile's row at a place.
+    template <class Unit, class Place, int TILES, class F>
+    __device__ __forceinline__ void promote(const Place &at, uint32_t lane, typename Unit::Sums (&to)[TILES],
+                                            const typename Unit::Sums (&sums)[TILES], const Factors<Unit> &factors,
+                                            F row_of) const {
+        float of_columns[Unit::B_VECTORS], of_rows = SCALE;
+        if (ROWS_SHARE) of_rows *= factor(a, factors.row, factors.block);
+#pragma unroll
+        for (int j = 0; j < Unit::B_VECTORS; j++)
+            of_columns[j] = factor(b, factors.columns[j], factors.block) * of_rows;
+#pragma unroll
+        for (int i = 0; i < TILES; i++)
+            Unit::promote(to[i], sums[i], lane, of_columns, [&](uint32_t place) INLINED {
+                if (ROWS_SHARE) return 1.0f;
+                uint32_t row = min_of(at.first + at.team_row + row_of(i, place), at.m - 1);
+                return factor(a, word(a, offset(a, row), factors.block), factors.block);
+            });
+    }
+
+private:
+    static constexpr int MOST_COLUMNS = 4;
+    uint32_t first_column;
+    // From the matrices' first factors. The host checks that all are within 2^32.
+    uint32_t of_row, of_column[MOST_COLUMNS];
+
+    static __device__ __forceinline__ uint32_t offset(const OperandScales &s, uint32_t row) {
+        return (row >> s.row_shift) * (uint32_t)s.row_step;
+    }
+    static __device__ __forceinline__ uint32_t word(const OperandScales &s, uint32_t row, uint32_t block) {
+        uint32_t along = s.format == SCALES_E8M0 ? block / 4 : block;
+        return ((const GLOBAL_MEMORY uint32_t *)s.values)[row + along * (uint32_t)s.k_step];
+    }
+    static __device__ __forceinline__ float factor(const OperandScales &s, uint32_t word, uint32_t block) {
+        float of_exponent = scale_of_exponent(word >> block % 4 * 8 & 0xff);
+        return s.format == SCALES_E8M0 ? of_exponent : bit_cast<float>(word);
+    }
+};
+
+// Results from a column of a matrix on: finished, or raw as one part of k.
+struct FewOut {
+    GroupedResults results;
+    GLOBAL_MEMORY float *partial;
+    uint32_t rows, column;
+
+    __device__ __forceinline__ FewOut(const GroupedProblem &problem, uint32_t z, uint32_t column)
+        : results(problem, z), partial(part_of<float>(problem.product, z)), rows(problem.product.gemm.m),
+          column(column) {}
+    __device__ __forceinline__ void store(uint32_t row, uint32_t at, float sum) const {
+        if (partial) partial[(uint64_t)(column + at) * rows + row] = sum;
+        else results.store(row, column + at, sum);
+    }
+};
+
+// Grid: x rows, y parts of k, z matrices of the batch, or blocks of columns. Of `problem.sharing` teams share rows.
+template <class T, int COLUMNS, class Input>
+__device__ __forceinline__ void few_grouped(const GroupedProblem &problem) {
+    using Few = FewProduct<T, COLUMNS, false, Input>;
+    const MatmulProblem &p = problem.product;
+    const GemmProblem &g = p.gemm;
+    // Which matrices, which columns of theirs, and how many of those are products: of a block of columns, which are
+    // all written, the others are 0.
+    uint32_t of_a = blockIdx.z, of_b = blockIdx.z, first = 0, count = g.n, in_use = g.n;
+    if (problem.grouping == GROUPING_COLUMNS) {
+        int32_t group = problem.groups[blockIdx.z];
+        first = blockIdx.z * GROUP_COLUMNS, count = min_of(g.n - first, GROUP_COLUMNS);
+        of_a = group < 0 ? 0 : group & ((1 << GROUP_BITS) - 1), of_b = 0;
+        in_use = group < 0 ? 0 : ((uint32_t)group >> GROUP_BITS) + 1;
+    } else if (problem.grouping == GROUPING_USED) {
+        count = in_use = min_of((uint32_t)max_of(problem.groups[blockIdx.z], 0), g.n);
+    }
+    const T *a = (const T *)g.a + of_a * g.stride_a, *b = (const T *)g.b + of_b * g.stride_b;
+#pragma unroll 1
+    for (uint32_t done = 0; done < count; done += COLUMNS) {
+        uint32_t column = first + done;
+        if (done > 0) __syncthreads();
+        Few few;
+        if constexpr (Input::SCALES) few.input.begin(problem, of_a, of_b, column);
+        // C's matrix is B's.
+        few.compute(p, a, b + column * g.ldb, count - done, done < in_use, B_ALONG_K, problem.sharing,
+                    [&]() INLINED { return FewOut(problem, of_b, column); });
+    }
+}
