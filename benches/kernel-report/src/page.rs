@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
+use candle_rocm_kernels::grouped;
 use candle_rocm_runtime::gemm::{GemmDtype, Transpose};
-use rocm_emulator::exec::{line_bytes, InstructionProfile, Untimed};
+use rocm_emulator::exec::{line_bytes, InstructionProfile, LaunchTime, Untimed};
 use rocm_emulator::isa::Target;
 
 use crate::device::Device;
@@ -13,6 +14,7 @@ use crate::listing::Unit;
 use crate::loops::{Counts, Fill};
 use crate::products::{self, Gpus, Shape, NT, OPERATIONS, TN};
 use crate::rows::{self, Timed, COLUMNS, COPY, ELEMENT_KERNELS, ROW_KERNELS};
+use crate::scaled;
 
 /// What is reported when nobody chooses.
 pub const ARCHITECTURES: [&str; 5] = ["gfx942", "gfx90a", "gfx1100", "gfx1201", "gfx1030"];
@@ -92,6 +94,9 @@ pub fn claim(gpus: &Gpus, arch: &str, ops: [Transpose; 2]) -> Result<Claim> {
     let report = kernels.report(products::module(name), name)?;
     Ok(Claim { report, executed })
 }
+
+/// Rows of FP8 products with factors, their columns and k: of those whose times aiter publishes for an MI300X.
+const FP8: [[u32; 3]; 3] = [[4096, 2112, 7168], [4096, 7168, 2048], [128, 24_576, 1536]];
 
 /// Only what the compiler made, which takes no time.
 ///
@@ -219,23 +224,44 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
         "memory or Infinity Cache %",
         "LDS %",
     ]);
+    let mut add = |product: String, kernel: &str, multiplications: u64, time: &LaunchTime| {
+        let flop = 2.0 * multiplications as f64;
+        products.row(&[
+            product,
+            kernel.to_owned(),
+            number(time.workgroups),
+            format!("{:.1}", time.microseconds),
+            number((flop / time.microseconds / 1e6) as u64),
+            percent(time.matrix),
+            percent(time.memory),
+            percent(time.lds),
+        ]);
+    };
     for ops in OPERATIONS {
         let shape = Shape::new(GemmDtype::BF16, LARGE, ops);
         let times = gpus.time(arch, &shape)?;
         for of in times.into_iter().flatten() {
-            let time = of.time?;
-            let flop = 2.0 * (shape.m * shape.n * shape.k) as f64;
-            products.row(&[
+            let multiplications = (shape.m * shape.n * shape.k) as u64;
+            add(
                 shape_text(&shape),
-                of.kernel.name.clone(),
-                number(time.workgroups),
-                format!("{:.1}", time.microseconds),
-                number((flop / time.microseconds / 1e6) as u64),
-                percent(time.matrix),
-                percent(time.memory),
-                percent(time.lds),
-            ]);
+                &of.kernel.name,
+                multiplications,
+                &of.time?,
+            );
         }
+    }
+    for [rows, columns, k] in FP8 {
+        let shape = scaled::Shape {
+            m: columns,
+            n: rows,
+            k,
+            tile: grouped::TILES[0],
+            transposed: [true, false],
+        };
+        let (kernel, time) = scaled::time(device, &shape)?;
+        let multiplications = [rows, columns, k].map(u64::from).iter().product();
+        let product = format!("f8e4m3 {rows} tokens, {columns} x {k}");
+        add(product, &kernel, multiplications, &time);
     }
     Ok(format!(
         "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md](clock.md) says how far off it is.\n{}{}",

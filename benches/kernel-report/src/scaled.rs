@@ -4,7 +4,7 @@ use anyhow::Result;
 use candle_rocm_kernels::grouped::{kernel_name, threads, Element, DEPTH};
 use candle_rocm_kernels::matmul::Tile;
 use candle_rocm_kernels::GROUPED;
-use rocm_emulator::exec::InstructionProfile;
+use rocm_emulator::exec::{InstructionProfile, LaunchTime};
 
 use crate::device::{Arg, Device};
 use crate::kernels::{Kernels, Report};
@@ -76,11 +76,15 @@ impl Shape {
     }
 }
 
-/// Run the kernel, and count.
-///
-/// # Errors
-/// It has no loop, or the launch fails.
-pub fn run(device: &mut Device, shape: &Shape) -> Result<Figures> {
+/// A launch of the kernel.
+struct Launch {
+    kernel: String,
+    /// Workgroups, and threads of one.
+    grid: [[u32; 3]; 2],
+    argument: Arg,
+}
+
+fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
     device.load(&GROUPED)?;
     let arch = device.target.name();
     let name = kernel_name(Element::F8e4m3, true, shape.tile, shape.transposed);
@@ -120,12 +124,38 @@ pub fn run(device: &mut Device, shape: &Shape) -> Result<Figures> {
         .longs(&[of_b, 0, 1, n])
         .ints(&[0, 0])
         .longs(&[0])
-        .ints(&[0, 2]);
+        // The result is bf16; no teams share rows.
+        .ints(&[0, 2, 0, 0]);
     let grid = [
         [tiles_m * tiles_n, 1, 1],
         [threads(arch, Element::F8e4m3, shape.tile), 1, 1],
     ];
-    let executed = device.run(GROUPED.name(), &name, grid, &[Arg::Struct(argument.0)])?;
+    Ok(Launch {
+        kernel: name,
+        grid,
+        argument: Arg::Struct(argument.0),
+    })
+}
+
+/// The time of the kernel, by the emulator's model of time.
+///
+/// # Errors
+/// The launch fails, or there is no model of the GPU's time.
+pub fn time(device: &mut Device, shape: &Shape) -> Result<(String, LaunchTime)> {
+    let launch = prepared(device, shape)?;
+    let arguments = [launch.argument];
+    let time = device.time(GROUPED.name(), &launch.kernel, launch.grid, &arguments)?;
+    Ok((launch.kernel, time))
+}
+
+/// Run the kernel, and count.
+///
+/// # Errors
+/// It has no loop, or the launch fails.
+pub fn run(device: &mut Device, shape: &Shape) -> Result<Figures> {
+    let launch = prepared(device, shape)?;
+    let (name, arguments) = (launch.kernel, [launch.argument]);
+    let executed = device.run(GROUPED.name(), &name, launch.grid, &arguments)?;
     let mut kernels = Kernels::new(device.target.name());
     let report = kernels.report(&GROUPED, &name)?;
     let hot = loops::hottest(&report.listing, &executed.profile);
