@@ -16,8 +16,8 @@ use crate::ops::operands::row_float;
 const LARGEST: f32 = 448.;
 /// What a largest magnitude is taken as at least.
 const LEAST_LARGEST: f32 = 1e-4;
-/// Work-items of a workgroup that casts a row.
-const ROW_THREADS: u32 = 512;
+/// Work-items of a workgroup that casts 128 x 128.
+const BLOCK_THREADS: u32 = 512;
 /// Each 128 of a row by a factor of their own, as activations are cast: x is (rows, k) or (batch, rows, k) of f32, f16 or
 /// bf16.
 ///
@@ -98,16 +98,17 @@ pub fn swiglu_cast_per_token(x: &Tensor, format: ScaleFormat) -> Result<Fp8Matri
     )
 }
 
-/// Rows of x, as `source` (i32) names them times `share`, cast as by [`cast_per_token`]; zeros where it is negative.
-pub(crate) fn cast_gathered(
+/// Rows of x, each cast as by [`cast_per_token`] to `top` rows of the result that `place` (i32) names, none where it is
+/// negative; where `source` is, the result's row is nobody's, and zeros.
+pub(crate) fn cast_scattered(
     name: &'static str,
     x: &Tensor,
-    source: &Tensor,
-    share: usize,
+    [place, source]: [&Tensor; 2],
+    top: usize,
     format: ScaleFormat,
 ) -> Result<Fp8Matrix> {
-    let gathered = Source::Gathered { source, share };
-    cast(name, x, Share::One, Share::Block, format, gathered)
+    let scattered = Source::Scattered { place, source, top };
+    cast(name, x, Share::One, Share::Block, format, scattered)
 }
 
 /// What is cast of x.
@@ -115,7 +116,11 @@ pub(crate) fn cast_gathered(
 enum Source<'a> {
     AsItIs,
     Gated,
-    Gathered { source: &'a Tensor, share: usize },
+    Scattered {
+        place: &'a Tensor,
+        source: &'a Tensor,
+        top: usize,
+    },
 }
 
 fn cast(
@@ -145,14 +150,14 @@ fn cast(
             bail!("{name}: x of {:?} has no two halves", x.shape())
         }
         Source::Gated => dims[last] /= 2,
-        Source::Gathered { source, .. } => dims[0] = source.elem_count(),
+        Source::Scattered { source, .. } => dims[0] = source.elem_count(),
     }
     let x = x.contiguous()?;
     let Device::Cuda(device) = x.device() else {
         let x = match source {
             Source::AsItIs => x,
             Source::Gated => crate::ops::swiglu_packed(&x)?,
-            Source::Gathered { source, share } => gathered(&x, source, share)?,
+            Source::Scattered { source, top, .. } => gathered(&x, source, top)?,
         };
         return on_host(&x, of_rows, of_k, format);
     };
@@ -204,19 +209,24 @@ impl Cast<'_> {
             } else {
                 k
             };
+            // Of x, of which others are made.
+            let given = match self.source {
+                Source::Scattered { .. } => x.dims()[0],
+                _ => rows,
+            };
             let (rows_int, k_int) = (
-                int(self.name, "rows", rows)?,
+                int(self.name, "rows", given)?,
                 int(self.name, "elements of k", k)?,
             );
-            let by_vectors = |of_row: usize| work_grid(device, rows * of_row / OF_THREAD);
+            let by_vectors = |of_row: usize| work_grid(device, given * of_row / OF_THREAD);
             let of_groups = by_vectors(k.next_multiple_of(BLOCK))?;
             let most_rows = compute_units(device) * WORKGROUPS_PER_UNIT;
             let (kind, config) = match (self.source, self.of_rows, self.of_k) {
                 (Source::Gated, ..) => ("swiglu", of_groups),
-                (Source::Gathered { .. }, ..) => ("gathered", of_groups),
+                (Source::Scattered { .. }, ..) => ("scattered", of_groups),
                 (_, Share::One, Share::Block) => ("groups", of_groups),
-                (_, Share::Block, _) => ("blocks", grid(of_k, of_rows, THREADS)?),
-                (_, Share::One, _) => ("rows", grid(rows.clamp(1, most_rows), 1, ROW_THREADS)?),
+                (_, Share::Block, _) => ("blocks", grid(of_k, of_rows, BLOCK_THREADS)?),
+                (_, Share::One, _) => ("rows", grid(rows.clamp(1, most_rows), 1, THREADS)?),
                 (_, Share::All, _) => ("all", by_vectors(k.next_multiple_of(OF_THREAD))?),
             };
             let config = batched(self.name, config, batch)?;
@@ -256,10 +266,12 @@ impl Cast<'_> {
             if let Some(largest) = &largest {
                 args.push(Arg::Left(largest));
             }
-            if let Source::Gathered { source, share } = self.source {
+            if let Source::Scattered { place, source, top } = self.source {
                 args.extend([
+                    Arg::Read(Some(place)),
                     Arg::Read(Some(source)),
-                    Arg::Int(int(self.name, "experts", share)?),
+                    Arg::Int(int(self.name, "experts", top)?),
+                    Arg::Int(int(self.name, "rows", rows)?),
                 ]);
             }
             // SAFETY: the kernel's arguments: matrices of rows by k, memory for as many bytes, and for each factor.

@@ -12,7 +12,7 @@ use crate::ops::node::plain;
 pub const BLOCK: usize = 128;
 
 /// Elements that a thread of a cast takes together.
-pub(super) const OF_THREAD: usize = 8;
+pub(super) const OF_THREAD: usize = 16;
 
 /// How elements of one dimension share factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use candle_core::{bail, CudaDevice, DType, Device, Result, Tensor};
 use candle_rocm_kernels::EXPERTS;
 
-use crate::fp8::{cast_gathered, gathered, Fp8Matrix, ScaleFormat};
+use crate::fp8::{cast_scattered, gathered, Fp8Matrix, ScaleFormat};
 use crate::grouped::{number, RowGroups};
 use crate::ops::launch::{allocate, element_grid, grid, int, launch, Arg, THREADS};
 use crate::ops::node::{plain, result_of};
@@ -88,39 +88,38 @@ impl Routing {
     pub fn gather(&self, x: &Tensor) -> Result<Tensor> {
         const NAME: &str = "moe::Routing::gather";
         self.check(NAME, x, self.tokens)?;
-        self.gathered(NAME, x, None)
+        match x.device() {
+            Device::Cuda(device) => self.scattered(NAME, device, x, None),
+            _ => gathered(&x.contiguous()?, &self.source, self.top),
+        }
     }
 
-    /// Rows from their tokens, times their assignments' weights where there are any.
-    fn gathered(&self, name: &'static str, x: &Tensor, weights: Option<&Tensor>) -> Result<Tensor> {
+    /// Tokens' rows at their experts, times the assignments' weights where there are any.
+    fn scattered(
+        &self,
+        name: &'static str,
+        device: &CudaDevice,
+        x: &Tensor,
+        weights: Option<&Tensor>,
+    ) -> Result<Tensor> {
         let (rows, columns) = (self.groups.rows(), x.dims()[1]);
         let x = &x.contiguous()?;
-        let Device::Cuda(device) = x.device() else {
-            let rows = gathered(x, &self.source, self.top)?;
-            return match weights {
-                None => Ok(rows),
-                Some(weights) => {
-                    let weights = gathered(&weights.reshape(((), 1))?, &self.source, 1)?;
-                    rows.to_dtype(DType::F32)?
-                        .broadcast_mul(&weights)?
-                        .to_dtype(x.dtype())
-                }
-            };
-        };
         let mut result = allocate(device, x.dtype(), rows * columns)?;
         if rows * columns > 0 {
             let args = vec![
                 Arg::Read(Some(x)),
+                Arg::Read(Some(&self.place)),
                 Arg::Read(Some(&self.source)),
                 Arg::Read(weights),
                 Arg::Write(&mut result),
-                Arg::Int(rows as u32),
+                Arg::Int(self.tokens as u32),
                 Arg::Int(columns as u32),
                 Arg::Int(self.top as u32),
+                Arg::Int(rows as u32),
             ];
-            let kernel = format!("experts_gather_{}", row_float(name, x)?);
-            let config = element_grid(device, rows * columns, x.dtype())?;
-            // SAFETY: the kernel's arguments: a token's row for each that `source` names, and room for all rows.
+            let kernel = format!("experts_scatter_{}", row_float(name, x)?);
+            let config = element_grid(device, self.tokens * columns, x.dtype())?;
+            // SAFETY: the kernel's arguments: tokens' rows, places within the room for all rows, and whose each of those is.
             unsafe { launch(device, &EXPERTS, &kernel, config, args)? };
         }
         let routing = self.clone();
@@ -143,7 +142,7 @@ impl Routing {
     pub fn gather_cast(&self, x: &Tensor, format: ScaleFormat) -> Result<Fp8Matrix> {
         const NAME: &str = "moe::Routing::gather_cast";
         self.check(NAME, x, self.tokens)?;
-        cast_gathered(NAME, x, &self.source, self.top, format)
+        cast_scattered(NAME, x, [&self.place, &self.source], self.top, format)
     }
 
     /// Each token's sum over its experts of their row of x (rows, columns) times its weight, f32 of (tokens, top), or 1, and
@@ -222,7 +221,11 @@ impl Routing {
             .collect();
         let backward = move |operands: &[&Tensor], _: &Tensor, gradient: &Tensor| {
             let weights = has_weights.then(|| operands[1].detach());
-            let mut gradients = vec![Some(routing.gathered(name, gradient, weights.as_ref())?)];
+            let Device::Cuda(device) = gradient.device() else {
+                bail!("{name}: a gradient that is not on the GPU");
+            };
+            let of_x = routing.scattered(name, device, gradient, weights.as_ref())?;
+            let mut gradients = vec![Some(of_x)];
             if has_weights {
                 gradients.push(Some(routing.dots(name, &operands[0].detach(), gradient)?));
             }

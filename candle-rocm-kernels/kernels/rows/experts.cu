@@ -27,9 +27,9 @@ ENTRY __launch_bounds__(EXPERTS_THREADS)
                      mine);                                                                                          \
     }                                                                                                                \
     ENTRY __launch_bounds__(EXPERTS_THREADS)                                                                         \
-        experts_gather_##TYPE(const T *x, const int32_t *source, const float *weights, T *y, uint32_t rows,          \
-                              uint32_t columns, uint32_t top) {                                                      \
-        experts_gather(x, source, weights, y, rows, columns, top);                                                   \
+        experts_scatter_##TYPE(const T *x, const int32_t *place, const int32_t *source, const float *weights, T *y,  \
+                               uint32_t tokens, uint32_t columns, uint32_t top, uint32_t rows) {                     \
+        experts_scatter(x, place, source, weights, y, tokens, columns, top, rows);                                   \
     }                                                                                                                \
     ENTRY __launch_bounds__(EXPERTS_THREADS)                                                                         \
         experts_combine_##TYPE(const T *x, const int32_t *place, const float *weights, const T *more, T *y,          \

@@ -173,29 +173,39 @@ __device__ __forceinline__ void place_experts(const ExpertPlaces &p) {
     }
 }
 
-// Each row of experts from its token, times the assignment's weight where there are any; nobody's is 0.
+// Each token's row to those of its experts, times the assignments' weights where there are any; of `rows`, nobody's are
+// 0.
 template <class T>
-__device__ __forceinline__ void experts_gather(const T *x, const int32_t *source, const float *weights, T *y,
-                                               uint32_t rows, uint32_t columns, uint32_t top) {
+__device__ __forceinline__ void experts_scatter(const T *x, const int32_t *place, const int32_t *source,
+                                                const float *weights, T *y, uint32_t tokens, uint32_t columns,
+                                                uint32_t top, uint32_t rows) {
     constexpr int V = VEC16<T>;
     bool aligned = is_aligned(x, 16) && is_aligned(y, 16) && columns % V == 0;
-    auto load = [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
-        int32_t from = source[row];
+    auto to = [&](uint64_t row, uint32_t column) INLINED {
+        return y + row * columns + column;
+    };
+    each_few<V>(tokens, columns, [&](uint32_t token, uint32_t column, uint32_t count) INLINED {
         Held<T, V> held;
-        if (from >= 0) held.load(x + (uint64_t)((uint32_t)from / top) * columns + column, count, aligned);
-        return held;
-    };
-    auto use = [&](uint32_t row, uint32_t column, uint32_t count, const Held<T, V> &held) INLINED {
-        Few<T, V> few = held;
-        int32_t from = source[row];
-        if (weights && from >= 0) {
-            float weight = weights[from];
+        held.load(x + (uint64_t)token * columns + column, count, aligned);
+        for (uint32_t i = 0; i < top; i++) {
+            uint32_t assignment = token * top + i;
+            int32_t row = place[assignment];
+            if (row < 0) continue;
+            Few<T, V> few = held;
+            if (weights) {
+                float weight = weights[assignment];
 #pragma unroll
-            for (int i = 0; i < V; i++) few.x[i] *= weight;
+                for (int e = 0; e < V; e++) few.x[e] *= weight;
+            }
+            few.store(to(row, column), count, aligned);
         }
-        few.store(y + (uint64_t)row * columns + column, count, aligned);
-    };
-    each_few<V, 4>(rows, columns, load, use);
+    });
+    uint32_t lane = threadIdx.x % EXPERTS_TEAM;
+    for (uint64_t row = global_thread() / EXPERTS_TEAM; row < rows; row += global_threads() / EXPERTS_TEAM) {
+        if (source[row] >= 0) continue;
+        for (uint32_t column = lane * V; column < columns; column += EXPERTS_TEAM * V)
+            Few<T, V>().store(to(row, column), min_of(columns - column, (uint32_t)V), aligned);
+    }
 }
 
 // Each token's sum of its experts' rows, in the order of its assignments, times their weights where there are any, and
@@ -206,12 +216,9 @@ __device__ __forceinline__ void experts_combine(const T *x, const int32_t *place
     // Rows of a token that are on their way together.
     constexpr int V = VEC16<T>, TOGETHER = 4;
     bool aligned = is_aligned(x, 16) && is_aligned(y, 16) && is_aligned(more, 16) && columns % V == 0;
-    auto load = [&](uint32_t token, uint32_t column, uint32_t count) INLINED {
-        Held<T, V> held;
-        if (more) held.load(more + (uint64_t)token * columns + column, count, aligned);
-        return held;
-    };
-    auto use = [&](uint32_t token, uint32_t column, uint32_t count, const Held<T, V> &of_more) INLINED {
+    each_few<V>(tokens, columns, [&](uint32_t token, uint32_t column, uint32_t count) INLINED {
+        Held<T, V> of_more;
+        if (more) of_more.load(more + (uint64_t)token * columns + column, count, aligned);
         Few<T, V> sum = of_more;
         for (uint32_t first = 0; first < top; first += TOGETHER) {
             Held<T, V> held[TOGETHER];
@@ -221,7 +228,6 @@ __device__ __forceinline__ void experts_combine(const T *x, const int32_t *place
                 rows[i] = first + i < top ? place[token * top + first + i] : -1;
                 if (rows[i] >= 0) held[i].load(x + (uint64_t)rows[i] * columns + column, count, aligned);
             }
-            in_order();
 #pragma unroll
             for (int i = 0; i < TOGETHER; i++) {
                 if (rows[i] < 0) continue;
@@ -232,8 +238,7 @@ __device__ __forceinline__ void experts_combine(const T *x, const int32_t *place
             }
         }
         sum.store(y + (uint64_t)token * columns + column, count, aligned);
-    };
-    each_few<V, 1>(tokens, columns, load, use);
+    });
 }
 
 // Weights' gradients: of each assignment, the product of its expert's row and of the token's gradient. Teams of 32

@@ -1,9 +1,8 @@
-// Some elements of a row that a lane handles together, and loops over a matrix' of them with several on their way.
+// Some elements of a row that a lane handles together, and a loop over those of a matrix.
 #pragma once
 #include "portable/portable.cuh"
-#include "portable/streams.cuh"
 
-// V elements as they are in memory: nothing waits for them until they are widened.
+// V elements as they are in memory: nothing waits for them until they are widened. There are all or, not aligned, some.
 template <class T, int V> struct Held {
     static constexpr int W = min_of(V, VEC16<T>);
     vec<T, W> words[V / W] = {};
@@ -52,34 +51,13 @@ template <class T, int V> struct Few {
     }
 };
 
-// Calls use(index, load(index)) for each index from `first` on by steps, AHEAD loads before their first use.
-template <int AHEAD, class Load, class Use>
-__device__ __forceinline__ void each_ahead(uint64_t first, uint64_t total, uint64_t step, Load load, Use use) {
-    for (; first < total; first += AHEAD * step) {
-        decltype(load(first)) held[AHEAD];
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++)
-            if (first + i * step < total) held[i] = load(first + i * step);
-        in_order();
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++)
-            if (first + i * step < total) use(first + i * step, held[i]);
-    }
-}
-
-// Vectors of V columns of a matrix. Calls use(row, column, count, load(row, column, count)) for each. Grid: any in x.
-template <int V, int AHEAD, class Load, class Use>
-__device__ __forceinline__ void each_few(uint32_t rows, uint32_t columns, Load load, Use use) {
+// Calls f(row, column, count) for the vectors of V columns of a matrix. Grid: any in x.
+template <int V, class F> __device__ __forceinline__ void each_few(uint32_t rows, uint32_t columns, F f) {
     uint32_t vectors = ceil_div(columns, (uint32_t)V);
     uint64_t total = (uint64_t)rows * vectors;
     bool narrow = total >> 32 == 0;
-    auto at = [&](uint64_t i, auto f) INLINED {
+    for (uint64_t i = global_thread(); i < total; i += global_threads()) {
         uint32_t row = (uint32_t)divide(i, vectors, narrow), column = (uint32_t)(i - (uint64_t)row * vectors) * V;
-        return f(row, column, min_of(columns - column, (uint32_t)V));
-    };
-    each_ahead<AHEAD>(
-        global_thread(), total, global_threads(), [&](uint64_t i) INLINED { return at(i, load); },
-        [&](uint64_t i, auto &held) INLINED {
-            at(i, [&](uint32_t row, uint32_t column, uint32_t count) INLINED { use(row, column, count, held); });
-        });
+        f(row, column, min_of(columns - column, (uint32_t)V));
+    }
 }

@@ -13,9 +13,8 @@
 static constexpr float FP8_LARGEST = 448.0f, FP8_LEAST_LARGEST = 1e-4f;
 // Elements of a row, or rows and columns of a block, that share a factor.
 static constexpr uint32_t FP8_GROUP = 128;
-// Elements that a thread handles together, and how many such of f32 and of others are on their way.
-static constexpr int FP8_V = 8;
-template <class T> constexpr int FP8_AHEAD = sizeof(T) == 4 ? 2 : 4;
+// Elements that a thread handles together: what is computed for a group of 128 is so for as few threads as may be.
+static constexpr int FP8_V = 16, FP8_WORDS = FP8_V / 4;
 
 // Where factors go: in floats, or packed, where each four of a row along k are a word of exponents. Distances in floats
 // or words; matrices are the grid's z.
@@ -64,7 +63,7 @@ struct Larger {
 };
 __device__ __forceinline__ uint32_t magnitude(float x) { return bit_cast<uint32_t>(x) & 0x7fffffffu; }
 
-typedef uint32_t Fp8Words __attribute__((ext_vector_type(2)));
+typedef uint32_t Fp8Words __attribute__((ext_vector_type(FP8_WORDS)));
 
 // Of four bytes, the signs of those that are not 0.
 __device__ __forceinline__ uint32_t without_negative_zeros(uint32_t four) {
@@ -94,6 +93,17 @@ __device__ __forceinline__ uint32_t fp8_four(float a, float b, float c, float d)
     return without_negative_zeros(four);
 }
 
+// `count` of FP8_V bytes; all or none of them where they are aligned.
+__device__ __forceinline__ void fp8_store(uint8_t *to, Fp8Words words, uint32_t count, bool aligned) {
+    if (aligned) {
+        if (count == FP8_V) *(Fp8Words *)to = words;
+    } else {
+#pragma unroll
+        for (int i = 0; i < FP8_V; i++)
+            if (i < (int)count) to[i] = (uint8_t)(words[i / 4] >> i % 4 * 8);
+    }
+}
+
 // Elements that a thread handles, in f32.
 template <class T> struct Fp8Few : Few<T, FP8_V> {
     using Few<T, FP8_V>::Few;
@@ -107,20 +117,18 @@ template <class T> struct Fp8Few : Few<T, FP8_V> {
     }
     // What is NaN or infinite becomes 0 with all that share its factor.
     __device__ __forceinline__ Fp8Words bytes(float inverse) const {
-        float y[FP8_V];
+        Fp8Words words;
 #pragma unroll
-        for (int i = 0; i < FP8_V; i++) y[i] = inverse == 0 ? 0.0f : x[i] * inverse;
-        return Fp8Words{fp8_four(y[0], y[1], y[2], y[3]), fp8_four(y[4], y[5], y[6], y[7])};
+        for (int i = 0; i < FP8_WORDS; i++) {
+            auto y = [&](int j) INLINED {
+                return inverse == 0 ? 0.0f : x[4 * i + j] * inverse;
+            };
+            words[i] = fp8_four(y(0), y(1), y(2), y(3));
+        }
+        return words;
     }
     __device__ __forceinline__ void write(uint8_t *to, float inverse, uint32_t count, bool aligned) const {
-        Fp8Words words = bytes(inverse);
-        if (aligned) {
-            if (count == FP8_V) *(Fp8Words *)to = words;
-        } else {
-#pragma unroll
-            for (int i = 0; i < FP8_V; i++)
-                if (i < (int)count) to[i] = (uint8_t)(words[i / 4] >> i % 4 * 8);
-        }
+        fp8_store(to, bytes(inverse), count, aligned);
     }
 };
 
@@ -135,7 +143,7 @@ template <class T> struct Fp8Matrix {
         : x(x + blockIdx.z * rows * ld), y(y + (uint64_t)blockIdx.z * rows * columns), ld(ld), rows(rows),
           columns(columns) {}
     __device__ __forceinline__ bool aligned() const {
-        return is_aligned(x, 16) && is_aligned(y, 8) && columns % FP8_V == 0 && ld * sizeof(T) % 16 == 0;
+        return is_aligned(x, 16) && is_aligned(y, FP8_V) && columns % FP8_V == 0 && ld * sizeof(T) % 16 == 0;
     }
     __device__ __forceinline__ const T *from(uint32_t row, uint32_t column) const { return x + row * ld + column; }
     __device__ __forceinline__ uint8_t *to(uint32_t row, uint32_t column) const {
@@ -147,8 +155,8 @@ template <class T> struct Fp8Matrix {
     }
 };
 
-// Each 128 of a row by themselves: 16 lanes, FP8_V of a lane. `source` gives what is cast, `m` has room for it. Grid:
-// any in x.
+// Each 128 of a row by themselves: LANES lanes, FP8_V of a lane. `source` gives what is cast, `m` has room for it.
+// Grid: any in x.
 template <class Source, class T>
 __device__ __forceinline__ void fp8_groups(const Source &source, const Fp8Matrix<T> &m, const Fp8Scales &scales) {
     constexpr uint32_t LANES = FP8_GROUP / FP8_V;
@@ -156,82 +164,83 @@ __device__ __forceinline__ void fp8_groups(const Source &source, const Fp8Matrix
     uint64_t total = (uint64_t)m.rows * groups;
     bool narrow = total >> 32 == 0, aligned = m.aligned();
     // All lanes of a wavefront go on as long as one has a group.
-    uint64_t wave = global_thread() / wave_size() * wave_size() / LANES, lane = global_thread() / LANES - wave;
-    struct Place {
-        uint32_t row, group, column, count;
-    };
-    auto place = [&](uint64_t first) INLINED {
-        uint64_t index = first + lane < total ? first + lane : 0;
+    uint64_t first = global_thread() / wave_size() * wave_size() / LANES, lane = global_thread() / LANES - first;
+    for (; first < total; first += global_threads() / LANES) {
+        uint64_t index = first + lane;
+        bool is_one = index < total;
+        index = is_one ? index : 0;
         uint32_t row = (uint32_t)divide(index, groups, narrow), group = (uint32_t)(index - (uint64_t)row * groups);
-        uint32_t column = group * FP8_GROUP + within;
-        return Place{row, group, column, first + lane < total ? m.count(column) : 0};
-    };
-    each_ahead<FP8_AHEAD<T>>(
-        wave, total, global_threads() / LANES,
-        [&](uint64_t first) INLINED {
-            Place p = place(first);
-            return source.load(m, p.row, p.column, p.count, aligned);
-        },
-        [&](uint64_t first, const auto &held) INLINED {
-            Place p = place(first);
-            Fp8Few<T> few = source.few(held);
-            uint32_t largest = wave_all_reduce(few.largest(), LANES, Larger());
-            Fp8Scale scale(bit_cast<float>(largest), scales.powers);
-            if (p.count > 0) few.write(m.to(p.row, p.column), scale.inverse, p.count, aligned);
-            if (first + lane < total && within == 0) scales.put(p.row, p.group, scale.scale);
+        uint32_t column = group * FP8_GROUP + within, count = is_one ? m.count(column) : 0;
+        Fp8Few<T> few = source.read(m, row, column, count, aligned);
+        uint32_t largest = wave_all_reduce(few.largest(), LANES, Larger());
+        Fp8Scale scale(bit_cast<float>(largest), scales.powers);
+        Fp8Words bytes = few.bytes(scale.inverse);
+        source.each_row(row, [&](uint32_t to) INLINED {
+            if (count > 0) fp8_store(m.to(to, column), bytes, count, aligned);
+            if (is_one && within == 0) scales.put(to, group, scale.scale);
         });
+    }
+}
+
+// Rows that are nobody's, where source[row] is negative, as casts of zeros. Teams of 32 lanes.
+template <class T>
+__device__ __forceinline__ void fp8_nobodys(const int32_t *source, const Fp8Matrix<T> &m, const Fp8Scales &scales,
+                                            uint32_t rows) {
+    uint32_t lane = threadIdx.x % 32, groups = ceil_div(m.columns, FP8_GROUP);
+    Fp8Scale scale(0, scales.powers);
+    for (uint64_t row = global_thread() / 32; row < rows; row += global_threads() / 32) {
+        if (source[row] >= 0) continue;
+        for (uint32_t column = lane * FP8_V; column < m.columns; column += 32 * FP8_V)
+            fp8_store(m.to((uint32_t)row, column), Fp8Words{}, m.count(column), m.aligned());
+        for (uint32_t group = lane; group < groups; group += 32) scales.put((uint32_t)row, group, scale.scale);
+    }
 }
 
 template <class T> using Fp8Held = Held<T, FP8_V>;
 // Where there are none (`count` is 0), nothing is read.
 struct Fp8AsItIs {
     template <class T>
-    __device__ __forceinline__ Fp8Held<T> load(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
-                                               bool aligned) const {
+    __device__ __forceinline__ Fp8Few<T> read(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
+                                              bool aligned) const {
         Fp8Held<T> held;
         held.load(m.from(row, column), count, aligned);
         return held;
     }
-    template <class T> __device__ __forceinline__ Fp8Few<T> few(const Fp8Held<T> &held) const { return held; }
+    // Calls f with each row that the cast of a row is.
+    template <class F> __device__ __forceinline__ void each_row(uint32_t row, F f) const { f(row); }
 };
 
-// Row source[row] / share of x, or zeros where that is negative: a token's row for each of its experts.
-struct Fp8Gathered : Fp8AsItIs {
-    const int32_t *source;
-    uint32_t share;
-    __device__ __forceinline__ Fp8Gathered(const int32_t *source, uint32_t share) : source(source), share(share) {}
-    template <class T>
-    __device__ __forceinline__ Fp8Held<T> load(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
-                                               bool aligned) const {
-        int32_t from = source[row];
-        return Fp8AsItIs::load(m, from < 0 ? 0 : (uint32_t)from / share, column, from < 0 ? 0 : count, aligned);
+// A token's row, for each of its `top` experts: rows place[..], none where that is negative.
+struct Fp8Scattered : Fp8AsItIs {
+    const int32_t *place;
+    uint32_t top;
+    __device__ __forceinline__ Fp8Scattered(const int32_t *place, uint32_t top) : place(place), top(top) {}
+    template <class F> __device__ __forceinline__ void each_row(uint32_t token, F f) const {
+        for (uint32_t i = 0; i < top; i++) {
+            int32_t row = place[token * top + i];
+            if (row >= 0) f((uint32_t)row);
+        }
     }
 };
 
 // silu(gate) * up, rounded to T as an operator of its own would; gates are a row's first half.
-struct Fp8Gated {
-    template <class T> struct Two {
-        Fp8Held<T> gate, up;
-    };
+struct Fp8Gated : Fp8AsItIs {
     template <class T>
-    __device__ __forceinline__ Two<T> load(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
-                                           bool aligned) const {
-        Two<T> two;
-        two.gate.load(m.from(row, column), count, aligned);
-        two.up.load(m.from(row, m.columns + column), count, aligned);
-        return two;
-    }
-    template <class T> __device__ __forceinline__ Fp8Few<T> few(const Two<T> &two) const {
-        Fp8Few<T> gate = two.gate, up = two.up;
+    __device__ __forceinline__ Fp8Few<T> read(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
+                                              bool aligned) const {
+        Fp8Held<T> gates, ups;
+        gates.load(m.from(row, column), count, aligned);
+        ups.load(m.from(row, m.columns + column), count, aligned);
+        Fp8Few<T> gate = gates, up = ups;
 #pragma unroll
         for (int i = 0; i < FP8_V; i++) gate.x[i] = widen(narrow<T>(SiluFunction::of<T>(gate.x[i]) * up.x[i]));
         return gate;
     }
 };
 
-// Blocks of 128 x 128, one for each workgroup of 256. Grid: x blocks of columns, y blocks of rows.
+// Blocks of 128 x 128, one for each workgroup of 512. Grid: x blocks of columns, y blocks of rows.
 template <class T> __device__ __forceinline__ void fp8_blocks(const Fp8Matrix<T> &m, const Fp8Scales &scales) {
-    constexpr uint32_t LANES = FP8_GROUP / FP8_V, STEP = 256 / LANES, ROWS = FP8_GROUP / STEP;
+    constexpr uint32_t THREADS = 512, LANES = FP8_GROUP / FP8_V, STEP = THREADS / LANES, ROWS = FP8_GROUP / STEP;
     __shared__ WaveValues<uint32_t> lds;
     uint32_t column = blockIdx.x * FP8_GROUP + threadIdx.x % LANES * FP8_V, count = m.count(column);
     uint32_t first = blockIdx.y * FP8_GROUP + threadIdx.x / LANES;
@@ -243,10 +252,9 @@ template <class T> __device__ __forceinline__ void fp8_blocks(const Fp8Matrix<T>
         uint32_t row = first + i * STEP;
         held[i].load(m.from(row, column), row < m.rows ? count : 0, aligned);
     }
-    in_order();
 #pragma unroll
     for (uint32_t i = 0; i < ROWS; i++) largest = max_of(largest, Fp8Few<T>(held[i]).largest());
-    largest = block_all_reduce(largest, threadIdx.x, 256u, Larger(), lds);
+    largest = block_all_reduce(largest, threadIdx.x, THREADS, Larger(), lds);
     Fp8Scale scale(bit_cast<float>(largest), scales.powers);
 #pragma unroll
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -256,10 +264,10 @@ template <class T> __device__ __forceinline__ void fp8_blocks(const Fp8Matrix<T>
     if (threadIdx.x == 0) scales.put(blockIdx.y, blockIdx.x, scale.scale);
 }
 
-// A factor for each row. Workgroups of 512, any number in x: rows of up to 8,192 elements are read once, where they are
+// A factor for each row. Workgroups of 256, any number in x: rows of up to 8,192 elements are read once, where they are
 // vectors.
 template <class T> __device__ __forceinline__ void fp8_rows(const Fp8Matrix<T> &m, const Fp8Scales &scales) {
-    constexpr uint32_t THREADS = 512, HELD = 2, STEP = THREADS * FP8_V;
+    constexpr uint32_t THREADS = 256, HELD = 2, STEP = THREADS * FP8_V;
     __shared__ WaveValues<uint32_t> lds;
     bool aligned = m.aligned();
     for (uint32_t row = blockIdx.x; row < m.rows; row += gridDim.x) {
@@ -310,12 +318,9 @@ template <class T> __device__ __forceinline__ void fp8_largest(const Fp8Matrix<T
     __shared__ WaveValues<uint32_t> lds;
     bool aligned = m.aligned();
     uint32_t most = 0;
-    auto load = [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
-        return Fp8AsItIs().load(m, row, column, count, aligned);
-    };
-    each_few<FP8_V, FP8_AHEAD<T>>(m.rows, m.columns, load,
-                                  [&](uint32_t, uint32_t, uint32_t, const Fp8Held<T> &held)
-                                      INLINED { most = max_of(most, Fp8Few<T>(held).largest()); });
+    each_few<FP8_V>(m.rows, m.columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
+        most = max_of(most, Fp8AsItIs().read(m, row, column, count, aligned).largest());
+    });
     most = block_all_reduce(most, threadIdx.x, 256u, Larger(), lds);
     if (threadIdx.x == 0) device_atomic::largest(largest, most);
 }
@@ -325,46 +330,36 @@ template <class T>
 __device__ __forceinline__ void fp8_all(const Fp8Matrix<T> &m, const Fp8Scales &scales, uint32_t largest) {
     bool aligned = m.aligned();
     Fp8Scale scale(bit_cast<float>(largest), scales.powers);
-    auto load = [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
-        return Fp8AsItIs().load(m, row, column, count, aligned);
-    };
-    auto use = [&](uint32_t row, uint32_t column, uint32_t count, const Fp8Held<T> &held) INLINED {
-        Fp8Few<T>(held).write(m.to(row, column), scale.inverse, count, aligned);
-    };
-    each_few<FP8_V, FP8_AHEAD<T>>(m.rows, m.columns, load, use);
+    each_few<FP8_V>(m.rows, m.columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
+        Fp8AsItIs().read(m, row, column, count, aligned).write(m.to(row, column), scale.inverse, count, aligned);
+    });
     if (global_thread() == 0) scales.put(0, 0, scale.scale);
 }
 
 // -0 becomes 0, and what is NaN becomes 0 and makes the factor NaN that it shares with others: that of row >> shift,
 // and of k / 128 where those differ.
 __device__ __forceinline__ void fp8_prepare(const Fp8Matrix<uint8_t> &m, const Fp8Scales &scales, uint32_t shift) {
-    bool aligned = is_aligned(m.x, 8) && is_aligned(m.y, 8) && m.columns % FP8_V == 0 && m.ld % FP8_V == 0;
-    auto load = [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
+    bool aligned = is_aligned(m.x, FP8_V) && is_aligned(m.y, FP8_V) && m.columns % FP8_V == 0 && m.ld % FP8_V == 0;
+    each_few<FP8_V>(m.rows, m.columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
         const uint8_t *from = m.from(row, column);
+        uint8_t *to = m.to(row, column);
         Fp8Words bytes = {};
         if (aligned) {
             bytes = *(const Fp8Words *)from;
         } else {
-            for (uint32_t i = 0; i < count; i++) bytes[i / 4] |= (uint32_t)from[i] << i % 4 * 8;
+#pragma unroll
+            for (int i = 0; i < FP8_V; i++)
+                if (i < (int)count) bytes[i / 4] |= (uint32_t)from[i] << i % 4 * 8;
         }
-        return bytes;
-    };
-    auto use = [&](uint32_t row, uint32_t column, uint32_t count, Fp8Words bytes) INLINED {
-        uint8_t *to = m.to(row, column);
         uint32_t any = 0;
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < FP8_WORDS; i++) {
             uint32_t magnitudes = bytes[i] & 0x7f7f7f7fu, nans = (magnitudes + 0x01010101u) & 0x80808080u;
             // All bits of a byte that is NaN, but the sign's, which without_negative_zeros takes away.
             bytes[i] = without_negative_zeros(bytes[i] & ~(nans - (nans >> 7)));
             any |= nans;
         }
-        if (aligned) {
-            *(Fp8Words *)to = bytes;
-        } else {
-            for (uint32_t i = 0; i < count; i++) to[i] = (uint8_t)(bytes[i / 4] >> i % 4 * 8);
-        }
+        fp8_store(to, bytes, count, aligned);
         if (any) scales.put(row >> shift, column / FP8_GROUP, NAN);
-    };
-    each_few<FP8_V, FP8_AHEAD<uint8_t>>(m.rows, m.columns, load, use);
+    });
 }

@@ -389,8 +389,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         compute(problem, operands.a, operands.b, problem.gemm.n, true, layout, sharing, results);
     }
 
-    // The product with so many columns of B, or, if none is in use, zeros. `results` makes what stores it, once the sums
-    // are there.
+    // The product with so many columns of B, or, if none is in use, zeros. `results` makes what stores it, once the
+    // sums are there.
     template <class Results>
     __device__ __forceinline__ void compute(const MatmulProblem &problem, const T *a, const T *b, uint32_t columns,
                                             bool in_use, uint32_t layout, uint32_t sharing, Results results) {

@@ -4,9 +4,9 @@
 // A team of LANES lanes has ROW_LANES places for rows of A and K_LANES for k, and B_VECTORS columns of B in a lane, of
 // COLUMNS in all. At each step a lane holds DEPTH vectors of 16 bytes along k for each of its rows and columns; vector
 // d of place l in k is the elements (d * K_LANES + l) * VEC16 on, of A and of B alike. `multiply` adds to a lane's sums
-// of one of its rows, `Sums`, and `promote` does so with such sums times factors of their columns and rows. At the end `each` calls f(tile, row place, column, sum) with those that the lane is to
-// store. Where k is together a step takes TILES rows in a lane, and UNROLL vectors of each. src/few.rs has the same
-// numbers.
+// of one of its rows, `Sums`, and `promote` does so with such sums times factors of their columns and rows. At the end
+// `each` calls f(tile, row place, column, sum) with those that the lane is to store. Where k is together a step takes
+// TILES rows in a lane, and UNROLL vectors of each. src/few.rs has the same numbers.
 #pragma once
 #include "matmul/gemm_problem.cuh"
 #include "portable/streams.cuh"

@@ -17,9 +17,16 @@ template <> struct Product<f8e4m3_t> {
 // matrix units of gfx90a take denormal numbers for 0.
 typedef half_t HalfTwo __attribute__((ext_vector_type(2)));
 __device__ __forceinline__ HalfTwo widen_two(uint32_t four, bool upper) {
+#if defined(__CUDA__) && !defined(__HIP__) && __CUDA_ARCH__ >= 890
+    uint32_t halves;
+    uint16_t two = (uint16_t)(upper ? four >> 16 : four);
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(two));
+    return bit_cast<HalfTwo>(halves);
+#else
     uint32_t two = permute_bytes(four, 0, upper ? byte_selector(4, 2, 4, 3) : byte_selector(4, 0, 4, 1));
     uint32_t bits = (two & 0x80008000u) | ((two & 0x7f007f00u) >> 1);
     return bit_cast<HalfTwo>(bits) * (half_t)256.0f;
+#endif
 }
 template <class V> __device__ __forceinline__ V widen_four(uint32_t four) {
     HalfTwo lower = widen_two(four, false), upper = widen_two(four, true);
