@@ -1,9 +1,10 @@
-//! What a build script does with `.cu` files: text beside the others of cargo's output folder, and lines for cargo.
+//! What a build script does with `.cu` files: text or a library in cargo's output folder, and lines for cargo.
 
 use std::path::{Path, PathBuf};
 
 use crate::compiler::{Compiler, Source};
 use crate::error::{Error, Result};
+use crate::library;
 use crate::options::Options;
 use crate::text;
 
@@ -18,9 +19,6 @@ pub fn code_objects(
     out: &Path,
     threads: usize,
 ) -> Result<Vec<PathBuf>> {
-    for variable in crate::variables() {
-        println!("cargo:rerun-if-env-changed={variable}");
-    }
     let texts: Vec<PathBuf> = files
         .iter()
         .map(|file| {
@@ -29,7 +27,6 @@ pub fn code_objects(
         })
         .collect();
     for (at, text) in texts.iter().enumerate() {
-        println!("cargo:rerun-if-changed={}", files[at].display());
         if let Some(before) = texts[..at].iter().position(|other| other == text) {
             return Err(Error::Setup(format!(
                 "{} and {} would both be {}: give one another name",
@@ -39,33 +36,88 @@ pub fn code_objects(
             )));
         }
     }
-    let compiler = Compiler::from_environment(out)?.threads(threads);
-    println!(
-        "cargo:rustc-env=CUDA_INCLUDE_DIR={}",
-        compiler.headers().display()
-    );
-    let sources: Vec<_> = files
-        .iter()
-        .map(|file| (Source::File(file.clone()), options.clone()))
-        .collect();
+    let (compiler, sources) = begin(files, options, out, threads)?;
     let programs = compiler.compile_all(&sources)?;
     for (program, path) in programs.iter().zip(&texts) {
-        for file in &program.dependencies {
-            println!("cargo:rerun-if-changed={}", file.display());
-        }
-        for line in program.warnings.lines() {
-            println!("cargo:warning={line}");
-        }
+        tell(&program.dependencies, &program.warnings);
         let text = text::encode(program);
         // One that is the same keeps its time, so that cargo does not compile what embeds it again.
         if std::fs::read(path).ok().as_deref() != Some(text.as_bytes()) {
             std::fs::write(path, text).map_err(Error::file(path))?;
         }
     }
+    finish(&compiler);
+    Ok(texts)
+}
+
+/// Compiles both sides of each file, for all chosen architectures and for the host, to one static library. Puts what
+/// `-lcudart` finds beside it, and tells cargo of both folder and dependencies.
+///
+/// # Errors
+/// No compiler, no archiver, or a file that does not compile.
+pub fn static_library(
+    files: &[PathBuf],
+    options: &Options,
+    out: &Path,
+    library: &Path,
+    threads: usize,
+) -> Result<()> {
+    let (compiler, sources) = begin(files, options, out, threads)?;
+    let mut objects = Vec::new();
+    for object in compiler.compile_objects(&sources)? {
+        tell(&object.dependencies, &object.warnings);
+        // By number as well: several folders may have files of one name.
+        let path = out.join(format!("{}-{}.o", object.name, objects.len()));
+        std::fs::write(&path, &object.object).map_err(Error::file(&path))?;
+        objects.push(path);
+    }
+    compiler.archive(&objects, library)?;
+    let folder = library.parent().unwrap_or(Path::new("."));
+    library::stand_ins(folder)?;
+    println!("cargo:rustc-link-search=native={}", folder.display());
+    finish(&compiler);
+    Ok(())
+}
+
+/// The compiler and its sources; tells cargo of what results depend on, whichever they are.
+fn begin(
+    files: &[PathBuf],
+    options: &Options,
+    out: &Path,
+    threads: usize,
+) -> Result<(Compiler, Vec<(Source, Options)>)> {
+    for variable in crate::variables() {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+    for file in files {
+        println!("cargo:rerun-if-changed={}", file.display());
+    }
+    let compiler = Compiler::from_environment(out)?.threads(threads);
+    println!(
+        "cargo:rustc-env=CUDA_INCLUDE_DIR={}",
+        compiler.headers().display()
+    );
+    let sources = files
+        .iter()
+        .map(|file| (Source::File(file.clone()), options.clone()))
+        .collect();
+    Ok((compiler, sources))
+}
+
+/// Tells cargo of one result.
+fn tell(dependencies: &[PathBuf], warnings: &str) {
+    for file in dependencies {
+        println!("cargo:rerun-if-changed={}", file.display());
+    }
+    for line in warnings.lines() {
+        println!("cargo:warning={line}");
+    }
+}
+
+fn finish(compiler: &Compiler) {
     for trouble in compiler.finish() {
         println!("cargo:warning=kernel cache: {trouble}");
     }
-    Ok(texts)
 }
 
 /// Rust that embeds the texts: a constant for each, by the file's name in capitals.

@@ -5,6 +5,7 @@
 //! - [`Options`]: what nvcc and NVRTC are told, as clang understands it.
 //! - [`text`]: a program's code objects as text, which build scripts embed where they would embed PTX.
 //! - [`build_script`]: what build scripts do with `.cu` files.
+//! - [`library`]: objects and libraries whose host code launches their kernels.
 //! - [`nvcc`]: nvcc's command line; the program of that name is [`nvcc::run`].
 //! - [`ptx`]: inline PTX rewritten to C++ before it is compiled.
 //! - [`headers`]: the headers, laid out in a folder.
@@ -18,6 +19,7 @@ pub mod build_script;
 pub mod compiler;
 pub mod error;
 pub mod headers;
+pub mod library;
 pub mod nvcc;
 pub mod options;
 pub mod ptx;
