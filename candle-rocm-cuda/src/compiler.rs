@@ -11,6 +11,7 @@ use crate::architectures;
 use crate::cache::{self, Cache};
 use crate::error::{Error, Result};
 use crate::headers;
+use crate::library;
 use crate::options::{self, Options};
 use crate::ptx;
 use crate::toolchain::{self, Toolchain};
@@ -44,8 +45,8 @@ const STANDARD: &str = "-std=c++17";
 const KNOWN_WARNING: &str = "code object v6 is still in development";
 
 /// For whom a source is compiled.
-#[derive(Clone, Copy)]
-pub(crate) enum Side<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side<'a> {
     /// This GPU or generic target.
     Device(&'a str),
     /// The machine that launches.
@@ -54,7 +55,7 @@ pub(crate) enum Side<'a> {
 
 impl Side<'_> {
     /// As messages name it.
-    fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         match self {
             Side::Device(arch) => arch,
             Side::Host => "the host",
@@ -256,6 +257,38 @@ impl Compiler {
             program
         });
         Ok(programs.collect())
+    }
+
+    /// Whether a source would compile for one side, without compiling it: its syntax, its types, its PTX. What compiling
+    /// finds besides, such as more LDS than there is, it does not find.
+    ///
+    /// # Errors
+    /// It would not compile, or a file cannot be read.
+    pub fn check(&self, source: &Source, options: &Options, side: Side<'_>) -> Result<()> {
+        match (self.check_as_it_is(source, options, side), side) {
+            (Err(error @ Error::Compile { .. }), Side::Host) => {
+                let options = library::with_device_code(options)?;
+                self.check_as_it_is(source, &options, side)
+                    .map_err(|_| error)
+            }
+            (checked, _) => checked,
+        }
+    }
+
+    fn check_as_it_is(&self, source: &Source, options: &Options, side: Side<'_>) -> Result<()> {
+        let scratch = tempfile::tempdir_in(&self.scratch).map_err(Error::file(&self.scratch))?;
+        let (mut code, _) = self.preprocess(source, options, side, scratch.path())?;
+        if let Side::Device(_) = side {
+            code = ptx::rewrite(&code).map_err(Error::Ptx)?.unwrap_or(code);
+        }
+        let input = scratch.path().join("code.hip");
+        std::fs::write(&input, code).map_err(Error::file(&input))?;
+        let mut command = Command::new(&self.toolchain.clang);
+        command
+            .args(["-x", "hip", "-fsyntax-only"])
+            .args(self.flags(&options.without_preprocessor(), side))
+            .arg(&input);
+        self.run(&mut command, source, side).map(|_| ())
     }
 
     /// Holds the cache to its size. Returns what was wrong with it, in words.

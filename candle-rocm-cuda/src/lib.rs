@@ -45,7 +45,7 @@ mod user_cache;
 #[path = "../../candle-rocm-kernels/build/workers.rs"]
 mod workers;
 
-pub use compiler::{Compiler, Object, Program, Source};
+pub use compiler::{Compiler, Object, Program, Side, Source};
 pub use error::{Error, Result};
 pub use options::Options;
 

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::compiler::{self, Compiler, Side, Source};
 use crate::error::{Error, Result};
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::text;
 use crate::workers::{self, Outcome};
 
@@ -47,15 +47,23 @@ impl Compiler {
             let (source, options) = &sources[index];
             // C's strings end in NUL, and the runtime learns the address alone.
             let kernels = text::encode(&programs[index]) + "\0";
-            self.host_object(source, options, &kernels, wait)
-                .map_err(|error| {
-                    let text = error.to_string();
-                    let mut failed = failed
-                        .lock()
-                        .unwrap_or_else(std::sync::PoisonError::into_inner);
-                    failed.get_or_insert(error);
-                    text
-                })
+            let object = match self.host_object(source, options, &kernels, wait) {
+                Err(error @ Error::Compile { .. }) => match with_device_code(options) {
+                    Ok(options) => self
+                        .host_object(source, &options, &kernels, wait)
+                        .map_err(|_| error),
+                    Err(_) => Err(error),
+                },
+                other => other,
+            };
+            object.map_err(|error| {
+                let text = error.to_string();
+                let mut failed = failed
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                failed.get_or_insert(error);
+                text
+            })
         });
         let mut objects = match (made, failed.into_inner()) {
             (Ok(objects), _) => objects,
@@ -207,6 +215,17 @@ impl Compiler {
                 )
             })
     }
+}
+
+/// For host code that does not compile: device code in sight of it.
+///
+/// Some files define what their kernels call only where `__CUDA_ARCH__` is defined, which it is on the device's side alone. nvcc
+/// does not look into kernels on the host's side; clang does.
+pub(crate) fn with_device_code(options: &Options) -> Result<Options> {
+    let arch = options.cuda_arch.map_or_else(options::cuda_arch, Ok)?;
+    let mut options = options.clone();
+    options.flags.push(format!("-D__CUDA_ARCH__={arch}"));
+    Ok(options)
 }
 
 /// Writes what satisfies a linker that is told `-lcudart` and the like: libraries with nothing in them, as

@@ -68,14 +68,14 @@ fn uses_gpu(test: &str) -> bool {
 
 /// How the tests of one package went on one GPU.
 #[derive(Default)]
-struct Outcome {
+pub struct Outcome {
     passed: usize,
     ignored: usize,
     failed: Vec<String>,
 }
 
 impl Outcome {
-    fn ran(&self) -> usize {
+    pub fn ran(&self) -> usize {
         self.passed + self.failed.len()
     }
 }
@@ -95,6 +95,15 @@ pub struct Through {
 }
 
 impl Through {
+    /// The emulator's own HIP, built.
+    pub fn ours() -> Result<Self> {
+        cargo::run(&mut cargo(&["build", "--package", "amdhip64"]))?;
+        Ok(Self {
+            library: cargo::target_folder().join("debug/libamdhip64.so"),
+            runner: None,
+        })
+    }
+
     /// The command that runs a program on this emulated GPU.
     pub fn command(&self, program: &Path, arch: &str) -> Command {
         let mut command = match &self.runner {
@@ -116,10 +125,7 @@ impl Through {
 
 /// As [`run`], for those who have a toolchain. Tests that do not use the GPU run once, with the first one's.
 pub fn run_tests(archs: &[String], gpu_only: bool, filters: &[String]) -> Result<()> {
-    cargo::run(&mut cargo(&["build", "--package", "amdhip64"]))?;
-    let library = cargo::target_folder().join("debug/libamdhip64.so");
-    let runner = None;
-    run_through(&Through { library, runner }, archs, gpu_only, filters)
+    run_through(&Through::ours()?, archs, gpu_only, filters)
 }
 
 /// As [`run_tests`], by another way to the GPU.
@@ -139,11 +145,7 @@ pub fn run_through(
 /// The tests of candle-core and candle-nn that use a GPU, with candle-kernels' own kernels in place of ours
 /// ([`published::upstream_kernels`]).
 pub fn run_on_upstream_kernels(archs: &[String]) -> Result<()> {
-    cargo::run(&mut cargo(&["build", "--package", "amdhip64"]))?;
-    let through = Through {
-        library: cargo::target_folder().join("debug/libamdhip64.so"),
-        runner: None,
-    };
+    let through = Through::ours()?;
     let on = On {
         replaced: published::upstream_kernels()?,
         folder: "build-upstream",
@@ -205,8 +207,8 @@ fn run_packages(
 }
 
 /// The table of counts; an error if a test failed.
-fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
-    eprintln!("\nCandle's own tests (passed of run)\n");
+pub fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
+    eprintln!("\nTests (passed of run)\n");
     eprintln!(
         "{:<17} {:<8} {:>11} {:>11} {:>8}",
         "package", "GPU", "GPU tests", "others", "ignored"
@@ -224,31 +226,39 @@ fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
         failed.extend(names.map(|test| format!("{package} on {arch}: {test}")));
     }
     if !failed.is_empty() {
-        bail!(
-            "conformance: {} tests failed:\n{}",
-            failed.len(),
-            failed.join("\n")
-        );
+        bail!("{} tests failed:\n{}", failed.len(), failed.join("\n"));
     }
     Ok(())
 }
 
 /// The package's test programs, built on our crates.
 fn build(folder: &Path, on: &On) -> Result<Vec<PathBuf>> {
-    let mut command = cargo(&["test", "--lib", "--tests", "--features", "cuda", "--no-run"]);
-    for (name, path) in &on.replaced {
+    let target = cargo::target_folder().join("conformance").join(on.folder);
+    let mut command = build_command(&["--features", "cuda"], &on.replaced, &target);
+    programs_of(command.current_dir(folder), folder)
+}
+
+/// A command that builds a package's test programs with these crates in place of published ones.
+pub fn build_command(arguments: &[&str], replaced: &[(&str, PathBuf)], target: &Path) -> Command {
+    let mut command = cargo(&["test", "--lib", "--tests", "--no-run"]);
+    command.args(arguments);
+    for (name, path) in replaced {
         command.args(["--config", &format!("patch.crates-io.{name}.path={path:?}")]);
     }
     command
         .arg("--target-dir")
-        .arg(cargo::target_folder().join("conformance").join(on.folder))
+        .arg(target)
         // Unoptimised tests would spend their time in Candle's CPU code.
         .args(["--config", "profile.dev.opt-level=1"])
         // Nobody edits what is published: neither debugs it, nor compiles it twice. 5 GB less on the disk.
         .args(["--config", "profile.dev.debug=false"])
-        .env("CARGO_INCREMENTAL", "0")
-        .current_dir(folder);
-    let programs = cargo::build(&mut command)?.into_iter();
+        .env("CARGO_INCREMENTAL", "0");
+    command
+}
+
+/// Runs such a command in the package's folder.
+pub fn programs_of(command: &mut Command, folder: &Path) -> Result<Vec<PathBuf>> {
+    let programs = cargo::build(command)?.into_iter();
     let programs: Vec<PathBuf> = programs.map(|(_, file)| file).collect();
     if programs.is_empty() {
         bail!("no test programs in {}", folder.display());
@@ -257,7 +267,7 @@ fn build(folder: &Path, on: &On) -> Result<Vec<PathBuf>> {
 }
 
 /// Run one of them, in the order of its own choice; what a failed test printed is shown.
-fn run_program(
+pub fn run_program(
     program: &Path,
     folder: &Path,
     arch: &str,

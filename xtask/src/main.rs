@@ -25,6 +25,7 @@ mod rocm;
 mod setup;
 mod suites;
 mod test;
+mod upstream_crates;
 mod upstream_kernels;
 
 use std::process::ExitCode;
@@ -70,6 +71,8 @@ enum Command {
     Rocm(rocm::Args),
     /// Check formatting and lints, build the documentation and run all tests.
     Test(test::Args),
+    /// Run the tests of published crates that bring CUDA kernels of their own, on emulated AMD GPUs.
+    UpstreamCrates(upstream_crates::Args),
     /// Compile Candle's own CUDA kernels, as candle-kernels publishes them, for the emulated AMD GPUs.
     UpstreamKernels(upstream_kernels::Args),
 }
@@ -88,6 +91,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Nvidia(args) => nvidia::run(&args)?,
         Command::Rocm(args) => return rocm::run(&args),
         Command::Test(args) => test::run(&args)?,
+        Command::UpstreamCrates(args) => upstream_crates::run(&args)?,
         Command::UpstreamKernels(args) => upstream_kernels::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)

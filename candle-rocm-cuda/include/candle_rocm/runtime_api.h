@@ -93,6 +93,26 @@ struct cudaFuncAttributes {
     int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, cacheModeCA, maxDynamicSharedSizeBytes;
     int preferredShmemCarveout;
 };
+enum cudaLaunchAttributeID {
+    cudaLaunchAttributeIgnore = 0,
+    cudaLaunchAttributeCooperative = 2,
+    cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+    cudaLaunchAttributePriority = 8
+};
+union cudaLaunchAttributeValue {
+    int cooperative, priority, programmaticStreamSerializationAllowed;
+};
+struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    cudaLaunchAttributeValue val;
+};
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+    cudaLaunchAttribute *attrs;
+    unsigned int numAttrs;
+};
 #define cudaStreamDefault 0
 #define cudaStreamNonBlocking 1
 #define cudaStreamLegacy ((cudaStream_t)1)
@@ -220,4 +240,27 @@ static inline cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t
 }
 template <class T> static inline cudaError_t cudaGetSymbolAddress(void **pointer, const T &symbol) {
     return cudaGetSymbolAddress(pointer, (const void *)&symbol);
+}
+namespace candle_rocm {
+template <class T> struct as_it_is {
+    typedef T type;
+};
+} // namespace candle_rocm
+// Arguments become what the kernel takes. Of attributes, a cooperative launch is one; the others allow more overlap or
+// another priority, and change no result.
+template <class... P>
+static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
+                                             typename candle_rocm::as_it_is<P>::type... arguments) {
+    void *all[] = {(void *)&arguments..., nullptr};
+    bool cooperative = false;
+    for (unsigned int i = 0; i < config->numAttrs; i++) {
+        const cudaLaunchAttribute &attribute = config->attrs[i];
+        if (attribute.id == cudaLaunchAttributeCooperative) cooperative = attribute.val.cooperative != 0;
+    }
+    dim3 grid = config->gridDim, block = config->blockDim;
+    const void *address = (const void *)kernel;
+    if (cooperative) {
+        return cudaLaunchCooperativeKernel(address, grid, block, all, config->dynamicSmemBytes, config->stream);
+    }
+    return cudaLaunchKernel(address, grid, block, all, config->dynamicSmemBytes, config->stream);
 }

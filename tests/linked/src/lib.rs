@@ -34,4 +34,21 @@ extern "C" {
     pub fn sums_of_lanes(host: *mut u32) -> c_int;
     /// Warp, compute capability, threads of a block, of a kernel's block, whether blocks fit.
     pub fn facts(out: *mut c_int) -> c_int;
+    /// How many are odd, the sums before each, the places of the odd ones and their number.
+    pub fn odd_ones(
+        x: *mut c_void,
+        count: c_int,
+        odd: *mut c_void,
+        sums: *mut c_void,
+        places: *mut c_void,
+        found: *mut c_void,
+        stream: *mut c_void,
+    ) -> c_int;
+    /// Turns each run of three around.
+    pub fn launch_mirror(
+        x: *mut c_void,
+        out: *mut c_void,
+        count: c_int,
+        stream: *mut c_void,
+    ) -> c_int;
 }

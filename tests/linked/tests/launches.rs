@@ -139,3 +139,72 @@ fn facts_about_the_gpu_are_those_of_the_compiled_code() {
     );
     assert_eq!(known[4], 1);
 }
+
+/// The address of a tensor's memory.
+fn address<T: candle_core::cuda_backend::CudaDType>(tensor: &Tensor) -> *mut c_void {
+    let mut address = std::ptr::null_mut();
+    launch::<T>(tensor, |memory, _| {
+        address = memory;
+        0
+    });
+    address
+}
+
+#[test]
+fn algorithms_on_whole_arrays() -> Result<()> {
+    let device = device();
+    // More than the block that does the work has threads, and no multiple of them; and fewer than a warp.
+    for count in [2500u16, 19] {
+        let x = numbers(count, &device);
+        let odd = Tensor::zeros(2, candle_core::DType::U32, &device)?;
+        let places = Tensor::zeros(usize::from(count), candle_core::DType::U32, &device)?;
+        let sums = x.zeros_like()?;
+        let found = odd.narrow(0, 1, 1)?.copy()?;
+        let (odd_at, places_at) = (address::<u32>(&odd), address::<u32>(&places));
+        let (sums_at, found_at) = (address::<f32>(&sums), address::<u32>(&found));
+        // SAFETY: the arrays have as many values, and the stream is the device's.
+        let error = launch::<f32>(&x, |x, stream| unsafe {
+            odd_ones(
+                x,
+                count.into(),
+                odd_at,
+                sums_at,
+                places_at,
+                found_at,
+                stream,
+            )
+        });
+        assert_eq!(error, 0);
+        let half = u32::from(count / 2);
+        assert_eq!(odd.to_vec1::<u32>()?[0], half);
+        assert_eq!(found.to_vec1::<u32>()?, [half]);
+        let expected: Vec<u32> = (0..half).map(|i| 2 * i + 1).collect();
+        assert_eq!(places.to_vec1::<u32>()?[..expected.len()], expected);
+        let expected: Vec<f32> = (0..u32::from(count))
+            .map(|i| (i * i.saturating_sub(1) / 2) as f32)
+            .collect();
+        assert_eq!(sums.to_vec1::<f32>()?, expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn runs_loaded_and_stored_by_blocks() -> Result<()> {
+    let device = device();
+    let x = numbers(200, &device);
+    let out = x.zeros_like()?;
+    let out_at = address::<f32>(&out);
+    // SAFETY: both have 200 values, and the stream is the device's.
+    let error = launch::<f32>(&x, |x, stream| unsafe {
+        launch_mirror(x, out_at, 200, stream)
+    });
+    assert_eq!(error, 0);
+    let expected: Vec<f32> = (0..200i16)
+        .map(|i| match i / 3 * 3 + 2 - i % 3 {
+            from if from < 200 => f32::from(from),
+            _ => -1.0,
+        })
+        .collect();
+    assert_eq!(out.to_vec1::<f32>()?, expected);
+    Ok(())
+}
