@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::compiler::{Compiler, Source};
 use crate::error::{Error, Result};
-use crate::library;
 use crate::options::Options;
+use crate::stand_ins;
 use crate::text;
 
 /// Compiles each file for all chosen architectures and writes `<stem>.ptx`, which holds code objects as text, to `out`.
@@ -73,7 +73,7 @@ pub fn static_library(
     }
     compiler.archive(&objects, library)?;
     let folder = library.parent().unwrap_or(Path::new("."));
-    library::stand_ins(folder)?;
+    stand_ins::write(folder).map_err(Error::file(folder))?;
     println!("cargo:rustc-link-search=native={}", folder.display());
     finish(&compiler);
     Ok(())

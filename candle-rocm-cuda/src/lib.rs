@@ -23,6 +23,7 @@ pub mod library;
 pub mod nvcc;
 pub mod options;
 pub mod ptx;
+mod stand_ins;
 pub mod text;
 
 // The build of our own kernels and this crate do the same with them.

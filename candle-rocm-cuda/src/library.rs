@@ -16,12 +16,6 @@ use crate::options::{self, Options};
 use crate::text;
 use crate::workers::{self, Outcome};
 
-/// Libraries that build scripts name to the linker, and whose functions candle-rocm-runtime has.
-const STAND_INS: [&str; 4] = ["cudart", "cudart_static", "cudadevrt", "cuda"];
-
-/// An archive with nothing in it.
-const EMPTY_ARCHIVE: &[u8] = b"!<arch>\n";
-
 /// An object file: host code, with the kernels that it launches.
 #[derive(Clone, Debug)]
 pub struct HostObject {
@@ -226,17 +220,4 @@ pub(crate) fn with_device_code(options: &Options) -> Result<Options> {
     let mut options = options.clone();
     options.flags.push(format!("-D__CUDA_ARCH__={arch}"));
     Ok(options)
-}
-
-/// Writes what satisfies a linker that is told `-lcudart` and the like: libraries with nothing in them, as
-/// candle-rocm-runtime has the functions.
-///
-/// # Errors
-/// The folder cannot be written.
-pub fn stand_ins(folder: &Path) -> Result<()> {
-    for name in STAND_INS {
-        let path = folder.join(format!("lib{name}.a"));
-        std::fs::write(&path, EMPTY_ARCHIVE).map_err(Error::file(&path))?;
-    }
-    Ok(())
 }

@@ -75,8 +75,17 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// How many tests ran.
     pub fn ran(&self) -> usize {
         self.passed + self.failed.len()
+    }
+
+    /// The tests of both.
+    pub fn and(mut self, other: Self) -> Self {
+        self.passed += other.passed;
+        self.ignored += other.ignored;
+        self.failed.extend(other.failed);
+        self
     }
 }
 
@@ -210,14 +219,14 @@ fn run_packages(
 pub fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
     eprintln!("\nTests (passed of run)\n");
     eprintln!(
-        "{:<17} {:<8} {:>11} {:>11} {:>8}",
+        "{:<23} {:<8} {:>11} {:>11} {:>8}",
         "package", "GPU", "GPU tests", "others", "ignored"
     );
     let mut failed = Vec::new();
     for (package, arch, gpu, others) in report {
         let count = |outcome: &Outcome| format!("{} of {}", outcome.passed, outcome.ran());
         eprintln!(
-            "{package:<17} {arch:<8} {:>11} {:>11} {:>8}",
+            "{package:<23} {arch:<8} {:>11} {:>11} {:>8}",
             count(gpu),
             count(others),
             gpu.ignored + others.ignored
@@ -235,7 +244,12 @@ pub fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
 fn build(folder: &Path, on: &On) -> Result<Vec<PathBuf>> {
     let target = cargo::target_folder().join("conformance").join(on.folder);
     let mut command = build_command(&["--features", "cuda"], &on.replaced, &target);
-    programs_of(command.current_dir(folder), folder)
+    let programs = cargo::build(command.current_dir(folder))?.into_iter();
+    let programs: Vec<PathBuf> = programs.map(|(_, file)| file).collect();
+    if programs.is_empty() {
+        bail!("no test programs in {}", folder.display());
+    }
+    Ok(programs)
 }
 
 /// A command that builds a package's test programs with these crates in place of published ones.
@@ -254,16 +268,6 @@ pub fn build_command(arguments: &[&str], replaced: &[(&str, PathBuf)], target: &
         .args(["--config", "profile.dev.debug=false"])
         .env("CARGO_INCREMENTAL", "0");
     command
-}
-
-/// Runs such a command in the package's folder.
-pub fn programs_of(command: &mut Command, folder: &Path) -> Result<Vec<PathBuf>> {
-    let programs = cargo::build(command)?.into_iter();
-    let programs: Vec<PathBuf> = programs.map(|(_, file)| file).collect();
-    if programs.is_empty() {
-        bail!("no test programs in {}", folder.display());
-    }
-    Ok(programs)
 }
 
 /// Run one of them, in the order of its own choice; what a failed test printed is shown.

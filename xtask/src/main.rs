@@ -23,6 +23,9 @@ mod packages;
 mod published;
 mod rocm;
 mod setup;
+// As build scripts get them.
+#[path = "../../candle-rocm-cuda/src/stand_ins.rs"]
+mod stand_ins;
 mod suites;
 mod test;
 mod upstream_crates;

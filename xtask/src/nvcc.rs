@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
+use crate::stand_ins;
 
 /// Where.
 #[derive(clap::Args)]
@@ -52,7 +53,7 @@ pub fn lay_out(folder: &Path) -> Result<PathBuf> {
         &folder.join("include"),
     )?;
     // What `-lcudart` finds: nothing, as the runtime has the functions.
-    candle_rocm_cuda::library::stand_ins(&folder.join("lib64"))?;
+    stand_ins::write(&folder.join("lib64"))?;
     Ok(folder)
 }
 

@@ -12,6 +12,7 @@ mod errors;
 mod events;
 mod kernels;
 mod launches;
+mod marks;
 mod memory;
 mod properties;
 mod registry;

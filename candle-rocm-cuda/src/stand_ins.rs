@@ -1,0 +1,23 @@
+//! What satisfies a linker that is told `-lcudart` and the like: libraries with nothing in them, as candle-rocm-runtime has
+//! the functions.
+//!
+//! Uses nothing but `std`, so that other tools can include it by path.
+
+use std::io;
+use std::path::Path;
+
+/// Libraries that build scripts name.
+const NAMES: [&str; 5] = ["cudart", "cudart_static", "cudadevrt", "cuda", "nvToolsExt"];
+
+/// An archive with nothing in it.
+const EMPTY_ARCHIVE: &[u8] = b"!<arch>\n";
+
+/// Writes them to a folder.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(folder: &Path) -> io::Result<()> {
+    NAMES
+        .iter()
+        .try_for_each(|name| std::fs::write(folder.join(format!("lib{name}.a")), EMPTY_ARCHIVE))
+}
