@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 
 use super::errors::returned;
-use super::memory::same;
+use super::same::same;
 use crate::base::hip::calls::optional;
 use crate::base::hip::types::{
     hipEvent_t, hipStream_t, CAPTURE_STATUS_NONE, HIP_ERROR_NOT_READY, STREAM_DEFAULT,

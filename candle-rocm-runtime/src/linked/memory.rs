@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::errors::returned;
 use super::registry;
+use super::same::same;
 use crate::base::error::{Error, Result};
 use crate::base::hip::types::{hipMemcpyKind, hipStream_t};
 use crate::foreign::current_device;
@@ -17,28 +18,6 @@ use crate::stream::context::Context;
 /// What the pool gave to `cudaMallocAsync`: addresses, and the GPUs they are on.
 static FROM_POOL: Mutex<Option<HashMap<usize, usize, RandomState>>> = Mutex::new(None);
 
-/// Functions of CUDA that are functions of HIP under other names.
-macro_rules! same {
-    ($($name:ident => $hip:ident($($arg:ident: $type:ty),*) $(+ $more:expr)?;)*) => {
-        $(
-            /// HIP's function, under CUDA's name.
-            ///
-            /// # Safety
-            /// As CUDA's.
-            #[no_mangle]
-            pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
-                let call = || {
-                    let hip = runtime::current()?.hip();
-                    // SAFETY: the caller's promise; both functions want the same.
-                    let status = unsafe { (hip.$hip)($($arg,)* $($more)?) };
-                    hip.check(status, || stringify!($hip))
-                };
-                returned(stringify!($name), call())
-            }
-        )*
-    };
-}
-pub(super) use same;
 same! {
     cudaMalloc => hipMalloc(pointer: *mut *mut c_void, bytes: usize);
     cudaMallocHost => hipHostMalloc(pointer: *mut *mut c_void, bytes: usize) + 0;

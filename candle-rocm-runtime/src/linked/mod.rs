@@ -16,3 +16,4 @@ mod marks;
 mod memory;
 mod properties;
 mod registry;
+mod same;
