@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::compiler::{Compiler, Source};
+use crate::compiler::{Compiler, Program, Source};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::stand_ins;
 use crate::text;
+
+/// For checks and documentation: build without kernels, and without their compiler.
+const SKIP_VARIABLE: &str = "CANDLE_ROCM_SKIP_KERNELS";
 
 /// Compiles each file for all chosen architectures and writes `<stem>.ptx`, which holds code objects as text, to `out`.
 /// Tells cargo which files and variables the results depend on. Returns the texts' paths, in the files' order.
@@ -36,7 +39,12 @@ pub fn code_objects(
             )));
         }
     }
-    let (compiler, sources) = begin(files, options, out, threads)?;
+    let Some((compiler, sources)) = begin(files, options, out, threads)? else {
+        for path in &texts {
+            std::fs::write(path, text::encode(&Program::default())).map_err(Error::file(path))?;
+        }
+        return Ok(texts);
+    };
     let programs = compiler.compile_all(&sources)?;
     for (program, path) in programs.iter().zip(&texts) {
         tell(&program.dependencies, &program.warnings);
@@ -62,7 +70,12 @@ pub fn static_library(
     library: &Path,
     threads: usize,
 ) -> Result<()> {
-    let (compiler, sources) = begin(files, options, out, threads)?;
+    let folder = library.parent().unwrap_or(Path::new("."));
+    stand_ins::write(folder).map_err(Error::file(folder))?;
+    println!("cargo:rustc-link-search=native={}", folder.display());
+    let Some((compiler, sources)) = begin(files, options, out, threads)? else {
+        return stand_ins::empty(library).map_err(Error::file(library));
+    };
     let mut objects = Vec::new();
     for object in compiler.compile_objects(&sources)? {
         tell(&object.dependencies, &object.warnings);
@@ -72,25 +85,29 @@ pub fn static_library(
         objects.push(path);
     }
     compiler.archive(&objects, library)?;
-    let folder = library.parent().unwrap_or(Path::new("."));
-    stand_ins::write(folder).map_err(Error::file(folder))?;
-    println!("cargo:rustc-link-search=native={}", folder.display());
     finish(&compiler);
     Ok(())
 }
 
-/// The compiler and its sources; tells cargo of what results depend on, whichever they are.
+/// Sources, and how each is compiled.
+type Sources = Vec<(Source, Options)>;
+
+/// The compiler and its sources; tells cargo of what results depend on, whichever they are. `None` where nothing is to be
+/// compiled, nor a compiler needed.
 fn begin(
     files: &[PathBuf],
     options: &Options,
     out: &Path,
     threads: usize,
-) -> Result<(Compiler, Vec<(Source, Options)>)> {
-    for variable in crate::variables() {
+) -> Result<Option<(Compiler, Sources)>> {
+    for variable in crate::variables().into_iter().chain([SKIP_VARIABLE]) {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     for file in files {
         println!("cargo:rerun-if-changed={}", file.display());
+    }
+    if std::env::var(SKIP_VARIABLE).is_ok_and(|value| !value.is_empty() && value != "0") {
+        return Ok(None);
     }
     let compiler = Compiler::from_environment(out)?.threads(threads);
     println!(
@@ -101,7 +118,7 @@ fn begin(
         .iter()
         .map(|file| (Source::File(file.clone()), options.clone()))
         .collect();
-    Ok((compiler, sources))
+    Ok(Some((compiler, sources)))
 }
 
 /// Tells cargo of one result.

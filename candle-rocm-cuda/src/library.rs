@@ -42,12 +42,9 @@ impl Compiler {
             // C's strings end in NUL, and the runtime learns the address alone.
             let kernels = text::encode(&programs[index]) + "\0";
             let object = match self.host_object(source, options, &kernels, wait) {
-                Err(error @ Error::Compile { .. }) => match with_device_code(options) {
-                    Ok(options) => self
-                        .host_object(source, &options, &kernels, wait)
-                        .map_err(|_| error),
-                    Err(_) => Err(error),
-                },
+                Err(error @ Error::Compile { .. }) => {
+                    self.around_device_code(source, options, &kernels, wait, error)
+                }
                 other => other,
             };
             object.map_err(|error| {
@@ -74,6 +71,35 @@ impl Compiler {
             }
         }
         Ok(objects)
+    }
+
+    /// The same again, with device code in sight of host code. Without that, `error` was; it is a warning then.
+    fn around_device_code(
+        &self,
+        source: &Source,
+        options: &Options,
+        kernels: &str,
+        wait: bool,
+        error: Error,
+    ) -> Result<Outcome<HostObject>> {
+        let Ok(options) = with_device_code(options) else {
+            return Err(error);
+        };
+        match self.host_object(source, &options, kernels, wait) {
+            Ok(Outcome::Done(mut object)) => {
+                let text = error.to_string();
+                let first = text.lines().find(|line| line.contains("error:"));
+                object.warnings = format!(
+                    "{}: host code was compiled with __CUDA_ARCH__ defined, as it does not compile without: {}\n{}",
+                    source.name().display(),
+                    first.unwrap_or(&text),
+                    object.warnings
+                );
+                Ok(Outcome::Done(object))
+            }
+            Ok(busy) => Ok(busy),
+            Err(_) => Err(error),
+        }
     }
 
     /// Host code of one source, around its kernels.

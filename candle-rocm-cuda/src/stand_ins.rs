@@ -19,5 +19,13 @@ const EMPTY_ARCHIVE: &[u8] = b"!<arch>\n";
 pub fn write(folder: &Path) -> io::Result<()> {
     NAMES
         .iter()
-        .try_for_each(|name| std::fs::write(folder.join(format!("lib{name}.a")), EMPTY_ARCHIVE))
+        .try_for_each(|name| empty(&folder.join(format!("lib{name}.a"))))
+}
+
+/// Writes a library with nothing in it.
+///
+/// # Errors
+/// It cannot be written.
+pub fn empty(library: &Path) -> io::Result<()> {
+    std::fs::write(library, EMPTY_ARCHIVE)
 }

@@ -147,10 +147,18 @@ fn a_library_has_the_kernels_and_their_launchers() {
         assert!(holds(part), "{part}");
     }
     assert!(folder.join("out/libcudart.a").is_file());
+    // Kernels whose parts are there for the device alone, which nvcc does not see on the host's side.
+    fs::write(
+        folder.join("src/launch.cu"),
+        "#ifdef __CUDA_ARCH__\n__device__ float one() { return 1; }\n#endif\n\
+         __global__ void f(float *x) { *x = one(); }\n",
+    )
+    .expect("a file");
+    builder(folder).build_lib(&library).expect("it compiles");
     // What is wrong with host code alone is said of the host.
     fs::write(
         folder.join("src/launch.cu"),
-        "#ifndef __CUDA_ARCH__\nint f() { return missing; }\n#endif\n",
+        "#ifndef __HIP_DEVICE_COMPILE__\nint f() { return missing; }\n#endif\n",
     )
     .expect("a file");
     let error = builder(folder)

@@ -77,8 +77,8 @@ fn kernels_of_one_name_in_two_files_between_candles_own() -> Result<()> {
 fn dynamic_shared_memory_and_its_limit() -> Result<()> {
     let device = device();
     let x = numbers(200, &device);
-    // SAFETY: 200 floats, and a stream of the device.
     let reverse = |shared| {
+        // SAFETY: 200 floats, and a stream of the device.
         launch::<f32>(&x, |x, stream| unsafe {
             launch_reverse(x, 200, shared, stream)
         })
