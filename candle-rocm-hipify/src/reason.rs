@@ -120,8 +120,10 @@ fn kind(text: &str) -> Kind {
         Kind::Texture
     } else if holds(&["local memory", "LDS size"]) {
         Kind::SharedMemory
-    } else if holds(&["__hipPushCallConfiguration", "hipLaunchKernel"]) && text.contains("__host__")
-    {
+    } else if holds(&[
+        "reference to __global__ function",
+        "'__hipPushCallConfiguration'",
+    ]) {
         Kind::DynamicParallelism
     } else if text.contains("file not found") {
         Kind::Header
@@ -147,7 +149,7 @@ k.cu:3:10: fatal error: 'cutlass/cutlass.h' file not found
 k.cu:4:5: error: use of undeclared identifier '__nv_thing'
 k.cu:4:5: error: use of undeclared identifier '__nv_thing'
 <unknown>:0:0: error: local memory (70000) exceeds limit (65536) in function '_Z1kv'
-k.cu:9:3: error: reference to __host__ function '__hipPushCallConfiguration' in __global__ function
+k.cu:9:3: error: reference to __global__ function 'f' in __global__ function
 k.cu:10:1: error: unknown type name 'cudaTextureObject_t'
 k.cu:11:1: warning: unused
 k.cu:12:2: error: expected ';'";
