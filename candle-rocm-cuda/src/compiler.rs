@@ -11,6 +11,7 @@ use crate::architectures;
 use crate::cache::{self, Cache};
 use crate::error::{Error, Result};
 use crate::headers;
+use crate::library;
 use crate::options::{self, Options};
 use crate::ptx;
 use crate::toolchain::{self, Toolchain};
@@ -19,11 +20,10 @@ use crate::user_cache;
 use crate::workers::{self, Outcome};
 
 /// Counts changes of what results are made by, beside the headers, which are part of what is compiled.
-const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
-/// What both passes are told.
+/// What both passes are told, of either side.
 const FLAGS: &[&str] = &[
-    "--cuda-device-only",
     // Neither HIP's headers nor a search for ROCm: ours and explicit bitcode replace them.
     "-nogpuinc",
     "-nogpulib",
@@ -37,12 +37,31 @@ const FLAGS: &[&str] = &[
     "-Wno-pass-failed",
     "-Wno-ignored-attributes",
 ];
-/// What compiling is told besides.
+/// What compiling device code is told besides.
 const COMPILE: &[&str] = &["--no-gpu-bundle-output", "-mcode-object-version=5", "-c"];
 /// The language's version where the source's flags name none: nvcc's.
 const STANDARD: &str = "-std=c++17";
 /// What clang 19 says of every generic target.
 const KNOWN_WARNING: &str = "code object v6 is still in development";
+
+/// For whom a source is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side<'a> {
+    /// This GPU or generic target.
+    Device(&'a str),
+    /// The machine that launches.
+    Host,
+}
+
+impl Side<'_> {
+    /// As messages name it.
+    pub fn name(&self) -> &str {
+        match self {
+            Side::Device(arch) => arch,
+            Side::Host => "the host",
+        }
+    }
+}
 
 /// CUDA source.
 #[derive(Clone, Debug)]
@@ -59,7 +78,8 @@ pub enum Source {
 }
 
 impl Source {
-    fn name(&self) -> &Path {
+    /// Its path, or what it is called by.
+    pub fn name(&self) -> &Path {
         match self {
             Source::File(path) => path,
             Source::Text { name, .. } => Path::new(name),
@@ -93,16 +113,16 @@ pub struct Object {
 
 /// The toolchain, what to compile for, and where results are kept.
 pub struct Compiler {
-    toolchain: Toolchain,
+    pub(crate) toolchain: Toolchain,
     archs: Vec<String>,
     reason: String,
-    cache: Cache,
+    pub(crate) cache: Cache,
     cache_note: Option<String>,
     headers: PathBuf,
-    scratch: PathBuf,
+    pub(crate) scratch: PathBuf,
     /// The same, where it goes with the compiler.
     _temporary: Option<tempfile::TempDir>,
-    threads: usize,
+    pub(crate) threads: usize,
 }
 
 impl Compiler {
@@ -239,6 +259,38 @@ impl Compiler {
         Ok(programs.collect())
     }
 
+    /// Whether a source would compile for one side, without compiling it: its syntax, its types, its PTX. What compiling
+    /// finds besides, such as more LDS than there is, it does not find.
+    ///
+    /// # Errors
+    /// It would not compile, or a file cannot be read.
+    pub fn check(&self, source: &Source, options: &Options, side: Side<'_>) -> Result<()> {
+        match (self.check_as_it_is(source, options, side), side) {
+            (Err(error @ Error::Compile { .. }), Side::Host) => {
+                let options = library::with_device_code(options)?;
+                self.check_as_it_is(source, &options, side)
+                    .map_err(|_| error)
+            }
+            (checked, _) => checked,
+        }
+    }
+
+    fn check_as_it_is(&self, source: &Source, options: &Options, side: Side<'_>) -> Result<()> {
+        let scratch = tempfile::tempdir_in(&self.scratch).map_err(Error::file(&self.scratch))?;
+        let (mut code, _) = self.preprocess(source, options, side, scratch.path())?;
+        if let Side::Device(_) = side {
+            code = ptx::rewrite(&code).map_err(Error::Ptx)?.unwrap_or(code);
+        }
+        let input = scratch.path().join("code.hip");
+        std::fs::write(&input, code).map_err(Error::file(&input))?;
+        let mut command = Command::new(&self.toolchain.clang);
+        command
+            .args(["-x", "hip", "-fsyntax-only"])
+            .args(self.flags(&options.without_preprocessor(), side))
+            .arg(&input);
+        self.run(&mut command, source, side).map(|_| ())
+    }
+
     /// Holds the cache to its size. Returns what was wrong with it, in words.
     pub fn finish(&self) -> Vec<String> {
         let mut troubles = self.cache.troubles();
@@ -257,7 +309,7 @@ impl Compiler {
     ) -> Result<Outcome<Compiled>> {
         let scratch = tempfile::tempdir_in(&self.scratch).map_err(Error::file(&self.scratch))?;
         let (preprocessed, dependencies) =
-            self.preprocess(source, options, arch, scratch.path())?;
+            self.preprocess(source, options, Side::Device(arch), scratch.path())?;
         let code = match ptx::rewrite(&preprocessed).map_err(Error::Ptx)? {
             Some(rewritten) => rewritten,
             None => preprocessed,
@@ -316,10 +368,16 @@ impl Compiler {
         }
     }
 
-    /// What both passes are told for one architecture.
-    fn flags(&self, options: &Options, arch: &str) -> Vec<OsString> {
+    /// What both passes are told for one side.
+    pub(crate) fn flags(&self, options: &Options, side: Side<'_>) -> Vec<OsString> {
         let mut flags: Vec<OsString> = FLAGS.iter().map(OsString::from).collect();
-        flags.push(format!("--offload-arch={arch}").into());
+        match side {
+            Side::Device(arch) => flags.extend([
+                "--cuda-device-only".into(),
+                format!("--offload-arch={arch}").into(),
+            ]),
+            Side::Host => flags.extend(["--cuda-host-only".into(), "-fPIC".into()]),
+        }
         if !options.flags.iter().any(|flag| flag.starts_with("-std=")) {
             flags.push(STANDARD.into());
         }
@@ -328,19 +386,21 @@ impl Compiler {
     }
 
     /// The source after the preprocessor, and the user's files in it.
-    fn preprocess(
+    pub(crate) fn preprocess(
         &self,
         source: &Source,
         options: &Options,
-        arch: &str,
+        side: Side<'_>,
         scratch: &Path,
     ) -> Result<(String, Vec<PathBuf>)> {
         let (dependencies, output) = (scratch.join("dependencies"), scratch.join("preprocessed"));
         let mut command = Command::new(&self.toolchain.clang);
         command.args(["-x", "hip", "-E"]);
-        command.args(self.flags(options, arch));
-        let cuda_arch = options.cuda_arch.map_or_else(options::cuda_arch, Ok)?;
-        command.arg(format!("-D__CUDA_ARCH__={cuda_arch}"));
+        command.args(self.flags(options, side));
+        if let Side::Device(_) = side {
+            let cuda_arch = options.cuda_arch.map_or_else(options::cuda_arch, Ok)?;
+            command.arg(format!("-D__CUDA_ARCH__={cuda_arch}"));
+        }
         // Standard headers that call functions of the device, then clang's own view of HIP, then ours of CUDA.
         command.arg("-isystem").arg(self.wrappers()?);
         command.arg("-isystem").arg(&self.headers);
@@ -370,7 +430,7 @@ impl Compiler {
             }
         };
         command.arg(&input).arg("-o").arg(&output);
-        self.run(&mut command, source, arch)?;
+        self.run(&mut command, source, side)?;
         let text = std::fs::read(&output).map_err(Error::file(&output))?;
         let files = std::fs::read_to_string(&dependencies).map_err(Error::file(&dependencies))?;
         let own = |path: &PathBuf| {
@@ -415,7 +475,7 @@ impl Compiler {
         let all = format!(
             "cuda, format {FORMAT}\n{}\n{arch}\n{:?}\n{COMPILE:?}\n{files:?}\n{:032x}",
             self.toolchain.version,
-            self.flags(options, arch),
+            self.flags(options, Side::Device(arch)),
             xxh3_128(code.as_bytes())
         );
         format!("{:032x}", xxh3_128(all.as_bytes()))
@@ -438,7 +498,7 @@ impl Compiler {
         // a bundle.
         command.args(["-x", "hip"]);
         command
-            .args(self.flags(&options.without_preprocessor(), arch))
+            .args(self.flags(&options.without_preprocessor(), Side::Device(arch)))
             .args(COMPILE);
         if arch.ends_with("-generic") {
             // Older versions know none. What loads it makes it out as version 5.
@@ -455,13 +515,18 @@ impl Compiler {
                 .arg(file);
         }
         command.arg(&input).arg("-o").arg(&output);
-        let said = self.run(&mut command, source, arch)?;
+        let said = self.run(&mut command, source, Side::Device(arch))?;
         let object = std::fs::read(&output).map_err(Error::file(&output))?;
         Ok((object, said))
     }
 
     /// Runs clang; what it said.
-    fn run(&self, command: &mut Command, source: &Source, arch: &str) -> Result<String> {
+    pub(crate) fn run(
+        &self,
+        command: &mut Command,
+        source: &Source,
+        side: Side<'_>,
+    ) -> Result<String> {
         let clang = &self.toolchain.clang;
         let result = command.output().map_err(Error::file(clang))?;
         let said: Vec<String> = String::from_utf8_lossy(&result.stderr)
@@ -473,7 +538,7 @@ impl Compiler {
             true => Ok(said.join("\n")),
             false => Err(Error::Compile {
                 file: source.name().to_owned(),
-                arch: arch.to_owned(),
+                arch: side.name().to_owned(),
                 log: said.join("\n"),
             }),
         }

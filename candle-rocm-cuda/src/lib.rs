@@ -5,6 +5,7 @@
 //! - [`Options`]: what nvcc and NVRTC are told, as clang understands it.
 //! - [`text`]: a program's code objects as text, which build scripts embed where they would embed PTX.
 //! - [`build_script`]: what build scripts do with `.cu` files.
+//! - [`library`]: objects and libraries whose host code launches their kernels.
 //! - [`nvcc`]: nvcc's command line; the program of that name is [`nvcc::run`].
 //! - [`ptx`]: inline PTX rewritten to C++ before it is compiled.
 //! - [`headers`]: the headers, laid out in a folder.
@@ -18,9 +19,11 @@ pub mod build_script;
 pub mod compiler;
 pub mod error;
 pub mod headers;
+pub mod library;
 pub mod nvcc;
 pub mod options;
 pub mod ptx;
+mod stand_ins;
 pub mod text;
 
 // The build of our own kernels and this crate do the same with them.
@@ -43,7 +46,7 @@ mod user_cache;
 #[path = "../../candle-rocm-kernels/build/workers.rs"]
 mod workers;
 
-pub use compiler::{Compiler, Object, Program, Source};
+pub use compiler::{Compiler, Object, Program, Side, Source};
 pub use error::{Error, Result};
 pub use options::Options;
 

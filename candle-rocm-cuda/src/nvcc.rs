@@ -19,12 +19,16 @@ pub enum Command {
     Help,
     /// Code objects as text, for each file.
     Compile(Job),
+    /// An object of both sides, for each file.
+    Objects(Job),
+    /// A static library: objects as they are, sources compiled.
+    Library(Job),
 }
 
 /// Files to compile.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Job {
-    /// The `.cu` files.
+    /// The `.cu` files, and for a library objects too.
     pub inputs: Vec<PathBuf>,
     /// Where the one result goes.
     pub output: Option<PathBuf>,
@@ -40,24 +44,24 @@ nvcc of candle-rocm: compiles CUDA C++ for AMD GPUs.
 
   nvcc --ptx [-o FILE | --output-directory DIR] [options] FILE.cu...
 
-What it writes is text with code objects for the architectures of CANDLE_ROCM_ARCHS; it is embedded and loaded where PTX
-would be (--cubin and --fatbin write the same). Options that device code depends on are known (-I, -D, -U, -std, -include,
---use_fast_math, --fmad); those about NVIDIA's GPUs change nothing; others are errors. Objects and libraries with host code
-(-c, --lib, linking) cannot be made yet.
+  nvcc -c    [-o FILE | --output-directory DIR] [options] FILE.cu...
+  nvcc --lib -o FILE [options] FILE.cu|FILE.o...
+
+--ptx writes text with code objects for the architectures of CANDLE_ROCM_ARCHS; it is embedded and loaded where PTX would
+be (--cubin and --fatbin write the same). -c writes objects whose host code launches their kernels (<<<>>>), --lib a static
+library of such; a Rust program that links it has the CUDA runtime's functions from candle-rocm's cudarc. Options that code
+depends on are known (-I, -D, -U, -std, -include, --use_fast_math, --fmad, --default-stream); those about NVIDIA's GPUs change
+nothing; others are errors. Programs and shared libraries cannot be made.
 ";
 
 /// Forms of output that are text here.
 const TEXTS: &[&str] = &["-ptx", "--ptx", "-cubin", "--cubin", "-fatbin", "--fatbin"];
 /// Those that cannot be made.
-const HOST: &[&str] = &[
-    "-c",
-    "--compile",
+const OTHERS: &[&str] = &[
     "-dc",
     "--device-c",
     "-dlink",
     "--device-link",
-    "-lib",
-    "--lib",
     "-shared",
     "--shared",
     "-link",
@@ -82,7 +86,7 @@ pub fn parse<S: AsRef<str>>(arguments: &[S], folder: &Path) -> Result<Command> {
         folder: folder.to_owned(),
         options: Options::default(),
     };
-    let mut to_text = false;
+    let mut form: Option<fn(Job) -> Command> = None;
     while let Some(argument) = left.next() {
         let (name, value) = match argument.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -102,28 +106,40 @@ pub fn parse<S: AsRef<str>>(arguments: &[S], folder: &Path) -> Result<Command> {
                     job.output = Some(path);
                 }
             }
-            name if TEXTS.contains(&name) => to_text = true,
-            name if HOST.contains(&name) => {
+            name if TEXTS.contains(&name) => form = Some(Command::Compile),
+            "-c" | "--compile" => form = Some(Command::Objects),
+            "-lib" | "--lib" => form = Some(Command::Library),
+            name if OTHERS.contains(&name) => {
                 return Err(unknown(
                     name,
-                    " here: objects and libraries with host code that launches kernels cannot be made for AMD GPUs yet. \
-                     --ptx compiles kernels that are launched from Rust",
+                    " here: programs, shared libraries and device code that is linked later cannot be made for AMD GPUs. \
+                     -c and --lib make what a Rust program links, --ptx what it loads",
                 ));
             }
             name if name.starts_with('-') => job.options.take(argument, &mut left, folder)?,
             file => job.inputs.push(folder.join(file)),
         }
     }
-    match (job.inputs.len(), &job.output) {
-        (0, _) => Err(Error::Setup("no input file; --help says more".to_owned())),
-        (2.., Some(output)) => Err(Error::Setup(format!(
-            "several input files, and one output file {}: --output-directory names a folder for all",
-            output.display()
-        ))),
-        _ if !to_text => Err(Error::Setup(
-            "a program cannot be made for AMD GPUs yet: --ptx compiles kernels that are launched from Rust".to_owned(),
+    let no_output = job.output.is_none();
+    match (form.map(|form| form(job)), no_output) {
+        (
+            Some(Command::Compile(job) | Command::Objects(job) | Command::Library(job)),
+            _,
+        ) if job.inputs.is_empty() => {
+            Err(Error::Setup("no input file; --help says more".to_owned()))
+        }
+        (Some(Command::Compile(job) | Command::Objects(job)), false) if job.inputs.len() > 1 => {
+            Err(Error::Setup(
+                "several input files, and one output file: --output-directory names a folder for all".to_owned(),
+            ))
+        }
+        (Some(Command::Library(_)), true) => Err(Error::Setup(
+            "a library without a name: -o FILE names it".to_owned(),
         )),
-        _ => Ok(Command::Compile(job)),
+        (Some(command), _) => Ok(command),
+        (None, _) => Err(Error::Setup(
+            "a program cannot be made for AMD GPUs: -c and --lib make what a Rust program links, --ptx what it loads".to_owned(),
+        )),
     }
 }
 
@@ -134,38 +150,97 @@ pub fn parse<S: AsRef<str>>(arguments: &[S], folder: &Path) -> Result<Command> {
 pub fn run(command: &Command) -> Result<String> {
     let arch = options::cuda_arch()? / 10;
     match command {
+        // Build scripts read the fourth line.
         Command::Version => Ok(format!(
             "nvcc: candle-rocm {}, which compiles for AMD GPUs\n\
-             Cuda compilation tools, release 12.8, V12.8.0\n",
+             Copyright (c) the authors of candle-rocm\n\
+             Built as a part of candle-rocm\n\
+             Cuda compilation tools, release 12.8, V12.8.0\n\
+             Build cuda_12.8.r12.8/candle-rocm\n",
             env!("CARGO_PKG_VERSION")
         )),
         Command::List(kind) => Ok(format!("{kind}_{arch}\n")),
         Command::Help => Ok(HELP.to_owned()),
-        Command::Compile(job) => {
-            let compiler =
-                Compiler::at_run_time(&std::env::var(architectures::VARIABLE).unwrap_or_default())?;
-            let sources: Vec<_> = job
-                .inputs
-                .iter()
-                .map(|file| (Source::File(file.clone()), job.options.clone()))
-                .collect();
-            let mut said = String::new();
-            for (program, input) in compiler.compile_all(&sources)?.iter().zip(&job.inputs) {
-                let named = job.folder.join(input.file_stem().unwrap_or_default());
-                let path = job
-                    .output
-                    .clone()
-                    .unwrap_or_else(|| named.with_extension("ptx"));
-                std::fs::write(&path, text::encode(program)).map_err(Error::file(&path))?;
-                if !program.warnings.is_empty() {
-                    said += &program.warnings;
-                    said.push('\n');
-                }
-            }
-            compiler.finish();
-            Ok(said)
-        }
+        Command::Compile(job) => to_texts(job),
+        Command::Objects(job) => to_objects(job),
+        Command::Library(job) => to_library(job),
     }
+}
+
+fn compiler() -> Result<Compiler> {
+    Compiler::at_run_time(&std::env::var(architectures::VARIABLE).unwrap_or_default())
+}
+
+fn sources<'a>(job: &Job, files: impl IntoIterator<Item = &'a PathBuf>) -> Vec<(Source, Options)> {
+    let source = |file: &PathBuf| (Source::File(file.clone()), job.options.clone());
+    files.into_iter().map(source).collect()
+}
+
+/// Where the result of one file goes.
+fn path_of(job: &Job, input: &Path, extension: &str) -> PathBuf {
+    let named = job.folder.join(input.file_stem().unwrap_or_default());
+    let named = named.with_extension(extension);
+    job.output.clone().unwrap_or(named)
+}
+
+fn with_line_end(mut text: String) -> String {
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn to_texts(job: &Job) -> Result<String> {
+    let compiler = compiler()?;
+    let mut said = String::new();
+    let programs = compiler.compile_all(&sources(job, &job.inputs))?;
+    for (program, input) in programs.into_iter().zip(&job.inputs) {
+        let path = path_of(job, input, "ptx");
+        std::fs::write(&path, text::encode(&program)).map_err(Error::file(&path))?;
+        said += &with_line_end(program.warnings);
+    }
+    compiler.finish();
+    Ok(said)
+}
+
+fn to_objects(job: &Job) -> Result<String> {
+    let compiler = compiler()?;
+    let mut said = String::new();
+    let objects = compiler.compile_objects(&sources(job, &job.inputs))?;
+    for (object, input) in objects.into_iter().zip(&job.inputs) {
+        let path = path_of(job, input, "o");
+        std::fs::write(&path, &object.object).map_err(Error::file(&path))?;
+        said += &with_line_end(object.warnings);
+    }
+    compiler.finish();
+    Ok(said)
+}
+
+fn to_library(job: &Job) -> Result<String> {
+    let is_object = |file: &&PathBuf| {
+        file.extension()
+            .is_some_and(|end| end == "o" || end == "obj")
+    };
+    let (mut objects, files): (Vec<_>, Vec<_>) = job.inputs.iter().partition(is_object);
+    let compiler = compiler()?;
+    let folder = tempfile::tempdir().map_err(Error::file(&std::env::temp_dir()))?;
+    let (mut said, mut made) = (String::new(), Vec::new());
+    for object in compiler.compile_objects(&sources(job, files))? {
+        let path = folder
+            .path()
+            .join(format!("{}-{}.o", object.name, made.len()));
+        std::fs::write(&path, &object.object).map_err(Error::file(&path))?;
+        said += &with_line_end(object.warnings);
+        made.push(path);
+    }
+    objects.extend(&made);
+    let objects: Vec<PathBuf> = objects.into_iter().cloned().collect();
+    // Always there: parsing refuses a library without a name.
+    if let Some(library) = &job.output {
+        compiler.archive(&objects, library)?;
+    }
+    compiler.finish();
+    Ok(said)
 }
 
 #[cfg(test)]
@@ -194,6 +269,21 @@ mod tests {
             ]
         );
         assert_eq!(job.options.include, [PathBuf::from("/at/include")]);
+        let linked =
+            "-std=c++17 -O3 -c -o /out/x.o --default-stream per-thread --verbose src/one.cu";
+        let Command::Objects(job) = parsed(linked).expect("as scripts that link call it") else {
+            panic!("another command");
+        };
+        assert_eq!(job.output, Some(PathBuf::from("/out/x.o")));
+        assert!(job
+            .options
+            .flags
+            .contains(&"-fgpu-default-stream=per-thread".to_owned()));
+        let Command::Library(job) = parsed("--lib -o /out/libx.a /out/x.o").expect("a library")
+        else {
+            panic!("another command");
+        };
+        assert_eq!(job.inputs, [PathBuf::from("/out/x.o")]);
         assert_eq!(
             parsed("--list-gpu-code").expect("a list"),
             Command::List("sm")
@@ -205,14 +295,16 @@ mod tests {
     fn what_cannot_be_done_says_so() {
         for (line, said) in [
             (
-                "-c x.cu -o x.o",
-                "`-c` is not known here: objects and libraries with host code",
+                "-shared x.cu -o x.so",
+                "`-shared` is not known here: programs",
             ),
-            ("--lib -o lib.a a.o", "`--lib`"),
+            ("--lib a.o", "-o FILE names it"),
+            ("--lib -o lib.a", "no input file"),
+            ("-c x.cu y.cu -o x.o", "--output-directory"),
             ("--ptx --tomorrow x.cu", "`--tomorrow` is not known"),
             ("--ptx -o a.ptx x.cu y.cu", "--output-directory"),
             ("--ptx", "no input file"),
-            ("x.cu", "--ptx compiles kernels"),
+            ("x.cu", "a program cannot be made"),
             ("--ptx x.cu -o", "`-o` is not known without its value"),
         ] {
             let error = parsed(line).expect_err(line).to_string();

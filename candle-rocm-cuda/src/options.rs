@@ -51,6 +51,8 @@ enum Meaning {
     Same(&'static str),
     /// `-std`
     Standard,
+    /// `--default-stream`
+    DefaultStream,
     /// `-include`
     IncludeFile,
     /// Options of the host's compiler, of which those with definitions and folders matter.
@@ -66,6 +68,10 @@ const MEANINGS: &[(&[&str], Meaning)] = &[
     (&["-D", "--define-macro"], Meaning::Same("-D")),
     (&["-U", "--undefine-macro"], Meaning::Same("-U")),
     (&["-std", "--std"], Meaning::Standard),
+    (
+        &["-default-stream", "--default-stream"],
+        Meaning::DefaultStream,
+    ),
     (&["-include", "--pre-include"], Meaning::IncludeFile),
     (
         &["-use_fast_math", "--use_fast_math"],
@@ -152,8 +158,6 @@ const MEANINGS: &[(&[&str], Meaning)] = &[
             "--Werror",
             "-cudart",
             "--cudart",
-            "-default-stream",
-            "--default-stream",
             "-split-compile",
             "--split-compile-extended",
             "-Xfatbin",
@@ -297,6 +301,16 @@ impl Options {
             Meaning::Standard => {
                 let standard = needed()?;
                 self.flags.push(format!("-std={standard}"));
+            }
+            Meaning::DefaultStream => {
+                let value = needed()?;
+                match value.as_str() {
+                    "legacy" | "null" => {}
+                    "per-thread" => self
+                        .flags
+                        .push("-fgpu-default-stream=per-thread".to_owned()),
+                    _ => return Err(unknown(": legacy, null and per-thread are")),
+                }
             }
             Meaning::Host => {
                 // Several, with commas between them; what the host's compiler does besides is not the device's.

@@ -47,7 +47,7 @@ pub unsafe fn on_stream(
 }
 
 /// The calling thread's current GPU.
-fn current_device() -> Result<&'static Arc<Device>> {
+pub(crate) fn current_device() -> Result<&'static Arc<Device>> {
     let runtime = runtime::current()?;
     let hip = runtime.hip();
     let mut ordinal = 0;

@@ -15,7 +15,7 @@
 //! 8. kernels: [`module`] with its images, submitting on a grid, few long rows, [`launch`] with its arguments;
 //! 9. [`gemm`]: matrix products: problem, product, plan, library, tuner;
 //! 10. [`graph`]: captured work; [`random`], our own generator; [`blas`] and [`rng`] give cuBLAS's and cuRAND's shape;
-//!     [`foreign`]: launches from C functions.
+//!     [`foreign`]: launches from C functions; linked: CUDA's runtime for C++ that a program links.
 //!
 //! A type of a lower floor gets methods on upper ones: [`Device::pool`] is in the pool's file, [`Stream::launch_builder`]
 //! in the launches'. What belongs to a GPU is kept by its owner, not by [`Device`].
@@ -50,6 +50,7 @@ pub mod foreign;
 pub mod gemm;
 pub mod graph;
 mod kernels;
+mod linked;
 mod memory;
 mod order;
 pub mod pool;

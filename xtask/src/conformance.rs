@@ -68,15 +68,24 @@ fn uses_gpu(test: &str) -> bool {
 
 /// How the tests of one package went on one GPU.
 #[derive(Default)]
-struct Outcome {
+pub struct Outcome {
     passed: usize,
     ignored: usize,
     failed: Vec<String>,
 }
 
 impl Outcome {
-    fn ran(&self) -> usize {
+    /// How many tests ran.
+    pub fn ran(&self) -> usize {
         self.passed + self.failed.len()
+    }
+
+    /// The tests of both.
+    pub fn and(mut self, other: Self) -> Self {
+        self.passed += other.passed;
+        self.ignored += other.ignored;
+        self.failed.extend(other.failed);
+        self
     }
 }
 
@@ -95,6 +104,15 @@ pub struct Through {
 }
 
 impl Through {
+    /// The emulator's own HIP, built.
+    pub fn ours() -> Result<Self> {
+        cargo::run(&mut cargo(&["build", "--package", "amdhip64"]))?;
+        Ok(Self {
+            library: cargo::target_folder().join("debug/libamdhip64.so"),
+            runner: None,
+        })
+    }
+
     /// The command that runs a program on this emulated GPU.
     pub fn command(&self, program: &Path, arch: &str) -> Command {
         let mut command = match &self.runner {
@@ -116,10 +134,7 @@ impl Through {
 
 /// As [`run`], for those who have a toolchain. Tests that do not use the GPU run once, with the first one's.
 pub fn run_tests(archs: &[String], gpu_only: bool, filters: &[String]) -> Result<()> {
-    cargo::run(&mut cargo(&["build", "--package", "amdhip64"]))?;
-    let library = cargo::target_folder().join("debug/libamdhip64.so");
-    let runner = None;
-    run_through(&Through { library, runner }, archs, gpu_only, filters)
+    run_through(&Through::ours()?, archs, gpu_only, filters)
 }
 
 /// As [`run_tests`], by another way to the GPU.
@@ -139,11 +154,7 @@ pub fn run_through(
 /// The tests of candle-core and candle-nn that use a GPU, with candle-kernels' own kernels in place of ours
 /// ([`published::upstream_kernels`]).
 pub fn run_on_upstream_kernels(archs: &[String]) -> Result<()> {
-    cargo::run(&mut cargo(&["build", "--package", "amdhip64"]))?;
-    let through = Through {
-        library: cargo::target_folder().join("debug/libamdhip64.so"),
-        runner: None,
-    };
+    let through = Through::ours()?;
     let on = On {
         replaced: published::upstream_kernels()?,
         folder: "build-upstream",
@@ -205,17 +216,17 @@ fn run_packages(
 }
 
 /// The table of counts; an error if a test failed.
-fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
-    eprintln!("\nCandle's own tests (passed of run)\n");
+pub fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
+    eprintln!("\nTests (passed of run)\n");
     eprintln!(
-        "{:<17} {:<8} {:>11} {:>11} {:>8}",
+        "{:<23} {:<8} {:>11} {:>11} {:>8}",
         "package", "GPU", "GPU tests", "others", "ignored"
     );
     let mut failed = Vec::new();
     for (package, arch, gpu, others) in report {
         let count = |outcome: &Outcome| format!("{} of {}", outcome.passed, outcome.ran());
         eprintln!(
-            "{package:<17} {arch:<8} {:>11} {:>11} {:>8}",
+            "{package:<23} {arch:<8} {:>11} {:>11} {:>8}",
             count(gpu),
             count(others),
             gpu.ignored + others.ignored
@@ -224,31 +235,16 @@ fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
         failed.extend(names.map(|test| format!("{package} on {arch}: {test}")));
     }
     if !failed.is_empty() {
-        bail!(
-            "conformance: {} tests failed:\n{}",
-            failed.len(),
-            failed.join("\n")
-        );
+        bail!("{} tests failed:\n{}", failed.len(), failed.join("\n"));
     }
     Ok(())
 }
 
 /// The package's test programs, built on our crates.
 fn build(folder: &Path, on: &On) -> Result<Vec<PathBuf>> {
-    let mut command = cargo(&["test", "--lib", "--tests", "--features", "cuda", "--no-run"]);
-    for (name, path) in &on.replaced {
-        command.args(["--config", &format!("patch.crates-io.{name}.path={path:?}")]);
-    }
-    command
-        .arg("--target-dir")
-        .arg(cargo::target_folder().join("conformance").join(on.folder))
-        // Unoptimised tests would spend their time in Candle's CPU code.
-        .args(["--config", "profile.dev.opt-level=1"])
-        // Nobody edits what is published: neither debugs it, nor compiles it twice. 5 GB less on the disk.
-        .args(["--config", "profile.dev.debug=false"])
-        .env("CARGO_INCREMENTAL", "0")
-        .current_dir(folder);
-    let programs = cargo::build(&mut command)?.into_iter();
+    let target = cargo::target_folder().join("conformance").join(on.folder);
+    let mut command = build_command(&["--features", "cuda"], &on.replaced, &target);
+    let programs = cargo::build(command.current_dir(folder))?.into_iter();
     let programs: Vec<PathBuf> = programs.map(|(_, file)| file).collect();
     if programs.is_empty() {
         bail!("no test programs in {}", folder.display());
@@ -256,8 +252,26 @@ fn build(folder: &Path, on: &On) -> Result<Vec<PathBuf>> {
     Ok(programs)
 }
 
+/// A command that builds a package's test programs with these crates in place of published ones.
+pub fn build_command(arguments: &[&str], replaced: &[(&str, PathBuf)], target: &Path) -> Command {
+    let mut command = cargo(&["test", "--lib", "--tests", "--no-run"]);
+    command.args(arguments);
+    for (name, path) in replaced {
+        command.args(["--config", &format!("patch.crates-io.{name}.path={path:?}")]);
+    }
+    command
+        .arg("--target-dir")
+        .arg(target)
+        // Unoptimised tests would spend their time in Candle's CPU code.
+        .args(["--config", "profile.dev.opt-level=1"])
+        // Nobody edits what is published: neither debugs it, nor compiles it twice. 5 GB less on the disk.
+        .args(["--config", "profile.dev.debug=false"])
+        .env("CARGO_INCREMENTAL", "0");
+    command
+}
+
 /// Run one of them, in the order of its own choice; what a failed test printed is shown.
-fn run_program(
+pub fn run_program(
     program: &Path,
     folder: &Path,
     arch: &str,

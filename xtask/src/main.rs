@@ -23,8 +23,12 @@ mod packages;
 mod published;
 mod rocm;
 mod setup;
+// As build scripts get them.
+#[path = "../../candle-rocm-cuda/src/stand_ins.rs"]
+mod stand_ins;
 mod suites;
 mod test;
+mod upstream_crates;
 mod upstream_kernels;
 
 use std::process::ExitCode;
@@ -70,6 +74,8 @@ enum Command {
     Rocm(rocm::Args),
     /// Check formatting and lints, build the documentation and run all tests.
     Test(test::Args),
+    /// Run the tests of published crates that bring CUDA kernels of their own, on emulated AMD GPUs.
+    UpstreamCrates(upstream_crates::Args),
     /// Compile Candle's own CUDA kernels, as candle-kernels publishes them, for the emulated AMD GPUs.
     UpstreamKernels(upstream_kernels::Args),
 }
@@ -88,6 +94,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Nvidia(args) => nvidia::run(&args)?,
         Command::Rocm(args) => return rocm::run(&args),
         Command::Test(args) => test::run(&args)?,
+        Command::UpstreamCrates(args) => upstream_crates::run(&args)?,
         Command::UpstreamKernels(args) => upstream_kernels::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)

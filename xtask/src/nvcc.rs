@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
+use crate::stand_ins;
 
 /// Where.
 #[derive(clap::Args)]
@@ -18,8 +19,29 @@ pub struct Args {
 /// Lays out `bin/nvcc`, `include` and `lib64`, and prints the variables that lead build scripts there.
 pub fn run(args: &Args) -> Result<()> {
     ensure_toolchain()?;
+    let folder = lay_out(&args.folder)?;
+    let shown = folder.display();
+    let variables = variables(&folder).map(|(name, value)| format!("{name}={value}"));
+    println!("export {} PATH={shown}/bin:$PATH", variables.join(" "));
+    Ok(())
+}
+
+/// What leads build scripts to such a folder, beside the search path.
+pub fn variables(folder: &Path) -> [(&'static str, String); 6] {
+    let shown = folder.display();
+    [
+        ("CUDA_HOME", shown.to_string()),
+        ("CUDA_PATH", shown.to_string()),
+        ("CUDA_ROOT", shown.to_string()),
+        ("CUDA_TOOLKIT_ROOT_DIR", shown.to_string()),
+        ("NVCC", format!("{shown}/bin/nvcc")),
+        ("CUDA_COMPUTE_CAP", "80".to_owned()),
+    ]
+}
+
+/// Lays it out; its full path.
+pub fn lay_out(folder: &Path) -> Result<PathBuf> {
     let program = program()?;
-    let folder = &args.folder;
     for part in ["bin", "lib64"] {
         fs::create_dir_all(folder.join(part)).with_context(|| folder.display().to_string())?;
     }
@@ -30,12 +52,9 @@ pub fn run(args: &Args) -> Result<()> {
         &cargo::root().join("candle-rocm-cuda/include"),
         &folder.join("include"),
     )?;
-    let shown = folder.display();
-    println!(
-        "export CUDA_HOME={shown} CUDA_PATH={shown} CUDA_ROOT={shown} CUDA_TOOLKIT_ROOT_DIR={shown} \
-         NVCC={shown}/bin/nvcc PATH={shown}/bin:$PATH CUDA_COMPUTE_CAP=80"
-    );
-    Ok(())
+    // What `-lcudart` finds: nothing, as the runtime has the functions.
+    stand_ins::write(&folder.join("lib64"))?;
+    Ok(folder)
 }
 
 /// The program, built.

@@ -157,7 +157,11 @@ fn main() -> Result<()> {
 /// Where cargo unpacked the published package of one of ours, of the same name and version. It is fetched, and never built.
 pub fn registry_source(package: &str) -> Result<PathBuf> {
     let ours = cargo::root().join("compat").join(package).canonicalize()?;
-    let version = version_of(&ours)?;
+    fetched(package, &version_of(&ours)?)
+}
+
+/// Where cargo unpacked a published package. It is fetched, and never built.
+pub fn fetched(package: &str, version: &str) -> Result<PathBuf> {
     let folder = cargo::target_folder().join("published").join(package);
     fs::create_dir_all(folder.join("src"))?;
     let manifest = format!(
@@ -167,6 +171,21 @@ pub fn registry_source(package: &str) -> Result<PathBuf> {
     write_if_new(&folder.join("Cargo.toml"), manifest.as_bytes())?;
     write_if_new(&folder.join("src/lib.rs"), b"//! Nothing.\n")?;
     locate(cargo(&["metadata"]).current_dir(&folder), package)
+}
+
+/// A copy of such a package, as a workspace of its own that starts from the versions which the project is locked to.
+pub fn copy_of(package: &str, version: &str) -> Result<PathBuf> {
+    let source = fetched(package, version)?;
+    let name = source.file_name().context("a package has a folder")?;
+    let folder = cargo::target_folder().join("published").join(name);
+    copy(&source, &folder)?;
+    let project = fs::read(cargo::root().join("Cargo.lock"))?;
+    let lock = folder.join("Cargo.lock");
+    // cargo adds what the project does not need.
+    if write_if_new(&folder.join("project.lock"), &project)? || !lock.exists() {
+        fs::write(lock, &project)?;
+    }
+    Ok(folder)
 }
 
 /// The version of the package in this folder.

@@ -355,6 +355,12 @@ CANDLE_ROCM_DEVICE void *__cvta_shared_to_generic(size_t address) {
 }
 CANDLE_ROCM_DEVICE size_t __cvta_generic_to_global(const void *pointer) { return (size_t)pointer; }
 CANDLE_ROCM_DEVICE void *__cvta_global_to_generic(size_t address) { return (void *)address; }
-CANDLE_ROCM_DEVICE unsigned int __isShared(const void *pointer) { return __builtin_amdgcn_is_shared(pointer); }
-CANDLE_ROCM_DEVICE unsigned int __isLocal(const void *pointer) { return __builtin_amdgcn_is_private(pointer); }
+// Of no address space by name: on the host's side of a file, pointers without one are of another type.
+typedef const __attribute__((address_space(0))) void *candle_rocm_generic;
+CANDLE_ROCM_DEVICE unsigned int __isShared(const void *pointer) {
+    return __builtin_amdgcn_is_shared((candle_rocm_generic)pointer);
+}
+CANDLE_ROCM_DEVICE unsigned int __isLocal(const void *pointer) {
+    return __builtin_amdgcn_is_private((candle_rocm_generic)pointer);
+}
 CANDLE_ROCM_DEVICE unsigned int __isGlobal(const void *pointer) { return !__isShared(pointer) && !__isLocal(pointer); }

@@ -113,6 +113,28 @@ impl LaunchConfig {
     }
 }
 
+/// Gives a kernel that is none of ours to the stream, once its geometry is checked. A grid without workgroups does nothing.
+///
+/// # Safety
+/// `arguments` point to live values, the kernel's in number, order and type, and the rest is as for
+/// [`LaunchArgs::launch`](super::launch::LaunchArgs::launch).
+pub(crate) unsafe fn submit(
+    stream: &Stream,
+    function: &Function,
+    config: LaunchConfig,
+    arguments: *mut *mut c_void,
+    cooperative: bool,
+) -> Result<()> {
+    stream.enter()?;
+    if config.is_empty() {
+        return Ok(());
+    }
+    config.check(function)?;
+    config.check_workgroup(function)?;
+    // SAFETY: the caller's promise.
+    unsafe { give_to_stream(stream, &function.loaded, config, arguments, cooperative) }
+}
+
 /// Gives a kernel to the stream, on this very grid.
 ///
 /// # Safety

@@ -106,19 +106,23 @@ impl Builder {
         self
     }
 
-    /// Would make a static library of kernels and of host code that launches them.
+    /// Compiles each file, kernels for all chosen architectures and host code that launches them, to a static library. A
+    /// program that links it needs candle-rocm's cudarc, which has the functions that it calls.
     ///
     /// # Panics
-    /// Always, and says what does work.
+    /// As [`Builder::build_ptx`]; or there is no archiver.
     pub fn build_lib<P>(self, out_file: P)
     where
         P: Into<PathBuf>,
     {
-        panic!(
-            "{}: libraries with host code that launches kernels (`<<<>>>`) cannot be built for AMD GPUs yet. Kernels \
-             that are launched from Rust can: build_ptx compiles them",
-            out_file.into().display()
-        );
+        let out_file = out_file.into();
+        let made = self.prepare().and_then(|(options, threads)| {
+            build_script::static_library(&self.kernels, &options, &self.out, &out_file, threads)
+                .map_err(|error| error.to_string())
+        });
+        if let Err(why) = made {
+            panic!("{}: {why}", out_file.display());
+        }
     }
 
     /// Compiles each file for all chosen architectures, to text in the output folder.
@@ -129,28 +133,31 @@ impl Builder {
     /// # Panics
     /// No compiler, a file that does not compile, or an option that is not known; with a message that says so.
     pub fn build_ptx(self) -> Result<Bindings, Error> {
-        for path in self.watched.iter().chain(&self.headers) {
-            println!("cargo:rerun-if-changed={}", path.display());
-        }
-        let made = std::env::current_dir()
-            .map_err(|error| error.to_string())
-            .and_then(|folder| {
-                Options::from_nvcc(&self.arguments, &folder).map_err(|error| error.to_string())
-            })
-            .and_then(|mut options| {
-                let folders = self.headers.iter().filter_map(|header| header.parent());
-                options.include.extend(folders.map(Path::to_owned));
-                options.include.dedup();
-                let threads = std::thread::available_parallelism().map_or(1, usize::from);
-                build_script::code_objects(&self.kernels, &options, &self.out, threads)
-                    .map_err(|error| error.to_string())
-            });
+        let made = self.prepare().and_then(|(options, threads)| {
+            build_script::code_objects(&self.kernels, &options, &self.out, threads)
+                .map_err(|error| error.to_string())
+        });
         match made {
             Ok(_) => Ok(Bindings {
                 kernels: self.kernels,
             }),
             Err(why) => panic!("{why}"),
         }
+    }
+
+    /// How sources are compiled, and how many at once; cargo knows what to watch.
+    fn prepare(&self) -> Result<(Options, usize), String> {
+        for path in self.watched.iter().chain(&self.headers) {
+            println!("cargo:rerun-if-changed={}", path.display());
+        }
+        let folder = std::env::current_dir().map_err(|error| error.to_string())?;
+        let mut options =
+            Options::from_nvcc(&self.arguments, &folder).map_err(|error| error.to_string())?;
+        let folders = self.headers.iter().filter_map(|header| header.parent());
+        options.include.extend(folders.map(Path::to_owned));
+        options.include.dedup();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok((options, threads))
     }
 }
 

@@ -6,7 +6,7 @@ use candle_rocm_cuda::{build_script, Options};
 
 use crate::compute_cap::{ComputeCapability, GpuArch};
 use crate::dependency::DependencyManager;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::parallel::ParallelConfig;
 use crate::source::SourceSelector;
 
@@ -224,16 +224,22 @@ impl KernelBuilder {
         self
     }
 
-    /// Would make a static library of kernels and of host code that launches them.
+    /// Compiles each file, kernels for all chosen architectures and host code that launches them, to a static library. A
+    /// program that links it needs candle-rocm's cudarc, which has the functions that it calls.
     ///
     /// # Errors
-    /// Always, and says what does work.
+    /// As [`KernelBuilder::build_ptx`]; or there is no archiver.
     pub fn build_lib<P: Into<PathBuf>>(&self, out_file: P) -> Result<()> {
-        Err(Error::LinkingFailed(format!(
-            "{}: libraries with host code that launches kernels (`<<<>>>`) cannot be built for AMD GPUs yet. Kernels \
-             that are launched from Rust can: build_ptx compiles them",
-            out_file.into().display()
-        )))
+        let (files, options) = self.prepare()?;
+        let out_file = out_file.into();
+        build_script::static_library(
+            &files,
+            &options,
+            &self.out_dir,
+            &out_file,
+            self.parallel.thread_count(),
+        )?;
+        Ok(())
     }
 
     /// Compiles each file for all chosen architectures, to text in the output folder.
@@ -241,6 +247,18 @@ impl KernelBuilder {
     /// # Errors
     /// No compiler, a file that is not there or does not compile, or an option that is not known.
     pub fn build_ptx(&self) -> Result<PtxOutput> {
+        let (files, options) = self.prepare()?;
+        build_script::code_objects(
+            &files,
+            &options,
+            &self.out_dir,
+            self.parallel.thread_count(),
+        )?;
+        Ok(PtxOutput { files })
+    }
+
+    /// The sources, and how they are compiled; the output folder is there, and cargo knows what to watch.
+    fn prepare(&self) -> Result<(Vec<PathBuf>, Options)> {
         std::fs::create_dir_all(&self.out_dir)?;
         let files = self.sources.resolve()?;
         for path in self.sources.watch_paths() {
@@ -250,13 +268,7 @@ impl KernelBuilder {
         arguments.extend(self.dependencies.fetch_all(&self.out_dir)?);
         // A build script's folder is its package's.
         let options = Options::from_nvcc(&arguments, &std::env::current_dir()?)?;
-        build_script::code_objects(
-            &files,
-            &options,
-            &self.out_dir,
-            self.parallel.thread_count(),
-        )?;
-        Ok(PtxOutput { files })
+        Ok((files, options))
     }
 }
 

@@ -118,13 +118,55 @@ fn what_cannot_be_done_says_so() {
         error.to_string().contains("`--no-such` is not known"),
         "{error}"
     );
-    let error = builder(package.path())
-        .build_lib("libkernels.a")
-        .expect_err("not there");
+}
+
+#[test]
+fn a_library_has_the_kernels_and_their_launchers() {
+    let package = package();
+    let folder = package.path();
+    fs::write(
+        folder.join("src/launch.cu"),
+        "__global__ void twice(float *x) { x[threadIdx.x] *= 2; }\n\
+         extern \"C\" void launch(float *x, cudaStream_t s) { twice<<<1, 32, 0, s>>>(x); }\n",
+    )
+    .expect("a file");
+    let library = folder.join("out/libkernels.a");
+    builder(folder).build_lib(&library).expect("it compiles");
+    let bytes = fs::read(&library).expect("it was written");
+    let holds = |text: &str| {
+        bytes
+            .windows(text.len())
+            .any(|window| window == text.as_bytes())
+    };
+    for part in [
+        "launch",
+        "hipLaunchKernel",
+        "candle-rocm code objects",
+        "_Z5twicePf",
+    ] {
+        assert!(holds(part), "{part}");
+    }
+    assert!(folder.join("out/libcudart.a").is_file());
+    // Kernels whose parts are there for the device alone, which nvcc does not see on the host's side.
+    fs::write(
+        folder.join("src/launch.cu"),
+        "#ifdef __CUDA_ARCH__\n__device__ float one() { return 1; }\n#endif\n\
+         __global__ void f(float *x) { *x = one(); }\n",
+    )
+    .expect("a file");
+    builder(folder).build_lib(&library).expect("it compiles");
+    // What is wrong with host code alone is said of the host.
+    fs::write(
+        folder.join("src/launch.cu"),
+        "#ifndef __HIP_DEVICE_COMPILE__\nint f() { return missing; }\n#endif\n",
+    )
+    .expect("a file");
+    let error = builder(folder)
+        .build_lib(&library)
+        .expect_err("it does not compile");
+    let text = error.to_string();
     assert!(
-        error
-            .to_string()
-            .contains("libkernels.a: libraries with host code"),
-        "{error}"
+        text.contains("for the host does not compile") && text.contains("launch.cu:2:"),
+        "{text}"
     );
 }

@@ -1,0 +1,3 @@
+// A part of cub.cuh here.
+#pragma once
+#include "cub/cub.cuh"

@@ -1,0 +1,54 @@
+//! What the library of `kernels/` has, which the build script made and this crate links.
+
+use std::ffi::{c_char, c_int, c_void};
+
+// The CUDA runtime's functions, which the library calls, are cudarc's.
+use candle_core as _;
+
+extern "C" {
+    /// Multiplies floats by 3 and `odd`, or halves by 2 and `even`.
+    pub fn launch_scale(
+        x: *mut c_void,
+        count: c_int,
+        is_half: c_int,
+        even: f32,
+        odd: f32,
+        stream: *mut c_void,
+    ) -> c_int;
+    /// Adds 1.
+    pub fn launch_add(x: *mut c_void, count: c_int, stream: *mut c_void) -> c_int;
+    /// Adds 100.
+    pub fn launch_add_hundred(x: *mut c_void, count: c_int, stream: *mut c_void) -> c_int;
+    /// Reverses up to 256 floats, in so many bytes of dynamic shared memory.
+    pub fn launch_reverse(
+        x: *mut c_void,
+        count: c_int,
+        shared: c_int,
+        stream: *mut c_void,
+    ) -> c_int;
+    /// A launch that fails, and that nobody looks after.
+    pub fn launch_too_large(x: *mut c_void, stream: *mut c_void);
+    /// What an error is.
+    pub fn error_text(error: c_int) -> *const c_char;
+    /// The sum of each warp's lanes, for 64 threads.
+    pub fn sums_of_lanes(host: *mut u32) -> c_int;
+    /// Warp, compute capability, threads of a block, of a kernel's block, whether blocks fit.
+    pub fn facts(out: *mut c_int) -> c_int;
+    /// How many are odd, the sums before each, the places of the odd ones and their number.
+    pub fn odd_ones(
+        x: *mut c_void,
+        count: c_int,
+        odd: *mut c_void,
+        sums: *mut c_void,
+        places: *mut c_void,
+        found: *mut c_void,
+        stream: *mut c_void,
+    ) -> c_int;
+    /// Turns each run of three around.
+    pub fn launch_mirror(
+        x: *mut c_void,
+        out: *mut c_void,
+        count: c_int,
+        stream: *mut c_void,
+    ) -> c_int;
+}
