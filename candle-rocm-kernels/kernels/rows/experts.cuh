@@ -191,20 +191,22 @@ __device__ __forceinline__ void experts_scatter(const T *x, const int32_t *place
             uint32_t assignment = token * top + i;
             int32_t row = place[assignment];
             if (row < 0) continue;
-            Few<T, V> few = held;
+            Held<T, V> weighted = held;
             if (weights) {
                 float weight = weights[assignment];
+                Few<T, V> few = held;
 #pragma unroll
                 for (int e = 0; e < V; e++) few.x[e] *= weight;
+                weighted = few.narrowed();
             }
-            few.store(to(row, column), count, aligned);
+            weighted.store(to(row, column), count, aligned);
         }
     });
     uint32_t lane = threadIdx.x % EXPERTS_TEAM;
     for (uint64_t row = global_thread() / EXPERTS_TEAM; row < rows; row += global_threads() / EXPERTS_TEAM) {
         if (source[row] >= 0) continue;
         for (uint32_t column = lane * V; column < columns; column += EXPERTS_TEAM * V)
-            Few<T, V>().store(to(row, column), min_of(columns - column, (uint32_t)V), aligned);
+            Held<T, V>().store(to(row, column), min_of(columns - column, (uint32_t)V), aligned);
     }
 }
 
@@ -237,7 +239,7 @@ __device__ __forceinline__ void experts_combine(const T *x, const int32_t *place
                 for (int e = 0; e < V; e++) sum.x[e] = math::fma(few.x[e], weight, sum.x[e]);
             }
         }
-        sum.store(y + (uint64_t)token * columns + column, count, aligned);
+        sum.narrowed().store(y + (uint64_t)token * columns + column, count, aligned);
     });
 }
 

@@ -2,15 +2,18 @@
 #pragma once
 #include "portable/portable.cuh"
 
-// V elements as they are in memory: nothing waits for them until they are widened. There are all or, not aligned, some.
+// V elements as they are in memory, by 16 bytes. There are all or, not aligned, some.
 template <class T, int V> struct Held {
-    static constexpr int W = min_of(V, VEC16<T>);
-    vec<T, W> words[V / W] = {};
+    static constexpr int W = VEC16<T>, COUNT = V / W;
+    static_assert(V % W == 0, "whole words");
+    // Of words: vectors of smaller elements would be loaded in parts on NVIDIA's GPUs.
+    typedef uint32_t Words __attribute__((ext_vector_type(4)));
+    Words words[COUNT] = {};
 
     // All of them, aligned.
     __device__ __forceinline__ void load(const T *from) {
 #pragma unroll
-        for (int i = 0; i < V / W; i++) words[i] = load_vec<vec<T, W>>(from + i * W);
+        for (int i = 0; i < COUNT; i++) words[i] = *(const Words *)(from + i * W);
     }
     // `count` are there, the others 0; by vectors where those are aligned, all or none.
     __device__ __forceinline__ void load(const T *from, uint32_t count, bool aligned) {
@@ -18,8 +21,28 @@ template <class T, int V> struct Held {
             if (count == V) load(from);
         } else {
 #pragma unroll
-            for (int i = 0; i < V; i++)
-                if (i < (int)count) words[i / W][i % W] = from[i];
+            for (int i = 0; i < COUNT; i++) {
+                vec<T, W> some = {};
+#pragma unroll
+                for (int j = 0; j < W; j++)
+                    if (i * W + j < (int)count) some[j] = from[i * W + j];
+                words[i] = bit_cast<Words>(some);
+            }
+        }
+    }
+    __device__ __forceinline__ void store(T *to, uint32_t count, bool aligned) const {
+        if (aligned) {
+#pragma unroll
+            for (int i = 0; i < COUNT; i++)
+                if (count == V) *(Words *)(to + i * W) = words[i];
+        } else {
+#pragma unroll
+            for (int i = 0; i < COUNT; i++) {
+                vec<T, W> some = bit_cast<vec<T, W>>(words[i]);
+#pragma unroll
+                for (int j = 0; j < W; j++)
+                    if (i * W + j < (int)count) to[i * W + j] = some[j];
+            }
         }
     }
 };
@@ -32,22 +55,22 @@ template <class T, int V> struct Few {
     Few() = default;
     __device__ __forceinline__ Few(const Held &held) {
 #pragma unroll
-        for (int i = 0; i < V; i++) x[i] = widen(held.words[i / Held::W][i % Held::W]);
-    }
-    // As Held's load.
-    __device__ __forceinline__ void store(T *to, uint32_t count, bool aligned) const {
-        vec<T, Held::W> values[V / Held::W];
+        for (int i = 0; i < Held::COUNT; i++) {
+            vec<T, Held::W> elements = bit_cast<vec<T, Held::W>>(held.words[i]);
 #pragma unroll
-        for (int i = 0; i < V; i++) values[i / Held::W][i % Held::W] = narrow<T>(x[i]);
-        if (aligned) {
-#pragma unroll
-            for (int i = 0; i < V / Held::W; i++)
-                if (count == V) store_vec(to + i * Held::W, values[i]);
-        } else {
-#pragma unroll
-            for (int i = 0; i < V; i++)
-                if (i < (int)count) to[i] = values[i / Held::W][i % Held::W];
+            for (int j = 0; j < Held::W; j++) x[i * Held::W + j] = widen(elements[j]);
         }
+    }
+    __device__ __forceinline__ Held narrowed() const {
+        Held held;
+#pragma unroll
+        for (int i = 0; i < Held::COUNT; i++) {
+            vec<T, Held::W> elements;
+#pragma unroll
+            for (int j = 0; j < Held::W; j++) elements[j] = narrow<T>(x[i * Held::W + j]);
+            held.words[i] = bit_cast<typename Held::Words>(elements);
+        }
+        return held;
     }
 };
 
