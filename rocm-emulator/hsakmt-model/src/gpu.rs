@@ -85,6 +85,8 @@ pub struct Gpu {
     threads: usize,
     max_instructions: Option<u64>,
     read_past_end: u32,
+    checks: exec::Checks,
+    seed: u64,
 }
 
 impl Gpu {
@@ -101,6 +103,8 @@ impl Gpu {
             threads: settings.threads,
             max_instructions: settings.max_instructions,
             read_past_end: settings.read_past_end,
+            checks: settings.checks,
+            seed: settings.seed,
         })
         .collect()
     }
@@ -198,6 +202,8 @@ impl Gpu {
             threads: self.threads,
             read_past_end: self.read_past_end,
             packet: Some(packet),
+            checks: self.checks,
+            seed: self.seed,
             ..exec::Options::default()
         };
         if let Some(limit) = self.max_instructions {
@@ -266,6 +272,7 @@ mod tests {
             __builtin_amdgcn_s_barrier();
             __atomic_fetch_add(out, 1, __ATOMIC_RELAXED);
         }
+        KERNEL void overwrites(unsigned *out) { *out = __builtin_amdgcn_workgroup_id_x(); }
     "#;
 
     /// A GPU with the kernels in its memory, and room for 64 numbers.
@@ -278,13 +285,17 @@ mod tests {
 
     impl Loaded {
         fn on(arch: &str) -> Loaded {
+            Loaded::checked(arch, exec::Checks::default())
+        }
+
+        fn checked(arch: &str, checks: exec::Checks) -> Loaded {
             let settings = Settings {
                 targets: vec![arch.parse().unwrap()],
                 memory: 1 << 20,
                 threads: 1,
                 max_instructions: None,
                 read_past_end: 0,
-                checks: Default::default(),
+                checks,
                 seed: 0,
             };
             let gpu = Gpu::all(&settings).remove(0);
@@ -376,6 +387,28 @@ mod tests {
                 );
             }
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_checks_that_the_environment_names_are_made() {
+        for arch in ARCHS {
+            let launch = |checks, kernel| {
+                let loaded = Loaded::checked(arch, checks);
+                let packet = loaded.packet(kernel, [64, 1, 1], [128, 1, 1]);
+                loaded.gpu.launch(&packet)
+            };
+            let races = exec::Checks::RACES;
+            launch(exec::Checks::default(), "overwrites").unwrap();
+            launch(races, "counts").unwrap();
+            match launch(races, "overwrites") {
+                Err(Failure::Fault(fault)) => {
+                    assert_eq!(fault.kernel, "overwrites");
+                    let found = matches!(fault.kind, FaultKind::Finding { check: "races", .. });
+                    assert!(found, "{arch}: {fault}");
+                }
+                other => panic!("{arch}: {other:?}"),
+            }
         }
     }
 
