@@ -303,6 +303,7 @@ fn on_gpu(device: &CudaDevice, chosen: &Tensor, experts: usize, blocks: usize) -
         Arg::Read(Some(chosen)),
         Arg::Write(&mut counts),
         Arg::Int(int("moe::Routing", "assignments", tokens * top)?),
+        Arg::Int(experts as u32),
     ];
     // SAFETY: the kernel's arguments, and a count for each workgroup's expert.
     unsafe {

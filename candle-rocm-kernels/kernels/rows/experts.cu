@@ -2,8 +2,9 @@
 #include "portable/lds.cuh"
 #include "rows/experts.cuh"
 
-ENTRY __launch_bounds__(EXPERTS_THREADS) experts_count(const uint32_t *ids, int32_t *counts, uint32_t assignments) {
-    count_experts(ids, counts, assignments);
+ENTRY __launch_bounds__(EXPERTS_THREADS)
+    experts_count(const uint32_t *ids, int32_t *counts, uint32_t assignments, uint32_t experts) {
+    count_experts(ids, counts, assignments, experts);
 }
 ENTRY __launch_bounds__(EXPERTS_THREADS)
     experts_place(const uint32_t *ids, const int32_t *counts, int32_t *starts, int32_t *numbers, int32_t *place,

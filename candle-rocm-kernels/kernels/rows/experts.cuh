@@ -103,11 +103,30 @@ __device__ __forceinline__ void experts_gate(const T *logits, const float *bias,
     }
 }
 
+// Which of EXPERTS_FEW assignments from `first` on are an expert's, or, of number `experts`, of none that there is: a bit
+// for each.
+static constexpr uint32_t EXPERTS_FEW = 8;
+__device__ __forceinline__ uint32_t whose(const uint32_t *ids, uint32_t first, uint32_t assignments, uint32_t expert,
+                                          uint32_t experts) {
+    Held<uint32_t, EXPERTS_FEW> held;
+    bool aligned = is_aligned(ids, 16) && first + EXPERTS_FEW <= assignments;
+    held.load(ids + first, first < assignments ? min_of(assignments - first, EXPERTS_FEW) : 0, aligned);
+    uint32_t mine = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < EXPERTS_FEW; i++) {
+        uint32_t id = min_of((uint32_t)held.words[i / 4][i % 4], experts);
+        mine |= (first + i < assignments && id == expert ? 1u : 0u) << i;
+    }
+    return mine;
+}
+
 // How many of the assignments are an expert's: the workgroup's.
-__device__ __forceinline__ void count_experts(const uint32_t *ids, int32_t *counts, uint32_t assignments) {
+__device__ __forceinline__ void count_experts(const uint32_t *ids, int32_t *counts, uint32_t assignments,
+                                              uint32_t experts) {
     __shared__ WaveValues<int32_t> lds;
     int32_t count = 0;
-    for (uint32_t i = threadIdx.x; i < assignments; i += EXPERTS_THREADS) count += ids[i] == blockIdx.x;
+    for (uint32_t i = threadIdx.x * EXPERTS_FEW; i < assignments; i += EXPERTS_THREADS * EXPERTS_FEW)
+        count += __builtin_popcount(whose(ids, i, assignments, blockIdx.x, experts));
     count = block_all_reduce(count, threadIdx.x, EXPERTS_THREADS, Sum(), lds);
     if (threadIdx.x == 0) counts[blockIdx.x] = count;
 }
@@ -135,21 +154,20 @@ __device__ __forceinline__ void place_experts(const ExpertPlaces &p) {
         before += ceil_div(p.counts[e], (int32_t)EXPERTS_ROWS);
     before = block_all_reduce(before, threadIdx.x, EXPERTS_THREADS, Sum(), lds);
     bool rest = expert == p.experts;
-    int32_t count = rest ? 0 : p.counts[expert], first = before * EXPERTS_ROWS;
-    int32_t end = rest ? p.blocks : before + ceil_div(count, (int32_t)EXPERTS_ROWS);
+    int32_t rows = rest ? 0 : p.counts[expert], first = before * EXPERTS_ROWS;
+    int32_t end = rest ? p.blocks : before + ceil_div(rows, (int32_t)EXPERTS_ROWS);
     if (threadIdx.x == 0) p.starts[expert] = first;
     for (int32_t block = before + threadIdx.x; block < end; block += EXPERTS_THREADS)
-        p.numbers[block] = rest ? -1 : (int32_t)expert | (in_use(count, block - before) - 1) << EXPERTS_GROUP_BITS;
-    for (int32_t row = first + count + threadIdx.x; row < end * (int32_t)EXPERTS_ROWS; row += EXPERTS_THREADS)
+        p.numbers[block] = rest ? -1 : (int32_t)expert | (in_use(rows, block - before) - 1) << EXPERTS_GROUP_BITS;
+    for (int32_t row = first + rows + threadIdx.x; row < end * (int32_t)EXPERTS_ROWS; row += EXPERTS_THREADS)
         p.source[row] = -1;
     // Assignments of experts that there are not have no row.
     int32_t next = first;
-    for (uint32_t from = 0; from < p.assignments; from += EXPERTS_THREADS) {
-        uint32_t i = from + threadIdx.x;
-        uint32_t id = i < p.assignments ? p.ids[i] : p.experts;
-        bool mine = i < p.assignments && (rest ? id >= p.experts : id == expert);
-        // How many of the threads before this one have some: within 32 lanes, then of those before.
-        int32_t within = mine;
+    for (uint32_t from = 0; from < p.assignments; from += EXPERTS_THREADS * EXPERTS_FEW) {
+        uint32_t i = from + threadIdx.x * EXPERTS_FEW;
+        uint32_t mine = whose(p.ids, i, p.assignments, expert, p.experts);
+        // How many those before this thread have: within 32 lanes, then of those before.
+        int32_t count = __builtin_popcount(mine), within = count;
 #pragma unroll
         for (uint32_t step = 1; step < 32; step *= 2) {
             int32_t other = shfl_up(within, step, 32u);
@@ -164,10 +182,11 @@ __device__ __forceinline__ void place_experts(const ExpertPlaces &p) {
             all += of_wave[w];
         }
         __syncthreads();
-        if (mine) {
-            int32_t row = next + earlier + within - 1;
-            p.place[i] = rest ? -1 : row;
-            if (!rest) p.source[row] = (int32_t)i;
+        int32_t row = next + earlier + within - count;
+        for (; mine != 0; mine &= mine - 1) {
+            uint32_t at = i + __builtin_ctz(mine);
+            p.place[at] = rest ? -1 : row;
+            if (!rest) p.source[row++] = (int32_t)at;
         }
         next += all;
     }
