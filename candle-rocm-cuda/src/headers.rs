@@ -13,6 +13,11 @@ static HEADERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/include");
 
 /// Every header: its name, as includes give it, and its text.
 pub fn all() -> Vec<(String, &'static str)> {
+    texts(&HEADERS)
+}
+
+/// Every file of a folder: its name in the folder, and its text.
+pub(crate) fn texts(folder: &'static Dir<'static>) -> Vec<(String, &'static str)> {
     fn collect(folder: &'static Dir<'static>, all: &mut Vec<(String, &'static str)>) {
         for entry in folder.entries() {
             match entry {
@@ -25,10 +30,10 @@ pub fn all() -> Vec<(String, &'static str)> {
             }
         }
     }
-    let mut all_headers = Vec::new();
-    collect(&HEADERS, &mut all_headers);
-    all_headers.sort();
-    all_headers
+    let mut all = Vec::new();
+    collect(folder, &mut all);
+    all.sort();
+    all
 }
 
 /// The folder that has the headers: in the user's cache, under a name made of their contents; or below `otherwise`, where

@@ -8,6 +8,7 @@
 //! - [`library`]: objects and libraries whose host code launches their kernels.
 //! - [`nvcc`]: nvcc's command line; the program of that name is [`nvcc::run`].
 //! - [`ptx`]: inline PTX rewritten to C++ before it is compiled.
+//! - [`run_time`]: source compiled by a library in the process, such as hiprtc.
 //! - [`headers`]: the headers, laid out in a folder.
 //!
 //! The toolchain, the choice of architectures and the cache are those of the kernels of `candle-rocm-kernels`.
@@ -23,6 +24,7 @@ pub mod library;
 pub mod nvcc;
 pub mod options;
 pub mod ptx;
+pub mod run_time;
 mod stand_ins;
 pub mod text;
 

@@ -5,6 +5,7 @@ pub(crate) mod function;
 pub(crate) mod image;
 pub mod launch;
 pub mod module;
+mod rtc;
 pub(crate) mod split_rows;
 pub(crate) mod submit;
 pub(crate) mod text;

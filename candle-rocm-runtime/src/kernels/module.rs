@@ -23,7 +23,7 @@ use crate::stream::context::Context;
 use crate::stream::event::UseMark;
 use crate::stream::queue::Stream;
 
-pub use super::compile::{compile_text, compile_text_with, CompileOptions};
+pub use super::compile::{compile_text, compile_text_with, CompileOptions, COMPILER_VARIABLE};
 pub use super::image::Image;
 
 /// The embedded modules on each GPU, by name.
@@ -188,6 +188,18 @@ impl Context {
                     Error::new(ErrorKind::Module, format!("reading {name}: {error}"))
                 })?;
                 loaded(device, &name, &bytes)?
+            }
+            // NVIDIA's driver compiles PTX.
+            Source::Text(text)
+                if device.runtime().kind() == RuntimeKind::Nvidia && text::is_ptx(&text) =>
+            {
+                let ptx = format!("{text}\0");
+                Arc::new(LoadedModule::load(
+                    device,
+                    "the PTX",
+                    ptx.as_bytes(),
+                    false,
+                )?)
             }
             Source::Text(text) => {
                 let (name, code) = text::code_object(&text, &device.info().arch)?;

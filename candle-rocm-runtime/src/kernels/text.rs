@@ -36,9 +36,15 @@ pub(super) fn code_object(text: &str, processor: &str) -> Result<(String, Vec<u8
     }
 }
 
-/// Why other text is not loaded, and what to do.
-fn refusal(text: &str) -> String {
-    let what = if text.contains(".version") && text.contains(".target") {
+/// Whether the text is PTX.
+pub(super) fn is_ptx(text: &str) -> bool {
+    let starts = |word: &str| text.lines().any(|line| line.trim_start().starts_with(word));
+    starts(".version") && starts(".target")
+}
+
+/// Why other text is not loaded or compiled, and what to do.
+pub(super) fn refusal(text: &str) -> String {
+    let what = if is_ptx(text) {
         "this is PTX, which NVIDIA's driver alone compiles"
     } else {
         "this is text without code objects"

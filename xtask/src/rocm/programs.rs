@@ -100,7 +100,7 @@ const LEFT_OUT: [(&str, &str, &str); 10] = [
     ("tuner", "a_library_is_timed_too", "as above"),
 ];
 /// Test programs of the runtime that have nothing to do with AMD's HIP, and why.
-const NOT_ABOUT_IT: [(&str, &str); 4] = [
+const NOT_ABOUT_IT: [(&str, &str); 5] = [
     (
         "amd_provider",
         "where the library is searched for, with ours in its place",
@@ -112,6 +112,10 @@ const NOT_ABOUT_IT: [(&str, &str); 4] = [
     (
         "host_calls",
         "counts calls, with a library of its own in HIP's place",
+    ),
+    (
+        "hiprtc_or_clang",
+        "which of them compiles, with a library of its own in hiprtc's place",
     ),
     ("floors", "reads the sources"),
 ];
