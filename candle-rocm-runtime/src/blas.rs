@@ -273,7 +273,7 @@ pub unsafe fn gemm_strided_batched_ex(
 }
 
 /// The type of products of these matrices.
-fn dtype_of(
+pub(crate) fn dtype_of(
     a: cudaDataType_t,
     b: cudaDataType_t,
     c: cudaDataType_t,

@@ -20,6 +20,8 @@ const FLOORS: &[Floor<'static>] = &[
     ("blas", &["blas"]),
     ("rng", &["rng"]),
     ("foreign", &["foreign"]),
+    ("blas_lt", &["blas_lt"]),
+    ("driver_api", &["driver_api"]),
     ("linked", &["linked"]),
 ];
 

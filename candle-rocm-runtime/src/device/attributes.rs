@@ -1,8 +1,9 @@
 //! A GPU's attributes under CUDA's names.
 
 use super::gpu::Device;
-use crate::base::cuda_names::{CUdevice, CUdevice_attribute};
+use crate::base::cuda_names::{CUdevice, CUdevice_attribute, CUuuid};
 use crate::base::error::{Error, Result};
+use crate::base::hip::types::DeviceProperties;
 use crate::runtime;
 
 impl CUdevice_attribute {
@@ -17,6 +18,24 @@ impl CUdevice_attribute {
             format!("reading {self:?} of GPU {}", device.ordinal())
         })?;
         Ok(value)
+    }
+}
+
+impl Device {
+    /// What tells the GPU from every other.
+    ///
+    /// # Errors
+    /// HIP cannot describe it.
+    pub fn uuid(&self) -> Result<CUuuid> {
+        let mut properties = DeviceProperties::zeroed();
+        let (hip, ordinal) = (self.hip(), self.ordinal());
+        // SAFETY: the buffer is larger than the structure that HIP fills.
+        let status = unsafe { (hip.hipGetDevicePropertiesR0600)(&mut *properties, ordinal as i32) };
+        hip.check(status, || {
+            format!("reading the properties of GPU {ordinal}")
+        })?;
+        let bytes = properties.uuid().map(|byte| byte as std::ffi::c_char);
+        Ok(CUuuid { bytes })
     }
 }
 

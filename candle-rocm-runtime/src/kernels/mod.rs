@@ -1,5 +1,6 @@
 //! Code objects on a GPU, and launching the kernels in them.
 
+pub mod attributes;
 pub mod compile;
 pub(crate) mod function;
 pub(crate) mod image;

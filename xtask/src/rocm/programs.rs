@@ -32,9 +32,11 @@ const PACKAGES: [&str; 7] = [
 ];
 /// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
 /// [`super::libraries`].
-const TESTS: [(&str, &str); 13] = [
+const TESTS: [(&str, &str); 15] = [
+    (RUNTIME, "blas_lt"),
     (RUNTIME, "buffers"),
     (RUNTIME, "compiled"),
+    (RUNTIME, "driver_api"),
     (RUNTIME, "gemm"),
     (RUNTIME, "gemm_library"),
     (RUNTIME, "graphs"),
