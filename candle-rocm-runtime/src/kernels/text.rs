@@ -5,6 +5,12 @@ use candle_rocm_kernels::choice;
 
 use crate::base::error::{Error, ErrorKind, Result};
 
+/// What to do instead of loading something else. All of it gives text or bytes that Candle's functions take.
+pub(super) const HOW_CODE_IS_MADE: &str =
+    "Code for AMD GPUs is made of a kernel's CUDA source: in a build script by cudaforge or bindgen_cuda, with \
+     candle-rocm's patched in (`cudaforge = { git = ... }` under [patch.crates-io]), or at run time by \
+     cudarc::nvrtc::compile_ptx";
+
 /// The name of the program in `text`, and its code for a processor, such as `gfx942`.
 ///
 /// # Errors
@@ -49,11 +55,7 @@ pub(super) fn refusal(text: &str) -> String {
     } else {
         "this is text without code objects"
     };
-    format!(
-        "{what}. Code for AMD GPUs is made of a kernel's CUDA source: in a build script by cudaforge or bindgen_cuda, with \
-         candle-rocm's patched in (`cudaforge = {{ git = ... }}` under [patch.crates-io]), or at run time by \
-         cudarc::nvrtc::compile_ptx"
-    )
+    format!("{what}. {HOW_CODE_IS_MADE}")
 }
 
 #[cfg(test)]

@@ -138,3 +138,8 @@ pub mod nvrtc {
         pub use super::{compile_ptx, compile_ptx_with_opts, CompileError, CompileOptions, Ptx};
     }
 }
+
+/// What types are called in CUDA C++.
+pub mod types {
+    pub use candle_rocm_runtime::dtype::CudaTypeName;
+}
