@@ -27,7 +27,7 @@ impl Error {
     /// CUDA's number for it.
     pub fn cu_result(&self) -> CUresult {
         match self.kind() {
-            ErrorKind::Hip(code) => CUresult::of(*code as u32),
+            ErrorKind::Hip(code) => CUresult::of(*code),
             ErrorKind::Runtime => CUresult::CUDA_ERROR_NOT_INITIALIZED,
             ErrorKind::NoDevice => CUresult::CUDA_ERROR_INVALID_DEVICE,
             ErrorKind::OutOfMemory => CUresult::CUDA_ERROR_OUT_OF_MEMORY,
@@ -82,7 +82,7 @@ impl CUresult {
         let last = LAST.with(|last| last.borrow_mut().take());
         Err(match last {
             Some(error) if error.cu_result() == self => error,
-            _ => Error::new(ErrorKind::Hip(self as u32 as _), format!("{self:?}")),
+            _ => Error::new(ErrorKind::Hip(self as u32), format!("{self:?}")),
         })
     }
 }
