@@ -2,7 +2,7 @@
 
 use candle_core::{bail, CudaDevice, CudaStorage, DType, Result, Tensor};
 use candle_rocm_kernels::few;
-use candle_rocm_kernels::grouped::{few_name, kernel_name, threads, Element, COLUMNS, DEPTH};
+use candle_rocm_kernels::grouped::{self, few_name, kernel_name, threads, Element, COLUMNS, DEPTH};
 use candle_rocm_kernels::GROUPED;
 use candle_rocm_runtime::gemm::{Arguments, Gpu, MatmulArguments};
 use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
@@ -10,8 +10,10 @@ use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
 use super::groups::RowGroups;
 use super::plan::{plan, Kernel, Plan, Size, RESIDENT};
 use crate::ops::launch::{
-    allocate, batched, compute_units, grid, int, launch_with, with_addresses, write, THREADS,
+    allocate, batched, compute_units, grid, int, launch_function, launch_with, with_addresses,
+    write, THREADS,
 };
+use crate::specialised::{self, Wanted};
 
 /// Workgroups for a compute unit of the kernel that adds up parts of k.
 const SUM_WORKGROUPS_PER_UNIT: usize = 8;
@@ -339,9 +341,16 @@ impl Product<'_> {
                     (addend, sums.as_ref().map_or(0, |(sums, _)| *sums));
                 (arguments.scales_a.values, arguments.scales_b.values) = (scales_a, scales_b);
                 arguments.groups = groups;
+                let special =
+                    specialised::function(device, || wanted(&kernel, &arguments, b_along_k))?;
                 // SAFETY: the matrices are those that the arguments describe, and the result has room for all of C and, with
-                // several parts, the sums for each part's.
-                unsafe { launch_with(device, &GROUPED, &kernel, config, &arguments) }?;
+                // several parts, the sums for each part's. A kernel for the shape is the same with constants of it.
+                unsafe {
+                    match &special {
+                        Some(function) => launch_function(device, function, config, &arguments),
+                        None => launch_with(device, &GROUPED, &kernel, config, &arguments),
+                    }
+                }?;
                 if plan.parts > 1 {
                     let workgroups = elements.div_ceil(THREADS as usize);
                     let config = grid(workgroups.min(SUM_WORKGROUPS_PER_UNIT * units), 1, THREADS)?;
@@ -353,6 +362,50 @@ impl Product<'_> {
         )?;
         Ok(result)
     }
+}
+
+/// A kernel for the constants of a shape: what is the same whatever the number of the result's rows, and whatever of their
+/// plan it has.
+fn wanted(kernel: &str, arguments: &GroupedArguments, b_along_k: bool) -> Option<Wanted> {
+    let invocation = grouped::invocation(kernel)?;
+    let GroupedArguments {
+        product,
+        scales_a,
+        scales_b,
+        ..
+    } = arguments;
+    let gemm = &product.gemm;
+    let mut constants = vec![
+        ("product.gemm.m", gemm.m.into()),
+        ("product.gemm.k", gemm.k.into()),
+        ("product.gemm.lda", gemm.lda),
+        ("product.gemm.ldc", gemm.ldc),
+        ("product.parts", product.parts.into()),
+        ("product.part_k", product.part_k.into()),
+        ("product.tiles_m", product.tiles_m.into()),
+        ("scales_a.row_step", scales_a.row_step),
+        ("scales_a.k_step", scales_a.k_step),
+        ("scales_a.row_shift", scales_a.row_shift.into()),
+        ("scales_a.format", scales_a.format.into()),
+        ("scales_b.row_step", scales_b.row_step),
+        ("scales_b.row_shift", scales_b.row_shift.into()),
+        ("scales_b.format", scales_b.format.into()),
+        ("grouping", arguments.grouping.into()),
+        ("result", arguments.result.into()),
+        ("sharing", arguments.sharing.into()),
+    ];
+    if b_along_k {
+        constants.push(("product.gemm.ldb", gemm.ldb));
+    }
+    if product.residual == 0 {
+        constants.push(("product.residual", 0));
+    }
+    Some(Wanted {
+        kernel: kernel.to_owned(),
+        header: grouped::HEADER,
+        invocation,
+        constants,
+    })
 }
 
 fn scales(operand: &Operand) -> ScaleArguments {
