@@ -272,6 +272,9 @@ pub fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
     Ok(())
 }
 
+/// Makes cargo optimise a little.
+pub const OPTIMISED: &str = "profile.dev.opt-level=1";
+
 /// The package's test programs, built on our crates.
 fn build(folder: &Path, on: &On) -> Result<Vec<PathBuf>> {
     let target = cargo::target_folder().join("conformance").join(on.folder);
@@ -286,7 +289,11 @@ fn build(folder: &Path, on: &On) -> Result<Vec<PathBuf>> {
 
 /// A command that builds a package's test programs with these crates in place of published ones.
 fn build_command(arguments: &[&str], replaced: &[(&str, PathBuf)], target: &Path) -> Command {
-    let kind = [&["test", "--lib", "--tests", "--no-run"], arguments].concat();
+    // Unoptimised tests would spend their time in Candle's CPU code.
+    let tests = [
+        "test", "--lib", "--tests", "--no-run", "--config", OPTIMISED,
+    ];
+    let kind = [&tests, arguments].concat();
     cargo_command(&kind, replaced, target)
 }
 
@@ -299,8 +306,6 @@ pub fn cargo_command(arguments: &[&str], replaced: &[(&str, PathBuf)], target: &
     command
         .arg("--target-dir")
         .arg(target)
-        // Unoptimised tests would spend their time in Candle's CPU code.
-        .args(["--config", "profile.dev.opt-level=1"])
         // Nobody edits what is published: neither debugs it, nor compiles it twice. 5 GB less on the disk.
         .args(["--config", "profile.dev.debug=false"])
         .env("CARGO_INCREMENTAL", "0");

@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{ensure, Context, Result};
 
 use crate::cargo;
-use crate::conformance::{self, Outcome, Through};
+use crate::conformance::{self, Outcome, Through, OPTIMISED};
 use crate::nvcc;
 use crate::published;
 use crate::setup::ensure_toolchain;
@@ -21,6 +21,10 @@ use crate::ARCHITECTURES;
 struct Row {
     /// The published package, or the folder of the program.
     name: &'static str,
+    /// On Candle 0.10, and its second candle-kernels.
+    older: bool,
+    /// Of the GPUs that are asked for, those that it runs on: compiling for one takes minutes where there are many kernels.
+    archs: &'static [&'static str],
     run: Run,
 }
 
@@ -30,31 +34,64 @@ enum Run {
     Tests(&'static str, usize),
     /// This version's example of this name: the numbers that it prints, beside those of `--cpu`.
     Example(&'static str, &'static str),
-    /// Programs of ours, which compare with the CPU by themselves, and what they are told: files of the project.
-    Programs(&'static [(&'static str, &'static [&'static str])]),
+    /// Programs of ours, which compare with the CPU by themselves, and the files that they are told of.
+    Programs(&'static [(&'static str, &'static [Input])]),
+}
+
+/// A file or folder that a program reads.
+enum Input {
+    /// Of the project.
+    Ours(&'static str),
+    /// A model of the project in this format of GGUF.
+    Gguf(&'static str, &'static str),
 }
 
 /// Those that are run.
-const ROWS: [Row; 3] = [
+const ROWS: [Row; 4] = [
     // Calls nvcc for an object and a library, and links cudart.
     Row {
         name: "candle-index-select-cu",
+        older: false,
+        archs: &ARCHITECTURES,
         run: Run::Tests("0.0.1", 21),
     },
     // Its build script compiles this example's kernel by cudaforge, for whichever example is built.
     Row {
         name: "candle-examples",
+        older: false,
+        archs: &ARCHITECTURES,
         run: Run::Example("0.11.1", "custom-ops"),
     },
     // fastembed 7.5.0 and candle-mi 0.2.2.
     Row {
         name: "models",
+        older: false,
+        archs: &ARCHITECTURES,
         run: Run::Programs(&[
-            ("fastembed", &["models/llama-stories/tokenizer.json"]),
+            (
+                "fastembed",
+                &[Input::Ours("models/llama-stories/tokenizer.json")],
+            ),
             ("candle-mi", &[]),
         ]),
     },
+    // mistral.rs 0.8.1, with mistralrs-quant, mistralrs-paged-attn and mistralrs-core: 46 files of kernels.
+    Row {
+        name: "mistralrs",
+        older: true,
+        archs: &["gfx942", "gfx1100"],
+        run: Run::Programs(&[
+            (MISTRALRS, &[Input::Ours(STORIES)]),
+            (
+                MISTRALRS,
+                &[Input::Ours(STORIES), Input::Gguf(STORIES, "q4_0")],
+            ),
+        ]),
+    },
 ];
+
+const MISTRALRS: &str = "published-mistralrs";
+const STORIES: &str = "models/llama-stories";
 
 /// How far an example's number may be from the CPU's: they are printed with four digits after the point.
 const TOLERANCE: f64 = 1.5e-4;
@@ -72,8 +109,6 @@ pub struct Args {
 
 /// What their builds find.
 struct Site {
-    /// The crates in place of published ones.
-    replaced: Vec<(&'static str, PathBuf)>,
     /// Where nvcc is.
     toolkit: PathBuf,
     through: Through,
@@ -81,22 +116,28 @@ struct Site {
 
 impl Site {
     fn new() -> Result<Self> {
-        let mut replaced = published::replaced()?;
-        replaced.extend(published::replaced_builders()?);
         Ok(Self {
-            replaced,
             toolkit: nvcc::lay_out(&cargo::target_folder().join("nvcc"))?,
             through: Through::ours()?,
         })
     }
 
-    /// A cargo command that builds in `folder`.
-    fn build(&self, kind: &[&str], folder: &Path) -> Result<Command> {
+    /// A cargo command that builds in `folder` for these GPUs.
+    fn build(&self, row: &Row, kind: &[&str], folder: &Path, archs: &[&String]) -> Result<Command> {
+        let mut replaced = match row.older {
+            true => published::replaced_for_older()?,
+            false => published::replaced()?,
+        };
+        replaced.extend(published::replaced_builders()?);
         let mut search = vec![self.toolkit.join("bin")];
         let path = std::env::var_os("PATH").unwrap_or_default();
         search.extend(std::env::split_paths(&path));
         let target = cargo::target_folder().join("upstream-crates");
-        let mut command = conformance::cargo_command(kind, &self.replaced, &target);
+        let mut command = conformance::cargo_command(kind, &replaced, &target);
+        if row.archs.len() < ARCHITECTURES.len() {
+            let targets: Vec<&str> = archs.iter().map(|arch| compiled_for(arch)).collect();
+            command.env(cargo::ARCHS_VARIABLE, targets.join(","));
+        }
         command
             .env("PATH", std::env::join_paths(&search)?)
             .envs(nvcc::variables(&self.toolkit))
@@ -119,34 +160,43 @@ pub fn run(args: &Args) -> Result<()> {
     let site = Site::new()?;
     let mut report = Vec::new();
     for row in rows {
+        let archs = args.arch.iter();
+        let archs: Vec<&String> = archs
+            .filter(|arch| row.archs.contains(&arch.as_str()))
+            .collect();
+        if archs.is_empty() {
+            eprintln!("\n{}: runs on {} alone", row.name, row.archs.join(", "));
+            continue;
+        }
         match row.run {
             Run::Tests(version, count) => {
                 let folder = published::copy_of(row.name, version)?;
-                for (arch, outcome) in tests(&site, row.name, &folder, count, &args.arch)? {
+                for (arch, outcome) in tests(&site, row, &folder, count, &archs)? {
                     report.push((row.name, arch, outcome, Outcome::default()));
                 }
             }
             Run::Example(version, example) => {
                 let folder = published::copy_of(row.name, version)?;
                 let kind = ["build", "--features", "cuda", "--example", example];
-                let built = cargo::build(&mut site.build(&kind, &folder)?)?;
+                let built = cargo::build(&mut site.build(row, &kind, &folder, &archs)?)?;
                 let (_, program) = built.first().context("cargo built no example")?;
-                for arch in &args.arch {
+                for arch in archs {
                     compare(&site.through, program, arch)
                         .with_context(|| format!("{example} on {arch}"))?;
                 }
             }
             Run::Programs(programs) => {
                 let folder = published::program(row.name)?;
-                let built = cargo::build(&mut site.build(&["build", "--bins"], &folder)?)?;
+                let mut command = site.build(row, &["build", "--bins"], &folder, &archs)?;
+                let built = cargo::build(&mut command)?;
                 let built: BTreeMap<String, PathBuf> = built.into_iter().collect();
-                for (name, files) in programs {
+                for (name, inputs) in programs {
                     let program = built.get(*name).with_context(|| format!("no {name}"))?;
-                    for arch in &args.arch {
+                    let inputs = inputs.iter().map(Input::path);
+                    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+                    for arch in &archs {
                         eprintln!("\n{name} on {arch}");
-                        let mut command = site.through.command(program, arch);
-                        command.args(files.iter().map(|file| cargo::root().join(file)));
-                        cargo::run_quietly(&mut command)?;
+                        cargo::run_timed(site.through.command(program, arch).args(&inputs))?;
                     }
                 }
             }
@@ -155,18 +205,51 @@ pub fn run(args: &Args) -> Result<()> {
     conformance::print(&report)
 }
 
+impl Input {
+    /// Where it is; made, if need be.
+    fn path(&self) -> Result<PathBuf> {
+        match self {
+            Self::Ours(path) => Ok(cargo::root().join(path).canonicalize()?),
+            Self::Gguf(model, format) => {
+                let file = format!("{}-{format}.gguf", model.replace('/', "-"));
+                let file = cargo::target_folder().join("published").join(file);
+                let mut command = cargo::cargo(&["run", "--quiet", "--profile", "quick"]);
+                command
+                    .args(["--package", "candle-rocm-examples", "--bin", "gguf-convert"])
+                    .args(["--", "--model", model, "--to", format, "--out"]);
+                cargo::run(command.arg(&file))?;
+                Ok(file)
+            }
+        }
+    }
+}
+
+/// The default target whose code the GPU runs: our own kernels are in the cache for that.
+fn compiled_for(arch: &str) -> &str {
+    match arch {
+        "gfx1030" => "gfx10-3-generic",
+        "gfx1100" => "gfx11-generic",
+        "gfx1201" => "gfx12-generic",
+        own => own,
+    }
+}
+
 /// Runs a package's tests on each GPU.
 fn tests<'a>(
     site: &Site,
-    name: &str,
+    row: &Row,
     folder: &Path,
     count: usize,
-    archs: &'a [String],
+    archs: &[&'a String],
 ) -> Result<Vec<(&'a String, Outcome)>> {
-    let kind = ["test", "--lib", "--tests", "--no-run"];
-    let programs = test_programs(&mut site.build(&kind, folder)?)?;
+    let name = row.name;
+    // Unoptimised tests would spend their time in Candle's CPU code.
+    let kind = [
+        "test", "--lib", "--tests", "--no-run", "--config", OPTIMISED,
+    ];
+    let programs = test_programs(&mut site.build(row, &kind, folder, archs)?)?;
     let mut all = Vec::new();
-    for arch in archs {
+    for &arch in archs {
         eprintln!("\n{name} on {arch}");
         let mut outcomes: BTreeMap<bool, Outcome> = BTreeMap::new();
         for program in &programs {
