@@ -42,7 +42,8 @@ pub struct Description {
 #[derive(Debug)]
 pub struct Preference(());
 
-/// Types under cuBLASLt's own names. Nothing depends on the numbers but for [`cublasLtEpilogue_t`](sys::cublasLtEpilogue_t)'s.
+/// Types under cuBLASLt's own names. Enumerations have C's size, by which callers say how large an attribute is; nothing depends on
+/// the numbers but for [`cublasLtEpilogue_t`](sys::cublasLtEpilogue_t)'s.
 #[allow(non_camel_case_types, non_snake_case, missing_docs)]
 pub mod sys {
     pub use crate::base::cuda_names::{
@@ -56,6 +57,7 @@ pub mod sys {
     pub type cublasLtMatmulPreference_t = *mut super::Preference;
 
     /// What a matrix has besides.
+    #[repr(u32)]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum cublasLtMatrixLayoutAttribute_t {
         CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
@@ -63,6 +65,7 @@ pub mod sys {
     }
 
     /// What a product has besides.
+    #[repr(u32)]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum cublasLtMatmulDescAttributes_t {
         CUBLASLT_MATMUL_DESC_TRANSA,
@@ -90,6 +93,7 @@ pub mod sys {
     }
 
     /// What a search may use.
+    #[repr(u32)]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum cublasLtMatmulPreferenceAttributes_t {
         CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,

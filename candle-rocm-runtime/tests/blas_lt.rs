@@ -3,6 +3,7 @@
 mod common;
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use candle_rocm_runtime::blas_lt::{result, sys};
 use candle_rocm_runtime::{DevicePtr as _, DevicePtrMut as _, Stream};
@@ -19,7 +20,7 @@ const BATCH: usize = 3;
 
 /// A product of a batch on the GPU, and what it should be.
 fn product(
-    stream: &Stream,
+    stream: &Arc<Stream>,
     epilogue: Epilogue,
     bias_stride: i64,
 ) -> Result<(Vec<f32>, Vec<f64>), result::CublasError> {

@@ -5,6 +5,7 @@
 //! launches through the runtime, and reaches the emulator as it would reach a GPU: through `libamdhip64.so`.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -40,6 +41,8 @@ enum Run {
 
 /// A file or folder that a program reads.
 enum Input {
+    /// No file, but what it is told.
+    Word(&'static str),
     /// Of the project.
     Ours(&'static str),
     /// A model of the project in this format of GGUF.
@@ -82,6 +85,7 @@ const ROWS: [Row; 4] = [
         archs: &["gfx942", "gfx1100"],
         run: Run::Programs(&[
             (MISTRALRS, &[Input::Ours(STORIES)]),
+            (MISTRALRS, &[Input::Word("--paged"), Input::Ours(STORIES)]),
             (
                 MISTRALRS,
                 &[Input::Ours(STORIES), Input::Gguf(STORIES, "q4_0")],
@@ -129,9 +133,6 @@ impl Site {
             false => published::replaced()?,
         };
         replaced.extend(published::replaced_builders()?);
-        let mut search = vec![self.toolkit.join("bin")];
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        search.extend(std::env::split_paths(&path));
         let target = cargo::target_folder().join("upstream-crates");
         let mut command = conformance::cargo_command(kind, &replaced, &target);
         if row.archs.len() < ARCHITECTURES.len() {
@@ -139,12 +140,20 @@ impl Site {
             command.env(cargo::ARCHS_VARIABLE, targets.join(","));
         }
         command
-            .env("PATH", std::env::join_paths(&search)?)
+            .env("PATH", self.search()?)
             .envs(nvcc::variables(&self.toolkit))
             // What `-lcudart` finds, as where CUDA is installed for all.
             .env("LIBRARY_PATH", self.toolkit.join("lib64"))
             .current_dir(folder);
         Ok(command)
+    }
+
+    /// Where programs are found.
+    fn search(&self) -> Result<OsString> {
+        let mut search = vec![self.toolkit.join("bin")];
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        search.extend(std::env::split_paths(&path));
+        Ok(std::env::join_paths(&search)?)
     }
 }
 
@@ -196,7 +205,9 @@ pub fn run(args: &Args) -> Result<()> {
                     let inputs = inputs.collect::<Result<Vec<_>>>()?;
                     for arch in &archs {
                         eprintln!("\n{name} on {arch}");
-                        cargo::run_timed(site.through.command(program, arch).args(&inputs))?;
+                        let mut command = site.through.command(program, arch);
+                        // Some ask `nvidia-smi` what the GPU can.
+                        cargo::run_timed(command.args(&inputs).env("PATH", site.search()?))?;
                     }
                 }
             }
@@ -209,6 +220,7 @@ impl Input {
     /// Where it is; made, if need be.
     fn path(&self) -> Result<PathBuf> {
         match self {
+            Self::Word(word) => Ok(PathBuf::from(word)),
             Self::Ours(path) => Ok(cargo::root().join(path).canonicalize()?),
             Self::Gguf(model, format) => {
                 let file = format!("{}-{format}.gguf", model.replace('/', "-"));

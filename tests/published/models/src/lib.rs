@@ -12,7 +12,10 @@ struct Random(u64);
 impl Random {
     fn next(&mut self) -> f32 {
         // Knuth's constants; the upper bits are the good ones.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     }
 }
@@ -21,15 +24,27 @@ impl Random {
 pub fn on_both<M>(make: impl Fn(VarBuilder, &Device) -> Result<M>) -> Result<(M, M)> {
     // First for the weights' names and shapes.
     let asked = VarMap::new();
-    make(VarBuilder::from_varmap(&asked, DType::F32, &Device::Cpu), &Device::Cpu)?;
+    make(
+        VarBuilder::from_varmap(&asked, DType::F32, &Device::Cpu),
+        &Device::Cpu,
+    )?;
     let weights = random_like(&asked)?;
-    let on = |device: &Device| make(VarBuilder::from_tensors(weights.clone(), DType::F32, device), device);
+    let on = |device: &Device| {
+        make(
+            VarBuilder::from_tensors(weights.clone(), DType::F32, device),
+            device,
+        )
+    };
     let gpu = Device::new_cuda(0)?;
     Ok((on(&Device::Cpu)?, on(&gpu)?))
 }
 
 fn random_like(asked: &VarMap) -> Result<HashMap<String, Tensor>> {
-    let asked = asked.data().lock().ok().context("nobody panicked with it")?;
+    let asked = asked
+        .data()
+        .lock()
+        .ok()
+        .context("nobody panicked with it")?;
     let mut names: Vec<&String> = asked.keys().collect();
     names.sort();
     let mut random = Random(1);
@@ -44,16 +59,30 @@ fn random_like(asked: &VarMap) -> Result<HashMap<String, Tensor>> {
         };
         let values = (0..shape.elem_count()).map(|_| middle + width * random.next());
         let values: Vec<f32> = values.collect();
-        weights.insert(name.clone(), Tensor::from_vec(values, shape.clone(), &Device::Cpu)?);
+        weights.insert(
+            name.clone(),
+            Tensor::from_vec(values, shape.clone(), &Device::Cpu)?,
+        );
     }
     Ok(weights)
 }
 
 /// The largest difference of numbers, which must be finite, as many, and not all the same.
 pub fn apart(cpu: &[f32], gpu: &[f32]) -> Result<f32> {
-    ensure!(cpu.len() == gpu.len(), "{} numbers, and {} on the GPU", cpu.len(), gpu.len());
-    ensure!(cpu.iter().any(|value| *value != cpu[0]), "all numbers are the same");
-    ensure!(cpu.iter().chain(gpu).all(|value| value.is_finite()), "a number is not finite");
+    ensure!(
+        cpu.len() == gpu.len(),
+        "{} numbers, and {} on the GPU",
+        cpu.len(),
+        gpu.len()
+    );
+    ensure!(
+        cpu.iter().any(|value| *value != cpu[0]),
+        "all numbers are the same"
+    );
+    ensure!(
+        cpu.iter().chain(gpu).all(|value| value.is_finite()),
+        "a number is not finite"
+    );
     let apart = cpu.iter().zip(gpu).map(|(cpu, gpu)| (cpu - gpu).abs());
     Ok(apart.fold(0.0, f32::max))
 }

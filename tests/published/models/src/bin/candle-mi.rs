@@ -26,7 +26,10 @@ fn main() -> Result<()> {
     gemma["attn_logit_softcapping"] = 50.0.into();
     gemma["final_logit_softcapping"] = 30.0.into();
     for config in [llama, gemma] {
-        let what = format!("candle-mi, {}", config["model_type"].as_str().context("a name")?);
+        let what = format!(
+            "candle-mi, {}",
+            config["model_type"].as_str().context("a name")?
+        );
         let config = TransformerConfig::from_hf_config(&config)?;
         let (cpu, gpu) = on_both(|weights, device| {
             let model = GenericTransformer::load(config.clone(), device, DType::F32, weights)?;

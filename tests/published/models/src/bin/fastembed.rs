@@ -3,7 +3,10 @@
 //! `fastembed TOKENIZER`: a file whose words are numbered up to [`VOCABULARY`].
 
 use anyhow::{Context, Error, Result};
-use fastembed::{NomicBertModel, NomicConfig, NomicV2MoeTextEmbedding, Qwen3Config, Qwen3Model, Qwen3TextEmbedding};
+use fastembed::{
+    NomicBertModel, NomicConfig, NomicV2MoeTextEmbedding, Qwen3Config, Qwen3Model,
+    Qwen3TextEmbedding,
+};
 use published_models::{apart, hold, on_both};
 use serde_json::json;
 use tokenizers::Tokenizer;
@@ -18,7 +21,10 @@ fn main() -> Result<()> {
     // Of unequal lengths: the shorter one is filled up.
     let mut padded = tokenizer.clone();
     padded.with_padding(Some(Default::default()));
-    let texts = ["Once upon a time there was a little dog.", "The sun went down over the green hills"];
+    let texts = [
+        "Once upon a time there was a little dog.",
+        "The sun went down over the green hills",
+    ];
 
     let config: Qwen3Config = serde_json::from_value(json!({
         "attention_bias": false, "attention_dropout": 0.0, "head_dim": 32, "hidden_act": "silu", "hidden_size": 128,
@@ -28,13 +34,22 @@ fn main() -> Result<()> {
     }))?;
     let (cpu, gpu) = on_both(|weights, _| Ok(Qwen3Model::new(config.clone(), weights)?))?;
     let embed = |model| Qwen3TextEmbedding::new(model, padded.clone()).embed(&texts);
-    hold("fastembed, Qwen 3", apart(&embed(cpu)?.concat(), &embed(gpu)?.concat())?, TOLERANCE)?;
+    hold(
+        "fastembed, Qwen 3",
+        apart(&embed(cpu)?.concat(), &embed(gpu)?.concat())?,
+        TOLERANCE,
+    )?;
 
     let config: NomicConfig = serde_json::from_value(json!({
         "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 256, "num_hidden_layers": 4,
         "max_position_embeddings": 512, "vocab_size": VOCABULARY, "num_experts": 8, "moe_top_k": 2,
     }))?;
     let (cpu, gpu) = on_both(|weights, _| Ok(NomicBertModel::new(config.clone(), weights)?))?;
-    let embed = |model| NomicV2MoeTextEmbedding::new(model, padded.clone(), config.clone()).embed(&texts);
-    hold("fastembed, Nomic's experts", apart(&embed(cpu)?.concat(), &embed(gpu)?.concat())?, TOLERANCE)
+    let embed =
+        |model| NomicV2MoeTextEmbedding::new(model, padded.clone(), config.clone()).embed(&texts);
+    hold(
+        "fastembed, Nomic's experts",
+        apart(&embed(cpu)?.concat(), &embed(gpu)?.concat())?,
+        TOLERANCE,
+    )
 }
