@@ -213,6 +213,9 @@ pub fn run(args: &Args) -> Result<()> {
             }
         }
     }
+    if report.is_empty() {
+        return Ok(());
+    }
     conformance::print(&report)
 }
 
