@@ -1,5 +1,5 @@
-//! Calls of templates in classes that depend on a template's arguments, without the word `template` that standard C++ demands
-//! there, and nvcc does not: `Vector<T>::load<4>(x)` reads as two comparisons. The word is put in.
+//! Calls of templates in classes that depend on a template's arguments, without the word `template` that standard C++
+//! demands there, and nvcc does not: `Vector<T>::load<4>(x)` reads as two comparisons. The word is put in.
 //!
 //! Only source that does not compile as it is comes here, so that a comparison which looks like a call stays one.
 

@@ -278,8 +278,8 @@ macro_rules! one_product {
             /// One product, `C = alpha * op(A) * op(B) + beta * C`, by addresses.
             ///
             /// # Safety
-            /// The handle is a live [`Blas`]'s; the factors are readable; the addresses are those of device memory that holds
-            /// the matrices as described.
+            /// The handle is a live [`Blas`]'s; the factors are readable; the addresses are those of device memory
+            /// that holds the matrices as described.
             ///
             /// # Errors
             /// A size is negative, and those of [`crate::gemm::gemm_strided_batched`].

@@ -42,8 +42,8 @@ pub struct Description {
 #[derive(Debug)]
 pub struct Preference(());
 
-/// Types under cuBLASLt's own names. Enumerations have C's size, by which callers say how large an attribute is; nothing depends on
-/// the numbers but for [`cublasLtEpilogue_t`](sys::cublasLtEpilogue_t)'s.
+/// Types under cuBLASLt's own names. Enumerations have C's size, by which callers say how large an attribute is;
+/// nothing depends on the numbers but for [`cublasLtEpilogue_t`](sys::cublasLtEpilogue_t)'s.
 #[allow(non_camel_case_types, non_snake_case, missing_docs)]
 pub mod sys {
     pub use crate::base::cuda_names::{

@@ -199,7 +199,7 @@ pub fn copy_of(package: &str, version: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// A copy of one of our own programs that stand on published crates: `tests/published/{name}`, as a workspace of its own.
+/// A copy of one of our own programs that stand on published crates, `tests/published/{name}`: a workspace of its own.
 pub fn program(name: &str) -> Result<PathBuf> {
     let source = cargo::root().join("tests/published").join(name);
     let folder = cargo::target_folder()

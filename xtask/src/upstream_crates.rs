@@ -1,5 +1,5 @@
-//! `cargo xtask upstream-crates`: published crates that bring CUDA kernels of their own, or models, unmodified: their own
-//! tests, an example, and programs of ours that use them (`tests/published/`).
+//! `cargo xtask upstream-crates`: published crates that bring CUDA kernels of their own, or models, unmodified: their
+//! own tests, an example, and programs of ours that use them (`tests/published/`).
 //!
 //! Their build scripts call an `nvcc`, which is ours, or cudaforge and bindgen_cuda, which are patched; what they link
 //! launches through the runtime, and reaches the emulator as it would reach a GPU: through `libamdhip64.so`.
@@ -24,7 +24,7 @@ struct Row {
     name: &'static str,
     /// On Candle 0.10, and its second candle-kernels.
     older: bool,
-    /// Of the GPUs that are asked for, those that it runs on: compiling for one takes minutes where there are many kernels.
+    /// Of the GPUs that are asked for, those that it runs on: compiling many kernels for one takes minutes.
     archs: &'static [&'static str],
     run: Run,
 }
@@ -157,8 +157,8 @@ impl Site {
     }
 }
 
-/// Fetches the crates, builds what is run of them, runs it on each GPU, prints the table. An error if something fails or
-/// is missing.
+/// Fetches the crates, builds what is run of them, runs it on each GPU, prints the table. An error if something fails
+/// or is missing.
 pub fn run(args: &Args) -> Result<()> {
     ensure_toolchain()?;
     let rows: Vec<&Row> = ROWS

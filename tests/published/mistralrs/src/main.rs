@@ -1,10 +1,12 @@
-//! `published-mistralrs [--paged] FOLDER [GGUF]`: mistral.rs continues a prompt with a LLaMA, greedily, on the GPU and on the CPU.
+//! `published-mistralrs [--paged] FOLDER [GGUF]`: mistral.rs continues a prompt with a LLaMA, greedily, on the GPU and
+//! on the CPU.
 //!
-//! The folder is one of Hugging Face's, with `truth.json`: prompts, and the tokens with which PyTorch continues them. With a
-//! GGUF file, which then is the model, the folder gives the tokenizer, and mistral.rs on the CPU is the only truth.
+//! The folder is one of Hugging Face's, with `truth.json`: prompts, and the tokens with which PyTorch continues them.
+//! With a GGUF file, which then is the model, the folder gives the tokenizer, and mistral.rs on the CPU is the only
+//! truth.
 //!
-//! `--paged`: by paged attention on the GPU. That has kernels for heads of 64 and more elements, so the heads get as many,
-//! without another result.
+//! `--paged`: by paged attention on the GPU. That has kernels for heads of 64 and more elements, so the heads get as
+//! many, without another result.
 
 mod wide;
 
@@ -69,7 +71,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// The model as transformers 4 saved it, as mistral.rs 0.8.1 reads it: the base of the rotary positions has another place.
+/// The model as transformers 4 saved it, as mistral.rs 0.8.1 reads it: the base of rotary positions has another place.
 fn with_older_configuration(folder: &Path) -> Result<TempDir> {
     let older = tempfile::tempdir()?;
     for name in [

@@ -9,8 +9,8 @@ use serde_json::Value;
 const OLD: usize = 32;
 const NEW: usize = 64;
 
-/// Rewrites weights and configuration in this folder. Such a model is Mistral's architecture: LLaMA's, in mistral.rs, has
-/// no size of heads of its own.
+/// Rewrites weights and configuration in this folder. Such a model is Mistral's architecture: LLaMA's, in mistral.rs,
+/// has no size of heads of its own.
 pub fn widen(folder: &Path) -> Result<()> {
     let file = folder.join("config.json");
     let mut config: Value = serde_json::from_slice(&std::fs::read(&file)?)?;
@@ -42,8 +42,8 @@ pub fn widen(folder: &Path) -> Result<()> {
     safetensors::save(&weights, &file).context("saving the weights")
 }
 
-/// Zeros behind each row of a head. So each pair of elements keeps its frequency of rotation: that of a pair's number over the
-/// heads' size.
+/// Zeros behind each row of a head. So each pair of elements keeps its frequency of rotation: that of a pair's number
+/// over the heads' size.
 fn rows(weight: &Tensor) -> Result<Tensor> {
     let (all, columns) = weight.dims2()?;
     let each = weight.reshape((all, 1, columns))?;
