@@ -494,7 +494,7 @@ impl Compiler {
         let write = |code: &str| std::fs::write(input, code).map_err(Error::file(input));
         write(code)?;
         let error = match self.run(command, source, side) {
-            Err(error) if error.to_string().contains(dependent::SAID) => error,
+            Err(error) if dependent::is_meant(&error.to_string()) => error,
             done => return done,
         };
         let Some(code) = dependent::with_word(code) else {

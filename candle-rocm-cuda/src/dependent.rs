@@ -3,8 +3,17 @@
 //!
 //! Only source that does not compile as it is comes here, so that a comparison which looks like a call stays one.
 
-/// What clang says of such a call, once it knows the arguments.
-pub(crate) const SAID: &str = "reference to overloaded function could not be resolved";
+/// What clang says of such a call: where it is read, or once the arguments are known, of one template and of several.
+const SAID: [&str; 3] = [
+    "use 'template' keyword to treat",
+    "missing 'template' keyword prior to dependent template name",
+    "reference to overloaded function could not be resolved",
+];
+
+/// Whether this is, among others, about such a call.
+pub(crate) fn is_meant(log: &str) -> bool {
+    SAID.iter().any(|said| log.contains(said))
+}
 
 /// `text`, as the preprocessor wrote it, with the word in each such call of a user's file; `None` where there is none.
 pub(crate) fn with_word(text: &str) -> Option<String> {
