@@ -67,12 +67,12 @@ const PACKAGES: [Package; 3] = [
 const OLDER: [Package; 2] = [
     Package {
         name: "candle-core",
-        gpu_tests: 110,
+        gpu_tests: 90,
         fetch: |name| published::copy_of(name, "0.10.2"),
     },
     Package {
         name: "candle-nn",
-        gpu_tests: 10,
+        gpu_tests: 8,
         fetch: |name| published::copy_of(name, "0.10.2"),
     },
 ];

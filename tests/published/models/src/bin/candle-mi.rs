@@ -8,7 +8,7 @@ use candle_mi::{GenericTransformer, HookPoint, HookSpec};
 use published_models::{apart, hold, on_both};
 use serde_json::json;
 
-/// Logits and activations are about 1.
+/// Of logits, and of activations between layers.
 const TOLERANCE: f32 = 1e-4;
 
 fn main() -> Result<()> {
