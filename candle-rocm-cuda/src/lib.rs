@@ -18,6 +18,7 @@
 
 pub mod build_script;
 pub mod compiler;
+mod dependent;
 pub mod error;
 pub mod headers;
 pub mod library;

@@ -14,7 +14,8 @@
 //! 7. memory: [`buffer`] with its views, [`host`], [`copy`], workspaces;
 //! 8. kernels: [`module`] with its images, submitting on a grid, few long rows, [`launch`] with its arguments;
 //! 9. [`gemm`]: matrix products: problem, product, plan, library, tuner;
-//! 10. [`graph`]: captured work; [`random`], our own generator; [`blas`] and [`rng`] give cuBLAS's and cuRAND's shape;
+//! 10. [`graph`]: captured work; [`random`], our own generator; [`blas`], [`blas_lt`] and [`rng`] give the shape of
+//!     cuBLAS, cuBLASLt and cuRAND;
 //!     [`foreign`]: launches from C functions; linked: CUDA's runtime for C++ that a program links.
 //!
 //! A type of a lower floor gets methods on upper ones: [`Device::pool`] is in the pool's file, [`Stream::launch_builder`]
@@ -45,6 +46,7 @@
 
 mod base;
 pub mod blas;
+pub mod blas_lt;
 pub mod device;
 pub mod foreign;
 pub mod gemm;

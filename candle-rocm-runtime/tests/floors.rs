@@ -20,6 +20,7 @@ const FLOORS: &[Floor<'static>] = &[
     ("blas", &["blas"]),
     ("rng", &["rng"]),
     ("foreign", &["foreign"]),
+    ("blas_lt", &["blas_lt"]),
     ("linked", &["linked"]),
 ];
 

@@ -28,6 +28,17 @@ pub fn count() -> Result<i32> {
     Ok(runtime::current()?.device_count() as i32)
 }
 
+/// The GPU of this number.
+///
+/// # Errors
+/// The runtime cannot start, or there is none.
+pub fn numbered(ordinal: i32) -> Result<CUdevice> {
+    let number = usize::try_from(ordinal);
+    let number = number.map_err(|_| Error::invalid(format!("there is no GPU {ordinal}")))?;
+    runtime::current()?.device(number)?;
+    Ok(ordinal)
+}
+
 /// An attribute of the GPU of this number, under CUDA's name for it.
 ///
 /// # Safety

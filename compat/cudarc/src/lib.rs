@@ -32,11 +32,12 @@ pub mod driver {
     /// Functions that return a result.
     pub mod result {
         pub use super::DriverError;
+        pub use candle_rocm_runtime::foreign::mem_get_info;
 
         /// GPUs and their attributes.
         pub mod device {
             pub use candle_rocm_runtime::device::{
-                count as get_count, read_attribute as get_attribute,
+                count as get_count, numbered as get, read_attribute as get_attribute,
             };
         }
     }
@@ -58,7 +59,7 @@ pub mod cublas {
 
     /// Functions that return a result.
     pub mod result {
-        pub use candle_rocm_runtime::blas::gemm_strided_batched_ex;
+        pub use candle_rocm_runtime::blas::{dgemm, gemm_strided_batched_ex, hgemm, sgemm};
         pub use candle_rocm_runtime::error::BlasError as CublasError;
     }
 
@@ -69,6 +70,11 @@ pub mod cublas {
             cublasComputeType_t, cublasGemmAlgo_t, cublasOperation_t, cudaDataType_t,
         };
     }
+}
+
+/// Matrix products with what follows them.
+pub mod cublaslt {
+    pub use candle_rocm_runtime::blas_lt::{result, sys};
 }
 
 /// Random numbers.
