@@ -67,12 +67,12 @@ const PACKAGES: [Package; 3] = [
 const OLDER: [Package; 2] = [
     Package {
         name: "candle-core",
-        gpu_tests: 90,
+        gpu_tests: 101,
         fetch: |name| published::copy_of(name, "0.10.2"),
     },
     Package {
         name: "candle-nn",
-        gpu_tests: 8,
+        gpu_tests: 9,
         fetch: |name| published::copy_of(name, "0.10.2"),
     },
 ];
