@@ -54,6 +54,9 @@ template <unsigned int SIZE, class Parent = void> class thread_block_tile {
     static_assert(SIZE >= 1 && SIZE <= 32 && (SIZE & (SIZE - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
 
 public:
+    __device__ thread_block_tile() {}
+    // A tile forgets what it is a part of.
+    template <class Other> __device__ thread_block_tile(const thread_block_tile<SIZE, Other> &) {}
     // The tile's lanes in its warp.
     __device__ static unsigned int mask() {
         unsigned int ones = SIZE == 32 ? 0xffffffffu : (1u << (SIZE % 32)) - 1;

@@ -8,6 +8,7 @@
 //! - [`library`]: objects and libraries whose host code launches their kernels.
 //! - [`nvcc`]: nvcc's command line; the program of that name is [`nvcc::run`].
 //! - [`ptx`]: inline PTX rewritten to C++ before it is compiled.
+//! - [`run_time`]: source compiled by a library in the process, such as hiprtc.
 //! - [`headers`]: the headers, laid out in a folder.
 //! - [`unpacked`]: sources that are part of a program, laid out likewise.
 //!
@@ -25,6 +26,7 @@ pub mod library;
 pub mod nvcc;
 pub mod options;
 pub mod ptx;
+pub mod run_time;
 mod stand_ins;
 pub mod text;
 pub mod unpacked;

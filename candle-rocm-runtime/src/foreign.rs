@@ -46,14 +46,6 @@ pub unsafe fn on_stream(
     }
 }
 
-/// Free and total memory of the calling thread's current GPU, in bytes.
-///
-/// # Errors
-/// The runtime cannot start, or HIP does not say.
-pub fn mem_get_info() -> Result<(usize, usize)> {
-    current_device()?.memory()
-}
-
 /// The calling thread's current GPU.
 pub(crate) fn current_device() -> Result<&'static Arc<Device>> {
     let runtime = runtime::current()?;

@@ -14,9 +14,9 @@
 //! 7. memory: [`buffer`] with its views, [`host`], [`copy`], workspaces;
 //! 8. kernels: [`module`] with its images, submitting on a grid, few long rows, [`launch`] with its arguments;
 //! 9. [`gemm`]: matrix products: problem, product, plan, library, tuner;
-//! 10. [`graph`]: captured work; [`random`], our own generator; [`blas`], [`blas_lt`] and [`rng`] give the shape of
-//!     cuBLAS, cuBLASLt and cuRAND;
-//!     [`foreign`]: launches from C functions; linked: CUDA's runtime for C++ that a program links.
+//! 10. [`graph`]: captured work; [`random`], our own generator; [`blas`] and [`rng`] give cuBLAS's and cuRAND's shape;
+//!     [`foreign`]: launches from C functions; [`blas_lt`] gives cuBLASLt's and
+//!     [`driver_api`] the driver's; linked: CUDA's runtime for C++ that a program links.
 //!
 //! A type of a lower floor gets methods on upper ones: [`Device::pool`] is in the pool's file, [`Stream::launch_builder`]
 //! in the launches'. What belongs to a GPU is kept by its owner, not by [`Device`].
@@ -48,6 +48,7 @@ mod base;
 pub mod blas;
 pub mod blas_lt;
 pub mod device;
+pub mod driver_api;
 pub mod foreign;
 pub mod gemm;
 pub mod graph;

@@ -129,3 +129,124 @@ fn text_without_this_gpus_code_says_what_it_has() {
         )
     );
 }
+
+/// Mathematics, CUDA's headers, C++'s, and inline PTX: what a library has of us alone.
+const MUCH: &str = r#"
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+#include <cooperative_groups.h>
+#include <cub/cub.cuh>
+#include <mma.h>
+#include <cuda/std/limits>
+#include <algorithm>
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+template <class T> __device__ std::enable_if_t<std::is_floating_point<T>::value, T> half_of(T x) { return x / 2; }
+
+extern "C" __global__ void functions(const float *x, float *y, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    const float a = x[at];
+    float all[12] = {sinf(a),       std::exp(a),  log(a + 1),           pow(a, 2),
+                     rsqrtf(a + 1), erff(a),      (float)tanh((double)a), fmodf(a, 0.75f),
+                     cbrtf(a),      hypot(a, 2.f), half_of(a),           ldexpf(a, 3)};
+    for (int i = 0; i < 12; i++) y[at * 12 + i] = all[i];
+}
+
+extern "C" __global__ void together(const float *x, float *of_block, float *of_warp, float *lanes, float *rounded) {
+    namespace cg = cooperative_groups;
+    typedef cub::BlockReduce<float, 96> Reduce;
+    __shared__ typename Reduce::TempStorage storage;
+    const float a = x[threadIdx.x];
+    float sum = Reduce(storage).Sum(a);
+    if (threadIdx.x == 0) *of_block = sum;
+    cg::thread_block_tile<32> tile = cg::tiled_partition<32>(cg::this_thread_block());
+    of_warp[threadIdx.x] = cg::reduce(tile, a, cg::plus<float>());
+    int lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    lanes[threadIdx.x] = (float)lane + std::max(a, cuda::std::numeric_limits<float>::lowest());
+    __nv_bfloat16 b = __float2bfloat16(a);
+    rounded[threadIdx.x] = __half2float(__float2half(a) * __float2half(3.f)) + __bfloat162float(b);
+    assert(INT_MAX == 2147483647 && sizeof(uint64_t) == 8);
+}
+"#;
+
+#[test]
+fn headers_and_mathematics_are_there() {
+    let context = context();
+    let stream = context.default_stream();
+    let module = context.load_module(compile_text(MUCH).unwrap()).unwrap();
+    let numbers: Vec<f32> = (0..96u8).map(|x| f32::from(x) / 16.0).collect();
+    let config = LaunchConfig {
+        grid_dim: (1, 1, 1),
+        block_dim: (96, 1, 1),
+        shared_mem_bytes: 0,
+    };
+    let x = stream.clone_htod(&numbers).unwrap();
+
+    let functions = module.load_function("functions").unwrap();
+    let mut y = stream.alloc_zeros::<f32>(96 * 12).unwrap();
+    let mut launch = stream.launch_builder(&functions);
+    launch.arg(&x).arg(&mut y).arg(&96i32);
+    // SAFETY: the arguments are the kernel's, which writes twelve results for each of 96 numbers.
+    unsafe { launch.launch(config) }.unwrap();
+    for (found, a) in stream.clone_dtoh(&y).unwrap().chunks(12).zip(&numbers) {
+        let a = f64::from(*a);
+        let expected = [
+            a.sin(),
+            a.exp(),
+            (a + 1.0).ln(),
+            a * a,
+            1.0 / (a + 1.0).sqrt(),
+            libm::erf(a),
+            a.tanh(),
+            a % 0.75,
+            a.cbrt(),
+            a.hypot(2.0),
+            a / 2.0,
+            a * 8.0,
+        ];
+        for (which, (found, expected)) in found.iter().zip(expected).enumerate() {
+            let far = (f64::from(*found) - expected).abs();
+            assert!(
+                far <= 2e-6 * expected.abs().max(0.5),
+                "result {which} of {a}: {found} instead of {expected}"
+            );
+        }
+    }
+
+    let together = module.load_function("together").unwrap();
+    let mut of_block = stream.alloc_zeros::<f32>(1).unwrap();
+    let mut places: Vec<_> = (0..3)
+        .map(|_| stream.alloc_zeros::<f32>(96).unwrap())
+        .collect();
+    let [of_warp, lanes, rounded] = places.as_mut_slice() else {
+        unreachable!("three were made")
+    };
+    let mut launch = stream.launch_builder(&together);
+    launch
+        .arg(&x)
+        .arg(&mut of_block)
+        .arg(&mut *of_warp)
+        .arg(&mut *lanes)
+        .arg(&mut *rounded);
+    // SAFETY: the arguments are the kernel's, which has a thread for each number.
+    unsafe { launch.launch(config) }.unwrap();
+    // Multiples of 1/16 below 2^7 have exact sums, and fit a half; a bfloat16 has 8 bits.
+    let total: f32 = numbers.iter().sum();
+    assert_eq!(stream.clone_dtoh(&of_block).unwrap(), [total]);
+    let warps = numbers.chunks(32).map(|warp| warp.iter().sum::<f32>());
+    let warps: Vec<f32> = warps.flat_map(|sum| [sum; 32]).collect();
+    assert_eq!(stream.clone_dtoh(&*of_warp).unwrap(), warps);
+    let expected: Vec<f32> = (0..96u8)
+        .map(|at| f32::from(at % 32) + f32::from(at) / 16.0)
+        .collect();
+    assert_eq!(stream.clone_dtoh(&*lanes).unwrap(), expected);
+    let expected: Vec<f32> = numbers.iter().map(|a| a * 4.0).collect();
+    assert_eq!(stream.clone_dtoh(&*rounded).unwrap(), expected);
+}

@@ -21,6 +21,7 @@ const FLOORS: &[Floor<'static>] = &[
     ("rng", &["rng"]),
     ("foreign", &["foreign"]),
     ("blas_lt", &["blas_lt"]),
+    ("driver_api", &["driver_api"]),
     ("linked", &["linked"]),
 ];
 

@@ -49,7 +49,7 @@ struct Bug {
     instead: &'static [(On, Run)],
 }
 
-const BUGS: [Bug; 13] = [
+const BUGS: [Bug; 14] = [
     // `CudaStorage::index_add` makes an accumulator of the layout's shape, then takes its part at the layout's offsets.
     Bug {
         listed: "`index_add` on a tensor with a start offset",
@@ -155,6 +155,23 @@ const BUGS: [Bug; 13] = [
             values(Tensor::new(&[1f32, 2.], device)?.to_dtype(DType::I64)?)
         })],
     },
+    // `gemm_config` in `cuda_backend/mod.rs` knows matrices whose rows or columns follow each other, and no heads between
+    // a token's and the next one's. The CPU's product has no such limit.
+    Bug {
+        listed: "products of heads that lie between a token's and the next one's",
+        on: On::Gpu,
+        run: |device| heads(numbered((2, 2, 2), device)?, |x| Ok(x.clone())),
+        sign: Sign::Error("matmul is only supported for contiguous tensors"),
+        right: &[1., 5., 5., 41., 13., 33., 33., 85.],
+        instead: &[
+            (On::Gpu, |device| {
+                heads(numbered((2, 2, 2), device)?, |x| x.contiguous())
+            }),
+            (On::Cpu, |device| {
+                heads(numbered((2, 2, 2), device)?, |x| Ok(x.clone()))
+            }),
+        ],
+    },
     // The CPU's product of a batch of transposed matrices with one matrix takes the batch for more rows. The device, which
     // the convolution reaches with the same layouts, is right.
     Bug {
@@ -239,6 +256,12 @@ fn values(tensor: Tensor) -> Result<Vec<f64>> {
         .to_dtype(DType::F64)?
         .flatten_all()?
         .to_vec1()?)
+}
+
+/// Scores of tokens that lie as (token, head, element), head by head.
+fn heads(x: Tensor, lay: fn(&Tensor) -> candle_core::Result<Tensor>) -> Result<Vec<f64>> {
+    let x = lay(&x.transpose(0, 1)?)?;
+    values(x.matmul(&lay(&x.transpose(1, 2)?)?)?)
 }
 
 fn numbered(shape: impl Into<Shape>, device: &Device) -> Result<Tensor> {

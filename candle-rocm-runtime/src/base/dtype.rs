@@ -76,3 +76,38 @@ macro_rules! tuples {
     (@shorter $first:ident $($rest:ident)+) => { tuples!($($rest)+); };
 }
 tuples!(A B C D E F G H I J K L);
+
+/// What a type is called in CUDA C++, for kernels whose names or sources are made of it.
+pub trait CudaTypeName {
+    /// The name.
+    const NAME: &'static str;
+}
+
+macro_rules! names {
+    ($($type:ty => $name:literal,)*) => {
+        $(
+            impl CudaTypeName for $type {
+                const NAME: &'static str = $name;
+            }
+        )*
+    };
+}
+names! {
+    bool => "bool",
+    i8 => "char",
+    i16 => "short",
+    i32 => "int",
+    i64 => "long",
+    isize => "intptr_t",
+    u8 => "unsigned char",
+    u16 => "unsigned short",
+    u32 => "unsigned int",
+    u64 => "unsigned long",
+    usize => "size_t",
+    f32 => "float",
+    f64 => "double",
+    half::f16 => "__half",
+    half::bf16 => "__nv_bfloat16",
+    float8::F8E4M3 => "__nv_fp8_e4m3",
+    float8::F8E5M2 => "__nv_fp8_e5m2",
+}

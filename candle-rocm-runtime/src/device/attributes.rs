@@ -1,8 +1,9 @@
 //! A GPU's attributes under CUDA's names.
 
 use super::gpu::Device;
-use crate::base::cuda_names::{CUdevice, CUdevice_attribute};
+use crate::base::cuda_names::{CUdevice, CUdevice_attribute, CUuuid};
 use crate::base::error::{Error, Result};
+use crate::base::hip::types::DeviceProperties;
 use crate::runtime;
 
 impl CUdevice_attribute {
@@ -20,23 +21,30 @@ impl CUdevice_attribute {
     }
 }
 
+impl Device {
+    /// What tells the GPU from every other.
+    ///
+    /// # Errors
+    /// HIP cannot describe it.
+    pub fn uuid(&self) -> Result<CUuuid> {
+        let mut properties = DeviceProperties::zeroed();
+        let (hip, ordinal) = (self.hip(), self.ordinal());
+        // SAFETY: the buffer is larger than the structure that HIP fills.
+        let status = unsafe { (hip.hipGetDevicePropertiesR0600)(&mut *properties, ordinal as i32) };
+        hip.check(status, || {
+            format!("reading the properties of GPU {ordinal}")
+        })?;
+        let bytes = properties.uuid().map(|byte| byte as std::ffi::c_char);
+        Ok(CUuuid { bytes })
+    }
+}
+
 /// The number of GPUs.
 ///
 /// # Errors
 /// The runtime cannot start.
 pub fn count() -> Result<i32> {
     Ok(runtime::current()?.device_count() as i32)
-}
-
-/// The GPU of this number.
-///
-/// # Errors
-/// The runtime cannot start, or there is none.
-pub fn numbered(ordinal: i32) -> Result<CUdevice> {
-    let number = usize::try_from(ordinal);
-    let number = number.map_err(|_| Error::invalid(format!("there is no GPU {ordinal}")))?;
-    runtime::current()?.device(number)?;
-    Ok(ordinal)
 }
 
 /// An attribute of the GPU of this number, under CUDA's name for it.

@@ -11,6 +11,6 @@ pub(crate) mod info;
 pub(crate) mod per_device;
 mod registry;
 
-pub use attributes::{count, numbered, read_attribute};
+pub use attributes::{count, read_attribute};
 pub use gpu::Device;
 pub use info::DeviceInfo;

@@ -95,9 +95,6 @@ pub(super) fn check_format(name: &str, image: &[u8]) -> Result<()> {
     };
     Err(Error::new(
         ErrorKind::Module,
-        format!(
-            "{name} {what}. Code for AMD GPUs is made with \
-             `clang++ -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=<gfx..>`"
-        ),
+        format!("{name} {what}. {}", super::text::HOW_CODE_IS_MADE),
     ))
 }

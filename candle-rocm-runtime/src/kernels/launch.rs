@@ -220,7 +220,7 @@ impl<'a> LaunchArgs<'a> {
     fn gpu(&self) -> Gpu {
         Gpu {
             compute_units: self.function.device().info().compute_units,
-            largest_workgroup: self.function.max_threads_per_block(),
+            largest_workgroup: self.function.largest_workgroup(),
         }
     }
 

@@ -1,10 +1,12 @@
 //! Code objects on a GPU, and launching the kernels in them.
 
+pub mod attributes;
 pub mod compile;
 pub(crate) mod function;
 pub(crate) mod image;
 pub mod launch;
 pub mod module;
+mod rtc;
 pub(crate) mod split_rows;
 pub(crate) mod submit;
 pub(crate) mod text;

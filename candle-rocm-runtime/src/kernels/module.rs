@@ -23,7 +23,7 @@ use crate::stream::context::Context;
 use crate::stream::event::UseMark;
 use crate::stream::queue::Stream;
 
-pub use super::compile::{compile_text, compile_text_with, CompileOptions};
+pub use super::compile::{compile_text, compile_text_with, CompileOptions, COMPILER_VARIABLE};
 pub use super::image::Image;
 
 /// The embedded modules on each GPU, by name.
@@ -189,6 +189,18 @@ impl Context {
                 })?;
                 loaded(device, &name, &bytes)?
             }
+            // NVIDIA's driver compiles PTX.
+            Source::Text(text)
+                if device.runtime().kind() == RuntimeKind::Nvidia && text::is_ptx(&text) =>
+            {
+                let ptx = format!("{text}\0");
+                Arc::new(LoadedModule::load(
+                    device,
+                    "the PTX",
+                    ptx.as_bytes(),
+                    false,
+                )?)
+            }
             Source::Text(text) => {
                 let (name, code) = text::code_object(&text, &device.info().arch)?;
                 Arc::new(LoadedModule::load(device, &name, &code, false)?)
@@ -304,7 +316,7 @@ impl Function {
     }
 
     /// The largest workgroup that the kernel was compiled for, in work-items.
-    pub fn max_threads_per_block(&self) -> u32 {
+    pub fn largest_workgroup(&self) -> u32 {
         self.loaded.max_threads
     }
 
@@ -316,32 +328,6 @@ impl Function {
     /// HIP's handle, under cudarc's name. It lives as long as this object.
     pub fn cu_function(&self) -> hipFunction_t {
         self.loaded.raw
-    }
-
-    /// How many workgroups of this size fit on a compute unit at once.
-    pub fn occupancy_max_active_blocks_per_multiprocessor(
-        &self,
-        block_size: u32,
-        dynamic_lds_bytes: usize,
-    ) -> Result<u32> {
-        let device = self.module.device;
-        device.bind()?;
-        let hip = device.hip();
-        let query = optional!(hip, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor)?;
-        let mut blocks = 0;
-        // SAFETY: the function is loaded and the output is writable.
-        let status = unsafe {
-            query(
-                &mut blocks,
-                self.loaded.raw,
-                block_size as i32,
-                dynamic_lds_bytes,
-            )
-        };
-        hip.check(status, || {
-            format!("the occupancy of kernel `{}`", self.name())
-        })?;
-        Ok(blocks.max(0) as u32)
     }
 
     pub(crate) fn device(&self) -> &'static Arc<Device> {

@@ -80,7 +80,7 @@ impl LaunchConfig {
 
     /// Whether `function` was compiled for workgroups as large as these, which passed [`LaunchConfig::check`].
     pub(super) fn check_workgroup(&self, function: &Function) -> Result<()> {
-        let most = function.max_threads_per_block();
+        let most = function.largest_workgroup();
         let (x, y, z) = self.block_dim;
         if x * y * z > most {
             let reason = format!("it was compiled for workgroups of at most {most} work-items");

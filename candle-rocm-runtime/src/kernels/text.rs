@@ -5,6 +5,12 @@ use candle_rocm_kernels::choice;
 
 use crate::base::error::{Error, ErrorKind, Result};
 
+/// What to do instead of loading something else. All of it gives text or bytes that Candle's functions take.
+pub(super) const HOW_CODE_IS_MADE: &str =
+    "Code for AMD GPUs is made of a kernel's CUDA source: in a build script by cudaforge or bindgen_cuda, with \
+     candle-rocm's patched in (`cudaforge = { git = ... }` under [patch.crates-io]), or at run time by \
+     cudarc::nvrtc::compile_ptx";
+
 /// The name of the program in `text`, and its code for a processor, such as `gfx942`.
 ///
 /// # Errors
@@ -36,18 +42,20 @@ pub(super) fn code_object(text: &str, processor: &str) -> Result<(String, Vec<u8
     }
 }
 
-/// Why other text is not loaded, and what to do.
-fn refusal(text: &str) -> String {
-    let what = if text.contains(".version") && text.contains(".target") {
+/// Whether the text is PTX.
+pub(super) fn is_ptx(text: &str) -> bool {
+    let starts = |word: &str| text.lines().any(|line| line.trim_start().starts_with(word));
+    starts(".version") && starts(".target")
+}
+
+/// Why other text is not loaded or compiled, and what to do.
+pub(super) fn refusal(text: &str) -> String {
+    let what = if is_ptx(text) {
         "this is PTX, which NVIDIA's driver alone compiles"
     } else {
         "this is text without code objects"
     };
-    format!(
-        "{what}. Code for AMD GPUs is made of a kernel's CUDA source: in a build script by cudaforge or bindgen_cuda, with \
-         candle-rocm's patched in (`cudaforge = {{ git = ... }}` under [patch.crates-io]), or at run time by \
-         cudarc::nvrtc::compile_ptx"
-    )
+    format!("{what}. {HOW_CODE_IS_MADE}")
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub unsafe extern "C" fn cudaFuncGetAttributes(
             shared_size_bytes: own as usize,
             const_size_bytes: 0,
             local_size_bytes: 0,
-            max_threads_per_block: function.max_threads_per_block() as c_int,
+            max_threads_per_block: function.largest_workgroup() as c_int,
             num_regs: 0,
             ptx_version: 0,
             binary_version: 0,
@@ -70,15 +70,10 @@ pub unsafe extern "C" fn cudaFuncSetAttribute(
     let set = || -> Result<()> {
         let device = current_device()?;
         let function = registry::function(kernel, device)?;
-        let (own, most) = (function.static_lds_bytes(), device.info().max_lds_bytes);
-        if attribute == MAX_DYNAMIC_SHARED && i64::from(value) + i64::from(own) > i64::from(most) {
-            return Err(Error::invalid(format!(
-                "kernel `{}` with {value} bytes of dynamic LDS and {own} of its own: {} has {most} for a workgroup",
-                function.name(),
-                device.info().arch
-            )));
+        match attribute {
+            MAX_DYNAMIC_SHARED => function.check_dynamic_lds(value.into()),
+            _ => Ok(()),
         }
-        Ok(())
     };
     returned("cudaFuncSetAttribute", set())
 }
@@ -107,7 +102,7 @@ pub unsafe extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
         let function = registry::function(kernel, current_device()?)?;
         let threads = u32::try_from(threads)
             .map_err(|_| Error::invalid(format!("workgroups of {threads} work-items")))?;
-        let count = function.occupancy_max_active_blocks_per_multiprocessor(threads, shared)?;
+        let count = function.active_workgroups(threads, shared)?;
         // SAFETY: the caller's promise.
         unsafe { *blocks = count as c_int };
         Ok(())

@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use crate::base::cuda_names::{CUdevice, CUdevice_attribute};
+use crate::base::cuda_names::{
+    CUctx_flags, CUdevice, CUdevice_attribute, CUfunc_cache, CUlimit, CUuuid,
+};
 use crate::base::error::{Error, Result};
 use crate::base::sticky::StickyError;
 use crate::base::thread::thread_number;
@@ -120,6 +122,72 @@ impl Context {
         true
     }
 
+    /// The same as [`Context::new`]: HIP has one context for each GPU of a process.
+    ///
+    /// # Errors
+    /// As [`Context::new`].
+    pub fn new_non_primary(ordinal: usize, _flags: u32) -> Result<Arc<Self>> {
+        Self::new(ordinal)
+    }
+
+    /// What tells the GPU from every other.
+    ///
+    /// # Errors
+    /// HIP cannot describe it.
+    pub fn uuid(&self) -> Result<CUuuid> {
+        self.check_err()?;
+        self.device.uuid()
+    }
+
+    /// How the CPU waits is HIP's choice: this changes nothing.
+    ///
+    /// # Errors
+    /// One that an earlier call left.
+    pub fn set_blocking_synchronize(&self) -> Result<()> {
+        self.check_err()
+    }
+
+    /// The same: these flags are about waiting.
+    ///
+    /// # Errors
+    /// One that an earlier call left.
+    pub fn set_flags(&self, _flags: CUctx_flags) -> Result<()> {
+        self.check_err()
+    }
+
+    /// Always [`CUfunc_cache::CU_FUNC_CACHE_PREFER_NONE`]: LDS is not shared with the cache.
+    ///
+    /// # Errors
+    /// One that an earlier call left.
+    pub fn get_cache_config(&self) -> Result<CUfunc_cache> {
+        self.check_err()?;
+        Ok(CUfunc_cache::CU_FUNC_CACHE_PREFER_NONE)
+    }
+
+    /// A preference, which nothing here depends on.
+    ///
+    /// # Errors
+    /// One that an earlier call left.
+    pub fn set_cache_config(&self, _config: CUfunc_cache) -> Result<()> {
+        self.check_err()
+    }
+
+    /// Limits of stacks and heaps.
+    ///
+    /// # Errors
+    /// Always: AMD's driver sizes them by itself.
+    pub fn get_limit(&self, limit: CUlimit) -> Result<usize> {
+        Err(no_limit(limit))
+    }
+
+    /// Limits of stacks and heaps.
+    ///
+    /// # Errors
+    /// Always: AMD's driver sizes them by itself.
+    pub fn set_limit(&self, limit: CUlimit, _value: usize) -> Result<()> {
+        Err(no_limit(limit))
+    }
+
     /// Makes the GPU current on this thread, and returns an error that an earlier call left.
     #[inline]
     pub fn bind_to_thread(&self) -> Result<()> {
@@ -222,6 +290,12 @@ impl Context {
 
 // As with cudarc's: tensors may be caught in an unwinding panic. What is locked is changed in whole steps.
 impl std::panic::RefUnwindSafe for Context {}
+
+fn no_limit(limit: CUlimit) -> Error {
+    Error::unsupported(format!(
+        "{limit:?}: AMD's driver sizes stacks and heaps by itself"
+    ))
+}
 
 impl PartialEq for Context {
     fn eq(&self, other: &Self) -> bool {

@@ -32,23 +32,52 @@ pub mod driver {
     /// Functions that return a result.
     pub mod result {
         pub use super::DriverError;
-        pub use candle_rocm_runtime::foreign::mem_get_info;
+        pub use candle_rocm_runtime::driver_api::{init, mem_get_info};
 
         /// GPUs and their attributes.
         pub mod device {
             pub use candle_rocm_runtime::device::{
-                count as get_count, numbered as get, read_attribute as get_attribute,
+                count as get_count, read_attribute as get_attribute,
             };
+            pub use candle_rocm_runtime::driver_api::{
+                default_pool as get_default_mem_pool, get, name as get_name, total_mem,
+                uuid as get_uuid,
+            };
+        }
+
+        /// The thread's current GPU.
+        pub mod ctx {
+            pub use candle_rocm_runtime::driver_api::synchronize;
+        }
+
+        /// Memory pools.
+        pub mod mem_pool {
+            pub use candle_rocm_runtime::driver_api::trim_pool as trim_to;
         }
     }
 
     /// Types under CUDA's own names.
     pub mod sys {
         pub use candle_rocm_runtime::cuda_names::{
-            CUdevice, CUdevice_attribute, CUdevice_attribute as CUdevice_attribute_enum,
-            CUdeviceptr, CUevent_flags, CUgraphInstantiate_flags, CUstream, CUstreamCaptureMode,
-            CUstreamCaptureStatus, CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE,
-            CU_MEMHOSTALLOC_WRITECOMBINED,
+            CUctx_flags, CUctx_flags as CUctx_flags_enum, CUdevice, CUdevice_attribute,
+            CUdevice_attribute as CUdevice_attribute_enum, CUdeviceptr, CUevent_flags,
+            CUevent_flags as CUevent_flags_enum, CUfunc_cache, CUfunc_cache as CUfunc_cache_enum,
+            CUfunction_attribute, CUfunction_attribute as CUfunction_attribute_enum,
+            CUgraphInstantiate_flags, CUlimit, CUlimit as CUlimit_enum, CUmemPool_attribute,
+            CUmemPool_attribute as CUmemPool_attribute_enum, CUmemoryPool, CUoccupancy_flags,
+            CUoccupancy_flags as CUoccupancy_flags_enum, CUresult, CUresult as cudaError_enum,
+            CUstream, CUstreamCaptureMode, CUstreamCaptureMode as CUstreamCaptureMode_enum,
+            CUstreamCaptureStatus, CUstreamCaptureStatus as CUstreamCaptureStatus_enum, CUuuid,
+            CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_WRITECOMBINED,
+        };
+        pub use candle_rocm_runtime::driver_api::{
+            cuCtxSynchronize, cuDeviceGet, cuDeviceGetAttribute, cuDeviceGetCount,
+            cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuDeviceTotalMem_v2, cuDriverGetVersion,
+            cuInit, cuMemGetInfo_v2, cuMemPoolGetAttribute, cuMemPoolSetAttribute, cuMemPoolTrimTo,
+        };
+        pub use candle_rocm_runtime::hip::types::{
+            hipEvent_t as CUevent, hipFunction_t as CUfunction, hipGraphExec_t as CUgraphExec,
+            hipGraph_t as CUgraph, hipModule_t as CUmodule,
         };
     }
 }
@@ -67,14 +96,23 @@ pub mod cublas {
     pub mod sys {
         pub use candle_rocm_runtime::blas::BlasHandle as cublasHandle_t;
         pub use candle_rocm_runtime::cuda_names::{
-            cublasComputeType_t, cublasGemmAlgo_t, cublasOperation_t, cudaDataType_t,
+            cublasComputeType_t, cublasGemmAlgo_t, cublasOperation_t, cublasStatus_t,
+            cudaDataType_t, cudaDataType_t as cudaDataType,
         };
     }
 }
 
-/// Matrix products with what follows them.
+/// Matrix products with a bias and an activation.
 pub mod cublaslt {
-    pub use candle_rocm_runtime::blas_lt::{result, sys};
+    pub use candle_rocm_runtime::blas_lt::{
+        result, sys, Activation, BlasLt as CudaBlasLT, Matmul, MatmulConfig, MatmulShared,
+        Workspace,
+    };
+
+    /// cudarc's safe layer, whose items it also exports one level up.
+    pub mod safe {
+        pub use super::{Activation, CudaBlasLT, Matmul, MatmulConfig, MatmulShared, Workspace};
+    }
 }
 
 /// Random numbers.
@@ -99,4 +137,9 @@ pub mod nvrtc {
     pub mod safe {
         pub use super::{compile_ptx, compile_ptx_with_opts, CompileError, CompileOptions, Ptx};
     }
+}
+
+/// What types are called in CUDA C++.
+pub mod types {
+    pub use candle_rocm_runtime::dtype::CudaTypeName;
 }

@@ -23,8 +23,9 @@ struct Run {
 }
 
 /// rocBLAS multiplies 200 drawn cases of each type and precision (shapes, transposes, strides, factors, places,
-/// epilogues), and our kernels the same numbers; rocRAND's generators write what their host forms and papers say.
-const RUNS: [Run; 2] = [
+/// epilogues), and our kernels the same numbers; rocRAND's generators write what their host forms and papers say; hiprtc
+/// compiles the CUDA source that programs bring as strings.
+const RUNS: [Run; 3] = [
     Run {
         program: "gemm",
         arguments: &[
@@ -44,6 +45,13 @@ const RUNS: [Run; 2] = [
         variables: &[],
         variable: "CANDLE_ROCM_TEST_ROCRAND",
         library: "librocrand.so.1",
+    },
+    Run {
+        program: "compiled",
+        arguments: &["--test-threads=1"],
+        variables: &[("CANDLE_ROCM_CUDA_COMPILER", "hiprtc")],
+        variable: "CANDLE_ROCM_HIPRTC_LIBRARY",
+        library: "libhiprtc.so.7",
     },
 ];
 

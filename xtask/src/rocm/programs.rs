@@ -32,9 +32,11 @@ const PACKAGES: [&str; 7] = [
 ];
 /// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
 /// [`super::libraries`].
-const TESTS: [(&str, &str); 13] = [
+const TESTS: [(&str, &str); 15] = [
+    (RUNTIME, "blas_lt"),
     (RUNTIME, "buffers"),
     (RUNTIME, "compiled"),
+    (RUNTIME, "driver_api"),
     (RUNTIME, "gemm"),
     (RUNTIME, "gemm_library"),
     (RUNTIME, "graphs"),
@@ -100,7 +102,7 @@ const LEFT_OUT: [(&str, &str, &str); 10] = [
     ("tuner", "a_library_is_timed_too", "as above"),
 ];
 /// Test programs of the runtime that have nothing to do with AMD's HIP, and why.
-const NOT_ABOUT_IT: [(&str, &str); 4] = [
+const NOT_ABOUT_IT: [(&str, &str); 5] = [
     (
         "amd_provider",
         "where the library is searched for, with ours in its place",
@@ -112,6 +114,10 @@ const NOT_ABOUT_IT: [(&str, &str); 4] = [
     (
         "host_calls",
         "counts calls, with a library of its own in HIP's place",
+    ),
+    (
+        "hiprtc_or_clang",
+        "which of them compiles, with a library of its own in hiprtc's place",
     ),
     ("floors", "reads the sources"),
 ];

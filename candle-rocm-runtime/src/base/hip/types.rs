@@ -143,6 +143,13 @@ impl DeviceProperties {
         self.text(0)
     }
 
+    /// What tells it from every other GPU: `uuid`, behind the name.
+    pub fn uuid(&self) -> [u8; 16] {
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&self.bytes[256..272]);
+        uuid
+    }
+
     /// The architecture with its features, such as `gfx942:sramecc+:xnack-`.
     pub fn gcn_arch_name(&self) -> String {
         self.text(Self::GCN_ARCH_NAME)

@@ -1,0 +1,2 @@
+// Every file has it.
+#pragma once

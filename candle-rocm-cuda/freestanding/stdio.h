@@ -1,0 +1,3 @@
+// printf() is in `candle_rocm/memory.h`.
+#pragma once
+#include <stddef.h>

@@ -1,0 +1,12 @@
+//! cuBLASLt's shape over [`crate::gemm`]: products described by objects, with a bias and an activation.
+//!
+//! The objects are opaque, as cuBLASLt's are, and hold what was said of them; nothing is chosen before the product
+//! itself. `Relu`, which no product of ours ends with, is a pass over C of its own.
+
+mod described;
+mod product;
+pub mod result;
+mod safe;
+pub mod sys;
+
+pub use safe::{Activation, BlasLt, Matmul, MatmulConfig, MatmulShared, Workspace};

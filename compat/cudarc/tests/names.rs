@@ -1,0 +1,130 @@
+//! What docs/cudarc.md says is there has cudarc 0.19.10's signatures.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use cudarc::cublaslt::{self, CudaBlasLT, Matmul, MatmulConfig, MatmulShared};
+use cudarc::driver::{
+    result, sys, CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaSlice,
+    CudaStream, DevicePtr, DriverError, HostSlice, LaunchConfig,
+};
+use cudarc::nvrtc::{CompileError, CompileOptions, Ptx};
+use cudarc::types::CudaTypeName;
+
+type Result<T, E = DriverError> = std::result::Result<T, E>;
+
+/// Says that a function has a type; other types do not compile.
+macro_rules! typed {
+    ($($function:expr => $type:ty;)*) => {
+        $(
+            let _: $type = $function;
+        )*
+    };
+}
+
+#[test]
+fn contexts_streams_and_events() {
+    typed! {
+        CudaContext::new => fn(usize) -> Result<Arc<CudaContext>>;
+        CudaContext::new_non_primary => fn(usize, u32) -> Result<Arc<CudaContext>>;
+        CudaContext::device_count => fn() -> Result<i32>;
+        CudaContext::name => fn(&CudaContext) -> Result<String>;
+        CudaContext::uuid => fn(&CudaContext) -> Result<sys::CUuuid>;
+        CudaContext::total_mem => fn(&CudaContext) -> Result<usize>;
+        CudaContext::mem_get_info => fn(&CudaContext) -> Result<(usize, usize)>;
+        CudaContext::attribute => fn(&CudaContext, sys::CUdevice_attribute) -> Result<i32>;
+        CudaContext::set_blocking_synchronize => fn(&CudaContext) -> Result<()>;
+        CudaContext::set_flags => fn(&CudaContext, sys::CUctx_flags) -> Result<()>;
+        CudaContext::get_limit => fn(&CudaContext, sys::CUlimit) -> Result<usize>;
+        CudaContext::set_limit => fn(&CudaContext, sys::CUlimit, usize) -> Result<()>;
+        CudaContext::get_cache_config => fn(&CudaContext) -> Result<sys::CUfunc_cache>;
+        CudaContext::set_cache_config => fn(&CudaContext, sys::CUfunc_cache) -> Result<()>;
+        CudaContext::new_event => fn(&Arc<CudaContext>, Option<sys::CUevent_flags>) -> Result<CudaEvent>;
+        CudaContext::load_module => fn(&Arc<CudaContext>, Ptx) -> Result<Arc<CudaModule>>;
+        CudaContext::new_stream_with_priority => fn(&Arc<CudaContext>, i32) -> Result<Arc<CudaStream>>;
+        CudaContext::wrap_borrowed_stream => unsafe fn(&Arc<CudaContext>, sys::CUstream) -> Arc<CudaStream>;
+        CudaStream::fork => fn(&CudaStream) -> Result<Arc<CudaStream>>;
+        CudaStream::join => fn(&CudaStream, &CudaStream) -> Result<()>;
+        CudaStream::wait => fn(&CudaStream, &CudaEvent) -> Result<()>;
+        CudaStream::cu_stream => fn(&CudaStream) -> sys::CUstream;
+        CudaStream::begin_capture => fn(&CudaStream, sys::CUstreamCaptureMode) -> Result<()>;
+        CudaEvent::cu_event => fn(&CudaEvent) -> sys::CUevent;
+        CudaEvent::elapsed_ms => fn(&CudaEvent, &CudaEvent) -> Result<f32>;
+        CudaEvent::try_is_complete => fn(&CudaEvent) -> Result<bool>;
+        CudaGraph::cu_graph => fn(&CudaGraph) -> sys::CUgraph;
+        CudaGraph::cu_graph_exec => fn(&CudaGraph) -> sys::CUgraphExec;
+        CudaSlice::<f32>::leak => fn(CudaSlice<f32>) -> sys::CUdeviceptr;
+    }
+    fn has<T: DevicePtr<f32>, H: HostSlice<f32>>() {}
+    has::<CudaSlice<f32>, Vec<f32>>();
+}
+
+#[test]
+fn functions() {
+    type Flags = Option<sys::CUoccupancy_flags_enum>;
+    type Needs = extern "C" fn(c_int) -> usize;
+    typed! {
+        CudaModule::load_function => fn(&Arc<CudaModule>, &str) -> Result<CudaFunction>;
+        CudaFunction::cu_function => fn(&CudaFunction) -> sys::CUfunction;
+        CudaFunction::get_attribute => fn(&CudaFunction, sys::CUfunction_attribute_enum) -> Result<i32>;
+        CudaFunction::set_attribute => fn(&CudaFunction, sys::CUfunction_attribute_enum, i32) -> Result<()>;
+        CudaFunction::set_function_cache_config => fn(&CudaFunction, sys::CUfunc_cache_enum) -> Result<()>;
+        CudaFunction::num_regs => fn(&CudaFunction) -> Result<i32>;
+        CudaFunction::max_threads_per_block => fn(&CudaFunction) -> Result<i32>;
+        CudaFunction::occupancy_max_active_blocks_per_multiprocessor =>
+            fn(&CudaFunction, u32, usize, Flags) -> Result<u32>;
+        CudaFunction::occupancy_available_dynamic_smem_per_block => fn(&CudaFunction, u32, u32) -> Result<usize>;
+        CudaFunction::occupancy_max_potential_block_size =>
+            fn(&CudaFunction, Needs, usize, u32, Flags) -> Result<(u32, u32)>;
+        CudaFunction::occupancy_max_active_clusters => fn(&CudaFunction, LaunchConfig, &CudaStream) -> Result<u32>;
+    }
+}
+
+#[test]
+fn what_the_driver_is_asked() {
+    typed! {
+        result::init => fn() -> Result<()>;
+        result::mem_get_info => fn() -> Result<(usize, usize)>;
+        result::device::get => fn(c_int) -> Result<sys::CUdevice>;
+        result::device::get_count => fn() -> Result<c_int>;
+        result::device::get_name => fn(sys::CUdevice) -> Result<String>;
+        result::device::get_uuid => fn(sys::CUdevice) -> Result<sys::CUuuid>;
+        result::device::total_mem => unsafe fn(sys::CUdevice) -> Result<usize>;
+        result::device::get_attribute => unsafe fn(sys::CUdevice, sys::CUdevice_attribute) -> Result<i32>;
+        result::device::get_default_mem_pool => unsafe fn(sys::CUdevice) -> Result<sys::CUmemoryPool>;
+        result::mem_pool::trim_to => unsafe fn(sys::CUmemoryPool, usize) -> Result<()>;
+        result::ctx::synchronize => fn() -> Result<()>;
+        sys::CUresult::result => fn(sys::CUresult) -> Result<()>;
+        sys::cuDeviceGetDefaultMemPool => unsafe fn(*mut sys::CUmemoryPool, sys::CUdevice) -> sys::CUresult;
+        sys::cuMemPoolTrimTo => unsafe fn(sys::CUmemoryPool, usize) -> sys::CUresult;
+        sys::cuMemPoolGetAttribute =>
+            unsafe fn(sys::CUmemoryPool, sys::CUmemPool_attribute, *mut c_void) -> sys::CUresult;
+        sys::cuMemGetInfo_v2 => unsafe fn(*mut usize, *mut usize) -> sys::CUresult;
+    }
+}
+
+#[test]
+fn libraries() {
+    use cublaslt::result::CublasError;
+    use cublaslt::sys as lt;
+    typed! {
+        CudaBlasLT::new => fn(Arc<CudaStream>) -> Result<CudaBlasLT, CublasError>;
+        <CudaBlasLT as MatmulShared>::handle => fn(&CudaBlasLT) -> &lt::cublasLtHandle_t;
+        <CudaBlasLT as Matmul<f32>>::matrix_type => fn() -> lt::cudaDataType;
+        cublaslt::result::create_matrix_layout =>
+            fn(lt::cudaDataType, u64, u64, i64) -> Result<lt::cublasLtMatrixLayout_t, CublasError>;
+        cublaslt::result::create_matmul_desc =>
+            fn(lt::cublasComputeType_t, lt::cudaDataType) -> Result<lt::cublasLtMatmulDesc_t, CublasError>;
+        cublaslt::result::set_matmul_desc_attribute => unsafe fn(
+            lt::cublasLtMatmulDesc_t,
+            lt::cublasLtMatmulDescAttributes_t,
+            *const c_void,
+            usize,
+        ) -> Result<(), CublasError>;
+        cudarc::nvrtc::compile_ptx::<&str> => fn(&'static str) -> Result<Ptx, CompileError>;
+        cudarc::nvrtc::compile_ptx_with_opts::<&str> => fn(&'static str, CompileOptions) -> Result<Ptx, CompileError>;
+    }
+    let half_of = |cfg: MatmulConfig| cfg.alpha / 2.0;
+    let _ = half_of;
+    assert_eq!(<f32 as CudaTypeName>::NAME, "float");
+}
