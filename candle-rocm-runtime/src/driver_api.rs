@@ -82,7 +82,7 @@ impl CUresult {
         let last = LAST.with(|last| last.borrow_mut().take());
         Err(match last {
             Some(error) if error.cu_result() == self => error,
-            _ => Error::new(ErrorKind::Hip(self as u32 as _), format!("{self:?}")),
+            _ => Error::new(ErrorKind::Hip(self as u32), format!("{self:?}")),
         })
     }
 }

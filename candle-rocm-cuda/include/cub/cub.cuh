@@ -5,3 +5,4 @@
 #include "cub/block.cuh"
 #include "cub/block_io.cuh"
 #include "cub/device.cuh"
+#include "cub/radix_sort.cuh"

@@ -1,5 +1,5 @@
-// cub's algorithms on whole arrays, for host code: DeviceReduce, DeviceScan, DeviceSelect. One block does the work,
-// whatever the number of values: right for any, and slow for very many.
+// cub's algorithms on whole arrays, for host code: DeviceReduce, DeviceScan, DeviceSelect. Each block has a part of the
+// array: what parts come to is found first, then what stands before each, then the results. So sums have one order.
 #pragma once
 #include "cub/block.cuh"
 
@@ -24,59 +24,143 @@ public:
 };
 
 namespace details {
-constexpr int DEVICE_THREADS = 1024;
+constexpr int THREADS = 256, LAST_THREADS = 1024;
+// Four tiles for each block, until there are more blocks than any GPU runs at once.
+constexpr size_t MOST_PARTS = 512, LEAST_OF_PART = 4 * THREADS;
 template <class T> struct pointed;
 template <class T> struct pointed<T *> {
     typedef T type;
 };
 
-template <class In, class T, class F>
-__global__ void __launch_bounds__(DEVICE_THREADS) reduce(In in, T *out, size_t count, F combine, T first) {
-    typedef BlockReduce<T, DEVICE_THREADS> Reduce;
+// An array in parts of whole tiles.
+struct Parts {
+    size_t count, each;
+    unsigned int blocks;
+    explicit Parts(size_t count) : count(count) {
+        size_t fewest = (count + MOST_PARTS - 1) / MOST_PARTS;
+        each = (fewest + LEAST_OF_PART - 1) / LEAST_OF_PART * LEAST_OF_PART;
+        if (each == 0) each = LEAST_OF_PART;
+        blocks = (unsigned int)((count + each - 1) / each);
+        if (blocks == 0) blocks = 1;
+    }
+};
+__device__ __forceinline__ size_t end_of_part(size_t count, size_t each) {
+    size_t end = (blockIdx.x + (size_t)1) * each;
+    return end < count ? end : count;
+}
+
+// What each part comes to. Of no values at all it is `first`, and with `has_first` that goes before each.
+template <int SIZE, class In, class T, class F>
+__global__ void __launch_bounds__(SIZE)
+    reduce(In in, T *out, size_t count, size_t each, F combine, T first, bool has_first) {
+    typedef BlockReduce<T, SIZE> Reduce;
     __shared__ typename Reduce::TempStorage storage;
+    size_t begin = blockIdx.x * each, end = end_of_part(count, each), length = begin < end ? end - begin : 0;
     T mine = T();
-    int used = (int)(count < (size_t)DEVICE_THREADS ? count : (size_t)DEVICE_THREADS);
-    for (size_t i = threadIdx.x; i < count; i += DEVICE_THREADS) {
-        mine = i == threadIdx.x ? T(in[i]) : combine(mine, T(in[i]));
+    int used = (int)(length < (size_t)SIZE ? length : (size_t)SIZE);
+    for (size_t i = threadIdx.x; i < length; i += SIZE) {
+        mine = i == threadIdx.x ? T(in[begin + i]) : combine(mine, T(in[begin + i]));
     }
     T all = Reduce(storage).Reduce(mine, combine, used);
-    if (threadIdx.x == 0) *out = count == 0 ? first : combine(first, all);
+    if (threadIdx.x != 0) return;
+    if (length == 0) out[blockIdx.x] = first;
+    else out[blockIdx.x] = has_first ? combine(first, all) : all;
 }
-template <class In, class T>
-__global__ void __launch_bounds__(DEVICE_THREADS) sums(In in, T *out, size_t count, bool inclusive) {
-    typedef BlockScan<T, DEVICE_THREADS> Scan;
+
+// Each value's sum with those before it, or of those before it. `before` has what stands before each part.
+template <int SIZE, bool INCLUSIVE, class In, class Out, class T, class F>
+__global__ void __launch_bounds__(SIZE)
+    scan(In in, Out out, size_t count, size_t each, const T *before, F combine, T first, bool has_first) {
+    typedef BlockScan<T, SIZE> Scan;
     __shared__ typename Scan::TempStorage storage;
-    T before = T(0);
-    for (size_t begin = 0; begin < count; begin += DEVICE_THREADS) {
+    size_t end = end_of_part(count, each);
+    bool any = has_first || blockIdx.x != 0;
+    T sum = blockIdx.x != 0 ? before[blockIdx.x] : first;
+    for (size_t begin = blockIdx.x * each; begin < end; begin += SIZE) {
         size_t at = begin + threadIdx.x;
-        T value = at < count ? T(in[at]) : T(0), sum, all;
-        Scan(storage).ExclusiveSum(value, sum, all);
-        if (at < count) out[at] = before + sum + (inclusive ? value : T(0));
-        before = before + all;
+        // What is behind the end comes after all that is written.
+        T value = at < end ? T(in[at]) : T(), result, all;
+        if (INCLUSIVE) {
+            Scan(storage).InclusiveScan(value, result, combine, all);
+            if (any) result = combine(sum, result);
+        } else {
+            Scan(storage).ExclusiveScan(value, result, sum, combine, all);
+        }
+        if (at < end) out[at] = result;
+        sum = any ? combine(sum, all) : all;
+        any = true;
         __syncthreads();
     }
 }
-template <class In, class Flags, class Out, class Count>
-__global__ void __launch_bounds__(DEVICE_THREADS) flagged(In in, Flags flags, Out out, Count *selected, size_t count) {
-    typedef BlockScan<unsigned int, DEVICE_THREADS> Scan;
+
+template <class In, class Flags, class Out>
+__global__ void __launch_bounds__(THREADS)
+    flagged(In in, Flags flags, Out out, size_t count, size_t each, const size_t *before) {
+    typedef BlockScan<unsigned int, THREADS> Scan;
     __shared__ typename Scan::TempStorage storage;
-    size_t before = 0;
-    for (size_t begin = 0; begin < count; begin += DEVICE_THREADS) {
+    size_t end = end_of_part(count, each), found = before[blockIdx.x];
+    for (size_t begin = blockIdx.x * each; begin < end; begin += THREADS) {
         size_t at = begin + threadIdx.x;
-        bool taken = at < count && flags[at];
+        bool taken = at < end && flags[at];
         unsigned int rank, all;
         Scan(storage).ExclusiveSum(taken ? 1u : 0u, rank, all);
-        if (taken) out[before + rank] = in[at];
-        before += all;
+        if (taken) out[found + rank] = in[at];
+        found += all;
         __syncthreads();
     }
-    if (threadIdx.x == 0) *selected = (Count)before;
 }
-// Callers ask for the size of a workspace first, and pass one then. None is needed; its size is one byte, as no caller
-// expects none.
-inline bool asks_for_size(void *workspace, size_t &bytes) {
-    if (workspace == nullptr) bytes = 1;
+template <class Count> __global__ void store_count(const size_t *from, Count *to) { *to = (Count)*from; }
+template <class Flags> struct Taken {
+    Flags flags;
+    __host__ __device__ size_t operator[](size_t at) const { return flags[at] ? 1 : 0; }
+};
+
+// Callers ask for the size of a workspace first, and pass one then. No caller expects none.
+inline bool asks_for_size(void *workspace, size_t &bytes, size_t needed) {
+    if (workspace == nullptr) bytes = needed != 0 ? needed : 1;
     return workspace == nullptr;
+}
+// Sums and what stands before each part, one more than there are parts.
+template <class T> size_t scan_bytes(const Parts &parts) { return (2 * (size_t)parts.blocks + 1) * sizeof(T); }
+
+// Leaves in `places` + blocks + 1 what stands before each part; the last place behind has all.
+template <class In, class T, class F>
+const T *find_before(In in, const Parts &parts, T *places, F combine, T first, bool has_first, cudaStream_t stream) {
+    T *before = places + parts.blocks;
+    reduce<THREADS><<<parts.blocks, THREADS, 0, stream>>>(in, places, parts.count, parts.each, combine, first, false);
+    scan<LAST_THREADS, true><<<1, LAST_THREADS, 0, stream>>>((const T *)places, before + 1, (size_t)parts.blocks,
+                                                             (size_t)parts.blocks, (const T *)nullptr, combine, first,
+                                                             has_first);
+    return before;
+}
+
+template <bool INCLUSIVE, class In, class Out, class T, class F>
+cudaError_t scan_all(void *workspace, size_t &bytes, In in, Out out, size_t count, F combine, T first, bool has_first,
+                     cudaStream_t stream) {
+    Parts parts(count);
+    if (asks_for_size(workspace, bytes, scan_bytes<T>(parts))) return cudaSuccess;
+    if (count == 0) return cudaSuccess;
+    const T *before = nullptr;
+    if (parts.blocks > 1) before = find_before(in, parts, (T *)workspace, combine, first, has_first, stream);
+    scan<THREADS, INCLUSIVE>
+        <<<parts.blocks, THREADS, 0, stream>>>(in, out, count, parts.each, before, combine, first, has_first);
+    return cudaPeekAtLastError();
+}
+template <class In, class Out, class T, class F>
+cudaError_t reduce_all(void *workspace, size_t &bytes, In in, Out out, size_t count, F combine, T first, bool has_first,
+                       cudaStream_t stream) {
+    Parts parts(count);
+    if (asks_for_size(workspace, bytes, parts.blocks * sizeof(T))) return cudaSuccess;
+    if (parts.blocks == 1) {
+        reduce<THREADS><<<1, THREADS, 0, stream>>>(in, out, count, parts.each, combine, first, has_first);
+        return cudaPeekAtLastError();
+    }
+    T *places = (T *)workspace;
+    size_t blocks = parts.blocks;
+    reduce<THREADS><<<parts.blocks, THREADS, 0, stream>>>(in, places, count, parts.each, combine, first, false);
+    reduce<LAST_THREADS>
+        <<<1, LAST_THREADS, 0, stream>>>((const T *)places, out, blocks, blocks, combine, first, has_first);
+    return cudaPeekAtLastError();
 }
 } // namespace details
 
@@ -85,29 +169,43 @@ struct DeviceReduce {
     static cudaError_t Reduce(void *workspace, size_t &bytes, In in, Out out, size_t count, F combine, T first,
                               cudaStream_t stream = 0) {
         typedef typename details::pointed<Out>::type Value;
-        if (details::asks_for_size(workspace, bytes)) return cudaSuccess;
-        details::reduce<<<1, details::DEVICE_THREADS, 0, stream>>>(in, out, count, combine, Value(first));
-        return cudaPeekAtLastError();
+        return details::reduce_all(workspace, bytes, in, out, count, combine, Value(first), true, stream);
     }
     template <class In, class Out>
     static cudaError_t Sum(void *workspace, size_t &bytes, In in, Out out, size_t count, cudaStream_t stream = 0) {
         return Reduce(workspace, bytes, in, out, count, cub::Sum(), 0, stream);
+    }
+    template <class In, class Out>
+    static cudaError_t Max(void *workspace, size_t &bytes, In in, Out out, size_t count, cudaStream_t stream = 0) {
+        typedef typename details::pointed<Out>::type Value;
+        return details::reduce_all(workspace, bytes, in, out, count, cub::Max(), Value(), false, stream);
+    }
+    template <class In, class Out>
+    static cudaError_t Min(void *workspace, size_t &bytes, In in, Out out, size_t count, cudaStream_t stream = 0) {
+        typedef typename details::pointed<Out>::type Value;
+        return details::reduce_all(workspace, bytes, in, out, count, cub::Min(), Value(), false, stream);
     }
 };
 struct DeviceScan {
     template <class In, class T>
     static cudaError_t ExclusiveSum(void *workspace, size_t &bytes, In in, T *out, size_t count,
                                     cudaStream_t stream = 0) {
-        if (details::asks_for_size(workspace, bytes)) return cudaSuccess;
-        details::sums<<<1, details::DEVICE_THREADS, 0, stream>>>(in, out, count, false);
-        return cudaPeekAtLastError();
+        return details::scan_all<false>(workspace, bytes, in, out, count, cub::Sum(), T(0), true, stream);
     }
     template <class In, class T>
     static cudaError_t InclusiveSum(void *workspace, size_t &bytes, In in, T *out, size_t count,
                                     cudaStream_t stream = 0) {
-        if (details::asks_for_size(workspace, bytes)) return cudaSuccess;
-        details::sums<<<1, details::DEVICE_THREADS, 0, stream>>>(in, out, count, true);
-        return cudaPeekAtLastError();
+        return details::scan_all<true>(workspace, bytes, in, out, count, cub::Sum(), T(0), false, stream);
+    }
+    template <class In, class T, class F, class First>
+    static cudaError_t ExclusiveScan(void *workspace, size_t &bytes, In in, T *out, F combine, First first,
+                                     size_t count, cudaStream_t stream = 0) {
+        return details::scan_all<false>(workspace, bytes, in, out, count, combine, T(first), true, stream);
+    }
+    template <class In, class T, class F>
+    static cudaError_t InclusiveScan(void *workspace, size_t &bytes, In in, T *out, F combine, size_t count,
+                                     cudaStream_t stream = 0) {
+        return details::scan_all<true>(workspace, bytes, in, out, count, combine, T(), false, stream);
     }
 };
 struct DeviceSelect {
@@ -115,8 +213,16 @@ struct DeviceSelect {
     template <class In, class Flags, class Out, class Count>
     static cudaError_t Flagged(void *workspace, size_t &bytes, In in, Flags flags, Out out, Count *selected,
                                size_t count, cudaStream_t stream = 0) {
-        if (details::asks_for_size(workspace, bytes)) return cudaSuccess;
-        details::flagged<<<1, details::DEVICE_THREADS, 0, stream>>>(in, flags, out, selected, count);
+        details::Parts parts(count);
+        if (details::asks_for_size(workspace, bytes, details::scan_bytes<size_t>(parts))) return cudaSuccess;
+        details::Taken<Flags> taken = {flags};
+        size_t *places = (size_t *)workspace;
+        // The first part has nothing before it.
+        cudaError_t error = cudaMemsetAsync(places + parts.blocks, 0, sizeof(size_t), stream);
+        if (error != cudaSuccess) return error;
+        const size_t *before = details::find_before(taken, parts, places, cub::Sum(), (size_t)0, true, stream);
+        details::flagged<<<parts.blocks, details::THREADS, 0, stream>>>(in, flags, out, count, parts.each, before);
+        details::store_count<<<1, 1, 0, stream>>>(before + parts.blocks, selected);
         return cudaPeekAtLastError();
     }
 };

@@ -44,6 +44,37 @@ extern "C" {
         found: *mut c_void,
         stream: *mut c_void,
     ) -> c_int;
+    /// Sorts keys of a type by these bits, with their values.
+    pub fn sort_by_keys(
+        kind: c_int,
+        keys: *mut c_void,
+        keys_out: *mut c_void,
+        values: *mut c_void,
+        values_out: *mut c_void,
+        count: c_int,
+        begin_bit: c_int,
+        end_bit: c_int,
+        descending: c_int,
+        stream: *mut c_void,
+    ) -> c_int;
+    /// Sorts floats in two buffers, and says which has them.
+    pub fn sort_in_buffers(
+        keys: *mut c_void,
+        others: *mut c_void,
+        count: c_int,
+        selector: *mut c_int,
+        stream: *mut c_void,
+    ) -> c_int;
+    /// Sums before and with each, the greatest so far, and three numbers of all.
+    pub fn scan_and_reduce(
+        x: *mut c_void,
+        before: *mut c_void,
+        with: *mut c_void,
+        greatest: *mut c_void,
+        all: *mut c_void,
+        count: c_int,
+        stream: *mut c_void,
+    ) -> c_int;
     /// Turns each run of three around.
     pub fn launch_mirror(
         x: *mut c_void,

@@ -102,7 +102,7 @@ const LEFT_OUT: [(&str, &str, &str); 10] = [
     ("tuner", "a_library_is_timed_too", "as above"),
 ];
 /// Test programs of the runtime that have nothing to do with AMD's HIP, and why.
-const NOT_ABOUT_IT: [(&str, &str); 5] = [
+const NOT_ABOUT_IT: [(&str, &str); 6] = [
     (
         "amd_provider",
         "where the library is searched for, with ours in its place",
@@ -119,6 +119,7 @@ const NOT_ABOUT_IT: [(&str, &str); 5] = [
         "hiprtc_or_clang",
         "which of them compiles, with a library of its own in hiprtc's place",
     ),
+    ("nvrtc", "needs an NVIDIA GPU"),
     ("floors", "reads the sources"),
 ];
 
