@@ -22,9 +22,13 @@ struct Run {
     library: &'static str,
 }
 
+/// All tests of a program, which show what they computed.
+const ALL: &[&str] = &["--include-ignored", "--nocapture", "--test-threads=1"];
+
 /// rocBLAS multiplies 200 drawn cases of each type and precision (shapes, transposes, strides, factors, places,
-/// epilogues), and our kernels the same numbers; rocRAND's generators write what their host forms and papers say.
-const RUNS: [Run; 2] = [
+/// epilogues), and our kernels the same numbers; rocRAND's generators write what their host forms and papers say; the
+/// others' results are held against the host's.
+const RUNS: [Run; 5] = [
     Run {
         program: "gemm",
         arguments: &[
@@ -40,10 +44,31 @@ const RUNS: [Run; 2] = [
     },
     Run {
         program: "rocrand",
-        arguments: &["--include-ignored"],
+        arguments: ALL,
         variables: &[],
         variable: "CANDLE_ROCM_TEST_ROCRAND",
         library: "librocrand.so.1",
+    },
+    Run {
+        program: "hiprtc",
+        arguments: ALL,
+        variables: &[],
+        variable: "CANDLE_ROCM_TEST_HIPRTC",
+        library: "libhiprtc.so.7",
+    },
+    Run {
+        program: "rocsparse",
+        arguments: ALL,
+        variables: &[],
+        variable: "CANDLE_ROCM_TEST_ROCSPARSE",
+        library: "librocsparse.so.1",
+    },
+    Run {
+        program: "hipblaslt",
+        arguments: ALL,
+        variables: &[],
+        variable: "CANDLE_ROCM_TEST_HIPBLASLT",
+        library: "libhipblaslt.so.1",
     },
 ];
 

@@ -32,17 +32,20 @@ const PACKAGES: [&str; 7] = [
 ];
 /// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
 /// [`super::libraries`].
-const TESTS: [(&str, &str); 13] = [
+const TESTS: [(&str, &str); 16] = [
     (RUNTIME, "buffers"),
     (RUNTIME, "compiled"),
     (RUNTIME, "gemm"),
     (RUNTIME, "gemm_library"),
     (RUNTIME, "graphs"),
     (EMULATOR, "hip_host_program"),
+    (RUNTIME, "hipblaslt"),
+    (RUNTIME, "hiprtc"),
     (RUNTIME, "launches"),
     (RUNTIME, "memory"),
     (RUNTIME, "random"),
     (RUNTIME, "rocrand"),
+    (RUNTIME, "rocsparse"),
     (RUNTIME, "split_rows"),
     (RUNTIME, "streams"),
     (RUNTIME, "tuner"),
