@@ -9,6 +9,7 @@
 //! - [`nvcc`]: nvcc's command line; the program of that name is [`nvcc::run`].
 //! - [`ptx`]: inline PTX rewritten to C++ before it is compiled.
 //! - [`headers`]: the headers, laid out in a folder.
+//! - [`unpacked`]: sources that are part of a program, laid out likewise.
 //!
 //! The toolchain, the choice of architectures and the cache are those of the kernels of `candle-rocm-kernels`.
 //!
@@ -25,6 +26,7 @@ pub mod options;
 pub mod ptx;
 mod stand_ins;
 pub mod text;
+pub mod unpacked;
 
 // The build of our own kernels and this crate do the same with them.
 #[allow(dead_code)]

@@ -377,7 +377,7 @@ static CONTRACT: &[Family] = &[
         "ppppiiiipfpp",
     ),
     family(&kernels::CHAINED, &["gated_{t}"], OWN_QUANTS, "pppppii"),
-    family(&kernels::EXPERTS, &["experts_{t}"], &[("count", 0)], "ppi"),
+    family(&kernels::EXPERTS, &["experts_{t}"], &[("count", 0)], "ppii"),
     family(
         &kernels::EXPERTS,
         &["experts_{t}"],
@@ -392,9 +392,15 @@ static CONTRACT: &[Family] = &[
     ),
     family(
         &kernels::EXPERTS,
-        &["experts_gather_{t}", "experts_dots_{t}"],
+        &["experts_dots_{t}"],
         ROW_FLOATS,
         "ppppiii",
+    ),
+    family(
+        &kernels::EXPERTS,
+        &["experts_scatter_{t}"],
+        ROW_FLOATS,
+        "pppppiiii",
     ),
     family(
         &kernels::EXPERTS,
@@ -415,9 +421,9 @@ static CONTRACT: &[Family] = &[
     ),
     family(
         &kernels::FP8,
-        &["fp8_gathered_{t}"],
+        &["fp8_scattered_{t}"],
         ROW_FLOATS,
-        "ppniipnnniipi",
+        "ppniipnnniippii",
     ),
     family(&kernels::FP8, &["fp8_largest_{t}"], ROW_FLOATS, "ppnii"),
     family(&kernels::FP8, &["fp8_all_{t}"], ROW_FLOATS, "ppniipnnniip"),

@@ -15,11 +15,12 @@ const MOST_COLUMNS: usize = 120;
 /// How the names of kernels' sources end.
 const ENDS: [&str; 4] = ["cu", "cuh", "h", "inc"];
 /// Where kernels are, below the root.
-const FOLDERS: [&str; 4] = [
+const FOLDERS: [&str; 5] = [
     "candle-rocm-kernels/kernels",
     "benches/gpu_mm/kernels",
     "candle-rocm-cuda/include",
     "candle-rocm-cuda/tests/programs",
+    "tests/linked/kernels",
 ];
 
 /// Checks every kernel file.

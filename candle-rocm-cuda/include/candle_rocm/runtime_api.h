@@ -1,5 +1,5 @@
-// The CUDA runtime's functions and types that host code beside kernels names. candle-rocm-runtime has the functions, for
-// programs that link such code.
+// The CUDA runtime's functions and types that host code beside kernels names. candle-rocm-runtime has the functions,
+// for programs that link such code.
 #pragma once
 #include "candle_rocm/vectors.h"
 

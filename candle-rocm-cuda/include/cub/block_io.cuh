@@ -1,5 +1,5 @@
-// cub's BlockLoad and BlockStore: a run of values of memory, so many of them for each thread, in the threads' order. The
-// ways to do it that cub offers move the same values; here each thread moves its own.
+// cub's BlockLoad and BlockStore: a run of values of memory, so many of them for each thread, in the threads' order.
+// The ways to do it that cub offers move the same values; here each thread moves its own.
 #pragma once
 #include "cuda_runtime.h"
 

@@ -1,5 +1,5 @@
-// cub's algorithms on whole arrays, for host code: DeviceReduce, DeviceScan, DeviceSelect. One block does the work, whatever
-// the number of values: right for any, and slow for very many.
+// cub's algorithms on whole arrays, for host code: DeviceReduce, DeviceScan, DeviceSelect. One block does the work,
+// whatever the number of values: right for any, and slow for very many.
 #pragma once
 #include "cub/block.cuh"
 

@@ -103,8 +103,8 @@ __device__ __forceinline__ void experts_gate(const T *logits, const float *bias,
     }
 }
 
-// Which of EXPERTS_FEW assignments from `first` on are an expert's, or, of number `experts`, of none that there is: a bit
-// for each.
+// Which of EXPERTS_FEW assignments from `first` on are an expert's, or, of number `experts`, of none that there is: a
+// bit for each.
 static constexpr uint32_t EXPERTS_FEW = 8;
 __device__ __forceinline__ uint32_t whose(const uint32_t *ids, uint32_t first, uint32_t assignments, uint32_t expert,
                                           uint32_t experts) {

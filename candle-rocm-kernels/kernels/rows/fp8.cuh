@@ -98,9 +98,14 @@ __device__ __forceinline__ void fp8_store(uint8_t *to, Fp8Words words, uint32_t 
     if (aligned) {
         if (count == FP8_V) *(Fp8Words *)to = words;
     } else {
+        // The next byte is always the first.
+#pragma unroll 1
+        for (uint32_t i = 0; i < count; i++) {
+            to[i] = (uint8_t)words[0];
 #pragma unroll
-        for (int i = 0; i < FP8_V; i++)
-            if (i < (int)count) to[i] = (uint8_t)(words[i / 4] >> i % 4 * 8);
+            for (int w = 0; w < FP8_WORDS; w++)
+                words[w] = words[w] >> 8 | (w + 1 < FP8_WORDS ? words[min_of(w + 1, FP8_WORDS - 1)] << 24 : 0);
+        }
     }
 }
 
