@@ -274,7 +274,7 @@ impl<'a> Checker<'a> {
                     found = races.lds(&mut group.races, own, place, facts, &footprint, lds);
                 });
             }
-            Op::Buffer(op) => op.footprint(wave, memory),
+            Op::Buffer(op) => op.footprints(wave, memory),
             Op::ScalarMemory(op) => {
                 if let Some((first, bytes, access)) = op.footprint(wave) {
                     let mut places = [0; crate::exec::wave::LANES];
