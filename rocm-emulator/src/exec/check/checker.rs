@@ -142,11 +142,15 @@ impl<'a> Checker<'a> {
                 Op::Lds(op) => Some(op),
                 _ => None,
             };
+            let mut flat_in_lds = false;
+            if let Op::Memory(op) = &step.op {
+                op.lds_footprint(wave, |_| flat_in_lds = true);
+            }
             let wrong = waits.before(
                 &mut group.waits,
                 &place,
                 (&known.facts, known.roles),
-                lds,
+                (lds, flat_in_lds),
                 wave,
             );
             if let Some(what) = wrong {
