@@ -73,6 +73,8 @@ fn waits_for_counters() {
         for (name, words) in [
             ("memory_bad", [counter[0], "(0)"]),
             ("memory_good", [""; 2]),
+            ("flat_memory_bad", [counter[0], "(0)"]),
+            ("flat_memory_good", [""; 2]),
             ("second_bad", [counter[0], "(0)"]),
             ("second_good", [""; 2]),
             ("first_good", [""; 2]),
@@ -93,6 +95,8 @@ fn waits_for_counters() {
         for (name, words) in [
             ("lds_use_bad", [counter[1], "check waits"]),
             ("lds_use_good", [""; 2]),
+            ("flat_lds_bad", [counter[1], "(0)"]),
+            ("flat_lds_good", [""; 2]),
         ] {
             expect(&gpu, Checks::WAITS, name, [1, 64], &[U64(out)], &words);
         }
