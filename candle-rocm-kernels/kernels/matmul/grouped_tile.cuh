@@ -37,8 +37,8 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
     template <class Tile> struct Scales {
         using Unit = MatrixUnit<T>;
         using Sums = typename Unit::Sums;
-        // Whether all factors are read a slice before they are needed, for which wavefronts of 64 have registers: then a
-        // barrier follows, and the next block's may take their place.
+        // Whether all factors are read a slice before they are needed, for which wavefronts of 64 have registers: a
+        // barrier follows then, and the next block's may take their place.
         static constexpr bool AHEAD = ROWS_SHARE && S::WAVE == 64;
         static constexpr int ROWS = S::M + S::N, BUFFER = ROWS * (int)sizeof(float), BUFFERS = AHEAD ? 1 : 2;
         static constexpr int LDS_BYTES = BUFFERS * BUFFER;

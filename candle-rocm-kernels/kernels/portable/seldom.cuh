@@ -1,6 +1,6 @@
 // A kernel's one argument read anew, where it is seldom needed: what a loop does not need in most turns shall not be in
-// scalar registers all along, of which there are too few. A kernel that is compiled for the constants of a shape (KNOWN,
-// matmul/grouped.cuh) takes them from there instead.
+// scalar registers all along, of which there are too few. A kernel that is compiled for the constants of a shape
+// (KNOWN, matmul/grouped.cuh) takes them from there instead.
 #pragma once
 #include "portable/portable.cuh"
 

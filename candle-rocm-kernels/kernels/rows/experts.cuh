@@ -74,7 +74,7 @@ __device__ __forceinline__ void choose_groups(int32_t *choices, const GateOption
 }
 
 // The experts of a token and their weights, by a team of 32 lanes, each of which holds SLOTS experts at most. `lds` has
-// an element for each expert. Weights are of scores, choices have the bias as well. What is not a number is chosen last.
+// an element for each expert. Weights are of scores, choices have the bias as well. What is no number is chosen last.
 template <int SLOTS, class T>
 __device__ __forceinline__ void experts_gate(const T *logits, const float *bias, uint32_t *ids, float *weights,
                                              const GateOptions &o, uint32_t *lds, uint32_t lane, bool writes) {
