@@ -115,10 +115,12 @@ template <class Flags> struct Taken {
     __host__ __device__ size_t operator[](size_t at) const { return flags[at] ? 1 : 0; }
 };
 
-// Callers ask for the size of a workspace first, and pass one then. No caller expects none.
-inline bool asks_for_size(void *workspace, size_t &bytes, size_t needed) {
+// Callers ask for the size of a workspace first, and pass one then; true if there is nothing more to do, as that was
+// asked or the workspace is too small. No caller expects to need none.
+inline bool asks_for_size(void *workspace, size_t &bytes, size_t needed, cudaError_t &answer) {
+    answer = workspace != nullptr && bytes < needed ? cudaErrorInvalidValue : cudaSuccess;
     if (workspace == nullptr) bytes = needed != 0 ? needed : 1;
-    return workspace == nullptr;
+    return workspace == nullptr || answer != cudaSuccess;
 }
 // Sums and what stands before each part, one more than there are parts.
 template <class T> size_t scan_bytes(const Parts &parts) { return (2 * (size_t)parts.blocks + 1) * sizeof(T); }
@@ -138,7 +140,8 @@ template <bool INCLUSIVE, class In, class Out, class T, class F>
 cudaError_t scan_all(void *workspace, size_t &bytes, In in, Out out, size_t count, F combine, T first, bool has_first,
                      cudaStream_t stream) {
     Parts parts(count);
-    if (asks_for_size(workspace, bytes, scan_bytes<T>(parts))) return cudaSuccess;
+    cudaError_t answer;
+    if (asks_for_size(workspace, bytes, scan_bytes<T>(parts), answer)) return answer;
     if (count == 0) return cudaSuccess;
     const T *before = nullptr;
     if (parts.blocks > 1) before = find_before(in, parts, (T *)workspace, combine, first, has_first, stream);
@@ -150,7 +153,8 @@ template <class In, class Out, class T, class F>
 cudaError_t reduce_all(void *workspace, size_t &bytes, In in, Out out, size_t count, F combine, T first, bool has_first,
                        cudaStream_t stream) {
     Parts parts(count);
-    if (asks_for_size(workspace, bytes, parts.blocks * sizeof(T))) return cudaSuccess;
+    cudaError_t answer;
+    if (asks_for_size(workspace, bytes, parts.blocks * sizeof(T), answer)) return answer;
     if (parts.blocks == 1) {
         reduce<THREADS><<<1, THREADS, 0, stream>>>(in, out, count, parts.each, combine, first, has_first);
         return cudaPeekAtLastError();
@@ -214,7 +218,8 @@ struct DeviceSelect {
     static cudaError_t Flagged(void *workspace, size_t &bytes, In in, Flags flags, Out out, Count *selected,
                                size_t count, cudaStream_t stream = 0) {
         details::Parts parts(count);
-        if (details::asks_for_size(workspace, bytes, details::scan_bytes<size_t>(parts))) return cudaSuccess;
+        cudaError_t answer;
+        if (details::asks_for_size(workspace, bytes, details::scan_bytes<size_t>(parts), answer)) return answer;
         details::Taken<Flags> taken = {flags};
         size_t *places = (size_t *)workspace;
         // The first part has nothing before it.

@@ -114,7 +114,7 @@ void sort_digit(void *workspace, const K *keys, K *to, const V *values, V *value
                 int end_bit, bool descending, cudaStream_t stream) {
     int bits = end_bit - shift < DIGIT_BITS ? end_bit - shift : DIGIT_BITS;
     unsigned int mask = (1u << bits) - 1;
-    size_t all = (size_t)DIGITS * parts.blocks, bytes = 0;
+    size_t all = (size_t)DIGITS * parts.blocks, bytes = scan_bytes<uint32_t>(Parts(all));
     uint32_t *counts = (uint32_t *)workspace;
     void *rest = (char *)workspace + aligned(all * sizeof(uint32_t));
     count_digits<<<parts.blocks, THREADS, 0, stream>>>(keys, counts, parts.count, parts.each, shift, mask, descending);
@@ -129,7 +129,8 @@ cudaError_t sort(void *workspace, size_t &bytes, const K *keys, K *keys_out, con
     constexpr bool PAIRS = !candle_rocm::same<V, NoValue>::value;
     Parts parts(count);
     size_t of_values = PAIRS ? aligned(count * sizeof(V)) : 0, of_digits = digits_bytes(parts);
-    if (asks_for_size(workspace, bytes, of_digits + aligned(count * sizeof(K)) + of_values)) return cudaSuccess;
+    cudaError_t answer;
+    if (asks_for_size(workspace, bytes, of_digits + aligned(count * sizeof(K)) + of_values, answer)) return answer;
     if (count == 0) return cudaSuccess;
     // Places are counted in 32 bits.
     if (count > 0xffffffffu || begin_bit < 0 || end_bit > (int)sizeof(K) * 8) return cudaErrorInvalidValue;
@@ -158,7 +159,8 @@ template <class K, class V>
 cudaError_t sort_buffers(void *workspace, size_t &bytes, DoubleBuffer<K> &keys, DoubleBuffer<V> &values, size_t count,
                          int begin_bit, int end_bit, bool descending, cudaStream_t stream) {
     Parts parts(count);
-    if (asks_for_size(workspace, bytes, digits_bytes(parts))) return cudaSuccess;
+    cudaError_t answer;
+    if (asks_for_size(workspace, bytes, digits_bytes(parts), answer)) return answer;
     if (count == 0) return cudaSuccess;
     if (count > 0xffffffffu || begin_bit < 0 || end_bit > (int)sizeof(K) * 8) return cudaErrorInvalidValue;
     for (int shift = begin_bit; shift < end_bit; shift += DIGIT_BITS) {

@@ -18,14 +18,27 @@ extern "C" int odd_ones(const float *x, int count, unsigned *odd, float *sums, u
                         cudaStream_t stream) {
     cub::TransformInputIterator<bool, IsOdd, const float *> flags(x, IsOdd());
     cub::CountingInputIterator<unsigned> numbers(0);
-    size_t bytes = 0;
+    // One workspace for all three, as large as the one that needs most.
+    size_t most = 0, bytes = 0;
     void *workspace = nullptr;
     cudaError_t error = cub::DeviceReduce::Sum(nullptr, bytes, flags, odd, count, stream);
-    if (error == cudaSuccess) error = cudaMallocAsync(&workspace, bytes, stream);
-    if (error == cudaSuccess) error = cub::DeviceReduce::Sum(workspace, bytes, flags, odd, count, stream);
-    if (error == cudaSuccess) error = cub::DeviceScan::ExclusiveSum(workspace, bytes, x, sums, count, stream);
+    most = bytes > most ? bytes : most;
+    if (error == cudaSuccess) error = cub::DeviceScan::ExclusiveSum(nullptr, bytes, x, sums, count, stream);
+    most = bytes > most ? bytes : most;
     if (error == cudaSuccess) {
-        error = cub::DeviceSelect::Flagged(workspace, bytes, numbers, flags, places, found, count, stream);
+        error = cub::DeviceSelect::Flagged(nullptr, bytes, numbers, flags, places, found, count, stream);
+    }
+    most = bytes > most ? bytes : most;
+    if (error == cudaSuccess) error = cudaMallocAsync(&workspace, most, stream);
+    if (error == cudaSuccess) error = cub::DeviceReduce::Sum(workspace, most, flags, odd, count, stream);
+    if (error == cudaSuccess) error = cub::DeviceScan::ExclusiveSum(workspace, most, x, sums, count, stream);
+    if (error == cudaSuccess) {
+        error = cub::DeviceSelect::Flagged(workspace, most, numbers, flags, places, found, count, stream);
+    }
+    // What is too small is refused, and nothing is written.
+    size_t little = 1;
+    if (count > 2000 && cub::DeviceReduce::Sum(workspace, little, flags, odd, count, stream) != cudaErrorInvalidValue) {
+        error = cudaErrorUnknown;
     }
     cudaError_t freed = cudaFreeAsync(workspace, stream);
     return error == cudaSuccess ? freed : error;
