@@ -126,10 +126,11 @@ impl Rocrand {
         seeded: bool,
         name: &str,
     ) -> Vec<T> {
-        // SAFETY: memory for as many.
         let fill = |generator, to| {
-            self.0
-                .call::<Fill>(name, |fill| unsafe { fill(generator, to, COUNT) })
+            self.0.call::<Fill>(name, |fill| {
+                // SAFETY: memory for as many.
+                unsafe { fill(generator, to, COUNT) }
+            })
         };
         self.numbers(side, kind, seeded, fill)
     }

@@ -32,7 +32,7 @@ const PACKAGES: [&str; 7] = [
 ];
 /// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
 /// [`super::libraries`].
-const TESTS: [(&str, &str); 16] = [
+const TESTS: [(&str, &str); 17] = [
     (RUNTIME, "buffers"),
     (RUNTIME, "compiled"),
     (RUNTIME, "gemm"),
@@ -41,6 +41,7 @@ const TESTS: [(&str, &str); 16] = [
     (EMULATOR, "hip_host_program"),
     (RUNTIME, "hipblaslt"),
     (RUNTIME, "hiprtc"),
+    (RUNTIME, "large_product"),
     (RUNTIME, "launches"),
     (RUNTIME, "memory"),
     (RUNTIME, "random"),
