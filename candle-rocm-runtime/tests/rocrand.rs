@@ -130,7 +130,7 @@ impl Rocrand {
             self.0.call::<Fill>(name, |fill| {
                 // SAFETY: memory for as many.
                 unsafe { fill(generator, to, COUNT) }
-            });
+            })
         };
         self.numbers(side, kind, seeded, fill)
     }

@@ -109,12 +109,13 @@ fn waits_for_counters() {
 
 #[test]
 fn wait_states() {
-    let rules: [(&str, &[Target]); 6] = [
+    let rules: [(&str, &[Target]); 7] = [
         ("lane_number", &[Target::Gfx90a, Target::Gfx942]),
         ("base", &[Target::Gfx90a, Target::Gfx942]),
         ("dpp", &[Target::Gfx90a, Target::Gfx942]),
         ("product", &[Target::Gfx90a, Target::Gfx942]),
         ("transcendental", &[Target::Gfx942, Target::Gfx1100]),
+        ("scalar_value", &[Target::Gfx942]),
         ("chain", &[Target::Gfx1100, Target::Gfx1201]),
     ];
     for target in TARGETS {
@@ -123,6 +124,10 @@ fn wait_states() {
         if target.family() == Family::Cdna {
             let args = [U64(input), U64(out)];
             expect(&gpu, Checks::WAITS, "lane_value_good", [1, 64], &args, &[]);
+        }
+        if target == Target::Gfx942 {
+            let args = [U64(input), U64(out)];
+            expect(&gpu, Checks::WAITS, "mask_good", [1, 64], &args, &[]);
         }
         for (rule, _) in rules.iter().filter(|rule| rule.1.contains(&target)) {
             let args = [U64(input), U64(out)];

@@ -230,6 +230,23 @@ PRODUCT(product_good, ENOUGH)
     }
 TRANSCENDENTAL(transcendental_bad, "")
 TRANSCENDENTAL(transcendental_good, "s_nop 0\n")
+#define SCALAR_VALUE(name, wait)                                                                \
+    KERNEL name(const unsigned *in, unsigned *out) {                                            \
+        unsigned value = in[X], sum;                                                            \
+        asm volatile("v_readfirstlane_b32 s40, %1" LINE wait "v_add_u32 %0, s40, %1"            \
+                     : "=&v"(sum) : "v"(value) : "s40");                                        \
+        out[X] = sum;                                                                           \
+    }
+SCALAR_VALUE(scalar_value_bad, "s_nop 0\n")
+SCALAR_VALUE(scalar_value_good, "s_nop 1\n")
+// A mask and a carry are there at once.
+KERNEL mask_good(const unsigned *in, unsigned *out) {
+    unsigned value = in[X], chosen;
+    asm volatile("v_cmp_gt_u32 s[40:41], %1, 2" LINE "v_cndmask_b32 %0, %1, 0, s[40:41]" LINE
+                 "v_add_co_u32 %0, vcc, %0, %1" LINE "v_addc_co_u32 %0, vcc, %0, 0, vcc"
+                 : "=&v"(chosen) : "v"(value) : "s40", "s41", "vcc");
+    out[X] = chosen;
+}
 #elif __GFX11__
 #define TRANSCENDENTAL(name, wait)                                                              \
     KERNEL name(const float *in, float *out) {                                                  \

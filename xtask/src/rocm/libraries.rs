@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+use super::counts;
 use super::packages::LIBRARIES;
 use super::parts::Parts;
 use super::programs::{Programs, Runner};
@@ -98,6 +99,11 @@ pub fn run(
             .env(run.variable, root.libraries(&LIBRARIES).join(run.library));
         let part = format!("{}: {} on {arch}", run.library, run.program);
         parts.run(&part, || cargo::run_quietly(&mut command));
+    }
+    if arch == counts::ARCH {
+        let part = format!("counts of rocBLAS' kernel and ours on {arch}");
+        let library = root.libraries(&LIBRARIES).join(RUNS[0].library);
+        parts.run(&part, || counts::run(&library, programs, runner));
     }
     let fft = build_fft(root)?;
     let part = format!("librocfft.so.0: example {} on {arch}", FFT.1);

@@ -3,6 +3,7 @@
 //! Debian's packages of them are unpacked into a private folder, the library `hsakmt-model` takes the amdgpu driver's
 //! place, and our tests of devices, the examples and Candle's own tests run through AMD's `libamdhip64`.
 
+mod counts;
 mod libraries;
 mod packages;
 mod parts;

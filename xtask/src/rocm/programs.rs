@@ -32,7 +32,7 @@ const PACKAGES: [&str; 7] = [
 ];
 /// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
 /// [`super::libraries`].
-const TESTS: [(&str, &str); 19] = [
+const TESTS: [(&str, &str); 20] = [
     (RUNTIME, "blas_lt"),
     (RUNTIME, "blas_lt_objects"),
     (RUNTIME, "buffers"),
@@ -44,6 +44,7 @@ const TESTS: [(&str, &str); 19] = [
     (EMULATOR, "hip_host_program"),
     (RUNTIME, "hipblaslt"),
     (RUNTIME, "hiprtc"),
+    (RUNTIME, "large_product"),
     (RUNTIME, "launches"),
     (RUNTIME, "memory"),
     (RUNTIME, "random"),

@@ -47,6 +47,14 @@ pub(crate) struct Inside {
     dwords: [u64; 4],
 }
 
+impl Inside {
+    /// Bytes of elements of so many.
+    fn bytes(&self, whole: u32) -> u64 {
+        let dwords: u32 = self.dwords.iter().map(|lanes| lanes.count_ones()).sum();
+        u64::from(whole) * u64::from(self.whole.count_ones()) + 4 * u64::from(dwords)
+    }
+}
+
 /// A buffer instruction.
 pub(crate) struct BufferOp {
     descriptor: u16,
@@ -241,8 +249,8 @@ impl BufferOp {
         let descriptor = Descriptor::read(wave, self.descriptor);
         let format = self.format(&descriptor);
         let (bytes, access) = (self.bytes(format), self.access());
-        self.count(cx, u64::from(bytes) * u64::from(exec.count_ones()));
         if let (true, Work::Plain(action)) = (descriptor.scratch(), &self.work) {
+            self.count(cx, u64::from(bytes) * u64::from(exec.count_ones()));
             // Scratch is interleaved by lane there: the scalar offset counts bytes of the whole wavefront.
             let base = i64::from(self.soffset.read32(wave) / wave.lanes) + self.offset;
             let zero = Row::ZERO;
@@ -254,6 +262,7 @@ impl BufferOp {
             return unsafe { action.run(wave, cx, &places) };
         }
         let (places, inside) = self.places(&descriptor, bytes, wave);
+        self.count(cx, inside.bytes(bytes));
         for lane in lanes(inside.whole) {
             cx.check(self.site, access, places[lane], bytes, Some(lane as u32))?;
         }
