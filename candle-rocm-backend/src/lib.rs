@@ -10,6 +10,7 @@
 //! - [`RocmDeviceExt`]: architecture, wavefront size, compute units, memory, the memory pool's figures;
 //! - [`ops`]: operators that Candle makes of several kernels, each in one, with gradients;
 //! - [`fp8`], [`grouped`], [`moe`]: products of FP8 with scales, of rows that belong to groups, and mixtures of experts;
+//! - [`specialised`]: their kernels compiled at run time for the shapes that a program has;
 //! - [`graph`]: a step of a program captured once, such as a language model's for one token, and run by one launch;
 //! - [`doctor`]: what is wrong where a GPU is not found, and what to do;
 //! - [`runtime`]: choosing between AMD's library and the emulator; [`devices`]: the GPUs there are.
@@ -47,6 +48,7 @@ pub mod moe;
 pub mod ops;
 #[cfg(feature = "rocm-rs")]
 pub mod rocm_rs;
+pub mod specialised;
 
 use candle_core::{Device, Error, Result};
 

@@ -22,6 +22,7 @@ const FLOORS: &[Floor<'static>] = &[
     ("products", &["ops::product"]),
     ("linear layers", &["ops::linear"]),
     ("operators", &["ops"]),
+    ("kernels compiled for shapes", &["specialised"]),
     ("whose rows are whose", &["grouped::groups"]),
     (
         "ways of grouped products",

@@ -6,6 +6,8 @@ mod common;
 use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_backend::fp8::{self, Fp8Matrix, ScaleFormat, Share, BLOCK};
 use candle_rocm_backend::grouped::RowGroups;
+use candle_rocm_runtime::gemm::tune;
+use candle_rocm_testing::process::{alone, is_child};
 use common::{device, normal, numbers, Random};
 use float8::F8E4M3;
 
@@ -851,4 +853,75 @@ fn what_does_not_fit_is_refused_by_name() -> Result<()> {
     assert!(text(indices(&back), 2)?.contains("row 128 is of group 0"));
     assert!(text(indices(&[5; 128]), 2)?.contains("group 5"));
     Ok(())
+}
+
+/// Timings choose among the plans of a product, are kept in the file, and are taken from there.
+#[test]
+fn timings_choose_a_plan_and_are_kept() {
+    const NAME: &str = "timings_choose_a_plan_and_are_kept";
+    /// What the process is to find in the file.
+    const EXPECTED: &str = "CANDLE_ROCM_TEST_EXPECTED";
+    let multiply = || -> Result<()> {
+        let device = device()?;
+        let mut random = Random::new(5);
+        let [x, w] = [(40, 1024), (256, 1024)].map(|dims: (usize, usize)| {
+            Tensor::from_vec(normal(&mut random, dims.0 * dims.1), dims, &device)
+        });
+        let (x, w) = (x?, w?);
+        let a = fp8::cast_per_token(&x, ScaleFormat::F32)?;
+        let b = fp8::cast_per_block(&w, ScaleFormat::F32)?;
+        let (of_a, of_b) = (stands_for(&a)?, stands_for(&b)?);
+        let exact = Exact {
+            a: &of_a,
+            b: &of_b,
+            n: 256,
+            k: 1024,
+        };
+        // Twice: timed, and by what was found.
+        for _ in 0..2 {
+            let found = numbers(&fp8::gemm_nt(&a, &b, None, DType::F32)?)?;
+            for row in 0..40 {
+                exact.assert_row(&found[row * 256..][..256], row, None, DType::F32, NAME);
+            }
+        }
+        let stream = device.as_cuda_device()?.cuda_stream();
+        let choices = tune::choices(&stream).map_err(candle_core::Error::wrap)?;
+        if let Ok(expected) = std::env::var(EXPECTED) {
+            assert_eq!(choices.len(), 1, "{choices:?}");
+            assert_eq!(choices[0].1, expected);
+        }
+        Ok(())
+    };
+    if is_child() {
+        return multiply().unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gemm.tsv");
+    let run = |tune: &str, expected: &str| {
+        let variables = [
+            (tune::TUNE_VARIABLE, tune),
+            (tune::FILE_VARIABLE, file.to_str().unwrap()),
+            (EXPECTED, expected),
+        ];
+        alone(NAME, &variables, || unreachable!("it is another process"));
+        std::fs::read_to_string(&file).unwrap_or_default()
+    };
+    assert_eq!(run("use", ""), "", "nothing is timed");
+    let kept = run("1", "");
+    let lines: Vec<&str> = kept.lines().skip(1).collect();
+    let [line] = lines[..] else {
+        panic!("one product was timed: {kept}")
+    };
+    let fields: Vec<&str> = line.split('\t').collect();
+    assert_eq!(
+        fields[1],
+        "grouped f8e4m3 by blocks tn F32 256x40x1024 batch 1"
+    );
+    // Another way than the fastest: it is taken as well.
+    let other = match fields[2] {
+        "128x32 parts 2" => "128x128 parts 1",
+        _ => "128x32 parts 2",
+    };
+    std::fs::write(&file, kept.replace(fields[2], other)).unwrap();
+    run("use", other);
 }

@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::architectures;
 use crate::cache::{self, Cache};
+use crate::dependent;
 use crate::error::{Error, Result};
 use crate::headers;
 use crate::library;
@@ -282,13 +283,13 @@ impl Compiler {
             code = ptx::rewrite(&code).map_err(Error::Ptx)?.unwrap_or(code);
         }
         let input = scratch.path().join("code.hip");
-        std::fs::write(&input, code).map_err(Error::file(&input))?;
         let mut command = Command::new(&self.toolchain.clang);
         command
             .args(["-x", "hip", "-fsyntax-only"])
             .args(self.flags(&options.without_preprocessor(), side))
             .arg(&input);
-        self.run(&mut command, source, side).map(|_| ())
+        self.run_on(&mut command, &input, &code, source, side)
+            .map(|_| ())
     }
 
     /// Holds the cache to its size. Returns what was wrong with it, in words.
@@ -481,6 +482,29 @@ impl Compiler {
         format!("{:032x}", xxh3_128(all.as_bytes()))
     }
 
+    /// Compiles preprocessed code, which the command finds in `input`; what clang said.
+    pub(crate) fn run_on(
+        &self,
+        command: &mut Command,
+        input: &Path,
+        code: &str,
+        source: &Source,
+        side: Side<'_>,
+    ) -> Result<String> {
+        let write = |code: &str| std::fs::write(input, code).map_err(Error::file(input));
+        write(code)?;
+        let error = match self.run(command, source, side) {
+            Err(error) if dependent::is_meant(&error.to_string()) => error,
+            done => return done,
+        };
+        let Some(code) = dependent::with_word(code) else {
+            return Err(error);
+        };
+        write(&code)?;
+        // What is said of source that nobody wrote helps nobody.
+        self.run(command, source, side).map_err(|_| error)
+    }
+
     /// The code object of preprocessed code, and what clang said.
     fn compile_code(
         &self,
@@ -492,7 +516,6 @@ impl Compiler {
         scratch: &Path,
     ) -> Result<(Vec<u8>, String)> {
         let (input, output) = (scratch.join("code.hip"), scratch.join("object"));
-        std::fs::write(&input, code).map_err(Error::file(&input))?;
         let mut command = Command::new(&self.toolchain.clang);
         // Once more through the preprocessor, which has nothing left to do: of what is preprocessed, clang's driver expects
         // a bundle.
@@ -515,7 +538,7 @@ impl Compiler {
                 .arg(file);
         }
         command.arg(&input).arg("-o").arg(&output);
-        let said = self.run(&mut command, source, Side::Device(arch))?;
+        let said = self.run_on(&mut command, &input, code, source, Side::Device(arch))?;
         let object = std::fs::read(&output).map_err(Error::file(&output))?;
         Ok((object, said))
     }

@@ -10,6 +10,7 @@
 //! - [`ptx`]: inline PTX rewritten to C++ before it is compiled.
 //! - [`run_time`]: source compiled by a library in the process, such as hiprtc.
 //! - [`headers`]: the headers, laid out in a folder.
+//! - [`unpacked`]: sources that are part of a program, laid out likewise.
 //!
 //! The toolchain, the choice of architectures and the cache are those of the kernels of `candle-rocm-kernels`.
 //!
@@ -18,6 +19,7 @@
 
 pub mod build_script;
 pub mod compiler;
+mod dependent;
 pub mod error;
 pub mod headers;
 pub mod library;
@@ -27,6 +29,7 @@ pub mod ptx;
 pub mod run_time;
 mod stand_ins;
 pub mod text;
+pub mod unpacked;
 
 // The build of our own kernels and this crate do the same with them.
 #[allow(dead_code)]

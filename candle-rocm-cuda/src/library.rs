@@ -165,7 +165,6 @@ impl Compiler {
     ) -> Result<(Vec<u8>, String)> {
         let (input, output) = (folder.join("code.hip"), folder.join("object"));
         let text = folder.join("kernels");
-        std::fs::write(&input, code).map_err(Error::file(&input))?;
         std::fs::write(&text, kernels).map_err(Error::file(&text))?;
         let mut command = Command::new(&self.toolchain.clang);
         command.args(["-x", "hip"]);
@@ -179,7 +178,7 @@ impl Compiler {
             .arg(&input)
             .arg("-o")
             .arg(&output);
-        let said = self.run(&mut command, source, Side::Host)?;
+        let said = self.run_on(&mut command, &input, code, source, Side::Host)?;
         let object = std::fs::read(&output).map_err(Error::file(&output))?;
         Ok((object, said))
     }

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::headers;
 use crate::options::{self, Options};
 use crate::ptx;
+use crate::unpacked;
 use crate::user_cache;
 use crate::workers::Outcome;
 
@@ -175,7 +176,7 @@ fn flags(options: &Options, arch: &str) -> Result<Vec<String>> {
 /// Every header that goes by name: ours, and those in the C library's place.
 fn all_headers() -> Vec<(String, &'static str)> {
     let mut all = headers::all();
-    all.extend(headers::texts(&FREESTANDING));
+    all.extend(unpacked::texts(&FREESTANDING));
     all
 }
 

@@ -45,6 +45,29 @@ fn a_missing_header_and_a_wrong_type_have_their_lines() {
 }
 
 #[test]
+fn a_dependent_template_is_called_without_the_word_and_its_errors_stay_the_users() {
+    let compiler = Compiler::at_run_time("gfx1100").expect("a compiler");
+    let text = |body: &str| {
+        format!(
+            "template <typename T> struct Twice {{\n\
+             template <int n> static __device__ T of(T x) {{ return n * x; }}\n\
+             }};\n\
+             template <typename T> __device__ T four(T x) {{ {body} }}\n\
+             extern \"C\" __global__ void kernel(float *x) {{ *x = four(*x); }}\n"
+        )
+    };
+    let compile = |body: &str| compiler.compile(&source(&text(body)), &Options::default());
+    compile("return Twice<T>::of<4>(x);").expect("as nvcc, it knows a call");
+    let error = compile("return Twice<T>::of<4>(x, x);").expect_err("one number is multiplied");
+    let error = error.to_string();
+    // Of the source as it is: without the word.
+    assert!(
+        error.contains("mine.cu:4:") && !error.contains("::template"),
+        "{error}"
+    );
+}
+
+#[test]
 fn the_same_source_is_compiled_once() {
     let compiler = Compiler::at_run_time("gfx1100").expect("a compiler");
     // Of this run alone, so that no earlier one has left it.

@@ -143,3 +143,18 @@ pub fn few_shape(arch: &str, element: Element, columns: u32) -> few::Shape {
 pub fn few_name(element: Element, blocks: bool, columns: u32) -> String {
     format!("grouped_few_{}_c{columns}", spelled(element, blocks))
 }
+
+/// The header that has what each kernel is, below the kernels' folder.
+pub const HEADER: &str = "matmul/grouped.cuh";
+
+/// What makes the kernel of this name of [`HEADER`]'s macros; none of `grouped_sum`, which is the same for all shapes.
+pub fn invocation(kernel: &str) -> Option<String> {
+    let name = kernel.strip_prefix("grouped_")?;
+    if let Some(few) = name.strip_prefix("few_") {
+        let (spelled, columns) = few.rsplit_once("_c")?;
+        return Some(format!("FEW({spelled}, {columns})"));
+    }
+    let (rest, ops) = name.rsplit_once('_')?;
+    let (spelled, tile) = rest.rsplit_once('_')?;
+    Some(format!("PRODUCT({spelled}, {tile}, {ops})"))
+}

@@ -272,6 +272,71 @@ pub unsafe fn gemm_strided_batched_ex(
     unsafe { multiply::gemm_strided_batched(stream, &problem) }.map_err(BlasError)
 }
 
+macro_rules! one_product {
+    ($($name:ident $type:ty;)*) => {
+        $(
+            /// One product, `C = alpha * op(A) * op(B) + beta * C`, by addresses.
+            ///
+            /// # Safety
+            /// The handle is a live [`Blas`]'s; the factors are readable; the addresses are those of device memory
+            /// that holds the matrices as described.
+            ///
+            /// # Errors
+            /// A size is negative, and those of [`crate::gemm::gemm_strided_batched`].
+            #[allow(clippy::too_many_arguments)]
+            pub unsafe fn $name(
+                handle: BlasHandle,
+                transa: cublasOperation_t,
+                transb: cublasOperation_t,
+                m: c_int,
+                n: c_int,
+                k: c_int,
+                alpha: *const $type,
+                a: *const $type,
+                lda: c_int,
+                b: *const $type,
+                ldb: c_int,
+                beta: *const $type,
+                c: *mut $type,
+                ldc: c_int,
+            ) -> Result<(), BlasError> {
+                // SAFETY: readable, by the caller's promise.
+                let (alpha, beta) = unsafe { (Element::to_f64(alpha.read()), Element::to_f64(beta.read())) };
+                let dtype = <$type>::DTYPE;
+                let problem = GemmProblem {
+                    transa: transpose(transa),
+                    transb: transpose(transb),
+                    m: size("m", m)?,
+                    n: size("n", n)?,
+                    k: size("k", k)?,
+                    alpha,
+                    a: a as u64,
+                    lda: size("lda", lda)?,
+                    stride_a: 0,
+                    b: b as u64,
+                    ldb: size("ldb", ldb)?,
+                    stride_b: 0,
+                    beta,
+                    c: c as u64,
+                    ldc: size("ldc", ldc)?,
+                    stride_c: 0,
+                    batch: 1,
+                    dtype,
+                    compute: dtype.compute(),
+                };
+                // SAFETY: a live handle and such memory, by the caller's promise.
+                unsafe { multiply::gemm_strided_batched(&(*handle).stream, &problem) }
+                    .map_err(BlasError)
+            }
+        )*
+    };
+}
+one_product! {
+    hgemm half::f16;
+    sgemm f32;
+    dgemm f64;
+}
+
 /// The type of products of these matrices.
 pub(crate) fn dtype_of(
     a: cudaDataType_t,
@@ -296,7 +361,7 @@ pub(crate) fn dtype_of(
 ///
 /// # Safety
 /// `factor` points to a value of that type.
-unsafe fn read_factor(factor: *const c_void, compute: cublasComputeType_t) -> f64 {
+pub(crate) unsafe fn read_factor(factor: *const c_void, compute: cublasComputeType_t) -> f64 {
     use cublasComputeType_t as Compute;
     // SAFETY: the caller's promise.
     unsafe {

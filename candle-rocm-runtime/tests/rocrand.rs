@@ -1,6 +1,8 @@
 //! AMD's rocRAND on the same device and stream as ours, through the runtime in use (`cargo xtask rocm --libraries`): what
 //! its generators write is what its own host generators write, and what the published algorithms say.
 
+#[path = "common/amds_library.rs"]
+mod amds_library;
 mod common;
 #[path = "common/philox.rs"]
 mod philox;
@@ -8,6 +10,7 @@ mod philox;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+use amds_library::AmdsLibrary;
 use candle_rocm_runtime::{DevicePtrMut, DeviceRepr, Stream};
 use common::on_each_device;
 use philox::philox4x32_10;
@@ -52,7 +55,7 @@ type Fill = unsafe extern "C" fn(Generator, *mut c_void, usize) -> c_int;
 type FillNormal<T> = unsafe extern "C" fn(Generator, *mut c_void, usize, T, T) -> c_int;
 
 /// rocRAND.
-struct Rocrand(libloading::Library);
+struct Rocrand(AmdsLibrary);
 
 /// Where a generator computes and writes.
 #[derive(Clone, Copy)]
@@ -64,17 +67,7 @@ enum Side<'a> {
 impl Rocrand {
     /// The library that the variable names.
     fn load() -> Self {
-        let path = std::env::var(LIBRARY_VARIABLE)
-            .expect("CANDLE_ROCM_TEST_ROCRAND names rocRAND's library");
-        // SAFETY: AMD's library; its initialisers register its kernels with HIP.
-        Self(unsafe { libloading::Library::new(path) }.unwrap())
-    }
-
-    /// Calls `name` with what `call` gives it.
-    fn call<F: Copy>(&self, name: &str, call: impl FnOnce(F) -> c_int) {
-        // SAFETY: the function's type is that of rocRAND's header, as each caller says it.
-        let function = unsafe { self.0.get::<F>(name.as_bytes()) }.unwrap();
-        assert_eq!(call(*function), 0, "{name}: rocrand_status");
+        Self(AmdsLibrary::named_by(LIBRARY_VARIABLE))
     }
 
     /// Numbers of a generator on one side; `fill` gives the generator and the memory to a function of the library.
@@ -91,18 +84,21 @@ impl Rocrand {
             Side::Host => "rocrand_create_generator_host_blocking",
         };
         // SAFETY: the place of a handle, and a number of the header's.
-        self.call::<Create>(create, |create| unsafe { create(&mut generator, kind) });
+        self.0
+            .call::<Create>(create, |create| unsafe { create(&mut generator, kind) });
         if seeded {
             type Seed = unsafe extern "C" fn(Generator, u64) -> c_int;
             // SAFETY: the generator lives.
-            self.call::<Seed>("rocrand_set_seed", |set| unsafe { set(generator, SEED) });
+            self.0
+                .call::<Seed>("rocrand_set_seed", |set| unsafe { set(generator, SEED) });
         }
         let numbers = match side {
             Side::Device(stream) => {
                 type SetStream = unsafe extern "C" fn(Generator, *mut c_void) -> c_int;
                 let raw = stream.raw().cast();
                 // SAFETY: the generator lives, and the stream outlives it.
-                self.call::<SetStream>("rocrand_set_stream", |set| unsafe { set(generator, raw) });
+                self.0
+                    .call::<SetStream>("rocrand_set_stream", |set| unsafe { set(generator, raw) });
                 let mut memory = stream.clone_htod(&[T::default(); COUNT]).unwrap();
                 fill(generator, memory.device_ptr_mut(stream).0 as *mut c_void);
                 stream.clone_dtoh(&memory).unwrap()
@@ -115,9 +111,10 @@ impl Rocrand {
         };
         type Destroy = unsafe extern "C" fn(Generator) -> c_int;
         // SAFETY: nobody uses it after this.
-        self.call::<Destroy>("rocrand_destroy_generator", |destroy| unsafe {
-            destroy(generator)
-        });
+        self.0
+            .call::<Destroy>("rocrand_destroy_generator", |destroy| unsafe {
+                destroy(generator)
+            });
         numbers
     }
 
@@ -129,9 +126,12 @@ impl Rocrand {
         seeded: bool,
         name: &str,
     ) -> Vec<T> {
-        // SAFETY: memory for as many.
-        let fill =
-            |generator, to| self.call::<Fill>(name, |fill| unsafe { fill(generator, to, COUNT) });
+        let fill = |generator, to| {
+            self.0.call::<Fill>(name, |fill| {
+                // SAFETY: memory for as many.
+                unsafe { fill(generator, to, COUNT) }
+            })
+        };
         self.numbers(side, kind, seeded, fill)
     }
 
@@ -149,7 +149,7 @@ impl Rocrand {
                 // SAFETY: memory for one more than as many.
                 unsafe { fill(generator, to, count, T::default(), one) }
             };
-            self.call(name, fill);
+            self.0.call(name, fill);
         };
         self.numbers(side, kind, true, fill)
     }

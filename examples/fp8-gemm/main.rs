@@ -36,6 +36,9 @@ struct Cli {
     /// How often each is timed, after two runs that are not.
     #[arg(long, default_value_t = 20)]
     repeat: usize,
+    /// Compile a kernel for each shape first (`fp8::prewarm`), and say how many the products are ready with.
+    #[arg(long)]
+    prewarm: bool,
     /// Casts and what mixtures of experts do with rows, of so many tokens, instead of products.
     #[arg(long, value_name = "TOKENS", num_args = 0..=1, default_missing_value = "16384")]
     operators: Option<usize>,
@@ -103,13 +106,14 @@ fn main() -> Result<()> {
         cli.shape.clone()
     };
     for shape in shapes {
-        row(&device, shape, cli.repeat.max(1)).with_context(|| format!("{shape:?}"))?;
+        row(&device, shape, &cli).with_context(|| format!("{shape:?}"))?;
     }
     Ok(())
 }
 
 /// Times a product, and prints its line.
-fn row(device: &Device, shape: Shape, repeat: usize) -> Result<()> {
+fn row(device: &Device, shape: Shape, cli: &Cli) -> Result<()> {
+    let repeat = cli.repeat.max(1);
     let Shape { groups, m, n, k } = shape;
     let of_groups = RowGroups::from_sizes(&vec![m; groups], device)?;
     let rows = if groups > 1 { of_groups.rows() } else { m };
@@ -124,6 +128,10 @@ fn row(device: &Device, shape: Shape, repeat: usize) -> Result<()> {
         1 => fp8::gemm_nt(&a, &first, None, DType::BF16),
         _ => fp8::m_grouped_gemm_nt_contiguous(&a, &b, &of_groups, DType::BF16),
     };
+    if cli.prewarm {
+        let (_, made) = fp8::prewarm(&product)?;
+        anyhow::ensure!(made.kernels > 0, "no kernel was made for the shape");
+    }
     let cast = timed(device, repeat, || {
         fp8::cast_per_token(&x, ScaleFormat::F32).map(|_| ())
     })?;

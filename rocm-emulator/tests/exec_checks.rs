@@ -73,6 +73,8 @@ fn waits_for_counters() {
         for (name, words) in [
             ("memory_bad", [counter[0], "(0)"]),
             ("memory_good", [""; 2]),
+            ("flat_memory_bad", [counter[0], "(0)"]),
+            ("flat_memory_good", [""; 2]),
             ("second_bad", [counter[0], "(0)"]),
             ("second_good", [""; 2]),
             ("first_good", [""; 2]),
@@ -93,6 +95,8 @@ fn waits_for_counters() {
         for (name, words) in [
             ("lds_use_bad", [counter[1], "check waits"]),
             ("lds_use_good", [""; 2]),
+            ("flat_lds_bad", [counter[1], "(0)"]),
+            ("flat_lds_good", [""; 2]),
         ] {
             expect(&gpu, Checks::WAITS, name, [1, 64], &[U64(out)], &words);
         }
@@ -105,12 +109,13 @@ fn waits_for_counters() {
 
 #[test]
 fn wait_states() {
-    let rules: [(&str, &[Target]); 6] = [
+    let rules: [(&str, &[Target]); 7] = [
         ("lane_number", &[Target::Gfx90a, Target::Gfx942]),
         ("base", &[Target::Gfx90a, Target::Gfx942]),
         ("dpp", &[Target::Gfx90a, Target::Gfx942]),
         ("product", &[Target::Gfx90a, Target::Gfx942]),
         ("transcendental", &[Target::Gfx942, Target::Gfx1100]),
+        ("scalar_value", &[Target::Gfx942]),
         ("chain", &[Target::Gfx1100, Target::Gfx1201]),
     ];
     for target in TARGETS {
@@ -119,6 +124,10 @@ fn wait_states() {
         if target.family() == Family::Cdna {
             let args = [U64(input), U64(out)];
             expect(&gpu, Checks::WAITS, "lane_value_good", [1, 64], &args, &[]);
+        }
+        if target == Target::Gfx942 {
+            let args = [U64(input), U64(out)];
+            expect(&gpu, Checks::WAITS, "mask_good", [1, 64], &args, &[]);
         }
         for (rule, _) in rules.iter().filter(|rule| rule.1.contains(&target)) {
             let args = [U64(input), U64(out)];

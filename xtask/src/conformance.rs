@@ -26,6 +26,9 @@ pub struct Args {
     /// Only the tests that use a GPU, by their names; the others run on the CPU alone.
     #[arg(long)]
     gpu_only: bool,
+    /// Candle 0.10.2's tests, on the second candle-kernels.
+    #[arg(long)]
+    older: bool,
     /// Passed on to the tests, such as part of a name.
     #[arg(last = true)]
     tests: Vec<String>,
@@ -57,6 +60,20 @@ const PACKAGES: [Package; 3] = [
         name: "candle-flash-attn",
         gpu_tests: 6,
         fetch: published::tests_of,
+    },
+];
+
+/// The same of Candle 0.10.2, whose flash attention we have none for.
+const OLDER: [Package; 2] = [
+    Package {
+        name: "candle-core",
+        gpu_tests: 101,
+        fetch: |name| published::copy_of(name, "0.10.2"),
+    },
+    Package {
+        name: "candle-nn",
+        gpu_tests: 9,
+        fetch: |name| published::copy_of(name, "0.10.2"),
     },
 ];
 
@@ -92,6 +109,21 @@ impl Outcome {
 /// Build and run them; an error if a test fails.
 pub fn run(args: &Args) -> Result<()> {
     ensure_toolchain()?;
+    if args.older {
+        let on = On {
+            replaced: published::replaced_for_older()?,
+            folder: "build-older",
+        };
+        let through = Through::ours()?;
+        return run_packages(
+            &OLDER,
+            &on,
+            &through,
+            &args.arch,
+            args.gpu_only,
+            &args.tests,
+        );
+    }
     run_tests(&args.arch, args.gpu_only, &args.tests)
 }
 
@@ -240,6 +272,9 @@ pub fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
     Ok(())
 }
 
+/// Makes cargo optimise a little.
+pub const OPTIMISED: &str = "profile.dev.opt-level=1";
+
 /// The package's test programs, built on our crates.
 fn build(folder: &Path, on: &On) -> Result<Vec<PathBuf>> {
     let target = cargo::target_folder().join("conformance").join(on.folder);
@@ -253,17 +288,24 @@ fn build(folder: &Path, on: &On) -> Result<Vec<PathBuf>> {
 }
 
 /// A command that builds a package's test programs with these crates in place of published ones.
-pub fn build_command(arguments: &[&str], replaced: &[(&str, PathBuf)], target: &Path) -> Command {
-    let mut command = cargo(&["test", "--lib", "--tests", "--no-run"]);
-    command.args(arguments);
+fn build_command(arguments: &[&str], replaced: &[(&str, PathBuf)], target: &Path) -> Command {
+    // Unoptimised tests would spend their time in Candle's CPU code.
+    let tests = [
+        "test", "--lib", "--tests", "--no-run", "--config", OPTIMISED,
+    ];
+    let kind = [&tests, arguments].concat();
+    cargo_command(&kind, replaced, target)
+}
+
+/// A cargo command for a published package, with these crates in place of published ones.
+pub fn cargo_command(arguments: &[&str], replaced: &[(&str, PathBuf)], target: &Path) -> Command {
+    let mut command = cargo(arguments);
     for (name, path) in replaced {
         command.args(["--config", &format!("patch.crates-io.{name}.path={path:?}")]);
     }
     command
         .arg("--target-dir")
         .arg(target)
-        // Unoptimised tests would spend their time in Candle's CPU code.
-        .args(["--config", "profile.dev.opt-level=1"])
         // Nobody edits what is published: neither debugs it, nor compiles it twice. 5 GB less on the disk.
         .args(["--config", "profile.dev.debug=false"])
         .env("CARGO_INCREMENTAL", "0");

@@ -1,6 +1,7 @@
 //! `cargo xtask nvcc DIR`: a folder where build scripts that call nvcc find one.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -8,6 +9,15 @@ use anyhow::{Context, Result};
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
 use crate::stand_ins;
+
+/// What programs ask for the compute capability: that for which source is compiled, and nothing else.
+const NVIDIA_SMI: &str = r#"#!/bin/sh
+case "$*" in
+"--query-gpu=compute_cap --format=csv") printf 'compute_cap\n8.0\n' ;;
+"--query-gpu=compute_cap --format=csv,noheader") echo 8.0 ;;
+*) echo "candle-rocm's nvidia-smi knows --query-gpu=compute_cap alone; rocm-smi tells of AMD GPUs" >&2; exit 1 ;;
+esac
+"#;
 
 /// Where.
 #[derive(clap::Args)]
@@ -48,6 +58,9 @@ pub fn lay_out(folder: &Path) -> Result<PathBuf> {
     let folder = folder.canonicalize()?;
     let nvcc = folder.join("bin/nvcc");
     fs::copy(&program, &nvcc).with_context(|| nvcc.display().to_string())?;
+    let asked = folder.join("bin/nvidia-smi");
+    fs::write(&asked, NVIDIA_SMI).with_context(|| asked.display().to_string())?;
+    fs::set_permissions(&asked, fs::Permissions::from_mode(0o755))?;
     copy(
         &cargo::root().join("candle-rocm-cuda/include"),
         &folder.join("include"),

@@ -11,17 +11,33 @@ use crate::cargo::{self, cargo};
 
 /// The crates that stand under candle-core in place of the published ones, and their folders.
 pub fn replaced() -> Result<Vec<(&'static str, PathBuf)>> {
-    let folder = |name: &'static str| {
-        let folder = cargo::root().join("compat").join(name).canonicalize();
-        Ok((
-            name,
-            folder.with_context(|| format!("no {name} under compat"))?,
-        ))
-    };
-    ["cudarc", "candle-kernels"]
+    Ok(vec![
+        ("cudarc", ours("cudarc")?),
+        ("candle-kernels", ours("candle-kernels")?),
+    ])
+}
+
+/// The same under candle-core 0.10.
+pub fn replaced_for_older() -> Result<Vec<(&'static str, PathBuf)>> {
+    Ok(vec![
+        ("cudarc", ours("cudarc")?),
+        ("candle-kernels", ours("candle-kernels-0.10")?),
+    ])
+}
+
+/// The crates that build scripts with kernels of their own ask for, and their folders.
+pub fn replaced_builders() -> Result<Vec<(&'static str, PathBuf)>> {
+    let builders = ["cudaforge", "bindgen_cuda"];
+    builders
         .into_iter()
-        .map(folder)
+        .map(|name| Ok((name, ours(name)?)))
         .collect()
+}
+
+/// The folder of one of our crates to patch in.
+fn ours(folder: &str) -> Result<PathBuf> {
+    let path = cargo::root().join("compat").join(folder).canonicalize();
+    path.with_context(|| format!("no {folder} under compat"))
 }
 
 /// A copy of the package's published source, as a workspace of its own.
@@ -179,13 +195,30 @@ pub fn copy_of(package: &str, version: &str) -> Result<PathBuf> {
     let name = source.file_name().context("a package has a folder")?;
     let folder = cargo::target_folder().join("published").join(name);
     copy(&source, &folder)?;
+    lock_as_project(&folder)?;
+    Ok(folder)
+}
+
+/// A copy of one of our own programs that stand on published crates, `tests/published/{name}`: a workspace of its own.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let source = cargo::root().join("tests/published").join(name);
+    let folder = cargo::target_folder()
+        .join("published")
+        .join(format!("program-{name}"));
+    copy(&source, &folder)?;
+    lock_as_project(&folder)?;
+    Ok(folder)
+}
+
+/// Starts a workspace from the versions that the project is locked to.
+fn lock_as_project(folder: &Path) -> Result<()> {
     let project = fs::read(cargo::root().join("Cargo.lock"))?;
     let lock = folder.join("Cargo.lock");
     // cargo adds what the project does not need.
     if write_if_new(&folder.join("project.lock"), &project)? || !lock.exists() {
         fs::write(lock, &project)?;
     }
-    Ok(folder)
+    Ok(())
 }
 
 /// The version of the package in this folder.

@@ -69,23 +69,31 @@ impl Kernels {
     pub fn report(&mut self, module: &Module, name: &str) -> Result<Report> {
         let arch = self.arch.clone();
         let object = self.object(module)?;
-        let kernel = object
-            .kernel(name)
-            .with_context(|| format!("module {} has no kernel {name} for {arch}", module.name()))?;
-        let demand = Demand {
-            vgprs: kernel.vgpr_count.into(),
-            lds_bytes: kernel.group_segment_fixed_size.into(),
-            workgroup: kernel.max_flat_workgroup_size.into(),
-            wavefront: kernel.wavefront_size.into(),
-        };
-        let waves = wavefronts_per_simd(&arch, &demand)
-            .ok_or_else(|| anyhow!("nothing is known of {arch}'s registers"))?;
-        let listing = Listing::of(object, kernel)?;
-        Ok(Report {
-            kernel: kernel.clone(),
-            waves,
-            hot: loops::hot(&listing),
-            listing,
-        })
+        report(object, name, &arch).with_context(|| format!("module {}", module.name()))
     }
+}
+
+/// A kernel of a code object.
+///
+/// # Errors
+/// There is no such kernel, or its code is not what the decoder knows.
+pub fn report(object: &CodeObject, name: &str, arch: &str) -> Result<Report> {
+    let kernel = object
+        .kernel(name)
+        .with_context(|| format!("no kernel {name} for {arch}"))?;
+    let demand = Demand {
+        vgprs: kernel.vgpr_count.into(),
+        lds_bytes: kernel.group_segment_fixed_size.into(),
+        workgroup: kernel.max_flat_workgroup_size.into(),
+        wavefront: kernel.wavefront_size.into(),
+    };
+    let waves = wavefronts_per_simd(arch, &demand)
+        .ok_or_else(|| anyhow!("nothing is known of {arch}'s registers"))?;
+    let listing = Listing::of(object, kernel)?;
+    Ok(Report {
+        kernel: kernel.clone(),
+        waves,
+        hot: loops::hot(&listing),
+        listing,
+    })
 }

@@ -1,13 +1,15 @@
 //! What products of FP8 execute: their loop over panels of 128 k, factors included.
 
-use anyhow::Result;
-use candle_rocm_kernels::grouped::{kernel_name, threads, Element, DEPTH};
+use anyhow::{Context as _, Result};
+use candle_rocm_kernels::grouped::{invocation, kernel_name, threads, Element, DEPTH, HEADER};
 use candle_rocm_kernels::matmul::Tile;
 use candle_rocm_kernels::GROUPED;
+use candle_rocm_specialised::{Kernel, Specialiser};
+use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::exec::{InstructionProfile, LaunchTime};
 
 use crate::device::{Arg, Device};
-use crate::kernels::{Kernels, Report};
+use crate::kernels::{report, Kernels, Report};
 use crate::loops;
 use crate::products::LoopFigures;
 
@@ -24,6 +26,8 @@ pub struct Shape {
     pub tile: Tile,
     /// Whether A and B are stored transposed: `[true, false]` has k together in both.
     pub transposed: [bool; 2],
+    /// Whether the kernel is compiled for the constants of the shape, as `fp8::prewarm` has it.
+    pub is_special: bool,
 }
 
 /// What a launch executed.
@@ -79,15 +83,64 @@ impl Shape {
 /// A launch of the kernel.
 struct Launch {
     kernel: String,
+    /// What has its code on the device.
+    module: &'static str,
+    report: Report,
     /// Workgroups, and threads of one.
     grid: [[u32; 3]; 2],
     argument: Arg,
 }
 
-fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
-    device.load(&GROUPED)?;
+/// Makes the kernel known to the device.
+fn loaded(device: &mut Device, shape: &Shape, name: &str) -> Result<(&'static str, Report)> {
     let arch = device.target.name();
+    if !shape.is_special {
+        device.load(&GROUPED)?;
+        return Ok((GROUPED.name(), Kernels::new(arch).report(&GROUPED, name)?));
+    }
+    const SPECIAL: &str = "compiled for a shape";
+    let kernel = Kernel {
+        name,
+        header: HEADER,
+        invocation: &invocation(name).context("a kernel that is made for no shape")?,
+    };
+    let [m, k] = [shape.m, shape.k].map(i64::from);
+    let mut constants = vec![
+        ("product.gemm.m", m),
+        ("product.gemm.k", k),
+        (
+            "product.gemm.lda",
+            shape.lines(shape.m, shape.transposed[0]) as i64,
+        ),
+        ("product.gemm.ldc", m),
+        ("product.parts", 1),
+        ("product.part_k", k),
+        ("product.tiles_m", shape.m.div_ceil(shape.tile.rows).into()),
+        ("product.residual", 0),
+        ("scales_a.row_step", 1),
+        ("scales_a.k_step", shape.m.div_ceil(DEPTH as u32).into()),
+        ("scales_a.row_shift", DEPTH.ilog2().into()),
+        ("scales_a.format", 0),
+        ("scales_b.row_step", 1),
+        ("scales_b.row_shift", 0),
+        ("scales_b.format", 0),
+        ("grouping", 0),
+        ("result", 2),
+        ("sharing", 0),
+    ];
+    if !shape.transposed[1] {
+        constants.push(("product.gemm.ldb", k));
+    }
+    let code = Specialiser::new()?.compile(&kernel, &constants, arch)?;
+    device.load_code(SPECIAL, &code.object)?;
+    let object = CodeObject::parse_for(&code.object, device.target)?;
+    Ok((SPECIAL, report(&object, name, arch)?))
+}
+
+fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
     let name = kernel_name(Element::F8e4m3, true, shape.tile, shape.transposed);
+    let (module, report) = loaded(device, shape, &name)?;
+    let arch = device.target.name();
     let [m, n, k] = [shape.m, shape.n, shape.k].map(u64::from);
     // Numbers around one.
     let bytes = |count: u64| -> Vec<u8> { (0..count).map(|i| 0x30 + (i * 7 % 16) as u8).collect() };
@@ -132,6 +185,8 @@ fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
     ];
     Ok(Launch {
         kernel: name,
+        module,
+        report,
         grid,
         argument: Arg::Struct(argument.0),
     })
@@ -144,7 +199,7 @@ fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
 pub fn time(device: &mut Device, shape: &Shape) -> Result<(String, LaunchTime)> {
     let launch = prepared(device, shape)?;
     let arguments = [launch.argument];
-    let time = device.time(GROUPED.name(), &launch.kernel, launch.grid, &arguments)?;
+    let time = device.time(launch.module, &launch.kernel, launch.grid, &arguments)?;
     Ok((launch.kernel, time))
 }
 
@@ -154,10 +209,8 @@ pub fn time(device: &mut Device, shape: &Shape) -> Result<(String, LaunchTime)> 
 /// It has no loop, or the launch fails.
 pub fn run(device: &mut Device, shape: &Shape) -> Result<Figures> {
     let launch = prepared(device, shape)?;
-    let (name, arguments) = (launch.kernel, [launch.argument]);
-    let executed = device.run(GROUPED.name(), &name, launch.grid, &arguments)?;
-    let mut kernels = Kernels::new(device.target.name());
-    let report = kernels.report(&GROUPED, &name)?;
+    let (name, report, arguments) = (launch.kernel, launch.report, [launch.argument]);
+    let executed = device.run(launch.module, &name, launch.grid, &arguments)?;
     let hot = loops::hottest(&report.listing, &executed.profile);
     anyhow::ensure!(!hot.is_empty(), "{name} has no loop");
     let (counts, fill) = loops::executed(&hot, &report.listing, &executed.profile);

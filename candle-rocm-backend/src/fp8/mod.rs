@@ -26,6 +26,7 @@ mod cast;
 mod matrix;
 mod product;
 
+pub use crate::specialised::prewarm;
 pub use cast::{
     cast_per_block, cast_per_channel, cast_per_tensor, cast_per_token, swiglu_cast_per_token,
 };

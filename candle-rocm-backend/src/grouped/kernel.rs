@@ -1,17 +1,20 @@
 //! Launching the kernels of module `grouped`.
 
-use candle_core::{bail, CudaDevice, CudaStorage, DType, Result, Tensor};
+use candle_core::{bail, CudaDevice, CudaStorage, DType, Error, Result, Tensor};
 use candle_rocm_kernels::few;
-use candle_rocm_kernels::grouped::{few_name, kernel_name, threads, Element, COLUMNS, DEPTH};
+use candle_rocm_kernels::grouped::{self, few_name, kernel_name, threads, Element, COLUMNS, DEPTH};
 use candle_rocm_kernels::GROUPED;
+use candle_rocm_runtime::gemm::tune::{self, Work};
 use candle_rocm_runtime::gemm::{Arguments, Gpu, MatmulArguments};
 use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
 
 use super::groups::RowGroups;
-use super::plan::{plan, Kernel, Plan, Size, RESIDENT};
+use super::plan::{plans, Kernel, Plan, Size, RESIDENT};
 use crate::ops::launch::{
-    allocate, batched, compute_units, grid, int, launch_with, with_addresses, write, THREADS,
+    allocate, batched, compute_units, grid, int, launch_function, launch_with, with_addresses,
+    write, THREADS,
 };
+use crate::specialised::{self, Wanted};
 
 /// Workgroups for a compute unit of the kernel that adds up parts of k.
 const SUM_WORKGROUPS_PER_UNIT: usize = 8;
@@ -283,35 +286,102 @@ impl Product<'_> {
     /// Computes it.
     pub fn compute(&self, device: &CudaDevice) -> Result<CudaStorage> {
         let size = self.size();
-        let elements = size.m * size.n * self.batch;
-        let mut result = allocate(device, self.dtype, elements)?;
-        if elements == 0 {
+        let mut result = allocate(device, self.dtype, self.elements())?;
+        if self.elements() == 0 {
             return Ok(result);
         }
-        let groups = match self.grouping {
-            Grouping::Batch => None,
-            Grouping::Rows(groups) => Some(groups.numbers()),
-            Grouping::InUse { rows: groups, .. } | Grouping::K(groups) => Some(groups),
+        let layout = self.layout()?;
+        let stream = device.cuda_stream();
+        let gpu = Gpu::from(stream.context().info());
+        let few = layout.along_k == [true; 2]
+            && !matches!(self.grouping, Grouping::K(_))
+            && self.within_reach();
+        let plans = plans(self.element(), size, few, gpu.arch, compute_units(device));
+        let mut refused = None;
+        let timed = tune::fastest_of(
+            &stream,
+            || Work {
+                kind: self.kind(&layout),
+                sizes: [size.m, size.n, size.k, size.batch],
+            },
+            || plans.iter().map(ToString::to_string).collect(),
+            &mut |place| {
+                self.launch(device, &plans[place], &layout, &mut result)
+                    .map_err(|error| {
+                        let text = error.to_string();
+                        refused = Some(error);
+                        candle_rocm_runtime::Error::invalid(text)
+                    })
+            },
+        );
+        let place = timed.map_err(Error::wrap)?.unwrap_or(0);
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        self.launch(device, &plans[place], &layout, &mut result)?;
+        Ok(result)
+    }
+
+    /// What it is, but for its sizes, to those who time it.
+    fn kind(&self, layout: &Layout) -> String {
+        let [a, b] = [layout.along_k[0], !layout.along_k[1]].map(|is| if is { 't' } else { 'n' });
+        let element = self.element().name();
+        let factors = match &self.b.scales {
+            Some(scales) if scales.rows_share() => " by blocks",
+            _ => "",
         };
+        let grouping = match self.grouping {
+            Grouping::Batch => String::new(),
+            Grouping::Rows(groups) => format!(" rows of groups, {} usual", groups.usual()),
+            Grouping::InUse { expected, .. } => format!(" rows in use, {expected} usual"),
+            Grouping::K(_) => " groups of k".to_owned(),
+        };
+        format!(
+            "grouped {element}{factors} {a}{b} {:?}{grouping}",
+            self.dtype
+        )
+    }
+
+    fn elements(&self) -> usize {
+        let Size { m, n, batch, .. } = self.size();
+        m * n * batch
+    }
+
+    fn layout(&self) -> Result<Layout> {
         let order = |operand: &Operand| match operand.order() {
             Some(order) => Ok(order),
             None => bail!("{}: an operand of {:?}", self.name, operand.values.layout()),
         };
         let ((a_along_k, lda), (b_along_k, ldb)) = (order(self.b)?, order(self.a)?);
+        Ok(Layout {
+            along_k: [a_along_k, b_along_k],
+            lds: [lda, ldb],
+        })
+    }
+
+    /// Gives it to the stream by a plan.
+    fn launch(
+        &self,
+        device: &CudaDevice,
+        plan: &Plan,
+        layout: &Layout,
+        result: &mut CudaStorage,
+    ) -> Result<()> {
+        let elements = self.elements();
+        let groups = match self.grouping {
+            Grouping::Batch => None,
+            Grouping::Rows(groups) => Some(groups.numbers()),
+            Grouping::InUse { rows: groups, .. } | Grouping::K(groups) => Some(groups),
+        };
         let stream = device.cuda_stream();
         let gpu = Gpu::from(stream.context().info());
-        let few = a_along_k
-            && b_along_k
-            && !matches!(self.grouping, Grouping::K(_))
-            && self.within_reach();
-        let units = compute_units(device);
-        let plan = plan(self.element(), size, few, gpu.arch, units);
         let mut partial = match plan.parts {
             1 => None,
             parts => Some(allocate(device, DType::F32, elements * parts)?),
         };
-        let mut arguments = self.arguments(&plan, [lda, ldb], gpu)?;
-        let (kernel, config) = self.launch_of(&plan, gpu.arch, [a_along_k, !b_along_k])?;
+        let [a_along_k, b_along_k] = layout.along_k;
+        let mut arguments = self.arguments(plan, layout.lds, gpu)?;
+        let (kernel, config) = self.launch_of(plan, gpu.arch, [a_along_k, !b_along_k])?;
         let factors =
             |operand: &Operand| operand.scales.as_ref().map(|scales| scales.values.clone());
         let (scales_a, scales_b) = (factors(self.b), factors(self.a));
@@ -328,7 +398,7 @@ impl Product<'_> {
             &stream,
             tensors,
             |[a, b, scales_a, scales_b, addend, groups]| {
-                let (c, _written) = write(&mut result, &stream)?;
+                let (c, _written) = write(result, &stream)?;
                 let sums = partial
                     .as_mut()
                     .map(|partial| write(partial, &stream))
@@ -339,20 +409,77 @@ impl Product<'_> {
                     (addend, sums.as_ref().map_or(0, |(sums, _)| *sums));
                 (arguments.scales_a.values, arguments.scales_b.values) = (scales_a, scales_b);
                 arguments.groups = groups;
+                let special =
+                    specialised::function(device, || wanted(&kernel, &arguments, b_along_k))?;
                 // SAFETY: the matrices are those that the arguments describe, and the result has room for all of C and, with
-                // several parts, the sums for each part's.
-                unsafe { launch_with(device, &GROUPED, &kernel, config, &arguments) }?;
+                // several parts, the sums for each part's. A kernel for the shape is the same with constants of it.
+                unsafe {
+                    match &special {
+                        Some(function) => launch_function(device, function, config, &arguments),
+                        None => launch_with(device, &GROUPED, &kernel, config, &arguments),
+                    }
+                }?;
                 if plan.parts > 1 {
                     let workgroups = elements.div_ceil(THREADS as usize);
-                    let config = grid(workgroups.min(SUM_WORKGROUPS_PER_UNIT * units), 1, THREADS)?;
+                    let most = SUM_WORKGROUPS_PER_UNIT * compute_units(device);
+                    let config = grid(workgroups.min(most), 1, THREADS)?;
                     // SAFETY: as above; the sums were given to the same stream.
                     unsafe { launch_with(device, &GROUPED, "grouped_sum", config, &arguments) }?;
                 }
                 Ok(())
             },
-        )?;
-        Ok(result)
+        )
     }
+}
+
+/// How the operands lie, B's rows' first, as kernels have them: whether k is together, and elements between lines.
+struct Layout {
+    along_k: [bool; 2],
+    lds: [usize; 2],
+}
+
+/// A kernel for the constants of a shape: what is the same whatever the number of the result's rows, and whatever of their
+/// plan it has.
+fn wanted(kernel: &str, arguments: &GroupedArguments, b_along_k: bool) -> Option<Wanted> {
+    let invocation = grouped::invocation(kernel)?;
+    let GroupedArguments {
+        product,
+        scales_a,
+        scales_b,
+        ..
+    } = arguments;
+    let gemm = &product.gemm;
+    let mut constants = vec![
+        ("product.gemm.m", gemm.m.into()),
+        ("product.gemm.k", gemm.k.into()),
+        ("product.gemm.lda", gemm.lda),
+        ("product.gemm.ldc", gemm.ldc),
+        ("product.parts", product.parts.into()),
+        ("product.part_k", product.part_k.into()),
+        ("product.tiles_m", product.tiles_m.into()),
+        ("scales_a.row_step", scales_a.row_step),
+        ("scales_a.k_step", scales_a.k_step),
+        ("scales_a.row_shift", scales_a.row_shift.into()),
+        ("scales_a.format", scales_a.format.into()),
+        ("scales_b.row_step", scales_b.row_step),
+        ("scales_b.row_shift", scales_b.row_shift.into()),
+        ("scales_b.format", scales_b.format.into()),
+        ("grouping", arguments.grouping.into()),
+        ("result", arguments.result.into()),
+        ("sharing", arguments.sharing.into()),
+    ];
+    if b_along_k {
+        constants.push(("product.gemm.ldb", gemm.ldb));
+    }
+    if product.residual == 0 {
+        constants.push(("product.residual", 0));
+    }
+    Some(Wanted {
+        kernel: kernel.to_owned(),
+        header: grouped::HEADER,
+        invocation,
+        constants,
+    })
 }
 
 fn scales(operand: &Operand) -> ScaleArguments {

@@ -1,5 +1,7 @@
 //! Which kernel makes a product, and in how many parts of k.
 
+use std::fmt;
+
 use candle_rocm_kernels::few;
 use candle_rocm_kernels::grouped::{self, Element, DEPTH, TILES};
 use candle_rocm_kernels::matmul::Tile;
@@ -10,8 +12,11 @@ const MEMORY_RATE: f64 = 8.0;
 /// Cycles of a workgroup before its first multiply-add and after its last, and of one more launch.
 const ENDS: f64 = 2500.0;
 const LAUNCH: f64 = 6000.0;
-/// Workgroups that a compute unit holds at least.
+/// Workgroups that a compute unit holds at least, and those of narrow tiles that keep it busy: one that is alone waits for
+/// memory most of the time. (Timings on an H200 are the reason: of 16 shapes with 64 to 4,096 rows this finds the fastest of
+/// 13, and full speed of a lone workgroup that of 8.)
 pub(super) const RESIDENT: u64 = 2;
+const NARROW_RESIDENT: u64 = 3;
 /// Parts of k that are tried, and the fewest steps in one.
 const PARTS: [usize; 5] = [1, 2, 4, 8, 16];
 const LEAST_STEPS: usize = 4;
@@ -44,6 +49,19 @@ pub(super) struct Plan {
     pub part_k: usize,
 }
 
+/// As results of timings name it.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kernel {
+            Kernel::Tile(tile) => write!(f, "{}x{}", tile.rows, tile.columns)?,
+            Kernel::Few {
+                columns, sharing, ..
+            } => write!(f, "few {columns} sharing {sharing}")?,
+        }
+        write!(f, " parts {}", self.parts)
+    }
+}
+
 /// What multiplies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kernel {
@@ -56,18 +74,18 @@ pub(super) enum Kernel {
     },
 }
 
-/// The plan with the shortest estimate, on a GPU of so many compute units; of kernels for few columns, which read k by vectors,
-/// if both operands have it together.
-pub(super) fn plan(element: Element, size: Size, along_k: bool, arch: &str, units: usize) -> Plan {
-    if let Some(plan) = few_plan(element, size, arch, units).filter(|_| along_k) {
-        return plan;
-    }
-    let mut best: Option<(Plan, f64)> = None;
-    // Where most columns only fill groups up, narrow tiles pass those over.
-    let few = size
-        .usual
-        .is_some_and(|usual| usual <= TILES[1].columns as usize);
-    for tile in TILES.into_iter().skip(usize::from(few)) {
+/// What may be worth a try on a GPU of so many compute units, the most promising first. Kernels for few columns, which read
+/// k by vectors, are among it if both operands have it together.
+pub(super) fn plans(
+    element: Element,
+    size: Size,
+    along_k: bool,
+    arch: &str,
+    units: usize,
+) -> Vec<Plan> {
+    let few = few_plan(element, size, arch, units).filter(|_| along_k);
+    let mut tiles = Vec::new();
+    for tile in TILES {
         for parts in PARTS {
             let steps = size.k.div_ceil(DEPTH);
             let most = if size.divides { steps / LEAST_STEPS } else { 1 };
@@ -76,12 +94,24 @@ pub(super) fn plan(element: Element, size: Size, along_k: bool, arch: &str, unit
             }
             let plan = divided(Kernel::Tile(tile), size.k, parts, DEPTH);
             let cycles = cycles(element, size, tile, &plan, arch, units.max(1) as f64);
-            if best.is_none_or(|(_, least)| cycles < least) {
-                best = Some((plan, cycles));
-            }
+            tiles.push((plan, cycles));
         }
     }
-    best.expect("there are tiles").0
+    // Where most columns only fill groups up, narrow tiles pass those over.
+    let few_of_group = size
+        .usual
+        .is_some_and(|usual| usual <= TILES[1].columns as usize);
+    let is_wide = |plan: &Plan| few_of_group && plan.kernel == Kernel::Tile(TILES[0]);
+    tiles.sort_by(|(a, x), (b, y)| is_wide(a).cmp(&is_wide(b)).then(x.total_cmp(y)));
+    few.into_iter()
+        .chain(tiles.into_iter().map(|(plan, _)| plan))
+        .collect()
+}
+
+/// The most promising of [`plans`].
+#[cfg(test)]
+fn plan(element: Element, size: Size, along_k: bool, arch: &str, units: usize) -> Plan {
+    plans(element, size, along_k, arch, units)[0]
 }
 
 /// A plan with about so many parts of k, each of whole steps.
@@ -133,9 +163,12 @@ fn cycles(element: Element, size: Size, tile: Tile, plan: &Plan, arch: &str, uni
     let step = (rows * columns / f64::from(grouped::rate(arch, element)))
         .max((rows + columns) * bytes / CACHE_RATE);
     let workgroups = (m / rows).ceil() * (n / columns).ceil() * batch * plan.parts as f64;
-    let of_unit = (workgroups / units).ceil();
-    let ends = (of_unit / RESIDENT as f64).ceil() * ENDS;
-    let computing = of_unit * step * plan.part_k.min(size.k) as f64 + ends;
+    let resident = match tile == TILES[0] {
+        true => RESIDENT,
+        false => NARROW_RESIDENT,
+    } as f64;
+    let rounds = ((workgroups / units).ceil() / resident).ceil();
+    let computing = rounds * (resident * step * plan.part_k.min(size.k) as f64 + ENDS);
     let memory = |bytes: f64| bytes / (MEMORY_RATE * units);
     let all = memory((m + n) * k * batch * bytes + 2.0 * m * n * batch);
     let sums = match plan.parts {
@@ -147,10 +180,20 @@ fn cycles(element: Element, size: Size, tile: Tile, plan: &Plan, arch: &str, uni
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
-    fn of(n: usize, k: usize, along_k: bool) -> Plan {
-        let size = Size {
+    #[test]
+    fn plans_differ_and_have_names_of_their_own() {
+        let all = plans(Element::F8e4m3, size(8, 7168), true, "gfx942", 304);
+        assert!(all.len() > 5, "{all:?}");
+        let names: BTreeSet<String> = all.iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), all.len(), "{names:?}");
+    }
+
+    fn size(n: usize, k: usize) -> Size {
+        Size {
             m: 4096,
             n,
             k,
@@ -158,8 +201,11 @@ mod tests {
             divides: true,
             usual: None,
             matrices: 1,
-        };
-        plan(Element::F8e4m3, size, along_k, "gfx942", 304)
+        }
+    }
+
+    fn of(n: usize, k: usize, along_k: bool) -> Plan {
+        plan(Element::F8e4m3, size(n, k), along_k, "gfx942", 304)
     }
 
     #[test]

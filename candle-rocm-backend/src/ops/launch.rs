@@ -6,8 +6,8 @@ use candle_core::{
 };
 use candle_rocm_kernels::Module;
 use candle_rocm_runtime::{
-    DevicePtr as _, DevicePtrMut as _, DeviceRepr, LaunchConfig, PushKernelArg as _, Stream,
-    SyncOnDrop,
+    DevicePtr as _, DevicePtrMut as _, DeviceRepr, Function, LaunchConfig, PushKernelArg as _,
+    Stream, SyncOnDrop,
 };
 
 /// Work-items of a workgroup, for kernels of elements and of columns.
@@ -206,7 +206,22 @@ pub(crate) unsafe fn launch_with(
         .context()
         .kernel(module, kernel)
         .map_err(Error::wrap)?;
-    let mut builder = stream.launch_builder(&function);
+    // SAFETY: the caller's promise.
+    unsafe { launch_function(device, &function, config, argument) }
+}
+
+/// The same of a kernel that is at hand.
+///
+/// # Safety
+/// As [`launch_with`].
+pub(crate) unsafe fn launch_function(
+    device: &CudaDevice,
+    function: &Function,
+    config: LaunchConfig,
+    argument: &impl DeviceRepr,
+) -> Result<()> {
+    let stream = device.cuda_stream();
+    let mut builder = stream.launch_builder(function);
     builder.arg(argument);
     // SAFETY: the caller's promise.
     unsafe { builder.launch(config) }.map_err(Error::wrap)?;

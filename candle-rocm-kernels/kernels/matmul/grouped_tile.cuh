@@ -37,7 +37,12 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
     template <class Tile> struct Scales {
         using Unit = MatrixUnit<T>;
         using Sums = typename Unit::Sums;
-        static constexpr int ROWS = S::M + S::N, BUFFER = ROWS * (int)sizeof(float), LDS_BYTES = 2 * BUFFER;
+        // Whether all factors are read a slice before they are needed, for which wavefronts of 64 have registers: a
+        // barrier follows then, and the next block's may take their place.
+        static constexpr bool AHEAD = ROWS_SHARE && S::WAVE == 64;
+        static constexpr int ROWS = S::M + S::N, BUFFER = ROWS * (int)sizeof(float), BUFFERS = AHEAD ? 1 : 2;
+        static constexpr int LDS_BYTES = BUFFERS * BUFFER;
+        static_assert(!AHEAD || S::SLICES > 1, "a slice before the last");
         static constexpr int COUNT = ceil_div(ROWS, S::THREADS);
         static_assert(S::SLICE_BYTES * S::SLICES == SCALE_DEPTH * sizeof(T), "a panel has one factor");
 
@@ -47,6 +52,7 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
         uint32_t block;       // of k
         uint32_t held[COUNT]; // as they are in memory, lest anything waits for them
         Sums totals[Tile::BLOCKS_M][Tile::BLOCKS_N] = {};
+        Sums of_columns[Tile::BLOCKS_N];
 
         __device__ __forceinline__ Scales(const GroupedProblem &p, const TilePart &part)
             : problem(p), block(part.begin / SCALE_DEPTH) {
@@ -89,7 +95,7 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
             for (int i = 0; i < COUNT; i++) {
                 uint32_t exponent = held[i] >> (block - 1) % 4 * 8 & 0xff;
                 float factor = packed(i) ? scale_of_exponent(exponent) : bit_cast<float>(held[i]);
-                if (mine(i)) lds_store(lds + buffer * BUFFER + row(i) * 4, factor * Unit::SCALE);
+                if (mine(i)) lds_store(lds + buffer % BUFFERS * BUFFER + row(i) * 4, factor * Unit::SCALE);
             }
         }
         // Those of k, wherever it lies in its block.
@@ -98,16 +104,21 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
             load();
             stage(lds, 0);
         }
-        __device__ __forceinline__ void promote(Tile &tile, LdsBytes lds, uint32_t buffer) {
-            LdsBytes rows = lds + buffer * BUFFER + tile.row * 4;
-            LdsBytes columns = lds + buffer * BUFFER + (S::M + tile.column) * 4;
+        // Reads the columns' factors, with the rows' in them where those share one.
+        __device__ __forceinline__ void prepare(const Tile &tile, LdsBytes lds, uint32_t buffer) {
+            LdsBytes rows = lds + buffer % BUFFERS * BUFFER + tile.row * 4;
+            LdsBytes columns = lds + buffer % BUFFERS * BUFFER + (S::M + tile.column) * 4;
             const uint32_t lane = lane_id();
-            Sums of_columns[Tile::BLOCKS_N];
 #pragma unroll
             for (int j = 0; j < Tile::BLOCKS_N; j++) {
                 of_columns[j] = read(columns, [&](int e) INLINED { return j * Unit::COLUMNS + Unit::column(lane, e); });
                 if (ROWS_SHARE) of_columns[j] *= lds_load<float>(rows);
             }
+        }
+        // Adds a block's sums to those of all of k, after prepare().
+        __device__ __forceinline__ void promote(Tile &tile, LdsBytes lds, uint32_t buffer) {
+            LdsBytes rows = lds + buffer % BUFFERS * BUFFER + tile.row * 4;
+            const uint32_t lane = lane_id();
 #pragma unroll
             for (int i = 0; i < Tile::BLOCKS_M; i++) {
                 Sums of_rows = {};

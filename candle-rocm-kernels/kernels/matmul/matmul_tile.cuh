@@ -49,10 +49,12 @@ template <class T, class S> struct Plain {
     // What is done to sums after each panel, with what it needs in LDS.
     template <class Tile, class Problem = MatmulProblem> struct Scales {
         static constexpr int LDS_BYTES = 0;
+        static constexpr bool AHEAD = false;
         __device__ __forceinline__ Scales(const Problem &, const TilePart &) {}
         __device__ __forceinline__ void load() {}
         __device__ __forceinline__ void stage(LdsBytes, uint32_t) {}
         __device__ __forceinline__ void stage_any(LdsBytes, uint32_t) {}
+        __device__ __forceinline__ void prepare(const Tile &, LdsBytes, uint32_t) {}
         __device__ __forceinline__ void promote(Tile &, LdsBytes, uint32_t) {}
         __device__ __forceinline__ void finish(Tile &) {}
     };
@@ -143,8 +145,13 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
                 load();
                 in_order();
             }
+            // Read a slice ahead, the factors are there after the last products, and then the first sums are, too.
+            bool is_last = j + 1 == S::SLICES;
+            if (Scales::AHEAD && j == S::SLICES - 2) scales.prepare(tile, lds_scales, scaled);
             multiply(now);
-            if (j + 1 == S::SLICES) scales.promote(tile, lds_scales, scaled);
+            if (Scales::AHEAD && is_last) in_order();
+            if (!Scales::AHEAD && is_last) scales.prepare(tile, lds_scales, scaled);
+            if (is_last) scales.promote(tile, lds_scales, scaled);
             if (j + 1 == S::SLICES && more) {
                 in_order();
                 stage(turn, next, 0);
@@ -189,6 +196,7 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
         b.stage_any(slice_b(0), k);
         scales.stage_any(lds_scales, k);
         lds_barrier();
+        scales.prepare(tile, lds_scales, 0);
         multiply(0);
         scales.promote(tile, lds_scales, 0);
         lds_barrier();

@@ -17,15 +17,14 @@ ENTRY __launch_bounds__(EXPERTS_THREADS)
         experts_gate_##TYPE(const T *logits, const float *bias, uint32_t *ids, float *weights, uint32_t tokens,      \
                             uint32_t experts, uint32_t top, uint32_t groups, uint32_t top_groups, uint32_t best_two, \
                             uint32_t sigmoid, uint32_t normalise, float factor) {                                    \
-        __shared__ float scores[EXPERTS_TEAMS][EXPERTS_MOST], choices[EXPERTS_TEAMS][EXPERTS_MOST];                  \
+        __shared__ uint32_t lds[EXPERTS_TEAMS][EXPERTS_MOST];                                                        \
         uint32_t team = threadIdx.x / EXPERTS_TEAM, token = blockIdx.x * EXPERTS_TEAMS + team;                       \
         /* Whoever has no token does the last one's once more, for the sake of its wavefront. */                     \
         bool mine = token < tokens;                                                                                  \
         token = min_of(token, tokens - 1);                                                                           \
         GateOptions o = {experts, top, groups, top_groups, best_two, sigmoid, normalise, factor};                    \
-        experts_gate(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,                          \
-                     weights + (uint64_t)token * top, o, scores[team], choices[team], threadIdx.x % EXPERTS_TEAM,    \
-                     mine);                                                                                          \
+        gate_of_any(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,                           \
+                    weights + (uint64_t)token * top, o, lds[team], threadIdx.x % EXPERTS_TEAM, mine);                \
     }                                                                                                                \
     ENTRY __launch_bounds__(EXPERTS_THREADS)                                                                         \
         experts_scatter_##TYPE(const T *x, const int32_t *place, const int32_t *source, const float *weights, T *y,  \

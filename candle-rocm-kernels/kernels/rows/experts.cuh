@@ -5,10 +5,13 @@
 // assignment.
 #pragma once
 #include "portable/block_reduce.cuh"
+#include "portable/extremes.cuh"
 #include "rows/few.cuh"
 
 static constexpr uint32_t EXPERTS_MOST = 512, EXPERTS_ROWS = 128, EXPERTS_GROUP_BITS = 20;
-static constexpr uint32_t EXPERTS_TEAM = 32, EXPERTS_TEAMS = 8, EXPERTS_THREADS = 256;
+static constexpr uint32_t EXPERTS_TEAM = EXTREMES_LANES, EXPERTS_TEAMS = 8, EXPERTS_THREADS = 256;
+// What a choice that is no number counts for.
+static constexpr float EXPERTS_LAST = -3.0e38f;
 
 // What is asked of a gate.
 struct GateOptions {
@@ -24,83 +27,129 @@ struct GateOptions {
     float factor;       // of weights
 };
 
-// A score and whose it is: the larger goes first, then the smaller number.
-struct Ranked {
-    float score;
-    uint32_t number;
-};
-struct Better {
-    __device__ __forceinline__ Ranked operator()(Ranked a, Ranked b) const {
-        bool second = b.score > a.score || (b.score == a.score && b.number < a.number);
-        return {second ? b.score : a.score, second ? b.number : a.number};
-    }
-};
 struct LargerFloat {
     __device__ __forceinline__ float operator()(float a, float b) const { return math::fmax(a, b); }
 };
 
-// The experts of a token and their weights, by a team of 32 lanes. `scores` and `choices` are its LDS, an element for
-// each expert. Weights are of scores, choices have the bias as well. What is not a number is chosen last.
-template <class T>
+// Numbers in whose order floats are, but for NaN; and those that are looked at no more.
+static constexpr int32_t EXPERTS_TAKEN = -0x7fffffff - 1;
+__device__ __forceinline__ int32_t ordered(float x) {
+    int32_t bits = bit_cast<int32_t>(x);
+    return bits ^ (bits >> 31 & 0x7fffffff);
+}
+
+// Whose number is the largest of a team's, or, of several, the least: of each lane's best, or nobody's.
+__device__ __forceinline__ uint32_t first_of_team(int32_t best, uint32_t number) {
+    bool is_best = best == largest_of_32(best);
+    return (uint32_t)least_of_32(is_best ? (int32_t)number : 0x7fffffff);
+}
+
+// Leaves the choices of the best groups alone, and takes the others out. `choices` is a number for each expert.
+__device__ __forceinline__ void choose_groups(int32_t *choices, const GateOptions &o, uint32_t lane) {
+    constexpr float LEAST = -INFINITY;
+    uint32_t each = o.experts / o.groups;
+    // Lanes that share a group: a power of two.
+    uint32_t shares = 1;
+    while (2 * shares * o.groups <= EXPERTS_TEAM) shares *= 2;
+    uint32_t group = lane / shares, first = group * each + lane % shares, end = (group + 1) * each;
+    float best = LEAST, second = LEAST;
+    if (group < o.groups)
+        for (uint32_t e = first; e < end; e += shares) {
+            float x = bit_cast<float>(ordered(bit_cast<float>(choices[e])));
+            second = math::fmax(second, math::fmin(x, best));
+            best = math::fmax(best, x);
+        }
+    for (uint32_t step = 1; step < shares; step *= 2) {
+        float other = shfl_xor(best, step, EXPERTS_TEAM), other_second = shfl_xor(second, step, EXPERTS_TEAM);
+        second = math::fmax(math::fmin(best, other), math::fmax(second, other_second));
+        best = math::fmax(best, other);
+    }
+    float score = o.best_two && each > 1 ? best + second : best;
+    int32_t mine = group < o.groups ? ordered(score > EXPERTS_LAST ? score : EXPERTS_LAST) : EXPERTS_TAKEN;
+    bool taken = false;
+    for (uint32_t i = 0; i < o.top_groups; i++)
+        if (first_of_team(mine, group) == group) taken = true, mine = EXPERTS_TAKEN;
+    if (group < o.groups && !taken)
+        for (uint32_t e = first; e < end; e += shares) choices[e] = EXPERTS_TAKEN;
+}
+
+// The experts of a token and their weights, by a team of 32 lanes, each of which holds SLOTS experts at most. `lds` has
+// an element for each expert. Weights are of scores, choices have the bias as well. What is no number is chosen last.
+template <int SLOTS, class T>
 __device__ __forceinline__ void experts_gate(const T *logits, const float *bias, uint32_t *ids, float *weights,
-                                             const GateOptions &o, float *scores, float *choices, uint32_t lane,
-                                             bool writes) {
-    constexpr float TAKEN = -INFINITY, LAST = -3.0e38f;
+                                             const GateOptions &o, uint32_t *lds, uint32_t lane, bool writes) {
+    float scores[SLOTS];
+    int32_t choices[SLOTS];
+    auto expert = [&](int i) INLINED {
+        return lane + i * EXPERTS_TEAM;
+    };
     float largest = -INFINITY, sum = 0;
+#pragma unroll
+    for (int i = 0; i < SLOTS; i++) {
+        scores[i] = expert(i) < o.experts ? widen(logits[expert(i)]) : -INFINITY;
+        largest = math::fmax(largest, scores[i]);
+    }
     if (!o.sigmoid) {
-        for (uint32_t e = lane; e < o.experts; e += EXPERTS_TEAM) largest = math::fmax(largest, widen(logits[e]));
         largest = wave_all_reduce(largest, EXPERTS_TEAM, LargerFloat());
-        for (uint32_t e = lane; e < o.experts; e += EXPERTS_TEAM) sum += math::exp(widen(logits[e]) - largest);
+#pragma unroll
+        for (int i = 0; i < SLOTS; i++)
+            if (expert(i) < o.experts) sum += scores[i] = math::exp(scores[i] - largest);
         sum = wave_all_reduce(sum, EXPERTS_TEAM, Sum());
     }
-    auto limited = [&](float x) INLINED {
-        return x > LAST ? x : LAST;
-    };
-    for (uint32_t e = lane; e < o.experts; e += EXPERTS_TEAM) {
-        float x = widen(logits[e]);
-        float score = o.sigmoid ? 1.0f / (1.0f + math::exp(-x)) : math::exp(x - largest) / sum;
-        scores[e] = score;
-        choices[e] = limited(bias ? score + bias[e] : score);
+#pragma unroll
+    for (int i = 0; i < SLOTS; i++) {
+        scores[i] = o.sigmoid ? 1.0f / (1.0f + math::exp(-scores[i])) : scores[i] / sum;
+        choices[i] = EXPERTS_TAKEN;
+        if (expert(i) < o.experts) {
+            float choice = bias ? scores[i] + bias[expert(i)] : scores[i];
+            choices[i] = ordered(choice > EXPERTS_LAST ? choice : EXPERTS_LAST);
+        }
     }
-    wave_fence();
     if (o.groups > 1) {
-        uint32_t each = o.experts / o.groups, taken = 0;
-        Ranked mine = {TAKEN, lane};
-        if (lane < o.groups) {
-            float best = LAST, second = LAST;
-            for (uint32_t i = 0; i < each; i++) {
-                float x = choices[lane * each + i];
-                second = math::fmax(second, math::fmin(x, best));
-                best = math::fmax(best, x);
-            }
-            mine.score = limited(o.best_two && each > 1 ? best + second : best);
-        }
-        for (uint32_t i = 0; i < o.top_groups; i++) {
-            Ranked best = wave_all_reduce(mine, EXPERTS_TEAM, Better());
-            if (best.number == lane) taken = 1, mine.score = TAKEN;
-        }
-        if (lane < o.groups && !taken)
-            for (uint32_t i = 0; i < each; i++) choices[lane * each + i] = TAKEN;
+#pragma unroll
+        for (int i = 0; i < SLOTS; i++)
+            if (expert(i) < o.experts) lds[expert(i)] = (uint32_t)choices[i];
+        wave_fence();
+        choose_groups((int32_t *)lds, o, lane);
+        wave_fence();
+#pragma unroll
+        for (int i = 0; i < SLOTS; i++)
+            if (expert(i) < o.experts) choices[i] = (int32_t)lds[expert(i)];
         wave_fence();
     }
+#pragma unroll
+    for (int i = 0; i < SLOTS; i++)
+        if (expert(i) < o.experts) lds[expert(i)] = bit_cast<uint32_t>(scores[i]);
     // A lane keeps the choice of its number: `top` is 32 at most.
-    float all = 0, score = 0;
     uint32_t number = 0;
     for (uint32_t i = 0; i < o.top; i++) {
-        Ranked best = {TAKEN, 0};
-        for (uint32_t e = lane; e < o.experts; e += EXPERTS_TEAM) best = Better()(best, Ranked{choices[e], e});
-        best = wave_all_reduce(best, EXPERTS_TEAM, Better());
-        float of_best = scores[best.number];
-        all += of_best;
-        if (lane == i) number = best.number, score = of_best;
-        wave_fence();
-        if (lane == 0) choices[best.number] = TAKEN;
-        wave_fence();
+        int32_t best = choices[0];
+        uint32_t of_best = lane;
+#pragma unroll
+        for (int j = 1; j < SLOTS; j++)
+            if (choices[j] > best) best = choices[j], of_best = expert(j);
+        uint32_t chosen = first_of_team(best, of_best);
+        if (lane == i) number = chosen;
+#pragma unroll
+        for (int j = 0; j < SLOTS; j++)
+            if (expert(j) == chosen) choices[j] = EXPERTS_TAKEN;
     }
+    wave_fence();
+    float score = lane < o.top ? bit_cast<float>(lds[number]) : 0;
+    float all = wave_all_reduce(score, EXPERTS_TEAM, Sum());
     if (writes && lane < o.top) {
         ids[lane] = number;
         weights[lane] = score * (o.normalise ? o.factor / (all + 1e-20f) : o.factor);
     }
+}
+
+// The same for any number of experts.
+template <class T>
+__device__ __forceinline__ void gate_of_any(const T *logits, const float *bias, uint32_t *ids, float *weights,
+                                            const GateOptions &o, uint32_t *lds, uint32_t lane, bool writes) {
+    if (o.experts <= 2 * EXPERTS_TEAM) experts_gate<2>(logits, bias, ids, weights, o, lds, lane, writes);
+    else if (o.experts <= 8 * EXPERTS_TEAM) experts_gate<8>(logits, bias, ids, weights, o, lds, lane, writes);
+    else experts_gate<EXPERTS_MOST / EXPERTS_TEAM>(logits, bias, ids, weights, o, lds, lane, writes);
 }
 
 // Which of EXPERTS_FEW assignments from `first` on are an expert's, or, of number `experts`, of none that there is: a

@@ -36,6 +36,7 @@ pub struct cublasLtMatmulHeuristicResult_t {
 
 /// What can be said of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
 pub enum cublasLtMatrixLayoutAttribute_t {
     CUBLASLT_MATRIX_LAYOUT_TYPE,
     CUBLASLT_MATRIX_LAYOUT_ORDER,
@@ -98,6 +99,7 @@ pub enum cublasLtEpilogue_t {
 
 /// What can be said of preferences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
 pub enum cublasLtMatmulPreferenceAttributes_t {
     CUBLASLT_MATMUL_PREF_SEARCH_MODE,
     CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,

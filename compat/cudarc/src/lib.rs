@@ -88,7 +88,7 @@ pub mod cublas {
 
     /// Functions that return a result.
     pub mod result {
-        pub use candle_rocm_runtime::blas::gemm_strided_batched_ex;
+        pub use candle_rocm_runtime::blas::{dgemm, gemm_strided_batched_ex, hgemm, sgemm};
         pub use candle_rocm_runtime::error::BlasError as CublasError;
     }
 

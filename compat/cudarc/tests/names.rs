@@ -63,7 +63,7 @@ fn contexts_streams_and_events() {
 fn functions() {
     type Flags = Option<sys::CUoccupancy_flags_enum>;
     type Needs = extern "C" fn(c_int) -> usize;
-    type Sizes = Result<(u32, u32)>;
+    type Pair = (u32, u32);
     typed! {
         CudaModule::load_function => fn(&Arc<CudaModule>, &str) -> Result<CudaFunction>;
         CudaFunction::cu_function => fn(&CudaFunction) -> sys::CUfunction;
@@ -76,7 +76,7 @@ fn functions() {
             fn(&CudaFunction, u32, usize, Flags) -> Result<u32>;
         CudaFunction::occupancy_available_dynamic_smem_per_block => fn(&CudaFunction, u32, u32) -> Result<usize>;
         CudaFunction::occupancy_max_potential_block_size =>
-            fn(&CudaFunction, Needs, usize, u32, Flags) -> Sizes;
+            fn(&CudaFunction, Needs, usize, u32, Flags) -> Result<Pair>;
         CudaFunction::occupancy_max_active_clusters => fn(&CudaFunction, LaunchConfig, &CudaStream) -> Result<u32>;
     }
 }

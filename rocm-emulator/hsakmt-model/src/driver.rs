@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::os::fd::RawFd;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use rocm_emulator::exec::{APERTURE_BYTES, PRIVATE_APERTURE, SHARED_APERTURE};
@@ -12,6 +12,7 @@ use rocm_emulator::hip::Settings;
 use crate::abi::*;
 use crate::buffers::{Buffers, Errno};
 use crate::clock;
+use crate::counts::Counts;
 use crate::ending;
 use crate::events::{Events, Waited};
 use crate::file::DeviceFile;
@@ -70,7 +71,8 @@ impl Driver {
     fn new() -> Result<Driver, String> {
         let settings = Settings::from_environment()?;
         let file = DeviceFile::new().map_err(|error| format!("no file in memory: {error}"))?;
-        let gpus = Gpu::all(&settings);
+        let counts = Counts::from_environment()?.map(Arc::new);
+        let gpus = Gpu::all(&settings, counts.as_ref());
         let bytes = queue::MOST as u64 * queue::DOORBELL;
         let doorbells = gpus.iter().map(|_| file.reserve(bytes, bytes));
         let doorbells = doorbells.collect::<Result<Vec<u64>, _>>();

@@ -14,6 +14,7 @@ use rocm_emulator::hip::Settings;
 use rocm_emulator::isa::Target;
 use rocm_emulator::memory::{AllocationInfo, InvalidAddress, Memory};
 
+use crate::counts::{Counted, Counts};
 use crate::host_ranges::HostRanges;
 
 /// Why a packet's kernel did not run to its end.
@@ -67,7 +68,15 @@ struct Code {
     /// Its number in the emulator's caches.
     id: u64,
     /// Its kernels that were launched, by descriptor.
-    names: HashMap<u64, Arc<str>>,
+    names: HashMap<u64, Name>,
+}
+
+/// What a kernel is called.
+#[derive(Clone)]
+struct Name {
+    text: Arc<str>,
+    /// A code object says so; AMD's runtime has kernels of its own that are in none.
+    is_given: bool,
 }
 
 /// One GPU.
@@ -87,11 +96,12 @@ pub struct Gpu {
     read_past_end: u32,
     checks: exec::Checks,
     seed: u64,
+    counts: Option<Arc<Counts>>,
 }
 
 impl Gpu {
-    /// The GPUs that the environment asks for.
-    pub fn all(settings: &Settings) -> Vec<Gpu> {
+    /// The GPUs that the environment asks for, and where what their kernels execute is counted.
+    pub fn all(settings: &Settings, counts: Option<&Arc<Counts>>) -> Vec<Gpu> {
         let gpus = settings.targets.iter().enumerate();
         gpus.map(|(index, target)| Gpu {
             index,
@@ -105,6 +115,7 @@ impl Gpu {
             read_past_end: settings.read_past_end,
             checks: settings.checks,
             seed: settings.seed,
+            counts: counts.cloned(),
         })
         .collect()
     }
@@ -190,16 +201,23 @@ impl Gpu {
             return Err(Failure::TooMuchLds { asked, most });
         }
         self.hosts.lock().refresh(&self.memory);
-        let kernel = self.kernel(packet)?;
+        let (kernel, is_named) = self.kernel(packet)?;
+        let asked = std::array::from_fn(|axis| items[axis].div_ceil(block[axis]));
+        let counts = self.counts.as_deref();
+        let grid = counts.map_or(asked, |counts| {
+            counts.grid(&kernel.kernel.name, is_named, asked)
+        });
         let launch = exec::Launch {
             kernel: &kernel,
-            grid: std::array::from_fn(|axis| items[axis].div_ceil(block[axis])),
+            grid,
             block,
             dynamic_lds: packet.lds(),
             kernarg: &[],
         };
+        let profile = Mutex::default();
         let mut options = exec::Options {
             threads: self.threads,
+            profile: counts.map(|_| &profile),
             read_past_end: self.read_past_end,
             packet: Some(packet),
             checks: self.checks,
@@ -209,12 +227,22 @@ impl Gpu {
         if let Some(limit) = self.max_instructions {
             options.max_instructions = limit;
         }
-        let outcome = exec::dispatch(&self.memory, &launch, &options);
-        outcome.map(|_| ()).map_err(Failure::Fault)
+        let counters = exec::dispatch(&self.memory, &launch, &options).map_err(Failure::Fault)?;
+        if let Some(counts) = counts {
+            let counted = Counted {
+                kernel: &kernel,
+                grids: [asked, grid],
+                block,
+                counters,
+                profile: &profile.lock(),
+            };
+            counts.add(self.target, &self.memory, &counted);
+        }
+        Ok(())
     }
 
-    /// The kernel that a packet names.
-    fn kernel(&self, packet: &DispatchPacket) -> Result<LoadedKernel, Failure> {
+    /// The kernel that a packet names, and whether a code object gives it its name.
+    fn kernel(&self, packet: &DispatchPacket) -> Result<(LoadedKernel, bool), Failure> {
         let descriptor = packet.descriptor();
         let missing = || Failure::NoKernel(descriptor);
         let home = self.memory.lookup(descriptor).ok_or_else(missing)?;
@@ -228,26 +256,30 @@ impl Gpu {
         });
         let named = code.names.entry(descriptor);
         let name = named.or_insert_with(|| name(&home, descriptor)).clone();
-        LoadedKernel::placed(&Placed {
+        let kernel = LoadedKernel::placed(&Placed {
             target: self.target,
-            name: &name,
+            name: &name.text,
             descriptor,
             bytes,
             code_object: code.id,
             code: home.base..home.end(),
             scratch: packet.scratch(),
-        })
-        .map_err(Failure::BadKernel)
+        });
+        Ok((kernel.map_err(Failure::BadKernel)?, name.is_given))
     }
 }
 
 /// What the code object that lies in an allocation calls a kernel; those of AMD's runtime itself are in none.
-fn name(home: &AllocationInfo, descriptor: u64) -> Arc<str> {
+fn name(home: &AllocationInfo, descriptor: u64) -> Name {
     // SAFETY: the allocation is mapped, and AMD's runtime does not change code that it launches.
     let image = unsafe { std::slice::from_raw_parts(home.base as *const u8, home.size as usize) };
-    match kernel_name(image, descriptor - home.base) {
-        Some(name) => name.into(),
-        None => format!("kernel at {descriptor:#x}").into(),
+    let given = kernel_name(image, descriptor - home.base);
+    Name {
+        is_given: given.is_some(),
+        text: match given {
+            Some(name) => name.into(),
+            None => format!("kernel at {descriptor:#x}").into(),
+        },
     }
 }
 
@@ -289,6 +321,10 @@ mod tests {
         }
 
         fn checked(arch: &str, checks: exec::Checks) -> Loaded {
+            Loaded::with(arch, checks, None)
+        }
+
+        fn with(arch: &str, checks: exec::Checks, counts: Option<&Arc<Counts>>) -> Loaded {
             let settings = Settings {
                 targets: vec![arch.parse().unwrap()],
                 memory: 1 << 20,
@@ -298,7 +334,7 @@ mod tests {
                 checks,
                 seed: 0,
             };
-            let gpu = Gpu::all(&settings).remove(0);
+            let gpu = Gpu::all(&settings, counts).remove(0);
             let code = CodeObject::parse(&compile(SOURCE, &Compile::device(arch))).unwrap();
             let object = Arc::new(code).load(&gpu.memory).unwrap();
             let out = gpu.memory.allocate(4 * 64, AllocationKind::Device).unwrap();
@@ -409,6 +445,30 @@ mod tests {
                 }
                 other => panic!("{arch}: {other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn what_is_executed_is_counted() {
+        let file = std::env::temp_dir().join(format!("counts-{}.jsonl", std::process::id()));
+        for arch in ARCHS {
+            let counts = Arc::new(Counts::new(&file, Some(2)).unwrap());
+            let loaded = Loaded::with(arch, exec::Checks::default(), Some(&counts));
+            let packet = loaded.packet("counts", [64, 1, 1], [64 * 3, 1, 1]);
+            loaded.gpu.launch(&packet).unwrap();
+            assert_eq!(loaded.out()[0], 2 * 64, "{arch}: the third workgroup waits");
+            let text = std::fs::read_to_string(&file).unwrap();
+            std::fs::remove_file(&file).unwrap();
+            let parts = [
+                "\"kernel\": \"counts\"",
+                "\"workgroups\": 3",
+                "\"executed\": 2",
+                "\"items\": 64",
+            ];
+            for part in parts {
+                assert!(text.contains(part), "{arch}: {text}");
+            }
+            assert_eq!(text.lines().count(), 1);
         }
     }
 

@@ -7,7 +7,7 @@
 //! From the bottom up:
 //!
 //! - `abi`: the driver's structures; `file`: the file in memory that stands for its devices; `clock`; `ending`;
-//! - `host_ranges`, `gpu`: what kernels reach, and launching them;
+//! - `host_ranges`, `counts`, `gpu`: what kernels reach, counting what they execute, and launching them;
 //! - `topology`, `events`, `buffers`, `queue`: what commands are about;
 //! - `driver`: the commands; `render`: what AMD's runtime asks of libdrm;
 //! - `interpose`: the functions that programs call in place of the C library's and libdrm's.
@@ -18,6 +18,7 @@
 mod abi;
 mod buffers;
 mod clock;
+mod counts;
 mod driver;
 mod ending;
 mod events;

@@ -8,6 +8,7 @@ use candle_rocm_testing::floors::{Floor, House};
 const LIBRARY: &[Floor<'static>] = &[
     ("words", &["abi", "clock", "ending", "file"]),
     ("host memory", &["host_ranges"]),
+    ("counts", &["counts"]),
     ("gpu", &["gpu"]),
     ("objects", &["topology", "events", "buffers"]),
     ("queues", &["queue"]),

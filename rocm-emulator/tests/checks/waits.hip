@@ -5,6 +5,7 @@
 
 #if __GFX12__
 #define LOAD "global_load_b32"
+#define FLAT_LOAD "flat_load_b32"
 #define STORE "global_store_b32"
 #define LDS_LOAD "ds_load_b32"
 #define LDS_STORE "ds_store_b32"
@@ -14,6 +15,7 @@
 #define WAIT_SCALAR(n) "s_wait_kmcnt " #n "\n"
 #elif __GFX11__
 #define LOAD "global_load_b32"
+#define FLAT_LOAD "flat_load_b32"
 #define STORE "global_store_b32"
 #define LDS_LOAD "ds_load_b32"
 #define LDS_STORE "ds_store_b32"
@@ -23,6 +25,7 @@
 #define WAIT_SCALAR WAIT_LDS
 #else
 #define LOAD "global_load_dword"
+#define FLAT_LOAD "flat_load_dword"
 #define STORE "global_store_dword"
 #define LDS_LOAD "ds_read_b32"
 #define LDS_STORE "ds_write_b32"
@@ -80,6 +83,30 @@ FIRST(first_good, WAIT_LOAD(1))
     }
 LDS_USE(lds_use_bad, "")
 LDS_USE(lds_use_good, WAIT_LDS(0))
+
+// A flat address of memory's, whose load the memory's counter tells, and one of the LDS', which the LDS' tells.
+#define FLAT_MEMORY(name, wait)                                                                \
+    KERNEL name(const unsigned *in, unsigned *out) {                                           \
+        const unsigned *from = in + X;                                                         \
+        unsigned loaded, used;                                                                 \
+        asm volatile(FLAT_LOAD " %0, %2" LINE wait "v_mov_b32 %1, %0" LINE WAIT_LOAD(0) WAIT_LDS(0) \
+                     : "=&v"(loaded), "=&v"(used) : "v"(from));                                \
+        out[X] = used;                                                                         \
+    }
+FLAT_MEMORY(flat_memory_bad, WAIT_LDS(0))
+FLAT_MEMORY(flat_memory_good, WAIT_LOAD(0))
+#define FLAT_LDS(name, wait)                                                                   \
+    KERNEL name(unsigned *out) {                                                               \
+        __shared__ unsigned lds[64];                                                           \
+        const unsigned *from = lds + X;                                                        \
+        lds[X] = X;                                                                            \
+        unsigned loaded, used;                                                                 \
+        asm volatile(WAIT_LDS(0) FLAT_LOAD " %0, %2" LINE wait "v_mov_b32 %1, %0" LINE WAIT_LOAD(0) WAIT_LDS(0) \
+                     : "=&v"(loaded), "=&v"(used) : "v"(from) : "memory");                     \
+        out[X] = used;                                                                         \
+    }
+FLAT_LDS(flat_lds_bad, WAIT_LOAD(0))
+FLAT_LDS(flat_lds_good, WAIT_LOAD(0) WAIT_LDS(0))
 
 // Scalar loads complete in any order: a wait that leaves one says nothing of the other.
 #define SCALAR(name, wait)                                                                                     \
@@ -203,6 +230,23 @@ PRODUCT(product_good, ENOUGH)
     }
 TRANSCENDENTAL(transcendental_bad, "")
 TRANSCENDENTAL(transcendental_good, "s_nop 0\n")
+#define SCALAR_VALUE(name, wait)                                                                \
+    KERNEL name(const unsigned *in, unsigned *out) {                                            \
+        unsigned value = in[X], sum;                                                            \
+        asm volatile("v_readfirstlane_b32 s40, %1" LINE wait "v_add_u32 %0, s40, %1"            \
+                     : "=&v"(sum) : "v"(value) : "s40");                                        \
+        out[X] = sum;                                                                           \
+    }
+SCALAR_VALUE(scalar_value_bad, "s_nop 0\n")
+SCALAR_VALUE(scalar_value_good, "s_nop 1\n")
+// A mask and a carry are there at once.
+KERNEL mask_good(const unsigned *in, unsigned *out) {
+    unsigned value = in[X], chosen;
+    asm volatile("v_cmp_gt_u32 s[40:41], %1, 2" LINE "v_cndmask_b32 %0, %1, 0, s[40:41]" LINE
+                 "v_add_co_u32 %0, vcc, %0, %1" LINE "v_addc_co_u32 %0, vcc, %0, 0, vcc"
+                 : "=&v"(chosen) : "v"(value) : "s40", "s41", "vcc");
+    out[X] = chosen;
+}
 #elif __GFX11__
 #define TRANSCENDENTAL(name, wait)                                                              \
     KERNEL name(const float *in, float *out) {                                                  \

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+use super::counts;
 use super::packages::LIBRARIES;
 use super::parts::Parts;
 use super::programs::{Programs, Runner};
@@ -22,10 +23,13 @@ struct Run {
     library: &'static str,
 }
 
+/// All tests of a program, which show what they computed.
+const ALL: &[&str] = &["--include-ignored", "--nocapture", "--test-threads=1"];
+
 /// rocBLAS multiplies 200 drawn cases of each type and precision (shapes, transposes, strides, factors, places,
 /// epilogues), and our kernels the same numbers; rocRAND's generators write what their host forms and papers say; hiprtc
-/// compiles the CUDA source that programs bring as strings.
-const RUNS: [Run; 3] = [
+/// compiles the CUDA source that programs bring as strings; the others' results are held against the host's.
+const RUNS: [Run; 6] = [
     Run {
         program: "gemm",
         arguments: &[
@@ -41,7 +45,7 @@ const RUNS: [Run; 3] = [
     },
     Run {
         program: "rocrand",
-        arguments: &["--include-ignored"],
+        arguments: ALL,
         variables: &[],
         variable: "CANDLE_ROCM_TEST_ROCRAND",
         library: "librocrand.so.1",
@@ -52,6 +56,27 @@ const RUNS: [Run; 3] = [
         variables: &[("CANDLE_ROCM_CUDA_COMPILER", "hiprtc")],
         variable: "CANDLE_ROCM_HIPRTC_LIBRARY",
         library: "libhiprtc.so.7",
+    },
+    Run {
+        program: "hiprtc",
+        arguments: ALL,
+        variables: &[],
+        variable: "CANDLE_ROCM_TEST_HIPRTC",
+        library: "libhiprtc.so.7",
+    },
+    Run {
+        program: "rocsparse",
+        arguments: ALL,
+        variables: &[],
+        variable: "CANDLE_ROCM_TEST_ROCSPARSE",
+        library: "librocsparse.so.1",
+    },
+    Run {
+        program: "hipblaslt",
+        arguments: ALL,
+        variables: &[],
+        variable: "CANDLE_ROCM_TEST_HIPBLASLT",
+        library: "libhipblaslt.so.1",
     },
 ];
 
@@ -74,6 +99,11 @@ pub fn run(
             .env(run.variable, root.libraries(&LIBRARIES).join(run.library));
         let part = format!("{}: {} on {arch}", run.library, run.program);
         parts.run(&part, || cargo::run_quietly(&mut command));
+    }
+    if arch == counts::ARCH {
+        let part = format!("counts of rocBLAS' kernel and ours on {arch}");
+        let library = root.libraries(&LIBRARIES).join(RUNS[0].library);
+        parts.run(&part, || counts::run(&library, programs, runner));
     }
     let fft = build_fft(root)?;
     let part = format!("librocfft.so.0: example {} on {arch}", FFT.1);

@@ -3,6 +3,7 @@
 //! Debian's packages of them are unpacked into a private folder, the library `hsakmt-model` takes the amdgpu driver's
 //! place, and our tests of devices, the examples and Candle's own tests run through AMD's `libamdhip64`.
 
+mod counts;
 mod libraries;
 mod packages;
 mod parts;
@@ -37,7 +38,7 @@ pub struct Args {
     /// The runtime's tests and one example alone, on one GPU (gfx1100).
     #[arg(long)]
     short: bool,
-    /// AMD's rocBLAS, rocRAND and rocFFT alone: 378 MB to fetch, and 1.5 GB unpacked.
+    /// AMD's rocBLAS, rocRAND, rocFFT, hiprtc, rocSPARSE and hipBLASLt alone: 983 MB to fetch, and 2.8 GB unpacked.
     #[arg(long, conflicts_with = "short")]
     libraries: bool,
     /// A folder that has the packages; otherwise they come from this machine's own mirror of Debian. The variable
@@ -112,7 +113,7 @@ fn run_on(root: &Root, archs: &[String], short: bool) -> Result<()> {
     parts.passed()
 }
 
-/// rocBLAS' products beside ours, rocRAND's numbers, and a transform by rocFFT.
+/// What each of AMD's libraries computes, beside ours or what the host computes.
 fn run_libraries(root: &Root, archs: &[String]) -> Result<()> {
     let programs = Programs::build()?;
     let sets = [&packages::RUNTIME, &packages::LIBRARIES];

@@ -52,10 +52,10 @@ pub const RUNTIME: Set = Set {
 
 /// Libraries over HIP.
 pub const LIBRARIES: Set = Set {
-    what: "AMD's rocBLAS, rocRAND and rocFFT",
+    what: "AMD's rocBLAS, rocRAND, rocFFT, hiprtc, rocSPARSE and hipBLASLt",
     tree: "libraries",
     packages: LIBRARY_PACKAGES,
-    unpacked: 1510,
+    unpacked: 2805,
 };
 
 const LIBRARY_PACKAGES: &[Package] = &[
@@ -88,6 +88,16 @@ const LIBRARY_PACKAGES: &[Package] = &[
         "main/r/rocm-hipamd/libhiprtc-builtins7_7.2.4-1~exp2_amd64.deb",
         82_248,
         "2101eea1ef806012c134436b4d5db799b267d14ee99b5d16fc97f8d8a53ab843",
+    ),
+    package(
+        "main/r/rocsparse/librocsparse1_7.2.4-1~exp1_amd64.deb",
+        348_220_072,
+        "b45eca42324826583edea4057497ad708e41cc55702b9899be7f5d862b171151",
+    ),
+    package(
+        "main/h/hipblaslt/libhipblaslt1_7.2.4+dfsg-1~exp1_amd64.deb",
+        257_143_720,
+        "069f1fd323ad98ffd49049892024ef7a24697df9ffb6b874cfdfa70958cfdb06",
     ),
     package(
         "main/s/sqlite3/libsqlite3-0_3.53.4-2_amd64.deb",

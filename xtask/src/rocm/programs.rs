@@ -32,8 +32,9 @@ const PACKAGES: [&str; 7] = [
 ];
 /// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
 /// [`super::libraries`].
-const TESTS: [(&str, &str); 15] = [
+const TESTS: [(&str, &str); 20] = [
     (RUNTIME, "blas_lt"),
+    (RUNTIME, "blas_lt_objects"),
     (RUNTIME, "buffers"),
     (RUNTIME, "compiled"),
     (RUNTIME, "driver_api"),
@@ -41,10 +42,14 @@ const TESTS: [(&str, &str); 15] = [
     (RUNTIME, "gemm_library"),
     (RUNTIME, "graphs"),
     (EMULATOR, "hip_host_program"),
+    (RUNTIME, "hipblaslt"),
+    (RUNTIME, "hiprtc"),
+    (RUNTIME, "large_product"),
     (RUNTIME, "launches"),
     (RUNTIME, "memory"),
     (RUNTIME, "random"),
     (RUNTIME, "rocrand"),
+    (RUNTIME, "rocsparse"),
     (RUNTIME, "split_rows"),
     (RUNTIME, "streams"),
     (RUNTIME, "tuner"),

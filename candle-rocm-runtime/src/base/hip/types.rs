@@ -83,6 +83,8 @@ pub const FUNC_SHARED_SIZE_BYTES: hipFunction_attribute = 1;
 
 /// Values of `hipDeviceAttribute_t`.
 pub mod attribute {
+    /// Whether its memory is the host's.
+    pub const INTEGRATED: u32 = 16;
     /// Major number of the architecture: 9 for CDNA, 11 for RDNA3.
     pub const COMPUTE_CAPABILITY_MAJOR: u32 = 23;
     /// Largest workgroup in x.

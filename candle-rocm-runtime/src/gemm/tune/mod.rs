@@ -17,4 +17,4 @@ pub(super) mod tuner;
 
 pub use super::choice::TUNE_VARIABLE;
 pub use results::{results_path, FILE_VARIABLE};
-pub use tuner::choices;
+pub use tuner::{choices, fastest_of, Work};

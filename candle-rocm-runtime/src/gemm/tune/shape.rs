@@ -51,7 +51,7 @@ impl Shape {
 }
 
 /// Sizes from 17 on to four binary digits, upwards.
-fn rounded(size: usize) -> usize {
+pub(super) fn rounded(size: usize) -> usize {
     match size {
         0..=16 => size,
         _ => size.next_multiple_of(1 << ((size - 1).ilog2() - 3)),

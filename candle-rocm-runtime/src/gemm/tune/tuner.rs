@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
 use super::results::{results_path, ResultsFile, FILE_VARIABLE};
-use super::shape::Shape;
+use super::shape::{rounded, Shape};
 use super::timing::{on_a_copy, time};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::gpu::Device;
@@ -62,6 +62,8 @@ pub(in crate::gemm) struct Tuner {
     /// Those of the file that hold for this GPU, by shape.
     read: HashMap<String, String>,
     known: RwLock<HashMap<Shape, Winner, RandomState>>,
+    /// Likewise of work that others plan: the names of the fastest ways, by what the file has for the work.
+    others: RwLock<HashMap<String, String, RandomState>>,
     /// Held while plans are timed, so that no two are at once.
     timing: Mutex<()>,
 }
@@ -98,6 +100,7 @@ impl Tuner {
             file,
             read,
             known: RwLock::default(),
+            others: RwLock::default(),
             timing: Mutex::default(),
         })
     }
@@ -167,9 +170,57 @@ impl Tuner {
         let mut all: Vec<_> = known
             .iter()
             .map(|(shape, winner)| (shape.to_string(), winner.name(shape.dtype)))
+            .chain(self.others.read().clone())
             .collect();
         all.sort();
         all
+    }
+
+    /// [`fastest_of`] on this GPU.
+    fn fastest_of(
+        &self,
+        stream: &Stream,
+        work: String,
+        ways: &[String],
+        run: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Option<usize>> {
+        let place = |name: &String| ways.iter().position(|way| way == name);
+        if let Some(found) = self.others.read().get(&work).and_then(place) {
+            return Ok(Some(found));
+        }
+        let _one_at_a_time = self.timing.lock();
+        let found = match self.read.get(&work).and_then(place) {
+            Some(found) => found,
+            None if self.tuning == Tuning::Use
+                || stream.context().device().pool().is_any_capturing() =>
+            {
+                return Ok(None)
+            }
+            None => {
+                let mut best: Option<(usize, f32)> = None;
+                for (at, way) in ways.iter().enumerate().take(MOST_PLANS) {
+                    let least = best.map_or(f32::INFINITY, |(_, time)| time);
+                    match time(stream, least, &mut || run(at).map(|()| true)) {
+                        Ok(Some(time)) if time < least => best = Some((at, time)),
+                        Ok(_) => {}
+                        Err(error) => {
+                            tracing::warn!(work, way, %error, "left out of the timings");
+                        }
+                    }
+                }
+                let Some((found, microseconds)) = best else {
+                    return Ok(None);
+                };
+                let way = &ways[found];
+                tracing::debug!(work, way, microseconds, "the fastest way");
+                if let Some(file) = &self.file {
+                    file.add(&work, way, microseconds);
+                }
+                found
+            }
+        };
+        self.others.write().insert(work, ways[found].clone());
+        Ok(Some(found))
     }
 
     /// What the file has for this shape, if there is such a plan.
@@ -184,6 +235,40 @@ impl Tuner {
             .map(Winner::of)
             .find(|winner| winner.name(shape.dtype) == *name)
     }
+}
+
+/// What is computed, to those who time ways to do it.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// All but the sizes, in words.
+    pub kind: String,
+    /// m, n, k and the batch. Those that differ by less than an eighth are timed once.
+    pub sizes: [usize; 4],
+}
+
+/// The place in `ways` of the one that takes least time, where the environment asks for timings ([`TUNE_VARIABLE`]) and
+/// they are known or can be made; none where it does not, or they cannot. `run` does the work in the way of a place on the
+/// stream, whatever it writes being its result each time. `ways` have names that last from process to process, the most
+/// promising first; neither they nor `work` are asked for where nothing is timed.
+///
+/// # Errors
+/// The environment's choices make no sense, or the kernels are not embedded for this GPU.
+pub fn fastest_of(
+    stream: &Stream,
+    work: impl FnOnce() -> Work,
+    ways: impl FnOnce() -> Vec<String>,
+    run: &mut dyn FnMut(usize) -> Result<()>,
+) -> Result<Option<usize>> {
+    let Some(tuner) = of(stream.context().device())? else {
+        return Ok(None);
+    };
+    let Work { kind, sizes } = work();
+    if sizes.iter().map(|&size| size as u128).product::<u128>() < LEAST_WORK {
+        return Ok(None);
+    }
+    let [m, n, k, batch] = sizes.map(rounded);
+    let work = format!("{kind} {m}x{n}x{k} batch {batch}");
+    tuner.fastest_of(stream, work, &ways(), run)
 }
 
 /// The shapes that this process chose for on this stream's GPU by timings, its own or kept ones, and the choices.
@@ -265,7 +350,12 @@ fn describe_gpu(device: &Arc<Device>) -> Result<String> {
     let info = device.info();
     let runtime = device.runtime();
     let mut code = 0xcbf2_9ce4_8422_2325u64;
-    for module in [candle_rocm_kernels::GEMM, candle_rocm_kernels::MATMUL] {
+    let modules = [
+        candle_rocm_kernels::GEMM,
+        candle_rocm_kernels::MATMUL,
+        candle_rocm_kernels::GROUPED,
+    ];
+    for module in modules {
         let object = module
             .code_object(&info.arch)
             .map_err(|error| Error::new(ErrorKind::Module, error.to_string()))?;

@@ -142,11 +142,15 @@ impl<'a> Checker<'a> {
                 Op::Lds(op) => Some(op),
                 _ => None,
             };
+            let mut flat_in_lds = false;
+            if let Op::Memory(op) = &step.op {
+                op.lds_footprint(wave, |_| flat_in_lds = true);
+            }
             let wrong = waits.before(
                 &mut group.waits,
                 &place,
                 (&known.facts, known.roles),
-                lds,
+                (lds, flat_in_lds),
                 wave,
             );
             if let Some(what) = wrong {
@@ -274,7 +278,7 @@ impl<'a> Checker<'a> {
                     found = races.lds(&mut group.races, own, place, facts, &footprint, lds);
                 });
             }
-            Op::Buffer(op) => op.footprint(wave, memory),
+            Op::Buffer(op) => op.footprints(wave, memory),
             Op::ScalarMemory(op) => {
                 if let Some((first, bytes, access)) = op.footprint(wave) {
                     let mut places = [0; crate::exec::wave::LANES];

@@ -62,6 +62,9 @@ impl Counter {
 /// What a wait asks of each counter: at most so many outstanding; `None` leaves it.
 pub(crate) type Wait = [Option<u32>; 4];
 
+/// VALU instructions whose third operand is a mask.
+const MASKED: [&str; 4] = ["v_cndmask", "v_addc", "v_subb_", "v_subbrev"];
+
 /// How VALU instructions that reach single lanes do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaneAccess {
@@ -94,6 +97,8 @@ pub(crate) struct Facts {
     /// Writes part of a register.
     pub part: bool,
     pub lane: Option<LaneAccess>,
+    /// Scalar registers that it reads a bit of for each lane: a choice's mask, a sum's carry.
+    pub mask: Option<Span>,
     /// The scalar register that says which lane it reaches.
     pub lane_number: Option<Span>,
     pub matrix: Option<Matrix>,
@@ -131,6 +136,10 @@ impl Facts {
             },
             waits_for_vector: name == "s_waitcnt_depctr" && immediate >> 12 == 0,
             transcendental: is_transcendental(name),
+            mask: match MASKED.iter().any(|masked| name.starts_with(masked)) {
+                true => Span::of(inst.src[2]).filter(|it| !it.is_vector()),
+                false => None,
+            },
             dot: name.starts_with("v_dot"),
             dpp: matches!(inst.lane, LaneControl::Dpp(_) | LaneControl::Dpp8 { .. }),
             part: unit == Unit::Vector && (sdwa || is_half_of_vop3(inst)),

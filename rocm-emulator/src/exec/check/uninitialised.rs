@@ -284,15 +284,15 @@ impl Twin {
         let exec = wave.exec();
         let (mine, inside) = op.addresses(wave);
         let (other, inside_other) = op.addresses(&self.wave);
-        let differs = |lane: &usize| {
-            let same = mine[*lane] == other[*lane] && (inside ^ inside_other) >> lane & 1 == 0;
-            exec >> lane & 1 != 0 && !same
-        };
+        let differs = |lane: &usize| exec >> lane & 1 != 0 && mine[*lane] != other[*lane];
         if let Some(lane) = (0..LANES).find(differs) {
             return Some(self.address(facts, wave, Some(lane as u32)));
         }
+        if inside != inside_other {
+            return Some(self.address(facts, wave, None));
+        }
         let mut access = Accesses::default();
-        op.footprint(wave, |footprint| access.add(footprint));
+        op.footprints(wave, |footprint| access.add(footprint));
         self.exchange(access, op.access(), facts, wave, cx, lds, |twin, cx| {
             op.run(twin, cx)
         })

@@ -3,7 +3,8 @@
 //! A model of the counters: what raises which, and what a wait leaves outstanding. Operations of one kind complete in
 //! order, so that a wait for `n` means that all but the last `n` of each kind are done; scalar loads complete in any
 //! order, so that only a wait for 0 says anything of them, and so do accesses to flat addresses on CDNA (LLVM,
-//! SIInsertWaitcnts: `counterOutOfOrder`, `hasFlatLgkmVMemCountInOrder`). Stores read their data when they are issued, on
+//! SIInsertWaitcnts: `counterOutOfOrder`, `hasFlatLgkmVMemCountInOrder`). A load of a flat address raises the LDS's counter
+//! too, which is to be waited for where a lane reads the LDS (the same, `mayAccessLDSThroughFlat`). Stores read their data when they are issued, on
 //! all GPUs here; `expcnt` is for GDS and exports alone.
 
 use std::collections::VecDeque;
@@ -26,11 +27,23 @@ struct Operation {
     id: u64,
     pc: u64,
     facts: Arc<Facts>,
+    /// Its registers are written before this counter falls; else by another's.
+    fills: bool,
     /// What it writes in the LDS.
     ranges: Ranges,
 }
 
 impl Operation {
+    fn writes(&self, register: usize) -> bool {
+        self.fills && writes(&self.facts, register)
+    }
+
+    /// What it writes before this counter falls.
+    fn registers(&self) -> impl Iterator<Item = usize> + '_ {
+        let spans = self.facts.writes.iter().filter(|_| self.fills);
+        spans.flat_map(|span| span.registers())
+    }
+
     fn kind(&self) -> Kind {
         match self.facts.unit {
             _ if self.facts.unordered => Kind::Unordered,
@@ -90,7 +103,7 @@ impl Waits {
         group: &mut GroupWaits,
         place: &Place,
         (facts, roles): (&Arc<Facts>, Roles),
-        lds: Option<&LdsOp>,
+        (lds, flat_in_lds): (Option<&LdsOp>, bool),
         wave: &Wave,
     ) -> Option<String> {
         let target = wave.target;
@@ -114,7 +127,8 @@ impl Waits {
             }
             ranges = written(lds, wave);
         }
-        self.begin(target, facts, place.pc, ranges, group, place.wave);
+        let fills = |counter| !facts.flat || flat_in_lds || counter != Counter::Lds.on(target);
+        self.begin(target, facts, place, ranges, group, fills);
         None
     }
 
@@ -142,7 +156,7 @@ impl Waits {
         let [counter] = facts.counts[..] else {
             return false;
         };
-        let writes = |operation: &&Operation| writes(&operation.facts, register);
+        let writes = |operation: &&Operation| operation.writes(register);
         let mut others = self.queues.iter().enumerate().flat_map(|(at, queue)| {
             queue
                 .iter()
@@ -156,7 +170,7 @@ impl Waits {
     fn early(&self, target: Target, register: usize, how: &str, place: &Place) -> String {
         let mut found = Counter::ALL.into_iter().filter_map(|counter| {
             let queue = &self.queues[counter as usize];
-            let at = queue.iter().rposition(|it| writes(&it.facts, register))?;
+            let at = queue.iter().rposition(|it| it.writes(register))?;
             Some((counter, &queue[at], queue.len() - 1 - at))
         });
         let Some((counter, operation, later)) = found.next() else {
@@ -178,27 +192,28 @@ impl Waits {
         &mut self,
         target: Target,
         facts: &Arc<Facts>,
-        pc: u64,
+        place: &Place,
         ranges: Ranges,
         group: &mut GroupWaits,
-        wave: u32,
+        fills: impl Fn(Counter) -> bool,
     ) {
         for counter in &facts.counts {
             let operation = Operation {
                 id: self.next,
-                pc,
+                pc: place.pc,
                 facts: Arc::clone(facts),
+                fills: fills(*counter),
                 ranges: ranges.clone(),
             };
             self.next += 1;
-            for register in facts.writes.iter().flat_map(|span| span.registers()) {
+            for register in operation.registers() {
                 self.pending[register] = self.pending[register].saturating_add(1);
                 self.outstanding += 1;
             }
             self.queues[*counter as usize].push_back(operation);
             let most = counter.most(target);
             if self.queues[*counter as usize].len() > most {
-                self.wait_for(target, *counter, most as u32, group, wave);
+                self.wait_for(target, *counter, most as u32, group, place.wave);
             }
         }
     }
@@ -246,12 +261,7 @@ impl Waits {
                 kept.push_back(operation);
                 continue;
             }
-            for register in operation
-                .facts
-                .writes
-                .iter()
-                .flat_map(|span| span.registers())
-            {
+            for register in operation.registers() {
                 self.pending[register] = self.pending[register].saturating_sub(1);
                 self.outstanding = self.outstanding.saturating_sub(1);
             }

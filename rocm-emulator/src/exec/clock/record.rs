@@ -68,7 +68,12 @@ impl WaveRecord {
             }
             Op::Buffer(op) => {
                 let mut detail = NOTHING;
-                op.footprint(wave, |access| detail = self.memory(target, &access));
+                // Dwords before a buffer's end, of elements that it cuts, are few, and take no time of their own.
+                op.footprints(wave, |access| {
+                    if detail == NOTHING {
+                        detail = self.memory(target, &access);
+                    }
+                });
                 detail
             }
             _ => NOTHING,

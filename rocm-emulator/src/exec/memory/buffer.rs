@@ -38,6 +38,23 @@ struct Halves {
     keep: bool,
 }
 
+/// The lanes whose elements are within a buffer's range.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Inside {
+    /// Those whose elements are so whole.
+    whole: u64,
+    /// Loads and stores of several dwords are judged by each: the lanes of the others whose first, second, ... dword is.
+    dwords: [u64; 4],
+}
+
+impl Inside {
+    /// Bytes of elements of so many.
+    fn bytes(&self, whole: u32) -> u64 {
+        let dwords: u32 = self.dwords.iter().map(|lanes| lanes.count_ones()).sum();
+        u64::from(whole) * u64::from(self.whole.count_ones()) + 4 * u64::from(dwords)
+    }
+}
+
 /// A buffer instruction.
 pub(crate) struct BufferOp {
     descriptor: u16,
@@ -232,8 +249,8 @@ impl BufferOp {
         let descriptor = Descriptor::read(wave, self.descriptor);
         let format = self.format(&descriptor);
         let (bytes, access) = (self.bytes(format), self.access());
-        self.count(cx, u64::from(bytes) * u64::from(exec.count_ones()));
         if let (true, Work::Plain(action)) = (descriptor.scratch(), &self.work) {
+            self.count(cx, u64::from(bytes) * u64::from(exec.count_ones()));
             // Scratch is interleaved by lane there: the scalar offset counts bytes of the whole wavefront.
             let base = i64::from(self.soffset.read32(wave) / wave.lanes) + self.offset;
             let zero = Row::ZERO;
@@ -245,14 +262,23 @@ impl BufferOp {
             return unsafe { action.run(wave, cx, &places) };
         }
         let (places, inside) = self.places(&descriptor, bytes, wave);
-        for lane in (0..LANES).filter(|lane| inside >> lane & 1 != 0) {
+        self.count(cx, inside.bytes(bytes));
+        for lane in lanes(inside.whole) {
             cx.check(self.site, access, places[lane], bytes, Some(lane as u32))?;
         }
-        if access == Access::Atomic {
-            check_alignment(&places, inside, bytes)?;
+        for (dword, cut) in inside.dwords.into_iter().enumerate() {
+            for lane in lanes(cut) {
+                let place = places[lane] + 4 * dword as u64;
+                cx.check(self.site, access, place, 4, Some(lane as u32))?;
+            }
         }
-        self.clear_outside(&descriptor, exec & !inside, wave);
-        wave.set_exec(inside);
+        if access == Access::Atomic {
+            check_alignment(&places, inside.whole, bytes)?;
+        }
+        self.clear_outside(&descriptor, exec & !inside.whole, wave, cx)?;
+        // SAFETY: each of these dwords was checked.
+        unsafe { self.move_dwords(&places, &inside.dwords, wave) };
+        wave.set_exec(inside.whole);
         let done = match (&self.work, format) {
             // SAFETY: every lane that is left active was checked.
             (Work::Plain(action), _) => unsafe { action.run(wave, cx, &places) },
@@ -273,24 +299,58 @@ impl BufferOp {
         done
     }
 
-    /// Loads out of range return zero, but where the descriptor selects one.
-    fn clear_outside(&self, descriptor: &Descriptor, outside: u64, wave: &mut Wave) {
+    /// The part of elements that is within the buffer's range where the whole is not.
+    ///
+    /// # Safety
+    /// The dwords' places are valid.
+    unsafe fn move_dwords(&self, places: &Places, dwords: &[u64; 4], wave: &mut Wave) {
+        let Work::Plain(Action::Load(_, rows) | Action::Store(_, rows)) = &self.work else {
+            return;
+        };
+        let is_load = self.access() == Access::Load;
+        for (dword, row) in rows.rows(wave).iter_mut().enumerate() {
+            for lane in lanes(dwords[dword]) {
+                let place = (places[lane] + 4 * dword as u64) as *mut u32;
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match is_load {
+                        true => row.0[lane] = place.read_unaligned(),
+                        false => place.write_unaligned(row.0[lane]),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Loads out of range return zero, to the LDS too, but where the descriptor selects one.
+    fn clear_outside(
+        &self,
+        descriptor: &Descriptor,
+        outside: u64,
+        wave: &mut Wave,
+        cx: &mut Context,
+    ) -> Outcome {
         let lanes = wave.lanes;
         let (rows, ones) = match &self.work {
             Work::Plain(Action::Load(transfer, rows)) => {
                 // SAFETY: zeros for as many bytes as a load reads at most; lowering made the registers as many as the
                 // transfer's rows.
                 unsafe { (transfer.scattered)(rows.rows(wave), &zeros(), outside, lanes) };
-                return;
+                return Ok(());
+            }
+            Work::Plain(action @ Action::LoadToLds { .. }) => {
+                wave.set_exec(outside);
+                // SAFETY: zeros for as many bytes as a load reads at most.
+                return unsafe { action.run(wave, cx, &zeros()) };
             }
             Work::Typed(typed) if !typed.store => {
                 let format = self.format(descriptor);
                 (typed.data, format.map(|format| (typed, format)))
             }
-            _ => return,
+            _ => return Ok(()),
         };
         let rows = rows.rows(wave);
-        for lane in (0..LANES).filter(|lane| outside >> lane & 1 != 0) {
+        for lane in self::lanes(outside) {
             match ones {
                 Some((typed, format)) => {
                     let selects = typed.selects(descriptor);
@@ -301,6 +361,7 @@ impl BufferOp {
                 None => rows.iter_mut().for_each(|row| row.0[lane] = 0),
             }
         }
+        Ok(())
     }
 
     /// The format of the elements, where they have one.
@@ -334,8 +395,18 @@ impl BufferOp {
         }
     }
 
-    /// Every active lane's address, and the lanes that are within the buffer's range.
-    fn places(&self, descriptor: &Descriptor, bytes: u32, wave: &Wave) -> (Places, u64) {
+    /// Dwords of an element that are within the buffer's range or not by themselves.
+    fn dwords(&self) -> u32 {
+        match &self.work {
+            Work::Plain(Action::Load(transfer, _) | Action::Store(transfer, _)) => {
+                transfer.bytes / 4
+            }
+            _ => 0,
+        }
+    }
+
+    /// Every active lane's address, and what is within the buffer's range.
+    fn places(&self, descriptor: &Descriptor, bytes: u32, wave: &Wave) -> (Places, Inside) {
         let zero = Row::ZERO;
         let row =
             |register: Option<u16>| register.map_or(&zero, |first| &wave.vgpr[usize::from(first)]);
@@ -343,11 +414,11 @@ impl BufferOp {
         let (soffset, exec) = (self.soffset.read32(wave).into(), wave.exec());
         let adds_lane = descriptor.adds_lane();
         let mut places: Places = [0; LANES];
-        let mut inside = 0u64;
+        let mut inside = Inside::default();
         if bytes == 0 {
             return (places, inside);
         }
-        for lane in (0..LANES).filter(|lane| exec >> lane & 1 != 0) {
+        for lane in lanes(exec) {
             let element = Element {
                 index: u64::from(indices.0[lane]) + if adds_lane { lane as u64 } else { 0 },
                 offset: (self.offset as u64).wrapping_add(offsets.0[lane].into()),
@@ -357,33 +428,58 @@ impl BufferOp {
             };
             places[lane] = descriptor.address(&element);
             if descriptor.holds(&element) {
-                inside |= 1 << lane;
+                inside.whole |= 1 << lane;
+                continue;
+            }
+            for dword in 0..self.dwords() {
+                let offset = element.offset + u64::from(4 * dword);
+                let part = Element {
+                    offset,
+                    bytes: 4,
+                    ..element
+                };
+                inside.dwords[dword as usize] |= u64::from(descriptor.holds(&part)) << lane;
             }
         }
         (places, inside)
     }
 
-    /// The addresses that the lanes give, in memory or as offsets in scratch, and the lanes within range.
-    pub fn addresses(&self, wave: &Wave) -> (Places, u64) {
+    /// The addresses that the lanes give, in memory or as offsets in scratch, and what is within range.
+    pub fn addresses(&self, wave: &Wave) -> (Places, Inside) {
         let descriptor = Descriptor::read(wave, self.descriptor);
         self.places(&descriptor, self.bytes(self.format(&descriptor)), wave)
     }
 
-    /// The access to global memory that [`BufferOp::run`] would make now; none where the buffer is scratch.
-    pub fn footprint(&self, wave: &Wave, each: impl FnOnce(Footprint)) {
+    /// The accesses to global memory that [`BufferOp::run`] would make now, whole elements first; none where the buffer
+    /// is scratch.
+    pub fn footprints(&self, wave: &Wave, mut each: impl FnMut(Footprint)) {
         let descriptor = Descriptor::read(wave, self.descriptor);
         if descriptor.scratch() {
             return;
         }
         let bytes = self.bytes(self.format(&descriptor));
-        let (places, lanes) = self.places(&descriptor, bytes, wave);
+        let (places, inside) = self.places(&descriptor, bytes, wave);
+        let access = self.access();
         each(Footprint {
-            access: self.access(),
+            access,
             bytes,
             places: &places,
-            lanes,
+            lanes: inside.whole,
         });
+        for (dword, lanes) in (0..).zip(inside.dwords).filter(|(_, lanes)| *lanes != 0) {
+            each(Footprint {
+                access,
+                bytes: 4,
+                places: &places.map(|place| place.wrapping_add(4 * dword)),
+                lanes,
+            });
+        }
     }
+}
+
+/// The lanes of a mask.
+fn lanes(mask: u64) -> impl Iterator<Item = usize> {
+    (0..LANES).filter(move |lane| mask >> lane & 1 != 0)
 }
 
 /// The last of an operand's registers.

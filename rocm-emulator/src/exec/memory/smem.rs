@@ -33,7 +33,7 @@ enum Kind {
 /// A scalar memory instruction.
 pub(crate) struct ScalarMemoryOp {
     kind: Kind,
-    /// Through a buffer descriptor: what is out of range reads zero and is not written.
+    /// Through a buffer descriptor: dwords that are out of range read zero and are not written.
     buffer: bool,
     base: Source,
     soffset: Option<Source>,
@@ -123,7 +123,7 @@ impl ScalarMemoryOp {
             self.dst.write64(wave, now);
             return Ok(());
         };
-        let Some(address) = self.address(wave, bytes) else {
+        let Some((address, bytes)) = self.address(wave, bytes) else {
             if let Kind::Load(element) = self.kind {
                 self.write(wave, element, [0; MAX_DWORDS]);
             }
@@ -151,26 +151,34 @@ impl ScalarMemoryOp {
         })
     }
 
-    /// `None` where the buffer ends before.
-    fn address(&self, wave: &Wave, bytes: u32) -> Option<u64> {
+    /// The address, and how many of the bytes are accessed; `None` where the buffer ends before.
+    fn address(&self, wave: &Wave, bytes: u32) -> Option<(u64, u32)> {
         let soffset = self.soffset.map_or(0, |source| source.read32(wave));
         let offset = self.offset.wrapping_add(soffset.into());
         let mut base = self.base.read64(wave);
+        let mut accessed = bytes;
         if self.buffer {
             let (stride, records) = self.descriptor(wave);
             base &= (1 << 48) - 1;
             let size = u64::from(records) * u64::from(stride.max(1));
-            if (offset as u64).saturating_add(bytes.into()) > size {
+            let room = size.saturating_sub(offset as u64);
+            if room < bytes.into() {
+                // An atomic is done whole or not at all, as what is smaller than a dword.
+                let is_cut = !matches!(self.kind, Kind::Atomic { .. });
+                accessed = if is_cut { room as u32 & !3 } else { 0 };
+            }
+            if accessed == 0 {
                 return None;
             }
         }
-        Some(base.wrapping_add_signed(offset))
+        Some((base.wrapping_add_signed(offset), accessed))
     }
 
     /// Address, bytes and kind of the access that [`ScalarMemoryOp::run`] would make now, if it makes any.
     pub fn footprint(&self, wave: &Wave) -> Option<(u64, u32, Access)> {
         let (access, bytes, _) = self.shape()?;
-        Some((self.address(wave, bytes)?, bytes, access))
+        let (address, bytes) = self.address(wave, bytes)?;
+        Some((address, bytes, access))
     }
 
     /// # Safety

@@ -44,7 +44,7 @@ impl Recorder {
                 row.lds_conflicts += conflicts;
             }),
             Op::Memory(op) => op.footprint(wave, |access| lines::count(row, target, &access)),
-            Op::Buffer(op) => op.footprint(wave, |access| lines::count(row, target, &access)),
+            Op::Buffer(op) => op.footprints(wave, |access| lines::count(row, target, &access)),
             _ => {}
         }
     }

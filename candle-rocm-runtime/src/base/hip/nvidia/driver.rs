@@ -90,6 +90,7 @@ pub(super) fn attribute_of(attribute: hipDeviceAttribute_t) -> Option<Attribute>
             CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
         }
         attribute::WARP_SIZE => CU_DEVICE_ATTRIBUTE_WARP_SIZE,
+        attribute::INTEGRATED => CU_DEVICE_ATTRIBUTE_INTEGRATED,
         attribute::MEMORY_POOLS_SUPPORTED => CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
         _ => return None,
     })

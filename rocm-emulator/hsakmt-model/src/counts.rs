@@ -1,0 +1,172 @@
+//! What kernels execute, counted into a file: so that those of AMD's libraries can be set beside ours.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+
+use parking_lot::Mutex;
+use rocm_emulator::codeobject::LoadedKernel;
+use rocm_emulator::exec::{Class, Counters, Profile};
+use rocm_emulator::isa::{decode, Target};
+use rocm_emulator::memory::Memory;
+
+/// Names the file, to which each launch adds a line.
+const FILE_VARIABLE: &str = "ROCM_EMU_COUNTS";
+/// How many workgroups of a launch are executed at most.
+const WORKGROUPS_VARIABLE: &str = "ROCM_EMU_COUNTS_WORKGROUPS";
+/// What AMD's HIP calls its own kernels, which copy and fill memory: they are always executed whole.
+const HIPS_OWN: &str = "__amd_";
+/// An instruction's words at most.
+const WORDS: usize = 4;
+
+/// The file, and how much of a launch is counted.
+pub struct Counts {
+    file: Mutex<File>,
+    most: Option<u32>,
+}
+
+/// A launch that was executed.
+pub struct Counted<'a> {
+    /// Its kernel.
+    pub kernel: &'a LoadedKernel,
+    /// Workgroups that the packet asks for, and those of them that were executed.
+    pub grids: [[u32; 3]; 2],
+    /// Work-items of a workgroup.
+    pub block: [u32; 3],
+    /// What was counted.
+    pub counters: Counters,
+    /// The same by instruction.
+    pub profile: &'a Profile,
+}
+
+impl Counts {
+    /// What the environment asks for.
+    ///
+    /// # Errors
+    /// In words: the file cannot be written, or the number is none.
+    pub fn from_environment() -> Result<Option<Counts>, String> {
+        let Some(path) = std::env::var_os(FILE_VARIABLE).filter(|path| !path.is_empty()) else {
+            return Ok(None);
+        };
+        let most = match std::env::var(WORKGROUPS_VARIABLE) {
+            Ok(text) if !text.is_empty() => Some(
+                text.parse()
+                    .ok()
+                    .filter(|most| *most > 0)
+                    .ok_or_else(|| format!("{WORKGROUPS_VARIABLE}={text}: not a number"))?,
+            ),
+            _ => None,
+        };
+        let counts = Counts::new(Path::new(&path), most);
+        let counts = counts.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Some(counts))
+    }
+
+    /// Into this file, of so many workgroups of a launch at most.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn new(file: &Path, most: Option<u32>) -> std::io::Result<Counts> {
+        let file = OpenOptions::new().create(true).append(true).open(file)?;
+        Ok(Counts {
+            file: Mutex::new(file),
+            most,
+        })
+    }
+
+    /// The workgroups of a launch that are executed.
+    pub fn grid(&self, kernel: &str, has_name: bool, grid: [u32; 3]) -> [u32; 3] {
+        match self.most {
+            Some(most) if has_name && !kernel.starts_with(HIPS_OWN) => first(grid, most),
+            _ => grid,
+        }
+    }
+
+    /// Add a launch's line, an object of JSON.
+    pub fn add(&self, target: Target, memory: &Memory, counted: &Counted) {
+        let Counted {
+            kernel,
+            grids: [asked, executed],
+            block,
+            counters,
+            profile,
+        } = counted;
+        let total = profile.total();
+        let line = format!(
+            "{{\"kernel\": {:?}, \"gpu\": \"{target}\", \"workgroups\": {}, \"executed\": {}, \"items\": {}, \
+             \"wavefronts\": {}, \"scalar\": {}, \"vector\": {}, \"memory\": {}, \"lds\": {}, \"matrix\": {}, \
+             \"matrix_cycles\": {}, \"lds_cycles\": {}, \"lds_conflicts\": {}, \"bytes_loaded\": {}, \
+             \"bytes_stored\": {}, \"lines\": {}, \"least_lines\": {}}}\n",
+            kernel.kernel.name,
+            size(*asked),
+            size(*executed),
+            size(*block),
+            counters.wavefronts,
+            counters.of(Class::Scalar),
+            counters.of(Class::Vector),
+            counters.of(Class::Memory),
+            counters.of(Class::Lds),
+            counters.of(Class::Matrix),
+            matrix_cycles(target, memory, kernel, profile),
+            total.lds_cycles,
+            total.lds_conflicts,
+            counters.bytes_loaded,
+            counters.bytes_stored,
+            total.lines,
+            total.least_lines,
+        );
+        if let Err(error) = self.file.lock().write_all(line.as_bytes()) {
+            eprintln!("rocm-emulator: {FILE_VARIABLE}: {error}");
+        }
+    }
+}
+
+fn size(sides: [u32; 3]) -> u64 {
+    sides.iter().map(|side| u64::from(*side)).product()
+}
+
+/// A grid of at most so many workgroups, the first along each axis.
+fn first(grid: [u32; 3], most: u32) -> [u32; 3] {
+    let mut left = most;
+    grid.map(|side| {
+        let side = side.min(left);
+        left = (left / side.max(1)).max(1);
+        side
+    })
+}
+
+/// Cycles for which the matrix instructions occupy the matrix unit of a SIMD.
+fn matrix_cycles(target: Target, memory: &Memory, kernel: &LoadedKernel, profile: &Profile) -> u64 {
+    let cycles = |offset: i64| {
+        let address = kernel.entry.wrapping_add_signed(offset);
+        let room = kernel
+            .code
+            .end
+            .saturating_sub(address)
+            .min(4 * WORDS as u64);
+        let mut bytes = vec![0; room as usize];
+        memory.read(address, &mut bytes).ok()?;
+        let words = bytes.chunks_exact(4);
+        let words = words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+        let instruction = decode(target, &words.collect::<Vec<_>>()).ok()?;
+        target.architecture().matrix_cycles(instruction.op.name)
+    };
+    let instructions = profile.instructions();
+    instructions
+        .map(|(offset, row)| row.executions * cycles(offset).unwrap_or(0))
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first;
+
+    #[test]
+    fn a_part_of_a_grid_is_no_larger_than_asked_for() {
+        assert_eq!(first([256, 1, 1], 16), [16, 1, 1]);
+        assert_eq!(first([16, 16, 1], 16), [16, 1, 1]);
+        assert_eq!(first([4, 16, 1], 16), [4, 4, 1]);
+        assert_eq!(first([3, 5, 7], 16), [3, 5, 1]);
+        assert_eq!(first([2, 2, 2], 100), [2, 2, 2]);
+    }
+}
