@@ -26,8 +26,8 @@ const ALGORITHMS: [(&str, c_int); 5] = [
     ("lengths", 7),
     ("elements", 8),
 ];
-/// Those, and `csrmv` after its analysis, that several workgroups have a long row together by: the first adds `beta - 1`
-/// times what stands there, which is NaN if that is, where AMD's other kernels do not read it for a `beta` of 0.
+/// Those, and `csrmv` after its analysis, that several workgroups have a long row together by: the first adds
+/// `beta - 1` times what stands there, which is NaN if that is, where AMD's other kernels do not read it for a `beta` of 0.
 const SHARING: [c_int; 3] = [0, 2, 7];
 /// Elements of a row that are many enough for that.
 const LONG_ROW: usize = 2048;

@@ -198,7 +198,7 @@ const RULES: &[Rule] = &[
         on: is_gfx940,
         first: is_vector,
         second: is_vector,
-        // LLVM waits before masks, too. AMD's own assembly does not: ROCr's copies carry so, rocBLAS' tails of k choose so.
+        // LLVM waits before masks, too. AMD's own assembly does not: ROCr's copies carry so, rocBLAS' tails choose so.
         between: |first, second, _| when(passes_scalar(first, second, second.mask), 2),
         source: "checkVALUHazards, VALUWriteSGPRVALURead",
     },

@@ -3,9 +3,9 @@
 //! A model of the counters: what raises which, and what a wait leaves outstanding. Operations of one kind complete in
 //! order, so that a wait for `n` means that all but the last `n` of each kind are done; scalar loads complete in any
 //! order, so that only a wait for 0 says anything of them, and so do accesses to flat addresses on CDNA (LLVM,
-//! SIInsertWaitcnts: `counterOutOfOrder`, `hasFlatLgkmVMemCountInOrder`). A load of a flat address raises the LDS's counter
-//! too, which is to be waited for where a lane reads the LDS (the same, `mayAccessLDSThroughFlat`). Stores read their data when they are issued, on
-//! all GPUs here; `expcnt` is for GDS and exports alone.
+//! SIInsertWaitcnts: `counterOutOfOrder`, `hasFlatLgkmVMemCountInOrder`). A load of a flat address raises the LDS'
+//! counter, too, which is to be waited for where a lane reads the LDS (the same, `mayAccessLDSThroughFlat`). Stores read
+//! their data when they are issued, on all GPUs here; `expcnt` is for GDS and exports alone.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

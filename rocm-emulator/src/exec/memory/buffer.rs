@@ -43,7 +43,7 @@ struct Halves {
 pub(crate) struct Inside {
     /// Those whose elements are so whole.
     whole: u64,
-    /// Loads and stores of several dwords are judged by each: the lanes of the others whose first, second, ... dword is.
+    /// Loads and stores of several dwords are judged by each: the other lanes whose first, second, ... dword is.
     dwords: [u64; 4],
 }
 
