@@ -129,7 +129,7 @@ fn row(device: &Device, shape: Shape, cli: &Cli) -> Result<()> {
         _ => fp8::m_grouped_gemm_nt_contiguous(&a, &b, &of_groups, DType::BF16),
     };
     if cli.prewarm {
-        let (_, made) = fp8::prewarm(&product)?;
+        let (_, made) = fp8::prewarm(product)?;
         anyhow::ensure!(made.kernels > 0, "no kernel was made for the shape");
     }
     let cast = timed(device, repeat, || {

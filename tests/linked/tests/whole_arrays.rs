@@ -30,14 +30,9 @@ fn drawn(count: usize, seed: u64) -> Vec<u64> {
 }
 
 /// Sorts on the GPU: keys, and where each was.
-fn sorted<K: DeviceRepr + Copy + Default>(
-    kind: c_int,
-    keys: &[K],
-    bits: (c_int, c_int),
-    descending: bool,
-) -> (Vec<K>, Vec<u32>)
+fn sorted<K>(kind: c_int, keys: &[K], bits: (c_int, c_int), descending: bool) -> (Vec<K>, Vec<u32>)
 where
-    K: candle_core::cuda_backend::cudarc::driver::ValidAsZeroBits,
+    K: DeviceRepr + Copy + Default + candle_core::cuda_backend::cudarc::driver::ValidAsZeroBits,
 {
     let stream = stream();
     let places: Vec<u32> = (0..keys.len() as u32).collect();
@@ -79,14 +74,14 @@ where
 fn check<K, O: Ord>(kind: c_int, keys: &[K], bits: (c_int, c_int), order: impl Fn(&K) -> O)
 where
     K: DeviceRepr + Copy + Default + PartialEq + std::fmt::Debug,
-    K: candle_core::cuda_backend::cudarc::driver::ValidAsZeroBits,
+    K: DeviceRepr + Copy + Default + candle_core::cuda_backend::cudarc::driver::ValidAsZeroBits,
 {
     for descending in [false, true] {
         let mut expected: Vec<u32> = (0..keys.len() as u32).collect();
         let of = |place: &u32| order(&keys[*place as usize]);
         match descending {
             false => expected.sort_by_key(of),
-            true => expected.sort_by(|a, b| of(b).cmp(&of(a))),
+            true => expected.sort_by_key(|b| std::cmp::Reverse(of(b))),
         }
         let (found, places) = sorted(kind, keys, bits, descending);
         assert!(
@@ -186,10 +181,8 @@ fn scans_and_reductions_go_over_all_parts() {
             let [x, a, b, c, all] = [x, a, b, c, all].map(|address| address as *mut c_void);
             let raw = stream.cu_stream().cast();
             // SAFETY: buffers of so many words, three in the last, and the stream that they are of.
-            assert_eq!(
-                unsafe { scan_and_reduce(x, a, b, c, all, count as c_int, raw) },
-                0
-            );
+            let error = unsafe { scan_and_reduce(x, a, b, c, all, count as c_int, raw) };
+            assert_eq!(error, 0);
         }
         let (mut sum, mut greatest) = (0u32, 7);
         let mut expected = [const { Vec::<u32>::new() }; 3];
