@@ -46,7 +46,10 @@ fn loads_are_ahead_of_their_waits() {
             let names = kernels.names(module).expect("the module is embedded");
             // The narrow grouped tiles' loops over edges have as much arithmetic as those over panels, and are taken for them.
             let is_narrow = |name: &str| name.starts_with("grouped") && name.contains("128x32");
-            let is_product = |name: &&String| !(name.contains("_sum") || is_narrow(name));
+            // Those for few columns have no panels: all loads of a round are on their way before the first is used.
+            let is_few = |name: &str| name.contains("_few_");
+            let is_product =
+                |name: &&String| !(name.contains("_sum") || is_narrow(name) || is_few(name));
             for name in names.iter().filter(is_product) {
                 below.extend(shortcoming(arch, &mut kernels, module, name));
             }
