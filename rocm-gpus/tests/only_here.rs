@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Files that choose GPUs by name, and what for.
-const CHOOSE: [(&str, &str); 11] = [
+const CHOOSE: [(&str, &str); 13] = [
     (
         "benches/benches/emulator.rs",
         "which the emulator is timed as",
@@ -33,7 +33,12 @@ const CHOOSE: [(&str, &str); 11] = [
     ("xtask/src/checks.rs", "what the short part runs on"),
     ("xtask/src/demo.rs", "the demo's default"),
     ("xtask/src/main.rs", "which tests and coverage run on"),
+    ("xtask/src/rocm/counts.rs", "whose kernels are counted"),
     ("xtask/src/test.rs", "which all tests run on"),
+    (
+        "xtask/src/upstream_crates.rs",
+        "which some crates' kernels are compiled for",
+    ),
     (
         "candle-rocm-kernels/build/toolchain.rs",
         "reads the names that the compiler and its libraries know",
