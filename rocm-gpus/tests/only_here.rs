@@ -37,7 +37,7 @@ const CHOOSE: [(&str, &str); 13] = [
     ("xtask/src/test.rs", "which all tests run on"),
     (
         "xtask/src/upstream_crates.rs",
-        "which some crates' kernels are compiled for",
+        "which targets are compiled for by default",
     ),
     (
         "candle-rocm-kernels/build/toolchain.rs",
