@@ -64,7 +64,11 @@ pub struct Tile {
 }
 
 /// Every tile, largest first.
-pub const TILES: [Tile; 4] = [
+pub const TILES: [Tile; 5] = [
+    Tile {
+        rows: 256,
+        columns: 256,
+    },
     Tile {
         rows: 256,
         columns: 128,
@@ -95,6 +99,14 @@ fn is_wide_dot(architecture: Architecture) -> bool {
     unit.matrix_unit == MatrixUnit::Dot && unit.wavefront == 64
 }
 
+/// Whether the largest tiles of `dtype` read whole lines of memory (kernels/matmul/matmul_lines.cuh): where sums may be in
+/// any of the registers, and both operands' lines fit the LDS.
+fn has_whole_lines(architecture: Architecture, dtype: Dtype) -> bool {
+    let types = [Dtype::F16, Dtype::BF16, Dtype::F32];
+    let unit = architecture.unit().matrix_unit;
+    unit == MatrixUnit::Mfma && architecture != Architecture::Cdna1 && types.contains(&dtype)
+}
+
 /// Threads of a workgroup of the tile's kernels on `arch`.
 pub fn threads(arch: &str, tile: Tile) -> u32 {
     if Multiprocessor::of(arch).is_some() {
@@ -105,6 +117,7 @@ pub fn threads(arch: &str, tile: Tile) -> u32 {
     let sums = tile.rows * tile.columns;
     let waves = match sums >= 128 * 128 {
         true if architecture.is_some_and(is_wide_dot) => 8,
+        true if sums == 256 * 256 => 8,
         // Vector registers that cannot stand in for accumulation registers have no room for four wavefronts' operands.
         true if architecture == Some(Architecture::Cdna1) && sums > 128 * 128 => 8,
         true => return 256,
@@ -116,8 +129,10 @@ pub fn threads(arch: &str, tile: Tile) -> u32 {
 /// Whether `arch` (a processor's name, such as `gfx942`) has the kernels of `dtype` with `tile`, for all four pairs of
 /// operations.
 ///
+/// The largest tile, and not the second one, is of types whose large tiles read whole lines.
 /// f32 and f64 have matrix instructions on CDNA alone (f64 since CDNA2); elsewhere [`GEMM`](crate::GEMM) multiplies them.
-/// The largest tile's sums in f64 would be all of a wavefront's registers, and too many of Vega 20's in every type.
+/// Tiles of more than 128 x 128 have sums that in f64 would be all of a wavefront's registers, and too many of Vega 20's
+/// in every type.
 /// NVIDIA's GPUs have those whose type they have instructions for, with tiles whose slices their LDS holds.
 pub fn exists(arch: &str, dtype: Dtype, tile: Tile) -> bool {
     if let Some(unit) = Multiprocessor::of(arch) {
@@ -129,13 +144,16 @@ pub fn exists(arch: &str, dtype: Dtype, tile: Tile) -> bool {
             Dtype::F32 => false,
             Dtype::F64 => unit.matrix.f64 > 0 && tile.rows == tile.columns && tile.rows == 64,
         };
-        return has && TILES.contains(&tile);
+        return has && TILES.contains(&tile) && tile.columns <= 128;
     }
     let Some(architecture) = architecture(arch).filter(|_| TILES.contains(&tile)) else {
         return false;
     };
     let mfma = architecture.unit().matrix_unit == MatrixUnit::Mfma;
     let large = tile.rows * tile.columns > 128 * 128;
+    if large && (tile.columns > 128) != has_whole_lines(architecture, dtype) {
+        return false;
+    }
     match dtype {
         Dtype::F16 | Dtype::BF16 | Dtype::I8 => !large || !is_wide_dot(architecture),
         Dtype::F32 => mfma,

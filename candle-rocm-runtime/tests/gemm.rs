@@ -515,10 +515,14 @@ const OPS: [Transpose; 2] = [Transpose::No, Transpose::Yes];
 /// the ones of matrix units with k in parts as well. Each with an epilogue.
 fn every_kernel<T: Element>(stream: &Arc<Stream>) {
     let mut draw = Random::from_state(1);
-    let mut run = |problem: GemmProblem, by: By| -> Plan {
+    let mut run_with = |problem: GemmProblem, by: By, has_epilogue: bool| -> Plan {
+        let epilogue = match has_epilogue {
+            true => draw_epilogue::<T>(&mut draw, &problem),
+            false => DrawnEpilogue::default(),
+        };
         let case = Case {
             problem,
-            epilogue: draw_epilogue::<T>(&mut draw, &problem),
+            epilogue,
             offsets: [0; 3],
             by,
         };
@@ -537,7 +541,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
                     let kernel = Kernel::Tile { tile, op_a, op_b };
                     let size = tile.rows as usize - 1;
                     let problem = simple::<T>(op_a, op_b, size, size, 37);
-                    run(problem, By::This { kernel, part_k: 0 });
+                    run_with(problem, By::This { kernel, part_k: 0 }, true);
                 }
             }
             for tile in MatrixTile::all(&arch, T::DTYPE) {
@@ -547,10 +551,13 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
                 // More slices than LDS holds, where they are copied straight to it.
                 let slices = if tile.dynamic_lds > 0 { 6 } else { 2 };
                 let whole = simple::<T>(op_a, op_b, rows, columns, slices * depth);
-                run(whole, By::This { kernel, part_k: 0 });
+                run_with(whole, By::This { kernel, part_k: 0 }, true);
+                // What is stored without more ado, by loops that go round more than once.
+                let bare = simple::<T>(op_a, op_b, rows, 2 * columns, (slices + 2) * depth + 3);
+                run_with(bare, By::This { kernel, part_k: 0 }, false);
                 let edges = simple::<T>(op_a, op_b, rows + 1, columns - 1, 2 * depth + 3);
                 let part_k = tile.depth;
-                run(edges, By::This { kernel, part_k });
+                run_with(edges, By::This { kernel, part_k }, true);
             }
         }
     }
@@ -571,7 +578,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
                         compute_units: gpu.compute_units,
                         number,
                     };
-                    assert_eq!(run(problem, by).kernel, plan.kernel);
+                    assert_eq!(run_with(problem, by, true).kernel, plan.kernel);
                     names.insert((plan.kernel.name(T::DTYPE), few.sharing, plan.parts > 1));
                 }
             }

@@ -158,6 +158,9 @@ pub fn write_times(archs: &[String]) -> Result<String> {
 
 /// Whose times the page leaves out.
 const SLOWLY_TIMED: &str = "gfx90a";
+/// The layers of LLaMA 8B (query, key and value; output; gate and up; down), rows by k, and tokens that they are given.
+const LLAMA_LAYERS: [[usize; 2]; 4] = [[6144, 4096], [4096, 4096], [28672, 4096], [4096, 14336]];
+const LLAMA_TOKENS: [usize; 4] = [128, 512, 1024, 8192];
 /// Lengths of rows whose times are told.
 const TIMED_COLUMNS: [u32; 3] = [1024, 4096, 16384];
 
@@ -237,17 +240,28 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
             percent(time.lds),
         ]);
     };
-    for ops in OPERATIONS {
-        let shape = Shape::new(GemmDtype::BF16, LARGE, ops);
-        let times = gpus.time(arch, &shape)?;
-        for of in times.into_iter().flatten() {
-            let multiplications = (shape.m * shape.n * shape.k) as u64;
-            add(
-                shape_text(&shape),
-                &of.kernel.name,
-                multiplications,
-                &of.time?,
-            );
+    let large = OPERATIONS.map(|ops| Shape::new(GemmDtype::BF16, LARGE, ops));
+    let layers = LLAMA_TOKENS.into_iter().flat_map(|tokens| {
+        let shape = |[rows, k]: [usize; 2]| Shape::new(GemmDtype::BF16, [rows, tokens, k], TN);
+        LLAMA_LAYERS.map(shape)
+    });
+    for shape in large.into_iter().chain(layers) {
+        let times = gpus.time(arch, &shape)?.unwrap_or_default();
+        let multiplications = (shape.m * shape.n * shape.k) as u64;
+        let mut all: Option<(String, LaunchTime)> = None;
+        for of in times {
+            let time = of.time?;
+            match &mut all {
+                None => all = Some((of.kernel.name.clone(), time)),
+                // Adds parts of k up.
+                Some((name, first)) => {
+                    first.microseconds += time.microseconds;
+                    name.push_str(", in parts");
+                }
+            }
+        }
+        if let Some((kernel, time)) = all {
+            add(shape_text(&shape), &kernel, multiplications, &time);
         }
     }
     for [rows, columns, k] in FP8 {

@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result};
 use candle_rocm_kernels::grouped::{invocation, kernel_name, threads, Element, DEPTH, HEADER};
 use candle_rocm_kernels::matmul::Tile;
 use candle_rocm_kernels::GROUPED;
+use candle_rocm_runtime::gemm::Gpu;
 use candle_rocm_specialised::{Kernel, Specialiser};
 use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::exec::{InstructionProfile, LaunchTime};
@@ -156,6 +157,17 @@ fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
         shape.m.div_ceil(shape.tile.rows),
         shape.n.div_ceil(shape.tile.columns),
     );
+    // In the order that the runtime has them in, with two workgroups on each compute unit.
+    let compute_units = device.target.facts().product.compute_units;
+    let (group, chiplets) = Gpu {
+        arch,
+        compute_units,
+    }
+    .order(
+        [shape.tile.rows, shape.tile.columns],
+        [tiles_m, tiles_n].map(u64::from),
+        2 * u64::from(compute_units),
+    );
     // `GroupedProblem` of kernels/matmul/grouped_problem.cuh: the product, ...
     let argument = Struct(Vec::new())
         .longs(&[
@@ -170,7 +182,7 @@ fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
         .longs(&[0, 0, 0, 1f64.to_bits(), 0])
         .ints(&[shape.m, shape.n, shape.k, 0])
         .longs(&[0, 0, 0, 0, 0])
-        .ints(&[1, 1, shape.k, 0, tiles_m, tiles_n, tiles_m.min(8), 1])
+        .ints(&[1, 1, shape.k, 0, tiles_m, tiles_n, group, chiplets])
         // ... factors of A by blocks and of B by columns, and a result in bf16.
         .longs(&[of_a, 0, 1, m.div_ceil(DEPTH as u64)])
         .ints(&[DEPTH.ilog2(), 0])

@@ -8,8 +8,9 @@ use candle_rocm_kernel_report::page::ARCHITECTURES;
 use candle_rocm_kernels::{Module, GROUPED, MATMUL};
 use candle_rocm_testing::needs;
 
-/// The tiles whose panels MFMA units take in four slices; the others', and other units', have two or one.
-const QUARTERED: [&str; 2] = ["256x128", "128x128"];
+/// The tiles whose panels MFMA units take in four slices, or by whole lines in two halves whose first is written before the
+/// last quarter is multiplied; the others', and other units', have two slices or one.
+const QUARTERED: [&str; 3] = ["256x256", "256x128", "128x128"];
 
 /// Least arithmetic between a load from global memory and the wait for it, as part of a panel's: of [`QUARTERED`] tiles,
 /// and of the others. One set of registers holds a panel. It can be loaded again when the panel's last slice has left
@@ -26,8 +27,8 @@ const FLOORS: [(&str, [f64; 2]); 5] = [
 /// Cycles by which a kernel's loads are ahead at least, whatever its panels have: where the matrix unit is fastest, a
 /// half microsecond at 2.1 GHz, for two wavefronts on a SIMD a whole one.
 const LARGEST: [(&str, &str, u64); 2] = [
-    ("gfx942", "matmul_bf16_256x128_", 1000),
-    ("gfx942", "matmul_f16_256x128_", 1000),
+    ("gfx942", "matmul_bf16_256x256_", 1000),
+    ("gfx942", "matmul_f16_256x256_", 1000),
 ];
 
 /// Least wavefronts on a SIMD. A slice is read after the barrier that completes it, and its first products wait for that:

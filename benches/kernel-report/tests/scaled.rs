@@ -8,9 +8,11 @@ use candle_rocm_testing::needs;
 
 /// Least share of the loop's cycles that is the matrix unit's, of the large tile with k together in both operands, scaling
 /// included, by the kernel for any shape and by one for its shape; on gfx1030 of its issue slots that are dot products.
+/// This is if nothing overlapped: where scaling stands among matrix instructions (MI200 and MI300), tests/times.rs says how
+/// busy the unit is.
 const FLOORS: [(&str, [f64; 2]); 5] = [
-    ("gfx942", [0.64, 0.70]),
-    ("gfx90a", [0.55, 0.56]),
+    ("gfx942", [0.58, 0.65]),
+    ("gfx90a", [0.54, 0.55]),
     ("gfx1100", [0.48, 0.48]),
     ("gfx1201", [0.73, 0.78]),
     ("gfx1030", [0.37, 0.37]),
@@ -63,8 +65,14 @@ fn loops_are_full_and_move_what_their_tiles_need() {
             if tile == TILES[0] && transposed == [true, false] && counted.lds_conflicts > 0 {
                 fault("bank conflicts");
             }
-            if found.bytes != found.least_bytes {
+            // Where lanes read the factors of their own columns (MI200 and MI300), several read the same ones.
+            let by_lanes = tile == TILES[0] && arch.starts_with("gfx9");
+            let most = found.least_bytes * if by_lanes { 105 } else { 100 } / 100;
+            if !(found.least_bytes..=most).contains(&found.bytes) {
                 fault("moves other bytes than its tiles need");
+            }
+            if by_lanes && counted.lines != counted.least_lines {
+                fault("touches lines more than once");
             }
             if tile == TILES[0] && transposed == [true, false] && fill.all < floor {
                 fault("a thin loop");

@@ -2,6 +2,8 @@
 
 use candle_rocm_kernel_report::device::Device;
 use candle_rocm_kernel_report::rows::{self, COPY, ELEMENT_KERNELS, ROW_KERNELS};
+use candle_rocm_kernel_report::scaled;
+use candle_rocm_kernels::grouped::TILES;
 use candle_rocm_testing::needs;
 use rocm_emulator::isa::Target;
 
@@ -56,4 +58,24 @@ fn gpus_without_a_model_say_so() {
             "{text}"
         );
     }
+}
+
+/// FP8, 4,096 tokens by 2,112 x 7,168, by the kernel for the shape: the matrix unit of the busiest SIMD works for two thirds
+/// of the whole launch, operands in memory, what scales and the launch's beginning and end included.
+#[test]
+fn scaled_products_keep_the_matrix_unit_busy() {
+    if !needs::serves("gfx942", candle_rocm_kernels::serves) {
+        return;
+    }
+    let mut device = Device::new(Target::Gfx942);
+    let shape = scaled::Shape {
+        m: 2112,
+        n: 4096,
+        k: 7168,
+        tile: TILES[0],
+        transposed: [true, false],
+        is_special: true,
+    };
+    let (kernel, time) = scaled::time(&mut device, &shape).expect("it runs");
+    assert!(time.matrix >= 0.67, "{kernel}: {}", time.matrix);
 }

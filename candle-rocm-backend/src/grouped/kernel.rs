@@ -64,6 +64,11 @@ impl Scales {
     fn rows_share(&self) -> bool {
         self.row_shift == DEPTH.ilog2() || self.steps[1] == 0
     }
+
+    /// Whether the factors of a tile's columns are within 32 bits of each other.
+    fn columns_are_near(&self) -> bool {
+        self.steps[1] * COLUMNS * size_of::<f32>() < 1 << 32
+    }
 }
 
 /// An operand: a matrix of rows and k for each of a batch, or one for all.
@@ -209,7 +214,9 @@ impl Product<'_> {
         transposed: [bool; 2],
     ) -> Result<(String, LaunchConfig)> {
         let (element, Size { m, n, matrices, .. }) = (self.element(), self.size());
-        let shared = self.b.scales.as_ref().is_some_and(Scales::rows_share);
+        // The kernel's rows are B's, and its columns A's.
+        let shared = self.b.scales.as_ref().is_some_and(Scales::rows_share)
+            && self.a.scales.as_ref().is_some_and(Scales::columns_are_near);
         match plan.kernel {
             Kernel::Tile(tile) => {
                 let tiles = m.div_ceil(tile.rows as usize) * n.div_ceil(tile.columns as usize);

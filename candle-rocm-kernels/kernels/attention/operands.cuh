@@ -141,6 +141,7 @@ template <class T, int KEYS, int ELEMENTS, int THREADS_> struct ValueTile {
         static constexpr int SLICE_BYTES = min_of(KEYS, 32) * 2, SLICES = ceil_div(KEYS, 32),
                              VECTORS = SLICE_BYTES / 16;
         static constexpr int WAVE = WAVEFRONT, THREADS = THREADS_;
+        template <class Element, int ROWS> using Slice = ::Slice<Element, ROWS, VECTORS>;
     };
     using Turned = Panel<T, ELEMENTS, Shape, false>;
     using Slice = typename Turned::Slice;

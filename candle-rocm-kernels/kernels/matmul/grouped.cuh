@@ -5,6 +5,11 @@
 #include "matmul/few/grouped.cuh"
 #include "matmul/grouped_tile.cuh"
 #include "matmul/unit/fp8.cuh"
+#if defined(__HIP__)
+#include "matmul/matmul_lines.cuh"
+#else
+#define matmul_by_shape matmul_tile
+#endif
 
 // Statements that hold of a kernel's argument `p`: the constants that it is compiled for.
 #ifndef KNOWN
@@ -22,11 +27,14 @@ using Tile128x128 = MatmulShape<128, 128, 4, 2, 32, 2>;
 #elif defined(AMD_MFMA)
 #if AMD_MFMA > 1
 using Fp8Tile128x128 = MatmulShape<128, 128, 2, 2, 32, 4>;
+using Tile128x128 = LinesShape<128, 128, 2, 2>;
+#define SCALED_BY_LANES
+using Fp8Blocks128x128 = LinesShape<128, 128, 2, 2>;
 #else
 // Of gfx908's registers half can hold sums alone.
 using Fp8Tile128x128 = MatmulShape<128, 128, 4, 2, 32, 4>;
-#endif
 using Tile128x128 = MatmulShape<128, 128, 2, 2, 32, 4>;
+#endif
 #else
 using Fp8Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
 using Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
@@ -42,10 +50,15 @@ using Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
 #define ELEMENT_f8e4m3_blocks f8e4m3_t
 #define SCHEME_bf16 Grouped
 #define SCHEME_f8e4m3 Scaled
+#if defined(SCALED_BY_LANES)
+#define SCHEME_f8e4m3_blocks ScaledByLanes
+#define SHAPE_f8e4m3_blocks Fp8Blocks
+#else
 #define SCHEME_f8e4m3_blocks ScaledByBlocks
+#define SHAPE_f8e4m3_blocks Fp8Tile
+#endif
 #define SHAPE_bf16 Tile
 #define SHAPE_f8e4m3 Fp8Tile
-#define SHAPE_f8e4m3_blocks Fp8Tile
 #define INPUT_bf16 AsItIs
 #define INPUT_f8e4m3 ScaledBlocks<false>
 #define INPUT_f8e4m3_blocks ScaledBlocks<true>
@@ -59,7 +72,7 @@ using Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
 #define PRODUCT_BY(TYPE, TILE, OPS, SHAPE)                                                                          \
     ENTRY __launch_bounds__(SHAPE##TILE::THREADS) GROUPED_WAVES grouped_##TYPE##_##TILE##_##OPS(GroupedProblem p) { \
         KNOWN(p);                                                                                                   \
-        matmul_tile<ELEMENT_##TYPE, SHAPE##TILE, OPS_##OPS, SCHEME_##TYPE>(p);                                      \
+        matmul_by_shape<ELEMENT_##TYPE, SHAPE##TILE, OPS_##OPS, SCHEME_##TYPE>(p);                                  \
     }
 
 // At most so many columns at a time, both operands with k together; candle_rocm_kernels::grouped says how many.

@@ -29,7 +29,19 @@ template <class T, class S> struct Grouped {
     static __device__ __forceinline__ bool part_of(const GroupedProblem &p, TilePart &part) {
         return grouped_part<S>(p, part);
     }
+    static __device__ __forceinline__ typename Product<T>::C *bare(const GroupedProblem &p, uint32_t z, float &factor) {
+        static_assert(is_same<typename Product<T>::C, bf16_t>::value, "the results that are written whole");
+        factor = 1;
+        bool is_bare = p.product.parts == 1 && !p.product.residual && p.result == RESULT_BF16;
+        return is_bare ? (bf16_t *)p.product.gemm.c + z * p.product.gemm.stride_c : nullptr;
+    }
 };
+
+// A row's factor of the first k.
+__device__ __forceinline__ const GLOBAL_MEMORY char *first_scale(const OperandScales &s, uint32_t matrix,
+                                                                 uint32_t row) {
+    return (const GLOBAL_MEMORY char *)s.values + (matrix * s.stride + (row >> s.row_shift) * s.row_step) * 4;
+}
 
 // Each 128 of k are summed by themselves, and added to the result times both operands' factors, in f32. ROWS_SHARE
 // where all of a tile's rows have one, as those of weights.
@@ -54,20 +66,16 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
         Sums totals[Tile::BLOCKS_M][Tile::BLOCKS_N] = {};
         Sums of_columns[Tile::BLOCKS_N];
 
-        __device__ __forceinline__ Scales(const GroupedProblem &p, const TilePart &part)
+        __device__ __forceinline__ Scales(const GroupedProblem &p, const TilePart &part, const Tile &)
             : problem(p), block(part.begin / SCALE_DEPTH) {
             const GemmProblem &g = p.product.gemm;
 #pragma unroll
             for (int i = 0; i < COUNT; i++) {
                 uint32_t index = row(i);
                 from[i] = index < S::M
-                              ? first(p.scales_a, part.a, min_of(part.row + index, g.m - 1))
-                              : first(p.scales_b, part.b, min_of(part.column + index - S::M, part.columns - 1));
+                              ? first_scale(p.scales_a, part.a, min_of(part.row + index, g.m - 1))
+                              : first_scale(p.scales_b, part.b, min_of(part.column + index - S::M, part.columns - 1));
             }
-        }
-        static __device__ __forceinline__ const GLOBAL_MEMORY char *first(const OperandScales &s, uint32_t matrix,
-                                                                          uint32_t row) {
-            return (const GLOBAL_MEMORY char *)s.values + (matrix * s.stride + (row >> s.row_shift) * s.row_step) * 4;
         }
         static __device__ __forceinline__ uint32_t row(int i) { return threadIdx.x + i * S::THREADS; }
         static __device__ __forceinline__ bool mine(int i) { return ROWS % S::THREADS == 0 || row(i) < ROWS; }
@@ -158,4 +166,94 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
 template <class T, class S> struct Scaled : ScaledBy<T, S, false> {};
 template <class T, class S> struct ScaledByBlocks : ScaledBy<T, S, true> {
     static_assert(S::M <= SCALE_DEPTH, "a block's rows are a tile's or more");
+};
+
+// The same where all of a tile's rows have one factor, by lanes that read those of their own columns: nothing of them
+// is in LDS, which the lines fill (matmul_lines.cuh). For units whose sums of a lane are of one column.
+template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
+    static_assert(S::M <= SCALE_DEPTH, "a block's rows are a tile's or more");
+    template <class Tile> struct Scales {
+        using Unit = MatrixUnit<T>;
+        using Sums = typename Unit::Sums;
+        // Vector instructions by which a column of blocks is scaled, and by which factors become this block's.
+        static constexpr int LDS_BYTES = 0, VECTOR = Tile::BLOCKS_M * Unit::SUMS / 2;
+        static constexpr int PREPARE = 7 * (1 + Tile::BLOCKS_N);
+
+        const GLOBAL_MEMORY char *of_rows, *of_columns;
+        uint32_t offset[Tile::BLOCKS_N]; // of this lane's columns from the tile's first
+        int64_t steps[2];                // of A's and B's, between blocks or fours of them
+        uint32_t fours;                  // which of them are packed
+        uint32_t block;                  // of k
+        // The next block's, as they are in memory, lest anything waits for them; and this one's.
+        uint32_t held_rows, held[Tile::BLOCKS_N];
+        float factors[Tile::BLOCKS_N] = {};
+        Sums totals[Tile::BLOCKS_M][Tile::BLOCKS_N] = {};
+
+        __device__ __forceinline__ Scales(const GroupedProblem &p, const TilePart &part, const Tile &tile)
+            : steps{p.scales_a.k_step * 4, p.scales_b.k_step * 4},
+              fours((p.scales_a.format == SCALES_E8M0) + 2 * (p.scales_b.format == SCALES_E8M0)),
+              block(part.begin / SCALE_DEPTH) {
+            const OperandScales &columns = p.scales_b;
+            of_rows = first_scale(p.scales_a, part.a, part.row);
+            of_columns = first_scale(columns, part.b, part.column);
+#pragma unroll
+            for (int j = 0; j < Tile::BLOCKS_N; j++) {
+                uint32_t column = part.column + tile.column + j * Unit::COLUMNS + Unit::column(lane_id(), 0);
+                uint32_t own = min_of(column, part.columns - 1) >> columns.row_shift;
+                offset[j] = (own - (part.column >> columns.row_shift)) * (uint32_t)columns.row_step * 4;
+            }
+        }
+        // Reads the next block's.
+        __device__ __forceinline__ void load() {
+            auto at = [&](int operand, const GLOBAL_MEMORY char *from) INLINED {
+                uint32_t line = fours >> operand & 1 ? block / 4 : block;
+                return from + line * steps[operand];
+            };
+            // What all lanes share would be waited for here, on its way to a scalar register.
+            uint32_t none = 0;
+            opaque(none);
+            held_rows = *(const GLOBAL_MEMORY uint32_t *)(at(0, of_rows) + none);
+            const GLOBAL_MEMORY char *columns = at(1, of_columns);
+#pragma unroll
+            for (int j = 0; j < Tile::BLOCKS_N; j++) held[j] = *(const GLOBAL_MEMORY uint32_t *)(columns + offset[j]);
+            block++;
+        }
+        // What was read last is this block's. Without branches, so that it may stand among products.
+        __device__ __forceinline__ void prepare(const Tile &, LdsBytes, uint32_t) {
+            auto factor = [&](int operand, uint32_t held) INLINED {
+                uint32_t packed = 0 - (fours >> operand & 1), exponent = held >> (block - 1) % 4 * 8 & 0xff;
+                uint32_t of_exponent = bit_cast<uint32_t>(scale_of_exponent(exponent));
+                return Unit::SCALE * bit_cast<float>((of_exponent & packed) | (held & ~packed));
+            };
+            float of_row = factor(0, held_rows);
+#pragma unroll
+            for (int j = 0; j < Tile::BLOCKS_N; j++) factors[j] = of_row * factor(1, held[j]);
+        }
+        __device__ __forceinline__ void stage_any(LdsBytes, uint32_t k) {
+            block = k / SCALE_DEPTH;
+            load();
+        }
+        // Sums are the next block's: the first of its products have nothing to be added to.
+        __device__ __forceinline__ void begin(Tile &tile) const {
+#pragma unroll
+            for (int i = 0; i < Tile::BLOCKS_M; i++)
+#pragma unroll
+                for (int j = 0; j < Tile::BLOCKS_N; j++) tile.sums[i][j] = Sums{};
+        }
+        // Adds those of some columns of blocks to the sums of all of k.
+        __device__ __forceinline__ void promote(const Tile &tile, LdsBytes, uint32_t, int first = 0,
+                                                int end = Tile::BLOCKS_N) {
+#pragma unroll
+            for (int j = first; j < end; j++)
+#pragma unroll
+                for (int i = 0; i < Tile::BLOCKS_M; i++)
+                    totals[i][j] = __builtin_elementwise_fma(tile.sums[i][j], Sums(factors[j]), totals[i][j]);
+        }
+        __device__ __forceinline__ void finish(Tile &tile) const {
+#pragma unroll
+            for (int i = 0; i < Tile::BLOCKS_M; i++)
+#pragma unroll
+                for (int j = 0; j < Tile::BLOCKS_N; j++) tile.sums[i][j] = totals[i][j];
+        }
+    };
 };

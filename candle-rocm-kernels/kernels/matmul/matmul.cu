@@ -6,6 +6,9 @@
 #include "matmul/matmul_tile.cuh"
 #if defined(LDS_COPIES)
 #include "matmul/matmul_direct.cuh"
+#elif defined(AMD_MFMA) && AMD_MFMA > 1
+#include "matmul/matmul_lines.cuh"
+#define WHOLE_LINES
 #endif
 
 // Tiles by name: how many wavefronts share rows and columns, and how a panel of 128 bytes of k (64 where registers are
@@ -23,7 +26,10 @@ using Tile64x64 = MatmulShape<64, 64, 2, 2, 32, 2>;
 using Tile128x32 = MatmulShape<128, 32, 4, 1, 32, 2>;
 #define MATMUL_WAVES
 #elif defined(AMD_MFMA)
-#if AMD_MFMA > 1
+#if defined(WHOLE_LINES)
+// Of f16, bf16 and f32: eight wavefronts that share a unit's whole LDS, or two workgroups of four.
+using Lines256x256 = LinesShape<256, 256, 2, 4>;
+using Lines128x128 = LinesShape<128, 128, 2, 2>;
 using Tile256x128 = MatmulShape<256, 128, 2, 2, 32, 4>;
 #else
 // Four wavefronts' sums would fill gfx908's accumulation registers, and the others have no room for a panel.
@@ -51,6 +57,10 @@ using Tile128x32 = MatmulShape<128, 32, 4, 1, 64, 2>;
 #define PRODUCT(TYPE, ELEMENT, TILE, OPS, OP_A, OP_B)                                                           \
     ENTRY __launch_bounds__(Tile##TILE::THREADS) MATMUL_WAVES matmul_##TYPE##_##TILE##_##OPS(MatmulProblem p) { \
         matmul_tile<ELEMENT, Tile##TILE, Op::OP_A, Op::OP_B>(p);                                                \
+    }
+#define LINES_PRODUCT(TYPE, ELEMENT, TILE, OPS, OP_A, OP_B)                                                      \
+    ENTRY __launch_bounds__(Lines##TILE::THREADS) MATMUL_WAVES matmul_##TYPE##_##TILE##_##OPS(MatmulProblem p) { \
+        matmul_lines<ELEMENT, Lines##TILE, Op::OP_A, Op::OP_B>(p);                                               \
     }
 #define DIRECT_PRODUCT(TYPE, ELEMENT, TILE, OPS, OP_A, OP_B)                                         \
     ENTRY __launch_bounds__(Direct##TILE::THREADS) matmul_##TYPE##_##TILE##_##OPS(MatmulProblem p) { \
@@ -90,11 +100,21 @@ TILES(i8, int8_t)
 PRODUCTS(f64, double, 64x64)
 SUM(f64, double)
 #else
-TILES(bf16, bf16_t)
-TILES(f16, half_t)
+#if defined(WHOLE_LINES)
+#define LINES_TILES(TYPE, ELEMENT)                  \
+    WITH_OPS(LINES_PRODUCT, TYPE, ELEMENT, 256x256) \
+    WITH_OPS(LINES_PRODUCT, TYPE, ELEMENT, 128x128) \
+    PRODUCTS(TYPE, ELEMENT, 64x64)                  \
+    PRODUCTS(TYPE, ELEMENT, 128x32)                 \
+    SUM(TYPE, ELEMENT)
+#else
+#define LINES_TILES TILES
+#endif
+LINES_TILES(bf16, bf16_t)
+LINES_TILES(f16, half_t)
 TILES(i8, int8_t)
 #if defined(MATRIX_UNIT_F32)
-TILES(f32, float)
+LINES_TILES(f32, float)
 #endif
 #if defined(MATRIX_UNIT_F64)
 // The largest tile's sums would be all of a lane's registers.

@@ -19,12 +19,6 @@ enum Turn { FIRST_TURN, SECOND_TURN, ANY_TURN };
 
 // A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. SLICES slices of SLICE_BYTES of k are a panel; two slices are
 // in LDS.
-template <int M_, int N_, int WAVES_M_, int WAVES_N_, int SLICE_BYTES_, int SLICES_> struct MatmulShape {
-    static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_;
-    static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = SLICES_, VECTORS = SLICE_BYTES / 16;
-    static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
-};
-
 // Where a slice's chunks lie. Eight lanes that read or write 16 bytes each, 16 of 8, or 32 of 4, take turns, and shall
 // touch all banks. Readers have eight consecutive rows, or (CDNA) four and the second four of another eight within 32.
 // Writers of transposed blocks have rows a block apart, in Panel::block's order: eights of rows (or of bytes, 32 rows)
@@ -41,6 +35,7 @@ template <class T, int ROWS, int VECTORS> struct Slice {
     }
     static constexpr uint32_t HALF = (ROWS / 16 * 9 + 7) / 8 * 8;
     static constexpr int POSITIONS = sizeof(T) == 8 ? ROWS : sizeof(T) == 1 ? ROWS + ROWS / 32 : 2 * HALF;
+    static constexpr int LATE_ROW = 16;
     static constexpr int SHIFT = VECTORS >= 8 ? 16 : 128 / VECTORS; // of 16 bytes of k
     static constexpr int CHUNK_PITCH = (POSITIONS * CHUNK + 127) / 128 * 128 + SHIFT / OF_VECTOR;
     static constexpr int BYTES = (CHUNKS * CHUNK_PITCH + 127) / 128 * 128;
@@ -48,6 +43,8 @@ template <class T, int ROWS, int VECTORS> struct Slice {
     static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) {
         return chunk * CHUNK_PITCH + position(row) * CHUNK;
     }
+    // The place of a row that follows `to`'s, of the same 16 bytes of rows.
+    static __device__ __forceinline__ LdsBytes after(LdsBytes to, int rows) { return to + rows * CHUNK; }
     // Writes a vector of k of a row.
     static __device__ __forceinline__ void store(LdsBytes to, WordVector<4>::type words) {
         if constexpr (CHUNK == 16) {
@@ -57,6 +54,16 @@ template <class T, int ROWS, int VECTORS> struct Slice {
             lds_store(to + CHUNK_PITCH, WordVector<2>::type(words.zw));
         }
     }
+};
+
+// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. SLICES slices of SLICE_BYTES of k are a panel; two slices are
+// in LDS.
+template <int M_, int N_, int WAVES_M_, int WAVES_N_, int SLICE_BYTES_, int SLICES_> struct MatmulShape {
+    static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_;
+    static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = SLICES_, VECTORS = SLICE_BYTES / 16;
+    static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
+    static constexpr bool WHOLE_LINES = false;
+    template <class T, int ROWS> using Slice = ::Slice<T, ROWS, VECTORS>;
 };
 
 // A position in an operand that moves along k, in elements.
@@ -70,7 +77,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
     static constexpr int V = VEC16<T>, SIZE = (int)sizeof(T);
     // Elements of k in a slice and in a panel.
     static constexpr int DEPTH = S::SLICE_BYTES / SIZE, PANEL = DEPTH * S::SLICES;
-    using Slice = ::Slice<T, ROWS, S::VECTORS>;
+    using Slice = typename S::template Slice<T, ROWS>;
 
     const T *first;
     int64_t ld;
@@ -114,8 +121,10 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
             const T *from = at(row, k + within);
             LdsBytes to = slice + Slice::place(ALONG_K ? line : along, within * SIZE / Slice::CHUNK) +
                           within * SIZE % Slice::CHUNK;
-            // In LDS, from an element to the next.
-            constexpr int STEP = !ALONG_K ? Slice::CHUNK : Slice::CHUNK == SIZE ? Slice::CHUNK_PITCH : SIZE;
+            // In LDS, element j of the vector.
+            auto place = [&](int j) INLINED {
+                return ALONG_K ? to + j * (Slice::CHUNK == SIZE ? Slice::CHUNK_PITCH : SIZE) : Slice::after(to, j);
+            };
             typedef typename bits_of<SIZE>::type Element;
             if (has_vectors && line < lines && along + V <= elements) {
                 vec<Element, V> values = load_vector<vec<Element, V>>(from);
@@ -123,7 +132,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
                     Slice::store(to, bit_cast<WordVector<4>::type>(values));
                 } else {
 #pragma unroll
-                    for (int j = 0; j < V; j++) lds_store(to + j * STEP, values[j]);
+                    for (int j = 0; j < V; j++) lds_store(place(j), values[j]);
                 }
             } else {
 #pragma unroll 1
@@ -131,7 +140,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
                     Element element = 0;
                     if (line < lines && along + j < elements)
                         element = bit_cast<Element>(load_at<vec<T, 1>>(from + j, 0));
-                    lds_store(to + j * STEP, element);
+                    lds_store(place(j), element);
                 }
             }
         }
@@ -218,7 +227,7 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         uint32_t part;  // of the chunk
     };
     // Neighbouring threads have blocks that LDS takes at once: rows that Slice shifts against each other (their bits
-    // are V on, but not 16), then the parts of a chunk. With bytes 32 threads write at once, which may take two chunks.
+    // are V on, but not its LATE_ROW), then the parts of a chunk. With bytes 32 threads write at once, which may take two chunks.
     // Where there are too few rows, chunks that are shifted as rows with bit 32 or 64 would be stand in for those.
     static constexpr bool FOR_32 = SIZE >= 2 && SIZE <= 4 && S::VECTORS == 4 && ROWS <= 32,
                           FOR_64 = SIZE == 2 && S::VECTORS == 4 && ROWS <= 64;
@@ -231,7 +240,7 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         };
 #pragma unroll
         for (int bit = V; bit < ROWS; bit *= 2)
-            if (bit != 16 && taken < 3) {
+            if (bit != Slice::LATE_ROW && taken < 3) {
                 take_row(bit);
                 taken++;
             }
@@ -247,11 +256,11 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         }
         if (FOR_32) take_chunk(1);
         if (FOR_64) take_chunk(2);
-        if (V <= 16 && 16 < ROWS) take_row(16);
+        if (Slice::LATE_ROW >= V && Slice::LATE_ROW < ROWS) take_row(Slice::LATE_ROW);
         int skipped = 0;
 #pragma unroll
         for (int bit = V; bit < ROWS; bit *= 2)
-            if (bit != 16 && ++skipped > 3) take_row(bit);
+            if (bit != Slice::LATE_ROW && ++skipped > 3) take_row(bit);
         if (FOR_64 && !FOR_32) take_chunk(1);
         return {row, chunk + index * (SIZE == 1 || FOR_64 ? S::VECTORS : FOR_32 ? 2 : 1), part};
     }
@@ -305,11 +314,10 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     __device__ __forceinline__ void store(LdsBytes slice, int i) const {
         Block b = block(i);
         auto [first, second, low, high] = selectors;
-        LdsBytes to = slice + Slice::place(b.row, b.chunk % S::VECTORS * Slice::OF_VECTOR) + b.part * PART;
+        LdsBytes to = slice + Slice::place(b.row, b.chunk * Slice::OF_VECTOR % Slice::CHUNKS) + b.part * PART;
         const Vector(&from)[LINES] = held[i];
-        // The rows of a vector follow one another.
         auto put = [&](int row, Part part) INLINED {
-            lds_store(to + row * 16, part);
+            lds_store(Slice::after(to, row), part);
         };
         if constexpr (SIZE == 1) {
 #pragma unroll

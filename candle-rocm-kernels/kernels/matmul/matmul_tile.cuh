@@ -48,20 +48,28 @@ template <class T, class S> struct Plain {
     using Results = ::Results<T>;
     // What is done to sums after each panel, with what it needs in LDS.
     template <class Tile, class Problem = MatmulProblem> struct Scales {
-        static constexpr int LDS_BYTES = 0;
+        static constexpr int LDS_BYTES = 0, VECTOR = 0, PREPARE = 0;
         static constexpr bool AHEAD = false;
-        __device__ __forceinline__ Scales(const Problem &, const TilePart &) {}
+        __device__ __forceinline__ Scales(const Problem &, const TilePart &, const Tile &) {}
         __device__ __forceinline__ void load() {}
         __device__ __forceinline__ void stage(LdsBytes, uint32_t) {}
         __device__ __forceinline__ void stage_any(LdsBytes, uint32_t) {}
         __device__ __forceinline__ void prepare(const Tile &, LdsBytes, uint32_t) {}
-        __device__ __forceinline__ void promote(Tile &, LdsBytes, uint32_t) {}
+        __device__ __forceinline__ void begin(Tile &) {}
+        __device__ __forceinline__ void promote(Tile &, LdsBytes, uint32_t, int = 0, int = 0) {}
         __device__ __forceinline__ void finish(Tile &) {}
     };
     // The part of this workgroup; none is past its end.
     static __device__ __forceinline__ bool part_of(const MatmulProblem &p, TilePart &part) {
         part = tile_part<S>(p);
         return true;
+    }
+    // C's matrix z, if nothing but the factor is done to its elements; else nothing.
+    static __device__ __forceinline__ typename Product<T>::C *bare(const MatmulProblem &p, uint32_t z,
+                                                                   typename Product<T>::Sum &factor) {
+        bool is_bare = p.parts == 1 && !p.bias && !p.residual && p.activation == ACTIVATION_none && p.gemm.beta == 0;
+        factor = Scaling<typename Product<T>::Sum>(p.gemm).alpha;
+        return is_bare ? (typename Product<T>::C *)p.gemm.c + z * p.gemm.stride_c : nullptr;
     }
 };
 
@@ -95,7 +103,7 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
     PanelA a((const T *)g.a + part.a * g.stride_a, g.lda, part.row, g.m, part.begin, part.end);
     PanelB b((const T *)g.b + part.b * g.stride_b, g.ldb, part.column, part.columns, part.begin, part.end);
     Tile tile;
-    Scales scales(problem, part);
+    Scales scales(problem, part, tile);
     Operand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a{tile.row + Unit::a_row(lane_id()), Unit::a_chunk(lane_id())};
     Operand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b{tile.column + Unit::b_column(lane_id()),
                                                            Unit::b_chunk(lane_id())};

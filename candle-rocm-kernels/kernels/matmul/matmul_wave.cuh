@@ -58,13 +58,14 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
     uint32_t wave = uniform(threadIdx.x / S::WAVE);
     uint32_t row = wave % S::WAVES_M * M, column = wave / S::WAVES_M * N;
 
-    // Adds products of fragments of its rows and columns to the sums.
+    // Adds products of fragments of its rows and columns, or some blocks of columns, to the sums.
     using Fragment = typename Unit::Fragment;
-    __device__ __forceinline__ void multiply(const Fragment (&a)[BLOCKS_M], const Fragment (&b)[BLOCKS_N]) {
+    __device__ __forceinline__ void multiply(const Fragment (&a)[BLOCKS_M], const Fragment (&b)[BLOCKS_N],
+                                             int first = 0, int end = BLOCKS_N, int part = 0, int parts = Unit::PARTS) {
 #pragma unroll
-        for (int part = 0; part < Unit::PARTS; part++)
+        for (; part < parts; part++)
 #pragma unroll
-            for (int j = 0; j < BLOCKS_N; j++)
+            for (int j = first; j < end; j++)
 #pragma unroll
                 for (int i = 0; i < BLOCKS_M; i++) Unit::multiply(sums[i][j], a[i], b[j], part);
     }

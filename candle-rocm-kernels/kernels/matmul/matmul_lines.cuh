@@ -1,0 +1,408 @@
+// Products on matrix units: a workgroup computes a large tile of C, with operands that go through registers to LDS by
+// whole lines of memory. LDS has one panel of lines, in halves of k: while one is multiplied, the other is replaced.
+//
+//   for each panel of k:
+//     stage    the panel's second half, registers -> LDS
+//     load     the next panel, global -> registers
+//     for each of the panel's steps:
+//       read     the next step's fragments, LDS -> registers
+//       multiply this step's, registers -> sums
+//     before the last one's products:
+//       stage    the next panel's first half, registers -> LDS
+//   store      sums -> LDS -> global
+//
+// A barrier stands between what a half's last readers and its writers do, and between those and its first readers. What
+// is loaded is on its way for all steps but the last, and neither reads nor writes of LDS are waited for before there
+// is something else to multiply.
+//
+// Types: a tile's shape (LinesShape), a panel in LDS (Lines), an operand on its way there (LinesPanel) and from there
+// (LinesOperand), and a wavefront's sums (WaveTile).
+#pragma once
+#include "matmul/matmul_tile.cuh"
+#include "portable/seldom.cuh"
+
+// A panel in LDS: a line of 128 bytes of k for each row, in chunks of 16 bytes that are exchanged by the row's number.
+// Readers want the same chunk of eight rows at once, those of CDNA of four and the second four of another eight within
+// 32; writers have half of the chunks of two rows of which one has its halves exchanged, or of transposed blocks the
+// same chunk of every eighth row.
+template <class T, int ROWS> struct Lines {
+    static constexpr int LINE = 128, CHUNK = 16, OF_VECTOR = 1, CHUNKS = LINE / CHUNK, BYTES = ROWS * LINE;
+    // Elements of a vector are together, and blocks' rows shifted by their first bits.
+    static constexpr int CHUNK_PITCH = CHUNK, LATE_ROW = 0;
+    // What a row's chunks are exchanged by; of rows without common bits, the sum's by both of theirs.
+    static __device__ __forceinline__ constexpr uint32_t exchanged(uint32_t row) {
+        return (row ^ row / max_of(CHUNKS, VEC16<T>)) % CHUNKS;
+    }
+    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) {
+        return row * LINE + (chunk ^ exchanged(row)) * CHUNK;
+    }
+    // The place of the chunk whose number differs in the bits `chunks`.
+    static __device__ __forceinline__ LdsBytes other(LdsBytes place, uint32_t chunks) {
+        return (LdsBytes)(uintptr_t)((uint32_t)(uintptr_t)place ^ chunks * CHUNK);
+    }
+    static __device__ __forceinline__ LdsBytes after(LdsBytes to, int rows) {
+        return other(to, exchanged(rows)) + rows * LINE;
+    }
+    static __device__ __forceinline__ void store(LdsBytes to, WordVector<4>::type words) { lds_store(to, words); }
+};
+
+// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts.
+template <int M_, int N_, int WAVES_M_, int WAVES_N_> struct LinesShape {
+    static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_;
+    // Halves of a panel.
+    static constexpr int SLICE_BYTES = 64, SLICES = 2, VECTORS = SLICE_BYTES / 16;
+    static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
+    static constexpr bool WHOLE_LINES = true;
+    template <class T, int ROWS> using Slice = Lines<T, ROWS>;
+};
+
+// An operand on its way. Its members count what a thread does for half a panel in its turn: writes to LDS, and vector
+// instructions for them.
+template <class T, int ROWS, class S, bool ALONG_K> struct LinesPanel : Panel<T, ROWS, S, ALONG_K> {
+    using Base = Panel<T, ROWS, S, ALONG_K>;
+    using Base::Base;
+    static constexpr int LOADS = Base::BLOCKS * Base::LINES;
+    static_assert(Base::BLOCKS == 1 && Base::IN_TURNS, "a thread has a block of one half");
+
+    // Reads the next panel: a thread's lines are as far from each other as everyone's, and within 32 bits (panels()).
+    __device__ __forceinline__ void load() {
+        uint32_t ld = (uint32_t)this->ld;
+        opaque(this->offset[0][0]);
+#pragma unroll
+        for (int l = 0; l < Base::LINES; l++)
+            this->held[0][l] = load_vector<typename Base::Vector>(this->base + l * ld, this->offset[0][0]);
+        advance_by(this->base, Base::PANEL * ld);
+    }
+    static constexpr int writes(Turn turn, int half) { return turn == half ? Base::V : 0; }
+    // Each permutes four bytes; those of single bytes were halves of a permutation before.
+    static constexpr int vector(Turn turn, int half) {
+        return sizeof(T) == 4 ? 0 : writes(turn, half) * Base::PART / 4 * (sizeof(T) == 1 ? 2 : 1);
+    }
+};
+
+// k is together: eight threads load a row's line. Of two vectors a thread's are in different halves, so that every
+// thread has one to write of each.
+template <class T, int ROWS, class S> struct LinesPanel<T, ROWS, S, true> : PanelBase<T, ROWS, S, true> {
+    using Base = PanelBase<T, ROWS, S, true>;
+    using typename Base::Slice;
+    static constexpr int STEP = S::THREADS / Slice::CHUNKS, PAIRS = ROWS / (2 * STEP), HALF = Slice::CHUNKS / 2;
+    static_assert(PAIRS * 2 * STEP == ROWS && STEP % 32 == 0, "a thread's rows differ in high bits");
+    static constexpr bool IN_TURNS = false;
+    static constexpr int LOADS = 2 * PAIRS;
+    static constexpr int writes(Turn, int) { return PAIRS; }
+    static constexpr int vector(Turn, int) { return 4 * PAIRS; }
+    typedef WordVector<4>::type Vector;
+
+    const T *base;
+    uint32_t offset[PAIRS][2];
+    Vector held[PAIRS][2];
+
+    static __device__ __forceinline__ uint32_t chunk(int of_pair) {
+        return threadIdx.x % Slice::CHUNKS ^ of_pair * HALF;
+    }
+    // Of pair 0. The second rows differ from the first ones in one of the bits by which lines' halves are exchanged.
+    static __device__ __forceinline__ uint32_t row(int of_pair) {
+        return (threadIdx.x / Slice::CHUNKS ^ (Slice::exchanged(STEP) & HALF ? 0 : of_pair * HALF)) + of_pair * STEP;
+    }
+
+    __device__ __forceinline__ LinesPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
+                                          uint32_t end)
+        : Base(matrix, ld, start, rows, begin, end), base(this->first + begin) {
+#pragma unroll
+        for (int i = 0; i < PAIRS; i++)
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                uint32_t at = min_of(row(j) + i * 2 * STEP, this->rows - 1);
+                offset[i][j] = (at * (uint32_t)ld + chunk(j) * Base::V) * Base::SIZE;
+            }
+    }
+
+    // Reads the next panel.
+    __device__ __forceinline__ void load() {
+#pragma unroll
+        for (int i = 0; i < PAIRS; i++)
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                opaque(offset[i][j]);
+                held[i][j] = load_vector<Vector>(base, offset[i][j]);
+            }
+        advance_by(base, Base::PANEL);
+    }
+    // Writes a half of it to LDS.
+    template <Turn> __device__ __forceinline__ void stage(LdsBytes panel, int half) const {
+        // Which of a pair this thread has of that half.
+        bool second = chunk(half) >= HALF;
+        uint32_t at = second ? Slice::place(row(1), chunk(1)) : Slice::place(row(0), chunk(0));
+#pragma unroll
+        for (int i = 0; i < PAIRS; i++)
+            Slice::store(Slice::after(panel + at, i * 2 * STEP), second ? held[i][1] : held[i][0]);
+    }
+};
+
+// BLOCKS blocks of BLOCK rows of an operand from `first` on, as a wavefront reads them.
+template <class T, class Slice, int BLOCKS, int BLOCK> struct LinesOperand {
+    using Unit = MatrixUnit<T>;
+    using Fragment = typename Unit::Fragment;
+    static_assert(Unit::CHUNKS == 1 && Unit::PIECES == 1, "a lane reads a chunk of a row");
+
+    uint32_t at;
+
+    __device__ __forceinline__ LinesOperand(uint32_t row, uint32_t chunk) : at(Slice::place(row, chunk)) {}
+
+    __device__ __forceinline__ void read(Fragment (&to)[BLOCKS], LdsBytes panel, int step) const {
+        using Words = typename Fragment::Words;
+#pragma unroll
+        for (int i = 0; i < BLOCKS; i++) {
+            LdsBytes from = Slice::after(Slice::other(panel + at, step * Unit::STEP_CHUNKS), i * BLOCK);
+            to[i].chunk[0] = Unit::template load<Words>(from);
+        }
+    }
+};
+
+// The order of a cluster of `PRODUCTS` matrix instructions: behind the first ones a read of LDS each, and a write with
+// the arithmetic that it takes; then loads, for whose registers those writes have made room. An instruction of a matrix
+// unit takes the time of seven others.
+template <int PRODUCTS, int READS, int WRITES, int VECTOR, int LOADS, int MORE = 0, int AT = 0>
+__device__ __forceinline__ void interleave() {
+    constexpr int MATRIX_UNIT = 8, VECTOR_UNIT = 2, GLOBAL_LOAD = 0x20, LDS_READ = 0x100, LDS_WRITE = 0x200;
+    if constexpr (AT < PRODUCTS) {
+        constexpr int ROOM = LOADS > 0 ? PRODUCTS / 2 : PRODUCTS;
+        constexpr int WRITES_EACH = ceil_div(WRITES, ROOM), WRITING = WRITES > 0 ? ceil_div(WRITES, WRITES_EACH) : 0;
+        constexpr int READS_EACH = ceil_div(READS, PRODUCTS),
+                      LOADS_EACH = ceil_div(LOADS, max_of(PRODUCTS - WRITING, 1));
+        if constexpr (AT < WRITING) {
+            __builtin_amdgcn_sched_group_barrier(VECTOR_UNIT, VECTOR * WRITES_EACH / max_of(WRITES, 1), 0);
+            __builtin_amdgcn_sched_group_barrier(LDS_WRITE, WRITES_EACH, 0);
+        }
+        __builtin_amdgcn_sched_group_barrier(MATRIX_UNIT, 1, 0);
+        if constexpr (MORE > 0) __builtin_amdgcn_sched_group_barrier(VECTOR_UNIT, ceil_div(MORE, PRODUCTS), 0);
+        if constexpr (AT * READS_EACH < READS) __builtin_amdgcn_sched_group_barrier(LDS_READ, READS_EACH, 0);
+        if constexpr (AT >= WRITING && (AT - WRITING) * LOADS_EACH < LOADS)
+            __builtin_amdgcn_sched_group_barrier(GLOBAL_LOAD, LOADS_EACH, 0);
+        interleave<PRODUCTS, READS, WRITES, VECTOR, LOADS, MORE, AT + 1>();
+    }
+    if constexpr (AT == PRODUCTS) in_order();
+}
+
+// A wavefront's sums of a tile that lies within C, where nothing follows but the factor: through LDS, 64 rows of a block
+// of columns at a time, so that eight lanes write a line of C. What is done to them is there once: a launch has few
+// workgroups for each instruction cache, and the first waits for every line of code.
+template <class T, class Tile> struct WholeTile {
+    using Unit = MatrixUnit<T>;
+    using Sum = typename Tile::Sum;
+    static constexpr int ROWS = 64, CHUNK = 16, COLUMN = ROWS * (int)sizeof(Sum), CHUNKS = COLUMN / CHUNK;
+    static constexpr int LDS_BYTES = COLUMN * Unit::COLUMNS, PASSES = Tile::M / ROWS * Tile::BLOCKS_N;
+    using C = typename Tile::C;
+    // Rows of a vector of C, and of a chunk.
+    static constexpr int V = VEC16<C>, TOGETHER = CHUNK / (int)sizeof(Sum), OF_VECTOR = V / TOGETHER;
+    static constexpr int VECTORS = CHUNKS / OF_VECTOR;
+    static_assert(TOGETHER == 4 && Unit::ROWS == 32 && Unit::SUMS == 16, "a lane has every other chunk of a column");
+
+    // A column has the first chunks of its vectors, then the second ones. They are exchanged by the column's number.
+    static __device__ __forceinline__ uint32_t place(uint32_t column, uint32_t chunk) {
+        return column * COLUMN + (chunk ^ column % CHUNKS) * CHUNK;
+    }
+    static __device__ __forceinline__ LdsBytes other(LdsBytes place, uint32_t chunks) {
+        return (LdsBytes)(uintptr_t)((uint32_t)(uintptr_t)place ^ chunks * CHUNK);
+    }
+
+    // `lds` is the wavefront's, `c` its first element, `alpha` the factor.
+    static __device__ __forceinline__ void store(const Tile &tile, LdsBytes lds, C *c, int64_t ldc, Sum alpha) {
+        constexpr int EACH = WAVEFRONT / VECTORS, STORES = Unit::COLUMNS / EACH;
+        uint32_t lane = lane_id(), column = lane / VECTORS, vector = lane % VECTORS;
+        LdsBytes to = lds + place(Unit::column(lane, 0), lane / Unit::COLUMNS * (OF_VECTOR > 1 ? VECTORS : 1));
+        LdsBytes from = lds + place(column, vector);
+        c += column * ldc + vector * V;
+#pragma unroll 1
+        for (int pass = 0; pass < PASSES; pass++) {
+#pragma unroll
+            for (int n = 0; n < PASSES; n++)
+                if (n == pass) write(tile, to, n / Tile::BLOCKS_N * ROWS / Unit::ROWS, n % Tile::BLOCKS_N);
+            wave_fence();
+            C *at = c + pass / Tile::BLOCKS_N * ROWS + pass % Tile::BLOCKS_N * Unit::COLUMNS * ldc;
+#pragma unroll
+            for (int i = 0; i < STORES; i++) {
+                vec<C, V> out;
+#pragma unroll
+                for (int j = 0; j < OF_VECTOR; j++) {
+                    LdsBytes chunk = other(from, j * VECTORS ^ i * EACH % CHUNKS) + i * EACH * COLUMN;
+                    auto sums = bit_cast<vec<Sum, TOGETHER>>(lds_load<WordVector<4>::type>(chunk));
+#pragma unroll
+                    for (int e = 0; e < TOGETHER; e++) out[j * TOGETHER + e] = narrow<C>(alpha * sums[e]);
+                }
+                store_vector(at, out);
+                at += EACH * ldc;
+            }
+            wave_fence();
+        }
+    }
+
+private:
+    // The sums of ROWS rows from block `first` on.
+    static __device__ __forceinline__ void write(const Tile &tile, LdsBytes to, int first, int column) {
+#pragma unroll
+        for (int i = 0; i < CHUNKS / 2; i++) {
+            constexpr int OF_BLOCK = Unit::SUMS / TOGETHER;
+            auto sums = tile.sums[first + i / OF_BLOCK][column];
+            vec<Sum, TOGETHER> chunk;
+#pragma unroll
+            for (int e = 0; e < TOGETHER; e++) chunk[e] = sums[i % OF_BLOCK * TOGETHER + e];
+            lds_store(other(to, i * (OF_VECTOR > 1 ? 1 : 2)), bit_cast<WordVector<4>::type>(chunk));
+        }
+    }
+};
+
+// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS.
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
+__device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Problem &problem) {
+    using Unit = MatrixUnit<T>;
+    using PanelA = LinesPanel<T, S::M, S, OP_A == Op::T>;
+    using PanelB = LinesPanel<T, S::N, S, OP_B == Op::N>;
+    using SliceA = typename PanelA::Slice;
+    using SliceB = typename PanelB::Slice;
+    constexpr int LDS_PANELS = SliceA::BYTES + SliceB::BYTES;
+    using Tile = WaveTile<T, S, LDS_PANELS>;
+    constexpr int STEPS = SliceA::CHUNKS / Unit::STEP_CHUNKS;
+    static_assert(STEPS % 2 == 0, "panels begin with the first of two sets of fragments");
+    using Whole = WholeTile<T, Tile>;
+    constexpr int LDS_BYTES = max_of(Tile::LDS_BYTES, Whole::LDS_BYTES * S::WAVES_M * S::WAVES_N);
+    static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");
+    __shared__ char lds[LDS_BYTES] __attribute__((aligned(128)));
+    LdsBytes panel_a = (LdsBytes)lds, panel_b = panel_a + SliceA::BYTES;
+
+    const GemmProblem &g = product_of(problem).gemm;
+    TilePart part;
+    if (!Scheme<T, S>::part_of(problem, part)) return;
+    PanelA a((const T *)g.a + part.a * g.stride_a, g.lda, part.row, g.m, part.begin, part.end);
+    PanelB b((const T *)g.b + part.b * g.stride_b, g.ldb, part.column, part.columns, part.begin, part.end);
+    Tile tile;
+    using Scales = typename Scheme<T, S>::template Scales<Tile>;
+    static_assert(Scales::LDS_BYTES == 0, "the lines fill it");
+    Scales scales(problem, part, tile);
+    LinesOperand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a(tile.row + Unit::a_row(lane_id()),
+                                                             Unit::a_chunk(lane_id()));
+    LinesOperand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b(tile.column + Unit::b_column(lane_id()),
+                                                                Unit::b_chunk(lane_id()));
+    typename Unit::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
+
+    // The schedule's clusters, whose instructions interleave() puts in order.
+    auto load = [&]() INLINED {
+        scales.load();
+        a.load();
+        b.load();
+    };
+    auto stage = [&](auto turn, int half) INLINED {
+        a.template stage<turn.value>(panel_a, half);
+        b.template stage<turn.value>(panel_b, half);
+    };
+    auto read = [&](int step) INLINED {
+        of_a.read(fragments_a[step % 2], panel_a, step);
+        of_b.read(fragments_b[step % 2], panel_b, step);
+    };
+    // Blocks of columns from `first` on.
+    auto multiply = [&](int step, int first = 0, int end = Tile::BLOCKS_N) INLINED {
+        tile.multiply(fragments_a[step % 2], fragments_b[step % 2], first, end);
+    };
+    auto barrier = [&]() INLINED {
+        lds_barrier();
+        in_order();
+    };
+    constexpr int READS = Tile::BLOCKS_M + Tile::BLOCKS_N, LOADS = PanelA::LOADS + PanelB::LOADS;
+    constexpr int FIRST_BLOCKS = Tile::BLOCKS_N / 2;
+    constexpr int PRODUCTS = Tile::BLOCKS_M * Tile::BLOCKS_N * Unit::PARTS,
+                  FIRST = Tile::BLOCKS_M * FIRST_BLOCKS * Unit::PARTS;
+    auto multiply_panel = [&](auto turn, auto more) INLINED {
+        constexpr int WRITES[2] = {PanelA::writes(turn.value, 0) + PanelB::writes(turn.value, 0),
+                                   PanelA::writes(turn.value, 1) + PanelB::writes(turn.value, 1)};
+        constexpr int VECTOR[2] = {PanelA::vector(turn.value, 0) + PanelB::vector(turn.value, 0),
+                                   PanelA::vector(turn.value, 1) + PanelB::vector(turn.value, 1)};
+        // The rest of the last panel's.
+        scales.promote(tile, panel_a, 0, FIRST_BLOCKS);
+        scales.prepare(tile, panel_a, 0);
+        scales.begin(tile);
+        stage(turn, 1);
+        if (more) load();
+        read(1);
+        multiply(0);
+        interleave<PRODUCTS, READS, WRITES[1], VECTOR[1], more.value ? LOADS : 0,
+                   Scales::VECTOR *(Tile::BLOCKS_N - FIRST_BLOCKS) + Scales::PREPARE>();
+#pragma unroll
+        for (int step = 1; step < STEPS - 1; step++) {
+            // A half's last step was read: it may be replaced. The other half was written.
+            if (step == STEPS / 2 - 1) barrier();
+            read(step + 1);
+            multiply(step);
+            interleave<PRODUCTS, READS, 0, 0, 0>();
+        }
+        if (more) stage(turn, 0);
+        multiply(STEPS - 1, 0, FIRST_BLOCKS);
+        interleave<FIRST, 0, more.value ? WRITES[0] : 0, VECTOR[0], 0>();
+        barrier();
+        if (more) read(0);
+        multiply(STEPS - 1, FIRST_BLOCKS);
+        scales.promote(tile, panel_a, 0, 0, FIRST_BLOCKS);
+        interleave<PRODUCTS - FIRST, more.value ? READS : 0, 0, 0, 0, Scales::VECTOR * FIRST_BLOCKS>();
+    };
+    auto multiply_panels = [&](auto turn, uint32_t panels) INLINED {
+        load();
+        in_order();
+        // While that is on its way.
+        tile.pin();
+        stage(turn, 0);
+        barrier();
+        read(0);
+        in_order();
+#pragma unroll 1
+        do multiply_panel(turn, Constant<true>());
+        while (--panels > 1);
+        multiply_panel(turn, Constant<false>());
+        scales.promote(tile, panel_a, 0, FIRST_BLOCKS);
+    };
+
+    // A single one is no panel: for its sake, a loop's registers would be copied.
+    uint32_t panels = min_of(a.panels(), b.panels());
+    if (panels < 2) panels = 0;
+    else {
+        if constexpr (!PanelA::IN_TURNS && !PanelB::IN_TURNS) multiply_panels(Constant<ANY_TURN>(), panels);
+        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) multiply_panels(Constant<FIRST_TURN>(), panels);
+        else multiply_panels(Constant<SECOND_TURN>(), panels);
+    }
+    // What the loop did not need in registers.
+    auto &again = (const typename Scheme<T, S>::Problem &)seldom(problem);
+    const GemmProblem &to = product_of(again).gemm;
+    // What is left of k, and products that `panels` excludes.
+    PanelA rest_a((const T *)to.a + part.a * to.stride_a, to.lda, part.row, to.m, part.begin, part.end);
+    PanelB rest_b((const T *)to.b + part.b * to.stride_b, to.ldb, part.column, part.columns, part.begin, part.end);
+#pragma unroll 1
+    for (uint32_t k = part.begin + panels * PanelA::PANEL; k < part.end; k += PanelA::DEPTH) {
+        rest_a.stage_any(panel_a, k);
+        rest_b.stage_any(panel_b, k);
+        scales.stage_any(panel_a, k);
+        barrier();
+        scales.begin(tile);
+#pragma unroll
+        for (int step = 0; step < STEPS / 2; step++) {
+            read(step);
+            multiply(step);
+        }
+        scales.prepare(tile, panel_a, 0);
+        scales.promote(tile, panel_a, 0);
+        barrier();
+    }
+    scales.finish(tile);
+    typename Tile::Sum factor;
+    auto *c = Scheme<T, S>::bare(again, part.z, factor);
+    if (c && to.m - part.row >= S::M && part.columns - part.column >= S::N) {
+        c += (part.column + tile.column) * to.ldc + part.row + tile.row;
+        Whole::store(tile, panel_a + tile.wave * Whole::LDS_BYTES, c, to.ldc, factor);
+    } else {
+        tile.template store<typename Scheme<T, S>::Results>(again, panel_a, part);
+    }
+}
+
+// By the shape.
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
+__device__ __forceinline__ void matmul_by_shape(const typename Scheme<T, S>::Problem &problem) {
+    if constexpr (S::WHOLE_LINES) matmul_lines<T, S, OP_A, OP_B, Scheme>(problem);
+    else matmul_tile<T, S, OP_A, OP_B, Scheme>(problem);
+}
