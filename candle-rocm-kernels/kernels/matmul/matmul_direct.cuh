@@ -19,6 +19,7 @@ template <int M_, int N_, int WAVES_M_, int WAVES_N_, int STAGES_, int SLICE_BYT
     static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_, STAGES = STAGES_;
     static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = 1, VECTORS = SLICE_BYTES / 16;
     static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
+    template <class T, int ROWS> using Slice = ::Slice<T, ROWS, VECTORS>;
 };
 
 // A slice as copies leave it: lines of memory, of CHUNKS chunks of 16 bytes each. A line's chunks are exchanged by the
