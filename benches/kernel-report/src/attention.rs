@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use candle_rocm_kernels::attention::{kernel_name, tile, Pass};
 use candle_rocm_kernels::{Module, BACKWARD, FORWARD};
-use rocm_emulator::exec::InstructionProfile;
+use rocm_emulator::exec::{InstructionProfile, LaunchTime};
 
 use crate::device::{Arg, Device};
 use crate::kernels::{Kernels, Report};
@@ -142,6 +142,33 @@ fn prepare(device: &mut Device, shape: &Shape) -> Result<Prepared> {
         grid: [[shape.heads, tiles, 1], [tile.threads, 1, 1]],
         argument: [Arg::Struct(problem)],
     })
+}
+
+impl Shape {
+    /// Floating-point operations of products: two of them forward; of gradients two for scores and those of weights, and
+    /// one for each tensor that a kernel makes. Of hidden keys, none.
+    pub fn flop(&self) -> f64 {
+        let products = match self.pass {
+            Pass::Forward => 2.0,
+            Pass::BackwardQueries => 3.0,
+            Pass::BackwardKeys => 4.0,
+        };
+        let seen = if self.causal { 0.5 } else { 1.0 };
+        let [heads, queries, keys, elements] =
+            [self.heads, self.queries, self.keys, self.elements].map(f64::from);
+        2.0 * products * seen * heads * queries * keys * elements
+    }
+}
+
+/// The time of the kernel, by the emulator's model of time.
+///
+/// # Errors
+/// There is no kernel for such heads, the launch fails, or there is no model of the GPU's time.
+pub fn time(device: &mut Device, shape: &Shape) -> Result<(String, LaunchTime)> {
+    let launch = prepare(device, shape)?;
+    let module = shape.module().name();
+    let time = device.time(module, &launch.kernel, launch.grid, &launch.argument)?;
+    Ok((launch.kernel, time))
 }
 
 /// Run the kernel, and count.

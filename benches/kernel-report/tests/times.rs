@@ -1,8 +1,10 @@
 //! Predicted times: a copy beside a published one, and what cannot be faster than it.
 
+use candle_rocm_kernel_report::attention;
 use candle_rocm_kernel_report::device::Device;
 use candle_rocm_kernel_report::rows::{self, COPY, ELEMENT_KERNELS, ROW_KERNELS};
 use candle_rocm_kernel_report::scaled;
+use candle_rocm_kernels::attention::Pass;
 use candle_rocm_kernels::grouped::TILES;
 use candle_rocm_testing::needs;
 use rocm_emulator::isa::Target;
@@ -78,4 +80,26 @@ fn scaled_products_keep_the_matrix_unit_busy() {
     };
     let (kernel, time) = scaled::time(&mut device, &shape).expect("it runs");
     assert!(time.matrix >= 0.67, "{kernel}: {}", time.matrix);
+}
+
+/// bf16, 16 heads of 128, 4,096 queries and keys, nothing hidden: no slower than what aiter publishes at least for an
+/// MI300X, forward.
+#[test]
+fn attention_is_as_fast_as_published() {
+    if !needs::serves("gfx942", candle_rocm_kernels::serves) {
+        return;
+    }
+    let mut device = Device::new(Target::Gfx942);
+    let shape = attention::Shape {
+        pass: Pass::Forward,
+        dtype: "bf16",
+        elements: 128,
+        heads: 16,
+        queries: 4096,
+        keys: 4096,
+        causal: false,
+    };
+    let (kernel, time) = attention::time(&mut device, &shape).expect("it runs");
+    let rate = shape.flop() / time.microseconds / 1e6;
+    assert!(rate >= 513.0, "{kernel}: {rate} TFLOP/s");
 }
