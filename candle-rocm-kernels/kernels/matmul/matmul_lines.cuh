@@ -184,9 +184,9 @@ __device__ __forceinline__ void interleave() {
     if constexpr (AT == PRODUCTS) in_order();
 }
 
-// A wavefront's sums of a tile that lies within C, where nothing follows but the factor: through LDS, 64 rows of a block
-// of columns at a time, so that eight lanes write a line of C. What is done to them is there once: a launch has few
-// workgroups for each instruction cache, and the first waits for every line of code.
+// A wavefront's sums of a tile that lies within C, where nothing follows but the factor: through LDS, 64 rows of a
+// block of columns at a time, so that eight lanes write a line of C. What is done to them is there once: a launch has
+// few workgroups for each instruction cache, and the first waits for every line of code.
 template <class T, class Tile> struct WholeTile {
     using Unit = MatrixUnit<T>;
     using Sum = typename Tile::Sum;
