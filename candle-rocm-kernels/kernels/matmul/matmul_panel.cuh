@@ -227,8 +227,9 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         uint32_t part;  // of the chunk
     };
     // Neighbouring threads have blocks that LDS takes at once: rows that Slice shifts against each other (their bits
-    // are V on, but not its LATE_ROW), then the parts of a chunk. With bytes 32 threads write at once, which may take two
-    // chunks. Where there are too few rows, chunks that are shifted as rows with bit 32 or 64 would be stand in for those.
+    // are V on, but not its LATE_ROW), then the parts of a chunk. With bytes 32 threads write at once, which may take
+    // two chunks. Where there are too few rows, chunks that are shifted as rows with bit 32 or 64 would be stand in for
+    // those.
     static constexpr bool FOR_32 = SIZE >= 2 && SIZE <= 4 && S::VECTORS == 4 && ROWS <= 32,
                           FOR_64 = SIZE == 2 && S::VECTORS == 4 && ROWS <= 64;
     static __device__ __forceinline__ Block block(int i) {
