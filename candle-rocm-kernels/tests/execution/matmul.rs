@@ -547,7 +547,7 @@ fn f64() {
 
 /// What one largest tile of bf16 executes with `k`.
 fn counted(gpu: &Gpu, transposed: [bool; 2], k: usize) -> Counters {
-    let [m, n] = [256, 128];
+    let [m, n] = [TILES[0].rows, TILES[0].columns].map(|size| size as usize);
     let ld = |line: bool| if line { k } else { m };
     let mut fields = vec![
         Arg::input(&vec![bf16::ONE; m * k]),
@@ -567,7 +567,7 @@ fn counted(gpu: &Gpu, transposed: [bool; 2], k: usize) -> Counters {
         &MATMUL,
         &name,
         [1; 3],
-        [256, 1, 1],
+        [threads("gfx942", TILES[0]), 1, 1],
         0,
         &[Arg::Struct(fields)],
     );
@@ -598,11 +598,13 @@ fn the_inner_loop_is_mostly_matrix_instructions() {
         let name = kernel_name(Dtype::BF16, TILES[0], transposed);
         let scalar = matrix / (matrix + other + 4.0 * of(Class::Scalar));
         println!("{name}: {fill:.3} of the issue cycles, {scalar:.3} with scalar instructions");
-        assert_eq!(of(Class::Matrix), 4.0 * 256.0, "{name}");
+        let [rows, columns] = [TILES[0].rows, TILES[0].columns].map(u64::from);
+        let products = (rows * columns * 256 / (32 * 32 * 8)) as f64;
+        assert_eq!(of(Class::Matrix), products, "{name}");
         assert!(fill >= 0.8, "{name}: {fill:.3}");
         assert_eq!(
             more.bytes_loaded - less.bytes_loaded,
-            (256 + 128) * 256 * 2,
+            (rows + columns) * 256 * 2,
             "{name}"
         );
     }
