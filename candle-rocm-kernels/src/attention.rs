@@ -36,6 +36,9 @@ pub struct Tile {
     pub threads: u32,
     /// Workgroups that share a tile of rows, each with its part of the elements.
     pub parts: u32,
+    /// Bytes of LDS that a launch asks for, beside what the kernel has of its own: all of it on NVIDIA's GPUs, where rows
+    /// are copied straight there.
+    pub dynamic_lds: u32,
 }
 
 /// The most elements of a head that each kernel takes. Those of gradients end with the last but one.
@@ -60,25 +63,30 @@ struct Table {
     wmma: Shapes,
     dot: Shapes,
     nvidia: Shapes,
+    /// What a launch of NVIDIA's asks for.
+    nvidia_lds_kib: &'static [u32],
 }
 
 const FORWARD: Table = Table {
     mfma: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
     wmma: &[[16, 8, 1], [16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 4]],
     dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 8, 1], [8, 4, 2]],
-    nvidia: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [16, 4, 2]],
+    nvidia: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
+    nvidia_lds_kib: &[19, 35, 51, 90],
 };
 const BACKWARD_KEYS: Table = Table {
     mfma: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
     wmma: &[[16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 2]],
     dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 4, 2]],
-    nvidia: &[[16, 4, 1], [16, 4, 1], [16, 4, 2], [16, 4, 4]],
+    nvidia: &[[32, 4, 1], [32, 4, 1], [16, 8, 1], [16, 4, 2]],
+    nvidia_lds_kib: &[10, 51, 98, 35],
 };
 const BACKWARD_QUERIES: Table = Table {
     mfma: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1]],
     wmma: &[[16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 1]],
     dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 4, 1]],
-    nvidia: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [16, 4, 4]],
+    nvidia: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [16, 4, 2]],
+    nvidia_lds_kib: &[33, 65, 98, 34],
 };
 
 /// The tiles of the kernels that `arch` (a processor's name, such as `gfx942`) has for a pass, those for the smallest
@@ -89,8 +97,8 @@ pub fn tiles(arch: &str, pass: Pass) -> Vec<Tile> {
         Pass::BackwardKeys => BACKWARD_KEYS,
         Pass::BackwardQueries => BACKWARD_QUERIES,
     };
-    let (shapes, lanes) = if Multiprocessor::of(arch).is_some() {
-        (table.nvidia, 32)
+    let (shapes, lanes, lds_kib) = if Multiprocessor::of(arch).is_some() {
+        (table.nvidia, 32, table.nvidia_lds_kib)
     } else {
         let Ok(target) = arch.parse::<CodeTarget>() else {
             return Vec::new();
@@ -101,15 +109,16 @@ pub fn tiles(arch: &str, pass: Pass) -> Vec<Tile> {
             MatrixUnit::Wmma => table.wmma,
             MatrixUnit::Dot => table.dot,
         };
-        (shapes, unit.wavefront)
+        (shapes, unit.wavefront, &[][..])
     };
-    let of_shape = |(elements, &[rows, waves, parts]): (u32, &[u32; 3])| Tile {
-        elements,
+    let of_shape = |(at, &[rows, waves, parts]): (usize, &[u32; 3])| Tile {
+        elements: ELEMENTS[at],
         rows: rows * waves,
         threads: lanes * waves,
         parts,
+        dynamic_lds: lds_kib.get(at).copied().unwrap_or(0) << 10,
     };
-    ELEMENTS.into_iter().zip(shapes).map(of_shape).collect()
+    shapes.iter().enumerate().map(of_shape).collect()
 }
 
 /// The tile of a pass's kernel for heads of so many elements, a multiple of 8; none if `arch` has no kernel for them.

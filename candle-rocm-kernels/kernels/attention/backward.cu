@@ -41,14 +41,15 @@ using Queries128 = AttentionShape<128, 128, 16, 4, 2 * BLOCKS_OF_8, true>;
 using Queries256 = Late<AttentionShape<256, 256, 16, 4, BLOCKS_OF_8, true>>;
 #define BACKWARD_WAVES(DIM)
 #else
-using Keys32 = AttentionShape<32, 32, 32, 4, 1, false>;
-using Keys64 = AttentionShape<64, 64, 32, 4, 1, false>;
-using Keys128 = AttentionShape<128, 64, 32, 4, 1, false>;
-using Keys256 = Late<AttentionShape<256, 64, 16, 4, 1, false>>;
-using Queries32 = AttentionShape<32, 32, 32, 4, 1, false>;
-using Queries64 = AttentionShape<64, 64, 32, 4, 1, false>;
-using Queries128 = AttentionShape<128, 128, 16, 4, 1, false>;
-using Queries256 = Late<AttentionShape<256, 64, 16, 4, 1, false>>;
+// Shapes by their time on Hopper.
+using Keys32 = AttentionShape<32, 32, 32, 4, 2, false, 10>;
+using Keys64 = AttentionShape<64, 64, 32, 4, 2, true, 51>;
+using Keys128 = AttentionShape<128, 128, 32, 8, 1, true, 98>;
+using Keys256 = AttentionShape<256, 128, 16, 4, 1, false, 35>;
+using Queries32 = AttentionShape<32, 32, 64, 4, 2, true, 33>;
+using Queries64 = AttentionShape<64, 64, 64, 4, 2, true, 65>;
+using Queries128 = AttentionShape<128, 128, 32, 4, 2, true, 98>;
+using Queries256 = AttentionShape<256, 128, 16, 4, 1, false, 34>;
 #define BACKWARD_WAVES(DIM)
 #endif
 

@@ -15,6 +15,9 @@
 //     load     the next tile as it lies, global -> registers
 //     results  + turned over * weights or changes
 //     stage    the next tile, registers -> LDS
+//
+// Where tiles are copied straight to LDS, they are turned over as they are read, and the next one has a place of its
+// own.
 #pragma once
 #include "attention/products.cuh"
 
@@ -72,15 +75,18 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S> {
 
     // LDS: the others as they lie, which have two kinds of rows, those turned over, what is known of each of them, and
     // what stays there. Own rows on their way to registers and results on theirs to memory have the others' place.
-    static constexpr int TURNED = OF_KEYS ? 2 : 1;
+    // Others that are copied straight to LDS are turned over as they are read, and lie there twice, with their numbers.
+    static constexpr bool DIRECT = Keys::DIRECT;
+    static constexpr int TURNED = OF_KEYS ? 2 : 1, NUMBERS_BYTES = OF_KEYS ? (2 * OTHERS * 4 + 127) / 128 * 128 : 0;
     static constexpr int SECOND_AT = Keys::Layout::BYTES, TURNED_AT = (2 * SECOND_AT + 127) / 128 * 128;
-    static constexpr int PASSING =
-        max_of(max_of(TURNED_AT + TURNED * Values::BYTES, Base::RESULT_BYTES *S::WAVES), Base::LOADING_BYTES);
-    static constexpr int NUMBERS_AT = (PASSING + 127) / 128 * 128;
-    static constexpr int WEIGHTS_AT = NUMBERS_AT + (OF_KEYS ? (2 * OTHERS * 4 + 127) / 128 * 128 : 0);
+    static constexpr int BUFFER = TURNED_AT + NUMBERS_BYTES;
+    static constexpr int TILES = DIRECT ? 2 * BUFFER : TURNED_AT + TURNED * Values::BYTES;
+    static constexpr int PASSING = max_of(max_of(TILES, Base::RESULT_BYTES *S::WAVES), Base::LOADING_BYTES);
+    static constexpr int PASSING_END = (PASSING + 127) / 128 * 128;
+    static constexpr int NUMBERS_AT = DIRECT ? TURNED_AT : PASSING_END;
+    static constexpr int WEIGHTS_AT = PASSING_END + (DIRECT ? 0 : NUMBERS_BYTES);
     static constexpr int OWN_AT = WEIGHTS_AT + Base::WEIGHTS_BYTES * S::WAVES;
     static constexpr int LDS_BYTES = OWN_AT + 2 * Base::STAYING_BYTES;
-    static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");
 
     // The tile of others that is next to be worked on: of a head, from row `at` on.
     struct Others {
@@ -101,8 +107,7 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S> {
     };
 
     static __device__ __forceinline__ void run(const AttentionGradients &g) {
-        __shared__ char lds_array[LDS_BYTES] __attribute__((aligned(128)));
-        LdsBytes lds = (LdsBytes)lds_array;
+        LdsBytes lds = Base::template lds_of_workgroup<LDS_BYTES>();
         const AttentionProblem &p = g.forward;
         Sequence s(p);
         uint32_t count = OF_KEYS ? s.keys : s.queries;
@@ -134,34 +139,63 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S> {
             load_own(own_first, own_second, g, s, lds, first, wave, lane);
             float lse[N], delta[N];
             if constexpr (!OF_KEYS) load_numbers(lse, delta, others, my_first, s.queries, lane);
-            load_others(others, first_tile, second_tile, lse, delta);
-            stage_others(first_tile, second_tile, lds, lse, delta);
-            lds_barrier();
+            auto weigh = [&](Held &scores, Held &changes, LdsBytes others_lds) INLINED {
+                Base::multiply_keys(scores.block, own_first, others_lds, lds + OWN_AT, wave, lane);
+                Base::multiply_keys(changes.block, own_second, others_lds + SECOND_AT,
+                                    lds + OWN_AT + Base::STAYING_BYTES, wave, lane);
+                make_weights(scores, changes, biases, factor, s, others_lds + NUMBERS_AT, lse, delta, my_first,
+                             others.at, others.at < inner_begin || others.at + OTHERS > inner_end);
+            };
+            if constexpr (DIRECT) {
+                static_assert(Keys::Layout::CHUNK_PITCH == Values::Layout::CHUNK_PITCH, "both read the same tiles");
+                auto load = [&](uint32_t buffer) INLINED {
+                    first_tile.into(lds + buffer), second_tile.into(lds + buffer + SECOND_AT);
+                    load_others(others, first_tile, second_tile, lse, delta);
+                };
+                uint32_t now = 0;
+                load(now);
+                stage_others(first_tile, second_tile, lds + now, lse, delta);
+                Base::settle_copies();
 #pragma unroll 1
-            for (; left > 0; left--) {
-                if (!LATE) load_turned(others, first_turned, second_turned, column);
-                in_order();
-                Held scores, changes;
-                Base::multiply_keys(scores.block, own_first, lds, lds + OWN_AT, wave, lane);
-                Base::multiply_keys(changes.block, own_second, lds + SECOND_AT, lds + OWN_AT + Base::STAYING_BYTES,
-                                    wave, lane);
-                make_weights(scores, changes, biases, factor, s, lds + NUMBERS_AT, lse, delta, my_first, others.at,
-                             others.at < inner_begin || others.at + OTHERS > inner_end);
-                in_order();
-                if (LATE) load_turned(others, first_turned, second_turned, column);
-                first_turned.stage(lds + TURNED_AT);
-                if constexpr (OF_KEYS) second_turned.stage(lds + TURNED_AT + Values::BYTES);
-                others.advance(s);
-                if (!LATE) load_others(others, first_tile, second_tile, lse, delta);
-                in_order();
-                lds_barrier();
-                if constexpr (OF_KEYS)
-                    Base::multiply_values(of_weights, scores.block, lds + TURNED_AT + Values::BYTES, weights, lane);
-                Base::multiply_values(of_changes, changes.block, lds + TURNED_AT, weights, lane);
-                in_order();
-                if (LATE) load_others(others, first_tile, second_tile, lse, delta);
+                for (; left > 0; left--) {
+                    Held scores, changes;
+                    weigh(scores, changes, lds + now);
+                    others.advance(s);
+                    load(now ^ BUFFER);
+                    LdsBytes turned = lds + now + column / 8 * Keys::Layout::CHUNK_PITCH;
+                    if constexpr (OF_KEYS)
+                        Base::multiply_values(of_weights, scores.block, turned + SECOND_AT, weights, lane);
+                    Base::multiply_values(of_changes, changes.block, turned, weights, lane);
+                    now ^= BUFFER;
+                    stage_others(first_tile, second_tile, lds + now, lse, delta);
+                    Base::settle_copies();
+                }
+            } else {
+                load_others(others, first_tile, second_tile, lse, delta);
                 stage_others(first_tile, second_tile, lds, lse, delta);
                 lds_barrier();
+#pragma unroll 1
+                for (; left > 0; left--) {
+                    if (!LATE) load_turned(others, first_turned, second_turned, column);
+                    in_order();
+                    Held scores, changes;
+                    weigh(scores, changes, lds);
+                    in_order();
+                    if (LATE) load_turned(others, first_turned, second_turned, column);
+                    first_turned.stage(lds + TURNED_AT);
+                    if constexpr (OF_KEYS) second_turned.stage(lds + TURNED_AT + Values::BYTES);
+                    others.advance(s);
+                    if (!LATE) load_others(others, first_tile, second_tile, lse, delta);
+                    in_order();
+                    lds_barrier();
+                    if constexpr (OF_KEYS)
+                        Base::multiply_values(of_weights, scores.block, lds + TURNED_AT + Values::BYTES, weights, lane);
+                    Base::multiply_values(of_changes, changes.block, lds + TURNED_AT, weights, lane);
+                    in_order();
+                    if (LATE) load_others(others, first_tile, second_tile, lse, delta);
+                    stage_others(first_tile, second_tile, lds, lse, delta);
+                    lds_barrier();
+                }
             }
         }
         settle_products();

@@ -31,10 +31,11 @@ using Attention256 = AttentionShape<256, 256, 16, 8, BLOCKS_OF_8, true>;
 using Attention512 = AttentionShape<512, 256, 16, 4, BLOCKS_OF_8, true>;
 #define ATTENTION_WAVES(DIM)
 #else
-using Attention32 = AttentionShape<32, 32, 64, 4, 1, false>;
-using Attention64 = AttentionShape<64, 64, 64, 4, 1, false>;
-using Attention128 = AttentionShape<128, 128, 32, 4, 1, false>;
-using Attention256 = AttentionShape<256, 128, 16, 4, 1, true>;
+// A fragment of keys or values is for twice as many products of 32 queries as of 16, which is what bounds this loop.
+using Attention32 = AttentionShape<32, 32, 64, 4, 2, true, 19>;
+using Attention64 = AttentionShape<64, 64, 64, 4, 2, true, 35>;
+using Attention128 = AttentionShape<128, 128, 32, 4, 2, true, 51>;
+using Attention256 = AttentionShape<256, 128, 32, 4, 2, true, 90>;
 #define ATTENTION_WAVES(DIM)
 #endif
 

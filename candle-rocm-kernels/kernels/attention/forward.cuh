@@ -8,7 +8,9 @@
 //     results  scaled anew if the largest has grown much; + values * weights
 //     stage    those keys, registers -> LDS
 //
-// What is loaded is on its way during a whole product each, and takes the same registers in turns.
+// What is loaded is on its way during a whole product each, and takes the same registers in turns. Where it is copied
+// straight to LDS, there are no stages: values are turned over as they are read, and keys are on their way from the
+// scores on.
 #pragma once
 #include "attention/products.cuh"
 
@@ -31,11 +33,9 @@ template <class T, class S> struct Forward : Products<T, S> {
     static constexpr int WEIGHTS_AT = (PASSING + 127) / 128 * 128;
     static constexpr int QUERIES_AT = WEIGHTS_AT + Base::WEIGHTS_BYTES * S::WAVES;
     static constexpr int LDS_BYTES = QUERIES_AT + Base::STAYING_BYTES;
-    static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");
 
     static __device__ __forceinline__ void run(const AttentionProblem &p) {
-        __shared__ char lds_array[LDS_BYTES] __attribute__((aligned(128)));
-        LdsBytes lds = (LdsBytes)lds_array;
+        LdsBytes lds = Base::template lds_of_workgroup<LDS_BYTES>();
         Sequence s(p);
         // The last tile first: where queries see what is before them, it has most to do.
         uint32_t tile = gridDim.y - 1 - blockIdx.y, part = S::PARTS == 1 ? 0 : tile % S::PARTS;
@@ -72,26 +72,41 @@ template <class T, class S> struct Forward : Products<T, S> {
                 return rows + (uint64_t)min_of(first + row, s.queries - 1) * p.q.row;
             };
             Base::load_queries(queries, query, p.dim, lds + (S::QUERIES_IN_LDS ? QUERIES_AT : 0), wave, lane);
+            key_tile.into(lds), value_tile.into(lds + VALUES_AT);
             keys.template load<S::KEYS>(key_tile, (uint32_t)begin, key_page);
-            key_tile.stage(lds);
-            lds_barrier();
+            if constexpr (Keys::DIRECT) {
+                Base::settle_copies();
+            } else {
+                key_tile.stage(lds);
+                lds_barrier();
+            }
 #pragma unroll 1
             for (int32_t at = begin; at < end; at += S::KEYS) {
                 values.template load<S::KEYS>(value_tile, (uint32_t)at, value_page);
                 in_order();
                 Base::multiply_keys(held.block, queries, lds, lds + QUERIES_AT, wave, lane);
+                if constexpr (Keys::DIRECT) {
+                    Base::settle_copies();
+                    keys.template load<S::KEYS>(key_tile, (uint32_t)at + S::KEYS, key_page);
+                }
                 if (biases.any) biases.apply(held, my_first, (uint32_t)at, s);
                 if (at < inner_begin || at + S::KEYS > inner_end) Visible(seldom(p), s).hide(held, my_first, at);
                 held.exponentiate([&](float(&by)[Held::N]) INLINED { Base::rescale(results, by); });
                 in_order();
-                value_tile.stage(lds + VALUES_AT);
-                keys.template load<S::KEYS>(key_tile, (uint32_t)at + S::KEYS, key_page);
-                in_order();
-                lds_barrier();
+                if constexpr (!Keys::DIRECT) {
+                    value_tile.stage(lds + VALUES_AT);
+                    keys.template load<S::KEYS>(key_tile, (uint32_t)at + S::KEYS, key_page);
+                    in_order();
+                    lds_barrier();
+                }
                 Base::multiply_values(results, held.block, lds + VALUES_AT, weights, lane);
                 in_order();
-                key_tile.stage(lds);
-                lds_barrier();
+                if constexpr (Keys::DIRECT) {
+                    Base::settle_copies();
+                } else {
+                    key_tile.stage(lds);
+                    lds_barrier();
+                }
             }
         }
         store(p, s, results, held, lds + wave * Base::RESULT_BYTES, my_first, column, part == 0, lane);

@@ -87,6 +87,7 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct CopiedTile {
     using Layout = CopiedLayout<ROWS, CHUNKS>;
     static constexpr int TOTAL = ROWS * CHUNKS, VECTORS = ceil_div(TOTAL, THREADS), STEP = THREADS / CHUNKS;
     static_assert(THREADS % CHUNKS == 0, "a thread's vectors have one chunk");
+    static constexpr bool DIRECT = false;
     typedef WordVector<4>::type Vector;
     uint32_t chunk = threadIdx.x % CHUNKS, row = threadIdx.x / CHUNKS, dim, from;
     Vector held[VECTORS];
@@ -95,6 +96,8 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct CopiedTile {
     __device__ __forceinline__ bool mine(int i) const {
         return TOTAL % THREADS == 0 || threadIdx.x + i * THREADS < TOTAL;
     }
+    // Where it will lie, which is said again when it is staged.
+    __device__ __forceinline__ void into(LdsBytes) {}
     // `at` gives the address of a row.
     template <class At> __device__ __forceinline__ void load(At at) {
 #pragma unroll
@@ -135,6 +138,70 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct CopiedTile {
     }
 };
 
+#if defined(LDS_COPIES)
+// BLOCKS blocks of a tile's elements, turned over as they are read: chunks have eight rows of one element.
+template <class T, class Layout, int BLOCKS> struct TurnedOperand {
+    using Unit = MatrixUnit<T>;
+    using Fragment = typename Unit::Fragment;
+
+    uint32_t at;
+    Fragment fragment[BLOCKS];
+
+    __device__ __forceinline__ TurnedOperand(uint32_t element, uint32_t chunk)
+        : at(Layout::place(chunk * 8 + element % 8, element / 8)) {}
+    __device__ __forceinline__ void load(LdsBytes tile, int step, int) {
+#pragma unroll
+        for (int i = 0; i < BLOCKS; i++) {
+            LdsBytes block = tile + i * (Unit::COLUMNS / 8) * Layout::CHUNK_PITCH;
+            LdsBytes from = block + at + step * Unit::STEP_CHUNKS * 8 * Layout::CHUNK;
+            fragment[i].chunk[0] = Unit::template load_turned<typename Fragment::Words>(from);
+        }
+    }
+};
+
+// The same rows, copied straight to LDS: they are on their way there from when they are asked for.
+template <class T, int ROWS, int CHUNKS, int THREADS> struct DirectTile : CopiedTile<T, ROWS, CHUNKS, THREADS> {
+    using Base = CopiedTile<T, ROWS, CHUNKS, THREADS>;
+    using typename Base::Layout;
+    static constexpr bool DIRECT = true;
+    static constexpr int BYTES = Layout::BYTES, SLICE_CHUNKS = ROWS / 8;
+    template <int BLOCKS> using Read = TurnedOperand<T, Layout, BLOCKS>;
+    LdsBytes to;
+
+    __device__ __forceinline__ explicit DirectTile(uint32_t dim) : Base(dim) {}
+
+    // Where it will lie. What is beyond a head's elements is made 0 there.
+    __device__ __forceinline__ void into(LdsBytes tile) {
+        to = tile + Layout::place(this->row, this->chunk);
+        if (is_there()) return;
+#pragma unroll
+        for (int i = 0; i < Base::VECTORS; i++)
+            if (this->mine(i)) lds_store(place(i), typename Base::Vector(0u));
+    }
+    template <class At> __device__ __forceinline__ void load(At at) {
+#pragma unroll
+        for (int i = 0; i < Base::VECTORS; i++) copy((const char *)at(this->row + i * Base::STEP), i);
+    }
+    __device__ __forceinline__ void load_lines(const T *lines, uint32_t pitch) {
+        auto from = (const char *)(lines + (uint64_t)this->row * pitch);
+#pragma unroll
+        for (int i = 0; i < Base::VECTORS; i++) copy(from + (uint64_t)(i * Base::STEP * 2) * pitch, i);
+    }
+    __device__ __forceinline__ void stage(LdsBytes) {}
+    // Where those read from element `element` on who turn it over.
+    static __device__ __forceinline__ LdsBytes part(LdsBytes tile, int, int element) {
+        return tile + element / 8 * Layout::CHUNK_PITCH;
+    }
+
+private:
+    __device__ __forceinline__ bool is_there() const { return this->chunk * 8 < this->dim; }
+    __device__ __forceinline__ LdsBytes place(int i) const { return to + i * Base::STEP * 16; }
+    __device__ __forceinline__ void copy(const char *row, int i) const {
+        if (this->mine(i)) copy_to_lds(place(i), row + this->from, is_there());
+    }
+};
+#endif
+
 // Values of KEYS keys and ELEMENTS elements, turned over by the products' own panels, of one or more slices of 32 keys.
 template <class T, int KEYS, int ELEMENTS, int THREADS_> struct ValueTile {
     struct Shape {
@@ -147,11 +214,17 @@ template <class T, int KEYS, int ELEMENTS, int THREADS_> struct ValueTile {
     using Slice = typename Turned::Slice;
     static constexpr int BYTES = Shape::SLICES * Slice::BYTES, SLICE_CHUNKS = Shape::VECTORS;
     using Unit = AttentionUnit<T>;
+    template <int BLOCKS> using Read = Operand<T, Slice, BLOCKS, Unit::OTHERS>;
     Turned panel{(const T *)nullptr, 1, 0, ELEMENTS, 0, KEYS};
     uint32_t dim;
 
     // `dim` counts the elements from the tile's first on.
     __device__ __forceinline__ explicit ValueTile(uint32_t dim) : dim(dim) {}
+    __device__ __forceinline__ void into(LdsBytes) {}
+    // Where those read who want a slice from element `element` on.
+    static __device__ __forceinline__ LdsBytes part(LdsBytes tile, int slice, int element) {
+        return tile + slice * Slice::BYTES + Slice::position(element) * 16;
+    }
 
     // Reads vectors, `vector` each, of a block's line. In place of elements beyond the head's its first are read: what
     // comes of them is not stored.

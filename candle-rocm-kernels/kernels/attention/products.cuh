@@ -7,12 +7,14 @@
 #include "attention/softmax.cuh"
 
 // DIM elements of a head at most, ELEMENTS of which a workgroup makes; tiles of KEYS keys; WAVES wavefronts with
-// QUERY_BLOCKS of the unit's blocks of queries each, which they keep in registers or in LDS.
-template <int DIM_, int ELEMENTS_, int KEYS_, int WAVES_, int QUERY_BLOCKS_, bool QUERIES_IN_LDS_>
+// QUERY_BLOCKS of the unit's blocks of queries each, which they keep in registers or in LDS; and the KiB of LDS that a
+// launch asks for, where a kernel has none of its own.
+template <int DIM_, int ELEMENTS_, int KEYS_, int WAVES_, int QUERY_BLOCKS_, bool QUERIES_IN_LDS_, int LDS_KIB_ = 0>
 struct AttentionShape {
     static constexpr int DIM = DIM_, ELEMENTS = ELEMENTS_, KEYS = KEYS_, WAVES = WAVES_, QUERY_BLOCKS = QUERY_BLOCKS_;
     static constexpr int WAVE = WAVEFRONT, THREADS = WAVES * WAVE, CHUNKS = DIM / 8, PARTS = DIM / ELEMENTS;
     static constexpr bool QUERIES_IN_LDS = QUERIES_IN_LDS_;
+    static constexpr int LDS_KIB = LDS_KIB_;
 };
 
 template <class T, class S> struct Products {
@@ -25,9 +27,14 @@ template <class T, class S> struct Products {
     static constexpr int STEPS = S::CHUNKS / Matrix::STEP_CHUNKS, VALUE_STEPS = S::KEYS / 8 / Matrix::STEP_CHUNKS;
     // What a lane's queries are counted by.
     static constexpr int N = QB * Unit::LANE_QUERIES;
+#if defined(LDS_COPIES)
+    using Keys = DirectTile<T, S::KEYS, S::CHUNKS, S::THREADS>;
+    using Values = DirectTile<T, S::KEYS, S::ELEMENTS / 8, S::THREADS>;
+#else
     using Keys = CopiedTile<T, S::KEYS, S::CHUNKS, S::THREADS>;
-    using Queries = CopiedTile<T, QUERIES, S::CHUNKS, S::THREADS>;
     using Values = ValueTile<T, S::KEYS, S::ELEMENTS, S::THREADS>;
+#endif
+    using Queries = CopiedTile<T, QUERIES, S::CHUNKS, S::THREADS>;
     typedef Sums Scored[QB][KB];
     typedef Sums Results[QB][EB];
     // Blocks of a result's elements whose values are read at once.
@@ -36,6 +43,26 @@ template <class T, class S> struct Products {
 
     // Whether the next fragments of keys are on their way while some are multiplied.
     static constexpr bool READ_AHEAD = S::WAVE == 64 && !S::QUERIES_IN_LDS;
+
+    // Where BYTES of LDS are.
+    template <int BYTES> static __device__ __forceinline__ LdsBytes lds_of_workgroup() {
+#if defined(LDS_COPIES)
+        static_assert(BYTES <= S::LDS_KIB << 10, "what a launch asks for");
+        return (LdsBytes)dynamic_lds;
+#else
+        static_assert(BYTES <= LDS_MOST, "what a workgroup may have");
+        __shared__ char lds[BYTES] __attribute__((aligned(128)));
+        return (LdsBytes)lds;
+#endif
+    }
+    // Of tiles that are copied straight to LDS: those that were asked for are there, and whatever was read is free.
+    static __device__ __forceinline__ void settle_copies() {
+#if defined(LDS_COPIES)
+        end_copies();
+        wait_for_copies<0>();
+        lds_barrier();
+#endif
+    }
 
     // LDS of a wavefront, for weights on their way to the unit and for results on theirs to memory; and of all, for
     // queries on their way to registers.
@@ -158,10 +185,9 @@ template <class T, class S> struct Products {
     // Adds values in LDS, turned over, times weights, which pass through LDS where the unit wants it.
     static __device__ __forceinline__ void multiply_values(Results &results, const Scored &held, LdsBytes lds,
                                                            LdsBytes passing, uint32_t lane) {
-        using Slice = typename Values::Slice;
         constexpr int UNROLLED = Matrix::UNROLLED ? VALUE_STEPS : 1,
                       SLICE_STEPS = Values::SLICE_CHUNKS / Matrix::STEP_CHUNKS;
-        Operand<T, Slice, GROUP, Unit::OTHERS> values(Unit::read_other(lane), Unit::other_chunk(lane));
+        typename Values::template Read<GROUP> values(Unit::read_other(lane), Unit::other_chunk(lane));
         LDS_MEMORY uint32_t *weights = (LDS_MEMORY uint32_t *)passing;
         if constexpr (Unit::WEIGHTS_IN_LDS) {
 #pragma unroll
@@ -174,7 +200,6 @@ template <class T, class S> struct Products {
         }
 #pragma unroll UNROLLED
         for (int step = 0; step < VALUE_STEPS; step++) {
-            LdsBytes slice = lds + step / SLICE_STEPS * Slice::BYTES;
 #pragma unroll
             for (int piece = 0; piece < Matrix::PIECES; piece++) {
                 Fragment of_queries[QB];
@@ -188,7 +213,7 @@ template <class T, class S> struct Products {
                 }
 #pragma unroll
                 for (int group = 0; group < EB; group += GROUP) {
-                    values.load(slice + Slice::position(group * Unit::OTHERS) * 16, step % SLICE_STEPS, piece);
+                    values.load(Values::part(lds, step / SLICE_STEPS, group * Unit::OTHERS), step % SLICE_STEPS, piece);
 #pragma unroll
                     for (int part = 0; part < Matrix::PARTS; part++)
 #pragma unroll

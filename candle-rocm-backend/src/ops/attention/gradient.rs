@@ -130,9 +130,9 @@ unsafe fn launch_all(
     let delta = attention::delta_name(call.q.dtype().as_str());
     let tiles = sizes.queries.div_ceil(attention::DELTA_ROWS as usize);
     let grid = [sizes.heads, tiles];
-    let threads = attention::DELTA_THREADS;
+    let workgroup = (attention::DELTA_THREADS, 0);
     // SAFETY: the caller's promise, here and below.
-    unsafe { launch_grid(call, device, (&BACKWARD, &delta), grid, threads, argument) }?;
+    unsafe { launch_grid(call, device, (&BACKWARD, &delta), grid, workgroup, argument) }?;
     if of_q {
         let rows = [sizes.queries, sizes.heads];
         // SAFETY: as above.

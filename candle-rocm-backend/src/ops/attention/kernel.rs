@@ -186,13 +186,14 @@ pub(super) unsafe fn launch(
             device,
             (module, &kernel),
             [heads, tiles],
-            tile.threads,
+            (tile.threads, tile.dynamic_lds),
             argument,
         )
     }
 }
 
-/// Launches a kernel on a grid of heads and tiles, and of the call's sequences.
+/// Launches a kernel on a grid of heads and tiles, and of the call's sequences, with so many threads and bytes of LDS that
+/// it has to ask for.
 ///
 /// # Safety
 /// As [`launch`].
@@ -201,7 +202,7 @@ pub(super) unsafe fn launch_grid(
     device: &CudaDevice,
     (module, kernel): (&Module, &str),
     [heads, tiles]: [usize; 2],
-    threads: u32,
+    (threads, dynamic_lds): (u32, u32),
     argument: &impl DeviceRepr,
 ) -> Result<()> {
     let Call { name, sizes, .. } = call;
@@ -212,7 +213,7 @@ pub(super) unsafe fn launch_grid(
             int(name, "sequences", sizes.sequences)?,
         ),
         block_dim: (threads, 1, 1),
-        shared_mem_bytes: 0,
+        shared_mem_bytes: dynamic_lds,
     };
     // SAFETY: the caller's promise.
     unsafe { launch_with(device, module, kernel, config, argument) }
