@@ -175,6 +175,7 @@ fn modules_say_what_they_lack() {
         let error = context.load_module(Image::from(bytes)).unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Module, "{error}");
     }
+    parts_of_an_image_are_refused(&context);
     let error = context
         .load_module(Image::from_file("/nonexistent.hsaco"))
         .unwrap_err();
@@ -191,6 +192,32 @@ fn modules_say_what_they_lack() {
         error.to_string().contains("text without code objects"),
         "{error}"
     );
+}
+
+/// A code object or a bundle that ends too early is refused, wherever it ends, before HIP follows its headers.
+fn parts_of_an_image_are_refused(context: &Arc<Context>) {
+    let code = common::probe_code(&context.info().arch);
+    let bundle = [
+        &b"__CLANG_OFFLOAD_BUNDLE__"[..],
+        &1u64.to_le_bytes(),
+        &4096u64.to_le_bytes(),
+        &(code.len() as u64).to_le_bytes(),
+        &4u64.to_le_bytes(),
+        b"host",
+    ];
+    let mut bundle = bundle.concat();
+    bundle.resize(4096, 0);
+    bundle.extend(&code);
+    // Of a compressed one: version 2, a method, and how long it is.
+    let compressed = [&b"CCOB\x02\0\x01\0"[..], &100u32.to_le_bytes(), &[0; 80]].concat();
+    for image in [&code, &bundle, &compressed] {
+        let lengths = (5..64).chain((64..image.len()).step_by(image.len() / 50 + 1));
+        for length in lengths.filter(|&length| length < image.len()) {
+            let part = Image::from(&image[..length]);
+            let error = context.load_module(part).unwrap_err();
+            assert_eq!(*error.kind(), ErrorKind::Module, "{length}: {error}");
+        }
+    }
 }
 
 /// Code of another architecture is refused.

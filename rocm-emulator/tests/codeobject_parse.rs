@@ -252,8 +252,7 @@ fn bundles_plain_and_compressed() {
             error.contains("gfx1201") && error.contains("gfx942") && error.contains("gfx1100"),
             "{error}"
         );
-        // SAFETY: the vector holds the whole bundle.
-        let size = unsafe { bundle::size_of_image(bytes.as_ptr()) }.unwrap();
+        let size = bundle::size_of_image(|at, count| part(&bytes, at, count)).unwrap();
         assert!(
             size <= bytes.len() && CodeObject::parse_for(&bytes[..size], Target::Gfx1100).is_ok()
         );
@@ -265,11 +264,18 @@ fn bundles_plain_and_compressed() {
         }
     }
     let elf = object(Target::Gfx1100, 5);
-    // SAFETY: the vector holds the whole file.
-    let size = unsafe { bundle::size_of_image(elf.as_ptr()) };
+    let size = bundle::size_of_image(|at, count| part(&elf, at, count));
     assert_eq!(size.unwrap(), elf.len());
-    // SAFETY: eight bytes that start no image.
-    assert!(unsafe { bundle::size_of_image(b"garbage!".as_ptr()) }.is_err());
+    for none in [&b"garbage!"[..], b"\x7fELF and then nothing"] {
+        assert!(bundle::size_of_image(|at, count| part(none, at, count)).is_err());
+    }
+}
+
+/// Some bytes of an image, or an error where it ends before them.
+fn part(image: &[u8], at: u64, count: usize) -> Result<Vec<u8>, CodeObjectError> {
+    let bytes = image.get(at as usize..).and_then(|rest| rest.get(..count));
+    let ends = || CodeObjectError::Malformed("it ends before that".into());
+    bytes.map(<[u8]>::to_vec).ok_or_else(ends)
 }
 
 #[test]

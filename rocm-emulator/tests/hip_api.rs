@@ -818,6 +818,13 @@ fn wrong_modules() {
         InvalidImage,
         hipModuleLoadData(&mut module, b"no code object at all".as_ptr().cast())
     );
+    // A header that announces what is not there: nobody follows it.
+    let mut torn = code(Target::Gfx1100)[..64].to_vec();
+    torn[40..48].copy_from_slice(&(1u64 << 31).to_le_bytes());
+    fails!(
+        InvalidImage,
+        hipModuleLoadData(&mut module, torn.as_ptr().cast())
+    );
     fails!(InvalidValue, hipModuleLoadData(&mut module, null()));
     fails!(InvalidValue, hipModuleLoadData(&mut module, BAD));
     fails!(

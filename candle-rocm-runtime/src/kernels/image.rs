@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSection, ObjectSegment};
+
 use crate::base::error::{Error, ErrorKind, Result};
 
 /// Code that [`Context::load_module`](crate::context::Context::load_module) can be asked to load.
@@ -82,19 +85,73 @@ impl From<String> for Image {
     }
 }
 
-/// Refuses what HIP would not understand, and says what it is instead.
+/// Refuses what HIP would not understand, and says what it is instead. HIP is told where an image begins, and follows its
+/// headers: bytes that they announce and that are not there would be somebody else's.
 pub(super) fn check_format(name: &str, image: &[u8]) -> Result<()> {
-    const BUNDLES: [&[u8]; 2] = [b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"];
-    if image.starts_with(b"\x7fELF") || BUNDLES.iter().any(|magic| image.starts_with(magic)) {
-        return Ok(());
-    }
     let what = if image.is_empty() {
-        "is empty"
+        "is empty".to_owned()
+    } else if image.starts_with(b"\x7fELF") {
+        match whole_elf(image) {
+            Ok(()) => return Ok(()),
+            Err(error) => format!("is no whole ELF code object: {error}"),
+        }
+    } else if image.starts_with(BUNDLE) || image.starts_with(COMPRESSED_BUNDLE) {
+        match bundle_size(image) {
+            Some(size) if size <= image.len() as u64 => return Ok(()),
+            Some(size) => format!(
+                "has {} of the {size} bytes of an offload bundle",
+                image.len()
+            ),
+            None => "ends within an offload bundle's header".to_owned(),
+        }
     } else {
-        "is neither an ELF code object nor a clang offload bundle"
+        "is neither an ELF code object nor a clang offload bundle".to_owned()
     };
     Err(Error::new(
         ErrorKind::Module,
         format!("{name} {what}. {}", super::text::HOW_CODE_IS_MADE),
     ))
+}
+
+/// Whether all that an ELF file's tables announce is there.
+fn whole_elf(image: &[u8]) -> object::Result<()> {
+    let file = ElfFile64::<Endianness>::parse(image)?;
+    for section in file.sections() {
+        section.data()?;
+    }
+    for segment in file.segments() {
+        segment.data()?;
+    }
+    Ok(())
+}
+
+const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
+const COMPRESSED_BUNDLE: &[u8] = b"CCOB";
+
+/// The bytes that a bundle's header announces (clang's "ClangOffloadBundler"), if that is there: of a plain one up to the
+/// end of the last entry, of a compressed one what it says, which version 1 does not.
+fn bundle_size(image: &[u8]) -> Option<u64> {
+    let number = |at: usize, width: usize| {
+        let field = image.get(at..)?.get(..width)?;
+        let mut bytes = [0; 8];
+        bytes[..width].copy_from_slice(field);
+        Some(u64::from_le_bytes(bytes))
+    };
+    if image.starts_with(COMPRESSED_BUNDLE) {
+        return match number(4, 2)? {
+            1 => Some(0),
+            2 => number(8, 4),
+            _ => number(8, 8),
+        };
+    }
+    // A count, then of each entry offset, size, and an identifier after its length.
+    let mut at = BUNDLE.len() + 8;
+    let mut size = 0;
+    for _ in 0..number(BUNDLE.len(), 8)? {
+        let end = number(at, 8)?.checked_add(number(at + 8, 8)?)?;
+        let identifier = usize::try_from(number(at + 16, 8)?).ok()?;
+        size = size.max(end);
+        at = at.checked_add(24)?.checked_add(identifier)?;
+    }
+    Some(size.max(at as u64))
 }

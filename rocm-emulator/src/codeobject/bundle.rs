@@ -192,22 +192,16 @@ impl CompressedHeader {
     }
 }
 
-/// How many bytes the code object or bundle at `image` has, read from its own headers: the HIP functions that
-/// load a module from memory are given no size.
+/// How many bytes a code object or bundle has, read from its own headers: the HIP functions that load a module from
+/// memory are given no size. `read` gives so many bytes of it from an offset on.
 ///
 /// # Errors
-/// When the bytes there are no code object or bundle, or a version 1 compressed bundle, which does not say.
-///
-/// # Safety
-/// `image` must point to a whole code object or bundle, or at least to 8 readable bytes that are not the start of one.
-pub unsafe fn size_of_image(image: *const u8) -> Result<usize, CodeObjectError> {
-    // SAFETY: the caller vouches for the bytes that the headers read so far announce.
-    let bytes = |offset: u64, count: u64| unsafe {
-        Ok(std::slice::from_raw_parts(
-            image.add(offset as usize),
-            count as usize,
-        ))
-    };
+/// When the bytes there are no code object or bundle, or a version 1 compressed bundle, which does not say; and those of
+/// `read`, since headers of what is not whole may announce bytes that are not there.
+pub fn size_of_image(
+    read: impl Fn(u64, usize) -> Result<Vec<u8>, CodeObjectError>,
+) -> Result<usize, CodeObjectError> {
+    let bytes = |offset: u64, count: u64| Ok(Cow::Owned(read(offset, count as usize)?));
     let size = image_size(&bytes)?
         .ok_or_else(|| CodeObjectError::Compression("version 1 does not record its size".into()))?;
     usize::try_from(size)
@@ -226,9 +220,10 @@ pub fn images(section: &[u8]) -> Result<Vec<&[u8]>, CodeObjectError> {
     let mut rest = section;
     while let Some(start) = rest.iter().position(|&byte| byte != 0) {
         rest = &rest[start..];
-        let image = |offset, count| slice(rest, offset, count, "image in the program");
+        let what = "image in the program";
+        let image = |offset, count| Ok(Cow::Borrowed(slice(rest, offset, count, what)?));
         let size = match image_size(&image)? {
-            Some(size) => image(0, size)?.len(),
+            Some(size) => slice(rest, 0, size, what)?.len(),
             None => next_image(rest),
         };
         images.push(&rest[..size]);
@@ -248,22 +243,22 @@ fn next_image(bytes: &[u8]) -> usize {
 }
 
 /// Gives some bytes of an image: an offset and a count.
-type BytesAt<'i, 'b> = &'i dyn Fn(u64, u64) -> Result<&'b [u8], CodeObjectError>;
+type BytesAt<'i, 'b> = &'i dyn Fn(u64, u64) -> Result<Cow<'b, [u8]>, CodeObjectError>;
 
 /// The size that an image's headers announce; `None` for a compressed bundle of version 1.
 fn image_size(bytes: BytesAt) -> Result<Option<u64>, CodeObjectError> {
     let start = bytes(0, 8)?;
     if start.starts_with(ELF_MAGIC) {
-        return elf_size(bytes(0, 64)?, bytes).map(Some);
+        return elf_size(&bytes(0, 64)?, bytes).map(Some);
     }
     if start.starts_with(COMPRESSED_MAGIC) {
-        return Ok(CompressedHeader::read(bytes(0, 32)?)?.total);
+        return Ok(CompressedHeader::read(&bytes(0, 32)?)?.total);
     }
-    if start != &MAGIC[..8] || bytes(0, MAGIC.len() as u64)? != MAGIC {
+    if *start != MAGIC[..8] || *bytes(0, MAGIC.len() as u64)? != *MAGIC {
         let shown: Vec<String> = start.iter().map(|byte| format!("{byte:02x}")).collect();
         return Err(CodeObjectError::NotElf(shown.join(" ")));
     }
-    let field = |at: u64| number(bytes(at, 8)?, &mut 0, 8, "bundle header");
+    let field = |at: u64| number(&bytes(at, 8)?, &mut 0, 8, "bundle header");
     let mut at = MAGIC.len() as u64;
     let count = field(at)?;
     at += 8;
@@ -313,7 +308,8 @@ fn elf_size(header: &[u8], bytes: BytesAt) -> Result<u64, CodeObjectError> {
             continue;
         }
         let end = offset.saturating_add(entry * count);
-        if end > MAX_DECOMPRESSED || entry < 56 {
+        // Of 64-bit files, entries have 56 bytes of segments and 64 of sections.
+        if end > MAX_DECOMPRESSED || !(56..=64).contains(&entry) {
             return Err(CodeObjectError::Malformed(format!(
                 "ELF table of {count} entries of {entry} bytes at {offset:#x}"
             )));

@@ -62,11 +62,18 @@ pub fn image_bytes(image: *const c_void) -> Result<Vec<u8>> {
     if image.is_null() {
         return Err(HipError::new(Code::InvalidValue, "null image"));
     }
-    // The headers are only followed where memory begins like an image.
+    // Memory that begins like an image may still be none: what its headers announce is read only where there is some.
     let mut start = [0; 8];
     host::read(image as u64, &mut start)?;
-    // SAFETY: the program says that an image is here, and the first bytes are mapped.
-    let size = unsafe { bundle::size_of_image(image.cast()) }?;
+    let size = bundle::size_of_image(|offset, count| {
+        let mut bytes = vec![0; count];
+        let place = (image as u64).wrapping_add(offset);
+        host::read(place, &mut bytes).map_err(|_| {
+            let what = format!("{count} bytes at {offset:#x} of it are not mapped");
+            CodeObjectError::Malformed(what)
+        })?;
+        Ok(bytes)
+    })?;
     let mut bytes = vec![0; size];
     host::read(image as u64, &mut bytes)?;
     Ok(bytes)
