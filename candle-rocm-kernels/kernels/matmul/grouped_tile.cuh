@@ -43,10 +43,27 @@ __device__ __forceinline__ const GLOBAL_MEMORY char *first_scale(const OperandSc
     return (const GLOBAL_MEMORY char *)s.values + (matrix * s.stride + (row >> s.row_shift) * s.row_step) * 4;
 }
 
+// A wavefront's sums of all of k, where a tile's sums are of some of it.
+template <class Tile, class Sums> struct Totals {
+    Sums totals[Tile::BLOCKS_M][Tile::BLOCKS_N] = {};
+
+    // Adds block (i, j) of the tile's, times factors.
+    __device__ __forceinline__ void add(const Tile &tile, int i, int j, Sums factors) {
+        totals[i][j] = __builtin_elementwise_fma(tile.sums[i][j], factors, totals[i][j]);
+    }
+    // They are the tile's.
+    __device__ __forceinline__ void finish(Tile &tile) const {
+#pragma unroll
+        for (int i = 0; i < Tile::BLOCKS_M; i++)
+#pragma unroll
+            for (int j = 0; j < Tile::BLOCKS_N; j++) tile.sums[i][j] = totals[i][j];
+    }
+};
+
 // Each 128 of k are summed by themselves, and added to the result times both operands' factors, in f32. ROWS_SHARE
 // where all of a tile's rows have one, as those of weights.
 template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
-    template <class Tile> struct Scales {
+    template <class Tile> struct Scales : Totals<Tile, typename MatrixUnit<T>::Sums> {
         using Unit = MatrixUnit<T>;
         using Sums = typename Unit::Sums;
         // Whether all factors are read a slice before they are needed, for which wavefronts of 64 have registers: a
@@ -63,7 +80,6 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
         const GLOBAL_MEMORY char *from[COUNT];
         uint32_t block;       // of k
         uint32_t held[COUNT]; // as they are in memory, lest anything waits for them
-        Sums totals[Tile::BLOCKS_M][Tile::BLOCKS_N] = {};
         Sums of_columns[Tile::BLOCKS_N];
 
         __device__ __forceinline__ Scales(const GroupedProblem &p, const TilePart &part, const Tile &)
@@ -135,16 +151,10 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
 #pragma unroll
                 for (int j = 0; j < Tile::BLOCKS_N; j++) {
                     Sums factors = ROWS_SHARE ? of_columns[j] : of_rows * of_columns[j];
-                    totals[i][j] = __builtin_elementwise_fma(tile.sums[i][j], factors, totals[i][j]);
+                    this->add(tile, i, j, factors);
                     tile.sums[i][j] = Sums{};
                 }
             }
-        }
-        __device__ __forceinline__ void finish(Tile &tile) const {
-#pragma unroll
-            for (int i = 0; i < Tile::BLOCKS_M; i++)
-#pragma unroll
-                for (int j = 0; j < Tile::BLOCKS_N; j++) tile.sums[i][j] = totals[i][j];
         }
 
     private:
@@ -172,7 +182,7 @@ template <class T, class S> struct ScaledByBlocks : ScaledBy<T, S, true> {
 // is in LDS, which the lines fill (matmul_lines.cuh). For units whose sums of a lane are of one column.
 template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
     static_assert(S::M <= SCALE_DEPTH, "a block's rows are a tile's or more");
-    template <class Tile> struct Scales {
+    template <class Tile> struct Scales : Totals<Tile, typename MatrixUnit<T>::Sums> {
         using Unit = MatrixUnit<T>;
         using Sums = typename Unit::Sums;
         // Vector instructions by which a column of blocks is scaled, and by which factors become this block's.
@@ -187,7 +197,6 @@ template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
         // The next block's, as they are in memory, lest anything waits for them; and this one's.
         uint32_t held_rows, held[Tile::BLOCKS_N];
         float factors[Tile::BLOCKS_N] = {};
-        Sums totals[Tile::BLOCKS_M][Tile::BLOCKS_N] = {};
 
         __device__ __forceinline__ Scales(const GroupedProblem &p, const TilePart &part, const Tile &tile)
             : steps{p.scales_a.k_step * 4, p.scales_b.k_step * 4},
@@ -246,14 +255,7 @@ template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
 #pragma unroll
             for (int j = first; j < end; j++)
 #pragma unroll
-                for (int i = 0; i < Tile::BLOCKS_M; i++)
-                    totals[i][j] = __builtin_elementwise_fma(tile.sums[i][j], Sums(factors[j]), totals[i][j]);
-        }
-        __device__ __forceinline__ void finish(Tile &tile) const {
-#pragma unroll
-            for (int i = 0; i < Tile::BLOCKS_M; i++)
-#pragma unroll
-                for (int j = 0; j < Tile::BLOCKS_N; j++) tile.sums[i][j] = totals[i][j];
+                for (int i = 0; i < Tile::BLOCKS_M; i++) this->add(tile, i, j, Sums(factors[j]));
         }
     };
 };

@@ -34,10 +34,6 @@ template <int LINES_, int LINE_BYTES> struct SwizzledLines {
     static __device__ __forceinline__ uint32_t place(uint32_t line, uint32_t chunk) {
         return line * LINE_BYTES + exchanged(line, chunk) * 16;
     }
-    // The place of the chunk whose number differs in the bits `chunks`. Slices begin at multiples of 1 KiB.
-    static __device__ __forceinline__ LdsBytes other(LdsBytes place, uint32_t chunks) {
-        return (LdsBytes)(uintptr_t)(lds_address(place) ^ chunks * 16);
-    }
 };
 
 // An operand on its way: lines are rows (ALONG_K) or elements of k. A thread copies VECTORS vectors of a slice, each
@@ -122,10 +118,10 @@ template <class T, class Lines, int BLOCKS, bool ALONG_K> struct DirectOperand {
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             if constexpr (ALONG_K) {
-                LdsBytes from = Lines::other(slice + at, step * Unit::STEP_CHUNKS);
+                LdsBytes from = exchanged_chunk(slice + at, step * Unit::STEP_CHUNKS);
                 to[i].chunk[0] = Unit::template load<Words>(from + i * ROWS * Lines::CHUNKS * 16);
             } else {
-                LdsBytes from = Lines::other(slice + at, i * (ROWS / VEC16<T>));
+                LdsBytes from = exchanged_chunk(slice + at, i * (ROWS / VEC16<T>));
                 to[i].chunk[0] = Unit::template load_turned<Words>(from + step * DEPTH * Lines::CHUNKS * 16);
             }
         }
@@ -145,8 +141,8 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
 
     const GemmProblem &g = p.gemm;
     TilePart part = tile_part<S>(p);
-    PanelA a((const T *)g.a + part.z * g.stride_a, g.lda, part.row, g.m, part.begin, part.end);
-    PanelB b((const T *)g.b + part.z * g.stride_b, g.ldb, part.column, g.n, part.begin, part.end);
+    auto a = rows_of<PanelA, T>(g, part);
+    auto b = columns_of<PanelB, T>(g, part);
     Tile tile;
     DirectOperand<T, typename PanelA::Lines, Tile::BLOCKS_M, OP_A == Op::T> of_a(tile.row, Unit::a_row(lane_id()),
                                                                                  Unit::a_chunk(lane_id()));

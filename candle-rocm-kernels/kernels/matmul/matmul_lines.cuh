@@ -36,12 +36,8 @@ template <class T, int ROWS> struct Lines {
     static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) {
         return row * LINE + (chunk ^ exchanged(row)) * CHUNK;
     }
-    // The place of the chunk whose number differs in the bits `chunks`.
-    static __device__ __forceinline__ LdsBytes other(LdsBytes place, uint32_t chunks) {
-        return (LdsBytes)(uintptr_t)((uint32_t)(uintptr_t)place ^ chunks * CHUNK);
-    }
     static __device__ __forceinline__ LdsBytes after(LdsBytes to, int rows) {
-        return other(to, exchanged(rows)) + rows * LINE;
+        return exchanged_chunk(to, exchanged(rows)) + rows * LINE;
     }
     static __device__ __forceinline__ void store(LdsBytes to, WordVector<4>::type words) { lds_store(to, words); }
 };
@@ -153,15 +149,15 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct LinesOperand {
         using Words = typename Fragment::Words;
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
-            LdsBytes from = Slice::after(Slice::other(panel + at, step * Unit::STEP_CHUNKS), i * BLOCK);
+            LdsBytes from = Slice::after(exchanged_chunk(panel + at, step * Unit::STEP_CHUNKS), i * BLOCK);
             to[i].chunk[0] = Unit::template load<Words>(from);
         }
     }
 };
 
-// The order of a cluster of `PRODUCTS` matrix instructions: behind the first ones a read of LDS each, and a write with
-// the arithmetic that it takes; then loads, for whose registers those writes have made room. An instruction of a matrix
-// unit takes the time of seven others.
+// The order of a cluster of `PRODUCTS` matrix instructions, each of which takes the time of seven others: before each of
+// the first ones writes of LDS, with the VECTOR instructions that all of them take; behind each a read of LDS, and its
+// share of MORE vector instructions; and behind those after the writes loads, for whose registers these made room.
 template <int PRODUCTS, int READS, int WRITES, int VECTOR, int LOADS, int MORE = 0, int AT = 0>
 __device__ __forceinline__ void interleave() {
     constexpr int MATRIX_UNIT = 8, VECTOR_UNIT = 2, GLOBAL_LOAD = 0x20, LDS_READ = 0x100, LDS_WRITE = 0x200;
@@ -202,9 +198,6 @@ template <class T, class Tile> struct WholeTile {
     static __device__ __forceinline__ uint32_t place(uint32_t column, uint32_t chunk) {
         return column * COLUMN + (chunk ^ column % CHUNKS) * CHUNK;
     }
-    static __device__ __forceinline__ LdsBytes other(LdsBytes place, uint32_t chunks) {
-        return (LdsBytes)(uintptr_t)((uint32_t)(uintptr_t)place ^ chunks * CHUNK);
-    }
 
     // `lds` is the wavefront's, `c` its first element, `alpha` the factor.
     static __device__ __forceinline__ void store(const Tile &tile, LdsBytes lds, C *c, int64_t ldc, Sum alpha) {
@@ -225,7 +218,7 @@ template <class T, class Tile> struct WholeTile {
                 vec<C, V> out;
 #pragma unroll
                 for (int j = 0; j < OF_VECTOR; j++) {
-                    LdsBytes chunk = other(from, j * VECTORS ^ i * EACH % CHUNKS) + i * EACH * COLUMN;
+                    LdsBytes chunk = exchanged_chunk(from, j * VECTORS ^ i * EACH % CHUNKS) + i * EACH * COLUMN;
                     auto sums = bit_cast<vec<Sum, TOGETHER>>(lds_load<WordVector<4>::type>(chunk));
 #pragma unroll
                     for (int e = 0; e < TOGETHER; e++) out[j * TOGETHER + e] = narrow<C>(alpha * sums[e]);
@@ -247,7 +240,7 @@ private:
             vec<Sum, TOGETHER> chunk;
 #pragma unroll
             for (int e = 0; e < TOGETHER; e++) chunk[e] = sums[i % OF_BLOCK * TOGETHER + e];
-            lds_store(other(to, i * (OF_VECTOR > 1 ? 1 : 2)), bit_cast<WordVector<4>::type>(chunk));
+            lds_store(exchanged_chunk(to, i * (OF_VECTOR > 1 ? 1 : 2)), bit_cast<WordVector<4>::type>(chunk));
         }
     }
 };
@@ -273,8 +266,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     const GemmProblem &g = product_of(problem).gemm;
     TilePart part;
     if (!Scheme<T, S>::part_of(problem, part)) return;
-    PanelA a((const T *)g.a + part.a * g.stride_a, g.lda, part.row, g.m, part.begin, part.end);
-    PanelB b((const T *)g.b + part.b * g.stride_b, g.ldb, part.column, part.columns, part.begin, part.end);
+    auto a = rows_of<PanelA, T>(g, part);
+    auto b = columns_of<PanelB, T>(g, part);
     Tile tile;
     using Scales = typename Scheme<T, S>::template Scales<Tile>;
     static_assert(Scales::LDS_BYTES == 0, "the lines fill it");
@@ -371,8 +364,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     auto &again = (const typename Scheme<T, S>::Problem &)seldom(problem);
     const GemmProblem &to = product_of(again).gemm;
     // What is left of k, and products that `panels` excludes.
-    PanelA rest_a((const T *)to.a + part.a * to.stride_a, to.lda, part.row, to.m, part.begin, part.end);
-    PanelB rest_b((const T *)to.b + part.b * to.stride_b, to.ldb, part.column, part.columns, part.begin, part.end);
+    auto rest_a = rows_of<PanelA, T>(to, part);
+    auto rest_b = columns_of<PanelB, T>(to, part);
 #pragma unroll 1
     for (uint32_t k = part.begin + panels * PanelA::PANEL; k < part.end; k += PanelA::DEPTH) {
         rest_a.stage_any(panel_a, k);

@@ -17,8 +17,6 @@ template <> struct Words<1> {
 // knows of its turn when it is compiled: it is the first, the second, or any.
 enum Turn { FIRST_TURN, SECOND_TURN, ANY_TURN };
 
-// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. SLICES slices of SLICE_BYTES of k are a panel; two slices are
-// in LDS.
 // Where a slice's chunks lie. Eight lanes that read or write 16 bytes each, 16 of 8, or 32 of 4, take turns, and shall
 // touch all banks. Readers have eight consecutive rows, or (CDNA) four and the second four of another eight within 32.
 // Writers of transposed blocks have rows a block apart, in Panel::block's order: eights of rows (or of bytes, 32 rows)

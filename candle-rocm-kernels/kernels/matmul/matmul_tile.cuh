@@ -100,8 +100,8 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
     const GemmProblem &g = product_of(problem).gemm;
     TilePart part;
     if (!Scheme<T, S>::part_of(problem, part)) return;
-    PanelA a((const T *)g.a + part.a * g.stride_a, g.lda, part.row, g.m, part.begin, part.end);
-    PanelB b((const T *)g.b + part.b * g.stride_b, g.ldb, part.column, part.columns, part.begin, part.end);
+    auto a = rows_of<PanelA, T>(g, part);
+    auto b = columns_of<PanelB, T>(g, part);
     Tile tile;
     Scales scales(problem, part, tile);
     Operand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a{tile.row + Unit::a_row(lane_id()), Unit::a_chunk(lane_id())};

@@ -43,6 +43,15 @@ template <class S> __device__ __forceinline__ TilePart tile_part(const MatmulPro
     return part;
 }
 
+// The operands' panels for that part.
+template <class Panel, class T> __device__ __forceinline__ Panel rows_of(const GemmProblem &g, const TilePart &part) {
+    return Panel((const T *)g.a + part.a * g.stride_a, g.lda, part.row, g.m, part.begin, part.end);
+}
+template <class Panel, class T>
+__device__ __forceinline__ Panel columns_of(const GemmProblem &g, const TilePart &part) {
+    return Panel((const T *)g.b + part.b * g.stride_b, g.ldb, part.column, part.columns, part.begin, part.end);
+}
+
 // A wavefront's part of the tile, in a workgroup with so many bytes of LDS for operands.
 template <class T, class S, int LDS_OPERANDS> struct WaveTile {
     using Unit = MatrixUnit<T>;
@@ -61,9 +70,9 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
     // Adds products of fragments of its rows and columns, or some blocks of columns, to the sums.
     using Fragment = typename Unit::Fragment;
     __device__ __forceinline__ void multiply(const Fragment (&a)[BLOCKS_M], const Fragment (&b)[BLOCKS_N],
-                                             int first = 0, int end = BLOCKS_N, int part = 0, int parts = Unit::PARTS) {
+                                             int first = 0, int end = BLOCKS_N) {
 #pragma unroll
-        for (; part < parts; part++)
+        for (int part = 0; part < Unit::PARTS; part++)
 #pragma unroll
             for (int j = first; j < end; j++)
 #pragma unroll

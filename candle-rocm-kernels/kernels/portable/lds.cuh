@@ -9,6 +9,13 @@ template <class V> __device__ __forceinline__ V lds_load(const LDS_MEMORY char *
     return *(const LDS_MEMORY V *)from;
 }
 template <class V> __device__ __forceinline__ void lds_store(LdsBytes to, V value) { *(LDS_MEMORY V *)to = value; }
+// An address as instructions take it.
+__device__ __forceinline__ uint32_t lds_address(const LDS_MEMORY char *at) { return (uint32_t)(uintptr_t)at; }
+// The place of the chunk of 16 bytes whose number differs in the bits `chunks`, where as many chunks begin at a multiple
+// of their bytes.
+__device__ __forceinline__ LdsBytes exchanged_chunk(LdsBytes place, uint32_t chunks) {
+    return (LdsBytes)(uintptr_t)(lds_address(place) ^ chunks * 16);
+}
 
 // N words of 32 bits.
 template <int N> struct WordVector {
@@ -74,9 +81,6 @@ template <class V> __device__ __forceinline__ void pin(V &) {}
 __device__ __forceinline__ void pin_uniform(uint32_t &) {}
 
 static constexpr int LDS_MOST = 48 << 10;
-
-// An address as instructions take it.
-__device__ __forceinline__ uint32_t lds_address(const LDS_MEMORY char *at) { return (uint32_t)(uintptr_t)at; }
 
 // Copies from global memory straight to LDS: cp.async. What was asked for since the last end of a batch is a batch, and
 // batches end in their order. After a wait a barrier makes what arrived known to the other waves.
