@@ -147,6 +147,9 @@ struct Scores {
     const float *slopes;
 };
 
+// By so much, in powers of two, scores may exceed the largest that sums are scaled by, before they are scaled anew.
+static constexpr float SLACK = 8;
+
 using Four = vec<float, 4>;
 
 // Parts of a head's result at most.
@@ -283,9 +286,11 @@ template <class T, int DIM, int HEADS> struct Attend {
                 v[n][e].read_lds(lds.heads[HEADS + 1] + begin(e));
             }
         }
+        float score[HEADS][KEYS], most[HEADS];
+        bool exceeds = false;
 #pragma unroll
         for (int h = 0; h < HEADS; h++) {
-            float score[KEYS], most = top[h];
+            most[h] = top[h];
 #pragma unroll
             for (int n = 0; n < KEYS; n++) {
                 float dot = 0;
@@ -293,23 +298,34 @@ template <class T, int DIM, int HEADS> struct Attend {
                 for (int e = 0; e < EACH; e++)
 #pragma unroll
                     for (int i = 0; i < 8; i++) dot = math::fma(k[n][e][i], query[h][e * 8 + i], dot);
-                score[n] = wave_all_reduce(dot, TEAM, Sum{});
-                if (how.softcap != 0) score[n] = how.softcap * math::tanh(score[n] / how.softcap);
+                float &now = score[h][n];
+                now = wave_all_reduce(dot, TEAM, Sum{});
+                if (how.softcap != 0) now = how.softcap * math::tanh(now / how.softcap);
                 // The distance from the query to the key.
                 if (how.slopes != nullptr && h < (int)heads)
-                    score[n] -= LOG2_E * how.slopes[h] * (float)(last - min_of(key + n, last));
-                if (key + n >= end) score[n] = -INFINITY;
-                most = math::fmax(most, score[n]);
+                    now -= LOG2_E * how.slopes[h] * (float)(last - min_of(key + n, last));
+                if (key + n >= end) now = -INFINITY;
+                most[h] = math::fmax(most[h], now);
             }
-            // Before the first key this is the exponential of minus infinity.
-            float fade = math::exp2(top[h] - most);
-            top[h] = most;
-            sum[h] *= fade;
+            exceeds |= most[h] > top[h] + SLACK;
+        }
+        if (ballot(exceeds) != 0) {
 #pragma unroll
-            for (int i = 0; i < OWN; i++) sums[h][i] *= fade;
+            for (int h = 0; h < HEADS; h++) {
+                // Before the first key this is the exponential of minus infinity.
+                float fade = most[h] == -INFINITY ? 1 : math::fast_exp2(top[h] - most[h]);
+                top[h] = most[h];
+                sum[h] *= fade;
+#pragma unroll
+                for (int i = 0; i < OWN; i++) sums[h][i] *= fade;
+            }
+        }
+#pragma unroll
+        for (int h = 0; h < HEADS; h++) {
+            float by = top[h] == -INFINITY ? 0 : top[h];
 #pragma unroll
             for (int n = 0; n < KEYS; n++) {
-                float weight = math::exp2(score[n] - most);
+                float weight = math::fast_exp2(score[h][n] - by);
                 sum[h] += weight;
 #pragma unroll
                 for (int i = 0; i < OWN; i++) sums[h][i] = math::fma(weight, v[n][i / 8][i % 8], sums[h][i]);

@@ -37,8 +37,10 @@ template <class T, class S> struct Products {
     using Queries = CopiedTile<T, QUERIES, S::CHUNKS, S::THREADS>;
     typedef Sums Scored[QB][KB];
     typedef Sums Results[QB][EB];
-    // Blocks of a result's elements whose values are read at once.
-    static constexpr int FRAGMENT_WORDS = (int)sizeof(Fragment) / 4, GROUP = min_of(EB, 16 / FRAGMENT_WORDS);
+    // Blocks of a result's elements whose values are read at once: of 32 queries' results, what few registers are left
+    // for.
+    static constexpr int FRAGMENT_WORDS = (int)sizeof(Fragment) / 4;
+    static constexpr int GROUP = min_of(EB, (Keys::DIRECT ? 8 : 16) / FRAGMENT_WORDS);
     static_assert(EB % GROUP == 0, "whole groups");
 
     // Whether the next fragments of keys are on their way while some are multiplied.
