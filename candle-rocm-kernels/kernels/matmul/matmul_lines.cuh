@@ -155,9 +155,9 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct LinesOperand {
     }
 };
 
-// The order of a cluster of `PRODUCTS` matrix instructions, each of which takes the time of seven others: before each of
-// the first ones writes of LDS, with the VECTOR instructions that all of them take; behind each a read of LDS, and its
-// share of MORE vector instructions; and behind those after the writes loads, for whose registers these made room.
+// The order of a cluster of `PRODUCTS` matrix instructions, each of which takes the time of seven others: before each
+// of the first ones writes of LDS, with the VECTOR instructions that all of them take; behind each a read of LDS, and
+// its share of MORE vector instructions; and behind those after the writes loads, for whose registers these made room.
 template <int PRODUCTS, int READS, int WRITES, int VECTOR, int LOADS, int MORE = 0, int AT = 0>
 __device__ __forceinline__ void interleave() {
     constexpr int MATRIX_UNIT = 8, VECTOR_UNIT = 2, GLOBAL_LOAD = 0x20, LDS_READ = 0x100, LDS_WRITE = 0x200;
