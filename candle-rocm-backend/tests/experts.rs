@@ -290,13 +290,26 @@ fn rows_lie_by_experts_in_the_tokens_order_and_come_back() -> Result<()> {
                         "{what}, {dtype:?}, element {at}: {found} for {sum}"
                     );
                 }
-                let cast = routing.gather_cast(&x, ScaleFormat::F32)?;
-                let same = fp8::cast_per_token(&gathered, ScaleFormat::F32)?;
-                assert!(
-                    numbers(&cast.dequantize(DType::F32)?)?
-                        == numbers(&same.dequantize(DType::F32)?)?,
-                    "{what}"
-                );
+                for format in [
+                    ScaleFormat::F32,
+                    ScaleFormat::PowersOfTwo,
+                    ScaleFormat::PackedPowersOfTwo,
+                ] {
+                    let cast = routing.gather_cast(&x, format)?;
+                    let same = fp8::cast_per_token(&gathered, format)?;
+                    assert!(
+                        numbers(&cast.dequantize(DType::F32)?)?
+                            == numbers(&same.dequantize(DType::F32)?)?,
+                        "{what}, {format:?}"
+                    );
+                    // What is nobody's as well: factors of zeros.
+                    let factors = |of: &fp8::Fp8Matrix| of.scales().force_contiguous();
+                    let [found, expected] = [factors(&cast)?, factors(&same)?].map(|x| {
+                        let bytes = x.flatten_all()?.to_dtype(DType::F64)?;
+                        bytes.to_vec1::<f64>()
+                    });
+                    assert!(found? == expected?, "{what}, {format:?}");
+                }
             }
         }
     }

@@ -425,6 +425,7 @@ static CONTRACT: &[Family] = &[
         ROW_FLOATS,
         "ppniipnnniippii",
     ),
+    family(&kernels::FP8, &["fp8_{t}"], &[("spread", 0)], "pppnnniiiii"),
     family(&kernels::FP8, &["fp8_largest_{t}"], ROW_FLOATS, "ppnii"),
     family(&kernels::FP8, &["fp8_all_{t}"], ROW_FLOATS, "ppniipnnniip"),
     family(

@@ -18,6 +18,9 @@ const LARGEST: f32 = 448.;
 const LEAST_LARGEST: f32 = 1e-4;
 /// Work-items of a workgroup that casts 128 x 128.
 const BLOCK_THREADS: u32 = 512;
+/// Rows, and words of factors, that a workgroup of `fp8_spread` takes.
+const SPREAD: [usize; 2] = [64, 32];
+
 /// Each 128 of a row by a factor of their own, as activations are cast: x is (rows, k) or (batch, rows, k) of f32, f16 or
 /// bf16.
 ///
@@ -250,19 +253,33 @@ impl Cast<'_> {
                 unsafe { launch(device, &FP8, &format!("fp8_largest_{name}"), config, args)? };
                 largest = Some(found);
             }
+            let formats = || {
+                [
+                    Arg::Int((self.format != ScaleFormat::F32).into()),
+                    Arg::Int(packed.into()),
+                ]
+            };
+            // Of what is scattered, factors are made once for each of x's rows, and spread then.
+            let mut of_given = match self.source {
+                Source::Scattered { .. } => Some(allocate_zeros(device, dtype, given * columns)?),
+                _ => None,
+            };
+            let (row_step, k_step) = match of_given {
+                Some(_) => (columns, 1),
+                None => (1, pitch),
+            };
             let mut args = vec![
                 Arg::Read(Some(x)),
                 Arg::Write(&mut data),
                 Arg::Long(ld),
                 Arg::Int(rows_int),
                 Arg::Int(k_int),
-                Arg::Write(&mut scales),
+                Arg::Write(of_given.as_mut().unwrap_or(&mut scales)),
                 Arg::Long(columns * pitch),
-                Arg::Long(1),
-                Arg::Long(pitch),
-                Arg::Int((self.format != ScaleFormat::F32).into()),
-                Arg::Int(packed.into()),
+                Arg::Long(row_step),
+                Arg::Long(k_step),
             ];
+            args.extend(formats());
             if let Some(largest) = &largest {
                 args.push(Arg::Left(largest));
             }
@@ -276,6 +293,28 @@ impl Cast<'_> {
             }
             // SAFETY: the kernel's arguments: matrices of rows by k, memory for as many bytes, and for each factor.
             unsafe { launch(device, &FP8, &format!("fp8_{kind}_{name}"), config, args)? };
+            if let (Source::Scattered { source, top, .. }, Some(of_given)) =
+                (self.source, &of_given)
+            {
+                let mut args = vec![
+                    Arg::Left(of_given),
+                    Arg::Read(Some(source)),
+                    Arg::Write(&mut scales),
+                    Arg::Long(0),
+                    Arg::Long(1),
+                    Arg::Long(pitch),
+                ];
+                args.extend(formats());
+                args.extend([
+                    Arg::Int(int(self.name, "experts", top)?),
+                    Arg::Int(int(self.name, "rows", rows)?),
+                    Arg::Int(int(self.name, "factors", of_k)?),
+                ]);
+                let [of_tile, words] = SPREAD;
+                let config = grid(rows.div_ceil(of_tile), columns.div_ceil(words), THREADS)?;
+                // SAFETY: the kernel's arguments: factors of x's rows, whose numbers `source` has, and memory for each row's.
+                unsafe { launch(device, &FP8, "fp8_spread", config, args)? };
+            }
         }
         let mut shape = vec![columns, pitch];
         if self.dims.len() == 3 {

@@ -14,11 +14,12 @@
     CAST(blocks, TYPE, T, 512) { fp8_blocks(Fp8Matrix<T>(x, y, ld, rows, columns), SCALES_GIVEN); }                   \
     CAST(rows, TYPE, T, 256) { fp8_rows(Fp8Matrix<T>(x, y, ld, rows, columns), SCALES_GIVEN); }                       \
     /* Each token's row for its `top` experts, where `place` says; zeros in those of `all` rows that are nobody's. */ \
+    /* Factors are by token, for fp8_spread. */                                                                       \
     ENTRY __launch_bounds__(256) fp8_scattered_##TYPE(MATRIX(T), SCALES, const int32_t *place, const int32_t *source, \
                                                       uint32_t top, uint32_t all) {                                   \
         Fp8Matrix<T> m(x, y, ld, rows, columns);                                                                      \
         fp8_groups(Fp8Scattered(place, top), m, SCALES_GIVEN);                                                        \
-        fp8_nobodys(source, m, SCALES_GIVEN, all);                                                                    \
+        fp8_nobodys(source, m, all);                                                                                  \
     }                                                                                                                 \
     /* The largest magnitude of all, whose bits largest[z] has, 0 before. */                                          \
     ENTRY __launch_bounds__(256)                                                                                      \
@@ -31,6 +32,11 @@
 CASTS(f32, float)
 CASTS(f16, half_t)
 CASTS(bf16, bf16_t)
+
+ENTRY __launch_bounds__(256)
+    fp8_spread(const uint32_t *tokens, const int32_t *source, SCALES, uint32_t top, uint32_t rows, uint32_t groups) {
+    fp8_spread(tokens, source, SCALES_GIVEN, top, rows, groups);
+}
 
 // Bytes as they came from elsewhere, so that products need not look.
 ENTRY __launch_bounds__(256) fp8_prepare(MATRIX(uint8_t), SCALES, uint32_t shift) {

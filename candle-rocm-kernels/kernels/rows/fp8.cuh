@@ -182,22 +182,48 @@ __device__ __forceinline__ void fp8_groups(const Source &source, const Fp8Matrix
         Fp8Words bytes = few.bytes(scale.inverse);
         source.each_row(row, [&](uint32_t to) INLINED {
             if (count > 0) fp8_store(m.to(to, column), bytes, count, aligned);
-            if (is_one && within == 0) scales.put(to, group, scale.scale);
         });
+        if (is_one && within == 0) scales.put(row, group, scale.scale);
     }
 }
 
 // Rows that are nobody's, where source[row] is negative, as casts of zeros. Teams of 32 lanes.
 template <class T>
-__device__ __forceinline__ void fp8_nobodys(const int32_t *source, const Fp8Matrix<T> &m, const Fp8Scales &scales,
-                                            uint32_t rows) {
-    uint32_t lane = threadIdx.x % 32, groups = ceil_div(m.columns, FP8_GROUP);
-    Fp8Scale scale(0, scales.powers);
+__device__ __forceinline__ void fp8_nobodys(const int32_t *source, const Fp8Matrix<T> &m, uint32_t rows) {
+    uint32_t lane = threadIdx.x % 32;
     for (uint64_t row = global_thread() / 32; row < rows; row += global_threads() / 32) {
         if (source[row] >= 0) continue;
         for (uint32_t column = lane * FP8_V; column < m.columns; column += 32 * FP8_V)
             fp8_store(m.to((uint32_t)row, column), Fp8Words{}, m.count(column), m.aligned());
-        for (uint32_t group = lane; group < groups; group += 32) scales.put((uint32_t)row, group, scale.scale);
+    }
+}
+
+// Tokens' factors to the rows that are theirs: row r is one of the `top` of token source[r] / top, or nobody's, and
+// then the factor is that of zeros. A token has its factors together, and the result those of a block of k, so they
+// are exchanged in LDS: a word by itself in a line costs as much as the line.
+// Grid: x tiles of rows, y of words. Workgroup: 256.
+static constexpr uint32_t SPREAD_ROWS = 64, SPREAD_WORDS = 32;
+__device__ __forceinline__ void fp8_spread(const uint32_t *tokens, const int32_t *source, const Fp8Scales &to,
+                                           uint32_t top, uint32_t rows, uint32_t groups) {
+    __shared__ uint32_t tile[SPREAD_WORDS][SPREAD_ROWS + 1];
+    uint32_t words = to.packed ? ceil_div(groups, 4u) : groups;
+    uint32_t first = blockIdx.x * SPREAD_ROWS, word = blockIdx.y * SPREAD_WORDS + threadIdx.x % 32;
+    uint32_t nobodys = bit_cast<uint32_t>(Fp8Scale(0, to.powers).scale);
+    // Of a row's last word some bytes are nobody's factors, and 0.
+    if (to.packed) nobodys = (nobodys >> 23) * 0x01010101u & ~0u >> (32 - 8 * min_of(groups - word * 4, 4u)) % 32;
+#pragma unroll
+    for (uint32_t i = threadIdx.x / 32; i < SPREAD_ROWS; i += 256 / 32)
+        if (first + i < rows && word < words) {
+            int32_t from = source[first + i];
+            tile[threadIdx.x % 32][i] = from < 0 ? nobodys : tokens[(size_t)((uint32_t)from / top) * words + word];
+        }
+    __syncthreads();
+    uint32_t row = first + threadIdx.x % SPREAD_ROWS;
+#pragma unroll
+    for (uint32_t i = threadIdx.x / SPREAD_ROWS; i < SPREAD_WORDS; i += 256 / SPREAD_ROWS) {
+        uint32_t at = blockIdx.y * SPREAD_WORDS + i;
+        if (row < rows && at < words)
+            ((uint32_t *)to.values)[to.place(row) + at * to.k_step] = tile[i][threadIdx.x % SPREAD_ROWS];
     }
 }
 
