@@ -142,3 +142,26 @@ pub fn kernel_name(pass: Pass, dtype: &str, tile: Tile) -> String {
 pub fn delta_name(dtype: &str) -> String {
     format!("attention_backward_delta_{dtype}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_multiprocessor_has_the_lds_that_launches_ask_for() {
+        let least = ["sm_80", "sm_86", "sm_90"].map(|arch| {
+            let unit = Multiprocessor::of(arch).expect("one of NVIDIA's");
+            unit.lds_bytes_of_workgroup
+        });
+        let least = least.into_iter().min().unwrap_or(0);
+        for pass in Pass::ALL {
+            let tiles = tiles("sm_86", pass);
+            assert_eq!(tiles.len(), 4);
+            for tile in tiles {
+                assert!((1..=least).contains(&tile.dynamic_lds), "{pass:?} {tile:?}");
+            }
+            let of_amd = super::tiles("gfx942", pass);
+            assert!(of_amd.len() >= 4 && of_amd.iter().all(|tile| tile.dynamic_lds == 0));
+        }
+    }
+}
