@@ -6,6 +6,7 @@ use candle_core::{
     bail, CpuStorage, CudaDevice, CudaStorage, DType, Device, IndexOp as _, InplaceOp1, Layout,
     Result, Shape, Tensor, D,
 };
+use candle_rocm_kernels::nvidia::Multiprocessor;
 use candle_rocm_kernels::{mmvq, DECODE};
 use candle_rocm_runtime::LaunchConfig;
 
@@ -22,8 +23,6 @@ const HEADS: &[(usize, [usize; 2])] = &[(64, [1, 4]), (128, [1, 4]), (256, [1, 4
 const THREADS: u32 = 256;
 /// Parts of a sequence's keys at most, as many as work-items of the workgroup that puts them together.
 const MOST_PARTS: usize = 256;
-/// Workgroups for a compute unit, by which keys are shared out: as many as its registers have room for.
-const WORKGROUPS_PER_UNIT: usize = 2;
 /// Counters of a sequence for each head of keys: groups of queries of a step, whose workgroups count those that ended.
 const COUNTERS: usize = 24;
 
@@ -520,7 +519,9 @@ impl KvCache {
         let rows = self.batch * steps;
         let columns = self.kv_heads * group.div_ceil(of_workgroup);
         let seen = scores.window.unwrap_or(self.capacity).min(self.capacity);
-        let parts = self.parts(compute_units(device), rows * columns, seen, *width);
+        let resident =
+            compute_units(device) * self.workgroups_of_unit(device, *width, of_workgroup);
+        let parts = self.parts(resident, rows * columns, seen, *width);
         let mut config = grid(parts, columns, THREADS)?;
         config.grid_dim.2 = int("attend", "steps of all sequences", rows)?;
         let of_parts = match parts {
@@ -555,11 +556,24 @@ impl KvCache {
         })
     }
 
-    /// How many workgroups share `seen` keys where `others` have other queries or keys.
-    fn parts(&self, units: usize, others: usize, seen: usize, width: usize) -> usize {
+    /// Workgroups for a compute unit, by which keys are shared out: as many as its registers have room for.
+    fn workgroups_of_unit(&self, device: &CudaDevice, width: usize, heads: usize) -> usize {
+        let stream = device.cuda_stream();
+        let nvidia = Multiprocessor::of(&stream.context().info().arch).is_some();
+        // By matrix instructions; the others, and smaller heads, leave half of them.
+        let by_matrix = nvidia && heads > 1 && self.both.dtype().size_in_bytes() == 2;
+        if by_matrix && width == 128 {
+            1
+        } else {
+            2
+        }
+    }
+
+    /// How many workgroups, of so many that run at once, share `seen` keys where `others` have other queries or keys.
+    fn parts(&self, resident: usize, others: usize, seen: usize, width: usize) -> usize {
         // Keys that a workgroup's teams take at a time.
         let step = 4 * THREADS as usize / (width / 8).min(32);
-        (units * WORKGROUPS_PER_UNIT / others)
+        (resident / others)
             .min(seen.div_ceil(step))
             .clamp(1, MOST_PARTS)
     }

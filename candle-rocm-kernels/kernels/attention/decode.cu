@@ -8,6 +8,7 @@
 //
 // The cache is (2, batch, kv_heads, capacity, dim), keys before values; queries and results are (batch, steps, heads,
 // dim). Step s of a sequence at `position` sees the keys 0 to position + s, or the last `window` of these.
+#include "attention/unit.cuh"
 #include "portable/block_reduce.cuh"
 #include "portable/handover.cuh"
 #include "quantized/vectors.cuh"
@@ -198,11 +199,13 @@ template <class T> struct Step {
 };
 
 // A workgroup's part of the keys for HEADS queries, which read the same keys. A team of lanes holds a row of DIM
-// elements, EACH eights a lane; teams take KEYS rows in turn, and the next are on their way while these are used.
+// elements, EACH eights a lane; teams take KEYS rows in turn, and the next are on their way while these are used, where
+// AHEAD says so.
 template <class T, int DIM, int HEADS> struct Attend {
     static constexpr int THREADS = 256, EACH = DIM > 256 ? 2 : 1, TEAM = DIM / 8 / EACH;
     static constexpr int KEYS = EACH * sizeof(T) > 2 ? 1 : 2;
     static constexpr int TEAMS = THREADS / TEAM, WAVES = THREADS / WAVEFRONT, OWN = 8 * EACH;
+    static constexpr bool AHEAD = true;
 #if defined(__HIP__)
     static constexpr int RESIDENT = 1;
 #else
@@ -333,9 +336,8 @@ template <class T, int DIM, int HEADS> struct Attend {
         }
     }
 
-    // Puts the teams' sums together: a head's `dim` numbers go to put(head, place, four numbers), and the logarithm to
-    // base 2 of the sum of its weights to close(head, logarithm), minus infinity where there were no keys.
-    template <class Put, class Close> __device__ __forceinline__ void finish(Lds &lds, Put put, Close close) {
+    // What each wavefront's teams made to LDS.
+    __device__ __forceinline__ void leave(Lds &lds) const {
         uint32_t wave = threadIdx.x / WAVEFRONT, in_wave = threadIdx.x % WAVEFRONT;
         auto of_wave = [](float x, auto op) INLINED {
 #pragma unroll
@@ -357,6 +359,12 @@ template <class T, int DIM, int HEADS> struct Attend {
                 if (in_wave < TEAM) lds.rows[h][wave][begin(i / 8) + i % 8] = x;
             }
         }
+    }
+
+    // Puts the wavefronts' sums together: a head's `dim` numbers go to put(head, place, four numbers), and the
+    // logarithm to base 2 of the sum of its weights to close(head, logarithm), minus infinity where there were no keys.
+    template <class Put, class Close> __device__ __forceinline__ void merge_waves(Lds &lds, Put put,
+                                                                                  Close close) const {
         __syncthreads();
         for (uint32_t i = threadIdx.x * 4; i < HEADS * DIM; i += THREADS * 4) {
             uint32_t h = i / DIM, at = i % DIM;
@@ -379,6 +387,210 @@ template <class T, int DIM, int HEADS> struct Attend {
         }
     }
 };
+
+#if defined(LDS_COPIES)
+// The same by matrix instructions of 16 x 8 sums over 16 of k: a wavefront has 16 keys, and up to 8 queries, which are
+// the columns of scores and results. Which of a head's elements take which place of k, or of the rows of results, is
+// nobody's concern if both operands have them alike: so lanes read 16 bytes at a time, and what they read are operands
+// as they lie, but for the values, of which two keys' elements are paired.
+__device__ __forceinline__ void multiply_16x8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                                              uint32_t b0, uint32_t b1, half_t) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void multiply_16x8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                                              uint32_t b0, uint32_t b1, bf16_t) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+// Of 8 x 8 elements, of which a lane has two of a row, the lane's two of the transposed.
+__device__ __forceinline__ uint32_t turn_8x8(uint32_t two) {
+    uint32_t turned;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(two));
+    return turned;
+}
+
+template <class T, int DIM, int HEADS> struct AttendByMatrix {
+    using Base = Attend<T, DIM, HEADS>;
+    using Lds = typename Base::Lds;
+    static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, TEAMS = WAVES, KEYS = 16;
+    // The next rows are asked for when these were used: with room for both a lane's registers would spill, or half as
+    // many wavefronts ask.
+    static constexpr bool AHEAD = false;
+    static constexpr int RESIDENT = 1;
+    // Sixteens of bytes that a lane has of a key, and of a value.
+    static constexpr int OF_KEY = DIM / 32, OF_VALUE = DIM / 64;
+    static_assert(sizeof(T) == 2 && HEADS <= 8, "what an instruction takes");
+    typedef vec<uint32_t, 4> Words;
+
+    // A lane's place among rows of operands (keys of scores, elements of results), and among pairs of columns and k.
+    uint32_t team, dim, row, pair;
+    float scale;
+    Words query[OF_KEY];
+    // Of queries 2 * pair and the next; and each four sums are of two elements times these two.
+    float top[2], sum[2], sums[OF_VALUE][4][4];
+    struct Rows {
+        Words k[2][OF_KEY], v[4][OF_VALUE];
+    };
+
+    __device__ __forceinline__ AttendByMatrix(uint32_t dim)
+        : team(threadIdx.x / 32), dim(dim), row(threadIdx.x % 32 / 4), pair(threadIdx.x % 4) {}
+
+    // Where a lane's sixteens of a key begin, and of a value; which key its rows i of each are of.
+    __device__ __forceinline__ uint32_t of_key(int j) const { return (j * 4 + pair) * 8; }
+    __device__ __forceinline__ uint32_t of_value(int u) const { return (u * 8 + row) * 8; }
+    __device__ __forceinline__ uint32_t key(int i) const { return row + i * 8; }
+    __device__ __forceinline__ uint32_t value(int i) const { return pair * 2 + i % 2 + i / 2 * 8; }
+
+    __device__ __forceinline__ void start(const Lds &lds, uint32_t heads, float by) {
+        scale = by;
+#pragma unroll
+        for (int j = 0; j < OF_KEY; j++) {
+            query[j] = Words{};
+            if (row < heads && of_key(j) < dim) query[j] = *(const Words *)(lds.heads[row] + of_key(j));
+        }
+#pragma unroll
+        for (int n = 0; n < 2; n++) top[n] = -INFINITY, sum[n] = 0;
+#pragma unroll
+        for (auto &of_sixteen : sums)
+#pragma unroll
+            for (auto &four : of_sixteen)
+#pragma unroll
+                for (float &x : four) x = 0;
+    }
+
+    // As Attend's.
+    __device__ __forceinline__ void load(Rows &rows, const T *keys, const T *values, uint32_t first,
+                                         uint32_t end) const {
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int j = 0; j < OF_KEY; j++) {
+                rows.k[i][j] = Words{};
+                if (of_key(j) < dim && end != 0)
+                    rows.k[i][j] = read_global<Words>(keys + (size_t)min_of(first + key(i), end - 1) * dim + of_key(j));
+            }
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int u = 0; u < OF_VALUE; u++) {
+                rows.v[i][u] = Words{};
+                if (of_value(u) < dim && end != 0)
+                    rows.v[i][u] =
+                        read_global<Words>(values + (size_t)min_of(first + value(i), end - 1) * dim + of_value(u));
+            }
+    }
+
+    __device__ __forceinline__ void step(Rows &rows, const Lds &lds, uint32_t first, uint32_t own, uint32_t end,
+                                         uint32_t last, uint32_t heads, const Scores &how) {
+        if (own - first < KEYS) {
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+#pragma unroll
+                for (int j = 0; j < OF_KEY; j++)
+                    if (first + key(i) == own && of_key(j) < dim)
+                        rows.k[i][j] = *(const Words *)(lds.heads[HEADS] + of_key(j));
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+#pragma unroll
+                for (int u = 0; u < OF_VALUE; u++)
+                    if (first + value(i) == own && of_value(u) < dim)
+                        rows.v[i][u] = *(const Words *)(lds.heads[HEADS + 1] + of_value(u));
+        }
+        float score[4] = {};
+        auto &[k0, k1] = rows.k;
+#pragma unroll
+        for (int j = 0; j < OF_KEY; j++)
+#pragma unroll
+            for (int w = 0; w < 4; w += 2)
+                multiply_16x8(score, k0[j][w], k1[j][w], k0[j][w + 1], k1[j][w + 1], query[j][w], query[j][w + 1], T());
+        bool exceeds = false;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t at = first + key(i / 2), head = pair * 2 + i % 2;
+            float &now = score[i];
+            now *= scale;
+            if (how.softcap != 0) now = how.softcap * math::tanh(now / how.softcap);
+            // The distance from the query to the key.
+            if (how.slopes != nullptr && head < heads)
+                now -= LOG2_E * how.slopes[head] * (float)(last - min_of(at, last));
+            if (at >= end) now = -INFINITY;
+            exceeds |= now > top[i % 2] + SLACK;
+        }
+        if (ballot(exceeds) != 0) {
+#pragma unroll
+            for (int n = 0; n < 2; n++) {
+                float most = math::fmax(math::fmax(score[n], score[2 + n]), top[n]);
+#pragma unroll
+                for (int mask = 4; mask < 32; mask *= 2) most = math::fmax(most, shfl_xor(most, mask, 32));
+                float fade = most == -INFINITY ? 1 : math::fast_exp2(top[n] - most);
+                top[n] = most;
+                sum[n] *= fade;
+#pragma unroll
+                for (auto &of_sixteen : sums)
+#pragma unroll
+                    for (auto &four : of_sixteen) four[n] *= fade, four[2 + n] *= fade;
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            score[i] = math::fast_exp2(score[i] - (top[i % 2] == -INFINITY ? 0 : top[i % 2]));
+            sum[i % 2] += score[i];
+        }
+        uint32_t weights[2] = {turn_8x8(weights_word<T>(score[0], score[1])),
+                               turn_8x8(weights_word<T>(score[2], score[3]))};
+        constexpr uint32_t LOW = 0x5410, HIGH = 0x7632;
+#pragma unroll
+        for (int u = 0; u < OF_VALUE; u++)
+#pragma unroll
+            for (int w = 0; w < 4; w++) {
+                auto word = [&](int i) INLINED {
+                    return rows.v[i][u][w];
+                };
+                multiply_16x8(sums[u][w], permute_bytes(word(0), word(1), LOW), permute_bytes(word(0), word(1), HIGH),
+                              permute_bytes(word(2), word(3), LOW), permute_bytes(word(2), word(3), HIGH), weights[0],
+                              weights[1], T());
+            }
+    }
+
+    __device__ __forceinline__ void leave(Lds &lds) const {
+#pragma unroll
+        for (int n = 0; n < 2; n++) {
+            uint32_t head = pair * 2 + n;
+            float all = sum[n];
+#pragma unroll
+            for (int mask = 4; mask < 32; mask *= 2) all += shfl_xor(all, mask, 32);
+            if (head >= HEADS) continue;
+            if (row == 0) lds.top[head][team] = top[n], lds.sum[head][team] = all;
+#pragma unroll
+            for (int u = 0; u < OF_VALUE; u++)
+#pragma unroll
+                for (int w = 0; w < 4; w++)
+#pragma unroll
+                    for (int i = 0; i < 2; i++) lds.rows[head][team][of_value(u) + 2 * w + i] = sums[u][w][2 * i + n];
+        }
+    }
+    template <class Put, class Close> __device__ __forceinline__ void merge_waves(Lds &lds, Put put,
+                                                                                  Close close) const {
+        Base(dim).merge_waves(lds, put, close);
+    }
+};
+#endif
+
+// What reads a workgroup's keys. A single query gains nothing by matrix instructions, and heads of 256 have no
+// registers for them.
+template <class T, int DIM, int HEADS, bool BY_MATRIX = sizeof(T) == 2 && DIM <= 128 && (HEADS > 1)> struct TeamOf {
+    using type = Attend<T, DIM, HEADS>;
+};
+#if defined(LDS_COPIES)
+template <class T, int DIM, int HEADS> struct TeamOf<T, DIM, HEADS, true> {
+    using type = AttendByMatrix<T, DIM, HEADS>;
+};
+#endif
 
 // Of the keys that a query sees, the workgroup's part: whole steps of it. Later workgroups may have none.
 struct Part {
@@ -465,7 +677,7 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
                                        float *of_parts, int32_t *counters, uint32_t batch, uint32_t steps,
                                        uint32_t heads, uint32_t kv_heads, uint32_t dim, uint32_t capacity,
                                        uint32_t window, float scale, float softcap, const float *slopes) {
-    using Team = Attend<T, DIM, HEADS>;
+    using Team = typename TeamOf<T, DIM, HEADS>::type;
     __shared__ typename Team::Lds lds;
     constexpr uint32_t STEP = Team::TEAMS * Team::KEYS, NONE = ~0u;
     uint32_t group = heads / kv_heads, chunks = ceil_div(group, (uint32_t)HEADS);
@@ -486,7 +698,7 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
     uint32_t kept = own == NONE ? part.end : own;
     Team team(dim);
     uint32_t key = part.begin + team.team * Team::KEYS;
-    typename Team::Rows rows, next;
+    typename Team::Rows rows;
     if (key < part.end) team.load(rows, keys, values, key, kept);
 
     uint32_t staged = threadIdx.x / from.LANES, lane = threadIdx.x % from.LANES;
@@ -509,16 +721,22 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
 
     Scores how{softcap, slopes == nullptr ? slopes : slopes + query};
     team.start(lds, count, scale);
-    // The next rows are on their way while these are used.
     while (key < part.end) {
         uint32_t now = key;
         key += STEP;
-        if (key < part.end) team.load(next, keys, values, key, kept);
-        team.step(rows, lds, now, own, part.end, part.last, count, how);
-        if (key < part.end) rows = next;
+        if constexpr (Team::AHEAD) {
+            typename Team::Rows next;
+            if (key < part.end) team.load(next, keys, values, key, kept);
+            team.step(rows, lds, now, own, part.end, part.last, count, how);
+            if (key < part.end) rows = next;
+        } else {
+            team.step(rows, lds, now, own, part.end, part.last, count, how);
+            if (key < part.end) team.load(rows, keys, values, key, kept);
+        }
     }
     Parts parts{of_parts, (size_t)gridDim.z * heads, gridDim.x, parts_count, dim};
-    team.finish(
+    team.leave(lds);
+    team.merge_waves(
         lds,
         [&](uint32_t h, uint32_t at, const Four &x) INLINED {
             if (h >= count) return;
@@ -533,7 +751,7 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
 }
 
 #define ATTEND(NAME, T, DIM, HEADS)                                                                                   \
-    ENTRY __launch_bounds__(256, (Attend<T, DIM, HEADS>::RESIDENT)) attend_##DIM##_##HEADS##_##NAME(                  \
+    ENTRY __launch_bounds__(256, (TeamOf<T, DIM, HEADS>::type::RESIDENT)) attend_##DIM##_##HEADS##_##NAME(            \
         const T *__restrict__ from, T *__restrict__ cache, const uint32_t *__restrict__ position,                     \
         T *__restrict__ result, float *__restrict__ parts, int32_t *__restrict__ counters, const T *__restrict__ cos, \
         const T *__restrict__ sin, uint32_t table, uint32_t interleaved, const T *__restrict__ query_norm,            \
