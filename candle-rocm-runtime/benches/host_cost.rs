@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use candle_rocm_runtime::{
-    Context, DeviceBuffer, Function, Image, LaunchConfig, Module, PushKernelArg, Stream,
+    Context, DeviceBuffer, Function, LaunchConfig, Module, PushKernelArg, Stream,
 };
-use common::{shared_library, HipCalls};
+use common::{no_code, shared_library, HipCalls};
 
 const RUNS: usize = 21;
 const LENGTH: usize = 1000;
@@ -86,9 +86,7 @@ fn main() {
     std::env::set_var("CANDLE_ROCM_RUNTIME", "amd");
     let calls = HipCalls::of(library.to_str().unwrap());
     let context = Context::new(0).unwrap();
-    let module = context
-        .load_module(Image::from_binary(b"\x7fELF".to_vec()))
-        .unwrap();
+    let module = context.load_module(no_code()).unwrap();
     let function = module.load_function("affine_f32").unwrap();
 
     let stream = context.per_thread_stream();

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use candle_rocm_runtime::{
-    Context, DeviceBuffer, Function, Image, LaunchConfig, Module, PushKernelArg, Stream,
+    Context, DeviceBuffer, Function, LaunchConfig, Module, PushKernelArg, Stream,
 };
 use candle_rocm_testing::needs::{self, Need};
-use common::{in_process, shared_library, HipCalls};
+use common::{in_process, no_code, shared_library, HipCalls};
 
 /// Runs a body on the GPU that is not there.
 fn without_a_gpu(test: &str, body: impl FnOnce(&HipCalls, &Arc<Context>, &Arc<Module>)) {
@@ -26,9 +26,7 @@ fn without_a_gpu(test: &str, body: impl FnOnce(&HipCalls, &Arc<Context>, &Arc<Mo
         || {
             let calls = HipCalls::of(&std::env::var(LIBRARY).unwrap());
             let context = Context::new(0).unwrap();
-            let module = context
-                .load_module(Image::from_binary(b"\x7fELF".to_vec()))
-                .unwrap();
+            let module = context.load_module(no_code()).unwrap();
             body(&calls, &context, &module);
         },
     );

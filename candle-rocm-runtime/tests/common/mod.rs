@@ -110,6 +110,11 @@ pub fn probe_code(arch: &str) -> Vec<u8> {
     )
 }
 
+/// A whole image without code, for a library that looks at none: a bundle of no entries.
+pub fn no_code() -> Image {
+    Image::from_binary([&b"__CLANG_OFFLOAD_BUNDLE__"[..], &[0; 8]].concat())
+}
+
 /// The probe kernels, loaded.
 pub fn probe(context: &Arc<Context>) -> Arc<Module> {
     let code = probe_code(&context.info().arch);
