@@ -142,14 +142,21 @@ template <class T> struct Eight {
 };
 
 // What is done to scores. They and the cap are times log2(e), since exponents are to base 2; ALiBi's slopes are not.
-static constexpr float LOG2_E = 1.4426950408889634f;
 struct Scores {
     float softcap;
     const float *slopes;
-};
 
-// By so much, in powers of two, scores may exceed the largest that sums are scaled by, before they are scaled anew.
-static constexpr float SLACK = 8;
+    // The score of key `key` with query `head` of `heads`, of their product. Keys from `end` on are none, and `last` is
+    // the query's own.
+    __device__ __forceinline__ float of(float product, uint32_t head, uint32_t heads, uint32_t key, uint32_t end,
+                                        uint32_t last) const {
+        if (softcap != 0) product = softcap * math::tanh(product / softcap);
+        // The distance from the query to the key.
+        if (slopes != nullptr && head < heads)
+            product -= attention::LOG2_E * slopes[head] * (float)(last - min_of(key, last));
+        return key >= end ? -INFINITY : product;
+    }
+};
 
 using Four = vec<float, 4>;
 
@@ -301,16 +308,10 @@ template <class T, int DIM, int HEADS> struct Attend {
                 for (int e = 0; e < EACH; e++)
 #pragma unroll
                     for (int i = 0; i < 8; i++) dot = math::fma(k[n][e][i], query[h][e * 8 + i], dot);
-                float &now = score[h][n];
-                now = wave_all_reduce(dot, TEAM, Sum{});
-                if (how.softcap != 0) now = how.softcap * math::tanh(now / how.softcap);
-                // The distance from the query to the key.
-                if (how.slopes != nullptr && h < (int)heads)
-                    now -= LOG2_E * how.slopes[h] * (float)(last - min_of(key + n, last));
-                if (key + n >= end) now = -INFINITY;
-                most[h] = math::fmax(most[h], now);
+                score[h][n] = how.of(wave_all_reduce(dot, TEAM, Sum{}), h, heads, key + n, end, last);
+                most[h] = math::fmax(most[h], score[h][n]);
             }
-            exceeds |= most[h] > top[h] + SLACK;
+            exceeds |= most[h] > top[h] + attention::SLACK;
         }
         if (ballot(exceeds) != 0) {
 #pragma unroll
@@ -393,20 +394,6 @@ template <class T, int DIM, int HEADS> struct Attend {
 // the columns of scores and results. Which of a head's elements take which place of k, or of the rows of results, is
 // nobody's concern if both operands have them alike: so lanes read 16 bytes at a time, and what they read are operands
 // as they lie, but for the values, of which two keys' elements are paired.
-__device__ __forceinline__ void multiply_16x8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-                                              uint32_t b0, uint32_t b1, half_t) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void multiply_16x8(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
-                                              uint32_t b0, uint32_t b1, bf16_t) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
 // Of 8 x 8 elements, of which a lane has two of a row, the lane's two of the transposed.
 __device__ __forceinline__ uint32_t turn_8x8(uint32_t two) {
     uint32_t turned;
@@ -416,6 +403,7 @@ __device__ __forceinline__ uint32_t turn_8x8(uint32_t two) {
 
 template <class T, int DIM, int HEADS> struct AttendByMatrix {
     using Base = Attend<T, DIM, HEADS>;
+    using Unit = MatrixUnit<T>;
     using Lds = typename Base::Lds;
     static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, TEAMS = WAVES, KEYS = 16;
     // The next rows are asked for when these were used: with room for both a lane's registers would spill, or half as
@@ -507,19 +495,13 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
         for (int j = 0; j < OF_KEY; j++)
 #pragma unroll
             for (int w = 0; w < 4; w += 2)
-                multiply_16x8(score, k0[j][w], k1[j][w], k0[j][w + 1], k1[j][w + 1], query[j][w], query[j][w + 1], T());
+                Unit::multiply_half(score, {k0[j][w], k1[j][w], k0[j][w + 1], k1[j][w + 1]}, query[j][w],
+                                    query[j][w + 1]);
         bool exceeds = false;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            uint32_t at = first + key(i / 2), head = pair * 2 + i % 2;
-            float &now = score[i];
-            now *= scale;
-            if (how.softcap != 0) now = how.softcap * math::tanh(now / how.softcap);
-            // The distance from the query to the key.
-            if (how.slopes != nullptr && head < heads)
-                now -= LOG2_E * how.slopes[head] * (float)(last - min_of(at, last));
-            if (at >= end) now = -INFINITY;
-            exceeds |= now > top[i % 2] + SLACK;
+            score[i] = how.of(score[i] * scale, pair * 2 + i % 2, heads, first + key(i / 2), end, last);
+            exceeds |= score[i] > top[i % 2] + attention::SLACK;
         }
         if (ballot(exceeds) != 0) {
 #pragma unroll
@@ -551,9 +533,10 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
                 auto word = [&](int i) INLINED {
                     return rows.v[i][u][w];
                 };
-                multiply_16x8(sums[u][w], permute_bytes(word(0), word(1), LOW), permute_bytes(word(0), word(1), HIGH),
-                              permute_bytes(word(2), word(3), LOW), permute_bytes(word(2), word(3), HIGH), weights[0],
-                              weights[1], T());
+                Unit::multiply_half(sums[u][w],
+                                    {permute_bytes(word(0), word(1), LOW), permute_bytes(word(0), word(1), HIGH),
+                                     permute_bytes(word(2), word(3), LOW), permute_bytes(word(2), word(3), HIGH)},
+                                    weights[0], weights[1]);
             }
     }
 

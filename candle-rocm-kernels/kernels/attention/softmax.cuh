@@ -2,12 +2,6 @@
 #pragma once
 #include "attention/operands.cuh"
 
-namespace attention {
-constexpr float LOG2_E = 1.44269504088896340736f, LN_2 = 0.69314718055994530942f;
-// By so much, in powers of two, scores may exceed the largest that results are scaled by, before they are scaled anew.
-constexpr float SLACK = 8;
-} // namespace attention
-
 struct Largest {
     __device__ __forceinline__ float operator()(float a, float b) const { return math::fmax(a, b); }
 };

@@ -12,6 +12,12 @@
 #include "matmul/unit/unit.cuh"
 #include "portable/streams.cuh"
 
+namespace attention {
+constexpr float LOG2_E = 1.44269504088896340736f, LN_2 = 0.69314718055994530942f;
+// By so much, in powers of two, scores may exceed the largest that results are scaled by, before they are scaled anew.
+constexpr float SLACK = 8;
+} // namespace attention
+
 // Two weights as a word of T, the first below.
 template <class T> __device__ __forceinline__ uint32_t weights_word(float first, float second);
 template <> __device__ __forceinline__ uint32_t weights_word<half_t>(float first, float second) {

@@ -32,15 +32,21 @@ template <class V> struct MmaBlock {
     }
 };
 
-// The four sums that an instruction adds to, from `first` on, as what its text calls +NAME, and the operands.
+// An instruction, on four sums as what its text calls +NAME, four words of A and two of B.
+#define MMA_INSTRUCTION(TEXT, NAME, C0, C1, C2, C3, A, B0, B1)                                               \
+    asm volatile("mma.sync.aligned." TEXT " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+                 : NAME(C0), NAME(C1), NAME(C2), NAME(C3)                                                    \
+                 : "r"((A)[0]), "r"((A)[1]), "r"((A)[2]), "r"((A)[3]), "r"(B0), "r"(B1))
+// It by itself, and as one of two on a block.
 #define MMA(TEXT, NAME, TYPE)                                                                                    \
+    static __device__ __forceinline__ void multiply_half(TYPE(&c)[4], const WordVector<4>::type &a, uint32_t b0, \
+                                                         uint32_t b1) {                                          \
+        MMA_INSTRUCTION(TEXT, NAME, c[0], c[1], c[2], c[3], a, b0, b1);                                          \
+    }                                                                                                            \
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {   \
         int first = 4 * part;                                                                                    \
         TYPE c0 = c[first], c1 = c[first + 1], c2 = c[first + 2], c3 = c[first + 3];                             \
-        asm volatile("mma.sync.aligned." TEXT " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
-                     : NAME(c0), NAME(c1), NAME(c2), NAME(c3)                                                    \
-                     : "r"(a.chunk[0][0]), "r"(a.chunk[0][1]), "r"(a.chunk[0][2]), "r"(a.chunk[0][3]),           \
-                       "r"(b.chunk[0][2 * part]), "r"(b.chunk[0][2 * part + 1]));                                \
+        MMA_INSTRUCTION(TEXT, NAME, c0, c1, c2, c3, a.chunk[0], b.chunk[0][2 * part], b.chunk[0][2 * part + 1]); \
         c[first] = c0, c[first + 1] = c1, c[first + 2] = c2, c[first + 3] = c3;                                  \
     }
 template <> struct MatrixUnit<bf16_t> : MmaBlock<float> {
@@ -53,6 +59,7 @@ template <> struct MatrixUnit<int8_t> : MmaBlock<int> {
     MMA("m16n8k32.row.col.s32.s8.s8.s32", "+r", int)
 };
 #undef MMA
+#undef MMA_INSTRUCTION
 
 // 8 x 8 sums over four of k, one of which each lane holds.
 #define MATRIX_UNIT_F64
