@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 use candle_rocm_runtime::blas_lt::sys::{
     cublasComputeType_t, cublasLtEpilogue_t, cublasLtMatmulDescAttributes_t as Said,
@@ -11,8 +11,10 @@ use candle_rocm_runtime::blas_lt::sys::{
 use candle_rocm_runtime::blas_lt::{
     result, Activation, BlasLt, Matmul, MatmulConfig, MatmulShared as _,
 };
+use candle_rocm_runtime::enqueued::{self, Enqueued};
+use candle_rocm_runtime::gemm::library;
 use candle_rocm_runtime::{DevicePtr as _, DevicePtrMut as _, DeviceRepr};
-use common::context;
+use common::{context, in_process};
 use half::{bf16, f16};
 
 /// Whole numbers from -3 to 3, whose products and sums are exact in all types.
@@ -64,7 +66,38 @@ fn expected(
     result
 }
 
-fn check<T: DeviceRepr + Copy>(from: impl Fn(f64) -> T, to: impl Fn(T) -> f64, bits: i32)
+/// A number's type, with conversions and how many bits of a result are right.
+trait Element: DeviceRepr + Copy {
+    const BITS: i32;
+    fn of(x: f64) -> Self;
+    fn wide(self) -> f64;
+}
+
+macro_rules! elements {
+    ($($type:ty, $bits:literal, $x:ident => $of:expr;)*) => {
+        $(impl Element for $type {
+            const BITS: i32 = $bits;
+            fn of($x: f64) -> Self {
+                $of
+            }
+            fn wide(self) -> f64 {
+                f64::from(self)
+            }
+        })*
+    };
+}
+elements! {
+    f32, 17, x => x as f32;
+    f16, 9, x => f16::from_f64(x);
+    bf16, 6, x => bf16::from_f64(x);
+}
+
+/// How many products [`check`] asks for, and how many matrices have a bias of their own and a product beside the first's.
+const PRODUCTS: usize = 20;
+const BY_BIAS: usize = 3 * 2;
+
+/// Products of a type, and what was given to the GPU for them.
+fn check<T: Element>() -> Enqueued
 where
     BlasLt: Matmul<T>,
 {
@@ -72,22 +105,13 @@ where
     let stream = context.default_stream();
     let blas = BlasLt::new(stream.clone()).unwrap();
     let one = MatmulConfig {
-        transa: false,
-        transb: false,
-        transc: false,
         m: 20,
         n: 7,
         k: 9,
-        alpha: 1.0,
         lda: 20,
         ldb: 9,
-        beta: 0.0,
         ldc: 20,
-        stride_a: None,
-        stride_b: None,
-        stride_c: None,
-        stride_bias: None,
-        batch_size: None,
+        ..TWO
     };
     let turned = MatmulConfig {
         transa: true,
@@ -113,6 +137,7 @@ where
         beta: 1.0,
         ..batch
     };
+    let mut given = Enqueued::default();
     for cfg in [one, turned, batch, apart] {
         for (with_bias, act) in [
             (false, None),
@@ -123,45 +148,240 @@ where
         ] {
             let [a, b, c, bias] = [600, 260, 620, 60].map(|count| numbers(count, count / 3));
             let upload = |all: &[f64]| {
-                let all: Vec<T> = all.iter().map(|x| from(*x)).collect();
+                let all: Vec<T> = all.iter().map(|x| T::of(*x)).collect();
                 stream.clone_htod(&all).unwrap()
             };
             let bias = with_bias.then_some(bias);
             let on_gpu = bias.as_deref().map(upload);
             let mut of_c = upload(&c);
             let (of_a, of_b) = (upload(&a), upload(&b));
-            // SAFETY: the configurations stay within these sizes.
-            unsafe { blas.matmul(cfg, &of_a, &of_b, &mut of_c, on_gpu.as_ref(), act.as_ref()) }
-                .unwrap();
+            let (done, noted) = enqueued::recorded(|| {
+                let bias = on_gpu.as_ref();
+                // SAFETY: the configurations stay within these sizes.
+                unsafe { blas.matmul(cfg, &of_a, &of_b, &mut of_c, bias, act.as_ref()) }
+            });
+            done.unwrap();
+            given.kernels.extend(noted.kernels);
+            given.library_products += noted.library_products;
             let expected = expected(&cfg, &a, &b, &c, bias.as_deref(), act.as_ref());
             let found = stream.clone_dtoh(&of_c).unwrap();
             for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
-                let far = (to(*found) - expected).abs();
-                let near = expected.abs().max(1.0) * 2f64.powi(-bits);
+                let far = (found.wide() - expected).abs();
+                let near = expected.abs().max(1.0) * 2f64.powi(-T::BITS);
                 assert!(
                     far <= near,
                     "{at}: {} instead of {expected}: {cfg:?}, bias {with_bias}, {act:?}",
-                    to(*found)
+                    found.wide()
                 );
             }
         }
     }
+    given
 }
 
 #[test]
 fn f32_products() {
-    check::<f32>(|x| x as f32, f64::from, 17);
+    check::<f32>();
 }
 
 #[test]
 fn f16_products() {
-    check::<f16>(f16::from_f64, f16::to_f64, 9);
+    check::<f16>();
 }
 
 #[test]
 fn bf16_products() {
-    check::<bf16>(bf16::from_f64, bf16::to_f64, 6);
+    check::<bf16>();
 }
+
+/// What hipBLASLt's stand-in (`libraries/hipblaslt.c`) was asked for.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Calls {
+    handles: c_int,
+    descriptions: c_int,
+    products: c_int,
+    last_batch: c_int,
+}
+
+/// Runs a body with the stand-in as the library that the variable names; it is given what tells of the calls so far.
+fn with_stand_in(test: &str, variables: &[(&str, &str)], body: impl Fn(&dyn Fn() -> Calls)) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = match std::env::var(library::LT_LIBRARY_VARIABLE) {
+        Ok(path) => path,
+        Err(_) => {
+            let path = common::shared_library(folder.path(), "hipblaslt.c", "-lm");
+            path.to_str().unwrap().to_owned()
+        }
+    };
+    let mut all = vec![
+        (library::LT_LIBRARY_VARIABLE, path.as_str()),
+        (library::GEMM_VARIABLE, "library"),
+    ];
+    all.extend(variables);
+    in_process(test, &all, || {
+        // SAFETY: the stand-in has no initialisers.
+        let loaded = unsafe { libloading::Library::new(&path) }.unwrap();
+        // SAFETY: the library's variable of this name, of this layout.
+        body(&|| unsafe { **loaded.get::<*const Calls>(b"stand_in_calls").unwrap() });
+    });
+}
+
+#[test]
+fn hipblaslt_multiplies_with_what_follows() {
+    with_stand_in("hipblaslt_multiplies_with_what_follows", &[], |calls| {
+        for given in [check::<f32>(), check::<bf16>()] {
+            // One for each, but for matrices that have a bias of their own; and no kernel for what follows.
+            assert_eq!(given.library_products, PRODUCTS + BY_BIAS);
+            assert_eq!(given.kernels, [""; 0]);
+        }
+        let calls = calls();
+        assert_eq!((calls.handles, calls.descriptions), (1, 0));
+        assert_eq!(calls.products as usize, 2 * (PRODUCTS + BY_BIAS));
+        assert_eq!(calls.last_batch, 1);
+    });
+}
+
+#[test]
+fn hipblaslt_is_not_asked_unless_the_library_is_chosen() {
+    for choice in ["own", "auto"] {
+        with_stand_in(
+            "hipblaslt_is_not_asked_unless_the_library_is_chosen",
+            &[(library::GEMM_VARIABLE, choice)],
+            |calls| {
+                assert_eq!(check::<f32>().library_products, 0);
+                assert_eq!(calls().handles, 0);
+            },
+        );
+    }
+}
+
+#[test]
+fn what_hipblaslt_lacks_goes_the_way_of_other_products() {
+    // rocBLAS's stand-in has no f16 either, so that our own kernels compute it.
+    let folder = tempfile::tempdir().unwrap();
+    let blas = common::shared_library(folder.path(), "blas.c", "-DROCBLAS");
+    with_stand_in(
+        "what_hipblaslt_lacks_goes_the_way_of_other_products",
+        &[(library::LIBRARY_VARIABLE, blas.to_str().unwrap())],
+        |calls| {
+            let given = check::<f16>();
+            assert_eq!((given.library_products, calls().products), (0, 0));
+            assert!(!given.kernels.is_empty());
+            // Nothing of A and B is read without a sum, which not every library keeps to.
+            let (products, expected) = no_sum();
+            assert_eq!((products, calls().products), (expected, 0));
+        },
+    );
+}
+
+/// C of a product without a sum, and what it should be: twice what it was, and a bias of 1.
+fn no_sum() -> (Vec<f32>, Vec<f32>) {
+    let stream = context().default_stream();
+    let blas = BlasLt::new(stream.clone()).unwrap();
+    let nan = stream.clone_htod(&[f32::NAN; 4]).unwrap();
+    let bias = stream.clone_htod(&[1f32; 2]).unwrap();
+    let mut c = stream.clone_htod(&[1f32, 2., 3., 4.]).unwrap();
+    let cfg = MatmulConfig {
+        alpha: 0.0,
+        beta: 2.0,
+        ..TWO
+    };
+    // SAFETY: matrices of 4 elements, a bias of 2.
+    unsafe { blas.matmul(cfg, &nan, &nan, &mut c, Some(&bias), None) }.unwrap();
+    (stream.clone_dtoh(&c).unwrap(), vec![3., 5., 7., 9.])
+}
+
+#[test]
+fn a_hipblaslt_that_fails_is_named() {
+    for function in ["create", "multiply"] {
+        with_stand_in(
+            "a_hipblaslt_that_fails_is_named",
+            &[("STAND_IN_FAILS", function)],
+            |calls| {
+                let stream = context().default_stream();
+                let blas = BlasLt::new(stream.clone());
+                let x = stream.alloc_zeros::<f32>(4).unwrap();
+                let mut c = stream.alloc_zeros::<f32>(4).unwrap();
+                let text = match blas {
+                    Err(error) => error.to_string(),
+                    // SAFETY: matrices of 4 elements.
+                    Ok(blas) => unsafe { blas.matmul(TWO, &x, &x, &mut c, None, None) }
+                        .unwrap_err()
+                        .to_string(),
+                };
+                for part in ["HIPBLAS_STATUS_INTERNAL_ERROR (6)", "CANDLE_ROCM_GEMM=own"] {
+                    assert!(text.contains(part), "{part}: {text}");
+                }
+                assert_eq!((calls().descriptions, calls().products), (0, 0));
+            },
+        );
+    }
+}
+
+#[test]
+fn another_library_is_no_hipblaslt() {
+    for (name, part) in [
+        ("libm.so.6", "no hipblasLtCreate"),
+        ("/nonexistent/lt.so", "\n  /nonexistent/lt.so: "),
+    ] {
+        in_process(
+            "another_library_is_no_hipblaslt",
+            &[
+                (library::LT_LIBRARY_VARIABLE, name),
+                (library::GEMM_VARIABLE, "library"),
+                ("STAND_IN_PART", part),
+            ],
+            || {
+                let error = BlasLt::new(context().default_stream()).unwrap_err();
+                let text = error.to_string();
+                let part = std::env::var("STAND_IN_PART").unwrap();
+                for part in [part.as_str(), "CANDLE_ROCM_BLASLT_LIBRARY", "=own"] {
+                    assert!(text.contains(part), "{part}: {text}");
+                }
+            },
+        );
+    }
+}
+
+/// The emulated GPUs that Debian's package of hipBLASLt has no kernels for, as `tests/hipblaslt.rs` holds it to.
+const WITHOUT_KERNELS: [&str; 2] = ["gfx942", "gfx1030"];
+
+#[test]
+#[ignore = "needs AMD's hipBLASLt: cargo xtask rocm --libraries"]
+fn amds_hipblaslt_multiplies_with_what_follows() {
+    let arch = context().device().info().arch.clone();
+    for given in [check::<f32>(), check::<f16>(), check::<bf16>()] {
+        let products = given.library_products;
+        println!(
+            "{arch}: {products} products of the library, {:?}",
+            given.kernels
+        );
+        if !WITHOUT_KERNELS.contains(&arch.as_str()) {
+            assert_eq!((products, given.kernels), (PRODUCTS + BY_BIAS, Vec::new()));
+        }
+    }
+}
+
+/// 2 x 2 by 2 x 2.
+const TWO: MatmulConfig = MatmulConfig {
+    transa: false,
+    transb: false,
+    transc: false,
+    m: 2,
+    n: 2,
+    k: 2,
+    alpha: 1.0,
+    lda: 2,
+    ldb: 2,
+    beta: 0.0,
+    ldc: 2,
+    stride_a: None,
+    stride_b: None,
+    stride_c: None,
+    stride_bias: None,
+    batch_size: None,
+};
 
 /// Bytes of a value, as attributes are given.
 fn bytes<T>(value: &T) -> (*const c_void, usize) {
@@ -263,22 +483,16 @@ fn sizes_that_do_not_go_together_are_named() {
     let x = stream.alloc_zeros::<f32>(64).unwrap();
     let mut c = stream.alloc_zeros::<f32>(64).unwrap();
     let cfg = MatmulConfig {
-        transa: false,
-        transb: false,
-        transc: false,
         m: 4,
         n: 4,
         k: 4,
-        alpha: 1.0,
         lda: 4,
         ldb: 4,
-        beta: 0.0,
         ldc: 4,
         stride_a: Some(16),
-        stride_b: None,
         stride_c: Some(16),
-        stride_bias: None,
         batch_size: Some(2),
+        ..TWO
     };
     let mut run = |cfg| {
         // SAFETY: refused before anything is read.

@@ -3,6 +3,7 @@
 use super::described::{refused, Description, Matrix, Operands};
 use crate::base::error::{BlasError, Error};
 use crate::blas::dtype_of;
+use crate::gemm::library::hipblaslt::{self, Asked};
 use crate::gemm::{
     multiply, Activation as Applied, Epilogue, GemmDtype, GemmProblem, Residual, Transpose,
 };
@@ -104,6 +105,24 @@ pub unsafe fn run(
     let [a, b, at_c, at_d] = operands.addresses;
     (problem.a, problem.b, problem.c) = (a, b, at_d);
     (problem.alpha, problem.beta) = (operands.alpha, operands.beta);
+    if has_bias && description.bias == 0 {
+        return Err(BlasError(Error::invalid(
+            "matrix product: a bias is asked for, and none was given",
+        )));
+    }
+    let library = hipblaslt::of(stream.context().device()).map_err(BlasError)?;
+    if let Some(library) = library {
+        let asked = Asked {
+            problem: &problem,
+            added: (at_c, c.ld, c.stride),
+            epilogue: description.epilogue,
+            bias: has_bias.then_some((description.bias, description.bias_stride)),
+        };
+        // SAFETY: the caller's promise.
+        if unsafe { library.multiply(stream, &asked) }.map_err(BlasError)? {
+            return Ok(());
+        }
+    }
     let mut epilogue = Epilogue {
         bias: has_bias.then_some(description.bias),
         activation,
@@ -123,11 +142,6 @@ pub unsafe fn run(
             ld: c.ld.max(0) as usize,
             stride: c.stride,
         });
-    }
-    if has_bias && description.bias == 0 {
-        return Err(BlasError(Error::invalid(
-            "matrix product: a bias is asked for, and none was given",
-        )));
     }
     let stride = description.bias_stride;
     if has_bias && stride != 0 && problem.batch > 1 {

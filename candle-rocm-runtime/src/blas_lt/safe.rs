@@ -7,6 +7,7 @@ use super::described::{refused, Description, Matrix, Operands};
 use super::{product, result, sys};
 use crate::base::cuda_names::{cublasComputeType_t, cudaDataType_t};
 use crate::base::error::{BlasError, Error};
+use crate::gemm::library::hipblaslt;
 use crate::memory::access::{DevicePtr, DevicePtrMut};
 use crate::memory::buffer::DeviceBuffer;
 use crate::stream::queue::Stream;
@@ -63,8 +64,10 @@ impl BlasLt {
     /// Multiplies on this stream.
     ///
     /// # Errors
-    /// The GPU has no memory left.
+    /// The GPU has no memory left, or the library that multiplies by choice does not start.
     pub fn new(stream: Arc<Stream>) -> Result<Self, BlasError> {
+        // Here, and not in a capture, in which what it allocates is forbidden.
+        hipblaslt::of(stream.context().device())?;
         Ok(Self {
             workspace: Workspace::new(stream.clone())?,
             stream,

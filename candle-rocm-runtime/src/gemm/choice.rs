@@ -11,6 +11,9 @@ pub const GEMM_VARIABLE: &str = "CANDLE_ROCM_GEMM";
 /// The variable that names the vendor's library to load, and the only place then looked at.
 pub const LIBRARY_VARIABLE: &str = "CANDLE_ROCM_BLAS_LIBRARY";
 
+/// The same for the library of products with a bias and an activation, hipBLASLt.
+pub const LT_LIBRARY_VARIABLE: &str = "CANDLE_ROCM_BLASLT_LIBRARY";
+
 /// The variable that turns the timing on.
 pub const TUNE_VARIABLE: &str = "CANDLE_ROCM_GEMM_TUNE";
 

@@ -38,8 +38,10 @@ pub fn shared_library(folder: &Path, source: &str, flag: &str) -> PathBuf {
     let path = folder.join(format!("lib{name}{flag}.so"));
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let status = Command::new(&compiler)
-        .args(["-shared", "-fPIC", "-O2", "-Wall", flag, "-o"])
+        .args(["-shared", "-fPIC", "-O2", "-Wall", "-o"])
         .args([&path, &source])
+        // After the source, which is where a library's flag counts.
+        .arg(flag)
         .status()
         .unwrap_or_else(|error| panic!("{compiler}: {error}"));
     assert!(status.success(), "compiling {}", source.display());

@@ -28,8 +28,9 @@ const ALL: &[&str] = &["--include-ignored", "--nocapture", "--test-threads=1"];
 
 /// rocBLAS multiplies 200 drawn cases of each type and precision (shapes, transposes, strides, factors, places,
 /// epilogues), and our kernels the same numbers; rocRAND's generators write what their host forms and papers say; hiprtc
-/// compiles the CUDA source that programs bring as strings; the others' results are held against the host's.
-const RUNS: [Run; 6] = [
+/// compiles the CUDA source that programs bring as strings; the others' results are held against the host's, and so are
+/// cuBLASLt's products over hipBLASLt (where that has no kernels, over rocBLAS, which is found beside it).
+const RUNS: [Run; 7] = [
     Run {
         program: "gemm",
         arguments: &[
@@ -76,6 +77,13 @@ const RUNS: [Run; 6] = [
         arguments: ALL,
         variables: &[],
         variable: "CANDLE_ROCM_TEST_HIPBLASLT",
+        library: "libhipblaslt.so.1",
+    },
+    Run {
+        program: "blas_lt",
+        arguments: &["amds_hipblaslt", "--ignored", "--nocapture"],
+        variables: &[("CANDLE_ROCM_GEMM", "library")],
+        variable: "CANDLE_ROCM_BLASLT_LIBRARY",
         library: "libhipblaslt.so.1",
     },
 ];
