@@ -352,7 +352,7 @@ pub(crate) fn dtype_of(
         (CUDA_R_8I, CUDA_R_8I, CUDA_R_32I) => Ok(GemmDtype::I8),
         _ => Err(BlasError(Error::unsupported(format!(
             "a matrix product of {a:?} and {b:?} into {c:?}: the three must be the same of f16, bf16, f32 and f64, or \
-             two of i8 and one of i32"
+             two of i8 and one of i32; products of FP8 are candle_rocm_backend::fp8's"
         )))),
     }
 }

@@ -132,7 +132,8 @@ pub unsafe fn run(
     if operands.beta != 0.0 && !same {
         if operands.beta != 1.0 || activation != Applied::None {
             return Err(refused(
-                "a matrix product whose C is not D, with a factor other than 0 and 1 or with an activation",
+                "a matrix product whose C is not D, with a factor other than 0 and 1 or with an activation: \
+                 copy C to D, and give D as both",
             ));
         }
         // Added after the bias, which comes to the same.

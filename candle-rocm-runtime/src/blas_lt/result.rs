@@ -102,7 +102,8 @@ pub unsafe fn set_matrix_layout_attribute(
             }
             _ => {
                 return Err(refused(format!(
-                    "a matrix with {attr:?} is not multiplied here"
+                    "a matrix with {attr:?} is not multiplied here: store one column after the other, or its transpose, and \
+                     say so by TRANSA and TRANSB"
                 )))
             }
         }
@@ -186,7 +187,8 @@ pub unsafe fn set_matmul_desc_attribute(
             | Attribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM => {}
             _ => {
                 return Err(refused(format!(
-                    "a product with {attr:?} is not computed here"
+                    "a product with {attr:?} is not computed here: transposes, an epilogue and its bias can be said of one; \
+                     products of FP8 with scales are candle_rocm_backend::fp8's"
                 )))
             }
         }
@@ -319,7 +321,7 @@ pub unsafe fn matmul(
         // SAFETY: as above.
         cudaDataType::CUDA_R_16F => Ok(unsafe { factor.cast::<half::f16>().read() }.to_f64()),
         other => Err(refused(format!(
-            "a product's factors are not {other:?} here"
+            "a product's factors are not {other:?} here: give them as f16, f32 or f64"
         ))),
     };
     let operands = Operands {

@@ -164,7 +164,9 @@ pub trait Matmul<T>: MatmulShared {
         act: Option<&Activation>,
     ) -> Result<(), BlasError> {
         if cfg.transc {
-            return Err(refused("a matrix product into a transposed C"));
+            return Err(refused(
+                "a matrix product into a transposed C: exchange A and B, and transpose both",
+            ));
         }
         let matrix = |turned: bool, rows: u64, columns: u64, ld: i64, stride: Option<i64>| {
             let (rows, columns) = if turned {
