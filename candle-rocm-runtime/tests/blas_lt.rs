@@ -361,6 +361,9 @@ fn amds_hipblaslt_multiplies_with_what_follows() {
             assert_eq!((products, given.kernels), (PRODUCTS + BY_BIAS, Vec::new()));
         }
     }
+    if !WITHOUT_KERNELS.contains(&arch.as_str()) {
+        half_of_c_is_added();
+    }
 }
 
 /// 2 x 2 by 2 x 2.
@@ -388,24 +391,36 @@ fn bytes<T>(value: &T) -> (*const c_void, usize) {
     (std::ptr::from_ref(value).cast(), std::mem::size_of::<T>())
 }
 
-#[test]
-fn the_objects_do_the_same() {
+/// 4 x 2 of ones times 2 x 3 of ones, doubled, with 9 as C and a bias of -10 to 20 by tens. Where C is apart from D, it has a
+/// number more in a column, which is NaN.
+fn by_objects(
+    epilogue: cublasLtEpilogue_t,
+    beta: f32,
+    is_apart: bool,
+) -> Result<Vec<f32>, result::CublasError> {
     let context = context();
     context.bind_to_thread().unwrap();
     let stream = context.default_stream();
     let blas = BlasLt::new(stream.clone()).unwrap();
-    // 4 x 2 of ones times 2 x 3 of ones, doubled, and a bias of -10 to 20 by tens.
     let ones = stream.clone_htod(&[1f32; 8]).unwrap();
     let bias = stream.clone_htod(&[-10f32, 0., 10., 20.]).unwrap();
-    let mut c = stream.clone_htod(&[9f32; 12]).unwrap();
+    let mut d = stream.clone_htod(&[9f32; 12]).unwrap();
+    let apart = [9f32, 9., 9., 9., f32::NAN];
+    let apart = stream.clone_htod(&[apart; 3].concat()).unwrap();
+    let (at_d, guard) = d.device_ptr_mut(&stream);
+    let (at_c, ld_c) = match is_apart {
+        true => (apart.device_ptr(&stream).0, 5),
+        false => (at_d, 4),
+    };
     let (at_bias, _bias) = bias.device_ptr(&stream);
     let (at_ones, _ones) = ones.device_ptr(&stream);
     let f32s = cudaDataType_t::CUDA_R_32F;
-    let (alpha, beta) = (2f32, 0f32);
-    let run = |epilogue: cublasLtEpilogue_t, at_c: u64| {
+    let alpha = 2f32;
+    let run = || {
         let of_a = result::create_matrix_layout(f32s, 4, 2, 4)?;
         let of_b = result::create_matrix_layout(f32s, 2, 3, 2)?;
-        let of_c = result::create_matrix_layout(f32s, 4, 3, 4)?;
+        let of_c = result::create_matrix_layout(f32s, 4, 3, ld_c)?;
+        let of_d = result::create_matrix_layout(f32s, 4, 3, 4)?;
         let product = result::create_matmul_desc(cublasComputeType_t::CUBLAS_COMPUTE_32F, f32s)?;
         let preference = result::create_matmul_pref()?;
         let handle = *blas.handle();
@@ -430,7 +445,7 @@ fn the_objects_do_the_same() {
             let said = Said::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
             result::set_matmul_desc_attribute(product, said, value, size)?;
             let chosen = result::get_matmul_algo_heuristic(
-                handle, product, of_a, of_b, of_c, of_c, preference,
+                handle, product, of_a, of_b, of_c, of_d, preference,
             );
             let done = chosen.and_then(|chosen| {
                 result::matmul(
@@ -444,8 +459,8 @@ fn the_objects_do_the_same() {
                     of_b,
                     at_c as *const c_void,
                     of_c,
-                    at_c as *mut c_void,
-                    of_c,
+                    at_d as *mut c_void,
+                    of_d,
                     &chosen.algo,
                     std::ptr::null_mut(),
                     0,
@@ -458,7 +473,7 @@ fn the_objects_do_the_same() {
             let scale = Said::CUBLASLT_MATMUL_DESC_A_SCALE_POINTER;
             let scaled = result::set_matmul_desc_attribute(product, scale, value, size);
             assert!(scaled.unwrap_err().to_string().contains("A_SCALE_POINTER"));
-            for matrix in [of_a, of_b, of_c] {
+            for matrix in [of_a, of_b, of_c, of_d] {
                 result::destroy_matrix_layout(matrix)?;
             }
             result::destroy_matmul_desc(product)?;
@@ -466,13 +481,47 @@ fn the_objects_do_the_same() {
             done
         }
     };
-    let (at_c, guard) = c.device_ptr_mut(&stream);
-    run(cublasLtEpilogue_t::CUBLASLT_EPILOGUE_RELU_BIAS, at_c).unwrap();
-    let gradient = run(cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DRELU, at_c).unwrap_err();
-    assert!(gradient.to_string().contains("epilogue 136"), "{gradient}");
+    let done = run();
     drop(guard);
-    let column = [0f32, 4., 14., 24.];
-    assert_eq!(stream.clone_dtoh(&c).unwrap(), [column; 3].concat());
+    done.map(|()| stream.clone_dtoh(&d).unwrap())
+}
+
+#[test]
+fn the_objects_do_the_same() {
+    use cublasLtEpilogue_t::*;
+    let found = by_objects(CUBLASLT_EPILOGUE_RELU_BIAS, 0.0, false).unwrap();
+    assert_eq!(found, [[0f32, 4., 14., 24.]; 3].concat());
+    let found = by_objects(CUBLASLT_EPILOGUE_BIAS, 1.0, true).unwrap();
+    assert_eq!(found, [[3f32, 13., 23., 33.]; 3].concat());
+    for (epilogue, beta, part) in [
+        (CUBLASLT_EPILOGUE_DRELU, 0.0, "epilogue 136"),
+        (CUBLASLT_EPILOGUE_RELU_BIAS, 0.5, "copy C to D"),
+    ] {
+        let text = by_objects(epilogue, beta, true).unwrap_err().to_string();
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+/// Before ReLU, and from where C is, which is not read for a factor of 0.
+fn half_of_c_is_added() {
+    let relu = cublasLtEpilogue_t::CUBLASLT_EPILOGUE_RELU_BIAS;
+    // The doubled product is 4, and half of C 4.5.
+    for (beta, is_apart, column) in [
+        (0.5, true, [0f32, 8.5, 18.5, 28.5]),
+        (0.5, false, [0., 8.5, 18.5, 28.5]),
+        (0.0, true, [0., 4., 14., 24.]),
+    ] {
+        let found = by_objects(relu, beta, is_apart).unwrap();
+        assert_eq!(found, [column; 3].concat());
+    }
+}
+
+#[test]
+fn hipblaslt_reads_a_c_that_is_not_d() {
+    with_stand_in("hipblaslt_reads_a_c_that_is_not_d", &[], |calls| {
+        half_of_c_is_added();
+        assert_eq!((calls().products, calls().descriptions), (3, 0));
+    });
 }
 
 #[test]
