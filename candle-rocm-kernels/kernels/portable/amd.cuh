@@ -100,16 +100,13 @@ __device__ __forceinline__ int32_t read_lane(int32_t value, uint32_t source) {
     return __builtin_amdgcn_ds_bpermute((int)(source << 2), value);
 }
 
-// lane ^ mask. Constant masks below 32 need no address register: DPP for 1, 2, 3, 7 and 15,
-// ds_swizzle (bit-mask mode, xor in bits 14:10, and-mask 0x1f) for 4, 8 and 16.
+// lane ^ mask. Constant masks below 32 need no address register: DPP quad_perm for 1 and 2,
+// ds_swizzle (bit-mask mode, xor in bits 14:10, and-mask 0x1f) above.
 __device__ __forceinline__ int32_t xor_lane(int32_t value, uint32_t mask) {
     if (__builtin_constant_p(mask)) {
         switch (mask) {
         case 1: return __builtin_amdgcn_mov_dpp(value, 0xb1, 0xf, 0xf, true);
         case 2: return __builtin_amdgcn_mov_dpp(value, 0x4e, 0xf, 0xf, true);
-        case 3: return __builtin_amdgcn_mov_dpp(value, 0x1b, 0xf, 0xf, true);
-        case 7: return __builtin_amdgcn_mov_dpp(value, 0x141, 0xf, 0xf, true);  // row_half_mirror
-        case 15: return __builtin_amdgcn_mov_dpp(value, 0x140, 0xf, 0xf, true); // row_mirror
         case 4: return __builtin_amdgcn_ds_swizzle(value, 0x101f);
         case 8: return __builtin_amdgcn_ds_swizzle(value, 0x201f);
         case 16: return __builtin_amdgcn_ds_swizzle(value, 0x401f);

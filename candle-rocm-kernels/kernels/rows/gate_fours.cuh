@@ -1,15 +1,21 @@
 // Gates of experts whose number divides by four, for a `top` of at most twice the lanes of a team.
 //
-// A token has a team of LANES lanes, each of which holds FOURS times four experts in registers: its halves are the fours
-// of even and of odd number. Of every half the two best fours are known, and what as many of these reach as a `top` can
-// have is a bound that seldom many more experts reach. They alone, the candidates, are put in order.
+// A token has a team of LANES lanes, each of which holds FOURS times four experts in registers: its halves are the
+// fours of even and of odd number. Of every half the two best fours are known, and what as many of these reach as a
+// `top` can have is a bound that seldom many more experts reach. They alone, the candidates, are put in order.
 #pragma once
 #include "rows/gate.cuh"
 
 typedef uint64_t KeyPair __attribute__((ext_vector_type(2))); // as LDS takes them
 
-// The value of lane ^ MASK of a team.
+// The value of lane ^ MASK of a team. On AMD all but 4 are moves within the vector unit: 3 turns fours round, 7 eights.
 template <uint32_t LANES, uint32_t MASK, class T> __device__ __forceinline__ T across(T value) {
+#if defined(__HIP__)
+    if constexpr (MASK == 3 || MASK == 7)
+        return wave::move(value, [](int32_t word) INLINED {
+            return __builtin_amdgcn_mov_dpp(word, MASK == 3 ? 0x1b : 0x141, 0xf, 0xf, true);
+        });
+#endif
     return shfl_xor(value, MASK, LANES);
 }
 template <uint32_t LANES, class T, class Op> __device__ __forceinline__ T team_reduce(T value, Op op) {
@@ -137,8 +143,8 @@ __device__ __forceinline__ uint32_t best_groups(BestTwo (&groups)[GATE_GROUPS], 
     return team_reduce<LANES>(open, [](uint32_t a, uint32_t b) INLINED { return a | b; });
 }
 
-// The experts of a token and their weights, as `experts_gate` chooses them. All lanes of a workgroup come here; `lds` is
-// a team's, `biases` the workgroup's. What is read is aligned to 16 bytes, and experts divide by four. Groups are
+// The experts of a token and their weights, as `experts_gate` chooses them. All lanes of a workgroup come here; `lds`
+// is a team's, `biases` the workgroup's. What is read is aligned to 16 bytes, and experts divide by four. Groups are
 // GATE_GROUPS, of as many experts as a team can have, or one.
 template <int LANES, int FOURS, class T>
 __device__ __forceinline__ void gate_fours(const T *logits, const float *bias, uint32_t *ids, float *weights,
@@ -261,7 +267,7 @@ __device__ __forceinline__ void gate_fours(const T *logits, const float *bias, u
     if (all <= (uint32_t)Lds::CANDIDATES) {
         for (; mine != 0; at += 8) lds_store(at, next_of(mine));
     } else {
-        // Too many are equal, or one lane's: one after another. What equals the last one is the next, at the least number.
+        // Too many are equal, or one lane's: one after another. What equals the last one is the next, the least first.
         uint64_t last = ~(uint64_t)0;
         for (uint32_t i = 0; i < o.top; i++) {
             uint64_t next = 0, rest = mine;
