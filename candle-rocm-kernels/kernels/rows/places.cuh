@@ -76,7 +76,7 @@ __device__ __forceinline__ void place_chunk(const ExpertPlaces &p, uint32_t chun
         bool inside = e < p.experts;
         int32_t rows = 0, before = 0;
         if (inside) {
-#pragma unroll 16
+#pragma unroll 4
             for (uint32_t c = 0; c < chunks; c++) {
                 int32_t count = p.counts[c * p.experts + e];
                 rows += count;
@@ -115,6 +115,7 @@ __device__ __forceinline__ void place_chunk(const ExpertPlaces &p, uint32_t chun
     uint32_t bits = 32 - (uint32_t)__builtin_clz(p.experts);
     each_of_chunk(p.ids, p.assignments, p.experts, chunk, [&](uint32_t i, uint32_t end, uint32_t expert) INLINED {
         Lanes same = ~(Lanes)0;
+#pragma unroll 1
         for (uint32_t b = 0; b < bits; b++) {
             Lanes set = (Lanes)ballot(expert >> b & 1);
             same &= expert >> b & 1 ? set : ~set;
