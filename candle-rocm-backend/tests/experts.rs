@@ -62,6 +62,39 @@ fn gates() -> Vec<(Gate, usize, bool)> {
             true,
         ),
         (Gate { top: 1, ..PLAIN }, 1, false),
+        // Groups of one four a lane, and of two lanes' more; and others of those that kernels by fours hold.
+        (
+            Gate {
+                top: 4,
+                groups: groups(8, 2, GroupScore::Best),
+                ..PLAIN
+            },
+            128,
+            true,
+        ),
+        (
+            Gate {
+                score: Score::Sigmoid,
+                top: 16,
+                groups: groups(8, 3, GroupScore::BestTwo),
+                normalise: true,
+                factor: 1.5,
+            },
+            512,
+            true,
+        ),
+        (
+            Gate {
+                score: Score::Sigmoid,
+                top: 8,
+                normalise: true,
+                ..PLAIN
+            },
+            384,
+            true,
+        ),
+        (Gate { top: 6, ..PLAIN }, 64, false),
+        (Gate { top: 12, ..PLAIN }, 60, false),
         (
             Gate {
                 top: 32,
@@ -202,11 +235,80 @@ fn what_is_not_a_number_is_chosen_last_and_ties_by_number() -> Result<()> {
     Ok(())
 }
 
+/// Many of one choice, of one lane's experts or of all, in as many ways as kernels hold experts, beside the rule itself.
+#[test]
+fn many_that_are_equal_are_chosen_by_number() -> Result<()> {
+    let device = device()?;
+    let mut random = Random::new(25);
+    for (experts, top, grouped) in [
+        (8, 2, false),
+        (64, 8, false),
+        (128, 8, true),
+        (256, 8, false),
+        (256, 8, true),
+        (512, 16, true),
+        (100, 5, false),
+        (500, 32, false),
+    ] {
+        let groups = grouped.then_some(Groups {
+            count: 8,
+            top: 4,
+            by: GroupScore::BestTwo,
+        });
+        let gate = Gate {
+            score: Score::Sigmoid,
+            top,
+            groups,
+            ..PLAIN
+        };
+        // All one; few numbers; those of one lane the largest; what is no number among them; infinite ones.
+        let rows: Vec<Vec<f32>> = (0..10)
+            .map(|row| {
+                (0..experts)
+                    .map(|e| match row {
+                        0 => 0.,
+                        1 => f32::NAN,
+                        2 if e / 4 % 4 == 1 => 1. + e as f32 / 1024.,
+                        3 if e / 4 % 8 == 5 => 1. - e as f32 / 1024.,
+                        4 if random.below(2) == 0 => f32::NAN,
+                        5 => [f32::INFINITY, f32::NEG_INFINITY, 0.][random.below(3)],
+                        6 => e as f32 / 64. - 4.,
+                        _ => random.below(3 + row) as f32 / 4. - 1.,
+                    })
+                    .collect()
+            })
+            .collect();
+        let logits = Tensor::new(rows, &device)?;
+        for dtype in [DType::F32, DType::BF16] {
+            let logits = logits.to_dtype(dtype)?;
+            let found = gate.choose(&logits, None)?.experts.to_vec2::<u32>()?;
+            let expected = gate.choose(&logits.to_device(&Device::Cpu)?, None)?;
+            let expected = expected.experts.to_vec2::<u32>()?;
+            for (row, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                assert_eq!(
+                    found, expected,
+                    "{top} of {experts}, row {row} of {dtype:?}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn rows_lie_by_experts_in_the_tokens_order_and_come_back() -> Result<()> {
     let gpu = device()?;
     let mut random = Random::new(22);
-    for (tokens, top, experts) in [(1, 1, 1), (5, 2, 4), (300, 2, 3), (33, 8, 64), (1000, 1, 2)] {
+    for (tokens, top, experts) in [
+        (1, 1, 1),
+        (5, 2, 4),
+        (300, 2, 3),
+        (33, 8, 64),
+        (1000, 1, 2),
+        // By chunks.
+        (4321, 2, 7),
+        (1100, 8, 300),
+    ] {
         // One beyond the experts now and then.
         let chosen: Vec<u32> = (0..tokens * top)
             .map(|_| random.below(experts + experts.min(2) / 2) as u32)

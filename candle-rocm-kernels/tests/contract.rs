@@ -386,7 +386,25 @@ static CONTRACT: &[Family] = &[
     ),
     family(
         &kernels::EXPERTS,
-        &["experts_gate_{t}"],
+        &["experts_{t}"],
+        &[("count_chunks", 0)],
+        "ppiii",
+    ),
+    family(
+        &kernels::EXPERTS,
+        &["experts_{t}"],
+        &[("place_chunks", 0)],
+        "ppppppiiii",
+    ),
+    family(
+        &kernels::EXPERTS,
+        &[
+            "experts_gate_{t}",
+            "experts_gate_fours_64_{t}",
+            "experts_gate_fours_128_{t}",
+            "experts_gate_fours_256_{t}",
+            "experts_gate_fours_512_{t}",
+        ],
         ROW_FLOATS,
         "ppppiiiiiiiif",
     ),

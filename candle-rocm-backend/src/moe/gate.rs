@@ -7,8 +7,14 @@ use crate::ops::launch::{allocate, grid, int, launch, Arg, THREADS};
 use crate::ops::node::plain;
 use crate::ops::operands::row_float;
 
-/// Tokens of a workgroup.
+/// Tokens of a workgroup of the kernel for any gate.
 const TOKENS: usize = 8;
+/// Kernels that hold experts by fours: of at most so many experts, how many lanes a token has. They choose at most twice as
+/// many experts.
+const FOURS: [(usize, usize); 4] = [(64, 4), (128, 4), (256, 4), (512, 8)];
+/// Groups that those kernels know, of the most experts that they take.
+const FOURS_GROUPS: usize = 8;
+const FOURS_LEAST_GROUPED: usize = 128;
 /// What a gate's LDS holds, and what a team of lanes keeps.
 const MOST_EXPERTS: usize = 512;
 const MOST_TOP: usize = 32;
@@ -105,8 +111,15 @@ impl Gate {
                     Arg::Int(self.normalise.into()),
                     Arg::Float(self.factor),
                 ];
-                let kernel = format!("experts_gate_{}", row_float("moe::Gate", &logits)?);
-                let config = grid(tokens.div_ceil(TOKENS), 1, THREADS)?;
+                let dtype = row_float("moe::Gate", &logits)?;
+                let (kernel, of_workgroup) = match self.fours(experts, &logits, bias.as_ref()) {
+                    Some((most, lanes)) => (
+                        format!("experts_gate_fours_{most}_{dtype}"),
+                        THREADS as usize / lanes,
+                    ),
+                    None => (format!("experts_gate_{dtype}"), TOKENS),
+                };
+                let config = grid(tokens.div_ceil(of_workgroup), 1, THREADS)?;
                 // SAFETY: the kernel's arguments: tokens by experts, and room for `top` of each token.
                 unsafe { launch(device, &EXPERTS, &kernel, config, args)? };
                 let shape = (tokens, self.top).into();
@@ -121,6 +134,33 @@ impl Gate {
             choice.weights = self.weights_of(logits, &choice.experts)?;
         }
         Ok(choice)
+    }
+
+    /// The kernel by fours that takes this gate, if one does: the most experts that it takes, and a token's lanes.
+    fn fours(
+        &self,
+        experts: usize,
+        logits: &Tensor,
+        bias: Option<&Tensor>,
+    ) -> Option<(usize, usize)> {
+        // Vectors of 16 bytes: memory itself begins at more.
+        let aligned =
+            |x: &Tensor| (x.layout().start_offset() * x.dtype().size_in_bytes()) % 16 == 0;
+        if !experts.is_multiple_of(4) || !aligned(logits) || !bias.is_none_or(aligned) {
+            return None;
+        }
+        let kernel = FOURS
+            .into_iter()
+            .find(|&(most, lanes)| experts <= most && self.top <= 2 * lanes)?;
+        match self.groups {
+            Some(groups) if groups.count > 1 => {
+                let known = groups.count == FOURS_GROUPS
+                    && experts == kernel.0
+                    && experts >= FOURS_LEAST_GROUPED;
+                known.then_some(kernel)
+            }
+            _ => Some(kernel),
+        }
     }
 
     fn check(&self, experts: usize, logits: &Tensor, bias: Option<&Tensor>) -> Result<()> {

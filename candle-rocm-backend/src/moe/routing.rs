@@ -9,6 +9,14 @@ use crate::ops::launch::{allocate, element_grid, grid, int, launch, Arg, THREADS
 use crate::ops::node::{plain, result_of};
 use crate::ops::operands::row_float;
 
+/// Experts that the kernels for chunks of assignments know, and assignments from which on they take less time than those that
+/// look through all assignments for each expert.
+const MOST_CHUNKED: usize = 512;
+const LEAST_CHUNKED: usize = 8192;
+/// A chunk's assignments are a multiple of this; chunks, of which each workgroup adds up what all have, about so many.
+const CHUNK: usize = 1024;
+const CHUNKS: usize = 96;
+
 /// Where the rows of tokens lie for their experts: those of an expert together, in the tokens' order, each expert's
 /// beginning at a multiple of 128, as grouped products take them. Made and kept on the device; the host does not wait.
 #[derive(Clone, Debug)]
@@ -298,48 +306,52 @@ type Made = (Tensor, Tensor, Tensor, Tensor);
 
 fn on_gpu(device: &CudaDevice, chosen: &Tensor, experts: usize, blocks: usize) -> Result<Made> {
     let (tokens, top) = chosen.dims2()?;
-    let mut counts = allocate(device, DType::I32, experts)?;
-    let args = vec![
+    let assignments = tokens * top;
+    // By chunks, a workgroup each; or a workgroup for each expert, and one for what is left.
+    let chunk = (experts <= MOST_CHUNKED && assignments >= LEAST_CHUNKED)
+        .then(|| CHUNK * assignments.div_ceil(CHUNK * CHUNKS));
+    let (names, counted, placed) = match chunk {
+        Some(chunk) => {
+            let chunks = assignments.div_ceil(chunk);
+            (
+                ["experts_count_chunks", "experts_place_chunks"],
+                chunks,
+                chunks,
+            )
+        }
+        None => (["experts_count", "experts_place"], experts, experts + 1),
+    };
+    let of_each = if chunk.is_some() { experts } else { 1 };
+    let mut counts = allocate(device, DType::I32, counted * of_each)?;
+    let mut args = vec![
         Arg::Read(Some(chosen)),
         Arg::Write(&mut counts),
-        Arg::Int(int("moe::Routing", "assignments", tokens * top)?),
+        Arg::Int(int("moe::Routing", "assignments", assignments)?),
         Arg::Int(experts as u32),
     ];
-    // SAFETY: the kernel's arguments, and a count for each workgroup's expert.
-    unsafe {
-        launch(
-            device,
-            &EXPERTS,
-            "experts_count",
-            grid(experts, 1, THREADS)?,
-            args,
-        )?
-    };
+    args.extend(chunk.map(|chunk| Arg::Int(chunk as u32)));
+    let config = grid(counted, 1, THREADS)?;
+    // SAFETY: the kernel's arguments, and a count for each workgroup's expert, or for each expert of its chunk.
+    unsafe { launch(device, &EXPERTS, names[0], config, args)? };
     let mut starts = allocate(device, DType::I32, experts + 1)?;
     let mut numbers = allocate(device, DType::I32, blocks)?;
-    let mut place = allocate(device, DType::I32, tokens * top)?;
+    let mut place = allocate(device, DType::I32, assignments)?;
     let mut source = allocate(device, DType::I32, blocks * RowGroups::ALIGNMENT)?;
-    let args = vec![
+    let mut args = vec![
         Arg::Read(Some(chosen)),
         Arg::Left(&counts),
         Arg::Write(&mut starts),
         Arg::Write(&mut numbers),
         Arg::Write(&mut place),
         Arg::Write(&mut source),
-        Arg::Int((tokens * top) as u32),
+        Arg::Int(assignments as u32),
         Arg::Int(experts as u32),
         Arg::Int(blocks as u32),
     ];
-    // SAFETY: the kernel's arguments: a workgroup for each expert and one more, with room for what each of them writes.
-    unsafe {
-        launch(
-            device,
-            &EXPERTS,
-            "experts_place",
-            grid(experts + 1, 1, THREADS)?,
-            args,
-        )?
-    };
+    args.extend(chunk.map(|chunk| Arg::Int(chunk as u32)));
+    let config = grid(placed, 1, THREADS)?;
+    // SAFETY: the kernel's arguments: as many workgroups as counted, or one more, with room for what each of them writes.
+    unsafe { launch(device, &EXPERTS, names[1], config, args)? };
     Ok((
         plain(numbers, &blocks.into()),
         plain(starts, &(experts + 1).into()),

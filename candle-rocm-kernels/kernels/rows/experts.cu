@@ -1,6 +1,6 @@
 // Mixtures of experts, but for their products.
-#include "portable/lds.cuh"
-#include "rows/experts.cuh"
+#include "rows/gate_fours.cuh"
+#include "rows/places.cuh"
 
 ENTRY __launch_bounds__(EXPERTS_THREADS)
     experts_count(const uint32_t *ids, int32_t *counts, uint32_t assignments, uint32_t experts) {
@@ -12,13 +12,42 @@ ENTRY __launch_bounds__(EXPERTS_THREADS)
     place_experts({ids, counts, starts, numbers, place, source, assignments, experts, blocks});
 }
 
+ENTRY __launch_bounds__(EXPERTS_THREADS)
+    experts_count_chunks(const uint32_t *ids, int32_t *counts, uint32_t assignments, uint32_t experts, uint32_t chunk) {
+    count_chunk(ids, counts, assignments, experts, chunk);
+}
+ENTRY __launch_bounds__(EXPERTS_THREADS)
+    experts_place_chunks(const uint32_t *ids, const int32_t *counts, int32_t *starts, int32_t *numbers, int32_t *place,
+                         int32_t *source, uint32_t assignments, uint32_t experts, uint32_t blocks, uint32_t chunk) {
+    place_chunk({ids, counts, starts, numbers, place, source, assignments, experts, blocks}, chunk);
+}
+
+// Of at most so many experts. A multiprocessor of NVIDIA's shall have registers for so many workgroups.
+#define GATE_FOURS(TYPE, T, MOST, LANES, FOURS, WORKGROUPS)                                                          \
+    ENTRY __launch_bounds__(GATE_THREADS, WORKGROUPS) experts_gate_fours_##MOST##_##TYPE(                            \
+        const T *logits, const float *bias, uint32_t *ids, float *weights, uint32_t tokens, uint32_t experts,        \
+        uint32_t top, uint32_t groups, uint32_t top_groups, uint32_t best_two, uint32_t sigmoid, uint32_t normalise, \
+        float factor) {                                                                                              \
+        using Lds = FoursLds<LANES, FOURS>;                                                                          \
+        static __shared__ char lds[GATE_THREADS / LANES][Lds::BYTES] __attribute__((aligned(16)));                   \
+        static __shared__ char biases[Lds::EXPERTS * 4] __attribute__((aligned(16)));                                \
+        uint32_t team = threadIdx.x / LANES, token = blockIdx.x * (GATE_THREADS / LANES) + team;                     \
+        /* As above. */                                                                                              \
+        bool mine = token < tokens;                                                                                  \
+        token = min_of(token, tokens - 1);                                                                           \
+        GateOptions o = {experts, top, groups, top_groups, best_two, sigmoid, normalise, factor};                    \
+        gate_fours<LANES, FOURS>(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,              \
+                                 weights + (uint64_t)token * top, o, (LdsBytes)lds[team], (LdsBytes)biases,          \
+                                 threadIdx.x % LANES, mine);                                                         \
+    }
+
 #define EXPERTS(TYPE, T)                                                                                             \
     ENTRY __launch_bounds__(EXPERTS_THREADS)                                                                         \
         experts_gate_##TYPE(const T *logits, const float *bias, uint32_t *ids, float *weights, uint32_t tokens,      \
                             uint32_t experts, uint32_t top, uint32_t groups, uint32_t top_groups, uint32_t best_two, \
                             uint32_t sigmoid, uint32_t normalise, float factor) {                                    \
-        __shared__ uint32_t lds[EXPERTS_TEAMS][EXPERTS_MOST];                                                        \
-        uint32_t team = threadIdx.x / EXPERTS_TEAM, token = blockIdx.x * EXPERTS_TEAMS + team;                       \
+        __shared__ uint32_t lds[GATE_TEAMS][GATE_MOST];                                                              \
+        uint32_t team = threadIdx.x / EXPERTS_TEAM, token = blockIdx.x * GATE_TEAMS + team;                          \
         /* Whoever has no token does the last one's once more, for the sake of its wavefront. */                     \
         bool mine = token < tokens;                                                                                  \
         token = min_of(token, tokens - 1);                                                                           \
@@ -26,6 +55,10 @@ ENTRY __launch_bounds__(EXPERTS_THREADS)
         gate_of_any(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,                           \
                     weights + (uint64_t)token * top, o, lds[team], threadIdx.x % EXPERTS_TEAM, mine);                \
     }                                                                                                                \
+    GATE_FOURS(TYPE, T, 64, 4, 4, 4)                                                                                 \
+    GATE_FOURS(TYPE, T, 128, 4, 8, 3)                                                                                \
+    GATE_FOURS(TYPE, T, 256, 4, 16, 2)                                                                               \
+    GATE_FOURS(TYPE, T, 512, 8, 16, 2)                                                                               \
     ENTRY __launch_bounds__(EXPERTS_THREADS)                                                                         \
         experts_scatter_##TYPE(const T *x, const int32_t *place, const int32_t *source, const float *weights, T *y,  \
                                uint32_t tokens, uint32_t columns, uint32_t top, uint32_t rows) {                     \
