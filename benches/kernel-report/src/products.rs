@@ -14,7 +14,7 @@ use rocm_emulator::hip::{profiled, timed, KernelTime};
 use rocm_emulator::isa::Target;
 
 use crate::kernels::Kernels;
-use crate::loops::{self, Counts, Fill};
+use crate::loops::LoopFigures;
 
 /// A product of column-major matrices that lie close: `m x k` by `k x n`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,16 +106,6 @@ pub struct Figures {
     pub total: InstructionProfile,
     /// Of its hot loop, or loops that halves of the workgroups execute; `None` where it has none.
     pub in_loop: Option<LoopFigures>,
-}
-
-/// What a kernel's hot loop executed.
-pub struct LoopFigures {
-    /// Sums over the loop's instructions.
-    pub total: InstructionProfile,
-    /// Of an average iteration.
-    pub counts: Counts,
-    /// By those counts.
-    pub fill: Fill,
 }
 
 /// Emulated GPUs under the runtime, one for each architecture.
@@ -231,18 +221,7 @@ impl Gpus {
             .context("the planned kernel was not launched")?;
         let name = &main.kernel.name;
         let report = kernels.report(module(name), name)?;
-        let hot = loops::hottest(&report.listing, &main.profile);
-        let in_loop = (!hot.is_empty()).then(|| {
-            let (counts, fill) = loops::executed(&hot, &report.listing, &main.profile);
-            let lines = hot.iter().flat_map(|of| of.lines(&report.listing));
-            LoopFigures {
-                total: lines.fold(InstructionProfile::default(), |sum, line| {
-                    sum + main.profile.at(line.offset)
-                }),
-                counts,
-                fill,
-            }
-        });
+        let in_loop = LoopFigures::hottest(&report.listing, &main.profile);
         let moved = |profile: &rocm_emulator::hip::KernelProfile| {
             profile.counters.bytes_loaded + profile.counters.bytes_stored
         };
