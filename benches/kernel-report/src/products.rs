@@ -89,6 +89,15 @@ impl Shape {
     }
 }
 
+/// Where operands lie before a launch that is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operands {
+    /// What fits into the Infinity Cache lies there, as when a product is repeated.
+    Repeated,
+    /// In memory, as a model's weights whose token reads more than a cache holds.
+    InMemory,
+}
+
 /// What a product executed.
 pub struct Figures {
     /// The kernel that multiplied; another may have added parts of k.
@@ -178,17 +187,23 @@ impl Gpus {
         Ok(Some((plan, done)))
     }
 
-    /// How long a product would take, with only the workgroups executed that tell it. What fits into the Infinity Cache
-    /// lies there, as when a product is repeated. `None` where no kernel multiplies the type there.
+    /// How long a product would take, with only the workgroups executed that tell it. `None` where no kernel multiplies the
+    /// type there.
     ///
     /// # Errors
     /// The launch fails, or there is no model of the GPU's time.
-    pub fn time(&self, arch: &str, shape: &Shape) -> Result<Option<Vec<KernelTime>>> {
+    pub fn time(
+        &self,
+        arch: &str,
+        shape: &Shape,
+        operands: Operands,
+    ) -> Result<Option<Vec<KernelTime>>> {
         let target: Target = arch.parse()?;
         let (input, output) = (shape.dtype.bytes(), shape.dtype.output_bytes());
         let bytes = (shape.m + shape.n) * shape.slice * input + shape.m * shape.n * output;
         let sampling = Sampling {
-            warm: bytes <= (target.facts().product.infinity_cache_mib as usize) << 20,
+            warm: operands == Operands::Repeated
+                && bytes <= (target.facts().product.infinity_cache_mib as usize) << 20,
             alone: true,
             ..Sampling::default()
         };
