@@ -157,6 +157,20 @@ pub fn write_times(archs: &[String]) -> Result<String> {
     Ok(page)
 }
 
+/// Only the predicted times of a token.
+///
+/// # Errors
+/// As [`write_times`]; there is no model of a GPU's time.
+pub fn write_tokens(archs: &[String]) -> Result<String> {
+    let gpus = Gpus::start(archs)?;
+    let mut page = String::new();
+    for arch in archs {
+        writeln!(page, "\n## {arch}\n")?;
+        page += &tokens(&gpus, &mut Device::new(arch.parse()?))?;
+    }
+    Ok(page)
+}
+
 /// Whose times the page leaves out.
 const SLOWLY_TIMED: &str = "gfx90a";
 /// The layers of LLaMA 8B (query, key and value; output; gate and up; down), rows by k, and tokens that they are given.
