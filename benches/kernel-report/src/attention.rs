@@ -7,8 +7,7 @@ use rocm_emulator::exec::{InstructionProfile, LaunchTime};
 
 use crate::device::{Arg, Device};
 use crate::kernels::{Kernels, Report};
-use crate::loops;
-use crate::products::LoopFigures;
+use crate::loops::{self, LoopFigures};
 use crate::rows::halves;
 
 /// Heads of queries that each have their keys; no batch.
@@ -196,15 +195,7 @@ pub fn run(device: &mut Device, shape: &Shape) -> Result<Figures> {
         .max();
     let tiles = tiles.filter(|tiles| *tiles > 0).context("no barrier")?;
     let (lines, counts, fill) = loops::repeated(&report.listing, &executed.profile, tiles);
-    let in_loop = LoopFigures {
-        total: lines
-            .iter()
-            .fold(InstructionProfile::default(), |sum, line| {
-                sum + executed.profile.at(line.offset)
-            }),
-        counts,
-        fill,
-    };
+    let in_loop = LoopFigures::of(lines, (counts, fill), &executed.profile);
     Ok(Figures {
         kernel: launch.kernel,
         report,

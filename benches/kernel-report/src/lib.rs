@@ -5,6 +5,7 @@
 //! `cargo xtask kernel-report` writes [`page`], which has the formulas.
 
 pub mod attention;
+pub mod decode;
 pub mod device;
 pub mod distances;
 pub mod kernels;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use rocm_emulator::exec::Profile;
+use rocm_emulator::exec::{InstructionProfile, Profile};
 
 use crate::listing::{Line, Listing, Unit};
 
@@ -78,8 +78,45 @@ impl Loop {
     }
 }
 
+/// What a kernel's hot loop executed.
+pub struct LoopFigures {
+    /// Sums over the loop's instructions.
+    pub total: InstructionProfile,
+    /// Of an average iteration.
+    pub counts: Counts,
+    /// By those counts.
+    pub fill: Fill,
+}
+
+impl LoopFigures {
+    /// Of the hottest loop, if the kernel has one.
+    pub fn hottest(listing: &Listing, profile: &Profile) -> Option<Self> {
+        let hot = hottest(listing, profile);
+        if hot.is_empty() {
+            return None;
+        }
+        let executed = executed(&hot, listing, profile);
+        let lines = hot.iter().flat_map(|of| of.lines(listing));
+        Some(Self::of(lines, executed, profile))
+    }
+
+    /// Of these lines, with what an iteration is counted to have.
+    pub fn of<'a>(
+        lines: impl IntoIterator<Item = &'a Line>,
+        (counts, fill): (Counts, Fill),
+        profile: &Profile,
+    ) -> Self {
+        let each = lines.into_iter().map(|line| profile.at(line.offset));
+        Self {
+            total: each.fold(InstructionProfile::default(), |sum, line| sum + line),
+            counts,
+            fill,
+        }
+    }
+}
+
 /// What some loops executed in all, divided by the iterations of their most frequent instructions; and the fill.
-pub fn executed(loops: &[Loop], listing: &Listing, profile: &Profile) -> (Counts, Fill) {
+fn executed(loops: &[Loop], listing: &Listing, profile: &Profile) -> (Counts, Fill) {
     let executions = |line: &Line| profile.at(line.offset).executions;
     let most = |of: &Loop| of.lines(listing).map(executions).max().unwrap_or(0);
     let iterations = loops.iter().map(most).sum::<u64>().max(1) as f64;
@@ -164,7 +201,7 @@ pub fn hot(listing: &Listing) -> Option<Loop> {
 
 /// The loop that executed the most arithmetic, with all loops around and within it; and those that executed as much, as
 /// where halves of a workgroup have loops of their own. Empty where none did any.
-pub fn hottest(listing: &Listing, profile: &Profile) -> Vec<Loop> {
+fn hottest(listing: &Listing, profile: &Profile) -> Vec<Loop> {
     let work = |of: &Loop| {
         let mut executed = Counts::default();
         for line in of.lines(listing) {

@@ -18,6 +18,9 @@ struct Cli {
     /// Only predicted times, of GPUs that have a model of time.
     #[arg(long, conflicts_with = "compiled")]
     times: bool,
+    /// Only what a token of LLaMA would take, of GPUs that have a model of time.
+    #[arg(long, conflicts_with_all = ["compiled", "times"])]
+    tokens: bool,
     /// Where to write the page; default: standard output.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -27,6 +30,8 @@ fn main() -> Result<()> {
     let cli = Cli::parse();
     let page = if cli.compiled {
         page::write_compiled(&cli.arch)?
+    } else if cli.tokens {
+        page::write_tokens(&cli.arch)?
     } else if cli.times {
         page::write_times(&cli.arch)?
     } else {

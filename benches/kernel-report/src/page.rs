@@ -8,11 +8,12 @@ use candle_rocm_runtime::gemm::{GemmDtype, Transpose};
 use rocm_emulator::exec::{line_bytes, InstructionProfile, LaunchTime, Untimed};
 use rocm_emulator::isa::Target;
 
+use crate::decode::{self, Step, MODELS};
 use crate::device::Device;
 use crate::kernels::{Kernels, Report};
 use crate::listing::Unit;
 use crate::loops::{Counts, Fill};
-use crate::products::{self, Gpus, Shape, NT, OPERATIONS, TN};
+use crate::products::{self, Gpus, Operands, Shape, NT, OPERATIONS, TN};
 use crate::rows::{self, Timed, COLUMNS, COPY, ELEMENT_KERNELS, ROW_KERNELS};
 use crate::scaled;
 
@@ -156,6 +157,20 @@ pub fn write_times(archs: &[String]) -> Result<String> {
     Ok(page)
 }
 
+/// Only the predicted times of a token.
+///
+/// # Errors
+/// As [`write_times`]; there is no model of a GPU's time.
+pub fn write_tokens(archs: &[String]) -> Result<String> {
+    let gpus = Gpus::start(archs)?;
+    let mut page = String::new();
+    for arch in archs {
+        writeln!(page, "\n## {arch}\n")?;
+        page += &tokens(&gpus, &mut Device::new(arch.parse()?))?;
+    }
+    Ok(page)
+}
+
 /// Whose times the page leaves out.
 const SLOWLY_TIMED: &str = "gfx90a";
 /// The layers of LLaMA 8B (query, key and value; output; gate and up; down), rows by k, and tokens that they are given.
@@ -246,7 +261,9 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
         LLAMA_LAYERS.map(shape)
     });
     for shape in large.into_iter().chain(layers) {
-        let times = gpus.time(arch, &shape)?.unwrap_or_default();
+        let times = gpus
+            .time(arch, &shape, Operands::Repeated)?
+            .unwrap_or_default();
         let multiplications = (shape.m * shape.n * shape.k) as u64;
         let mut all: Option<(String, LaunchTime)> = None;
         for of in times {
@@ -279,8 +296,58 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
         add(product, &kernel, multiplications, &time);
     }
     Ok(format!(
-        "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md](clock.md) says how far off it is.\n{}{}",
-        table.0, products.0
+        "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md](clock.md) says how far off it is.\n{}{}\n{}",
+        table.0,
+        products.0,
+        tokens(gpus, device)?
+    ))
+}
+
+/// Keys that a token is decoded after.
+const DECODED_AFTER: [u32; 2] = [1024, 32_768];
+
+/// What a token of LLaMA takes.
+fn tokens(gpus: &Gpus, device: &mut Device) -> Result<String> {
+    let mut table = Table::new(&[
+        "LLaMA in f16",
+        "what",
+        "kernel",
+        "launches",
+        "workgroups",
+        "us each",
+        "GB/s",
+        "memory busy %",
+    ]);
+    let mut sums = String::new();
+    for model in &MODELS {
+        for keys in DECODED_AFTER {
+            let steps = decode::token(gpus, device, model, keys)?;
+            let of_token = |step: &Step| f64::from(step.launches) * step.timed.time.microseconds;
+            let name = format!("{} after {} tokens", model.name, number(keys.into()));
+            writeln!(
+                sums,
+                "- {name}: {:.0} us.",
+                steps.iter().map(of_token).sum::<f64>()
+            )?;
+            // All others take the same after any number.
+            let new = |step: &&Step| keys == DECODED_AFTER[0] || step.kernel.starts_with("attend");
+            for step in steps.iter().filter(new) {
+                table.row(&[
+                    name.clone(),
+                    step.what.to_owned(),
+                    step.kernel.clone(),
+                    number(step.launches.into()),
+                    number(step.timed.time.workgroups),
+                    format!("{:.1}", step.timed.time.microseconds),
+                    number(step.timed.gigabytes_per_second() as u64),
+                    percent(step.timed.time.memory),
+                ]);
+            }
+        }
+    }
+    Ok(format!(
+        "A token, each launch by itself, with what it reads in memory; what lies between launches is not modelled:\n\n{sums}{}",
+        table.0
     ))
 }
 

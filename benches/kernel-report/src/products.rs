@@ -14,7 +14,7 @@ use rocm_emulator::hip::{profiled, timed, KernelTime};
 use rocm_emulator::isa::Target;
 
 use crate::kernels::Kernels;
-use crate::loops::{self, Counts, Fill};
+use crate::loops::LoopFigures;
 
 /// A product of column-major matrices that lie close: `m x k` by `k x n`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,6 +89,15 @@ impl Shape {
     }
 }
 
+/// Where operands lie before a launch that is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operands {
+    /// What fits into the Infinity Cache lies there, as when a product is repeated.
+    Repeated,
+    /// In memory, as a model's weights whose token reads more than a cache holds.
+    InMemory,
+}
+
 /// What a product executed.
 pub struct Figures {
     /// The kernel that multiplied; another may have added parts of k.
@@ -106,16 +115,6 @@ pub struct Figures {
     pub total: InstructionProfile,
     /// Of its hot loop, or loops that halves of the workgroups execute; `None` where it has none.
     pub in_loop: Option<LoopFigures>,
-}
-
-/// What a kernel's hot loop executed.
-pub struct LoopFigures {
-    /// Sums over the loop's instructions.
-    pub total: InstructionProfile,
-    /// Of an average iteration.
-    pub counts: Counts,
-    /// By those counts.
-    pub fill: Fill,
 }
 
 /// Emulated GPUs under the runtime, one for each architecture.
@@ -188,17 +187,23 @@ impl Gpus {
         Ok(Some((plan, done)))
     }
 
-    /// How long a product would take, with only the workgroups executed that tell it. What fits into the Infinity Cache
-    /// lies there, as when a product is repeated. `None` where no kernel multiplies the type there.
+    /// How long a product would take, with only the workgroups executed that tell it. `None` where no kernel multiplies the
+    /// type there.
     ///
     /// # Errors
     /// The launch fails, or there is no model of the GPU's time.
-    pub fn time(&self, arch: &str, shape: &Shape) -> Result<Option<Vec<KernelTime>>> {
+    pub fn time(
+        &self,
+        arch: &str,
+        shape: &Shape,
+        operands: Operands,
+    ) -> Result<Option<Vec<KernelTime>>> {
         let target: Target = arch.parse()?;
         let (input, output) = (shape.dtype.bytes(), shape.dtype.output_bytes());
         let bytes = (shape.m + shape.n) * shape.slice * input + shape.m * shape.n * output;
         let sampling = Sampling {
-            warm: bytes <= (target.facts().product.infinity_cache_mib as usize) << 20,
+            warm: operands == Operands::Repeated
+                && bytes <= (target.facts().product.infinity_cache_mib as usize) << 20,
             alone: true,
             ..Sampling::default()
         };
@@ -231,18 +236,7 @@ impl Gpus {
             .context("the planned kernel was not launched")?;
         let name = &main.kernel.name;
         let report = kernels.report(module(name), name)?;
-        let hot = loops::hottest(&report.listing, &main.profile);
-        let in_loop = (!hot.is_empty()).then(|| {
-            let (counts, fill) = loops::executed(&hot, &report.listing, &main.profile);
-            let lines = hot.iter().flat_map(|of| of.lines(&report.listing));
-            LoopFigures {
-                total: lines.fold(InstructionProfile::default(), |sum, line| {
-                    sum + main.profile.at(line.offset)
-                }),
-                counts,
-                fill,
-            }
-        });
+        let in_loop = LoopFigures::hottest(&report.listing, &main.profile);
         let moved = |profile: &rocm_emulator::hip::KernelProfile| {
             profile.counters.bytes_loaded + profile.counters.bytes_stored
         };

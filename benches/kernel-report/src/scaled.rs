@@ -11,8 +11,7 @@ use rocm_emulator::exec::{InstructionProfile, LaunchTime};
 
 use crate::device::{Arg, Device};
 use crate::kernels::{report, Kernels, Report};
-use crate::loops;
-use crate::products::LoopFigures;
+use crate::loops::LoopFigures;
 
 /// C, column-major, is (m, n); A has factors for 128 x 128, as weights, B for each column's 128 of k, as tokens.
 #[derive(Clone, Copy, Debug)]
@@ -223,17 +222,8 @@ pub fn run(device: &mut Device, shape: &Shape) -> Result<Figures> {
     let launch = prepared(device, shape)?;
     let (name, report, arguments) = (launch.kernel, launch.report, [launch.argument]);
     let executed = device.run(launch.module, &name, launch.grid, &arguments)?;
-    let hot = loops::hottest(&report.listing, &executed.profile);
-    anyhow::ensure!(!hot.is_empty(), "{name} has no loop");
-    let (counts, fill) = loops::executed(&hot, &report.listing, &executed.profile);
-    let lines = hot.iter().flat_map(|of| of.lines(&report.listing));
-    let in_loop = LoopFigures {
-        total: lines.fold(InstructionProfile::default(), |sum, line| {
-            sum + executed.profile.at(line.offset)
-        }),
-        counts,
-        fill,
-    };
+    let in_loop = LoopFigures::hottest(&report.listing, &executed.profile)
+        .with_context(|| format!("{name} has no loop"))?;
     Ok(Figures {
         bytes: executed.counters.bytes_loaded + executed.counters.bytes_stored,
         least_bytes: shape.least_bytes(),

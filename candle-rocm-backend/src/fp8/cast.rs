@@ -202,8 +202,11 @@ impl Cast<'_> {
         );
         let pitch = of_rows.next_multiple_of(4);
         let dtype = if packed { DType::U32 } else { DType::F32 };
-        // Of a row's last word some bytes are nobody's, and no kernel writes what is only there for the pitch.
-        let mut scales = allocate_zeros(device, dtype, batch * columns * pitch)?;
+        // Of a row's last word some bytes are nobody's, and no kernel writes what is only there for the pitch. What is spread
+        // to whole tiles of rows is all written.
+        let spread = matches!(self.source, Source::Scattered { .. }) && pitch == rows;
+        let memory = if spread { allocate } else { allocate_zeros };
+        let mut scales = memory(device, dtype, batch * columns * pitch)?;
         let mut data = allocate(device, DType::F8E4M3, batch * rows * k)?;
         if batch * rows * k > 0 {
             let name = row_float(self.name, x)?;

@@ -1,0 +1,225 @@
+//! What the kernels of one token of LLaMA would take, by the emulator's model of time: what a user waits for.
+
+use anyhow::{Context, Result};
+use candle_rocm_kernels::matmul::Dtype;
+use candle_rocm_kernels::{activations, few, Module, DECODE, NORMED};
+use candle_rocm_runtime::gemm::GemmDtype;
+use rocm_emulator::hip::compute_units;
+
+use crate::device::{Arg, Device};
+use crate::products::{Gpus, Operands, Shape, TN};
+use crate::rows::Timed;
+
+/// Sizes of a model in f16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// Its name on the page.
+    pub name: &'static str,
+    /// Elements of the state.
+    pub hidden: u32,
+    /// Heads of queries.
+    pub heads: u32,
+    /// Heads of keys, and of values.
+    pub kv_heads: u32,
+    /// Elements of a head.
+    pub head_elements: u32,
+    /// Elements between a layer's gated product and its last.
+    pub inner: u32,
+    /// Layers.
+    pub layers: u32,
+    /// Tokens that there are.
+    pub vocabulary: u32,
+}
+
+/// LLaMA 3's.
+pub const MODELS: [Model; 2] = [
+    Model {
+        name: "1B",
+        hidden: 2048,
+        heads: 32,
+        kv_heads: 8,
+        head_elements: 64,
+        inner: 8192,
+        layers: 16,
+        vocabulary: 128_256,
+    },
+    Model {
+        name: "8B",
+        hidden: 4096,
+        heads: 32,
+        kv_heads: 8,
+        head_elements: 128,
+        inner: 14_336,
+        layers: 32,
+        vocabulary: 128_256,
+    },
+];
+
+/// A launch of a token, and how often it is there.
+pub struct Step {
+    /// What it makes.
+    pub what: &'static str,
+    /// Its kernel.
+    pub kernel: String,
+    /// How long it takes, and the bytes that it must read.
+    pub timed: Timed,
+    /// Launches of a token.
+    pub launches: u32,
+}
+
+/// The launches of a token after `keys` others, in f16, each by itself with all that it reads in memory. What ends last of
+/// attention's workgroups may not be among those that are executed.
+///
+/// # Errors
+/// A kernel does not run, or there is no model of the GPU's time.
+pub fn token(gpus: &Gpus, device: &mut Device, model: &Model, keys: u32) -> Result<Vec<Step>> {
+    let Model {
+        hidden,
+        heads,
+        kv_heads,
+        head_elements,
+        inner,
+        layers,
+        vocabulary,
+        ..
+    } = *model;
+    let of_heads = (heads + 2 * kv_heads) * head_elements;
+    let mut steps = Vec::new();
+    let mut add = |what, (kernel, timed), launches| {
+        steps.push(Step {
+            what,
+            kernel,
+            timed,
+            launches,
+        });
+    };
+    add(
+        "norm, queries, keys and values",
+        normed(device, [of_heads, hidden], false)?,
+        layers,
+    );
+    add(
+        "attention, and what it keeps",
+        attend(device, model, keys)?,
+        layers,
+    );
+    add(
+        "output, sum",
+        product(gpus, device, [hidden, heads * head_elements])?,
+        layers,
+    );
+    add(
+        "norm, gate and up, SwiGLU",
+        normed(device, [2 * inner, hidden], true)?,
+        layers,
+    );
+    add("down, sum", product(gpus, device, [hidden, inner])?, layers);
+    add(
+        "norm, logits",
+        normed(device, [vocabulary, hidden], false)?,
+        1,
+    );
+    Ok(steps)
+}
+
+/// A launch on memory of zeros, which is given back.
+fn time(
+    device: &mut Device,
+    module: &Module,
+    kernel: String,
+    grid: [[u32; 3]; 2],
+    args: &[Arg],
+    least_bytes: u64,
+) -> Result<(String, Timed)> {
+    device.load(module)?;
+    let time = device
+        .time(module.name(), &kernel, grid, args)
+        .with_context(|| format!("{kernel} on {}", device.target))?;
+    Ok((kernel, Timed { time, least_bytes }))
+}
+
+/// A product of (rows, k) with the norm of a vector; `gated`, of which the first half of rows are gates of the second.
+fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<(String, Timed)> {
+    let arch = device.target.name();
+    let columns = few::columns(arch, Dtype::F16);
+    let shape = few::shape(arch, Dtype::F16, columns[0], false);
+    let units = compute_units(device.target).into();
+    let sharing = shape.sharing(rows.into(), k.into(), shape.most_sharing(k.into()), units);
+    let (name, results, activation) = match gated {
+        true => ("gated_gemv_f16", rows / 2, activations::SILU.number),
+        false => ("normed_gemv_f16", rows, activations::NONE.number),
+    };
+    let least_bytes = 2 * u64::from(rows) * u64::from(k);
+    let weights = device.room(least_bytes)?;
+    let vectors = device.room(2 * u64::from(2 * k + results))?;
+    let (norm, result) = (vectors + 2 * u64::from(k), vectors + 4 * u64::from(k));
+    let mut args: Vec<_> = [vectors, norm, weights, 0, result].map(Arg::U64).into();
+    args.extend([results, 1, k, activation].map(Arg::U32));
+    args.extend([Arg::F32(1e-5), Arg::U32(sharing)]);
+    let workgroups = rows.div_ceil(shape.rows_of_workgroup(sharing));
+    let grid = [[workgroups, 1, 1], [few::THREADS, 1, 1]];
+    let timed = time(device, &NORMED, name.to_owned(), grid, &args, least_bytes);
+    device.free(weights)?;
+    device.free(vectors)?;
+    timed
+}
+
+/// A product of (rows, k) with a vector, by the plan that the runtime makes. A sum that it is added to is a vector more.
+fn product(gpus: &Gpus, device: &Device, [rows, k]: [u32; 2]) -> Result<(String, Timed)> {
+    let shape = Shape::new(GemmDtype::F16, [rows as usize, 1, k as usize], TN);
+    let arch = device.target.name();
+    let times = gpus.time(arch, &shape, Operands::InMemory)?;
+    let mut of_parts = times.into_iter().flatten();
+    let first = of_parts.next().context("a product without a kernel")?;
+    let (mut kernel, mut time) = (first.kernel.name.clone(), first.time?);
+    for sum in of_parts {
+        time.microseconds += sum.time?.microseconds;
+        kernel.push_str(", in parts");
+    }
+    let least_bytes = 2 * u64::from(rows) * u64::from(k);
+    Ok((kernel, Timed { time, least_bytes }))
+}
+
+/// A step's query of each head to its keys, the last of which is the step's own, as `KvCache::append_and_attend` launches it.
+fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<(String, Timed)> {
+    let Model {
+        heads,
+        kv_heads,
+        head_elements: dim,
+        ..
+    } = *model;
+    // As many parts as workgroups run at once, of whole steps of 256 work-items that have eight elements each.
+    const OF_WORKGROUP: u32 = 4;
+    let columns = kv_heads * (heads / kv_heads).div_ceil(OF_WORKGROUP);
+    let step = 4 * 256 / (dim / 8);
+    let parts = (2 * compute_units(device.target) / columns).min(keys.div_ceil(step));
+    let of_cache = 2 * 2 * u64::from(kv_heads) * u64::from(keys) * u64::from(dim);
+    let buffers = [
+        device.room(2 * u64::from((heads + 2 * kv_heads) * dim))?,
+        device.room(of_cache)?,
+        device.buffer(&(keys - 1).to_le_bytes())?,
+        device.room(2 * u64::from(heads * dim))?,
+        device.room(4 * u64::from(heads * parts * (dim + 1)))?,
+        device.room(4 * u64::from(columns))?,
+        // Cosines and sines of all positions.
+        device.room(2 * u64::from(keys * dim))?,
+    ];
+    let [packed, cache, position, result, of_parts, counters, angles] = buffers;
+    let sines = angles + u64::from(keys * dim);
+    let mut args: Vec<_> = [
+        packed, cache, position, result, of_parts, counters, angles, sines,
+    ]
+    .map(Arg::U64)
+    .into();
+    args.extend([keys, 0].map(Arg::U32));
+    args.extend([0, 0].map(Arg::U64));
+    args.push(Arg::F32(0.));
+    args.extend([1, 1, heads, kv_heads, dim, keys, 0].map(Arg::U32));
+    args.extend([Arg::F32((dim as f32).sqrt().recip()), Arg::F32(0.)]);
+    args.extend([0, 0].map(Arg::U64));
+    let name = format!("attend_{dim}_{OF_WORKGROUP}_f16");
+    let grid = [[parts, columns, 1], [256, 1, 1]];
+    let timed = time(device, &DECODE, name, grid, &args, of_cache);
+    buffers.into_iter().try_for_each(|it| device.free(it))?;
+    timed
+}
