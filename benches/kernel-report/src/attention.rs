@@ -5,7 +5,7 @@ use candle_rocm_kernels::attention::{kernel_name, tile, Pass};
 use candle_rocm_kernels::{Module, BACKWARD, FORWARD};
 use rocm_emulator::exec::{InstructionProfile, LaunchTime};
 
-use crate::device::{Arg, Device};
+use crate::device::{Arg, Device, Kept};
 use crate::kernels::{Kernels, Report};
 use crate::loops::{self, LoopFigures};
 use crate::rows::halves;
@@ -166,7 +166,13 @@ impl Shape {
 pub fn time(device: &mut Device, shape: &Shape) -> Result<(String, LaunchTime)> {
     let launch = prepare(device, shape)?;
     let module = shape.module().name();
-    let time = device.time(module, &launch.kernel, launch.grid, &launch.argument)?;
+    let time = device.time(
+        module,
+        &launch.kernel,
+        launch.grid,
+        &launch.argument,
+        Kept::default(),
+    )?;
     Ok((launch.kernel, time))
 }
 

@@ -4,10 +4,11 @@ use anyhow::{Context, Result};
 use candle_rocm_kernels::matmul::Dtype;
 use candle_rocm_kernels::{activations, few, Module, DECODE, NORMED};
 use candle_rocm_runtime::gemm::GemmDtype;
+use rocm_emulator::exec::LaunchTime;
 use rocm_emulator::hip::compute_units;
 
-use crate::device::{Arg, Device};
-use crate::products::{Gpus, Operands, Shape, TN};
+use crate::device::{Arg, Device, Kept};
+use crate::products::{Gpus, Shape, TN};
 use crate::rows::Timed;
 
 /// Sizes of a model in f16.
@@ -63,6 +64,8 @@ pub struct Step {
     pub kernel: String,
     /// How long it takes, and the bytes that it must read.
     pub timed: Timed,
+    /// The same where the instruction caches have kept its code since the layer before, in us.
+    pub with_code: f64,
     /// Launches of a token.
     pub launches: u32,
 }
@@ -85,11 +88,12 @@ pub fn token(gpus: &Gpus, device: &mut Device, model: &Model, keys: u32) -> Resu
     } = *model;
     let of_heads = (heads + 2 * kv_heads) * head_elements;
     let mut steps = Vec::new();
-    let mut add = |what, (kernel, timed), launches| {
+    let mut add = |what, (kernel, timed, with_code), launches| {
         steps.push(Step {
             what,
             kernel,
             timed,
+            with_code,
             launches,
         });
     };
@@ -122,7 +126,14 @@ pub fn token(gpus: &Gpus, device: &mut Device, model: &Model, keys: u32) -> Resu
     Ok(steps)
 }
 
-/// A launch on memory of zeros, which is given back.
+/// A kernel, its time, and its us with its code kept.
+type Timing = (String, Timed, f64);
+const WITH_CODE: Kept = Kept {
+    operands: false,
+    code: true,
+};
+
+/// A launch on memory that holds zeros.
 fn time(
     device: &mut Device,
     module: &Module,
@@ -130,16 +141,18 @@ fn time(
     grid: [[u32; 3]; 2],
     args: &[Arg],
     least_bytes: u64,
-) -> Result<(String, Timed)> {
+) -> Result<Timing> {
     device.load(module)?;
-    let time = device
-        .time(module.name(), &kernel, grid, args)
-        .with_context(|| format!("{kernel} on {}", device.target))?;
-    Ok((kernel, Timed { time, least_bytes }))
+    let time = |kept| {
+        let time = device.time(module.name(), &kernel, grid, args, kept);
+        time.with_context(|| format!("{kernel} on {}", device.target))
+    };
+    let (time, with_code) = (time(Kept::default())?, time(WITH_CODE)?.microseconds);
+    Ok((kernel, Timed { time, least_bytes }, with_code))
 }
 
 /// A product of (rows, k) with the norm of a vector; `gated`, of which the first half of rows are gates of the second.
-fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<(String, Timed)> {
+fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<Timing> {
     let arch = device.target.name();
     let columns = few::columns(arch, Dtype::F16);
     let shape = few::shape(arch, Dtype::F16, columns[0], false);
@@ -165,23 +178,29 @@ fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<(Stri
 }
 
 /// A product of (rows, k) with a vector, by the plan that the runtime makes. A sum that it is added to is a vector more.
-fn product(gpus: &Gpus, device: &Device, [rows, k]: [u32; 2]) -> Result<(String, Timed)> {
+fn product(gpus: &Gpus, device: &Device, [rows, k]: [u32; 2]) -> Result<Timing> {
     let shape = Shape::new(GemmDtype::F16, [rows as usize, 1, k as usize], TN);
     let arch = device.target.name();
-    let times = gpus.time(arch, &shape, Operands::InMemory)?;
-    let mut of_parts = times.into_iter().flatten();
-    let first = of_parts.next().context("a product without a kernel")?;
-    let (mut kernel, mut time) = (first.kernel.name.clone(), first.time?);
-    for sum in of_parts {
-        time.microseconds += sum.time?.microseconds;
-        kernel.push_str(", in parts");
-    }
-    let least_bytes = 2 * u64::from(rows) * u64::from(k);
-    Ok((kernel, Timed { time, least_bytes }))
+    let time = |kept| -> Result<(String, LaunchTime)> {
+        let mut of_parts = gpus.time(arch, &shape, kept)?.into_iter().flatten();
+        let first = of_parts.next().context("a product without a kernel")?;
+        let (mut kernel, mut time) = (first.kernel.name.clone(), first.time?);
+        for sum in of_parts {
+            time.microseconds += sum.time?.microseconds;
+            kernel.push_str(", in parts");
+        }
+        Ok((kernel, time))
+    };
+    let ((kernel, cold), (_, with_code)) = (time(Kept::default())?, time(WITH_CODE)?);
+    let timed = Timed {
+        time: cold,
+        least_bytes: 2 * u64::from(rows) * u64::from(k),
+    };
+    Ok((kernel, timed, with_code.microseconds))
 }
 
 /// A step's query of each head to its keys, the last of which is the step's own, as `KvCache::append_and_attend` launches it.
-fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<(String, Timed)> {
+fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<Timing> {
     let Model {
         heads,
         kv_heads,

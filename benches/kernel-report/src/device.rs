@@ -39,6 +39,15 @@ impl Arg {
     }
 }
 
+/// What earlier launches left in caches, before a launch that is timed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Operands, in the Infinity Cache.
+    pub operands: bool,
+    /// The kernel's code, in the instruction caches.
+    pub code: bool,
+}
+
 /// What a launch executed.
 pub struct Executed {
     /// In all.
@@ -163,7 +172,7 @@ impl Device {
         })
     }
 
-    /// How long a launch of a kernel would take on the GPU. Only the workgroups that tell it are executed.
+    /// How long a launch of a kernel would take on the GPU, after those that left what is `kept`. Only the workgroups that tell it are executed.
     ///
     /// # Errors
     /// As [`Device::run`]; there is no model of the GPU's time.
@@ -173,9 +182,12 @@ impl Device {
         kernel: &str,
         grid: [[u32; 3]; 2],
         args: &[Arg],
+        kept: Kept,
     ) -> Result<LaunchTime> {
         let kernel = found(self.object(module)?, module, kernel)?;
         let sampling = Sampling {
+            warm: kept.operands,
+            code_kept: kept.code,
             alone: true,
             ..Sampling::default()
         };

@@ -9,11 +9,11 @@ use rocm_emulator::exec::{line_bytes, InstructionProfile, LaunchTime, Untimed};
 use rocm_emulator::isa::Target;
 
 use crate::decode::{self, Step, MODELS};
-use crate::device::Device;
+use crate::device::{Device, Kept};
 use crate::kernels::{Kernels, Report};
 use crate::listing::Unit;
 use crate::loops::{Counts, Fill};
-use crate::products::{self, Gpus, Operands, Shape, NT, OPERATIONS, TN};
+use crate::products::{self, Gpus, Shape, NT, OPERATIONS, TN};
 use crate::rows::{self, Timed, COLUMNS, COPY, ELEMENT_KERNELS, ROW_KERNELS};
 use crate::scaled;
 
@@ -171,6 +171,12 @@ pub fn write_tokens(archs: &[String]) -> Result<String> {
     Ok(page)
 }
 
+/// A product that is repeated.
+const REPEATED: Kept = Kept {
+    operands: true,
+    code: false,
+};
+
 /// Whose times the page leaves out.
 const SLOWLY_TIMED: &str = "gfx90a";
 /// The layers of LLaMA 8B (query, key and value; output; gate and up; down), rows by k, and tokens that they are given.
@@ -261,9 +267,7 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
         LLAMA_LAYERS.map(shape)
     });
     for shape in large.into_iter().chain(layers) {
-        let times = gpus
-            .time(arch, &shape, Operands::Repeated)?
-            .unwrap_or_default();
+        let times = gpus.time(arch, &shape, REPEATED)?.unwrap_or_default();
         let multiplications = (shape.m * shape.n * shape.k) as u64;
         let mut all: Option<(String, LaunchTime)> = None;
         for of in times {
@@ -315,19 +319,26 @@ fn tokens(gpus: &Gpus, device: &mut Device) -> Result<String> {
         "launches",
         "workgroups",
         "us each",
-        "GB/s",
+        "with the code",
+        "memory alone",
         "memory busy %",
     ]);
     let mut sums = String::new();
+    let timing = device.target.timing().ok_or(Untimed(device.target))?;
+    let peak = f64::from(timing.memory.gigabytes_per_second);
     for model in &MODELS {
         for keys in DECODED_AFTER {
             let steps = decode::token(gpus, device, model, keys)?;
-            let of_token = |step: &Step| f64::from(step.launches) * step.timed.time.microseconds;
+            let sum = |of: fn(&Step) -> f64| {
+                let all = steps.iter().map(|step| f64::from(step.launches) * of(step));
+                all.sum::<f64>()
+            };
             let name = format!("{} after {} tokens", model.name, number(keys.into()));
             writeln!(
                 sums,
-                "- {name}: {:.0} us.",
-                steps.iter().map(of_token).sum::<f64>()
+                "- {name}: {:.0} us, {:.0} with the code.",
+                sum(|step| step.timed.time.microseconds),
+                sum(|step| step.with_code)
             )?;
             // All others take the same after any number.
             let new = |step: &&Step| keys == DECODED_AFTER[0] || step.kernel.starts_with("attend");
@@ -339,14 +350,17 @@ fn tokens(gpus: &Gpus, device: &mut Device) -> Result<String> {
                     number(step.launches.into()),
                     number(step.timed.time.workgroups),
                     format!("{:.1}", step.timed.time.microseconds),
-                    number(step.timed.gigabytes_per_second() as u64),
+                    format!("{:.1}", step.with_code),
+                    format!("{:.1}", step.timed.least_bytes as f64 / peak / 1000.),
                     percent(step.timed.time.memory),
                 ]);
             }
         }
     }
     Ok(format!(
-        "A token, each launch by itself, with what it reads in memory; what lies between launches is not modelled:\n\n{sums}{}",
+        "A token, each launch by itself, with what it reads in memory; what lies between launches is not modelled. \
+         *With the code*: the instruction caches have kept the kernel since the layer before, which hardware may or may not \
+         do. *Memory alone*: the bytes that must be read, at the bandwidth that the model takes.\n\n{sums}{}",
         table.0
     ))
 }

@@ -13,6 +13,7 @@ use rocm_emulator::exec::{InstructionProfile, Sampling};
 use rocm_emulator::hip::{profiled, timed, KernelTime};
 use rocm_emulator::isa::Target;
 
+use crate::device::Kept;
 use crate::kernels::Kernels;
 use crate::loops::LoopFigures;
 
@@ -87,15 +88,6 @@ impl Shape {
             compute: self.dtype.compute(),
         }
     }
-}
-
-/// Where operands lie before a launch that is timed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operands {
-    /// What fits into the Infinity Cache lies there, as when a product is repeated.
-    Repeated,
-    /// In memory, as a model's weights whose token reads more than a cache holds.
-    InMemory,
 }
 
 /// What a product executed.
@@ -187,23 +179,19 @@ impl Gpus {
         Ok(Some((plan, done)))
     }
 
-    /// How long a product would take, with only the workgroups executed that tell it. `None` where no kernel multiplies the
-    /// type there.
+    /// How long a product would take, with only the workgroups executed that tell it. Of operands, what fits into the
+    /// Infinity Cache can be `kept`. `None` where no kernel multiplies the type there.
     ///
     /// # Errors
     /// The launch fails, or there is no model of the GPU's time.
-    pub fn time(
-        &self,
-        arch: &str,
-        shape: &Shape,
-        operands: Operands,
-    ) -> Result<Option<Vec<KernelTime>>> {
+    pub fn time(&self, arch: &str, shape: &Shape, kept: Kept) -> Result<Option<Vec<KernelTime>>> {
         let target: Target = arch.parse()?;
         let (input, output) = (shape.dtype.bytes(), shape.dtype.output_bytes());
         let bytes = (shape.m + shape.n) * shape.slice * input + shape.m * shape.n * output;
         let sampling = Sampling {
-            warm: operands == Operands::Repeated
+            warm: kept.operands
                 && bytes <= (target.facts().product.infinity_cache_mib as usize) << 20,
+            code_kept: kept.code,
             alone: true,
             ..Sampling::default()
         };

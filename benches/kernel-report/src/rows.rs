@@ -8,7 +8,7 @@ use rocm_emulator::exec::{InstructionProfile, LaunchTime};
 use rocm_emulator::hip::compute_units;
 use rocm_emulator::isa::Target;
 
-use crate::device::{Arg, Device, Executed};
+use crate::device::{Arg, Device, Executed, Kept};
 
 /// A matrix so tall that the GPU is full is planned for; so many of its workgroups run.
 const PLANNED_ROWS: u32 = 1 << 16;
@@ -152,7 +152,13 @@ impl Prepared {
 
     fn time(self, device: &Device) -> Result<Timed> {
         let time = device
-            .time(self.module.name(), &self.name, self.grid, &self.args)
+            .time(
+                self.module.name(),
+                &self.name,
+                self.grid,
+                &self.args,
+                Kept::default(),
+            )
             .with_context(|| format!("{} on {}", self.name, device.target))?;
         let least_bytes = self.least_bytes;
         self.free(device)?;

@@ -9,7 +9,7 @@ use candle_rocm_specialised::{Kernel, Specialiser};
 use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::exec::{InstructionProfile, LaunchTime};
 
-use crate::device::{Arg, Device};
+use crate::device::{Arg, Device, Kept};
 use crate::kernels::{report, Kernels, Report};
 use crate::loops::LoopFigures;
 
@@ -210,7 +210,13 @@ fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
 pub fn time(device: &mut Device, shape: &Shape) -> Result<(String, LaunchTime)> {
     let launch = prepared(device, shape)?;
     let arguments = [launch.argument];
-    let time = device.time(launch.module, &launch.kernel, launch.grid, &arguments)?;
+    let time = device.time(
+        launch.module,
+        &launch.kernel,
+        launch.grid,
+        &arguments,
+        Kept::default(),
+    )?;
     Ok((launch.kernel, time))
 }
 

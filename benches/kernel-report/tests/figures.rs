@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
-use candle_rocm_kernel_report::device::Device;
+use candle_rocm_kernel_report::device::{Device, Kept};
 use candle_rocm_kernel_report::kernels::Kernels;
 use candle_rocm_kernel_report::page::{self, Claim, ARCHITECTURES, LARGE, SLICE};
-use candle_rocm_kernel_report::products::{Gpus, Operands, Shape, OPERATIONS, TN};
+use candle_rocm_kernel_report::products::{Gpus, Shape, OPERATIONS, TN};
 use candle_rocm_kernel_report::rows::{self, ROW_KERNELS};
 use candle_rocm_runtime::gemm::GemmDtype;
 use candle_rocm_testing::needs;
@@ -90,9 +90,11 @@ fn large_products_keep_the_matrix_unit_busy() {
     let mut kernels = Kernels::new("gfx942");
     for (ops, floor) in OPERATIONS.into_iter().zip(FLOORS) {
         let shape = Shape::new(GemmDtype::BF16, LARGE, ops);
-        let times = gpus()
-            .time("gfx942", &shape, Operands::Repeated)
-            .expect("it runs");
+        let repeated = Kept {
+            operands: true,
+            code: false,
+        };
+        let times = gpus().time("gfx942", &shape, repeated).expect("it runs");
         let [time] = &times.expect("a kernel")[..] else {
             panic!("k in parts");
         };

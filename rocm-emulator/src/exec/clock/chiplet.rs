@@ -6,13 +6,14 @@
 //! manuals; ROCm Compute Profiler, "Pipeline descriptions".)
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use rocm_gpus::Timing;
 
 use super::cache::Cache;
 use super::geometry::Geometry;
 use super::instruction::{Class, Effect, Instruction};
+use super::launch::Sampling;
 use super::memory::{Busy, Hierarchy};
 use super::record::{Entry, WaveRecord, NOTHING};
 use crate::codeobject::LoadedKernel;
@@ -93,6 +94,7 @@ pub(super) struct Chiplet<'a> {
     /// When, how unimportant, which.
     turns: BinaryHeap<Reverse<(u64, u8, u32)>>,
     end: u64,
+    code_kept: bool,
 }
 
 impl<'a> Chiplet<'a> {
@@ -100,10 +102,10 @@ impl<'a> Chiplet<'a> {
         kernel: &'a LoadedKernel,
         timing: &'static Timing,
         geometry: &Geometry,
-        warm: bool,
+        sampling: Sampling,
     ) -> Chiplet<'a> {
         let target = kernel.kernel.target;
-        let memory = Hierarchy::new(target, timing, geometry.chiplets_used(), warm);
+        let memory = Hierarchy::new(target, timing, geometry.chiplets_used(), sampling.warm);
         let simds = target.unit().simds as usize;
         let units = geometry.units_of_chiplet() as usize;
         let [bytes, line] = timing.instructions.map(u64::from);
@@ -126,11 +128,28 @@ impl<'a> Chiplet<'a> {
             waves: Vec::new(),
             turns: BinaryHeap::new(),
             end: 0,
+            code_kept: sampling.code_kept,
+        }
+    }
+
+    /// All that workgroups execute lies in the instruction caches, or as much as there is room for.
+    fn keep_code(&mut self, groups: &[Vec<WaveRecord>]) {
+        let line_bytes = u64::from(self.timing.instructions[1]);
+        let entries = groups.iter().flatten().flat_map(|wave| &wave.entries);
+        let address = |offset: i32| self.kernel.entry.wrapping_add_signed(offset.into());
+        let lines: BTreeSet<u64> = entries
+            .map(|entry| address(entry.offset) / line_bytes)
+            .collect();
+        for cache in &mut self.code {
+            lines.iter().for_each(|line| cache.keep(*line, 0));
         }
     }
 
     /// Play workgroups back, so many at once on a unit.
     pub fn play(mut self, groups: &'a [Vec<WaveRecord>], held: u32) -> Played {
+        if self.code_kept {
+            self.keep_code(groups);
+        }
         let mut coming = groups.iter();
         let mut starts = Vec::new();
         // One to each unit in turn, as the hardware spreads them.

@@ -17,6 +17,9 @@ use crate::isa::Target;
 pub struct Sampling {
     /// What the launch touches lies in the Infinity Cache, as when a launch is repeated on data that fit.
     pub warm: bool,
+    /// The instruction caches hold what they have room for of the kernel's code, as an earlier launch left it. Whether
+    /// hardware keeps code between launches of several kernels was not published.
+    pub code_kept: bool,
     /// Workgroups that are not sampled are left out: quick, and the launch's results are wrong.
     pub alone: bool,
     /// So many times the workgroups that a chiplet holds at once are sampled, at least 3; all, where there are fewer.
@@ -27,6 +30,7 @@ impl Default for Sampling {
     fn default() -> Self {
         Sampling {
             warm: false,
+            code_kept: false,
             alone: false,
             rounds: 4,
         }
@@ -149,12 +153,7 @@ impl<'a> Sample<'a> {
             return;
         }
         let geometry = &self.geometry;
-        let chiplet = Chiplet::new(
-            kernel,
-            self.cycles.timing,
-            geometry,
-            self.cycles.sampling.warm,
-        );
+        let chiplet = Chiplet::new(kernel, self.cycles.timing, geometry, self.cycles.sampling);
         let played = chiplet.play(&groups, geometry.held);
         *self.cycles.time.lock() = Some(whole(geometry, &played));
     }
