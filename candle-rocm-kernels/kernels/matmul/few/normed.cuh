@@ -1,6 +1,7 @@
 // B's columns normed on their way into products of few columns: x / sqrt(mean(x^2) + epsilon) * weight, rounded as the
 // norm's own kernel rounds it. Each workgroup adds up the squares anew, while its first part of A is on its way: for
-// the few columns of decoding that costs less than a launch.
+// the few columns of decoding that costs less than a launch. A column alone is normed once, to LDS, if it has room there;
+// of several each lane norms what it multiplies.
 #pragma once
 #include "matmul/few/product.cuh"
 #include "rows/rows.cuh"
@@ -15,8 +16,18 @@ template <class T, int B_VECTORS> struct Normed {
     float epsilon;
     // What a lane's columns are multiplied by.
     float scale[B_VECTORS];
-    // The first column's first vectors.
-    Words4 held[HELD];
+    // The first column's first vectors, and their weights.
+    Words4 held[HELD], weights[HELD];
+    // Whether the column is in LDS, and how much of it was multiplied.
+    bool staged;
+    uint32_t done;
+    // With the teams' sums a quarter of a compute unit's LDS.
+    static constexpr uint32_t MOST_STAGED = (11 << 10) / sizeof(T);
+
+    static __device__ __forceinline__ T *column_in_lds() {
+        __shared__ Words4 column[MOST_STAGED / V];
+        return (T *)column;
+    }
 
     static __device__ __forceinline__ float squares(const Words4 &words) {
         Elements x = bit_cast<Elements>(words);
@@ -30,8 +41,10 @@ template <class T, int B_VECTORS> struct Normed {
 #pragma unroll
         for (int h = 0; h < HELD; h++) {
             uint32_t k = (h * THREADS + threadIdx.x) * V;
-            held[h] = {};
-            if (k < at.length) held[h] = load_cached(at.b, k * (uint32_t)sizeof(T), 0);
+            held[h] = weights[h] = {};
+            if (k >= at.length) continue;
+            held[h] = load_cached(at.b, k * (uint32_t)sizeof(T), 0);
+            weights[h] = load_cached(weight, k * (uint32_t)sizeof(T), 0);
         }
     }
 
@@ -54,6 +67,32 @@ template <class T, int B_VECTORS> struct Normed {
 #pragma unroll
             for (int j = 0; j < B_VECTORS; j++)
                 if (min_of(Unit::column(lane, j), at.n - 1) == column) scale[j] = sum;
+        }
+        staged = at.n == 1 && at.length <= MOST_STAGED;
+        done = 0;
+        if (!staged) return;
+        auto put = [&](uint32_t k, Words4 x, const Words4 &of_k) INLINED {
+            norm(x, 0, of_k);
+            *(Words4 *)(column_in_lds() + k) = x;
+        };
+#pragma unroll
+        for (int h = 0; h < HELD; h++) {
+            uint32_t k = (h * THREADS + threadIdx.x) * V;
+            if (k < at.length) put(k, held[h], weights[h]);
+        }
+        for (uint32_t k = (HELD * THREADS + threadIdx.x) * V; k < at.length; k += THREADS * V)
+            put(k, load_cached(at.b, k * (uint32_t)sizeof(T), 0), load_cached(weight, k * (uint32_t)sizeof(T), 0));
+        __syncthreads();
+    }
+
+    // The lane's vectors of the column in LDS, STEP elements apart, of which those past the end are zeros.
+    template <int STEP, int N, class IsThere>
+    __device__ __forceinline__ void read(Words4 (&to)[N], uint32_t k, IsThere is_there) const {
+        const T *from = column_in_lds() + done + k;
+#pragma unroll
+        for (int u = 0; u < N; u++) {
+            to[u] = {};
+            if (is_there(u)) to[u] = *(const Words4 *)(from + u * STEP);
         }
     }
 

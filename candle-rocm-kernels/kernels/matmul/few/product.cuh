@@ -204,7 +204,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 }
             }
         };
-        auto load_b_and_multiply = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH]) INLINED {
+        auto load_b = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH]) INLINED {
 #pragma unroll
             for (int u = 0; u < UNROLL; u++)
 #pragma unroll
@@ -213,18 +213,33 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                     to = {};
                     if (is_there(all, left, u)) to = load_cached(b, offset_b[j], u * K_VECTOR);
                 }
+        };
+        auto load_b_and_multiply = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH]) INLINED {
             if constexpr (Input::NORMS) {
-                Words4 weight[UNROLL];
+                if (input.staged) {
+                    Words4 column[UNROLL];
+                    input.template read<K_VECTOR>(column, k, [&](int u) INLINED { return is_there(all, left, u); });
 #pragma unroll
-                for (int u = 0; u < UNROLL; u++) {
-                    weight[u] = {};
-                    if (is_there(all, left, u)) weight[u] = load_cached(input.weight, offset_k, u * K_VECTOR);
+                    for (int u = 0; u < UNROLL; u++)
+#pragma unroll
+                        for (int j = 0; j < B_VECTORS; j++) operands[u / DEPTH].b[u % DEPTH][j] = column[u];
+                } else {
+                    load_b(all, left, operands);
+                    Words4 weight[UNROLL];
+#pragma unroll
+                    for (int u = 0; u < UNROLL; u++) {
+                        weight[u] = {};
+                        if (is_there(all, left, u)) weight[u] = load_cached(input.weight, offset_k, u * K_VECTOR);
+                    }
+                    in_order();
+#pragma unroll
+                    for (int u = 0; u < UNROLL; u++)
+#pragma unroll
+                        for (int j = 0; j < B_VECTORS; j++)
+                            input.norm(operands[u / DEPTH].b[u % DEPTH][j], j, weight[u]);
                 }
-                in_order();
-#pragma unroll
-                for (int u = 0; u < UNROLL; u++)
-#pragma unroll
-                    for (int j = 0; j < B_VECTORS; j++) input.norm(operands[u / DEPTH].b[u % DEPTH][j], j, weight[u]);
+            } else {
+                load_b(all, left, operands);
             }
             if constexpr (Input::SCALES) {
                 // Vectors that lie in one block of k, which those of a lane do in any case.
@@ -251,7 +266,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         auto go_on = [&]() INLINED {
             advance(a, ROWS_TOGETHER ? round * at.lda : round);
             advance(b, round);
-            if constexpr (Input::NORMS) advance(input.weight, round);
+            if constexpr (Input::NORMS) advance(input.weight, round), input.done += round;
             if constexpr (Input::SCALES) begin_k += round;
         };
         Constant<true> all;
