@@ -152,13 +152,15 @@ impl Case {
 #[test]
 fn norms_within_products_are_right() -> Result<()> {
     // Rows that fill no workgroup, one that does, several; k of a vector, of less than a step, of a step and a half, of
-    // more than what is held of x; rows of x up to 16 and beyond.
+    // more than what is held of x; as much of 16 bits as LDS is given for, and more; rows of x up to 16 and beyond.
     let sizes = [
         (1, 1, 8),
         (1, 7, 64),
         (1, 100, 520),
         (2, 33, 1032),
         (1, 18, 4104),
+        (1, 18, 5632),
+        (1, 17, 5640),
         (3, 64, 256),
         (8, 20, 512),
         (16, 34, 136),
