@@ -104,6 +104,13 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static_assert(UNROLL % DEPTH == 0 && (!ROWS_TOGETHER || TILES % V == 0), "whole blocks");
     // Workgroups that one of NVIDIA's multiprocessors has registers for, without spilling any.
     static constexpr int RESIDENT = SIZE == 8 ? 1 : !ROWS_TOGETHER && COLUMNS == (SIZE == 2 ? 8 : 1) ? 3 : 2;
+    // The next round's vectors of A are on their way while this one's are multiplied: AMD's GPUs have registers for both.
+    // (On an H200 there were fewer wavefronts then, and the product slower.) What norms, scales or turns has none left.
+#if defined(__HIP__)
+    static constexpr bool AHEAD = SIZE == 2 && !ROWS_TOGETHER && !Input::NORMS && !Input::SCALES;
+#else
+    static constexpr bool AHEAD = false;
+#endif
     // What the sums of all teams take of LDS at a time, a few tiles of each.
     static constexpr int WHOLE = TEAMS * (int)ROWS * COLUMNS * (int)sizeof(Sum), MOST = 16 << 10;
     static constexpr int PASSES = WHOLE <= MOST ? 1 : WHOLE / MOST < TILES ? WHOLE / MOST : TILES;
@@ -214,7 +221,9 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                     if (is_there(all, left, u)) to = load_cached(b, offset_b[j], u * K_VECTOR);
                 }
         };
-        auto load_b_and_multiply = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH]) INLINED {
+        // `meanwhile` is asked for after B, since loads come in their order.
+        auto load_b_and_multiply = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH],
+                                       auto meanwhile) INLINED {
             if constexpr (Input::NORMS) {
                 if (input.staged) {
                     Words4 column[UNROLL];
@@ -241,6 +250,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             } else {
                 load_b(all, left, operands);
             }
+            in_order();
+            meanwhile();
             if constexpr (Input::SCALES) {
                 // Vectors that lie in one block of k, which those of a lane do in any case.
                 constexpr int OF_BLOCK = max_of(1, Input::BLOCK / (int)K_VECTOR), BLOCKS = UNROLL / OF_BLOCK;
@@ -263,8 +274,14 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 for (int u = 0; u < UNROLL / DEPTH; u++) multiply(sums, operands[u]);
             }
         };
-        auto go_on = [&]() INLINED {
+        auto nothing = []() INLINED {
+        };
+        // A whole round's vectors, and on to the next round's.
+        auto load_round = [&](Operands(&operands)[UNROLL / DEPTH]) INLINED {
+            load_a(Constant<true>(), 0, operands);
             advance(a, ROWS_TOGETHER ? round * at.lda : round);
+        };
+        auto go_on = [&]() INLINED {
             advance(b, round);
             if constexpr (Input::NORMS) advance(input.weight, round), input.done += round;
             if constexpr (Input::SCALES) begin_k += round;
@@ -276,29 +293,35 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             Operands operands[UNROLL / DEPTH];
             input.begin(at);
             in_order();
-            if (rounds > 0) load_a(all, 0, operands);
+            if (rounds > 0) load_round(operands);
             in_order();
             input.template meet<Unit>(at, lane);
             if (rounds > 0) {
-                load_b_and_multiply(all, 0, operands);
+                load_b_and_multiply(all, 0, operands, nothing);
                 go_on();
                 begun = 1;
             }
         }
+        Operands now[UNROLL / DEPTH];
+        if (AHEAD && rounds > 0) load_round(now);
 #pragma unroll 1
         for (uint32_t left = rounds - begun; left > 0; left--) {
             keep(offset_a);
             keep(offset_b);
-            Operands operands[UNROLL / DEPTH];
-            load_a(all, 0, operands);
-            load_b_and_multiply(all, 0, operands);
+            Operands next[UNROLL / DEPTH];
+            if (!AHEAD) load_round(now);
+            load_b_and_multiply(all, 0, now, [&]() INLINED {
+                if (AHEAD && left > 1) load_round(next);
+            });
             go_on();
+#pragma unroll
+            for (int n = 0; AHEAD && n < UNROLL / DEPTH; n++) now[n] = next[n];
         }
         uint32_t left = at.k - rounds * round;
         if (left >= V) {
             Operands operands[UNROLL / DEPTH];
             load_a(Constant<false>(), left, operands);
-            load_b_and_multiply(Constant<false>(), left, operands);
+            load_b_and_multiply(Constant<false>(), left, operands, nothing);
         }
         settle_products();
         return at.k / V * V;
@@ -424,9 +447,9 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         at.n = columns;
         at.first_k = first_k;
         at.length = p.k;
-        // Nothing for a team without rows; where all must meet, what others do as well.
-        bool has_rows = Input::NORMS || (in_use && at.first + at.team_row < p.m);
-        at.k = has_rows ? min_of(p.k - first_k, problem.part_k) : 0;
+        // Nothing for a team without rows; where all go on together, what others do as well.
+        bool has_rows = at.first + at.team_row < p.m;
+        at.k = Input::NORMS || (in_use && (AHEAD || has_rows)) ? min_of(p.k - first_k, problem.part_k) : 0;
         at.a = a + first_k * (ROWS_TOGETHER ? p.lda : 1);
         at.b = b + first_k * at.step_b;
         at.wide_a = ANY_ADDRESS || (((uintptr_t)at.a | p.lda * SIZE) & 15) == 0;
@@ -441,6 +464,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         } else {
             uint32_t done = 0;
             if (at.wide_a && at.wide_b && whole_rows) done = whole_vectors(at, lane, sharer, sharing);
+            if (!has_rows) at.k = 0;
             careful_steps(at, lane, sharer, sharing, done);
         }
 

@@ -117,6 +117,19 @@ fn few_workgroups_divide_k() {
     assert_eq!(wide.parts, 1);
 }
 
+/// Those that have the next step on its way keep the memory busy with few workgroups.
+#[test]
+fn a_fifth_of_the_units_multiplies_one_vector() {
+    let parts = |m, dtype| {
+        let problem = of_type(dtype, row_major(1, m, 8192, true));
+        plan_on(&problem, MI300X).unwrap().parts
+    };
+    assert_eq!(parts(2048, GemmDtype::F16), 1);
+    assert_eq!(parts(1024, GemmDtype::BF16), 1);
+    assert!(parts(512, GemmDtype::F16) > 1);
+    assert!(parts(1024, GemmDtype::F32) > 1);
+}
+
 #[test]
 fn few_rows_are_few_columns_of_the_transpose() {
     let plan = plan_for(&row_major(1000, 1, 64, false));
