@@ -1,7 +1,7 @@
 // B's columns normed on their way into products of few columns: x / sqrt(mean(x^2) + epsilon) * weight, rounded as the
 // norm's own kernel rounds it. Each workgroup adds up the squares anew, while its first part of A is on its way: for
-// the few columns of decoding that costs less than a launch. A column alone is normed once, to LDS, if it has room there;
-// of several each lane norms what it multiplies.
+// the few columns of decoding that costs less than a launch. A column alone is normed once, to LDS, if it has room
+// there; of several each lane norms what it multiplies.
 #pragma once
 #include "matmul/few/product.cuh"
 #include "rows/rows.cuh"
