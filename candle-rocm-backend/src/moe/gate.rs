@@ -145,7 +145,7 @@ impl Gate {
     ) -> Option<(usize, usize)> {
         // Vectors of 16 bytes: memory itself begins at more.
         let aligned =
-            |x: &Tensor| (x.layout().start_offset() * x.dtype().size_in_bytes()) % 16 == 0;
+            |x: &Tensor| (x.layout().start_offset() * x.dtype().size_in_bytes()).is_multiple_of(16);
         if !experts.is_multiple_of(4) || !aligned(logits) || !bias.is_none_or(aligned) {
             return None;
         }

@@ -146,15 +146,16 @@ struct Scores {
     float softcap;
     const float *slopes;
 
-    // The score of key `key` with query `head` of `heads`, of their product. Keys from `end` on are none, and `last` is
-    // the query's own.
-    __device__ __forceinline__ float of(float product, uint32_t head, uint32_t heads, uint32_t key, uint32_t end,
+    // Whether products are not the scores.
+    __device__ __forceinline__ bool changes() const { return softcap != 0 || slopes != nullptr; }
+    // The score of key `key` with query `head` of `heads`, of their product; `last` is the query's own.
+    __device__ __forceinline__ float of(float product, uint32_t head, uint32_t heads, uint32_t key,
                                         uint32_t last) const {
         if (softcap != 0) product = softcap * math::tanh(product / softcap);
         // The distance from the query to the key.
         if (slopes != nullptr && head < heads)
             product -= attention::LOG2_E * slopes[head] * (float)(last - min_of(key, last));
-        return key >= end ? -INFINITY : product;
+        return product;
     }
 };
 
@@ -300,7 +301,6 @@ template <class T, int DIM, int HEADS> struct Attend {
         bool exceeds = false;
 #pragma unroll
         for (int h = 0; h < HEADS; h++) {
-            most[h] = top[h];
 #pragma unroll
             for (int n = 0; n < KEYS; n++) {
                 float dot = 0;
@@ -308,7 +308,21 @@ template <class T, int DIM, int HEADS> struct Attend {
                 for (int e = 0; e < EACH; e++)
 #pragma unroll
                     for (int i = 0; i < 8; i++) dot = math::fma(k[n][e][i], query[h][e * 8 + i], dot);
-                score[h][n] = how.of(wave_all_reduce(dot, TEAM, Sum{}), h, heads, key + n, end, last);
+                score[h][n] = wave_all_reduce(dot, TEAM, Sum{});
+            }
+        }
+        if (how.changes()) {
+#pragma unroll
+            for (int h = 0; h < HEADS; h++)
+#pragma unroll
+                for (int n = 0; n < KEYS; n++) score[h][n] = how.of(score[h][n], h, heads, key + n, last);
+        }
+#pragma unroll
+        for (int h = 0; h < HEADS; h++) {
+            most[h] = top[h];
+#pragma unroll
+            for (int n = 0; n < KEYS; n++) {
+                score[h][n] = key + n >= end ? -INFINITY : score[h][n];
                 most[h] = math::fmax(most[h], score[h][n]);
             }
             exceeds |= most[h] > top[h] + attention::SLACK;
@@ -337,6 +351,23 @@ template <class T, int DIM, int HEADS> struct Attend {
         }
     }
 
+    // Adds up COUNT values of each of a wavefront's teams. From step to step a lane keeps half as many, in the end from
+    // number `first` on: what each has to move, and to store, is the least.
+    template <int MASK, int COUNT>
+    static __device__ __forceinline__ void add_teams(float *values, uint32_t &first) {
+        if constexpr (MASK < WAVEFRONT) {
+            bool upper = threadIdx.x & MASK;
+            constexpr int HALF = COUNT / 2;
+#pragma unroll
+            for (int i = 0; i < HALF; i++) {
+                float low = values[i], high = values[i + HALF];
+                values[i] = (upper ? high : low) + shfl_xor(upper ? low : high, MASK, WAVEFRONT);
+            }
+            first += upper ? HALF : 0;
+            add_teams<MASK * 2, HALF>(values, first);
+        }
+    }
+
     // What each wavefront's teams made to LDS.
     __device__ __forceinline__ void leave(Lds &lds) const {
         uint32_t wave = threadIdx.x / WAVEFRONT, in_wave = threadIdx.x % WAVEFRONT;
@@ -345,6 +376,7 @@ template <class T, int DIM, int HEADS> struct Attend {
             for (int mask = TEAM; mask < WAVEFRONT; mask *= 2) x = op(x, shfl_xor(x, mask, WAVEFRONT));
             return x;
         };
+        float values[HEADS * OWN];
 #pragma unroll
         for (int h = 0; h < HEADS; h++) {
             float most = of_wave(top[h], [](float a, float b) INLINED { return math::fmax(a, b); });
@@ -355,10 +387,15 @@ template <class T, int DIM, int HEADS> struct Attend {
                 lds.sum[h][wave] = all;
             }
 #pragma unroll
-            for (int i = 0; i < OWN; i++) {
-                float x = of_wave(sums[h][i] * share, Sum{});
-                if (in_wave < TEAM) lds.rows[h][wave][begin(i / 8) + i % 8] = x;
-            }
+            for (int i = 0; i < OWN; i++) values[h * OWN + i] = sums[h][i] * share;
+        }
+        uint32_t first = 0;
+        add_teams<TEAM, HEADS * OWN>(values, first);
+        constexpr int LEFT = TEAM < WAVEFRONT ? HEADS * OWN * TEAM / WAVEFRONT : HEADS * OWN;
+#pragma unroll
+        for (int n = 0; n < LEFT; n++) {
+            uint32_t at = first + n, i = at % OWN;
+            lds.rows[at / OWN][wave][(i / 8 * TEAM + lane) * 8 + i % 8] = values[n];
         }
     }
 
@@ -500,7 +537,9 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
         bool exceeds = false;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            score[i] = how.of(score[i] * scale, pair * 2 + i % 2, heads, first + key(i / 2), end, last);
+            score[i] *= scale;
+            if (how.changes()) score[i] = how.of(score[i], pair * 2 + i % 2, heads, first + key(i / 2), last);
+            if (first + key(i / 2) >= end) score[i] = -INFINITY;
             exceeds |= score[i] > top[i % 2] + attention::SLACK;
         }
         if (ballot(exceeds) != 0) {
