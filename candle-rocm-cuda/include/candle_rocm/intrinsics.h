@@ -173,8 +173,9 @@ CANDLE_ROCM_DEVICE unsigned int __funnelshift_lc(unsigned int low, unsigned int 
 CANDLE_ROCM_DEVICE unsigned int __funnelshift_rc(unsigned int low, unsigned int high, unsigned int shift) {
     return shift >= 32 ? high : __funnelshift_r(low, high, shift);
 }
-// Four bytes, each chosen by three bits of the selector out of y:x; the fourth bit spreads its sign.
-CANDLE_ROCM_DEVICE unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector) {
+namespace candle_rocm {
+// Four bytes, each chosen by three bits of the selector out of y:x; the fourth bit spreads its sign, as PTX's prmt does.
+__device__ __forceinline__ unsigned int permute_bytes(unsigned int x, unsigned int y, unsigned int selector) {
     unsigned long long both = ((unsigned long long)y << 32) | x;
     unsigned int result = 0;
 #pragma unroll
@@ -185,6 +186,11 @@ CANDLE_ROCM_DEVICE unsigned int __byte_perm(unsigned int x, unsigned int y, unsi
         result |= byte << (8 * i);
     }
     return result;
+}
+} // namespace candle_rocm
+// The same without signs: the fourth bits of the selector do not count.
+CANDLE_ROCM_DEVICE unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector) {
+    return candle_rocm::permute_bytes(x, y, selector & 0x7777);
 }
 
 // ------------------------------------------------------------- dot products

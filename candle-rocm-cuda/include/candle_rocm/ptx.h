@@ -301,7 +301,7 @@ __device__ __forceinline__ uint32_t lop3(uint32_t a, uint32_t b, uint32_t c, uin
     return result;
 }
 __device__ __forceinline__ uint32_t prmt(uint32_t a, uint32_t b, uint32_t selector) {
-    return __byte_perm(a, b, selector);
+    return permute_bytes(a, b, selector);
 }
 template <class T> __device__ __forceinline__ T bfe(T a, uint32_t from, uint32_t count) {
     constexpr uint32_t BITS = sizeof(T) * 8;

@@ -2,6 +2,7 @@
 #include "program.cuh"
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
 #include <cub/cub.cuh>
 namespace cg = cooperative_groups;
 

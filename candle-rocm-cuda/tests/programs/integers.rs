@@ -148,7 +148,8 @@ pub const PROGRAMS: &[Program] = &[
         "byte_permute",
         Thread(|w| {
             [
-                byte_permute(w[0], w[1], w[2]),
+                // What is beyond three bits of each choice does not count, unlike prmt's.
+                byte_permute(w[0], w[1], w[2] & 0x7777),
                 byte_permute(w[0], w[1], 0x5140),
                 0,
                 0,

@@ -5,6 +5,9 @@
 #include <cuda_fp16.h>
 #include <mma.h>
 
+template <class A, class B> constexpr bool SAME = false;
+template <class A> constexpr bool SAME<A, A> = true;
+
 #define WHOLE_WARP \
     if (LANES < 32) return
 
@@ -81,7 +84,7 @@ template <int M, int N, class T, class LayoutB> __device__ void product(float *s
     // Those threads that are left, all of whole warps.
     int threads = (int)blockDim.x / 32 * 32;
     for (int i = (int)threadIdx.x; i < M * 16; i += threads) a[i] = T((float)(i / 16 + 2 * (i % 16)));
-    constexpr bool BY_ROWS = candle_rocm::same<LayoutB, row_major>::value;
+    constexpr bool BY_ROWS = SAME<LayoutB, row_major>;
     for (int i = (int)threadIdx.x; i < 16 * N; i += threads)
         b[i] = BY_ROWS ? T((float)(i / N - i % N)) : T((float)(i % 16 - i / 16));
     __syncthreads();

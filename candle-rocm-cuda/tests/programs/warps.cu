@@ -46,7 +46,8 @@ PROGRAM(shuffle_types) {
 }
 PROGRAM(ballot) {
     out[0] = __ballot_sync(FULL, in[0] & 1);
-    out[1] = __ballot_sync(0x0f0f0f0fu, in[1] & 1);
+    // None but the lanes that the mask names may be there.
+    if (0x0f0f0f0fu >> threadIdx.x % 32 & 1) out[1] = __ballot_sync(0x0f0f0f0fu, in[1] & 1);
 }
 PROGRAM(votes) {
     out[0] = __any_sync(FULL, in[0] % 40 == 0);
@@ -61,8 +62,10 @@ PROGRAM(divergent_ballot) {
 PROGRAM(match_any) { out[0] = __match_any_sync(FULL, in[0] % 5); }
 PROGRAM(match_all) {
     int all;
-    out[0] = __match_all_sync(FULL, in[0] | 0xffffffffu, &all) == FULL, out[1] = (uint32_t)all;
-    out[2] = __match_all_sync(FULL, threadIdx.x % 32, &all), out[3] = (uint32_t)all;
+    // Lanes that are not there match nothing.
+    unsigned int there = __activemask();
+    out[0] = __match_all_sync(there, in[0] | 0xffffffffu, &all) == there, out[1] = (uint32_t)all;
+    out[2] = __match_all_sync(there, threadIdx.x % 32, &all), out[3] = (uint32_t)all;
 }
 PROGRAM(reduce_add) { out[0] = __reduce_add_sync(FULL, in[0]); }
 PROGRAM(reduce_extremes) {

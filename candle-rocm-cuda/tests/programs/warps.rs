@@ -100,7 +100,8 @@ pub const PROGRAMS: &[Program] = &[
         "ballot",
         Warp(|w| {
             let (all, some) = (ballot(w, |w| w[0] & 1 == 1), ballot(w, |w| w[1] & 1 == 1));
-            lanes(w, |_| [all, some & 0x0f0f_0f0f, 0, 0])
+            let named = |lane: usize| 0x0f0f_0f0f >> lane & 1;
+            lanes(w, |lane| [all, (some & 0x0f0f_0f0f) * named(lane), 0, 0])
         }),
     ),
     (
