@@ -13,7 +13,6 @@ use rocm_gpus::Timing;
 use super::cache::Cache;
 use super::geometry::Geometry;
 use super::instruction::{Class, Effect, Instruction};
-use super::launch::Sampling;
 use super::memory::{Busy, Hierarchy};
 use super::record::{Entry, WaveRecord, NOTHING};
 use crate::codeobject::LoadedKernel;
@@ -94,7 +93,6 @@ pub(super) struct Chiplet<'a> {
     /// When, how unimportant, which.
     turns: BinaryHeap<Reverse<(u64, u8, u32)>>,
     end: u64,
-    code_kept: bool,
 }
 
 impl<'a> Chiplet<'a> {
@@ -102,10 +100,10 @@ impl<'a> Chiplet<'a> {
         kernel: &'a LoadedKernel,
         timing: &'static Timing,
         geometry: &Geometry,
-        sampling: Sampling,
+        warm: bool,
     ) -> Chiplet<'a> {
         let target = kernel.kernel.target;
-        let memory = Hierarchy::new(target, timing, geometry.chiplets_used(), sampling.warm);
+        let memory = Hierarchy::new(target, timing, geometry.chiplets_used(), warm);
         let simds = target.unit().simds as usize;
         let units = geometry.units_of_chiplet() as usize;
         let [bytes, line] = timing.instructions.map(u64::from);
@@ -128,12 +126,11 @@ impl<'a> Chiplet<'a> {
             waves: Vec::new(),
             turns: BinaryHeap::new(),
             end: 0,
-            code_kept: sampling.code_kept,
         }
     }
 
     /// All that workgroups execute lies in the instruction caches, or as much as there is room for.
-    fn keep_code(&mut self, groups: &[Vec<WaveRecord>]) {
+    pub fn keep_code(&mut self, groups: &[Vec<WaveRecord>]) {
         let line_bytes = u64::from(self.timing.instructions[1]);
         let entries = groups.iter().flatten().flat_map(|wave| &wave.entries);
         let address = |offset: i32| self.kernel.entry.wrapping_add_signed(offset.into());
@@ -147,9 +144,6 @@ impl<'a> Chiplet<'a> {
 
     /// Play workgroups back, so many at once on a unit.
     pub fn play(mut self, groups: &'a [Vec<WaveRecord>], held: u32) -> Played {
-        if self.code_kept {
-            self.keep_code(groups);
-        }
         let mut coming = groups.iter();
         let mut starts = Vec::new();
         // One to each unit in turn, as the hardware spreads them.

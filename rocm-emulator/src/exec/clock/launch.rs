@@ -153,7 +153,13 @@ impl<'a> Sample<'a> {
             return;
         }
         let geometry = &self.geometry;
-        let chiplet = Chiplet::new(kernel, self.cycles.timing, geometry, self.cycles.sampling);
+        let Sampling {
+            warm, code_kept, ..
+        } = self.cycles.sampling;
+        let mut chiplet = Chiplet::new(kernel, self.cycles.timing, geometry, warm);
+        if code_kept {
+            chiplet.keep_code(&groups);
+        }
         let played = chiplet.play(&groups, geometry.held);
         *self.cycles.time.lock() = Some(whole(geometry, &played));
     }
