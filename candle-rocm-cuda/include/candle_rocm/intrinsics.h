@@ -174,7 +174,7 @@ CANDLE_ROCM_DEVICE unsigned int __funnelshift_rc(unsigned int low, unsigned int 
     return shift >= 32 ? high : __funnelshift_r(low, high, shift);
 }
 namespace candle_rocm {
-// Four bytes, each chosen by three bits of the selector out of y:x; the fourth bit spreads its sign, as PTX's prmt does.
+// Four bytes, each chosen by three bits of the selector out of y:x; the fourth bit spreads its sign, as in PTX's prmt.
 __device__ __forceinline__ unsigned int permute_bytes(unsigned int x, unsigned int y, unsigned int selector) {
     unsigned long long both = ((unsigned long long)y << 32) | x;
     unsigned int result = 0;
