@@ -4,7 +4,6 @@ use anyhow::{Context, Result};
 use candle_rocm_kernels::matmul::Dtype;
 use candle_rocm_kernels::{activations, few, Module, DECODE, NORMED};
 use candle_rocm_runtime::gemm::GemmDtype;
-use rocm_emulator::exec::LaunchTime;
 use rocm_emulator::hip::compute_units;
 
 use crate::device::{Arg, Device, Kept};
@@ -181,15 +180,9 @@ fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<Timin
 fn product(gpus: &Gpus, device: &Device, [rows, k]: [u32; 2]) -> Result<Timing> {
     let shape = Shape::new(GemmDtype::F16, [rows as usize, 1, k as usize], TN);
     let arch = device.target.name();
-    let time = |kept| -> Result<(String, LaunchTime)> {
-        let mut of_parts = gpus.time(arch, &shape, kept)?.into_iter().flatten();
-        let first = of_parts.next().context("a product without a kernel")?;
-        let (mut kernel, mut time) = (first.kernel.name.clone(), first.time?);
-        for sum in of_parts {
-            time.microseconds += sum.time?.microseconds;
-            kernel.push_str(", in parts");
-        }
-        Ok((kernel, time))
+    let time = |kept| {
+        let time = gpus.time_whole(arch, &shape, kept)?;
+        time.context("a product without a kernel")
     };
     let ((kernel, cold), (_, with_code)) = (time(Kept::default())?, time(WITH_CODE)?);
     let timed = Timed {

@@ -172,7 +172,8 @@ impl Device {
         })
     }
 
-    /// How long a launch of a kernel would take on the GPU, after those that left what is `kept`. Only the workgroups that tell it are executed.
+    /// How long a launch of a kernel would take on the GPU, after those that left what is `kept`. Only the workgroups that tell
+    /// it are executed.
     ///
     /// # Errors
     /// As [`Device::run`]; there is no model of the GPU's time.

@@ -267,21 +267,8 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
         LLAMA_LAYERS.map(shape)
     });
     for shape in large.into_iter().chain(layers) {
-        let times = gpus.time(arch, &shape, REPEATED)?.unwrap_or_default();
         let multiplications = (shape.m * shape.n * shape.k) as u64;
-        let mut all: Option<(String, LaunchTime)> = None;
-        for of in times {
-            let time = of.time?;
-            match &mut all {
-                None => all = Some((of.kernel.name.clone(), time)),
-                // Adds parts of k up.
-                Some((name, first)) => {
-                    first.microseconds += time.microseconds;
-                    name.push_str(", in parts");
-                }
-            }
-        }
-        if let Some((kernel, time)) = all {
+        if let Some((kernel, time)) = gpus.time_whole(arch, &shape, REPEATED)? {
             add(shape_text(&shape), &kernel, multiplications, &time);
         }
     }

@@ -9,7 +9,7 @@ use candle_rocm_runtime::gemm::{launch_plan, Epilogue, GemmDtype, GemmProblem, G
 use candle_rocm_runtime::{
     runtime, Context, DeviceBuffer, DevicePtr, DevicePtrMut, RuntimeKind, Stream,
 };
-use rocm_emulator::exec::{InstructionProfile, Sampling};
+use rocm_emulator::exec::{InstructionProfile, LaunchTime, Sampling};
 use rocm_emulator::hip::{profiled, timed, KernelTime};
 use rocm_emulator::isa::Target;
 
@@ -202,6 +202,29 @@ impl Gpus {
             Ok(times)
         })?;
         Ok(done.map(|(_, times)| times))
+    }
+
+    /// The same of all its launches together, under the name of the one that multiplies.
+    ///
+    /// # Errors
+    /// As [`Gpus::time`].
+    pub fn time_whole(
+        &self,
+        arch: &str,
+        shape: &Shape,
+        kept: Kept,
+    ) -> Result<Option<(String, LaunchTime)>> {
+        let mut launches = self.time(arch, shape, kept)?.into_iter().flatten();
+        let Some(first) = launches.next() else {
+            return Ok(None);
+        };
+        let (mut kernel, mut time) = (first.kernel.name.clone(), first.time?);
+        // Adds parts of k up.
+        for sum in launches {
+            time.microseconds += sum.time?.microseconds;
+            kernel.push_str(", in parts");
+        }
+        Ok(Some((kernel, time)))
     }
 
     /// Multiply, and count. `None` where no kernel multiplies the type there.
