@@ -213,6 +213,42 @@ fn threads_allocate_and_pass_buffers_on() {
     assert!(context.is_managing_stream_synchronization());
 }
 
+/// Work that begins untracked, while other threads make the context track: nobody may read over it.
+#[test]
+fn no_use_is_missed_when_a_second_thread_comes() {
+    let function = common::probe(&context())
+        .load_function("increment")
+        .unwrap();
+    let n = 300_000u32;
+    for _ in 0..30 {
+        let (context, start) = (context(), std::sync::Barrier::new(3));
+        let (send, receive) = std::sync::mpsc::sync_channel(1);
+        std::thread::scope(|scope| {
+            let (context, function, start) = (&context, &function, &start);
+            scope.spawn(move || {
+                let stream = context.per_thread_stream();
+                let mut x = stream.alloc_zeros::<u32>(n as usize).unwrap();
+                start.wait();
+                let mut launch = stream.launch_builder(function);
+                launch.arg(&n).arg(&mut x);
+                // SAFETY: the arguments are those of the kernel.
+                unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }.unwrap();
+                send.send(x).unwrap();
+            });
+            scope.spawn(move || {
+                start.wait();
+                // Its first use, which waits for what was not tracked.
+                context.per_thread_stream().synchronize().unwrap();
+            });
+            start.wait();
+            let x = receive.recv().unwrap();
+            let read = context.per_thread_stream().clone_dtoh(&x).unwrap();
+            let missed = read.iter().filter(|&&element| element != 1).count();
+            assert_eq!(missed, 0);
+        });
+    }
+}
+
 #[test]
 fn threads_share_a_caching_pool() {
     let context = context();

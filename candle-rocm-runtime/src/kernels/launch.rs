@@ -27,7 +27,7 @@ pub struct LaunchArgs<'a> {
     function: &'a Function,
     // Inline for what Candle's kernels take: an operator allocates nothing on the host.
     waits: InlineList<&'a UseMark, 8>,
-    records: InlineList<&'a UseMark, 4>,
+    records: InlineList<&'a UseMark, 8>,
     args: InlineList<*mut c_void, 24>,
     flags: Option<CUevent_flags>,
 }
@@ -73,9 +73,7 @@ macro_rules! push_memory {
             unsafe impl<'a, 'b: 'a, $($generics)*> PushKernelArg<$type> for LaunchArgs<'a> {
                 #[inline(always)]
                 fn arg(&mut self, arg: $type) -> &mut Self {
-                    if self.stream.context().is_managing_stream_synchronization() {
-                        self.$how(&arg.read, &arg.write);
-                    }
+                    self.$how(&arg.read, &arg.write);
                     $(self.$note(arg.parameters.as_ref());)?
                     self.args.push(std::ptr::from_ref(&arg.ptr).cast_mut().cast());
                     self
@@ -156,8 +154,10 @@ impl<'a> LaunchArgs<'a> {
         cooperative: bool,
     ) -> Result<Option<(Event, Event)>> {
         self.stream.enter()?;
-        for mark in self.waits.as_slice() {
-            mark.wait(self.stream)?;
+        if self.stream.context().is_managing_stream_synchronization() {
+            for mark in self.waits.as_slice() {
+                mark.wait(self.stream)?;
+            }
         }
         let start = self.event()?;
         // Launching no workgroups is an error in HIP; for Candle it is an empty tensor.
@@ -180,8 +180,10 @@ impl<'a> LaunchArgs<'a> {
             }
         }
         let end = self.event()?;
-        for mark in self.records.as_slice() {
-            mark.record(self.stream)?;
+        if self.stream.context().notes_given_work() {
+            for mark in self.records.as_slice() {
+                mark.record(self.stream)?;
+            }
         }
         Ok(start.zip(end))
     }

@@ -122,7 +122,7 @@ impl Drop for SyncOnDrop<'_> {
         match self.0 {
             Pending::Nothing => {}
             Pending::Mark(mark, stream) => {
-                if stream.context().is_managing_stream_synchronization() {
+                if stream.context().notes_given_work() {
                     stream.context().record_err(mark.record(stream));
                 }
             }

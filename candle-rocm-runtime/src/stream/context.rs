@@ -2,8 +2,10 @@
 //! return wait in it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::base::cuda_names::{
     CUctx_flags, CUdevice, CUdevice_attribute, CUfunc_cache, CUlimit, CUuuid,
@@ -21,14 +23,23 @@ use crate::runtime;
 /// Several contexts can exist on one GPU; they share its memory pool and its loaded modules.
 pub struct Context {
     device: Arc<Device>,
-    /// Streams that are ordered by nothing but events: created ones, and one more for each further
-    /// thread that uses the per-thread stream.
-    pub(crate) num_streams: AtomicUsize,
+    /// One of [`ONE_STREAM`], [`TURNING`] and [`MANY_STREAMS`], in this order and never back: a stream that is gone may
+    /// have left work behind.
+    streams: AtomicU8,
+    /// Held by who turns to many streams, for others to wait for.
+    turning: Mutex<()>,
     event_tracking: AtomicBool,
     /// The first thread that used the per-thread stream, 0 before that.
     per_thread_owner: AtomicU64,
     sticky: StickyError,
 }
+
+/// All work so far is ordered by itself: uses of buffers are not tracked.
+const ONE_STREAM: u8 = 0;
+/// Uses are tracked from here on, and somebody waits for those that were not.
+const TURNING: u8 = 1;
+/// Streams are ordered by nothing but events, and uses that were not tracked are over.
+const MANY_STREAMS: u8 = 2;
 
 impl Context {
     /// A context on the GPU of this ordinal.
@@ -40,7 +51,8 @@ impl Context {
         device.bind()?;
         Ok(Arc::new(Self {
             device,
-            num_streams: AtomicUsize::new(0),
+            streams: AtomicU8::new(ONE_STREAM),
+            turning: Mutex::new(()),
             event_tracking: AtomicBool::new(true),
             per_thread_owner: AtomicU64::new(0),
             sticky: StickyError::default(),
@@ -202,10 +214,10 @@ impl Context {
         self.check_err()
     }
 
-    /// Whether work of this context runs on more than one stream, so that buffers must track their use.
+    /// Whether work of this context has run on more than one stream, so that buffers must track their use.
     #[inline]
     pub fn is_in_multi_stream_mode(&self) -> bool {
-        self.num_streams.load(Ordering::Relaxed) > 0
+        self.streams.load(Ordering::Relaxed) != ONE_STREAM
     }
 
     /// Whether new buffers track their use by events (the default).
@@ -218,6 +230,15 @@ impl Context {
     #[inline]
     pub fn is_managing_stream_synchronization(&self) -> bool {
         self.is_in_multi_stream_mode() && self.is_event_tracking()
+    }
+
+    /// Whether work that a stream has just been given is to be noted. Asked before giving it, another thread could turn
+    /// to many streams in between, and wait for all but this.
+    #[inline]
+    pub(crate) fn notes_given_work(&self) -> bool {
+        // Either this sees the other thread's store, or its wait, which comes after a fence as well, sees the work.
+        fence(Ordering::SeqCst);
+        self.is_managing_stream_synchronization()
     }
 
     /// Turns the tracking of buffers on.
@@ -241,28 +262,33 @@ impl Context {
     #[inline]
     pub(crate) fn enter_per_thread_stream(&self) -> Result<()> {
         let thread = thread_number();
-        if self.per_thread_owner.load(Ordering::Relaxed) == thread || self.is_in_multi_stream_mode()
+        if self.per_thread_owner.load(Ordering::Relaxed) == thread
+            || self.streams.load(Ordering::Acquire) == MANY_STREAMS
         {
             return Ok(());
         }
-        match self.per_thread_owner.compare_exchange(
-            0,
-            thread,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        ) {
+        let owner =
+            self.per_thread_owner
+                .compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed);
+        match owner {
             Ok(_) => Ok(()),
             Err(owner) if owner == thread => Ok(()),
-            Err(_) => self.add_stream(),
+            Err(_) => self.turn_to_many_streams(),
         }
     }
 
-    /// Counts one more stream. Work so far was not tracked, so the first one waits for it.
-    pub(crate) fn add_stream(&self) -> Result<()> {
-        let before = self.num_streams.fetch_add(1, Ordering::Relaxed);
-        if before == 0 && self.is_event_tracking() {
+    /// From here on buffers track their use; when this returns, work that was not tracked is over, whoever turned.
+    pub(crate) fn turn_to_many_streams(&self) -> Result<()> {
+        let _turn = self.turning.lock();
+        if self.streams.load(Ordering::Relaxed) == MANY_STREAMS {
+            return Ok(());
+        }
+        self.streams.store(TURNING, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self.is_event_tracking() {
             self.device.synchronize()?;
         }
+        self.streams.store(MANY_STREAMS, Ordering::Release);
         Ok(())
     }
 

@@ -149,7 +149,7 @@ impl Context {
             origin: Origin::Created(priority),
             number: next_number(),
         });
-        self.add_stream()?;
+        self.turn_to_many_streams()?;
         Ok(stream)
     }
 }
@@ -303,7 +303,6 @@ impl Drop for Stream {
         for end in device.streams().ends() {
             self.context.record_err(end(device, self.key()));
         }
-        self.context.num_streams.fetch_sub(1, Ordering::Relaxed);
         let hip = device.hip();
         let noted = device.streams().note_last_work(hip, self.raw);
         self.context.record_err(noted);
