@@ -14,6 +14,7 @@
 pub mod activations;
 pub mod attention;
 pub mod choice;
+pub mod decode;
 pub mod dtypes;
 pub mod few;
 pub mod geometry;

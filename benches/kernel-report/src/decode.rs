@@ -1,6 +1,7 @@
 //! What the kernels of one token of LLaMA would take, by the emulator's model of time: what a user waits for.
 
 use anyhow::{Context, Result};
+use candle_rocm_kernels::decode::{Kernel, THREADS};
 use candle_rocm_kernels::matmul::Dtype;
 use candle_rocm_kernels::{activations, few, Module, DECODE, NORMED};
 use candle_rocm_runtime::gemm::GemmDtype;
@@ -200,11 +201,11 @@ fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<Timing> {
         head_elements: dim,
         ..
     } = *model;
-    // As many parts as workgroups run at once, of whole steps of 256 work-items that have eight elements each.
-    const OF_WORKGROUP: u32 = 4;
-    let columns = kv_heads * (heads / kv_heads).div_ceil(OF_WORKGROUP);
-    let step = 4 * 256 / (dim / 8);
-    let parts = (2 * compute_units(device.target) / columns).min(keys.div_ceil(step));
+    let arch = device.target.name();
+    let group = heads / kv_heads;
+    let kernel = Kernel::of(arch, 2, dim, group).context("heads without a kernel")?;
+    let columns = kernel.columns(group, kv_heads);
+    let parts = kernel.parts(compute_units(device.target), columns, keys);
     let of_cache = 2 * 2 * u64::from(kv_heads) * u64::from(keys) * u64::from(dim);
     let buffers = [
         device.room(2 * u64::from((heads + 2 * kv_heads) * dim))?,
@@ -226,12 +227,11 @@ fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<Timing> {
     args.extend([keys, 0].map(Arg::U32));
     args.extend([0, 0].map(Arg::U64));
     args.push(Arg::F32(0.));
-    args.extend([1, 1, heads, kv_heads, dim, keys, 0].map(Arg::U32));
+    args.extend([1, 1, group, kv_heads, dim, keys, 0].map(Arg::U32));
     args.extend([Arg::F32((dim as f32).sqrt().recip()), Arg::F32(0.)]);
     args.extend([0, 0].map(Arg::U64));
-    let name = format!("attend_{dim}_{OF_WORKGROUP}_f16");
-    let grid = [[parts, columns, 1], [256, 1, 1]];
-    let timed = time(device, &DECODE, name, grid, &args, of_cache);
+    let grid = [[parts, columns, 1], [THREADS, 1, 1]];
+    let timed = time(device, &DECODE, kernel.name("f16"), grid, &args, of_cache);
     buffers.into_iter().try_for_each(|it| device.free(it))?;
     timed
 }

@@ -6,7 +6,7 @@ use candle_core::{
     bail, CpuStorage, CudaDevice, CudaStorage, DType, Device, IndexOp as _, InplaceOp1, Layout,
     Result, Shape, Tensor, D,
 };
-use candle_rocm_kernels::nvidia::Multiprocessor;
+use candle_rocm_kernels::decode::{Kernel, THREADS};
 use candle_rocm_kernels::{mmvq, DECODE};
 use candle_rocm_runtime::LaunchConfig;
 
@@ -17,12 +17,6 @@ use super::norm::rms_norm;
 use super::operands::check_device;
 use super::quantized::QuantizedVector;
 
-/// Queries of a key's and value's group that a workgroup takes, by what the row of a head is rounded up to.
-const HEADS: &[(usize, [usize; 2])] = &[(64, [1, 4]), (128, [1, 4]), (256, [1, 4]), (512, [1, 2])];
-/// Work-items of a workgroup.
-const THREADS: u32 = 256;
-/// Parts of a sequence's keys at most, as many as work-items of the workgroup that puts them together.
-const MOST_PARTS: usize = 256;
 /// Counters of a sequence for each head of keys: groups of queries of a step, whose workgroups count those that ended.
 const COUNTERS: usize = 24;
 
@@ -511,17 +505,19 @@ impl KvCache {
     ) -> Result<Attend<'a>> {
         let dtype = self.both.dtype();
         let group = heads / self.kv_heads;
-        let Some((width, [one, several])) = HEADS.iter().find(|(width, _)| self.dim <= *width)
-        else {
+        let stream = device.cuda_stream();
+        let (arch, bytes) = (&stream.context().info().arch, dtype.size_in_bytes());
+        let [elements, of_key] = [self.dim, group].map(|size| size as u32);
+        let Some(kernel) = Kernel::of(arch, bytes, elements, of_key) else {
             bail!("attend: heads of {} elements have no kernel", self.dim);
         };
-        let of_workgroup = if group == 1 { *one } else { *several };
         let rows = self.batch * steps;
-        let columns = self.kv_heads * group.div_ceil(of_workgroup);
+        let columns = kernel.columns(of_key, self.kv_heads as u32);
         let seen = scores.window.unwrap_or(self.capacity).min(self.capacity);
-        let resident =
-            compute_units(device) * self.workgroups_of_unit(device, *width, of_workgroup);
-        let parts = self.parts(resident, rows * columns, seen, *width);
+        let [others, seen] =
+            [rows * columns as usize, seen].map(|size| u32::try_from(size).unwrap_or(u32::MAX));
+        let parts = kernel.parts(compute_units(device) as u32, others, seen) as usize;
+        let columns = columns as usize;
         let mut config = grid(parts, columns, THREADS)?;
         config.grid_dim.2 = int("attend", "steps of all sequences", rows)?;
         let of_parts = match parts {
@@ -546,7 +542,7 @@ impl KvCache {
             position,
             scores,
             slopes: scores.slopes.as_ref().map(Tensor::contiguous).transpose()?,
-            kernel: format!("attend_{width}_{of_workgroup}_{}", dtype.as_str()),
+            kernel: kernel.name(dtype.as_str()),
             config,
             sizes: [steps, heads],
             parts: RefCell::new(of_parts),
@@ -554,28 +550,6 @@ impl KvCache {
             quantized,
             result: RefCell::new(result),
         })
-    }
-
-    /// Workgroups for a compute unit, by which keys are shared out: as many as its registers have room for.
-    fn workgroups_of_unit(&self, device: &CudaDevice, width: usize, heads: usize) -> usize {
-        let stream = device.cuda_stream();
-        let nvidia = Multiprocessor::of(&stream.context().info().arch).is_some();
-        // By matrix instructions; the others, and smaller heads, leave half of them.
-        let by_matrix = nvidia && heads > 1 && self.both.dtype().size_in_bytes() == 2;
-        if by_matrix && width == 128 {
-            1
-        } else {
-            2
-        }
-    }
-
-    /// How many workgroups, of so many that run at once, share `seen` keys where `others` have other queries or keys.
-    fn parts(&self, resident: usize, others: usize, seen: usize, width: usize) -> usize {
-        // Keys that a workgroup's teams take at a time.
-        let step = 4 * THREADS as usize / (width / 8).min(32);
-        (resident / others)
-            .min(seen.div_ceil(step))
-            .clamp(1, MOST_PARTS)
     }
 
     fn append_composed(
@@ -718,7 +692,7 @@ impl Attend<'_> {
             Arg::Float(norms.map_or(0., |norms| norms.epsilon as f32)),
             size("sequences", batch)?,
             size("steps", steps)?,
-            size("heads", heads)?,
+            size("heads of queries for one of keys", heads / kv_heads)?,
             size("heads of keys", kv_heads)?,
             size("elements of a head", dim)?,
             size("tokens", capacity)?,

@@ -8,7 +8,7 @@
 //
 // The cache is (2, batch, kv_heads, capacity, dim), keys before values; queries and results are (batch, steps, heads,
 // dim). Step s of a sequence at `position` sees the keys 0 to position + s, or the last `window` of these.
-#include "attention/unit.cuh"
+#include "attention/decode_matrix.cuh"
 #include "portable/block_reduce.cuh"
 #include "portable/handover.cuh"
 #include "quantized/vectors.cuh"
@@ -113,57 +113,6 @@ ROPE_CACHE(f32, float)
 
 // ---------------------------------------------------------------------- attend
 
-// Eight elements of a row as they are loaded.
-template <class T> struct Eight {
-    static constexpr int WORDS = sizeof(T) * 8 / 4;
-    vec<uint32_t, 4> words[WORDS / 4];
-    __device__ __forceinline__ void read(const T *from) {
-#pragma unroll
-        for (int n = 0; n < WORDS / 4; n++) words[n] = read_global<vec<uint32_t, 4>>(from + n * VEC16<T>);
-    }
-    __device__ __forceinline__ void read_lds(const T *from) {
-#pragma unroll
-        for (int n = 0; n < WORDS / 4; n++) words[n] = *(const vec<uint32_t, 4> *)(from + n * VEC16<T>);
-    }
-    __device__ __forceinline__ void clear() {
-#pragma unroll
-        for (auto &four : words)
-#pragma unroll
-            for (int n = 0; n < 4; n++) four[n] = 0;
-    }
-    __device__ __forceinline__ float operator[](int k) const {
-        if constexpr (sizeof(T) == 4) {
-            return bit_cast<float>(words[k / 4][k % 4]);
-        } else {
-            uint32_t word = words[0][k / 2];
-            return widen(bit_cast<T>((uint16_t)(k % 2 ? word >> 16 : word)));
-        }
-    }
-};
-
-// What is done to scores. They and the cap are times log2(e), since exponents are to base 2; ALiBi's slopes are not.
-struct Scores {
-    float softcap;
-    const float *slopes;
-
-    // Whether products are not the scores.
-    __device__ __forceinline__ bool changes() const { return softcap != 0 || slopes != nullptr; }
-    // The score of key `key` with query `head` of `heads`, of their product; `last` is the query's own.
-    __device__ __forceinline__ float of(float product, uint32_t head, uint32_t heads, uint32_t key,
-                                        uint32_t last) const {
-        if (softcap != 0) product = softcap * math::tanh(product / softcap);
-        // The distance from the query to the key.
-        if (slopes != nullptr && head < heads)
-            product -= attention::LOG2_E * slopes[head] * (float)(last - min_of(key, last));
-        return product;
-    }
-};
-
-using Four = vec<float, 4>;
-
-// Parts of a head's result at most.
-static constexpr uint32_t MOST_PARTS = 256;
-
 // Where a step's heads come from: queries alone, turned already, or, with `cos`, the heads of queries, keys and values
 // as a product makes them; then queries and keys may each have a norm before they are turned.
 template <class T> struct Step {
@@ -176,454 +125,102 @@ template <class T> struct Step {
     // Work-items that share a head: lanes of one wavefront.
     static constexpr uint32_t LANES = 32;
 
-    // Head `from`, of `dim` elements, by its norm and with `turned` by the angles of `place`, to LDS.
-    __device__ __forceinline__ void stage(const T *from, T *to, uint32_t dim, const T *norm, bool turned,
-                                          uint32_t place, uint32_t lane) const {
+    // A register each: packed in twos, the one would have to be there before the other is asked for.
+    using Bits = uint32_t;
+    static __device__ __forceinline__ Bits ask_one(const T *from) {
+        if constexpr (sizeof(T) == 4) return read_global<uint32_t>(from);
+        else return read_global<uint16_t>(from);
+    }
+    static __device__ __forceinline__ float value_of(Bits bits) {
+        if constexpr (sizeof(T) == 4) return bit_cast<float>(bits);
+        else return widen(bit_cast<T>((uint16_t)bits));
+    }
+
+    // What a lane has of a head of DIM elements at most: pairs that turn together, and angles. It is asked for at once.
+    template <int DIM> struct Head {
+        static constexpr int PAIRS = DIM / 2 / LANES;
+        Bits pairs[PAIRS][2], norms[PAIRS][2], cos[PAIRS], sin[PAIRS];
+    };
+
+    __device__ __forceinline__ void place_of(uint32_t pair, uint32_t half, uint32_t (&at)[2]) const {
+        at[0] = interleaved ? 2 * pair : pair;
+        at[1] = interleaved ? at[0] + 1 : pair + half;
+    }
+
+    // Head `from`, of `dim` elements; `turned` by the angles of `place`, and with `norm`, unless that is null. Past a
+    // head's end its last pair is read again, and the head instead of what is not there: behind branches, the compiler
+    // would wait for one before it asks for the next.
+    template <int DIM>
+    __device__ __forceinline__ void ask(Head<DIM> &head, const T *from, uint32_t dim, const T *norm, bool turned,
+                                        uint32_t place, uint32_t lane) const {
+        uint32_t half = dim / 2;
+        size_t angles = (size_t)min_of(place, table - 1) * half;
+#pragma unroll
+        for (int p = 0; p < Head<DIM>::PAIRS; p++) {
+            uint32_t pair = min_of(lane + p * LANES, half - 1), at[2];
+            place_of(pair, half, at);
+#pragma unroll
+            for (int k = 0; k < 2; k++) head.pairs[p][k] = ask_one(from + at[k]);
+#pragma unroll
+            for (int k = 0; k < 2; k++) head.norms[p][k] = ask_one((norm != nullptr ? norm : from) + at[k]);
+            head.cos[p] = ask_one(turned ? cos + angles + pair : from);
+            head.sin[p] = ask_one(turned ? sin + angles + pair : from);
+        }
+    }
+
+    // What was asked for, to LDS.
+    template <int DIM>
+    __device__ __forceinline__ void stage(const Head<DIM> &head, T *to, uint32_t dim, bool normed, bool turned,
+                                          uint32_t lane) const {
+        constexpr int PAIRS = Head<DIM>::PAIRS;
         uint32_t half = dim / 2;
         float scale = 1;
-        if (norm != nullptr) {
+        if (normed) {
             float sum = 0;
-            for (uint32_t i = lane; i < dim; i += LANES) {
-                float x = widen(read_global<T>(from + i));
-                sum = math::fma(x, x, sum);
-            }
+#pragma unroll
+            for (int p = 0; p < PAIRS; p++)
+#pragma unroll
+                for (int k = 0; k < 2; k++) {
+                    float x = lane + p * LANES < half ? value_of(head.pairs[p][k]) : 0;
+                    sum = math::fma(x, x, sum);
+                }
             scale = norm_scale(wave_all_reduce(sum, LANES, Sum{}), dim, epsilon);
         }
-        auto element = [&](uint32_t at) INLINED {
-            T x = read_global<T>(from + at);
-            return norm == nullptr ? x : narrow<T>(widen(x) * scale * widen(read_global<T>(norm + at)));
-        };
-        for (uint32_t i = lane; i < half; i += LANES) {
-            uint32_t first = interleaved ? 2 * i : i, second = interleaved ? first + 1 : i + half;
-            vec<T, 1> x{element(first)}, y{element(second)};
+#pragma unroll
+        for (int p = 0; p < PAIRS; p++) {
+            uint32_t pair = lane + p * LANES, at[2];
+            if (pair >= half) continue;
+            place_of(pair, half, at);
+            float pairs[2];
+#pragma unroll
+            for (int k = 0; k < 2; k++) {
+                float x = value_of(head.pairs[p][k]);
+                pairs[k] = normed ? widen(narrow<T>(x * scale * value_of(head.norms[p][k]))) : x;
+            }
             if (turned) {
-                size_t angle = (size_t)min_of(place, table - 1) * half + i;
-                turn<1>(x, y, cos + angle, sin + angle);
+                float by = value_of(head.cos[p]), up = value_of(head.sin[p]), x = pairs[0], y = pairs[1];
+                pairs[0] = x * by - y * up;
+                pairs[1] = x * up + y * by;
             }
-            to[first] = x[0];
-            to[second] = y[0];
+#pragma unroll
+            for (int k = 0; k < 2; k++) to[at[k]] = narrow<T>(pairs[k]);
         }
     }
 };
-
-// A workgroup's part of the keys for HEADS queries, which read the same keys. A team of lanes holds a row of DIM
-// elements, EACH eights a lane; teams take KEYS rows in turn, and the next are on their way while these are used, where
-// AHEAD says so.
-template <class T, int DIM, int HEADS> struct Attend {
-    static constexpr int THREADS = 256, EACH = DIM > 256 ? 2 : 1, TEAM = DIM / 8 / EACH;
-    static constexpr int KEYS = EACH * sizeof(T) > 2 ? 1 : 2;
-    static constexpr int TEAMS = THREADS / TEAM, WAVES = THREADS / WAVEFRONT, OWN = 8 * EACH;
-    static constexpr bool AHEAD = true;
-#if defined(__HIP__)
-    static constexpr int RESIDENT = 1;
-#else
-    // Workgroups that a multiprocessor has registers for: timed on an H200.
-    static constexpr int RESIDENT = DIM <= 128 ? 2 : 1;
-#endif
-
-    struct Lds {
-        // The step's queries, and its own key and value.
-        alignas(16) T heads[HEADS + 2][DIM];
-        union {
-            struct {
-                float top[HEADS][WAVES], sum[HEADS][WAVES];
-                alignas(16) float rows[HEADS][WAVES][DIM];
-            };
-            float share[HEADS][MOST_PARTS];
-        };
-        int32_t ended;
-    };
-
-    // Where a lane's eights begin in a row, and whether the row reaches so far.
-    uint32_t lane, team, dim;
-    float query[HEADS][OWN], sums[HEADS][OWN], top[HEADS], sum[HEADS];
-    // Rows of keys and values.
-    struct Rows {
-        Eight<T> k[KEYS][EACH], v[KEYS][EACH];
-    };
-
-    __device__ __forceinline__ Attend(uint32_t dim) : lane(threadIdx.x % TEAM), team(threadIdx.x / TEAM), dim(dim) {}
-
-    __device__ __forceinline__ uint32_t begin(int e) const { return (e * TEAM + lane) * 8; }
-
-    // Of the queries in LDS; those that there are not are zeros.
-    __device__ __forceinline__ void start(const Lds &lds, uint32_t heads, float scale) {
-#pragma unroll
-        for (int h = 0; h < HEADS; h++) {
-#pragma unroll
-            for (int e = 0; e < EACH; e++) {
-                Eight<T> x;
-                x.clear();
-                if (h < (int)heads && begin(e) < dim) x.read_lds(lds.heads[h] + begin(e));
-#pragma unroll
-                for (int k = 0; k < 8; k++) query[h][e * 8 + k] = x[k] * scale;
-            }
-#pragma unroll
-            for (int k = 0; k < OWN; k++) sums[h][k] = 0;
-            top[h] = -INFINITY;
-            sum[h] = 0;
-        }
-    }
-
-    // KEYS rows from `key` on, of those that lie in the cache, below `end`, or the last of these.
-    __device__ __forceinline__ void load(Rows &rows, const T *keys, const T *values, uint32_t key, uint32_t end) const {
-        auto &[k, v] = rows;
-#pragma unroll
-        for (int n = 0; n < KEYS; n++) {
-            size_t row = (size_t)min_of(key + n, end - 1) * dim;
-#pragma unroll
-            for (int e = 0; e < EACH; e++) {
-                k[n][e].clear();
-                v[n][e].clear();
-                if (begin(e) < dim && end != 0) {
-                    k[n][e].read(keys + row + begin(e));
-                    v[n][e].read(values + row + begin(e));
-                }
-            }
-        }
-    }
-
-    // What was loaded, of which rows from `end` on do not count. `own` is in LDS.
-    __device__ __forceinline__ void step(Rows &rows, const Lds &lds, uint32_t key, uint32_t own, uint32_t end,
-                                         uint32_t last, uint32_t heads, const Scores &how) {
-        auto &[k, v] = rows;
-#pragma unroll
-        for (int n = 0; n < KEYS; n++) {
-            if (key + n != own) continue;
-#pragma unroll
-            for (int e = 0; e < EACH; e++) {
-                if (begin(e) >= dim) continue;
-                k[n][e].read_lds(lds.heads[HEADS] + begin(e));
-                v[n][e].read_lds(lds.heads[HEADS + 1] + begin(e));
-            }
-        }
-        float score[HEADS][KEYS], most[HEADS];
-        bool exceeds = false;
-#pragma unroll
-        for (int h = 0; h < HEADS; h++) {
-#pragma unroll
-            for (int n = 0; n < KEYS; n++) {
-                float dot = 0;
-#pragma unroll
-                for (int e = 0; e < EACH; e++)
-#pragma unroll
-                    for (int i = 0; i < 8; i++) dot = math::fma(k[n][e][i], query[h][e * 8 + i], dot);
-                score[h][n] = wave_all_reduce(dot, TEAM, Sum{});
-            }
-        }
-        if (how.changes()) {
-#pragma unroll
-            for (int h = 0; h < HEADS; h++)
-#pragma unroll
-                for (int n = 0; n < KEYS; n++) score[h][n] = how.of(score[h][n], h, heads, key + n, last);
-        }
-#pragma unroll
-        for (int h = 0; h < HEADS; h++) {
-            most[h] = top[h];
-#pragma unroll
-            for (int n = 0; n < KEYS; n++) {
-                score[h][n] = key + n >= end ? -INFINITY : score[h][n];
-                most[h] = math::fmax(most[h], score[h][n]);
-            }
-            exceeds |= most[h] > top[h] + attention::SLACK;
-        }
-        if (ballot(exceeds) != 0) {
-#pragma unroll
-            for (int h = 0; h < HEADS; h++) {
-                // Before the first key this is the exponential of minus infinity.
-                float fade = most[h] == -INFINITY ? 1 : math::fast_exp2(top[h] - most[h]);
-                top[h] = most[h];
-                sum[h] *= fade;
-#pragma unroll
-                for (int i = 0; i < OWN; i++) sums[h][i] *= fade;
-            }
-        }
-#pragma unroll
-        for (int h = 0; h < HEADS; h++) {
-            float by = top[h] == -INFINITY ? 0 : top[h];
-#pragma unroll
-            for (int n = 0; n < KEYS; n++) {
-                float weight = math::fast_exp2(score[h][n] - by);
-                sum[h] += weight;
-#pragma unroll
-                for (int i = 0; i < OWN; i++) sums[h][i] = math::fma(weight, v[n][i / 8][i % 8], sums[h][i]);
-            }
-        }
-    }
-
-    // Adds up COUNT values of each of a wavefront's teams. From step to step a lane keeps half as many, in the end from
-    // number `first` on: what each has to move, and to store, is the least.
-    template <int MASK, int COUNT>
-    static __device__ __forceinline__ void add_teams(float *values, uint32_t &first) {
-        if constexpr (MASK < WAVEFRONT) {
-            bool upper = threadIdx.x & MASK;
-            constexpr int HALF = COUNT / 2;
-#pragma unroll
-            for (int i = 0; i < HALF; i++) {
-                float low = values[i], high = values[i + HALF];
-                values[i] = (upper ? high : low) + shfl_xor(upper ? low : high, MASK, WAVEFRONT);
-            }
-            first += upper ? HALF : 0;
-            add_teams<MASK * 2, HALF>(values, first);
-        }
-    }
-
-    // What each wavefront's teams made to LDS.
-    __device__ __forceinline__ void leave(Lds &lds) const {
-        uint32_t wave = threadIdx.x / WAVEFRONT, in_wave = threadIdx.x % WAVEFRONT;
-        auto of_wave = [](float x, auto op) INLINED {
-#pragma unroll
-            for (int mask = TEAM; mask < WAVEFRONT; mask *= 2) x = op(x, shfl_xor(x, mask, WAVEFRONT));
-            return x;
-        };
-        float values[HEADS * OWN];
-#pragma unroll
-        for (int h = 0; h < HEADS; h++) {
-            float most = of_wave(top[h], [](float a, float b) INLINED { return math::fmax(a, b); });
-            // A team without keys has none of the weight.
-            float share = top[h] == -INFINITY ? 0 : math::exp2(top[h] - most), all = of_wave(sum[h] * share, Sum{});
-            if (in_wave == 0) {
-                lds.top[h][wave] = most;
-                lds.sum[h][wave] = all;
-            }
-#pragma unroll
-            for (int i = 0; i < OWN; i++) values[h * OWN + i] = sums[h][i] * share;
-        }
-        uint32_t first = 0;
-        add_teams<TEAM, HEADS * OWN>(values, first);
-        constexpr int LEFT = TEAM < WAVEFRONT ? HEADS * OWN * TEAM / WAVEFRONT : HEADS * OWN;
-#pragma unroll
-        for (int n = 0; n < LEFT; n++) {
-            uint32_t at = first + n, i = at % OWN;
-            lds.rows[at / OWN][wave][(i / 8 * TEAM + lane) * 8 + i % 8] = values[n];
-        }
-    }
-
-    // Puts the wavefronts' sums together: a head's `dim` numbers go to put(head, place, four numbers), and the
-    // logarithm to base 2 of the sum of its weights to close(head, logarithm), minus infinity where there were no keys.
-    template <class Put, class Close> __device__ __forceinline__ void merge_waves(Lds &lds, Put put,
-                                                                                  Close close) const {
-        __syncthreads();
-        for (uint32_t i = threadIdx.x * 4; i < HEADS * DIM; i += THREADS * 4) {
-            uint32_t h = i / DIM, at = i % DIM;
-            float most = -INFINITY, all = 0;
-            Four x{};
-#pragma unroll
-            for (int w = 0; w < WAVES; w++) most = math::fmax(most, lds.top[h][w]);
-#pragma unroll
-            for (int w = 0; w < WAVES; w++) {
-                float share = lds.top[h][w] == -INFINITY ? 0 : math::exp2(lds.top[h][w] - most);
-                all = math::fma(lds.sum[h][w], share, all);
-                Four row = *(const Four *)&lds.rows[h][w][at];
-#pragma unroll
-                for (int k = 0; k < 4; k++) x[k] = math::fma(row[k], share, x[k]);
-            }
-#pragma unroll
-            for (int k = 0; k < 4; k++) x[k] = all == 0 ? 0 : x[k] / all;
-            if (at < dim) put(h, at, x);
-            if (at == 0) close(h, all == 0 ? -INFINITY : most + math::log2(all));
-        }
-    }
-};
-
-#if defined(LDS_COPIES)
-// The same by matrix instructions of 16 x 8 sums over 16 of k: a wavefront has 16 keys, and up to 8 queries, which are
-// the columns of scores and results. Which of a head's elements take which place of k, or of the rows of results, is
-// nobody's concern if both operands have them alike: so lanes read 16 bytes at a time, and what they read are operands
-// as they lie, but for the values, of which two keys' elements are paired.
-// Of 8 x 8 elements, of which a lane has two of a row, the lane's two of the transposed.
-__device__ __forceinline__ uint32_t turn_8x8(uint32_t two) {
-    uint32_t turned;
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(two));
-    return turned;
-}
-
-template <class T, int DIM, int HEADS> struct AttendByMatrix {
-    using Base = Attend<T, DIM, HEADS>;
-    using Unit = MatrixUnit<T>;
-    using Lds = typename Base::Lds;
-    static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, TEAMS = WAVES, KEYS = 16;
-    // The next rows are asked for when these were used: with room for both a lane's registers would spill, or half as
-    // many wavefronts ask.
-    static constexpr bool AHEAD = false;
-    static constexpr int RESIDENT = 1;
-    // Sixteens of bytes that a lane has of a key, and of a value.
-    static constexpr int OF_KEY = DIM / 32, OF_VALUE = DIM / 64;
-    static_assert(sizeof(T) == 2 && HEADS <= 8, "what an instruction takes");
-    typedef vec<uint32_t, 4> Words;
-
-    // A lane's place among rows of operands (keys of scores, elements of results), and among pairs of columns and k.
-    uint32_t team, dim, row, pair;
-    float scale;
-    Words query[OF_KEY];
-    // Of queries 2 * pair and the next; and each four sums are of two elements times these two.
-    float top[2], sum[2], sums[OF_VALUE][4][4];
-    struct Rows {
-        Words k[2][OF_KEY], v[4][OF_VALUE];
-    };
-
-    __device__ __forceinline__ AttendByMatrix(uint32_t dim)
-        : team(threadIdx.x / 32), dim(dim), row(threadIdx.x % 32 / 4), pair(threadIdx.x % 4) {}
-
-    // Where a lane's sixteens of a key begin, and of a value; which key its rows i of each are of.
-    __device__ __forceinline__ uint32_t of_key(int j) const { return (j * 4 + pair) * 8; }
-    __device__ __forceinline__ uint32_t of_value(int u) const { return (u * 8 + row) * 8; }
-    __device__ __forceinline__ uint32_t key(int i) const { return row + i * 8; }
-    __device__ __forceinline__ uint32_t value(int i) const { return pair * 2 + i % 2 + i / 2 * 8; }
-
-    __device__ __forceinline__ void start(const Lds &lds, uint32_t heads, float by) {
-        scale = by;
-#pragma unroll
-        for (int j = 0; j < OF_KEY; j++) {
-            query[j] = Words{};
-            if (row < heads && of_key(j) < dim) query[j] = *(const Words *)(lds.heads[row] + of_key(j));
-        }
-#pragma unroll
-        for (int n = 0; n < 2; n++) top[n] = -INFINITY, sum[n] = 0;
-#pragma unroll
-        for (auto &of_sixteen : sums)
-#pragma unroll
-            for (auto &four : of_sixteen)
-#pragma unroll
-                for (float &x : four) x = 0;
-    }
-
-    // As Attend's.
-    __device__ __forceinline__ void load(Rows &rows, const T *keys, const T *values, uint32_t first,
-                                         uint32_t end) const {
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-#pragma unroll
-            for (int j = 0; j < OF_KEY; j++) {
-                rows.k[i][j] = Words{};
-                if (of_key(j) < dim && end != 0)
-                    rows.k[i][j] = read_global<Words>(keys + (size_t)min_of(first + key(i), end - 1) * dim + of_key(j));
-            }
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-#pragma unroll
-            for (int u = 0; u < OF_VALUE; u++) {
-                rows.v[i][u] = Words{};
-                if (of_value(u) < dim && end != 0)
-                    rows.v[i][u] =
-                        read_global<Words>(values + (size_t)min_of(first + value(i), end - 1) * dim + of_value(u));
-            }
-    }
-
-    __device__ __forceinline__ void step(Rows &rows, const Lds &lds, uint32_t first, uint32_t own, uint32_t end,
-                                         uint32_t last, uint32_t heads, const Scores &how) {
-        if (own - first < KEYS) {
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-#pragma unroll
-                for (int j = 0; j < OF_KEY; j++)
-                    if (first + key(i) == own && of_key(j) < dim)
-                        rows.k[i][j] = *(const Words *)(lds.heads[HEADS] + of_key(j));
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-#pragma unroll
-                for (int u = 0; u < OF_VALUE; u++)
-                    if (first + value(i) == own && of_value(u) < dim)
-                        rows.v[i][u] = *(const Words *)(lds.heads[HEADS + 1] + of_value(u));
-        }
-        float score[4] = {};
-        auto &[k0, k1] = rows.k;
-#pragma unroll
-        for (int j = 0; j < OF_KEY; j++)
-#pragma unroll
-            for (int w = 0; w < 4; w += 2)
-                Unit::multiply_half(score, {k0[j][w], k1[j][w], k0[j][w + 1], k1[j][w + 1]}, query[j][w],
-                                    query[j][w + 1]);
-        bool exceeds = false;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            score[i] *= scale;
-            if (how.changes()) score[i] = how.of(score[i], pair * 2 + i % 2, heads, first + key(i / 2), last);
-            if (first + key(i / 2) >= end) score[i] = -INFINITY;
-            exceeds |= score[i] > top[i % 2] + attention::SLACK;
-        }
-        if (ballot(exceeds) != 0) {
-#pragma unroll
-            for (int n = 0; n < 2; n++) {
-                float most = math::fmax(math::fmax(score[n], score[2 + n]), top[n]);
-#pragma unroll
-                for (int mask = 4; mask < 32; mask *= 2) most = math::fmax(most, shfl_xor(most, mask, 32));
-                float fade = most == -INFINITY ? 1 : math::fast_exp2(top[n] - most);
-                top[n] = most;
-                sum[n] *= fade;
-#pragma unroll
-                for (auto &of_sixteen : sums)
-#pragma unroll
-                    for (auto &four : of_sixteen) four[n] *= fade, four[2 + n] *= fade;
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            score[i] = math::fast_exp2(score[i] - (top[i % 2] == -INFINITY ? 0 : top[i % 2]));
-            sum[i % 2] += score[i];
-        }
-        uint32_t weights[2] = {turn_8x8(weights_word<T>(score[0], score[1])),
-                               turn_8x8(weights_word<T>(score[2], score[3]))};
-        constexpr uint32_t LOW = 0x5410, HIGH = 0x7632;
-#pragma unroll
-        for (int u = 0; u < OF_VALUE; u++)
-#pragma unroll
-            for (int w = 0; w < 4; w++) {
-                auto word = [&](int i) INLINED {
-                    return rows.v[i][u][w];
-                };
-                Unit::multiply_half(sums[u][w],
-                                    {permute_bytes(word(0), word(1), LOW), permute_bytes(word(0), word(1), HIGH),
-                                     permute_bytes(word(2), word(3), LOW), permute_bytes(word(2), word(3), HIGH)},
-                                    weights[0], weights[1]);
-            }
-    }
-
-    __device__ __forceinline__ void leave(Lds &lds) const {
-#pragma unroll
-        for (int n = 0; n < 2; n++) {
-            uint32_t head = pair * 2 + n;
-            float all = sum[n];
-#pragma unroll
-            for (int mask = 4; mask < 32; mask *= 2) all += shfl_xor(all, mask, 32);
-            if (head >= HEADS) continue;
-            if (row == 0) lds.top[head][team] = top[n], lds.sum[head][team] = all;
-#pragma unroll
-            for (int u = 0; u < OF_VALUE; u++)
-#pragma unroll
-                for (int w = 0; w < 4; w++)
-#pragma unroll
-                    for (int i = 0; i < 2; i++) lds.rows[head][team][of_value(u) + 2 * w + i] = sums[u][w][2 * i + n];
-        }
-    }
-    template <class Put, class Close> __device__ __forceinline__ void merge_waves(Lds &lds, Put put,
-                                                                                  Close close) const {
-        Base(dim).merge_waves(lds, put, close);
-    }
-};
-#endif
-
-// What reads a workgroup's keys. A single query gains nothing by matrix instructions, and heads of 256 have no
-// registers for them.
-template <class T, int DIM, int HEADS, bool BY_MATRIX = sizeof(T) == 2 && DIM <= 128 && (HEADS > 1)> struct TeamOf {
-    using type = Attend<T, DIM, HEADS>;
-};
-#if defined(LDS_COPIES)
-template <class T, int DIM, int HEADS> struct TeamOf<T, DIM, HEADS, true> {
-    using type = AttendByMatrix<T, DIM, HEADS>;
-};
-#endif
 
 // Of the keys that a query sees, the workgroup's part: whole steps of it. Later workgroups may have none.
 struct Part {
-    uint32_t begin, end, last, count;
-    __device__ __forceinline__ Part(uint32_t last, uint32_t capacity, uint32_t window, uint32_t step) : last(last) {
-        uint32_t all = min_of(last + 1, capacity), first = window != 0 && all > window ? all - window : 0;
-        uint32_t each = ceil_div(ceil_div(all - first, gridDim.x), step) * step;
-        count = ceil_div(all - first, each);
-        begin = first + min_of(blockIdx.x * each, all - first);
-        end = first + min_of((blockIdx.x + 1) * each, all - first);
+    uint32_t begin, end, last, all, each;
+    __device__ __forceinline__ Part(uint32_t last, uint32_t capacity, uint32_t window, uint32_t step, uint32_t parts)
+        : last(last) {
+        uint32_t past = min_of(last + 1, capacity), first = window != 0 && past > window ? past - window : 0;
+        all = past - first;
+        each = ceil_div(ceil_div(all, parts), step) * step;
+        begin = first + min_of(blockIdx.x * each, all);
+        end = first + min_of((blockIdx.x + 1) * each, all);
     }
+    // Parts that have keys.
+    __device__ __forceinline__ uint32_t count() const { return ceil_div(all, each); }
 };
 
 // Where the parts of `rows` heads' results are: their numbers, then the logarithms. A row has room for `most` parts and
@@ -667,7 +264,7 @@ __device__ __forceinline__ void merge_last(typename Team::Lds &lds, const Parts 
             most = math::fmax(most, logarithms[n]);
         most = wave_all_reduce(most, WAVEFRONT, [](float a, float b) INLINED { return math::fmax(a, b); });
         for (uint32_t n = threadIdx.x % WAVEFRONT; n < parts.count; n += WAVEFRONT) {
-            float weight = logarithms[n] == -INFINITY ? 0 : math::exp2(logarithms[n] - most);
+            float weight = logarithms[n] == -INFINITY ? 0 : math::fast_exp2(logarithms[n] - most);
             lds.share[h][n] = weight;
             all += weight;
         }
@@ -697,23 +294,27 @@ __device__ __forceinline__ void merge_last(typename Team::Lds &lds, const Parts 
 template <class T, int DIM, int HEADS>
 __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint32_t *position, const Result<T> &result,
                                        float *of_parts, int32_t *counters, uint32_t batch, uint32_t steps,
-                                       uint32_t heads, uint32_t kv_heads, uint32_t dim, uint32_t capacity,
+                                       uint32_t group, uint32_t kv_heads, uint32_t dim, uint32_t capacity,
                                        uint32_t window, float scale, float softcap, const float *slopes) {
     using Team = typename TeamOf<T, DIM, HEADS>::type;
     __shared__ typename Team::Lds lds;
     constexpr uint32_t STEP = Team::TEAMS * Team::KEYS, NONE = ~0u;
-    uint32_t group = heads / kv_heads, chunks = ceil_div(group, (uint32_t)HEADS);
-    uint32_t of_keys = blockIdx.y / chunks, in_group = blockIdx.y % chunks * HEADS, row = blockIdx.z;
-    uint32_t sequence = row / steps, count = min_of((uint32_t)HEADS, group - in_group),
-             query = of_keys * group + in_group;
+    // Read now, not where it is needed: the compiler would wait for each by itself.
+    uint32_t most_parts = gridDim.x, columns = gridDim.y, rows_of_grid = gridDim.z;
+    opaque_uniform(most_parts), opaque_uniform(columns), opaque_uniform(rows_of_grid);
+    // Groups of more queries than a workgroup has, and steps of more than one token, are seldom, and divisions long.
+    uint32_t heads = group * kv_heads, chunks = ceil_div(group, (uint32_t)HEADS), row = blockIdx.z;
+    uint32_t of_keys = blockIdx.y, in_group = 0, sequence = row, of_step = 0;
+    if (chunks != 1) of_keys = blockIdx.y / chunks, in_group = blockIdx.y % chunks * HEADS;
+    if (steps != 1) sequence = row / steps, of_step = row % steps;
+    uint32_t count = min_of((uint32_t)HEADS, group - in_group), query = of_keys * group + in_group;
     size_t head = (size_t)row * heads + query;
-    uint32_t place = position[sequence] + row % steps;
-    Part part(place, capacity, window, STEP);
+    uint32_t place = position[sequence] + of_step;
+    Part part(place, capacity, window, STEP, most_parts);
     T *keys = cache + ((size_t)sequence * kv_heads + of_keys) * capacity * dim;
     T *values = keys + (size_t)batch * kv_heads * capacity * dim;
     // Where workgroups merge by themselves, those without keys have no part in it.
-    if (counters != nullptr && blockIdx.x >= part.count) return;
-    uint32_t parts_count = counters != nullptr ? part.count : gridDim.x;
+    if (counters != nullptr && part.begin == part.end) return;
     // The step's own key, if it is kept and of this part: it is not read from the cache.
     bool packed = from.cos != nullptr;
     uint32_t own = packed && place < capacity && part.begin < part.end && part.end == place + 1 ? place : NONE;
@@ -721,24 +322,34 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
     Team team(dim);
     uint32_t key = part.begin + team.team * Team::KEYS;
     typename Team::Rows rows;
-    if (key < part.end) team.load(rows, keys, values, key, kept);
 
+    // The step's heads are asked for first: they are few, and needed first. Who has none asks for one all the same.
     uint32_t staged = threadIdx.x / from.LANES, lane = threadIdx.x % from.LANES;
     const T *row_from = from.heads + (size_t)row * (heads + (packed ? 2 * kv_heads : 0)) * dim;
-    if (staged < count) {
-        const T *of_query = row_from + (size_t)(query + staged) * dim;
-        from.stage(of_query, lds.heads[staged], dim, from.query_norm, packed, place, lane);
-    } else if (staged - HEADS < 2 && own != NONE) {
-        bool value = staged != HEADS;
-        const T *of_key = row_from + (size_t)(heads + value * kv_heads + of_keys) * dim;
-        from.stage(of_key, lds.heads[staged], dim, value ? nullptr : from.key_norm, !value, place, lane);
+    bool of_query = staged < count, of_own = !of_query && staged - HEADS < 2 && own != NONE,
+         value = of_own && staged != HEADS, turned = packed && !value;
+    const T *norm = of_own ? value ? nullptr : from.key_norm : from.query_norm;
+    uint32_t number = of_own ? heads + value * kv_heads + of_keys : query + (of_query ? staged : 0);
+    typename Step<T>::template Head<DIM> head_of_lane;
+    from.template ask<DIM>(head_of_lane, row_from + (size_t)number * dim, dim, norm, turned, place, lane);
+    // With the cache empty but for what is kept now, there is no row that could be read instead of those past the last.
+    const T *read_keys = keys, *read_values = values;
+    if (kept == 0) {
+        read_keys = row_from + (size_t)(heads + of_keys) * dim;
+        read_values = read_keys + (size_t)kv_heads * dim;
     }
+    uint32_t readable = max_of(kept, 1u);
+    team.load(rows, read_keys, read_values, key, readable);
+    uint32_t parts_count = counters != nullptr ? part.count() : most_parts;
+    if (of_query || of_own)
+        from.template stage<DIM>(head_of_lane, lds.heads[staged], dim, norm != nullptr, turned, lane);
     __syncthreads();
     if (own != NONE && in_group == 0)
-        for (uint32_t i = threadIdx.x; i < 2 * dim; i += Team::THREADS) {
+        for (uint32_t i = threadIdx.x * VEC16<T>; i < 2 * dim; i += Team::THREADS * VEC16<T>) {
             bool value = i >= dim;
             uint32_t at = value ? i - dim : i;
-            (value ? values : keys)[(size_t)own * dim + at] = lds.heads[HEADS + value][at];
+            T *to = (value ? values : keys) + (size_t)own * dim + at;
+            store_vec(to, *(const vec<T, VEC16<T>> *)(lds.heads[HEADS + value] + at));
         }
 
     Scores how{softcap, slopes == nullptr ? slopes : slopes + query};
@@ -748,15 +359,15 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
         key += STEP;
         if constexpr (Team::AHEAD) {
             typename Team::Rows next;
-            if (key < part.end) team.load(next, keys, values, key, kept);
+            team.load(next, read_keys, read_values, key, readable);
             team.step(rows, lds, now, own, part.end, part.last, count, how);
-            if (key < part.end) rows = next;
+            rows = next;
         } else {
             team.step(rows, lds, now, own, part.end, part.last, count, how);
-            if (key < part.end) team.load(rows, keys, values, key, kept);
+            team.load(rows, read_keys, read_values, key, readable);
         }
     }
-    Parts parts{of_parts, (size_t)gridDim.z * heads, gridDim.x, parts_count, dim};
+    Parts parts{of_parts, (size_t)rows_of_grid * heads, most_parts, parts_count, dim};
     team.leave(lds);
     team.merge_waves(
         lds,
@@ -769,19 +380,25 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
             if (h < count && parts_count != 1) *parts.logarithm(head + h, blockIdx.x) = logarithm;
         });
     if (counters != nullptr && parts_count != 1)
-        merge_last<Team>(lds, parts, head, count, counters + (size_t)row * gridDim.y + blockIdx.y, result);
+        merge_last<Team>(lds, parts, head, count, counters + (size_t)row * columns + blockIdx.y, result);
 }
 
+// With registers for so many of them at once: wavefronts of a SIMD, workgroups of a multiprocessor.
+#if defined(__HIP__)
+#define RESIDENT(COUNT) __launch_bounds__(256) __attribute__((amdgpu_waves_per_eu(COUNT)))
+#else
+#define RESIDENT(COUNT) __launch_bounds__(256, COUNT)
+#endif
 #define ATTEND(NAME, T, DIM, HEADS)                                                                                   \
-    ENTRY __launch_bounds__(256, (TeamOf<T, DIM, HEADS>::type::RESIDENT)) attend_##DIM##_##HEADS##_##NAME(            \
+    ENTRY RESIDENT((TeamOf<T, DIM, HEADS>::type::RESIDENT)) attend_##DIM##_##HEADS##_##NAME(                          \
         const T *__restrict__ from, T *__restrict__ cache, const uint32_t *__restrict__ position,                     \
         T *__restrict__ result, float *__restrict__ parts, int32_t *__restrict__ counters, const T *__restrict__ cos, \
         const T *__restrict__ sin, uint32_t table, uint32_t interleaved, const T *__restrict__ query_norm,            \
-        const T *__restrict__ key_norm, float epsilon, uint32_t batch, uint32_t steps, uint32_t heads,                \
+        const T *__restrict__ key_norm, float epsilon, uint32_t batch, uint32_t steps, uint32_t group,                \
         uint32_t kv_heads, uint32_t dim, uint32_t capacity, uint32_t window, float scale, float softcap,              \
         const float *__restrict__ slopes, uint8_t *__restrict__ vector) {                                             \
         Step<T> step{from, cos, sin, table, interleaved != 0, query_norm, key_norm, epsilon};                         \
-        attend<T, DIM, HEADS>(step, cache, position, Result<T>{result, vector}, parts, counters, batch, steps, heads, \
+        attend<T, DIM, HEADS>(step, cache, position, Result<T>{result, vector}, parts, counters, batch, steps, group, \
                               kv_heads, dim, capacity, window, scale, softcap, slopes);                               \
     }
 #define ATTENDS(NAME, T)    \

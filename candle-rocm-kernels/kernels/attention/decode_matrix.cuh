@@ -1,0 +1,394 @@
+// The same by matrix instructions over 16 of k: a wavefront has 16 keys, and up to 8 or 16 queries, which are the
+// columns of scores and results. Which of a head's elements take which place of k, or of the rows of results, is
+// nobody's concern if both operands have them alike: so lanes read 16 bytes at a time, and what they read are operands
+// as they lie, but for the values, of which two keys' elements are paired.
+#pragma once
+#include "attention/decode_team.cuh"
+
+// The words of elements of one place in a word of two keys each, of which they take the lower and the upper half.
+__device__ __forceinline__ uint32_t pair_halves(uint32_t of_one, uint32_t of_next, bool upper) {
+    constexpr uint32_t LOWER = byte_selector(0, 1, 4, 5), UPPER = byte_selector(2, 3, 6, 7);
+    return permute_bytes(of_one, of_next, upper ? UPPER : LOWER);
+}
+
+#if defined(LDS_COPIES)
+// NVIDIA's instructions, of 16 x 8 sums.
+// Of 8 x 8 elements, of which a lane has two of a row, the lane's two of the transposed.
+__device__ __forceinline__ uint32_t turn_8x8(uint32_t two) {
+    uint32_t turned;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(two));
+    return turned;
+}
+
+template <class T, int DIM, int HEADS> struct AttendByMatrix {
+    using Base = Attend<T, DIM, HEADS>;
+    using Unit = MatrixUnit<T>;
+    using Lds = typename Base::Lds;
+    static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, TEAMS = WAVES, KEYS = 16;
+    // The next rows are asked for when these were used: with room for both a lane's registers would spill, or half as
+    // many wavefronts ask.
+    static constexpr bool AHEAD = false;
+    static constexpr int RESIDENT = 1;
+    // Sixteens of bytes that a lane has of a key, and of a value.
+    static constexpr int OF_KEY = DIM / 32, OF_VALUE = DIM / 64;
+    static_assert(sizeof(T) == 2 && HEADS <= 8, "what an instruction takes");
+    typedef vec<uint32_t, 4> Words;
+
+    // A lane's place among rows of operands (keys of scores, elements of results), and among pairs of columns and k.
+    uint32_t team, dim, row, pair;
+    float scale;
+    Words query[OF_KEY];
+    // Of queries 2 * pair and the next; and each four sums are of two elements times these two.
+    float top[2], sum[2], sums[OF_VALUE][4][4];
+    struct Rows {
+        Words k[2][OF_KEY], v[4][OF_VALUE];
+    };
+
+    __device__ __forceinline__ AttendByMatrix(uint32_t dim)
+        : team(threadIdx.x / 32), dim(dim), row(threadIdx.x % 32 / 4), pair(threadIdx.x % 4) {}
+
+    // Where a lane's sixteens of a key begin, and of a value; which key its rows i of each are of.
+    __device__ __forceinline__ uint32_t of_key(int j) const { return (j * 4 + pair) * 8; }
+    __device__ __forceinline__ uint32_t of_value(int u) const { return (u * 8 + row) * 8; }
+    __device__ __forceinline__ uint32_t key(int i) const { return row + i * 8; }
+    __device__ __forceinline__ uint32_t value(int i) const { return pair * 2 + i % 2 + i / 2 * 8; }
+
+    __device__ __forceinline__ void start(const Lds &lds, uint32_t heads, float by) {
+        scale = by;
+#pragma unroll
+        for (int j = 0; j < OF_KEY; j++) {
+            query[j] = Words{};
+            if (row < heads && of_key(j) < dim) query[j] = *(const Words *)(lds.heads[row] + of_key(j));
+        }
+#pragma unroll
+        for (int n = 0; n < 2; n++) top[n] = -INFINITY, sum[n] = 0;
+#pragma unroll
+        for (auto &of_sixteen : sums)
+#pragma unroll
+            for (auto &four : of_sixteen)
+#pragma unroll
+                for (float &x : four) x = 0;
+    }
+
+    // As Attend's.
+    __device__ __forceinline__ void load(Rows &rows, const T *keys, const T *values, uint32_t first,
+                                         uint32_t end) const {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const T *of_row = keys + (size_t)min_of(first + key(i), end - 1) * dim;
+#pragma unroll
+            for (int j = 0; j < OF_KEY; j++) rows.k[i][j] = read_global<Words>(of_row + min_of(of_key(j), dim - 8));
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const T *of_row = values + (size_t)min_of(first + value(i), end - 1) * dim;
+#pragma unroll
+            for (int u = 0; u < OF_VALUE; u++) rows.v[i][u] = read_global<Words>(of_row + min_of(of_value(u), dim - 8));
+        }
+        if (dim == DIM) return;
+#pragma unroll
+        for (int j = 0; j < OF_KEY; j++)
+            if (of_key(j) >= dim) rows.k[0][j] = rows.k[1][j] = Words{};
+    }
+
+    __device__ __forceinline__ void step(Rows &rows, const Lds &lds, uint32_t first, uint32_t own, uint32_t end,
+                                         uint32_t last, uint32_t heads, const Scores &how) {
+        if (own - first < KEYS) {
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+#pragma unroll
+                for (int j = 0; j < OF_KEY; j++)
+                    if (first + key(i) == own && of_key(j) < dim)
+                        rows.k[i][j] = *(const Words *)(lds.heads[HEADS] + of_key(j));
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+#pragma unroll
+                for (int u = 0; u < OF_VALUE; u++)
+                    if (first + value(i) == own && of_value(u) < dim)
+                        rows.v[i][u] = *(const Words *)(lds.heads[HEADS + 1] + of_value(u));
+        }
+        float score[4] = {};
+        auto &[k0, k1] = rows.k;
+#pragma unroll
+        for (int j = 0; j < OF_KEY; j++)
+#pragma unroll
+            for (int w = 0; w < 4; w += 2)
+                Unit::multiply_half(score, {k0[j][w], k1[j][w], k0[j][w + 1], k1[j][w + 1]}, query[j][w],
+                                    query[j][w + 1]);
+        bool exceeds = false;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            score[i] *= scale;
+            if (how.changes()) score[i] = how.of(score[i], pair * 2 + i % 2, heads, first + key(i / 2), last);
+            if (first + key(i / 2) >= end) score[i] = -INFINITY;
+            exceeds |= score[i] > top[i % 2] + attention::SLACK;
+        }
+        if (ballot(exceeds) != 0) {
+#pragma unroll
+            for (int n = 0; n < 2; n++) {
+                float most = math::fmax(math::fmax(score[n], score[2 + n]), top[n]);
+#pragma unroll
+                for (int mask = 4; mask < 32; mask *= 2) most = math::fmax(most, shfl_xor(most, mask, 32));
+                float fade = most == -INFINITY ? 1 : math::fast_exp2(top[n] - most);
+                top[n] = most;
+                sum[n] *= fade;
+#pragma unroll
+                for (auto &of_sixteen : sums)
+#pragma unroll
+                    for (auto &four : of_sixteen) four[n] *= fade, four[2 + n] *= fade;
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            score[i] = math::fast_exp2(score[i] - (top[i % 2] == -INFINITY ? 0 : top[i % 2]));
+            sum[i % 2] += score[i];
+        }
+        uint32_t weights[2] = {turn_8x8(weights_word<T>(score[0], score[1])),
+                               turn_8x8(weights_word<T>(score[2], score[3]))};
+#pragma unroll
+        for (int u = 0; u < OF_VALUE; u++)
+#pragma unroll
+            for (int w = 0; w < 4; w++) {
+                auto word = [&](int i) INLINED {
+                    return rows.v[i][u][w];
+                };
+                Unit::multiply_half(sums[u][w],
+                                    {pair_halves(word(0), word(1), false), pair_halves(word(0), word(1), true),
+                                     pair_halves(word(2), word(3), false), pair_halves(word(2), word(3), true)},
+                                    weights[0], weights[1]);
+            }
+    }
+
+    __device__ __forceinline__ void leave(Lds &lds) const {
+#pragma unroll
+        for (int n = 0; n < 2; n++) {
+            uint32_t head = pair * 2 + n;
+            float all = sum[n];
+#pragma unroll
+            for (int mask = 4; mask < 32; mask *= 2) all += shfl_xor(all, mask, 32);
+            if (head >= HEADS) continue;
+            if (row == 0) lds.top[head][team] = top[n], lds.sum[head][team] = all;
+#pragma unroll
+            for (int u = 0; u < OF_VALUE; u++)
+#pragma unroll
+                for (int w = 0; w < 4; w++)
+#pragma unroll
+                    for (int i = 0; i < 2; i++)
+                        lds.rows[head][team * DIM + of_value(u) + 2 * w + i] = sums[u][w][2 * i + n];
+        }
+    }
+    template <class Put, class Close> __device__ __forceinline__ void merge_waves(Lds &lds, Put put,
+                                                                                  Close close) const {
+        Base(dim).merge_waves(lds, put, close);
+    }
+};
+#elif AMD_MFMA > 1 || defined(__GFX12__)
+// AMD's instructions of 16 x 16 sums. A lane has a row and, of k, RUN elements, which are also the rows of a column of
+// which it has sums: so weights are the second product's operand as the first one left its scores.
+#define COLUMNS_UNIT(T, ELEMENT, WIDE, MULTIPLY)                                                               \
+    template <> struct ColumnsUnit<T> {                                                                        \
+        static constexpr int RUN = WIDE;                                                                       \
+        typedef float Sums __attribute__((ext_vector_type(WIDE)));                                             \
+        typedef vec<uint32_t, RUN / 2> Words;                                                                  \
+        static __device__ __forceinline__ void multiply(Sums &sums, const Words &rows, const Words &columns) { \
+            typedef ELEMENT Run __attribute__((ext_vector_type(WIDE)));                                        \
+            sums = MULTIPLY;                                                                                   \
+        }                                                                                                      \
+    };
+template <class T> struct ColumnsUnit;
+#if defined(AMD_MFMA)
+COLUMNS_UNIT(half_t, half_t, 4,
+             __builtin_amdgcn_mfma_f32_16x16x16f16(bit_cast<Run>(rows), bit_cast<Run>(columns), sums, 0, 0, 0))
+COLUMNS_UNIT(bf16_t, short, 4,
+             __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(bit_cast<Run>(rows), bit_cast<Run>(columns), sums, 0, 0, 0))
+#else
+COLUMNS_UNIT(half_t, half_t, 8,
+             __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(bit_cast<Run>(rows), bit_cast<Run>(columns), sums))
+COLUMNS_UNIT(bf16_t, short, 8,
+             __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(bit_cast<Run>(rows), bit_cast<Run>(columns), sums))
+#endif
+#undef COLUMNS_UNIT
+
+template <class T, int DIM, int HEADS> struct AttendByMatrix {
+    using Base = Attend<T, DIM, HEADS>;
+    using Unit = ColumnsUnit<T>;
+    using Lds = typename Base::Lds;
+    using Sums = typename Unit::Sums;
+    using Run = typename Unit::Words;
+    static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, TEAMS = WAVES, KEYS = 16;
+    // Wavefronts of a SIMD at least: with room for one, sums would be in accumulation registers, and move for each scaling.
+    static constexpr int RESIDENT = 2;
+    // Groups of lanes, with other RUNs of k; the sixteens of bytes that a lane has of a key; its elements of a value, of
+    // whose TILES it has one each, in vectors of VALUE_WORDS.
+    static constexpr int RUN = Unit::RUN, GROUPS = WAVEFRONT / 16, OF_KEY = DIM / 8 / GROUPS, TILES = DIM / 16;
+    static constexpr int VALUE_WORDS = min_of(TILES / 2, 4), VALUE_VECTORS = TILES / 2 / VALUE_WORDS;
+    // Where a lane has registers for them, the next rows are on their way while these are used.
+    static constexpr bool AHEAD = OF_KEY * 4 + RUN * TILES / 2 <= 32;
+    static_assert(sizeof(T) == 2 && HEADS <= 16, "what an instruction takes");
+    typedef vec<uint32_t, 4> Words;
+    typedef vec<uint32_t, VALUE_WORDS> ValueWords;
+
+    // A lane's row or column, and its group.
+    uint32_t team, dim, row, group;
+    float scale, top, sum;
+    Words query[OF_KEY];
+    Sums sums[TILES];
+    struct Rows {
+        Words k[OF_KEY];
+        ValueWords v[RUN][VALUE_VECTORS];
+    };
+
+    __device__ __forceinline__ AttendByMatrix(uint32_t dim)
+        : team(uniform(threadIdx.x / WAVEFRONT)), dim(dim), row(threadIdx.x % 16), group(threadIdx.x % WAVEFRONT / 16) {
+    }
+
+    // Where a lane's sixteens of a key begin, and its vectors of a value; which of the wavefront's keys its value i is of.
+    __device__ __forceinline__ uint32_t of_key(int c) const { return (c * GROUPS + group) * 8; }
+    __device__ __forceinline__ uint32_t of_value(int u) const { return row * TILES + u * VALUE_WORDS * 2; }
+    __device__ __forceinline__ uint32_t value(int i) const { return group * RUN + i; }
+    // A sixteen of the wavefront's RUNs of k.
+    static __device__ __forceinline__ Run run_of(const Words &words, int piece) {
+        Run run;
+#pragma unroll
+        for (int w = 0; w < RUN / 2; w++) run[w] = words[piece * (RUN / 2) + w];
+        return run;
+    }
+
+    // Columns that have no query repeat the last one, and nobody reads their results.
+    __device__ __forceinline__ void start(const Lds &lds, uint32_t heads, float by) {
+        scale = by;
+#pragma unroll
+        for (int c = 0; c < OF_KEY; c++)
+            query[c] = *(const Words *)(lds.heads[min_of(row, heads - 1)] + min_of(of_key(c), dim - 8));
+        top = -INFINITY, sum = 0;
+#pragma unroll
+        for (auto &tile : sums) tile = Sums{};
+    }
+
+    // As Attend's.
+    __device__ __forceinline__ void load(Rows &rows, const T *keys, const T *values, uint32_t first,
+                                         uint32_t end) const {
+        const T *of_row = keys + (size_t)min_of(first + row, end - 1) * dim;
+#pragma unroll
+        for (int c = 0; c < OF_KEY; c++) rows.k[c] = read_global<Words>(of_row + min_of(of_key(c), dim - 8));
+#pragma unroll
+        for (int i = 0; i < RUN; i++) {
+            of_row = values + (size_t)min_of(first + value(i), end - 1) * dim;
+#pragma unroll
+            for (int u = 0; u < VALUE_VECTORS; u++)
+                rows.v[i][u] = read_global<ValueWords>(of_row + min_of(of_value(u), dim - VALUE_WORDS * 2));
+        }
+        if (dim == DIM) return;
+#pragma unroll
+        for (int c = 0; c < OF_KEY; c++)
+            if (of_key(c) >= dim) rows.k[c] = Words{};
+    }
+
+    __device__ __forceinline__ void step(Rows &rows, const Lds &lds, uint32_t first, uint32_t own, uint32_t end,
+                                         uint32_t last, uint32_t heads, const Scores &how) {
+        if (own - first < KEYS) {
+            if (first + row == own) {
+#pragma unroll
+                for (int c = 0; c < OF_KEY; c++)
+                    if (of_key(c) < dim) rows.k[c] = *(const Words *)(lds.heads[HEADS] + of_key(c));
+            }
+#pragma unroll
+            for (int i = 0; i < RUN; i++)
+#pragma unroll
+                for (int u = 0; u < VALUE_VECTORS; u++)
+                    if (first + value(i) == own && of_value(u) < dim)
+                        rows.v[i][u] = *(const ValueWords *)(lds.heads[HEADS + 1] + of_value(u));
+        }
+        Sums score{};
+#pragma unroll
+        for (int c = 0; c < OF_KEY; c++)
+#pragma unroll
+            for (int piece = 0; piece < 8 / RUN; piece++)
+                Unit::multiply(score, run_of(rows.k[c], piece), run_of(query[c], piece));
+        bool exceeds = false;
+#pragma unroll
+        for (int i = 0; i < RUN; i++) score[i] *= scale;
+        if (how.changes()) {
+#pragma unroll
+            for (int i = 0; i < RUN; i++) score[i] = how.of(score[i], row, heads, first + value(i), last);
+        }
+        if (first + KEYS > end) {
+#pragma unroll
+            for (int i = 0; i < RUN; i++) score[i] = first + value(i) >= end ? -INFINITY : score[i];
+        }
+#pragma unroll
+        for (int i = 0; i < RUN; i++) {
+            exceeds |= score[i] > top + attention::SLACK;
+        }
+        if (ballot(exceeds) != 0) {
+            float most = top;
+#pragma unroll
+            for (int i = 0; i < RUN; i++) most = math::fmax(most, score[i]);
+#pragma unroll
+            for (int mask = 16; mask < WAVEFRONT; mask *= 2) most = math::fmax(most, shfl_xor(most, mask, WAVEFRONT));
+            // Before the first key this is the exponential of minus infinity.
+            float fade = most == -INFINITY ? 1 : math::fast_exp2(top - most);
+            top = most;
+            sum *= fade;
+#pragma unroll
+            for (auto &tile : sums) tile *= fade;
+        }
+        float by = top == -INFINITY ? 0 : top;
+        Run weights;
+#pragma unroll
+        for (int i = 0; i < RUN; i += 2) {
+            float one = math::fast_exp2(score[i] - by), next = math::fast_exp2(score[i + 1] - by);
+            sum += one + next;
+            weights[i / 2] = weights_word<T>(one, next);
+        }
+#pragma unroll
+        for (int tile = 0; tile < TILES; tile++) {
+            auto word = [&](int i) INLINED {
+                return rows.v[i][tile / 2 / VALUE_WORDS][tile / 2 % VALUE_WORDS];
+            };
+            Run of_keys;
+#pragma unroll
+            for (int i = 0; i < RUN; i += 2) of_keys[i / 2] = pair_halves(word(i), word(i + 1), tile % 2);
+            Unit::multiply(sums[tile], of_keys, weights);
+        }
+    }
+
+    // Where four elements of a row are in LDS: groups of lanes write to banks of their own.
+    static __device__ __forceinline__ uint32_t place(uint32_t at) { return at ^ at / (RUN * TILES) % GROUPS * 4; }
+    __device__ __forceinline__ void leave(Lds &lds) const {
+        float all = sum;
+#pragma unroll
+        for (int mask = 16; mask < WAVEFRONT; mask *= 2) all += shfl_xor(all, mask, WAVEFRONT);
+        if (row >= HEADS) return;
+        if (group == 0) lds.top[row][team] = top, lds.sum[row][team] = all;
+#pragma unroll
+        for (int i = 0; i < RUN; i++)
+#pragma unroll
+            for (int tile = 0; tile < TILES; tile += 4)
+                *(Four *)&lds.rows[row][team * DIM + place(value(i) * TILES + tile)] =
+                    Four{sums[tile][i], sums[tile + 1][i], sums[tile + 2][i], sums[tile + 3][i]};
+    }
+    template <class Put, class Close> __device__ __forceinline__ void merge_waves(Lds &lds, Put put,
+                                                                                  Close close) const {
+        Base(dim).merge_placed(lds, place, put, close);
+    }
+};
+#endif
+
+// What reads a workgroup's keys. Larger heads have no registers for matrix instructions, and a single query gains nothing
+// by them.
+#if defined(AMD_MFMA) && AMD_MFMA > 1
+static constexpr int MOST_BY_MATRIX = 256;
+#elif defined(LDS_COPIES) || defined(__GFX12__)
+static constexpr int MOST_BY_MATRIX = 128;
+#else
+static constexpr int MOST_BY_MATRIX = 0;
+template <class T, int DIM, int HEADS> struct AttendByMatrix;
+#endif
+template <class T, int DIM, int HEADS, bool BY_MATRIX = sizeof(T) == 2 && DIM <= MOST_BY_MATRIX && (HEADS > 1)>
+struct TeamOf {
+    using type = Attend<T, DIM, HEADS>;
+};
+template <class T, int DIM, int HEADS> struct TeamOf<T, DIM, HEADS, true> {
+    using type = AttendByMatrix<T, DIM, HEADS>;
+};

@@ -1,0 +1,86 @@
+//! What the kernels `attend_*` of [`DECODE`](crate::DECODE) take: attention of few queries to a long cache, whose keys
+//! workgroups share in parts. The host chooses by this; `kernels/attention/decode_team.cuh` and `decode_matrix.cuh` are what
+//! it says.
+
+use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
+
+use crate::nvidia::Multiprocessor;
+
+/// Work-items of a workgroup.
+pub const THREADS: u32 = 256;
+/// Parts of a sequence's keys at most, as many as work-items of the workgroup that puts them together.
+pub const MOST_PARTS: u32 = 256;
+
+/// Queries of a key's group that a workgroup takes, one or several, by what the row of a head is rounded up to.
+const HEADS: [(u32, [u32; 2]); 4] = [(64, [1, 4]), (128, [1, 4]), (256, [1, 4]), (512, [1, 2])];
+
+/// A kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// The most elements of a head.
+    pub elements: u32,
+    /// Queries of a workgroup, which have the same keys.
+    pub queries: u32,
+    /// Keys that are worth a workgroup.
+    pub keys: u32,
+    /// Workgroups that a compute unit has registers for, as far as keys are shared out by them.
+    pub resident: u32,
+}
+
+impl Kernel {
+    /// The kernel of `arch` (a processor's name, such as `gfx942`) for heads of so many elements, of `bytes` each, where
+    /// `group` heads of queries have one of keys. None for more than 512 elements.
+    pub fn of(arch: &str, bytes: usize, elements: u32, group: u32) -> Option<Kernel> {
+        let found = HEADS.into_iter().find(|(most, _)| elements <= *most);
+        let (elements, [one, several]) = found?;
+        let queries = if group == 1 { one } else { several };
+        let matrix_keys = match (queries, bytes) {
+            (2.., 2) => keys_by_matrix(arch, elements),
+            _ => None,
+        };
+        // Teams of lanes that hold a row each, of eight elements a lane, or sixteen: four rows are worth a team.
+        let team_keys = 4 * THREADS / (elements / 8).min(32);
+        let nvidia = Multiprocessor::of(arch).is_some();
+        Some(Kernel {
+            elements,
+            queries,
+            keys: matrix_keys.filter(|_| !nvidia).unwrap_or(team_keys),
+            // By matrix instructions rows of 128 take all registers of an NVIDIA GPU.
+            resident: match matrix_keys {
+                Some(_) if nvidia && elements == 128 => 1,
+                _ => 2,
+            },
+        })
+    }
+
+    /// Its name. `dtype` is `f16`, `bf16` or `f32`.
+    pub fn name(&self, dtype: &str) -> String {
+        format!("attend_{}_{}_{dtype}", self.elements, self.queries)
+    }
+
+    /// Columns of the grid: groups of queries of all heads of keys.
+    pub fn columns(&self, group: u32, kv_heads: u32) -> u32 {
+        kv_heads * group.div_ceil(self.queries)
+    }
+
+    /// How many workgroups share `seen` keys on a GPU of so many compute units, where `others` have other queries or keys.
+    pub fn parts(&self, units: u32, others: u32, seen: u32) -> u32 {
+        (units * self.resident / others)
+            .min(seen.div_ceil(self.keys))
+            .clamp(1, MOST_PARTS)
+    }
+}
+
+/// Keys of a workgroup, 16 for each wavefront, where matrix instructions multiply them.
+fn keys_by_matrix(arch: &str, elements: u32) -> Option<u32> {
+    if Multiprocessor::of(arch).is_some() {
+        return (elements <= 128).then_some(16 * THREADS / 32);
+    }
+    let target: CodeTarget = arch.parse().ok()?;
+    let most = match (target.unit().matrix_unit, target.architecture()) {
+        (MatrixUnit::Mfma, architecture) if architecture != Architecture::Cdna1 => 256,
+        (MatrixUnit::Wmma, Architecture::Rdna4) => 128,
+        _ => 0,
+    };
+    (elements <= most).then_some(16 * THREADS / target.unit().wavefront)
+}
