@@ -2,8 +2,8 @@
 
 use half::{bf16, f16};
 
-use crate::run::Reference::*;
-use crate::run::{Program, Words};
+use super::reference::Reference::*;
+use super::reference::{Program, Words};
 
 fn sum64(words: &[Words], of: impl Fn(&Words) -> u64) -> u64 {
     words

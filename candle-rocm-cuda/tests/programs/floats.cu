@@ -4,6 +4,11 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <math_constants.h>
+#ifdef __CUDACC_RTC__
+// NVIDIA leaves these out where NVRTC compiles.
+#define CUDART_ONE_FP16 __ushort_as_half(0x3c00)
+#define CUDART_INF_BF16 __ushort_as_bfloat16(0x7f80)
+#endif
 
 __device__ __half half_of(uint32_t bits) { return __ushort_as_half((unsigned short)bits); }
 __device__ __nv_bfloat16 bfloat_of(uint32_t bits) { return __ushort_as_bfloat16((unsigned short)bits); }

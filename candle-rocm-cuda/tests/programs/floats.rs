@@ -2,9 +2,9 @@
 
 use half::{bf16, f16};
 
-use crate::integers::directed;
-use crate::run::Reference::*;
-use crate::run::{word, Program, Words};
+use super::integers::directed;
+use super::reference::Reference::*;
+use super::reference::{word, Program, Words};
 
 fn half(bits: u32) -> f16 {
     f16::from_bits(bits as u16)

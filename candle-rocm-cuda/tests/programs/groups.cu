@@ -3,7 +3,18 @@
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>
-#include <cub/cub.cuh>
+#include <cub/block/block_reduce.cuh>
+#include <cub/block/block_scan.cuh>
+#include <cub/warp/warp_reduce.cuh>
+#include <cub/warp/warp_scan.cuh>
+#if CUB_VERSION >= 300000
+// Where NVIDIA has them since CUDA 13.
+#include <cuda/functional>
+namespace cub {
+typedef cuda::maximum<> Max;
+typedef cuda::minimum<> Min;
+}
+#endif
 namespace cg = cooperative_groups;
 
 PROGRAM(block_place) {

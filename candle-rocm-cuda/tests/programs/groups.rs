@@ -1,7 +1,7 @@
 //! Beside `groups.cu`.
 
-use crate::run::Reference::*;
-use crate::run::{ballot, lanes, Program, Words};
+use super::reference::Reference::*;
+use super::reference::{ballot, lanes, Program, Words};
 
 /// `of` each group of so many threads.
 fn tiles(words: &[Words], size: usize, of: impl Fn(&[Words]) -> Vec<Words>) -> Vec<Words> {

@@ -1,7 +1,7 @@
 //! Beside `integers.cu`.
 
-use crate::run::Reference::*;
-use crate::run::{word, Program};
+use super::reference::Reference::*;
+use super::reference::{word, Program};
 
 /// What each part of two words makes, put together again. Parts are of so many bits, and unsigned.
 fn parts(bits: u32, a: u32, b: u32, of: impl Fn(i32, i32) -> i32) -> u32 {

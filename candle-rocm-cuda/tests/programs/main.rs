@@ -1,34 +1,20 @@
 //! Small CUDA programs, one for each thing that the headers have, compiled for five GPUs and run on the emulator's engine;
-//! each beside plain Rust.
+//! each beside plain Rust. `candle-rocm-runtime/tests/programs.rs` runs the same on an NVIDIA GPU.
 //!
 //! Blocks have 40 and 96 threads: the last warp of the first has eight, and on CDNA a wavefront holds two warps.
 
-mod atomics;
-mod floats;
-mod groups;
-mod integers;
-mod matrices;
-mod ptx;
 mod run;
-mod warps;
+// By its path, as the other test has it: what it consists of is beside it.
+#[path = "table.rs"]
+mod table;
 
 use rocm_emulator::isa::Target;
 
-use run::{check, Group};
-
-/// All of them. One file of CUDA each.
-const GROUPS: [Group; 7] = [
-    ("atomics", atomics::PROGRAMS),
-    ("floats", floats::PROGRAMS),
-    ("groups", groups::PROGRAMS),
-    ("integers", integers::PROGRAMS),
-    ("matrices", matrices::PROGRAMS),
-    ("ptx", ptx::PROGRAMS),
-    ("warps", warps::PROGRAMS),
-];
+use run::check;
+use table::GROUPS;
 
 fn on(target: Target) {
-    for group in GROUPS {
+    for group in &GROUPS {
         check(target, group);
     }
 }
@@ -40,14 +26,12 @@ candle_rocm_testing::each_target! {
 /// A program that nobody runs would be one that nobody checks.
 #[test]
 fn every_program_has_a_reference() {
-    for (name, programs) in GROUPS {
-        let path = run::folder().join(format!("{name}.cu"));
-        let source = std::fs::read_to_string(&path).expect("the file is there");
-        let written: Vec<&str> = source
-            .lines()
+    for group in GROUPS {
+        let lines = group.source.lines();
+        let written: Vec<&str> = lines
             .filter_map(|line| line.strip_prefix("PROGRAM(")?.split(')').next())
             .collect();
-        let checked: Vec<&str> = programs.iter().map(|(name, _)| *name).collect();
-        assert_eq!(written, checked, "{name}");
+        let checked: Vec<&str> = group.programs.iter().map(|(name, _)| *name).collect();
+        assert_eq!(written, checked, "{}", group.name);
     }
 }

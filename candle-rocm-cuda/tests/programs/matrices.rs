@@ -2,8 +2,8 @@
 
 use half::{bf16, f16};
 
-use crate::run::Reference::*;
-use crate::run::{lanes, Program, Words};
+use super::reference::Reference::*;
+use super::reference::{lanes, Program, Words};
 
 /// c + a * b of a warp's registers, each of which has so many elements; sums begin as 1, 2, 3, 4.
 fn product(

@@ -2,10 +2,10 @@
 
 use half::{bf16, f16};
 
-use crate::floats::half_word;
-use crate::integers::{byte_permute, dot};
-use crate::run::Reference::*;
-use crate::run::{ballot, lanes, mask, word, Program};
+use super::floats::half_word;
+use super::integers::{byte_permute, dot};
+use super::reference::Reference::*;
+use super::reference::{ballot, lanes, mask, word, Program};
 
 fn half(bits: u32) -> f32 {
     f16::from_bits(bits as u16).to_f32()

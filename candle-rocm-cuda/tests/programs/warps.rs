@@ -1,7 +1,7 @@
 //! Beside `warps.cu`.
 
-use crate::run::Reference::*;
-use crate::run::{ballot, lanes, mask, Program, Words};
+use super::reference::Reference::*;
+use super::reference::{ballot, lanes, mask, Program, Words};
 
 /// The word of another lane.
 fn from(words: &[Words], lane: usize, at: usize) -> u32 {
