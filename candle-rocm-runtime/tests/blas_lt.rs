@@ -202,6 +202,7 @@ struct Calls {
     descriptions: c_int,
     products: c_int,
     last_batch: c_int,
+    choices: c_int,
 }
 
 /// Runs a body with the stand-in as the library that the variable names; it is given what tells of the calls so far.
@@ -239,6 +240,72 @@ fn hipblaslt_multiplies_with_what_follows() {
         assert_eq!((calls.handles, calls.descriptions), (1, 0));
         assert_eq!(calls.products as usize, 2 * (PRODUCTS + BY_BIAS));
         assert_eq!(calls.last_batch, 1);
+    });
+}
+
+/// Twice the product of two matrices of ones with k columns and rows, in each of so many threads; how often the library
+/// chose a kernel meanwhile, and how often it multiplied.
+fn ones(calls: &dyn Fn() -> Calls, k: u64, threads: usize, bias: Option<f32>) -> (c_int, c_int) {
+    let before = calls();
+    let multiply = || {
+        let stream = context().new_stream().unwrap();
+        let blas = BlasLt::new(stream.clone()).unwrap();
+        let ones = stream.clone_htod(&vec![1f32; 2 * k as usize]).unwrap();
+        let bias = bias.map(|bias| stream.clone_htod(&[bias; 2]).unwrap());
+        let mut c = stream.alloc_zeros::<f32>(4).unwrap();
+        let cfg = MatmulConfig {
+            k,
+            ldb: k as i64,
+            ..TWO
+        };
+        // SAFETY: matrices of 2 by k and k by 2, and one of 4 elements.
+        unsafe { blas.matmul(cfg, &ones, &ones, &mut c, bias.as_ref(), None) }.unwrap();
+        let added = bias.map_or(0.0, |bias| stream.clone_dtoh(&bias).unwrap()[0]);
+        assert_eq!(stream.clone_dtoh(&c).unwrap(), [k as f32 + added; 4]);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(multiply);
+        }
+    });
+    let after = calls();
+    let chosen = after.choices - before.choices;
+    (chosen, after.products - before.products)
+}
+
+#[test]
+fn hipblaslt_chooses_once_for_a_shape() {
+    with_stand_in("hipblaslt_chooses_once_for_a_shape", &[], |calls| {
+        assert_eq!(ones(calls, 5, 1, None), (1, 1));
+        assert_eq!(ones(calls, 5, 8, None), (0, 8));
+        // Whose bias it is does not matter, but that there is one.
+        assert_eq!(ones(calls, 5, 1, Some(3.0)), (1, 1));
+        assert_eq!(ones(calls, 5, 4, Some(4.0)), (0, 4));
+        assert_eq!(ones(calls, 6, 8, None), (1, 8));
+        assert_eq!(ones(calls, 5, 1, None), (0, 1));
+        // Not without end: with the 1024th of these all are forgotten.
+        for k in 7..1030 {
+            assert_eq!(ones(calls, k, 1, None), (1, 1), "{k}");
+        }
+        assert_eq!(ones(calls, 5, 1, None), (1, 1));
+        assert_eq!(ones(calls, 1029, 1, None), (0, 1));
+        assert_eq!((calls().handles, calls().descriptions), (1, 0));
+    });
+}
+
+#[test]
+fn a_choice_that_fails_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let blas = common::shared_library(folder.path(), "blas.c", "-DROCBLAS");
+    let variables = [
+        ("STAND_IN_FAILS", "choose"),
+        (library::LIBRARY_VARIABLE, blas.to_str().unwrap()),
+    ];
+    with_stand_in("a_choice_that_fails_is_not_kept", &variables, |calls| {
+        // rocBLAS computes it.
+        assert_eq!(ones(calls, 5, 1, None), (1, 0));
+        assert_eq!(ones(calls, 5, 1, None), (1, 0));
+        assert_eq!(calls().descriptions, 0);
     });
 }
 

@@ -10,7 +10,7 @@
 
 /* What was called, for the test to read. */
 struct {
-    int handles, descriptions, products, last_batch;
+    int handles, descriptions, products, last_batch, choices;
 } stand_in_calls;
 
 enum { FAILED = 6, INVALID = 3, F32 = 0, BF16 = 14, PLAIN = 111, TURNED = 112, KERNEL = 77, WORKSPACE = 4096 };
@@ -133,13 +133,31 @@ int hipblasLtMatmulPreferenceSetAttribute(size_t *most_workspace, int attribute,
     return attribute == 1 ? take(most_workspace, 8, value, bytes) : INVALID;
 }
 
+/* What a kernel was chosen for, as a number: it multiplies nothing else. */
+static uint64_t kind(const struct product *product, const struct layout *a, const struct layout *b,
+                     const struct layout *c, const struct layout *d) {
+    const struct layout *all[] = {a, b, c, d};
+    uint64_t kind = 17;
+    for (int i = 0; i < 4; i++) {
+        uint64_t of[] = {all[i]->type, all[i]->rows, all[i]->columns, all[i]->ld, all[i]->stride, all[i]->batch};
+        for (int j = 0; j < 6; j++) kind = (kind ^ of[j]) * 0x100000001b3;
+    }
+    uint64_t of[] = {product->turned[0], product->turned[1], product->bias_type, product->epilogue};
+    for (int j = 0; j < 4; j++) kind = (kind ^ of[j]) * 0x100000001b3;
+    return kind;
+}
+
 int hipblasLtMatmulAlgoGetHeuristic(void *handle, struct product *product, struct layout *a, struct layout *b,
                                     struct layout *c, struct layout *d, size_t *most_workspace, int asked,
                                     struct choice *choice, int *count) {
     *count = 0;
+    stand_in_calls.choices++;
     if (handle != &stand_in_calls || asked < 1) abort();
+    if (fails("choose")) return FAILED;
     if ((a->type != F32 && a->type != BF16) || *most_workspace < WORKSPACE) return 0;
     *choice = (struct choice){.kernel = {.data = {KERNEL}}, .workspace = WORKSPACE};
+    uint64_t for_this = kind(product, a, b, c, d);
+    memcpy(&choice->kernel.data[8], &for_this, 8);
     *count = 1;
     return 0;
 }
@@ -150,6 +168,9 @@ int hipblasLtMatmul(void *handle, struct product *product, const float *alpha, c
     int type = of_a->type, turned_a = product->turned[0] == TURNED, turned_b = product->turned[1] == TURNED;
     uint64_t m = of_d->rows, n = of_d->columns, k = turned_a ? of_a->rows : of_a->columns;
     if (handle != &stand_in_calls || kernel->data[0] != KERNEL || bytes < WORKSPACE) abort();
+    uint64_t chosen_for, is = kind(product, of_a, of_b, of_c, of_d);
+    memcpy(&chosen_for, &kernel->data[8], 8);
+    if (chosen_for != is) abort();
     if (type != of_b->type || type != of_c->type || type != of_d->type) abort();
     if (of_a->batch != of_d->batch || of_b->batch != of_d->batch || of_c->batch != of_d->batch) abort();
     if ((turned_a ? of_a->columns : of_a->rows) != m || (turned_b ? of_b->columns : of_b->rows) != k) abort();

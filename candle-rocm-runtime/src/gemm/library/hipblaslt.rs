@@ -1,12 +1,14 @@
 //! hipBLASLt, AMD's library of products that a bias and an activation follow.
 //!
 //! It takes the stream with each product, so that one handle does for a GPU, as long as the process lives; its working memory
-//! comes from the pool.
+//! comes from the pool. Which of its kernels it chooses is asked once for a shape, as it goes through a table of thousands.
 
+use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
 use super::vendor::{function, Handle, Status};
@@ -31,6 +33,10 @@ const SEARCH: Search = Search {
 
 /// As much working memory as its kernels may ask for: what AMD's own frameworks allow them.
 const MOST_WORKSPACE: u64 = 32 << 20;
+
+/// Shapes whose choices are kept; with one more all are asked anew. A program has tens, one whose lengths grow a new one now
+/// and then.
+const MOST_CHOICES: usize = 1024;
 
 /// `HIPBLAS_COMPUTE_32F`; the fast ones permit less precision and do not ask for it.
 const COMPUTE_F32: c_int = 2;
@@ -69,6 +75,47 @@ struct Choice {
     status: Status,
     waves: f32,
     reserved: [c_int; 4],
+}
+
+/// All of a product that the library is told when it chooses: it sees neither factors nor addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Shape {
+    dtype: c_int,
+    /// Of A and B.
+    turned: [Transpose; 2],
+    /// m, n, k.
+    sizes: [usize; 3],
+    batch: usize,
+    /// Leading dimension and stride of A, B, C and D.
+    layouts: [(i64, i64); 4],
+    epilogue: u32,
+    has_bias: bool,
+}
+
+/// The library's state on a GPU.
+struct State {
+    handle: Handle,
+    /// None where it has no kernel.
+    choices: HashMap<Shape, Option<Choice>, RandomState>,
+}
+
+impl State {
+    /// What was chosen for this shape, by `choose` if nobody asked yet. Its failures are not kept.
+    fn choice(
+        &mut self,
+        shape: Shape,
+        choose: impl FnOnce(&Handle) -> Result<Option<Choice>>,
+    ) -> Result<Option<Choice>> {
+        if let Some(choice) = self.choices.get(&shape) {
+            return Ok(*choice);
+        }
+        let choice = choose(&self.handle)?;
+        if self.choices.len() >= MOST_CHOICES {
+            self.choices.clear();
+        }
+        self.choices.insert(shape, choice);
+        Ok(choice)
+    }
 }
 
 type Raw = *mut c_void;
@@ -158,7 +205,7 @@ impl Functions {
 pub(crate) struct HipblasLt {
     functions: Functions,
     path: String,
-    handle: Mutex<Handle>,
+    state: Mutex<State>,
 }
 
 /// The library of each GPU, once chosen by who multiplies first in cuBLASLt's shape.
@@ -231,7 +278,10 @@ impl HipblasLt {
         let library = Self {
             functions,
             path,
-            handle: Mutex::new(Handle(handle)),
+            state: Mutex::new(State {
+                handle: Handle(handle),
+                choices: HashMap::default(),
+            }),
         };
         library.done("hipblasLtCreate", status)?;
         tracing::debug!(library = library.path, "products with what follows them");
@@ -292,6 +342,47 @@ impl HipblasLt {
         Ok(layout)
     }
 
+    /// The kernel for a product of these matrices, if the library has one.
+    ///
+    /// # Errors
+    /// The library fails.
+    fn choose(
+        &self,
+        handle: &Handle,
+        product: &Object<'_>,
+        [a, b, c, d]: [&Object<'_>; 4],
+    ) -> Result<Option<Choice>> {
+        let preference = self.object(&self.functions.preferences, |create, raw| {
+            // SAFETY: the output is writable.
+            unsafe { create(raw) }
+        })?;
+        preference.set(WORKSPACE_BYTES, MOST_WORKSPACE)?;
+        let mut choice = MaybeUninit::<Choice>::zeroed();
+        let mut count = 0;
+        // SAFETY: objects that live, and room for the one choice that is asked for.
+        let status = unsafe {
+            (self.functions.choose)(
+                handle.0,
+                product.raw,
+                a.raw,
+                b.raw,
+                c.raw,
+                d.raw,
+                preference.raw,
+                1,
+                choice.as_mut_ptr(),
+                &mut count,
+            )
+        };
+        if status == NOT_SUPPORTED {
+            return Ok(None);
+        }
+        self.done("hipblasLtMatmulAlgoGetHeuristic", status)?;
+        // SAFETY: all zeros are one, and what the library wrote is another.
+        let choice = unsafe { choice.assume_init() };
+        Ok((count > 0 && choice.status == 0).then_some(choice))
+    }
+
     /// Gives the product to the stream; false if the library has no kernel for it, or there is nothing to multiply.
     ///
     /// # Safety
@@ -340,20 +431,29 @@ impl HipblasLt {
             true => (problem.c, problem.ldc as i64, problem.stride_c),
             false => asked.added,
         };
-        let layout = |shape, ld, stride| self.layout(dtype, shape, ld, batch, stride);
+        // Of one matrix there is no next.
+        let next = |stride| if batch > 1 { stride } else { 0 };
+        let shape = Shape {
+            dtype,
+            turned: [problem.transa, problem.transb],
+            sizes: [m, n, k],
+            batch,
+            layouts: [
+                (problem.lda as i64, next(problem.stride_a)),
+                (problem.ldb as i64, next(problem.stride_b)),
+                (ld_added, next(stride_added)),
+                (problem.ldc as i64, next(problem.stride_c)),
+            ],
+            epilogue: asked.epilogue,
+            has_bias: asked.bias.is_some(),
+        };
+        let layout = |size, (ld, stride)| self.layout(dtype, size, ld, batch, stride);
+        let [of_a, of_b, of_c, of_d] = shape.layouts;
         let [a, b, c, d] = [
-            layout(
-                stored(problem.transa, m, k),
-                problem.lda as i64,
-                problem.stride_a,
-            )?,
-            layout(
-                stored(problem.transb, k, n),
-                problem.ldb as i64,
-                problem.stride_b,
-            )?,
-            layout((m, n), ld_added, stride_added)?,
-            layout((m, n), problem.ldc as i64, problem.stride_c)?,
+            layout(stored(problem.transa, m, k), of_a)?,
+            layout(stored(problem.transb, k, n), of_b)?,
+            layout((m, n), of_c)?,
+            layout((m, n), of_d)?,
         ];
         let product = self.object(&self.functions.products, |create, raw| {
             // SAFETY: the output is writable.
@@ -366,37 +466,18 @@ impl HipblasLt {
             product.set(BIAS_TYPE, dtype)?;
             product.set(BIAS, bias)?;
         }
-        let preference = self.object(&self.functions.preferences, |create, raw| {
-            // SAFETY: the output is writable.
-            unsafe { create(raw) }
-        })?;
-        preference.set(WORKSPACE_BYTES, MOST_WORKSPACE)?;
 
         stream.enter()?;
-        let handle = self.handle.lock();
-        let mut choice = MaybeUninit::<Choice>::zeroed();
-        let mut count = 0;
-        // SAFETY: objects that live, and room for the one choice that is asked for.
-        let status = unsafe {
-            (self.functions.choose)(
-                handle.0,
-                product.raw,
-                a.raw,
-                b.raw,
-                c.raw,
-                d.raw,
-                preference.raw,
-                1,
-                choice.as_mut_ptr(),
-                &mut count,
-            )
+        let mut state = self.state.lock();
+        let choose = |handle: &Handle| self.choose(handle, &product, [&a, &b, &c, &d]);
+        let choice = match state.choice(shape, choose) {
+            Ok(Some(choice)) => choice,
+            no => {
+                let why = no.err();
+                tracing::debug!(%problem, ?why, "not a product of hipBLASLt's");
+                return Ok(false);
+            }
         };
-        // SAFETY: all zeros are one, and what the library wrote is another.
-        let choice = unsafe { choice.assume_init() };
-        if status != 0 || count < 1 || choice.status != 0 {
-            tracing::debug!(%problem, status, "not a product of hipBLASLt's");
-            return Ok(false);
-        }
         let workspace = Workspace::new(stream, choice.workspace as u64)
             .map_err(|error| error.context("the workspace of a product by hipBLASLt"))?;
         let (alpha, beta) = (problem.alpha as f32, problem.beta as f32);
@@ -412,7 +493,7 @@ impl HipblasLt {
             // much working memory as the kernel asked for, and a stream that lives.
             let status = unsafe {
                 (self.functions.multiply)(
-                    handle.0,
+                    state.handle.0,
                     product.raw,
                     &alpha,
                     at(problem.a, problem.stride_a),
