@@ -32,10 +32,19 @@ pub fn processors(clang: &Path) -> Vec<String> {
 
 /// NVIDIA's assembler, if the CUDA toolkit is here: it makes of PTX what the driver would make of it on loading.
 pub fn ptxas() -> Option<PathBuf> {
-    let beside = roots().map(|root| root.join("bin/ptxas"));
-    beside
-        .chain(which::which("ptxas"))
-        .find(|file| file.is_file())
+    tool("ptxas")
+}
+
+/// NVIDIA's compiler of CUDA, if the toolkit is here.
+#[allow(dead_code)] // it is for tests that hold ours to it
+pub fn nvcc() -> Option<PathBuf> {
+    tool("nvcc")
+}
+
+/// A program of the CUDA toolkit.
+fn tool(name: &str) -> Option<PathBuf> {
+    let beside = roots().map(|root| root.join("bin").join(name));
+    beside.chain(which::which(name)).find(|file| file.is_file())
 }
 
 /// What NVIDIA's assembler says of itself, if it is here.

@@ -3,6 +3,9 @@
 //! CUDA means that our headers are held to.
 
 mod common;
+#[path = "../../candle-rocm-kernels/build/nvidia.rs"]
+#[allow(dead_code)] // the kernels' build uses more of it
+mod cuda;
 // By its path: the test that runs them on emulated GPUs has it, too.
 #[path = "../../candle-rocm-cuda/tests/programs/table.rs"]
 mod table;
@@ -30,36 +33,27 @@ typedef long long int64_t;
 typedef unsigned long long uint64_t;
 ";
 
-/// The CUDA toolkit's folder: what `CUDA_HOME` names, or where the `nvcc` on the PATH is, or where packages install it.
-fn toolkit() -> PathBuf {
-    let named = std::env::var_os("CUDA_HOME").filter(|named| !named.is_empty());
-    let on_the_path = || {
-        let nvcc = std::fs::canonicalize(which::which("nvcc").ok()?).ok()?;
-        Some(nvcc.parent()?.parent()?.to_owned())
-    };
-    let folder = named
-        .map(PathBuf::from)
-        .or_else(on_the_path)
-        .unwrap_or_else(|| PathBuf::from("/usr/local/cuda"));
-    assert!(
-        folder.join("bin/nvcc").is_file(),
-        "{} has no bin/nvcc: install the CUDA toolkit, or set CUDA_HOME to where it is",
-        folder.display()
-    );
-    folder
+/// NVIDIA's compiler.
+fn nvcc() -> PathBuf {
+    cuda::nvcc().unwrap_or_else(|| {
+        panic!("no nvcc: install the CUDA toolkit, or set CUDA_HOME to where it is")
+    })
 }
 
-/// Where cub is, whose folder CUDA 13 gave a level of its own.
+/// Folders of its headers. cub's is a level of its own since CUDA 13.
 fn headers() -> Vec<PathBuf> {
-    let include = toolkit().join("include");
-    vec![include.join("cccl"), include]
+    let nvcc = std::fs::canonicalize(nvcc()).unwrap();
+    let toolkit = nvcc.ancestors().nth(2).expect("it is in bin/");
+    ["include/cccl", "include"]
+        .map(|folder| toolkit.join(folder))
+        .to_vec()
 }
 
 /// By nvcc, for this processor.
 fn by_nvcc(folder: &Path, group: &Group, arch: &str) -> Image {
     let [source, code] = ["cu", "cubin"].map(|kind| folder.join(format!("{}.{kind}", group.name)));
     std::fs::write(&source, group.source).unwrap();
-    let nvcc = toolkit().join("bin/nvcc");
+    let nvcc = nvcc();
     let output = Command::new(&nvcc)
         .args(["-cubin", "-std=c++17", "-arch", arch, "-o"])
         .args([&code, &source])

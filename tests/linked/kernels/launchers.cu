@@ -15,10 +15,10 @@ static __global__ void add(float *x, int count) {
     if (i < count) x[i] += 1.0f;
 }
 __global__ void reverse(float *x, int count) {
-    extern __shared__ float all[];
-    if (threadIdx.x < count) all[threadIdx.x] = x[threadIdx.x];
+    extern __shared__ float values[];
+    if (threadIdx.x < count) values[threadIdx.x] = x[threadIdx.x];
     __syncthreads();
-    if (threadIdx.x < count) x[threadIdx.x] = all[count - 1 - threadIdx.x];
+    if (threadIdx.x < count) x[threadIdx.x] = values[count - 1 - threadIdx.x];
 }
 __global__ void lanes(unsigned *out) {
     unsigned sum = threadIdx.x;

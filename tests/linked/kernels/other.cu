@@ -1,5 +1,14 @@
 // A second file, with a kernel of the same name; cub's algorithms on whole arrays.
 #include <cub/cub.cuh>
+#if CUB_VERSION >= 300000
+// Where NVIDIA has them since CUDA 13.
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+namespace cub {
+template <class V, class F, class I> using TransformInputIterator = thrust::transform_iterator<F, I, V>;
+template <class V> using CountingInputIterator = thrust::counting_iterator<V>;
+}
+#endif
 
 static __global__ void add(float *x, int count) {
     for (int i = threadIdx.x; i < count; i += blockDim.x) x[i] += 100.0f;

@@ -4,6 +4,13 @@ use std::ffi::{c_char, c_int, c_void};
 
 // The CUDA runtime's functions, which the library calls, are cudarc's.
 use candle_core as _;
+use candle_rocm_backend::RuntimeKind;
+
+/// What the tests run on.
+pub const RUNTIME: RuntimeKind = match cfg!(feature = "nvidia") {
+    true => RuntimeKind::Nvidia,
+    false => RuntimeKind::Emulator,
+};
 
 extern "C" {
     /// Multiplies floats by 3 and `odd`, or halves by 2 and `even`.

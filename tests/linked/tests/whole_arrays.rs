@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use candle_core::cuda_backend::cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr};
 use candle_core::Device;
-use candle_rocm_backend::{runtime, RuntimeKind};
+use candle_rocm_backend::runtime;
 use candle_rocm_linked::*;
 use half::f16;
 
@@ -12,8 +12,8 @@ use half::f16;
 const COUNTS: [usize; 6] = [1, 31, 256, 1025, 5000, 20_011];
 
 fn stream() -> std::sync::Arc<CudaStream> {
-    runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
-    let device = Device::new_cuda(0).expect("the emulator has a GPU");
+    runtime::select(RUNTIME).expect("the runtime starts");
+    let device = Device::new_cuda(0).expect("it has a GPU");
     device.as_cuda_device().unwrap().cuda_stream()
 }
 
