@@ -42,6 +42,8 @@ enum Part {
     All,
     /// The operator matrix, stress and training tests, and those of the runtime and the backend.
     Tests,
+    /// Small CUDA programs as NVIDIA's compilers have them, and C++ that launches its own kernels, on our runtime.
+    Programs,
     /// NVIDIA's memory and race checkers over the operator matrix.
     Sanitize,
     /// Every operator beside stock Candle's CUDA backend, case by case.
@@ -59,11 +61,6 @@ impl Part {
 
     fn includes(self, part: Self) -> bool {
         self == part || self == Self::All
-    }
-
-    /// Whether it compares with stock Candle, which NVIDIA's compiler builds.
-    fn needs_stock(self) -> bool {
-        self.includes(Self::Parity) || self.includes(Self::Bench)
     }
 }
 
@@ -120,7 +117,14 @@ const fn program(
     }
 }
 
-const PROGRAMS: [Program; 22] = [
+const fn cuda_program(package: &'static str, target: &'static str, file: &'static str) -> Program {
+    Program {
+        parts: &[Part::Programs],
+        ..test(package, target, file)
+    }
+}
+
+const PROGRAMS: [Program; 26] = [
     Program {
         parts: &[Part::Tests, Part::Sanitize],
         ..test("candle-rocm-tests", "op_matrix", "tests/op_matrix")
@@ -155,6 +159,14 @@ const PROGRAMS: [Program; 22] = [
         "tests/quantized_products",
     ),
     test("candle-rocm-runtime", "gemm", "tests/gemm"),
+    cuda_program("candle-rocm-runtime", "programs", "programs/programs"),
+    cuda_program("candle-rocm-runtime", "nvrtc", "programs/nvrtc"),
+    cuda_program("candle-rocm-linked", "launches", "programs/launches"),
+    cuda_program(
+        "candle-rocm-linked",
+        "whole_arrays",
+        "programs/whole_arrays",
+    ),
     program(
         &[Part::Parity],
         Candle::Ours,
@@ -207,12 +219,7 @@ const PROGRAMS: [Program; 22] = [
 pub fn run(args: &Args) -> Result<()> {
     let wanted = |part: Part| args.parts.iter().any(|chosen| chosen.includes(part));
     let arch = architecture(args)?;
-    let stock = args.parts.iter().any(|part| part.needs_stock());
-    check_tools(
-        &arch,
-        stock,
-        args.build_only.is_none() && wanted(Part::Sanitize),
-    )?;
+    check_tools(&arch, args.build_only.is_none(), &wanted)?;
     ensure_toolchain()?;
     let folder = match &args.build_only {
         Some(folder) => std::env::current_dir()?.join(folder),
@@ -260,15 +267,22 @@ fn architecture(args: &Args) -> Result<String> {
     Ok(format!("sm_{}", capability.trim().replace('.', "")))
 }
 
-/// What the build and the run need of the CUDA toolkit; an error that lists all that is missing.
-fn check_tools(arch: &str, stock: bool, sanitize: bool) -> Result<()> {
+/// What the build, and the run if there is one, need of the CUDA toolkit; an error that lists all that is missing.
+fn check_tools(arch: &str, runs: bool, wanted: impl Fn(Part) -> bool) -> Result<()> {
     let mut missing = Vec::new();
     let mut tool = |what: &str, why: &str, found: Result<PathBuf, String>| match found {
         Ok(path) => eprintln!("{what}: {}", path.display()),
         Err(error) => missing.push(format!("{what}, {why}: {error}")),
     };
     tool("libdevice", "which our kernels link", cuda::libdevice());
-    if stock {
+    if wanted(Part::Programs) {
+        let nvcc = cuda::nvcc().ok_or(
+            "not found; install the CUDA toolkit, or set CUDA_HOME to where it is, or leave out programs"
+                .to_owned(),
+        );
+        tool("nvcc", "which compiles CUDA as NVIDIA has it", nvcc);
+    }
+    if wanted(Part::Parity) || wanted(Part::Bench) {
         let nvcc = which::which("nvcc").map_err(|_| {
             "not on the PATH; install the CUDA toolkit, or leave out parity and bench".to_owned()
         });
@@ -283,7 +297,7 @@ fn check_tools(arch: &str, stock: bool, sanitize: bool) -> Result<()> {
                 .ok_or(format!("{} has no Cargo.toml", workspace.display())),
         );
     }
-    if sanitize {
+    if runs && wanted(Part::Sanitize) {
         let found = which::which("compute-sanitizer")
             .or_else(|_| which::which("/usr/local/cuda/bin/compute-sanitizer"))
             .map_err(|_| "not on the PATH; it is part of the CUDA toolkit".to_owned());

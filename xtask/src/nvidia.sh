@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Runs what `cargo xtask nvidia --build-only` put beside this script, on a machine with an NVIDIA GPU.
 #
-# Usage: run.sh [all|tests|parity|bench|products|sanitize]...     (default: all)
+# Usage: run.sh [all|tests|programs|parity|bench|products|sanitize]...     (default: all)
 #
-# It needs NVIDIA's driver; `sanitize` needs compute-sanitizer (of the CUDA toolkit), `parity` and `bench` the CUDA
-# libraries that stock Candle links (libcublas, libcurand). Logs and results go to the folder `results` beside this
-# script, or to $RESULTS.
+# It needs NVIDIA's driver; `programs` needs nvcc, NVRTC and their headers, `sanitize` compute-sanitizer (all of the CUDA
+# toolkit), `parity` and `bench` the CUDA libraries that stock Candle links (libcublas, libcurand). Logs and results go
+# to the folder `results` beside this script, or to $RESULTS.
 #
-#   FILTER=...          only the tests whose names contain it (tests, sanitize)
+#   FILTER=...          only the tests whose names contain it (tests, programs, sanitize)
 #   TOOLS=...           compute-sanitizer's tools; default: memcheck racecheck initcheck synccheck
 #   JOBS=...            how many processes these run at once; default: as many as there are processors
 #   BENCH_ARGUMENTS=... further arguments of the benchmarks' driver, such as --quick
@@ -34,7 +34,8 @@ check() {
 
 # What the log says in one line.
 summary() {
-    grep -hE '^test result:|Invalid __global__|^[0-9]+ cases' "$1" | sed 's/^========= //' | tail -n 1
+    { grep -hE '^test result:|Invalid __global__|^[0-9]+ cases' "$1"; grep -h ' launches agree on ' "$1"; } |
+        sed 's/^========= //' | tail -n 1
 }
 
 missing() {
@@ -50,6 +51,23 @@ tests() {
     for choice in own library; do
         CANDLE_ROCM_GEMM=$choice check "tests/gemm-$choice" "$here/tests/gemm" ${FILTER:-}
     done
+}
+
+# CUDA as NVIDIA's compilers have it. What needs them is ignored where tests run without.
+programs() {
+    local compiler program
+    for compiler in nvcc nvrtc; do
+        check "programs/$compiler" launches_agree "programs_that_${compiler}_compiles"
+    done
+    check programs/run-time "$here/programs/nvrtc" --ignored ${FILTER:-}
+    for program in launches whole_arrays; do
+        check "programs/$program" "$here/programs/$program" ${FILTER:-}
+    done
+}
+
+# A test that says how many launches agree. A name that is no test's would run nothing and succeed.
+launches_agree() {
+    "$here/programs/programs" --exact "$1" --ignored --nocapture | tee /dev/stderr | grep -c ' launches agree on '
 }
 
 # The vendor's checkers over the operator tests, each test in a process of its own, many at once. Not under them: indices
@@ -138,9 +156,9 @@ elif ! ldconfig -p | grep -q libcuda.so; then
 fi
 for part in "${@:-all}"; do
     case $part in
-        all) tests; sanitize; parity; bench ;;
-        tests | sanitize | parity | bench | products) "$part" ;;
-        *) echo "$part: the parts are all, tests, sanitize, parity, bench and products (a part of bench)"; exit 2 ;;
+        all) tests; programs; sanitize; parity; bench ;;
+        tests | programs | sanitize | parity | bench | products) "$part" ;;
+        *) echo "$part: the parts are all, tests, programs, sanitize, parity, bench and products (a part of bench)"; exit 2 ;;
     esac
 done
 if [ ${#failed[@]} -gt 0 ]; then
