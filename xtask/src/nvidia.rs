@@ -219,7 +219,7 @@ const PROGRAMS: [Program; 26] = [
 pub fn run(args: &Args) -> Result<()> {
     let wanted = |part: Part| args.parts.iter().any(|chosen| chosen.includes(part));
     let arch = architecture(args)?;
-    check_tools(&arch, args.build_only.is_none(), &wanted)?;
+    check_tools(&arch, args.build_only.is_none(), wanted)?;
     ensure_toolchain()?;
     let folder = match &args.build_only {
         Some(folder) => std::env::current_dir()?.join(folder),

@@ -46,7 +46,8 @@ extern "C" int odd_ones(const float *x, int count, unsigned *odd, float *sums, u
     }
     // What is too small is refused, and nothing is written.
     size_t little = 1;
-    if (count > 2000 && cub::DeviceScan::ExclusiveSum(workspace, little, x, sums, count, stream) != cudaErrorInvalidValue) {
+    if (count > 2000 &&
+        cub::DeviceScan::ExclusiveSum(workspace, little, x, sums, count, stream) != cudaErrorInvalidValue) {
         error = cudaErrorUnknown;
     }
     cudaError_t freed = cudaFreeAsync(workspace, stream);
