@@ -70,7 +70,7 @@ const EXAMPLES: [(&str, &[&str]); 3] = [
 ];
 
 /// Tests that cannot run on AMD's HIP, and why.
-const LEFT_OUT: [(&str, &str, &str); 12] = [
+const LEFT_OUT: [(&str, &str, &str); 14] = [
     (
         "hip_host_program",
         "one_element_out_of_bounds_is_caught",
@@ -107,9 +107,11 @@ const LEFT_OUT: [(&str, &str, &str); 12] = [
     ("tuner", "a_library_is_timed_too", "as above"),
     ("blas_lt", "hipblaslt_multiplies_with_what_follows", "the same of the stand-in for hipBLASLt"),
     ("blas_lt", "hipblaslt_reads_a_c_that_is_not_d", "as above"),
+    ("blas_lt", "hipblaslt_chooses_once_for_a_shape", "as above"),
+    ("blas_lt", "a_choice_that_fails_is_not_kept", "as above"),
 ];
 /// Test programs of the runtime that have nothing to do with AMD's HIP, and why.
-const NOT_ABOUT_IT: [(&str, &str); 6] = [
+const NOT_ABOUT_IT: [(&str, &str); 7] = [
     (
         "amd_provider",
         "where the library is searched for, with ours in its place",
@@ -127,6 +129,7 @@ const NOT_ABOUT_IT: [(&str, &str); 6] = [
         "which of them compiles, with a library of its own in hiprtc's place",
     ),
     ("nvrtc", "needs an NVIDIA GPU"),
+    ("programs", "as above"),
     ("floors", "reads the sources"),
 ];
 
