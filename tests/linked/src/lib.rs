@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-// The CUDA runtime's functions, which the library calls, are cudarc's.
+// The CUDA runtime's functions, which the library calls, are cudarc's; with the feature `nvidia` it has NVIDIA's inside.
 use candle_core as _;
 use candle_rocm_backend::RuntimeKind;
 
