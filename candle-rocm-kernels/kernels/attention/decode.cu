@@ -339,7 +339,13 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
         read_values = read_keys + (size_t)kv_heads * dim;
     }
     uint32_t readable = max_of(kept, 1u);
-    team.load(rows, read_keys, read_values, key, readable);
+    auto load_keys = [&](typename Team::Rows &to) INLINED {
+        team.load_keys(to, read_keys, key, readable);
+    };
+    auto load_values = [&](typename Team::Rows &to) INLINED {
+        team.load_values(to, read_values, key, readable);
+    };
+    load_keys(rows), load_values(rows);
     uint32_t parts_count = counters != nullptr ? part.count() : most_parts;
     if (of_query || of_own)
         from.template stage<DIM>(head_of_lane, lds.heads[staged], dim, norm != nullptr, turned, lane);
@@ -357,14 +363,17 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
     while (key < part.end) {
         uint32_t now = key;
         key += STEP;
+        auto step = [&](auto keys_used) INLINED {
+            team.step(rows, lds, now, own, part.end, part.last, count, how, keys_used);
+        };
         if constexpr (Team::AHEAD) {
             typename Team::Rows next;
-            team.load(next, read_keys, read_values, key, readable);
-            team.step(rows, lds, now, own, part.end, part.last, count, how);
+            load_keys(next), load_values(next);
+            step([] INLINED {});
             rows = next;
         } else {
-            team.step(rows, lds, now, own, part.end, part.last, count, how);
-            team.load(rows, read_keys, read_values, key, readable);
+            step([&] INLINED { load_keys(rows); });
+            load_values(rows);
         }
     }
     Parts parts{of_parts, (size_t)rows_of_grid * heads, most_parts, parts_count, dim};

@@ -71,28 +71,30 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     }
 
     // As Attend's.
-    __device__ __forceinline__ void load(Rows &rows, const T *keys, const T *values, uint32_t first,
-                                         uint32_t end) const {
+    __device__ __forceinline__ void load_keys(Rows &rows, const T *keys, uint32_t first, uint32_t end) const {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const T *of_row = keys + (size_t)min_of(first + key(i), end - 1) * dim;
 #pragma unroll
             for (int j = 0; j < OF_KEY; j++) rows.k[i][j] = read_global<Words>(of_row + min_of(of_key(j), dim - 8));
         }
+        if (dim == DIM) return;
+#pragma unroll
+        for (int j = 0; j < OF_KEY; j++)
+            if (of_key(j) >= dim) rows.k[0][j] = rows.k[1][j] = Words{};
+    }
+    __device__ __forceinline__ void load_values(Rows &rows, const T *values, uint32_t first, uint32_t end) const {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const T *of_row = values + (size_t)min_of(first + value(i), end - 1) * dim;
 #pragma unroll
             for (int u = 0; u < OF_VALUE; u++) rows.v[i][u] = read_global<Words>(of_row + min_of(of_value(u), dim - 8));
         }
-        if (dim == DIM) return;
-#pragma unroll
-        for (int j = 0; j < OF_KEY; j++)
-            if (of_key(j) >= dim) rows.k[0][j] = rows.k[1][j] = Words{};
     }
 
+    template <class F>
     __device__ __forceinline__ void step(Rows &rows, const Lds &lds, uint32_t first, uint32_t own, uint32_t end,
-                                         uint32_t last, uint32_t heads, const Scores &how) {
+                                         uint32_t last, uint32_t heads, const Scores &how, F keys_used) {
         if (own - first < KEYS) {
 #pragma unroll
             for (int i = 0; i < 2; i++)
@@ -115,6 +117,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
             for (int w = 0; w < 4; w += 2)
                 Unit::multiply_half(score, {k0[j][w], k1[j][w], k0[j][w + 1], k1[j][w + 1]}, query[j][w],
                                     query[j][w + 1]);
+        keys_used();
         bool exceeds = false;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -266,26 +269,28 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     }
 
     // As Attend's.
-    __device__ __forceinline__ void load(Rows &rows, const T *keys, const T *values, uint32_t first,
-                                         uint32_t end) const {
+    __device__ __forceinline__ void load_keys(Rows &rows, const T *keys, uint32_t first, uint32_t end) const {
         const T *of_row = keys + (size_t)min_of(first + row, end - 1) * dim;
 #pragma unroll
         for (int c = 0; c < OF_KEY; c++) rows.k[c] = read_global<Words>(of_row + min_of(of_key(c), dim - 8));
-#pragma unroll
-        for (int i = 0; i < RUN; i++) {
-            of_row = values + (size_t)min_of(first + value(i), end - 1) * dim;
-#pragma unroll
-            for (int u = 0; u < VALUE_VECTORS; u++)
-                rows.v[i][u] = read_global<ValueWords>(of_row + min_of(of_value(u), dim - VALUE_WORDS * 2));
-        }
         if (dim == DIM) return;
 #pragma unroll
         for (int c = 0; c < OF_KEY; c++)
             if (of_key(c) >= dim) rows.k[c] = Words{};
     }
+    __device__ __forceinline__ void load_values(Rows &rows, const T *values, uint32_t first, uint32_t end) const {
+#pragma unroll
+        for (int i = 0; i < RUN; i++) {
+            const T *of_row = values + (size_t)min_of(first + value(i), end - 1) * dim;
+#pragma unroll
+            for (int u = 0; u < VALUE_VECTORS; u++)
+                rows.v[i][u] = read_global<ValueWords>(of_row + min_of(of_value(u), dim - VALUE_WORDS * 2));
+        }
+    }
 
+    template <class F>
     __device__ __forceinline__ void step(Rows &rows, const Lds &lds, uint32_t first, uint32_t own, uint32_t end,
-                                         uint32_t last, uint32_t heads, const Scores &how) {
+                                         uint32_t last, uint32_t heads, const Scores &how, F keys_used) {
         if (own - first < KEYS) {
             if (first + row == own) {
 #pragma unroll
@@ -305,6 +310,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
 #pragma unroll
             for (int piece = 0; piece < 8 / RUN; piece++)
                 Unit::multiply(score, run_of(rows.k[c], piece), run_of(query[c], piece));
+        keys_used();
         bool exceeds = false;
 #pragma unroll
         for (int i = 0; i < RUN; i++) score[i] *= scale;

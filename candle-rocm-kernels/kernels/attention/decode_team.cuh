@@ -115,29 +115,32 @@ template <class T, int DIM, int HEADS> struct Attend {
 
     // KEYS rows from `key` on, of those that lie in the cache, below `end`, or the last of these: never behind a branch,
     // after which the compiler waits for all that was asked for.
-    __device__ __forceinline__ void load(Rows &rows, const T *keys, const T *values, uint32_t key, uint32_t end) const {
-        auto &[k, v] = rows;
-#pragma unroll
-        for (int n = 0; n < KEYS; n++) {
-            size_t row = (size_t)min_of(key + n, end - 1) * dim;
-#pragma unroll
-            for (int e = 0; e < EACH; e++) {
-                uint32_t at = min_of(begin(e), dim - 8);
-                k[n][e].read(keys + row + at);
-                v[n][e].read(values + row + at);
-            }
-        }
+    __device__ __forceinline__ void load_keys(Rows &rows, const T *keys, uint32_t key, uint32_t end) const {
+        load_rows(rows.k, keys, key, end);
         if (dim == DIM) return;
 #pragma unroll
         for (int n = 0; n < KEYS; n++)
 #pragma unroll
             for (int e = 0; e < EACH; e++)
-                if (begin(e) >= dim) k[n][e].clear();
+                if (begin(e) >= dim) rows.k[n][e].clear();
+    }
+    __device__ __forceinline__ void load_values(Rows &rows, const T *values, uint32_t key, uint32_t end) const {
+        load_rows(rows.v, values, key, end);
+    }
+    __device__ __forceinline__ void load_rows(Eight<T> (&to)[KEYS][EACH], const T *from, uint32_t key,
+                                              uint32_t end) const {
+#pragma unroll
+        for (int n = 0; n < KEYS; n++) {
+            const T *row = from + (size_t)min_of(key + n, end - 1) * dim;
+#pragma unroll
+            for (int e = 0; e < EACH; e++) to[n][e].read(row + min_of(begin(e), dim - 8));
+        }
     }
 
-    // What was loaded, of which rows from `end` on do not count. `own` is in LDS.
+    // What was loaded, of which rows from `end` on do not count. `own` is in LDS. When keys are done with, keys_used().
+    template <class F>
     __device__ __forceinline__ void step(Rows &rows, const Lds &lds, uint32_t key, uint32_t own, uint32_t end,
-                                         uint32_t last, uint32_t heads, const Scores &how) {
+                                         uint32_t last, uint32_t heads, const Scores &how, F keys_used) {
         auto &[k, v] = rows;
 #pragma unroll
         for (int n = 0; n < KEYS; n++) {
@@ -163,6 +166,7 @@ template <class T, int DIM, int HEADS> struct Attend {
                 score[h][n] = wave_all_reduce(dot, TEAM, Sum{});
             }
         }
+        keys_used();
         if (how.changes()) {
 #pragma unroll
             for (int h = 0; h < HEADS; h++)
