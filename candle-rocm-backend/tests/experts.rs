@@ -62,7 +62,37 @@ fn gates() -> Vec<(Gate, usize, bool)> {
             true,
         ),
         (Gate { top: 1, ..PLAIN }, 1, false),
-        // Groups of one four a lane, and of two lanes' more; and others of those that kernels by fours hold.
+        // Groups in the ways in which kernels by fours have them, and no groups.
+        (
+            Gate {
+                score: Score::Sigmoid,
+                top: 5,
+                groups: groups(5, 2, GroupScore::BestTwo),
+                ..PLAIN
+            },
+            60,
+            true,
+        ),
+        (
+            Gate {
+                top: 7,
+                groups: groups(8, 3, GroupScore::BestTwo),
+                normalise: true,
+                ..PLAIN
+            },
+            384,
+            true,
+        ),
+        (
+            Gate {
+                score: Score::Sigmoid,
+                top: 9,
+                groups: groups(4, 2, GroupScore::Best),
+                ..PLAIN
+            },
+            480,
+            false,
+        ),
         (
             Gate {
                 top: 4,
@@ -244,6 +274,8 @@ fn many_that_are_equal_are_chosen_by_number() -> Result<()> {
         (8, 2, false),
         (64, 8, false),
         (128, 8, true),
+        (160, 6, true),
+        (384, 8, false),
         (256, 8, false),
         (256, 8, true),
         (512, 16, true),
@@ -262,7 +294,7 @@ fn many_that_are_equal_are_chosen_by_number() -> Result<()> {
             ..PLAIN
         };
         // All one; few numbers; those of one lane the largest; what is no number among them; infinite ones.
-        let rows: Vec<Vec<f32>> = (0..10)
+        let rows: Vec<Vec<f32>> = (0..12)
             .map(|row| {
                 (0..experts)
                     .map(|e| match row {
@@ -273,6 +305,11 @@ fn many_that_are_equal_are_chosen_by_number() -> Result<()> {
                         4 if random.below(2) == 0 => f32::NAN,
                         5 => [f32::INFINITY, f32::NEG_INFINITY, 0.][random.below(3)],
                         6 => e as f32 / 64. - 4.,
+                        // Some are beyond those that are equal.
+                        7 if e % 50 == 49 => 1. + (e % 7) as f32,
+                        7 => 0.,
+                        // All of one lane's beyond all others.
+                        8 if e / 4 % 8 == 3 => 2. + (e * 29 % 64) as f32 / 64.,
                         _ => random.below(3 + row) as f32 / 4. - 1.,
                     })
                     .collect()

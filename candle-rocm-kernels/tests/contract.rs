@@ -403,6 +403,7 @@ static CONTRACT: &[Family] = &[
             "experts_gate_fours_64_{t}",
             "experts_gate_fours_128_{t}",
             "experts_gate_fours_256_{t}",
+            "experts_gate_fours_384_{t}",
             "experts_gate_fours_512_{t}",
         ],
         ROW_FLOATS,

@@ -9,12 +9,17 @@ use crate::ops::operands::row_float;
 
 /// Tokens of a workgroup of the kernel for any gate.
 const TOKENS: usize = 8;
-/// Kernels that hold experts by fours: of at most so many experts, how many lanes a token has. They choose at most twice as
-/// many experts.
-const FOURS: [(usize, usize); 4] = [(64, 4), (128, 4), (256, 4), (512, 8)];
-/// Groups that those kernels know, of the most experts that they take.
+/// Kernels that hold experts by fours: of at most so many, how many lanes a token has, how many are chosen at most.
+const FOURS: [(usize, usize, usize); 5] = [
+    (64, 4, 8),
+    (128, 8, 8),
+    (256, 8, 8),
+    (384, 8, 8),
+    (512, 8, 16),
+];
+const FOURS_THREADS: u32 = 128;
+/// Groups that those kernels know at most.
 const FOURS_GROUPS: usize = 8;
-const FOURS_LEAST_GROUPED: usize = 128;
 /// What a gate's LDS holds, and what a team of lanes keeps.
 const MOST_EXPERTS: usize = 512;
 const MOST_TOP: usize = 32;
@@ -112,14 +117,16 @@ impl Gate {
                     Arg::Float(self.factor),
                 ];
                 let dtype = row_float("moe::Gate", &logits)?;
-                let (kernel, of_workgroup) = match self.fours(experts, &logits, bias.as_ref()) {
-                    Some((most, lanes)) => (
-                        format!("experts_gate_fours_{most}_{dtype}"),
-                        THREADS as usize / lanes,
-                    ),
-                    None => (format!("experts_gate_{dtype}"), TOKENS),
-                };
-                let config = grid(tokens.div_ceil(of_workgroup), 1, THREADS)?;
+                let (kernel, of_workgroup, threads) =
+                    match self.fours(experts, &logits, bias.as_ref()) {
+                        Some((most, lanes)) => (
+                            format!("experts_gate_fours_{most}_{dtype}"),
+                            FOURS_THREADS as usize / lanes,
+                            FOURS_THREADS,
+                        ),
+                        None => (format!("experts_gate_{dtype}"), TOKENS, THREADS),
+                    };
+                let config = grid(tokens.div_ceil(of_workgroup), 1, threads)?;
                 // SAFETY: the kernel's arguments: tokens by experts, and room for `top` of each token.
                 unsafe { launch(device, &EXPERTS, &kernel, config, args)? };
                 let shape = (tokens, self.top).into();
@@ -149,18 +156,14 @@ impl Gate {
         if !experts.is_multiple_of(4) || !aligned(logits) || !bias.is_none_or(aligned) {
             return None;
         }
-        let kernel = FOURS
-            .into_iter()
-            .find(|&(most, lanes)| experts <= most && self.top <= 2 * lanes)?;
-        match self.groups {
-            Some(groups) if groups.count > 1 => {
-                let known = groups.count == FOURS_GROUPS
-                    && experts == kernel.0
-                    && experts >= FOURS_LEAST_GROUPED;
-                known.then_some(kernel)
-            }
-            _ => Some(kernel),
+        let groups = self.groups.map_or(1, |groups| groups.count);
+        if groups > FOURS_GROUPS || !(experts / groups).is_multiple_of(4) {
+            return None;
         }
+        FOURS
+            .into_iter()
+            .find(|&(most, _, top)| experts <= most && self.top <= top)
+            .map(|(most, lanes, _)| (most, lanes))
     }
 
     fn check(&self, experts: usize, logits: &Tensor, bias: Option<&Tensor>) -> Result<()> {

@@ -23,22 +23,21 @@ ENTRY __launch_bounds__(EXPERTS_THREADS)
 }
 
 // Of at most so many experts. A multiprocessor of NVIDIA's shall have registers for so many workgroups.
-#define GATE_FOURS(TYPE, T, MOST, LANES, FOURS, WORKGROUPS)                                                          \
-    ENTRY __launch_bounds__(GATE_THREADS, WORKGROUPS) experts_gate_fours_##MOST##_##TYPE(                            \
-        const T *logits, const float *bias, uint32_t *ids, float *weights, uint32_t tokens, uint32_t experts,        \
-        uint32_t top, uint32_t groups, uint32_t top_groups, uint32_t best_two, uint32_t sigmoid, uint32_t normalise, \
-        float factor) {                                                                                              \
-        using Lds = FoursLds<LANES, FOURS>;                                                                          \
-        static __shared__ char lds[GATE_THREADS / LANES][Lds::BYTES] __attribute__((aligned(16)));                   \
-        static __shared__ char biases[Lds::EXPERTS * 4] __attribute__((aligned(16)));                                \
-        uint32_t team = threadIdx.x / LANES, token = blockIdx.x * (GATE_THREADS / LANES) + team;                     \
-        /* As above. */                                                                                              \
-        bool mine = token < tokens;                                                                                  \
-        token = min_of(token, tokens - 1);                                                                           \
-        GateOptions o = {experts, top, groups, top_groups, best_two, sigmoid, normalise, factor};                    \
-        gate_fours<LANES, FOURS>(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,              \
-                                 weights + (uint64_t)token * top, o, (LdsBytes)lds[team], (LdsBytes)biases,          \
-                                 threadIdx.x % LANES, mine);                                                         \
+#define GATE_FOURS(TYPE, T, MOST, LANES, FOURS, CELLS, WORKGROUPS)                                                    \
+    ENTRY __launch_bounds__(FOURS_THREADS, WORKGROUPS) experts_gate_fours_##MOST##_##TYPE(                            \
+        const T *logits, const float *bias, uint32_t *ids, float *weights, uint32_t tokens, uint32_t experts,         \
+        uint32_t top, uint32_t groups, uint32_t top_groups, uint32_t best_two, uint32_t sigmoid, uint32_t normalise,  \
+        float factor) {                                                                                               \
+        static __shared__ char lds[FOURS_THREADS / LANES][FoursLds<LANES, FOURS, CELLS>::BYTES]                       \
+            __attribute__((aligned(16)));                                                                             \
+        uint32_t team = threadIdx.x / LANES, token = blockIdx.x * (FOURS_THREADS / LANES) + team;                     \
+        /* As above. */                                                                                               \
+        bool mine = token < tokens;                                                                                   \
+        token = min_of(token, tokens - 1);                                                                            \
+        GateOptions o = {experts, top, groups, top_groups, best_two, sigmoid, normalise, factor};                     \
+        gate_fours<LANES, FOURS, CELLS>(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,        \
+                                        weights + (uint64_t)token * top, o, (LdsBytes)lds[team], threadIdx.x % LANES, \
+                                        mine);                                                                        \
     }
 
 #define EXPERTS(TYPE, T)                                                                                             \
@@ -55,10 +54,11 @@ ENTRY __launch_bounds__(EXPERTS_THREADS)
         gate_of_any(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,                           \
                     weights + (uint64_t)token * top, o, lds[team], threadIdx.x % EXPERTS_TEAM, mine);                \
     }                                                                                                                \
-    GATE_FOURS(TYPE, T, 64, 4, 4, 4)                                                                                 \
-    GATE_FOURS(TYPE, T, 128, 4, 8, 3)                                                                                \
-    GATE_FOURS(TYPE, T, 256, 4, 16, 2)                                                                               \
-    GATE_FOURS(TYPE, T, 512, 8, 16, 2)                                                                               \
+    GATE_FOURS(TYPE, T, 64, 4, 4, 2, 9)                                                                              \
+    GATE_FOURS(TYPE, T, 128, 8, 4, 1, 10)                                                                            \
+    GATE_FOURS(TYPE, T, 256, 8, 8, 1, 8)                                                                             \
+    GATE_FOURS(TYPE, T, 384, 8, 12, 1, 5)                                                                            \
+    GATE_FOURS(TYPE, T, 512, 8, 16, 2, 4)                                                                            \
     ENTRY __launch_bounds__(EXPERTS_THREADS)                                                                         \
         experts_scatter_##TYPE(const T *x, const int32_t *place, const int32_t *source, const float *weights, T *y,  \
                                uint32_t tokens, uint32_t columns, uint32_t top, uint32_t rows) {                     \

@@ -1,12 +1,20 @@
-// Gates of experts whose number divides by four, for a `top` of at most twice the lanes of a team.
+// Gates of experts whose number divides by four, for a `top` of at most as many as a team has cells.
 //
-// A token has a team of LANES lanes, each of which holds FOURS times four experts in registers: its halves are the
-// fours of even and of odd number. Of every half the two best fours are known, and what as many of these reach as a
-// `top` can have is a bound that seldom many more experts reach. They alone, the candidates, are put in order.
+// A token has a team of LANES lanes, each of which holds FOURS times four experts in registers, in CELLS cells. Of
+// every cell the two best fours are known, and what as many of these reach as the team has cells is a bound that seldom
+// many more fours reach. They alone come to LDS, the team shares them out, and their experts that reach the bound are
+// put in order.
 #pragma once
 #include "rows/gate.cuh"
 
-typedef uint64_t KeyPair __attribute__((ext_vector_type(2))); // as LDS takes them
+typedef int64_t KeyPair __attribute__((ext_vector_type(2))); // as LDS takes them
+typedef float FloatPair __attribute__((ext_vector_type(2)));
+
+// Of a workgroup: few, so that others begin soon where one ends.
+static constexpr uint32_t FOURS_THREADS = 128;
+
+// All lanes of a warp exchange together: of a team alone NVIDIA's would first look who is there.
+static constexpr uint32_t TEAMS_LANES = 32;
 
 // The value of lane ^ MASK of a team. On AMD all but 4 are moves within the vector unit: 3 turns fours round, 7 eights.
 template <uint32_t LANES, uint32_t MASK, class T> __device__ __forceinline__ T across(T value) {
@@ -16,7 +24,7 @@ template <uint32_t LANES, uint32_t MASK, class T> __device__ __forceinline__ T a
             return __builtin_amdgcn_mov_dpp(word, MASK == 3 ? 0x1b : 0x141, 0xf, 0xf, true);
         });
 #endif
-    return shfl_xor(value, MASK, LANES);
+    return shfl_xor(value, MASK, TEAMS_LANES);
 }
 template <uint32_t LANES, class T, class Op> __device__ __forceinline__ T team_reduce(T value, Op op) {
     value = op(value, across<LANES, 1>(value));
@@ -25,30 +33,46 @@ template <uint32_t LANES, class T, class Op> __device__ __forceinline__ T team_r
     return value;
 }
 
-// A team's values in order, two a lane, the largest in its first lane, or in its last.
-template <uint32_t LANES, bool LARGEST_FIRST>
-__device__ __forceinline__ void order_team(float (&values)[2], uint32_t lane) {
-    // With the lanes on the other side: the first value has the other's second one.
-    auto one = [&](float &value, float other, uint32_t bit) INLINED {
-        float larger = math::fmax(value, other), smaller = math::fmin(value, other);
-        value = ((lane & bit) == 0) == LARGEST_FIRST ? larger : smaller;
-    };
+// A bit for each lane of a team for which it holds.
+template <uint32_t LANES> __device__ __forceinline__ uint32_t team_bits(bool holds) {
+    return (uint32_t)(ballot(holds) >> (lane_id() & ~(LANES - 1))) & ((1u << LANES) - 1);
+}
+
+// What half of a team's values reach. A lane's are in order, the largest first.
+template <uint32_t LANES, int COUNT>
+__device__ __forceinline__ float middle_of_team(float (&values)[COUNT], uint32_t lane) {
+    // A lane's in order, which rise and then fall or the other way round.
     auto within = [&]() INLINED {
-        float larger = math::fmax(values[0], values[1]), smaller = math::fmin(values[0], values[1]);
-        values[0] = LARGEST_FIRST ? larger : smaller, values[1] = LARGEST_FIRST ? smaller : larger;
+#pragma unroll
+        for (int step = COUNT / 2; step > 0; step /= 2)
+#pragma unroll
+            for (int i = 0; i < COUNT; i++)
+                if ((i & step) == 0) {
+                    float larger = math::fmax(values[i], values[i + step]);
+                    values[i + step] = math::fmin(values[i], values[i + step]), values[i] = larger;
+                }
     };
-    auto mirrored = [&](auto mask, uint32_t bit) INLINED {
-        float others[2] = {across<LANES, mask.value>(values[1]), across<LANES, mask.value>(values[0])};
-        one(values[0], others[0], bit), one(values[1], others[1], bit);
+    // With the lane that differs in these bits and is on the other side of `bit`, the larger ones to the lower lane.
+    auto exchange = [&](auto mask, uint32_t bit, bool mirrored) INLINED {
+        float others[COUNT];
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) others[i] = across<LANES, mask.value>(values[mirrored ? COUNT - 1 - i : i]);
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            float larger = math::fmax(values[i], others[i]), smaller = math::fmin(values[i], others[i]);
+            values[i] = (lane & bit) == 0 ? larger : smaller;
+        }
     };
-    auto apart = [&](auto mask) INLINED {
-        float others[2] = {across<LANES, mask.value>(values[0]), across<LANES, mask.value>(values[1])};
-        one(values[0], others[0], mask.value), one(values[1], others[1], mask.value);
-    };
-    within();
-    mirrored(Constant<1u>(), 1), within();
-    mirrored(Constant<3u>(), 2), apart(Constant<1u>()), within();
-    if constexpr (LANES == 8) mirrored(Constant<7u>(), 4), apart(Constant<2u>()), apart(Constant<1u>()), within();
+    exchange(Constant<1u>(), 1, true), within();
+    if constexpr (LANES == 8) exchange(Constant<3u>(), 2, true), exchange(Constant<1u>(), 1, false), within();
+    // Both halves of the team are in order. Each value meets one of the other half: the larger ones are half of all.
+    float least = INFINITY;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+        least = math::fmin(least, math::fmax(values[i], across<LANES, LANES - 1>(values[COUNT - 1 - i])));
+    least = math::fmin(least, across<LANES, 1>(least));
+    if constexpr (LANES == 8) least = math::fmin(least, across<LANES, 2>(least));
+    return least;
 }
 
 // The two largest of some numbers.
@@ -58,15 +82,12 @@ struct BestTwo {
         second = math::fmax(second, math::fmin(x, best));
         best = math::fmax(best, x);
     }
-    __device__ __forceinline__ void add(BestTwo other) {
-        second = math::fmax(math::fmin(best, other.best), math::fmax(second, other.second));
-        best = math::fmax(best, other.best);
-    }
 };
 
-// A candidate as a number: the larger choice is larger, of two the lesser expert. 0 is nobody.
-__device__ __forceinline__ uint64_t gate_key(float choice, uint32_t expert) {
-    return (uint64_t)((uint32_t)ordered(choice) ^ 0x80000000u) << 32 | (uint32_t)~expert;
+// A candidate as a number: the larger choice is larger, of two the lesser expert. `choice` is one as a number already.
+static constexpr int64_t GATE_NOBODY = (int64_t)1 << 63;
+__device__ __forceinline__ int64_t gate_key(int32_t choice, uint32_t expert) {
+    return (int64_t)((uint64_t)(uint32_t)choice << 32 | (uint32_t)~expert);
 }
 
 // How scores are made, close enough to find the best of them: e^(x - largest) times `factor`, or the sigmoid. A weight
@@ -78,9 +99,6 @@ struct GateScores {
 
     static __device__ __forceinline__ float exp(float x) { return math::fast_exp2(x * LOG2_E); }
     static __device__ __forceinline__ float sigmoid_of(float x) { return math::fast_recip(1.0f + exp(-x)); }
-    __device__ __forceinline__ float choice(float raw, float bias) const {
-        return math::fmax(math::fma(raw, factor, bias), GATE_LAST);
-    }
     __device__ __forceinline__ float raw(float x) const { return sigmoid ? sigmoid_of(x) : exp(x - largest); }
     __device__ __forceinline__ float weight(float x) const {
         x = sigmoid ? -x : x - largest;
@@ -92,82 +110,152 @@ struct GateScores {
     }
 };
 
-template <int LANES, int FOURS> struct FoursLds {
-    static constexpr int MOST_TOP = 2 * LANES, CANDIDATES = 8 * LANES, EXPERTS = 4 * LANES * FOURS;
-    // Candidates: each an expert first, then a key. And who is chosen.
-    static constexpr int CHOSEN = CANDIDATES * 8, BYTES = CHOSEN + MOST_TOP * 4;
+// Bits of a token's fours, each lane's LANES apart from its own on.
+template <int LANES, int FOURS> struct FourBits {
+    static constexpr int WORDS = (LANES * FOURS + 31) / 32;
+    uint32_t words[WORDS];
+
+    // The bit of a lane's four `j`, in its word.
+    static __device__ constexpr uint32_t first_bit(int j) { return 1u << (j * LANES % 32); }
+    static __device__ constexpr int word_of(int j) { return j * LANES / 32; }
+
+    __device__ __forceinline__ void all_of_team() {
+#pragma unroll
+        for (uint32_t &word : words)
+            word = team_reduce<LANES>(word, [](uint32_t a, uint32_t b) INLINED { return a | b; });
+    }
+    // Those of a team's lanes for whose fours `holds`.
+    template <class Holds> static __device__ __forceinline__ FourBits where(uint32_t lane, Holds holds) {
+        FourBits bits = {};
+        if constexpr (LANES == 8) {
+            // A byte of each vote is the team's.
+            uint32_t first = lane_id() / 8, team = first % 4, votes[4];
+#pragma unroll
+            for (int j = 0; j < FOURS; j++) {
+                votes[j % 4] = (uint32_t)(ballot(holds(j)) >> (first & ~3u) * 8);
+                if (j % 2)
+                    votes[j % 4] = permute_bytes(votes[j % 4 - 1], votes[j % 4],
+                                                 byte_selector(team, 4 + team, 4 + team, 4 + team));
+                if (j % 4 == 1) bits.words[word_of(j)] = votes[1] & 0xffff;
+                if (j % 4 == 3) bits.words[word_of(j)] = permute_bytes(votes[1], votes[3], byte_selector(0, 1, 4, 5));
+            }
+        } else {
+#pragma unroll
+            for (int j = 0; j < FOURS; j++)
+                if (holds(j)) bits.words[word_of(j)] |= first_bit(j);
+#pragma unroll
+            for (uint32_t &word : bits.words) word <<= lane;
+            bits.all_of_team();
+        }
+        return bits;
+    }
+    // With those from one number on to another.
+    __device__ __forceinline__ void add(uint32_t first, uint32_t end) {
+        auto below = [](uint32_t number, uint32_t word) INLINED {
+            uint32_t count = max_of(number, 32 * word) - 32 * word;
+            return count >= 32 ? ~0u : (1u << count) - 1;
+        };
+#pragma unroll
+        for (uint32_t i = 0; i < WORDS; i++) words[i] |= below(end, i) ^ below(first, i);
+    }
+    __device__ __forceinline__ uint32_t count(uint32_t of = ~0u) const {
+        uint32_t sum = 0;
+#pragma unroll
+        for (uint32_t word : words) sum += (uint32_t)__builtin_popcount(word & of);
+        return sum;
+    }
+    // A lane's own, from which `has` knows whether its four `j` is there.
+    __device__ __forceinline__ FourBits of_lane(uint32_t lane) const {
+        FourBits bits;
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) bits.words[i] = words[i] >> lane;
+        return bits;
+    }
+    __device__ __forceinline__ bool has(int j) const { return (words[word_of(j)] & first_bit(j)) != 0; }
+};
+
+template <int LANES, int FOURS, int CELLS> struct FoursLds {
+    static constexpr int MOST_TOP = LANES * CELLS, CANDIDATES = 2 * MOST_TOP, KEYS = 4 * MOST_TOP;
+    // First what groups are ranked by, of at most eight of a lane's fours. Then fours' choices and numbers. Then keys
+    // and who is chosen.
+    static constexpr int AT_ONCE = FOURS % 8 == 0 ? 8 : 4, BESTS = (LANES + 1) * AT_ONCE * 8;
+    static constexpr int NUMBERS = CANDIDATES * 16, CHOSEN = KEYS * 8;
+    static constexpr int MOST = max_of(BESTS, max_of(NUMBERS + CANDIDATES * 4, CHOSEN + MOST_TOP * 4));
+    // Two teams' are in different banks.
+    static constexpr int BYTES = (MOST + 63) / 128 * 128 + 64;
 };
 
 static constexpr uint32_t GATE_GROUPS = 8;
 
-// Which groups are looked at, a bit for each: `groups` are what a lane has of them.
-template <int LANES>
-__device__ __forceinline__ uint32_t best_groups(BestTwo (&groups)[GATE_GROUPS], const GateOptions &o, uint32_t lane) {
-    // Lanes share the groups out, by halves.
-    uint32_t first = 0;
-    auto halve = [&](auto mask, auto count) INLINED {
-        bool upper = lane & mask.value;
-        constexpr uint32_t HALF = count.value / 2;
+// The best of some choices, and the largest sum of two.
+struct BestAndSum {
+    float best = -INFINITY, sum = -INFINITY;
+    __device__ __forceinline__ void add(BestAndSum other) {
+        sum = math::fmax(math::fmax(sum, other.sum), best + other.best);
+        best = math::fmax(best, other.best);
+    }
+};
+
+// Whether a lane's groups are looked at, by what they are ranked by.
+template <int LANES, int MINE>
+__device__ __forceinline__ void rank_groups(bool (&open)[MINE], const GateOptions &o, const BestAndSum (&bests)[MINE],
+                                            uint32_t lane) {
+    int32_t keys[MINE];
 #pragma unroll
-        for (uint32_t i = 0; i < HALF; i++) {
-            BestTwo low = groups[i], high = groups[i + HALF], mine;
-            mine.best = upper ? high.best : low.best, mine.second = upper ? high.second : low.second;
-            float best = upper ? low.best : high.best, second = upper ? low.second : high.second;
-            mine.add(BestTwo{across<LANES, mask.value>(best), across<LANES, mask.value>(second)});
-            groups[i] = mine;
-        }
-        first += upper ? HALF : 0;
-    };
-    constexpr uint32_t MINE = GATE_GROUPS / LANES;
-    if constexpr (LANES == 8) halve(Constant<4u>(), Constant<8u>());
-    halve(Constant<2u>(), Constant<LANES == 8 ? 4u : 8u>());
-    halve(Constant<1u>(), Constant<2 * MINE>());
-    float scores[MINE];
+    for (int i = 0; i < MINE; i++) {
+        uint32_t group = i * LANES + lane;
+        int32_t key = ordered(math::fmax(o.best_two ? bests[i].sum : bests[i].best, GATE_LAST));
+        keys[i] = group < o.groups ? key : GATE_TAKEN + 1;
+    }
     uint32_t ranks[MINE] = {};
+    // Lanes that differ in these bits, of which the highest says who is before the other, where both are equal.
+    auto turn = [&](auto mask) INLINED {
+        bool before = lane & (mask.value & 4 ? 4 : mask.value & 2 ? 2 : 1);
 #pragma unroll
-    for (uint32_t i = 0; i < MINE; i++)
-        scores[i] = math::fmax(o.best_two ? groups[i].best + groups[i].second : groups[i].best, GATE_LAST);
+        for (int j = 0; j < MINE; j++) {
+            int32_t other = across<LANES, mask.value>(keys[j]);
 #pragma unroll
-    for (uint32_t turn = 0; turn < LANES; turn++)
-#pragma unroll
-        for (uint32_t j = 0; j < MINE; j++) {
-            float other = turn == 0 ? scores[j] : shfl(scores[j], lane + turn, LANES);
-            bool before = lane + turn >= LANES;
-#pragma unroll
-            for (uint32_t i = 0; i < MINE; i++)
-                if (other > scores[i] || (other == scores[i] && (turn == 0 ? j < i : before))) ranks[i]++;
+            for (int i = 0; i < MINE; i++) ranks[i] += other > keys[i] - (j < i || (j == i && before));
         }
-    uint32_t open = 0;
+    };
 #pragma unroll
-    for (uint32_t i = 0; i < MINE; i++) open |= ranks[i] < o.top_groups ? 1u << (first + i) : 0;
-    return team_reduce<LANES>(open, [](uint32_t a, uint32_t b) INLINED { return a | b; });
+    for (int j = 0; j < MINE; j++)
+#pragma unroll
+        for (int i = 0; i < MINE; i++)
+            if (j != i) ranks[i] += keys[j] > keys[i] - (j < i);
+    turn(Constant<1u>()), turn(Constant<2u>()), turn(Constant<3u>());
+    if constexpr (LANES == 8) turn(Constant<4u>()), turn(Constant<5u>()), turn(Constant<6u>()), turn(Constant<7u>());
+#pragma unroll
+    for (int i = 0; i < MINE; i++) open[i] = ranks[i] < o.top_groups;
 }
 
 // The experts of a token and their weights, as `experts_gate` chooses them. All lanes of a workgroup come here; `lds`
-// is a team's, `biases` the workgroup's. What is read is aligned to 16 bytes, and experts divide by four. Groups are
-// GATE_GROUPS, of as many experts as a team can have, or one.
-template <int LANES, int FOURS, class T>
+// is a team's. What is read is aligned to 16 bytes, and experts divide by four, as those of a group do. Groups are
+// GATE_GROUPS at most.
+template <int LANES, int FOURS, int CELLS, class T>
 __device__ __forceinline__ void gate_fours(const T *logits, const float *bias, uint32_t *ids, float *weights,
-                                           const GateOptions &o, LdsBytes lds, LdsBytes biases, uint32_t lane,
-                                           bool writes) {
-    using Lds = FoursLds<LANES, FOURS>;
-    // Candidates that a lane ranks together: seldom has a team more.
-    constexpr uint32_t SLOTS = 4;
+                                           const GateOptions &o, LdsBytes lds, uint32_t lane, bool writes) {
+    using Lds = FoursLds<LANES, FOURS, CELLS>;
+    using Bits = FourBits<LANES, FOURS>;
     typedef float Four __attribute__((ext_vector_type(4)));
     using Some = vec<T, 4>;
+    uint32_t fours = o.experts / 4;
     auto four = [&](uint32_t j) INLINED {
         return j * LANES + lane;
     };
-    auto inside = [&](uint32_t j) INLINED {
-        return four(j) * 4 < o.experts;
+    bool whole = fours == LANES * FOURS;
+    auto held_four = [&](uint32_t j) INLINED {
+        return min_of(four(j), fours - 1);
     };
     // A lane beyond the experts has the last ones once more, which then count for nothing.
     Some held[FOURS];
+    if (whole) {
 #pragma unroll
-    for (int j = 0; j < FOURS; j++) held[j] = read_global<Some>(logits + min_of(four(j) * 4, o.experts - 4));
-    for (uint32_t e = threadIdx.x; e < (uint32_t)Lds::EXPERTS; e += GATE_THREADS)
-        lds_store(biases + e * 4, bias && e < o.experts ? bias[e] : 0.0f);
-    lds_barrier();
+        for (int j = 0; j < FOURS; j++) held[j] = read_global<Some>(logits + four(j) * 4);
+    } else {
+#pragma unroll
+        for (int j = 0; j < FOURS; j++) held[j] = read_global<Some>(logits + held_four(j) * 4);
+    }
     float choices[FOURS][4];
 #pragma unroll
     for (int j = 0; j < FOURS; j++)
@@ -192,154 +280,284 @@ __device__ __forceinline__ void gate_fours(const T *logits, const float *bias, u
 #pragma unroll
             for (int i = 0; i < 4; i++) x[i] = GateScores::exp(x[i] - scores.largest);
             float of_four = (x[0] + x[1]) + (x[2] + x[3]);
-            sum += inside(j) ? of_four : 0;
+            sum += four(j) < fours ? of_four : 0;
         }
         scores.factor = 1.0f / team_reduce<LANES>(sum, Sum());
+#pragma unroll
+        for (int j = 0; j < FOURS; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) choices[j][i] *= scores.factor;
+    }
+    // Four at once: registers are few.
+    constexpr int TOGETHER = min_of(FOURS, 4);
+    auto add_bias = [&](auto number) INLINED {
+#pragma unroll
+        for (int from = 0; from < FOURS; from += TOGETHER) {
+            Four of_bias[TOGETHER];
+#pragma unroll
+            for (int j = 0; j < TOGETHER; j++) of_bias[j] = read_global<Four>(bias + number(from + j) * 4);
+#pragma unroll
+            for (int j = 0; j < TOGETHER; j++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) choices[from + j][i] += of_bias[j][i];
+        }
+    };
+    if (bias && whole) add_bias(four);
+    else if (bias) add_bias(held_four);
+    // Seldom is one no number or infinite, which such a sum finds, and what is none is last.
+    float finite[2] = {};
+#pragma unroll
+    for (int j = 0; j < FOURS; j++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) finite[i] = math::fma(choices[j][2 * i], choices[j][2 * i + 1], finite[i]);
+    if (!(math::abs(finite[0] + finite[1]) < INFINITY)) {
+#pragma unroll
+        for (int j = 0; j < FOURS; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) choices[j][i] = math::fmax(choices[j][i], GATE_LAST);
     }
 
-    // Choices, and the best of each four: below all where there is none.
-    float best[FOURS];
+    // The best of each four, and the largest sum of two of its choices.
+    float best[FOURS], sums[FOURS];
 #pragma unroll
     for (int j = 0; j < FOURS; j++) {
-        Four of_bias = lds_load<Four>(biases + four(j) * 16);
-        float *x = choices[j];
-#pragma unroll
-        for (int i = 0; i < 4; i++) x[i] = scores.choice(x[i], of_bias[i]);
-        float larger = math::fmax(math::fmax(x[0], x[1]), math::fmax(x[2], x[3]));
-        best[j] = inside(j) ? larger : -INFINITY;
+        const float *x = choices[j];
+        float some = math::fmax(x[0], x[1]), others = math::fmax(x[2], x[3]);
+        best[j] = math::fmax(some, others);
+        if (o.groups > 1) sums[j] = math::fmax(math::fmax(x[0] + x[1], x[2] + x[3]), some + others);
     }
-    if constexpr (FOURS >= GATE_GROUPS) {
-        if (o.groups > 1) {
-            BestTwo groups[GATE_GROUPS];
+    // Below all where there is none.
+    if (o.groups > 1) {
+        constexpr int MINE = GATE_GROUPS / LANES, ROUNDS = FOURS / Lds::AT_ONCE;
+        // Regular groups are as large as can be: which one a lane's four belongs to is known.
+        bool regular = whole && o.groups == GATE_GROUPS && FOURS % GATE_GROUPS == 0;
+        auto bests_at = [&](uint32_t number) INLINED {
+            FloatPair pair = lds_load<FloatPair>(lds + number * 8);
+            return BestAndSum{pair[0], pair[1]};
+        };
+        BestAndSum bests[MINE];
+        bool open[MINE];
+        if (regular) {
+            // Behind a group there is a gap, for the sake of banks.
 #pragma unroll
-            for (int j = 0; j < FOURS; j++) {
-                const float *x = choices[j];
-                float middle = math::fmin(math::fmax(x[0], x[1]), math::fmax(x[2], x[3]));
-                float smaller = math::fmax(math::fmin(x[0], x[1]), math::fmin(x[2], x[3]));
-                groups[j / (FOURS / GATE_GROUPS)].add(BestTwo{best[j], math::fmax(middle, smaller)});
+            for (int g = 0; g < FOURS / ROUNDS; g++) {
+                BestAndSum mine = {best[g * ROUNDS], sums[g * ROUNDS]};
+#pragma unroll
+                for (int j = 1; j < ROUNDS; j++) mine.add(BestAndSum{best[g * ROUNDS + j], sums[g * ROUNDS + j]});
+                lds_store(lds + (g * (LANES + 1) + lane) * 8, FloatPair{mine.best, mine.sum});
             }
-            uint32_t open = best_groups<LANES>(groups, o, lane);
+            wave_fence();
 #pragma unroll
-            for (int j = 0; j < FOURS; j++)
-                if ((open >> j / (FOURS / GATE_GROUPS) & 1) == 0) best[j] = -INFINITY;
+            for (int i = 0; i < MINE; i++) {
+                BestAndSum some[LANES];
+#pragma unroll
+                for (int k = 0; k < LANES; k++) some[k] = bests_at((i * LANES + lane) * (LANES + 1) + k);
+#pragma unroll
+                for (int step = 1; step < LANES; step *= 2)
+#pragma unroll
+                    for (int k = 0; k + step < LANES; k += 2 * step) some[k].add(some[k + step]);
+                bests[i] = some[0];
+            }
+            rank_groups<LANES>(open, o, bests, lane);
+            uint32_t bits = 0;
+#pragma unroll
+            for (int i = 0; i < MINE; i++) bits |= team_bits<LANES>(open[i]) << (i * LANES);
+#pragma unroll
+            for (int j = 0; j < FOURS; j++) best[j] = bits >> (j / ROUNDS) & 1 ? best[j] : -INFINITY;
+        } else {
+            // It divides.
+            uint32_t each = (uint32_t)math::fma((float)fours, math::fast_recip((float)o.groups), 0.5f);
+#pragma unroll
+            for (int round = 0; round < ROUNDS; round++) {
+                constexpr uint32_t ROOM = Lds::AT_ONCE * LANES;
+#pragma unroll
+                for (int j = 0; j < Lds::AT_ONCE; j++)
+                    lds_store(lds + (j * LANES + lane) * 8,
+                              FloatPair{best[round * Lds::AT_ONCE + j], sums[round * Lds::AT_ONCE + j]});
+                wave_fence();
+#pragma unroll
+                for (int i = 0; i < MINE; i++) {
+                    uint32_t first = (i * LANES + lane) * each, end = min_of(first + each, (round + 1) * ROOM);
+                    if (i * LANES + lane < o.groups)
+#pragma unroll 2
+                        for (uint32_t f = max_of(first, round * ROOM); f < end; f++)
+                            bests[i].add(bests_at(f - round * ROOM));
+                }
+                wave_fence();
+            }
+            rank_groups<LANES>(open, o, bests, lane);
+            Bits bits = {};
+#pragma unroll
+            for (int i = 0; i < MINE; i++) {
+                uint32_t first = (i * LANES + lane) * each;
+                if (open[i]) bits.add(first, first + each);
+            }
+            bits.all_of_team();
+            bits = bits.of_lane(lane);
+#pragma unroll
+            for (int j = 0; j < FOURS; j++) best[j] = bits.has(j) ? best[j] : -INFINITY;
         }
+        wave_fence();
+    } else if (!whole) {
+#pragma unroll
+        for (int j = 0; j < FOURS; j++) best[j] = four(j) < fours ? best[j] : -INFINITY;
     }
 
-    BestTwo halves[2];
+    BestTwo cells[CELLS];
 #pragma unroll
-    for (int j = 0; j < FOURS; j++) halves[j % 2].add(best[j]);
-    float bests[2] = {halves[0].best, halves[1].best}, seconds[2] = {halves[0].second, halves[1].second};
-    order_team<LANES, true>(bests, lane);
-    order_team<LANES, false>(seconds, lane);
-    float bound = math::fmin(math::fmax(bests[0], seconds[0]), math::fmax(bests[1], seconds[1]));
-    bound = team_reduce<LANES>(bound, [](float a, float b) INLINED { return math::fmin(a, b); });
-    bound = math::fmax(bound, GATE_BELOW);
-
-    // A bit for each expert that reaches the bound.
-    uint64_t mine = 0;
-#pragma unroll
-    for (int from = 0; from < FOURS; from += 8) {
-        uint32_t below = 0, open = 0;
-#pragma unroll
-        for (int j = min_of(FOURS - from, 8) - 1; j >= 0; j--) {
-            if (best[from + j] >= bound) open |= 15u << 4 * j;
-#pragma unroll
-            for (int i = 3; i >= 0; i--) below = below << 1 | bit_cast<uint32_t>(choices[from + j][i] - bound) >> 31;
-        }
-        mine |= (uint64_t)(open & ~below) << 4 * from;
+    for (int j = 0; j < FOURS; j++) {
+        if (j < CELLS) cells[j].best = best[j];
+        else cells[j % CELLS].add(best[j]);
     }
-    uint32_t count = (uint32_t)__builtin_popcountll(mine), to = count;
+    float largest[2 * CELLS] = {cells[0].best, cells[0].second};
+    if constexpr (CELLS == 2) {
+        BestTwo other = cells[1];
+        float middle = math::fmax(cells[0].second, other.second), met = math::fmin(cells[0].best, other.best);
+        largest[0] = math::fmax(cells[0].best, other.best), largest[1] = math::fmax(met, middle);
+        largest[2] = math::fmin(met, middle), largest[3] = math::fmin(cells[0].second, other.second);
+    }
+    float bound = math::fmax(middle_of_team<LANES>(largest, lane), GATE_BELOW);
+
+    // Fours that reach the bound. Where many are equal to it, those of the least numbers are as many as can be chosen
+    // beside those that are beyond.
+    Bits candidates = Bits::where(lane, [&](int j) INLINED { return best[j] >= bound; });
+    uint32_t count = candidates.count();
+    if (ballot(count > (uint32_t)Lds::CANDIDATES) != 0) {
+        Bits beyond = Bits::where(lane, [&](int j) INLINED { return best[j] > bound; });
+        uint32_t left = o.top, of_beyond = beyond.count();
+        left = left > of_beyond ? left - of_beyond : 0;
+        if (count > (uint32_t)Lds::CANDIDATES) {
+            count = of_beyond + left;
+#pragma unroll
+            for (int w = 0; w < Bits::WORDS; w++) {
+                uint32_t equal = candidates.words[w] & ~beyond.words[w];
+                candidates.words[w] = beyond.words[w];
+#pragma unroll 1
+                for (; equal != 0 && left != 0; left--, equal &= equal - 1) candidates.words[w] |= equal & (0 - equal);
+            }
+        }
+    }
+    bool fits = count <= (uint32_t)Lds::CANDIDATES;
+    Bits mine = candidates.of_lane(lane);
+    if (fits) {
+        uint32_t lower = ((1u << lane) - 1) * (LANES == 8 ? 0x01010101u : 0x11111111u);
+        uint32_t first = candidates.count(lower);
+        LdsBytes at = lds + first * 16, of_number = lds + Lds::NUMBERS + first * 4;
+#pragma unroll
+        for (int j = 0; j < FOURS; j++)
+            if (mine.has(j)) {
+                lds_store(at, Four{choices[j][0], choices[j][1], choices[j][2], choices[j][3]});
+                lds_store(of_number, j * LANES * 4 + lane * 4);
+                at += 16, of_number += 4;
+            }
+    }
+    wave_fence();
+    // Experts of these that reach the bound, by choices as numbers, which those that are not negative are as they are.
+    constexpr int SLOTS = Lds::CANDIDATES / LANES;
+    typedef int32_t Numbers __attribute__((ext_vector_type(4)));
+    Numbers slots[SLOTS];
+    uint32_t experts[SLOTS], hits = 0;
+#pragma unroll
+    for (int s = 0; s < SLOTS; s++) {
+        uint32_t at = s * LANES + lane;
+        Four some = -INFINITY;
+        experts[s] = 0;
+        if (fits && at < count) {
+            some = lds_load<Four>(lds + at * 16);
+            experts[s] = lds_load<uint32_t>(lds + Lds::NUMBERS + at * 4);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) hits += some[i] >= bound;
+        slots[s] = bit_cast<Numbers>(some);
+    }
+    if (bound < 0) {
+#pragma unroll
+        for (int s = 0; s < SLOTS; s++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) slots[s][i] = ordered(bit_cast<float>(slots[s][i]));
+    }
+    int32_t least = ordered(bound);
+    uint32_t to = hits, from_lane = lane_id() - lane;
 #pragma unroll
     for (uint32_t step = 1; step < LANES; step *= 2) {
-        uint32_t other = shfl_up(to, step, (uint32_t)LANES);
+        uint32_t other = shfl_up(to, step, TEAMS_LANES);
         if (lane >= step) to += other;
     }
-    uint32_t all = shfl(to, LANES - 1, (uint32_t)LANES);
-    LdsBytes at = lds + (to - count) * 8;
-    auto next_of = [&](uint64_t &bits) INLINED {
-        uint32_t bit = (uint32_t)__builtin_ctzll(bits);
-        bits &= bits - 1;
-        return four(bit / 4) * 4 + bit % 4;
-    };
-    auto key_of = [&](uint32_t e, float x) INLINED {
-        return gate_key(scores.choice(scores.raw(x), lds_load<float>(biases + e * 4)), e);
-    };
-    if (all <= (uint32_t)Lds::CANDIDATES) {
-        for (; mine != 0; at += 8) lds_store(at, next_of(mine));
-    } else {
-        // Too many are equal, or one lane's: one after another. What equals the last one is the next, the least first.
-        uint64_t last = ~(uint64_t)0;
+    uint32_t all = shfl(to, from_lane % TEAMS_LANES + LANES - 1, TEAMS_LANES);
+    fits = fits && all <= (uint32_t)Lds::KEYS;
+    wave_fence();
+    if (fits) {
+        LdsBytes at = lds + (to - hits) * 8;
+#pragma unroll
+        for (int s = 0; s < SLOTS; s++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                if (slots[s][i] >= least) lds_store(at, gate_key(slots[s][i], experts[s] + i)), at += 8;
+        // One more than there are: nobody's key.
+        if (lane == LANES - 1) lds_store(at, GATE_NOBODY);
+    }
+    if (ballot(!fits) != 0) {
+        // Too many in too few cells: one after another, what comes after the last one in their order.
+        uint32_t own = 0;
+#pragma unroll
+        for (int j = 0; j < FOURS; j++) own |= mine.has(j) ? 1u << j : 0;
+        int64_t last = ~GATE_NOBODY;
+#pragma unroll 1
         for (uint32_t i = 0; i < o.top; i++) {
-            uint64_t next = 0, rest = mine;
-            for (uint64_t bits = mine; bits != 0;) {
-                uint64_t others = mine & ~(bits & (0 - bits));
-                uint32_t e = next_of(bits);
-                uint64_t key = key_of(e, widen(logits[e]));
-                if (key > next) next = key, rest = others;
-                if (key >> 32 == last >> 32) break;
+            int64_t next = GATE_NOBODY;
+#pragma unroll 1
+            for (uint32_t rest = fits ? 0 : own; rest != 0; rest &= rest - 1) {
+                uint32_t first = four((uint32_t)__builtin_ctz(rest)) * 4;
+                for (uint32_t e = first; e < first + 4; e++) {
+                    float x = scores.raw(widen(logits[e])) * scores.factor;
+                    int64_t key = gate_key(ordered(math::fmax(bias ? x + bias[e] : x, GATE_LAST)), e);
+                    if (key < last && key > next) next = key;
+                }
             }
-            last = team_reduce<LANES>(next, [](uint64_t a, uint64_t b) INLINED { return max_of(a, b); });
-            if (last == next) mine = rest;
-            if (lane == 0) lds_store(lds + i * 8, ~(uint32_t)last);
+            last = team_reduce<LANES>(next, [](int64_t a, int64_t b) INLINED { return max_of(a, b); });
+            if (!fits && lane == 0) lds_store(lds + Lds::CHOSEN + i * 4, ~(uint32_t)last);
         }
-        all = o.top;
+        all = fits ? all : 0;
     }
     wave_fence();
-    // One more than there are, where that is odd: nobody's key.
-    uint32_t even = (all + 1) & ~1u;
+    // Candidates that a lane ranks together: seldom has a team more.
+    constexpr uint32_t RANKED = 2 * CELLS;
 #pragma unroll 1
-    for (uint32_t from = lane; from < even; from += SLOTS * LANES) {
-        uint32_t candidates[SLOTS];
-        float x[SLOTS];
+    for (uint32_t from = lane; from < all; from += RANKED * LANES) {
+        int64_t keys[RANKED];
+        uint32_t ranks[RANKED] = {};
 #pragma unroll
-        for (uint32_t i = 0; i < SLOTS; i++) {
-            uint32_t candidate = from + i * LANES;
-            candidates[i] = candidate < all ? lds_load<uint32_t>(lds + candidate * 8) : 0;
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < SLOTS; i++) x[i] = widen(logits[candidates[i]]);
-#pragma unroll
-        for (uint32_t i = 0; i < SLOTS; i++) {
-            uint32_t candidate = from + i * LANES;
-            lds_store(lds + candidate * 8, candidate < all ? key_of(candidates[i], x[i]) : 0);
-        }
-    }
-    wave_fence();
+        for (uint32_t i = 0; i < RANKED; i++) keys[i] = lds_load<int64_t>(lds + (from + i * LANES) * 8);
 #pragma unroll 1
-    for (uint32_t from = lane; from < all; from += SLOTS * LANES) {
-        uint64_t keys[SLOTS];
-        uint32_t ranks[SLOTS] = {};
-#pragma unroll
-        for (uint32_t i = 0; i < SLOTS; i++) keys[i] = lds_load<uint64_t>(lds + (from + i * LANES) * 8);
-#pragma unroll 1
-        for (uint32_t i = 0; i < even; i += 2) {
+        for (uint32_t i = 0; i < all; i += 2) {
             KeyPair others = lds_load<KeyPair>(lds + i * 8);
 #pragma unroll
-            for (uint32_t j = 0; j < SLOTS; j++) ranks[j] += (others[0] > keys[j]) + (others[1] > keys[j]);
+            for (uint32_t j = 0; j < RANKED; j++) ranks[j] += (others[0] > keys[j]) + (others[1] > keys[j]);
         }
 #pragma unroll
-        for (uint32_t i = 0; i < SLOTS; i++)
+        for (uint32_t i = 0; i < RANKED; i++)
             if (from + i * LANES < all && ranks[i] < o.top)
                 lds_store(lds + Lds::CHOSEN + ranks[i] * 4, ~(uint32_t)keys[i]);
     }
     wave_fence();
-    uint32_t numbers[2] = {};
-    float weighed[2] = {};
+    uint32_t chosen[CELLS] = {};
+    float weighed[CELLS] = {}, sum = 0;
 #pragma unroll
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < CELLS; i++) {
         uint32_t rank = lane + i * LANES;
         if (rank < o.top) {
-            numbers[i] = lds_load<uint32_t>(lds + Lds::CHOSEN + rank * 4);
-            weighed[i] = scores.weight(widen(logits[numbers[i]]));
+            chosen[i] = lds_load<uint32_t>(lds + Lds::CHOSEN + rank * 4);
+            weighed[i] = scores.weight(widen(logits[chosen[i]]));
         }
+        sum += weighed[i];
     }
-    float sum = team_reduce<LANES>(weighed[0] + weighed[1], Sum());
+    sum = team_reduce<LANES>(sum, Sum());
     float factor = o.normalise ? o.factor / (sum + 1e-20f) : o.factor;
 #pragma unroll
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < CELLS; i++) {
         uint32_t rank = lane + i * LANES;
         if (writes && rank < o.top) {
-            ids[rank] = numbers[i];
+            ids[rank] = chosen[i];
             weights[rank] = weighed[i] * factor;
         }
     }
