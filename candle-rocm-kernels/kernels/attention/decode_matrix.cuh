@@ -219,10 +219,11 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     using Sums = typename Unit::Sums;
     using Run = typename Unit::Words;
     static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, TEAMS = WAVES, KEYS = 16;
-    // Wavefronts of a SIMD at least: with room for one, sums would be in accumulation registers, and move for each scaling.
+    // Wavefronts of a SIMD at least: with room for one, sums would be in accumulation registers, and move for each
+    // scaling.
     static constexpr int RESIDENT = 2;
-    // Groups of lanes, with other RUNs of k; the sixteens of bytes that a lane has of a key; its elements of a value, of
-    // whose TILES it has one each, in vectors of VALUE_WORDS.
+    // Groups of lanes, with other RUNs of k; the sixteens of bytes that a lane has of a key; its elements of a value,
+    // of whose TILES it has one each, in vectors of VALUE_WORDS.
     static constexpr int RUN = Unit::RUN, GROUPS = WAVEFRONT / 16, OF_KEY = DIM / 8 / GROUPS, TILES = DIM / 16;
     static constexpr int VALUE_WORDS = min_of(TILES / 2, 4), VALUE_VECTORS = TILES / 2 / VALUE_WORDS;
     // Where a lane has registers for them, the next rows are on their way while these are used.
@@ -245,7 +246,8 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
         : team(uniform(threadIdx.x / WAVEFRONT)), dim(dim), row(threadIdx.x % 16), group(threadIdx.x % WAVEFRONT / 16) {
     }
 
-    // Where a lane's sixteens of a key begin, and its vectors of a value; which of the wavefront's keys its value i is of.
+    // Where a lane's sixteens of a key begin, and its vectors of a value; which of the wavefront's keys its value i is
+    // of.
     __device__ __forceinline__ uint32_t of_key(int c) const { return (c * GROUPS + group) * 8; }
     __device__ __forceinline__ uint32_t of_value(int u) const { return row * TILES + u * VALUE_WORDS * 2; }
     __device__ __forceinline__ uint32_t value(int i) const { return group * RUN + i; }
@@ -381,8 +383,8 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
 };
 #endif
 
-// What reads a workgroup's keys. Larger heads have no registers for matrix instructions, and a single query gains nothing
-// by them.
+// What reads a workgroup's keys. Larger heads have no registers for matrix instructions, and a single query gains
+// nothing by them.
 #if defined(AMD_MFMA) && AMD_MFMA > 1
 static constexpr int MOST_BY_MATRIX = 256;
 #elif defined(LDS_COPIES) || defined(__GFX12__)

@@ -113,8 +113,8 @@ template <class T, int DIM, int HEADS> struct Attend {
         }
     }
 
-    // KEYS rows from `key` on, of those that lie in the cache, below `end`, or the last of these: never behind a branch,
-    // after which the compiler waits for all that was asked for.
+    // KEYS rows from `key` on, of those that lie in the cache, below `end`, or the last of these: never behind a
+    // branch, after which the compiler waits for all that was asked for.
     __device__ __forceinline__ void load_keys(Rows &rows, const T *keys, uint32_t key, uint32_t end) const {
         load_rows(rows.k, keys, key, end);
         if (dim == DIM) return;
