@@ -1,7 +1,7 @@
-// The same by matrix instructions over 16 of k: a wavefront has 16 keys, and up to 8 or 16 queries, which are the
-// columns of scores and results. Which of a head's elements take which place of k, or of the rows of results, is
-// nobody's concern if both operands have them alike: so lanes read 16 bytes at a time, and what they read are operands
-// as they lie, but for the values, of which two keys' elements are paired.
+// Attention of few queries by matrix instructions over 16 of k: a wavefront has 16 keys, and up to 8 or 16 queries,
+// which are the columns of scores and results. Which of a head's elements take which place of k, or of the rows of
+// results, is nobody's concern if both operands have them alike: so lanes read 16 bytes at a time, and what they read
+// are operands as they lie, but for the values, of which two keys' elements are paired.
 #pragma once
 #include "attention/decode_team.cuh"
 
@@ -13,6 +13,7 @@ __device__ __forceinline__ uint32_t pair_halves(uint32_t of_one, uint32_t of_nex
 
 #if defined(LDS_COPIES)
 // NVIDIA's instructions, of 16 x 8 sums.
+
 // Of 8 x 8 elements, of which a lane has two of a row, the lane's two of the transposed.
 __device__ __forceinline__ uint32_t turn_8x8(uint32_t two) {
     uint32_t turned;
@@ -325,9 +326,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
             for (int i = 0; i < RUN; i++) score[i] = first + value(i) >= end ? -INFINITY : score[i];
         }
 #pragma unroll
-        for (int i = 0; i < RUN; i++) {
-            exceeds |= score[i] > top + attention::SLACK;
-        }
+        for (int i = 0; i < RUN; i++) exceeds |= score[i] > top + attention::SLACK;
         if (ballot(exceeds) != 0) {
             float most = top;
 #pragma unroll
