@@ -41,6 +41,14 @@ pub fn nvcc() -> Option<PathBuf> {
     tool("nvcc")
 }
 
+/// Where the toolkit of [`nvcc`] is installed.
+#[allow(dead_code)] // as above
+pub fn toolkit() -> Option<PathBuf> {
+    let nvcc = std::fs::canonicalize(nvcc()?).ok()?;
+    // It is in bin/.
+    nvcc.ancestors().nth(2).map(Path::to_path_buf)
+}
+
 /// A program of the CUDA toolkit.
 fn tool(name: &str) -> Option<PathBuf> {
     let beside = roots().map(|root| root.join("bin").join(name));

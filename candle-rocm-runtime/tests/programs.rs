@@ -42,8 +42,7 @@ fn nvcc() -> PathBuf {
 
 /// Folders of its headers. cub's is a level of its own since CUDA 13.
 fn headers() -> Vec<PathBuf> {
-    let nvcc = std::fs::canonicalize(nvcc()).unwrap();
-    let toolkit = nvcc.ancestors().nth(2).expect("it is in bin/");
+    let toolkit = cuda::toolkit().expect("headers are where nvcc is");
     ["include/cccl", "include"]
         .map(|folder| toolkit.join(folder))
         .to_vec()

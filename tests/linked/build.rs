@@ -57,8 +57,7 @@ fn by_nvcc(out: &Path, library: &Path) -> Result<(), Box<dyn std::error::Error>>
         run(command.arg("-o").args([&object, &source]))?;
         objects.push(object);
     }
-    let toolkit = std::fs::canonicalize(&nvcc)?;
-    let toolkit = toolkit.ancestors().nth(2).ok_or("nvcc is in bin/")?;
+    let toolkit = cuda::toolkit().ok_or("nvcc is in no toolkit's bin/")?;
     let one = out.join("one.o");
     let mut command = Command::new("ld");
     command.args(["-r", "-o"]).arg(&one).args(&objects);

@@ -4,11 +4,21 @@
 // are operands as they lie, but for the values, of which two keys' elements are paired.
 #pragma once
 #include "attention/decode_team.cuh"
+#include "matmul/few/unit.cuh"
 
 // The words of elements of one place in a word of two keys each, of which they take the lower and the upper half.
 __device__ __forceinline__ uint32_t pair_halves(uint32_t of_one, uint32_t of_next, bool upper) {
     constexpr uint32_t LOWER = byte_selector(0, 1, 4, 5), UPPER = byte_selector(2, 3, 6, 7);
     return permute_bytes(of_one, of_next, upper ? UPPER : LOWER);
+}
+
+// What a lane has of row `row` of `rows`, each of `dim` elements, or of the last one below `end`: a vector from at(i)
+// on for each i. Past a row's end its last elements are read.
+template <int N, class W, class T, class At>
+__device__ __forceinline__ void read_row(W (&to)[N], const T *rows, uint32_t row, uint32_t end, uint32_t dim, At at) {
+    const T *from = rows + (size_t)min_of(row, end - 1) * dim;
+#pragma unroll
+    for (int i = 0; i < N; i++) to[i] = read_global<W>(from + min_of(at(i), dim - (uint32_t)(sizeof(W) / sizeof(T))));
 }
 
 #if defined(LDS_COPIES)
@@ -73,24 +83,22 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
 
     // As Attend's.
     __device__ __forceinline__ void load_keys(Rows &rows, const T *keys, uint32_t first, uint32_t end) const {
+        auto at = [&](int j) INLINED {
+            return of_key(j);
+        };
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const T *of_row = keys + (size_t)min_of(first + key(i), end - 1) * dim;
-#pragma unroll
-            for (int j = 0; j < OF_KEY; j++) rows.k[i][j] = read_global<Words>(of_row + min_of(of_key(j), dim - 8));
-        }
+        for (int i = 0; i < 2; i++) read_row(rows.k[i], keys, first + key(i), end, dim, at);
         if (dim == DIM) return;
 #pragma unroll
         for (int j = 0; j < OF_KEY; j++)
             if (of_key(j) >= dim) rows.k[0][j] = rows.k[1][j] = Words{};
     }
     __device__ __forceinline__ void load_values(Rows &rows, const T *values, uint32_t first, uint32_t end) const {
+        auto at = [&](int u) INLINED {
+            return of_value(u);
+        };
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const T *of_row = values + (size_t)min_of(first + value(i), end - 1) * dim;
-#pragma unroll
-            for (int u = 0; u < OF_VALUE; u++) rows.v[i][u] = read_global<Words>(of_row + min_of(of_value(u), dim - 8));
-        }
+        for (int i = 0; i < 4; i++) read_row(rows.v[i], values, first + value(i), end, dim, at);
     }
 
     template <class F>
@@ -187,35 +195,11 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     }
 };
 #elif AMD_MFMA > 1 || defined(__GFX12__)
-// AMD's instructions of 16 x 16 sums. A lane has a row and, of k, RUN elements, which are also the rows of a column of
-// which it has sums: so weights are the second product's operand as the first one left its scores.
-#define COLUMNS_UNIT(T, ELEMENT, WIDE, MULTIPLY)                                                               \
-    template <> struct ColumnsUnit<T> {                                                                        \
-        static constexpr int RUN = WIDE;                                                                       \
-        typedef float Sums __attribute__((ext_vector_type(WIDE)));                                             \
-        typedef vec<uint32_t, RUN / 2> Words;                                                                  \
-        static __device__ __forceinline__ void multiply(Sums &sums, const Words &rows, const Words &columns) { \
-            typedef ELEMENT Run __attribute__((ext_vector_type(WIDE)));                                        \
-            sums = MULTIPLY;                                                                                   \
-        }                                                                                                      \
-    };
-template <class T> struct ColumnsUnit;
-#if defined(AMD_MFMA)
-COLUMNS_UNIT(half_t, half_t, 4,
-             __builtin_amdgcn_mfma_f32_16x16x16f16(bit_cast<Run>(rows), bit_cast<Run>(columns), sums, 0, 0, 0))
-COLUMNS_UNIT(bf16_t, short, 4,
-             __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(bit_cast<Run>(rows), bit_cast<Run>(columns), sums, 0, 0, 0))
-#else
-COLUMNS_UNIT(half_t, half_t, 8,
-             __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(bit_cast<Run>(rows), bit_cast<Run>(columns), sums))
-COLUMNS_UNIT(bf16_t, short, 8,
-             __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(bit_cast<Run>(rows), bit_cast<Run>(columns), sums))
-#endif
-#undef COLUMNS_UNIT
-
+// AMD's instructions of 16 x 16 sums. Of k a lane has what it has the sums' rows of: so weights are the second
+// product's operand as the first one left its scores.
 template <class T, int DIM, int HEADS> struct AttendByMatrix {
     using Base = Attend<T, DIM, HEADS>;
-    using Unit = ColumnsUnit<T>;
+    using Unit = SixteenColumns<T>;
     using Lds = typename Base::Lds;
     using Sums = typename Unit::Sums;
     using Run = typename Unit::Words;
@@ -273,22 +257,21 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
 
     // As Attend's.
     __device__ __forceinline__ void load_keys(Rows &rows, const T *keys, uint32_t first, uint32_t end) const {
-        const T *of_row = keys + (size_t)min_of(first + row, end - 1) * dim;
-#pragma unroll
-        for (int c = 0; c < OF_KEY; c++) rows.k[c] = read_global<Words>(of_row + min_of(of_key(c), dim - 8));
+        auto at = [&](int c) INLINED {
+            return of_key(c);
+        };
+        read_row(rows.k, keys, first + row, end, dim, at);
         if (dim == DIM) return;
 #pragma unroll
         for (int c = 0; c < OF_KEY; c++)
             if (of_key(c) >= dim) rows.k[c] = Words{};
     }
     __device__ __forceinline__ void load_values(Rows &rows, const T *values, uint32_t first, uint32_t end) const {
+        auto at = [&](int u) INLINED {
+            return of_value(u);
+        };
 #pragma unroll
-        for (int i = 0; i < RUN; i++) {
-            const T *of_row = values + (size_t)min_of(first + value(i), end - 1) * dim;
-#pragma unroll
-            for (int u = 0; u < VALUE_VECTORS; u++)
-                rows.v[i][u] = read_global<ValueWords>(of_row + min_of(of_value(u), dim - VALUE_WORDS * 2));
-        }
+        for (int i = 0; i < RUN; i++) read_row(rows.v[i], values, first + value(i), end, dim, at);
     }
 
     template <class F>

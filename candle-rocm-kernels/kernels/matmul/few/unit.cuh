@@ -174,30 +174,56 @@ template <int LANES_, int DEPTH_, int K_LANES_, int SUMS, int SUM_ROW, int SUM_L
 // The unit of a type, for at most COLUMNS columns.
 template <class T, int COLUMNS, bool ROWS_TOGETHER> struct FewUnit : FmaUnit<T, COLUMNS, ROWS_TOGETHER> {};
 
+#if defined(__HIP__) && (defined(AMD_MFMA) || defined(__GFX12__))
+// One instruction of 16 x 16 sums. A lane has a row and, of k, RUN elements, as many as it has sums, which are of one
+// column.
+template <class T> struct SixteenColumns;
+#define SIXTEEN_COLUMNS(T, ELEMENT, WIDE, MULTIPLY)                                                          \
+    template <> struct SixteenColumns<T> {                                                                   \
+        static constexpr int RUN = WIDE;                                                                     \
+        typedef float Sums __attribute__((ext_vector_type(WIDE)));                                           \
+        typedef uint32_t Words __attribute__((ext_vector_type(WIDE / 2)));                                   \
+        static __device__ __forceinline__ void multiply(Sums &sums, const Words &row, const Words &column) { \
+            typedef ELEMENT Run __attribute__((ext_vector_type(WIDE)));                                      \
+            sums = MULTIPLY;                                                                                 \
+        }                                                                                                    \
+    };
+#if defined(AMD_MFMA)
+SIXTEEN_COLUMNS(half_t, half_t, 4,
+                __builtin_amdgcn_mfma_f32_16x16x16f16(bit_cast<Run>(row), bit_cast<Run>(column), sums, 0, 0, 0))
+#if AMD_MFMA > 1
+SIXTEEN_COLUMNS(bf16_t, short, 4,
+                __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(bit_cast<Run>(row), bit_cast<Run>(column), sums, 0, 0, 0))
+#endif
+#else
+SIXTEEN_COLUMNS(half_t, half_t, 8,
+                __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(bit_cast<Run>(row), bit_cast<Run>(column), sums))
+SIXTEEN_COLUMNS(bf16_t, short, 8,
+                __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(bit_cast<Run>(row), bit_cast<Run>(column), sums))
+#endif
+#undef SIXTEEN_COLUMNS
+#endif
+
 #if defined(__HIP__)
 #if defined(AMD_MFMA)
 template <class T> struct MfmaUnit : SixteenUnit<64, 1, 4, 4, 1, 4> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
-        typedef half_t Halves __attribute__((ext_vector_type(4)));
-        if constexpr (is_same<T, half_t>::value) {
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-                sums.v = __builtin_amdgcn_mfma_f32_16x16x16f16(half_of_words<Halves>(a[0], i),
-                                                               half_of_words<Halves>(b[0][0], i), sums.v, 0, 0, 0);
-        } else {
 #if AMD_MFMA == 1
+        if constexpr (is_same<T, bf16_t>::value) {
             typedef short Two __attribute__((ext_vector_type(2)));
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 sums.v = __builtin_amdgcn_mfma_f32_16x16x8bf16(bit_cast<Two>(a[0][i]), bit_cast<Two>(b[0][0][i]),
                                                                sums.v, 0, 0, 0);
-#else
-            typedef short Four __attribute__((ext_vector_type(4)));
+            return;
+        } else
+#endif
+        {
+            using One = SixteenColumns<T>;
 #pragma unroll
             for (int i = 0; i < 2; i++)
-                sums.v = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(half_of_words<Four>(a[0], i),
-                                                                   half_of_words<Four>(b[0][0], i), sums.v, 0, 0, 0);
-#endif
+                One::multiply(sums.v, half_of_words<typename One::Words>(a[0], i),
+                              half_of_words<typename One::Words>(b[0][0], i));
         }
     }
 };
@@ -219,14 +245,7 @@ template <class T> struct WmmaUnit : SixteenUnit<32, 2, 1, 8, 2, 1> {
 #elif defined(__GFX12__)
 template <class T> struct WmmaUnit : SixteenUnit<32, 1, 2, 8, 1, 8> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
-        typedef half_t Halves __attribute__((ext_vector_type(8)));
-        typedef short Shorts __attribute__((ext_vector_type(8)));
-        if constexpr (is_same<T, half_t>::value)
-            sums.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(bit_cast<Halves>(a[0]), bit_cast<Halves>(b[0][0]),
-                                                                      sums.v);
-        else
-            sums.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(bit_cast<Shorts>(a[0]),
-                                                                       bit_cast<Shorts>(b[0][0]), sums.v);
+        SixteenColumns<T>::multiply(sums.v, a[0], b[0][0]);
     }
 };
 #define FEW_UNIT WmmaUnit
