@@ -26,6 +26,7 @@ pub mod occupancy;
 pub mod split_rows;
 pub mod topology;
 pub mod user_cache;
+pub mod widen;
 
 use rocm_gpus::{CodeTarget, Gpu};
 
@@ -243,6 +244,7 @@ modules! {
         RANDOM "random" "Random numbers, in place of cuRAND.";
         MMVQ "mmvq" "Products of quantised matrices with up to eight vectors.";
         MMQ "mmq" "Products of quantised matrices with matrices.";
+        WIDEN "widen" "Quantised matrices, and what they are multiplied with, as bf16.";
         MOE "moe" "Products of tokens with their experts' matrices.";
         MATMUL "matmul" "Matrix products on matrix units, with what follows them.";
         DECODE "decode" "Attention of few queries to a cache that is written in place.";

@@ -365,6 +365,13 @@ static CONTRACT: &[Family] = &[
         ACTIVATION_SCALES,
         "pppnnnnnnnnn",
     ),
+    family(&kernels::WIDEN, &["widen_{t}"], OWN_QUANTS, "ppiin"),
+    family(
+        &kernels::WIDEN,
+        &["widen_blocks_{t}"],
+        ACTIVATION_SCALES,
+        "ppii",
+    ),
     family(&kernels::MOE, &["moe_gemm_{t}"], HALVES, "ppppppiiiiin"),
     family(&kernels::MOE, MOE_QUANTISED, MOE_QUANTS, "ppppppiiiiin"),
     family(&kernels::MOE, &["moe_{t}"], &[("align", 0)], "pppppiiii"),
@@ -639,6 +646,7 @@ fn modules_hold_the_kernels_that_candle_launches() {
     let own = [
         &kernels::MMVQ,
         &kernels::MMQ,
+        &kernels::WIDEN,
         &kernels::MOE,
         &kernels::FUSED,
         &kernels::CHAINED,

@@ -215,7 +215,8 @@ impl<T: Element> Gemm<T> for Blas {
 /// f32, f64 or i32); the addresses are those of device memory that holds the matrices as described.
 ///
 /// # Errors
-/// The three matrices are not all f16, bf16, f32 or f64, nor i8, i8 and i32; or a size is negative.
+/// The three matrices are not all f16, bf16, f32 or f64, nor two of f16 or bf16 and one of f32, nor i8, i8 and i32; or a
+/// size is negative.
 #[allow(clippy::too_many_arguments)]
 pub unsafe fn gemm_strided_batched_ex(
     handle: BlasHandle,
@@ -350,9 +351,11 @@ pub(crate) fn dtype_of(
         (CUDA_R_32F, CUDA_R_32F, CUDA_R_32F) => Ok(GemmDtype::F32),
         (CUDA_R_64F, CUDA_R_64F, CUDA_R_64F) => Ok(GemmDtype::F64),
         (CUDA_R_8I, CUDA_R_8I, CUDA_R_32I) => Ok(GemmDtype::I8),
+        (CUDA_R_16F, CUDA_R_16F, CUDA_R_32F) => Ok(GemmDtype::F16ToF32),
+        (CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F) => Ok(GemmDtype::BF16ToF32),
         _ => Err(BlasError(Error::unsupported(format!(
-            "a matrix product of {a:?} and {b:?} into {c:?}: the three must be the same of f16, bf16, f32 and f64, or \
-             two of i8 and one of i32; products of FP8 are candle_rocm_backend::fp8's"
+            "a matrix product of {a:?} and {b:?} into {c:?}: the three must be the same of f16, bf16, f32 and f64, \
+             two of f16 or bf16 and one of f32, or two of i8 and one of i32; products of FP8 are candle_rocm_backend::fp8's"
         )))),
     }
 }

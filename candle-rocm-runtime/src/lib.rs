@@ -65,7 +65,7 @@ pub mod stream;
 // Each floor's modules under the crate's own name. Inside the crate they are imported from where they are.
 pub use base::{cuda_names, dtype, enqueued, error, hip};
 pub use kernels::{launch, module};
-pub use memory::{buffer, copy, host};
+pub use memory::{buffer, copy, host, workspace};
 pub use stream::{context, event};
 
 pub use blas::{Blas, Gemm, GemmConfig, StridedBatchedConfig};
@@ -83,3 +83,4 @@ pub use pool::PoolStatistics;
 pub use rng::Rng;
 pub use runtime::{Runtime, RuntimeKind};
 pub use stream::Stream;
+pub use workspace::Workspace;

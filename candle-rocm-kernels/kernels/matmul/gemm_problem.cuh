@@ -24,7 +24,8 @@ struct GemmProblem {
     uint32_t m;
     uint32_t n;
     uint32_t k;
-    uint32_t reserved;
+    // Not 0 where A's and B's elements have 16 bits, and C's are f32 (kernels of module `matmul` alone).
+    uint32_t wide_c;
 };
 
 // Several elements moved by one load or store, without the alignment of their size: on amdhsa global

@@ -7,7 +7,7 @@
 template <class T> struct Results {
     using Sum = typename Product<T>::Sum;
     using C = typename Product<T>::C;
-    static constexpr bool ACTIVATES = !is_same<T, int8_t>::value;
+    static constexpr bool ACTIVATES = !is_same<T, int8_t>::value, MAY_WIDEN = sizeof(C) == 2;
 
     C *c;
     const C *bias;
@@ -15,16 +15,22 @@ template <class T> struct Results {
     int64_t ldc, ld_residual;
     Scaling<Sum> scaling;
     uint32_t activation;
-    bool has_vectors;
+    bool wide, has_vectors;
 
     __device__ __forceinline__ Results(const MatmulProblem &p, uint32_t z)
         : c((C *)p.gemm.c + z * p.gemm.stride_c), bias((const C *)p.bias),
           residual(p.residual ? (const C *)p.residual + z * p.stride_residual : nullptr), ldc(p.gemm.ldc),
-          ld_residual(p.ld_residual), scaling(p.gemm), activation(p.activation),
-          has_vectors(vectors_at(c, ldc) && vectors_at(bias, 0) && vectors_at(residual, ld_residual)) {}
+          ld_residual(p.ld_residual), scaling(p.gemm), activation(p.activation), wide(MAY_WIDEN && p.gemm.wide_c),
+          has_vectors(vectors_at(c, ldc) && vectors_at(bias, 0) && vectors_at(residual, ld_residual)) {
+        if (!wide) return;
+        float *wide_c = (float *)p.gemm.c + z * p.gemm.stride_c;
+        c = (C *)wide_c, has_vectors = vectors_at(wide_c, ldc);
+    }
 
     // One element.
     __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum) const {
+        if constexpr (MAY_WIDEN)
+            if (wide) return scaling.template store<1>(wide_at(row, column), &sum);
         C *to = c + (int64_t)column * ldc + row;
         Sum scaled[1];
         scaling(scaled, &sum, to);
@@ -38,6 +44,8 @@ template <class T> struct Results {
 
     // N rows, whose sums lie in LDS, where this lane may write. Vectors of so many must be possible (has_vectors).
     template <int N> __device__ __forceinline__ void store(uint32_t row, uint32_t column, LDS_MEMORY Sum *sums) const {
+        if constexpr (MAY_WIDEN)
+            if (wide) return store_wide<N>(wide_at(row, column), read_sums<N>(sums));
         C *to = c + (int64_t)column * ldc + row;
         Sum x[N];
         scaling(x, read_sums<N>(sums).v, to);
@@ -72,6 +80,24 @@ private:
     template <int N> struct Sums {
         Sum v[N];
     };
+    // Where C is f32: nothing follows the product there.
+    __device__ __forceinline__ float *wide_at(uint32_t row, uint32_t column) const {
+        return (float *)c + (int64_t)column * ldc + row;
+    }
+    template <int N> __device__ __forceinline__ void store_wide(float *to, const Sums<N> &sums) const {
+        constexpr int V = min_of(N, VEC16<float>);
+#pragma unroll
+        for (int first = 0; first < N; first += V) {
+            Sum few[V], x[V];
+#pragma unroll
+            for (int i = 0; i < V; i++) few[i] = sums.v[first + i];
+            scaling(x, few, (const float *)to + first);
+            vec<float, V> out;
+#pragma unroll
+            for (int i = 0; i < V; i++) out[i] = x[i];
+            store_vector(to + first, out);
+        }
+    }
     // They begin at a multiple of 16 bytes.
     template <int N> static __device__ __forceinline__ Sums<N> read_sums(const LDS_MEMORY Sum *from) {
         Sums<N> sums;

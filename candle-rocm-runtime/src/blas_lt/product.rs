@@ -4,9 +4,7 @@ use super::described::{refused, Description, Matrix, Operands};
 use crate::base::error::{BlasError, Error};
 use crate::blas::dtype_of;
 use crate::gemm::library::hipblaslt::{self, Asked};
-use crate::gemm::{
-    multiply, Activation as Applied, Epilogue, GemmDtype, GemmProblem, Residual, Transpose,
-};
+use crate::gemm::{multiply, Activation as Applied, Epilogue, GemmProblem, Residual, Transpose};
 use crate::kernels::launch::PushKernelArg as _;
 use crate::kernels::submit::LaunchConfig;
 use crate::stream::queue::Stream;
@@ -170,13 +168,14 @@ fn nth(
     bias_stride: i64,
     index: i64,
 ) -> (GemmProblem, Epilogue) {
-    let bytes = bytes_of(problem.dtype) as i64;
-    let moved = |address: u64, stride: i64| {
-        address.wrapping_add_signed(index.wrapping_mul(stride).wrapping_mul(bytes))
+    let by = |address: u64, stride: i64, bytes: usize| {
+        address.wrapping_add_signed(index.wrapping_mul(stride).wrapping_mul(bytes as i64))
     };
+    let operand = |address, stride| by(address, stride, problem.dtype.bytes());
+    let moved = |address, stride| by(address, stride, problem.dtype.output_bytes());
     let one = GemmProblem {
-        a: moved(problem.a, problem.stride_a),
-        b: moved(problem.b, problem.stride_b),
+        a: operand(problem.a, problem.stride_a),
+        b: operand(problem.b, problem.stride_b),
         c: moved(problem.c, problem.stride_c),
         batch: 1,
         ..*problem
@@ -190,14 +189,6 @@ fn nth(
         ..*epilogue
     };
     (one, epilogue)
-}
-
-fn bytes_of(dtype: GemmDtype) -> usize {
-    match dtype {
-        GemmDtype::F16 | GemmDtype::BF16 => 2,
-        GemmDtype::F64 => 8,
-        _ => 4,
-    }
 }
 
 /// ReLU of C, in place: by one launch where its columns and matrices follow each other, else by one for each.
@@ -219,10 +210,10 @@ unsafe fn rectify(stream: &Stream, problem: &GemmProblem) -> Result<(), Error> {
     if length == 0 {
         return Ok(());
     }
-    let name = format!("urelu_{}", problem.dtype.name());
+    let name = format!("urelu_{}", problem.dtype.result().name());
     let context = stream.context();
     let kernel = context.kernel(&candle_rocm_kernels::UNARY, &name)?;
-    let bytes = bytes_of(problem.dtype) as u64;
+    let bytes = problem.dtype.output_bytes() as u64;
     for matrix in 0..matrices as i64 {
         for column in 0..columns as u64 {
             let within = column * ldc as u64 * bytes;

@@ -89,7 +89,11 @@ fn each_candidate(
     }
     let product = Product::new(problem, epilogue);
     // Where these can multiply, reading A is the work, and nobody reads it with less ado.
-    for (number, plan) in few_plans(&product, gpu).into_iter().enumerate() {
+    let few = match product.dtype.widens() {
+        true => Vec::new(),
+        false => few_plans(&product, gpu),
+    };
+    for (number, plan) in few.into_iter().enumerate() {
         visit(plan, number as f64);
         if which == Which::Likely {
             return;
@@ -98,7 +102,7 @@ fn each_candidate(
     let (op_a, op_b) = (product.a.op, product.b.op);
     for tile in TILES {
         let exists = match product.dtype {
-            GemmDtype::I8 => false,
+            GemmDtype::I8 | GemmDtype::F16ToF32 | GemmDtype::BF16ToF32 => false,
             GemmDtype::F64 => tile.f64,
             _ => true,
         };

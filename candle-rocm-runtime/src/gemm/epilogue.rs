@@ -57,13 +57,19 @@ impl Epilogue {
     /// Checks that it goes with this problem.
     ///
     /// # Errors
-    /// A residual that is no m x n matrix, or C itself (which `beta` adds); a function of real numbers on i32.
+    /// A residual that is no m x n matrix, or C itself (which `beta` adds); a function of real numbers on i32; anything
+    /// after a product of 16 bits into f32.
     pub fn check(&self, problem: &GemmProblem) -> Result<()> {
         if problem.dtype == GemmDtype::I8 && self.activation != Activation::None {
             return Err(problem.refused(format!(
                 "{:?} of 32-bit integers: convert C first",
                 self.activation
             )));
+        }
+        if problem.dtype.widens() && !self.is_none() {
+            return Err(problem.refused(
+                "nothing may follow a product of 16 bits into f32: do it to C afterwards",
+            ));
         }
         let Some(residual) = self.residual else {
             return Ok(());
@@ -116,6 +122,14 @@ mod tests {
             ),
             (residual(0, 5, 15), valid(), "the residual is C itself"),
             (silu, whole, "Silu of 32-bit integers"),
+            (
+                silu,
+                GemmProblem {
+                    dtype: GemmDtype::BF16ToF32,
+                    ..valid()
+                },
+                "nothing may follow",
+            ),
         ];
         for (epilogue, problem, expected) in cases {
             let message = epilogue.check(&problem).unwrap_err().to_string();

@@ -30,8 +30,8 @@ impl<'a> From<&'a DeviceInfo> for Gpu<'a> {
 
 fn rate(rates: &Rates, dtype: GemmDtype) -> f64 {
     f64::from(match dtype {
-        GemmDtype::F16 => rates.f16,
-        GemmDtype::BF16 => rates.bf16,
+        GemmDtype::F16 | GemmDtype::F16ToF32 => rates.f16,
+        GemmDtype::BF16 | GemmDtype::BF16ToF32 => rates.bf16,
         GemmDtype::I8 => rates.i8,
         GemmDtype::F32 => rates.f32,
         GemmDtype::F64 => rates.f64,

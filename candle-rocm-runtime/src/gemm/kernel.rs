@@ -124,7 +124,7 @@ impl MatrixTile {
 impl Kernel {
     /// The kernel's name in its module.
     pub fn name(&self, dtype: GemmDtype) -> String {
-        let dtype = dtype.name();
+        let dtype = dtype.operands().name();
         let tile = |module: &str, rows, columns, op_a: &Transpose, op_b: &Transpose| {
             let ops = [op_a.letter(), op_b.letter()];
             format!("{module}_{dtype}_{rows}x{columns}_{}{}", ops[0], ops[1])

@@ -39,7 +39,7 @@ pub struct Arguments {
     pub m: u32,
     pub n: u32,
     pub k: u32,
-    pub reserved: u32,
+    pub wide_c: u32,
 }
 
 /// `MatmulProblem` of kernels/matmul/matmul_problem.cuh, which says what the fields are.
@@ -86,7 +86,7 @@ impl Arguments {
             m: product.m as u32,
             n: product.n as u32,
             k: product.k as u32,
-            reserved: 0,
+            wide_c: product.dtype.widens().into(),
         }
     }
 }
@@ -156,7 +156,7 @@ pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
     let layout = u32::from(plan.b_along_k) | u32::from(plan.product.is_transposed) << 1;
     for piece in plan.pieces() {
         let arguments = Arguments::new(&piece.product);
-        let matmul = MatmulArguments::of_piece(plan, &piece.product, workspace.address);
+        let matmul = MatmulArguments::of_piece(plan, &piece.product, workspace.address());
         let mut launch = stream.launch_builder(&function);
         match plan.kernel {
             Kernel::Tile { .. } => launch.arg(&arguments),
@@ -250,7 +250,7 @@ unsafe fn launch_pass(
     arguments: &MatmulArguments,
     product: &Product,
 ) -> Result<()> {
-    let name = format!("{}_{}", pass.kernel, product.dtype.name());
+    let name = format!("{}_{}", pass.kernel, product.dtype.operands().name());
     let function = stream.context().kernel(pass.module, &name)?;
     let elements = u128::from(product.m) * u128::from(product.n) * u128::from(product.batch);
     let most = stream.context().info().compute_units.max(1) * PASS_WORKGROUPS_PER_UNIT;

@@ -47,11 +47,37 @@ pub enum GemmDtype {
     F64,
     /// 8-bit integers, whose products are summed in i32, which is also the type of C. Sums wrap.
     I8,
+    /// IEEE half precision, summed in f32, which is also the type of C. Nothing follows the product.
+    F16ToF32,
+    /// bfloat16, summed in f32, which is also the type of C. Nothing follows the product.
+    BF16ToF32,
 }
 
 impl GemmDtype {
-    /// Every type.
+    /// Every type of A and B.
     pub const ALL: [Self; 5] = [Self::F16, Self::BF16, Self::F32, Self::F64, Self::I8];
+
+    /// The type of A and B alone: what kernels are named after, and libraries are told of them.
+    pub(super) fn operands(self) -> Self {
+        match self {
+            Self::F16ToF32 => Self::F16,
+            Self::BF16ToF32 => Self::BF16,
+            other => other,
+        }
+    }
+
+    /// Whether C is f32 where A and B have 16 bits.
+    pub(super) fn widens(self) -> bool {
+        self != self.operands()
+    }
+
+    /// The type of C as libraries are told of it, which do not multiply integers for us.
+    pub(crate) fn result(self) -> Self {
+        match self.widens() {
+            true => Self::F32,
+            false => self,
+        }
+    }
 
     /// Bytes of an element of A and B.
     pub fn bytes(self) -> usize {
@@ -61,7 +87,7 @@ impl GemmDtype {
     /// Bytes of an element of C, and of a bias and a residual.
     pub fn output_bytes(self) -> usize {
         match self {
-            Self::I8 => 4,
+            Self::I8 | Self::F16ToF32 | Self::BF16ToF32 => 4,
             _ => self.bytes(),
         }
     }
@@ -77,22 +103,28 @@ impl GemmDtype {
     /// Sums of full precision: f64 for f64, i32 for i8, else f32.
     pub fn compute(self) -> cublasComputeType_t {
         match self {
-            Self::F16 | Self::BF16 | Self::F32 => cublasComputeType_t::CUBLAS_COMPUTE_32F,
+            Self::F16 | Self::BF16 | Self::F32 | Self::F16ToF32 | Self::BF16ToF32 => {
+                cublasComputeType_t::CUBLAS_COMPUTE_32F
+            }
             Self::F64 => cublasComputeType_t::CUBLAS_COMPUTE_64F,
             Self::I8 => cublasComputeType_t::CUBLAS_COMPUTE_32I,
         }
     }
 
-    /// As in the kernels' names.
+    /// The type of A and B as in the kernels' names, and that of C where it is f32 and they have 16 bits.
     pub fn name(self) -> &'static str {
-        self.of_kernels().name()
+        match self {
+            Self::F16ToF32 => "f16 into f32",
+            Self::BF16ToF32 => "bf16 into f32",
+            _ => self.of_kernels().name(),
+        }
     }
 
     /// The type as the kernels' crate has it.
     pub(super) fn of_kernels(self) -> matmul::Dtype {
         match self {
-            Self::F16 => matmul::Dtype::F16,
-            Self::BF16 => matmul::Dtype::BF16,
+            Self::F16 | Self::F16ToF32 => matmul::Dtype::F16,
+            Self::BF16 | Self::BF16ToF32 => matmul::Dtype::BF16,
             Self::F32 => matmul::Dtype::F32,
             Self::F64 => matmul::Dtype::F64,
             Self::I8 => matmul::Dtype::I8,

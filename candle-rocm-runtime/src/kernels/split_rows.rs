@@ -57,7 +57,7 @@ impl SplitFunction {
             address.is_multiple_of(16)
         };
         let wide = u32::from(row.divides() && self.split.pointers.iter().all(aligned));
-        let (one, null) = (1f64, 0u64);
+        let (one, null, address) = (1f64, 0u64, partial.address());
         let config = LaunchConfig {
             grid_dim: (parts, rows, 1),
             block_dim: (THREADS, 1, 1),
@@ -67,7 +67,7 @@ impl SplitFunction {
             let mut arguments = InlineList::<*mut c_void, 16>::new();
             arguments.extend(of.arguments.iter().map(|argument| match argument {
                 SplitArgument::Given(number) => given[*number],
-                SplitArgument::Partial => pointer_to(&partial.address),
+                SplitArgument::Partial => pointer_to(&address),
                 SplitArgument::Parts => pointer_to(&parts),
                 SplitArgument::Wide => pointer_to(&wide),
                 SplitArgument::One => pointer_to(&one),

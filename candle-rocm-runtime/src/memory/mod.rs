@@ -5,4 +5,4 @@ pub mod buffer;
 pub mod copy;
 pub mod host;
 pub(crate) mod view;
-pub(crate) mod workspace;
+pub mod workspace;

@@ -4,14 +4,18 @@ use crate::base::error::Result;
 use crate::stream::queue::Stream;
 
 /// Memory of the stream's that lasts until the work given so far is done.
-pub(crate) struct Workspace<'a> {
+#[derive(Debug)]
+pub struct Workspace<'a> {
     stream: &'a Stream,
-    pub(crate) address: u64,
+    address: u64,
 }
 
 impl<'a> Workspace<'a> {
     /// So many bytes of unknown content, at a multiple of 256.
-    pub(crate) fn new(stream: &'a Stream, bytes: u64) -> Result<Self> {
+    ///
+    /// # Errors
+    /// The device has not the memory.
+    pub fn new(stream: &'a Stream, bytes: u64) -> Result<Self> {
         let address = match bytes {
             0 => 0,
             bytes => {
@@ -23,8 +27,16 @@ impl<'a> Workspace<'a> {
         Ok(Self { stream, address })
     }
 
+    /// Its address on the device; 0 if it has no bytes.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
     /// Gives it back in the stream's order, which is after all that it was given.
-    pub(crate) fn free(mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The stream does not take it back.
+    pub fn free(mut self) -> Result<()> {
         self.give_back()
     }
 

@@ -77,14 +77,14 @@ impl Cublas {
     }
 }
 
-/// `cudaDataType_t`, of A, B and C alike; integers are not asked for.
+/// `cudaDataType_t` of A and B, or of C; integers are not asked for.
 fn data_type(dtype: GemmDtype) -> Option<c_int> {
     match dtype {
         GemmDtype::F16 => Some(2),
         GemmDtype::BF16 => Some(14),
         GemmDtype::F32 => Some(0),
         GemmDtype::F64 => Some(1),
-        GemmDtype::I8 => None,
+        GemmDtype::I8 | GemmDtype::F16ToF32 | GemmDtype::BF16ToF32 => None,
     }
 }
 
@@ -166,7 +166,8 @@ impl Vendor for Cublas {
     unsafe fn gemm(&self, handle: &Handle, problem: &GemmProblem) -> Status {
         let (compute, scalar) = compute_type(problem.compute);
         let (alpha, beta) = (scalar(problem.alpha), scalar(problem.beta));
-        let Some(dtype) = data_type(problem.dtype) else {
+        let types = [problem.dtype.operands(), problem.dtype.result()].map(data_type);
+        let [Some(of_operands), Some(of_c)] = types else {
             return NOT_SUPPORTED;
         };
         // SAFETY: the caller's promise; the sizes were checked to fit.
@@ -180,16 +181,16 @@ impl Vendor for Cublas {
                 problem.k as c_int,
                 alpha.as_ptr(),
                 problem.a as *const c_void,
-                dtype,
+                of_operands,
                 problem.lda as c_int,
                 problem.stride_a,
                 problem.b as *const c_void,
-                dtype,
+                of_operands,
                 problem.ldb as c_int,
                 problem.stride_b,
                 beta.as_ptr(),
                 problem.c as *mut c_void,
-                dtype,
+                of_c,
                 problem.ldc as c_int,
                 problem.stride_c,
                 problem.batch as c_int,

@@ -402,7 +402,9 @@ impl HipblasLt {
             GemmDtype::F32 => F32,
             GemmDtype::F16 => 2,
             GemmDtype::BF16 => 14,
-            GemmDtype::F64 | GemmDtype::I8 => return Ok(false),
+            GemmDtype::F64 | GemmDtype::I8 | GemmDtype::F16ToF32 | GemmDtype::BF16ToF32 => {
+                return Ok(false)
+            }
         };
         if problem.is_empty() || !problem.has_sum() || !problem.fits_c_ints() {
             return Ok(false);
@@ -506,7 +508,7 @@ impl HipblasLt {
                     at(problem.c, problem.stride_c),
                     d.raw,
                     &choice.kernel,
-                    workspace.address,
+                    workspace.address(),
                     choice.workspace,
                     stream.raw(),
                 )

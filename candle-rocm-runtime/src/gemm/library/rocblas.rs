@@ -94,6 +94,17 @@ fn compute_type(compute: Compute) -> (c_int, fn(f64) -> Scalar) {
     }
 }
 
+/// `rocblas_datatype` of A and B, or of C; integers are not asked for.
+fn data_type(dtype: GemmDtype) -> Option<c_int> {
+    match dtype {
+        GemmDtype::F16 => Some(F16),
+        GemmDtype::BF16 => Some(BF16),
+        GemmDtype::F32 => Some(F32),
+        GemmDtype::F64 => Some(F64),
+        GemmDtype::I8 | GemmDtype::F16ToF32 | GemmDtype::BF16ToF32 => None,
+    }
+}
+
 /// `rocblas_operation`.
 fn operation(transpose: Transpose) -> c_int {
     match transpose {
@@ -130,12 +141,9 @@ impl Vendor for Rocblas {
     unsafe fn gemm(&self, handle: &Handle, problem: &GemmProblem) -> Status {
         let (compute, scalar) = compute_type(problem.compute);
         let (alpha, beta) = (scalar(problem.alpha), scalar(problem.beta));
-        let dtype = match problem.dtype {
-            GemmDtype::F16 => F16,
-            GemmDtype::BF16 => BF16,
-            GemmDtype::F32 => F32,
-            GemmDtype::F64 => F64,
-            GemmDtype::I8 => return NOT_IMPLEMENTED,
+        let types = [problem.dtype.operands(), problem.dtype.result()].map(data_type);
+        let [Some(of_operands), Some(of_c)] = types else {
+            return NOT_IMPLEMENTED;
         };
         let (standard_algorithm, solution, flags) = (0, 0, 0);
         // SAFETY: the caller's promise; the sizes were checked to fit. The result replaces C.
@@ -149,20 +157,20 @@ impl Vendor for Rocblas {
                 problem.k as c_int,
                 alpha.as_ptr(),
                 problem.a as *const c_void,
-                dtype,
+                of_operands,
                 problem.lda as c_int,
                 problem.stride_a,
                 problem.b as *const c_void,
-                dtype,
+                of_operands,
                 problem.ldb as c_int,
                 problem.stride_b,
                 beta.as_ptr(),
                 problem.c as *const c_void,
-                dtype,
+                of_c,
                 problem.ldc as c_int,
                 problem.stride_c,
                 problem.c as *mut c_void,
-                dtype,
+                of_c,
                 problem.ldc as c_int,
                 problem.stride_c,
                 problem.batch as c_int,

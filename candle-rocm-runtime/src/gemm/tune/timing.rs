@@ -31,8 +31,8 @@ pub(super) fn on_a_copy<'a>(
         return Ok(None);
     };
     // As C lies.
-    let start = copy.address.next_multiple_of(ALIGNMENT) + source % ALIGNMENT;
-    let start = match start + extent <= copy.address + extent + ALIGNMENT {
+    let start = copy.address().next_multiple_of(ALIGNMENT) + source % ALIGNMENT;
+    let start = match start + extent <= copy.address() + extent + ALIGNMENT {
         true => start,
         false => start - ALIGNMENT,
     };

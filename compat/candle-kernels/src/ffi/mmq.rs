@@ -1,4 +1,4 @@
-//! Products of quantised matrices with matrices (prompts): module `mmq`.
+//! Products of quantised matrices with matrices (prompts): module `mmq`, or where there are many vectors [`mmq_wide`].
 //!
 //! The activations are first quantised to blocks of 128 elements in 144 bytes: 16 bytes of scales, then 128 signed
 //! bytes. Block `c` of column `i` is number `c * columns + i`. The scales' layout follows from the weights' format:
@@ -17,6 +17,7 @@ use candle_rocm_kernels::MMQ;
 use candle_rocm_runtime::{Error, Result, Stream};
 
 use super::launch::{address, blocks, count, launch, on_stream};
+use super::mmq_wide;
 
 /// Elements of a block of activations.
 const CHUNK: u32 = 128;
@@ -41,6 +42,8 @@ struct Format {
     elements: u32,
     /// Bytes of a block.
     bytes: u64,
+    /// The layout of the activations' scales, as in the kernels' names.
+    layout: &'static str,
 }
 
 /// What `launch_mmq_quantize_q8_1_*` does.
@@ -141,6 +144,23 @@ fn multiply(
     let activations = blocks("y", activations, BLOCK_BYTES)?;
     let output = address("dst", output)?;
     let row_bytes = row_blocks * format.bytes;
+    if k > 0 && mmq_wide::pays(&stream.context().info().arch, columns) {
+        let product = mmq_wide::Product {
+            format: format.name,
+            layout: format.layout,
+            weights,
+            activations,
+            output,
+            k,
+            rows,
+            columns,
+            row_bytes,
+            dst_rows: dst_rows.max(rows.into()),
+        };
+        if mmq_wide::multiply(stream, &product)? {
+            return Ok(());
+        }
+    }
     let units = u32::try_from(units).unwrap_or(0).max(1);
     let room = if workspace.is_null() { 0 } else { WORKSPACE };
     for strip in plan(k, rows, columns, units, room) {
@@ -407,7 +427,7 @@ macro_rules! products {
             stream: *mut c_void,
         ) {
             let _ = (cc, smpbo, warp_size);
-            let format = Format { name: $format, elements: $elements, bytes: $bytes };
+            let format = Format { name: $format, elements: $elements, bytes: $bytes, layout: $layout };
             let sizes = [ncols_x, nrows_x, ncols_y, stride_row_x, stride_col_dst];
             // SAFETY: the caller's promise.
             unsafe {

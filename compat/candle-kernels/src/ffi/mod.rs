@@ -8,6 +8,7 @@
 
 mod launch;
 pub mod mmq;
+mod mmq_wide;
 pub mod mmvq;
 pub mod moe;
 

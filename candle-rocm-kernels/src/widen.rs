@@ -1,0 +1,36 @@
+//! When products of quantised matrices go by bf16: modules `widen` and `matmul` instead of `mmq`.
+
+use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
+
+use crate::nvidia::Multiprocessor;
+
+/// Threads of a workgroup of the kernels of [`WIDEN`](crate::WIDEN).
+pub const THREADS: u32 = 256;
+/// Elements of a matrix that a thread makes at a time.
+pub const PIECE: u32 = 32;
+/// Elements of a vector that a thread makes at a time.
+pub const SIXTEEN: u32 = 16;
+
+/// How many vectors a matrix is multiplied with, at least, if it is worth writing it as bf16 first: on `arch`, a processor's
+/// name, such as `gfx942`. None where bytes always multiply faster.
+///
+/// Bytes have a scale for each 16 or 32 of k, which costs more than the products: of the matrix units' cycles they fill 17 to 45
+/// % where bf16 fills 80 (docs/kernel-report.md). An element costs four bytes of memory traffic, two each way. So, in
+/// cycles of a compute unit with `b` multiply-adds of bytes and `h` of bf16, and `m` bytes of memory, it pays from
+/// `4 / m / (1 / b - 1 / h)` vectors on: about 210 (CDNA 2), 310 (CDNA 3), 380 (RDNA 4) and, where dot products of bytes
+/// fill 60 % and matrix instructions are no faster, 620 (RDNA 3). On an H200 it is timed.
+pub fn least_vectors(arch: &str) -> Option<u32> {
+    if Multiprocessor::of(arch).is_some() {
+        return Some(128);
+    }
+    let architecture = arch.parse::<CodeTarget>().ok()?.architecture();
+    match (architecture.unit().matrix_unit, architecture) {
+        // Its bf16 has half the rate.
+        (MatrixUnit::Mfma, Architecture::Cdna1) => None,
+        (MatrixUnit::Mfma, Architecture::Cdna2) => Some(224),
+        (MatrixUnit::Mfma, _) => Some(320),
+        (MatrixUnit::Wmma, Architecture::Rdna4) => Some(384),
+        (MatrixUnit::Wmma, _) => Some(640),
+        _ => None,
+    }
+}
