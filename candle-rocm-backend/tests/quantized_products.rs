@@ -205,13 +205,55 @@ fn thousands_of_rows_of_256() -> Result<()> {
 }
 
 /// Activations whose sum or magnitude is beyond f16 where the format has it in f16, zeros, and one large among small.
+/// So many vectors that GPUs with matrix units multiply the matrix as bf16, whose rounding the bounds have room for; rows
+/// that are no whole number of tiles.
+#[test]
+fn many_vectors() -> Result<()> {
+    let device = device()?;
+    for (format, bound) in BOUNDS {
+        let weights = Weights::new(format, 131, 256, &device)?;
+        let error = error_of(&weights, 701, DType::F32, &device)?;
+        assert!(error <= bound, "{format:?}: {error} is beyond {bound}");
+    }
+    // Blocks of 32 alone, and a part of 128 elements.
+    let weights = Weights::new(GgmlDType::Q5_1, 3, 288, &device)?;
+    let error = error_of(&weights, 640, DType::F16, &device)?;
+    assert!(error <= 0.035, "rows of 288: {error}");
+    Ok(())
+}
+
+/// What is no number stays in its vector.
+#[test]
+fn one_of_many_vectors_is_infinite() -> Result<()> {
+    let device = device()?;
+    for (format, _) in BOUNDS {
+        let weights = Weights::new(format, 3, 256, &device)?;
+        let mut x = vec![1f32; 640 * 256];
+        x[639 * 256 + 5] = f32::INFINITY;
+        let x = Tensor::from_vec(x, (640, 256), &device)?;
+        let product = QMatMul::from_qtensor(weights.quantized)?.forward(&x)?;
+        for (vector, results) in product.to_vec2::<f32>()?.iter().enumerate() {
+            let all = |is: fn(&f32) -> bool| results.iter().all(is);
+            assert!(
+                if vector < 639 {
+                    all(|x| x.is_finite())
+                } else {
+                    all(|x| x.is_nan())
+                },
+                "{format:?}, vector {vector}"
+            );
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn awkward_activations() -> Result<()> {
     let device = device()?;
     for (format, _) in BOUNDS {
         let weights = Weights::new(format, 5, 256, &device)?;
         let matmul = QMatMul::from_qtensor(Weights::new(format, 5, 256, &device)?.quantized)?;
-        for vectors in [1, 9] {
+        for vectors in [1, 9, 640] {
             for x in [vec![0f32; 256], vec![60_000f32; 256], {
                 let mut x = vec![1e-3f32; 256];
                 x[77] = 1e4;

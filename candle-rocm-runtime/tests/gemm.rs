@@ -97,6 +97,44 @@ impl Element for i8 {
     type Output = i32;
 }
 
+/// A number whose products are f32.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct IntoF32<T>(T);
+
+// SAFETY: it is laid out as what it is made of, which is a kernel's parameter.
+unsafe impl<T: DeviceRepr> DeviceRepr for IntoF32<T> {}
+
+impl<T: Number> Number for IntoF32<T> {
+    const EPSILON: f64 = T::EPSILON;
+    const SUM_EPSILON: f64 = T::SUM_EPSILON;
+    fn new(value: f64) -> Self {
+        Self(T::new(value))
+    }
+    fn poison() -> Self {
+        Self(T::poison())
+    }
+    fn value(self) -> f64 {
+        self.0.value()
+    }
+    fn bits(self) -> u64 {
+        self.0.bits()
+    }
+}
+impl Element for IntoF32<f16> {
+    const DTYPE: GemmDtype = GemmDtype::F16ToF32;
+    type Output = f32;
+}
+impl Element for IntoF32<bf16> {
+    const DTYPE: GemmDtype = GemmDtype::BF16ToF32;
+    type Output = f32;
+}
+
+/// Whether C is f32 where A and B have 16 bits: matrix units' tiles alone make it, and nothing follows.
+fn widens<T: Element>() -> bool {
+    matches!(T::DTYPE, GemmDtype::F16ToF32 | GemmDtype::BF16ToF32)
+}
+
 /// Who computes a case.
 #[derive(Clone, Copy)]
 enum By {
@@ -456,7 +494,7 @@ fn bound<T: Element>(
         && epilogue.residual.is_none()
         && !epilogue.has_bias;
     if !is_plain {
-        bound += T::EPSILON * scale;
+        bound += T::Output::EPSILON * scale;
         bound = 1.13 * bound + sum_epsilon * (20.0 * x.abs() + residual.abs());
     }
     // Half the smallest subnormal of f16 is what rounding may lose below its range.
@@ -465,7 +503,7 @@ fn bound<T: Element>(
     } else {
         1e-300
     };
-    bound + T::EPSILON * expected.abs() + subnormal
+    bound + T::Output::EPSILON * expected.abs() + subnormal
 }
 
 /// Spacing of numbers around 1 in the type of the sums, and by how much the factors of a product may be rounded.
@@ -534,6 +572,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
             for tile in TILES {
                 let exists = match T::DTYPE {
                     GemmDtype::I8 => false,
+                    _ if widens::<T>() => false,
                     GemmDtype::F64 => tile.rows < 128,
                     _ => true,
                 };
@@ -560,6 +599,9 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
                 run_with(edges, By::This { kernel, part_k }, true);
             }
         }
+    }
+    if widens::<T>() {
+        return;
     }
     // Those for few columns with every number of teams to a row, and k whole and in parts.
     let gpu = Gpu {
@@ -602,6 +644,9 @@ fn few_dtype(dtype: GemmDtype) -> matmul::Dtype {
 }
 
 fn draw_epilogue<T: Element>(draw: &mut Random, problem: &GemmProblem) -> DrawnEpilogue {
+    if widens::<T>() {
+        return DrawnEpilogue::default();
+    }
     let activation = match T::DTYPE {
         GemmDtype::I8 => Activation::None,
         _ => draw.choose(&Activation::ALL),
@@ -766,6 +811,8 @@ for_each_type! {
     every_kernel_f16 drawn_f16 chosen_f16 f16, CUBLAS_COMPUTE_16F;
     every_kernel_bf16 drawn_bf16 chosen_bf16 bf16, CUBLAS_COMPUTE_32F_FAST_16BF;
     every_kernel_i8 drawn_i8 chosen_i8 i8, CUBLAS_COMPUTE_32I;
+    every_kernel_f16_into_f32 drawn_f16_into_f32 chosen_f16_into_f32 IntoF32<f16>, CUBLAS_COMPUTE_32F_FAST_16F;
+    every_kernel_bf16_into_f32 drawn_bf16_into_f32 chosen_bf16_into_f32 IntoF32<bf16>, CUBLAS_COMPUTE_32F_FAST_16BF;
 }
 
 #[test]

@@ -67,7 +67,8 @@ template <class T, class S> struct Plain {
     // C's matrix z, if nothing but the factor is done to its elements; else nothing.
     static __device__ __forceinline__ typename Product<T>::C *bare(const MatmulProblem &p, uint32_t z,
                                                                    typename Product<T>::Sum &factor) {
-        bool is_bare = p.parts == 1 && !p.bias && !p.residual && p.activation == ACTIVATION_none && p.gemm.beta == 0;
+        bool is_bare = p.parts == 1 && !p.gemm.wide_c && !p.bias && !p.residual && p.activation == ACTIVATION_none &&
+                       p.gemm.beta == 0;
         factor = Scaling<typename Product<T>::Sum>(p.gemm).alpha;
         return is_bare ? (typename Product<T>::C *)p.gemm.c + z * p.gemm.stride_c : nullptr;
     }
