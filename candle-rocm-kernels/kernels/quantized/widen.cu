@@ -4,34 +4,52 @@
 #include "quantized/formats.cuh"
 #include "quantized/mmq_blocks.cuh"
 
-// 16 elements, scale * (q - offset) + min, at a multiple of 16 bytes.
+// Eight elements, scale * (q - OFFSET) + min, of two words of signed bytes.
+typedef vec<uint32_t, 4> Eight;
 template <int OFFSET>
-__device__ __forceinline__ void widen_sixteen(const uint32_t (&q)[4], float scale, float min, bf16_t *to) {
+__device__ __forceinline__ Eight widen_eight(const uint32_t (&q)[4], int first, float scale, float min) {
+    vec<bf16_t, 8> out;
 #pragma unroll
-    for (int eight = 0; eight < 2; eight++) {
-        vec<bf16_t, 8> out;
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            int32_t integer = (int8_t)(q[2 * eight + i / 4] >> (8 * (i % 4)));
-            out[i] = narrow<bf16_t>(math::fma(scale, (float)(integer - OFFSET), min));
-        }
-        store_vec(to + 8 * eight, out);
+    for (int i = 0; i < 8; i++) {
+        int32_t integer = (int8_t)(q[first + i / 4] >> (8 * (i % 4)));
+        out[i] = narrow<bf16_t>(math::fma(scale, (float)(integer - OFFSET), min));
     }
+    return bit_cast<Eight>(out);
 }
 
-// dst (rows, columns) = the matrix, whose rows are row_bytes apart. A thread makes a piece. Any grid.
+// Where half s of piece i of the matrix begins in dst.
+template <class Q> __device__ __forceinline__ size_t half_of_piece(uint32_t i, uint32_t s, uint32_t pieces) {
+    uint32_t row = i / pieces, p = i - row * pieces;
+    return ((size_t)row * pieces + p / 8 * 8) * 32 + 16 * Q::unit(p % 8, s);
+}
+
+// dst (rows, columns) = the matrix, whose rows are row_bytes apart. A thread makes a piece, whose halves it stores with
+// its neighbour: both of them first one's sixteen elements, then the other's, so that no sector is written in parts.
 template <class Q>
 __device__ __forceinline__ void widen(const uint8_t *__restrict__ src, bf16_t *__restrict__ dst, uint32_t columns,
                                       uint32_t rows, size_t row_bytes) {
     uint32_t pieces = columns / 32, count = rows * pieces, step = gridDim.x * blockDim.x;
-    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        uint32_t row = i / pieces, p = i - row * pieces;
+    bool odd = threadIdx.x & 1;
+    // Neighbours go round together.
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; (i & ~1u) < count; i += step) {
+        uint32_t at = min_of(i, count - 1), row = at / pieces, p = at - row * pieces;
         Piece piece = Q::piece(load_piece<Q>(src + row * row_bytes, p), p % (Q::ELEMENTS / 32));
-        bf16_t *to = dst + (size_t)row * columns + p / 8 * 256;
 #pragma unroll
-        for (int s = 0; s < 2; s++)
-            widen_sixteen<Q::OFFSET>(piece.q[s], piece.scale[s], Q::HAS_MIN ? piece.min[s] : 0.0f,
-                                     to + 16 * Q::unit(p % 8, s));
+        for (int s = 0; s < 2; s++) {
+            float min = Q::HAS_MIN ? piece.min[s] : 0.0f;
+            Eight eight[2];
+#pragma unroll
+            for (int e = 0; e < 2; e++) eight[e] = widen_eight<Q::OFFSET>(piece.q[s], 2 * e, piece.scale[s], min);
+            Eight of_even, of_odd;
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                uint32_t first = eight[0][k], last = eight[1][k], got = shfl_xor(odd ? first : last, 1, 2);
+                of_even[k] = odd ? got : first;
+                of_odd[k] = odd ? last : got;
+            }
+            store_vec(dst + half_of_piece<Q>(at & ~1u, s, pieces) + 8 * odd, of_even);
+            if ((at | 1) < count) store_vec(dst + half_of_piece<Q>(at | 1, s, pieces) + 8 * odd, of_odd);
+        }
     }
 }
 #define WIDEN(NAME, Q)                                                                                   \
@@ -64,7 +82,10 @@ __device__ __forceinline__ void widen_blocks(const uint8_t *__restrict__ src, bf
         const uint8_t *block = src + at * BLOCK_BYTES;
         auto words = load_vec<vec<uint32_t, 4>>(block + SCALES_BYTES + 16 * sixteen);
         uint32_t q[4] = {words[0], words[1], words[2], words[3]};
-        widen_sixteen<0>(q, scale_of<LAYOUT>(block, sixteen / 2), 0.0f, dst + (size_t)vector * columns + first);
+        float scale = scale_of<LAYOUT>(block, sixteen / 2);
+        bf16_t *to = dst + (size_t)vector * columns + first;
+#pragma unroll
+        for (int e = 0; e < 2; e++) store_vec(to + 8 * e, widen_eight<0>(q, 2 * e, scale, 0.0f));
     }
 }
 #define WIDEN_BLOCKS(LAYOUT)                                                                                      \
