@@ -428,6 +428,8 @@ fn a_step_in_one_launch_is_the_same() -> Result<()> {
     for (sizes, positions) in [
         (sizes(1, 4, 4, 64, 40), [0, 39]),
         (sizes(2, 8, 2, 128, 300), [64, 299]),
+        // The first token of all: rows past its own are no numbers of the cache's.
+        (sizes(1, 4, 1, 64, 40), [0, 3]),
         (sizes(1, 6, 1, 24, 200), [1, 128]),
         (sizes(2, 9, 1, 256, 70), [32, 70]),
         (sizes(1, 2, 1, 512, 40), [16, 33]),
@@ -524,6 +526,7 @@ fn attention_leaves_a_quantised_vector() -> Result<()> {
     for (sizes, position, launches) in [
         (sizes(8, 8, 64, 40), 0u32, 1),
         (sizes(12, 4, 64, 300), 299, 1),
+        (sizes(8, 2, 128, 700), 0, 1),
         (sizes(8, 2, 128, 700), 64, 1),
         (sizes(8, 2, 128, 700), 699, 1),
         (sizes(9, 1, 256, 70), 32, 1),
@@ -558,7 +561,17 @@ fn attention_leaves_a_quantised_vector() -> Result<()> {
                     noted(|| cache.append_and_attend_vector(&packed, None, &rotary, &at, &scores))?;
                 assert_eq!(kernels.len(), launches, "{what}: {kernels:?}");
                 assert_eq!(found.elements(), heads * dim, "{what}");
-                assert_eq!(found.values()?, expected.values()?, "{what}");
+                let (found, expected) = (found.values()?, expected.values()?);
+                assert_eq!(found.len(), expected.len(), "{what}");
+                let of_f32 = numbers(&result)?;
+                for ((x, y), exact) in found.iter().zip(&expected).zip(&of_f32) {
+                    // Values of 16 bits lie midway between two steps at times, and the one kernel divides by the step, the other
+                    // multiplies: either is as near, but for the f16 in which the step is kept.
+                    let (from, other) = (f64::from(*x) - exact, f64::from(*y) - exact);
+                    let tie = kept_as != DType::F32
+                        && (from + other).abs() <= spacing(DType::F16) * exact.abs();
+                    assert!(x == y || tie, "{what}: {x} instead of {y}, of {exact}");
+                }
             }
         }
     }
