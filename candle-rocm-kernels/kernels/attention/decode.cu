@@ -7,8 +7,8 @@
 // captured step is right wherever it is run.
 //
 // The cache is (2, batch, kv_heads, capacity, dim), keys before values; queries and results are (batch, steps, heads,
-// dim). Step s of a sequence at `position` sees the keys 0 to position + s, or the last `window` of these. What comes in
-// and goes out is of type T, the cache of C: the same, or 16 bits where T is f32.
+// dim). Step s of a sequence at `position` sees the keys 0 to position + s, or the last `window` of these. What comes
+// in and goes out is of type T, the cache of C: the same, or 16 bits where T is f32.
 #include "attention/decode_matrix.cuh"
 #include "portable/block_reduce.cuh"
 #include "portable/handover.cuh"
