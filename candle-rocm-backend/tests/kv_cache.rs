@@ -80,6 +80,20 @@ fn turned(row: &[f64], rotary: &Rotary, place: usize) -> Result<Vec<f64>> {
     Ok(result)
 }
 
+/// What comes in and goes out, and what the cache keeps.
+const DTYPES: [(DType, DType); 5] = [
+    (DType::F16, DType::F16),
+    (DType::BF16, DType::BF16),
+    (DType::F32, DType::F32),
+    (DType::F32, DType::F16),
+    (DType::F32, DType::BF16),
+];
+
+/// `x` as numbers of a dtype, rounded to the nearest.
+fn rounded(x: &Tensor, dtype: DType) -> Result<Vec<f64>> {
+    numbers(&x.to_device(&Device::Cpu)?.to_dtype(dtype)?)
+}
+
 /// The devices on which the same must come out: the GPU, and Candle's CPU backend, on which it is composed.
 fn devices() -> Result<[Device; 2]> {
     Ok([common::device()?, Device::Cpu])
@@ -97,7 +111,7 @@ fn queries_and_keys_are_turned_and_kept_at_their_places() -> Result<()> {
     ];
     for device in devices()? {
         for (n, (dim, heads, kv_heads)) in cases.into_iter().enumerate() {
-            for dtype in [DType::F16, DType::BF16, DType::F32] {
+            for dtypes in DTYPES {
                 for pairs in [Pairs::Halves, Pairs::Neighbours] {
                     let sizes = Sizes {
                         batch: 2,
@@ -106,7 +120,7 @@ fn queries_and_keys_are_turned_and_kept_at_their_places() -> Result<()> {
                         dim,
                         capacity: 9,
                     };
-                    append_case(sizes, [1, 3][n % 2], dtype, pairs, &device)?;
+                    append_case(sizes, [1, 3][n % 2], dtypes, pairs, &device)?;
                 }
             }
         }
@@ -117,7 +131,7 @@ fn queries_and_keys_are_turned_and_kept_at_their_places() -> Result<()> {
 fn append_case(
     sizes: Sizes,
     steps: usize,
-    dtype: DType,
+    (dtype, kept_as): (DType, DType),
     pairs: Pairs,
     device: &Device,
 ) -> Result<()> {
@@ -129,19 +143,26 @@ fn append_case(
         capacity,
     } = sizes;
     let what = format!(
-        "{sizes:?}, {steps} steps, {dtype:?}, {pairs:?}, {:?}",
+        "{sizes:?}, {steps} steps, {dtype:?} in {kept_as:?}, {pairs:?}, {:?}",
         device.location()
     );
     let mut random = Random::new(dim as u64);
     let rotary = rotary(sizes, pairs, dtype, device)?;
-    let cache = KvCache::new((batch, kv_heads, capacity, dim), dtype, device)?;
+    let cache = KvCache::new((batch, kv_heads, capacity, dim), kept_as, device)?;
     let all = heads + 2 * kv_heads;
     // The second sequence's last steps do not fit, where there are several.
     let positions = [2, capacity as u32 - 2];
     let packed = drawn(&mut random, &[batch, steps, all * dim], dtype, device)?;
     let queries = cache.append(&packed, &rotary, &Tensor::new(&positions, device)?)?;
     assert_eq!(queries.dims(), [batch, steps, heads, dim]);
+    assert_eq!(queries.dtype(), dtype);
     let (found, given) = (numbers(&queries)?, numbers(&packed)?);
+    let given_kept = rounded(&packed, kept_as)?;
+    // f32 is rounded once: half the spacing, and a little of f32's.
+    let tolerance = match dtype == kept_as {
+        true => 2. * spacing(dtype),
+        false => 0.501 * spacing(kept_as),
+    };
     let (keys, values) = (
         numbers(&cache.keys(capacity)?)?,
         numbers(&cache.values(capacity)?)?,
@@ -171,12 +192,12 @@ fn append_case(
             assert_near(
                 &keys[at * dim..][..dim],
                 &expected,
-                spacing(dtype) * 2.,
+                tolerance,
                 &format!("{what}: key {row}, {n}"),
             );
             assert_eq!(
                 &values[at * dim..][..dim],
-                head(heads + kv_heads + n),
+                &given_kept[(row * all + heads + kv_heads + n) * dim..][..dim],
                 "{what}: value {row}, {n}"
             );
         }
@@ -194,7 +215,7 @@ fn append_case(
 struct Case {
     sizes: Sizes,
     steps: usize,
-    dtype: DType,
+    dtypes: (DType, DType),
     positions: Vec<u32>,
     scores: Scores,
 }
@@ -208,41 +229,39 @@ impl Case {
             dim,
             capacity,
         } = self.sizes;
+        let (dtype, kept_as) = self.dtypes;
         let what = format!(
             "{:?}, {} steps, {:?} at {:?}, {:?}, {:?}",
             self.sizes,
             self.steps,
-            self.dtype,
+            self.dtypes,
             self.positions,
             self.scores,
             device.location()
         );
         let mut random = Random::new((dim * 7 + capacity) as u64);
-        let rotary = rotary(self.sizes, Pairs::Halves, self.dtype, device)?;
-        let cache = KvCache::new((batch, kv_heads, capacity, dim), self.dtype, device)?;
+        let rotary = rotary(self.sizes, Pairs::Halves, dtype, device)?;
+        let cache = KvCache::new((batch, kv_heads, capacity, dim), kept_as, device)?;
         let packed = drawn(
             &mut random,
             &[batch, capacity, (heads + 2 * kv_heads) * dim],
-            self.dtype,
+            dtype,
             device,
         )?;
         cache.append(&packed, &rotary, &Tensor::zeros(batch, DType::U32, device)?)?;
-        let queries = drawn(
-            &mut random,
-            &[batch, self.steps, heads, dim],
-            self.dtype,
-            device,
-        )?;
+        let queries = drawn(&mut random, &[batch, self.steps, heads, dim], dtype, device)?;
         let position = Tensor::new(&self.positions[..], device)?;
         let result = cache.attend(&queries, &position, &self.scores)?;
         assert_eq!(result.shape(), queries.shape());
+        assert_eq!(result.dtype(), dtype);
         let expected = self.expected(
-            &numbers(&queries)?,
+            &rounded(&queries, kept_as)?,
             &numbers(&cache.keys(capacity)?)?,
             &numbers(&cache.values(capacity)?)?,
         )?;
-        // Weights sum to 1 and values have variance 1: one rounding of the result, and of sums in f32 a few of each.
-        let tolerance = spacing(self.dtype).max(2f64.powi(-19));
+        // Weights sum to 1 and values have variance 1: one rounding of the result, and of sums in f32 a few of each. Matrix
+        // instructions take weights in the cache's dtype.
+        let tolerance = spacing(kept_as).max(2f64.powi(-19));
         assert_near(&numbers(&result)?, &expected, tolerance, &what);
         Ok(())
     }
@@ -368,12 +387,12 @@ fn queries_attend_to_what_is_kept() -> Result<()> {
             (sizes(1, 1, 1, 64, 300), 26, vec![270], plain(64)),
         ];
         for (sizes, steps, positions, scores) in cases {
-            for dtype in [DType::F16, DType::BF16, DType::F32] {
+            for dtypes in DTYPES {
                 let (positions, scores) = (positions.clone(), scores.clone());
                 Case {
                     sizes,
                     steps,
-                    dtype,
+                    dtypes,
                     positions,
                     scores,
                 }
@@ -409,6 +428,8 @@ fn a_step_in_one_launch_is_the_same() -> Result<()> {
     for (sizes, positions) in [
         (sizes(1, 4, 4, 64, 40), [0, 39]),
         (sizes(2, 8, 2, 128, 300), [64, 299]),
+        // The first token of all: rows past its own are no numbers of the cache's.
+        (sizes(1, 4, 1, 64, 40), [0, 3]),
         (sizes(1, 6, 1, 24, 200), [1, 128]),
         (sizes(2, 9, 1, 256, 70), [32, 70]),
         (sizes(1, 2, 1, 512, 40), [16, 33]),
@@ -421,7 +442,7 @@ fn a_step_in_one_launch_is_the_same() -> Result<()> {
             dim,
             capacity,
         } = sizes;
-        for dtype in [DType::F16, DType::BF16, DType::F32] {
+        for (dtype, kept_as) in DTYPES {
             for pairs in [Pairs::Halves, Pairs::Neighbours] {
                 let mut random = Random::new((dim + capacity) as u64);
                 let width = (heads + 2 * kv_heads) * dim;
@@ -430,7 +451,7 @@ fn a_step_in_one_launch_is_the_same() -> Result<()> {
                 let rotary = rotary(sizes, pairs, dtype, &device)?;
                 let start = Tensor::zeros(batch, DType::U32, &device)?;
                 let filled = || {
-                    let cache = KvCache::new((batch, kv_heads, capacity, dim), dtype, &device)?;
+                    let cache = KvCache::new((batch, kv_heads, capacity, dim), kept_as, &device)?;
                     cache.append(&before, &rotary, &start)?;
                     Ok::<_, candle_core::Error>(cache)
                 };
@@ -451,7 +472,7 @@ fn a_step_in_one_launch_is_the_same() -> Result<()> {
                             (0..batch as u32).map(|n| first - n.min(first)).collect();
                         let position = Tensor::new(all, &device)?;
                         let what = format!(
-                            "{sizes:?}, {dtype:?}, {pairs:?}, {scores:?}, {} at {first}",
+                            "{sizes:?}, {dtype:?} in {kept_as:?}, {pairs:?}, {scores:?}, {} at {first}",
                             norms.is_some()
                         );
                         let (found, kernels) = noted(|| {
@@ -474,7 +495,7 @@ fn a_step_in_one_launch_is_the_same() -> Result<()> {
                             // Own keys come from LDS, and parts are put together in one order: the same numbers.
                             None => 0.,
                             // A sum of squares in another order may round what it norms, and attention's weights, otherwise.
-                            Some(_) => 4. * spacing(dtype),
+                            Some(_) => 4. * spacing(kept_as),
                         };
                         assert_near(&numbers(&found)?, &numbers(&expected)?, tolerance, &what);
                         for of in [KvCache::keys, KvCache::values] {
@@ -505,6 +526,7 @@ fn attention_leaves_a_quantised_vector() -> Result<()> {
     for (sizes, position, launches) in [
         (sizes(8, 8, 64, 40), 0u32, 1),
         (sizes(12, 4, 64, 300), 299, 1),
+        (sizes(8, 2, 128, 700), 0, 1),
         (sizes(8, 2, 128, 700), 64, 1),
         (sizes(8, 2, 128, 700), 699, 1),
         (sizes(9, 1, 256, 70), 32, 1),
@@ -525,19 +547,32 @@ fn attention_leaves_a_quantised_vector() -> Result<()> {
         let before = drawn(&mut random, &[1, capacity, width], DType::F32, &device)?;
         let packed = drawn(&mut random, &[1, 1, width], DType::F32, &device)?;
         let rotary = rotary(sizes, Pairs::Halves, DType::F32, &device)?;
-        let cache = KvCache::new((1, kv_heads, capacity, dim), DType::F32, &device)?;
-        cache.append(&before, &rotary, &Tensor::zeros(1, DType::U32, &device)?)?;
-        let at = Tensor::new(&[position], &device)?;
-        let scores = Scores::scaled(0.1);
-        let result = cache.append_and_attend(&packed, None, &rotary, &at, &scores)?;
-        let expected = QuantizedVector::of(&result.flatten_all()?)?;
-        // Twice: counters are zeros again.
-        for _ in 0..2 {
-            let (found, kernels) =
-                noted(|| cache.append_and_attend_vector(&packed, None, &rotary, &at, &scores))?;
-            assert_eq!(kernels.len(), launches, "{what}: {kernels:?}");
-            assert_eq!(found.elements(), heads * dim, "{what}");
-            assert_eq!(found.values()?, expected.values()?, "{what}");
+        for kept_as in [DType::F32, DType::F16, DType::BF16] {
+            let what = format!("{what} in {kept_as:?}");
+            let cache = KvCache::new((1, kv_heads, capacity, dim), kept_as, &device)?;
+            cache.append(&before, &rotary, &Tensor::zeros(1, DType::U32, &device)?)?;
+            let at = Tensor::new(&[position], &device)?;
+            let scores = Scores::scaled(0.1);
+            let result = cache.append_and_attend(&packed, None, &rotary, &at, &scores)?;
+            let expected = QuantizedVector::of(&result.flatten_all()?)?;
+            // Twice: counters are zeros again.
+            for _ in 0..2 {
+                let (found, kernels) =
+                    noted(|| cache.append_and_attend_vector(&packed, None, &rotary, &at, &scores))?;
+                assert_eq!(kernels.len(), launches, "{what}: {kernels:?}");
+                assert_eq!(found.elements(), heads * dim, "{what}");
+                let (found, expected) = (found.values()?, expected.values()?);
+                assert_eq!(found.len(), expected.len(), "{what}");
+                let of_f32 = numbers(&result)?;
+                for ((x, y), exact) in found.iter().zip(&expected).zip(&of_f32) {
+                    // Values of 16 bits lie midway between two steps at times, and the one kernel divides by the step, the other
+                    // multiplies: either is as near, but for the f16 in which the step is kept.
+                    let (from, other) = (f64::from(*x) - exact, f64::from(*y) - exact);
+                    let tie = kept_as != DType::F32
+                        && (from + other).abs() <= spacing(DType::F16) * exact.abs();
+                    assert!(x == y || tie, "{what}: {x} instead of {y}, of {exact}");
+                }
+            }
         }
     }
     let two = KvCache::new((2, 1, 8, 64), DType::F32, &device)?;
@@ -620,6 +655,12 @@ fn what_does_not_fit_is_an_error_with_its_shape() -> Result<()> {
     };
     let queries = zeros(&[1, 1, 4, 64], DType::F16)?;
     let scaled = Scores::scaled(0.1);
+    let wide = rotary(sizes, Pairs::Halves, DType::F32, &device)?;
+    let norms = HeadNorms {
+        queries: zeros(&[64], DType::F16)?,
+        keys: zeros(&[64], DType::F32)?,
+        epsilon: 1e-5,
+    };
     let errors = [
         (
             KvCache::new((1, 2, 8, 12), DType::F16, &device).err(),
@@ -641,9 +682,34 @@ fn what_does_not_fit_is_an_error_with_its_shape() -> Result<()> {
         ),
         (
             cache
+                .append(&packed.to_dtype(DType::BF16)?, &angles, &position)
+                .err(),
+            "BF16, and a cache of 1 sequences, 2 heads of 64 and F16: they must be (batch, steps, (heads + 2 kv_heads) * dim), \
+             of the cache's dtype or F32",
+        ),
+        (
+            cache
                 .append(&packed.to_dtype(DType::F32)?, &angles, &position)
                 .err(),
-            "F32",
+            "and F32, as the packed heads",
+        ),
+        (
+            cache
+                .attend(&queries.to_dtype(DType::F64)?, &position, &scaled)
+                .err(),
+            "of the cache's dtype or F32",
+        ),
+        (
+            cache
+                .append_and_attend(&packed.to_dtype(DType::F32)?, Some(&norms), &wide, &position, &scaled)
+                .err(),
+            "the queries' norm has shape [64] and F16, and must be contiguous, [64] and F32",
+        ),
+        (
+            cache
+                .append_and_attend_prompt(&packed, None, &angles, (&position, 8), &scaled)
+                .err(),
+            "append_and_attend_prompt: 1 tokens after 8",
         ),
         (
             cache.append(&packed, &short, &position).err(),
@@ -692,11 +758,179 @@ fn what_does_not_fit_is_an_error_with_its_shape() -> Result<()> {
             .dims(),
         [1, 0, 4, 64]
     );
+    for dtype in [DType::F16, DType::F32] {
+        let result = cache.attend(&zeros(&[1, 0, 4, 64], dtype)?, &position, &scaled)?;
+        assert_eq!((result.dims(), result.dtype()), (&[1, 0, 4, 64][..], dtype));
+    }
+    let none = cache.append_and_attend_prompt(
+        &zeros(&[1, 0, 8 * 64], DType::F32)?,
+        None,
+        &wide,
+        (&position, 3),
+        &scaled,
+    )?;
     assert_eq!(
-        cache
-            .attend(&zeros(&[1, 0, 4, 64], DType::F16)?, &position, &scaled)?
-            .dims(),
-        [1, 0, 4, 64]
+        (none.dims(), none.dtype()),
+        (&[1, 0, 4, 64][..], DType::F32)
     );
+    Ok(())
+}
+
+#[test]
+fn a_prompt_attends_as_its_tokens_do() -> Result<()> {
+    let sizes = Sizes {
+        batch: 2,
+        heads: 6,
+        kv_heads: 2,
+        dim: 40,
+        capacity: 60,
+    };
+    let Sizes {
+        batch,
+        heads,
+        kv_heads,
+        dim,
+        capacity,
+    } = sizes;
+    let (first, steps) = (21, 35);
+    let plain = Scores::scaled(1. / (dim as f64).sqrt());
+    let windowed = Scores {
+        window: Some(9),
+        softcap: Some(2.),
+        ..plain.clone()
+    };
+    for device in devices()? {
+        for dtypes in DTYPES {
+            let (dtype, kept_as) = dtypes;
+            let mut random = Random::new(77);
+            let width = (heads + 2 * kv_heads) * dim;
+            let before = drawn(&mut random, &[batch, first, width], dtype, &device)?;
+            let packed = drawn(&mut random, &[batch, steps, width], dtype, &device)?;
+            let rotary = rotary(sizes, Pairs::Neighbours, dtype, &device)?;
+            let norms = HeadNorms {
+                queries: drawn(&mut random, &[dim], dtype, &device)?,
+                keys: drawn(&mut random, &[dim], dtype, &device)?,
+                epsilon: 1e-6,
+            };
+            let at = |place: u32| Tensor::new(vec![place; batch], &device);
+            for (scores, norms) in [(&plain, None), (&windowed, Some(&norms))] {
+                let cache = KvCache::new((batch, kv_heads, capacity, dim), kept_as, &device)?;
+                cache.append(&before, &rotary, &at(0)?)?;
+                let position = (&at(first as u32)?, first);
+                let found =
+                    cache.append_and_attend_prompt(&packed, norms, &rotary, position, scores)?;
+                assert_eq!(found.dims(), [batch, steps, heads, dim]);
+                assert_eq!(found.dtype(), dtype);
+                let normed = norms
+                    .map(|norms| cache.normed(&packed, norms))
+                    .transpose()?;
+                let normed = normed.as_ref().unwrap_or(&packed);
+                let queries = cache.append(normed, &rotary, &at(first as u32)?)?;
+                let expected = Case {
+                    sizes,
+                    steps,
+                    dtypes,
+                    positions: vec![first as u32; batch],
+                    scores: scores.clone(),
+                }
+                .expected(
+                    &rounded(&queries, kept_as)?,
+                    &numbers(&cache.keys(capacity)?)?,
+                    &numbers(&cache.values(capacity)?)?,
+                )?;
+                // Weights and the result are rounded to the cache's dtype.
+                let tolerance = (2. * spacing(kept_as)).max(2f64.powi(-19));
+                let what = format!("{dtypes:?}, {scores:?}, {:?}", device.location());
+                assert_near(&numbers(&found)?, &expected, tolerance, &what);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_beyond_the_range_of_16_bits_is_kept_as_the_largest() -> Result<()> {
+    let sizes = Sizes {
+        batch: 1,
+        heads: 1,
+        kv_heads: 1,
+        dim: 8,
+        capacity: 4,
+    };
+    let (most_f16, most_bf16) = (65504., f64::from(f32::from_bits(0x7f7f_0000)));
+    // What bf16 has between the largest and infinity.
+    let above = f32::from_bits(0x7f7f_ffff);
+    let given = [
+        65519.,
+        -65521.,
+        1e6,
+        -1e30,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        above,
+        f32::NAN,
+    ];
+    let f16 = [1., -1., 1., -1., 1., -1., 1., f64::NAN].map(|sign| sign * most_f16);
+    // 65,519 and 65,521 are 65,536, and 1e6 is 999,424, with 8 bits.
+    let mut bf16 = [
+        65536.,
+        -65536.,
+        999_424.,
+        0.,
+        most_bf16,
+        -most_bf16,
+        most_bf16,
+        f64::NAN,
+    ];
+    bf16[3] = rounded(&Tensor::new(&[-1e30f32], &Device::Cpu)?, DType::BF16)?[0];
+    let same = |found: &[f64], expected: &[f64]| {
+        let pairs = found.iter().zip(expected);
+        found.len() == expected.len()
+            && pairs
+                .into_iter()
+                .all(|(x, y)| x == y || x.is_nan() && y.is_nan())
+    };
+    for device in devices()? {
+        for (kept_as, expected) in [(DType::F16, f16), (DType::BF16, bf16)] {
+            // Angles of zero: keys are what they were, but for infinities and NaN, which the angles' products spread in pairs.
+            let rotary = Rotary {
+                cos: Tensor::ones((4, 4), DType::F32, &device)?,
+                sin: Tensor::zeros((4, 4), DType::F32, &device)?,
+                pairs: Pairs::Neighbours,
+            };
+            let finite = given.map(|x| if x.is_finite() { x } else { 1. });
+            let packed = [[0f32; 8], finite, given].concat();
+            let packed = Tensor::from_vec(packed, (1, 1, 24), &Device::Cpu)?.to_device(&device)?;
+            let position = Tensor::zeros(1, DType::U32, &device)?;
+            let (one, two) = (
+                KvCache::new((1, 1, 4, 8), kept_as, &device)?,
+                KvCache::new((1, 1, 4, 8), kept_as, &device)?,
+            );
+            one.append(&packed, &rotary, &position)?;
+            let scores = Scores::scaled(1.);
+            two.append_and_attend(&packed, None, &rotary, &position, &scores)?;
+            let of_finite: Vec<f64> = expected
+                .into_iter()
+                .zip(given)
+                .map(|(y, x)| if x.is_finite() { y } else { 1. })
+                .collect();
+            for cache in [&one, &two] {
+                let (keys, values) = (numbers(&cache.keys(1)?)?, numbers(&cache.values(1)?)?);
+                assert!(
+                    same(&keys, &of_finite),
+                    "{sizes:?}, {kept_as:?}: keys {keys:?}"
+                );
+                assert!(same(&values, &expected), "{kept_as:?}: values {values:?}");
+            }
+            // Queries: a large one is as the largest, and finds its key.
+            let large = Tensor::full(1e8f32, (1, 1, 1, 8), &device)?;
+            let most = Tensor::full(expected[6] as f32, (1, 1, 1, 8), &device)?;
+            if kept_as == DType::F16 {
+                let scores = Scores::scaled(1e-9);
+                let found = |queries: &Tensor| numbers(&one.attend(queries, &position, &scores)?);
+                assert!(same(&found(&large)?, &found(&most)?), "{kept_as:?}");
+            }
+        }
+    }
     Ok(())
 }

@@ -28,7 +28,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel of `arch` (a processor's name, such as `gfx942`) for heads of so many elements, of `bytes` each, where
+    /// The kernel of `arch` (a processor's name, such as `gfx942`) for heads of so many elements, of `bytes` each in the cache, where
     /// `group` heads of queries have one of keys. None for more than 512 elements.
     pub fn of(arch: &str, bytes: usize, elements: u32, group: u32) -> Option<Kernel> {
         let found = HEADS.into_iter().find(|(most, _)| elements <= *most);
@@ -53,7 +53,7 @@ impl Kernel {
         })
     }
 
-    /// Its name. `dtype` is `f16`, `bf16` or `f32`.
+    /// Its name. `dtype` is `f16`, `bf16` or `f32`; or `f32_f16` or `f32_bf16`, the cache's after what comes in and goes out.
     pub fn name(&self, dtype: &str) -> String {
         format!("attend_{}_{}_{dtype}", self.elements, self.queries)
     }

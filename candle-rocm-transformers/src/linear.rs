@@ -100,6 +100,11 @@ impl Linear {
         Ok(Self { weight, bias: None })
     }
 
+    /// Whether the weights are in a format of GGUF.
+    pub(crate) fn is_quantised(&self) -> bool {
+        matches!(self.weight, Weight::Quantized(_))
+    }
+
     /// The quantised weights and the bias, if products with a [`ops::QuantizedVector`] are there for them.
     pub(crate) fn of_vectors(&self) -> Option<(&QTensor, Option<&Tensor>)> {
         match &self.weight {

@@ -2,9 +2,7 @@
 //! they read.
 
 use candle_core::{bail, DType, Device, Result, Tensor};
-use candle_rocm_backend::ops::{
-    self, AttentionOptions, Ending, HeadNorms, KvCache, Rotary, Scores,
-};
+use candle_rocm_backend::ops::{Ending, HeadNorms, KvCache, Rotary, Scores};
 
 use crate::chained::can_chain;
 use crate::linear::{Linear, Norm, State};
@@ -59,6 +57,8 @@ pub struct Transformer {
     pub(crate) frequencies: Frequencies,
     /// Whether a token alone goes from product to product as a quantised vector.
     chained: bool,
+    /// Of keys and values.
+    cache_dtype: DType,
 }
 
 /// Keys and values of each layer, and the angles of the positions that they have room for.
@@ -107,6 +107,7 @@ impl Transformer {
         }
         Ok(Self {
             chained: can_chain(embedding.dtype(), &layers, &head),
+            cache_dtype: default_cache_dtype(&embedding, &layers),
             shape,
             embedding,
             layers,
@@ -157,7 +158,33 @@ impl Transformer {
         self.embedding.dtype()
     }
 
-    /// Memory for `capacity` tokens of each of `batch` sequences.
+    /// The type of keys and values in a [`Cache`]: the activations', but f16 where weights are quantised, activations f32 and the
+    /// model on a GPU, where attention then reads half the bytes. [`Transformer::with_cache_dtype`] sets another.
+    pub fn cache_dtype(&self) -> DType {
+        self.cache_dtype
+    }
+
+    /// The same model with keys and values of this type in caches that are made from now on: the activations', or, of f32, f16 or
+    /// bf16, to which keys and values are rounded once ([`KvCache`] says how).
+    ///
+    /// # Errors
+    /// Another type.
+    pub fn with_cache_dtype(self, dtype: DType) -> Result<Self> {
+        let of_f32 = self.dtype() == DType::F32 && matches!(dtype, DType::F16 | DType::BF16);
+        if dtype != self.dtype() && !of_f32 {
+            bail!(
+                "Transformer::with_cache_dtype: keys and values of {dtype:?}, and activations of {:?}: the cache has their type, \
+                 or F16 or BF16 where they are F32",
+                self.dtype()
+            );
+        }
+        Ok(Self {
+            cache_dtype: dtype,
+            ..self
+        })
+    }
+
+    /// Memory for `capacity` tokens of each of `batch` sequences, of [`Transformer::cache_dtype`].
     ///
     /// # Errors
     /// As [`KvCache::new`].
@@ -166,7 +193,7 @@ impl Transformer {
             kv_heads, head_dim, ..
         } = self.shape;
         let sizes = (batch, kv_heads, capacity, head_dim);
-        let layer = |_| KvCache::new(sizes, self.dtype(), self.device());
+        let layer = |_| KvCache::new(sizes, self.cache_dtype, self.device());
         Ok(Cache {
             layers: (0..self.layers.len()).map(layer).collect::<Result<_>>()?,
             ending: Ending::new(self.longest_vector(), self.device())?,
@@ -244,31 +271,27 @@ impl Transformer {
         (cache, rotary): (&KvCache, &Rotary),
     ) -> Result<Tensor> {
         let scale = 1. / (self.shape.head_dim as f64).sqrt();
-        let (window, norms) = (layer.window, layer.head_norms.as_ref());
+        let norms = layer.head_norms.as_ref();
+        let scores = Scores {
+            window: layer.window,
+            ..Scores::scaled(scale)
+        };
         match place {
             Place::At(first) if qkv.dim(1)? > 1 => {
-                let normed = norms.map(|norms| cache.normed(qkv, norms)).transpose()?;
-                let qkv = normed.as_ref().unwrap_or(qkv);
-                let queries = cache.append(qkv, rotary, position)?;
-                // (batch, tokens, kv_heads, head_dim), where they are.
-                let tokens = first + queries.dim(1)?;
-                let keys = cache.keys(tokens)?.transpose(1, 2)?;
-                let values = cache.values(tokens)?.transpose(1, 2)?;
-                let options = AttentionOptions {
-                    scale: Some(scale as f32),
-                    causal: true,
-                    window_left: window.map(|keys| keys - 1),
-                    ..AttentionOptions::default()
-                };
-                ops::attention(&queries, &keys, &values, &options)
+                let position = (position, first);
+                cache.append_and_attend_prompt(qkv, norms, rotary, position, &scores)
             }
-            _ => {
-                let scores = Scores {
-                    window,
-                    ..Scores::scaled(scale)
-                };
-                cache.append_and_attend(qkv, norms, rotary, position, &scores)
-            }
+            _ => cache.append_and_attend(qkv, norms, rotary, position, &scores),
         }
+    }
+}
+
+/// Of keys and values, where nobody asked for another: quantised weights have f32 activations, of which a GPU keeps 16 bits. The
+/// CPU would widen all keys for each token.
+fn default_cache_dtype(embedding: &Tensor, layers: &[Layer]) -> DType {
+    let quantised = |layer: &Layer| layer.qkv.iter().any(Linear::is_quantised);
+    match (embedding.dtype(), embedding.device()) {
+        (DType::F32, Device::Cuda(_)) if layers.iter().any(quantised) => DType::F16,
+        (dtype, _) => dtype,
     }
 }

@@ -236,6 +236,8 @@ fn quantised_weights_write_what_candles_models_write() -> Result<()> {
         for device in devices()? {
             let what = format!("{formats:?}, {:?}", device.location());
             let run = |model: Transformer| -> Result<(Tensor, Vec<u32>)> {
+                // Candle's keeps keys and values in f32.
+                let model = model.with_cache_dtype(DType::F32)?;
                 let mut session = Session::new(model, 1, 12)?;
                 let logits = session.prompt(&Tensor::new(tokens.clone(), &device)?)?;
                 Ok((logits, session.greedy(5)?.concat()))

@@ -10,9 +10,9 @@ use candle_core::{DType, Device, Result, Tensor, D};
 use candle_nn::VarBuilder;
 use candle_rocm_transformers::models::llama::{self, Config, Llama3RopeConfig, Llama3RopeType};
 use candle_rocm_transformers::models::quantized_llama;
-use candle_rocm_transformers::Session;
+use candle_rocm_transformers::{Session, Transformer};
 use candle_transformers::models::{llama as candles, quantized_llama as candles_quantized};
-use common::{assert_near, decoded, devices, prompt, Sizes, Weights};
+use common::{assert_near, assert_within, decoded, devices, prompt, Sizes, Weights};
 
 /// Groups of two heads, angles of LLaMA 3.1, and a matrix for the logits of its own.
 fn large() -> Config {
@@ -201,6 +201,8 @@ fn a_token_with_quantised_weights_takes_five_kernels_a_layer() -> Result<()> {
             session.greedy(2)?;
             kernels.push(session.enqueued().expect("a captured step").kernels.clone());
         }
+        let in_16_bits = |name: &String| name.starts_with("attend_64") && name.ends_with("f32_f16");
+        assert!(kernels.concat().iter().any(in_16_bits), "{kernels:?}");
         assert_few(&kernels, most, 9, &format!("{formats:?}"));
     }
     Ok(())
@@ -225,7 +227,8 @@ fn quantised_weights_write_what_candles_model_writes() -> Result<()> {
             let mut reader = Cursor::new(&file);
             let content = Content::read(&mut reader)?;
             let model = quantized_llama::from_gguf(&content, &mut reader, &device)?;
-            let mut session = Session::new(model, 1, 12)?;
+            // Candle's keeps keys and values in f32.
+            let mut session = Session::new(model.with_cache_dtype(DType::F32)?, 1, 12)?;
             let tokens = Tensor::new(tokens.clone(), &device)?;
             let first = session.prompt(&tokens)?;
             let found = session.greedy(5)?.concat();
@@ -243,6 +246,72 @@ fn quantised_weights_write_what_candles_model_writes() -> Result<()> {
             }
             assert_eq!(found, expected, "{what}");
         }
+    }
+    Ok(())
+}
+
+/// Logits with keys and values of `dtype` as with f32 ones, but for their rounding: of a prompt, of what is read after it, and of
+/// steps, of one sequence and of two.
+fn check_cache_dtype(model: &Transformer, dtype: DType, most: f32, what: &str) -> Result<()> {
+    for batch in [1, 2] {
+        let tokens = prompt(batch, 7, model.shape().vocabulary);
+        let tokens = Tensor::new(tokens, model.device())?;
+        let logits = |dtype| -> Result<Vec<Tensor>> {
+            let model = model.clone().with_cache_dtype(dtype)?;
+            let mut session = Session::new(model, batch, 16)?;
+            let mut all = Vec::new();
+            for (begin, steps) in [(0, 4), (4, 3)] {
+                let part = tokens.narrow(1, begin, steps)?.contiguous()?;
+                all.push(session.prompt(&part)?);
+            }
+            for token in [3, 9, 11] {
+                all.push(session.next(&vec![token; batch])?.copy()?);
+            }
+            Ok(all)
+        };
+        let pairs = logits(dtype)?.into_iter().zip(logits(DType::F32)?);
+        for (n, (found, expected)) in pairs.enumerate() {
+            let what = format!("{what}, {dtype:?}, {batch} sequences, {n}");
+            assert_within(&found, &expected, most, &what)?;
+            assert!(common::differ(&found, &expected)?, "{what}: as f32");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn keys_and_values_of_f32_models_may_have_16_bits() -> Result<()> {
+    let quantised = Config {
+        hidden_size: 256,
+        intermediate_size: 256,
+        ..large()
+    };
+    let dim = Value::U32((quantised.hidden_size / quantised.num_attention_heads) as u32);
+    let numbers = [("rope.dimension_count", dim)];
+    let file = common::gguf(&sizes(&quantised), "llama", &numbers, [GgmlDType::Q8_0; 3])?;
+    for device in devices()? {
+        let what = format!("{:?}", device.location());
+        let builder = VarBuilder::from_tensors(weights(&large(), &device)?, DType::F32, &device);
+        let plain = llama::load(builder, &large())?;
+        assert_eq!(plain.cache_dtype(), DType::F32);
+        // Logits of variance 1: a few times the spacing of keys' and values' numbers.
+        check_cache_dtype(&plain, DType::F16, 4e-3, &what)?;
+        check_cache_dtype(&plain, DType::BF16, 3.2e-2, &what)?;
+
+        let mut reader = Cursor::new(&file);
+        let content = Content::read(&mut reader)?;
+        let model = quantized_llama::from_gguf(&content, &mut reader, &device)?;
+        let default = match device {
+            Device::Cuda(_) => DType::F16,
+            _ => DType::F32,
+        };
+        assert_eq!((model.cache_dtype(), model.dtype()), (default, DType::F32));
+        // Of activations of 8 bits some become the next number, a spacing of 1 / 40 further, whatever little moved them.
+        let what = format!("quantised, {what}");
+        check_cache_dtype(&model, DType::F16, 0.1, &what)?;
+        check_cache_dtype(&model, DType::BF16, 0.25, &what)?;
+        let error = model.with_cache_dtype(DType::F64).expect_err("F64");
+        assert!(error.to_string().contains("or F16 or BF16"), "{error}");
     }
     Ok(())
 }

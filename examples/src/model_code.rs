@@ -3,6 +3,8 @@
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device};
 
+use crate::cli::Precision;
+
 /// Tokens that there is memory for, unless more are asked for: what models of long contexts could hold would fill the GPU.
 const CONTEXT: usize = 4096;
 
@@ -29,6 +31,10 @@ pub struct ModelArgs {
     /// far its first prompt is from that of the weights as they came is printed
     #[arg(long)]
     pub fp8: bool,
+    /// The type of keys and values that are kept, with the code of rocm: the activations', or, of f32, f16 or bf16 [default: f16
+    /// where weights are quantised and on a GPU; else the activations']
+    #[arg(long, value_enum, value_name = "TYPE")]
+    pub cache_dtype: Option<Precision>,
 }
 
 /// What a session of candle-rocm-transformers is to be.
@@ -38,6 +44,8 @@ pub struct SessionArgs {
     pub capacity: usize,
     /// Whether weights become FP8.
     pub fp8: bool,
+    /// The type of keys and values, if it is not the model's choice.
+    pub cache_dtype: Option<DType>,
 }
 
 impl ModelArgs {
@@ -80,9 +88,14 @@ impl ModelArgs {
             ours || !self.fp8,
             "--fp8: candle's code has no FP8: take --model-code rocm, which is the default on a GPU"
         );
+        ensure!(
+            ours || self.cache_dtype.is_none(),
+            "--cache-dtype: candle's code keeps keys and values as they come: take --model-code rocm, which is the default on a GPU"
+        );
         Ok(ours.then(|| SessionArgs {
             capacity: self.context.unwrap_or(most.min(CONTEXT)),
             fp8: self.fp8,
+            cache_dtype: self.cache_dtype.map(DType::from),
         }))
     }
 }

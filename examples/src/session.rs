@@ -24,6 +24,10 @@ impl Sequence {
     /// The device has not the memory; weights that are quantised already are to become FP8.
     pub(crate) fn new(model: Transformer, args: SessionArgs) -> Result<Self> {
         let capacity = args.capacity;
+        let model = match args.cache_dtype {
+            Some(dtype) => model.with_cache_dtype(dtype).context("--cache-dtype")?,
+            None => model,
+        };
         let session = |model: Transformer| {
             Session::new(model, 1, capacity)
                 .with_context(|| format!("memory for {capacity} tokens: --context asks for fewer"))

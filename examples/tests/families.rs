@@ -100,6 +100,7 @@ fn what_a_family_has_not_is_named() -> Result<()> {
         model_code: Some(ModelCode::Candle),
         context: None,
         fp8: false,
+        cache_dtype: None,
     };
     let scaled = json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 16});

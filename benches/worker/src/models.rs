@@ -101,7 +101,11 @@ fn candles_code() -> bool {
 }
 
 #[cfg(feature = "session")]
-fn session(model: candle_rocm_transformers::Transformer) -> Result<Network> {
+fn session(mut model: candle_rocm_transformers::Transformer) -> Result<Network> {
+    if let Ok(dtype) = std::env::var("CANDLE_ROCM_BENCH_CACHE") {
+        let dtype = dtype.parse().context("CANDLE_ROCM_BENCH_CACHE")?;
+        model = model.with_cache_dtype(dtype)?;
+    }
     let session = candle_rocm_transformers::Session::new(model, 1, CONTEXT)?;
     Ok(Network::Session(Box::new(session)))
 }

@@ -10,7 +10,7 @@ use candle_rocm_kernels::decode::{Kernel, THREADS};
 use candle_rocm_kernels::{mmvq, DECODE};
 use candle_rocm_runtime::LaunchConfig;
 
-use super::attention::{attention_composed, AttentionOptions};
+use super::attention::{attention, attention_composed, AttentionOptions};
 use super::launch::{allocate, compute_units, grid, int, launch, Arg};
 use super::node::plain;
 use super::norm::rms_norm;
@@ -103,6 +103,18 @@ impl Scores {
             slopes: None,
         }
     }
+
+    /// The same of [`attention`], for queries the last of which stands at the last key.
+    fn options(&self) -> AttentionOptions {
+        AttentionOptions {
+            scale: Some(self.scale as f32),
+            causal: true,
+            window_left: self.window.map(|window| window - 1),
+            softcap: self.softcap.map(|cap| cap as f32),
+            alibi_slopes: self.slopes.clone(),
+            ..AttentionOptions::default()
+        }
+    }
 }
 
 /// Keys and values of sequences, in memory that stays in place, for models whose steps are captured
@@ -113,6 +125,11 @@ impl Scores {
 /// cannot report it: who counts positions on the host looks at [`KvCache::capacity`].
 ///
 /// f16, bf16 and f32; heads of 8 to 512 elements, in steps of 8. On the CPU the same is composed of Candle's operators.
+///
+/// What is appended, and what attends, is of the cache's dtype, or f32 beside a cache of f16 or bf16, which has half the bytes to
+/// read: angles, norms and results are then f32 as well. Keys are turned in f32 and rounded once, to the nearest; so are values,
+/// and the queries that attend. A number beyond the range of the cache's dtype (65,504 for f16), infinities among them, is kept as
+/// the largest of its sign, not as an infinity, which would make all later results NaN; NaN stays NaN.
 #[derive(Clone, Debug)]
 pub struct KvCache {
     /// (2, batch, kv_heads, capacity, dim): keys, then values.
@@ -188,21 +205,42 @@ impl KvCache {
     /// heads, dim).
     ///
     /// `packed` has the heads of queries, keys and values one after another, as one product of all three makes them:
-    /// (batch, steps, (heads + 2 kv_heads) * dim).
+    /// (batch, steps, (heads + 2 kv_heads) * dim), of the cache's dtype or f32; angles and the queries are of the same.
     ///
     /// # Errors
     /// Shapes, dtypes or devices do not fit; the text has them.
     pub fn append(&self, packed: &Tensor, rotary: &Rotary, position: &Tensor) -> Result<Tensor> {
+        self.append_as(packed, rotary, position, false)
+    }
+
+    /// The queries `as_keys`: of the cache's dtype, not of `packed`'s.
+    fn append_as(
+        &self,
+        packed: &Tensor,
+        rotary: &Rotary,
+        position: &Tensor,
+        as_keys: bool,
+    ) -> Result<Tensor> {
         let (steps, heads) = self.check_packed(packed)?;
-        self.check_rotary(rotary)?;
+        self.check_rotary(rotary, packed.dtype())?;
         self.check_position("append", position)?;
         let shape = (self.batch, steps, heads, self.dim);
+        let dtype = if as_keys {
+            self.both.dtype()
+        } else {
+            packed.dtype()
+        };
         if steps == 0 {
-            return Tensor::zeros(shape, self.both.dtype(), self.both.device());
+            return Tensor::zeros(shape, dtype, self.both.device());
         }
         let packed = packed.contiguous()?;
         let Device::Cuda(device) = self.both.device() else {
-            return self.append_composed(&packed, rotary, position, (steps, heads));
+            let queries = self.append_composed(&packed, rotary, position, (steps, heads))?;
+            return if as_keys {
+                self.kept(&queries)
+            } else {
+                Ok(queries)
+            };
         };
         let append = Append {
             packed: &packed,
@@ -216,9 +254,11 @@ impl KvCache {
                 self.dim,
                 self.capacity,
             ],
+            kernel: format!("rope_cache_{}", self.suffix(&packed)),
+            as_keys: as_keys && dtype != packed.dtype(),
             queries: RefCell::new(allocate(
                 device,
-                packed.dtype(),
+                dtype,
                 self.batch * steps * heads * self.dim,
             )?),
         };
@@ -227,7 +267,7 @@ impl KvCache {
     }
 
     /// The attention of `queries`, (batch, steps, heads, dim), to what is kept, their own keys and values included: step s
-    /// sees the keys 0 to position + s. Of the queries' shape and dtype; `heads` is a multiple of the cache's.
+    /// sees the keys 0 to position + s. Of the queries' shape and dtype, the cache's or f32; `heads` is a multiple of the cache's.
     ///
     /// The keys are read once for four queries of a group. Made for a step or few: of a prompt, whose queries read the same
     /// keys, each reads them anew.
@@ -300,13 +340,48 @@ impl KvCache {
             };
             return self.attend(&queries, position, scores);
         };
-        self.check_step(norms, rotary, position, scores, heads)?;
+        self.check_step((norms, rotary, packed.dtype()), position, scores, heads)?;
         let packed = packed.contiguous()?;
         let from = From::Packed(&packed, rotary, norms);
         let attend = self.attend_launch(device, from, position, scores, (steps, heads), false)?;
         self.both.inplace_op1(&attend)?;
         let shape = (self.batch, steps, heads, self.dim);
         Ok(plain(attend.result.into_inner(), &Shape::from(shape)))
+    }
+
+    /// The same of a prompt, whose sequences are all at `first`: the host knows what `position` holds, so that [`attention`] reads
+    /// keys once for many queries. (batch, steps, heads, dim), of `packed`'s dtype.
+    ///
+    /// Beside a cache of 16 bits f32 is attention in 16 bits, by the kernels for these: results are rounded to the cache's dtype
+    /// before they are f32.
+    ///
+    /// # Errors
+    /// As [`KvCache::append`] and [`attention`]; the prompt does not fit the capacity.
+    pub fn append_and_attend_prompt(
+        &self,
+        packed: &Tensor,
+        norms: Option<&HeadNorms>,
+        rotary: &Rotary,
+        (position, first): (&Tensor, usize),
+        scores: &Scores,
+    ) -> Result<Tensor> {
+        let (steps, heads) = self.check_packed(packed)?;
+        self.check_scores(scores, heads)?;
+        let tokens = first.saturating_add(steps);
+        if tokens > self.capacity {
+            bail!(
+                "append_and_attend_prompt: {steps} tokens after {first}, and {}, which has room for {}",
+                self.described(),
+                self.capacity
+            );
+        }
+        let normed = norms.map(|norms| self.normed(packed, norms)).transpose()?;
+        let normed = normed.as_ref().unwrap_or(packed);
+        let queries = self.append_as(normed, rotary, position, true)?;
+        // (batch, tokens, kv_heads, dim), where they are.
+        let keys = self.keys(tokens)?.transpose(1, 2)?;
+        let values = self.values(tokens)?.transpose(1, 2)?;
+        attention(&queries, &keys, &values, &scores.options())?.to_dtype(packed.dtype())
     }
 
     /// [`KvCache::append_and_attend`] of one token of one sequence, as the vector of heads * dim that a quantised product takes:
@@ -330,9 +405,9 @@ impl KvCache {
         let whole = elements.is_multiple_of(mmvq::TOGETHER as usize)
             && self.dim.is_multiple_of(mmvq::BLOCK as usize);
         if let (Device::Cuda(device), true, DType::F32) =
-            (self.both.device(), whole, self.both.dtype())
+            (self.both.device(), whole, packed.dtype())
         {
-            self.check_step(norms, rotary, position, scores, heads)?;
+            self.check_step((norms, rotary, packed.dtype()), position, scores, heads)?;
             let packed = packed.contiguous()?;
             let from = From::Packed(&packed, rotary, norms);
             let attend =
@@ -350,30 +425,29 @@ impl KvCache {
 
     fn check_step(
         &self,
-        norms: Option<&HeadNorms>,
-        rotary: &Rotary,
+        (norms, rotary, dtype): (Option<&HeadNorms>, &Rotary, DType),
         position: &Tensor,
         scores: &Scores,
         heads: usize,
     ) -> Result<()> {
-        self.check_norms(norms)?;
-        self.check_rotary(rotary)?;
+        self.check_norms(norms, dtype)?;
+        self.check_rotary(rotary, dtype)?;
         self.check_position("append", position)?;
         self.check_scores(scores, heads)
     }
 
-    fn check_norms(&self, norms: Option<&HeadNorms>) -> Result<()> {
+    fn check_norms(&self, norms: Option<&HeadNorms>, dtype: DType) -> Result<()> {
         let both = norms.map(|norms| [("queries'", &norms.queries), ("keys'", &norms.keys)]);
         for (whose, weight) in both.into_iter().flatten() {
             check_device("append_and_attend", "a norm", weight, &self.both)?;
-            let fits = weight.dims() == [self.dim] && weight.dtype() == self.both.dtype();
+            let fits = weight.dims() == [self.dim] && weight.dtype() == dtype;
             if !fits || !weight.is_contiguous() {
                 bail!(
-                    "append_and_attend: the {whose} norm has shape {:?} and {:?}, and must be contiguous, [{}] and {:?}",
+                    "append_and_attend: the {whose} norm has shape {:?} and {:?}, and must be contiguous, [{}] and {dtype:?}, \
+                     as the packed heads",
                     weight.shape(),
                     weight.dtype(),
-                    self.dim,
-                    self.both.dtype()
+                    self.dim
                 );
             }
         }
@@ -405,9 +479,7 @@ impl KvCache {
                 .then(|| all - 2 * self.kv_heads)
         };
         match packed.dims() {
-            [batch, steps, width]
-                if *batch == self.batch && packed.dtype() == self.both.dtype() =>
-            {
+            [batch, steps, width] if *batch == self.batch && self.takes(packed.dtype()) => {
                 if let Some(heads) =
                     fits(*width).filter(|heads| heads.is_multiple_of(self.kv_heads))
                 {
@@ -418,11 +490,36 @@ impl KvCache {
         }
         bail!(
             "append: packed heads of shape {:?} and {:?}, and {}: they must be \
-             (batch, steps, (heads + 2 kv_heads) * dim), of one dtype, heads a multiple of kv_heads",
+             (batch, steps, (heads + 2 kv_heads) * dim), of the cache's dtype or F32, heads a multiple of kv_heads",
             packed.shape(),
             packed.dtype(),
             self.described()
         )
+    }
+
+    /// Whether heads of a dtype are turned, kept and attended to by this cache.
+    fn takes(&self, dtype: DType) -> bool {
+        dtype == self.both.dtype() || dtype == DType::F32
+    }
+
+    /// What the names of kernels end in that read `x`.
+    fn suffix(&self, x: &Tensor) -> String {
+        let (from, to) = (x.dtype(), self.both.dtype());
+        match from == to {
+            true => to.as_str().to_owned(),
+            false => format!("{}_{}", from.as_str(), to.as_str()),
+        }
+    }
+
+    /// `x` as the cache keeps it.
+    fn kept(&self, x: &Tensor) -> Result<Tensor> {
+        let dtype = self.both.dtype();
+        let most = match dtype {
+            dtype if dtype == x.dtype() => return Ok(x.clone()),
+            DType::F16 => f32::from(half::f16::MAX),
+            _ => f32::from(half::bf16::MAX),
+        };
+        x.clamp(-most, most)?.to_dtype(dtype)
     }
 
     /// For errors.
@@ -436,20 +533,19 @@ impl KvCache {
         )
     }
 
-    fn check_rotary(&self, rotary: &Rotary) -> Result<()> {
+    fn check_rotary(&self, rotary: &Rotary, dtype: DType) -> Result<()> {
         for (name, table) in [("cosines", &rotary.cos), ("sines", &rotary.sin)] {
             check_device("append", name, table, &self.both)?;
             let fits = matches!(table.dims(), [positions, half] if *positions >= self.capacity && half * 2 == self.dim);
-            if !fits || table.dtype() != self.both.dtype() || !table.is_contiguous() {
+            if !fits || table.dtype() != dtype || !table.is_contiguous() {
                 bail!(
                     "append: the {name} have shape {:?} and {:?}{}, and must be contiguous, of at least {} positions and {} \
-                     columns, and {:?}",
+                     columns, and {dtype:?}, as the packed heads",
                     table.shape(),
                     table.dtype(),
                     if table.is_contiguous() { "" } else { ", strided" },
                     self.capacity,
-                    self.dim / 2,
-                    self.both.dtype()
+                    self.dim / 2
                 );
             }
         }
@@ -479,13 +575,13 @@ impl KvCache {
                 if *batch == self.batch
                     && *dim == self.dim
                     && heads.is_multiple_of(self.kv_heads)
-                    && queries.dtype() == self.both.dtype() =>
+                    && self.takes(queries.dtype()) =>
             {
                 Ok((*steps, *heads))
             }
             _ => bail!(
                 "attend: queries of shape {:?} and {:?}, and {}: they must be \
-                 (batch, steps, heads, dim), of one dtype, heads a multiple of the cache's",
+                 (batch, steps, heads, dim), of the cache's dtype or F32, heads a multiple of the cache's",
                 queries.shape(),
                 queries.dtype(),
                 self.described()
@@ -503,10 +599,12 @@ impl KvCache {
         (steps, heads): (usize, usize),
         vector: bool,
     ) -> Result<Attend<'a>> {
-        let dtype = self.both.dtype();
+        let heads_from = from.tensor();
+        let dtype = heads_from.dtype();
         let group = heads / self.kv_heads;
         let stream = device.cuda_stream();
-        let (arch, bytes) = (&stream.context().info().arch, dtype.size_in_bytes());
+        let arch = &stream.context().info().arch;
+        let bytes = self.both.dtype().size_in_bytes();
         let [elements, of_key] = [self.dim, group].map(|size| size as u32);
         let Some(kernel) = Kernel::of(arch, bytes, elements, of_key) else {
             bail!("attend: heads of {} elements have no kernel", self.dim);
@@ -542,7 +640,7 @@ impl KvCache {
             position,
             scores,
             slopes: scores.slopes.as_ref().map(Tensor::contiguous).transpose()?,
-            kernel: kernel.name(dtype.as_str()),
+            kernel: kernel.name(&self.suffix(heads_from)),
             config,
             sizes: [steps, heads],
             parts: RefCell::new(of_parts),
@@ -586,7 +684,8 @@ impl KvCache {
             let values = one.narrow(1, heads + self.kv_heads, self.kv_heads)?;
             for (which, new) in [(0, keys), (1, values)] {
                 let place = self.both.i((which, sequence..sequence + 1))?;
-                place.slice_set(&new.narrow(2, 0, kept)?.contiguous()?, 2, first)?;
+                let new = self.kept(&new.narrow(2, 0, kept)?)?;
+                place.slice_set(&new.contiguous()?, 2, first)?;
             }
         }
         Tensor::cat(&queries, 0)
@@ -600,19 +699,15 @@ impl KvCache {
         steps: usize,
     ) -> Result<Tensor> {
         // A query alone stands at the last of its keys.
-        let options = AttentionOptions {
-            scale: Some(scores.scale as f32),
-            window_left: scores.window.map(|window| window - 1),
-            softcap: scores.softcap.map(|cap| cap as f32),
-            alibi_slopes: scores.slopes.clone(),
-            ..AttentionOptions::default()
-        };
+        let options = scores.options();
+        let dtype = queries.dtype();
+        let queries = self.kept(queries)?.to_dtype(dtype)?;
         let mut results = Vec::with_capacity(self.batch * steps);
         for (sequence, first) in position.to_vec1::<u32>()?.into_iter().enumerate() {
             for step in 0..steps {
                 let end = (first as usize + step + 1).min(self.capacity);
                 // (1, keys, kv_heads, dim)
-                let of = |all: Tensor| all.narrow(0, sequence, 1)?.transpose(1, 2);
+                let of = |all: Tensor| all.narrow(0, sequence, 1)?.transpose(1, 2)?.to_dtype(dtype);
                 let query = queries.narrow(0, sequence, 1)?.narrow(1, step, 1)?;
                 let (keys, values) = (of(self.keys(end)?)?, of(self.values(end)?)?);
                 results.push(attention_composed(&query, &keys, &values, &options)?);
@@ -628,6 +723,14 @@ enum From<'a> {
     Queries(&'a Tensor),
     /// Heads of queries, keys and values, of one step, before they are normed and turned by these angles.
     Packed(&'a Tensor, &'a Rotary, Option<&'a HeadNorms>),
+}
+
+impl<'a> From<'a> {
+    fn tensor(self) -> &'a Tensor {
+        match self {
+            Self::Queries(heads) | Self::Packed(heads, ..) => heads,
+        }
+    }
 }
 
 /// A launch of attention, and of what puts its parts together where its workgroups do not.
@@ -659,9 +762,10 @@ impl Attend<'_> {
             ..
         } = *self.cache;
         let ([steps, heads], scores) = (self.sizes, self.scores);
-        let (from, rotary, norms) = match self.from {
-            From::Queries(queries) => (queries, None, None),
-            From::Packed(packed, rotary, norms) => (packed, Some(rotary), norms),
+        let from = self.from.tensor();
+        let (rotary, norms) = match self.from {
+            From::Queries(_) => (None, None),
+            From::Packed(_, rotary, norms) => (Some(rotary), norms),
         };
         let size = |what, value| int("attend", what, value).map(Arg::Int);
         let positions = rotary.map_or(Ok(1), |rotary| rotary.cos.dim(0))?;
@@ -714,7 +818,7 @@ impl Attend<'_> {
             Arg::Int(self.config.grid_dim.0),
             size("elements of a head", dim)?,
         ];
-        let kernel = format!("merge_{}", self.cache.both.dtype().as_str());
+        let kernel = format!("merge_{}", from.dtype().as_str());
         let config = grid(batch * steps * heads, 1, THREADS)?;
         // SAFETY: the kernel's arguments, of the sizes that both have.
         unsafe { launch(device, &DECODE, &kernel, config, args) }
@@ -743,6 +847,9 @@ struct Append<'a> {
     position: &'a Tensor,
     /// Sequences, steps, heads of queries, heads of keys, elements of a head, capacity.
     sizes: [usize; 6],
+    kernel: String,
+    /// Whether queries become 16 bits, as keys do.
+    as_keys: bool,
     queries: RefCell<CudaStorage>,
 }
 
@@ -768,13 +875,18 @@ impl InplaceOp1 for Append<'_> {
             1,
             THREADS,
         )?;
+        let (wide, narrow) = match self.as_keys {
+            false => (Arg::Write(&mut queries), Arg::Null),
+            true => (Arg::Null, Arg::Write(&mut queries)),
+        };
         let args = vec![
             Arg::Read(Some(self.packed)),
             Arg::Read(Some(&self.rotary.cos)),
             Arg::Read(Some(&self.rotary.sin)),
             Arg::Int(int("append", "positions", self.rotary.cos.dim(0)?)?),
             Arg::Read(Some(self.position)),
-            Arg::Write(&mut queries),
+            wide,
+            narrow,
             Arg::Write(cache),
             Arg::Int(int("append", "sequences", batch)?),
             Arg::Int(int("append", "steps", steps)?),
@@ -784,8 +896,7 @@ impl InplaceOp1 for Append<'_> {
             Arg::Int(int("append", "tokens", capacity)?),
             Arg::Int(u32::from(self.rotary.pairs == Pairs::Neighbours)),
         ];
-        let kernel = format!("rope_cache_{}", self.packed.dtype().as_str());
         // SAFETY: the kernel's arguments, whose shapes were checked; it writes places below the capacity alone.
-        unsafe { launch(&device, &DECODE, &kernel, config, args) }
+        unsafe { launch(&device, &DECODE, &self.kernel, config, args) }
     }
 }

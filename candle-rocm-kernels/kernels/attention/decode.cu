@@ -7,7 +7,8 @@
 // captured step is right wherever it is run.
 //
 // The cache is (2, batch, kv_heads, capacity, dim), keys before values; queries and results are (batch, steps, heads,
-// dim). Step s of a sequence at `position` sees the keys 0 to position + s, or the last `window` of these.
+// dim). Step s of a sequence at `position` sees the keys 0 to position + s, or the last `window` of these. What comes
+// in and goes out is of type T, the cache of C: the same, or 16 bits where T is f32.
 #include "attention/decode_matrix.cuh"
 #include "portable/block_reduce.cuh"
 #include "portable/handover.cuh"
@@ -33,9 +34,16 @@ __device__ __forceinline__ void turn(vec<T, VEC> &x, vec<T, VEC> &y, const T *co
     }
 }
 
+template <int VEC, class T, class To> __device__ __forceinline__ void store_kept(To *to, const vec<T, VEC> &x) {
+    vec<To, VEC> all;
+#pragma unroll
+    for (int k = 0; k < VEC; k++) all[k] = kept<To, T>(widen(x[k]));
+    store_vec(to, all);
+}
+
 // Pairs are VEC neighbours and those dim / 2 further, or, INTERLEAVED, elements 2i and 2i + 1.
-template <int VEC, bool INTERLEAVED, class T>
-__device__ __forceinline__ void turn_head(const T *src, T *dst, uint32_t at, uint32_t half, const T *cos,
+template <int VEC, bool INTERLEAVED, class T, class To>
+__device__ __forceinline__ void turn_head(const T *src, To *dst, uint32_t at, uint32_t half, const T *cos,
                                           const T *sin) {
     if constexpr (INTERLEAVED) {
         auto x = read_global<vec<T, VEC>>(src + 2 * at), y = read_global<vec<T, VEC>>(src + 2 * at + VEC);
@@ -51,20 +59,21 @@ __device__ __forceinline__ void turn_head(const T *src, T *dst, uint32_t at, uin
             (2 * k < VEC ? x : y)[2 * k % VEC] = even[k];
             (2 * k + 1 < VEC ? x : y)[(2 * k + 1) % VEC] = odd[k];
         }
-        store_vec(dst + 2 * at, x);
-        store_vec(dst + 2 * at + VEC, y);
+        store_kept<VEC>(dst + 2 * at, x);
+        store_kept<VEC>(dst + 2 * at + VEC, y);
     } else {
         auto x = read_global<vec<T, VEC>>(src + at), y = read_global<vec<T, VEC>>(src + at + half);
         if (cos != nullptr) turn<VEC>(x, y, cos + at, sin + at);
-        store_vec(dst + at, x);
-        store_vec(dst + at + half, y);
+        store_kept<VEC>(dst + at, x);
+        store_kept<VEC>(dst + at + half, y);
     }
 }
 
-// `packed` has, for each step, the queries', the keys' and the values' heads.
-template <int VEC, bool INTERLEAVED, class T>
+// `packed` has, for each step, the queries', the keys' and the values' heads. Queries go to `queries`, or, if that is
+// null, to `as_keys` in the cache's type.
+template <int VEC, bool INTERLEAVED, class T, class C>
 __device__ __forceinline__ void rope_cache(const T *packed, const T *cos, const T *sin, uint32_t table,
-                                           const uint32_t *position, T *queries, T *cache, uint32_t batch,
+                                           const uint32_t *position, T *queries, C *as_keys, C *cache, uint32_t batch,
                                            uint32_t steps, Heads heads, uint32_t capacity) {
     uint32_t half = heads.dim / 2, pieces = half / VEC, all = heads.all();
     size_t end = (size_t)batch * steps * all * pieces, values = (size_t)batch * heads.keys * capacity * heads.dim;
@@ -75,8 +84,10 @@ __device__ __forceinline__ void rope_cache(const T *packed, const T *cos, const 
         const T *src = packed + ((size_t)row * all + head) * heads.dim;
         size_t angle = (size_t)min_of(place, table - 1) * half;
         if (head < heads.queries) {
-            T *dst = queries + ((size_t)row * heads.queries + head) * heads.dim;
-            turn_head<VEC, INTERLEAVED>(src, dst, at, half, cos + angle, sin + angle);
+            size_t dst = ((size_t)row * heads.queries + head) * heads.dim;
+            if (sizeof(T) == sizeof(C) || queries != nullptr)
+                turn_head<VEC, INTERLEAVED>(src, queries + dst, at, half, cos + angle, sin + angle);
+            else turn_head<VEC, INTERLEAVED>(src, as_keys + dst, at, half, cos + angle, sin + angle);
             continue;
         }
         // A place that the cache has not is none of its memory.
@@ -89,27 +100,30 @@ __device__ __forceinline__ void rope_cache(const T *packed, const T *cos, const 
     }
 }
 
-#define ROPE_CACHE(NAME, T)                                                                                         \
-    ENTRY __launch_bounds__(256) rope_cache_##NAME(                                                                 \
-        const T *__restrict__ packed, const T *__restrict__ cos, const T *__restrict__ sin, uint32_t table,         \
-        const uint32_t *__restrict__ position, T *__restrict__ queries, T *__restrict__ cache, uint32_t batch,      \
-        uint32_t steps, uint32_t heads, uint32_t kv_heads, uint32_t dim, uint32_t capacity, uint32_t interleaved) { \
-        Heads of{heads, kv_heads, dim};                                                                             \
-        constexpr int VEC = VEC16<T>;                                                                               \
-        bool wide = dim % (2 * VEC) == 0 && is_aligned(packed, 16) && is_aligned(queries, 16) &&                    \
-                    is_aligned(cache, 16) && is_aligned(cos, 16) && is_aligned(sin, 16);                            \
-        auto run = [&](auto vec, auto pairs) INLINED {                                                              \
-            rope_cache<vec.value, pairs.value>(packed, cos, sin, table, position, queries, cache, batch, steps, of, \
-                                               capacity);                                                           \
-        };                                                                                                          \
-        if (interleaved && wide) run(Constant<VEC>{}, Constant<true>{});                                            \
-        else if (interleaved) run(Constant<1>{}, Constant<true>{});                                                 \
-        else if (wide) run(Constant<VEC>{}, Constant<false>{});                                                     \
-        else run(Constant<1>{}, Constant<false>{});                                                                 \
+#define ROPE_CACHE(NAME, T, C)                                                                                        \
+    ENTRY __launch_bounds__(256)                                                                                      \
+        rope_cache_##NAME(const T *__restrict__ packed, const T *__restrict__ cos, const T *__restrict__ sin,         \
+                          uint32_t table, const uint32_t *__restrict__ position, T *__restrict__ queries,             \
+                          C *__restrict__ as_keys, C *__restrict__ cache, uint32_t batch, uint32_t steps,             \
+                          uint32_t heads, uint32_t kv_heads, uint32_t dim, uint32_t capacity, uint32_t interleaved) { \
+        Heads of{heads, kv_heads, dim};                                                                               \
+        constexpr int VEC = VEC16<T>;                                                                                 \
+        bool wide = dim % (2 * VEC) == 0 && is_aligned(packed, 16) && is_aligned(queries, 16) &&                      \
+                    is_aligned(as_keys, 16) && is_aligned(cache, 16) && is_aligned(cos, 16) && is_aligned(sin, 16);   \
+        auto run = [&](auto vec, auto pairs) INLINED {                                                                \
+            rope_cache<vec.value, pairs.value>(packed, cos, sin, table, position, queries, as_keys, cache, batch,     \
+                                               steps, of, capacity);                                                  \
+        };                                                                                                            \
+        if (interleaved && wide) run(Constant<VEC>{}, Constant<true>{});                                              \
+        else if (interleaved) run(Constant<1>{}, Constant<true>{});                                                   \
+        else if (wide) run(Constant<VEC>{}, Constant<false>{});                                                       \
+        else run(Constant<1>{}, Constant<false>{});                                                                   \
     }
-ROPE_CACHE(f16, half_t)
-ROPE_CACHE(bf16, bf16_t)
-ROPE_CACHE(f32, float)
+ROPE_CACHE(f16, half_t, half_t)
+ROPE_CACHE(bf16, bf16_t, bf16_t)
+ROPE_CACHE(f32, float, float)
+ROPE_CACHE(f32_f16, float, half_t)
+ROPE_CACHE(f32_bf16, float, bf16_t)
 
 // ---------------------------------------------------------------------- attend
 
@@ -168,9 +182,9 @@ template <class T> struct Step {
         }
     }
 
-    // What was asked for, to LDS.
-    template <int DIM>
-    __device__ __forceinline__ void stage(const Head<DIM> &head, T *to, uint32_t dim, bool normed, bool turned,
+    // What was asked for, to LDS, in the cache's type.
+    template <int DIM, class C>
+    __device__ __forceinline__ void stage(const Head<DIM> &head, C *to, uint32_t dim, bool normed, bool turned,
                                           uint32_t lane) const {
         constexpr int PAIRS = Head<DIM>::PAIRS;
         uint32_t half = dim / 2;
@@ -203,7 +217,7 @@ template <class T> struct Step {
                 pairs[1] = x * up + y * by;
             }
 #pragma unroll
-            for (int k = 0; k < 2; k++) to[at[k]] = narrow<T>(pairs[k]);
+            for (int k = 0; k < 2; k++) to[at[k]] = kept<C, T>(pairs[k]);
         }
     }
 };
@@ -291,12 +305,12 @@ __device__ __forceinline__ void merge_last(typename Team::Lds &lds, const Parts 
 // result is written, with more `parts` of all, then the logarithms, and, where there are `counters`, one for each group
 // of each step, zeros, the result by the workgroup that ends last. Heads of queries, keys and values are of one step
 // a sequence.
-template <class T, int DIM, int HEADS>
-__device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint32_t *position, const Result<T> &result,
+template <class T, class C, int DIM, int HEADS>
+__device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint32_t *position, const Result<T> &result,
                                        float *of_parts, int32_t *counters, uint32_t batch, uint32_t steps,
                                        uint32_t group, uint32_t kv_heads, uint32_t dim, uint32_t capacity,
                                        uint32_t window, float scale, float softcap, const float *slopes) {
-    using Team = typename TeamOf<T, DIM, HEADS>::type;
+    using Team = typename TeamOf<C, DIM, HEADS>::type;
     __shared__ typename Team::Lds lds;
     constexpr uint32_t STEP = Team::TEAMS * Team::KEYS, NONE = ~0u;
     // Read now, not where it is needed: the compiler would wait for each by itself.
@@ -311,14 +325,14 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
     size_t head = (size_t)row * heads + query;
     uint32_t place = position[sequence] + of_step;
     Part part(place, capacity, window, STEP, most_parts);
-    T *keys = cache + ((size_t)sequence * kv_heads + of_keys) * capacity * dim;
-    T *values = keys + (size_t)batch * kv_heads * capacity * dim;
+    C *keys = cache + ((size_t)sequence * kv_heads + of_keys) * capacity * dim;
+    C *values = keys + (size_t)batch * kv_heads * capacity * dim;
     // Where workgroups merge by themselves, those without keys have no part in it.
     if (counters != nullptr && part.begin == part.end) return;
     // The step's own key, if it is kept and of this part: it is not read from the cache.
     bool packed = from.cos != nullptr;
     uint32_t own = packed && place < capacity && part.begin < part.end && part.end == place + 1 ? place : NONE;
-    uint32_t kept = own == NONE ? part.end : own;
+    uint32_t kept_end = own == NONE ? part.end : own;
     Team team(dim);
     uint32_t key = part.begin + team.team * Team::KEYS;
     typename Team::Rows rows;
@@ -332,13 +346,15 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
     uint32_t number = of_own ? heads + value * kv_heads + of_keys : query + (of_query ? staged : 0);
     typename Step<T>::template Head<DIM> head_of_lane;
     from.template ask<DIM>(head_of_lane, row_from + (size_t)number * dim, dim, norm, turned, place, lane);
-    // With the cache empty but for what is kept now, there is no row that could be read instead of those past the last.
-    const T *read_keys = keys, *read_values = values;
-    if (kept == 0) {
-        read_keys = row_from + (size_t)(heads + of_keys) * dim;
+    // With the cache empty but for what is kept now, there is no row that could be read instead of those past the last:
+    // of the step's own heads as many bytes are, which nobody uses.
+    const C *read_keys = keys, *read_values = values;
+    static_assert(sizeof(C) <= sizeof(T), "heads that come in have the bytes of a row");
+    if (kept_end == 0) {
+        read_keys = (const C *)(row_from + (size_t)(heads + of_keys) * dim);
         read_values = read_keys + (size_t)kv_heads * dim;
     }
-    uint32_t readable = max_of(kept, 1u);
+    uint32_t readable = max_of(kept_end, 1u);
     auto load_keys = [&](typename Team::Rows &to) INLINED {
         team.load_keys(to, read_keys, key, readable);
     };
@@ -351,11 +367,11 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
         from.template stage<DIM>(head_of_lane, lds.heads[staged], dim, norm != nullptr, turned, lane);
     __syncthreads();
     if (own != NONE && in_group == 0)
-        for (uint32_t i = threadIdx.x * VEC16<T>; i < 2 * dim; i += Team::THREADS * VEC16<T>) {
+        for (uint32_t i = threadIdx.x * VEC16<C>; i < 2 * dim; i += Team::THREADS * VEC16<C>) {
             bool value = i >= dim;
             uint32_t at = value ? i - dim : i;
-            T *to = (value ? values : keys) + (size_t)own * dim + at;
-            store_vec(to, *(const vec<T, VEC16<T>> *)(lds.heads[HEADS + value] + at));
+            C *to = (value ? values : keys) + (size_t)own * dim + at;
+            store_vec(to, *(const vec<C, VEC16<C>> *)(lds.heads[HEADS + value] + at));
         }
 
     Scores how{softcap, slopes == nullptr ? slopes : slopes + query};
@@ -398,30 +414,32 @@ __device__ __forceinline__ void attend(const Step<T> &from, T *cache, const uint
 #else
 #define RESIDENT(COUNT) __launch_bounds__(256, COUNT)
 #endif
-#define ATTEND(NAME, T, DIM, HEADS)                                                                                   \
-    ENTRY RESIDENT((TeamOf<T, DIM, HEADS>::type::RESIDENT)) attend_##DIM##_##HEADS##_##NAME(                          \
-        const T *__restrict__ from, T *__restrict__ cache, const uint32_t *__restrict__ position,                     \
+#define ATTEND(NAME, T, C, DIM, HEADS)                                                                                \
+    ENTRY RESIDENT((TeamOf<C, DIM, HEADS>::type::RESIDENT)) attend_##DIM##_##HEADS##_##NAME(                          \
+        const T *__restrict__ from, C *__restrict__ cache, const uint32_t *__restrict__ position,                     \
         T *__restrict__ result, float *__restrict__ parts, int32_t *__restrict__ counters, const T *__restrict__ cos, \
         const T *__restrict__ sin, uint32_t table, uint32_t interleaved, const T *__restrict__ query_norm,            \
         const T *__restrict__ key_norm, float epsilon, uint32_t batch, uint32_t steps, uint32_t group,                \
         uint32_t kv_heads, uint32_t dim, uint32_t capacity, uint32_t window, float scale, float softcap,              \
         const float *__restrict__ slopes, uint8_t *__restrict__ vector) {                                             \
         Step<T> step{from, cos, sin, table, interleaved != 0, query_norm, key_norm, epsilon};                         \
-        attend<T, DIM, HEADS>(step, cache, position, Result<T>{result, vector}, parts, counters, batch, steps, group, \
-                              kv_heads, dim, capacity, window, scale, softcap, slopes);                               \
+        attend<T, C, DIM, HEADS>(step, cache, position, Result<T>{result, vector}, parts, counters, batch, steps,     \
+                                 group, kv_heads, dim, capacity, window, scale, softcap, slopes);                     \
     }
-#define ATTENDS(NAME, T)    \
-    ATTEND(NAME, T, 64, 1)  \
-    ATTEND(NAME, T, 64, 4)  \
-    ATTEND(NAME, T, 128, 1) \
-    ATTEND(NAME, T, 128, 4) \
-    ATTEND(NAME, T, 256, 1) \
-    ATTEND(NAME, T, 256, 4) \
-    ATTEND(NAME, T, 512, 1) \
-    ATTEND(NAME, T, 512, 2)
-ATTENDS(f16, half_t)
-ATTENDS(bf16, bf16_t)
-ATTENDS(f32, float)
+#define ATTENDS(NAME, T, C)    \
+    ATTEND(NAME, T, C, 64, 1)  \
+    ATTEND(NAME, T, C, 64, 4)  \
+    ATTEND(NAME, T, C, 128, 1) \
+    ATTEND(NAME, T, C, 128, 4) \
+    ATTEND(NAME, T, C, 256, 1) \
+    ATTEND(NAME, T, C, 256, 4) \
+    ATTEND(NAME, T, C, 512, 1) \
+    ATTEND(NAME, T, C, 512, 2)
+ATTENDS(f16, half_t, half_t)
+ATTENDS(bf16, bf16_t, bf16_t)
+ATTENDS(f32, float, float)
+ATTENDS(f32_f16, float, half_t)
+ATTENDS(f32_bf16, float, bf16_t)
 
 // ----------------------------------------------------------------------- merge
 

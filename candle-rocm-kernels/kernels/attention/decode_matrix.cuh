@@ -109,13 +109,13 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
             for (int i = 0; i < 2; i++)
 #pragma unroll
                 for (int j = 0; j < OF_KEY; j++)
-                    if (first + key(i) == own && of_key(j) < dim)
+                    if (first + key(i) >= own && of_key(j) < dim)
                         rows.k[i][j] = *(const Words *)(lds.heads[HEADS] + of_key(j));
 #pragma unroll
             for (int i = 0; i < 4; i++)
 #pragma unroll
                 for (int u = 0; u < OF_VALUE; u++)
-                    if (first + value(i) == own && of_value(u) < dim)
+                    if (first + value(i) >= own && of_value(u) < dim)
                         rows.v[i][u] = *(const Words *)(lds.heads[HEADS + 1] + of_value(u));
         }
         float score[4] = {};
@@ -278,7 +278,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     __device__ __forceinline__ void step(Rows &rows, const Lds &lds, uint32_t first, uint32_t own, uint32_t end,
                                          uint32_t last, uint32_t heads, const Scores &how, F keys_used) {
         if (own - first < KEYS) {
-            if (first + row == own) {
+            if (first + row >= own) {
 #pragma unroll
                 for (int c = 0; c < OF_KEY; c++)
                     if (of_key(c) < dim) rows.k[c] = *(const Words *)(lds.heads[HEADS] + of_key(c));
@@ -287,7 +287,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
             for (int i = 0; i < RUN; i++)
 #pragma unroll
                 for (int u = 0; u < VALUE_VECTORS; u++)
-                    if (first + value(i) == own && of_value(u) < dim)
+                    if (first + value(i) >= own && of_value(u) < dim)
                         rows.v[i][u] = *(const ValueWords *)(lds.heads[HEADS + 1] + of_value(u));
         }
         Sums score{};

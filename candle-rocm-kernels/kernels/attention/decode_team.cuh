@@ -2,6 +2,16 @@
 #pragma once
 #include "attention/unit.cuh"
 
+// What a cache of C keeps of a number that came in as T. Where that narrows, what is beyond C's range becomes its
+// largest number of that sign, not an infinity, of which all later results would be NaN; NaN stays.
+template <class C, class T> __device__ __forceinline__ C kept(float x) {
+    if constexpr (sizeof(C) < sizeof(T)) {
+        constexpr float MOST = is_same<C, bf16_t>::value ? 0x1.fep127f : 65504;
+        x = math::abs(x) > MOST ? math::copysign(MOST, x) : x;
+    }
+    return narrow<C>(x);
+}
+
 // Eight elements of a row as they are loaded.
 template <class T> struct Eight {
     static constexpr int WORDS = sizeof(T) * 8 / 4;
@@ -137,14 +147,15 @@ template <class T, int DIM, int HEADS> struct Attend {
         }
     }
 
-    // What was loaded, of which rows from `end` on do not count. `own` is in LDS. When keys are done with, keys_used().
+    // What was loaded, of which rows from `end` on do not count. `own`, the last, is in LDS, and stands for those as
+    // well: what was loaded for them may be no number. When keys are done with, keys_used().
     template <class F>
     __device__ __forceinline__ void step(Rows &rows, const Lds &lds, uint32_t key, uint32_t own, uint32_t end,
                                          uint32_t last, uint32_t heads, const Scores &how, F keys_used) {
         auto &[k, v] = rows;
 #pragma unroll
         for (int n = 0; n < KEYS; n++) {
-            if (key + n != own) continue;
+            if (key + n < own) continue;
 #pragma unroll
             for (int e = 0; e < EACH; e++) {
                 if (begin(e) >= dim) continue;

@@ -161,15 +161,25 @@ fn numbers(x: &Tensor) -> Result<Vec<f32>> {
 
 /// Logits near each other: both sum in f32, in another order.
 pub fn assert_near(found: &Tensor, expected: &Tensor, what: &str) -> Result<()> {
+    assert_within(found, expected, 1e-4, what)
+}
+
+/// Logits no further apart than `most`.
+pub fn assert_within(found: &Tensor, expected: &Tensor, most: f32, what: &str) -> Result<()> {
     let (found, expected) = (numbers(found)?, numbers(expected)?);
     assert_eq!(found.len(), expected.len(), "{what}");
     for (n, (found, expected)) in found.iter().zip(&expected).enumerate() {
         assert!(
-            (found - expected).abs() < 1e-4,
+            (found - expected).abs() < most,
             "{what}, token {n}: {found} instead of {expected}"
         );
     }
     Ok(())
+}
+
+/// Whether any number differs.
+pub fn differ(x: &Tensor, y: &Tensor) -> Result<bool> {
+    Ok(numbers(x)? != numbers(y)?)
 }
 
 pub fn prompt(batch: usize, steps: usize, vocabulary: usize) -> Vec<Vec<u32>> {
