@@ -8,7 +8,7 @@
 //     multiply all of the panel's k for one block of columns after another, LDS -> registers -> sums
 //   store      sums -> LDS -> global
 //
-// One barrier stands before it all: B's panel is there then, and nobody reads that in whose place a copy goes.
+// One barrier stands before the copies: B's panel is there then, and nobody reads that in whose place one goes.
 //
 // Which k stands where in an instruction is the same for A and B, and otherwise nobody's concern: the four lanes of a
 // row have 16 bytes each of 64 that lie together.
@@ -231,8 +231,8 @@ __device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem
 #pragma unroll 1
         for (uint32_t left = panels; left > 0; left--) {
             wait_for_copies<S::AHEAD - 1>();
-            lds_barrier();
             widen();
+            lds_barrier();
             copy(at_a, last, left > S::AHEAD);
             if (left > 1) scales.load();
             multiply();
