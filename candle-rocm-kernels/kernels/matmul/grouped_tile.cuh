@@ -128,8 +128,7 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
             load();
             stage(lds, 0);
         }
-        // Reads the columns' factors, with the rows' in them where those share one. This and the next, of some blocks of
-        // columns.
+        // Reads the columns' factors, with the rows' in them where those share one. Some blocks' of columns, as below.
         __device__ __forceinline__ void prepare(const Tile &tile, LdsBytes lds, uint32_t buffer, int first = 0,
                                                 int end = Tile::BLOCKS_N) {
             LdsBytes rows = lds + buffer % BUFFERS * BUFFER + tile.row * 4;
