@@ -58,6 +58,12 @@ pub const TILES: [Tile; 2] = [
     },
 ];
 
+/// One more, whose kernels are for operands that both have k together.
+pub const ALONG_K: Tile = Tile {
+    rows: 128,
+    columns: 64,
+};
+
 /// The oldest architecture whose GPUs run code for `arch`.
 fn architecture(arch: &str) -> Option<Architecture> {
     Some(arch.parse::<CodeTarget>().ok()?.architecture())
@@ -65,7 +71,7 @@ fn architecture(arch: &str) -> Option<Architecture> {
 
 /// Threads of a workgroup of the tile's kernels on `arch`.
 pub fn threads(arch: &str, element: Element, tile: Tile) -> u32 {
-    let large = tile.columns > 32;
+    let large = tile == TILES[0];
     let Some(architecture) = architecture(arch) else {
         return if large { 256 } else { 128 };
     };
@@ -106,12 +112,12 @@ fn takes_fp8(arch: &str) -> bool {
 }
 
 /// The name of a kernel; `transposed` is of A and of B. `blocks` says that [`DEPTH`] rows of A each share their scales, as
-/// weights' do, or all: the large tile has kernels for those.
+/// weights' do, or all: tiles of more than 32 columns have kernels for those.
 pub fn kernel_name(element: Element, blocks: bool, tile: Tile, transposed: [bool; 2]) -> String {
     let [a, b] = transposed.map(|transposed| if transposed { 't' } else { 'n' });
     format!(
         "grouped_{}_{}x{}_{a}{b}",
-        spelled(element, blocks && tile == TILES[0]),
+        spelled(element, blocks && tile.columns > 32),
         tile.rows,
         tile.columns
     )

@@ -871,7 +871,7 @@ fn attention_has_the_kernels_of_its_tables() {
 /// Grouped products: tiles are the same everywhere, columns of those for few depend on the architecture.
 #[test]
 fn grouped_has_the_kernels_of_its_table() {
-    use kernels::grouped::{few_columns, few_name, kernel_name, threads, Element, TILES};
+    use kernels::grouped::{few_columns, few_name, kernel_name, threads, Element, ALONG_K, TILES};
     holds_kernels(&kernels::GROUPED, 288, |arch| {
         let mut of = BTreeMap::from([("grouped_sum".to_string(), 256)]);
         for (element, blocks) in [
@@ -886,6 +886,10 @@ fn grouped_has_the_kernels_of_its_table() {
                     (name, u64::from(threads(arch, element, tile)))
                 }));
             }
+            of.insert(
+                kernel_name(element, blocks, ALONG_K, [true, false]),
+                u64::from(threads(arch, element, ALONG_K)),
+            );
             let few = few_columns(arch).iter();
             of.extend(few.map(|&columns| {
                 let name = few_name(element, blocks, columns);

@@ -3,20 +3,39 @@
 use std::fmt;
 
 use candle_rocm_kernels::few;
-use candle_rocm_kernels::grouped::{self, Element, DEPTH, TILES};
+use candle_rocm_kernels::grouped::{self, Element, ALONG_K, DEPTH, TILES};
 use candle_rocm_kernels::matmul::Tile;
 
 /// Bytes in a cycle of a compute unit: of the second-level cache, and its share of the memory's. About the same on all GPUs.
 const CACHE_RATE: f64 = 48.0;
 const MEMORY_RATE: f64 = 8.0;
-/// Cycles of a workgroup before its first multiply-add and after its last, and of one more launch.
-const ENDS: f64 = 2500.0;
+/// Cycles of one more launch.
 const LAUNCH: f64 = 6000.0;
-/// Workgroups that a compute unit holds at least, and those of narrow tiles that keep it busy: one that is alone waits for
-/// memory most of the time. (Timings on an H200 are the reason: of 16 shapes with 64 to 4,096 rows this finds the fastest of
-/// 13, and full speed of a lone workgroup that of 8.)
+/// Workgroups of the largest tile that a compute unit holds at least.
 pub(super) const RESIDENT: u64 = 2;
-const NARROW_RESIDENT: u64 = 3;
+
+/// How workgroups get on.
+struct Pace {
+    /// Cycles before the first multiply-add and after the last.
+    ends: f64,
+    /// Of tiles of 128, 64 and 32 columns: those that keep a compute unit busy (one that is alone waits for memory most of
+    /// the time), and what their multiply-adds take of the time at the unit's rate.
+    resident: [u64; 3],
+    steps: [f64; 3],
+}
+const PACE: Pace = Pace {
+    ends: 2500.0,
+    resident: [RESIDENT, 3, 3],
+    steps: [1.0; 3],
+};
+/// Where tiles of 64 and 32 columns have a schedule of their own (kernels/matmul/matmul_rows.cuh). (By timings on an H200: of
+/// 24 products in FP8 and bf16 with 24 to 4,096 rows this finds the fastest tile of 23.)
+const PACE_BY_ROWS: Pace = Pace {
+    ends: 4000.0,
+    resident: [RESIDENT, 3, 2],
+    steps: [1.5, 1.0, 1.8],
+};
+
 /// Parts of k that are tried, and the fewest steps in one.
 const PARTS: [usize; 5] = [1, 2, 4, 8, 16];
 const LEAST_STEPS: usize = 4;
@@ -75,7 +94,7 @@ pub(super) enum Kernel {
 }
 
 /// What may be worth a try on a GPU of so many compute units, the most promising first. Kernels for few columns, which read
-/// k by vectors, are among it if both operands have it together.
+/// k by vectors, and the tile for that are among it if both operands have it together.
 pub(super) fn plans(
     element: Element,
     size: Size,
@@ -84,8 +103,12 @@ pub(super) fn plans(
     units: usize,
 ) -> Vec<Plan> {
     let few = few_plan(element, size, arch, units).filter(|_| along_k);
+    let pace = match along_k && arch.starts_with("sm_") {
+        true => &PACE_BY_ROWS,
+        false => &PACE,
+    };
     let mut tiles = Vec::new();
-    for tile in TILES {
+    for tile in TILES.into_iter().chain(along_k.then_some(ALONG_K)) {
         for parts in PARTS {
             let steps = size.k.div_ceil(DEPTH);
             let most = if size.divides { steps / LEAST_STEPS } else { 1 };
@@ -93,16 +116,18 @@ pub(super) fn plans(
                 break;
             }
             let plan = divided(Kernel::Tile(tile), size.k, parts, DEPTH);
-            let cycles = cycles(element, size, tile, &plan, arch, units.max(1) as f64);
+            let cycles = cycles(
+                element,
+                size,
+                tile,
+                &plan,
+                pace,
+                (arch, units.max(1) as f64),
+            );
             tiles.push((plan, cycles));
         }
     }
-    // Where most columns only fill groups up, narrow tiles pass those over.
-    let few_of_group = size
-        .usual
-        .is_some_and(|usual| usual <= TILES[1].columns as usize);
-    let is_wide = |plan: &Plan| few_of_group && plan.kernel == Kernel::Tile(TILES[0]);
-    tiles.sort_by(|(a, x), (b, y)| is_wide(a).cmp(&is_wide(b)).then(x.total_cmp(y)));
+    tiles.sort_by(|(_, x), (_, y)| x.total_cmp(y));
     few.into_iter()
         .chain(tiles.into_iter().map(|(plan, _)| plan))
         .collect()
@@ -156,19 +181,33 @@ fn few_plan(element: Element, size: Size, arch: &str, units: usize) -> Option<Pl
 }
 
 /// The estimated cycles of a plan.
-fn cycles(element: Element, size: Size, tile: Tile, plan: &Plan, arch: &str, units: f64) -> f64 {
+fn cycles(
+    element: Element,
+    size: Size,
+    tile: Tile,
+    plan: &Plan,
+    pace: &Pace,
+    (arch, units): (&str, f64),
+) -> f64 {
     let (rows, columns) = (f64::from(tile.rows), f64::from(tile.columns));
     let (m, n, k) = (size.m as f64, size.n as f64, size.k as f64);
     let (batch, bytes) = (size.batch as f64, f64::from(element.bytes()));
     let step = (rows * columns / f64::from(grouped::rate(arch, element)))
         .max((rows + columns) * bytes / CACHE_RATE);
-    let workgroups = (m / rows).ceil() * (n / columns).ceil() * batch * plan.parts as f64;
-    let resident = match tile == TILES[0] {
-        true => RESIDENT,
-        false => NARROW_RESIDENT,
-    } as f64;
+    let place = match tile.columns {
+        ..=32 => 2,
+        ..=64 => 1,
+        _ => 0,
+    };
+    let (resident, step) = (pace.resident[place] as f64, step * pace.steps[place]);
+    // Tiles whose columns only fill groups up pass over.
+    let matrices = size.matrices.max(1);
+    let of_matrix = (size.n * size.batch).div_ceil(matrices);
+    let in_use = size.usual.unwrap_or(of_matrix).clamp(1, of_matrix.max(1));
+    let tiles = (m / rows).ceil() * (matrices * in_use.div_ceil(tile.columns as usize)) as f64;
+    let workgroups = tiles * plan.parts as f64;
     let rounds = ((workgroups / units).ceil() / resident).ceil();
-    let computing = rounds * (resident * step * plan.part_k.min(size.k) as f64 + ENDS);
+    let computing = rounds * (resident * step * plan.part_k.min(size.k) as f64 + pace.ends);
     let memory = |bytes: f64| bytes / (MEMORY_RATE * units);
     let all = memory((m + n) * k * batch * bytes + 2.0 * m * n * batch);
     let sums = match plan.parts {
@@ -215,6 +254,26 @@ mod tests {
         assert_eq!(of(24, 7168, true).kernel, Kernel::Tile(TILES[1]));
         assert_eq!(of(8, 7168, false).kernel, Kernel::Tile(TILES[1]));
         assert!(of(24, 7168, true).parts > 1);
+    }
+
+    #[test]
+    fn tiles_of_sixty_four_columns_are_for_as_many_or_as_many_of_a_group() {
+        let chosen = |arch, size| plan(Element::F8e4m3, size, true, arch, 132).kernel;
+        for arch in ["gfx942", "sm_90"] {
+            assert_eq!(
+                chosen(arch, size(64, 16_384)),
+                Kernel::Tile(ALONG_K),
+                "{arch}"
+            );
+            for (usual, tile) in [(20, TILES[1]), (48, ALONG_K)] {
+                let groups = Size {
+                    usual: Some(usual),
+                    matrices: 32,
+                    ..size(4096, 7168)
+                };
+                assert_eq!(chosen(arch, groups), Kernel::Tile(tile), "{arch} {usual}");
+            }
+        }
     }
 
     #[test]

@@ -9,8 +9,11 @@
 
 PRODUCTS(f8e4m3, 128x128)
 PRODUCTS(f8e4m3_blocks, 128x128)
+PRODUCT(f8e4m3, 128x64, tn)
+PRODUCT(f8e4m3_blocks, 128x64, tn)
 PRODUCTS(f8e4m3, 128x32)
 PRODUCTS(bf16, 128x128)
+PRODUCT(bf16, 128x64, tn)
 PRODUCTS(bf16, 128x32)
 
 #define FEW_OF(COLUMNS)         \

@@ -8,7 +8,7 @@
 #if defined(__HIP__)
 #include "matmul/matmul_lines.cuh"
 #else
-#define matmul_by_shape matmul_tile
+#include "matmul/matmul_rows.cuh"
 #endif
 
 // Statements that hold of a kernel's argument `p`: the constants that it is compiled for.
@@ -17,32 +17,37 @@
 #endif
 
 // Tiles by name, as in matmul.cu. FP8's panels are of 128 k, whose sums are beside those of all of k: a wavefront has
-// half the tile, or the register file is full.
-using Fp8Tile128x32 = MatmulShape<128, 32, 4, 1, 64, 2>;
-using Tile128x32 = MatmulShape<128, 32, 4, 1, 64, 2>;
+// half the large tile, or the register file is full.
 #define GROUPED_WAVES
 #if defined(__CUDA__) && !defined(__HIP__)
 using Fp8Tile128x128 = MatmulShape<128, 128, 4, 2, 32, 4>;
 using Tile128x128 = MatmulShape<128, 128, 4, 2, 32, 2>;
-#elif defined(AMD_MFMA)
-#if AMD_MFMA > 1
+using Fp8Tile128x64 = RowsShape<MatmulShape<128, 64, 4, 1, 64, 2>, 1>;
+using Fp8Tile128x32 = RowsShape<MatmulShape<128, 32, 4, 1, 64, 2>, 2>;
+#else
+using Fp8Tile128x64 = MatmulShape<128, 64, 4, 1, 64, 2>;
+using Fp8Tile128x32 = MatmulShape<128, 32, 4, 1, 64, 2>;
+#if !defined(AMD_MFMA)
+using Fp8Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
+using Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
+#elif AMD_MFMA > 1
 using Fp8Tile128x128 = MatmulShape<128, 128, 2, 2, 32, 4>;
 using Tile128x128 = LinesShape<128, 128, 2, 2>;
 #define SCALED_BY_LANES
 using Fp8Blocks128x128 = LinesShape<128, 128, 2, 2>;
+using Fp8Blocks128x64 = LinesShape<128, 64, 2, 2>;
 #else
 // Of gfx908's registers half can hold sums alone.
 using Fp8Tile128x128 = MatmulShape<128, 128, 4, 2, 32, 4>;
 using Tile128x128 = MatmulShape<128, 128, 2, 2, 32, 4>;
 #endif
-#else
-using Fp8Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
-using Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
-#endif
-#if defined(__HIP__) && WAVEFRONT == 64
+#if WAVEFRONT == 64
 #undef GROUPED_WAVES
 #define GROUPED_WAVES __attribute__((amdgpu_waves_per_eu(2)))
 #endif
+#endif
+using Tile128x64 = Fp8Tile128x64;
+using Tile128x32 = Fp8Tile128x32;
 
 // By the words of kernels' names.
 #define ELEMENT_bf16 bf16_t

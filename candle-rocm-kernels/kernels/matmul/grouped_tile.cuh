@@ -128,19 +128,21 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
             load();
             stage(lds, 0);
         }
-        // Reads the columns' factors, with the rows' in them where those share one.
-        __device__ __forceinline__ void prepare(const Tile &tile, LdsBytes lds, uint32_t buffer) {
+        // Reads the columns' factors, with the rows' in them where those share one. Some blocks' of columns, as below.
+        __device__ __forceinline__ void prepare(const Tile &tile, LdsBytes lds, uint32_t buffer, int first = 0,
+                                                int end = Tile::BLOCKS_N) {
             LdsBytes rows = lds + buffer % BUFFERS * BUFFER + tile.row * 4;
             LdsBytes columns = lds + buffer % BUFFERS * BUFFER + (S::M + tile.column) * 4;
             const uint32_t lane = lane_id();
 #pragma unroll
-            for (int j = 0; j < Tile::BLOCKS_N; j++) {
+            for (int j = first; j < end; j++) {
                 of_columns[j] = read(columns, [&](int e) INLINED { return j * Unit::COLUMNS + Unit::column(lane, e); });
                 if (ROWS_SHARE) of_columns[j] *= lds_load<float>(rows);
             }
         }
         // Adds a block's sums to those of all of k, after prepare().
-        __device__ __forceinline__ void promote(Tile &tile, LdsBytes lds, uint32_t buffer) {
+        __device__ __forceinline__ void promote(Tile &tile, LdsBytes lds, uint32_t buffer, int first = 0,
+                                                int end = Tile::BLOCKS_N) {
             LdsBytes rows = lds + buffer % BUFFERS * BUFFER + tile.row * 4;
             const uint32_t lane = lane_id();
 #pragma unroll
@@ -149,7 +151,7 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
                 if (!ROWS_SHARE)
                     of_rows = read(rows, [&](int e) INLINED { return i * Unit::ROWS + Unit::row(lane, e); });
 #pragma unroll
-                for (int j = 0; j < Tile::BLOCKS_N; j++) {
+                for (int j = first; j < end; j++) {
                     Sums factors = ROWS_SHARE ? of_columns[j] : of_rows * of_columns[j];
                     this->add(tile, i, j, factors);
                     tile.sums[i][j] = Sums{};
@@ -175,13 +177,13 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
 };
 template <class T, class S> struct Scaled : ScaledBy<T, S, false> {};
 template <class T, class S> struct ScaledByBlocks : ScaledBy<T, S, true> {
-    static_assert(S::M <= SCALE_DEPTH, "a block's rows are a tile's or more");
+    static_assert(S::M / S::WAVES_M <= SCALE_DEPTH, "a block's rows are a wavefront's or more");
 };
 
 // The same where all of a tile's rows have one factor, by lanes that read those of their own columns: nothing of them
 // is in LDS, which the lines fill (matmul_lines.cuh). For units whose sums of a lane are of one column.
 template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
-    static_assert(S::M <= SCALE_DEPTH, "a block's rows are a tile's or more");
+    static_assert(S::M / S::WAVES_M <= SCALE_DEPTH, "a block's rows are a wavefront's or more");
     template <class Tile> struct Scales : Totals<Tile, typename MatrixUnit<T>::Sums> {
         using Unit = MatrixUnit<T>;
         using Sums = typename Unit::Sums;

@@ -6,7 +6,7 @@ use crate::device::{Arg, Gpu};
 use crate::elements::Element as Number;
 use candle_rocm_kernels::few;
 use candle_rocm_kernels::grouped::{
-    few_columns, few_name, few_shape, kernel_name, threads, Element, DEPTH, TILES,
+    few_columns, few_name, few_shape, kernel_name, threads, Element, ALONG_K, DEPTH, TILES,
 };
 use candle_rocm_kernels::matmul::Tile;
 use candle_rocm_kernels::GROUPED;
@@ -196,9 +196,10 @@ fn every_grouped_kernel_is_exact() {
         let mut random = Random::new(31);
         let mut which = 0;
         for element in [Element::Bf16, Element::F8e4m3] {
-            for tile in TILES {
-                for ops in 0..4 {
-                    let transposed = [ops & 2 != 0, ops & 1 != 0];
+            let orders = (0..4).map(|ops| [ops & 2 != 0, ops & 1 != 0]);
+            for tile in TILES.into_iter().chain([ALONG_K]) {
+                let orders = orders.clone();
+                for transposed in orders.filter(|&of| tile != ALONG_K || of == [true, false]) {
                     let case = |m, n, k, share, parts| Case {
                         element,
                         kernel: Kernel::Tile(tile),

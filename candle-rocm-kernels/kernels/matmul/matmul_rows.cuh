@@ -1,0 +1,280 @@
+// Products on mma.sync of operands that both have k together, as weights and activations have: a workgroup computes a
+// tile of C of which each wavefront has rows of its own. Lanes copy to LDS what they themselves take of A, and widen it
+// once; B's columns are copied for all, and widened by whoever reads them.
+//
+//   for each panel of 128 bytes of k:
+//     widen    A's panel, LDS -> registers
+//     copy     both panels that are AHEAD further, global -> LDS
+//     multiply all of the panel's k for one block of columns after another, LDS -> registers -> sums
+//   store      sums -> LDS -> global
+//
+// One barrier stands before the copies: B's panel is there then, and nobody reads that in whose place one goes.
+//
+// Which k stands where in an instruction is the same for A and B, and otherwise nobody's concern: the four lanes of a
+// row have 16 bytes each of 64 that lie together.
+#pragma once
+#include "matmul/matmul_tile.cuh"
+#include "matmul/unit/fp8.cuh"
+
+// What instructions take of 16 bytes of k: WIDE times as many, of another type.
+template <class T> struct Widened {
+    using Type = T;
+    static constexpr int WIDE = 1;
+    typedef WordVector<4>::type Vector;
+    static __device__ __forceinline__ void widen(Vector (&to)[WIDE], const Vector &from) { to[0] = from; }
+};
+template <> struct Widened<f8e4m3_t> {
+    using Type = half_t;
+    static constexpr int WIDE = 2;
+    typedef WordVector<4>::type Vector;
+    static __device__ __forceinline__ void widen(Vector (&to)[WIDE], const Vector &from) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) to[i / 4][i % 4] = bit_cast<uint32_t>(widen_two(from[i / 2], i % 2 == 1));
+    }
+};
+
+// B's panel in LDS: of each column a line of 128 bytes, whose halves are exchanged in every other column: eight lanes
+// read four chunks of 16 bytes of one half of two columns.
+template <class T, int COLUMNS> struct ColumnLines {
+    static constexpr int CHUNK = 16, LINE = 128, BYTES = COLUMNS * LINE;
+    static __device__ __forceinline__ uint32_t place(uint32_t column, uint32_t chunk) {
+        return column * LINE + (chunk ^ column % 2 * 4) * CHUNK;
+    }
+};
+
+// A tile of so many rows and columns where k is together; panels are copied AHEAD before they are multiplied. Other
+// operands have OTHERS' schedule.
+template <class OTHERS, int AHEAD_> struct RowsShape : OTHERS {
+    static constexpr int AHEAD = AHEAD_;
+    static_assert(OTHERS::SLICE_BYTES * OTHERS::SLICES == 128, "panels are lines");
+    template <class T, int COLUMNS> using Slice = ColumnLines<T, COLUMNS>;
+};
+
+// 16 bytes, if they are `wanted`; the second-level cache fetches TOGETHER bytes around them.
+template <int TOGETHER> __device__ __forceinline__ void copy_line(LdsBytes to, const void *from, bool wanted) {
+    if constexpr (TOGETHER == 128) {
+        copy_to_lds(to, from, wanted);
+    } else {
+        static_assert(TOGETHER == 256, "all that it fetches together");
+        asm volatile("{\n\t.reg .pred wanted;\n\t"
+                     "setp.ne.u32 wanted, %2, 0;\n\t"
+                     "@wanted cp.async.cg.shared.global.L2::256B [%0], [%1], 16;\n\t}"
+                     :
+                     : "r"(lds_address(to)), "l"((const GLOBAL_MEMORY void *)from), "r"((uint32_t)wanted)
+                     : "memory");
+    }
+}
+
+// The vectors of 16 bytes of an operand's panel that a thread copies: of each of its LINES rows, row(i), VECTORS of
+// them, the first of which is vector(), each 64 bytes after another. They go to_lds(i, j).
+template <class T, int ROWS, class S, class Place> struct ThreadsVectors : PanelBase<T, ROWS, S, true> {
+    using Base = PanelBase<T, ROWS, S, true>;
+    static constexpr int LINES = Place::LINES, VECTORS = Place::VECTORS, APART = 64;
+
+    const T *base;
+    Place place;
+    uint32_t offset[LINES];
+
+    __device__ __forceinline__ ThreadsVectors(const T *matrix, int64_t ld, uint32_t start, uint32_t rows,
+                                              uint32_t begin, uint32_t end)
+        : Base(matrix, ld, start, rows, begin, end), base(this->first + begin) {
+#pragma unroll
+        for (int i = 0; i < LINES; i++) offset[i] = (row(i) * (uint32_t)ld + place.vector() * Base::V) * Base::SIZE;
+    }
+    __device__ __forceinline__ uint32_t row(int i) const { return min_of(place.row(i), this->rows - 1); }
+
+    // Copies the next panel, if it is `wanted`.
+    __device__ __forceinline__ void copy(LdsBytes panel, bool wanted) {
+#pragma unroll
+        for (int i = 0; i < LINES; i++) {
+            // Lest each has an address of its own that moves, of 64 bits.
+            asm volatile("" : "+r"(offset[i]));
+#pragma unroll
+            for (int j = 0; j < VECTORS; j++)
+                copy_line<Place::TOGETHER>(panel + place.in_lds(i, j), (const char *)base + offset[i] + j * APART,
+                                           wanted);
+        }
+        base += Base::PANEL;
+    }
+    // That which begins at k, whatever its place; what lies outside the matrix is 0.
+    __device__ __forceinline__ void copy_any(LdsBytes panel, uint32_t k) const {
+        typedef typename bits_of<Base::SIZE>::type Element;
+#pragma unroll 1
+        for (int i = 0; i < LINES; i++)
+#pragma unroll 1
+            for (int j = 0; j < VECTORS; j++)
+#pragma unroll 1
+                for (uint32_t e = 0; e < Base::V; e++) {
+                    uint32_t at = k + place.vector() * Base::V + j * APART / Base::SIZE + e;
+                    Element element = 0;
+                    if (at < this->end) element = bit_cast<Element>(load_at<vec<T, 1>>(this->at(row(i), at), 0));
+                    lds_store(panel + place.in_lds(i, j) + e * Base::SIZE, element);
+                }
+    }
+};
+
+// Of A a lane has its blocks' rows, as an instruction takes them, and of a row one vector of either half. Rows' next
+// lines are fetched with them.
+template <class S> struct LanesRows {
+    static constexpr int ROWS = S::M / S::WAVES_M, LINES = ROWS / 8, VECTORS = 2, TOGETHER = 256;
+    static constexpr int BYTES = LINES * VECTORS * 16 * S::THREADS;
+    uint32_t first = uniform(threadIdx.x / S::WAVE) % S::WAVES_M * ROWS + lane_id() / 4;
+    __device__ __forceinline__ uint32_t row(int i) const { return first + i * 8; }
+    __device__ __forceinline__ uint32_t vector() const { return lane_id() % 4; }
+    __device__ __forceinline__ uint32_t in_lds(int i, int j) const {
+        return ((i * VECTORS + j) * S::THREADS + threadIdx.x) * 16;
+    }
+};
+// Of B eight threads have a column.
+template <class S, class Lines> struct ThreadsColumns {
+    static constexpr int LINES = S::N * 8 / S::THREADS, VECTORS = 1, TOGETHER = 128;
+    static_assert(LINES * S::THREADS == S::N * 8, "each thread has as many");
+    __device__ __forceinline__ uint32_t row(int i) const { return threadIdx.x / 8 + i * (S::THREADS / 8); }
+    __device__ __forceinline__ uint32_t vector() const { return threadIdx.x % 8; }
+    __device__ __forceinline__ uint32_t in_lds(int i, int) const { return Lines::place(row(i), vector()); }
+};
+
+// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS.
+template <class T, class S, template <class, class> class Scheme>
+__device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem &problem) {
+    using Wide = Widened<T>;
+    using Vector = typename Wide::Vector;
+    using Lines = ColumnLines<T, S::N>;
+    constexpr int WIDE = Wide::WIDE;
+    using Tile = WaveTile<T, S, LanesRows<S>::BYTES>;
+    using Scales = typename Scheme<T, S>::template Scales<Tile>;
+    using RowsPlace = LanesRows<S>;
+    using ColumnsPlace = ThreadsColumns<S, Lines>;
+    using RowsOfA = ThreadsVectors<T, S::M, S, RowsPlace>;
+    using ColumnsOfB = ThreadsVectors<T, S::N, S, ColumnsPlace>;
+    constexpr int COLUMNS_AT = S::AHEAD * RowsPlace::BYTES, SCALES_AT = COLUMNS_AT + (S::AHEAD + 1) * Lines::BYTES;
+    constexpr int LDS_BYTES = max_of(SCALES_AT + Scales::LDS_BYTES, Tile::LDS_BYTES);
+    static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");
+    __shared__ char lds_array[LDS_BYTES] __attribute__((aligned(128)));
+    LdsBytes lds = (LdsBytes)lds_array, lds_scales = lds + SCALES_AT;
+
+    const GemmProblem &g = product_of(problem).gemm;
+    TilePart part;
+    if (!Scheme<T, S>::part_of(problem, part)) return;
+    auto a = rows_of<RowsOfA, T>(g, part);
+    auto b = columns_of<ColumnsOfB, T>(g, part);
+    Tile tile;
+    Scales scales(problem, part, tile);
+    const uint32_t lane = lane_id();
+    // Which of the panels in LDS are this one's, of A's and of B's, and of the factors'.
+    uint32_t at_a = 0, at_b = 0, scaled = 0;
+    auto rows_at = [&](uint32_t number) INLINED {
+        return lds + number * RowsPlace::BYTES;
+    };
+    auto columns_at = [&](uint32_t number) INLINED {
+        return lds + COLUMNS_AT + number * Lines::BYTES;
+    };
+
+    Vector wide[RowsPlace::LINES][2][WIDE];
+    auto widen = [&]() INLINED {
+#pragma unroll
+        for (int i = 0; i < RowsPlace::LINES; i++)
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+                Wide::widen(wide[i][half], lds_load<Vector>(rows_at(at_a) + a.place.in_lds(i, half)));
+    };
+    // All of the panel's k for block j of columns.
+    auto multiply_block = [&](int j) INLINED {
+        using Unit = MatrixUnit<typename Wide::Type>;
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            Vector columns[2][WIDE];
+#pragma unroll
+            for (int eight = 0; eight < 2; eight++) {
+                uint32_t column = tile.column + j * 16 + eight * 8 + lane / 4, chunk = half * 4 + lane % 4;
+                Wide::widen(columns[eight], lds_load<Vector>(columns_at(at_b) + Lines::place(column, chunk)));
+            }
+#pragma unroll
+            for (int w = 0; w < WIDE; w++)
+#pragma unroll
+                for (int word = 0; word < 4; word += 2) {
+                    auto [first, second] = columns;
+                    typename Unit::Fragment of_b{
+                        {{first[w][word], first[w][word + 1], second[w][word], second[w][word + 1]}}};
+#pragma unroll
+                    for (int part = 0; part < Unit::PARTS; part++)
+#pragma unroll
+                        for (int i = 0; i < Tile::BLOCKS_M; i++) {
+                            Vector low = wide[2 * i][half][w], high = wide[2 * i + 1][half][w];
+                            typename Unit::Fragment of_a{{{low[word], high[word], low[word + 1], high[word + 1]}}};
+                            Unit::multiply(tile.sums[i][j], of_a, of_b, part);
+                        }
+                }
+        }
+    };
+    auto multiply = [&]() INLINED {
+#pragma unroll
+        for (int j = 0; j < Tile::BLOCKS_N; j++) {
+            multiply_block(j);
+            if constexpr (Scales::LDS_BYTES > 0) scales.prepare(tile, lds_scales, scaled, j, j + 1);
+            scales.promote(tile, lds_scales, scaled, j, j + 1);
+        }
+    };
+
+    uint32_t panels = min_of(a.panels(), b.panels());
+    if (panels > 0) {
+        scales.load();
+        auto copy = [&](uint32_t number_a, uint32_t number_b, bool wanted) INLINED {
+            b.copy(columns_at(number_b), wanted);
+            a.copy(rows_at(number_a), wanted);
+            end_copies();
+        };
+#pragma unroll
+        for (uint32_t i = 0; i < S::AHEAD; i++) copy(i, i, i < panels);
+        scales.stage(lds_scales, 0);
+        uint32_t last = S::AHEAD;
+#pragma unroll 1
+        for (uint32_t left = panels; left > 0; left--) {
+            wait_for_copies<S::AHEAD - 1>();
+            widen();
+            lds_barrier();
+            copy(at_a, last, left > S::AHEAD);
+            if (left > 1) scales.load();
+            multiply();
+            scaled ^= 1;
+            if (left > 1) scales.stage(lds_scales, scaled);
+            last = at_b;
+            at_a = at_a + 1 == S::AHEAD ? 0 : at_a + 1, at_b = at_b == S::AHEAD ? 0 : at_b + 1;
+        }
+        wait_for_copies<0>();
+        lds_barrier();
+    }
+    // What is left of k, and products that `panels` excludes.
+    at_a = at_b = scaled = 0;
+#pragma unroll 1
+    for (uint32_t k = part.begin + panels * RowsOfA::PANEL; k < part.end; k += RowsOfA::PANEL) {
+        a.copy_any(rows_at(0), k);
+        b.copy_any(columns_at(0), k);
+        scales.stage_any(lds_scales, k);
+        lds_barrier();
+        widen();
+        multiply();
+        lds_barrier();
+    }
+    scales.finish(tile);
+    tile.template store<typename Scheme<T, S>::Results>(problem, lds, part);
+}
+
+// By the shape.
+template <class S> struct ByShape {
+    template <class T, Op OP_A, Op OP_B, template <class, class> class Scheme>
+    static __device__ __forceinline__ void run(const typename Scheme<T, S>::Problem &problem) {
+        matmul_tile<T, S, OP_A, OP_B, Scheme>(problem);
+    }
+};
+template <class OTHERS, int AHEAD> struct ByShape<RowsShape<OTHERS, AHEAD>> {
+    template <class T, Op OP_A, Op OP_B, template <class, class> class Scheme>
+    static __device__ __forceinline__ void run(const typename Scheme<T, OTHERS>::Problem &problem) {
+        if constexpr (OP_A == Op::T && OP_B == Op::N) matmul_rows<T, RowsShape<OTHERS, AHEAD>, Scheme>(problem);
+        else matmul_tile<T, OTHERS, OP_A, OP_B, Scheme>(problem);
+    }
+};
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
+__device__ __forceinline__ void matmul_by_shape(const typename Scheme<T, S>::Problem &problem) {
+    ByShape<S>::template run<T, OP_A, OP_B, Scheme>(problem);
+}
