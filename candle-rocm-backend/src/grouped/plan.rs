@@ -256,22 +256,33 @@ mod tests {
         assert!(of(24, 7168, true).parts > 1);
     }
 
+    /// As timed on an H200.
     #[test]
-    fn tiles_of_sixty_four_columns_are_for_as_many_or_as_many_of_a_group() {
-        let chosen = |arch, size| plan(Element::F8e4m3, size, true, arch, 132).kernel;
-        for arch in ["gfx942", "sm_90"] {
-            assert_eq!(
-                chosen(arch, size(64, 16_384)),
-                Kernel::Tile(ALONG_K),
-                "{arch}"
-            );
-            for (usual, tile) in [(20, TILES[1]), (48, ALONG_K)] {
+    fn tiles_of_sixty_four_columns_are_for_as_many() {
+        for (m, n, k, tile) in [
+            (7168, 32, 16_384, TILES[1]),
+            (7168, 64, 16_384, ALONG_K),
+            (7168, 128, 16_384, ALONG_K),
+            (4096, 128, 7168, ALONG_K),
+            (4096, 4096, 7168, ALONG_K),
+        ] {
+            let size = Size { m, ..size(n, k) };
+            let plan = plan(Element::F8e4m3, size, true, "sm_90", 132);
+            assert_eq!(plan.kernel, Kernel::Tile(tile), "{n} x {m} x {k}");
+        }
+    }
+
+    #[test]
+    fn large_tiles_are_not_for_groups_that_have_few_columns_in_use() {
+        for arch in ["gfx942", "gfx90a", "gfx1100", "sm_90"] {
+            for usual in [20, 32] {
                 let groups = Size {
                     usual: Some(usual),
                     matrices: 32,
                     ..size(4096, 7168)
                 };
-                assert_eq!(chosen(arch, groups), Kernel::Tile(tile), "{arch} {usual}");
+                let plan = plan(Element::F8e4m3, groups, true, arch, 132);
+                assert_ne!(plan.kernel, Kernel::Tile(TILES[0]), "{arch} {usual}");
             }
         }
     }

@@ -66,7 +66,7 @@ template <int TOGETHER> __device__ __forceinline__ void copy_line(LdsBytes to, c
 }
 
 // The vectors of 16 bytes of an operand's panel that a thread copies: of each of its LINES rows, row(i), VECTORS of
-// them, the first of which is vector(), each 64 bytes after another. They go to_lds(i, j).
+// them, the first of which is vector(), each 64 bytes after another. Their places are in_lds(i, j).
 template <class T, int ROWS, class S, class Place> struct ThreadsVectors : PanelBase<T, ROWS, S, true> {
     using Base = PanelBase<T, ROWS, S, true>;
     static constexpr int LINES = Place::LINES, VECTORS = Place::VECTORS, APART = 64;
