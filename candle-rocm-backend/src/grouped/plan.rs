@@ -195,8 +195,8 @@ fn cycles(
     let step = (rows * columns / f64::from(grouped::rate(arch, element)))
         .max((rows + columns) * bytes / CACHE_RATE);
     let place = match tile.columns {
-        ..=32 => 2,
-        ..=64 => 1,
+        0..=32 => 2,
+        33..=64 => 1,
         _ => 0,
     };
     let (resident, step) = (pace.resident[place] as f64, step * pace.steps[place]);
