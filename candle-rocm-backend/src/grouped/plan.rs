@@ -29,7 +29,8 @@ const PACE: Pace = Pace {
     steps: [1.0; 3],
 };
 /// Where tiles of 64 and 32 columns have a schedule of their own (kernels/matmul/matmul_rows.cuh). (By timings on an H200: of
-/// 24 products in FP8 and bf16 with 24 to 4,096 rows this finds the fastest tile of 23.)
+/// 24 products in FP8 and bf16 with 24 to 4,096 rows this finds the fastest tile of 23; it was
+/// fitted to them.)
 const PACE_BY_ROWS: Pace = Pace {
     ends: 4000.0,
     resident: [RESIDENT, 3, 2],
@@ -195,8 +196,8 @@ fn cycles(
     let step = (rows * columns / f64::from(grouped::rate(arch, element)))
         .max((rows + columns) * bytes / CACHE_RATE);
     let place = match tile.columns {
-        ..=32 => 2,
-        ..=64 => 1,
+        0..=32 => 2,
+        33..=64 => 1,
         _ => 0,
     };
     let (resident, step) = (pace.resident[place] as f64, step * pace.steps[place]);
