@@ -9,10 +9,10 @@ pub fn random(dtype: GemmDtype, seed: u64, count: usize) -> Vec<u8> {
     let mut random = Random::from_state(seed);
     let numbers = (0..count).map(|_| random.signed());
     match dtype {
-        GemmDtype::F16 => numbers
+        GemmDtype::F16 | GemmDtype::F16ToF32 => numbers
             .flat_map(|x| f16::from_f64(x).to_le_bytes())
             .collect(),
-        GemmDtype::BF16 => numbers
+        GemmDtype::BF16 | GemmDtype::BF16ToF32 => numbers
             .flat_map(|x| bf16::from_f64(x).to_le_bytes())
             .collect(),
         GemmDtype::F32 => numbers.flat_map(|x| (x as f32).to_le_bytes()).collect(),
@@ -25,6 +25,8 @@ pub fn random(dtype: GemmDtype, seed: u64, count: usize) -> Vec<u8> {
 pub fn operand(dtype: GemmDtype, bytes: &[u8], at: usize) -> f64 {
     match dtype {
         GemmDtype::I8 => f64::from(bytes[at] as i8),
+        GemmDtype::F16ToF32 => result(GemmDtype::F16, bytes, at),
+        GemmDtype::BF16ToF32 => result(GemmDtype::BF16, bytes, at),
         _ => result(dtype, bytes, at),
     }
 }
@@ -39,7 +41,9 @@ pub fn result(dtype: GemmDtype, bytes: &[u8], at: usize) -> f64 {
     match dtype {
         GemmDtype::F16 => f16::from_le_bytes(of(bytes, at)).to_f64(),
         GemmDtype::BF16 => bf16::from_le_bytes(of(bytes, at)).to_f64(),
-        GemmDtype::F32 => f32::from_le_bytes(of(bytes, at)).into(),
+        GemmDtype::F32 | GemmDtype::F16ToF32 | GemmDtype::BF16ToF32 => {
+            f32::from_le_bytes(of(bytes, at)).into()
+        }
         GemmDtype::F64 => f64::from_le_bytes(of(bytes, at)),
         GemmDtype::I8 => i32::from_le_bytes(of(bytes, at)).into(),
     }

@@ -66,7 +66,7 @@ pub fn tolerance(dtype: GemmDtype, terms: usize) -> f64 {
     match dtype {
         GemmDtype::F16 => sums + 1.0 / 2048.0,
         GemmDtype::BF16 => sums + 1.0 / 256.0,
-        GemmDtype::F32 => sums,
+        GemmDtype::F32 | GemmDtype::F16ToF32 | GemmDtype::BF16ToF32 => sums,
         GemmDtype::F64 => (terms as f64).sqrt() * 4.0 * f64::EPSILON,
         GemmDtype::I8 => 0.0,
     }

@@ -1,7 +1,7 @@
 // Matrices as products of quantised ones take them: blocks of 128 elements, 16 bytes of scales, then 128 signed bytes.
 //
-// Blocks of the same elements of all vectors are neighbours: block (elements / 128, vector). The scales have one of three
-// layouts, chosen by the weights' format: four f32 (D4), four pairs of f16 of scale and sum (DS4), or for 64
+// Blocks of the same elements of all vectors are neighbours: block (elements / 128, vector). The scales have one of
+// three layouts, chosen by the weights' format: four f32 (D4), four pairs of f16 of scale and sum (DS4), or for 64
 // elements two f16, followed by the sums of the first six sixteens (D2S6). Our products add up the integers
 // themselves and read the scales alone.
 #pragma once

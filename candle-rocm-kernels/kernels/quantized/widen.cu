@@ -1,5 +1,5 @@
-// Quantised matrices, and the matrices that mmq_blocks.cuh describes, as bf16: where there are many vectors, products of
-// matrix units on 16 bits outweigh that, for they have no scales within k.
+// Quantised matrices, and the matrices that mmq_blocks.cuh describes, as bf16: where there are many vectors, products
+// of matrix units on 16 bits outweigh that, for they have no scales within k.
 #define READ_SIXTEENS
 #include "quantized/formats.cuh"
 #include "quantized/mmq_blocks.cuh"

@@ -1,4 +1,4 @@
-//! Products of quantised matrices with matrices (prompts): module `mmq`, or where there are many vectors [`mmq_wide`].
+//! Products of quantised matrices with matrices (prompts): module `mmq`, or where there are many vectors, in bf16, `widen` and `matmul`.
 //!
 //! The activations are first quantised to blocks of 128 elements in 144 bytes: 16 bytes of scales, then 128 signed
 //! bytes. Block `c` of column `i` is number `c * columns + i`. The scales' layout follows from the weights' format:
