@@ -141,26 +141,33 @@ __device__ __forceinline__ void gated(const uint8_t *__restrict__ src, const uin
         store_four(vector, at, quantize_four(*(const vec<float, 4> *)(made + at)));
 }
 
+// How many workgroups a multiprocessor of NVIDIA's is to have registers for.
+#if defined(__HIP__)
+#define RESIDENT(THREADS, COUNT) __launch_bounds__(THREADS)
+#else
+#define RESIDENT(THREADS, COUNT) __launch_bounds__(THREADS, COUNT)
+#endif
+
 // Results stand from element `first` of dst on.
-#define CHAINED(NAME, Q)                                                                                              \
-    ENTRY __launch_bounds__(256) chained_##NAME(                                                                      \
+#define CHAINED(NAME, Q, COUNT)                                                                                       \
+    ENTRY RESIDENT(256, COUNT) chained_##NAME(                                                                        \
         const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, const float *__restrict__ addend, float *dst, \
         uint32_t first, uint32_t columns, uint32_t rows, uint32_t row_threads, const float *__restrict__ norm,        \
         float epsilon, int32_t *counter, uint8_t *vector) {                                                           \
         product<Q>(src, y, addend, dst + first, columns, rows, row_threads, Next{norm, epsilon, counter, vector});    \
     }                                                                                                                 \
-    ENTRY __launch_bounds__(128)                                                                                      \
+    ENTRY RESIDENT(128, 6)                                                                                            \
         gated_##NAME(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *made, int32_t *counters,  \
                      uint8_t *__restrict__ vector, uint32_t columns, uint32_t rows) {                                 \
         gated<Q>(src, y, made, counters, vector, columns, rows);                                                      \
     }
-CHAINED(q4_0, Q4_0)
-CHAINED(q4_1, Q4_1)
-CHAINED(q5_0, Q5_0)
-CHAINED(q5_1, Q5_1)
-CHAINED(q8_0, Q8_0)
-CHAINED(q2_k, Q2_K)
-CHAINED(q3_k, Q3_K)
-CHAINED(q4_k, Q4_K)
-CHAINED(q5_k, Q5_K)
-CHAINED(q6_k, Q6_K)
+CHAINED(q4_0, Q4_0, 3)
+CHAINED(q4_1, Q4_1, 3)
+CHAINED(q5_0, Q5_0, 3)
+CHAINED(q5_1, Q5_1, 3)
+CHAINED(q8_0, Q8_0, 3)
+CHAINED(q2_k, Q2_K, 3)
+CHAINED(q3_k, Q3_K, 3)
+CHAINED(q4_k, Q4_K, 3)
+CHAINED(q5_k, Q5_K, 2)
+CHAINED(q6_k, Q6_K, 3)

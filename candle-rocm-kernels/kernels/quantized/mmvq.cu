@@ -107,5 +107,13 @@ PRODUCTS(q8_0, Q8_0)
 PRODUCTS(q2_k, Q2_K)
 PRODUCTS(q3_k, Q3_K)
 PRODUCTS(q4_k, Q4_K)
+#if defined(__HIP__)
 PRODUCTS(q5_k, Q5_K)
+#else
+// Its assembler would keep some of these in memory, for more wavefronts.
+PRODUCT(q5_k, Q5_K, 1, 6)
+PRODUCT(q5_k, Q5_K, 2, 4)
+PRODUCT(q5_k, Q5_K, 4, 3)
+PRODUCT(q5_k, Q5_K, 8, 2)
+#endif
 PRODUCTS(q6_k, Q6_K)

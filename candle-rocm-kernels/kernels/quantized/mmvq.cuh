@@ -29,27 +29,38 @@ __device__ __forceinline__ void load_vector(const uint8_t *__restrict__ y, uint3
     }
 }
 
+// Whether a thread's next weights are on their way while it multiplies. On NVIDIA's GPUs more wavefronts, in the registers
+// that this takes, hide more.
+#if defined(__HIP__)
+constexpr bool AHEAD = true;
+#else
+constexpr bool AHEAD = false;
+#endif
+
+// Piece i of each row.
+template <class Q, int R>
+__device__ __forceinline__ void load_pieces(typename Q::Raw (&raw)[R], const uint8_t *const (&rows)[R], uint32_t i) {
+#pragma unroll
+    for (int r = 0; r < R; r++) raw[r] = load_piece<Q>(rows[r], i);
+}
+
 // Adds to `sums` the products of R rows' pieces `thread`, thread + threads, ... of `pieces` with as many vectors, of
 // which the last stands in for those that are not there.
 template <class Q, int R, int VECTORS>
 __device__ __forceinline__ void accumulate(const uint8_t *const (&weights)[R], const uint8_t *__restrict__ y,
                                            size_t vector_bytes, uint32_t vectors, uint32_t pieces, uint32_t thread,
                                            uint32_t threads, float (&sums)[R * VECTORS]) {
-    // Weights are fetched a step ahead.
     typename Q::Raw raw[R];
     uint32_t i = thread;
-    if (i < pieces)
-#pragma unroll
-        for (int r = 0; r < R; r++) raw[r] = load_piece<Q>(weights[r], i);
+    if (AHEAD && i < pieces) load_pieces<Q>(raw, weights, i);
     while (i < pieces) {
+        if (!AHEAD) load_pieces<Q>(raw, weights, i);
         Piece piece[R];
 #pragma unroll
         for (int r = 0; r < R; r++) piece[r] = Q::piece(raw[r], i % (Q::ELEMENTS / 32));
         uint32_t now = i;
         i += threads;
-        if (i < pieces)
-#pragma unroll
-            for (int r = 0; r < R; r++) raw[r] = load_piece<Q>(weights[r], i);
+        if (AHEAD && i < pieces) load_pieces<Q>(raw, weights, i);
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             const uint8_t *from = y + min_of((uint32_t)v, vectors - 1) * vector_bytes;
