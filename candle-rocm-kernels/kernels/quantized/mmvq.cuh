@@ -29,8 +29,8 @@ __device__ __forceinline__ void load_vector(const uint8_t *__restrict__ y, uint3
     }
 }
 
-// Whether a thread's next weights are on their way while it multiplies. On NVIDIA's GPUs more wavefronts, in the registers
-// that this takes, hide more.
+// Whether a thread's next weights are on their way while it multiplies. On NVIDIA's GPUs more wavefronts, in the
+// registers that this takes, hide more.
 #if defined(__HIP__)
 constexpr bool AHEAD = true;
 #else
