@@ -8,9 +8,9 @@ use crate::device::{Arg, Gpu};
 use crate::on_each_gpu;
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
-use candle_rocm_kernels::MMQ;
+use candle_rocm_kernels::{MMQ, WIDEN};
 use candle_rocm_testing::random::Random;
-use half::f16;
+use half::{bf16, f16};
 
 const CHUNK: usize = 128;
 const BLOCK: usize = 144;
@@ -156,6 +156,97 @@ fn blocks_hold_the_activations() {
                     }
                 }
             }
+        }
+    });
+}
+
+/// bf16 has eight significant bits, so half its last place is at most 2^-8 of a number; products and sums before that are f32's.
+fn assert_widened(what: &str, found: &[bf16], expected: impl Fn(usize) -> f64) {
+    let largest = (0..found.len()).fold(0f64, |most, i| most.max(expected(i).abs()));
+    for (i, found) in found.iter().enumerate() {
+        let (found, expected) = (found.to_f64(), expected(i));
+        let bound = expected.abs() / 256.0 + largest * 1e-6;
+        assert!(
+            (found - expected).abs() <= bound,
+            "{what}, element {i}: {found}, not {expected}"
+        );
+    }
+}
+
+/// An odd number of pieces, whose neighbours store together, and more than the grid has threads; rows with bytes between them.
+#[test]
+fn matrices_become_bf16() {
+    on_each_gpu(|gpu| {
+        for (name, dtype, _) in FORMATS {
+            let block = dtype.block_size();
+            let (rows, k) = if block == 32 { (131, 288) } else { (37, 768) };
+            let mut numbers = Random::new(k as u64);
+            let weights: Vec<f32> = (0..rows * k).map(|_| numbers.signed() as f32).collect();
+            let weights = Tensor::from_vec(weights, (rows, k), &Device::Cpu).expect("a tensor");
+            let weights = QTensor::quantize(&weights, dtype).expect("quantised");
+            let values: Vec<f32> = weights
+                .dequantize(&Device::Cpu)
+                .and_then(|values| values.flatten_all()?.to_vec1())
+                .expect("dequantised");
+            let row_bytes = k / block * dtype.type_size();
+            let between = vec![0xee; dtype.type_size()];
+            let bytes = weights.data().expect("blocks").to_vec();
+            let apart: Vec<u8> = bytes
+                .chunks(row_bytes)
+                .flat_map(|row| [row, &between].concat())
+                .collect();
+            let found: Vec<bf16> = gpu.run(
+                &WIDEN,
+                &format!("widen_{name}"),
+                [2, 1, 1],
+                [256, 1, 1],
+                &[
+                    Arg::input(&apart),
+                    Arg::output::<bf16>(rows * k),
+                    Arg::I(k as i32),
+                    Arg::I(rows as i32),
+                    Arg::N(row_bytes + between.len()),
+                ],
+            );
+            assert_widened(name, &found, |i| values[i].into());
+        }
+    });
+}
+
+#[test]
+fn activations_become_bf16() {
+    on_each_gpu(|gpu| {
+        let (columns, k) = (23, 288);
+        let mut numbers = Random::new(8);
+        let values: Vec<f32> = (0..columns * k).map(|_| numbers.signed() as f32).collect();
+        let source = Source {
+            values: &values,
+            columns: k,
+            rows: columns,
+            stride: k,
+            ids: None,
+            planes: [1, 1],
+            plane_strides: [0, 0],
+        };
+        for layout in ["D4", "DS4", "D2S6"] {
+            let blocks = source.quantize(gpu, layout, k);
+            let found: Vec<bf16> = gpu.run(
+                &WIDEN,
+                &format!("widen_blocks_{layout}"),
+                [1, 1, 1],
+                [256, 1, 1],
+                &[
+                    Arg::input(&blocks),
+                    Arg::output::<bf16>(columns * k),
+                    Arg::I(k as i32),
+                    Arg::I(columns as i32),
+                ],
+            );
+            assert_widened(layout, &found, |i| {
+                let (column, i) = (i / k, i % k);
+                let block = &blocks[(i / CHUNK * columns + column) * BLOCK..][..BLOCK];
+                scale(block, layout, i % CHUNK) * f64::from(block[16 + i % CHUNK] as i8)
+            });
         }
     });
 }
