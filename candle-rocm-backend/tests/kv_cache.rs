@@ -18,6 +18,16 @@ struct Sizes {
     capacity: usize,
 }
 
+fn sizes(batch: usize, heads: usize, kv_heads: usize, dim: usize, capacity: usize) -> Sizes {
+    Sizes {
+        batch,
+        heads,
+        kv_heads,
+        dim,
+        capacity,
+    }
+}
+
 fn drawn(random: &mut Random, shape: &[usize], dtype: DType, device: &Device) -> Result<Tensor> {
     let values = normal(random, shape.iter().product());
     Tensor::from_vec(values, shape, &Device::Cpu)?
@@ -113,13 +123,7 @@ fn queries_and_keys_are_turned_and_kept_at_their_places() -> Result<()> {
         for (n, (dim, heads, kv_heads)) in cases.into_iter().enumerate() {
             for dtypes in DTYPES {
                 for pairs in [Pairs::Halves, Pairs::Neighbours] {
-                    let sizes = Sizes {
-                        batch: 2,
-                        heads,
-                        kv_heads,
-                        dim,
-                        capacity: 9,
-                    };
+                    let sizes = sizes(2, heads, kv_heads, dim, 9);
                     append_case(sizes, [1, 3][n % 2], dtypes, pairs, &device)?;
                 }
             }
@@ -322,13 +326,6 @@ impl Case {
 
 #[test]
 fn queries_attend_to_what_is_kept() -> Result<()> {
-    let sizes = |batch, heads, kv_heads, dim, capacity| Sizes {
-        batch,
-        heads,
-        kv_heads,
-        dim,
-        capacity,
-    };
     for device in devices()? {
         let plain = |dim: usize| Scores::scaled(1. / (dim as f64).sqrt());
         let slopes = |heads: usize| -> Result<Option<Tensor>> {
@@ -411,13 +408,6 @@ fn noted<T>(call: impl FnOnce() -> Result<T>) -> Result<(T, Vec<String>)> {
 
 #[test]
 fn a_step_in_one_launch_is_the_same() -> Result<()> {
-    let sizes = |batch, heads, kv_heads, dim, capacity| Sizes {
-        batch,
-        heads,
-        kv_heads,
-        dim,
-        capacity,
-    };
     let device = common::device()?;
     let capped = |dim: usize| Scores {
         softcap: Some(3.),
@@ -514,25 +504,18 @@ fn a_step_in_one_launch_is_the_same() -> Result<()> {
 #[test]
 fn attention_leaves_a_quantised_vector() -> Result<()> {
     let device = common::device()?;
-    let sizes = |heads, kv_heads, dim, capacity| Sizes {
-        batch: 1,
-        heads,
-        kv_heads,
-        dim,
-        capacity,
-    };
     // Groups of 1, 3 (of which a workgroup has a head too few), 4 and 9; heads of less than their kernel's row; and those
     // that are quantised apart, since heads or all together are no whole groups.
     for (sizes, position, launches) in [
-        (sizes(8, 8, 64, 40), 0u32, 1),
-        (sizes(12, 4, 64, 300), 299, 1),
-        (sizes(8, 2, 128, 700), 0, 1),
-        (sizes(8, 2, 128, 700), 64, 1),
-        (sizes(8, 2, 128, 700), 699, 1),
-        (sizes(9, 1, 256, 70), 32, 1),
-        (sizes(8, 2, 96, 300), 255, 1),
-        (sizes(4, 2, 96, 40), 5, 2),
-        (sizes(32, 8, 24, 40), 5, 2),
+        (sizes(1, 8, 8, 64, 40), 0u32, 1),
+        (sizes(1, 12, 4, 64, 300), 299, 1),
+        (sizes(1, 8, 2, 128, 700), 0, 1),
+        (sizes(1, 8, 2, 128, 700), 64, 1),
+        (sizes(1, 8, 2, 128, 700), 699, 1),
+        (sizes(1, 9, 1, 256, 70), 32, 1),
+        (sizes(1, 8, 2, 96, 300), 255, 1),
+        (sizes(1, 4, 2, 96, 40), 5, 2),
+        (sizes(1, 32, 8, 24, 40), 5, 2),
     ] {
         let Sizes {
             heads,
@@ -576,7 +559,7 @@ fn attention_leaves_a_quantised_vector() -> Result<()> {
         }
     }
     let two = KvCache::new((2, 1, 8, 64), DType::F32, &device)?;
-    let rotary = rotary(sizes(4, 1, 64, 8), Pairs::Halves, DType::F32, &device)?;
+    let rotary = rotary(sizes(1, 4, 1, 64, 8), Pairs::Halves, DType::F32, &device)?;
     let packed = Tensor::zeros((2, 1, 6 * 64), DType::F32, &device)?;
     let at = Tensor::zeros(2, DType::U32, &device)?;
     let several = two.append_and_attend_vector(&packed, None, &rotary, &at, &Scores::scaled(1.));
@@ -588,13 +571,7 @@ fn attention_leaves_a_quantised_vector() -> Result<()> {
 #[test]
 fn a_captured_step_is_right_at_every_position() -> Result<()> {
     let (_, device) = (common::device()?, Device::new_rocm_with_stream(0)?);
-    let sizes = Sizes {
-        batch: 2,
-        heads: 4,
-        kv_heads: 2,
-        dim: 64,
-        capacity: 12,
-    };
+    let sizes = sizes(2, 4, 2, 64, 12);
     let dtype = DType::F32;
     let mut random = Random::new(5);
     let packed: Vec<Tensor> = (0..6)
@@ -638,13 +615,7 @@ fn a_captured_step_is_right_at_every_position() -> Result<()> {
 fn what_does_not_fit_is_an_error_with_its_shape() -> Result<()> {
     let device = common::device()?;
     let cache = KvCache::new((1, 2, 8, 64), DType::F16, &device)?;
-    let sizes = Sizes {
-        batch: 1,
-        heads: 4,
-        kv_heads: 2,
-        dim: 64,
-        capacity: 8,
-    };
+    let sizes = sizes(1, 4, 2, 64, 8);
     let angles = rotary(sizes, Pairs::Halves, DType::F16, &device)?;
     let position = Tensor::zeros(1, DType::U32, &device)?;
     let zeros = |shape: &[usize], dtype| Tensor::zeros(shape, dtype, &device);
@@ -778,13 +749,7 @@ fn what_does_not_fit_is_an_error_with_its_shape() -> Result<()> {
 
 #[test]
 fn a_prompt_attends_as_its_tokens_do() -> Result<()> {
-    let sizes = Sizes {
-        batch: 2,
-        heads: 6,
-        kv_heads: 2,
-        dim: 40,
-        capacity: 60,
-    };
+    let sizes = sizes(2, 6, 2, 40, 60);
     let Sizes {
         batch,
         heads,
@@ -850,13 +815,7 @@ fn a_prompt_attends_as_its_tokens_do() -> Result<()> {
 
 #[test]
 fn what_is_beyond_the_range_of_16_bits_is_kept_as_the_largest() -> Result<()> {
-    let sizes = Sizes {
-        batch: 1,
-        heads: 1,
-        kv_heads: 1,
-        dim: 8,
-        capacity: 4,
-    };
+    let sizes = sizes(1, 1, 1, 8, 4);
     let (most_f16, most_bf16) = (65504., f64::from(f32::from_bits(0x7f7f_0000)));
     // What bf16 has between the largest and infinity.
     let above = f32::from_bits(0x7f7f_ffff);

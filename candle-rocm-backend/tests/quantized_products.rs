@@ -204,7 +204,6 @@ fn thousands_of_rows_of_256() -> Result<()> {
     Ok(())
 }
 
-/// Activations whose sum or magnitude is beyond f16 where the format has it in f16, zeros, and one large among small.
 /// So many vectors that GPUs with matrix units multiply the matrix as bf16, whose rounding the bounds have room for; rows
 /// that are no whole number of tiles.
 #[test]
@@ -247,6 +246,7 @@ fn one_of_many_vectors_is_infinite() -> Result<()> {
     Ok(())
 }
 
+/// Activations whose sum or magnitude is beyond f16 where the format has it in f16, zeros, and one large among small.
 #[test]
 fn awkward_activations() -> Result<()> {
     let device = device()?;

@@ -35,6 +35,22 @@ fn large() -> Config {
     }
 }
 
+/// The same with rows of 256 elements, as k-quants have blocks.
+fn of_k_quants() -> Config {
+    Config {
+        hidden_size: 256,
+        intermediate_size: 256,
+        ..large()
+    }
+}
+
+/// A file of such a model's random weights in `formats`.
+fn gguf(config: &Config, formats: [GgmlDType; 3]) -> Result<Vec<u8>> {
+    let dim = Value::U32((config.hidden_size / config.num_attention_heads) as u32);
+    let numbers = [("rope.dimension_count", dim)];
+    common::gguf(&sizes(config), "llama", &numbers, formats)
+}
+
 /// A head of keys for each of queries, as in LLaMA 1, and one matrix for tokens and logits.
 fn tied() -> Config {
     Config {
@@ -185,14 +201,10 @@ fn a_token_with_quantised_weights_takes_five_kernels_a_layer() -> Result<()> {
         let mut kernels = Vec::new();
         for layers in [1, 2] {
             let config = Config {
-                hidden_size: 256,
-                intermediate_size: 256,
                 num_hidden_layers: layers,
-                ..large()
+                ..of_k_quants()
             };
-            let dim = Value::U32((config.hidden_size / config.num_attention_heads) as u32);
-            let numbers = [("rope.dimension_count", dim)];
-            let file = common::gguf(&sizes(&config), "llama", &numbers, formats)?;
+            let file = gguf(&config, formats)?;
             let mut reader = Cursor::new(&file);
             let content = Content::read(&mut reader)?;
             let model = quantized_llama::from_gguf(&content, &mut reader, &device)?;
@@ -210,17 +222,10 @@ fn a_token_with_quantised_weights_takes_five_kernels_a_layer() -> Result<()> {
 
 #[test]
 fn quantised_weights_write_what_candles_model_writes() -> Result<()> {
-    // Rows of k-quants are of 256 elements.
-    let config = Config {
-        hidden_size: 256,
-        intermediate_size: 256,
-        ..large()
-    };
+    let config = of_k_quants();
     use GgmlDType::{Q4K, Q6K, Q8_0};
     for formats in [[Q8_0; 3], [Q4K, Q6K, Q4K]] {
-        let dim = Value::U32((config.hidden_size / config.num_attention_heads) as u32);
-        let numbers = [("rope.dimension_count", dim)];
-        let file = common::gguf(&sizes(&config), "llama", &numbers, formats)?;
+        let file = gguf(&config, formats)?;
         let tokens = prompt(1, 4, config.vocab_size);
         for device in devices()? {
             let what = format!("{formats:?}, {:?}", device.location());
@@ -281,14 +286,7 @@ fn check_cache_dtype(model: &Transformer, dtype: DType, most: f32, what: &str) -
 
 #[test]
 fn keys_and_values_of_f32_models_may_have_16_bits() -> Result<()> {
-    let quantised = Config {
-        hidden_size: 256,
-        intermediate_size: 256,
-        ..large()
-    };
-    let dim = Value::U32((quantised.hidden_size / quantised.num_attention_heads) as u32);
-    let numbers = [("rope.dimension_count", dim)];
-    let file = common::gguf(&sizes(&quantised), "llama", &numbers, [GgmlDType::Q8_0; 3])?;
+    let file = gguf(&of_k_quants(), [GgmlDType::Q8_0; 3])?;
     for device in devices()? {
         let what = format!("{:?}", device.location());
         let builder = VarBuilder::from_tensors(weights(&large(), &device)?, DType::F32, &device);

@@ -141,13 +141,6 @@ __device__ __forceinline__ void gated(const uint8_t *__restrict__ src, const uin
         store_four(vector, at, quantize_four(*(const vec<float, 4> *)(made + at)));
 }
 
-// How many workgroups a multiprocessor of NVIDIA's is to have registers for.
-#if defined(__HIP__)
-#define RESIDENT(THREADS, COUNT) __launch_bounds__(THREADS)
-#else
-#define RESIDENT(THREADS, COUNT) __launch_bounds__(THREADS, COUNT)
-#endif
-
 // Results stand from element `first` of dst on.
 #define CHAINED(NAME, Q, COUNT)                                                                                       \
     ENTRY RESIDENT(256, COUNT) chained_##NAME(                                                                        \

@@ -86,24 +86,20 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     uint32_t row = first_row + result / VECTORS, v = result % VECTORS;
     if (stores && row < rows && v < vectors) store_result(dst, (size_t)v * dst_rows + row, sum, type);
 }
-#define PRODUCT(NAME, Q, VECTORS, ...)                                                                           \
-    ENTRY __launch_bounds__(128, ##__VA_ARGS__)                                                                  \
-        mmvq_##NAME##_##VECTORS(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,                  \
-                                void *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vector_blocks, \
-                                uint32_t dst_rows, uint32_t vectors, uint32_t row_threads, uint32_t type) {      \
-        product<Q, VECTORS>(src, y, dst, columns, rows, vector_blocks, dst_rows, vectors, row_threads, type);    \
+#define PRODUCT(NAME, Q, VECTORS, BOUNDS)                                                                     \
+    ENTRY BOUNDS mmvq_##NAME##_##VECTORS(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,      \
+                                         void *__restrict__ dst, uint32_t columns, uint32_t rows,             \
+                                         uint32_t vector_blocks, uint32_t dst_rows, uint32_t vectors,         \
+                                         uint32_t row_threads, uint32_t type) {                               \
+        product<Q, VECTORS>(src, y, dst, columns, rows, vector_blocks, dst_rows, vectors, row_threads, type); \
     }
 // Left to itself, NVIDIA's assembler would save registers, and read one row or vector after another. (With 128 it keeps
 // one word of q4_K's four vectors in memory, which is still the fastest.)
-#if defined(__HIP__)
-#define PRODUCTS(NAME, Q, FOUR) PRODUCT(NAME, Q, 1) PRODUCT(NAME, Q, 2) PRODUCT(NAME, Q, 4) PRODUCT(NAME, Q, 8, 2)
-#else
-#define PRODUCTS(NAME, Q, FOUR) \
-    PRODUCT(NAME, Q, 1, 4)      \
-    PRODUCT(NAME, Q, 2, 4)      \
-    PRODUCT(NAME, Q, 4, FOUR)   \
-    PRODUCT(NAME, Q, 8, 2)
-#endif
+#define PRODUCTS(NAME, Q, FOUR)              \
+    PRODUCT(NAME, Q, 1, RESIDENT(128, 4))    \
+    PRODUCT(NAME, Q, 2, RESIDENT(128, 4))    \
+    PRODUCT(NAME, Q, 4, RESIDENT(128, FOUR)) \
+    PRODUCT(NAME, Q, 8, __launch_bounds__(128, 2))
 PRODUCTS(q4_0, Q4_0, 4)
 PRODUCTS(q4_1, Q4_1, 4)
 PRODUCTS(q5_0, Q5_0, 4)

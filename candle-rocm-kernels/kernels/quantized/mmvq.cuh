@@ -30,11 +30,13 @@ __device__ __forceinline__ void load_vector(const uint8_t *__restrict__ y, uint3
 }
 
 // Whether a thread's next weights are on their way while it multiplies. On NVIDIA's GPUs more wavefronts, in the
-// registers that this takes, hide more.
+// registers that this takes, hide more; RESIDENT says how many workgroups a multiprocessor is to have registers for.
 #if defined(__HIP__)
 constexpr bool AHEAD = true;
+#define RESIDENT(THREADS, COUNT) __launch_bounds__(THREADS)
 #else
 constexpr bool AHEAD = false;
+#define RESIDENT(THREADS, COUNT) __launch_bounds__(THREADS, COUNT)
 #endif
 
 // Piece i of each row.

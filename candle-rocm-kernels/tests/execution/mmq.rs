@@ -45,6 +45,24 @@ fn scale(block: &[u8], layout: &str, element: usize) -> f64 {
     }
 }
 
+/// What blocks of so many columns have for element `i` of one.
+fn activation(blocks: &[u8], layout: &str, columns: usize, column: usize, i: usize) -> f64 {
+    let block = &blocks[(i / CHUNK * columns + column) * BLOCK..][..BLOCK];
+    scale(block, layout, i % CHUNK) * f64::from(block[16 + i % CHUNK] as i8)
+}
+
+/// A drawn matrix in a format: its blocks, and the values that they stand for.
+fn quantised(numbers: &mut Random, dtype: GgmlDType, [rows, k]: [usize; 2]) -> (Vec<u8>, Vec<f32>) {
+    let weights: Vec<f32> = (0..rows * k).map(|_| numbers.signed() as f32).collect();
+    let weights = Tensor::from_vec(weights, (rows, k), &Device::Cpu).expect("a tensor");
+    let weights = QTensor::quantize(&weights, dtype).expect("quantised");
+    let values = weights
+        .dequantize(&Device::Cpu)
+        .and_then(|values| values.flatten_all()?.to_vec1())
+        .expect("dequantised");
+    (weights.data().expect("blocks").to_vec(), values)
+}
+
 /// Rows of `padded` elements, strides in elements, from a buffer.
 struct Source<'a> {
     values: &'a [f32],
@@ -56,7 +74,20 @@ struct Source<'a> {
     plane_strides: [usize; 2],
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// A matrix whose rows follow each other.
+    fn matrix(values: &'a [f32], columns: usize) -> Self {
+        Source {
+            values,
+            columns,
+            rows: values.len() / columns,
+            stride: columns,
+            ids: None,
+            planes: [1, 1],
+            plane_strides: [0, 0],
+        }
+    }
+
     fn quantize(&self, gpu: &Gpu, layout: &str, padded: usize) -> Vec<u8> {
         let chunks = padded.div_ceil(CHUNK);
         let plane_blocks = chunks.next_multiple_of(4) * self.rows;
@@ -181,16 +212,9 @@ fn matrices_become_bf16() {
             let block = dtype.block_size();
             let (rows, k) = if block == 32 { (131, 288) } else { (37, 768) };
             let mut numbers = Random::new(k as u64);
-            let weights: Vec<f32> = (0..rows * k).map(|_| numbers.signed() as f32).collect();
-            let weights = Tensor::from_vec(weights, (rows, k), &Device::Cpu).expect("a tensor");
-            let weights = QTensor::quantize(&weights, dtype).expect("quantised");
-            let values: Vec<f32> = weights
-                .dequantize(&Device::Cpu)
-                .and_then(|values| values.flatten_all()?.to_vec1())
-                .expect("dequantised");
+            let (bytes, values) = quantised(&mut numbers, dtype, [rows, k]);
             let row_bytes = k / block * dtype.type_size();
             let between = vec![0xee; dtype.type_size()];
-            let bytes = weights.data().expect("blocks").to_vec();
             let apart: Vec<u8> = bytes
                 .chunks(row_bytes)
                 .flat_map(|row| [row, &between].concat())
@@ -219,15 +243,7 @@ fn activations_become_bf16() {
         let (columns, k) = (23, 288);
         let mut numbers = Random::new(8);
         let values: Vec<f32> = (0..columns * k).map(|_| numbers.signed() as f32).collect();
-        let source = Source {
-            values: &values,
-            columns: k,
-            rows: columns,
-            stride: k,
-            ids: None,
-            planes: [1, 1],
-            plane_strides: [0, 0],
-        };
+        let source = Source::matrix(&values, k);
         for layout in ["D4", "DS4", "D2S6"] {
             let blocks = source.quantize(gpu, layout, k);
             let found: Vec<bf16> = gpu.run(
@@ -243,9 +259,7 @@ fn activations_become_bf16() {
                 ],
             );
             assert_widened(layout, &found, |i| {
-                let (column, i) = (i / k, i % k);
-                let block = &blocks[(i / CHUNK * columns + column) * BLOCK..][..BLOCK];
-                scale(block, layout, i % CHUNK) * f64::from(block[16 + i % CHUNK] as i8)
+                activation(&blocks, layout, columns, i / k, i % k)
             });
         }
     });
@@ -257,15 +271,7 @@ fn a_nan_stays_and_zeros_are_zero() {
         for layout in ["D4", "DS4", "D2S6"] {
             let mut values = vec![0f32; 2 * CHUNK];
             values[CHUNK + 5] = f32::NAN;
-            let source = Source {
-                values: &values,
-                columns: CHUNK,
-                rows: 2,
-                stride: CHUNK,
-                ids: None,
-                planes: [1, 1],
-                plane_strides: [0, 0],
-            };
+            let source = Source::matrix(&values, CHUNK);
             let found = source.quantize(gpu, layout, CHUNK);
             assert!(found[16..BLOCK].iter().all(|&q| q == 0), "{layout}");
             assert_eq!(scale(&found, layout, 0), 0.0, "{layout}");
@@ -278,31 +284,11 @@ fn a_nan_stays_and_zeros_are_zero() {
 fn product(gpu: &Gpu, format: usize, [rows, k, columns]: [usize; 3], tile: usize, part: usize) {
     let (name, dtype, layout) = FORMATS[format];
     let mut numbers = Random::new((rows * 31 + k + columns) as u64);
-    let mut uniform =
-        |count: usize| -> Vec<f32> { (0..count).map(|_| numbers.signed() as f32).collect() };
-    let (weights, activations) = (uniform(rows * k), uniform(columns * k));
-    let weights = Tensor::from_vec(weights, (rows, k), &Device::Cpu).expect("a tensor");
-    let weights = QTensor::quantize(&weights, dtype).expect("quantised");
-    let values: Vec<f32> = weights
-        .dequantize(&Device::Cpu)
-        .and_then(|values| values.flatten_all()?.to_vec1())
-        .expect("dequantised");
-    let bytes = weights.data().expect("blocks").to_vec();
-    let source = Source {
-        values: &activations,
-        columns: k,
-        rows: columns,
-        stride: k,
-        ids: None,
-        planes: [1, 1],
-        plane_strides: [0, 0],
-    };
+    let (bytes, values) = quantised(&mut numbers, dtype, [rows, k]);
+    let activations: Vec<f32> = (0..columns * k).map(|_| numbers.signed() as f32).collect();
+    let source = Source::matrix(&activations, k);
     // No more blocks than k needs: the product must not read one past them.
     let blocks = source.quantize(gpu, layout, k);
-    let activation = |column: usize, i: usize| {
-        let block = &blocks[(i / CHUNK * columns + column) * BLOCK..][..BLOCK];
-        scale(block, layout, i % CHUNK) * f64::from(block[16 + i % CHUNK] as i8)
-    };
     // A column of results is longer than the rows; what lies between stays.
     let dst_rows = rows + 3;
     let marker = -77.5f32;
@@ -352,7 +338,9 @@ fn product(gpu: &Gpu, format: usize, [rows, k, columns]: [usize; 3], tile: usize
         );
     }
     for column in 0..columns {
-        let activations: Vec<f64> = (0..k).map(|i| activation(column, i)).collect();
+        let activations: Vec<f64> = (0..k)
+            .map(|i| activation(&blocks, layout, columns, column, i))
+            .collect();
         for row in 0..dst_rows {
             let found = f64::from(found[column * dst_rows + row]);
             if row >= rows {

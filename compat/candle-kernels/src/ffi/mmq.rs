@@ -155,7 +155,7 @@ fn multiply(
             rows,
             columns,
             row_bytes,
-            dst_rows: dst_rows.max(rows.into()),
+            dst_rows,
         };
         if mmq_wide::multiply(stream, &product)? {
             return Ok(());
