@@ -4,6 +4,8 @@
 //! `gemv_t_<dtype>_c<columns>` is for matrices whose k is together, `gemv_n_<dtype>_c<columns>` for those whose rows are.
 //! A workgroup has several teams of lanes, of which 2^`sharing`, an argument, share rows and divide k.
 
+use std::ops::Range;
+
 use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
 
 use crate::matmul::Dtype;
@@ -52,13 +54,27 @@ impl Shape {
     /// of k each, whose sums are worth bringing together, or as many as it takes to fill the GPU's `units` with the
     /// workgroups of `rows` rows. `most` is from [`Shape::most_sharing`].
     pub fn sharing(&self, rows: u64, k: u64, most: u32, units: u64) -> u32 {
-        let enough = (k / self.least_k()).max(1).ilog2().min(most);
-        (enough..most)
-            .find(|&sharing| {
-                let workgroups = rows.div_ceil(self.rows_of_workgroup(sharing).into()).max(1);
-                2 * workgroups >= 3 * units
-            })
-            .unwrap_or(most)
+        let enough = (k / self.least_k()).max(1).ilog2();
+        self.least_that_fills(rows, enough..most, 3 * units, 2)
+    }
+
+    /// The same of products that norm their columns first, which each workgroup does: the more rows it has, the seldomer.
+    pub fn sharing_of_normed(&self, rows: u64, most: u32, units: u64) -> u32 {
+        self.least_that_fills(rows, 1..most, 5 * units, 4)
+    }
+
+    /// The first of `sharings` by which `times` the workgroups are `enough`, or the end.
+    fn least_that_fills(
+        &self,
+        rows: u64,
+        mut sharings: Range<u32>,
+        enough: u64,
+        times: u64,
+    ) -> u32 {
+        let most = sharings.end;
+        let workgroups = |sharing| rows.div_ceil(self.rows_of_workgroup(sharing).into()).max(1);
+        let fills = sharings.find(|&sharing| times * workgroups(sharing) >= enough);
+        fills.unwrap_or(most)
     }
 }
 

@@ -157,7 +157,7 @@ fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<Timin
     let columns = few::columns(arch, Dtype::F16);
     let shape = few::shape(arch, Dtype::F16, columns[0], false);
     let units = compute_units(device.target).into();
-    let sharing = shape.sharing(rows.into(), k.into(), shape.most_sharing(k.into()), units);
+    let sharing = shape.sharing_of_normed(rows.into(), shape.most_sharing(k.into()), units);
     let (name, results, activation) = match gated {
         true => ("gated_gemv_f16", rows / 2, activations::SILU.number),
         false => ("normed_gemv_f16", rows, activations::NONE.number),

@@ -157,7 +157,7 @@ impl Call<'_> {
         };
         let most = shape.most_sharing(k as u64);
         let units = compute_units(device) as u64;
-        let sharing = shape.sharing(of_weight as u64, k as u64, most, units);
+        let sharing = shape.sharing_of_normed(of_weight as u64, most, units);
         let of_workgroup = shape.rows_of_workgroup(sharing) as usize;
         let activation = match self.gated {
             true => activations::SILU.number,

@@ -103,7 +103,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static constexpr uint32_t ROWS = Unit::ROW_LANES * TILES, K_VECTOR = Unit::K_LANES * V, STEP = K_VECTOR * UNROLL;
     static_assert(UNROLL % DEPTH == 0 && (!ROWS_TOGETHER || TILES % V == 0), "whole blocks");
     // Workgroups that one of NVIDIA's multiprocessors has registers for, without spilling any.
-    static constexpr int RESIDENT = SIZE == 8 ? 1 : !ROWS_TOGETHER && COLUMNS == (SIZE == 2 ? 8 : 1) ? 3 : 2;
+    static constexpr bool SMALL = !ROWS_TOGETHER && !Input::NORMS && COLUMNS == (SIZE == 2 ? 8 : 1);
+    static constexpr int RESIDENT = SIZE == 8 ? 1 : SMALL ? 3 : 2;
     // The next round's vectors of A are on their way while this one's are multiplied: AMD's GPUs have registers for
     // both. (On an H200 there were fewer wavefronts then, and the product slower.) What norms, scales or turns has none
     // left.
