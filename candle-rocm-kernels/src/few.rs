@@ -26,6 +26,8 @@ pub struct Shape {
     pub step: u32,
     /// Whether lanes multiply and add, and no matrix instructions.
     pub lanes_multiply: bool,
+    /// Whether its workgroups are small, so that many share a compute unit.
+    pub small: bool,
 }
 
 impl Shape {
@@ -54,6 +56,9 @@ impl Shape {
     /// of k each, whose sums are worth bringing together, or as many as it takes to fill the GPU's `units` with the
     /// workgroups of `rows` rows. `most` is from [`Shape::most_sharing`].
     pub fn sharing(&self, rows: u64, k: u64, most: u32, units: u64) -> u32 {
+        if self.small {
+            return self.least_that_fills(rows, 1..most, 2 * units, 1);
+        }
         let enough = (k / self.least_k()).max(1).ilog2();
         self.least_that_fills(rows, enough..most, 3 * units, 2)
     }
@@ -115,14 +120,23 @@ pub(crate) fn matrix_unit(arch: &str) -> Unit {
     }
 }
 
-/// The columns that kernels of the type are for at most, least first; none of `I8`.
-pub fn columns(arch: &str, dtype: Dtype) -> &'static [u32] {
+/// The columns that kernels of the type are for at most, least first, where A has k together or rows; none of `I8`.
+pub fn columns(arch: &str, dtype: Dtype, rows_together: bool) -> &'static [u32] {
     match (dtype, unit(arch, dtype)) {
         (Dtype::I8, _) => &[],
         (Dtype::F64, _) => &[1, 4, 16],
         (_, Unit::Lanes) => &[1, 2, 4, 8, 16],
-        (_, Unit::MmaSync) => &[8, 16],
+        (_, Unit::MmaSync) if rows_together => &[8, 16],
+        (_, Unit::MmaSync) => &[2, 8, 16],
         (_, Unit::Mfma | Unit::Wmma { .. }) => &[16],
+    }
+}
+
+/// The columns that kernels of [`NORMED`](crate::NORMED) are for at most; none of `I8`.
+pub fn normed_columns(arch: &str, dtype: Dtype) -> u32 {
+    match unit(arch, dtype) {
+        Unit::MmaSync => 8,
+        _ => columns(arch, dtype, false).first().copied().unwrap_or(0),
     }
 }
 
@@ -149,6 +163,7 @@ pub(crate) fn measures(unit: Unit, bytes: u32, columns: u32, rows_together: bool
         // RDNA3's instructions take two vectors.
         (true, Unit::Wmma { k_lanes: 1 }) => (VECTORS, 2),
         (true, _) | (false, Unit::Lanes) => (VECTORS, 1),
+        (false, Unit::MmaSync) if columns < 8 => (1, VECTORS / 2),
         (false, Unit::MmaSync) => (columns / 4, VECTORS / (columns / 4)),
         (false, Unit::Mfma | Unit::Wmma { .. }) => (1, VECTORS),
     };
@@ -157,6 +172,7 @@ pub(crate) fn measures(unit: Unit, bytes: u32, columns: u32, rows_together: bool
         rows: row_lanes * tiles,
         step: k_lanes * vector * vectors,
         lanes_multiply: unit == Unit::Lanes,
+        small: unit == Unit::MmaSync && !rows_together && columns < 8,
     }
 }
 
@@ -168,12 +184,15 @@ mod tests {
     fn steps_of_rows_with_k_together_are_whole_lines() {
         for arch in ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201", "sm_90"] {
             for dtype in Dtype::ALL {
-                for &columns in columns(arch, dtype) {
-                    let along_k = shape(arch, dtype, columns, false);
-                    assert_eq!(along_k.step * dtype.bytes() % 128, 0, "{arch} {dtype:?}");
-                    let across = shape(arch, dtype, columns, true);
-                    assert_eq!(across.rows * dtype.bytes() % 128, 0, "{arch} {dtype:?}");
-                    for shape in [along_k, across] {
+                for rows_together in [false, true] {
+                    for &columns in columns(arch, dtype, rows_together) {
+                        let shape = shape(arch, dtype, columns, rows_together);
+                        let line = if rows_together {
+                            shape.rows
+                        } else {
+                            shape.step
+                        };
+                        assert_eq!(line * dtype.bytes() % 128, 0, "{arch} {dtype:?}");
                         assert!(shape.teams.is_power_of_two() && shape.step.is_power_of_two());
                     }
                 }

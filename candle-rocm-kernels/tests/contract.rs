@@ -911,8 +911,8 @@ fn gemm_has_the_kernels_for_few_columns_of_its_table() {
     for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
         let mut expected = Vec::new();
         for dtype in Dtype::ALL {
-            for columns in few::columns(arch, dtype) {
-                for form in ["n", "t"] {
+            for (form, rows_together) in [("n", true), ("t", false)] {
+                for columns in few::columns(arch, dtype, rows_together) {
                     expected.push(format!("gemv_{form}_{}_c{columns}", dtype.name()));
                 }
             }

@@ -154,8 +154,8 @@ fn time(
 /// A product of (rows, k) with the norm of a vector; `gated`, of which the first half of rows are gates of the second.
 fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<Timing> {
     let arch = device.target.name();
-    let columns = few::columns(arch, Dtype::F16);
-    let shape = few::shape(arch, Dtype::F16, columns[0], false);
+    let columns = few::normed_columns(arch, Dtype::F16);
+    let shape = few::shape(arch, Dtype::F16, columns, false);
     let units = compute_units(device.target).into();
     let sharing = shape.sharing_of_normed(rows.into(), shape.most_sharing(k.into()), units);
     let (name, results, activation) = match gated {

@@ -130,7 +130,7 @@ impl Call<'_> {
             });
         let stream = device.cuda_stream();
         let arch = &stream.context().info().arch;
-        let columns = few::columns(arch, dtype).first().copied().unwrap_or(0);
+        let columns = few::normed_columns(arch, dtype);
         let whole = (k * self.x.dtype().size_in_bytes()).is_multiple_of(VECTOR_BYTES);
         if !fits
             || !whole

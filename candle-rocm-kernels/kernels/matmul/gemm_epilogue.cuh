@@ -18,12 +18,19 @@ template <class T> struct Finish {
         : bias((const T *)p.bias), residual(p.residual ? (const T *)p.residual + z * p.stride_residual : nullptr),
           ld_residual(p.ld_residual), activation(p.activation), transposed(transposed) {}
 
-    __device__ __forceinline__ T operator()(Acc x, uint32_t row, uint32_t column) const {
+    // The residual of an element, which may be read long before the sum is there.
+    __device__ __forceinline__ T residual_of(uint32_t row, uint32_t column) const {
         uint32_t r = transposed ? column : row, c = transposed ? row : column;
-        if (bias) x += widen(bias[r]);
+        return residual ? load_at<vec<T, 1>>(residual + (int64_t)c * ld_residual + r, 0)[0] : T();
+    }
+    __device__ __forceinline__ T operator()(Acc x, uint32_t row, uint32_t column, T of_residual) const {
+        if (bias) x += widen(bias[transposed ? column : row]);
         if (activation != ACTIVATION_none) x = activated<T>(x, activation);
-        if (residual) x += widen(load_at<vec<T, 1>>(residual + (int64_t)c * ld_residual + r, 0)[0]);
+        if (residual) x += widen(of_residual);
         return narrow<T>(x);
+    }
+    __device__ __forceinline__ T operator()(Acc x, uint32_t row, uint32_t column) const {
+        return (*this)(x, row, column, residual_of(row, column));
     }
 };
 
@@ -40,11 +47,14 @@ template <class T> struct FinishedSums {
     __device__ __forceinline__ FinishedSums(const MatmulProblem &p, T *c, bool transposed, uint32_t z)
         : c(c), row_c(p.gemm.row_c), column_c(p.gemm.ldc), scaling(p.gemm), finish(p, z, transposed) {}
 
-    __device__ __forceinline__ void store(uint32_t row, uint32_t column, Acc sum) const {
+    __device__ __forceinline__ void store(uint32_t row, uint32_t column, Acc sum, T of_residual) const {
         T *to = c + (int64_t)row * row_c + (int64_t)column * column_c;
         Acc x[1];
         scaling(x, &sum, to);
-        *to = finish(x[0], row, column);
+        *to = finish(x[0], row, column, of_residual);
+    }
+    __device__ __forceinline__ void store(uint32_t row, uint32_t column, Acc sum) const {
+        store(row, column, sum, finish.residual_of(row, column));
     }
 };
 

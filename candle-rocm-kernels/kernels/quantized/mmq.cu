@@ -265,11 +265,10 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     uint32_t begin = blockIdx.z * part, end = min_of(columns - begin, part) + begin;
     dst += blockIdx.z * part_results;
 #if defined(TENSOR_CORES)
-    // The widest tiles are high, too: of the host's workgroups every second has nothing to do. Sixteen columns are too
-    // few. Small tiles have less to do in a step, so theirs are longer.
-    constexpr int HIGH = COLUMNS == 128 ? 2 * ROWS : ROWS, WIDTH = COLUMNS == 16 ? 32 : COLUMNS,
-                  CHUNKS = COLUMNS == 128 ? 2 : 4;
-    using Product = tensor_cores::Product<Q, Activations<LAYOUT>, HIGH, WIDTH, CHUNKS, THREADS>;
+    // The widest tiles are high, too: of the host's workgroups every second has nothing to do. Small tiles have less to
+    // do in a step, so theirs are longer.
+    constexpr int HIGH = COLUMNS == 128 ? 2 * ROWS : ROWS, CHUNKS = COLUMNS == 128 ? 2 : 4;
+    using Product = tensor_cores::Product<Q, Activations<LAYOUT>, HIGH, COLUMNS, CHUNKS, THREADS>;
     __shared__ typename Product::Tile tiles[2];
     if (blockIdx.x * HIGH >= rows) return;
     for (uint32_t first_column = blockIdx.y * COLUMNS; first_column < vectors; first_column += gridDim.y * COLUMNS)

@@ -54,15 +54,21 @@ template <class Q, int UNITS> struct Fetched {
 
 template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THREADS> struct Product {
     static_assert(THREADS == CHUNKS * ROWS || (THREADS == 2 * CHUNKS * ROWS && 2 * COLUMNS >= ROWS),
-                  "every thread fetches");
+                  "every thread fetches weights, or half of them");
     using Tile = tensor_cores::Tile<Q, ROWS, COLUMNS, CHUNKS>;
     // A piece of weights each is for the first threads, the vectors for the last, or all where the first are all.
     static constexpr uint32_t FETCHERS = CHUNKS * ROWS, FIRST = THREADS - FETCHERS, PIECES = Q::ELEMENTS / 32;
-    // Wavefronts are so many rows high, and share the columns.
-    static constexpr int WAVE_ROWS = COLUMNS == 32 ? 16 : 32, ACROSS = THREADS / 32 / (ROWS / WAVE_ROWS),
-                         MY_COLUMNS = COLUMNS / ACROSS;
+    // Wavefronts are so many rows high, and share the columns; sixteen are too few for that, and a step's chunks are
+    // shared instead.
+    static constexpr int WAVE_ROWS = COLUMNS == 16 ? 16 : 32, DOWN = ROWS / WAVE_ROWS,
+                         SHARERS = COLUMNS == 16 ? THREADS / 32 / DOWN : 1, ACROSS = THREADS / 32 / DOWN / SHARERS,
+                         MY_COLUMNS = COLUMNS / ACROSS, MY_CHUNKS = CHUNKS / SHARERS;
     static constexpr int M = WAVE_ROWS / 16, N = MY_COLUMNS / 8, PARTS = 32 / Q::SCALED;
     static_assert(N % 2 == 0, "columns are loaded by sixteens");
+
+    // Steps whose operands are on their way while one is multiplied. What a tile of few columns has to do is short
+    // beside memory's latency.
+    static constexpr int AHEAD = COLUMNS == 16 ? 2 : 1;
 
     static constexpr int UNITS = ceil_div(2 * CHUNKS * COLUMNS, FIRST == 0 ? THREADS : (int)FIRST);
     using Operands = Fetched<Q, UNITS>;
@@ -72,12 +78,14 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
     size_t plane;
     float value[M][N][4] = {};
 
-    static __device__ __forceinline__ uint32_t my_row() { return threadIdx.x / 32 % (ROWS / WAVE_ROWS) * WAVE_ROWS; }
-    static __device__ __forceinline__ uint32_t my_column() {
-        return threadIdx.x / 32 / (ROWS / WAVE_ROWS) * MY_COLUMNS;
-    }
+    static __device__ __forceinline__ uint32_t my_row() { return threadIdx.x / 32 % DOWN * WAVE_ROWS; }
+    static __device__ __forceinline__ uint32_t my_column() { return threadIdx.x / 32 / DOWN % ACROSS * MY_COLUMNS; }
+    static __device__ __forceinline__ uint32_t sharer() { return SHARERS == 1 ? 0 : threadIdx.x / 32 / DOWN; }
     static __device__ __forceinline__ bool fetches_weights() { return FIRST == 0 || threadIdx.x < FETCHERS; }
-    static __device__ __forceinline__ bool fetches_vectors() { return FIRST == 0 || threadIdx.x >= FETCHERS; }
+    static __device__ __forceinline__ bool fetches_vectors() {
+        return FIRST == 0 ? THREADS <= 2 * CHUNKS * COLUMNS || threadIdx.x < 2 * CHUNKS * COLUMNS
+                          : threadIdx.x >= FETCHERS;
+    }
     // The vector and the sixteen of it that are this thread's number u.
     static __device__ __forceinline__ uint32_t fetched_column(int u) {
         return (FIRST == 0 ? u * THREADS + threadIdx.x : u * FIRST + threadIdx.x - FETCHERS) / (2 * CHUNKS);
@@ -89,8 +97,8 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
         if (fetches_weights()) {
             uint32_t i = min_of(CHUNKS * step + threadIdx.x % CHUNKS, pieces - 1);
             const uint8_t *block = row + (size_t)(i / PIECES) * Q::BYTES;
-            // Steps within a block share its head.
-            if (PIECES == 1 || CHUNKS * step % PIECES == 0) Q::load_head(block, i % PIECES, fetched.raw);
+            // Steps within a block share its head, if they have the same registers.
+            if (AHEAD == 2 || PIECES == 1 || CHUNKS * step % PIECES == 0) Q::load_head(block, i % PIECES, fetched.raw);
             Q::load_body(block, i % PIECES, fetched.raw);
         }
         if (!fetches_vectors()) return;
@@ -212,6 +220,29 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
         }
     }
 
+    // Adds up the sharers' sums in their order, for the first of them, of which a thread is if it returns true.
+    struct Meeting {
+        vec<float, 4> sums[SHARERS][DOWN * ACROSS * 32][M][N];
+    };
+    __device__ __forceinline__ bool meet(Meeting &meeting) {
+        uint32_t with = threadIdx.x % (DOWN * ACROSS * 32);
+#pragma unroll
+        for (int m = 0; m < M; m++)
+#pragma unroll
+            for (int n = 0; n < N; n++) meeting.sums[sharer()][with][m][n] = load_vec<vec<float, 4>>(value[m][n]);
+        __syncthreads();
+        for (int s = 1; s < SHARERS && sharer() == 0; s++)
+#pragma unroll
+            for (int m = 0; m < M; m++)
+#pragma unroll
+                for (int n = 0; n < N; n++)
+#pragma unroll
+                    for (int k = 0; k < 4; k++) value[m][n][k] += meeting.sums[s][with][m][n][k];
+        // Whoever comes next writes where this was read.
+        __syncthreads();
+        return sharer() == 0;
+    }
+
     // dst (vectors, dst_rows): rows first_row on of vectors first_column on, of elements `begin` (a multiple of 256) to
     // `end` of both.
     __device__ __forceinline__ void run(Tile (&tiles)[2], const uint8_t *__restrict__ src,
@@ -226,17 +257,34 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
         plane = (size_t)columns_of_y * Activations::BYTES;
         pieces = end / 32;
         uint32_t first = begin / (32 * CHUNKS), steps = ceil_div(pieces, (uint32_t)CHUNKS);
-        Operands fetched;
-        fetch(fetched, first);
+        // In turns, so that none is moved while it is on its way.
+        Operands fetched[AHEAD];
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) fetch(fetched[i], min_of(first + i, steps - 1));
         // A split's first tile is the first: it begins at an even step.
-        store(tiles[0], fetched, first, pieces);
+        store(tiles[0], fetched[0], first, pieces);
         __syncthreads();
-        for (uint32_t step = first; step < steps; step++) {
-            if (step + 1 < steps) fetch(fetched, step + 1);
+        auto one = [&](uint32_t step, Operands &now, Operands &next) INLINED {
+            if (step + AHEAD < steps) fetch(now, step + AHEAD);
 #pragma unroll 1
-            for (uint32_t slot = 0; slot < CHUNKS; slot++) add(tiles[step % 2], slot);
-            if (step + 1 < steps) store(tiles[(step + 1) % 2], fetched, step + 1, pieces);
+            for (uint32_t slot = 0; slot < MY_CHUNKS; slot++) add(tiles[step % 2], sharer() * MY_CHUNKS + slot);
+            if (step + 1 < steps) store(tiles[(step + 1) % 2], next, step + 1, pieces);
             __syncthreads();
+        };
+        uint32_t step = first;
+        if constexpr (AHEAD == 2) {
+#pragma unroll 1
+            for (; step + 1 < steps; step += 2) {
+                one(step, fetched[0], fetched[1]);
+                one(step + 1, fetched[1], fetched[0]);
+            }
+            if (step < steps) one(step, fetched[0], fetched[1]);
+        } else {
+#pragma unroll 1
+            for (; step < steps; step++) one(step, fetched[0], fetched[0]);
+        }
+        if constexpr (SHARERS > 1) {
+            if (!meet(*(Meeting *)tiles)) return;
         }
 #pragma unroll
         for (int m = 0; m < M; m++)

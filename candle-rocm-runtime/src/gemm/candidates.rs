@@ -251,11 +251,6 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
 
 /// The plan with as many teams to a row as have something to do.
 fn as_few(mut product: Product, gpu: Gpu) -> Option<Plan> {
-    let dtype = product.dtype.of_kernels();
-    let columns = few::columns(gpu.arch, dtype)
-        .iter()
-        .copied()
-        .find(|&columns| product.n <= u64::from(columns))?;
     // One row at distance 1 is one column.
     if product.m == 1 && product.a.op == Transpose::No && product.a.ld == 1 {
         product.a = Operand {
@@ -264,7 +259,13 @@ fn as_few(mut product: Product, gpu: Gpu) -> Option<Plan> {
             ..product.a
         };
     }
-    let shape = few::shape(gpu.arch, dtype, columns, product.a.op == Transpose::No);
+    let dtype = product.dtype.of_kernels();
+    let rows_together = product.a.op == Transpose::No;
+    let columns = few::columns(gpu.arch, dtype, rows_together)
+        .iter()
+        .copied()
+        .find(|&columns| product.n <= u64::from(columns))?;
+    let shape = few::shape(gpu.arch, dtype, columns, rows_together);
     let few = FewKernel {
         op_a: product.a.op,
         columns,

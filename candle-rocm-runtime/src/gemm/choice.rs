@@ -24,7 +24,8 @@ pub enum GemmChoice {
     Own,
     /// The vendor's library; that there is none is an error.
     Library,
-    /// The vendor's library on NVIDIA GPUs if it can be loaded, else our own kernels.
+    /// The vendor's library on NVIDIA GPUs if it can be loaded, but for few columns with something after them, which are
+    /// one launch of ours; else our own kernels.
     Auto,
 }
 

@@ -1,7 +1,9 @@
 //! Matrix products, by whichever way is chosen for each.
 
+use super::choice::GemmChoice;
 use super::epilogue::Epilogue;
 use super::hardware::Gpu;
+use super::kernel::Kernel;
 use super::launch::launch_plan;
 use super::library::product::multiply_by;
 use super::library::selection;
@@ -54,6 +56,7 @@ pub unsafe fn gemm_with_epilogue(
 /// As [`gemm_with_epilogue`].
 unsafe fn multiply(stream: &Stream, problem: &GemmProblem, epilogue: &Epilogue) -> Result<()> {
     let device = stream.context().device();
+    let gpu = Gpu::from(device.info());
     let mut library = None;
     let mut choice = None;
     if problem.has_sum() {
@@ -70,7 +73,10 @@ unsafe fn multiply(stream: &Stream, problem: &GemmProblem, epilogue: &Epilogue) 
         Some(Choice::Library) => None,
         None => {
             library = library.filter(|library| library.is_default());
-            None
+            match library {
+                Some(_) => in_one_launch(problem, epilogue, gpu)?,
+                None => None,
+            }
         }
     };
     if let (None, Some(library)) = (&plan, library) {
@@ -79,7 +85,6 @@ unsafe fn multiply(stream: &Stream, problem: &GemmProblem, epilogue: &Epilogue) 
             return Ok(());
         }
     }
-    let gpu = Gpu::from(device.info());
     let plan = plan.or_else(|| Plan::new(problem, epilogue, gpu));
     let Some(plan) = plan else {
         return Err(Error::unsupported(format!(
@@ -90,4 +95,14 @@ unsafe fn multiply(stream: &Stream, problem: &GemmProblem, epilogue: &Epilogue) 
     };
     // SAFETY: the caller's promise, and the plan covers just these matrices.
     unsafe { launch_plan(stream, &plan) }
+}
+
+/// Our own plan where a library is only the default, and would be followed by a launch of what comes after the product:
+/// few columns take about as long as that.
+fn in_one_launch(problem: &GemmProblem, epilogue: &Epilogue, gpu: Gpu) -> Result<Option<Plan>> {
+    if epilogue.is_none() || GemmChoice::current()? != GemmChoice::Auto {
+        return Ok(None);
+    }
+    let plan = Plan::new(problem, epilogue, gpu);
+    Ok(plan.filter(|plan| matches!(plan.kernel, Kernel::Few(_)) && plan.parts == 1))
 }

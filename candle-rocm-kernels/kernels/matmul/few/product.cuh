@@ -410,6 +410,10 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 
         __device__ __forceinline__ Out(const MatmulProblem &p, T *c, uint32_t layout)
             : problem(p), results(p, c, layout & TRANSPOSED, blockIdx.z), partial(part_of<Sum>(p, blockIdx.z)) {}
+        __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum, T of_residual) const {
+            if (partial) partial[(uint64_t)column * problem.gemm.m + row] = sum;
+            else results.store(row, column, sum, of_residual);
+        }
         __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum) const {
             if (partial) partial[(uint64_t)column * problem.gemm.m + row] = sum;
             else results.store(row, column, sum);
@@ -426,14 +430,29 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         auto results = [&]() INLINED {
             return Out(problem, operands.c, layout);
         };
-        compute(problem, operands.a, operands.b, problem.gemm.n, true, layout, sharing, results);
+        auto residual_of = [&](uint32_t row, uint32_t column) INLINED {
+            return Finish<T>(problem, blockIdx.z, layout & TRANSPOSED).residual_of(row, column);
+        };
+        compute(problem, operands.a, operands.b, problem.gemm.n, true, layout, sharing, results, residual_of);
     }
 
+    // Where a thread's result stands that is number `i` of those that a pass brings together.
+    struct At {
+        uint32_t in_pass, column, group, row;
+        __device__ __forceinline__ At(uint32_t i, int pass, uint32_t first)
+            : in_pass(i % PASS_ROWS), column(i / PASS_ROWS % COLUMNS), group(i / (PASS_ROWS * COLUMNS)),
+              row(first + group * ROWS +
+                  row_of(pass * PASS_TILES + in_pass / Unit::ROW_LANES, in_pass % Unit::ROW_LANES)) {}
+    };
+
     // The product with so many columns of B, or, if none is in use, zeros. `results` makes what stores it, once the
-    // sums are there.
-    template <class Results>
+    // sums are there. `residual_of` reads what is added to one; a thread's first is asked for before the product, as
+    // nothing else would hide the wait.
+    template <class Results, class Residual = AsItIs>
     __device__ __forceinline__ void compute(const MatmulProblem &problem, const T *a, const T *b, uint32_t columns,
-                                            bool in_use, uint32_t layout, uint32_t sharing, Results results) {
+                                            bool in_use, uint32_t layout, uint32_t sharing, Results results,
+                                            Residual residual_of = {}) {
+        constexpr bool EARLY = !is_same<Residual, AsItIs>::value && !Input::NORMS && PASSES == 1;
         __shared__ Sum shared[TEAMS][COLUMNS][PASS_ROWS];
         const GemmProblem &p = problem.gemm;
         uint32_t team = threadIdx.x / LANES, lane = threadIdx.x % LANES, sharer = team & ((1u << sharing) - 1);
@@ -459,6 +478,11 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         // Blocks of rows are whole, or beyond the last.
         bool whole_rows = !ROWS_TOGETHER || p.m % V == 0 || p.m - at.first >= groups * ROWS;
 
+        T early = {};
+        if constexpr (EARLY) {
+            At own(threadIdx.x, 0, at.first);
+            if (own.group < groups && own.row < at.m && own.column < at.n) early = residual_of(own.row, own.column);
+        }
         if constexpr (Input::SCALES) input.template meet<Unit>(at, lane);
         if constexpr (Input::NORMS) {
             // The host gives whole vectors alone.
@@ -495,11 +519,15 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             }
 #pragma unroll 1
             for (uint32_t i = threadIdx.x; i < groups * PASS_ROWS * COLUMNS; i += THREADS) {
-                uint32_t in_pass = i % PASS_ROWS, column = i / PASS_ROWS % COLUMNS, group = i / (PASS_ROWS * COLUMNS);
-                uint32_t tile = pass * PASS_TILES + in_pass / Unit::ROW_LANES;
-                uint32_t row = at.first + group * ROWS + row_of(tile, in_pass % Unit::ROW_LANES);
-                if (row >= at.m || column >= at.n) continue;
-                out.store(row, column, sum_of(group, column, in_pass));
+                At own(i, pass, at.first);
+                if (own.row >= at.m || own.column >= at.n) continue;
+                Sum sum = sum_of(own.group, own.column, own.in_pass);
+                if constexpr (EARLY) {
+                    if (i != threadIdx.x) early = residual_of(own.row, own.column);
+                    out.store(own.row, own.column, sum, early);
+                } else {
+                    out.store(own.row, own.column, sum);
+                }
             }
         }
     }

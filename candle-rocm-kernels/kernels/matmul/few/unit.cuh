@@ -256,10 +256,12 @@ template <bool ROWS_TOGETHER> struct FewUnit<bf16_t, 16, ROWS_TOGETHER> : FEW_UN
 #endif
 #else
 // mma.sync m16n8k16, in which rows of A are the instruction's columns: eight of them, and 8 or 16 columns of B, which
-// are its rows. A lane's 16 bytes are operands of two instructions: which k stands where is the same for both.
+// are its rows. A lane's 16 bytes are operands of two instructions: which k stands where is the same for both. What is
+// for 2 columns has few rows, so that more workgroups have some; B, which each of them reads, is small.
 template <class T, int COLUMNS_> struct MmaUnit {
-    static constexpr int LANES = 32, COLUMNS = COLUMNS_, B_VECTORS = COLUMNS / 8, DEPTH = 1;
-    static constexpr int ROW_LANES = 8, K_LANES = 4, TILES = COLUMNS / 4, UNROLL = 8 / TILES;
+    static constexpr int LANES = 32, COLUMNS = max_of(COLUMNS_, 8), B_VECTORS = COLUMNS / 8, DEPTH = 1;
+    static constexpr int ROW_LANES = 8, K_LANES = 4, TILES = max_of(COLUMNS_ / 4, 1),
+                         UNROLL = COLUMNS_ < 8 ? 4 : 8 / TILES;
     using Sum = float;
     struct Sums {
         float v[4] = {};

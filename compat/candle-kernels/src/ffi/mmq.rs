@@ -251,8 +251,8 @@ const TILES: [Tile; 3] = [
         columns: 16,
         rows: TILE_ROWS,
         together: 2,
-        alone: 2.5,
-        more: 0.6,
+        alone: 1.6,
+        more: 0.5,
     },
     Tile {
         columns: 64,
