@@ -104,7 +104,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static_assert(UNROLL % DEPTH == 0 && (!ROWS_TOGETHER || TILES % V == 0), "whole blocks");
     // Workgroups that one of NVIDIA's multiprocessors has registers for, without spilling any.
     static constexpr bool SMALL = !ROWS_TOGETHER && !Input::NORMS && COLUMNS == (SIZE == 2 ? 8 : 1);
-    static constexpr int RESIDENT = SIZE == 8 ? 1 : SMALL ? 3 : 2;
+    static constexpr int RESIDENT = SIZE == 8 ? 1 : SMALL && COLUMNS_ < COLUMNS ? 4 : SMALL ? 3 : 2;
     // The next round's vectors of A are on their way while this one's are multiplied: AMD's GPUs have registers for
     // both. (On an H200 there were fewer wavefronts then, and the product slower.) What norms, scales or turns has none
     // left.
