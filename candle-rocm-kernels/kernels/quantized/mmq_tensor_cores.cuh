@@ -67,8 +67,8 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
     static_assert(N % 2 == 0, "columns are loaded by sixteens");
 
     // Steps whose operands are on their way while one is multiplied. What a tile of few columns has to do is short
-    // beside memory's latency.
-    static constexpr int AHEAD = COLUMNS == 16 ? 2 : 1;
+    // beside memory's latency; and with 64 there are registers for it where blocks have no heads.
+    static constexpr int AHEAD = COLUMNS == 16 || (COLUMNS == 64 && PIECES == 1) ? 2 : 1;
 
     static constexpr int UNITS = ceil_div(2 * CHUNKS * COLUMNS, FIRST == 0 ? THREADS : (int)FIRST);
     using Operands = Fetched<Q, UNITS>;
