@@ -1,5 +1,7 @@
 //! Matrix products, by whichever way is chosen for each.
 
+use candle_rocm_kernels::few;
+
 use super::choice::GemmChoice;
 use super::epilogue::Epilogue;
 use super::hardware::Gpu;
@@ -100,7 +102,10 @@ unsafe fn multiply(stream: &Stream, problem: &GemmProblem, epilogue: &Epilogue) 
 /// Our own plan where a library is only the default, and would be followed by a launch of what comes after the product:
 /// few columns take about as long as that.
 fn in_one_launch(problem: &GemmProblem, epilogue: &Epilogue, gpu: Gpu) -> Result<Option<Plan>> {
-    if epilogue.is_none() || GemmChoice::current()? != GemmChoice::Auto {
+    let columns = few::columns(gpu.arch, problem.dtype.of_kernels(), false);
+    let most = columns.last().map_or(0, |&columns| columns as usize);
+    let are_few = problem.m.min(problem.n) <= most;
+    if epilogue.is_none() || !are_few || GemmChoice::current()? != GemmChoice::Auto {
         return Ok(None);
     }
     let plan = Plan::new(problem, epilogue, gpu);
