@@ -124,6 +124,9 @@ const MEMORY_RATE: f64 = 8.0;
 const LATENCY: f64 = 900.0;
 /// Cycles of a workgroup before its first multiply-add and after its last.
 const ENDS: f64 = 2500.0;
+/// And for each element of a tile by whole lines, on its way from there to C: by the emulator's clock, as below. Sums of
+/// parts are counted by their bytes.
+const END_OF_ELEMENT: f64 = 0.2;
 /// Cycles of one more launch.
 const LAUNCH: f64 = 6000.0;
 
@@ -290,7 +293,12 @@ impl Gpu<'_> {
             0 => 0.0,
             _ => {
                 let step = work.step(&unit, dtype, workgroups);
-                steps * overlapped(workgroups as f64 * step, LATENCY) + ENDS
+                let elements = match work.whole_lines && parts == 1 {
+                    true => (work.rows * work.columns) as f64,
+                    false => 0.0,
+                };
+                let ends = ENDS + END_OF_ELEMENT * elements;
+                steps * overlapped(workgroups as f64 * step, LATENCY) + ends
             }
         };
         let computing = (of_unit / resident) as f64 * round(resident) + round(of_unit % resident);

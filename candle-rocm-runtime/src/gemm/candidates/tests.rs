@@ -168,6 +168,13 @@ fn a_large_product_has_a_workgroup_for_each_compute_unit() {
             assert_eq!(workgroups, units, "{problem}");
         }
     }
+    // Three rounds of it would leave more of an MI250X without one than five of two small tiles.
+    let mi250x = Gpu {
+        arch: "gfx90a",
+        compute_units: 110,
+    };
+    let problem = of_type(GemmDtype::BF16, row_major(4096, 4096, 4096, true));
+    assert_eq!(plan_on(&problem, mi250x).unwrap().kernel.tile(), (128, 128));
     // f32 has no such tile.
     let plan = plan_on(&row_major(4096, 4096, 4096, true), MI300X).unwrap();
     assert_ne!(plan.kernel.tile().0, 224);
