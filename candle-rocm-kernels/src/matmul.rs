@@ -64,9 +64,13 @@ pub struct Tile {
 }
 
 /// Every tile, largest first.
-pub const TILES: [Tile; 5] = [
+pub const TILES: [Tile; 6] = [
     Tile {
         rows: 256,
+        columns: 256,
+    },
+    Tile {
+        rows: 224,
         columns: 256,
     },
     Tile {
@@ -107,6 +111,13 @@ fn has_whole_lines(architecture: Architecture, dtype: Dtype) -> bool {
     unit == MatrixUnit::Mfma && architecture != Architecture::Cdna1 && types.contains(&dtype)
 }
 
+/// Whether the kernels of `dtype` with `tile` on `arch` read whole lines of memory, in an order that has something to
+/// multiply behind everything else.
+pub fn reads_whole_lines(arch: &str, dtype: Dtype, tile: Tile) -> bool {
+    let has = architecture(arch).is_some_and(|of| has_whole_lines(of, dtype));
+    has && tile.rows >= 128 && tile.columns >= 128
+}
+
 /// Threads of a workgroup of the tile's kernels on `arch`.
 pub fn threads(arch: &str, tile: Tile) -> u32 {
     if Multiprocessor::of(arch).is_some() {
@@ -117,7 +128,7 @@ pub fn threads(arch: &str, tile: Tile) -> u32 {
     let sums = tile.rows * tile.columns;
     let waves = match sums >= 128 * 128 {
         true if architecture.is_some_and(is_wide_dot) => 8,
-        true if sums == 256 * 256 => 8,
+        true if tile.columns == 256 => 8,
         // Vector registers that cannot stand in for accumulation registers have no room for four wavefronts' operands.
         true if architecture == Some(Architecture::Cdna1) && sums > 128 * 128 => 8,
         true => return 256,
@@ -129,7 +140,8 @@ pub fn threads(arch: &str, tile: Tile) -> u32 {
 /// Whether `arch` (a processor's name, such as `gfx942`) has the kernels of `dtype` with `tile`, for all four pairs of
 /// operations.
 ///
-/// The largest tile, and not the second one, is of types whose large tiles read whole lines.
+/// The tiles of 256 columns, and not the one of 256 x 128, are of types whose large tiles read whole lines; that of 224
+/// rows of those with 16 bits.
 /// f32 and f64 have matrix instructions on CDNA alone (f64 since CDNA2); elsewhere [`GEMM`](crate::GEMM) multiplies them.
 /// Tiles of more than 128 x 128 have sums that in f64 would be all of a wavefront's registers, and too many of Vega 20's
 /// in every type.
@@ -152,6 +164,9 @@ pub fn exists(arch: &str, dtype: Dtype, tile: Tile) -> bool {
     let mfma = architecture.unit().matrix_unit == MatrixUnit::Mfma;
     let large = tile.rows * tile.columns > 128 * 128;
     if large && (tile.columns > 128) != has_whole_lines(architecture, dtype) {
+        return false;
+    }
+    if tile.rows == 224 && dtype.bytes() != 2 {
         return false;
     }
     match dtype {

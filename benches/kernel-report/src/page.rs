@@ -242,6 +242,7 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
         "product",
         "kernel",
         "workgroups",
+        "compute units %",
         "us",
         "TFLOP/s",
         "matrix unit busy %",
@@ -250,10 +251,14 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
     ]);
     let mut add = |product: String, kernel: &str, multiplications: u64, time: &LaunchTime| {
         let flop = 2.0 * multiplications as f64;
+        // Of those that would have one in each round, the last one included.
+        let units = u64::from(target.multiprocessors());
+        let places = time.workgroups.next_multiple_of(units);
         products.row(&[
             product,
             kernel.to_owned(),
             number(time.workgroups),
+            percent(time.workgroups as f64 / places as f64),
             format!("{:.1}", time.microseconds),
             number((flop / time.microseconds / 1e6) as u64),
             percent(time.matrix),
@@ -287,7 +292,9 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
         add(product, &kernel, multiplications, &time);
     }
     Ok(format!(
-        "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md](clock.md) says how far off it is.\n{}{}\n{}",
+        "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md](clock.md) says how far off it is. \
+         *Compute units*: the share of them that have a workgroup, over as many rounds as all workgroups take, one at a time.\n\
+         {}{}\n{}",
         table.0,
         products.0,
         tokens(gpus, device)?

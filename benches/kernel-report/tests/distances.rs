@@ -10,7 +10,7 @@ use candle_rocm_testing::needs;
 
 /// The tiles whose panels MFMA units take in four slices, or by whole lines in two halves whose first is written before the
 /// last quarter is multiplied; the others', and other units', have two slices or one.
-const QUARTERED: [&str; 3] = ["256x256", "256x128", "128x128"];
+const QUARTERED: [&str; 4] = ["256x256", "224x256", "256x128", "128x128"];
 
 /// Least arithmetic between a load from global memory and the wait for it, as part of a panel's: of [`QUARTERED`] tiles,
 /// and of the others. One set of registers holds a panel. It can be loaded again when the panel's last slice has left

@@ -29,6 +29,8 @@ using Tile128x32 = MatmulShape<128, 32, 4, 1, 32, 2>;
 #if defined(WHOLE_LINES)
 // Of f16, bf16 and f32: eight wavefronts that share a unit's whole LDS, or two workgroups of four.
 using Lines256x256 = LinesShape<256, 256, 2, 4>;
+// As many tiles of 4096 x 4096 as an MI300X has compute units. Of two wavefronts on a SIMD one has fewer rows.
+using Lines224x256 = LinesShape<224, 256, 2, 4>;
 using Lines128x128 = LinesShape<128, 128, 2, 2>;
 using Tile256x128 = MatmulShape<256, 128, 2, 2, 32, 4>;
 #else
@@ -112,6 +114,10 @@ SUM(f64, double)
 #endif
 LINES_TILES(bf16, bf16_t)
 LINES_TILES(f16, half_t)
+#if defined(WHOLE_LINES)
+WITH_OPS(LINES_PRODUCT, bf16, bf16_t, 224x256)
+WITH_OPS(LINES_PRODUCT, f16, half_t, 224x256)
+#endif
 TILES(i8, int8_t)
 #if defined(MATRIX_UNIT_F32)
 LINES_TILES(f32, float)

@@ -50,18 +50,23 @@ template <int M_, int N_, int WAVES_M_, int WAVES_N_> struct LinesShape {
     static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
     static constexpr bool WHOLE_LINES = true;
     template <class T, int ROWS> using Slice = Lines<T, ROWS>;
+    // Rows of an operand that have a place in LDS: two of each line's half for all threads. What stands in place of those
+    // after the tile's last is nobody's concern.
+    static constexpr int loaded(int rows) { return ceil_div(rows, THREADS / 4) * (THREADS / 4); }
 };
 
 // An operand on its way. Its members count what a thread does for half a panel in its turn: writes to LDS, and vector
 // instructions for them.
-template <class T, int ROWS, class S, bool ALONG_K> struct LinesPanel : Panel<T, ROWS, S, ALONG_K> {
-    using Base = Panel<T, ROWS, S, ALONG_K>;
-    using Base::Base;
-    static constexpr int LOADS = Base::BLOCKS * Base::LINES;
+template <class T, int ROWS, class S, bool ALONG_K> struct LinesPanel : Panel<T, S::loaded(ROWS), S, ALONG_K> {
+    using Base = Panel<T, S::loaded(ROWS), S, ALONG_K>;
+    static constexpr int loads(Turn) { return Base::BLOCKS * Base::LINES; }
     static_assert(Base::BLOCKS == 1 && Base::IN_TURNS, "a thread has a block of one half");
 
+    __device__ __forceinline__ LinesPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
+                                          uint32_t end)
+        : Base(matrix, ld, start, min_of(rows, start + ROWS), begin, end) {}
     // Reads the next panel: a thread's lines are as far from each other as everyone's, and within 32 bits (panels()).
-    __device__ __forceinline__ void load() {
+    template <Turn> __device__ __forceinline__ void load() {
         uint32_t ld = (uint32_t)this->ld;
         opaque(this->offset[0][0]);
 #pragma unroll
@@ -78,13 +83,20 @@ template <class T, int ROWS, class S, bool ALONG_K> struct LinesPanel : Panel<T,
 
 // k is together: eight threads load a row's line. Of two vectors a thread's are in different halves, so that every
 // thread has one to write of each.
-template <class T, int ROWS, class S> struct LinesPanel<T, ROWS, S, true> : PanelBase<T, ROWS, S, true> {
-    using Base = PanelBase<T, ROWS, S, true>;
+template <class T, int ROWS, class S>
+struct LinesPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true> {
+    using Base = PanelBase<T, S::loaded(ROWS), S, true>;
     using typename Base::Slice;
-    static constexpr int STEP = S::THREADS / Slice::CHUNKS, PAIRS = ROWS / (2 * STEP), HALF = Slice::CHUNKS / 2;
-    static_assert(PAIRS * 2 * STEP == ROWS && STEP % 32 == 0, "a thread's rows differ in high bits");
+    static constexpr int STEP = S::THREADS / Slice::CHUNKS, PAIRS = S::loaded(ROWS) / (2 * STEP);
+    static constexpr int HALF = Slice::CHUNKS / 2;
+    static_assert(STEP % 32 == 0, "a thread's rows differ in high bits");
     static constexpr bool IN_TURNS = false;
-    static constexpr int LOADS = 2 * PAIRS;
+    // The second half of the threads have the last of the rows, which may be none of the tile's.
+    static constexpr bool SPARE = S::loaded(ROWS) - ROWS >= STEP / 2;
+    static constexpr bool is_spare(Turn turn, int i, int j) {
+        return SPARE && turn == SECOND_TURN && i == PAIRS - 1 && j == 1;
+    }
+    static constexpr int loads(Turn turn) { return 2 * PAIRS - is_spare(turn, PAIRS - 1, 1); }
     static constexpr int writes(Turn, int) { return PAIRS; }
     static constexpr int vector(Turn, int) { return 4 * PAIRS; }
     typedef WordVector<4>::type Vector;
@@ -103,7 +115,7 @@ template <class T, int ROWS, class S> struct LinesPanel<T, ROWS, S, true> : Pane
 
     __device__ __forceinline__ LinesPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
                                           uint32_t end)
-        : Base(matrix, ld, start, rows, begin, end), base(this->first + begin) {
+        : Base(matrix, ld, start, min_of(rows, start + ROWS), begin, end), base(this->first + begin) {
 #pragma unroll
         for (int i = 0; i < PAIRS; i++)
 #pragma unroll
@@ -114,11 +126,12 @@ template <class T, int ROWS, class S> struct LinesPanel<T, ROWS, S, true> : Pane
     }
 
     // Reads the next panel.
-    __device__ __forceinline__ void load() {
+    template <Turn TURN> __device__ __forceinline__ void load() {
 #pragma unroll
         for (int i = 0; i < PAIRS; i++)
 #pragma unroll
             for (int j = 0; j < 2; j++) {
+                if (is_spare(TURN, i, j)) continue;
                 opaque(offset[i][j]);
                 held[i][j] = load_vector<Vector>(base, offset[i][j]);
             }
@@ -145,10 +158,11 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct LinesOperand {
 
     __device__ __forceinline__ LinesOperand(uint32_t row, uint32_t chunk) : at(Slice::place(row, chunk)) {}
 
-    __device__ __forceinline__ void read(Fragment (&to)[BLOCKS], LdsBytes panel, int step) const {
+    // The first of them, those of a step.
+    __device__ __forceinline__ void read(Fragment (&to)[BLOCKS], LdsBytes panel, int step, int blocks = BLOCKS) const {
         using Words = typename Fragment::Words;
 #pragma unroll
-        for (int i = 0; i < BLOCKS; i++) {
+        for (int i = 0; i < blocks; i++) {
             LdsBytes from = Slice::after(exchanged_chunk(panel + at, step * Unit::STEP_CHUNKS), i * BLOCK);
             to[i].chunk[0] = Unit::template load<Words>(from);
         }
@@ -156,15 +170,16 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct LinesOperand {
 };
 
 // The order of a cluster of `PRODUCTS` matrix instructions, each of which takes the time of seven others: before each
-// of the first ones writes of LDS, with the VECTOR instructions that all of them take; behind each a read of LDS, and
-// its share of MORE vector instructions; and behind those after the writes loads, for whose registers these made room.
+// of the first ones writes of LDS, with the VECTOR instructions that all of them take; behind each a read of LDS, but
+// not where those and loads begin, and its share of MORE vector instructions; and behind those after the writes loads,
+// for whose registers these made room.
 template <int PRODUCTS, int READS, int WRITES, int VECTOR, int LOADS, int MORE = 0, int AT = 0>
 __device__ __forceinline__ void interleave() {
     constexpr int MATRIX_UNIT = 8, VECTOR_UNIT = 2, GLOBAL_LOAD = 0x20, LDS_READ = 0x100, LDS_WRITE = 0x200;
     if constexpr (AT < PRODUCTS) {
-        constexpr int ROOM = LOADS > 0 ? PRODUCTS / 2 : PRODUCTS;
+        constexpr int ROOM = LOADS > 0 ? max_of(PRODUCTS / 4, 4) : PRODUCTS, QUIET = LOADS > 0 ? 2 : 0;
         constexpr int WRITES_EACH = ceil_div(WRITES, ROOM), WRITING = WRITES > 0 ? ceil_div(WRITES, WRITES_EACH) : 0;
-        constexpr int READS_EACH = ceil_div(READS, PRODUCTS),
+        constexpr int READS_EACH = ceil_div(READS, max_of(PRODUCTS - QUIET, 1)),
                       LOADS_EACH = ceil_div(LOADS, max_of(PRODUCTS - WRITING, 1));
         if constexpr (AT < WRITING) {
             __builtin_amdgcn_sched_group_barrier(VECTOR_UNIT, VECTOR * WRITES_EACH / max_of(WRITES, 1), 0);
@@ -172,7 +187,8 @@ __device__ __forceinline__ void interleave() {
         }
         __builtin_amdgcn_sched_group_barrier(MATRIX_UNIT, 1, 0);
         if constexpr (MORE > 0) __builtin_amdgcn_sched_group_barrier(VECTOR_UNIT, ceil_div(MORE, PRODUCTS), 0);
-        if constexpr (AT * READS_EACH < READS) __builtin_amdgcn_sched_group_barrier(LDS_READ, READS_EACH, 0);
+        if constexpr (AT >= QUIET && (AT - QUIET) * READS_EACH < READS)
+            __builtin_amdgcn_sched_group_barrier(LDS_READ, READS_EACH, 0);
         if constexpr (AT >= WRITING && (AT - WRITING) * LOADS_EACH < LOADS)
             __builtin_amdgcn_sched_group_barrier(GLOBAL_LOAD, LOADS_EACH, 0);
         interleave<PRODUCTS, READS, WRITES, VECTOR, LOADS, MORE, AT + 1>();
@@ -186,7 +202,8 @@ __device__ __forceinline__ void interleave() {
 template <class T, class Tile> struct WholeTile {
     using Unit = MatrixUnit<T>;
     using Sum = typename Tile::Sum;
-    static constexpr int ROWS = 64, CHUNK = 16, COLUMN = ROWS * (int)sizeof(Sum), CHUNKS = COLUMN / CHUNK;
+    static constexpr int ROWS = Tile::UNEVEN ? 32 : 64, CHUNK = 16, COLUMN = ROWS * (int)sizeof(Sum),
+                         CHUNKS = COLUMN / CHUNK;
     static constexpr int LDS_BYTES = COLUMN * Unit::COLUMNS, PASSES = Tile::M / ROWS * Tile::BLOCKS_N;
     using C = typename Tile::C;
     // Rows of a vector of C, and of a chunk.
@@ -206,8 +223,10 @@ template <class T, class Tile> struct WholeTile {
         LdsBytes to = lds + place(Unit::column(lane, 0), lane / Unit::COLUMNS * (OF_VECTOR > 1 ? VECTORS : 1));
         LdsBytes from = lds + place(column, vector);
         c += column * ldc + vector * V;
+        // Columns of the first rows, then of the next.
+        int passes = tile.blocks() * Unit::ROWS / ROWS * Tile::BLOCKS_N;
 #pragma unroll 1
-        for (int pass = 0; pass < PASSES; pass++) {
+        for (int pass = 0; pass < passes; pass++) {
 #pragma unroll
             for (int n = 0; n < PASSES; n++)
                 if (n == pass) write(tile, to, n / Tile::BLOCKS_N * ROWS / Unit::ROWS, n % Tile::BLOCKS_N);
@@ -279,32 +298,35 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     typename Unit::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
 
     // The schedule's clusters, whose instructions interleave() puts in order.
-    auto load = [&]() INLINED {
+    auto load = [&](auto turn) INLINED {
         scales.load();
-        a.load();
-        b.load();
+        a.template load<turn.value>();
+        b.template load<turn.value>();
     };
     auto stage = [&](auto turn, int half) INLINED {
         a.template stage<turn.value>(panel_a, half);
         b.template stage<turn.value>(panel_b, half);
     };
-    auto read = [&](int step) INLINED {
-        of_a.read(fragments_a[step % 2], panel_a, step);
+    auto read = [&](int step, int rows) INLINED {
+        of_a.read(fragments_a[step % 2], panel_a, step, rows);
         of_b.read(fragments_b[step % 2], panel_b, step);
     };
     // Blocks of columns from `first` on.
-    auto multiply = [&](int step, int first = 0, int end = Tile::BLOCKS_N) INLINED {
-        tile.multiply(fragments_a[step % 2], fragments_b[step % 2], first, end);
+    auto multiply = [&](int step, int rows, int first = 0, int end = Tile::BLOCKS_N) INLINED {
+        tile.multiply(fragments_a[step % 2], fragments_b[step % 2], first, end, rows);
     };
+    // As lds_barrier(), but that what was waited for before it is not waited for once more.
     auto barrier = [&]() INLINED {
-        lds_barrier();
+        LDS_FENCE(__ATOMIC_RELEASE, "workgroup");
+        __builtin_amdgcn_s_barrier();
+        asm volatile("" ::: "memory");
         in_order();
     };
-    constexpr int READS = Tile::BLOCKS_M + Tile::BLOCKS_N, LOADS = PanelA::LOADS + PanelB::LOADS;
     constexpr int FIRST_BLOCKS = Tile::BLOCKS_N / 2;
-    constexpr int PRODUCTS = Tile::BLOCKS_M * Tile::BLOCKS_N * Unit::PARTS,
-                  FIRST = Tile::BLOCKS_M * FIRST_BLOCKS * Unit::PARTS;
     auto multiply_panel = [&](auto turn, auto more) INLINED {
+        constexpr int ROWS = Tile::blocks_of(turn.value == SECOND_TURN), READS = ROWS + Tile::BLOCKS_N;
+        constexpr int PRODUCTS = ROWS * Tile::BLOCKS_N * Unit::PARTS, FIRST = ROWS * FIRST_BLOCKS * Unit::PARTS;
+        constexpr int LOADS = PanelA::loads(turn.value) + PanelB::loads(turn.value);
         constexpr int WRITES[2] = {PanelA::writes(turn.value, 0) + PanelB::writes(turn.value, 0),
                                    PanelA::writes(turn.value, 1) + PanelB::writes(turn.value, 1)};
         constexpr int VECTOR[2] = {PanelA::vector(turn.value, 0) + PanelB::vector(turn.value, 0),
@@ -314,36 +336,36 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         scales.prepare(tile, panel_a, 0);
         scales.begin(tile);
         stage(turn, 1);
-        if (more) load();
-        read(1);
-        multiply(0);
+        if (more) load(turn);
+        read(1, ROWS);
+        multiply(0, ROWS);
         interleave<PRODUCTS, READS, WRITES[1], VECTOR[1], more.value ? LOADS : 0,
                    Scales::VECTOR *(Tile::BLOCKS_N - FIRST_BLOCKS) + Scales::PREPARE>();
 #pragma unroll
         for (int step = 1; step < STEPS - 1; step++) {
             // A half's last step was read: it may be replaced. The other half was written.
             if (step == STEPS / 2 - 1) barrier();
-            read(step + 1);
-            multiply(step);
+            read(step + 1, ROWS);
+            multiply(step, ROWS);
             interleave<PRODUCTS, READS, 0, 0, 0>();
         }
         if (more) stage(turn, 0);
-        multiply(STEPS - 1, 0, FIRST_BLOCKS);
+        multiply(STEPS - 1, ROWS, 0, FIRST_BLOCKS);
         interleave<FIRST, 0, more.value ? WRITES[0] : 0, VECTOR[0], 0>();
         barrier();
-        if (more) read(0);
-        multiply(STEPS - 1, FIRST_BLOCKS);
+        if (more) read(0, ROWS);
+        multiply(STEPS - 1, ROWS, FIRST_BLOCKS);
         scales.promote(tile, panel_a, 0, 0, FIRST_BLOCKS);
         interleave<PRODUCTS - FIRST, more.value ? READS : 0, 0, 0, 0, Scales::VECTOR * FIRST_BLOCKS>();
     };
     auto multiply_panels = [&](auto turn, uint32_t panels) INLINED {
-        load();
+        load(turn);
         in_order();
         // While that is on its way.
         tile.pin();
         stage(turn, 0);
         barrier();
-        read(0);
+        read(0, Tile::blocks_of(turn.value == SECOND_TURN));
         in_order();
 #pragma unroll 1
         do multiply_panel(turn, Constant<true>());
@@ -356,7 +378,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     uint32_t panels = min_of(a.panels(), b.panels());
     if (panels < 2) panels = 0;
     else {
-        if constexpr (!PanelA::IN_TURNS && !PanelB::IN_TURNS) multiply_panels(Constant<ANY_TURN>(), panels);
+        if constexpr (!PanelA::IN_TURNS && !PanelB::IN_TURNS && !Tile::UNEVEN)
+            multiply_panels(Constant<ANY_TURN>(), panels);
         else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) multiply_panels(Constant<FIRST_TURN>(), panels);
         else multiply_panels(Constant<SECOND_TURN>(), panels);
     }
@@ -375,8 +398,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         scales.begin(tile);
 #pragma unroll
         for (int step = 0; step < STEPS / 2; step++) {
-            read(step);
-            multiply(step);
+            read(step, Tile::BLOCKS_M);
+            multiply(step, Tile::BLOCKS_M);
         }
         scales.prepare(tile, panel_a, 0);
         scales.promote(tile, panel_a, 0);

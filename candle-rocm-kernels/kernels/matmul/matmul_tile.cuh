@@ -87,6 +87,7 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
     using Scales = typename Scheme<T, S>::template Scales<Tile>;
     constexpr int STEPS = SliceA::CHUNKS / Unit::STEP_CHUNKS, STEPS_UNROLLED = Unit::UNROLLED ? STEPS : 1;
     static_assert(STEPS > 0, "a slice has whole steps");
+    static_assert(!Tile::UNEVEN, "all wavefronts do the same");
     constexpr int LDS_BYTES = max_of(LDS_SLICES + Scales::LDS_BYTES, Tile::LDS_BYTES);
     static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");
     __shared__ char lds_array[LDS_BYTES] __attribute__((aligned(128)));

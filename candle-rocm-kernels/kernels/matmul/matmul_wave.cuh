@@ -57,26 +57,34 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
     using Unit = MatrixUnit<T>;
     using Sum = typename Product<T>::Sum;
     using C = typename Product<T>::C;
-    static constexpr int M = S::M / S::WAVES_M, N = S::N / S::WAVES_N;
+    // The first half of the wavefronts may have fewer rows than the second, and has those after the second's.
+    static constexpr int M = ceil_div(S::M / Unit::ROWS, S::WAVES_M) * Unit::ROWS, N = S::N / S::WAVES_N;
+    static constexpr bool UNEVEN = S::M != S::WAVES_M * M;
     static constexpr int BLOCKS_M = M / Unit::ROWS, BLOCKS_N = N / Unit::COLUMNS;
-    static_assert(M % Unit::ROWS == 0 && N % Unit::COLUMNS == 0, "a wavefront has whole blocks");
+    static_assert(!UNEVEN || S::WAVES_M == 2, "a half has the same rows");
+    static_assert(S::M % Unit::ROWS == 0 && N % Unit::COLUMNS == 0, "a wavefront has whole blocks");
     static_assert(M % 32 == 0 || S::WAVES_M == 1, "a wavefront's rows begin with the same low bits");
     static_assert(N % 32 == 0 || S::WAVES_N == 1, "and its columns");
 
     typename Unit::Sums sums[BLOCKS_M][BLOCKS_N] = {};
     uint32_t wave = uniform(threadIdx.x / S::WAVE);
-    uint32_t row = wave % S::WAVES_M * M, column = wave / S::WAVES_M * N;
+    uint32_t row = UNEVEN ? (1 - wave / S::WAVES_N) * M : wave % S::WAVES_M * M;
+    uint32_t column = UNEVEN ? wave % S::WAVES_N * N : wave / S::WAVES_M * N;
 
-    // Adds products of fragments of its rows and columns, or some blocks of columns, to the sums.
+    // Blocks of rows of a wavefront, by its half, and of this one.
+    static constexpr int blocks_of(bool second) { return UNEVEN && !second ? S::M / Unit::ROWS - BLOCKS_M : BLOCKS_M; }
+    __device__ __forceinline__ int blocks() const { return UNEVEN && row > 0 ? blocks_of(false) : BLOCKS_M; }
+
+    // Adds products of fragments of its rows and columns, or some blocks of them, to the sums.
     using Fragment = typename Unit::Fragment;
     __device__ __forceinline__ void multiply(const Fragment (&a)[BLOCKS_M], const Fragment (&b)[BLOCKS_N],
-                                             int first = 0, int end = BLOCKS_N) {
+                                             int first = 0, int end = BLOCKS_N, int rows = BLOCKS_M) {
 #pragma unroll
         for (int part = 0; part < Unit::PARTS; part++)
 #pragma unroll
             for (int j = first; j < end; j++)
 #pragma unroll
-                for (int i = 0; i < BLOCKS_M; i++) Unit::multiply(sums[i][j], a[i], b[j], part);
+                for (int i = 0; i < rows; i++) Unit::multiply(sums[i][j], a[i], b[j], part);
     }
 
     // Nothing that makes the sums moves past it, nor reads of LDS before it.
@@ -126,6 +134,7 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
         LDS_MEMORY Sum *strip = (LDS_MEMORY Sum *)(lds + wave * strip_bytes(STRIP));
         Results results(problem, part.z);
         Sum *partial = (Sum *)p.partial + ((uint64_t)part.y * p.batch + part.z) * p.gemm.n * p.gemm.m;
+        uint32_t rows = UNEVEN ? min_of(p.gemm.m, part.row + S::M) : p.gemm.m;
         bool has_vectors = p.parts > 1 ? vectors_at(partial, p.gemm.m) : results.has_vectors;
         // One strip at a time, so that what is done to results is there once.
 #pragma unroll 1
@@ -141,9 +150,9 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
                 uint32_t r = i % (STRIP / V) * V, c = i / (STRIP / V);
                 uint32_t first = strip_row + r, at_column = strip_column + c;
                 LDS_MEMORY Sum *from = strip + c * PITCH + r;
-                if (first >= p.gemm.m || at_column >= part.columns) continue;
-                bool whole = first + V <= p.gemm.m && has_vectors;
-                uint32_t count = has_vectors ? p.gemm.m - first : min_of((uint32_t)V, p.gemm.m - first);
+                if (first >= rows || at_column >= part.columns) continue;
+                bool whole = first + V <= rows && has_vectors;
+                uint32_t count = has_vectors ? rows - first : min_of((uint32_t)V, rows - first);
                 if (p.parts > 1) {
                     Sum *to = partial + (uint64_t)at_column * p.gemm.m + first;
                     constexpr int N = VEC16<Sum>;

@@ -114,6 +114,7 @@ fn each_candidate(
                 threads: tile.threads.into(),
                 units: Units::Vector,
                 dynamic_lds: 0,
+                whole_lines: false,
             };
             let plan = Plan::simple(Kernel::Tile { tile, op_a, op_b }, product);
             visit(plan, gpu.cycles(&product, &work, 1));
@@ -133,6 +134,7 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
         threads: tile.threads.into(),
         units: Units::Matrix,
         dynamic_lds: tile.dynamic_lds.into(),
+        whole_lines: tile.whole_lines,
     };
     let (tiles_m, tiles_n) = (
         product.m.div_ceil(work.rows),

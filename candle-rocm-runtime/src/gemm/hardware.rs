@@ -124,11 +124,19 @@ const MEMORY_RATE: f64 = 8.0;
 const LATENCY: f64 = 900.0;
 /// Cycles of a workgroup before its first multiply-add and after its last.
 const ENDS: f64 = 2500.0;
+/// And for each element of a tile by whole lines, on its way from there to C: by the emulator's clock, as below. Sums of
+/// parts are counted by their bytes.
+const END_OF_ELEMENT: f64 = 0.2;
 /// Cycles of one more launch.
 const LAUNCH: f64 = 6000.0;
 
 /// How much of the shorter of two times shows that pass together.
 const NOT_HIDDEN: f64 = 0.3;
+/// The same within a step where an order was asked for in which matrix instructions hide the rest, and a SIMD has two
+/// wavefronts or more, so that one multiplies while another waits: by the emulator's clock of an MI300X.
+const NOT_HIDDEN_IN_ORDER: f64 = 0.08;
+/// Wavefronts' places for that: a unit's SIMDs, twice.
+const TWO_A_SIMD: u64 = 8;
 
 fn overlapped(one: f64, other: f64) -> f64 {
     one.max(other) + NOT_HIDDEN * one.min(other)
@@ -153,6 +161,8 @@ pub(super) struct Work {
     pub units: Units,
     /// Bytes of LDS that a launch asks for, where operands go straight to it; else 0.
     pub dynamic_lds: u64,
+    /// Whether it reads whole lines, in an order that was asked for.
+    pub whole_lines: bool,
 }
 
 impl Work {
@@ -179,8 +189,8 @@ impl Work {
         (reads + edges) * self.depth as f64 * self.lds_element(dtype)
     }
 
-    /// Cycles of a unit for a step, if it waits for nothing.
-    fn step(&self, unit: &Unit, dtype: GemmDtype) -> f64 {
+    /// Cycles of a unit for a step, if it waits for nothing, with so many workgroups at once.
+    fn step(&self, unit: &Unit, dtype: GemmDtype, workgroups: u64) -> f64 {
         let rates = match self.units {
             Units::Matrix => &unit.matrix,
             Units::Vector => &unit.vector,
@@ -192,7 +202,12 @@ impl Work {
             edges * self.depth as f64 * dtype.bytes() as f64 / CACHE_RATE,
         ];
         let most = bound.into_iter().fold(0.0, f64::max);
-        most + NOT_HIDDEN * (bound.into_iter().sum::<f64>() - most)
+        let wavefronts = workgroups * self.threads / unit.wavefront;
+        let not_hidden = match self.whole_lines && wavefronts >= TWO_A_SIMD {
+            true => NOT_HIDDEN_IN_ORDER,
+            false => NOT_HIDDEN,
+        };
+        most + not_hidden * (bound.into_iter().sum::<f64>() - most)
     }
 
     /// How many of them a compute unit holds, by LDS, registers and work-items; at least 1.
@@ -270,14 +285,21 @@ impl Gpu<'_> {
     /// The estimated time of a product in tiles, in cycles, with k in so many parts.
     pub(super) fn cycles(&self, product: &Product, work: &Work, parts: u64) -> f64 {
         let (unit, dtype) = (self.unit(), product.dtype);
-        let step = work.step(&unit, dtype);
         let steps = product.k.div_ceil(parts).div_ceil(work.depth).max(1) as f64;
         let tiles = product.m.div_ceil(work.rows) * product.n.div_ceil(work.columns);
         let of_unit = (tiles * product.batch * parts).div_ceil(self.units());
         let resident = work.resident(&unit, dtype);
         let round = |workgroups: u64| match workgroups {
             0 => 0.0,
-            _ => steps * overlapped(workgroups as f64 * step, LATENCY) + ENDS,
+            _ => {
+                let step = work.step(&unit, dtype, workgroups);
+                let elements = match work.whole_lines && parts == 1 {
+                    true => (work.rows * work.columns) as f64,
+                    false => 0.0,
+                };
+                let ends = ENDS + END_OF_ELEMENT * elements;
+                steps * overlapped(workgroups as f64 * step, LATENCY) + ends
+            }
         };
         let computing = (of_unit / resident) as f64 * round(resident) + round(of_unit % resident);
         let memory = |bytes: f64| bytes / (MEMORY_RATE * self.units() as f64);

@@ -102,6 +102,8 @@ pub struct MatrixTile {
     pub depth: u32,
     /// Bytes of LDS that a launch asks for, beside the kernel's own.
     pub dynamic_lds: u32,
+    /// Whether its kernels read whole lines of memory, and other work stands behind matrix instructions.
+    pub(super) whole_lines: bool,
 }
 
 impl MatrixTile {
@@ -117,6 +119,7 @@ impl MatrixTile {
                 threads: matmul::threads(arch, tile),
                 depth: of.depth(),
                 dynamic_lds: matmul::dynamic_lds(arch, of, tile),
+                whole_lines: matmul::reads_whole_lines(arch, of, tile),
             })
     }
 }

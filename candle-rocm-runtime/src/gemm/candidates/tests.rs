@@ -144,6 +144,42 @@ fn few_rows_are_few_columns_of_the_transpose() {
     assert_eq!((plan.product.row_c, plan.product.column_c), (4, 1));
 }
 
+/// 4096 x 4096 in tiles of 256 x 256 would leave a sixth of them without a workgroup.
+#[test]
+fn a_large_product_has_a_workgroup_for_each_compute_unit() {
+    let units = u64::from(MI300X.compute_units);
+    for dtype in [GemmDtype::F16, GemmDtype::BF16] {
+        for ops in 0..4 {
+            let op = |bit: i32| match ops & bit {
+                0 => Transpose::No,
+                _ => Transpose::Yes,
+            };
+            let problem = GemmProblem {
+                transa: op(1),
+                transb: op(2),
+                ..of_type(dtype, row_major(4096, 4096, 4096, true))
+            };
+            let plan = plan_on(&problem, MI300X).unwrap();
+            assert_eq!(plan.kernel.tile(), (224, 256), "{problem}");
+            let workgroups: u64 = plan
+                .pieces()
+                .map(|piece| u64::from(piece.grid.0 * piece.grid.1 * piece.grid.2))
+                .sum();
+            assert_eq!(workgroups, units, "{problem}");
+        }
+    }
+    // Three rounds of it would leave more of an MI250X without one than five of two small tiles.
+    let mi250x = Gpu {
+        arch: "gfx90a",
+        compute_units: 110,
+    };
+    let problem = of_type(GemmDtype::BF16, row_major(4096, 4096, 4096, true));
+    assert_eq!(plan_on(&problem, mi250x).unwrap().kernel.tile(), (128, 128));
+    // f32 has no such tile.
+    let plan = plan_on(&row_major(4096, 4096, 4096, true), MI300X).unwrap();
+    assert_ne!(plan.kernel.tile().0, 224);
+}
+
 #[test]
 fn tiles_grow_with_the_product() {
     assert_eq!(
