@@ -39,7 +39,8 @@ fn drawn(random: &mut Random, shape: &[usize]) -> Result<Tensor> {
     Tensor::from_vec(common::normal(random, count), shape, &Device::Cpu)
 }
 
-const LENGTHS: [usize; 7] = [1, 3, 64, 113, 128, 203, 256];
+/// Of rows: up to a tile, and more than the largest one's 256.
+const LENGTHS: [usize; 8] = [1, 3, 64, 113, 128, 203, 256, 301];
 
 fn case(random: &mut Random, elements: usize, dtype: DType) -> Result<Case> {
     let sizes = Sizes {

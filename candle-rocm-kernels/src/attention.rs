@@ -5,7 +5,7 @@
 //! A kernel's name is `attention_<dtype>_<elements>`, with `f16` or `bf16` and the most elements that a head may have;
 //! after `attention` those of gradients have `backward_keys` or `backward_queries`.
 
-use rocm_gpus::{CodeTarget, MatrixUnit};
+use rocm_gpus::{Accumulation, CodeTarget, MatrixUnit};
 
 use crate::nvidia::Multiprocessor;
 
@@ -60,6 +60,8 @@ type Shapes = &'static [[u32; 3]];
 /// The shapes of a pass, by the matrix unit.
 struct Table {
     mfma: Shapes,
+    /// Where sums have registers of their own, which leaves fewer to what is not a sum.
+    mfma_separate: Shapes,
     wmma: Shapes,
     dot: Shapes,
     nvidia: Shapes,
@@ -69,13 +71,15 @@ struct Table {
 
 const FORWARD: Table = Table {
     mfma: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
+    mfma_separate: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
     wmma: &[[16, 8, 1], [16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 4]],
     dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 8, 1], [8, 4, 2]],
     nvidia: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
     nvidia_lds_kib: &[19, 35, 51, 90],
 };
 const BACKWARD_KEYS: Table = Table {
-    mfma: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
+    mfma: &[[32, 4, 1], [32, 4, 1], [32, 8, 1], [32, 4, 2]],
+    mfma_separate: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
     wmma: &[[16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 2]],
     dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 4, 2]],
     nvidia: &[[32, 4, 1], [32, 4, 1], [16, 8, 1], [16, 4, 2]],
@@ -83,6 +87,7 @@ const BACKWARD_KEYS: Table = Table {
 };
 const BACKWARD_QUERIES: Table = Table {
     mfma: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1]],
+    mfma_separate: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1]],
     wmma: &[[16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 1]],
     dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 4, 1]],
     nvidia: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [16, 4, 2]],
@@ -105,6 +110,7 @@ pub fn tiles(arch: &str, pass: Pass) -> Vec<Tile> {
         };
         let unit = target.unit();
         let shapes = match unit.matrix_unit {
+            MatrixUnit::Mfma if unit.accumulation == Accumulation::Separate => table.mfma_separate,
             MatrixUnit::Mfma => table.mfma,
             MatrixUnit::Wmma => table.wmma,
             MatrixUnit::Dot => table.dot,

@@ -11,14 +11,19 @@
 #if defined(AMD_MFMA)
 using Keys32 = AttentionShape<32, 32, 32, 4, 1, false>;
 using Keys64 = AttentionShape<64, 64, 32, 4, 1, false>;
+#if AMD_MFMA == 1
 using Keys128 = AttentionShape<128, 128, 32, 4, 1, false>;
+#else
+using Keys128 = AttentionShape<128, 128, 32, 8, 1, false>;
+#endif
 using Keys256 = Late<AttentionShape<256, 128, 32, 4, 1, false>>;
 using Queries32 = AttentionShape<32, 32, 64, 4, 1, false>;
 using Queries64 = AttentionShape<64, 64, 32, 4, 1, false>;
 using Queries128 = AttentionShape<128, 128, 32, 4, 1, false>;
 using Queries256 = Late<AttentionShape<256, 256, 32, 4, 1, false>>;
-// One wavefront a SIMD of large heads, which needs more than half of the registers; and on gfx908, which halves them.
-#define BACKWARD_WAVES(DIM) __attribute__((amdgpu_waves_per_eu(DIM > 64 || AMD_MFMA == 1 ? 1 : 2)))
+// Two wavefronts a SIMD, one of which makes weights while the other multiplies; of large heads one, which needs more
+// than half of the registers; and on gfx908, which halves them.
+#define BACKWARD_WAVES(DIM) __attribute__((amdgpu_waves_per_eu(DIM > 128 || AMD_MFMA == 1 ? 1 : 2)))
 #elif defined(__GFX11__) || defined(__GFX12__)
 using Keys32 = AttentionShape<32, 32, 32, 8, 1, false>;
 using Keys64 = AttentionShape<64, 64, 16, 8, 1, false>;

@@ -8,13 +8,23 @@
 // tile of keys and passes over the queries that see them, of all heads that share the keys; another has a tile of
 // queries and passes over keys. Each row has one wavefront that adds, in one order.
 //
+// Others have first rows (queries, or keys), second ones (dout, or values), and both or the first ones turned over:
+//
 //   for each tile of the others:
-//     load     it turned over, global -> registers
-//     scores   own rows * others, twice; weights and changes of them
-//     stage    what was turned over, registers -> LDS
-//     load     the next tile as it lies, global -> registers
-//     results  + turned over * weights or changes
-//     stage    the next tile, registers -> LDS
+//     stage    its second rows, and what is turned over, registers -> LDS     (while scores are made)
+//     scores   own rows * first rows
+//     barrier
+//     changes  own rows * second rows
+//     load     the next tile's first rows, global -> registers
+//     weights  and changes, of scores; results + second rows turned over * weights
+//     stage    the next tile's first rows, registers -> LDS
+//     load     its second rows, and what is turned over
+//     results  + first rows turned over * changes
+//     barrier
+//
+// What is written between two barriers is read after the second: each has one place in LDS. Weights are between
+// products, so that of two wavefronts of a SIMD one makes weights while the other multiplies. The keys' kernel loads
+// first rows that late for want of registers, the queries' kernel as soon as scores are made.
 //
 // Where tiles are copied straight to LDS, they are turned over as they are read, and the next one has a place of its
 // own.
@@ -38,8 +48,13 @@ template <class T> struct HeadRows {
     __device__ __forceinline__ const T *at(uint32_t i) const { return base + (uint64_t)min_of(i, count - 1) * row; }
     // ROWS rows from `first` on, read by a tile. Those after the last repeat it, and nobody counts them.
     template <int ROWS, class Tile> __device__ __forceinline__ void load(Tile &tile, uint32_t first) const {
-        if (first + ROWS <= count) tile.load_lines(base + (uint64_t)first * row, row);
-        else tile.load([&](uint32_t i) INLINED { return at(first + i); });
+        if constexpr (Tile::DIRECT) {
+            if (first + ROWS <= count) tile.load_lines(base + (uint64_t)first * row, row);
+            else tile.load([&](uint32_t i) INLINED { return at(first + i); });
+        } else {
+            first = min_of(first, count - 1);
+            tile.load_lines_until(base + (uint64_t)first * row, row, count - 1 - first);
+        }
     }
 };
 
@@ -60,8 +75,8 @@ template <class Shape> struct IsLate<Late<Shape>> {
 };
 
 // A workgroup's own rows are keys (OF_KEYS) or queries, which a shape calls queries in either case.
-template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S> {
-    using Base = Products<T, S>;
+template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLate<S>::VALUE ? 1 : 2> {
+    using Base = Products<T, S, IsLate<S>::VALUE ? 1 : 2>;
     using Base::N;
     using typename Base::Keys;
     using typename Base::QueryFragments;
@@ -70,21 +85,29 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S> {
     using typename Base::Values;
     using Held = Blocks<T, Base::KB, Base::QB>;
     static constexpr int OWN = Base::QUERIES, WAVE_OWN = Base::WAVE_QUERIES, OTHERS = S::KEYS;
-    static constexpr bool LATE = IsLate<S>::VALUE;
+    // When what is next is loaded: when it is staged, or as early as may be.
+    static constexpr bool LATE = IsLate<S>::VALUE, EARLY = !OF_KEYS && !LATE;
     static_assert(S::THREADS >= OTHERS, "a thread has one of the others' numbers");
+    // What is known of a query.
+    struct Numbers {
+        float lse, delta;
+    };
 
     // LDS: the others as they lie, which have two kinds of rows, those turned over, what is known of each of them, and
     // what stays there. Own rows on their way to registers and results on theirs to memory have the others' place.
     // Others that are copied straight to LDS are turned over as they are read, and lie there twice, with their numbers.
     static constexpr bool DIRECT = Keys::DIRECT;
     static constexpr int TURNED = OF_KEYS ? 2 : 1, NUMBERS_BYTES = OF_KEYS ? (2 * OTHERS * 4 + 127) / 128 * 128 : 0;
-    static constexpr int SECOND_AT = Keys::Layout::BYTES, TURNED_AT = (2 * SECOND_AT + 127) / 128 * 128;
-    static constexpr int BUFFER = TURNED_AT + NUMBERS_BYTES;
-    static constexpr int TILES = DIRECT ? 2 * BUFFER : TURNED_AT + TURNED * Values::BYTES;
+#if defined(LDS_COPIES)
+    using Turned = Values;
+#else
+    using Turned = ValueTile<T, OTHERS, S::ELEMENTS, S::THREADS, TURNED>;
+#endif
+    static constexpr int SECOND_AT = Keys::Layout::BYTES, NUMBERS_AT = (2 * SECOND_AT + 127) / 128 * 128;
+    static constexpr int BUFFER = NUMBERS_AT + NUMBERS_BYTES, TURNED_AT = DIRECT ? 2 * BUFFER : BUFFER;
+    static constexpr int TILES = DIRECT ? TURNED_AT : TURNED_AT + Turned::BYTES;
     static constexpr int PASSING = max_of(max_of(TILES, Base::RESULT_BYTES *S::WAVES), Base::LOADING_BYTES);
-    static constexpr int PASSING_END = (PASSING + 127) / 128 * 128;
-    static constexpr int NUMBERS_AT = DIRECT ? TURNED_AT : PASSING_END;
-    static constexpr int WEIGHTS_AT = PASSING_END + (DIRECT ? 0 : NUMBERS_BYTES);
+    static constexpr int WEIGHTS_AT = (PASSING + 127) / 128 * 128;
     static constexpr int OWN_AT = WEIGHTS_AT + Base::WEIGHTS_BYTES * S::WAVES;
     static constexpr int LDS_BYTES = OWN_AT + 2 * Base::STAYING_BYTES;
 
@@ -121,7 +144,7 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S> {
 
         Visible visible(p, s, OF_KEYS);
         Biases<T> biases(p);
-        float factor = biases.factor();
+        float factor = uniform(biases.factor());
         // Tiles that each of this wavefront's rows goes with.
         int32_t inner_begin = visible.begin(my_first + WAVE_OWN - 1), inner_end = visible.end(my_first);
         Others others = others_of(g, s);
@@ -134,72 +157,120 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S> {
             uint32_t tiles = ceil_div((uint32_t)(others.end - others.begin), (uint32_t)OTHERS);
             uint32_t left = tiles * (OF_KEYS ? p.group : 1);
             Keys first_tile(p.dim), second_tile(p.dim);
-            Values first_turned(p.dim - column), second_turned(p.dim - column);
+            Turned turned(p.dim - column);
             QueryFragments own_first, own_second;
             load_own(own_first, own_second, g, s, lds, first, wave, lane);
-            float lse[N], delta[N];
-            if constexpr (!OF_KEYS) load_numbers(lse, delta, others, my_first, s.queries, lane);
-            auto weigh = [&](Held &scores, Held &changes, LdsBytes others_lds) INLINED {
-                Base::multiply_keys(scores.block, own_first, others_lds, lds + OWN_AT, wave, lane);
-                Base::multiply_keys(changes.block, own_second, others_lds + SECOND_AT,
-                                    lds + OWN_AT + Base::STAYING_BYTES, wave, lane);
-                make_weights(scores, changes, biases, factor, s, others_lds + NUMBERS_AT, lse, delta, my_first,
-                             others.at, others.at < inner_begin || others.at + OTHERS > inner_end);
+            Numbers own[N];
+            if constexpr (!OF_KEYS) {
+#pragma unroll
+                for (int n = 0; n < N; n++) {
+                    own[n] = numbers_of(others, my_first + Held().query(n), s.queries);
+                    own[n].lse = exponent(own[n].lse);
+                }
+            }
+            // Own rows times the others' first or second ones. `also` as multiply_keys() says.
+            auto multiply = [&](Held &held, auto second, LdsBytes others_lds, auto also) INLINED {
+                constexpr bool SECOND = second.value;
+                Base::multiply_keys(held.block, SECOND ? own_second : own_first, others_lds + (SECOND ? SECOND_AT : 0),
+                                    lds + OWN_AT + (SECOND ? Base::STAYING_BYTES : 0), wave, lane, also);
+            };
+            auto nothing = [](int) INLINED {
+            };
+            auto weigh = [&](Held &scores, Held &changes, LdsBytes others_lds, int32_t at, const Sequence &s) INLINED {
+                make_weights(scores, changes, biases, factor, s, others_lds + NUMBERS_AT, own, my_first, at,
+                             at < inner_begin || at + OTHERS > inner_end);
             };
             if constexpr (DIRECT) {
                 static_assert(Keys::Layout::CHUNK_PITCH == Values::Layout::CHUNK_PITCH, "both read the same tiles");
                 auto load = [&](uint32_t buffer) INLINED {
                     first_tile.into(lds + buffer), second_tile.into(lds + buffer + SECOND_AT);
-                    load_others(others, first_tile, second_tile, lse, delta);
+                    others.first.template load<OTHERS>(first_tile, (uint32_t)others.at);
+                    others.second.template load<OTHERS>(second_tile, (uint32_t)others.at);
+                    load_own_number(others, own[0]);
                 };
                 uint32_t now = 0;
                 load(now);
-                stage_others(first_tile, second_tile, lds + now, lse, delta);
+                stage_own_number(lds + now, own[0]);
                 Base::settle_copies();
 #pragma unroll 1
                 for (; left > 0; left--) {
                     Held scores, changes;
-                    weigh(scores, changes, lds + now);
+                    multiply(scores, Constant<false>(), lds + now, nothing);
+                    multiply(changes, Constant<true>(), lds + now, nothing);
+                    weigh(scores, changes, lds + now, others.at, s);
                     others.advance(s);
                     load(now ^ BUFFER);
-                    LdsBytes turned = lds + now + column / 8 * Keys::Layout::CHUNK_PITCH;
+                    LdsBytes place = lds + now + column / 8 * Keys::Layout::CHUNK_PITCH;
                     if constexpr (OF_KEYS)
-                        Base::multiply_values(of_weights, scores.block, turned + SECOND_AT, weights, lane);
-                    Base::multiply_values(of_changes, changes.block, turned, weights, lane);
+                        Base::multiply_values(of_weights, scores.block, place + SECOND_AT, weights, lane);
+                    Base::multiply_values(of_changes, changes.block, place, weights, lane);
                     now ^= BUFFER;
-                    stage_others(first_tile, second_tile, lds + now, lse, delta);
+                    stage_own_number(lds + now, own[0]);
                     Base::settle_copies();
                 }
             } else {
-                load_others(others, first_tile, second_tile, lse, delta);
-                stage_others(first_tile, second_tile, lds, lse, delta);
+                auto load_first = [&]() INLINED {
+                    others.first.template load<OTHERS>(first_tile, (uint32_t)others.at);
+                };
+                // And what is turned over.
+                auto load_second = [&]() INLINED {
+                    others.second.template load<OTHERS>(second_tile, (uint32_t)others.at);
+                    load_own_number(others, own[0]);
+                    load_turned(others, turned, column);
+                };
+                load_first();
+                if (!LATE) load_second();
+                first_tile.stage(lds);
                 lds_barrier();
 #pragma unroll 1
                 for (; left > 0; left--) {
-                    if (!LATE) load_turned(others, first_turned, second_turned, column);
-                    in_order();
+                    if (LATE) load_second();
                     Held scores, changes;
-                    weigh(scores, changes, lds);
-                    in_order();
-                    if (LATE) load_turned(others, first_turned, second_turned, column);
-                    first_turned.stage(lds + TURNED_AT);
-                    if constexpr (OF_KEYS) second_turned.stage(lds + TURNED_AT + Values::BYTES);
+                    multiply(scores, Constant<false>(), lds, [&](int step) INLINED {
+                        if (step == min_of(1, Base::AHEAD)) {
+                            second_tile.stage(lds + SECOND_AT);
+                            stage_own_number(lds, own[0]);
+                        }
+                        if (step == min_of(2 * Base::AHEAD, min_of(2, Base::STEPS - 1))) turned.stage(lds + TURNED_AT);
+                    });
+                    Sequence now = s;
+                    int32_t at = others.at;
                     others.advance(s);
-                    if (!LATE) load_others(others, first_tile, second_tile, lse, delta);
-                    in_order();
                     lds_barrier();
-                    if constexpr (OF_KEYS)
-                        Base::multiply_values(of_weights, scores.block, lds + TURNED_AT + Values::BYTES, weights, lane);
-                    Base::multiply_values(of_changes, changes.block, lds + TURNED_AT, weights, lane);
+                    // Before weights, where there are registers for it.
+                    if (EARLY) load_first();
+                    multiply(changes, Constant<true>(), lds, nothing);
+                    if (EARLY) {
+                        first_tile.stage(lds);
+                        load_second();
+                    }
+                    // Of a SIMD's wavefronts one makes weights while another multiplies, which goes first.
+                    set_priority<0>();
                     in_order();
-                    if (LATE) load_others(others, first_tile, second_tile, lse, delta);
-                    stage_others(first_tile, second_tile, lds, lse, delta);
+                    weigh(scores, changes, lds, at, now);
+                    decltype(auto) weights_of_scores = Base::packed(scores.block, lane);
+                    decltype(auto) weights_of_changes = Base::packed(changes.block, lane);
+                    in_order();
+                    if (!EARLY && !LATE) load_first();
+                    in_order();
+                    set_priority<1>();
+                    if constexpr (OF_KEYS)
+                        Base::template multiply_values<Turned>(of_weights, weights_of_scores, lds + TURNED_AT, weights,
+                                                               lane, S::ELEMENTS);
+                    in_order();
+                    if (LATE) load_first();
+                    if (!EARLY) first_tile.stage(lds);
+                    if (!EARLY && !LATE) load_second();
+                    in_order();
+                    Base::template multiply_values<Turned>(of_changes, weights_of_changes, lds + TURNED_AT, weights,
+                                                           lane);
+                    in_order();
                     lds_barrier();
                 }
             }
         }
         settle_products();
-        store(g, s, of_changes, of_weights, lds + wave * Base::RESULT_BYTES, my_first, column, lane);
+        store(g, s, of_changes, of_weights, lds + wave * Base::RESULT_BYTES, my_first, column, lane_anew());
     }
 
     static __device__ __forceinline__ Others others_of(const AttentionGradients &g, const Sequence &s) {
@@ -237,77 +308,75 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S> {
         load(to_second, OF_KEYS ? p.v : g.dout, 1);
     }
 
-    // Of the lane's own queries.
-    static __device__ __forceinline__ void load_numbers(float (&lse)[N], float (&delta)[N], const Others &others,
-                                                        uint32_t first, uint32_t count, uint32_t lane) {
-#pragma unroll
-        for (int n = 0; n < N; n++) {
-            uint32_t query = first + n / Unit::LANE_QUERIES * Unit::QUERIES + Unit::query(lane, n % Unit::LANE_QUERIES);
-            query = min_of(query, count - 1);
-            lse[n] = exponent(others.lse[query]), delta[n] = others.delta[query];
+    // Those of a query; queries after the last repeat it.
+    static __device__ __forceinline__ Numbers numbers_of(const Others &others, uint32_t query, uint32_t end) {
+        query = min_of(query, end - 1);
+        return {others.lse[query], others.delta[query]};
+    }
+    // Of tiles of queries a thread takes the numbers of one.
+    static __device__ __forceinline__ void load_own_number(const Others &others, Numbers &to) {
+        uint32_t thread = threadIdx.x;
+        if (OF_KEYS && thread < OTHERS) {
+            // Lest what follows of it be in registers all the time.
+            pin(thread);
+            to = numbers_of(others, (uint32_t)others.at + thread, others.first.count);
         }
     }
-
-    // The next tile as it lies; where it is of queries, a thread takes the numbers of one.
-    static __device__ __forceinline__ void load_others(const Others &others, Keys &first, Keys &second, float (&lse)[N],
-                                                       float (&delta)[N]) {
-        others.first.template load<OTHERS>(first, (uint32_t)others.at);
-        others.second.template load<OTHERS>(second, (uint32_t)others.at);
-        if (OF_KEYS && threadIdx.x < OTHERS) {
-            uint32_t query = min_of((uint32_t)others.at + threadIdx.x, others.first.count - 1);
-            lse[0] = others.lse[query], delta[0] = others.delta[query];
+    static __device__ __forceinline__ void stage_own_number(LdsBytes lds, const Numbers &numbers) {
+        uint32_t thread = threadIdx.x;
+        if (OF_KEYS && thread < OTHERS) {
+            pin(thread);
+            lds_store(lds + NUMBERS_AT + thread * 4, exponent(numbers.lse));
+            lds_store(lds + NUMBERS_AT + (OTHERS + thread) * 4, numbers.delta);
         }
     }
-    static __device__ __forceinline__ void stage_others(Keys &first, Keys &second, LdsBytes lds, const float (&lse)[N],
-                                                        const float (&delta)[N]) {
-        first.stage(lds);
-        second.stage(lds + SECOND_AT);
-        if (OF_KEYS && threadIdx.x < OTHERS) {
-            lds_store(lds + NUMBERS_AT + threadIdx.x * 4, exponent(lse[0]));
-            lds_store(lds + NUMBERS_AT + (OTHERS + threadIdx.x) * 4, delta[0]);
-        }
-    }
-    static __device__ __forceinline__ void load_turned(const Others &others, Values &first, Values &second,
-                                                       uint32_t column) {
-        auto load = [&](HeadRows<T> rows, Values &to) INLINED {
-            rows.base += column;
-            rows.template load<OTHERS>(to, (uint32_t)others.at);
+    static __device__ __forceinline__ void load_turned(const Others &others, Turned &to, uint32_t column) {
+        uint32_t last = others.first.count - 1, at = min_of((uint32_t)others.at, last);
+        auto lines = [&](uint32_t tensor) INLINED {
+            HeadRows<T> rows = tensor ? others.second : others.first;
+            rows.base += (uint64_t)at * rows.row + column;
+            return rows;
         };
-        load(others.first, first);
-        if constexpr (OF_KEYS) load(others.second, second);
+        to.load_lines_until(lines, last - at);
     }
 
     // Weights of the products of queries and keys, and changes of those of dout and values.
     static __device__ __forceinline__ void make_weights(Held &scores, Held &changes, const Biases<T> &biases,
                                                         float factor, const Sequence &s, LdsBytes numbers,
-                                                        const float (&lse)[N], const float (&delta)[N], uint32_t first,
-                                                        int32_t at, bool hides) {
+                                                        const Numbers (&own)[N], uint32_t first, int32_t at,
+                                                        bool hides) {
         auto lse_of = [&](int n, uint32_t other) INLINED {
             if constexpr (OF_KEYS) return lds_load<float>(numbers + other * 4);
-            else return lse[n];
+            else return own[n].lse;
         };
         auto delta_of = [&](int n, uint32_t other) INLINED {
             if constexpr (OF_KEYS) return lds_load<float>(numbers + (OTHERS + other) * 4);
-            else return delta[n];
+            else return own[n].delta;
         };
         if (biases.any) {
+            scores.seldom();
             auto &again = seldom(biases.p);
             float scale = again.scale, cap = again.softcap;
             if (cap != 0) {
                 float inside = scale / cap;
                 // What is left of delta below is times the derivative.
-                scores.each_with(changes, [&](int n, uint32_t other, float &score, float &change) INLINED {
-                    float bent = fast_tanh(score * inside), by = math::fma(-bent, bent, 1.0f);
-                    score = cap * bent;
-                    change = math::fma(change - delta_of(n, other), by, delta_of(n, other));
-                });
+                scores.template each_with<OF_KEYS>(
+                    changes, [&](int n, uint32_t other, float &score, float &change) INLINED {
+                        float bent = fast_tanh(score * inside), by = math::fma(-bent, bent, 1.0f);
+                        score = cap * bent;
+                        change = math::fma(change - delta_of(n, other), by, delta_of(n, other));
+                    });
             } else {
-                scores.each([=](int, uint32_t, float score) INLINED { return score * scale; });
+                scores.template each<OF_KEYS>([=](int, uint32_t, float score) INLINED { return score * scale; });
             }
             biases.template add<OF_KEYS>(scores, OF_KEYS ? (uint32_t)at : first, OF_KEYS ? first : (uint32_t)at, s);
         }
-        if (hides) Visible(seldom(biases.p), s, OF_KEYS).hide(scores, first, at);
-        scores.each_with(changes, [&](int n, uint32_t other, float &score, float &change) INLINED {
+        if (hides) {
+            scores.seldom();
+            Visible(seldom(biases.p), s, OF_KEYS).hide(scores, first, at);
+        }
+        if constexpr (OF_KEYS) scores.seldom();
+        scores.template each_with<OF_KEYS>(changes, [&](int n, uint32_t other, float &score, float &change) INLINED {
             score = math::fast_exp2(math::fma(score, factor, -lse_of(n, other)));
             change = score * (change - delta_of(n, other));
         });

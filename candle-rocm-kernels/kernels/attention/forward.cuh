@@ -14,8 +14,8 @@
 #pragma once
 #include "attention/products.cuh"
 
-template <class T, class S> struct Forward : Products<T, S> {
-    using Base = Products<T, S>;
+template <class T, class S> struct Forward : Products<T, S, 1> {
+    using Base = Products<T, S, 1>;
     using Base::QUERIES;
     using Base::WAVE_QUERIES;
     using typename Base::Keys;
@@ -84,7 +84,7 @@ template <class T, class S> struct Forward : Products<T, S> {
             for (int32_t at = begin; at < end; at += S::KEYS) {
                 values.template load<S::KEYS>(value_tile, (uint32_t)at, value_page);
                 in_order();
-                Base::multiply_keys(held.block, queries, lds, lds + QUERIES_AT, wave, lane);
+                Base::multiply_keys(held.block, queries, lds, lds + QUERIES_AT, wave, lane, [](int) {});
                 if constexpr (Keys::DIRECT) {
                     Base::settle_copies();
                     keys.template load<S::KEYS>(key_tile, (uint32_t)at + S::KEYS, key_page);

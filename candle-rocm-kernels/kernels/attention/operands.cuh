@@ -114,6 +114,17 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct CopiedTile {
         for (int i = 0; i < VECTORS; i++)
             if (mine(i)) held[i] = load_vector<Vector>(lines + (uint64_t)(i * STEP) * pitch, offset);
     }
+    // Of these, row `last` stands for those after it.
+    __device__ __forceinline__ void load_lines_until(const T *lines, uint32_t pitch, uint32_t last) {
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++) {
+            uint32_t offset = min_of(row + i * STEP, last) * (pitch * 2);
+            // A sum of 64 bits would take more registers.
+            opaque(offset);
+            offset += from;
+            if (mine(i)) held[i] = load_vector<Vector>(lines, offset);
+        }
+    }
     __device__ __forceinline__ void stage(LdsBytes to) {
         if (dim < CHUNKS * 8) {
 #pragma unroll
@@ -203,19 +214,20 @@ private:
 #endif
 
 // Values of KEYS keys and ELEMENTS elements, turned over by the products' own panels, of one or more slices of 32 keys.
-template <class T, int KEYS, int ELEMENTS, int THREADS_> struct ValueTile {
+// Of TENSORS tensors those of one follow the others'.
+template <class T, int KEYS, int ELEMENTS, int THREADS_, int TENSORS = 1> struct ValueTile {
     struct Shape {
         static constexpr int SLICE_BYTES = min_of(KEYS, 32) * 2, SLICES = ceil_div(KEYS, 32),
                              VECTORS = SLICE_BYTES / 16;
         static constexpr int WAVE = WAVEFRONT, THREADS = THREADS_;
         template <class Element, int ROWS> using Slice = ::Slice<Element, ROWS, VECTORS>;
     };
-    using Turned = Panel<T, ELEMENTS, Shape, false>;
+    using Turned = Panel<T, TENSORS * ELEMENTS, Shape, false>;
     using Slice = typename Turned::Slice;
     static constexpr int BYTES = Shape::SLICES * Slice::BYTES, SLICE_CHUNKS = Shape::VECTORS;
     using Unit = AttentionUnit<T>;
     template <int BLOCKS> using Read = Operand<T, Slice, BLOCKS, Unit::OTHERS>;
-    Turned panel{(const T *)nullptr, 1, 0, ELEMENTS, 0, KEYS};
+    Turned panel{(const T *)nullptr, 1, 0, TENSORS *ELEMENTS, 0, KEYS};
     uint32_t dim;
 
     // `dim` counts the elements from the tile's first on.
@@ -232,24 +244,42 @@ template <class T, int KEYS, int ELEMENTS, int THREADS_> struct ValueTile {
 #pragma unroll
         for (int i = 0; i < Turned::BLOCKS; i++) {
             auto block = Turned::block(i);
+            // Whole wavefronts have blocks of one, if these are enough: the bit of a block's number that says which
+            // comes after those of its row and part.
+            uint32_t tensor = TENSORS == 1 ? 0 : block.row / ELEMENTS;
+            if (ELEMENTS >= 128 && ELEMENTS / Turned::V * Turned::PARTS >= WAVEFRONT) tensor = uniform(tensor);
+            block.row %= ELEMENTS;
             if (block.row >= dim) block.row = 0;
 #pragma unroll
             for (int l = 0; l < Turned::LINES; l++)
-                if (Turned::mine(i)) panel.held[i][l] = vector(block, l);
+                if (Turned::mine(i)) panel.held[i][l] = vector(block, l, tensor);
         }
     }
     // `at` gives the address of a key's row.
     template <class At> __device__ __forceinline__ void load(At at) {
-        load_each([&](auto block, int l) INLINED {
+        load_each([&](auto block, int l, uint32_t) INLINED {
             uint32_t key = Unit::key_at(block.chunk, block.part * Turned::LINES + l);
             return load_vector<typename Turned::Vector>(at(key), block.row * 2);
         });
     }
     // Rows lie `pitch` elements apart. How far a block's lines are from each other does not depend on the block.
     __device__ __forceinline__ void load_lines(const T *lines, uint32_t pitch) {
-        load_each([&](auto block, int l) INLINED {
+        load_each([&](auto block, int l, uint32_t) INLINED {
             uint32_t offset = (Unit::key_at(block.chunk, block.part * Turned::LINES) * pitch + block.row) * 2;
             return load_vector<typename Turned::Vector>(lines + (uint64_t)Unit::key_at(0, l) * pitch, offset);
+        });
+    }
+    // Of these, row `last` stands for those after it. `lines` gives a tensor's.
+    template <class Lines> __device__ __forceinline__ void load_lines_until(Lines lines, uint32_t last) {
+        load_each([&](auto block, int l, uint32_t tensor) INLINED {
+            auto of_tensor = lines(tensor);
+            uint32_t key = Unit::key_at(block.chunk, block.part * Turned::LINES);
+            // Lest each line's be in a register all the time.
+            pin(key);
+            uint32_t offset = min_of(key + Unit::key_at(0, l), last) * (of_tensor.row * 2);
+            opaque(offset);
+            offset += block.row * 2;
+            return load_vector<typename Turned::Vector>(of_tensor.base, offset);
         });
     }
     __device__ __forceinline__ void stage(LdsBytes to) {

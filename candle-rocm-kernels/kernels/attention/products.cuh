@@ -17,7 +17,8 @@ struct AttentionShape {
     static constexpr int LDS_KIB = LDS_KIB_;
 };
 
-template <class T, class S> struct Products {
+// READ_AHEAD says how many fragments are on their way while others are multiplied, where registers are left for them.
+template <class T, class S, int READ_AHEAD> struct Products {
     using Unit = AttentionUnit<T>;
     using Matrix = typename Unit::Unit;
     using Fragment = typename Unit::Fragment;
@@ -43,8 +44,7 @@ template <class T, class S> struct Products {
     static constexpr int GROUP = min_of(EB, (Keys::DIRECT ? 8 : 16) / FRAGMENT_WORDS);
     static_assert(EB % GROUP == 0, "whole groups");
 
-    // Whether the next fragments of keys are on their way while some are multiplied.
-    static constexpr bool READ_AHEAD = S::WAVE == 64 && !S::QUERIES_IN_LDS;
+    static constexpr int AHEAD = S::WAVE == 32 || S::QUERIES_IN_LDS ? 0 : READ_AHEAD;
 
     // Where BYTES of LDS are.
     template <int BYTES> static __device__ __forceinline__ LdsBytes lds_of_workgroup() {
@@ -117,47 +117,57 @@ template <class T, class S> struct Products {
         }
     }
 
-    // Keys in LDS times the queries, which are in LDS at `place`, if not in registers.
+    // Keys in LDS times the queries, which are in LDS at `place`, if not in registers. `also` is told each step before
+    // its products, or the first alone, if nothing is read ahead.
+    template <class F>
     static __device__ __forceinline__ void multiply_keys(Scored &to, const QueryFragments &queries, LdsBytes lds,
-                                                         LdsBytes place, uint32_t wave, uint32_t lane) {
-        Operand<T, typename Keys::Layout, KB, Unit::OTHERS> keys[2] = {
-            {Unit::read_other(lane), Unit::other_chunk(lane)}, {Unit::read_other(lane), Unit::other_chunk(lane)}};
+                                                         LdsBytes place, uint32_t wave, uint32_t lane, F also) {
+        Operand<T, typename Keys::Layout, KB, Unit::OTHERS> keys(Unit::read_other(lane), Unit::other_chunk(lane));
         Operand<T, typename Queries::Layout, QB, Unit::QUERIES> from_lds(wave * WAVE_QUERIES + Unit::read_query(lane),
                                                                          Unit::query_chunk(lane));
 #pragma unroll
         for (int q = 0; q < QB; q++)
 #pragma unroll
             for (int k = 0; k < KB; k++) to[q][k] = {};
-        auto multiply = [&](const auto &keys, int step) INLINED {
+        auto multiply = [&](const Fragment(&keys)[KB], int step) INLINED {
 #pragma unroll
             for (int part = 0; part < Matrix::PARTS; part++)
 #pragma unroll
                 for (int q = 0; q < QB; q++)
 #pragma unroll
                     for (int k = 0; k < KB; k++)
-                        Unit::multiply(to[q][k], keys.fragment[k],
+                        Unit::multiply(to[q][k], keys[k],
                                        S::QUERIES_IN_LDS ? from_lds.fragment[q]
                                                          : queries.fragment[S::QUERIES_IN_LDS ? 0 : step][q],
                                        part);
         };
-        if constexpr (READ_AHEAD) {
-            keys[0].load(lds, 0, 0);
+        if constexpr (AHEAD > 0) {
+            Fragment read[AHEAD + 1][KB];
+            auto read_step = [&](int step) INLINED {
+                keys.load(lds, step, 0);
+#pragma unroll
+                for (int k = 0; k < KB; k++) read[step % (AHEAD + 1)][k] = keys.fragment[k];
+            };
+#pragma unroll
+            for (int step = 0; step < AHEAD; step++) read_step(step);
 #pragma unroll
             for (int step = 0; step < STEPS; step++) {
-                if (step + 1 < STEPS) keys[(step + 1) % 2].load(lds, step + 1, 0);
+                if (step + AHEAD < STEPS) read_step(step + AHEAD);
+                also(step);
                 in_order();
-                multiply(keys[step % 2], step);
+                multiply(read[step % (AHEAD + 1)], step);
                 in_order();
             }
         } else {
+            also(0);
             constexpr int UNROLLED = Matrix::UNROLLED ? STEPS : 1;
 #pragma unroll UNROLLED
             for (int step = 0; step < STEPS; step++)
 #pragma unroll
                 for (int piece = 0; piece < Matrix::PIECES; piece++) {
-                    keys[0].load(lds, step, piece);
+                    keys.load(lds, step, piece);
                     if (S::QUERIES_IN_LDS) from_lds.load(place, step, piece);
-                    multiply(keys[0], step);
+                    multiply(keys.fragment, step);
                     pin_blocks(to, 0, KB);
                 }
         }
@@ -172,6 +182,31 @@ template <class T, class S> struct Products {
             for (int b = first; b < first + count; b++) pin(blocks[q][b]);
     }
 
+    // Weights as the unit takes them, which are half of the registers.
+    struct Packed {
+        Fragment step[VALUE_STEPS][QB];
+
+        __device__ __forceinline__ Packed(const Scored &held, uint32_t lane) {
+#pragma unroll
+            for (int s = 0; s < VALUE_STEPS; s++)
+#pragma unroll
+                for (int q = 0; q < QB; q++) Unit::weights(step[s][q], held[q], s, lane);
+        }
+    };
+    static constexpr bool PACKED = !Unit::WEIGHTS_IN_LDS && Matrix::CHUNKS == 1;
+    static __device__ __forceinline__ decltype(auto) packed(const Scored &held, uint32_t lane) {
+        if constexpr (PACKED) return Packed(held, lane);
+        else return (held);
+    }
+    static __device__ __forceinline__ Fragment weights_of(const Packed &held, int q, int step, uint32_t) {
+        return held.step[step][q];
+    }
+    static __device__ __forceinline__ Fragment weights_of(const Scored &held, int q, int step, uint32_t lane) {
+        Fragment fragment;
+        Unit::weights(fragment, held[q], step, lane);
+        return fragment;
+    }
+
     static __device__ __forceinline__ void rescale(Results &results, const float (&by)[N]) {
 #pragma unroll
         for (int q = 0; q < QB; q++)
@@ -184,12 +219,52 @@ template <class T, class S> struct Products {
                         sum_of<Matrix>(results[q][e], i) * by[q * Unit::LANE_QUERIES + Unit::query_number(i)]);
     }
 
-    // Adds values in LDS, turned over, times weights, which pass through LDS where the unit wants it.
-    static __device__ __forceinline__ void multiply_values(Results &results, const Scored &held, LdsBytes lds,
-                                                           LdsBytes passing, uint32_t lane) {
+    // Adds values in LDS, turned over, from a tile's element `first` on, times weights, which pass through LDS where
+    // the unit wants it.
+    template <class From = Values, class Held>
+    static __device__ __forceinline__ void multiply_values(Results &results, const Held &held, LdsBytes lds,
+                                                           LdsBytes passing, uint32_t lane, int first = 0) {
+        if constexpr (AHEAD > 1) multiply_values_ahead<From>(results, held, lds, lane, first);
+        else multiply_values_in_turns<From>(results, held, lds, passing, lane, first);
+    }
+    // The same, with the next fragments on their way while some are multiplied.
+    static constexpr int AHEAD_GROUP = min_of(EB, 2), GROUPS = VALUE_STEPS * EB / AHEAD_GROUP;
+    template <class From, class Held>
+    static __device__ __forceinline__ void multiply_values_ahead(Results &results, const Held &held, LdsBytes lds,
+                                                                 uint32_t lane, int first) {
+        constexpr int SLICE_STEPS = From::SLICE_CHUNKS / Matrix::STEP_CHUNKS, OF_STEP = EB / AHEAD_GROUP;
+        typename From::template Read<AHEAD_GROUP> values(Unit::read_other(lane), Unit::other_chunk(lane));
+        Fragment read[2][AHEAD_GROUP], of_queries[QB];
+        auto read_group = [&](int n) INLINED {
+            int step = n / OF_STEP, element = first + n % OF_STEP * AHEAD_GROUP * Unit::OTHERS;
+            values.load(From::part(lds, step / SLICE_STEPS, element), step % SLICE_STEPS, 0);
+#pragma unroll
+            for (int e = 0; e < AHEAD_GROUP; e++) read[n % 2][e] = values.fragment[e];
+        };
+        read_group(0);
+#pragma unroll
+        for (int n = 0; n < GROUPS; n++) {
+            if (n + 1 < GROUPS) read_group(n + 1);
+            in_order();
+#pragma unroll
+            for (int q = 0; q < QB; q++)
+                if (n % OF_STEP == 0) of_queries[q] = weights_of(held, q, n / OF_STEP, lane);
+#pragma unroll
+            for (int part = 0; part < Matrix::PARTS; part++)
+#pragma unroll
+                for (int q = 0; q < QB; q++)
+#pragma unroll
+                    for (int e = 0; e < AHEAD_GROUP; e++)
+                        Unit::multiply(results[q][n % OF_STEP * AHEAD_GROUP + e], read[n % 2][e], of_queries[q], part);
+            in_order();
+        }
+    }
+    template <class From, class Held>
+    static __device__ __forceinline__ void multiply_values_in_turns(Results &results, const Held &held, LdsBytes lds,
+                                                                    LdsBytes passing, uint32_t lane, int first) {
         constexpr int UNROLLED = Matrix::UNROLLED ? VALUE_STEPS : 1,
-                      SLICE_STEPS = Values::SLICE_CHUNKS / Matrix::STEP_CHUNKS;
-        typename Values::template Read<GROUP> values(Unit::read_other(lane), Unit::other_chunk(lane));
+                      SLICE_STEPS = From::SLICE_CHUNKS / Matrix::STEP_CHUNKS;
+        typename From::template Read<GROUP> values(Unit::read_other(lane), Unit::other_chunk(lane));
         LDS_MEMORY uint32_t *weights = (LDS_MEMORY uint32_t *)passing;
         if constexpr (Unit::WEIGHTS_IN_LDS) {
 #pragma unroll
@@ -211,11 +286,12 @@ template <class T, class S> struct Products {
                         of_queries[q].chunk[0] = lds_load<typename Fragment::Words>(
                             (LdsBytes)(weights + (q * Unit::QUERIES + Unit::query(lane, 0)) * WEIGHTS_PITCH + step * 4 +
                                        piece * 2));
-                    else Unit::weights(of_queries[q], held[q], step, lane);
+                    else of_queries[q] = weights_of(held, q, step, lane);
                 }
 #pragma unroll
                 for (int group = 0; group < EB; group += GROUP) {
-                    values.load(Values::part(lds, step / SLICE_STEPS, group * Unit::OTHERS), step % SLICE_STEPS, piece);
+                    values.load(From::part(lds, step / SLICE_STEPS, first + group * Unit::OTHERS), step % SLICE_STEPS,
+                                piece);
 #pragma unroll
                     for (int part = 0; part < Matrix::PARTS; part++)
 #pragma unroll
@@ -223,7 +299,7 @@ template <class T, class S> struct Products {
 #pragma unroll
                             for (int e = 0; e < GROUP; e++)
                                 Unit::multiply(results[q][group + e], values.fragment[e], of_queries[q], part);
-                    if (!READ_AHEAD) pin_blocks(results, group, GROUP);
+                    if (AHEAD == 0) pin_blocks(results, group, GROUP);
                 }
             }
         }

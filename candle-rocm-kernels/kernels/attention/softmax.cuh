@@ -2,6 +2,13 @@
 #pragma once
 #include "attention/operands.cuh"
 
+// The lane, which is made anew of the work-item's number, so that it takes no register before.
+__device__ __forceinline__ uint32_t lane_anew() {
+    uint32_t item = threadIdx.x;
+    pin(item);
+    return item % WAVEFRONT;
+}
+
 struct Largest {
     __device__ __forceinline__ float operator()(float a, float b) const { return math::fmax(a, b); }
 };
@@ -16,28 +23,42 @@ template <class T, int KB, int QB> struct Blocks {
     using Unit = AttentionUnit<T>;
     static constexpr int SUMS = Unit::Unit::SUMS, LANE = Unit::LANE_QUERIES, N = QB * LANE;
     typename Unit::Sums block[QB][KB];
-    uint32_t lane;
+    // The lane's first key, in units of TOGETHER that follow one another; how far its others are from that is the same
+    // in all lanes.
+    static constexpr int TOGETHER = Unit::OTHERS_TOGETHER, TURN = min_of(SUMS, 4);
+    uint32_t lane, first;
 
-    __device__ __forceinline__ Blocks() : lane(lane_id()) {}
+    __device__ __forceinline__ Blocks() : lane(lane_id()), first(Unit::other(lane, 0) / TOGETHER) {}
+    // What follows makes what it needs of the lane's number anew: none of that takes registers before.
+    __device__ __forceinline__ void seldom() {
+        lane = lane_anew();
+        first = Unit::other(lane, 0) / TOGETHER;
+        pin(first);
+    }
+    __device__ __forceinline__ uint32_t key(int k, int i) const {
+        return first * TOGETHER + (k * Unit::OTHERS + Unit::other(0, i));
+    }
 
     __device__ __forceinline__ uint32_t query(int n) const {
         return n / LANE * Unit::QUERIES + Unit::query(lane, n % LANE);
     }
     // Calls f(number of the query among the lane's, key, score), whose result is the new score.
-    template <class F> __device__ __forceinline__ void each(F f) {
+    // IN_TURNS, a few at a time, which takes few registers.
+    template <bool IN_TURNS = false, class F> __device__ __forceinline__ void each(F f) {
 #pragma unroll
         for (int q = 0; q < QB; q++)
 #pragma unroll
             for (int k = 0; k < KB; k++)
 #pragma unroll
-                for (int i = 0; i < SUMS; i++)
+                for (int i = 0; i < SUMS; i++) {
                     set_sum<typename Unit::Unit>(
                         block[q][k], i,
-                        f(q * LANE + Unit::query_number(i), k * Unit::OTHERS + Unit::other(lane, i),
-                          sum_of<typename Unit::Unit>(block[q][k], i)));
+                        f(q * LANE + Unit::query_number(i), key(k, i), sum_of<typename Unit::Unit>(block[q][k], i)));
+                    if (IN_TURNS && i % TURN == TURN - 1) pin(block[q][k]);
+                }
     }
     // The same of two numbers of each pair: f(number of the query, key, this, the other), which sets them.
-    template <class F> __device__ __forceinline__ void each_with(Blocks &other, F f) {
+    template <bool IN_TURNS = false, class F> __device__ __forceinline__ void each_with(Blocks &other, F f) {
 #pragma unroll
         for (int q = 0; q < QB; q++)
 #pragma unroll
@@ -46,9 +67,10 @@ template <class T, int KB, int QB> struct Blocks {
                 for (int i = 0; i < SUMS; i++) {
                     float mine = sum_of<typename Unit::Unit>(block[q][k], i),
                           theirs = sum_of<typename Unit::Unit>(other.block[q][k], i);
-                    f(q * LANE + Unit::query_number(i), k * Unit::OTHERS + Unit::other(lane, i), mine, theirs);
+                    f(q * LANE + Unit::query_number(i), key(k, i), mine, theirs);
                     set_sum<typename Unit::Unit>(block[q][k], i, mine);
                     set_sum<typename Unit::Unit>(other.block[q][k], i, theirs);
+                    if (IN_TURNS && i % TURN == TURN - 1) pin(block[q][k]), pin(other.block[q][k]);
                 }
     }
 };
@@ -151,8 +173,11 @@ struct Visible {
             uint32_t query = first + scores.query(n);
             from[n] = begin(query) - at, to[n] = end(query) - at;
         }
+        // Lest it be in a register while nothing is hidden.
+        float hidden = -INFINITY;
+        pin(hidden);
         scores.each([&](int n, uint32_t key, float score)
-                        INLINED { return (int32_t)key >= from[n] && (int32_t)key < to[n] ? score : -INFINITY; });
+                        INLINED { return (int32_t)key >= from[n] && (int32_t)key < to[n] ? score : hidden; });
     }
 };
 
@@ -187,7 +212,7 @@ template <class T> struct Biases {
         if (again.slopes) {
             float slope = again.slopes[s.batch * again.slopes_batch + s.head];
             int32_t ahead = (int32_t)(query + s.keys - s.queries - key);
-            scores.each([&](int n, uint32_t k, float score) INLINED {
+            scores.template each<KEYS_STAY>([&](int n, uint32_t k, float score) INLINED {
                 int32_t further = (int32_t)(KEYS_STAY ? k - scores.query(n) : scores.query(n) - k);
                 return score - slope * math::abs((float)(ahead + further));
             });
@@ -195,7 +220,7 @@ template <class T> struct Biases {
         if (again.mask) {
             auto mask = (const T *)again.mask + s.batch * again.mask_batch + s.head * again.mask_head;
             uint64_t mask_row = again.mask_row, mask_key = again.mask_key;
-            scores.each([&](int n, uint32_t k, float score) INLINED {
+            scores.template each<KEYS_STAY>([&](int n, uint32_t k, float score) INLINED {
                 uint64_t i = min_of(query + (KEYS_STAY ? k : scores.query(n)), s.queries - 1),
                          j = min_of(key + (KEYS_STAY ? scores.query(n) : k), s.keys - 1);
                 return score + widen(mask[i * mask_row + j * mask_key]);

@@ -53,7 +53,7 @@ template <class T> struct AttentionUnit {
     using Fragment = typename Unit::Fragment;
     using Sums = typename Unit::Sums;
     // A block of queries, and one of keys or of a result's elements; how many queries a lane has of a block.
-    static constexpr int QUERIES = Unit::ROWS, OTHERS = Unit::COLUMNS, LANE_QUERIES = 2;
+    static constexpr int QUERIES = Unit::ROWS, OTHERS = Unit::COLUMNS, LANE_QUERIES = 2, OTHERS_TOGETHER = 1;
     // Whether a lane holds what it reads of an operand, so that it may read it elsewhere than in LDS.
     static constexpr bool LANE_READS = false, WEIGHTS_IN_LDS = false;
 
@@ -93,6 +93,8 @@ template <class T> struct AttentionUnitBase {
     using Sums = typename Unit::Sums;
     // A block of queries, and one of keys or of a result's elements; how many queries a lane has of a block.
     static constexpr int QUERIES = Unit::COLUMNS, OTHERS = Unit::ROWS, LANE_QUERIES = 1;
+    // How many of a lane's others follow one another, beginning with a multiple of it.
+    static constexpr int OTHERS_TOGETHER = 1;
     // Whether a lane holds what it reads of an operand, so that it may read it elsewhere than in LDS.
     static constexpr bool LANE_READS = true;
 
@@ -117,6 +119,7 @@ template <class T> struct AttentionUnit : AttentionUnitBase<T> {
     using typename AttentionUnitBase<T>::Fragment;
     using typename AttentionUnitBase<T>::Sums;
     static constexpr bool WEIGHTS_IN_LDS = false;
+    static constexpr int OTHERS_TOGETHER = 4;
 
     // Over the lanes that share queries: the wavefront's halves.
     template <class Op> static __device__ __forceinline__ float all_reduce(float value, Op op) {

@@ -90,6 +90,9 @@ template <class T> __device__ __forceinline__ void forget(T &value, uint32_t) {
 }
 
 // A value that all lanes share, in a scalar register.
+__device__ __forceinline__ float uniform(float value) {
+    return __builtin_bit_cast(float, __builtin_amdgcn_readfirstlane(__builtin_bit_cast(int, value)));
+}
 __device__ __forceinline__ uint32_t uniform(uint32_t value) {
     return (uint32_t)__builtin_amdgcn_readfirstlane((int)value);
 }

@@ -36,6 +36,7 @@ PORTABLE_INDEX(GridSize, gridDim, nctaid)
 __device__ __forceinline__ uint32_t wave_size() { return 32; }
 __device__ __forceinline__ uint32_t lane_id() { return __nvvm_read_ptx_sreg_laneid(); }
 __device__ __forceinline__ uint32_t uniform(uint32_t value) { return value; }
+__device__ __forceinline__ float uniform(float value) { return value; }
 // Addresses have no scalar part here that the compiler should keep apart.
 template <class T> __device__ __forceinline__ void opaque_uniform(const T *&) {}
 __device__ __forceinline__ void opaque_uniform(uint32_t &) {}

@@ -23,6 +23,13 @@ __device__ __forceinline__ void in_order() {
 #endif
 }
 
+// From here on a wavefront goes first among its SIMD's, or not (0).
+template <int PRIORITY> __device__ __forceinline__ void set_priority() {
+#if defined(__HIP__)
+    __builtin_amdgcn_s_setprio(PRIORITY);
+#endif
+}
+
 // Between a loop's last matrix instructions and what reads their sums behind it, where Clang 19 leaves a few wait
 // states too few for gfx90a.
 __device__ __forceinline__ void settle_products() {
