@@ -50,8 +50,8 @@ template <int M_, int N_, int WAVES_M_, int WAVES_N_> struct LinesShape {
     static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
     static constexpr bool WHOLE_LINES = true;
     template <class T, int ROWS> using Slice = Lines<T, ROWS>;
-    // Rows of an operand that have a place in LDS: two of each line's half for all threads. What stands in place of those
-    // after the tile's last is nobody's concern.
+    // Rows of an operand that have a place in LDS: two of each line's half for all threads. What stands in place of
+    // those after the tile's last is nobody's concern.
     static constexpr int loaded(int rows) { return ceil_div(rows, THREADS / 4) * (THREADS / 4); }
 };
 
