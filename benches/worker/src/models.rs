@@ -91,8 +91,13 @@ enum Network {
 /// The dtype of models in bf16 whose layers' products are in FP8.
 pub const FP8: &str = "f8e4m3";
 
-/// Tokens of a sequence at most.
-const CONTEXT: usize = 4096;
+/// Tokens of a sequence at most: `CANDLE_ROCM_BENCH_CONTEXT`, or 4,096.
+fn context() -> Result<usize> {
+    match std::env::var("CANDLE_ROCM_BENCH_CONTEXT") {
+        Ok(tokens) => tokens.parse().context("CANDLE_ROCM_BENCH_CONTEXT"),
+        Err(_) => Ok(4096),
+    }
+}
 
 /// Whether candle-transformers' code is measured, where there is another's.
 #[cfg(feature = "session")]
@@ -106,7 +111,7 @@ fn session(mut model: candle_rocm_transformers::Transformer) -> Result<Network> 
         let dtype = dtype.parse().context("CANDLE_ROCM_BENCH_CACHE")?;
         model = model.with_cache_dtype(dtype)?;
     }
-    let session = candle_rocm_transformers::Session::new(model, 1, CONTEXT)?;
+    let session = candle_rocm_transformers::Session::new(model, 1, context()?)?;
     Ok(Network::Session(Box::new(session)))
 }
 
@@ -183,7 +188,7 @@ fn plain(gpu: &Gpu, size: &Size, dtype: DType, in_fp8: bool) -> Result<Network> 
         bos_token_id: None,
         eos_token_id: None,
         rope_scaling: None,
-        max_position_embeddings: CONTEXT,
+        max_position_embeddings: context()?,
         tie_word_embeddings: size.tied,
     };
     let weights = RandomWeights(&gpu.block);
