@@ -39,7 +39,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     // The next rows are asked for when these were used: with room for both a lane's registers would spill, or half as
     // many wavefronts ask.
     static constexpr bool AHEAD = false;
-    static constexpr int RESIDENT = 1;
+    static constexpr int RESIDENT = DIM == 64 ? 2 : 1; // as src/decode.rs has it
     // Sixteens of bytes that a lane has of a key, and of a value.
     static constexpr int OF_KEY = DIM / 32, OF_VALUE = DIM / 64;
     static_assert(sizeof(T) == 2 && HEADS <= 8, "what an instruction takes");
