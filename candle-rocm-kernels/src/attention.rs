@@ -60,8 +60,8 @@ type Shapes = &'static [[u32; 3]];
 /// The shapes of a pass, by the matrix unit.
 struct Table {
     mfma: Shapes,
-    /// Where sums have registers of their own, which leaves fewer to what is not a sum.
-    mfma_separate: Shapes,
+    /// Those where sums have registers of their own, which leaves fewer to what is not a sum, if they are others.
+    mfma_separate: Option<Shapes>,
     wmma: Shapes,
     dot: Shapes,
     nvidia: Shapes,
@@ -71,7 +71,7 @@ struct Table {
 
 const FORWARD: Table = Table {
     mfma: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
-    mfma_separate: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
+    mfma_separate: None,
     wmma: &[[16, 8, 1], [16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 4]],
     dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 8, 1], [8, 4, 2]],
     nvidia: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
@@ -79,7 +79,7 @@ const FORWARD: Table = Table {
 };
 const BACKWARD_KEYS: Table = Table {
     mfma: &[[32, 4, 1], [32, 4, 1], [32, 8, 1], [32, 4, 2]],
-    mfma_separate: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
+    mfma_separate: Some(&[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]]),
     wmma: &[[16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 2]],
     dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 4, 2]],
     nvidia: &[[32, 4, 1], [32, 4, 1], [16, 8, 1], [16, 4, 2]],
@@ -87,7 +87,7 @@ const BACKWARD_KEYS: Table = Table {
 };
 const BACKWARD_QUERIES: Table = Table {
     mfma: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1]],
-    mfma_separate: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1]],
+    mfma_separate: None,
     wmma: &[[16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 1]],
     dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 4, 1]],
     nvidia: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [16, 4, 2]],
@@ -110,8 +110,10 @@ pub fn tiles(arch: &str, pass: Pass) -> Vec<Tile> {
         };
         let unit = target.unit();
         let shapes = match unit.matrix_unit {
-            MatrixUnit::Mfma if unit.accumulation == Accumulation::Separate => table.mfma_separate,
-            MatrixUnit::Mfma => table.mfma,
+            MatrixUnit::Mfma => table
+                .mfma_separate
+                .filter(|_| unit.accumulation == Accumulation::Separate)
+                .unwrap_or(table.mfma),
             MatrixUnit::Wmma => table.wmma,
             MatrixUnit::Dot => table.dot,
         };
