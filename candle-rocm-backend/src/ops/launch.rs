@@ -159,7 +159,16 @@ pub(crate) fn element_grid(
 
 /// A grid for so many pieces of work, of which a thread takes one at a time.
 pub(crate) fn work_grid(device: &CudaDevice, pieces: usize) -> Result<LaunchConfig> {
-    let most = compute_units(device) * WORKGROUPS_PER_UNIT;
+    work_grid_of(device, pieces, WORKGROUPS_PER_UNIT)
+}
+
+/// As [`work_grid`], of at most so many workgroups a compute unit.
+pub(crate) fn work_grid_of(
+    device: &CudaDevice,
+    pieces: usize,
+    of_unit: usize,
+) -> Result<LaunchConfig> {
+    let most = compute_units(device) * of_unit;
     grid(pieces.div_ceil(THREADS as usize).clamp(1, most), 1, THREADS)
 }
 

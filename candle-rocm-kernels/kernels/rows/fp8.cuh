@@ -160,6 +160,8 @@ template <class T> struct Fp8Matrix {
     }
 };
 
+static constexpr uint32_t FP8_TOGETHER = 8;
+
 // Each 128 of a row by themselves: LANES lanes, FP8_V of a lane. `source` gives what is cast, `m` has room for it.
 // Grid: any in x.
 template <class Source, class T>
@@ -168,13 +170,19 @@ __device__ __forceinline__ void fp8_groups(const Source &source, const Fp8Matrix
     uint32_t groups = ceil_div(m.columns, FP8_GROUP), within = threadIdx.x % LANES * FP8_V;
     uint64_t total = (uint64_t)m.rows * groups;
     bool narrow = total >> 32 == 0, aligned = m.aligned();
+    // Rows whose groups at one place follow one another, so that a wavefront writes factors that lie together.
+    uint32_t together = Source::FROM_ONE_PLACE && scales.row_step == 1 ? FP8_TOGETHER : 1;
     // All lanes of a wavefront go on as long as one has a group.
     uint64_t first = global_thread() / wave_size() * wave_size() / LANES, lane = global_thread() / LANES - first;
     for (; first < total; first += global_threads() / LANES) {
         uint64_t index = first + lane;
         bool is_one = index < total;
         index = is_one ? index : 0;
-        uint32_t row = (uint32_t)divide(index, groups, narrow), group = (uint32_t)(index - (uint64_t)row * groups);
+        uint32_t tile = (uint32_t)divide(index, groups * together, narrow);
+        uint32_t rest = (uint32_t)(index - (uint64_t)tile * groups * together);
+        uint32_t row = tile * together, high = min_of(together, m.rows - row), group = rest;
+        if (high > 1) group = high == FP8_TOGETHER ? rest / FP8_TOGETHER : rest / high;
+        row += rest - group * high;
         uint32_t column = group * FP8_GROUP + within, count = is_one ? m.count(column) : 0;
         Fp8Few<T> few = source.read(m, row, column, count, aligned);
         uint32_t largest = wave_all_reduce(few.largest(), LANES, Larger());
@@ -230,6 +238,8 @@ __device__ __forceinline__ void fp8_spread(const uint32_t *tokens, const int32_t
 template <class T> using Fp8Held = Held<T, FP8_V>;
 // Where there are none (`count` is 0), nothing is read.
 struct Fp8AsItIs {
+    // Whether what is cast is read in one place, and is in one: of more than one, those of several rows are too many.
+    static constexpr bool FROM_ONE_PLACE = true;
     template <class T>
     __device__ __forceinline__ Fp8Few<T> read(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
                                               bool aligned) const {
@@ -243,6 +253,7 @@ struct Fp8AsItIs {
 
 // A token's row, for each of its `top` experts: rows place[..], none where that is negative.
 struct Fp8Scattered : Fp8AsItIs {
+    static constexpr bool FROM_ONE_PLACE = false;
     const int32_t *place;
     uint32_t top;
     __device__ __forceinline__ Fp8Scattered(const int32_t *place, uint32_t top) : place(place), top(top) {}
@@ -256,6 +267,7 @@ struct Fp8Scattered : Fp8AsItIs {
 
 // silu(gate) * up, rounded to T as an operator of its own would; gates are a row's first half.
 struct Fp8Gated : Fp8AsItIs {
+    static constexpr bool FROM_ONE_PLACE = false;
     template <class T>
     __device__ __forceinline__ Fp8Few<T> read(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
                                               bool aligned) const {
