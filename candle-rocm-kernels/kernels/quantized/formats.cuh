@@ -24,6 +24,14 @@ constexpr bool SIXTEENS = true;
 #else
 constexpr bool SIXTEENS = false;
 #endif
+#if !defined(__HIP__)
+// Words of a vector; with READ_SIXTEENS by one load in any case: of those that are chosen from, or used apart, the compiler
+// would make several.
+template <class Words> __device__ __forceinline__ Words read_words(const void *from) {
+    if constexpr (SIXTEENS) return read_global<Words>(from);
+    else return *(const Words *)from;
+}
+#endif
 template <int ALIGNMENT, int WORDS> __device__ __forceinline__ void load_words(const uint8_t *at,
                                                                                uint32_t (&words)[WORDS]) {
 #if defined(__HIP__)
@@ -41,7 +49,7 @@ template <int ALIGNMENT, int WORDS> __device__ __forceinline__ void load_words(c
         typedef uint32_t Words __attribute__((ext_vector_type(N)));
 #pragma unroll
         for (int i = 0; i < WORDS; i += N) {
-            Words loaded = *(const Words *)(at + 4 * i);
+            Words loaded = read_words<Words>(at + 4 * i);
 #pragma unroll
             for (int j = 0; j < N; j++) words[i + j] = loaded[j];
         }
@@ -55,7 +63,7 @@ template <int ALIGNMENT, int WORDS> __device__ __forceinline__ void load_words(c
 #pragma unroll
         for (uint32_t i = 0; i < COUNT; i++) {
             // No sixteen that has none of the bytes.
-            Words sixteen = from[min_of(i, last)];
+            Words sixteen = read_words<Words>(from + min_of(i, last));
 #pragma unroll
             for (int j = 0; j < 4; j++) loaded[4 * i + j] = sixteen[j];
         }

@@ -14,8 +14,11 @@ template <class Q, int ROWS, int COLUMNS, int CHUNKS> struct Tile {
     // A row's scale and min, by parts; a vector's scale and the sum of its integers, by parts or, without mins, by
     // chunks.
     static constexpr int SIDES = Q::HAS_MIN ? PARTS : CHUNKS, WIDE = Q::HAS_MIN ? 2 : 1;
-    vec<float, WIDE> row_side[PARTS][ROWS];
-    alignas(16) vec<float, WIDE> column_side[SIDES][COLUMNS];
+    // Further apart than their lengths, so that lanes write four parts at once. With mins there is less to gain, and not
+    // always LDS.
+    static constexpr int GAP = Q::HAS_MIN ? 0 : 8;
+    vec<float, WIDE> row_side[PARTS][ROWS + GAP];
+    alignas(16) vec<float, WIDE> column_side[SIDES][COLUMNS + GAP];
 
     // Where 16 bytes stand in a row of four or eight: eight rows' same 16 bytes then lie in all banks.
     static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t unit) {
