@@ -1,10 +1,29 @@
 //! Attention of Candle's own operators, with all scores in memory.
 
-use candle_core::{Result, Tensor};
+use candle_core::{bail, DType, Result, Tensor, Var};
 
 use super::super::operands::wide;
 use super::super::softmax::scaled_masked_softmax;
-use super::call::{Call, Packed};
+use super::call::{AttentionOptions, Call, Packed};
+
+/// The gradients of q, k and v, from the result's, computed in f32 and rounded once.
+pub(super) fn gradients(call: &Call, gradient: &Tensor) -> Result<Vec<Option<Tensor>>> {
+    let var = |x: &Tensor| Var::from_tensor(&x.to_dtype(DType::F32)?);
+    let [q, k, v] = [var(call.q)?, var(call.k)?, var(call.v)?];
+    let options = AttentionOptions {
+        mask: call.options.mask.as_ref().map(wide).transpose()?,
+        ..call.options.clone()
+    };
+    let of_vars = Call::new(call.name, [&q, &k, &v], call.packed, None, &options)?;
+    let found = (attend(&of_vars)? * wide(gradient)?)?
+        .sum_all()?
+        .backward()?;
+    let each = [&q, &k, &v].into_iter().map(|var| match found.get(var) {
+        Some(gradient) => gradient.to_dtype(call.q.dtype()).map(Some),
+        None => bail!("{}: an operand has no gradient", call.name),
+    });
+    each.collect()
+}
 
 /// Computed in f32 where operands are of 16 bits, and rounded once.
 pub(super) fn attend(call: &Call) -> Result<Tensor> {

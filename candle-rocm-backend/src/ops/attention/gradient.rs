@@ -8,7 +8,8 @@ use candle_rocm_runtime::DeviceRepr;
 use super::super::launch::{allocate, allocate_zeros, with_addresses, write};
 use super::super::node::plain;
 use super::call::{Call, Sizes};
-use super::kernel::{gpu, launch, launch_grid, readable, Operand, Operands, Problem};
+use super::composed;
+use super::kernel::{gpu, launch, launch_grid, readable, tile, Operand, Operands, Problem};
 
 /// `AttentionGradients` of kernels/attention/backward.cuh.
 #[repr(C)]
@@ -78,6 +79,10 @@ fn argument(call: &Call, operands: &Operands, gradient: &Tensor) -> Result<Gradi
     })
 }
 
+/// Scores whose gradients are composed, in f32: matrix units take weights and their gradients rounded to 16 bits, and
+/// the errors of so few do not average out.
+const FEW_SCORES: usize = 1024;
+
 /// The gradients of q, and of k and v, where they are wanted, from the result, what
 /// [`attend`](super::kernel::attend) left besides, and the result's gradient.
 pub(super) fn gradients(
@@ -87,6 +92,10 @@ pub(super) fn gradients(
 ) -> Result<Vec<Option<Tensor>>> {
     let device = gpu(call)?;
     let stream = device.cuda_stream();
+    tile(call, device, Pass::BackwardQueries)?;
+    if call.scores().iter().product::<usize>() <= FEW_SCORES {
+        return composed::gradients(call, gradient);
+    }
     let operands = Operands::of(call)?;
     let gradient = readable(gradient)?;
     let mut argument = argument(call, &operands, &gradient)?;

@@ -268,7 +268,7 @@ pub(super) fn lse_shape(call: &Call) -> Shape {
 }
 
 /// The kernel of a pass for the call's heads.
-fn tile(call: &Call, device: &CudaDevice, pass: Pass) -> Result<attention::Tile> {
+pub(super) fn tile(call: &Call, device: &CudaDevice, pass: Pass) -> Result<attention::Tile> {
     let Sizes { elements, .. } = call.sizes;
     let stream = device.cuda_stream();
     let arch = &stream.context().info().arch;

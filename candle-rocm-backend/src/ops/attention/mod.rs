@@ -22,7 +22,8 @@ pub use call::{AttentionOptions, Packed};
 /// strides. Other dtypes, and other devices, have [`attention_composed`].
 ///
 /// Backward gives gradients of q, k and v, of heads of up to 256 elements, by kernels that keep no scores in memory
-/// either: they make them anew from the logarithm of each query's sum of weights, f32, which the result keeps. A mask and
+/// either: they make them anew from the logarithm of each query's sum of weights, f32, which the result keeps. Where all
+/// sequences and heads have 1,024 scores at most, Candle's own operators give them, in f32. A mask and
 /// slopes have none: backward fails if one of them is a variable, and says so, as it does of larger heads.
 /// [`attention_composed`] has a mask's.
 ///
