@@ -25,8 +25,8 @@ constexpr bool SIXTEENS = true;
 constexpr bool SIXTEENS = false;
 #endif
 #if !defined(__HIP__)
-// Words of a vector; with READ_SIXTEENS by one load in any case: of those that are chosen from, or used apart, the compiler
-// would make several.
+// Words of a vector; with READ_SIXTEENS by one load in any case: of those that are chosen from, or used apart, the
+// compiler would make several.
 template <class Words> __device__ __forceinline__ Words read_words(const void *from) {
     if constexpr (SIXTEENS) return read_global<Words>(from);
     else return *(const Words *)from;

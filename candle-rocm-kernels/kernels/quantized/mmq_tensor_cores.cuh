@@ -14,8 +14,8 @@ template <class Q, int ROWS, int COLUMNS, int CHUNKS> struct Tile {
     // A row's scale and min, by parts; a vector's scale and the sum of its integers, by parts or, without mins, by
     // chunks.
     static constexpr int SIDES = Q::HAS_MIN ? PARTS : CHUNKS, WIDE = Q::HAS_MIN ? 2 : 1;
-    // Further apart than their lengths, so that lanes write four parts at once. With mins there is less to gain, and not
-    // always LDS.
+    // Further apart than their lengths, so that lanes write four parts at once. With mins there is less to gain, and
+    // not always LDS.
     static constexpr int GAP = Q::HAS_MIN ? 0 : 8;
     vec<float, WIDE> row_side[PARTS][ROWS + GAP];
     alignas(16) vec<float, WIDE> column_side[SIDES][COLUMNS + GAP];
