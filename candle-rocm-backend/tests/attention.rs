@@ -42,11 +42,47 @@ fn drawn(random: &mut Random, shape: &[usize]) -> Result<Tensor> {
 /// Of rows: up to a tile, and more than the largest one's 256.
 const LENGTHS: [usize; 8] = [1, 3, 64, 113, 128, 203, 256, 301];
 
-fn case(random: &mut Random, elements: usize, dtype: DType) -> Result<Case> {
+/// Says that so many cases of attention, and as many of its gradients, shall be drawn instead of the usual few, with rows
+/// of all of [`MANY_LENGTHS`]: some seconds each. [`SEED`] has them drawn from there on, so that processes share them out.
+const CASES: &str = "CANDLE_ROCM_ATTENTION_CASES";
+const SEED: &str = "CANDLE_ROCM_ATTENTION_SEED";
+const MANY_LENGTHS: [usize; 10] = [1, 3, 64, 113, 128, 203, 256, 799, 1023, 2048];
+
+fn number(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().expect("a number"))
+}
+
+/// Checks the usual cases, by their elements of a head and both dtypes, or as many drawn ones as are asked for.
+fn each_case(
+    seed: u64,
+    usual: &[usize],
+    mut check: impl FnMut(&mut Random, &Case, DType) -> Result<()>,
+) -> Result<()> {
+    const DTYPES: [DType; 2] = [DType::F16, DType::BF16];
+    let mut random = Random::new(seed + number(SEED).unwrap_or(0));
+    let Some(cases) = number(CASES) else {
+        for &elements in usual {
+            for dtype in DTYPES {
+                let case = case(&mut random, &LENGTHS, elements, dtype)?;
+                check(&mut random, &case, dtype)?;
+            }
+        }
+        return Ok(());
+    };
+    for _ in 0..cases {
+        let (elements, dtype) = (32 + 8 * random.below(29), random.choose(&DTYPES));
+        let case = case(&mut random, &MANY_LENGTHS, elements, dtype)?;
+        check(&mut random, &case, dtype)?;
+    }
+    Ok(())
+}
+
+fn case(random: &mut Random, lengths: &[usize], elements: usize, dtype: DType) -> Result<Case> {
     let sizes = Sizes {
         batch: 1 + random.below(2),
-        queries: random.choose(&LENGTHS),
-        keys: random.choose(&LENGTHS),
+        queries: random.choose(lengths),
+        keys: random.choose(lengths),
         key_heads: 1 + random.below(2),
         group: 1 + random.below(2),
         elements,
@@ -288,15 +324,11 @@ fn check(case: &Case, dtype: DType) -> Result<()> {
 
 #[test]
 fn attention_is_near_the_formula() -> Result<()> {
-    let mut random = Random::new(16);
-    for elements in [32, 64, 72, 104, 128, 256] {
-        for dtype in [DType::F16, DType::BF16] {
-            let case = case(&mut random, elements, dtype)?;
-            check(&case, dtype)?;
-        }
-    }
+    each_case(16, &[32, 64, 72, 104, 128, 256], |_, case, dtype| {
+        check(case, dtype)
+    })?;
     // No kernel takes it: it is composed, on the GPU too.
-    let case = case(&mut random, 40, DType::F32)?;
+    let case = case(&mut Random::new(24), &LENGTHS, 40, DType::F32)?;
     check(&case, DType::F32)
 }
 
@@ -499,14 +531,7 @@ fn check_gradients(random: &mut Random, case: &Case, dtype: DType) -> Result<()>
 
 #[test]
 fn gradients_are_near_the_formula() -> Result<()> {
-    let mut random = Random::new(18);
-    for elements in [8, 64, 96, 128, 256] {
-        for dtype in [DType::F16, DType::BF16] {
-            let case = case(&mut random, elements, dtype)?;
-            check_gradients(&mut random, &case, dtype)?;
-        }
-    }
-    Ok(())
+    each_case(18, &[8, 64, 96, 128, 256], check_gradients)
 }
 
 /// Of so few scores the errors of weights rounded to 16 bits would not average out: gradients are composed in f32, and
@@ -516,7 +541,7 @@ fn gradients_of_few_scores_are_rounded_once() -> Result<()> {
     let mut random = Random::new(23);
     for (dtype, rounding) in [(DType::F16, 2f64.powi(-11)), (DType::BF16, 2f64.powi(-8))] {
         for _ in 0..10 {
-            let mut of_few = case(&mut random, 104, dtype)?;
+            let mut of_few = case(&mut random, &LENGTHS, 104, dtype)?;
             let rows = |x: &Tensor, most: usize| x.narrow(1, 0, most.min(x.dim(1)?));
             of_few.q = rows(&of_few.q, 2)?;
             of_few.k = rows(&of_few.k, 3)?;
