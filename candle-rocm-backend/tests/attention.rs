@@ -577,6 +577,36 @@ fn rows_that_nothing_sees_have_gradients_of_0() -> Result<()> {
         drawn(&mut random, &[9, 2, 32])?,
         drawn(&mut random, &[45, 1, 32])?,
     );
+    // Few scores, whose gradients are composed, and more. Rows of queries that no sequence has are the GPU's alone.
+    for (queries, begins) in [
+        (9, [0u32, 4, 4, 9]),
+        (11, [1, 4, 4, 9]),
+        (1100, [1, 4, 4, 1000]),
+    ] {
+        let device = device();
+        let of = |x: &Tensor| Var::from_tensor(&x.to_device(&device)?.to_dtype(DType::F16)?);
+        let many = of(&drawn(&mut random, &[queries, 2, 32])?)?;
+        let keys = of(&k)?;
+        let starts_q = Tensor::new(&begins, &device)?;
+        let starts_k = Tensor::new(&[0u32, 1, 7, 40], &device)?;
+        let packed = Packed {
+            starts_q: &starts_q,
+            starts_k: &starts_k,
+            longest_q: (begins[3] - 4) as usize,
+            longest_k: 33,
+        };
+        let y = attention_varlen(&many, &keys, &keys, packed, &AttentionOptions::default())?;
+        let used = y.narrow(0, begins[0] as usize, (begins[3] - begins[0]) as usize)?;
+        let found = used.sqr()?.sum_all()?.backward()?;
+        let of_many = found.get(&many).expect("a gradient");
+        assert_eq!(of_many.dims(), many.dims());
+        for rows in [0..begins[0] as usize, begins[3] as usize..queries] {
+            let nobodys = of_many.narrow(0, rows.start, rows.len())?;
+            assert_eq!(numbers(&nobodys)?, vec![0.0; rows.len() * 2 * 32]);
+        }
+        let last = of_many.narrow(0, 4, 5)?.abs()?.to_dtype(DType::F32)?;
+        assert!(numbers(&last.sum((1, 2))?)?.iter().all(|&sum| sum > 0.0));
+    }
     let mut results = Vec::new();
     for device in [device(), Device::Cpu] {
         let of = |x: &Tensor| Var::from_tensor(&x.to_device(&device)?.to_dtype(DType::F16)?);

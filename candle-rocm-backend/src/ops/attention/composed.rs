@@ -1,6 +1,6 @@
 //! Attention of Candle's own operators, with all scores in memory.
 
-use candle_core::{bail, DType, Result, Tensor, Var};
+use candle_core::{DType, Result, Tensor, Var};
 
 use super::super::operands::wide;
 use super::super::softmax::scaled_masked_softmax;
@@ -15,12 +15,26 @@ pub(super) fn gradients(call: &Call, gradient: &Tensor) -> Result<Vec<Option<Ten
         ..call.options.clone()
     };
     let of_vars = Call::new(call.name, [&q, &k, &v], call.packed, None, &options)?;
-    let found = (attend(&of_vars)? * wide(gradient)?)?
-        .sum_all()?
-        .backward()?;
+    let gradient = wide(gradient)?;
+    let mut product = gradient.zeros_like()?.sum_all()?;
+    let each = match call.packed {
+        None => vec![(attend(&of_vars)?, gradient)],
+        Some(packed) => {
+            let of_sequences = sequences(&of_vars, packed)?.into_iter();
+            let each = of_sequences.map(|([first, queries], result)| {
+                Ok((result, gradient.narrow(0, first, queries)?))
+            });
+            each.collect::<Result<_>>()?
+        }
+    };
+    for (result, gradient) in each {
+        product = (product + (result * gradient)?.sum_all()?)?;
+    }
+    let found = product.backward()?;
     let each = [&q, &k, &v].into_iter().map(|var| match found.get(var) {
         Some(gradient) => gradient.to_dtype(call.q.dtype()).map(Some),
-        None => bail!("{}: an operand has no gradient", call.name),
+        // Of sequences without queries or keys nothing comes from it.
+        None => var.zeros_like()?.to_dtype(call.q.dtype()).map(Some),
     });
     each.collect()
 }
@@ -36,6 +50,13 @@ pub(super) fn attend(call: &Call) -> Result<Tensor> {
     if call.q.elem_count() == 0 {
         return call.q.zeros_like();
     }
+    let of_sequences = sequences(call, packed)?.into_iter();
+    let results: Vec<Tensor> = of_sequences.map(|(_, result)| result).collect();
+    Tensor::cat(&results, 0)?.to_dtype(call.q.dtype())
+}
+
+/// Of each packed sequence that has queries: the first, how many, and their results.
+fn sequences(call: &Call, packed: Packed) -> Result<Vec<([usize; 2], Tensor)>> {
     let (starts_q, starts_k) = (
         packed.starts_q.to_vec1::<u32>()?,
         packed.starts_k.to_vec1::<u32>()?,
@@ -43,23 +64,18 @@ pub(super) fn attend(call: &Call) -> Result<Tensor> {
     let mut results = Vec::new();
     for (sequence, (q, k)) in starts_q.windows(2).zip(starts_k.windows(2)).enumerate() {
         let of = |range: &[u32]| {
-            (
+            [
                 range[0] as usize,
                 range[1].saturating_sub(range[0]) as usize,
-            )
+            ]
         };
-        let ((first, queries), (first_key, keys)) = (of(q), of(k));
+        let [_, queries] = of(q);
         if queries > 0 {
-            results.push(of_sequence(
-                call,
-                packed,
-                sequence,
-                [first, queries],
-                [first_key, keys],
-            )?);
+            let result = of_sequence(call, packed, sequence, of(q), of(k))?;
+            results.push((of(q), result));
         }
     }
-    Tensor::cat(&results, 0)?.to_dtype(call.q.dtype())
+    Ok(results)
 }
 
 /// One of packed sequences, of shape (queries, heads, elements).

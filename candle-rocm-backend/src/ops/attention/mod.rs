@@ -80,7 +80,8 @@ pub fn attention_composed(
 /// Attention of sequences of different lengths, one after another.
 ///
 /// `q` is (rows, heads, elements), `k` and `v` (rows, key heads, elements), each with the rows of all sequences.
-/// Everything else is as for [`attention`]; where there is no kernel, the starts are read by the host.
+/// Everything else is as for [`attention`]; where there is no kernel, and for gradients of 1,024 scores at most, the starts
+/// are read by the host.
 ///
 /// # Errors
 /// As [`attention`]; starts of another dtype or shape. What they say is not checked on a GPU: starts must not decrease,
