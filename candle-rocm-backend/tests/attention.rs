@@ -6,6 +6,8 @@ use candle_rocm_backend::ops::{
     attention, attention_composed, attention_paged, attention_varlen, AttentionOptions, Packed,
 };
 
+use candle_rocm_testing::random::asked;
+
 mod common;
 
 use common::{numbers, Random};
@@ -48,11 +50,6 @@ const CASES: &str = "CANDLE_ROCM_ATTENTION_CASES";
 const SEED: &str = "CANDLE_ROCM_ATTENTION_SEED";
 const MANY_LENGTHS: [usize; 10] = [1, 3, 64, 113, 128, 203, 256, 799, 1023, 2048];
 
-fn number(variable: &str) -> Option<u64> {
-    let value = std::env::var(variable).ok()?;
-    Some(value.parse().expect("a number"))
-}
-
 /// Checks the usual cases, by their elements of a head and both dtypes, or as many drawn ones as are asked for.
 fn each_case(
     seed: u64,
@@ -60,8 +57,8 @@ fn each_case(
     mut check: impl FnMut(&mut Random, &Case, DType) -> Result<()>,
 ) -> Result<()> {
     const DTYPES: [DType; 2] = [DType::F16, DType::BF16];
-    let mut random = Random::new(seed + number(SEED).unwrap_or(0));
-    let Some(cases) = number(CASES) else {
+    let mut random = Random::new(seed + asked(SEED).unwrap_or(0));
+    let Some(cases) = asked(CASES) else {
         for &elements in usual {
             for dtype in DTYPES {
                 let case = case(&mut random, &LENGTHS, elements, dtype)?;

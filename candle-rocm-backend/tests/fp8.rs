@@ -8,6 +8,7 @@ use candle_rocm_backend::fp8::{self, Fp8Matrix, ScaleFormat, Share, BLOCK};
 use candle_rocm_backend::grouped::RowGroups;
 use candle_rocm_runtime::gemm::tune;
 use candle_rocm_testing::process::{alone, is_child};
+use candle_rocm_testing::random::asked;
 use common::{device, normal, numbers, Random};
 use float8::F8E4M3;
 
@@ -15,10 +16,7 @@ use float8::F8E4M3;
 const CASES: &str = "CANDLE_ROCM_FP8_CASES";
 
 fn cases() -> usize {
-    match std::env::var(CASES) {
-        Ok(cases) => cases.parse().expect("a number of cases"),
-        Err(_) => 12,
-    }
+    asked(CASES).unwrap_or(12) as usize
 }
 
 /// Numbers of several sizes, that scales differ.

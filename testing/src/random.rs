@@ -64,6 +64,18 @@ impl Random {
     }
 }
 
+/// The number that a variable of the environment has, such as one of cases to draw; none where it is not set.
+///
+/// # Panics
+/// It is no number.
+pub fn asked(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    match value.parse() {
+        Ok(number) => Some(number),
+        Err(error) => panic!("{variable} is {value:?}, and must be a number: {error}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Random;

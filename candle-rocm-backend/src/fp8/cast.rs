@@ -6,8 +6,8 @@ use float8::F8E4M3;
 
 use super::matrix::{factor_of, Fp8Matrix, ScaleFormat, Share, BLOCK, OF_THREAD};
 use crate::ops::launch::{
-    allocate, allocate_zeros, batched, compute_units, grid, int, launch, work_grid_of, Arg,
-    THREADS, WORKGROUPS_PER_UNIT,
+    allocate, allocate_zeros, batched, compute_units, grid, int, launch, work_grid, work_grid_of,
+    Arg, THREADS, WORKGROUPS_PER_UNIT,
 };
 use crate::ops::node::plain;
 use crate::ops::operands::row_float;
@@ -226,20 +226,21 @@ impl Cast<'_> {
                 int(self.name, "rows", given)?,
                 int(self.name, "elements of k", k)?,
             );
-            let by_vectors = |of_row: usize, of_unit: usize| {
-                work_grid_of(device, given * of_row / OF_THREAD, of_unit)
-            };
-            let of_groups = |of_unit: usize| by_vectors(k.next_multiple_of(BLOCK), of_unit);
+            let vectors = |of_row: usize| given * of_row / OF_THREAD;
+            let of_groups = vectors(k.next_multiple_of(BLOCK));
             let most_rows = compute_units(device) * WORKGROUPS_PER_UNIT;
             let (kind, config) = match (self.source, self.of_rows, self.of_k) {
-                (Source::Gated, ..) => ("swiglu", of_groups(WORKGROUPS_PER_UNIT)?),
-                (Source::Scattered { .. }, ..) => ("scattered", of_groups(WORKGROUPS_PER_UNIT)?),
-                (_, Share::One, Share::Block) => ("groups", of_groups(GROUPS_WORKGROUPS_PER_UNIT)?),
+                (Source::Gated, ..) => ("swiglu", work_grid(device, of_groups)?),
+                (Source::Scattered { .. }, ..) => ("scattered", work_grid(device, of_groups)?),
+                (_, Share::One, Share::Block) => (
+                    "groups",
+                    work_grid_of(device, of_groups, GROUPS_WORKGROUPS_PER_UNIT)?,
+                ),
                 (_, Share::Block, _) => ("blocks", grid(of_k, of_rows, BLOCK_THREADS)?),
                 (_, Share::One, _) => ("rows", grid(rows.clamp(1, most_rows), 1, THREADS)?),
                 (_, Share::All, _) => (
                     "all",
-                    by_vectors(k.next_multiple_of(OF_THREAD), WORKGROUPS_PER_UNIT)?,
+                    work_grid(device, vectors(k.next_multiple_of(OF_THREAD)))?,
                 ),
             };
             let config = batched(self.name, config, batch)?;

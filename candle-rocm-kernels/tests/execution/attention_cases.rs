@@ -3,7 +3,7 @@
 use crate::architectures;
 use crate::device::{Arg, Gpu};
 use crate::elements::Element;
-use candle_rocm_testing::random::Random;
+use candle_rocm_testing::random::{asked, Random};
 
 /// How many cases are drawn for each kernel and dtype.
 const CASES_VARIABLE: &str = "CANDLE_ROCM_ATTENTION_CASES";
@@ -419,10 +419,7 @@ pub fn each_case(
     packings: &[Packing],
     mut check: impl FnMut(&mut Random, &Case),
 ) {
-    let cases: usize = match std::env::var(CASES_VARIABLE) {
-        Ok(count) => count.parse().expect("a number of cases"),
-        Err(_) => 3,
-    };
+    let cases = asked(CASES_VARIABLE).unwrap_or(3);
     let mut random = Random::new(seed);
     let mut smaller = 0;
     for &elements in elements {

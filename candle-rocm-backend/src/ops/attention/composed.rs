@@ -1,6 +1,6 @@
 //! Attention of Candle's own operators, with all scores in memory.
 
-use candle_core::{DType, Result, Tensor, Var};
+use candle_core::{Result, Tensor, Var};
 
 use super::super::operands::wide;
 use super::super::softmax::scaled_masked_softmax;
@@ -8,7 +8,7 @@ use super::call::{AttentionOptions, Call, Packed};
 
 /// The gradients of q, k and v, from the result's, computed in f32 and rounded once.
 pub(super) fn gradients(call: &Call, gradient: &Tensor) -> Result<Vec<Option<Tensor>>> {
-    let var = |x: &Tensor| Var::from_tensor(&x.to_dtype(DType::F32)?);
+    let var = |x: &Tensor| Var::from_tensor(&wide(x)?);
     let [q, k, v] = [var(call.q)?, var(call.k)?, var(call.v)?];
     let options = AttentionOptions {
         mask: call.options.mask.as_ref().map(wide).transpose()?,
