@@ -24,8 +24,12 @@ pub struct Shape {
     pub rows: u32,
     /// Elements of k in a step of a team, a power of two.
     pub step: u32,
+    /// Columns of C that it makes at most.
+    pub columns: u32,
     /// Whether lanes multiply and add, and no matrix instructions.
     pub lanes_multiply: bool,
+    /// Whether B is as much to read as A: rows that a workgroup has beside each other read it together.
+    pub reads_b: bool,
     /// Whether its workgroups are small, so that many share a compute unit.
     pub small: bool,
 }
@@ -49,7 +53,12 @@ impl Shape {
     /// The most teams that have something to do of so many `k`, as the power of two.
     pub fn most_sharing(&self, k: u64) -> u32 {
         let steps = k.div_ceil(self.step.into()).max(1);
-        self.teams.ilog2().min(steps.ilog2())
+        // Where sums are soon added up, a team without a step costs less than one with two.
+        let sharing = match self.lanes_multiply && self.columns > 1 {
+            true => steps.ilog2(),
+            false => steps.next_power_of_two().ilog2(),
+        };
+        self.teams.ilog2().min(sharing)
     }
 
     /// How many teams to a row are best, as the power of two and as timed on an H200: as many as have some hundred elements
@@ -58,6 +67,9 @@ impl Shape {
     pub fn sharing(&self, rows: u64, k: u64, most: u32, units: u64) -> u32 {
         if self.small {
             return self.least_that_fills(rows, 1..most, 2 * units, 1);
+        }
+        if self.reads_b {
+            return self.least_that_fills(rows, 0..most, units, 1);
         }
         let enough = (k / self.least_k()).max(1).ilog2();
         self.least_that_fills(rows, enough..most, 3 * units, 2)
@@ -96,9 +108,11 @@ pub(crate) enum Unit {
     Wmma { k_lanes: u32 },
 }
 
-fn unit(arch: &str, dtype: Dtype) -> Unit {
-    match dtype {
-        Dtype::F16 | Dtype::BF16 => matrix_unit(arch),
+fn unit(arch: &str, dtype: Dtype, columns: u32) -> Unit {
+    match (dtype, matrix_unit(arch)) {
+        (Dtype::F16 | Dtype::BF16, unit) => unit,
+        // As TF32 and the rest.
+        (Dtype::F32, Unit::MmaSync) if columns == 16 => Unit::MmaSync,
         _ => Unit::Lanes,
     }
 }
@@ -122,10 +136,11 @@ pub(crate) fn matrix_unit(arch: &str) -> Unit {
 
 /// The columns that kernels of the type are for at most, least first, where A has k together or rows; none of `I8`.
 pub fn columns(arch: &str, dtype: Dtype, rows_together: bool) -> &'static [u32] {
-    match (dtype, unit(arch, dtype)) {
+    match (dtype, matrix_unit(arch)) {
         (Dtype::I8, _) => &[],
         (Dtype::F64, _) => &[1, 4, 16],
-        (_, Unit::Lanes) => &[1, 2, 4, 8, 16],
+        (Dtype::F32, Unit::MmaSync) if rows_together => &[1, 2, 4, 16],
+        (Dtype::F32, _) | (_, Unit::Lanes) => &[1, 2, 4, 8, 16],
         (_, Unit::MmaSync) if rows_together => &[8, 16],
         (_, Unit::MmaSync) => &[2, 8, 16],
         (_, Unit::Mfma | Unit::Wmma { .. }) => &[16],
@@ -134,15 +149,20 @@ pub fn columns(arch: &str, dtype: Dtype, rows_together: bool) -> &'static [u32] 
 
 /// The columns that kernels of [`NORMED`](crate::NORMED) are for at most; none of `I8`.
 pub fn normed_columns(arch: &str, dtype: Dtype) -> u32 {
-    match unit(arch, dtype) {
-        Unit::MmaSync => 8,
+    match (dtype, matrix_unit(arch)) {
+        (Dtype::F16 | Dtype::BF16, Unit::MmaSync) => 8,
         _ => columns(arch, dtype, false).first().copied().unwrap_or(0),
     }
 }
 
 /// The measures of the kernel for so many columns, which [`columns`] lists.
 pub fn shape(arch: &str, dtype: Dtype, columns: u32, rows_together: bool) -> Shape {
-    measures(unit(arch, dtype), dtype.bytes(), columns, rows_together)
+    measures(
+        unit(arch, dtype, columns),
+        dtype.bytes(),
+        columns,
+        rows_together,
+    )
 }
 
 /// The same by what multiplies elements of so many bytes.
@@ -161,17 +181,24 @@ pub(crate) fn measures(unit: Unit, bytes: u32, columns: u32, rows_together: bool
     // Rows in a lane, and vectors along k of each.
     let (tiles, vectors) = match (rows_together, unit) {
         // RDNA3's instructions take two vectors.
-        (true, Unit::Wmma { k_lanes: 1 }) => (VECTORS, 2),
-        (true, _) | (false, Unit::Lanes) => (VECTORS, 1),
+        (true, Unit::Wmma { k_lanes: 1 }) => (vector, 2 * VECTORS / vector),
+        (true, _) => (vector, VECTORS / vector),
+        (false, Unit::Lanes) => (VECTORS, 1),
         (false, Unit::MmaSync) if columns < 8 => (1, VECTORS / 2),
-        (false, Unit::MmaSync) => (columns / 4, VECTORS / (columns / 4)),
+        (false, Unit::MmaSync) => {
+            // FP8 is made f16 first.
+            let tiles = columns / (2 * bytes.max(2));
+            (tiles, VECTORS / tiles)
+        }
         (false, Unit::Mfma | Unit::Wmma { .. }) => (1, VECTORS),
     };
     Shape {
         teams: THREADS / lanes,
         rows: row_lanes * tiles,
         step: k_lanes * vector * vectors,
+        columns,
         lanes_multiply: unit == Unit::Lanes,
+        reads_b: bytes >= 4 && columns >= 8,
         small: unit == Unit::MmaSync && !rows_together && columns < 8,
     }
 }

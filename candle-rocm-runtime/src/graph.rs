@@ -8,6 +8,7 @@ use crate::base::enqueued;
 use crate::base::error::Result;
 use crate::base::hip::calls::optional;
 use crate::base::hip::types::*;
+use crate::gemm::counters;
 use crate::gemm::library::selection;
 use crate::pool::captures::GraphMemory;
 use crate::stream::capture;
@@ -30,6 +31,7 @@ impl Stream {
     pub fn begin_capture(&self, mode: CUstreamCaptureMode) -> Result<()> {
         self.enter()?;
         selection::prepare(self)?;
+        counters::prepare(self)?;
         capture::begin(self.context().device(), self.handle(), mode)
     }
 
@@ -101,7 +103,8 @@ impl Graph {
         self.raw
     }
 
-    /// HIP's handle of the launchable graph, under cudarc's name. It belongs to this object.
+    /// HIP's handle of the launchable graph, under cudarc's name. It belongs to this object, and must not run beside the
+    /// stream's other work, with which it shares memory.
     pub fn cu_graph_exec(&self) -> hipGraphExec_t {
         self.exec
     }

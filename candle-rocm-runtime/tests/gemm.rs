@@ -1007,3 +1007,192 @@ fn threads_and_streams_multiply_at_once() {
         });
     });
 }
+
+/// A product of few columns in parts, of whole numbers.
+struct InParts {
+    a: DeviceBuffer<f32>,
+    b: DeviceBuffer<f32>,
+    c: DeviceBuffer<f32>,
+    plan: Plan,
+    expected: Vec<f32>,
+}
+
+impl InParts {
+    const ROWS: usize = 45;
+    const COLUMNS: usize = 3;
+    const LONG: usize = 8192;
+
+    fn new(stream: &Arc<Stream>) -> Self {
+        let (m, n, k) = (Self::ROWS, Self::COLUMNS, Self::LONG);
+        let a: Vec<f32> = (0..m * k).map(|i| (i * i / 7 % 3) as f32).collect();
+        let b: Vec<f32> = (0..n * k).map(|i| (i / 5 % 2 + 1) as f32).collect();
+        let element = |i: usize| -> f32 {
+            let (row, column) = (i % m * k, i / m * k);
+            (0..k).map(|l| a[row + l] * b[column + l]).sum()
+        };
+        let expected = (0..m * n).map(element).collect();
+        let (a, b) = (
+            stream.clone_htod(&a).unwrap(),
+            stream.clone_htod(&b).unwrap(),
+        );
+        let mut c = stream.alloc_zeros::<f32>(m * n).unwrap();
+        let problem = GemmProblem {
+            a: a.device_ptr(stream).0,
+            b: b.device_ptr(stream).0,
+            c: c.device_ptr_mut(stream).0,
+            ..simple::<f32>(Transpose::Yes, Transpose::No, m, n, k)
+        };
+        let gpu = stream.context().info().into();
+        let plan = Plan::new(&problem, &Epilogue::default(), gpu).unwrap();
+        assert!(matches!(plan.kernel, Kernel::Few(_)) && plan.parts > 1);
+        Self {
+            a,
+            b,
+            c,
+            plan,
+            expected,
+        }
+    }
+
+    /// Returns in how many launches.
+    fn multiply(&self, stream: &Stream) -> usize {
+        // SAFETY: the buffers hold the matrices, and live as long as `self`.
+        let (done, noted) = enqueued::recorded(|| unsafe { gemm::launch_plan(stream, &self.plan) });
+        done.unwrap();
+        noted.kernels.len()
+    }
+
+    fn check(&mut self, stream: &Arc<Stream>) {
+        assert_eq!(stream.clone_dtoh(&self.c).unwrap(), self.expected);
+        stream.memset_zeros(&mut self.c).unwrap();
+    }
+}
+
+#[test]
+fn parts_of_few_columns_are_added_up_within_their_launch() {
+    let test = "parts_of_few_columns_are_added_up_within_their_launch";
+    on_each_device(test, |context| {
+        let of_thread = context.per_thread_stream();
+        let streams = [
+            context.default_stream(),
+            of_thread.clone(),
+            context.new_stream().unwrap(),
+        ];
+        for stream in streams {
+            let mut product = InParts::new(&stream);
+            for _ in 0..3 {
+                assert_eq!(product.multiply(&stream), 1);
+                product.check(&stream);
+            }
+        }
+        // What streams and threads leave, others have.
+        for _ in 0..3 {
+            let stream = context.new_stream().unwrap();
+            let mut product = InParts::new(&stream);
+            assert_eq!(product.multiply(&stream), 1);
+            product.check(&stream);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut product = InParts::new(&of_thread);
+                    assert_eq!(product.multiply(&of_thread), 1);
+                    product.check(&of_thread);
+                });
+            });
+        }
+    });
+}
+
+/// A graph shares its stream's counters; a stream that became a part of another's capture has none there, since it may
+/// be given work while the graph runs.
+#[test]
+fn captured_parts_of_few_columns_are_added_up() {
+    let test = "captured_parts_of_few_columns_are_added_up";
+    on_each_device(test, |context| {
+        let stream = context.new_stream().unwrap();
+        let other = context.new_stream().unwrap();
+        // SAFETY: what the streams share they wait for.
+        unsafe { context.disable_event_tracking() };
+        let mut products = [&stream, &other].map(InParts::new);
+        // Modules are loaded outside of the capture.
+        assert_eq!(products[1].multiply(&other), 1);
+        products[1].check(&other);
+        stream
+            .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+            .unwrap();
+        other.join(&stream).unwrap();
+        assert_eq!(products[1].multiply(&other), 2);
+        assert_eq!(products[0].multiply(&stream), 1);
+        stream.join(&other).unwrap();
+        let graph = stream
+            .end_capture(CUgraphInstantiate_flags::default())
+            .unwrap()
+            .unwrap();
+        for _ in 0..2 {
+            graph.launch().unwrap();
+            for product in &mut products {
+                product.check(&stream);
+            }
+            assert_eq!(products[0].multiply(&stream), 1);
+            products[0].check(&stream);
+        }
+    });
+}
+
+/// By matrix units that take f32 apart, too: infinities and what is beyond the largest number.
+#[test]
+fn few_columns_keep_what_is_no_finite_number() {
+    const ROWS: usize = 37;
+    const LONG: usize = 300;
+    on_each_device("few_columns_keep_what_is_no_finite_number", |context| {
+        let stream = context.default_stream();
+        for (op, columns) in OPS
+            .into_iter()
+            .flat_map(|op| [1, 3, 8, 16].map(|n| (op, n)))
+        {
+            let mut a = vec![1.0f32; ROWS * LONG];
+            let mut set = |row: usize, k: usize, x: f32| {
+                let (rows, _) = stored(op, ROWS, LONG);
+                a[index(op, rows, row, k)] = x;
+            };
+            set(3, 7, f32::INFINITY);
+            set(4, 290, f32::NEG_INFINITY);
+            set(5, 8, f32::INFINITY);
+            set(5, 9, f32::NEG_INFINITY);
+            set(6, 120, f32::NAN);
+            set(7, 40, f32::MAX);
+            // Thrice half of the largest.
+            for k in 40..43 {
+                set(8, k, f32::MAX);
+            }
+            let b = vec![0.5f32; columns * LONG];
+            let expected = |row: usize| match row {
+                3 | 8 => f32::INFINITY,
+                4 => f32::NEG_INFINITY,
+                5 | 6 => f32::NAN,
+                // Beside which the others are nothing.
+                7 => f32::MAX / 2.0,
+                _ => LONG as f32 / 2.0,
+            };
+            let (a, b) = (
+                stream.clone_htod(&a).unwrap(),
+                stream.clone_htod(&b).unwrap(),
+            );
+            let mut c = stream.alloc_zeros::<f32>(ROWS * columns).unwrap();
+            let problem = GemmProblem {
+                a: a.device_ptr(&stream).0,
+                b: b.device_ptr(&stream).0,
+                c: c.device_ptr_mut(&stream).0,
+                alpha: 1.0,
+                ..simple::<f32>(op, Transpose::No, ROWS, columns, LONG)
+            };
+            let plan = Plan::new(&problem, &Epilogue::default(), context.info().into()).unwrap();
+            // SAFETY: the buffers hold the matrices.
+            unsafe { gemm::launch_plan(&stream, &plan) }.unwrap();
+            for (i, got) in stream.clone_dtoh(&c).unwrap().into_iter().enumerate() {
+                let expected = expected(i % ROWS);
+                let is_it = got == expected || got.is_nan() && expected.is_nan();
+                assert!(is_it, "{op:?} {columns} columns: {got} in row {}", i % ROWS);
+            }
+        }
+    });
+}

@@ -33,11 +33,18 @@
 #else
 #define HALVES(TYPE, T) SINGLES(TYPE, T)
 #endif
-#define SINGLES(TYPE, T) \
-    VECTOR(TYPE, T, 1)   \
-    VECTOR(TYPE, T, 2)   \
-    VECTOR(TYPE, T, 4)   \
-    VECTOR(TYPE, T, 8)   \
+// The matrix unit's for 16 columns is no slower.
+#if defined(FEW_MMA)
+#define EIGHT_ROWS_TOGETHER(TYPE, T)
+#else
+#define EIGHT_ROWS_TOGETHER(TYPE, T) VECTOR_OF(gemv_n_##TYPE##_c8, T, 8, true)
+#endif
+#define SINGLES(TYPE, T)                       \
+    VECTOR(TYPE, T, 1)                         \
+    VECTOR(TYPE, T, 2)                         \
+    VECTOR(TYPE, T, 4)                         \
+    VECTOR_OF(gemv_t_##TYPE##_c8, T, 8, false) \
+    EIGHT_ROWS_TOGETHER(TYPE, T)               \
     VECTOR(TYPE, T, 16)
 #define DOUBLES(TYPE, T) \
     VECTOR(TYPE, T, 1)   \

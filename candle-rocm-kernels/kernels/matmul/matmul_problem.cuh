@@ -12,8 +12,10 @@
 // For i8 C is i32, alpha and beta are integers, results wrap, and there is no activation.
 struct MatmulProblem {
     GemmProblem gemm;
-    // With more than one part: raw sums of (part, batch, column, row), for matmul_sum_<type>.
+    // With more than one part: raw sums of (part, batch, column, row), for matmul_sum_<type>, or for the last of the
+    // parts' workgroups, where there are counters: one, which is 0, for each of the grid's x and z.
     void *partial;
+    int32_t *counters;
     const void *bias;
     const void *residual;
     int64_t ld_residual;

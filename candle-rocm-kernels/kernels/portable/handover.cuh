@@ -20,6 +20,19 @@ __device__ __forceinline__ int32_t add_one_released(int32_t *at) {
 #endif
 } // namespace device_atomic
 
+// The workgroup's place in the grid. NVIDIA's is read anew, so that no register holds it from earlier on.
+struct GridPlace {
+    uint32_t x, y, z;
+#if defined(__HIP__)
+    __device__ __forceinline__ GridPlace() : x(blockIdx.x), y(blockIdx.y), z(blockIdx.z) {}
+#else
+    __device__ __forceinline__ GridPlace() {
+        asm volatile("mov.u32 %0, %%ctaid.x; mov.u32 %1, %%ctaid.y; mov.u32 %2, %%ctaid.z;"
+                     : "=r"(x), "=r"(y), "=r"(z));
+    }
+#endif
+};
+
 // Whether the workgroup ends last of the `count` that call this with one counter: it then reads what they wrote before.
 // The counter is 0 before, and 0 again after. `ended` is in LDS.
 __device__ __forceinline__ bool ends_last(int32_t *counter, uint32_t count, int32_t &ended) {

@@ -226,24 +226,27 @@ fn workgroups(product: &Product, few: &FewKernel) -> u64 {
 }
 
 /// In how many parts k may be worth dividing, the best first: several where much of the GPU would have nothing to do.
-/// Adding them up takes a launch, which lanes that multiply for many columns outweigh sooner.
+/// Adding them up takes time, which what reads much of B outweighs sooner.
 fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
     let workgroups = workgroups(product, few);
     let sums = product.m as u128 * product.n as u128 * u128::from(product.batch);
     let of_a_part = sums * product.dtype.sum_bytes() as u128;
-    let most = (product.k / (LEAST_ROUNDS * u64::from(few.round())))
+    let half_busy = 2 * workgroups > gpu.units();
+    // Where parts could but double the speed they must be longer.
+    let least_rounds = LEAST_ROUNDS << u32::from(half_busy);
+    let most = (product.k / (least_rounds * u64::from(few.round())))
         .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)
         .min(MAX_PARTS);
     let filling = (2 * gpu.units() / workgroups).clamp(1, most.max(1));
     // Such kernels have the next step's vectors on their way (AHEAD in few/product.cuh): by the emulator's clock of an MI300X
-    // a fifth of its units is busy enough to be worth no second launch.
+    // a fifth of its units is busy enough.
     let ahead = few.op_a == Transpose::Yes
         && product.dtype.bytes() == 2
         && Multiprocessor::of(gpu.arch).is_none();
-    let busy = match few.shape.lanes_multiply && few.columns >= 8 {
-        true => 2 * workgroups >= 3 * gpu.units(),
+    let busy = match few.shape.reads_b {
+        true => workgroups >= gpu.units(),
         false if ahead => 5 * workgroups >= gpu.units(),
-        false => 2 * workgroups > gpu.units(),
+        false => half_busy,
     };
     match busy {
         false => [filling, 1],

@@ -2,6 +2,7 @@
 
 use candle_rocm_kernels::{activations, Module, GEMM, MATMUL};
 
+use super::counters;
 use super::epilogue::{Activation, Epilogue};
 use super::kernel::Kernel;
 use super::plan::Plan;
@@ -49,6 +50,7 @@ pub struct Arguments {
 pub struct MatmulArguments {
     pub gemm: Arguments,
     pub partial: u64,
+    pub counters: u64,
     pub bias: u64,
     pub residual: u64,
     pub ld_residual: i64,
@@ -98,6 +100,7 @@ impl MatmulArguments {
         Self {
             gemm: Arguments::new(product),
             partial: 0,
+            counters: 0,
             bias: epilogue.bias,
             residual: epilogue.residual,
             ld_residual: epilogue.ld_residual,
@@ -113,11 +116,13 @@ impl MatmulArguments {
         }
     }
 
-    /// A piece of a plan, with the sums of its parts, if there are several, at `partial`.
-    fn of_piece(plan: &Plan, product: &Product, partial: u64) -> Self {
+    /// A piece of a plan, with the sums of its parts, if there are several, at `partial`, and what counts the workgroups
+    /// that end at `counters`, or none.
+    fn of_piece(plan: &Plan, product: &Product, partial: u64, counters: Option<u64>) -> Self {
         let (rows, columns) = plan.kernel.tile();
         Self {
             partial: if plan.parts > 1 { partial } else { 0 },
+            counters: counters.unwrap_or(0),
             parts: plan.parts,
             part_k: plan.part_k,
             tiles_m: product.m.div_ceil(rows) as u32,
@@ -156,7 +161,13 @@ pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
     let layout = u32::from(plan.b_along_k) | u32::from(plan.product.is_transposed) << 1;
     for piece in plan.pieces() {
         let arguments = Arguments::new(&piece.product);
-        let matmul = MatmulArguments::of_piece(plan, &piece.product, workspace.address());
+        let counters = match plan.kernel {
+            Kernel::Few(_) if plan.parts > 1 => {
+                counters::of(stream, u64::from(piece.grid.0) * u64::from(piece.grid.2))?
+            }
+            _ => None,
+        };
+        let matmul = MatmulArguments::of_piece(plan, &piece.product, workspace.address(), counters);
         let mut launch = stream.launch_builder(&function);
         match plan.kernel {
             Kernel::Tile { .. } => launch.arg(&arguments),
@@ -169,8 +180,8 @@ pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
             shared_mem_bytes: plan.kernel.dynamic_lds(),
         };
         // SAFETY: the kernel's parameters in order; the matrices are the caller's promise.
-        unsafe { launch.launch(config) }?;
-        if plan.parts > 1 {
+        unsafe { launch.launch(config) }.inspect_err(|_| counters::forget(stream))?;
+        if plan.parts > 1 && counters.is_none() {
             let pass = match plan.kernel {
                 Kernel::Few(_) => Pass::sum_of_few(layout),
                 _ => Pass::SUM,

@@ -18,6 +18,7 @@
 
 mod candidates;
 mod choice;
+pub(crate) mod counters;
 mod epilogue;
 mod hardware;
 mod kernel;

@@ -372,7 +372,7 @@ impl Pool {
 
 impl State {
     /// The capture in progress on this stream.
-    fn capture_on(&self, stream: StreamKey) -> Option<u64> {
+    pub(super) fn capture_on(&self, stream: StreamKey) -> Option<u64> {
         self.captures
             .iter()
             .find_map(|(id, capture)| (capture.active && capture.stream == stream).then_some(*id))

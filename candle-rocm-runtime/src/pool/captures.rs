@@ -47,6 +47,11 @@ impl Pool {
         id
     }
 
+    /// Whether the capture in progress that this stream is a part of began there.
+    pub(crate) fn is_capture_begun_on(&self, stream: StreamKey) -> bool {
+        self.state.lock().capture_on(stream).is_some()
+    }
+
     /// A capture that did not begin after all.
     pub(crate) fn cancel_capture(&self, id: u64) -> Result<()> {
         self.active_captures.fetch_sub(1, Ordering::Relaxed);

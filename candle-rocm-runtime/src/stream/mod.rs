@@ -3,6 +3,7 @@
 pub(crate) mod capture;
 pub mod context;
 pub mod event;
+pub(crate) mod per_stream;
 pub(crate) mod queue;
 
 pub use queue::Stream;

@@ -57,8 +57,8 @@ template <int COLUMNS_> struct Fp8MmaUnit : MmaUnit<half_t, COLUMNS_> {
         for (int i = 0; i < 4; i++) {
             uint32_t low1 = 0, high1 = 0;
             if constexpr (Base::B_VECTORS == 2) low1 = two(b[1][0][i], false), high1 = two(b[1][0][i], true);
-            Base::multiply_16(sums.v, two(b[0][0][i], false), two(b[0][0][i], true), low1, high1, two(a[0][i], false),
-                              two(a[0][i], true));
+            Base::multiply_once(sums.v, two(b[0][0][i], false), two(b[0][0][i], true), low1, high1, two(a[0][i], false),
+                                two(a[0][i], true));
         }
     }
 };

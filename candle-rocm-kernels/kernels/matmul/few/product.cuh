@@ -22,6 +22,7 @@
 #pragma once
 #include "matmul/few/unit.cuh"
 #include "matmul/gemm_epilogue.cuh"
+#include "portable/handover.cuh"
 
 // How B lies, and whether C is taken the other way round.
 enum Layout : uint32_t { B_ALONG_K = 1, TRANSPOSED = 2 };
@@ -95,10 +96,12 @@ struct AsItIs {
 template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool GATED = false> struct FewProduct {
     using Unit = FewUnit<T, COLUMNS_, ROWS_TOGETHER>;
     using Sum = typename Unit::Sum;
-    // Rows of A in a lane, and vectors of each in a step.
-    static constexpr int TILES = ROWS_TOGETHER ? 8 : Unit::TILES, UNROLL = ROWS_TOGETHER ? Unit::DEPTH : Unit::UNROLL;
+    static constexpr int V = VEC16<T>;
+    // Rows of A in a lane, and vectors of each in a step: with ROWS_TOGETHER those of a block.
+    static constexpr int TILES = ROWS_TOGETHER ? V : Unit::TILES,
+                         UNROLL = ROWS_TOGETHER ? 8 / V * Unit::DEPTH : Unit::UNROLL;
     static constexpr int THREADS = 256, LANES = Unit::LANES, TEAMS = THREADS / LANES;
-    static constexpr int V = VEC16<T>, SIZE = sizeof(T), DEPTH = Unit::DEPTH, COLUMNS = Unit::COLUMNS;
+    static constexpr int SIZE = sizeof(T), DEPTH = Unit::DEPTH, COLUMNS = Unit::COLUMNS;
     static constexpr int B_VECTORS = Unit::B_VECTORS;
     static constexpr uint32_t ROWS = Unit::ROW_LANES * TILES, K_VECTOR = Unit::K_LANES * V, STEP = K_VECTOR * UNROLL;
     static_assert(UNROLL % DEPTH == 0 && (!ROWS_TOGETHER || TILES % V == 0), "whole blocks");
@@ -402,6 +405,16 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         }
     }
 
+    // A result by multiply-adds alone: infinities have no rest (Unit::SPLITS), and what is none of a number is rare.
+    static __device__ __forceinline__ Sum alone(const Place &at, uint32_t k, uint32_t row, uint32_t column) {
+        const T *a = at.a + (ROWS_TOGETHER ? row : row * at.lda), *b = at.b + column * at.column_b;
+        int64_t step_a = ROWS_TOGETHER ? at.lda : 1;
+        Sum sum = 0;
+#pragma unroll 1
+        for (uint32_t i = 0; i < k; i++) sum = math::fma(a[i * step_a], b[i * at.step_b], sum);
+        return sum;
+    }
+
     // Where results go: finished, or raw as one part of k.
     struct Out {
         const MatmulProblem &problem;
@@ -417,6 +430,47 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum) const {
             if (partial) partial[(uint64_t)column * problem.gemm.m + row] = sum;
             else results.store(row, column, sum);
+        }
+        // Adds up the parts of `count` of this workgroup's results, in the parts' order, if it is the last of them.
+        // `at` gives the place of each.
+        template <class F> __device__ __forceinline__ void meet(const GridPlace &place, uint32_t count, F at) const {
+            // Of so many results of a work-item so many parts are on their way at a time.
+            constexpr int RESULTS = 4, PARTS = sizeof(Sum) == 8 ? 2 : 4;
+            __shared__ int32_t ended;
+            if (!problem.counters) return;
+            if (!ends_last(problem.counters + place.z * gridDim.x + place.x, problem.parts, ended)) return;
+            uint64_t plane = (uint64_t)problem.gemm.m * problem.gemm.n * problem.batch;
+            const GLOBAL_MEMORY Sum *all = partial - place.y * plane;
+#pragma unroll 1
+            for (uint32_t first = threadIdx.x; first < count; first += RESULTS * THREADS) {
+                const GLOBAL_MEMORY Sum *from[RESULTS];
+                Sum sums[RESULTS] = {};
+#pragma unroll
+                for (int r = 0; r < RESULTS; r++) {
+                    auto own = at(first + r * THREADS);
+                    bool is_there =
+                        first + r * THREADS < count && own.row < problem.gemm.m && own.column < problem.gemm.n;
+                    from[r] = is_there ? all + (uint64_t)own.column * problem.gemm.m + own.row : nullptr;
+                }
+#pragma unroll 1
+                for (uint32_t part = 0; part < problem.parts; part += PARTS) {
+                    Sum of_part[PARTS][RESULTS];
+#pragma unroll
+                    for (uint32_t j = 0; j < PARTS; j++)
+#pragma unroll
+                        for (int r = 0; r < RESULTS; r++)
+                            of_part[j][r] = part + j < problem.parts && from[r] ? from[r][(part + j) * plane] : 0;
+#pragma unroll
+                    for (uint32_t j = 0; j < PARTS; j++)
+#pragma unroll
+                        for (int r = 0; r < RESULTS; r++) sums[r] += of_part[j][r];
+                }
+#pragma unroll
+                for (int r = 0; r < RESULTS; r++) {
+                    auto own = at(first + r * THREADS);
+                    if (from[r]) results.store(own.row, own.column, sums[r]);
+                }
+            }
         }
         __device__ __forceinline__ void store_gated(uint32_t row, uint32_t column, Sum gate, Sum up) const {
             results.c[row + (int64_t)column * results.column_c] =
@@ -470,7 +524,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         at.length = p.k;
         // Nothing for a team without rows; where all go on together, what others do as well.
         bool has_rows = at.first + at.team_row < p.m;
-        at.k = Input::NORMS || (in_use && (AHEAD || has_rows)) ? min_of(p.k - first_k, problem.part_k) : 0;
+        uint32_t part_length = min_of(p.k - first_k, problem.part_k);
+        at.k = Input::NORMS || (in_use && (AHEAD || has_rows)) ? part_length : 0;
         at.a = a + first_k * (ROWS_TOGETHER ? p.lda : 1);
         at.b = b + first_k * at.step_b;
         at.wide_a = ANY_ADDRESS || (((uintptr_t)at.a | p.lda * SIZE) & 15) == 0;
@@ -522,6 +577,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 At own(i, pass, at.first);
                 if (own.row >= at.m || own.column >= at.n) continue;
                 Sum sum = sum_of(own.group, own.column, own.in_pass);
+                if constexpr (Unit::SPLITS)
+                    if (sum != sum) sum = alone(at, part_length, own.row, own.column);
                 if constexpr (EARLY) {
                     if (i != threadIdx.x) early = residual_of(own.row, own.column);
                     out.store(own.row, own.column, sum, early);
@@ -530,5 +587,11 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 }
             }
         }
+        GridPlace place;
+        uint32_t again = TEAMS >> sharing, of_pass = again * PASS_ROWS * COLUMNS;
+        out.meet(place, of_pass * PASSES, [&](uint32_t i) INLINED {
+            int pass = PASSES == 1 ? 0 : (int)(i / of_pass);
+            return At(i - pass * of_pass, pass, place.x * (again * OUT));
+        });
     }
 };

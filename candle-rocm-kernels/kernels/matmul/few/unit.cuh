@@ -101,6 +101,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaUnit {
     static constexpr int TILES = 8, UNROLL = 1;
     static constexpr int GROUPS = COLUMNS / B_VECTORS;
     static constexpr int ROW_LANES = ROWS_TOGETHER ? 8 : 1, K_LANES = LANES / ROW_LANES / GROUPS;
+    static constexpr bool SPLITS = false;
     using Sum = compute_t<T>;
     struct Sums {
         Sum v[B_VECTORS] = {};
@@ -143,6 +144,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaUnit {
 template <int LANES_, int DEPTH_, int K_LANES_, int SUMS, int SUM_ROW, int SUM_LANE> struct SixteenUnit {
     static constexpr int LANES = LANES_, COLUMNS = 16, B_VECTORS = 1, DEPTH = DEPTH_, ROW_LANES = 16;
     static constexpr int TILES = 1, UNROLL = 8;
+    static constexpr bool SPLITS = false;
     // Lanes of RDNA3's halves hold the same.
     static constexpr int K_LANES = K_LANES_;
     using Sum = float;
@@ -255,13 +257,22 @@ template <bool ROWS_TOGETHER> struct FewUnit<half_t, 16, ROWS_TOGETHER> : FEW_UN
 template <bool ROWS_TOGETHER> struct FewUnit<bf16_t, 16, ROWS_TOGETHER> : FEW_UNIT<bf16_t> {};
 #endif
 #else
-// mma.sync m16n8k16, in which rows of A are the instruction's columns: eight of them, and 8 or 16 columns of B, which
-// are its rows. A lane's 16 bytes are operands of two instructions: which k stands where is the same for both. What is
-// for 2 columns has few rows, so that more workgroups have some; B, which each of them reads, is small.
+// A float's word as the nearest TF32 and the rest, which the unit takes 11 bits of.
+struct Split {
+    uint32_t big, rest;
+    __device__ __forceinline__ Split(uint32_t word)
+        : big((word + 0x1000) & 0xffffe000), rest(bit_cast<uint32_t>(bit_cast<float>(word) - bit_cast<float>(big))) {}
+};
+
+// mma.sync, in which rows of A are the instruction's columns: eight of them, and 8 or 16 columns of B, which are its
+// rows. A lane's 16 bytes are operands of two instructions: which k stands where is the same for both. What is for 2
+// columns has few rows, so that more workgroups have some; B, which each of them reads, is small.
 template <class T, int COLUMNS_> struct MmaUnit {
     static constexpr int LANES = 32, COLUMNS = max_of(COLUMNS_, 8), B_VECTORS = COLUMNS / 8, DEPTH = 1;
-    static constexpr int ROW_LANES = 8, K_LANES = 4, TILES = max_of(COLUMNS_ / 4, 1),
+    static constexpr int ROW_LANES = 8, K_LANES = 4, TILES = max_of(COLUMNS_ / (2 * (int)sizeof(T)), 1),
                          UNROLL = COLUMNS_ < 8 ? 4 : 8 / TILES;
+    // Whether operands are taken apart, of which infinities have no rest.
+    static constexpr bool SPLITS = is_same<T, float>::value;
     using Sum = float;
     struct Sums {
         float v[4] = {};
@@ -269,27 +280,47 @@ template <class T, int COLUMNS_> struct MmaUnit {
     static __device__ __forceinline__ uint32_t row_place(uint32_t lane) { return lane / 4; }
     static __device__ __forceinline__ uint32_t k_place(uint32_t lane) { return lane % 4; }
     static __device__ __forceinline__ uint32_t column(uint32_t lane, int j) { return lane / 4 + 8 * j; }
-    // Of 16 k, the words of eight each of B's columns, and of A's rows.
-    static __device__ __forceinline__ void multiply_16(float (&c)[4], uint32_t low0, uint32_t high0, uint32_t low1,
-                                                       uint32_t high1, uint32_t low_a, uint32_t high_a) {
+    // m16n8k16, or m16n8k8 of TF32: of so many k, the words of half of them each of B's columns, and of A's rows.
+    static __device__ __forceinline__ void multiply_once(float (&c)[4], uint32_t low0, uint32_t high0, uint32_t low1,
+                                                         uint32_t high1, uint32_t low_a, uint32_t high_a) {
         if constexpr (is_same<T, half_t>::value)
             asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                 "{%0, %1, %2, %3};"
                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                 : "r"(low0), "r"(low1), "r"(high0), "r"(high1), "r"(low_a), "r"(high_a));
-        else
+        else if constexpr (is_same<T, bf16_t>::value)
             asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                 "{%0, %1, %2, %3};"
                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                 : "r"(low0), "r"(low1), "r"(high0), "r"(high1), "r"(low_a), "r"(high_a));
+        else
+            asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                "{%0, %1, %2, %3};"
+                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                : "r"(low0), "r"(low1), "r"(high0), "r"(high1), "r"(low_a), "r"(high_a));
+    }
+    // The same of floats, each as the nearest TF32 and the rest: what is left out is the product of two rests, 2^-22 of
+    // theirs at most. The order matters to registers.
+    static __device__ __forceinline__ void multiply_split(float (&c)[4], Split low0, Split high0, Split low1,
+                                                          Split high1, Split low_a, Split high_a) {
+        multiply_once(c, low0.rest, high0.rest, low1.rest, high1.rest, low_a.big, high_a.big);
+        multiply_once(c, low0.big, high0.big, low1.big, high1.big, low_a.rest, high_a.rest);
+        multiply_once(c, low0.big, high0.big, low1.big, high1.big, low_a.big, high_a.big);
     }
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[B_VECTORS][1]) {
+        // The unit cuts off what does not fit a sum, so that few are to meet there where sums are to be those of floats.
+        Sums of_vector;
+        Sums &to = SPLITS ? of_vector : sums;
 #pragma unroll
         for (int i = 0; i < 4; i += 2) {
             uint32_t low1 = 0, high1 = 0;
             if constexpr (B_VECTORS == 2) low1 = b[1][0][i], high1 = b[1][0][i + 1];
-            multiply_16(sums.v, b[0][0][i], b[0][0][i + 1], low1, high1, a[0][i], a[0][i + 1]);
+            if constexpr (SPLITS) multiply_split(to.v, b[0][0][i], b[0][0][i + 1], low1, high1, a[0][i], a[0][i + 1]);
+            else multiply_once(to.v, b[0][0][i], b[0][0][i + 1], low1, high1, a[0][i], a[0][i + 1]);
         }
+        if constexpr (SPLITS)
+#pragma unroll
+            for (int s = 0; s < 2 * B_VECTORS; s++) sums.v[s] += of_vector.v[s];
     }
     template <class F>
     static __device__ __forceinline__ void promote(Sums &to, const Sums &sums, uint32_t lane,
@@ -311,5 +342,6 @@ template <int COLUMNS, bool ROWS_TOGETHER>
 struct FewUnit<half_t, COLUMNS, ROWS_TOGETHER> : MmaUnit<half_t, COLUMNS> {};
 template <int COLUMNS, bool ROWS_TOGETHER>
 struct FewUnit<bf16_t, COLUMNS, ROWS_TOGETHER> : MmaUnit<bf16_t, COLUMNS> {};
+template <bool ROWS_TOGETHER> struct FewUnit<float, 16, ROWS_TOGETHER> : MmaUnit<float, 16> {};
 #define FEW_MMA
 #endif

@@ -1,21 +1,17 @@
 //! A vendor's library on one GPU, and its handles.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::vendor::{Failure, Handle, Status, Vendor};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::hip::types::STREAM_PER_THREAD;
 use crate::device::gpu::Device;
 use crate::gemm::problem::GemmProblem;
 use crate::order::key::StreamKey;
-use crate::order::raw_event::RawEvent;
+use crate::stream::per_stream::PerStream;
 use crate::stream::queue::Stream;
 
 /// The vendor's library on one GPU.
@@ -27,9 +23,7 @@ pub struct Library {
     workspace: usize,
     /// Whether it multiplies where nothing was timed.
     is_default: bool,
-    handles: RwLock<HashMap<StreamKey, Arc<Bound>, RandomState>>,
-    /// Handles whose stream or thread is gone.
-    idle: Mutex<Vec<Idle>>,
+    handles: PerStream<Bound>,
 }
 
 /// A handle that gives its products to one stream.
@@ -38,14 +32,7 @@ struct Bound {
     workspace: u64,
 }
 
-struct Idle {
-    bound: Bound,
-    /// After the last work of its stream; none if that was the stream of a thread that has ended, which only the
-    /// legacy default stream can name.
-    last_work: Option<RawEvent>,
-}
-
-/// Further handles are destroyed, which waits for the GPU.
+/// Further handles without a stream are destroyed, which waits for the GPU.
 const MOST_IDLE: usize = 8;
 
 impl Library {
@@ -61,8 +48,7 @@ impl Library {
             workspace: vendor.workspace(&device.info().arch),
             vendor,
             is_default,
-            handles: RwLock::default(),
-            idle: Mutex::default(),
+            handles: PerStream::new(MOST_IDLE),
         };
         // A library that loads may still be too new for the driver, which its first handle tells.
         device.bind()?;
@@ -116,56 +102,27 @@ impl Library {
 
     /// The handle of this stream. The GPU is current on this thread.
     fn bound(&'static self, stream: &Stream) -> Result<Arc<Bound>> {
-        let key = stream.key();
-        if let Some(bound) = self.handles.read().get(&key) {
-            return Ok(bound.clone());
-        }
-        // Held while a handle is made, so that a stream gets no second one.
-        let mut handles = self.handles.write();
-        if let Some(bound) = handles.get(&key) {
-            return Ok(bound.clone());
-        }
         let device = stream.context().device();
-        // A stream that is captured cannot wait for work outside of the capture.
-        let idle = if device.pool().is_any_capturing() {
-            None
-        } else {
-            self.idle.lock().pop()
-        };
-        let bound = match idle {
-            Some(idle) => {
-                let hip = device.hip();
-                match idle.last_work {
-                    Some(event) => event.wait_on(hip, stream.raw())?,
-                    None => {
-                        RawEvent::record(hip, std::ptr::null_mut())?.wait_on(hip, stream.raw())?
-                    }
-                }
-                idle.bound
+        let set_stream = |bound: Bound| {
+            // SAFETY: the handle is not in use, and it lets go of the stream before that is destroyed.
+            let status = unsafe {
+                self.vendor.set_stream(
+                    &bound.handle.lock(),
+                    stream.raw(),
+                    bound.workspace as *mut c_void,
+                    self.workspace,
+                )
+            };
+            if status == 0 {
+                return Ok(bound);
             }
-            None => self.new_bound(device)?,
-        };
-        // SAFETY: the handle is not in use, and it lets go of the stream before that is destroyed.
-        let status = unsafe {
-            self.vendor.set_stream(
-                &bound.handle.lock(),
-                stream.raw(),
-                bound.workspace as *mut c_void,
-                self.workspace,
-            )
-        };
-        if status != 0 {
             self.destroy(device, &bound);
-            return Err(self
+            Err(self
                 .error(status)
-                .context("setting the stream of matrix products"));
-        }
-        if key.is_per_thread() {
-            note_thread_end(self, device);
-        }
-        let bound = Arc::new(bound);
-        handles.insert(key, bound.clone());
-        Ok(bound)
+                .context("setting the stream of matrix products"))
+        };
+        self.handles
+            .get_or_make(stream, || self.new_bound(device), set_stream)
     }
 
     /// A new handle with its workspace.
@@ -223,61 +180,16 @@ impl Library {
         }
     }
 
-    /// The stream is about to be destroyed, or its thread has ended: its handle waits for another.
+    /// The stream is about to be destroyed: its handle waits for another.
     pub(super) fn release(&self, device: &Device, key: StreamKey) {
-        let Some(bound) = self.handles.write().remove(&key) else {
-            return;
-        };
-        // A product that is being given to the handle right now would be one given to a dead stream.
-        let Some(bound) = Arc::into_inner(bound) else {
-            return;
-        };
-        if key.is_per_thread() {
-            // A thread that ends calls the driver no more; the threads after it take the handles over.
-            self.idle.lock().push(Idle {
-                bound,
-                last_work: None,
-            });
-            return;
+        if let Some(bound) = self.handles.release(device, key) {
+            self.destroy(device, &bound);
         }
-        let mut idle = self.idle.lock();
-        if idle.len() < MOST_IDLE {
-            if let Ok(event) = RawEvent::record(device.hip(), key.raw()) {
-                idle.push(Idle {
-                    bound,
-                    last_work: Some(event),
-                });
-                return;
-            }
-        }
-        drop(idle);
-        self.destroy(device, &bound);
     }
 }
 
 impl fmt::Debug for Library {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Library({})", self.description)
-    }
-}
-
-thread_local! {
-    /// The libraries in which this thread's own stream has a handle.
-    static THREADS_HANDLES: ThreadsHandles = const { ThreadsHandles(RefCell::new(Vec::new())) };
-}
-
-struct ThreadsHandles(RefCell<Vec<(&'static Library, Arc<Device>, StreamKey)>>);
-
-fn note_thread_end(library: &'static Library, device: &Arc<Device>) {
-    let handle = (library, device.clone(), StreamKey::of(STREAM_PER_THREAD));
-    // Where the thread is already ending, its handle stays with it.
-    let _ = THREADS_HANDLES.try_with(|handles| handles.0.borrow_mut().push(handle));
-}
-
-impl Drop for ThreadsHandles {
-    fn drop(&mut self) {
-        for (library, device, key) in self.0.get_mut().drain(..) {
-            library.release(&device, key);
-        }
     }
 }
