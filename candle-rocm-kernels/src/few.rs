@@ -28,7 +28,7 @@ pub struct Shape {
     pub columns: u32,
     /// Whether lanes multiply and add, and no matrix instructions.
     pub lanes_multiply: bool,
-    /// Whether B is as much to read as A: rows that a workgroup has beside each other read it together.
+    /// Whether B is as much to read as A, on NVIDIA's GPUs: rows that a workgroup has beside each other read it together.
     pub reads_b: bool,
     /// Whether its workgroups are small, so that many share a compute unit.
     pub small: bool,
@@ -157,12 +157,11 @@ pub fn normed_columns(arch: &str, dtype: Dtype) -> u32 {
 
 /// The measures of the kernel for so many columns, which [`columns`] lists.
 pub fn shape(arch: &str, dtype: Dtype, columns: u32, rows_together: bool) -> Shape {
-    measures(
-        unit(arch, dtype, columns),
-        dtype.bytes(),
-        columns,
-        rows_together,
-    )
+    let unit = unit(arch, dtype, columns);
+    Shape {
+        reads_b: arch.starts_with("sm_") && dtype.bytes() >= 4 && columns >= 8,
+        ..measures(unit, dtype.bytes(), columns, rows_together)
+    }
 }
 
 /// The same by what multiplies elements of so many bytes.
@@ -198,7 +197,7 @@ pub(crate) fn measures(unit: Unit, bytes: u32, columns: u32, rows_together: bool
         step: k_lanes * vector * vectors,
         columns,
         lanes_multiply: unit == Unit::Lanes,
-        reads_b: bytes >= 4 && columns >= 8,
+        reads_b: false,
         small: unit == Unit::MmaSync && !rows_together && columns < 8,
     }
 }

@@ -435,7 +435,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         // `at` gives the place of each.
         template <class F> __device__ __forceinline__ void meet(const GridPlace &place, uint32_t count, F at) const {
             // Of so many results of a work-item so many parts are on their way at a time.
-            constexpr int RESULTS = 4, PARTS = sizeof(Sum) == 8 ? 2 : 4;
+            constexpr int RESULTS = 2, PARTS = sizeof(Sum) == 8 ? 4 : 8;
             __shared__ int32_t ended;
             if (!problem.counters) return;
             if (!ends_last(problem.counters + place.z * gridDim.x + place.x, problem.parts, ended)) return;
