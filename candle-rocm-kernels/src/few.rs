@@ -50,7 +50,7 @@ impl Shape {
         }
     }
 
-    /// The most teams that have something to do of so many `k`, as the power of two.
+    /// The most teams that so many `k` are worth, as the power of two.
     pub fn most_sharing(&self, k: u64) -> u32 {
         let steps = k.div_ceil(self.step.into()).max(1);
         // Where sums are soon added up, a team without a step costs less than one with two.
@@ -63,7 +63,8 @@ impl Shape {
 
     /// How many teams to a row are best, as the power of two and as timed on an H200: as many as have some hundred elements
     /// of k each, whose sums are worth bringing together, or as many as it takes to fill the GPU's `units` with the
-    /// workgroups of `rows` rows. `most` is from [`Shape::most_sharing`].
+    /// workgroups of `rows` rows. Where lanes multiply more than four are for the latter alone. `most` is from
+    /// [`Shape::most_sharing`].
     pub fn sharing(&self, rows: u64, k: u64, most: u32, units: u64) -> u32 {
         if self.small {
             return self.least_that_fills(rows, 1..most, 2 * units, 1);
@@ -71,7 +72,10 @@ impl Shape {
         if self.reads_b {
             return self.least_that_fills(rows, 0..most, units, 1);
         }
-        let enough = (k / self.least_k()).max(1).ilog2();
+        let mut enough = (k / self.least_k()).max(1).ilog2();
+        if self.lanes_multiply {
+            enough = enough.min(2);
+        }
         self.least_that_fills(rows, enough..most, 3 * units, 2)
     }
 

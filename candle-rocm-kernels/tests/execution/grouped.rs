@@ -125,6 +125,7 @@ fn check<C: Number>(gpu: &Gpu, arch: &str, case: Case, result: usize, random: &m
         fields.extend([
             partial,
             Arg::Null,
+            Arg::Null,
             Arg::input(&more_values),
             Arg::N(m),
             Arg::N(m * n),

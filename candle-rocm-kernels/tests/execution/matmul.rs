@@ -393,7 +393,7 @@ fn product<T: Element, C: Element>(
         ]));
         fields.extend([Arg::D(case.alpha), Arg::D(case.beta)]);
         fields.extend(integers(&[m, n, k, 0]));
-        fields.push(partial);
+        fields.extend([partial, Arg::Null]);
         fields.push(if case.bias {
             Arg::input(&bias)
         } else {
