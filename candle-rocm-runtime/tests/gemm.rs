@@ -1010,8 +1010,7 @@ fn threads_and_streams_multiply_at_once() {
 
 /// A product of few columns in parts, of whole numbers.
 struct InParts {
-    a: DeviceBuffer<f32>,
-    b: DeviceBuffer<f32>,
+    _operands: [DeviceBuffer<f32>; 2],
     c: DeviceBuffer<f32>,
     plan: Plan,
     expected: Vec<f32>,
@@ -1046,8 +1045,7 @@ impl InParts {
         let plan = Plan::new(&problem, &Epilogue::default(), gpu).unwrap();
         assert!(matches!(plan.kernel, Kernel::Few(_)) && plan.parts > 1);
         Self {
-            a,
-            b,
+            _operands: [a, b],
             c,
             plan,
             expected,
