@@ -6,6 +6,7 @@
 //     load      STEP elements of k of ROWS rows of A, at least eight vectors in a lane, and of all columns of B
 //     multiply
 //   then the teams' sums meet in LDS, and are added in the teams' order
+//   of several parts of k the workgroup that ends last of those with its rows adds up all of them, in their order
 //
 // With ROWS_TOGETHER, where op(A) = N, a lane loads a block of VEC16 lines of VEC16 rows and turns it over in its
 // registers. What cannot be read by sixteens (the last elements of k, B whose k is not together, addresses that

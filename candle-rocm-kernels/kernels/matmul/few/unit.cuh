@@ -308,7 +308,7 @@ template <class T, int COLUMNS_> struct MmaUnit {
         multiply_once(c, low0.big, high0.big, low1.big, high1.big, low_a.big, high_a.big);
     }
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[B_VECTORS][1]) {
-        // The unit cuts off what does not fit a sum, so that few are to meet there where sums are to be those of floats.
+        // The unit cuts off what does not fit a sum: where sums are to be as good as floats' few products meet there.
         Sums of_vector;
         Sums &to = SPLITS ? of_vector : sums;
 #pragma unroll
