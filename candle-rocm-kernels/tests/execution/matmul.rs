@@ -577,7 +577,14 @@ fn counted(gpu: &Gpu, tile: Tile, transposed: [bool; 2], k: usize) -> Counters {
     ];
     fields.extend([Arg::N(0), Arg::N(0), Arg::N(0), Arg::D(1.0), Arg::D(0.0)]);
     fields.extend([m, n, k, 0].map(|x| Arg::I(x as i32)));
-    fields.extend([Arg::Null, Arg::Null, Arg::Null, Arg::N(0), Arg::N(0)]);
+    fields.extend([
+        Arg::Null,
+        Arg::Null,
+        Arg::Null,
+        Arg::Null,
+        Arg::N(0),
+        Arg::N(0),
+    ]);
     fields.extend([1, 1, 0, 0, 1, 1, 1, 1].map(Arg::I));
     let name = kernel_name(Dtype::BF16, tile, transposed);
     let (results, counters) = gpu.launch(
