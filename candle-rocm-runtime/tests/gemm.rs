@@ -1101,7 +1101,7 @@ fn parts_of_few_columns_are_added_up_within_their_launch() {
 }
 
 /// A graph shares its stream's counters; a stream that became a part of another's capture has none there, since it may
-/// be given work while the graph runs.
+/// be given work while the graph runs, and neither has a thread's own, whose graph another thread may launch on its own.
 #[test]
 fn captured_parts_of_few_columns_are_added_up() {
     let test = "captured_parts_of_few_columns_are_added_up";
@@ -1133,6 +1133,20 @@ fn captured_parts_of_few_columns_are_added_up() {
             assert_eq!(products[0].multiply(&stream), 1);
             products[0].check(&stream);
         }
+
+        let own = context.per_thread_stream();
+        let mut product = InParts::new(&own);
+        assert_eq!(product.multiply(&own), 1);
+        product.check(&own);
+        own.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+            .unwrap();
+        assert_eq!(product.multiply(&own), 2);
+        let graph = own
+            .end_capture(CUgraphInstantiate_flags::default())
+            .unwrap()
+            .unwrap();
+        graph.launch().unwrap();
+        product.check(&own);
     });
 }
 

@@ -1,7 +1,8 @@
 //! Counters by which the workgroups that have parts of k find out which of them ends last and adds up the parts.
 //!
 //! They are 0 before a launch and 0 again after it. The launches of a stream follow one another, and so do those of the
-//! graphs captured from it, which are launched there: they share the stream's.
+//! graphs captured from it, which are launched there: they share the stream's. A graph of a thread's own stream has none:
+//! another thread's launch of it is on that one's.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ fn of_device(device: &Arc<Device>) -> &'static PerStream<u64> {
 }
 
 /// The address of so many counters for the stream's next launch. `None` if there are not that many, or if the launch may
-/// run beside another of the stream's: on another library's stream, or in another stream's capture.
+/// run beside another of the stream's: on another library's stream, in another stream's capture, or in that of a thread's.
 ///
 /// # Errors
 /// The device has not the memory, or an error is waiting.
@@ -37,10 +38,10 @@ pub(super) fn of(stream: &Stream, count: u64) -> Result<Option<u64>> {
         return Ok(None);
     }
     if stream.is_capturing()? {
-        let device = stream.context().device();
-        let (counters, key) = (of_device(device).get(stream.key()), stream.key());
-        let begun_here = device.pool().is_capture_begun_on(key);
-        return Ok(counters.filter(|_| begun_here).map(|address| *address));
+        let (device, key) = (stream.context().device(), stream.key());
+        let shares = !stream.is_per_thread() && device.pool().is_capture_begun_on(key);
+        let counters = of_device(device).get(key).filter(|_| shares);
+        return Ok(counters.map(|address| *address));
     }
     make(stream).map(Some)
 }
@@ -51,7 +52,7 @@ pub(super) fn of(stream: &Stream, count: u64) -> Result<Option<u64>> {
 /// # Errors
 /// The device has not the memory.
 pub(crate) fn prepare(stream: &Stream) -> Result<()> {
-    if !stream.is_ordered_here() || stream.is_capturing()? {
+    if !stream.is_ordered_here() || stream.is_per_thread() || stream.is_capturing()? {
         return Ok(());
     }
     make(stream).map(drop)

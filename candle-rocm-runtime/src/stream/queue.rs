@@ -208,7 +208,12 @@ impl Stream {
     /// Whether all work of the stream is given by objects of ours, or by the default streams' other users: not that of
     /// another library's stream.
     pub(crate) fn is_ordered_here(&self) -> bool {
-        self.origin != Origin::Borrowed || self.raw.is_null() || self.raw == STREAM_PER_THREAD
+        self.origin != Origin::Borrowed || self.raw.is_null() || self.is_per_thread()
+    }
+
+    /// Whether this object is another queue on each thread.
+    pub(crate) fn is_per_thread(&self) -> bool {
+        self.raw == STREAM_PER_THREAD
     }
 
     /// Which queue this is on the calling thread.
