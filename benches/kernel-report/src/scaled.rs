@@ -180,7 +180,7 @@ fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
         ])
         .longs(&[0, 0, 0, 1f64.to_bits(), 0])
         .ints(&[shape.m, shape.n, shape.k, 0])
-        .longs(&[0, 0, 0, 0, 0])
+        .longs(&[0, 0, 0, 0, 0, 0])
         .ints(&[1, 1, shape.k, 0, tiles_m, tiles_n, group, chiplets])
         // ... factors of A by blocks and of B by columns, and a result in bf16.
         .longs(&[of_a, 0, 1, m.div_ceil(DEPTH as u64)])
