@@ -24,7 +24,7 @@ pub struct Shape {
     pub rows: u32,
     /// Elements of k in a step of a team, a power of two.
     pub step: u32,
-    /// Columns of C that it makes at most.
+    /// Columns of C that it makes at most, a power of two of at most 16.
     pub columns: u32,
     /// Whether lanes multiply and add, and no matrix instructions.
     pub lanes_multiply: bool,

@@ -273,7 +273,6 @@ fn as_few(mut product: Product, gpu: Gpu) -> Option<Plan> {
     let shape = few::shape(gpu.arch, dtype, columns, rows_together);
     let few = FewKernel {
         op_a: product.a.op,
-        columns,
         shape,
         sharing: shape.most_sharing(product.k),
     };

@@ -46,8 +46,7 @@ pub(super) fn of(stream: &Stream, count: u64) -> Result<Option<u64>> {
     make(stream).map(Some)
 }
 
-/// Sees to it that the stream has counters before a capture, in which they cannot be made. The GPU is current on this
-/// thread.
+/// Sees to it that the stream has counters before a capture, in which they cannot be made.
 ///
 /// # Errors
 /// The device has not the memory.
@@ -73,10 +72,6 @@ fn release(device: &Arc<Device>, key: StreamKey) -> Result<()> {
 
 fn make(stream: &Stream) -> Result<u64> {
     let device = stream.context().device();
-    let of_device = of_device(device);
-    if let Some(address) = of_device.get(stream.key()) {
-        return Ok(*address);
-    }
     stream.enter()?;
     let zeros = || {
         let address = device.pool().allocate_apart(BYTES)?;
@@ -86,7 +81,6 @@ fn make(stream: &Stream) -> Result<u64> {
         hip.check(status, || "setting counters of workgroups to zero")?;
         Ok(address)
     };
-    of_device
-        .get_or_make(stream, zeros, Ok)
-        .map(|address| *address)
+    let counters = of_device(device).get_or_make(stream, zeros, Ok)?;
+    Ok(*counters)
 }

@@ -34,8 +34,6 @@ pub enum Kernel {
 pub struct FewKernel {
     /// What op does to A: `gemv_t_*` has k together, `gemv_n_*` rows.
     pub op_a: Transpose,
-    /// Columns, a power of two of at most 16.
-    pub columns: u32,
     /// What a workgroup makes.
     pub shape: few::Shape,
     /// 2^this many of a workgroup's teams divide k.
@@ -143,7 +141,8 @@ impl Kernel {
                 op_a,
                 op_b,
             } => tile("matmul", rows, columns, op_a, op_b),
-            Self::Few(FewKernel { op_a, columns, .. }) => {
+            Self::Few(FewKernel { op_a, shape, .. }) => {
+                let columns = shape.columns;
                 format!("gemv_{}_{dtype}_c{columns}", op_a.letter())
             }
         }
@@ -195,7 +194,7 @@ impl Kernel {
         match *self {
             Self::Tile { tile, .. } => (tile.rows.into(), tile.columns.into()),
             Self::Matrix { tile, .. } => (tile.rows.into(), tile.columns.into()),
-            Self::Few(few) => (few.rows().into(), few.columns.into()),
+            Self::Few(few) => (few.rows().into(), few.shape.columns.into()),
         }
     }
 }

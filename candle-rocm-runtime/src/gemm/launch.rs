@@ -180,7 +180,11 @@ pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
             shared_mem_bytes: plan.kernel.dynamic_lds(),
         };
         // SAFETY: the kernel's parameters in order; the matrices are the caller's promise.
-        unsafe { launch.launch(config) }.inspect_err(|_| counters::forget(stream))?;
+        let launched = unsafe { launch.launch(config) };
+        if launched.is_err() && counters.is_some() {
+            counters::forget(stream);
+        }
+        launched?;
         if plan.parts > 1 && counters.is_none() {
             let pass = match plan.kernel {
                 Kernel::Few(_) => Pass::sum_of_few(layout),

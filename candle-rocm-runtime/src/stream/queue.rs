@@ -170,7 +170,7 @@ impl Stream {
     #[inline]
     pub fn raw(&self) -> hipStream_t {
         let device = self.context.device();
-        if self.raw == STREAM_PER_THREAD && device.runtime().kind() == RuntimeKind::Amd {
+        if self.is_per_thread() && device.runtime().kind() == RuntimeKind::Amd {
             thread_streams::of_this_thread(device)
         } else {
             self.raw
@@ -212,6 +212,7 @@ impl Stream {
     }
 
     /// Whether this object is another queue on each thread.
+    #[inline]
     pub(crate) fn is_per_thread(&self) -> bool {
         self.raw == STREAM_PER_THREAD
     }
@@ -220,7 +221,7 @@ impl Stream {
     pub(crate) fn id(&self) -> StreamId {
         if self.raw.is_null() {
             StreamId::Default
-        } else if self.raw == STREAM_PER_THREAD {
+        } else if self.is_per_thread() {
             StreamId::Thread(thread_number())
         } else {
             StreamId::Object(self.number)
@@ -238,7 +239,7 @@ impl Stream {
     /// the per-thread stream.
     #[inline]
     pub(crate) fn note_use(&self) -> Result<()> {
-        if self.raw == STREAM_PER_THREAD {
+        if self.is_per_thread() {
             self.context.enter_per_thread_stream()?;
         }
         self.context.check_err()

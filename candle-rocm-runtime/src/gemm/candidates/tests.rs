@@ -87,7 +87,7 @@ fn decoding_uses_the_kernels_for_few_columns() {
     assert_eq!(kernel_of(&halves), "gemv_t_f16_c16");
 }
 
-/// A team whose step of k does not exist would be idle: 128 elements of f32, so many of f16 as its unit takes.
+/// As many teams as there are steps of k, or the next power of two: 128 elements of f32, so many of f16 as its unit takes.
 #[test]
 fn teams_share_a_row_as_far_as_there_are_steps() {
     for (k, expected) in [(1, 1), (128, 1), (256, 2), (300, 4), (1000, 8), (4096, 8)] {
