@@ -15,7 +15,9 @@ use candle_rocm_runtime::gemm::plan::{Kernel, MatrixTile, Plan, TILES};
 use candle_rocm_runtime::gemm::{
     self, library, Activation, Epilogue, GemmDtype, GemmProblem, Gpu, Residual, Transpose,
 };
-use candle_rocm_runtime::{enqueued, DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, Stream};
+use candle_rocm_runtime::{
+    enqueued, DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, Stream, ValidAsZeroBits,
+};
 use candle_rocm_testing::random::Random;
 use common::on_each_device;
 use half::{bf16, f16};
@@ -1009,37 +1011,38 @@ fn threads_and_streams_multiply_at_once() {
 }
 
 /// A product of few columns in parts, of whole numbers.
-struct InParts {
-    _operands: [DeviceBuffer<f32>; 2],
-    c: DeviceBuffer<f32>,
+struct InParts<T: Element> {
+    _operands: [DeviceBuffer<T>; 2],
+    c: DeviceBuffer<T>,
     plan: Plan,
-    expected: Vec<f32>,
+    expected: Vec<f64>,
 }
 
-impl InParts {
+impl<T: Element<Output = T> + ValidAsZeroBits> InParts<T> {
     const ROWS: usize = 45;
     const COLUMNS: usize = 3;
     const LONG: usize = 8192;
 
     fn new(stream: &Arc<Stream>) -> Self {
         let (m, n, k) = (Self::ROWS, Self::COLUMNS, Self::LONG);
-        let a: Vec<f32> = (0..m * k).map(|i| (i * i / 7 % 3) as f32).collect();
-        let b: Vec<f32> = (0..n * k).map(|i| (i / 5 % 2 + 1) as f32).collect();
-        let element = |i: usize| -> f32 {
+        let a: Vec<f64> = (0..m * k).map(|i| (i * i / 7 % 3) as f64).collect();
+        let b: Vec<f64> = (0..n * k).map(|i| (i / 5 % 2 + 1) as f64).collect();
+        // Exact in the sums' type, and once rounded in the result's.
+        let element = |i: usize| -> f64 {
             let (row, column) = (i % m * k, i / m * k);
-            (0..k).map(|l| a[row + l] * b[column + l]).sum()
+            T::new((0..k).map(|l| a[row + l] * b[column + l]).sum()).value()
         };
         let expected = (0..m * n).map(element).collect();
-        let (a, b) = (
-            stream.clone_htod(&a).unwrap(),
-            stream.clone_htod(&b).unwrap(),
-        );
-        let mut c = stream.alloc_zeros::<f32>(m * n).unwrap();
+        let [a, b] = [a, b].map(|numbers| {
+            let numbers: Vec<T> = numbers.into_iter().map(T::new).collect();
+            stream.clone_htod(&numbers).unwrap()
+        });
+        let mut c = stream.alloc_zeros::<T>(m * n).unwrap();
         let problem = GemmProblem {
             a: a.device_ptr(stream).0,
             b: b.device_ptr(stream).0,
             c: c.device_ptr_mut(stream).0,
-            ..simple::<f32>(Transpose::Yes, Transpose::No, m, n, k)
+            ..simple::<T>(Transpose::Yes, Transpose::No, m, n, k)
         };
         let gpu = stream.context().info().into();
         let plan = Plan::new(&problem, &Epilogue::default(), gpu).unwrap();
@@ -1061,7 +1064,8 @@ impl InParts {
     }
 
     fn check(&mut self, stream: &Arc<Stream>) {
-        assert_eq!(stream.clone_dtoh(&self.c).unwrap(), self.expected);
+        let results = stream.clone_dtoh(&self.c).unwrap().into_iter();
+        assert_eq!(results.map(T::value).collect::<Vec<_>>(), self.expected);
         stream.memset_zeros(&mut self.c).unwrap();
     }
 }
@@ -1077,7 +1081,7 @@ fn parts_of_few_columns_are_added_up_within_their_launch() {
             context.new_stream().unwrap(),
         ];
         for stream in streams {
-            let mut product = InParts::new(&stream);
+            let mut product = InParts::<f32>::new(&stream);
             for _ in 0..3 {
                 assert_eq!(product.multiply(&stream), 1);
                 product.check(&stream);
@@ -1086,12 +1090,12 @@ fn parts_of_few_columns_are_added_up_within_their_launch() {
         // What streams and threads leave, others have.
         for _ in 0..3 {
             let stream = context.new_stream().unwrap();
-            let mut product = InParts::new(&stream);
+            let mut product = InParts::<f32>::new(&stream);
             assert_eq!(product.multiply(&stream), 1);
             product.check(&stream);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    let mut product = InParts::new(&of_thread);
+                    let mut product = InParts::<f32>::new(&of_thread);
                     assert_eq!(product.multiply(&of_thread), 1);
                     product.check(&of_thread);
                 });
@@ -1110,7 +1114,7 @@ fn captured_parts_of_few_columns_are_added_up() {
         let other = context.new_stream().unwrap();
         // SAFETY: what the streams share they wait for.
         unsafe { context.disable_event_tracking() };
-        let mut products = [&stream, &other].map(InParts::new);
+        let mut products = [&stream, &other].map(InParts::<f32>::new);
         // Modules are loaded outside of the capture.
         assert_eq!(products[1].multiply(&other), 1);
         products[1].check(&other);
@@ -1135,19 +1139,31 @@ fn captured_parts_of_few_columns_are_added_up() {
         }
 
         let own = context.per_thread_stream();
-        let mut product = InParts::new(&own);
-        assert_eq!(product.multiply(&own), 1);
-        product.check(&own);
-        own.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
-            .unwrap();
-        assert_eq!(product.multiply(&own), 2);
-        let graph = own
-            .end_capture(CUgraphInstantiate_flags::default())
-            .unwrap()
-            .unwrap();
-        graph.launch().unwrap();
-        product.check(&own);
+        second_launch_adds_captured_parts_up::<f16>(&own);
+        second_launch_adds_captured_parts_up::<bf16>(&own);
+        second_launch_adds_captured_parts_up::<f32>(&own);
+        second_launch_adds_captured_parts_up::<f64>(&own);
     });
+}
+
+/// The capture of a stream without counters has a second launch for the parts, whatever their type.
+fn second_launch_adds_captured_parts_up<T>(stream: &Arc<Stream>)
+where
+    T: Element<Output = T> + ValidAsZeroBits,
+{
+    let mut product = InParts::<T>::new(stream);
+    assert_eq!(product.multiply(stream), 1);
+    product.check(stream);
+    stream
+        .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+        .unwrap();
+    assert_eq!(product.multiply(stream), 2);
+    let graph = stream
+        .end_capture(CUgraphInstantiate_flags::default())
+        .unwrap()
+        .unwrap();
+    graph.launch().unwrap();
+    product.check(stream);
 }
 
 /// By matrix units that take f32 apart, too: infinities and what is beyond the largest number.
