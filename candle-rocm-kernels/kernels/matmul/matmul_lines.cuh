@@ -65,13 +65,14 @@ template <class T, int ROWS, class S, bool ALONG_K> struct LinesPanel : Panel<T,
     __device__ __forceinline__ LinesPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
                                           uint32_t end)
         : Base(matrix, ld, start, min_of(rows, start + ROWS), begin, end) {}
-    // Reads the next panel: a thread's lines are as far from each other as everyone's, and within 32 bits (panels()).
+    // Reads the next panel. A line's offset is a lane's, which takes a register, but no addition in each panel.
     template <Turn> __device__ __forceinline__ void load() {
         uint32_t ld = (uint32_t)this->ld;
-        opaque(this->offset[0][0]);
 #pragma unroll
-        for (int l = 0; l < Base::LINES; l++)
-            this->held[0][l] = load_vector<typename Base::Vector>(this->base + l * ld, this->offset[0][0]);
+        for (int l = 0; l < Base::LINES; l++) {
+            opaque(this->offset[0][l]);
+            this->held[0][l] = load_vector<typename Base::Vector>(this->base, this->offset[0][l]);
+        }
         advance_by(this->base, Base::PANEL * ld);
     }
     static constexpr int writes(Turn turn, int half) { return turn == half ? Base::V : 0; }
@@ -148,6 +149,103 @@ struct LinesPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true> {
     }
 };
 
+// Both operands on their way. Writes to LDS stand before one in SHARE of a step's products.
+template <class T, class S, bool A_ALONG_K, bool B_ALONG_K, bool BY_CHUNKS = sizeof(T) == 2 && !A_ALONG_K && !B_ALONG_K>
+struct LinesPanels {
+    using PanelA = LinesPanel<T, S::M, S, A_ALONG_K>;
+    using PanelB = LinesPanel<T, S::N, S, B_ALONG_K>;
+    static constexpr bool IN_TURNS = PanelA::IN_TURNS || PanelB::IN_TURNS;
+    static constexpr int SHARE = 4;
+    static constexpr int loads(Turn turn) { return PanelA::loads(turn) + PanelB::loads(turn); }
+    static constexpr int writes(Turn turn, int half) { return PanelA::writes(turn, half) + PanelB::writes(turn, half); }
+    static constexpr int vector(Turn turn, int half) { return PanelA::vector(turn, half) + PanelB::vector(turn, half); }
+
+    PanelA a;
+    PanelB b;
+
+    __device__ __forceinline__ LinesPanels(const PanelA &a, const PanelB &b) : a(a), b(b) {}
+    // Where the next panel is, and where one will be that is further on: a loop ends there, without a counter.
+    __device__ __forceinline__ const T *at() const { return a.base; }
+    __device__ __forceinline__ const T *after(uint32_t panels) const {
+        return a.base + (uint64_t)panels * PanelA::PANEL * (A_ALONG_K ? 1 : (uint32_t)a.ld);
+    }
+    template <Turn TURN> __device__ __forceinline__ void load() {
+        a.template load<TURN>();
+        b.template load<TURN>();
+    }
+    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes panel_a, LdsBytes panel_b, int half) {
+        a.template stage<TURN>(panel_a, half);
+        b.template stage<TURN>(panel_b, half);
+    }
+};
+
+// Rows of both are together, elements have two bytes. A wavefront has blocks of one of them, of a whole chunk of k:
+// half as many writes to LDS, and addresses for them, as for half a chunk of either.
+template <class T, class S> struct LinesPanels<T, S, false, false, true> {
+    using PanelA = LinesPanel<T, S::M, S, false>;
+    using PanelB = LinesPanel<T, S::N, S, false>;
+    using Slice = typename PanelA::Slice;
+    static constexpr int V = PanelA::V, LINES = V, ROWS = S::loaded(S::M), EACH = S::THREADS / 4;
+    static constexpr bool IN_TURNS = true;
+    static constexpr int SHARE = 2;
+    static_assert(S::loaded(S::N) == ROWS && ROWS / V * S::VECTORS == EACH && EACH % S::WAVE == 0,
+                  "a quarter of the wavefronts has half of a panel");
+    static constexpr int loads(Turn) { return LINES; }
+    static constexpr int writes(Turn turn, int half) { return turn == half ? V : 0; }
+    static constexpr int vector(Turn turn, int half) { return writes(turn, half) * LINES / 2; }
+    typedef WordVector<4>::type Vector;
+
+    const T *base;
+    uint32_t ld, offset[LINES], place;
+    uint32_t selectors[2] = {byte_selector(0, 1, 4, 5), byte_selector(2, 3, 6, 7)};
+    Vector held[LINES];
+
+    static __device__ __forceinline__ bool is_of_b() { return uniform(threadIdx.x / EACH % 2) != 0; }
+    // Neighbours have rows that lie in different banks, and a line of memory.
+    static __device__ __forceinline__ uint32_t row() { return threadIdx.x % (ROWS / V) * V; }
+    static __device__ __forceinline__ uint32_t chunk() {
+        return threadIdx.x / (S::THREADS / 2) * S::VECTORS + threadIdx.x % EACH / (ROWS / V);
+    }
+
+    __device__ __forceinline__ LinesPanels(const PanelA &a, const PanelB &b)
+        : base(is_of_b() ? b.base : a.base), ld((uint32_t)(is_of_b() ? b.ld : a.ld)),
+          place((is_of_b() ? Slice::BYTES : 0) + Slice::place(row(), chunk())) {
+        uint32_t rows = is_of_b() ? b.rows : a.rows;
+#pragma unroll
+        for (int l = 0; l < LINES; l++)
+            offset[l] = ((chunk() * V + l) * ld + (row() < rows ? row() : 0)) * (uint32_t)sizeof(T);
+    }
+
+    __device__ __forceinline__ const T *at() const { return base; }
+    __device__ __forceinline__ const T *after(uint32_t panels) const {
+        return base + (uint64_t)panels * PanelA::PANEL * ld;
+    }
+    // Reads the next panel.
+    template <Turn> __device__ __forceinline__ void load() {
+#pragma unroll
+        for (int l = 0; l < LINES; l++) {
+            opaque(offset[l]);
+            held[l] = load_vector<Vector>(base, offset[l]);
+        }
+        advance_by(base, PanelA::PANEL * ld);
+    }
+    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes panel_a, LdsBytes, int half) {
+        if (TURN != half) return;
+        // Lest the compiler permute what is staged in one of several places before all of them.
+#pragma unroll
+        for (uint32_t &selector : selectors) pin_uniform(selector);
+        LdsBytes to = panel_a + place;
+#pragma unroll
+        for (int r = 0; r < V; r++) {
+            Vector words;
+#pragma unroll
+            for (int l = 0; l < LINES; l += 2)
+                words[l / 2] = permute_bytes(held[l][r / 2], held[l + 1][r / 2], selectors[r % 2]);
+            Slice::store(Slice::after(to, r), words);
+        }
+    }
+};
+
 // BLOCKS blocks of BLOCK rows of an operand from `first` on, as a wavefront reads them.
 template <class T, class Slice, int BLOCKS, int BLOCK> struct LinesOperand {
     using Unit = MatrixUnit<T>;
@@ -158,29 +256,40 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct LinesOperand {
 
     __device__ __forceinline__ LinesOperand(uint32_t row, uint32_t chunk) : at(Slice::place(row, chunk)) {}
 
-    // The first of them, those of a step.
-    __device__ __forceinline__ void read(Fragment (&to)[BLOCKS], LdsBytes panel, int step, int blocks = BLOCKS) const {
+    // Some of them, those of a step.
+    __device__ __forceinline__ void read(Fragment (&to)[BLOCKS], LdsBytes panel, int step, int first = 0,
+                                         int end = BLOCKS) const {
         using Words = typename Fragment::Words;
 #pragma unroll
-        for (int i = 0; i < blocks; i++) {
+        for (int i = first; i < end; i++) {
             LdsBytes from = Slice::after(exchanged_chunk(panel + at, step * Unit::STEP_CHUNKS), i * BLOCK);
             to[i].chunk[0] = Unit::template load<Words>(from);
         }
     }
 };
 
+// Waits for all reads of LDS, and for all loads if they are needed, at once: the compiler waits for each before what
+// needs it, which takes more slots and, so long after they were asked for, gains nothing.
+template <bool LOADS> __device__ __forceinline__ void wait_for_operands() {
+    constexpr int ANY_LOADS = 0xc00f, ANY_EXPORTS = 0x70;
+    __builtin_amdgcn_s_waitcnt((LOADS ? 0 : ANY_LOADS) | ANY_EXPORTS);
+    // An instruction, without which the compiler would not know of the wait.
+    asm volatile("");
+    in_order();
+}
+
 // The order of a cluster of `PRODUCTS` matrix instructions, each of which takes the time of seven others: before each
-// of the first ones writes of LDS, with the VECTOR instructions that all of them take; behind each a read of LDS, but
-// not where those and loads begin, and its share of MORE vector instructions; and behind those after the writes loads,
-// for whose registers these made room.
-template <int PRODUCTS, int READS, int WRITES, int VECTOR, int LOADS, int MORE = 0, int AT = 0>
+// of the first ones (if there are loads, of one in SHARE) writes of LDS, with the VECTOR instructions that all of them
+// take; behind each a read of LDS, but not where those and loads begin, and its share of MORE vector instructions; and
+// behind those after the writes two loads, for whose registers these made room.
+template <int PRODUCTS, int READS, int WRITES, int VECTOR, int LOADS, int MORE = 0, int SHARE = 4, int AT = 0>
 __device__ __forceinline__ void interleave() {
     constexpr int MATRIX_UNIT = 8, VECTOR_UNIT = 2, GLOBAL_LOAD = 0x20, LDS_READ = 0x100, LDS_WRITE = 0x200;
     if constexpr (AT < PRODUCTS) {
-        constexpr int ROOM = LOADS > 0 ? max_of(PRODUCTS / 4, 4) : PRODUCTS, QUIET = LOADS > 0 ? 2 : 0;
+        constexpr int ROOM = LOADS > 0 ? max_of(PRODUCTS / SHARE, 4) : PRODUCTS, QUIET = LOADS > 0 ? 2 : 0;
         constexpr int WRITES_EACH = ceil_div(WRITES, ROOM), WRITING = WRITES > 0 ? ceil_div(WRITES, WRITES_EACH) : 0;
         constexpr int READS_EACH = ceil_div(READS, max_of(PRODUCTS - QUIET, 1)),
-                      LOADS_EACH = ceil_div(LOADS, max_of(PRODUCTS - WRITING, 1));
+                      LOADS_EACH = max_of(2, ceil_div(LOADS, max_of(PRODUCTS - WRITING, 1)));
         if constexpr (AT < WRITING) {
             __builtin_amdgcn_sched_group_barrier(VECTOR_UNIT, VECTOR * WRITES_EACH / max_of(WRITES, 1), 0);
             __builtin_amdgcn_sched_group_barrier(LDS_WRITE, WRITES_EACH, 0);
@@ -191,7 +300,7 @@ __device__ __forceinline__ void interleave() {
             __builtin_amdgcn_sched_group_barrier(LDS_READ, READS_EACH, 0);
         if constexpr (AT >= WRITING && (AT - WRITING) * LOADS_EACH < LOADS)
             __builtin_amdgcn_sched_group_barrier(GLOBAL_LOAD, LOADS_EACH, 0);
-        interleave<PRODUCTS, READS, WRITES, VECTOR, LOADS, MORE, AT + 1>();
+        interleave<PRODUCTS, READS, WRITES, VECTOR, LOADS, MORE, SHARE, AT + 1>();
     }
     if constexpr (AT == PRODUCTS) in_order();
 }
@@ -268,8 +377,9 @@ private:
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
 __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Problem &problem) {
     using Unit = MatrixUnit<T>;
-    using PanelA = LinesPanel<T, S::M, S, OP_A == Op::T>;
-    using PanelB = LinesPanel<T, S::N, S, OP_B == Op::N>;
+    using Panels = LinesPanels<T, S, OP_A == Op::T, OP_B == Op::N>;
+    using PanelA = typename Panels::PanelA;
+    using PanelB = typename Panels::PanelB;
     using SliceA = typename PanelA::Slice;
     using SliceB = typename PanelB::Slice;
     constexpr int LDS_PANELS = SliceA::BYTES + SliceB::BYTES;
@@ -287,6 +397,7 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     if (!Scheme<T, S>::part_of(problem, part)) return;
     auto a = rows_of<PanelA, T>(g, part);
     auto b = columns_of<PanelB, T>(g, part);
+    Panels on_way(a, b);
     Tile tile;
     using Scales = typename Scheme<T, S>::template Scales<Tile>;
     static_assert(Scales::LDS_BYTES == 0, "the lines fill it");
@@ -300,16 +411,18 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     // The schedule's clusters, whose instructions interleave() puts in order.
     auto load = [&](auto turn) INLINED {
         scales.load();
-        a.template load<turn.value>();
-        b.template load<turn.value>();
+        on_way.template load<turn.value>();
     };
     auto stage = [&](auto turn, int half) INLINED {
-        a.template stage<turn.value>(panel_a, half);
-        b.template stage<turn.value>(panel_b, half);
+        on_way.template stage<turn.value>(panel_a, panel_b, half);
     };
+    // What the first product needs comes last where an operand is turned over: one wait is for all then, which is later
+    // and by the clock the faster there. Without, it is the slower.
+    constexpr int LATE = OP_A == Op::T && OP_B == Op::N ? 0 : 1;
     auto read = [&](int step, int rows) INLINED {
-        of_a.read(fragments_a[step % 2], panel_a, step, rows);
-        of_b.read(fragments_b[step % 2], panel_b, step);
+        if (LATE) of_b.read(fragments_b[step % 2], panel_b, step, LATE);
+        of_a.read(fragments_a[step % 2], panel_a, step, 0, rows);
+        of_b.read(fragments_b[step % 2], panel_b, step, 0, LATE ? LATE : Tile::BLOCKS_N);
     };
     // Blocks of columns from `first` on.
     auto multiply = [&](int step, int rows, int first = 0, int end = Tile::BLOCKS_N) INLINED {
@@ -326,29 +439,30 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     auto multiply_panel = [&](auto turn, auto more) INLINED {
         constexpr int ROWS = Tile::blocks_of(turn.value == SECOND_TURN), READS = ROWS + Tile::BLOCKS_N;
         constexpr int PRODUCTS = ROWS * Tile::BLOCKS_N * Unit::PARTS, FIRST = ROWS * FIRST_BLOCKS * Unit::PARTS;
-        constexpr int LOADS = PanelA::loads(turn.value) + PanelB::loads(turn.value);
-        constexpr int WRITES[2] = {PanelA::writes(turn.value, 0) + PanelB::writes(turn.value, 0),
-                                   PanelA::writes(turn.value, 1) + PanelB::writes(turn.value, 1)};
-        constexpr int VECTOR[2] = {PanelA::vector(turn.value, 0) + PanelB::vector(turn.value, 0),
-                                   PanelA::vector(turn.value, 1) + PanelB::vector(turn.value, 1)};
+        constexpr int LOADS = Panels::loads(turn.value);
+        constexpr int WRITES[2] = {Panels::writes(turn.value, 0), Panels::writes(turn.value, 1)};
+        constexpr int VECTOR[2] = {Panels::vector(turn.value, 0), Panels::vector(turn.value, 1)};
         // The rest of the last panel's.
         scales.promote(tile, panel_a, 0, FIRST_BLOCKS);
         scales.prepare(tile, panel_a, 0);
         scales.begin(tile);
+        if (WRITES[0] == 0) wait_for_operands<true>();
         stage(turn, 1);
         if (more) load(turn);
         read(1, ROWS);
         multiply(0, ROWS);
         interleave<PRODUCTS, READS, WRITES[1], VECTOR[1], more.value ? LOADS : 0,
-                   Scales::VECTOR *(Tile::BLOCKS_N - FIRST_BLOCKS) + Scales::PREPARE>();
+                   Scales::VECTOR *(Tile::BLOCKS_N - FIRST_BLOCKS) + Scales::PREPARE, Panels::SHARE>();
 #pragma unroll
         for (int step = 1; step < STEPS - 1; step++) {
             // A half's last step was read: it may be replaced. The other half was written.
             if (step == STEPS / 2 - 1) barrier();
+            else wait_for_operands<false>();
             read(step + 1, ROWS);
             multiply(step, ROWS);
             interleave<PRODUCTS, READS, 0, 0, 0>();
         }
+        wait_for_operands<(more.value && WRITES[0] > 0)>();
         if (more) stage(turn, 0);
         multiply(STEPS - 1, ROWS, 0, FIRST_BLOCKS);
         interleave<FIRST, 0, more.value ? WRITES[0] : 0, VECTOR[0], 0>();
@@ -363,13 +477,15 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         in_order();
         // While that is on its way.
         tile.pin();
+        if (Panels::writes(turn.value, 0) > 0) wait_for_operands<true>();
         stage(turn, 0);
         barrier();
         read(0, Tile::blocks_of(turn.value == SECOND_TURN));
         in_order();
+        const T *end = on_way.after(panels - 1);
 #pragma unroll 1
         do multiply_panel(turn, Constant<true>());
-        while (--panels > 1);
+        while (on_way.at() != end);
         multiply_panel(turn, Constant<false>());
         scales.promote(tile, panel_a, 0, FIRST_BLOCKS);
     };
@@ -378,8 +494,7 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     uint32_t panels = min_of(a.panels(), b.panels());
     if (panels < 2) panels = 0;
     else {
-        if constexpr (!PanelA::IN_TURNS && !PanelB::IN_TURNS && !Tile::UNEVEN)
-            multiply_panels(Constant<ANY_TURN>(), panels);
+        if constexpr (!Panels::IN_TURNS && !Tile::UNEVEN) multiply_panels(Constant<ANY_TURN>(), panels);
         else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) multiply_panels(Constant<FIRST_TURN>(), panels);
         else multiply_panels(Constant<SECOND_TURN>(), panels);
     }
