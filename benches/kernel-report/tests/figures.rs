@@ -32,7 +32,7 @@ fn device(arch: &str) -> Device {
 /// (`large_products_keep_the_matrix_unit_busy` has what comes of it). gfx1030 has dot products instead of matrix
 /// instructions, and for bf16 not even those.
 const FLOORS: [(&str, u64, [f64; 2]); 5] = [
-    ("gfx942", 2, [0.84, 0.80]),
+    ("gfx942", 2, [0.86, 0.85]),
     ("gfx90a", 2, [0.85, 0.80]),
     ("gfx1100", 4, [0.92, 0.90]),
     ("gfx1201", 4, [0.88, 0.84]),
@@ -83,7 +83,7 @@ fn large_products_are_what_the_page_claims() {
 /// launch; whole lines, each touched once in the loop.
 #[test]
 fn large_products_keep_the_matrix_unit_busy() {
-    const FLOORS: [f64; 4] = [0.88, 0.85, 0.82, 0.84];
+    const FLOORS: [f64; 4] = [0.88, 0.87, 0.87, 0.85];
     if !archs().iter().any(|arch| arch == "gfx942") {
         return;
     }
