@@ -65,13 +65,17 @@ template <class T, int ROWS, class S, bool ALONG_K> struct LinesPanel : Panel<T,
     __device__ __forceinline__ LinesPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
                                           uint32_t end)
         : Base(matrix, ld, start, min_of(rows, start + ROWS), begin, end) {}
-    // Reads the next panel. A line's offset is a lane's, which takes a register, but no addition in each panel.
+    // Reads the next panel. A line's offset is a lane's, which takes a register, but no addition in each panel; products
+    // of bytes, which have factors to hold, have none left.
     template <Turn> __device__ __forceinline__ void load() {
+        constexpr bool OFFSETS = sizeof(T) > 1;
         uint32_t ld = (uint32_t)this->ld;
+        opaque(this->offset[0][0]);
 #pragma unroll
         for (int l = 0; l < Base::LINES; l++) {
-            opaque(this->offset[0][l]);
-            this->held[0][l] = load_vector<typename Base::Vector>(this->base, this->offset[0][l]);
+            if (OFFSETS && l > 0) opaque(this->offset[0][l]);
+            this->held[0][l] = load_vector<typename Base::Vector>(OFFSETS ? this->base : this->base + l * ld,
+                                                                  this->offset[0][OFFSETS ? l : 0]);
         }
         advance_by(this->base, Base::PANEL * ld);
     }
