@@ -421,8 +421,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         on_way.template stage<turn.value>(panel_a, panel_b, half);
     };
     // What the first product needs comes last where an operand is turned over: one wait is for all then, which is later
-    // and by the clock the faster there. Without, it is the slower.
-    constexpr int LATE = OP_A == Op::T && OP_B == Op::N ? 0 : 1;
+    // and by the clock the faster there. Without, it is the slower; products of bytes have no registers for it.
+    constexpr int LATE = (OP_A == Op::T && OP_B == Op::N) || sizeof(T) == 1 ? 0 : 1;
     auto read = [&](int step, int rows) INLINED {
         if (LATE) of_b.read(fragments_b[step % 2], panel_b, step, LATE);
         of_a.read(fragments_a[step % 2], panel_a, step, 0, rows);
