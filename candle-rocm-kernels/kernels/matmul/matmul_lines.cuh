@@ -65,8 +65,8 @@ template <class T, int ROWS, class S, bool ALONG_K> struct LinesPanel : Panel<T,
     __device__ __forceinline__ LinesPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
                                           uint32_t end)
         : Base(matrix, ld, start, min_of(rows, start + ROWS), begin, end) {}
-    // Reads the next panel. A line's offset is a lane's, which takes a register, but no addition in each panel; products
-    // of bytes, which have factors to hold, have none left.
+    // Reads the next panel. A line's offset is a lane's, which takes a register, but no addition in each panel; bytes'
+    // products, which have factors to hold, have none left.
     template <Turn> __device__ __forceinline__ void load() {
         constexpr bool OFFSETS = sizeof(T) > 1;
         uint32_t ld = (uint32_t)this->ld;
@@ -153,13 +153,14 @@ struct LinesPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true> {
     }
 };
 
-// Both operands on their way. Writes to LDS stand before one in SHARE of a step's products.
+// Both operands on their way. Writes to LDS stand before one in SHARE of a step's products; behind one are as many
+// loads as TOGETHER at least, of bytes one, since the compiler would wait for the first of two before the others.
 template <class T, class S, bool A_ALONG_K, bool B_ALONG_K, bool BY_CHUNKS = sizeof(T) == 2 && !A_ALONG_K && !B_ALONG_K>
 struct LinesPanels {
     using PanelA = LinesPanel<T, S::M, S, A_ALONG_K>;
     using PanelB = LinesPanel<T, S::N, S, B_ALONG_K>;
     static constexpr bool IN_TURNS = PanelA::IN_TURNS || PanelB::IN_TURNS;
-    static constexpr int SHARE = 4;
+    static constexpr int SHARE = 4, TOGETHER = sizeof(T) > 1 ? 2 : 1;
     static constexpr int loads(Turn turn) { return PanelA::loads(turn) + PanelB::loads(turn); }
     static constexpr int writes(Turn turn, int half) { return PanelA::writes(turn, half) + PanelB::writes(turn, half); }
     static constexpr int vector(Turn turn, int half) { return PanelA::vector(turn, half) + PanelB::vector(turn, half); }
@@ -191,7 +192,7 @@ template <class T, class S> struct LinesPanels<T, S, false, false, true> {
     using Slice = typename PanelA::Slice;
     static constexpr int V = PanelA::V, LINES = V, ROWS = S::loaded(S::M), EACH = S::THREADS / 4;
     static constexpr bool IN_TURNS = true;
-    static constexpr int SHARE = 2;
+    static constexpr int SHARE = 2, TOGETHER = 2;
     static_assert(S::loaded(S::N) == ROWS && ROWS / V * S::VECTORS == EACH && EACH % S::WAVE == 0,
                   "a quarter of the wavefronts has half of a panel");
     static constexpr int loads(Turn) { return LINES; }
@@ -285,15 +286,16 @@ template <bool LOADS> __device__ __forceinline__ void wait_for_operands() {
 // The order of a cluster of `PRODUCTS` matrix instructions, each of which takes the time of seven others: before each
 // of the first ones (if there are loads, of one in SHARE) writes of LDS, with the VECTOR instructions that all of them
 // take; behind each a read of LDS, but not where those and loads begin, and its share of MORE vector instructions; and
-// behind those after the writes two loads, for whose registers these made room.
-template <int PRODUCTS, int READS, int WRITES, int VECTOR, int LOADS, int MORE = 0, int SHARE = 4, int AT = 0>
+// behind those after the writes loads, for whose registers these made room, TOGETHER or more.
+template <int PRODUCTS, int READS, int WRITES, int VECTOR, int LOADS, int MORE = 0, int SHARE = 4, int TOGETHER = 1,
+          int AT = 0>
 __device__ __forceinline__ void interleave() {
     constexpr int MATRIX_UNIT = 8, VECTOR_UNIT = 2, GLOBAL_LOAD = 0x20, LDS_READ = 0x100, LDS_WRITE = 0x200;
     if constexpr (AT < PRODUCTS) {
         constexpr int ROOM = LOADS > 0 ? max_of(PRODUCTS / SHARE, 4) : PRODUCTS, QUIET = LOADS > 0 ? 2 : 0;
         constexpr int WRITES_EACH = ceil_div(WRITES, ROOM), WRITING = WRITES > 0 ? ceil_div(WRITES, WRITES_EACH) : 0;
         constexpr int READS_EACH = ceil_div(READS, max_of(PRODUCTS - QUIET, 1)),
-                      LOADS_EACH = max_of(2, ceil_div(LOADS, max_of(PRODUCTS - WRITING, 1)));
+                      LOADS_EACH = max_of(TOGETHER, ceil_div(LOADS, max_of(PRODUCTS - WRITING, 1)));
         if constexpr (AT < WRITING) {
             __builtin_amdgcn_sched_group_barrier(VECTOR_UNIT, VECTOR * WRITES_EACH / max_of(WRITES, 1), 0);
             __builtin_amdgcn_sched_group_barrier(LDS_WRITE, WRITES_EACH, 0);
@@ -304,7 +306,7 @@ __device__ __forceinline__ void interleave() {
             __builtin_amdgcn_sched_group_barrier(LDS_READ, READS_EACH, 0);
         if constexpr (AT >= WRITING && (AT - WRITING) * LOADS_EACH < LOADS)
             __builtin_amdgcn_sched_group_barrier(GLOBAL_LOAD, LOADS_EACH, 0);
-        interleave<PRODUCTS, READS, WRITES, VECTOR, LOADS, MORE, SHARE, AT + 1>();
+        interleave<PRODUCTS, READS, WRITES, VECTOR, LOADS, MORE, SHARE, TOGETHER, AT + 1>();
     }
     if constexpr (AT == PRODUCTS) in_order();
 }
@@ -456,7 +458,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         read(1, ROWS);
         multiply(0, ROWS);
         interleave<PRODUCTS, READS, WRITES[1], VECTOR[1], more.value ? LOADS : 0,
-                   Scales::VECTOR *(Tile::BLOCKS_N - FIRST_BLOCKS) + Scales::PREPARE, Panels::SHARE>();
+                   Scales::VECTOR *(Tile::BLOCKS_N - FIRST_BLOCKS) + Scales::PREPARE, Panels::SHARE,
+                   Panels::TOGETHER>();
 #pragma unroll
         for (int step = 1; step < STEPS - 1; step++) {
             // A half's last step was read: it may be replaced. The other half was written.
