@@ -14,6 +14,8 @@ use crate::matmul::Dtype;
 pub const THREADS: u32 = 256;
 /// Vectors of 16 bytes that a lane loads of the matrix at a time.
 const VECTORS: u32 = 8;
+/// Steps whose lines are in LDS or on their way there (kernels/matmul/few/turned.cuh).
+const STEPS_IN_LDS: u32 = 2;
 
 /// A kernel's measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +34,24 @@ pub struct Shape {
     pub reads_b: bool,
     /// Whether its workgroups are small, so that many share a compute unit.
     pub small: bool,
+    /// Bytes of LDS that a launch asks for, beside the kernel's own: lines of A are turned over there.
+    pub dynamic_lds: u32,
 }
 
 impl Shape {
     /// Rows of C that a workgroup makes with 2^`sharing` teams to a row.
     pub fn rows_of_workgroup(&self, sharing: u32) -> u32 {
         self.rows * (self.teams >> sharing)
+    }
+
+    /// Whether lines of A, whose rows are together, are turned over in LDS, and the next are on their way there.
+    pub fn turns_lines(&self) -> bool {
+        self.dynamic_lds > 0
+    }
+
+    /// Workgroups that so many rows are for with 2^`sharing` teams to a row.
+    pub fn workgroups(&self, rows: u64, sharing: u32) -> u64 {
+        rows.div_ceil(self.rows_of_workgroup(sharing).into()).max(1)
     }
 
     /// Elements of k for which one team more is worth what it costs to add its sums.
@@ -69,6 +83,11 @@ impl Shape {
         if self.small {
             return self.least_that_fills(rows, 1..most, 2 * units, 1);
         }
+        if self.turns_lines() {
+            // All at once.
+            let at_once = |&sharing: &u32| self.workgroups(rows, sharing) <= 2 * units;
+            return (0..=most).rev().find(at_once).unwrap_or(0);
+        }
         if self.reads_b {
             return self.least_that_fills(rows, 0..most, units, 1);
         }
@@ -93,8 +112,7 @@ impl Shape {
         times: u64,
     ) -> u32 {
         let most = sharings.end;
-        let workgroups = |sharing| rows.div_ceil(self.rows_of_workgroup(sharing).into()).max(1);
-        let fills = sharings.find(|&sharing| times * workgroups(sharing) >= enough);
+        let fills = sharings.find(|&sharing| times * self.workgroups(rows, sharing) >= enough);
         fills.unwrap_or(most)
     }
 }
@@ -182,7 +200,9 @@ pub(crate) fn measures(unit: Unit, bytes: u32, columns: u32, rows_together: bool
         Unit::Wmma { k_lanes } => (32, 16, k_lanes),
     };
     // Rows in a lane, and vectors along k of each.
+    let turns_lines = unit == Unit::MmaSync && rows_together && bytes == 2;
     let (tiles, vectors) = match (rows_together, unit) {
+        _ if turns_lines => (4, VECTORS / 4),
         // RDNA3's instructions take two vectors.
         (true, Unit::Wmma { k_lanes: 1 }) => (vector, 2 * VECTORS / vector),
         (true, _) => (vector, VECTORS / vector),
@@ -203,6 +223,11 @@ pub(crate) fn measures(unit: Unit, bytes: u32, columns: u32, rows_together: bool
         lanes_multiply: unit == Unit::Lanes,
         reads_b: false,
         small: unit == Unit::MmaSync && !rows_together && columns < 8,
+        dynamic_lds: if turns_lines {
+            STEPS_IN_LDS * VECTORS * 16 * THREADS
+        } else {
+            0
+        },
     }
 }
 
@@ -222,7 +247,9 @@ mod tests {
                         } else {
                             shape.step
                         };
-                        assert_eq!(line * dtype.bytes() % 128, 0, "{arch} {dtype:?}");
+                        // The second-level cache fetches both halves of what is turned over in LDS.
+                        let least = if shape.turns_lines() { 64 } else { 128 };
+                        assert_eq!(line * dtype.bytes() % least, 0, "{arch} {dtype:?}");
                         assert!(shape.teams.is_power_of_two() && shape.step.is_power_of_two());
                     }
                 }

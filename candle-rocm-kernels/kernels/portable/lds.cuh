@@ -96,6 +96,13 @@ __device__ __forceinline__ void copy_to_lds(LdsBytes to, const void *from, bool 
                    "r"((uint32_t)wanted)
                  : "memory");
 }
+// The same, or zeros if they are not.
+__device__ __forceinline__ void copy_or_clear(LdsBytes to, const void *from, bool wanted) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+                 :
+                 : "r"(lds_address(to)), "l"((const __attribute__((address_space(1))) void *)from), "r"(wanted ? 16 : 0)
+                 : "memory");
+}
 __device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until at most so many batches are on their way.
 template <int BATCHES> __device__ __forceinline__ void wait_for_copies() {

@@ -233,17 +233,24 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
     let of_a_part = sums * product.dtype.sum_bytes() as u128;
     let half_busy = 2 * workgroups > gpu.units();
     let is_nvidia = Multiprocessor::of(gpu.arch).is_some();
+    let turns_lines = few.shape.turns_lines();
     let lines = is_nvidia && few.op_a == Transpose::No;
-    // Where parts could but double the speed they must be longer.
-    let least_rounds = LEAST_ROUNDS << (u32::from(half_busy) + u32::from(half_busy && lines));
+    // Where parts could but double the speed, or the next step's lines are on their way, they must be longer.
+    let longer = match turns_lines {
+        true => 2,
+        false => u32::from(half_busy) + u32::from(half_busy && lines),
+    };
+    let least_rounds = LEAST_ROUNDS << longer;
     let most = (product.k / (least_rounds * u64::from(few.round())))
         .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)
         .min(MAX_PARTS);
-    let filling = (2 * gpu.units() / workgroups).clamp(1, most.max(1));
+    let at_once = if turns_lines { 1 } else { 2 } * gpu.units();
+    let filling = (at_once / workgroups).clamp(1, most.max(1));
     // Such kernels have the next step's vectors on their way (AHEAD in few/product.cuh): by the emulator's clock of an MI300X
     // a fifth of its units is busy enough.
     let ahead = few.op_a == Transpose::Yes && product.dtype.bytes() == 2 && !is_nvidia;
     let busy = match few.shape.reads_b || lines {
+        _ if turns_lines => 4 * workgroups >= gpu.units(),
         true => workgroups >= gpu.units(),
         false if ahead => 5 * workgroups >= gpu.units(),
         false => half_busy,

@@ -178,8 +178,9 @@ impl Kernel {
     /// Bytes of LDS that a launch asks for, beside the kernel's own.
     pub fn dynamic_lds(&self) -> u32 {
         match self {
+            Self::Tile { .. } => 0,
             Self::Matrix { tile, .. } => tile.dynamic_lds,
-            _ => 0,
+            Self::Few(few) => few.shape.dynamic_lds,
         }
     }
 

@@ -9,7 +9,7 @@
 //   of several parts of k the workgroup that ends last of those with its rows adds up all of them, in their order
 //
 // With ROWS_TOGETHER, where op(A) = N, a lane loads a block of VEC16 lines of VEC16 rows and turns it over in its
-// registers. What cannot be read by sixteens (the last elements of k, B whose k is not together, addresses that
+// registers, or the team lines, which LDS turns over (few/turned.cuh). What cannot be read by sixteens (the last elements of k, B whose k is not together, addresses that
 // NVIDIA's loads do not take) is read with more care and less haste.
 //
 // An Input may change B on its way into the operands (few/normed.cuh), or scale the sums of each 128 of k
@@ -21,7 +21,7 @@
 // loop then holds loads and multiply-adds, and next to nothing else. The host checks that the offsets fit
 // (gemm/candidates.rs).
 #pragma once
-#include "matmul/few/unit.cuh"
+#include "matmul/few/turned.cuh"
 #include "matmul/gemm_epilogue.cuh"
 #include "portable/handover.cuh"
 
@@ -98,14 +98,26 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     using Unit = FewUnit<T, COLUMNS_, ROWS_TOGETHER>;
     using Sum = typename Unit::Sum;
     static constexpr int V = VEC16<T>;
-    // Rows of A in a lane, and vectors of each in a step: with ROWS_TOGETHER those of a block.
-    static constexpr int TILES = ROWS_TOGETHER ? V : Unit::TILES,
-                         UNROLL = ROWS_TOGETHER ? 8 / V * Unit::DEPTH : Unit::UNROLL;
+    // How rows that are together are turned over: lines in LDS, or blocks in registers.
+#if defined(FEW_TURNED)
+    static constexpr bool LINES = ROWS_TOGETHER && sizeof(T) == 2;
+#else
+    static constexpr bool LINES = false;
+#endif
+    static constexpr bool BLOCKS = ROWS_TOGETHER && !LINES;
+    // Rows of A in a lane, and vectors of each in a step, of BLOCKS those of one. LINES are of 32 rows: there are twice as
+    // many workgroups as with whole lines of memory, of which the second-level cache fetches the other half for another.
+    static constexpr int TILES = LINES    ? 4
+                                 : BLOCKS ? V
+                                          : Unit::TILES,
+                         UNROLL = LINES    ? 8 / TILES
+                                  : BLOCKS ? 8 / V * Unit::DEPTH
+                                           : Unit::UNROLL;
     static constexpr int THREADS = 256, LANES = Unit::LANES, TEAMS = THREADS / LANES;
     static constexpr int SIZE = sizeof(T), DEPTH = Unit::DEPTH, COLUMNS = Unit::COLUMNS;
     static constexpr int B_VECTORS = Unit::B_VECTORS;
     static constexpr uint32_t ROWS = Unit::ROW_LANES * TILES, K_VECTOR = Unit::K_LANES * V, STEP = K_VECTOR * UNROLL;
-    static_assert(UNROLL % DEPTH == 0 && (!ROWS_TOGETHER || TILES % V == 0), "whole blocks");
+    static_assert(UNROLL % DEPTH == 0 && (!BLOCKS || TILES % V == 0), "whole blocks");
     // Workgroups that one of NVIDIA's multiprocessors has registers for, without spilling any.
     static constexpr bool SMALL = !ROWS_TOGETHER && !Input::NORMS && COLUMNS == (SIZE == 2 ? 8 : 1);
     static constexpr int RESIDENT = SIZE == 8 ? 1 : SMALL && COLUMNS_ < COLUMNS ? 4 : SMALL ? 3 : 2;
@@ -128,10 +140,10 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 
     // A row of op(A) by the number of its tile and its place in that, from the team's first on.
     static __device__ __forceinline__ uint32_t row_of(uint32_t tile, uint32_t place) {
-        return ROWS_TOGETHER ? (tile / V * Unit::ROW_LANES + place) * V + tile % V : tile * Unit::ROW_LANES + place;
+        return BLOCKS ? (tile / V * Unit::ROW_LANES + place) * V + tile % V : tile * Unit::ROW_LANES + place;
     }
 
-    // Vector d of the rows and columns of a lane. With ROWS_TOGETHER `a` first has lines.
+    // Vector d of the rows and columns of a lane. With BLOCKS `a` first has lines.
     struct Operands {
         Words4 a[DEPTH][TILES];
         Words4 b[DEPTH][B_VECTORS];
@@ -141,7 +153,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     Input input;
 
     static __device__ __forceinline__ void multiply(Sums (&sums)[TILES], Operands &operands) {
-        if constexpr (ROWS_TOGETHER) {
+        if constexpr (BLOCKS) {
 #pragma unroll
             for (int d = 0; d < DEPTH; d++)
 #pragma unroll
@@ -346,10 +358,102 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         return some(from, step, count);
     }
 
+#if defined(FEW_TURNED)
+    // The same where lines are turned over in LDS: whole vectors of B and of A's rows, or, with care, any. Each step's are
+    // there, or on their way, when the last one's are read. (What is read with care would slow the other loop if it were
+    // one with it.)
+    template <bool WHOLE>
+    __device__ __forceinline__ uint32_t lines_of_k(const Place &at, uint32_t lane, uint32_t sharer, uint32_t sharing,
+                                                   uint32_t done = 0) {
+        using Lines = TurnedLines<T, (int)ROWS>;
+        static_assert(Lines::LINES == STEP && DEPTH == 1, "a step has the lines of one");
+        constexpr int AT_A_TIME = WHOLE ? Lines::COPIES : 2;
+        uint32_t round = STEP << sharing, first = sharer * STEP, end = WHOLE ? at.k / V * V : at.k;
+        // A lane's line of the first copy, and its vector of B.
+        uint32_t line = first + Lines::line(lane), k = first + Unit::k_place(lane) * V;
+        uint32_t row = at.team_row + Lines::row(lane), rows = at.m - at.first;
+        if (WHOLE && row >= rows) row = rows - V;
+        uint32_t lda = (uint32_t)at.lda, offset_a[1] = {(line * lda + row) * SIZE}, offset_b[B_VECTORS];
+#pragma unroll
+        for (int j = 0; j < B_VECTORS; j++)
+            offset_b[j] = (min_of(Unit::column(lane, j), at.n - 1) * (uint32_t)at.column_b + (WHOLE ? k : 0)) * SIZE;
+        const T *a = at.a + at.first + done * at.lda, *b = at.b + done * at.step_b;
+        Lines lines((LdsBytes)dynamic_lds + threadIdx.x / LANES * Lines::BYTES, lane), next = lines;
+        // Elements of k that are still to be copied, and to be multiplied.
+        uint32_t ahead = end - done, left = ahead;
+        auto copy = [&](const Lines &to) INLINED {
+            if (ahead > 0) {
+                const T *from = a;
+#pragma unroll AT_A_TIME
+                for (int i = 0; i < Lines::COPIES; i++) {
+                    const T *chunk = (const T *)((const char *)from + offset_a[0]);
+                    bool wanted = line + i * Lines::AT_ONCE < ahead;
+                    if constexpr (WHOLE) to.copy(i, chunk, wanted);
+                    else to.store(i, some(chunk, 1, wanted && row < rows ? rows - row : 0));
+                    from += Lines::AT_ONCE * at.lda;
+                }
+                advance(a, round * at.lda);
+                ahead -= min_of(ahead, round);
+            }
+            end_copies();
+        };
+        Words4 b_now[UNROLL][B_VECTORS], b_next[UNROLL][B_VECTORS];
+        auto load_b = [&]() INLINED {
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                uint32_t from = k + u * K_VECTOR, count = left > from ? left - from : 0;
+#pragma unroll
+                for (int j = 0; j < B_VECTORS; j++) {
+                    const T *column = (const T *)((const char *)b + offset_b[j]);
+                    Words4 &to = b_next[u][j];
+                    to = {};
+                    if constexpr (!WHOLE) to = some(column + from * at.step_b, at.step_b, count);
+                    else if (count > 0) to = load_cached(column, 0, u * K_VECTOR);
+                }
+            }
+            advance(b, round * at.step_b);
+        };
+#pragma unroll
+        for (int s = 0; s < Lines::AHEAD; s++) {
+            copy(next);
+            next.turn();
+        }
+        load_b();
+#pragma unroll 1
+        while (left > 0) {
+            keep(offset_a);
+            keep(offset_b);
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++)
+#pragma unroll
+                for (int j = 0; j < B_VECTORS; j++) b_now[u][j] = b_next[u][j];
+            left -= min_of(left, round);
+            load_b();
+            wait_for_copies<Lines::AHEAD - 1>();
+            wave_fence();
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) {
+                Words4 columns[B_VECTORS][1];
+#pragma unroll
+                for (int j = 0; j < B_VECTORS; j++) columns[j][0] = b_now[u][j];
+#pragma unroll
+                for (int i = 0; i < TILES; i++) {
+                    Words4 vector[1] = {lines.vector(u, i)};
+                    Unit::multiply(sums[i], vector, columns);
+                }
+            }
+            wave_fence();
+            copy(lines);
+            lines.turn();
+        }
+        return end;
+    }
+#endif
+
     // What is left from `done` on: a few rows after others, for which fewer registers do.
     __device__ __forceinline__ void careful_steps(const Place &at, uint32_t lane, uint32_t sharer, uint32_t sharing,
                                                   uint32_t done) {
-        constexpr int BLOCK = ROWS_TOGETHER ? V : 1;
+        constexpr int BLOCK = BLOCKS ? V : 1;
         const T *rows = at.a + (ROWS_TOGETHER ? at.first + at.team_row : (at.first + at.team_row) * at.lda);
         uint32_t rows_left = at.m - at.first - at.team_row;
         for (uint32_t first = done + sharer * STEP; first < at.k; first += STEP << sharing) {
@@ -376,7 +480,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #pragma unroll
                     for (int d = 0; d < DEPTH; d++) {
                         uint32_t at_k = k + d * K_VECTOR;
-                        if constexpr (ROWS_TOGETHER) {
+                        if constexpr (BLOCKS) {
 #pragma unroll
                             for (int l = 0; l < V; l++)
                                 a[d][l] =
@@ -544,10 +648,19 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             // The host gives whole vectors alone.
             whole_vectors(at, lane, sharer, sharing);
         } else {
-            uint32_t done = 0;
-            if (at.wide_a && at.wide_b && whole_rows) done = whole_vectors(at, lane, sharer, sharing);
-            if (!has_rows) at.k = 0;
-            careful_steps(at, lane, sharer, sharing, done);
+            bool wide_a = at.wide_a && whole_rows;
+            if constexpr (LINES) {
+#if defined(FEW_TURNED)
+                uint32_t done = 0;
+                if (wide_a && at.wide_b) done = lines_of_k<true>(at, lane, sharer, sharing);
+                if (done < at.k) lines_of_k<false>(at, lane, sharer, sharing, done);
+#endif
+            } else {
+                uint32_t done = 0;
+                if (wide_a && at.wide_b) done = whole_vectors(at, lane, sharer, sharing);
+                if (!has_rows) at.k = 0;
+                careful_steps(at, lane, sharer, sharing, done);
+            }
         }
 
         auto out = results();
