@@ -49,6 +49,9 @@ template <int M_, int N_, int WAVES_M_, int WAVES_N_> struct LinesShape {
     static constexpr int SLICE_BYTES = 64, SLICES = 2, VECTORS = SLICE_BYTES / 16;
     static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
     static constexpr bool WHOLE_LINES = true;
+    // Whether both wavefronts of a SIMD are of one workgroup. Its loops issue less beside matrix instructions and wait
+    // for operands at once; where two workgroups share the SIMD that was slower by the clock, up to 1.3 times.
+    static constexpr bool IN_STEP = THREADS / WAVE > 4;
     template <class T, int ROWS> using Slice = Lines<T, ROWS>;
     // Rows of an operand that have a place in LDS: two of each line's half for all threads. What stands in place of
     // those after the tile's last is nobody's concern.
@@ -65,10 +68,9 @@ template <class T, int ROWS, class S, bool ALONG_K> struct LinesPanel : Panel<T,
     __device__ __forceinline__ LinesPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
                                           uint32_t end)
         : Base(matrix, ld, start, min_of(rows, start + ROWS), begin, end) {}
-    // Reads the next panel. A line's offset is a lane's, which takes a register, but no addition in each panel; bytes'
-    // products, which have factors to hold, have none left.
+    // Reads the next panel. A line's offset is a lane's, which takes a register, but no addition in each panel.
     template <Turn> __device__ __forceinline__ void load() {
-        constexpr bool OFFSETS = sizeof(T) > 1;
+        constexpr bool OFFSETS = S::IN_STEP;
         uint32_t ld = (uint32_t)this->ld;
         opaque(this->offset[0][0]);
 #pragma unroll
@@ -154,13 +156,14 @@ struct LinesPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true> {
 };
 
 // Both operands on their way. Writes to LDS stand before one in SHARE of a step's products; behind one are as many
-// loads as TOGETHER at least, of bytes one, since the compiler would wait for the first of two before the others.
-template <class T, class S, bool A_ALONG_K, bool B_ALONG_K, bool BY_CHUNKS = sizeof(T) == 2 && !A_ALONG_K && !B_ALONG_K>
+// loads as TOGETHER at least.
+template <class T, class S, bool A_ALONG_K, bool B_ALONG_K,
+          bool BY_CHUNKS = S::IN_STEP && sizeof(T) == 2 && !A_ALONG_K && !B_ALONG_K>
 struct LinesPanels {
     using PanelA = LinesPanel<T, S::M, S, A_ALONG_K>;
     using PanelB = LinesPanel<T, S::N, S, B_ALONG_K>;
     static constexpr bool IN_TURNS = PanelA::IN_TURNS || PanelB::IN_TURNS;
-    static constexpr int SHARE = 4, TOGETHER = sizeof(T) > 1 ? 2 : 1;
+    static constexpr int SHARE = 4, TOGETHER = S::IN_STEP ? 2 : 1;
     static constexpr int loads(Turn turn) { return PanelA::loads(turn) + PanelB::loads(turn); }
     static constexpr int writes(Turn turn, int half) { return PanelA::writes(turn, half) + PanelB::writes(turn, half); }
     static constexpr int vector(Turn turn, int half) { return PanelA::vector(turn, half) + PanelB::vector(turn, half); }
@@ -275,7 +278,8 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct LinesOperand {
 
 // Waits for all reads of LDS, and for all loads if they are needed, at once: the compiler waits for each before what
 // needs it, which takes more slots and, so long after they were asked for, gains nothing.
-template <bool LOADS> __device__ __forceinline__ void wait_for_operands() {
+template <class S, bool LOADS> __device__ __forceinline__ void wait_for_operands() {
+    if constexpr (!S::IN_STEP) return;
     constexpr int ANY_LOADS = 0xc00f, ANY_EXPORTS = 0x70;
     __builtin_amdgcn_s_waitcnt((LOADS ? 0 : ANY_LOADS) | ANY_EXPORTS);
     // An instruction, without which the compiler would not know of the wait.
@@ -423,8 +427,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         on_way.template stage<turn.value>(panel_a, panel_b, half);
     };
     // What the first product needs comes last where an operand is turned over: one wait is for all then, which is later
-    // and by the clock the faster there. Without, it is the slower; products of bytes have no registers for it.
-    constexpr int LATE = (OP_A == Op::T && OP_B == Op::N) || sizeof(T) == 1 ? 0 : 1;
+    // and by the clock the faster there. Without, it is the slower.
+    constexpr int LATE = !S::IN_STEP || (OP_A == Op::T && OP_B == Op::N) ? 0 : 1;
     auto read = [&](int step, int rows) INLINED {
         if (LATE) of_b.read(fragments_b[step % 2], panel_b, step, LATE);
         of_a.read(fragments_a[step % 2], panel_a, step, 0, rows);
@@ -452,7 +456,7 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         scales.promote(tile, panel_a, 0, FIRST_BLOCKS);
         scales.prepare(tile, panel_a, 0);
         scales.begin(tile);
-        if (WRITES[0] == 0) wait_for_operands<true>();
+        if (WRITES[0] == 0) wait_for_operands<S, true>();
         stage(turn, 1);
         if (more) load(turn);
         read(1, ROWS);
@@ -464,12 +468,12 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         for (int step = 1; step < STEPS - 1; step++) {
             // A half's last step was read: it may be replaced. The other half was written.
             if (step == STEPS / 2 - 1) barrier();
-            else wait_for_operands<false>();
+            else wait_for_operands<S, false>();
             read(step + 1, ROWS);
             multiply(step, ROWS);
             interleave<PRODUCTS, READS, 0, 0, 0>();
         }
-        wait_for_operands<(more.value && WRITES[0] > 0)>();
+        wait_for_operands<S, (more.value && WRITES[0] > 0)>();
         if (more) stage(turn, 0);
         multiply(STEPS - 1, ROWS, 0, FIRST_BLOCKS);
         interleave<FIRST, 0, more.value ? WRITES[0] : 0, VECTOR[0], 0>();
@@ -484,7 +488,7 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         in_order();
         // While that is on its way.
         tile.pin();
-        if (Panels::writes(turn.value, 0) > 0) wait_for_operands<true>();
+        if (Panels::writes(turn.value, 0) > 0) wait_for_operands<S, true>();
         stage(turn, 0);
         barrier();
         read(0, Tile::blocks_of(turn.value == SECOND_TURN));

@@ -9,8 +9,9 @@
 //   of several parts of k the workgroup that ends last of those with its rows adds up all of them, in their order
 //
 // With ROWS_TOGETHER, where op(A) = N, a lane loads a block of VEC16 lines of VEC16 rows and turns it over in its
-// registers, or the team lines, which LDS turns over (few/turned.cuh). What cannot be read by sixteens (the last elements of k, B whose k is not together, addresses that
-// NVIDIA's loads do not take) is read with more care and less haste.
+// registers, or the team lines, which LDS turns over (few/turned.cuh). What cannot be read by sixteens (the last
+// elements of k, B whose k is not together, addresses that NVIDIA's loads do not take) is read with more care and less
+// haste.
 //
 // An Input may change B on its way into the operands (few/normed.cuh), or scale the sums of each 128 of k
 // (few/scaled.cuh). Where rows are GATED the first half of op(A)'s
@@ -105,8 +106,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static constexpr bool LINES = false;
 #endif
     static constexpr bool BLOCKS = ROWS_TOGETHER && !LINES;
-    // Rows of A in a lane, and vectors of each in a step, of BLOCKS those of one. LINES are of 32 rows: there are twice as
-    // many workgroups as with whole lines of memory, of which the second-level cache fetches the other half for another.
+    // Rows of A in a lane, and vectors of each in a step, of BLOCKS those of one. LINES are of 32 rows: there are twice
+    // as many workgroups as with whole lines of memory, whose other half the second-level cache fetches for another.
     static constexpr int TILES = LINES    ? 4
                                  : BLOCKS ? V
                                           : Unit::TILES,
@@ -359,9 +360,9 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     }
 
 #if defined(FEW_TURNED)
-    // The same where lines are turned over in LDS: whole vectors of B and of A's rows, or, with care, any. Each step's are
-    // there, or on their way, when the last one's are read. (What is read with care would slow the other loop if it were
-    // one with it.)
+    // The same where lines are turned over in LDS: whole vectors of B and of A's rows, or, with care, any. Each step's
+    // are there, or on their way, when the last one's are read. (What is read with care would slow the other loop down
+    // if it were in it.)
     template <bool WHOLE>
     __device__ __forceinline__ uint32_t lines_of_k(const Place &at, uint32_t lane, uint32_t sharer, uint32_t sharing,
                                                    uint32_t done = 0) {

@@ -41,6 +41,10 @@ const MI300X: Gpu = Gpu {
     arch: "gfx942",
     compute_units: 304,
 };
+const H200: Gpu = Gpu {
+    arch: "sm_90",
+    compute_units: 132,
+};
 /// Every GPU of the table, as large as its largest product.
 fn gpus() -> impl Iterator<Item = Gpu<'static>> {
     rocm_gpus::Gpu::all().map(|gpu| Gpu {
@@ -128,6 +132,26 @@ fn a_fifth_of_the_units_multiplies_one_vector() {
     assert_eq!(parts(1024, GemmDtype::BF16), 1);
     assert!(parts(512, GemmDtype::F16) > 1);
     assert!(parts(1024, GemmDtype::F32) > 1);
+}
+
+/// Where lines wait in LDS as many teams share rows as leave all workgroups at once, and k is whole unless few would
+/// have long to read; as timed on an H200.
+#[test]
+fn lines_that_are_turned_over_are_seldom_divided() {
+    for (m, k, expected) in [
+        (768, 768, (8, 1)),
+        (4096, 4096, (8, 1)),
+        (2048, 8192, (8, 1)),
+        (14336, 4096, (4, 1)),
+        (32000, 4096, (2, 1)),
+        (128256, 2048, (1, 1)),
+        (512, 8192, (8, 2)),
+    ] {
+        let problem = of_type(GemmDtype::F16, row_major(1, m, k, false));
+        let plan = plan_on(&problem, H200).unwrap();
+        assert_eq!((teams(&problem, H200), plan.parts), expected, "{m} x {k}");
+        assert_eq!(plan.kernel.dynamic_lds(), 64 << 10);
+    }
 }
 
 #[test]
@@ -258,10 +282,6 @@ fn rdna_multiplies_f32_and_f64_by_vector_units() {
 
 #[test]
 fn up_to_16_columns_are_few() {
-    const H200: Gpu = Gpu {
-        arch: "sm_90",
-        compute_units: 132,
-    };
     for (columns, dtype, gpu, expected) in [
         (9, GemmDtype::F32, RX_7900_XTX, "gemv_t_f32_c16"),
         (2, GemmDtype::F64, RX_7900_XTX, "gemv_t_f64_c4"),
