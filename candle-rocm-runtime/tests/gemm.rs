@@ -16,7 +16,7 @@ use candle_rocm_runtime::gemm::{
     self, library, Activation, Epilogue, GemmDtype, GemmProblem, Gpu, Residual, Transpose,
 };
 use candle_rocm_runtime::{
-    enqueued, DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, Stream, ValidAsZeroBits,
+    enqueued, DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, Graph, Stream, ValidAsZeroBits,
 };
 use candle_rocm_testing::random::Random;
 use common::on_each_device;
@@ -917,6 +917,18 @@ impl Square {
     }
 }
 
+/// What this thread gives to the stream, and to those that join it, meanwhile.
+fn captured(stream: &Arc<Stream>, work: impl FnOnce()) -> Graph {
+    stream
+        .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+        .unwrap();
+    work();
+    stream
+        .end_capture(CUgraphInstantiate_flags::default())
+        .unwrap()
+        .unwrap()
+}
+
 #[test]
 fn a_captured_product_is_computed_at_each_launch() {
     on_each_device("a_captured_product_is_computed_at_each_launch", |context| {
@@ -925,14 +937,9 @@ fn a_captured_product_is_computed_at_each_launch() {
         square.set(&stream, 1.0);
         // The module is loaded outside of the capture.
         square.multiply(&stream);
-        stream
-            .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
-            .unwrap();
-        square.multiply(&stream);
-        let graph = stream
-            .end_capture(CUgraphInstantiate_flags::default())
-            .unwrap()
-            .unwrap();
+        let graph = captured(&stream, || {
+            square.multiply(&stream);
+        });
         for factor in [2.0, 3.0] {
             square.set(&stream, factor);
             graph.launch().unwrap();
@@ -965,15 +972,10 @@ fn a_captured_product_in_parts_is_computed_at_each_launch() {
         // SAFETY: the buffers hold the matrices.
         let multiply = || unsafe { gemm::launch_plan(&stream, &plan) }.unwrap();
         multiply();
-        stream
-            .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
-            .unwrap();
-        multiply();
-        multiply();
-        let graph = stream
-            .end_capture(CUgraphInstantiate_flags::default())
-            .unwrap()
-            .unwrap();
+        let graph = captured(&stream, || {
+            multiply();
+            multiply();
+        });
         for factor in [2.0, 3.0] {
             let numbers = vec![f16::from_f32(factor); SIZE * LONG];
             stream.memcpy_htod(&numbers, &mut a).unwrap();
@@ -1118,17 +1120,12 @@ fn captured_parts_of_few_columns_are_added_up() {
         // Modules are loaded outside of the capture.
         assert_eq!(products[1].multiply(&other), 1);
         products[1].check(&other);
-        stream
-            .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
-            .unwrap();
-        other.join(&stream).unwrap();
-        assert_eq!(products[1].multiply(&other), 2);
-        assert_eq!(products[0].multiply(&stream), 1);
-        stream.join(&other).unwrap();
-        let graph = stream
-            .end_capture(CUgraphInstantiate_flags::default())
-            .unwrap()
-            .unwrap();
+        let graph = captured(&stream, || {
+            other.join(&stream).unwrap();
+            assert_eq!(products[1].multiply(&other), 2);
+            assert_eq!(products[0].multiply(&stream), 1);
+            stream.join(&other).unwrap();
+        });
         for _ in 0..2 {
             graph.launch().unwrap();
             for product in &mut products {
@@ -1154,14 +1151,9 @@ where
     let mut product = InParts::<T>::new(stream);
     assert_eq!(product.multiply(stream), 1);
     product.check(stream);
-    stream
-        .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
-        .unwrap();
-    assert_eq!(product.multiply(stream), 2);
-    let graph = stream
-        .end_capture(CUgraphInstantiate_flags::default())
-        .unwrap()
-        .unwrap();
+    let graph = captured(stream, || {
+        assert_eq!(product.multiply(stream), 2);
+    });
     graph.launch().unwrap();
     product.check(stream);
 }

@@ -221,14 +221,10 @@ fn few_plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
     plans
 }
 
-fn workgroups(product: &Product, few: &FewKernel) -> u64 {
-    (product.m.div_ceil(few.rows().into()) * product.batch).max(1)
-}
-
 /// In how many parts k may be worth dividing, the best first: several where much of the GPU would have nothing to do.
 /// Adding them up takes time, which what reads much of B outweighs sooner.
 fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
-    let workgroups = workgroups(product, few);
+    let workgroups = few.shape.workgroups(product.m, few.sharing) * product.batch.max(1);
     let sums = product.m as u128 * product.n as u128 * u128::from(product.batch);
     let of_a_part = sums * product.dtype.sum_bytes() as u128;
     let half_busy = 2 * workgroups > gpu.units();
@@ -249,11 +245,14 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
     // Such kernels have the next step's vectors on their way (AHEAD in few/product.cuh): by the emulator's clock of an MI300X
     // a fifth of its units is busy enough.
     let ahead = few.op_a == Transpose::Yes && product.dtype.bytes() == 2 && !is_nvidia;
-    let busy = match few.shape.reads_b || lines {
-        _ if turns_lines => 4 * workgroups >= gpu.units(),
-        true => workgroups >= gpu.units(),
-        false if ahead => 5 * workgroups >= gpu.units(),
-        false => half_busy,
+    let busy = if turns_lines {
+        4 * workgroups >= gpu.units()
+    } else if few.shape.reads_b || lines {
+        workgroups >= gpu.units()
+    } else if ahead {
+        5 * workgroups >= gpu.units()
+    } else {
+        half_busy
     };
     match busy {
         false => [filling, 1],

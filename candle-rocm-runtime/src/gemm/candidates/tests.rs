@@ -335,11 +335,7 @@ fn nvidia_has_matrix_units() {
         }
     }
     let few = of_type(GemmDtype::BF16, row_major(16, 4096, 4096, true));
-    let gpu = Gpu {
-        arch: "sm_90",
-        compute_units: 132,
-    };
-    let plan = plan_on(&few, gpu).unwrap();
+    let plan = plan_on(&few, H200).unwrap();
     assert_eq!(plan.kernel.name(few.dtype), "gemv_t_bf16_c16");
 }
 
