@@ -10,7 +10,7 @@ use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
 
 use crate::matmul::Dtype;
 
-/// Threads of a workgroup.
+/// Threads of a workgroup, if it is not one of twice as many ([`Shape::is_doubled`]).
 pub const THREADS: u32 = 256;
 /// Vectors of 16 bytes that a lane loads of the matrix at a time.
 const VECTORS: u32 = 8;
@@ -20,8 +20,12 @@ const STEPS_IN_LDS: u32 = 2;
 /// A kernel's measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
+    /// Lanes of a team.
+    pub lanes: u32,
     /// Teams of a workgroup, a power of two.
     pub teams: u32,
+    /// Whether a workgroup may have twice as many, if all of them share rows.
+    pub doubles: bool,
     /// Rows of C that a team makes.
     pub rows: u32,
     /// Elements of k in a step of a team, a power of two.
@@ -41,7 +45,22 @@ pub struct Shape {
 impl Shape {
     /// Rows of C that a workgroup makes with 2^`sharing` teams to a row.
     pub fn rows_of_workgroup(&self, sharing: u32) -> u32 {
-        self.rows * (self.teams >> sharing)
+        self.rows * (self.teams_of(sharing) >> sharing)
+    }
+
+    /// Teams of a workgroup with 2^`sharing` to a row.
+    fn teams_of(&self, sharing: u32) -> u32 {
+        self.teams.max(1 << sharing)
+    }
+
+    /// Threads of a workgroup with 2^`sharing` teams to a row.
+    pub fn threads(&self, sharing: u32) -> u32 {
+        self.lanes * self.teams_of(sharing)
+    }
+
+    /// Whether a workgroup is one of twice as many teams.
+    pub fn is_doubled(&self, sharing: u32) -> bool {
+        self.teams_of(sharing) > self.teams
     }
 
     /// Whether lines of A, whose rows are together, are turned over in LDS, and the next are on their way there.
@@ -54,16 +73,6 @@ impl Shape {
         rows.div_ceil(self.rows_of_workgroup(sharing).into()).max(1)
     }
 
-    /// Elements of k for which one team more is worth what it costs to add its sums.
-    pub fn least_k(&self) -> u64 {
-        // Lanes have sums to add up among themselves, too.
-        if self.lanes_multiply {
-            1024
-        } else {
-            512
-        }
-    }
-
     /// The most teams that so many `k` are worth, as the power of two.
     pub fn most_sharing(&self, k: u64) -> u32 {
         let steps = k.div_ceil(self.step.into()).max(1);
@@ -72,16 +81,27 @@ impl Shape {
             true => steps.ilog2(),
             false => steps.next_power_of_two().ilog2(),
         };
-        self.teams.ilog2().min(sharing)
+        (self.teams.ilog2() + u32::from(self.doubles)).min(sharing)
     }
 
-    /// How many teams to a row are best, as the power of two and as timed on an H200: as many as have some hundred elements
-    /// of k each, whose sums are worth bringing together, or as many as it takes to fill the GPU's `units` with the
-    /// workgroups of `rows` rows. Where lanes multiply more than four are for the latter alone. `most` is from
-    /// [`Shape::most_sharing`].
-    pub fn sharing(&self, rows: u64, k: u64, most: u32, units: u64) -> u32 {
+    /// How many teams to a row are best, as the power of two and as timed on an H200: as many as it takes to fill the GPU's
+    /// `units` with the workgroups of `rows` rows. Of matrix instructions, whose sums are soon brought together, it may be
+    /// as many as have some hundred elements of k each. Twice as many teams are for what fills most of the GPU once. `most`
+    /// is from [`Shape::most_sharing`].
+    pub fn sharing(&self, rows: u64, k: u64, mut most: u32, units: u64) -> u32 {
+        /// Elements of k of a team.
+        const LEAST: u64 = 512;
+        const LEAST_OF_DOUBLED: u64 = 128;
+        if self.is_doubled(most) {
+            let workgroups = self.workgroups(rows, most);
+            if workgroups <= units && 2 * workgroups > units && k >> most >= LEAST_OF_DOUBLED {
+                return most;
+            }
+            most -= 1;
+        }
         if self.small {
-            return self.least_that_fills(rows, 1..most, 2 * units, 1);
+            let halves = if self.columns > 8 { 3 } else { 4 };
+            return self.least_that_fills(rows, 1..most, halves * units, 2);
         }
         if self.turns_lines() {
             // All at once.
@@ -89,12 +109,15 @@ impl Shape {
             return (0..=most).rev().find(at_once).unwrap_or(0);
         }
         if self.reads_b {
+            // Where parts of k fill the GPU, fewer teams to a row read B the less often.
+            let in_parts = !self.doubles && self.workgroups(rows, most) < units;
+            let most = most.saturating_sub(in_parts.into());
             return self.least_that_fills(rows, 0..most, units, 1);
         }
-        let mut enough = (k / self.least_k()).max(1).ilog2();
-        if self.lanes_multiply {
-            enough = enough.min(2);
-        }
+        let enough = match self.lanes_multiply {
+            true => 0,
+            false => (k / LEAST).max(1).ilog2(),
+        };
         self.least_that_fills(rows, enough..most, 3 * units, 2)
     }
 
@@ -163,25 +186,30 @@ pub fn columns(arch: &str, dtype: Dtype, rows_together: bool) -> &'static [u32] 
         (Dtype::F64, _) => &[1, 4, 16],
         (Dtype::F32, Unit::MmaSync) if rows_together => &[1, 2, 4, 16],
         (Dtype::F32, _) | (_, Unit::Lanes) => &[1, 2, 4, 8, 16],
-        (_, Unit::MmaSync) if rows_together => &[8, 16],
-        (_, Unit::MmaSync) => &[2, 8, 16],
+        (_, Unit::MmaSync) => &[8, 16],
         (_, Unit::Mfma | Unit::Wmma { .. }) => &[16],
     }
 }
 
-/// The columns that kernels of [`NORMED`](crate::NORMED) are for at most; none of `I8`.
-pub fn normed_columns(arch: &str, dtype: Dtype) -> u32 {
-    match (dtype, matrix_unit(arch)) {
-        (Dtype::F16 | Dtype::BF16, Unit::MmaSync) => 8,
-        _ => columns(arch, dtype, false).first().copied().unwrap_or(0),
-    }
+/// The measures of the kernels of [`NORMED`](crate::NORMED); none of `I8`.
+pub fn normed(arch: &str, dtype: Dtype) -> Option<Shape> {
+    let &columns = columns(arch, dtype, false).first()?;
+    let shape = shape(arch, dtype, columns, false);
+    // More rows for each workgroup, since all of them norm the columns.
+    let rows = match unit(arch, dtype, columns) {
+        Unit::MmaSync => 2 * shape.rows,
+        _ => shape.rows,
+    };
+    Some(Shape { rows, ..shape })
 }
 
 /// The measures of the kernel for so many columns, which [`columns`] lists.
 pub fn shape(arch: &str, dtype: Dtype, columns: u32, rows_together: bool) -> Shape {
     let unit = unit(arch, dtype, columns);
+    let is_nvidia = arch.starts_with("sm_");
     Shape {
-        reads_b: arch.starts_with("sm_") && dtype.bytes() >= 4 && columns >= 8,
+        reads_b: is_nvidia && dtype.bytes() >= 4 && columns >= 8,
+        doubles: is_nvidia && dtype == Dtype::F32 && rows_together,
         ..measures(unit, dtype.bytes(), columns, rows_together)
     }
 }
@@ -207,22 +235,19 @@ pub(crate) fn measures(unit: Unit, bytes: u32, columns: u32, rows_together: bool
         (true, Unit::Wmma { k_lanes: 1 }) => (vector, 2 * VECTORS / vector),
         (true, _) => (vector, VECTORS / vector),
         (false, Unit::Lanes) => (VECTORS, 1),
-        (false, Unit::MmaSync) if columns < 8 => (1, VECTORS / 2),
-        (false, Unit::MmaSync) => {
-            // FP8 is made f16 first.
-            let tiles = columns / (2 * bytes.max(2));
-            (tiles, VECTORS / tiles)
-        }
+        (false, Unit::MmaSync) => (columns / 8, VECTORS / 2),
         (false, Unit::Mfma | Unit::Wmma { .. }) => (1, VECTORS),
     };
     Shape {
+        lanes,
         teams: THREADS / lanes,
+        doubles: false,
         rows: row_lanes * tiles,
         step: k_lanes * vector * vectors,
         columns,
         lanes_multiply: unit == Unit::Lanes,
         reads_b: false,
-        small: unit == Unit::MmaSync && !rows_together && columns < 8,
+        small: unit == Unit::MmaSync && !rows_together && bytes == 2,
         dynamic_lds: if turns_lines {
             STEPS_IN_LDS * VECTORS * 16 * THREADS
         } else {

@@ -154,8 +154,7 @@ fn time(
 /// A product of (rows, k) with the norm of a vector; `gated`, of which the first half of rows are gates of the second.
 fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<Timing> {
     let arch = device.target.name();
-    let columns = few::normed_columns(arch, Dtype::F16);
-    let shape = few::shape(arch, Dtype::F16, columns, false);
+    let shape = few::normed(arch, Dtype::F16).context("no products with a norm")?;
     let units = compute_units(device.target).into();
     let sharing = shape.sharing_of_normed(rows.into(), shape.most_sharing(k.into()), units);
     let (name, results, activation) = match gated {
@@ -170,7 +169,7 @@ fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<Timin
     args.extend([results, 1, k, activation].map(Arg::U32));
     args.extend([Arg::F32(1e-5), Arg::U32(sharing)]);
     let workgroups = rows.div_ceil(shape.rows_of_workgroup(sharing));
-    let grid = [[workgroups, 1, 1], [few::THREADS, 1, 1]];
+    let grid = [[workgroups, 1, 1], [shape.threads(sharing), 1, 1]];
     let timed = time(device, &NORMED, name.to_owned(), grid, &args, least_bytes);
     device.free(weights)?;
     device.free(vectors)?;

@@ -160,7 +160,7 @@ impl Device {
             profile: Some(&profile),
             ..Options::default()
         };
-        let counters = self.dispatch(kernel, grid, args, &options)?;
+        let counters = self.dispatch(kernel, grid, 0, &kernarg(kernel, args)?, &options)?;
         let profile = profile.into_inner();
         let lines = Listing::of(&loaded.object, &kernel.kernel)?.lines;
         let waits = |line: &&Line| ["s_barrier", "s_barrier_wait"].contains(&line.name);
@@ -185,7 +185,32 @@ impl Device {
         args: &[Arg],
         kept: Kept,
     ) -> Result<LaunchTime> {
+        let kernarg = kernarg(found(self.object(module)?, module, kernel)?, args)?;
+        self.time_raw(module, kernel, grid, 0, &kernarg, kept)
+    }
+
+    /// The same of a launch that asks for so many bytes of LDS beside the kernel's own, and whose arguments are given as they
+    /// lie in memory.
+    ///
+    /// # Errors
+    /// As [`Device::time`].
+    pub fn time_raw(
+        &self,
+        module: &str,
+        kernel: &str,
+        grid: [[u32; 3]; 2],
+        dynamic_lds: u32,
+        kernarg: &[u8],
+        kept: Kept,
+    ) -> Result<LaunchTime> {
         let kernel = found(self.object(module)?, module, kernel)?;
+        let size = kernel.kernel.explicit_kernarg_size() as usize;
+        ensure!(
+            kernarg.len() == size,
+            "{} takes {size} bytes of arguments, not {}",
+            kernel.kernel.name,
+            kernarg.len()
+        );
         let sampling = Sampling {
             warm: kept.operands,
             code_kept: kept.code,
@@ -197,7 +222,7 @@ impl Device {
             cycles: Some(&cycles),
             ..Options::default()
         };
-        self.dispatch(kernel, grid, args, &options)?;
+        self.dispatch(kernel, grid, dynamic_lds, kernarg, &options)?;
         cycles.time().context("a launch without workgroups")
     }
 
@@ -205,34 +230,40 @@ impl Device {
         &self,
         kernel: &LoadedKernel,
         [grid, block]: [[u32; 3]; 2],
-        args: &[Arg],
+        dynamic_lds: u32,
+        kernarg: &[u8],
         options: &Options,
     ) -> Result<Counters> {
-        let mut kernarg = vec![0; kernel.kernel.explicit_kernarg_size() as usize];
-        let parameters: Vec<_> = kernel.kernel.explicit_args().collect();
-        let bytes: Vec<_> = args.iter().map(Arg::bytes).collect();
-        ensure!(
-            parameters.len() == args.len()
-                && parameters
-                    .iter()
-                    .zip(&bytes)
-                    .all(|(p, b)| p.size as usize == b.len()),
-            "{} takes arguments of {:?} bytes",
-            kernel.kernel.name,
-            parameters.iter().map(|p| p.size).collect::<Vec<_>>()
-        );
-        for (parameter, bytes) in parameters.iter().zip(&bytes) {
-            kernarg[parameter.offset as usize..][..bytes.len()].copy_from_slice(bytes);
-        }
         let launch = Launch {
             kernel,
             grid,
             block,
-            dynamic_lds: 0,
-            kernarg: &kernarg,
+            dynamic_lds,
+            kernarg,
         };
         dispatch(&self.memory, &launch, options).map_err(|fault| anyhow::anyhow!("{fault}"))
     }
+}
+
+/// A kernel's arguments as they lie in memory.
+fn kernarg(kernel: &LoadedKernel, args: &[Arg]) -> Result<Vec<u8>> {
+    let mut kernarg = vec![0; kernel.kernel.explicit_kernarg_size() as usize];
+    let parameters: Vec<_> = kernel.kernel.explicit_args().collect();
+    let bytes: Vec<_> = args.iter().map(Arg::bytes).collect();
+    ensure!(
+        parameters.len() == args.len()
+            && parameters
+                .iter()
+                .zip(&bytes)
+                .all(|(p, b)| p.size as usize == b.len()),
+        "{} takes arguments of {:?} bytes",
+        kernel.kernel.name,
+        parameters.iter().map(|p| p.size).collect::<Vec<_>>()
+    );
+    for (parameter, bytes) in parameters.iter().zip(&bytes) {
+        kernarg[parameter.offset as usize..][..bytes.len()].copy_from_slice(bytes);
+    }
+    Ok(kernarg)
 }
 
 fn found<'a>(loaded: &'a LoadedCodeObject, module: &str, kernel: &str) -> Result<&'a LoadedKernel> {

@@ -230,7 +230,7 @@ impl Product<'_> {
                 sharing,
             } => {
                 let rows = m.div_ceil(shape.rows_of_workgroup(sharing) as usize);
-                let config = grid(rows, plan.parts, few::THREADS)?;
+                let config = grid(rows, plan.parts, shape.threads(sharing))?;
                 let config = batched(self.name, config, matrices)?;
                 Ok((few_name(element, shared, columns), config))
             }

@@ -130,17 +130,18 @@ impl Call<'_> {
             });
         let stream = device.cuda_stream();
         let arch = &stream.context().info().arch;
-        let columns = few::normed_columns(arch, dtype);
+        let Some(shape) = few::normed(arch, dtype) else {
+            return Ok(None);
+        };
         let whole = (k * self.x.dtype().size_in_bytes()).is_multiple_of(VECTOR_BYTES);
         if !fits
             || !whole
             || bytes >= MOST_BYTES
             || count * k * rows == 0
-            || count > columns as usize
+            || count > shape.columns as usize
         {
             return Ok(None);
         }
-        let shape = few::shape(arch, dtype, columns, false);
         self.launch(device, shape, [rows, count, k]).map(Some)
     }
 
@@ -177,7 +178,7 @@ impl Call<'_> {
             Arg::Float(self.epsilon as f32),
             Arg::Int(sharing),
         ];
-        let config = grid(of_weight.div_ceil(of_workgroup), 1, few::THREADS)?;
+        let config = grid(of_weight.div_ceil(of_workgroup), 1, shape.threads(sharing))?;
         let kernel = format!("{kind}_{}", dtype.as_str());
         // SAFETY: the kernel's arguments: contiguous, of whole vectors, and of the shapes that were looked at.
         unsafe { launch(device, &NORMED, &kernel, config, args)? };

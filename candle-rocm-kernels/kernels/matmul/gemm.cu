@@ -29,7 +29,7 @@
 #if defined(FEW_UNIT)
 #define HALVES(TYPE, T) VECTOR(TYPE, T, 16)
 #elif defined(FEW_MMA)
-#define HALVES(TYPE, T) VECTOR_OF(gemv_t_##TYPE##_c2, T, 2, false) VECTOR(TYPE, T, 8) VECTOR(TYPE, T, 16)
+#define HALVES(TYPE, T) VECTOR(TYPE, T, 8) VECTOR(TYPE, T, 16)
 #else
 #define HALVES(TYPE, T) SINGLES(TYPE, T)
 #endif

@@ -288,15 +288,15 @@ template <class S, bool LOADS> __device__ __forceinline__ void wait_for_operands
 }
 
 // The order of a cluster of `PRODUCTS` matrix instructions, each of which takes the time of seven others: before each
-// of the first ones (if there are loads, of one in SHARE) writes of LDS, with the VECTOR instructions that all of them
-// take; behind each a read of LDS, but not where those and loads begin, and its share of MORE vector instructions; and
-// behind those after the writes loads, for whose registers these made room, TOGETHER or more.
-template <int PRODUCTS, int READS, int WRITES, int VECTOR, int LOADS, int MORE = 0, int SHARE = 4, int TOGETHER = 1,
-          int AT = 0>
+// of the first ROOM ones writes of LDS, with the VECTOR instructions that all of them take; behind each a read of LDS,
+// but not where those and loads begin, and its share of MORE vector instructions; and behind those after the writes
+// loads, for whose registers these made room, TOGETHER or more.
+template <int PRODUCTS, int READS, int WRITES, int VECTOR, int LOADS, int MORE = 0, int ROOM = PRODUCTS,
+          int TOGETHER = 1, int AT = 0>
 __device__ __forceinline__ void interleave() {
     constexpr int MATRIX_UNIT = 8, VECTOR_UNIT = 2, GLOBAL_LOAD = 0x20, LDS_READ = 0x100, LDS_WRITE = 0x200;
     if constexpr (AT < PRODUCTS) {
-        constexpr int ROOM = LOADS > 0 ? max_of(PRODUCTS / SHARE, 4) : PRODUCTS, QUIET = LOADS > 0 ? 2 : 0;
+        constexpr int QUIET = LOADS > 0 ? 2 : 0;
         constexpr int WRITES_EACH = ceil_div(WRITES, ROOM), WRITING = WRITES > 0 ? ceil_div(WRITES, WRITES_EACH) : 0;
         constexpr int READS_EACH = ceil_div(READS, max_of(PRODUCTS - QUIET, 1)),
                       LOADS_EACH = max_of(TOGETHER, ceil_div(LOADS, max_of(PRODUCTS - WRITING, 1)));
@@ -310,7 +310,7 @@ __device__ __forceinline__ void interleave() {
             __builtin_amdgcn_sched_group_barrier(LDS_READ, READS_EACH, 0);
         if constexpr (AT >= WRITING && (AT - WRITING) * LOADS_EACH < LOADS)
             __builtin_amdgcn_sched_group_barrier(GLOBAL_LOAD, LOADS_EACH, 0);
-        interleave<PRODUCTS, READS, WRITES, VECTOR, LOADS, MORE, SHARE, TOGETHER, AT + 1>();
+        interleave<PRODUCTS, READS, WRITES, VECTOR, LOADS, MORE, ROOM, TOGETHER, AT + 1>();
     }
     if constexpr (AT == PRODUCTS) in_order();
 }
@@ -449,7 +449,10 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     auto multiply_panel = [&](auto turn, auto more) INLINED {
         constexpr int ROWS = Tile::blocks_of(turn.value == SECOND_TURN), READS = ROWS + Tile::BLOCKS_N;
         constexpr int PRODUCTS = ROWS * Tile::BLOCKS_N * Unit::PARTS, FIRST = ROWS * FIRST_BLOCKS * Unit::PARTS;
-        constexpr int LOADS = Panels::loads(turn.value);
+        constexpr int LOADS = more.value ? Panels::loads(turn.value) : 0;
+        // The fewer rows, the shorter is the loop: its writes and loads are closer together, lest loads be waited for.
+        constexpr bool SHORT = ROWS < Tile::BLOCKS_M;
+        constexpr int ROOM = LOADS == 0 ? PRODUCTS : SHORT ? 2 : max_of(PRODUCTS / Panels::SHARE, 4);
         constexpr int WRITES[2] = {Panels::writes(turn.value, 0), Panels::writes(turn.value, 1)};
         constexpr int VECTOR[2] = {Panels::vector(turn.value, 0), Panels::vector(turn.value, 1)};
         // The rest of the last panel's.
@@ -461,9 +464,9 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         if (more) load(turn);
         read(1, ROWS);
         multiply(0, ROWS);
-        interleave<PRODUCTS, READS, WRITES[1], VECTOR[1], more.value ? LOADS : 0,
-                   Scales::VECTOR *(Tile::BLOCKS_N - FIRST_BLOCKS) + Scales::PREPARE, Panels::SHARE,
-                   Panels::TOGETHER>();
+        interleave<PRODUCTS, READS, WRITES[1], VECTOR[1], LOADS,
+                   Scales::VECTOR *(Tile::BLOCKS_N - FIRST_BLOCKS) + Scales::PREPARE, ROOM,
+                   SHORT ? 4 : Panels::TOGETHER>();
 #pragma unroll
         for (int step = 1; step < STEPS - 1; step++) {
             // A half's last step was read: it may be replaced. The other half was written.

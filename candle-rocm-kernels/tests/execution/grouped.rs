@@ -4,7 +4,6 @@
 use crate::architectures;
 use crate::device::{Arg, Gpu};
 use crate::elements::Element as Number;
-use candle_rocm_kernels::few;
 use candle_rocm_kernels::grouped::{
     few_columns, few_name, few_shape, kernel_name, threads, Element, ALONG_K, DEPTH, TILES,
 };
@@ -54,7 +53,7 @@ impl Case {
                 let shape = few_shape(arch, self.element, columns);
                 let rows = shape.rows_of_workgroup(sharing) as usize;
                 let name = few_name(self.element, blocks, columns);
-                (name, self.m.div_ceil(rows), few::THREADS, [0, 0])
+                (name, self.m.div_ceil(rows), shape.threads(sharing), [0, 0])
             }
         }
     }

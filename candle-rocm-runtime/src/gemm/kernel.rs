@@ -171,7 +171,7 @@ impl Kernel {
         match self {
             Self::Tile { tile, .. } => tile.threads,
             Self::Matrix { tile, .. } => tile.threads,
-            Self::Few(_) => few::THREADS,
+            Self::Few(few) => few.shape.threads(few.sharing),
         }
     }
 

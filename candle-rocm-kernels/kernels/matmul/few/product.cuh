@@ -1,7 +1,7 @@
 // Products with few columns, as in decoding, where reading A is the work: each 16 bytes of A are loaded once, by lanes
 // that read whole lines together, straight into the operands of a FewUnit, and so is B, which stays in the caches.
 //
-//   a workgroup has THREADS / LANES teams; 2^sharing of them share ROWS rows of C and divide k
+//   a workgroup has threads() / LANES teams; 2^sharing of them share ROWS rows of C and divide k
 //   for each round of k, a step for each of these teams:
 //     load      STEP elements of k of ROWS rows of A, at least eight vectors in a lane, and of all columns of B
 //     multiply
@@ -108,30 +108,44 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static constexpr bool BLOCKS = ROWS_TOGETHER && !LINES;
     // Rows of A in a lane, and vectors of each in a step, of BLOCKS those of one. LINES are of 32 rows: there are twice
     // as many workgroups as with whole lines of memory, whose other half the second-level cache fetches for another.
-    static constexpr int TILES = LINES    ? 4
-                                 : BLOCKS ? V
-                                          : Unit::TILES,
-                         UNROLL = LINES    ? 8 / TILES
-                                  : BLOCKS ? 8 / V * Unit::DEPTH
-                                           : Unit::UNROLL;
-    static constexpr int THREADS = 256, LANES = Unit::LANES, TEAMS = THREADS / LANES;
+    static constexpr int TILES = LINES ? 4 : BLOCKS ? V : Input::NORMS ? Unit::NORMED_TILES : Unit::TILES;
+    static constexpr int UNROLL = ROWS_TOGETHER ? 8 / TILES * Unit::DEPTH : Unit::UNROLL;
+    // Work-items of a workgroup at most, and those of this one: the usual number, or, on NVIDIA's GPUs where blocks of
+    // floats are turned over, twice as many, all of which share rows. k is then divided less, whose parts must meet.
+#if defined(__HIP__)
+    static constexpr int USUAL_THREADS = 256, THREADS = USUAL_THREADS;
+#else
+    static constexpr int USUAL_THREADS = 256, THREADS = USUAL_THREADS * (BLOCKS && sizeof(T) == 4 ? 2 : 1);
+#endif
+    static __device__ __forceinline__ uint32_t threads() {
+        return THREADS == USUAL_THREADS ? (uint32_t)THREADS : blockDim.x;
+    }
+    static constexpr int LANES = Unit::LANES, TEAMS = THREADS / LANES;
+    // Groups of 2^sharing teams that have their own rows.
+    static __device__ __forceinline__ uint32_t groups(uint32_t sharing) { return threads() / LANES >> sharing; }
     static constexpr int SIZE = sizeof(T), DEPTH = Unit::DEPTH, COLUMNS = Unit::COLUMNS;
     static constexpr int B_VECTORS = Unit::B_VECTORS;
     static constexpr uint32_t ROWS = Unit::ROW_LANES * TILES, K_VECTOR = Unit::K_LANES * V, STEP = K_VECTOR * UNROLL;
     static_assert(UNROLL % DEPTH == 0 && (!BLOCKS || TILES % V == 0), "whole blocks");
     // Workgroups that one of NVIDIA's multiprocessors has registers for, without spilling any.
-    static constexpr bool SMALL = !ROWS_TOGETHER && !Input::NORMS && COLUMNS == (SIZE == 2 ? 8 : 1);
-    static constexpr int RESIDENT = SIZE == 8 ? 1 : SMALL && COLUMNS_ < COLUMNS ? 4 : SMALL ? 3 : 2;
-    // The next round's vectors of A are on their way while this one's are multiplied: AMD's GPUs have registers for
-    // both. (On an H200 there were fewer wavefronts then, and the product slower.) What norms, scales or turns has none
-    // left.
+    static constexpr bool SMALL = SIZE == 2 && COLUMNS == 8 && !ROWS_TOGETHER && !Input::NORMS;
+    static constexpr int RESIDENT = (SIZE == 8 ? 1 : SMALL ? 4 : 2) * USUAL_THREADS / THREADS;
+    // AHEAD: the next round's vectors of A are on their way while this one's are multiplied, for which AMD's GPUs have
+    // registers for both. (On an H200 there were fewer wavefronts then, and the product slower.) ROLLING: those of a
+    // step are asked for as soon as this round's were multiplied, which takes no more registers; on an H200 it is the
+    // faster where a multiprocessor has few wavefronts, and not where it has many, or reads much of B. What norms,
+    // scales or turns lines has none left.
+    static constexpr bool GOES_ON = !Input::NORMS && !Input::SCALES && !LINES;
 #if defined(__HIP__)
-    static constexpr bool AHEAD = SIZE == 2 && !ROWS_TOGETHER && !Input::NORMS && !Input::SCALES;
+    static constexpr bool AHEAD = GOES_ON && SIZE == 2 && !ROWS_TOGETHER, ROLLING = false;
 #else
     static constexpr bool AHEAD = false;
+    static constexpr bool ROLLING =
+        GOES_ON && (SIZE == 2 ? COLUMNS == 16 : SIZE == 4 && !Unit::SPLITS && (BLOCKS || COLUMNS == 1));
 #endif
     // What the sums of all teams take of LDS at a time, a few tiles of each.
-    static constexpr int WHOLE = TEAMS * (int)ROWS * COLUMNS * (int)sizeof(Sum), MOST = 16 << 10;
+    static constexpr int WHOLE = TEAMS * (int)ROWS * COLUMNS * (int)sizeof(Sum),
+                         MOST = 16 * THREADS / USUAL_THREADS << 10;
     static constexpr int PASSES = WHOLE <= MOST ? 1 : WHOLE / MOST < TILES ? WHOLE / MOST : TILES;
     static constexpr int PASS_TILES = TILES / PASSES, PASS_ROWS = Unit::ROW_LANES * PASS_TILES;
     static_assert(PASS_TILES * PASSES == TILES, "powers of two");
@@ -218,27 +232,31 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         auto is_there = [&](auto all, uint32_t left, int u) INLINED {
             return decltype(all)::value || k + u * K_VECTOR + V <= left;
         };
+        // Vector `u` of all rows, or all columns.
+        auto load_a_at = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH], int u) INLINED {
+            const T *line = ROWS_TOGETHER ? a + (int64_t)u * K_VECTOR * lda : a;
+#pragma unroll
+            for (int i = 0; i < TILES; i++) {
+                Words4 &to = operands[u / DEPTH].a[u % DEPTH][i];
+                to = {};
+                if (is_there(all, left, u)) to = load_streamed(line, offset_a[i], ROWS_TOGETHER ? 0 : u * K_VECTOR);
+            }
+        };
+        auto load_b_at = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH], int u) INLINED {
+#pragma unroll
+            for (int j = 0; j < B_VECTORS; j++) {
+                Words4 &to = operands[u / DEPTH].b[u % DEPTH][j];
+                to = {};
+                if (is_there(all, left, u)) to = load_cached(b, offset_b[j], u * K_VECTOR);
+            }
+        };
         auto load_a = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH]) INLINED {
 #pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                const T *line = ROWS_TOGETHER ? a + (int64_t)u * K_VECTOR * lda : a;
-#pragma unroll
-                for (int i = 0; i < TILES; i++) {
-                    Words4 &to = operands[u / DEPTH].a[u % DEPTH][i];
-                    to = {};
-                    if (is_there(all, left, u)) to = load_streamed(line, offset_a[i], ROWS_TOGETHER ? 0 : u * K_VECTOR);
-                }
-            }
+            for (int u = 0; u < UNROLL; u++) load_a_at(all, left, operands, u);
         };
         auto load_b = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH]) INLINED {
 #pragma unroll
-            for (int u = 0; u < UNROLL; u++)
-#pragma unroll
-                for (int j = 0; j < B_VECTORS; j++) {
-                    Words4 &to = operands[u / DEPTH].b[u % DEPTH][j];
-                    to = {};
-                    if (is_there(all, left, u)) to = load_cached(b, offset_b[j], u * K_VECTOR);
-                }
+            for (int u = 0; u < UNROLL; u++) load_b_at(all, left, operands, u);
         };
         // `meanwhile` is asked for after B, since loads come in their order.
         auto load_b_and_multiply = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH],
@@ -295,10 +313,13 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         };
         auto nothing = []() INLINED {
         };
-        // A whole round's vectors, and on to the next round's.
+        // On to the next round's vectors of A, or all others.
+        auto a_goes_on = [&]() INLINED {
+            advance(a, ROWS_TOGETHER ? round * at.lda : round);
+        };
         auto load_round = [&](Operands(&operands)[UNROLL / DEPTH]) INLINED {
             load_a(Constant<true>(), 0, operands);
-            advance(a, ROWS_TOGETHER ? round * at.lda : round);
+            a_goes_on();
         };
         auto go_on = [&]() INLINED {
             advance(b, round);
@@ -322,19 +343,43 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             }
         }
         Operands now[UNROLL / DEPTH];
-        if (AHEAD && rounds > 0) load_round(now);
+        if ((AHEAD || ROLLING) && rounds > 0) load_round(now);
+        if constexpr (ROLLING) {
+            static_assert(DEPTH == 1, "a step is multiplied by itself");
+            if (rounds > 0) {
+                load_b(all, 0, now);
+                go_on();
 #pragma unroll 1
-        for (uint32_t left = rounds - begun; left > 0; left--) {
-            keep(offset_a);
-            keep(offset_b);
-            Operands next[UNROLL / DEPTH];
-            if (!AHEAD) load_round(now);
-            load_b_and_multiply(all, 0, now, [&]() INLINED {
-                if (AHEAD && left > 1) load_round(next);
-            });
-            go_on();
+                for (uint32_t left = rounds; left > 1; left--) {
+                    keep(offset_a);
+                    keep(offset_b);
 #pragma unroll
-            for (int n = 0; AHEAD && n < UNROLL / DEPTH; n++) now[n] = next[n];
+                    for (int u = 0; u < UNROLL; u++) {
+                        multiply(sums, now[u]);
+                        load_a_at(all, 0, now, u);
+                        load_b_at(all, 0, now, u);
+                    }
+                    a_goes_on();
+                    go_on();
+                }
+                // Apart, since loads under a condition take more registers.
+#pragma unroll
+                for (int u = 0; u < UNROLL; u++) multiply(sums, now[u]);
+            }
+        } else {
+#pragma unroll 1
+            for (uint32_t left = rounds - begun; left > 0; left--) {
+                keep(offset_a);
+                keep(offset_b);
+                Operands next[UNROLL / DEPTH];
+                if (!AHEAD) load_round(now);
+                load_b_and_multiply(all, 0, now, [&]() INLINED {
+                    if (AHEAD && left > 1) load_round(next);
+                });
+                go_on();
+#pragma unroll
+                for (int n = 0; AHEAD && n < UNROLL / DEPTH; n++) now[n] = next[n];
+            }
         }
         uint32_t left = at.k - rounds * round;
         if (left >= V) {
@@ -374,7 +419,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         uint32_t line = first + Lines::line(lane), k = first + Unit::k_place(lane) * V;
         uint32_t row = at.team_row + Lines::row(lane), rows = at.m - at.first;
         if (WHOLE && row >= rows) row = rows - V;
-        uint32_t lda = (uint32_t)at.lda, offset_a[1] = {(line * lda + row) * SIZE}, offset_b[B_VECTORS];
+        uint32_t offset_a = (line * (uint32_t)at.lda + row) * SIZE, offset_b[B_VECTORS];
 #pragma unroll
         for (int j = 0; j < B_VECTORS; j++)
             offset_b[j] = (min_of(Unit::column(lane, j), at.n - 1) * (uint32_t)at.column_b + (WHOLE ? k : 0)) * SIZE;
@@ -387,7 +432,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 const T *from = a;
 #pragma unroll AT_A_TIME
                 for (int i = 0; i < Lines::COPIES; i++) {
-                    const T *chunk = (const T *)((const char *)from + offset_a[0]);
+                    const T *chunk = (const T *)((const char *)from + offset_a);
                     bool wanted = line + i * Lines::AT_ONCE < ahead;
                     if constexpr (WHOLE) to.copy(i, chunk, wanted);
                     else to.store(i, some(chunk, 1, wanted && row < rows ? rows - row : 0));
@@ -398,7 +443,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             }
             end_copies();
         };
-        Words4 b_now[UNROLL][B_VECTORS], b_next[UNROLL][B_VECTORS];
+        Words4 b_now[UNROLL][B_VECTORS][1], b_next[UNROLL][B_VECTORS];
         auto load_b = [&]() INLINED {
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
@@ -422,27 +467,23 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         load_b();
 #pragma unroll 1
         while (left > 0) {
-            keep(offset_a);
+            opaque(offset_a);
             keep(offset_b);
 #pragma unroll
             for (int u = 0; u < UNROLL; u++)
 #pragma unroll
-                for (int j = 0; j < B_VECTORS; j++) b_now[u][j] = b_next[u][j];
+                for (int j = 0; j < B_VECTORS; j++) b_now[u][j][0] = b_next[u][j];
             left -= min_of(left, round);
             load_b();
             wait_for_copies<Lines::AHEAD - 1>();
             wave_fence();
 #pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
-                Words4 columns[B_VECTORS][1];
-#pragma unroll
-                for (int j = 0; j < B_VECTORS; j++) columns[j][0] = b_now[u][j];
+            for (int u = 0; u < UNROLL; u++)
 #pragma unroll
                 for (int i = 0; i < TILES; i++) {
                     Words4 vector[1] = {lines.vector(u, i)};
-                    Unit::multiply(sums[i], vector, columns);
+                    Unit::multiply(sums[i], vector, b_now[u]);
                 }
-            }
             wave_fence();
             copy(lines);
             lines.turn();
@@ -548,14 +589,14 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             uint64_t plane = (uint64_t)problem.gemm.m * problem.gemm.n * problem.batch;
             const GLOBAL_MEMORY Sum *all = partial - place.y * plane;
 #pragma unroll 1
-            for (uint32_t first = threadIdx.x; first < count; first += RESULTS * THREADS) {
+            for (uint32_t first = threadIdx.x; first < count; first += RESULTS * threads()) {
                 const GLOBAL_MEMORY Sum *from[RESULTS];
                 Sum sums[RESULTS] = {};
 #pragma unroll
                 for (int r = 0; r < RESULTS; r++) {
-                    auto own = at(first + r * THREADS);
+                    auto own = at(first + r * threads());
                     bool is_there =
-                        first + r * THREADS < count && own.row < problem.gemm.m && own.column < problem.gemm.n;
+                        first + r * threads() < count && own.row < problem.gemm.m && own.column < problem.gemm.n;
                     from[r] = is_there ? all + (uint64_t)own.column * problem.gemm.m + own.row : nullptr;
                 }
 #pragma unroll 1
@@ -573,7 +614,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 }
 #pragma unroll
                 for (int r = 0; r < RESULTS; r++) {
-                    auto own = at(first + r * THREADS);
+                    auto own = at(first + r * threads());
                     if (from[r]) results.store(own.row, own.column, sums[r]);
                 }
             }
@@ -616,7 +657,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         __shared__ Sum shared[TEAMS][COLUMNS][PASS_ROWS];
         const GemmProblem &p = problem.gemm;
         uint32_t team = threadIdx.x / LANES, lane = threadIdx.x % LANES, sharer = team & ((1u << sharing) - 1);
-        uint32_t groups = TEAMS >> sharing, first_k = blockIdx.y * problem.part_k;
+        uint32_t groups = FewProduct::groups(sharing), first_k = blockIdx.y * problem.part_k;
         bool along_k = layout & B_ALONG_K;
         Place at;
         at.lda = p.lda;
@@ -649,16 +690,15 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             // The host gives whole vectors alone.
             whole_vectors(at, lane, sharer, sharing);
         } else {
-            bool wide_a = at.wide_a && whole_rows;
+            bool by_vectors = at.wide_a && at.wide_b && whole_rows;
+            uint32_t done = 0;
             if constexpr (LINES) {
 #if defined(FEW_TURNED)
-                uint32_t done = 0;
-                if (wide_a && at.wide_b) done = lines_of_k<true>(at, lane, sharer, sharing);
+                if (by_vectors) done = lines_of_k<true>(at, lane, sharer, sharing);
                 if (done < at.k) lines_of_k<false>(at, lane, sharer, sharing, done);
 #endif
             } else {
-                uint32_t done = 0;
-                if (wide_a && at.wide_b) done = whole_vectors(at, lane, sharer, sharing);
+                if (by_vectors) done = whole_vectors(at, lane, sharer, sharing);
                 if (!has_rows) at.k = 0;
                 careful_steps(at, lane, sharer, sharing, done);
             }
@@ -679,7 +719,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 return sum;
             };
             if constexpr (GATED) {
-                for (uint32_t i = threadIdx.x; i < groups * OUT * COLUMNS; i += THREADS) {
+                for (uint32_t i = threadIdx.x; i < groups * OUT * COLUMNS; i += threads()) {
                     uint32_t in_pass = i % OUT, column = i / OUT % COLUMNS, group = i / (OUT * COLUMNS);
                     uint32_t row = at.first + group * OUT + in_pass;
                     if (row >= at.m || column >= at.n) continue;
@@ -688,7 +728,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 return;
             }
 #pragma unroll 1
-            for (uint32_t i = threadIdx.x; i < groups * PASS_ROWS * COLUMNS; i += THREADS) {
+            for (uint32_t i = threadIdx.x; i < groups * PASS_ROWS * COLUMNS; i += threads()) {
                 At own(i, pass, at.first);
                 if (own.row >= at.m || own.column >= at.n) continue;
                 Sum sum = sum_of(own.group, own.column, own.in_pass);
@@ -703,7 +743,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             }
         }
         GridPlace place;
-        uint32_t again = TEAMS >> sharing, of_pass = again * PASS_ROWS * COLUMNS;
+        uint32_t again = FewProduct::groups(sharing), of_pass = again * PASS_ROWS * COLUMNS;
         out.meet(place, of_pass * PASSES, [&](uint32_t i) INLINED {
             int pass = PASSES == 1 ? 0 : (int)(i / of_pass);
             return At(i - pass * of_pass, pass, place.x * (again * OUT));

@@ -6,7 +6,8 @@
 // d of place l in k is the elements (d * K_LANES + l) * VEC16 on, of A and of B alike. `multiply` adds to a lane's sums
 // of one of its rows, `Sums`, and `promote` does so with such sums times factors of their columns and rows. At the end
 // `each` calls f(tile, row place, column, sum) with those that the lane is to store. Where k is together a step takes
-// TILES rows in a lane, and UNROLL vectors of each. src/few.rs has the same numbers.
+// TILES rows in a lane (NORMED_TILES where each workgroup norms B first), and UNROLL vectors of each. src/few.rs has the
+// same numbers.
 #pragma once
 #include "matmul/gemm_problem.cuh"
 #include "portable/streams.cuh"
@@ -98,7 +99,7 @@ template <class T> __device__ __forceinline__ compute_t<T> dot(const Words4 &a, 
 // With ROWS_TOGETHER eight lanes read a line of rows.
 template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaUnit {
     static constexpr int LANES = 32, COLUMNS = COLUMNS_, B_VECTORS = COLUMNS < 4 ? COLUMNS : 4, DEPTH = 1;
-    static constexpr int TILES = 8, UNROLL = 1;
+    static constexpr int TILES = 8, NORMED_TILES = TILES, UNROLL = 1;
     static constexpr int GROUPS = COLUMNS / B_VECTORS;
     static constexpr int ROW_LANES = ROWS_TOGETHER ? 8 : 1, K_LANES = LANES / ROW_LANES / GROUPS;
     static constexpr bool SPLITS = false;
@@ -143,7 +144,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaUnit {
 // row SUM_ROW * s + SUM_LANE * (lane / 16).
 template <int LANES_, int DEPTH_, int K_LANES_, int SUMS, int SUM_ROW, int SUM_LANE> struct SixteenUnit {
     static constexpr int LANES = LANES_, COLUMNS = 16, B_VECTORS = 1, DEPTH = DEPTH_, ROW_LANES = 16;
-    static constexpr int TILES = 1, UNROLL = 8;
+    static constexpr int TILES = 1, NORMED_TILES = TILES, UNROLL = 8;
     static constexpr bool SPLITS = false;
     // Lanes of RDNA3's halves hold the same.
     static constexpr int K_LANES = K_LANES_;
@@ -265,12 +266,12 @@ struct Split {
 };
 
 // mma.sync, in which rows of A are the instruction's columns: eight of them, and 8 or 16 columns of B, which are its
-// rows. A lane's 16 bytes are operands of two instructions: which k stands where is the same for both. What is for 2
-// columns has few rows, so that more workgroups have some; B, which each of them reads, is small.
+// rows. A lane's 16 bytes are operands of two instructions: which k stands where is the same for both. A team has few
+// rows, so that more workgroups have some: on an H200 that gains more than each of them takes to read B.
 template <class T, int COLUMNS_> struct MmaUnit {
-    static constexpr int LANES = 32, COLUMNS = max_of(COLUMNS_, 8), B_VECTORS = COLUMNS / 8, DEPTH = 1;
-    static constexpr int ROW_LANES = 8, K_LANES = 4, TILES = max_of(COLUMNS_ / (2 * (int)sizeof(T)), 1),
-                         UNROLL = COLUMNS_ < 8 ? 4 : 8 / TILES;
+    static constexpr int LANES = 32, COLUMNS = COLUMNS_, B_VECTORS = COLUMNS / 8, DEPTH = 1;
+    static constexpr int ROW_LANES = 8, K_LANES = 4, TILES = B_VECTORS, NORMED_TILES = 2, UNROLL = 4;
+    static_assert(COLUMNS == 8 || COLUMNS == 16, "of one instruction");
     // Whether operands are taken apart, of which infinities have no rest.
     static constexpr bool SPLITS = is_same<T, float>::value;
     using Sum = float;

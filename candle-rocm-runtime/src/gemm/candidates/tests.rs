@@ -290,7 +290,7 @@ fn up_to_16_columns_are_few() {
         (8, GemmDtype::F16, RX_7900_XTX, "gemv_t_f16_c16"),
         (17, GemmDtype::F16, RX_7900_XTX, "matmul_f16_128x32_tn"),
         (16, GemmDtype::F32, MI300X, "gemv_t_f32_c16"),
-        (1, GemmDtype::BF16, H200, "gemv_t_bf16_c2"),
+        (1, GemmDtype::BF16, H200, "gemv_t_bf16_c8"),
         (3, GemmDtype::BF16, H200, "gemv_t_bf16_c8"),
         (9, GemmDtype::BF16, H200, "gemv_t_bf16_c16"),
         (1, GemmDtype::I8, RX_7900_XTX, "matmul_i8_128x32_tn"),

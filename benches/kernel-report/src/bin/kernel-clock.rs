@@ -1,0 +1,120 @@
+//! Tells by the emulator's model of time how long a launch of a kernel would take: of any code object, so that others'
+//! kernels can be put beside ours.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::{bail, ensure, Context, Result};
+use candle_rocm_kernel_report::device::{Device, Kept};
+use clap::Parser;
+use rocm_emulator::codeobject::CodeObject;
+use rocm_emulator::isa::Target;
+
+/// How long a launch of a kernel would take, by the emulator's model of time. What memory holds is zeros.
+#[derive(Parser)]
+struct Cli {
+    /// The code object, of the architecture that it is to run on.
+    code: PathBuf,
+    /// The architecture.
+    #[arg(long, default_value = "gfx942")]
+    arch: String,
+    /// The kernel; default: the only one.
+    #[arg(long)]
+    kernel: Option<String>,
+    /// Workgroups: x, or x,y,z.
+    #[arg(long, value_delimiter = ',', required = true)]
+    grid: Vec<u32>,
+    /// Work-items of a workgroup.
+    #[arg(long)]
+    threads: u32,
+    /// Bytes of LDS that the launch asks for, beside the kernel's own.
+    #[arg(long, default_value_t = 0)]
+    lds: u32,
+    /// The arguments as they lie in memory: room:BYTES is the address of so much memory, u64:N, u32:N and f32:X are numbers.
+    #[arg(long = "args", value_delimiter = ',')]
+    words: Vec<Word>,
+    /// The launch's operands lie in the Infinity Cache, as when it is repeated.
+    #[arg(long)]
+    repeated: bool,
+    /// What the launch computes, of which TFLOP/s are made.
+    #[arg(long)]
+    flop: Option<f64>,
+}
+
+/// A word of the arguments.
+#[derive(Clone, Debug)]
+enum Word {
+    Room(u64),
+    U64(u64),
+    U32(u32),
+    F32(f32),
+}
+
+impl FromStr for Word {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Word> {
+        let (kind, value) = text.split_once(':').context("no colon")?;
+        Ok(match kind {
+            "room" => Word::Room(value.parse()?),
+            "u64" => Word::U64(value.parse()?),
+            "u32" => Word::U32(value.parse()?),
+            "f32" => Word::F32(value.parse()?),
+            _ => bail!("{kind} is none of room, u64, u32, f32"),
+        })
+    }
+}
+
+fn main() -> Result<()> {
+    const MODULE: &str = "code";
+    let cli = Cli::parse();
+    let target: Target = cli.arch.parse()?;
+    let code =
+        std::fs::read(&cli.code).with_context(|| format!("reading {}", cli.code.display()))?;
+    let object = CodeObject::parse_for(&code, target)?;
+    let names: Vec<_> = object.kernels.iter().map(|kernel| &kernel.name).collect();
+    let kernel = match (&cli.kernel, names.as_slice()) {
+        (Some(name), _) => name,
+        (None, &[name]) => name,
+        (None, names) => bail!("which kernel of {names:?}? Give --kernel"),
+    };
+    let mut grid = [1; 3];
+    ensure!(
+        (1..=3).contains(&cli.grid.len()),
+        "a grid of one to three numbers"
+    );
+    grid[..cli.grid.len()].copy_from_slice(&cli.grid);
+
+    let mut device = Device::new(target);
+    device.load_code(MODULE, &code)?;
+    let mut kernarg = Vec::new();
+    for word in &cli.words {
+        match *word {
+            Word::Room(bytes) => kernarg.extend(device.room(bytes)?.to_le_bytes()),
+            Word::U64(value) => kernarg.extend(value.to_le_bytes()),
+            Word::U32(value) => kernarg.extend(value.to_le_bytes()),
+            Word::F32(value) => kernarg.extend(value.to_le_bytes()),
+        }
+    }
+    let kept = Kept {
+        operands: cli.repeated,
+        code: false,
+    };
+    let grid = [grid, [cli.threads, 1, 1]];
+    let time = device.time_raw(MODULE, kernel, grid, cli.lds, &kernarg, kept)?;
+    print!("{kernel}: {:.1} us", time.microseconds);
+    if let Some(flop) = cli.flop {
+        print!(", {:.0} TFLOP/s", flop / time.microseconds / 1e6);
+    }
+    println!(
+        ", {} workgroups, {} at once on a compute unit; busy: matrix unit {:.1} %, vector unit {:.1} %, LDS {:.1} %, \
+         memory or Infinity Cache {:.1} %",
+        time.workgroups,
+        time.held,
+        100.0 * time.matrix,
+        100.0 * time.vector,
+        100.0 * time.lds,
+        100.0 * time.memory
+    );
+    Ok(())
+}
