@@ -9,4 +9,4 @@ mod timing;
 pub use architectures::{Accumulation, Architecture, Family, MatrixUnit, Rates, Unit};
 pub use gpus::{Facts, Gpu, Memory, MemoryKind, Product, UnknownGpu};
 pub use targets::{CodeTarget, Generic, UnknownTarget};
-pub use timing::{Level, Timing};
+pub use timing::{Level, Sustained, Timing, SUSTAINED};

@@ -119,3 +119,82 @@ impl Gpu {
         }
     }
 }
+
+/// What a GPU keeps up under dense products of random numbers, as AMD measured it: power lets it run no faster.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sustained {
+    /// The product, without its brand.
+    pub product: &'static str,
+    /// What is multiplied: `bf16`, `f16` or `f8e4m3`.
+    pub elements: &'static str,
+    /// 10^12 operations a second ("max-achievable FLOPs").
+    pub teraflops: u32,
+    /// The engine clock meanwhile, the median of the slowest chiplet.
+    pub clock_mhz: u32,
+    /// The highest engine clock.
+    pub highest_mhz: u32,
+}
+
+/// AMD, "Measuring Max-Achievable FLOPs, Part 2" (ROCm blogs, February 2025), table 1: hipBLASLt on warm GPUs of 750 and
+/// 1,000 W, tensors in turns that no cache holds. 2,100 MHz: AMD's data sheets.
+pub const SUSTAINED: [Sustained; 6] = [
+    sustained("MI300X", "f16", 654, 1115),
+    sustained("MI300X", "bf16", 708, 1207),
+    sustained("MI300X", "f8e4m3", 1273, 1230),
+    sustained("MI325X", "f16", 794, 1354),
+    sustained("MI325X", "bf16", 843, 1447),
+    sustained("MI325X", "f8e4m3", 1519, 1464),
+];
+
+const fn sustained(
+    product: &'static str,
+    elements: &'static str,
+    teraflops: u32,
+    clock_mhz: u32,
+) -> Sustained {
+    Sustained {
+        product,
+        elements,
+        teraflops,
+        clock_mhz,
+        highest_mhz: 2100,
+    }
+}
+
+impl Sustained {
+    /// That of a product and its elements.
+    pub fn of(product: &str, elements: &str) -> Option<&'static Sustained> {
+        SUSTAINED
+            .iter()
+            .find(|one| one.product == product && one.elements == elements)
+    }
+
+    /// How many times longer a kernel takes, if it is repeated, that would make so many 10^12 operations a second at the highest
+    /// engine clock. The clock is taken to fall in proportion to the operations of a cycle, from the highest one at none to
+    /// the measured one at what was measured, and everything to slow down with it, memory as well.
+    pub fn slowdown(&self, teraflops_at_highest: f64) -> f64 {
+        let (highest, clock) = (f64::from(self.highest_mhz), f64::from(self.clock_mhz));
+        let load = teraflops_at_highest / highest / (f64::from(self.teraflops) / clock);
+        highest / (highest - (highest - clock) * load)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_is_the_highest_without_operations_and_the_measured_one_with_those_that_were_measured(
+    ) {
+        for sustained in SUSTAINED {
+            let [highest, clock] = [sustained.highest_mhz, sustained.clock_mhz].map(f64::from);
+            let measured = f64::from(sustained.teraflops);
+            // What the kernel that was measured would make at the highest clock.
+            let at_highest = measured * highest / clock;
+            assert_eq!(sustained.slowdown(0.0), 1.0);
+            assert!(
+                (at_highest / sustained.slowdown(at_highest) - measured).abs() < 1e-9 * measured
+            );
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use parking_lot::Mutex;
 use rocm_emulator::codeobject::LoadedKernel;
-use rocm_emulator::exec::{Class, Counters, Profile};
+use rocm_emulator::exec::{Class, Counters, Cycles, LaunchTime, Profile, Sampling};
 use rocm_emulator::isa::{decode, Target};
 use rocm_emulator::memory::Memory;
 
@@ -37,6 +37,8 @@ pub struct Counted<'a> {
     pub counters: Counters,
     /// The same by instruction.
     pub profile: &'a Profile,
+    /// What it would take, if that was asked for.
+    pub time: Option<LaunchTime>,
 }
 
 impl Counts {
@@ -82,6 +84,16 @@ impl Counts {
         }
     }
 
+    /// What tells a launch's time, repeated on operands that lie in the Infinity Cache: where there is a model of the GPU's
+    /// time, and the launch is executed whole.
+    pub fn cycles(&self, target: Target, is_whole: bool) -> Option<Cycles> {
+        let sampling = Sampling {
+            warm: true,
+            ..Sampling::default()
+        };
+        Cycles::new(target, sampling).ok().filter(|_| is_whole)
+    }
+
     /// Add a launch's line, an object of JSON.
     pub fn add(&self, target: Target, memory: &Memory, counted: &Counted) {
         let Counted {
@@ -90,13 +102,18 @@ impl Counts {
             block,
             counters,
             profile,
+            time,
         } = counted;
         let total = profile.total();
+        let microseconds = time.map_or("null".to_owned(), |time| {
+            format!("{:.1}", time.microseconds)
+        });
         let line = format!(
             "{{\"kernel\": {:?}, \"gpu\": \"{target}\", \"workgroups\": {}, \"executed\": {}, \"items\": {}, \
              \"wavefronts\": {}, \"scalar\": {}, \"vector\": {}, \"memory\": {}, \"lds\": {}, \"matrix\": {}, \
              \"matrix_cycles\": {}, \"lds_cycles\": {}, \"lds_conflicts\": {}, \"bytes_loaded\": {}, \
-             \"bytes_stored\": {}, \"lines\": {}, \"least_lines\": {}}}\n",
+             \"bytes_stored\": {}, \"lines\": {}, \"least_lines\": {}, \
+             \"microseconds\": {microseconds}}}\n",
             kernel.kernel.name,
             size(*asked),
             size(*executed),

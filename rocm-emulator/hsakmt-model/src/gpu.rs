@@ -215,9 +215,11 @@ impl Gpu {
             kernarg: &[],
         };
         let profile = Mutex::default();
+        let cycles = counts.and_then(|counts| counts.cycles(self.target, asked == grid));
         let mut options = exec::Options {
             threads: self.threads,
             profile: counts.map(|_| &profile),
+            cycles: cycles.as_ref(),
             read_past_end: self.read_past_end,
             packet: Some(packet),
             checks: self.checks,
@@ -235,6 +237,7 @@ impl Gpu {
                 block,
                 counters,
                 profile: &profile.lock(),
+                time: cycles.and_then(|cycles| cycles.time()),
             };
             counts.add(self.target, &self.memory, &counted);
         }
@@ -464,6 +467,7 @@ mod tests {
                 "\"workgroups\": 3",
                 "\"executed\": 2",
                 "\"items\": 64",
+                "\"microseconds\": null",
             ];
             for part in parts {
                 assert!(text.contains(part), "{arch}: {text}");

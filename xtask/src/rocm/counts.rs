@@ -15,7 +15,7 @@ const PROGRAM: &str = "large_product";
 /// Who multiplies, and what says so in `CANDLE_ROCM_GEMM`.
 const BY: [(&str, &str); 2] = [("rocBLAS", "library"), ("ours", "own")];
 /// What is told of each kernel, as it is called in the file.
-const TOLD: [(&str, &str); 13] = [
+const TOLD: [(&str, &str); 14] = [
     ("workgroups", "workgroups"),
     ("work-items of each", "items"),
     ("matrix instructions", "matrix"),
@@ -29,6 +29,7 @@ const TOLD: [(&str, &str); 13] = [
     ("lines that the bytes fill", "least_lines"),
     ("LDS cycles", "lds_cycles"),
     ("of those, bank conflicts", "lds_conflicts"),
+    ("us by the model of time", "microseconds"),
 ];
 
 /// Multiply by both, and print what their kernels executed.

@@ -9,6 +9,7 @@ use candle_rocm_kernel_report::device::{Device, Kept};
 use clap::Parser;
 use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::isa::Target;
+use rocm_gpus::Sustained;
 
 /// How long a launch of a kernel would take, by the emulator's model of time. What memory holds is zeros.
 #[derive(Parser)]
@@ -16,7 +17,7 @@ struct Cli {
     /// The code object, of the architecture that it is to run on.
     code: PathBuf,
     /// The architecture.
-    #[arg(long, default_value = "gfx942")]
+    #[arg(long)]
     arch: String,
     /// The kernel; default: the only one.
     #[arg(long)]
@@ -39,6 +40,9 @@ struct Cli {
     /// What the launch computes, of which TFLOP/s are made.
     #[arg(long)]
     flop: Option<f64>,
+    /// Tell the time at the engine clock that a product keeps up, too: MI300X or MI325X, a colon, and bf16, f16 or f8e4m3.
+    #[arg(long, requires = "flop")]
+    sustained: Option<String>,
 }
 
 /// A word of the arguments.
@@ -69,6 +73,11 @@ fn main() -> Result<()> {
     const MODULE: &str = "code";
     let cli = Cli::parse();
     let target: Target = cli.arch.parse()?;
+    let sustained = cli.sustained.as_ref().map(|text| {
+        let (product, elements) = text.split_once(':').context("no colon in --sustained")?;
+        Sustained::of(product, elements).with_context(|| format!("nothing is known of {text}"))
+    });
+    let sustained = sustained.transpose()?;
     let code =
         std::fs::read(&cli.code).with_context(|| format!("reading {}", cli.code.display()))?;
     let object = CodeObject::parse_for(&code, target)?;
@@ -103,8 +112,17 @@ fn main() -> Result<()> {
     let grid = [grid, [cli.threads, 1, 1]];
     let time = device.time_raw(MODULE, kernel, grid, cli.lds, &kernarg, kept)?;
     print!("{kernel}: {:.1} us", time.microseconds);
+    let mut microseconds = time.microseconds;
     if let Some(flop) = cli.flop {
-        print!(", {:.0} TFLOP/s", flop / time.microseconds / 1e6);
+        let teraflops = flop / microseconds / 1e6;
+        print!(", {teraflops:.0} TFLOP/s");
+        if let Some(sustained) = sustained {
+            microseconds *= sustained.slowdown(teraflops);
+            print!(
+                "; sustained {microseconds:.1} us, {:.0} TFLOP/s",
+                flop / microseconds / 1e6
+            );
+        }
     }
     println!(
         ", {} workgroups, {} at once on a compute unit; busy: matrix unit {:.1} %, vector unit {:.1} %, LDS {:.1} %, \
