@@ -162,11 +162,11 @@ const fn sustained(
 }
 
 impl Sustained {
-    /// That of a product and its elements.
+    /// That of a product, with or without its brand, and its elements.
     pub fn of(product: &str, elements: &str) -> Option<&'static Sustained> {
         SUSTAINED
             .iter()
-            .find(|one| one.product == product && one.elements == elements)
+            .find(|one| product.ends_with(one.product) && one.elements == elements)
     }
 
     /// How many times longer a kernel takes, if it is repeated, that would make so many 10^12 operations a second at the highest

@@ -7,6 +7,7 @@ use candle_rocm_kernels::grouped;
 use candle_rocm_runtime::gemm::{GemmDtype, Transpose};
 use rocm_emulator::exec::{line_bytes, InstructionProfile, LaunchTime, Untimed};
 use rocm_emulator::isa::Target;
+use rocm_gpus::Sustained;
 
 use crate::decode::{self, Step, MODELS};
 use crate::device::{Device, Kept};
@@ -245,12 +246,19 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
         "compute units %",
         "us",
         "TFLOP/s",
+        "us, sustained",
         "matrix unit busy %",
         "memory or Infinity Cache %",
         "LDS %",
     ]);
     let mut add = |product: String, kernel: &str, multiplications: u64, time: &LaunchTime| {
         let flop = 2.0 * multiplications as f64;
+        let teraflops = flop / time.microseconds / 1e6;
+        let elements = product.split(' ').next().unwrap_or_default();
+        let sustained = Sustained::of(target.facts().product.name, elements).map_or_else(
+            || "-".to_owned(),
+            |one| format!("{:.1}", time.microseconds * one.slowdown(teraflops)),
+        );
         // Of those that would have one in each round, the last one included.
         let units = u64::from(target.multiprocessors());
         let places = time.workgroups.next_multiple_of(units);
@@ -260,7 +268,8 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
             number(time.workgroups),
             percent(time.workgroups as f64 / places as f64),
             format!("{:.1}", time.microseconds),
-            number((flop / time.microseconds / 1e6) as u64),
+            number(teraflops as u64),
+            sustained,
             percent(time.matrix),
             percent(time.memory),
             percent(time.lds),
@@ -293,7 +302,8 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
     }
     Ok(format!(
         "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md](clock.md) says how far off it is. \
-         *Compute units*: the share of them that have a workgroup, over as many rounds as all workgroups take, one at a time.\n\
+         *Compute units*: the share of them that have a workgroup, over as many rounds as all workgroups take, one at a time. \
+         *Sustained*: repeated, at the engine clock that AMD measured the GPU to keep up under products.\n\
          {}{}\n{}",
         table.0,
         products.0,

@@ -26,9 +26,11 @@ const FLOORS: [(&str, [f64; 2]); 5] = [
 
 /// Cycles by which a kernel's loads are ahead at least, whatever its panels have: where the matrix unit is fastest, a
 /// half microsecond at 2.1 GHz, for two wavefronts on a SIMD a whole one.
-const LARGEST: [(&str, &str, u64); 2] = [
+const LARGEST: [(&str, &str, u64); 4] = [
     ("gfx942", "matmul_bf16_256x256_", 1000),
     ("gfx942", "matmul_f16_256x256_", 1000),
+    ("gfx942", "matmul_bf16_224x256_", 1000),
+    ("gfx942", "matmul_f16_224x256_", 1000),
 ];
 
 /// Least wavefronts on a SIMD. A slice is read after the barrier that completes it, and its first products wait for that:
