@@ -6,8 +6,8 @@
 // d of place l in k is the elements (d * K_LANES + l) * VEC16 on, of A and of B alike. `multiply` adds to a lane's sums
 // of one of its rows, `Sums`, and `promote` does so with such sums times factors of their columns and rows. At the end
 // `each` calls f(tile, row place, column, sum) with those that the lane is to store. Where k is together a step takes
-// TILES rows in a lane (NORMED_TILES where each workgroup norms B first), and UNROLL vectors of each. src/few.rs has the
-// same numbers.
+// TILES rows in a lane (NORMED_TILES where each workgroup norms B first), and UNROLL vectors of each. src/few.rs has
+// the same numbers.
 #pragma once
 #include "matmul/gemm_problem.cuh"
 #include "portable/streams.cuh"
