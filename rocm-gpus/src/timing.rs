@@ -131,9 +131,10 @@ pub struct Sustained {
     pub teraflops: u32,
     /// The engine clock meanwhile, the median of the slowest chiplet.
     pub clock_mhz: u32,
-    /// The highest engine clock.
-    pub highest_mhz: u32,
 }
+
+/// The highest engine clock of all of them, in MHz.
+const HIGHEST_MHZ: f64 = 2100.0;
 
 /// AMD, "Measuring Max-Achievable FLOPs, Part 2" (ROCm blogs, February 2025), table 1: hipBLASLt on warm GPUs of 750 and
 /// 1,000 W, tensors in turns that no cache holds. 2,100 MHz: AMD's data sheets.
@@ -157,7 +158,6 @@ const fn sustained(
         elements,
         teraflops,
         clock_mhz,
-        highest_mhz: 2100,
     }
 }
 
@@ -169,13 +169,14 @@ impl Sustained {
             .find(|one| product.ends_with(one.product) && one.elements == elements)
     }
 
-    /// How many times longer a kernel takes, if it is repeated, that would make so many 10^12 operations a second at the highest
-    /// engine clock. The clock is taken to fall in proportion to the operations of a cycle, from the highest one at none to
-    /// the measured one at what was measured, and everything to slow down with it, memory as well.
-    pub fn slowdown(&self, teraflops_at_highest: f64) -> f64 {
-        let (highest, clock) = (f64::from(self.highest_mhz), f64::from(self.clock_mhz));
-        let load = teraflops_at_highest / highest / (f64::from(self.teraflops) / clock);
-        highest / (highest - (highest - clock) * load)
+    /// Microseconds that a kernel takes if it is repeated, which would make so many operations in `at_highest` of them at the
+    /// highest engine clock. The clock is taken to fall in proportion to the operations of a cycle, from the highest one at none
+    /// to the measured one at what was measured, and everything to slow down with it, memory as well.
+    pub fn microseconds(&self, operations: f64, at_highest: f64) -> f64 {
+        let clock = f64::from(self.clock_mhz);
+        let of_cycle = operations / at_highest / HIGHEST_MHZ;
+        let load = of_cycle / (1e6 * f64::from(self.teraflops) / clock);
+        at_highest * HIGHEST_MHZ / (HIGHEST_MHZ - (HIGHEST_MHZ - clock) * load)
     }
 }
 
@@ -187,14 +188,15 @@ mod tests {
     fn the_clock_is_the_highest_without_operations_and_the_measured_one_with_those_that_were_measured(
     ) {
         for sustained in SUSTAINED {
-            let [highest, clock] = [sustained.highest_mhz, sustained.clock_mhz].map(f64::from);
-            let measured = f64::from(sustained.teraflops);
-            // What the kernel that was measured would make at the highest clock.
-            let at_highest = measured * highest / clock;
-            assert_eq!(sustained.slowdown(0.0), 1.0);
-            assert!(
-                (at_highest / sustained.slowdown(at_highest) - measured).abs() < 1e-9 * measured
+            let (measured, clock) = (
+                f64::from(sustained.teraflops),
+                f64::from(sustained.clock_mhz),
             );
+            // Of 10 us what the kernel that was measured would make at the highest clock.
+            let operations = 10.0 * 1e6 * measured * HIGHEST_MHZ / clock;
+            assert_eq!(sustained.microseconds(0.0, 10.0), 10.0);
+            let teraflops = operations / sustained.microseconds(operations, 10.0) / 1e6;
+            assert!((teraflops - measured).abs() < 1e-9 * measured);
         }
     }
 }

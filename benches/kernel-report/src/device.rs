@@ -29,7 +29,8 @@ pub enum Arg {
 }
 
 impl Arg {
-    fn bytes(&self) -> Vec<u8> {
+    /// As it lies in memory.
+    pub fn bytes(&self) -> Vec<u8> {
         match self {
             Arg::U64(value) => value.to_le_bytes().to_vec(),
             Arg::U32(value) => value.to_le_bytes().to_vec(),
@@ -129,6 +130,15 @@ impl Device {
         Ok(())
     }
 
+    /// The kernels of a module that was loaded.
+    ///
+    /// # Errors
+    /// It was not.
+    pub fn kernels(&self, module: &str) -> Result<impl Iterator<Item = &str>> {
+        let kernels = self.object(module)?.object.kernels.iter();
+        Ok(kernels.map(|kernel| kernel.name.as_str()))
+    }
+
     /// Device memory that holds zeros, which the host gives as they are touched.
     ///
     /// # Errors
@@ -185,8 +195,8 @@ impl Device {
         args: &[Arg],
         kept: Kept,
     ) -> Result<LaunchTime> {
-        let kernarg = kernarg(found(self.object(module)?, module, kernel)?, args)?;
-        self.time_raw(module, kernel, grid, 0, &kernarg, kept)
+        let kernel = found(self.object(module)?, module, kernel)?;
+        self.timed(kernel, grid, 0, &kernarg(kernel, args)?, kept)
     }
 
     /// The same of a launch that asks for so many bytes of LDS beside the kernel's own, and whose arguments are given as they
@@ -211,6 +221,17 @@ impl Device {
             kernel.kernel.name,
             kernarg.len()
         );
+        self.timed(kernel, grid, dynamic_lds, kernarg, kept)
+    }
+
+    fn timed(
+        &self,
+        kernel: &LoadedKernel,
+        grid: [[u32; 3]; 2],
+        dynamic_lds: u32,
+        kernarg: &[u8],
+        kept: Kept,
+    ) -> Result<LaunchTime> {
         let sampling = Sampling {
             warm: kept.operands,
             code_kept: kept.code,

@@ -251,13 +251,14 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
         "memory or Infinity Cache %",
         "LDS %",
     ]);
-    let mut add = |product: String, kernel: &str, multiplications: u64, time: &LaunchTime| {
+    let mut add = |[elements, kernel]: [&str; 2],
+                   product: String,
+                   multiplications: u64,
+                   time: &LaunchTime| {
         let flop = 2.0 * multiplications as f64;
-        let teraflops = flop / time.microseconds / 1e6;
-        let elements = product.split(' ').next().unwrap_or_default();
         let sustained = Sustained::of(target.facts().product.name, elements).map_or_else(
             || "-".to_owned(),
-            |one| format!("{:.1}", time.microseconds * one.slowdown(teraflops)),
+            |one| format!("{:.1}", one.microseconds(flop, time.microseconds)),
         );
         // Of those that would have one in each round, the last one included.
         let units = u64::from(target.multiprocessors());
@@ -268,7 +269,7 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
             number(time.workgroups),
             percent(time.workgroups as f64 / places as f64),
             format!("{:.1}", time.microseconds),
-            number(teraflops as u64),
+            number((flop / time.microseconds / 1e6) as u64),
             sustained,
             percent(time.matrix),
             percent(time.memory),
@@ -283,7 +284,12 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
     for shape in large.into_iter().chain(layers) {
         let multiplications = (shape.m * shape.n * shape.k) as u64;
         if let Some((kernel, time)) = gpus.time_whole(arch, &shape, REPEATED)? {
-            add(shape_text(&shape), &kernel, multiplications, &time);
+            add(
+                [shape.dtype.name(), &kernel],
+                shape_text(&shape),
+                multiplications,
+                &time,
+            );
         }
     }
     for [rows, columns, k] in FP8 {
@@ -297,8 +303,10 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
         };
         let (kernel, time) = scaled::time(device, &shape)?;
         let multiplications = [rows, columns, k].map(u64::from).iter().product();
-        let product = format!("f8e4m3 {rows} tokens, {columns} x {k}, by a kernel for the shape");
-        add(product, &kernel, multiplications, &time);
+        let elements = "f8e4m3";
+        let product =
+            format!("{elements} {rows} tokens, {columns} x {k}, by a kernel for the shape");
+        add([elements, &kernel], product, multiplications, &time);
     }
     Ok(format!(
         "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md](clock.md) says how far off it is. \

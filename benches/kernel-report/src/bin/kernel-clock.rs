@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{bail, ensure, Context, Result};
-use candle_rocm_kernel_report::device::{Device, Kept};
+use candle_rocm_kernel_report::device::{Arg, Device, Kept};
 use clap::Parser;
-use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::isa::Target;
 use rocm_gpus::Sustained;
 
@@ -48,10 +47,9 @@ struct Cli {
 /// A word of the arguments.
 #[derive(Clone, Debug)]
 enum Word {
+    /// The address of memory of so many bytes.
     Room(u64),
-    U64(u64),
-    U32(u32),
-    F32(f32),
+    Number(Arg),
 }
 
 impl FromStr for Word {
@@ -61,9 +59,9 @@ impl FromStr for Word {
         let (kind, value) = text.split_once(':').context("no colon")?;
         Ok(match kind {
             "room" => Word::Room(value.parse()?),
-            "u64" => Word::U64(value.parse()?),
-            "u32" => Word::U32(value.parse()?),
-            "f32" => Word::F32(value.parse()?),
+            "u64" => Word::Number(Arg::U64(value.parse()?)),
+            "u32" => Word::Number(Arg::U32(value.parse()?)),
+            "f32" => Word::Number(Arg::F32(value.parse()?)),
             _ => bail!("{kind} is none of room, u64, u32, f32"),
         })
     }
@@ -80,11 +78,11 @@ fn main() -> Result<()> {
     let sustained = sustained.transpose()?;
     let code =
         std::fs::read(&cli.code).with_context(|| format!("reading {}", cli.code.display()))?;
-    let object = CodeObject::parse_for(&code, target)?;
-    let names: Vec<_> = object.kernels.iter().map(|kernel| &kernel.name).collect();
-    let kernel = match (&cli.kernel, names.as_slice()) {
-        (Some(name), _) => name,
-        (None, &[name]) => name,
+    let mut device = Device::new(target);
+    device.load_code(MODULE, &code)?;
+    let names: Vec<_> = device.kernels(MODULE)?.collect();
+    let kernel = match (cli.kernel.as_deref(), names.as_slice()) {
+        (Some(name), _) | (None, &[name]) => name,
         (None, names) => bail!("which kernel of {names:?}? Give --kernel"),
     };
     let mut grid = [1; 3];
@@ -94,16 +92,13 @@ fn main() -> Result<()> {
     );
     grid[..cli.grid.len()].copy_from_slice(&cli.grid);
 
-    let mut device = Device::new(target);
-    device.load_code(MODULE, &code)?;
     let mut kernarg = Vec::new();
-    for word in &cli.words {
-        match *word {
-            Word::Room(bytes) => kernarg.extend(device.room(bytes)?.to_le_bytes()),
-            Word::U64(value) => kernarg.extend(value.to_le_bytes()),
-            Word::U32(value) => kernarg.extend(value.to_le_bytes()),
-            Word::F32(value) => kernarg.extend(value.to_le_bytes()),
-        }
+    for word in cli.words {
+        let arg = match word {
+            Word::Room(bytes) => Arg::U64(device.room(bytes)?),
+            Word::Number(arg) => arg,
+        };
+        kernarg.extend(arg.bytes());
     }
     let kept = Kept {
         operands: cli.repeated,
@@ -112,15 +107,14 @@ fn main() -> Result<()> {
     let grid = [grid, [cli.threads, 1, 1]];
     let time = device.time_raw(MODULE, kernel, grid, cli.lds, &kernarg, kept)?;
     print!("{kernel}: {:.1} us", time.microseconds);
-    let mut microseconds = time.microseconds;
     if let Some(flop) = cli.flop {
-        let teraflops = flop / microseconds / 1e6;
-        print!(", {teraflops:.0} TFLOP/s");
+        let teraflops = |microseconds: f64| flop / microseconds / 1e6;
+        print!(", {:.0} TFLOP/s", teraflops(time.microseconds));
         if let Some(sustained) = sustained {
-            microseconds *= sustained.slowdown(teraflops);
+            let microseconds = sustained.microseconds(flop, time.microseconds);
             print!(
                 "; sustained {microseconds:.1} us, {:.0} TFLOP/s",
-                flop / microseconds / 1e6
+                teraflops(microseconds)
             );
         }
     }
