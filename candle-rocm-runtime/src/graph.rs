@@ -8,7 +8,7 @@ use crate::base::enqueued;
 use crate::base::error::Result;
 use crate::base::hip::calls::optional;
 use crate::base::hip::types::*;
-use crate::gemm::counters;
+use crate::gemm::handover;
 use crate::gemm::library::selection;
 use crate::pool::captures::GraphMemory;
 use crate::stream::capture;
@@ -31,7 +31,7 @@ impl Stream {
     pub fn begin_capture(&self, mode: CUstreamCaptureMode) -> Result<()> {
         self.enter()?;
         selection::prepare(self)?;
-        counters::prepare(self)?;
+        handover::prepare(self)?;
         capture::begin(self.context().device(), self.handle(), mode)
     }
 

@@ -1106,7 +1106,7 @@ fn parts_of_few_columns_are_added_up_within_their_launch() {
     });
 }
 
-/// A graph shares its stream's counters; a stream that became a part of another's capture has none there, since it may
+/// A graph shares its stream's handover; a stream that became a part of another's capture has none there, since it may
 /// be given work while the graph runs, and neither has a thread's own, whose graph another thread may launch on its own.
 #[test]
 fn captured_parts_of_few_columns_are_added_up() {
@@ -1143,7 +1143,7 @@ fn captured_parts_of_few_columns_are_added_up() {
     });
 }
 
-/// The capture of a stream without counters has a second launch for the parts, whatever their type.
+/// The capture of a stream without a handover has a second launch for the parts, whatever their type.
 fn second_launch_adds_captured_parts_up<T>(stream: &Arc<Stream>)
 where
     T: Element<Output = T> + ValidAsZeroBits,

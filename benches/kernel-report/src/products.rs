@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{ensure, Context as _, Result};
 use candle_rocm_kernels::{GEMM, MATMUL};
-use candle_rocm_runtime::gemm::plan::Plan;
+use candle_rocm_runtime::gemm::plan::{Kernel, Plan};
 use candle_rocm_runtime::gemm::{launch_plan, Epilogue, GemmDtype, GemmProblem, Gpu, Transpose};
 use candle_rocm_runtime::{
     runtime, Context, DeviceBuffer, DevicePtr, DevicePtrMut, RuntimeKind, Stream,
@@ -188,14 +188,16 @@ impl Gpus {
         let target: Target = arch.parse()?;
         let (input, output) = (shape.dtype.bytes(), shape.dtype.output_bytes());
         let bytes = (shape.m + shape.n) * shape.slice * input + shape.m * shape.n * output;
-        let sampling = Sampling {
-            warm: kept.operands
-                && bytes <= (target.facts().product.infinity_cache_mib as usize) << 20,
-            code_kept: kept.code,
-            alone: true,
-            ..Sampling::default()
-        };
+        let warm =
+            kept.operands && bytes <= (target.facts().product.infinity_cache_mib as usize) << 20;
         let done = self.planned(arch, shape, |stream, plan| {
+            let sampling = Sampling {
+                warm,
+                code_kept: kept.code,
+                // Parts wait for those before them.
+                alone: plan.parts == 1 || !matches!(plan.kernel, Kernel::Few(_)),
+                ..Sampling::default()
+            };
             // SAFETY: the plan is of these matrices, of which it reads the first `slice` columns of op(A), and rows of op(B).
             let (done, times) = timed(sampling, || unsafe { launch_plan(stream, plan) });
             done?;

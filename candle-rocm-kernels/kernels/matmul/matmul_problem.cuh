@@ -12,10 +12,10 @@
 // For i8 C is i32, alpha and beta are integers, results wrap, and there is no activation.
 struct MatmulProblem {
     GemmProblem gemm;
-    // With more than one part: raw sums of (part, batch, column, row), for matmul_sum_<type>, or for the last of the
-    // parts' workgroups, where there are counters: one, which is 0, for each of the grid's x and z.
+    // With more than one part: raw sums of (part, batch, column, row), for matmul_sum_<type>, or, where parts hand them
+    // over (1, or 0), for the workgroups of the last part.
     void *partial;
-    int32_t *counters;
+    uint64_t hands_over;
     const void *bias;
     const void *residual;
     int64_t ld_residual;

@@ -187,10 +187,10 @@ template <class V> __device__ __forceinline__ V read_global(const void *from) {
 
 // Memory that other waves change by atomics is read and written past the caches of the compute unit.
 namespace device_atomic {
-__device__ __forceinline__ int32_t read(const int32_t *at) {
+template <class Word> __device__ __forceinline__ Word read(const Word *at) {
     return __hip_atomic_load(at, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
-__device__ __forceinline__ void write(int32_t *at, int32_t value) {
+template <class Word> __device__ __forceinline__ void write(Word *at, Word value) {
     __hip_atomic_store(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 __device__ __forceinline__ int32_t add_one(int32_t *at) {

@@ -150,6 +150,20 @@ __device__ __forceinline__ void write(int32_t *at, int32_t value) {
                  : "l"((__attribute__((address_space(1))) int32_t *)at), "r"(value)
                  : "memory");
 }
+__device__ __forceinline__ int64_t read(const int64_t *at) {
+    int64_t value;
+    asm volatile("ld.relaxed.gpu.global.s64 %0, [%1];"
+                 : "=l"(value)
+                 : "l"((const __attribute__((address_space(1))) int64_t *)at)
+                 : "memory");
+    return value;
+}
+__device__ __forceinline__ void write(int64_t *at, int64_t value) {
+    asm volatile("st.relaxed.gpu.global.s64 [%0], %1;"
+                 :
+                 : "l"((__attribute__((address_space(1))) int64_t *)at), "l"(value)
+                 : "memory");
+}
 __device__ __forceinline__ int32_t add_one(int32_t *at) { return __nvvm_atom_add_gen_i(at, 1); }
 } // namespace device_atomic
 

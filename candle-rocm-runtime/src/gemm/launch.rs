@@ -2,8 +2,8 @@
 
 use candle_rocm_kernels::{activations, Module, GEMM, MATMUL};
 
-use super::counters;
 use super::epilogue::{Activation, Epilogue};
+use super::handover;
 use super::kernel::Kernel;
 use super::plan::Plan;
 use super::problem::GemmProblem;
@@ -50,7 +50,7 @@ pub struct Arguments {
 pub struct MatmulArguments {
     pub gemm: Arguments,
     pub partial: u64,
-    pub counters: u64,
+    pub hands_over: u64,
     pub bias: u64,
     pub residual: u64,
     pub ld_residual: i64,
@@ -100,7 +100,7 @@ impl MatmulArguments {
         Self {
             gemm: Arguments::new(product),
             partial: 0,
-            counters: 0,
+            hands_over: 0,
             bias: epilogue.bias,
             residual: epilogue.residual,
             ld_residual: epilogue.ld_residual,
@@ -116,13 +116,13 @@ impl MatmulArguments {
         }
     }
 
-    /// A piece of a plan, with the sums of its parts, if there are several, at `partial`, and what counts the workgroups
-    /// that end at `counters`, or none.
-    fn of_piece(plan: &Plan, product: &Product, partial: u64, counters: Option<u64>) -> Self {
+    /// A piece of a plan, with the sums of its parts, if there are several, at `partial`, where its workgroups hand them over,
+    /// or leave them to another launch.
+    fn of_piece(plan: &Plan, product: &Product, partial: u64, hands_over: bool) -> Self {
         let (rows, columns) = plan.kernel.tile();
         Self {
             partial: if plan.parts > 1 { partial } else { 0 },
-            counters: counters.unwrap_or(0),
+            hands_over: hands_over.into(),
             parts: plan.parts,
             part_k: plan.part_k,
             tiles_m: product.m.div_ceil(rows) as u32,
@@ -155,19 +155,19 @@ fn number(activation: Activation) -> u32 {
 pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
     let name = plan.kernel.name(plan.product.dtype);
     let function = stream.context().kernel(plan.kernel.module(), &name)?;
-    let workspace = Workspace::new(stream, plan.workspace_bytes())
+    let bytes = plan.workspace_bytes();
+    let handover = match plan.kernel {
+        Kernel::Few(_) if plan.parts > 1 => handover::of(stream, bytes)?,
+        _ => None,
+    };
+    let workspace = Workspace::new(stream, if handover.is_some() { 0 } else { bytes })
         .map_err(|error| error.context("partial sums"))?;
+    let partial = handover.unwrap_or_else(|| workspace.address());
     // The kernels for few columns take C either way round, and are told which.
     let layout = u32::from(plan.b_along_k) | u32::from(plan.product.is_transposed) << 1;
     for piece in plan.pieces() {
         let arguments = Arguments::new(&piece.product);
-        let counters = match plan.kernel {
-            Kernel::Few(_) if plan.parts > 1 => {
-                counters::of(stream, u64::from(piece.grid.0) * u64::from(piece.grid.2))?
-            }
-            _ => None,
-        };
-        let matmul = MatmulArguments::of_piece(plan, &piece.product, workspace.address(), counters);
+        let matmul = MatmulArguments::of_piece(plan, &piece.product, partial, handover.is_some());
         let mut launch = stream.launch_builder(&function);
         match plan.kernel {
             Kernel::Tile { .. } => launch.arg(&arguments),
@@ -181,11 +181,11 @@ pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
         };
         // SAFETY: the kernel's parameters in order; the matrices are the caller's promise.
         let launched = unsafe { launch.launch(config) };
-        if launched.is_err() && counters.is_some() {
-            counters::forget(stream);
+        if launched.is_err() && handover.is_some() {
+            handover::forget(stream);
         }
         launched?;
-        if plan.parts > 1 && counters.is_none() {
+        if plan.parts > 1 && handover.is_none() {
             let pass = match plan.kernel {
                 Kernel::Few(_) => Pass::sum_of_few(layout),
                 _ => Pass::SUM,

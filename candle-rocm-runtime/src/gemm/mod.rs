@@ -18,8 +18,8 @@
 
 mod candidates;
 mod choice;
-pub(crate) mod counters;
 mod epilogue;
+pub(crate) mod handover;
 mod hardware;
 mod kernel;
 mod launch;

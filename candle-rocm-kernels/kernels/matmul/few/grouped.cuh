@@ -99,8 +99,6 @@ struct FewOut {
         if (partial) partial[(uint64_t)(column + at) * rows + row] = sum;
         else results.store(row, column + at, sum);
     }
-    // The parts' sums are added up by another launch.
-    template <class F> __device__ __forceinline__ void meet(const GridPlace &, uint32_t, F) const {}
 };
 
 // Grid: x rows, y parts of k, z matrices of the batch, or blocks of columns. Of `problem.sharing` teams share rows.

@@ -6,7 +6,7 @@
 //     load      STEP elements of k of ROWS rows of A, at least eight vectors in a lane, and of all columns of B
 //     multiply
 //   then the teams' sums meet in LDS, and are added in the teams' order
-//   of several parts of k the workgroup that ends last of those with its rows adds up all of them, in their order
+//   of several parts of k the last one's workgroup waits for the others' sums, and adds up all of them, in their order
 //
 // With ROWS_TOGETHER, where op(A) = N, a lane loads a block of VEC16 lines of VEC16 rows and turns it over in its
 // registers, or the team lines, which LDS turns over (few/turned.cuh). What cannot be read by sixteens (the last
@@ -571,57 +571,49 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         __device__ __forceinline__ Out(const MatmulProblem &p, T *c, uint32_t layout)
             : problem(p), results(p, c, layout & TRANSPOSED, blockIdx.z), partial(part_of<Sum>(p, blockIdx.z)) {}
         __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum, T of_residual) const {
-            if (partial) partial[(uint64_t)column * problem.gemm.m + row] = sum;
-            else results.store(row, column, sum, of_residual);
+            if (is_whole(row, column, sum)) results.store(row, column, sum, of_residual);
         }
         __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum) const {
-            if (partial) partial[(uint64_t)column * problem.gemm.m + row] = sum;
-            else results.store(row, column, sum);
-        }
-        // Adds up the parts of `count` of this workgroup's results, in the parts' order, if it is the last of them.
-        // `at` gives the place of each.
-        template <class F> __device__ __forceinline__ void meet(const GridPlace &place, uint32_t count, F at) const {
-            // Of so many results of a work-item so many parts are on their way at a time.
-            constexpr int RESULTS = 2, PARTS = sizeof(Sum) == 8 ? 4 : 8;
-            __shared__ int32_t ended;
-            if (!problem.counters) return;
-            if (!ends_last(problem.counters + place.z * gridDim.x + place.x, problem.parts, ended)) return;
-            uint64_t plane = (uint64_t)problem.gemm.m * problem.gemm.n * problem.batch;
-            const GLOBAL_MEMORY Sum *all = partial - place.y * plane;
-#pragma unroll 1
-            for (uint32_t first = threadIdx.x; first < count; first += RESULTS * threads()) {
-                const GLOBAL_MEMORY Sum *from[RESULTS];
-                Sum sums[RESULTS] = {};
-#pragma unroll
-                for (int r = 0; r < RESULTS; r++) {
-                    auto own = at(first + r * threads());
-                    bool is_there =
-                        first + r * threads() < count && own.row < problem.gemm.m && own.column < problem.gemm.n;
-                    from[r] = is_there ? all + (uint64_t)own.column * problem.gemm.m + own.row : nullptr;
-                }
-#pragma unroll 1
-                for (uint32_t part = 0; part < problem.parts; part += PARTS) {
-                    Sum of_part[PARTS][RESULTS];
-#pragma unroll
-                    for (uint32_t j = 0; j < PARTS; j++)
-#pragma unroll
-                        for (int r = 0; r < RESULTS; r++)
-                            of_part[j][r] = part + j < problem.parts && from[r] ? from[r][(part + j) * plane] : 0;
-#pragma unroll
-                    for (uint32_t j = 0; j < PARTS; j++)
-#pragma unroll
-                        for (int r = 0; r < RESULTS; r++) sums[r] += of_part[j][r];
-                }
-#pragma unroll
-                for (int r = 0; r < RESULTS; r++) {
-                    auto own = at(first + r * threads());
-                    if (from[r]) results.store(own.row, own.column, sums[r]);
-                }
-            }
+            if (is_whole(row, column, sum)) results.store(row, column, sum);
         }
         __device__ __forceinline__ void store_gated(uint32_t row, uint32_t column, Sum gate, Sum up) const {
             results.c[row + (int64_t)column * results.column_c] =
                 narrow<T>(activated<T>(gate, problem.activation) * up);
+        }
+
+    private:
+        // Leaves one part's sum, for the last part's workgroup or for another launch; or makes it that of all parts, in
+        // their order, which is whole.
+        __device__ __forceinline__ bool is_whole(uint32_t row, uint32_t column, Sum &sum) const {
+            // So many parts are on their way at a time.
+            constexpr int PARTS = sizeof(Sum) == 8 ? 4 : 8;
+            if (!partial) return true;
+            uint64_t at = (uint64_t)column * problem.gemm.m + row;
+            if (!problem.hands_over) {
+                partial[at] = sum;
+                return false;
+            }
+            GridPlace place;
+            if (place.y + 1 < problem.parts) {
+                LeftSum<Sum>::leave(partial + at, sum);
+                return false;
+            }
+            uint64_t plane = (uint64_t)problem.gemm.m * problem.gemm.n * problem.batch;
+            GLOBAL_MEMORY Sum *first = partial - place.y * plane + at;
+            Sum before = 0;
+#pragma unroll 1
+            for (uint32_t part = 0; part < place.y; part += PARTS) {
+                GLOBAL_MEMORY Sum *from[PARTS];
+                Sum sums[PARTS];
+#pragma unroll
+                for (uint32_t j = 0; j < PARTS; j++)
+                    from[j] = part + j < place.y ? first + (part + j) * plane : nullptr;
+                while (!LeftSum<Sum>::take(from, sums)) {}
+#pragma unroll
+                for (uint32_t j = 0; j < PARTS; j++) before += sums[j];
+            }
+            sum = before + sum;
+            return true;
         }
     };
 
@@ -742,11 +734,5 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 }
             }
         }
-        GridPlace place;
-        uint32_t again = FewProduct::groups(sharing), of_pass = again * PASS_ROWS * COLUMNS;
-        out.meet(place, of_pass * PASSES, [&](uint32_t i) INLINED {
-            int pass = PASSES == 1 ? 0 : (int)(i / of_pass);
-            return At(i - pass * of_pass, pass, place.x * (again * OUT));
-        });
     }
 };

@@ -1,8 +1,8 @@
-//! Counters by which the workgroups that have parts of k find out which of them ends last and adds up the parts.
+//! Memory by which workgroups of one launch hand over the sums of their parts of k.
 //!
-//! They are 0 before a launch and 0 again after it. The launches of a stream follow one another, and so do those of the
-//! graphs captured from it, which are launched there: they share the stream's. A graph of a thread's own stream has none:
-//! another thread's launch of it is on that one's.
+//! All its bits are set before a launch and after it: a word in which they are is not there yet. The launches of a stream
+//! follow one another, and so do those of the graphs captured from it, which are launched there: they share the stream's. A
+//! graph of a thread's own stream has none: another thread's launch of it is on that one's.
 
 use std::sync::Arc;
 
@@ -13,40 +13,39 @@ use crate::order::key::StreamKey;
 use crate::stream::per_stream::PerStream;
 use crate::stream::queue::Stream;
 
-/// Addresses of counters.
-static COUNTERS: PerDevice<PerStream<u64>> = PerDevice::new();
+/// Addresses.
+static HANDOVERS: PerDevice<PerStream<u64>> = PerDevice::new();
 
-/// Those of a stream: more workgroups in a row need no parts.
-const COUNT: u64 = 4096;
-const BYTES: usize = COUNT as usize * std::mem::size_of::<i32>();
+/// Bytes of a stream's: products with more sums to hand over gain little by it.
+const BYTES: usize = 2 << 20;
 
 fn of_device(device: &Arc<Device>) -> &'static PerStream<u64> {
-    COUNTERS.get_or_init(device, || {
+    HANDOVERS.get_or_init(device, || {
         device.streams().at_end(release);
         // They are small, and freeing them would wait for the GPU.
         PerStream::new(usize::MAX)
     })
 }
 
-/// The address of so many counters for the stream's next launch. `None` if there are not that many, or if the launch may
+/// The address of so many bytes for the stream's next launch. `None` if there are not that many, or if the launch may
 /// run beside another of the stream's: on another library's stream, in another stream's capture, or in that of a thread's.
 ///
 /// # Errors
 /// The device has not the memory, or an error is waiting.
-pub(super) fn of(stream: &Stream, count: u64) -> Result<Option<u64>> {
-    if count > COUNT || !stream.is_ordered_here() {
+pub(super) fn of(stream: &Stream, bytes: u64) -> Result<Option<u64>> {
+    if bytes > BYTES as u64 || !stream.is_ordered_here() {
         return Ok(None);
     }
     if stream.is_capturing()? {
         let (device, key) = (stream.context().device(), stream.key());
         let shares = !stream.is_per_thread() && device.pool().is_capture_begun_on(key);
-        let counters = of_device(device).get(key).filter(|_| shares);
-        return Ok(counters.map(|address| *address));
+        let memory = of_device(device).get(key).filter(|_| shares);
+        return Ok(memory.map(|address| *address));
     }
     make(stream).map(Some)
 }
 
-/// Sees to it that the stream has counters before a capture, in which they cannot be made.
+/// Sees to it that the stream has the memory before a capture, in which it cannot be made.
 ///
 /// # Errors
 /// The device has not the memory.
@@ -57,7 +56,7 @@ pub(crate) fn prepare(stream: &Stream) -> Result<()> {
     make(stream).map(drop)
 }
 
-/// After a launch that may not have put them back to 0: the stream's next one has others. Graphs may still name these.
+/// After a launch that may not have put all bits back: the stream's next one has other memory. Graphs may still name this.
 pub(super) fn forget(stream: &Stream) {
     of_device(stream.context().device()).forget(stream.key());
 }
@@ -73,14 +72,14 @@ fn release(device: &Arc<Device>, key: StreamKey) -> Result<()> {
 fn make(stream: &Stream) -> Result<u64> {
     let device = stream.context().device();
     stream.enter()?;
-    let zeros = || {
+    let ones = || {
         let address = device.pool().allocate_apart(BYTES)?;
         let hip = device.hip();
         // SAFETY: so many bytes were just allocated; the stream's launches come after this.
-        let status = unsafe { (hip.hipMemsetAsync)(address as *mut _, 0, BYTES, stream.raw()) };
-        hip.check(status, || "setting counters of workgroups to zero")?;
+        let status = unsafe { (hip.hipMemsetAsync)(address as *mut _, 0xff, BYTES, stream.raw()) };
+        hip.check(status, || "setting what parts of k hand over to nothing")?;
         Ok(address)
     };
-    let counters = of_device(device).get_or_make(stream, zeros, Ok)?;
-    Ok(*counters)
+    let memory = of_device(device).get_or_make(stream, ones, Ok)?;
+    Ok(*memory)
 }
