@@ -22,9 +22,9 @@
 // loop then holds loads and multiply-adds, and next to nothing else. The host checks that the offsets fit
 // (gemm/candidates.rs).
 #pragma once
+#include "matmul/few/left_sums.cuh"
 #include "matmul/few/turned.cuh"
 #include "matmul/gemm_epilogue.cuh"
-#include "portable/handover.cuh"
 
 // How B lies, and whether C is taken the other way round.
 enum Layout : uint32_t { B_ALONG_K = 1, TRANSPOSED = 2 };
