@@ -96,8 +96,12 @@ struct FewOut {
         : results(problem, z), partial(part_of<float>(problem.product, z)), rows(problem.product.gemm.m),
           column(column) {}
     __device__ __forceinline__ void store(uint32_t row, uint32_t at, float sum) const {
-        if (partial) partial[(uint64_t)(column + at) * rows + row] = sum;
-        else results.store(row, column + at, sum);
+        results.store(row, column + at, sum);
+    }
+    // The parts' sums are added up by another launch.
+    __device__ __forceinline__ bool is_whole(uint32_t row, uint32_t at, float sum) const {
+        partial[(uint64_t)(column + at) * rows + row] = sum;
+        return false;
     }
 };
 

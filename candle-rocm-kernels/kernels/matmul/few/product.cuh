@@ -570,24 +570,23 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 
         __device__ __forceinline__ Out(const MatmulProblem &p, T *c, uint32_t layout)
             : problem(p), results(p, c, layout & TRANSPOSED, blockIdx.z), partial(part_of<Sum>(p, blockIdx.z)) {}
+        // A whole sum's result.
         __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum, T of_residual) const {
-            if (is_whole(row, column, sum)) results.store(row, column, sum, of_residual);
+            results.store(row, column, sum, of_residual);
         }
         __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum) const {
-            if (is_whole(row, column, sum)) results.store(row, column, sum);
+            results.store(row, column, sum);
         }
         __device__ __forceinline__ void store_gated(uint32_t row, uint32_t column, Sum gate, Sum up) const {
             results.c[row + (int64_t)column * results.column_c] =
                 narrow<T>(activated<T>(gate, problem.activation) * up);
         }
 
-    private:
-        // Leaves one part's sum, for the last part's workgroup or for another launch; or makes it that of all parts, in
-        // their order, which is whole.
+        // Of several parts: leaves one's sum, for the last part's workgroup or for another launch; or makes it that of all
+        // parts, in their order, which is whole.
         __device__ __forceinline__ bool is_whole(uint32_t row, uint32_t column, Sum &sum) const {
             // So many parts are on their way at a time.
             constexpr int PARTS = sizeof(Sum) == 8 ? 4 : 8;
-            if (!partial) return true;
             uint64_t at = (uint64_t)column * problem.gemm.m + row;
             if (!problem.hands_over) {
                 partial[at] = sum;
@@ -719,20 +718,27 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 }
                 return;
             }
+            auto store = [&](auto in_parts) INLINED {
 #pragma unroll 1
-            for (uint32_t i = threadIdx.x; i < groups * PASS_ROWS * COLUMNS; i += threads()) {
-                At own(i, pass, at.first);
-                if (own.row >= at.m || own.column >= at.n) continue;
-                Sum sum = sum_of(own.group, own.column, own.in_pass);
-                if constexpr (Unit::SPLITS)
-                    if (sum != sum) sum = alone(at, part_length, own.row, own.column);
-                if constexpr (EARLY) {
-                    if (i != threadIdx.x) early = residual_of(own.row, own.column);
-                    out.store(own.row, own.column, sum, early);
-                } else {
-                    out.store(own.row, own.column, sum);
+                for (uint32_t i = threadIdx.x; i < groups * PASS_ROWS * COLUMNS; i += threads()) {
+                    At own(i, pass, at.first);
+                    if (own.row >= at.m || own.column >= at.n) continue;
+                    Sum sum = sum_of(own.group, own.column, own.in_pass);
+                    if constexpr (Unit::SPLITS)
+                        if (sum != sum) sum = alone(at, part_length, own.row, own.column);
+                    if constexpr (decltype(in_parts)::value) {
+                        if (out.is_whole(own.row, own.column, sum)) out.store(own.row, own.column, sum);
+                    } else if constexpr (EARLY) {
+                        if (i != threadIdx.x) early = residual_of(own.row, own.column);
+                        out.store(own.row, own.column, sum, early);
+                    } else {
+                        out.store(own.row, own.column, sum);
+                    }
                 }
-            }
+            };
+            // A loop each, so that the code of products in one part is together: short ones wait for its lines.
+            if (out.partial) store(Constant<true>());
+            else store(Constant<false>());
         }
     }
 };
