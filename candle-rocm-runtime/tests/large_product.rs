@@ -1,10 +1,12 @@
-//! One product as large as those whose times are published, on AMD's HIP with few of its workgroups executed
-//! (`cargo xtask rocm --libraries`, which counts what they execute): what they wrote of the result is right.
+//! Products as large as those whose times are published, on AMD's HIP with few of their workgroups executed
+//! (`cargo xtask rocm --libraries`, which counts what they execute): what was written of the result is right.
 
 mod common;
 
+use std::sync::Arc;
+
 use candle_rocm_runtime::gemm::{self, GemmDtype, GemmProblem, Transpose};
-use candle_rocm_runtime::{DevicePtr, DevicePtrMut};
+use candle_rocm_runtime::{DeviceBuffer, DevicePtr, DevicePtrMut, Stream};
 use candle_rocm_testing::random::Random;
 use common::on_each_device;
 use half::bf16;
@@ -12,6 +14,47 @@ use half::bf16;
 const SIDE: usize = 4096;
 /// Elements that are compared.
 const COMPARED: usize = 500;
+/// The product that is timed, `rows,columns,k`.
+const TIMED_VARIABLE: &str = "CANDLE_ROCM_TEST_PRODUCT";
+
+/// `C = A^T B` of `[m, n, k]` with columns one after the other: a linear layer's, both matrices have k together.
+fn multiply(
+    stream: &Arc<Stream>,
+    [m, n, k]: [usize; 3],
+    a: &DeviceBuffer<bf16>,
+    b: &DeviceBuffer<bf16>,
+) -> DeviceBuffer<bf16> {
+    let mut product = stream.alloc_zeros::<bf16>(m * n).unwrap();
+    {
+        let (a, _a) = a.device_ptr(stream);
+        let (b, _b) = b.device_ptr(stream);
+        let (c, _c) = product.device_ptr_mut(stream);
+        let problem = GemmProblem {
+            transa: Transpose::Yes,
+            transb: Transpose::No,
+            m,
+            n,
+            k,
+            alpha: 1.0,
+            a,
+            lda: k,
+            stride_a: 0,
+            b,
+            ldb: k,
+            stride_b: 0,
+            beta: 0.0,
+            c,
+            ldc: m,
+            stride_c: 0,
+            batch: 1,
+            dtype: GemmDtype::BF16,
+            compute: GemmDtype::BF16.compute(),
+        };
+        // SAFETY: the buffers hold the matrices, at these addresses.
+        unsafe { gemm::gemm_strided_batched(stream, &problem) }.unwrap();
+    }
+    product
+}
 
 #[test]
 #[ignore = "takes minutes with all workgroups: cargo xtask rocm --libraries"]
@@ -25,36 +68,7 @@ fn what_is_written_of_a_large_product_is_right() {
         };
         let (left, right) = (matrix(), matrix());
         let [a, b] = [&left, &right].map(|values| stream.clone_htod(values).unwrap());
-        let mut c = stream.alloc_zeros::<bf16>(SIDE * SIDE).unwrap();
-        {
-            let (a, _a) = a.device_ptr(&stream);
-            let (b, _b) = b.device_ptr(&stream);
-            let (c, _c) = c.device_ptr_mut(&stream);
-            // A linear layer's: both matrices have k together.
-            let problem = GemmProblem {
-                transa: Transpose::Yes,
-                transb: Transpose::No,
-                m: SIDE,
-                n: SIDE,
-                k: SIDE,
-                alpha: 1.0,
-                a,
-                lda: SIDE,
-                stride_a: 0,
-                b,
-                ldb: SIDE,
-                stride_b: 0,
-                beta: 0.0,
-                c,
-                ldc: SIDE,
-                stride_c: 0,
-                batch: 1,
-                dtype: GemmDtype::BF16,
-                compute: GemmDtype::BF16.compute(),
-            };
-            // SAFETY: the buffers hold the matrices, at these addresses.
-            unsafe { gemm::gemm_strided_batched(&stream, &problem) }.unwrap();
-        }
+        let c = multiply(&stream, [SIDE; 3], &a, &b);
         let found = stream.clone_dtoh(&c).unwrap();
         let written: Vec<usize> = (0..found.len())
             .filter(|at| found[*at] != bf16::ZERO)
@@ -84,5 +98,24 @@ fn what_is_written_of_a_large_product_is_right() {
             );
         }
         println!("{} of {} elements are written", written.len(), found.len());
+    });
+}
+
+/// Launches the product that the environment names, of zeros: its time does not depend on what it multiplies, and most
+/// of its workgroups are not executed.
+#[test]
+#[ignore = "is timed by what counts its launches: cargo xtask rocm --libraries"]
+fn a_product_of_zeros_has_zeros() {
+    on_each_device("a_product_of_zeros_has_zeros", |context| {
+        let stream = context.default_stream();
+        let sides = std::env::var(TIMED_VARIABLE).unwrap_or("256,128,64".to_owned());
+        let sides: Vec<usize> = sides.split(',').map(|side| side.parse().unwrap()).collect();
+        let [m, n, k] = sides[..] else {
+            panic!("{TIMED_VARIABLE}={sides:?}: not rows, columns and k");
+        };
+        let [a, b] = [m, n].map(|lines| stream.alloc_zeros::<bf16>(lines * k).unwrap());
+        let c = multiply(&stream, [m, n, k], &a, &b);
+        let found = stream.clone_dtoh(&c).unwrap();
+        assert!(found.iter().all(|value| *value == bf16::ZERO));
     });
 }

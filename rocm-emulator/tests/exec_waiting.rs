@@ -79,6 +79,18 @@ KERNEL chain_of_counts(unsigned *flags, unsigned *out) {
     out[GROUP * WX + X] = GROUP + 1 + (turns == 0xffffffff);
 }
 
+// Workgroups write numbers of 64 bits whose halves are alike to the same places, and count what they find otherwise.
+KERNEL alike(unsigned long *places, unsigned *torn, unsigned count) {
+    unsigned found = 0;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned long half = i * 2 + GROUP % 2;
+        __hip_atomic_store(places + X, half << 32 | half, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+        unsigned long word = __hip_atomic_load(places + X, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+        found += (unsigned)(word >> 32) != (unsigned)word;
+    }
+    __hip_atomic_fetch_add(torn, found, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
 // A barrier of all workgroups between rounds, as programs write it.
 KERNEL rounds(unsigned *arrived, unsigned *from, unsigned *to, unsigned count) {
     unsigned n = __builtin_amdgcn_grid_size_x() / WX;
@@ -231,6 +243,24 @@ fn workgroups_wait_for_later_ones() {
                 assert_eq!(found, want, "{} {kernel} {threads}", gpu.target);
             }
         }
+    });
+}
+
+/// Loads and stores of 64 bits at aligned places are single ones (LLVM, "User Guide for AMDGPU Backend", memory model).
+#[test]
+fn numbers_of_64_bits_are_written_whole() {
+    each_gpu(|gpu| {
+        let (places, torn) = (gpu.buffer(8 * 64), gpu.buffer(4));
+        let done = gpu.launch(
+            "alike",
+            [4, 1, 1],
+            [64, 1, 1],
+            0,
+            &[U64(places), U64(torn), U32(2_000)],
+            &options(4),
+        );
+        done.unwrap_or_else(|fault| panic!("{}: {fault}", gpu.target));
+        assert_eq!(gpu.download::<u32>(torn, 1), [0], "{}", gpu.target);
     });
 }
 

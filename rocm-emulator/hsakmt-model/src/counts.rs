@@ -12,8 +12,10 @@ use rocm_emulator::memory::Memory;
 
 /// Names the file, to which each launch adds a line.
 const FILE_VARIABLE: &str = "ROCM_EMU_COUNTS";
-/// How many workgroups of a launch are executed at most.
+/// How many workgroups of a launch are executed at most, or [`TIMED`].
 const WORKGROUPS_VARIABLE: &str = "ROCM_EMU_COUNTS_WORKGROUPS";
+/// Those alone that tell a launch's time.
+const TIMED: &str = "timed";
 /// What AMD's HIP calls its own kernels, which copy and fill memory: they are always executed whole.
 const HIPS_OWN: &str = "__amd_";
 /// An instruction's words at most.
@@ -22,15 +24,26 @@ const WORDS: usize = 4;
 /// The file, and how much of a launch is counted.
 pub struct Counts {
     file: Mutex<File>,
-    most: Option<u32>,
+    executed: Executed,
+}
+
+/// Which workgroups of a launch are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Executed {
+    /// Each of them.
+    All,
+    /// So many at most, the first along each axis.
+    First(u32),
+    /// Those that the model of time samples. Where there is none of the GPU's, each of them.
+    Timed,
 }
 
 /// A launch that was executed.
 pub struct Counted<'a> {
     /// Its kernel.
     pub kernel: &'a LoadedKernel,
-    /// Workgroups that the packet asks for, and those of them that were executed.
-    pub grids: [[u32; 3]; 2],
+    /// Workgroups that the packet asks for.
+    pub grid: [u32; 3],
     /// Work-items of a workgroup.
     pub block: [u32; 3],
     /// What was counted.
@@ -50,45 +63,54 @@ impl Counts {
         let Some(path) = std::env::var_os(FILE_VARIABLE).filter(|path| !path.is_empty()) else {
             return Ok(None);
         };
-        let most = match std::env::var(WORKGROUPS_VARIABLE) {
-            Ok(text) if !text.is_empty() => Some(
-                text.parse()
-                    .ok()
-                    .filter(|most| *most > 0)
-                    .ok_or_else(|| format!("{WORKGROUPS_VARIABLE}={text}: not a number"))?,
-            ),
-            _ => None,
+        let executed = match std::env::var(WORKGROUPS_VARIABLE) {
+            Ok(text) if text == TIMED => Executed::Timed,
+            Ok(text) if !text.is_empty() => {
+                let most = text.parse().ok().filter(|most| *most > 0);
+                Executed::First(most.ok_or_else(|| {
+                    format!("{WORKGROUPS_VARIABLE}={text}: neither a number nor {TIMED}")
+                })?)
+            }
+            _ => Executed::All,
         };
-        let counts = Counts::new(Path::new(&path), most);
+        let counts = Counts::new(Path::new(&path), executed);
         let counts = counts.map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Some(counts))
     }
 
-    /// Into this file, of so many workgroups of a launch at most.
+    /// Into this file, of these workgroups of a launch.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn new(file: &Path, most: Option<u32>) -> std::io::Result<Counts> {
+    pub fn new(file: &Path, executed: Executed) -> std::io::Result<Counts> {
         let file = OpenOptions::new().create(true).append(true).open(file)?;
         Ok(Counts {
             file: Mutex::new(file),
-            most,
+            executed,
         })
     }
 
-    /// The workgroups of a launch that are executed.
+    /// The workgroups of a launch among which those are that are executed.
     pub fn grid(&self, kernel: &str, has_name: bool, grid: [u32; 3]) -> [u32; 3] {
-        match self.most {
-            Some(most) if has_name && !kernel.starts_with(HIPS_OWN) => first(grid, most),
+        match self.executed {
+            Executed::First(most) if is_counted(kernel, has_name) => first(grid, most),
             _ => grid,
         }
     }
 
     /// What tells a launch's time, repeated on operands that lie in the Infinity Cache: where there is a model of the GPU's
     /// time, and the launch is executed whole.
-    pub fn cycles(&self, target: Target, is_whole: bool) -> Option<Cycles> {
+    /// Without those that it does not sample, if so many are asked for.
+    pub fn cycles(
+        &self,
+        target: Target,
+        kernel: &str,
+        has_name: bool,
+        is_whole: bool,
+    ) -> Option<Cycles> {
         let sampling = Sampling {
             warm: true,
+            alone: self.executed == Executed::Timed && is_counted(kernel, has_name),
             ..Sampling::default()
         };
         Cycles::new(target, sampling).ok().filter(|_| is_whole)
@@ -98,7 +120,7 @@ impl Counts {
     pub fn add(&self, target: Target, memory: &Memory, counted: &Counted) {
         let Counted {
             kernel,
-            grids: [asked, executed],
+            grid,
             block,
             counters,
             profile,
@@ -115,8 +137,8 @@ impl Counts {
              \"bytes_stored\": {}, \"lines\": {}, \"least_lines\": {}, \
              \"microseconds\": {microseconds}}}\n",
             kernel.kernel.name,
-            size(*asked),
-            size(*executed),
+            size(*grid),
+            counters.workgroups,
             size(*block),
             counters.wavefronts,
             counters.of(Class::Scalar),
@@ -136,6 +158,11 @@ impl Counts {
             eprintln!("rocm-emulator: {FILE_VARIABLE}: {error}");
         }
     }
+}
+
+/// Whether a kernel's results may be left out.
+fn is_counted(kernel: &str, has_name: bool) -> bool {
+    has_name && !kernel.starts_with(HIPS_OWN)
 }
 
 fn size(sides: [u32; 3]) -> u64 {

@@ -215,7 +215,9 @@ impl Gpu {
             kernarg: &[],
         };
         let profile = Mutex::default();
-        let cycles = counts.and_then(|counts| counts.cycles(self.target, asked == grid));
+        let cycles = counts.and_then(|counts| {
+            counts.cycles(self.target, &kernel.kernel.name, is_named, asked == grid)
+        });
         let mut options = exec::Options {
             threads: self.threads,
             profile: counts.map(|_| &profile),
@@ -233,7 +235,7 @@ impl Gpu {
         if let Some(counts) = counts {
             let counted = Counted {
                 kernel: &kernel,
-                grids: [asked, grid],
+                grid: asked,
                 block,
                 counters,
                 profile: &profile.lock(),
@@ -289,6 +291,7 @@ fn name(home: &AllocationInfo, descriptor: u64) -> Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counts::Executed;
     use candle_rocm_testing::hip::{compile, Compile};
     use rocm_emulator::codeobject::CodeObject;
     use rocm_emulator::exec::PACKET_BYTES;
@@ -455,7 +458,7 @@ mod tests {
     fn what_is_executed_is_counted() {
         let file = std::env::temp_dir().join(format!("counts-{}.jsonl", std::process::id()));
         for arch in ARCHS {
-            let counts = Arc::new(Counts::new(&file, Some(2)).unwrap());
+            let counts = Arc::new(Counts::new(&file, Executed::First(2)).unwrap());
             let loaded = Loaded::with(arch, exec::Checks::default(), Some(&counts));
             let packet = loaded.packet("counts", [64, 1, 1], [64 * 3, 1, 1]);
             loaded.gpu.launch(&packet).unwrap();
@@ -473,6 +476,33 @@ mod tests {
                 assert!(text.contains(part), "{arch}: {text}");
             }
             assert_eq!(text.lines().count(), 1);
+        }
+    }
+
+    #[test]
+    fn what_tells_no_time_is_left_out() {
+        let file = std::env::temp_dir().join(format!("times-{}.jsonl", std::process::id()));
+        // Of gfx1030 nothing is known to tell times by.
+        for (arch, is_timed) in [("gfx90a", true), ("gfx1030", false)] {
+            let counts = Arc::new(Counts::new(&file, Executed::Timed).unwrap());
+            let loaded = Loaded::with(arch, exec::Checks::default(), Some(&counts));
+            // More than four rounds of them.
+            let packet = loaded.packet("counts", [64, 1, 1], [64 * 20_000, 1, 1]);
+            loaded.gpu.launch(&packet).unwrap();
+            let text = std::fs::read_to_string(&file).unwrap();
+            std::fs::remove_file(&file).unwrap();
+            assert!(text.contains("\"workgroups\": 20000"), "{arch}: {text}");
+            let executed = loaded.out()[0] / 64;
+            assert!(
+                text.contains(&format!("\"executed\": {executed},")),
+                "{arch}: {text}"
+            );
+            assert_eq!(executed < 20_000, is_timed, "{arch}: {executed}");
+            assert_eq!(
+                !text.contains("\"microseconds\": null"),
+                is_timed,
+                "{arch}: {text}"
+            );
         }
     }
 

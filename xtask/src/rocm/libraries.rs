@@ -112,6 +112,8 @@ pub fn run(
         let part = format!("counts of rocBLAS' kernel and ours on {arch}");
         let library = root.libraries(&LIBRARIES).join(RUNS[0].library);
         parts.run(&part, || counts::run(&library, programs, runner));
+        let part = format!("times of rocBLAS' products of LLaMA's layers on {arch}");
+        parts.run(&part, || counts::run_layers(&library, programs, runner));
     }
     let fft = build_fft(root)?;
     let part = format!("librocfft.so.0: example {} on {arch}", FFT.1);
