@@ -14,6 +14,8 @@ use crate::matmul::Dtype;
 pub const THREADS: u32 = 256;
 /// Vectors of 16 bytes that a lane loads of the matrix at a time.
 const VECTORS: u32 = 8;
+/// Fewest steps of each team in a part of k.
+pub const LEAST_ROUNDS: u64 = 2;
 /// Steps whose lines are in LDS or on their way there (kernels/matmul/few/turned.cuh).
 const STEPS_IN_LDS: u32 = 2;
 
@@ -100,6 +102,14 @@ impl Shape {
             most -= 1;
         }
         if self.small {
+            // Between half the units and all of them: fewer teams to a row, and k in parts that are long enough.
+            let all = self.workgroups(rows, most);
+            if most > 0 && all < units && 2 * all > units {
+                let parts = 2 * units / self.workgroups(rows, most - 1);
+                if k >> (most - 1) >= u64::from(self.step) * LEAST_ROUNDS * parts {
+                    return most - 1;
+                }
+            }
             let halves = if self.columns > 8 { 3 } else { 4 };
             return self.least_that_fills(rows, 1..most, halves * units, 2);
         }

@@ -19,8 +19,6 @@ const TILE_DEPTH: u64 = 16;
 const MAX_OFFSET: u64 = 1 << 31;
 /// Fewest steps of a part of k: the sums of a part cost as much as a few.
 const LEAST_STEPS: u64 = 4;
-/// Fewest rounds of a workgroup for few columns in a part of k.
-const LEAST_ROUNDS: u64 = 2;
 /// Most parts of k.
 const MAX_PARTS: u64 = 64;
 
@@ -233,10 +231,10 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
     let lines = is_nvidia && few.op_a == Transpose::No;
     // Where parts could but double the speed, or the next step's lines are on their way, they must be longer.
     let longer = match turns_lines {
-        true => 2,
+        true => u32::from(4 * workgroups >= gpu.units()),
         false => u32::from(half_busy) + u32::from(half_busy && lines),
     };
-    let least_rounds = LEAST_ROUNDS << longer;
+    let least_rounds = few::LEAST_ROUNDS << longer;
     let most = (product.k / (least_rounds * u64::from(few.round())))
         .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)
         .min(MAX_PARTS);
@@ -248,7 +246,7 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
     // a fifth of its units is busy enough.
     let ahead = few.op_a == Transpose::Yes && product.dtype.bytes() == 2 && !is_nvidia;
     let busy = if turns_lines {
-        4 * workgroups >= gpu.units()
+        half_busy
     } else if few.shape.reads_b || lines {
         workgroups >= gpu.units()
     } else if ahead {

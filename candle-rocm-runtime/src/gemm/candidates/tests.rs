@@ -141,16 +141,36 @@ fn lines_that_are_turned_over_are_seldom_divided() {
     for (m, k, expected) in [
         (768, 768, (8, 1)),
         (4096, 4096, (8, 1)),
-        (2048, 8192, (8, 1)),
+        (2048, 2048, (8, 1)),
+        (2048, 8192, (8, 2)),
+        (1024, 4096, (8, 4)),
         (14336, 4096, (4, 1)),
         (32000, 4096, (2, 1)),
         (128256, 2048, (1, 1)),
-        (512, 8192, (8, 2)),
+        (512, 8192, (8, 8)),
     ] {
         let problem = of_type(GemmDtype::F16, row_major(1, m, k, false));
         let plan = plan_on(&problem, H200).unwrap();
         assert_eq!((teams(&problem, H200), plan.parts), expected, "{m} x {k}");
         assert_eq!(plan.kernel.dynamic_lds(), 64 << 10);
+    }
+}
+
+/// Where k is together and the workgroups would be fewer than the units, but not by much; as timed on an H200.
+#[test]
+fn workgroups_that_nearly_fill_the_gpu_divide_k() {
+    for (n, m, k, expected) in [
+        (1, 1024, 4096, (4, 4)),
+        (8, 1024, 4096, (4, 4)),
+        (16, 2048, 8192, (4, 4)),
+        (1, 2048, 8192, (8, 1)),
+        (1, 768, 3072, (8, 1)),
+        (1, 512, 2048, (8, 1)),
+    ] {
+        let problem = of_type(GemmDtype::F16, row_major(n, m, k, true));
+        let plan = plan_on(&problem, H200).unwrap();
+        let found = (teams(&problem, H200), plan.parts);
+        assert_eq!(found, expected, "{m} x {n} x {k}");
     }
 }
 
