@@ -10,7 +10,7 @@ const MAX_GRID_X: u64 = 1 << 23;
 /// Most workgroups in y and in z.
 const MAX_GRID_YZ: u64 = 65_535;
 /// Most bytes of partial sums where k is divided.
-pub const MAX_WORKSPACE: u64 = 64 << 20;
+pub const MAX_WORKSPACE: u64 = 96 << 20;
 
 /// A kernel, and what to compute with it.
 #[derive(Clone, Copy, Debug, PartialEq)]

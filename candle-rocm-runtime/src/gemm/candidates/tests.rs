@@ -188,6 +188,26 @@ fn few_rows_are_few_columns_of_the_transpose() {
     assert_eq!((plan.product.row_c, plan.product.column_c), (4, 1));
 }
 
+/// LLaMA 8B's layers with few hundred tokens, in the tiles and parts that are the fastest by the emulator's clock.
+#[test]
+fn prompts_are_divided_as_the_clock_has_it() {
+    for (m, n, k, expected) in [
+        (6144, 1024, 4096, ((256, 256), 3)),
+        (4096, 1024, 4096, ((128, 128), 2)),
+        (28672, 1024, 4096, ((128, 128), 1)),
+        (4096, 1024, 14336, ((224, 256), 4)),
+        (6144, 512, 4096, ((128, 128), 3)),
+        (4096, 512, 4096, ((128, 128), 4)),
+        (6144, 128, 4096, ((64, 64), 3)),
+        (4096, 128, 4096, ((64, 64), 4)),
+        (28672, 128, 4096, ((128, 128), 2)),
+    ] {
+        let problem = of_type(GemmDtype::BF16, row_major(n, m, k, true));
+        let plan = plan_on(&problem, MI300X).unwrap();
+        assert_eq!((plan.kernel.tile(), plan.parts), expected, "{problem}");
+    }
+}
+
 /// 4096 x 4096 in tiles of 256 x 256 would leave a sixth of them without a workgroup.
 #[test]
 fn a_large_product_has_a_workgroup_for_each_compute_unit() {
