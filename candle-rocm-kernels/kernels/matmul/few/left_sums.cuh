@@ -3,9 +3,9 @@
 #include "matmul/gemm_problem.cuh"
 #include "portable/handover.cuh"
 
-// Sums that one workgroup leaves for another of the launch, which waits for them: no barrier, no counter, and no release,
-// since each word says by itself whether it is there. Its bits are all set where it is not, before a launch and after it.
-// Workgroups begin in the grid's order: what waits for those before it alone will come to its end.
+// Sums that one workgroup leaves for another of the launch, which waits for them: no barrier, no counter, and no
+// release, since each word says by itself whether it is there. Its bits are all set where it is not, before a launch
+// and after it. Workgroups begin in the grid's order: what waits for those before it alone will come to its end.
 template <class Sum> struct LeftSum {
     using Word = typename conditional<sizeof(Sum) == 8, int64_t, int32_t>::type;
 

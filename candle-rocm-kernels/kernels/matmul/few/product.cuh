@@ -582,8 +582,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 narrow<T>(activated<T>(gate, problem.activation) * up);
         }
 
-        // Of several parts: leaves one's sum, for the last part's workgroup or for another launch; or makes it that of all
-        // parts, in their order, which is whole.
+        // Of several parts: leaves one's sum, for the last part's workgroup or for another launch; or makes it that of
+        // all parts, in their order, which is whole.
         __device__ __forceinline__ bool is_whole(uint32_t row, uint32_t column, Sum &sum) const {
             // So many parts are on their way at a time.
             constexpr int PARTS = sizeof(Sum) == 8 ? 4 : 8;
