@@ -210,6 +210,12 @@ fn races_between_workgroups() {
                 &["of workgroup number"],
             );
         }
+        for name in ["handover_good", "handover_bad"] {
+            let (words, out) = (gpu.buffer(256), gpu.buffer(256));
+            let args = [U64(words), U64(out)];
+            let text = &["of workgroup number"];
+            expect(&gpu, Checks::RACES, name, [2, 64], &args, text);
+        }
     }
 }
 

@@ -85,6 +85,22 @@ KERNEL atomic_and_store_bad(unsigned *out) {
 TICKET(ticket_good, __hip_atomic_fetch_add(count, 1, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT))
 TICKET(ticket_bad, GROUP)
 
+// One workgroup leaves a word for each work-item of the next, which waits for its own, and puts back what was there.
+#define HANDOVER(name, taken)                                                                                \
+    KERNEL name(unsigned *words, unsigned *out) {                                                            \
+        if (GROUP == 0) {                                                                                    \
+            __hip_atomic_store(words + X, X + 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);                \
+            return;                                                                                          \
+        }                                                                                                    \
+        unsigned word;                                                                                       \
+        do word = taken;                                                                                     \
+        while (word == 0);                                                                                   \
+        __hip_atomic_store(words + X, 0, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);                        \
+        out[X] = word;                                                                                       \
+    }
+HANDOVER(handover_good, __hip_atomic_load(words + X, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT))
+HANDOVER(handover_bad, X + 1)
+
 #if __GFX12__
 // Between arriving at the barrier and waiting for it, nothing is ordered.
 KERNEL split_bad(unsigned *out) {

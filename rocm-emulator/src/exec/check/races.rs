@@ -8,8 +8,8 @@
 //!
 //! Between workgroups, and beside barriers, atomics of a single lane order: what a wavefront did before one is before what
 //! another does after a later one on the same address; and so is what a workgroup had finished before its last barrier.
-//! A load that goes to the GPU's memory past the nearer caches counts as an atomic one: it reads a flag, and comes after
-//! what the flag's writer did before. A plain load is no race with an atomic: compilers begin loops of compare-and-swap
+//! A load that goes to the GPU's memory past the nearer caches counts as an atomic one: each of its lanes reads a flag, and
+//! comes after what the flag's writer did before. A plain load is no race with an atomic: compilers begin loops of compare-and-swap
 //! with one. Barriers of the whole grid order everything. Two stores of the same value are no
 //! finding, as no order of them can be told from another.
 
@@ -230,9 +230,14 @@ impl Races {
             Access::Atomic => How::Atomic { writes: true },
         };
         let single = access.lanes.count_ones() == 1;
-        if let (How::Atomic { .. }, true) = (how, single) {
-            let lane = access.lanes.trailing_zeros() as usize;
-            self.acquire(wave, access.places[lane], access.bytes);
+        let reads_flags = how == How::Atomic { writes: false };
+        if matches!(how, How::Atomic { .. }) && (single || reads_flags) {
+            let mut lanes = access.lanes;
+            while lanes != 0 {
+                let lane = lanes.trailing_zeros() as usize;
+                self.acquire(wave, access.places[lane], access.bytes);
+                lanes &= lanes - 1;
+            }
         }
         let me = self.touch(wave, place);
         let waves = self.waves_of_group;
