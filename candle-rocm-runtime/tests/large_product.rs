@@ -29,27 +29,8 @@ fn multiply(
         let (a, _a) = a.device_ptr(stream);
         let (b, _b) = b.device_ptr(stream);
         let (c, _c) = product.device_ptr_mut(stream);
-        let problem = GemmProblem {
-            transa: Transpose::Yes,
-            transb: Transpose::No,
-            m,
-            n,
-            k,
-            alpha: 1.0,
-            a,
-            lda: k,
-            stride_a: 0,
-            b,
-            ldb: k,
-            stride_b: 0,
-            beta: 0.0,
-            c,
-            ldc: m,
-            stride_c: 0,
-            batch: 1,
-            dtype: GemmDtype::BF16,
-            compute: GemmDtype::BF16.compute(),
-        };
+        let ops = [Transpose::Yes, Transpose::No];
+        let problem = GemmProblem::packed(GemmDtype::BF16, ops, [m, n, k], [a, b, c]);
         // SAFETY: the buffers hold the matrices, at these addresses.
         unsafe { gemm::gemm_strided_batched(stream, &problem) }.unwrap();
     }

@@ -146,31 +146,8 @@ struct Few {
 
 impl Few {
     fn problem(&self, dtype: GemmDtype, a: u64, b: u64, c: u64) -> GemmProblem {
-        GemmProblem {
-            transa: self.op_a,
-            transb: Transpose::No,
-            m: self.m,
-            n: self.n,
-            k: self.k,
-            alpha: 1.0,
-            a,
-            lda: if self.op_a == Transpose::No {
-                self.m
-            } else {
-                self.k
-            },
-            stride_a: 0,
-            b,
-            ldb: self.k,
-            stride_b: 0,
-            beta: 0.0,
-            c,
-            ldc: self.m,
-            stride_c: 0,
-            batch: 1,
-            dtype,
-            compute: dtype.compute(),
-        }
+        let ops = [self.op_a, Transpose::No];
+        GemmProblem::packed(dtype, ops, [self.m, self.n, self.k], [a, b, c])
     }
 
     /// Largest |found - exact| / sum of |a b| of some rows, of a product with the matrix at `from`.

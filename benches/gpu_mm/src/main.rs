@@ -164,27 +164,8 @@ fn library(stream: &std::sync::Arc<candle_rocm_runtime::Stream>) -> Result<(), S
     let attempt = || -> candle_rocm_runtime::Result<()> {
         let buffer = stream.alloc_zeros::<u8>(3 * 64)?;
         let at = buffer.device_ptr(stream).0;
-        let problem = GemmProblem {
-            transa: Transpose::No,
-            transb: Transpose::No,
-            m: 4,
-            n: 4,
-            k: 4,
-            alpha: 1.0,
-            a: at,
-            lda: 4,
-            stride_a: 0,
-            b: at + 64,
-            ldb: 4,
-            stride_b: 0,
-            beta: 0.0,
-            c: at + 128,
-            ldc: 4,
-            stride_c: 0,
-            batch: 1,
-            dtype: GemmDtype::F32,
-            compute: GemmDtype::F32.compute(),
-        };
+        let ops = [Transpose::No; 2];
+        let problem = GemmProblem::packed(GemmDtype::F32, ops, [4; 3], [at, at + 64, at + 128]);
         // SAFETY: three matrices of 64 bytes in the buffer, which lives until the stream was waited for.
         unsafe { gemm_strided_batched(stream, &problem) }?;
         stream.synchronize()

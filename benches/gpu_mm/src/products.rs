@@ -135,28 +135,7 @@ fn gemm(problem: &Problem, a: u64, b: u64, c: u64) -> GemmProblem {
         ops,
         ..
     } = *problem;
-    let ld = |op, along, across| if op == Transpose::No { along } else { across };
-    GemmProblem {
-        transa: ops[0],
-        transb: ops[1],
-        m,
-        n,
-        k,
-        alpha: 1.0,
-        a,
-        lda: ld(ops[0], m, k),
-        stride_a: 0,
-        b,
-        ldb: ld(ops[1], k, n),
-        stride_b: 0,
-        beta: 0.0,
-        c,
-        ldc: m,
-        stride_c: 0,
-        batch: 1,
-        dtype,
-        compute: dtype.compute(),
-    }
+    GemmProblem::packed(dtype, ops, [m, n, k], [a, b, c])
 }
 
 fn address(buffer: &DeviceBuffer<u8>, stream: &Stream) -> u64 {

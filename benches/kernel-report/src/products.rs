@@ -65,27 +65,10 @@ impl Shape {
     }
 
     fn problem(&self, a: u64, b: u64, c: u64) -> GemmProblem {
-        let stride = |op, along, across| if op == Transpose::No { along } else { across };
+        let close = [self.m, self.n, self.slice];
         GemmProblem {
-            transa: self.ops[0],
-            transb: self.ops[1],
-            m: self.m,
-            n: self.n,
             k: self.k,
-            alpha: 1.0,
-            a,
-            lda: stride(self.ops[0], self.m, self.slice),
-            stride_a: 0,
-            b,
-            ldb: stride(self.ops[1], self.slice, self.n),
-            stride_b: 0,
-            beta: 0.0,
-            c,
-            ldc: self.m,
-            stride_c: 0,
-            batch: 1,
-            dtype: self.dtype,
-            compute: self.dtype.compute(),
+            ..GemmProblem::packed(self.dtype, self.ops, close, [a, b, c])
         }
     }
 }

@@ -84,28 +84,9 @@ pub(super) fn product_with(
 
 /// The product of contiguous row-major matrices at these addresses: of the weight, of x and of the result. To products'
 /// kernels they are column-major ones of the transpose: (n, rows) = weight (n, k) times x^T (k, rows).
-fn problem(dtype: GemmDtype, [rows, k, n]: [usize; 3], [a, b, c]: [u64; 3]) -> GemmProblem {
-    GemmProblem {
-        transa: Transpose::Yes,
-        transb: Transpose::No,
-        m: n,
-        n: rows,
-        k,
-        alpha: 1.0,
-        a,
-        lda: k,
-        stride_a: 0,
-        b,
-        ldb: k,
-        stride_b: 0,
-        beta: 0.0,
-        c,
-        ldc: n,
-        stride_c: 0,
-        batch: 1,
-        dtype,
-        compute: dtype.compute(),
-    }
+fn problem(dtype: GemmDtype, [rows, k, n]: [usize; 3], addresses: [u64; 3]) -> GemmProblem {
+    let ops = [Transpose::Yes, Transpose::No];
+    GemmProblem::packed(dtype, ops, [n, rows, k], addresses)
 }
 
 /// The activation as products' kernels have it.

@@ -136,34 +136,24 @@ template <class V> __device__ __forceinline__ V read_global(const void *from) {
 // ------------------------------------------------------------------- atomics
 
 namespace device_atomic {
-__device__ __forceinline__ int32_t read(const int32_t *at) {
-    int32_t value;
-    asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];"
-                 : "=r"(value)
-                 : "l"((const __attribute__((address_space(1))) int32_t *)at)
-                 : "memory");
-    return value;
-}
-__device__ __forceinline__ void write(int32_t *at, int32_t value) {
-    asm volatile("st.relaxed.gpu.global.s32 [%0], %1;"
-                 :
-                 : "l"((__attribute__((address_space(1))) int32_t *)at), "r"(value)
-                 : "memory");
-}
-__device__ __forceinline__ int64_t read(const int64_t *at) {
-    int64_t value;
-    asm volatile("ld.relaxed.gpu.global.s64 %0, [%1];"
-                 : "=l"(value)
-                 : "l"((const __attribute__((address_space(1))) int64_t *)at)
-                 : "memory");
-    return value;
-}
-__device__ __forceinline__ void write(int64_t *at, int64_t value) {
-    asm volatile("st.relaxed.gpu.global.s64 [%0], %1;"
-                 :
-                 : "l"((__attribute__((address_space(1))) int64_t *)at), "l"(value)
-                 : "memory");
-}
+#define DEVICE_WORD(WORD, SUFFIX, CONSTRAINT)                                               \
+    __device__ __forceinline__ WORD read(const WORD *at) {                                  \
+        WORD value;                                                                         \
+        asm volatile("ld.relaxed.gpu.global." SUFFIX " %0, [%1];"                           \
+                     : "=" CONSTRAINT(value)                                                \
+                     : "l"((const __attribute__((address_space(1))) WORD *)at)              \
+                     : "memory");                                                           \
+        return value;                                                                       \
+    }                                                                                       \
+    __device__ __forceinline__ void write(WORD *at, WORD value) {                           \
+        asm volatile("st.relaxed.gpu.global." SUFFIX " [%0], %1;"                           \
+                     :                                                                      \
+                     : "l"((__attribute__((address_space(1))) WORD *)at), CONSTRAINT(value) \
+                     : "memory");                                                           \
+    }
+DEVICE_WORD(int32_t, "s32", "r")
+DEVICE_WORD(int64_t, "s64", "l")
+#undef DEVICE_WORD
 __device__ __forceinline__ int32_t add_one(int32_t *at) { return __nvvm_atom_add_gen_i(at, 1); }
 } // namespace device_atomic
 

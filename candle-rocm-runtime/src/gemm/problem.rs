@@ -182,6 +182,38 @@ pub struct GemmProblem {
 const MAX_SIZE: usize = i32::MAX as usize;
 
 impl GemmProblem {
+    /// `C = op(A) * op(B)` of `[m, n, k]`, once: what is done to A and to B, and where A, B and C are, each of whose columns
+    /// follows the one before.
+    pub fn packed(
+        dtype: GemmDtype,
+        [transa, transb]: [Transpose; 2],
+        [m, n, k]: [usize; 3],
+        [a, b, c]: [u64; 3],
+    ) -> Self {
+        let ld = |op, along, across| if op == Transpose::No { along } else { across };
+        Self {
+            transa,
+            transb,
+            m,
+            n,
+            k,
+            alpha: 1.0,
+            a,
+            lda: ld(transa, m, k),
+            stride_a: 0,
+            b,
+            ldb: ld(transb, k, n),
+            stride_b: 0,
+            beta: 0.0,
+            c,
+            ldc: m,
+            stride_c: 0,
+            batch: 1,
+            dtype,
+            compute: dtype.compute(),
+        }
+    }
+
     /// Whether there is no element of C.
     pub(super) fn is_empty(&self) -> bool {
         self.m == 0 || self.n == 0 || self.batch == 0

@@ -42,6 +42,8 @@ pub enum Executed {
 pub struct Counted<'a> {
     /// Its kernel.
     pub kernel: &'a LoadedKernel,
+    /// Whether that is one of AMD's HIP's own.
+    pub is_hips_own: bool,
     /// Workgroups that the packet asks for.
     pub grid: [u32; 3],
     /// Work-items of a workgroup.
@@ -91,9 +93,9 @@ impl Counts {
     }
 
     /// The workgroups of a launch among which those are that are executed.
-    pub fn grid(&self, kernel: &str, has_name: bool, grid: [u32; 3]) -> [u32; 3] {
+    pub fn grid(&self, is_hips_own: bool, grid: [u32; 3]) -> [u32; 3] {
         match self.executed {
-            Executed::First(most) if is_counted(kernel, has_name) => first(grid, most),
+            Executed::First(most) if !is_hips_own => first(grid, most),
             _ => grid,
         }
     }
@@ -101,16 +103,10 @@ impl Counts {
     /// What tells a launch's time, repeated on operands that lie in the Infinity Cache: where there is a model of the GPU's
     /// time, and the launch is executed whole.
     /// Without those that it does not sample, if so many are asked for.
-    pub fn cycles(
-        &self,
-        target: Target,
-        kernel: &str,
-        has_name: bool,
-        is_whole: bool,
-    ) -> Option<Cycles> {
+    pub fn cycles(&self, target: Target, is_hips_own: bool, is_whole: bool) -> Option<Cycles> {
         let sampling = Sampling {
             warm: true,
-            alone: self.executed == Executed::Timed && is_counted(kernel, has_name),
+            alone: self.executed == Executed::Timed && !is_hips_own,
             ..Sampling::default()
         };
         Cycles::new(target, sampling).ok().filter(|_| is_whole)
@@ -120,6 +116,7 @@ impl Counts {
     pub fn add(&self, target: Target, memory: &Memory, counted: &Counted) {
         let Counted {
             kernel,
+            is_hips_own,
             grid,
             block,
             counters,
@@ -131,7 +128,7 @@ impl Counts {
             format!("{:.1}", time.microseconds)
         });
         let line = format!(
-            "{{\"kernel\": {:?}, \"gpu\": \"{target}\", \"workgroups\": {}, \"executed\": {}, \"items\": {}, \
+            "{{\"kernel\": {:?}, \"hips_own\": {is_hips_own}, \"gpu\": \"{target}\", \"workgroups\": {}, \"executed\": {}, \"items\": {}, \
              \"wavefronts\": {}, \"scalar\": {}, \"vector\": {}, \"memory\": {}, \"lds\": {}, \"matrix\": {}, \
              \"matrix_cycles\": {}, \"lds_cycles\": {}, \"lds_conflicts\": {}, \"bytes_loaded\": {}, \
              \"bytes_stored\": {}, \"lines\": {}, \"least_lines\": {}, \
@@ -160,9 +157,9 @@ impl Counts {
     }
 }
 
-/// Whether a kernel's results may be left out.
-fn is_counted(kernel: &str, has_name: bool) -> bool {
-    has_name && !kernel.starts_with(HIPS_OWN)
+/// Whether a kernel is one of AMD's HIP's own, some of which have no name: its results may not be left out.
+pub fn is_hips_own(kernel: &str, has_name: bool) -> bool {
+    !has_name || kernel.starts_with(HIPS_OWN)
 }
 
 fn size(sides: [u32; 3]) -> u64 {

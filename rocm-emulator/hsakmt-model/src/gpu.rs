@@ -14,7 +14,7 @@ use rocm_emulator::hip::Settings;
 use rocm_emulator::isa::Target;
 use rocm_emulator::memory::{AllocationInfo, InvalidAddress, Memory};
 
-use crate::counts::{Counted, Counts};
+use crate::counts::{is_hips_own, Counted, Counts};
 use crate::host_ranges::HostRanges;
 
 /// Why a packet's kernel did not run to its end.
@@ -203,10 +203,9 @@ impl Gpu {
         self.hosts.lock().refresh(&self.memory);
         let (kernel, is_named) = self.kernel(packet)?;
         let asked = std::array::from_fn(|axis| items[axis].div_ceil(block[axis]));
+        let is_hips_own = is_hips_own(&kernel.kernel.name, is_named);
         let counts = self.counts.as_deref();
-        let grid = counts.map_or(asked, |counts| {
-            counts.grid(&kernel.kernel.name, is_named, asked)
-        });
+        let grid = counts.map_or(asked, |counts| counts.grid(is_hips_own, asked));
         let launch = exec::Launch {
             kernel: &kernel,
             grid,
@@ -215,9 +214,8 @@ impl Gpu {
             kernarg: &[],
         };
         let profile = Mutex::default();
-        let cycles = counts.and_then(|counts| {
-            counts.cycles(self.target, &kernel.kernel.name, is_named, asked == grid)
-        });
+        let cycles =
+            counts.and_then(|counts| counts.cycles(self.target, is_hips_own, asked == grid));
         let mut options = exec::Options {
             threads: self.threads,
             profile: counts.map(|_| &profile),
@@ -235,6 +233,7 @@ impl Gpu {
         if let Some(counts) = counts {
             let counted = Counted {
                 kernel: &kernel,
+                is_hips_own,
                 grid: asked,
                 block,
                 counters,

@@ -230,13 +230,13 @@ impl Races {
             Access::Atomic => How::Atomic { writes: true },
         };
         let single = access.lanes.count_ones() == 1;
-        let reads_flags = how == How::Atomic { writes: false };
-        if matches!(how, How::Atomic { .. }) && (single || reads_flags) {
-            let mut lanes = access.lanes;
-            while lanes != 0 {
-                let lane = lanes.trailing_zeros() as usize;
+        let acquires = match how {
+            How::Atomic { writes } => single || !writes,
+            How::Read | How::Write => false,
+        };
+        if acquires {
+            for lane in access.active(u64::MAX) {
                 self.acquire(wave, access.places[lane], access.bytes);
-                lanes &= lanes - 1;
             }
         }
         let me = self.touch(wave, place);
