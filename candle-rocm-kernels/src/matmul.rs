@@ -191,6 +191,13 @@ pub fn dynamic_lds(arch: &str, dtype: Dtype, tile: Tile) -> u32 {
     slices * (tile.rows + tile.columns) * dtype.depth() * dtype.bytes()
 }
 
+/// Whether workgroups that have parts of k hand their sums over to the last part's, within the launch (`HANDS_OVER` in
+/// kernels/matmul/matmul_wave.cuh). Of larger tiles few workgroups would read all parts' sums, and of integers all bits may
+/// be set, by which a sum that is not there is known.
+pub fn hands_over(dtype: Dtype, tile: Tile) -> bool {
+    dtype != Dtype::I8 && tile.rows * tile.columns <= 128 * 128
+}
+
 /// The name of a kernel; `transposed` is of A and of B.
 pub fn kernel_name(dtype: Dtype, tile: Tile, transposed: [bool; 2]) -> String {
     let [a, b] = transposed.map(|transposed| if transposed { 't' } else { 'n' });

@@ -16,7 +16,8 @@ use candle_rocm_runtime::gemm::{
     self, library, Activation, Epilogue, GemmDtype, GemmProblem, Gpu, Residual, Transpose,
 };
 use candle_rocm_runtime::{
-    enqueued, DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, Graph, Stream, ValidAsZeroBits,
+    enqueued, Context, DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, Graph, Stream,
+    ValidAsZeroBits,
 };
 use candle_rocm_testing::random::Random;
 use common::on_each_device;
@@ -596,7 +597,8 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
                 // What is stored without more ado, by loops that go round more than once.
                 let bare = simple::<T>(op_a, op_b, rows, 2 * columns, (slices + 2) * depth + 3);
                 run_with(bare, By::This { kernel, part_k: 0 }, false);
-                let edges = simple::<T>(op_a, op_b, rows + 1, columns - 1, 2 * depth + 3);
+                // More parts than are read at a time where they are handed over.
+                let edges = simple::<T>(op_a, op_b, rows + 1, columns - 1, 5 * depth + 3);
                 let part_k = tile.depth;
                 run_with(edges, By::This { kernel, part_k }, true);
             }
@@ -1012,7 +1014,7 @@ fn threads_and_streams_multiply_at_once() {
     });
 }
 
-/// A product of few columns in parts, of whole numbers.
+/// A product in parts, of whole numbers, whose parts are handed over.
 struct InParts<T: Element> {
     _operands: [DeviceBuffer<T>; 2],
     c: DeviceBuffer<T>,
@@ -1022,11 +1024,20 @@ struct InParts<T: Element> {
 
 impl<T: Element<Output = T> + ValidAsZeroBits> InParts<T> {
     const ROWS: usize = 45;
-    const COLUMNS: usize = 3;
     const LONG: usize = 8192;
 
-    fn new(stream: &Arc<Stream>) -> Self {
-        let (m, n, k) = (Self::ROWS, Self::COLUMNS, Self::LONG);
+    /// Of three columns.
+    fn few(stream: &Arc<Stream>) -> Self {
+        Self::new(stream, 3)
+    }
+
+    /// Of a matrix unit's tiles.
+    fn tiles(stream: &Arc<Stream>) -> Self {
+        Self::new(stream, 40)
+    }
+
+    fn new(stream: &Arc<Stream>, columns: usize) -> Self {
+        let (m, n, k) = (Self::ROWS, columns, Self::LONG);
         let a: Vec<f64> = (0..m * k).map(|i| (i * i / 7 % 3) as f64).collect();
         let b: Vec<f64> = (0..n * k).map(|i| (i / 5 % 2 + 1) as f64).collect();
         // Exact in the sums' type, and once rounded in the result's.
@@ -1048,7 +1059,12 @@ impl<T: Element<Output = T> + ValidAsZeroBits> InParts<T> {
         };
         let gpu = stream.context().info().into();
         let plan = Plan::new(&problem, &Epilogue::default(), gpu).unwrap();
-        assert!(matches!(plan.kernel, Kernel::Few(_)) && plan.parts > 1);
+        let is_few = matches!(plan.kernel, Kernel::Few(_));
+        assert!(
+            is_few == (n < 16) && plan.parts > 1,
+            "{}",
+            plan.description()
+        );
         Self {
             _operands: [a, b],
             c,
@@ -1072,83 +1088,104 @@ impl<T: Element<Output = T> + ValidAsZeroBits> InParts<T> {
     }
 }
 
-#[test]
-fn parts_of_few_columns_are_added_up_within_their_launch() {
-    let test = "parts_of_few_columns_are_added_up_within_their_launch";
-    on_each_device(test, |context| {
-        let of_thread = context.per_thread_stream();
-        let streams = [
-            context.default_stream(),
-            of_thread.clone(),
-            context.new_stream().unwrap(),
-        ];
-        for stream in streams {
-            let mut product = InParts::<f32>::new(&stream);
-            for _ in 0..3 {
-                assert_eq!(product.multiply(&stream), 1);
-                product.check(&stream);
-            }
-        }
-        // What streams and threads leave, others have.
+/// What is done with a product in parts on a stream.
+fn on_streams<T>(context: &Arc<Context>, make: fn(&Arc<Stream>) -> InParts<T>)
+where
+    T: Element<Output = T> + ValidAsZeroBits,
+{
+    let of_thread = context.per_thread_stream();
+    let streams = [
+        context.default_stream(),
+        of_thread.clone(),
+        context.new_stream().unwrap(),
+    ];
+    for stream in streams {
+        let mut product = make(&stream);
         for _ in 0..3 {
-            let stream = context.new_stream().unwrap();
-            let mut product = InParts::<f32>::new(&stream);
             assert_eq!(product.multiply(&stream), 1);
             product.check(&stream);
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    let mut product = InParts::<f32>::new(&of_thread);
-                    assert_eq!(product.multiply(&of_thread), 1);
-                    product.check(&of_thread);
-                });
-            });
         }
+    }
+    // What streams and threads leave, others have.
+    for _ in 0..3 {
+        let stream = context.new_stream().unwrap();
+        let mut product = make(&stream);
+        assert_eq!(product.multiply(&stream), 1);
+        product.check(&stream);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut product = make(&of_thread);
+                assert_eq!(product.multiply(&of_thread), 1);
+                product.check(&of_thread);
+            });
+        });
+    }
+}
+
+#[test]
+fn parts_are_added_up_within_their_launch() {
+    on_each_device("parts_are_added_up_within_their_launch", |context| {
+        on_streams(context, InParts::<f32>::few);
+        on_streams(context, InParts::<f16>::tiles);
+        on_streams(context, InParts::<bf16>::tiles);
     });
 }
 
 /// A graph shares its stream's handover; a stream that became a part of another's capture has none there, since it may
 /// be given work while the graph runs, and neither has a thread's own, whose graph another thread may launch on its own.
 #[test]
-fn captured_parts_of_few_columns_are_added_up() {
-    let test = "captured_parts_of_few_columns_are_added_up";
-    on_each_device(test, |context| {
+fn captured_parts_are_added_up() {
+    on_each_device("captured_parts_are_added_up", |context| {
         let stream = context.new_stream().unwrap();
         let other = context.new_stream().unwrap();
         // SAFETY: what the streams share they wait for.
         unsafe { context.disable_event_tracking() };
-        let mut products = [&stream, &other].map(InParts::<f32>::new);
-        // Modules are loaded outside of the capture.
-        assert_eq!(products[1].multiply(&other), 1);
-        products[1].check(&other);
-        let graph = captured(&stream, || {
-            other.join(&stream).unwrap();
-            assert_eq!(products[1].multiply(&other), 2);
-            assert_eq!(products[0].multiply(&stream), 1);
-            stream.join(&other).unwrap();
-        });
-        for _ in 0..2 {
-            graph.launch().unwrap();
-            for product in &mut products {
-                product.check(&stream);
-            }
-            assert_eq!(products[0].multiply(&stream), 1);
-            products[0].check(&stream);
-        }
+        capture_of_two_streams([&stream, &other], InParts::<f32>::few);
+        capture_of_two_streams([&stream, &other], InParts::<f16>::tiles);
 
         let own = context.per_thread_stream();
-        second_launch_adds_captured_parts_up::<f16>(&own);
-        second_launch_adds_captured_parts_up::<bf16>(&own);
-        second_launch_adds_captured_parts_up::<f32>(&own);
-        second_launch_adds_captured_parts_up::<f64>(&own);
+        second_launch_adds_captured_parts_up(&own, InParts::<f16>::few);
+        second_launch_adds_captured_parts_up(&own, InParts::<bf16>::few);
+        second_launch_adds_captured_parts_up(&own, InParts::<f32>::few);
+        second_launch_adds_captured_parts_up(&own, InParts::<f64>::few);
+        second_launch_adds_captured_parts_up(&own, InParts::<bf16>::tiles);
     });
 }
 
-/// The capture of a stream without a handover has a second launch for the parts, whatever their type.
-fn second_launch_adds_captured_parts_up<T>(stream: &Arc<Stream>)
-where
+fn capture_of_two_streams<T>(
+    [stream, other]: [&Arc<Stream>; 2],
+    make: fn(&Arc<Stream>) -> InParts<T>,
+) where
     T: Element<Output = T> + ValidAsZeroBits,
 {
-    let mut product = InParts::<T>::new(stream);
+    let mut products = [stream, other].map(make);
+    // Modules are loaded outside of the capture.
+    assert_eq!(products[1].multiply(other), 1);
+    products[1].check(other);
+    let graph = captured(stream, || {
+        other.join(stream).unwrap();
+        assert_eq!(products[1].multiply(other), 2);
+        assert_eq!(products[0].multiply(stream), 1);
+        stream.join(other).unwrap();
+    });
+    for _ in 0..2 {
+        graph.launch().unwrap();
+        for product in &mut products {
+            product.check(stream);
+        }
+        assert_eq!(products[0].multiply(stream), 1);
+        products[0].check(stream);
+    }
+}
+
+/// The capture of a stream without a handover has a second launch for the parts, whatever their type.
+fn second_launch_adds_captured_parts_up<T>(
+    stream: &Arc<Stream>,
+    make: fn(&Arc<Stream>) -> InParts<T>,
+) where
+    T: Element<Output = T> + ValidAsZeroBits,
+{
+    let mut product = make(stream);
     assert_eq!(product.multiply(stream), 1);
     product.check(stream);
     let graph = captured(stream, || {
@@ -1156,6 +1193,58 @@ where
     });
     graph.launch().unwrap();
     product.check(stream);
+}
+
+/// Of tiles: a graph's results are those of the same product before it. And what is no number comes through, of which a
+/// sum may have all bits set, as where there is none yet.
+#[test]
+fn parts_of_tiles_have_the_same_sums_in_one_launch_and_in_two() {
+    const SIZES: [usize; 3] = [70, 50, 8192];
+    let test = "parts_of_tiles_have_the_same_sums_in_one_launch_and_in_two";
+    on_each_device(test, |context| {
+        let stream = context.per_thread_stream();
+        let [m, n, k] = SIZES;
+        let mut draw = Random::from_state(3);
+        let mut numbers = |count: usize| -> Vec<f16> {
+            let number = |_| f16::from_f64(draw.signed());
+            (0..count).map(number).collect()
+        };
+        let (mut a, b) = (numbers(m * k), numbers(k * n));
+        // The second row, all of it, and an element of the fourth.
+        a[k..2 * k].fill(f16::from_bits(0xffff));
+        a[3 * k + 77] = f16::INFINITY;
+        let a = stream.clone_htod(&a).unwrap();
+        let b = stream.clone_htod(&b).unwrap();
+        let mut c = stream.alloc_zeros::<f16>(m * n).unwrap();
+        let problem = GemmProblem {
+            a: a.device_ptr(&stream).0,
+            b: b.device_ptr(&stream).0,
+            c: c.device_ptr_mut(&stream).0,
+            ..simple::<f16>(Transpose::Yes, Transpose::No, m, n, k)
+        };
+        let gpu = context.info().into();
+        let plan = Plan::new(&problem, &Epilogue::default(), gpu).unwrap();
+        assert!(plan.parts > 4, "{}", plan.description());
+        // SAFETY: the buffers hold the matrices.
+        let multiply = || unsafe { gemm::launch_plan(&stream, &plan) }.unwrap();
+        multiply();
+        let bits = |c: &DeviceBuffer<f16>| -> Vec<u16> {
+            let numbers = stream.clone_dtoh(c).unwrap();
+            numbers.into_iter().map(f16::to_bits).collect()
+        };
+        let in_one = bits(&c);
+        stream.memset_zeros(&mut c).unwrap();
+        captured(&stream, multiply).launch().unwrap();
+        assert_eq!(bits(&c), in_one);
+        for (i, bits) in in_one.into_iter().enumerate() {
+            let number = f16::from_bits(bits);
+            match i % m {
+                1 => assert!(number.is_nan()),
+                3 => assert!(number.is_infinite() || number.is_nan()),
+                _ => assert!(number.is_finite()),
+            }
+        }
+    });
 }
 
 /// By matrix units that take f32 apart, too: infinities and what is beyond the largest number.

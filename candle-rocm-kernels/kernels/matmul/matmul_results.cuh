@@ -118,7 +118,8 @@ private:
     }
 };
 
-// Adds up the parts of each element of C, in their order. Grid: any number of workgroups in x.
+// Adds up the parts of each element of C, the last one first, as where they are handed over (WaveTile::hand_over). Grid:
+// any number of workgroups in x.
 template <class T, class Results = ::Results<T>, class Problem>
 __device__ __forceinline__ void matmul_sum(const Problem &problem) {
     using Sum = typename Product<T>::Sum;
@@ -127,8 +128,8 @@ __device__ __forceinline__ void matmul_sum(const Problem &problem) {
     bool narrow = total >> 32 == 0;
     for (uint64_t i = global_thread(); i < total; i += global_threads()) {
         const Sum *from = (const Sum *)p.partial + i;
-        Sum sum = *from;
-        for (uint32_t part = 1; part < p.parts; part++) sum += from[part * total];
+        Sum sum = from[(p.parts - 1) * total];
+        for (uint32_t part = 0; part + 1 < p.parts; part++) sum += from[part * total];
         uint64_t line = divide(i, p.gemm.m, narrow), z = divide(line, p.gemm.n, narrow);
         Results(problem, (uint32_t)z).store((uint32_t)(i - line * p.gemm.m), (uint32_t)(line - z * p.gemm.n), sum);
     }

@@ -1,7 +1,9 @@
 // What every schedule of products has: the part of C that a workgroup makes, and a wavefront's sums of it.
 #pragma once
+#include "matmul/left_sums.cuh"
 #include "matmul/matmul_results.cuh"
 #include "matmul/unit/unit.cuh"
+#include "portable/seldom.cuh"
 
 // The tile that this workgroup makes. Workgroups are dealt to chiplets in turn, each with an L2 of its own, so each
 // chiplet's shall be neighbours; and neighbours are tiles that share operands: `group` tiles of rows for one tile of
@@ -127,15 +129,45 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
         }
     }
 
+    // Whether workgroups of parts of k may hand their sums over (src/matmul.rs): not those of large tiles, of which few
+    // would read all parts' sums, while a launch of its own has all compute units to read them; nor other sums than f32.
+    static constexpr bool HANDS_OVER = S::M * S::N <= 128 * 128 && is_same<Sum, float>::value;
+
+    // Leaves this part's sums for the last one's workgroup, as lanes have them; or, there, adds the others' up after its
+    // own, in their order. Returns whether the sums are whole.
+    __device__ __forceinline__ bool hand_over(const MatmulProblem &p) {
+        constexpr int OF_LANE = BLOCKS_M * BLOCKS_N * Unit::SUMS, WAVES = S::WAVES_M * S::WAVES_N;
+        constexpr uint32_t OF_WAVE = OF_LANE * S::WAVE * sizeof(float);
+        static_assert(sizeof(sums) == OF_LANE * sizeof(float), "nothing but sums");
+        using Left = LeftFloats<OF_LANE, S::WAVE>;
+        auto &own = (float(&)[OF_LANE])sums;
+        HandoverMemory memory(p.partial);
+        GridPlace place;
+        uint32_t tiles = p.tiles_m * p.tiles_n, plane = p.batch * tiles * (WAVES * OF_WAVE);
+        uint32_t at = ((place.z * tiles + place.x) * WAVES + wave) * OF_WAVE;
+        bool is_last = place.y + 1 == p.parts;
+        if (is_last) Left::add(own, memory, at, plane, place.y);
+        else Left::leave(memory, at + place.y * plane, own);
+        return is_last;
+    }
+
     // Writes what lies within C of the workgroup's part: finished, as Results has it, or raw as one part of k.
     template <class Results, class Problem>
-    __device__ __forceinline__ void store(const Problem &problem, LdsBytes lds, const TilePart &part) const {
+    __device__ __forceinline__ void store(const Problem &problem, LdsBytes lds, const TilePart &part) {
         const MatmulProblem &p = product_of(problem);
+        bool raw = p.parts > 1;
+        if constexpr (HANDS_OVER && is_same<Problem, MatmulProblem>::value) {
+            auto &again = (const MatmulProblem &)seldom(p);
+            if (again.hands_over) {
+                if (!hand_over(again)) return;
+                raw = false;
+            }
+        }
         LDS_MEMORY Sum *strip = (LDS_MEMORY Sum *)(lds + wave * strip_bytes(STRIP));
         Results results(problem, part.z);
         Sum *partial = (Sum *)p.partial + ((uint64_t)part.y * p.batch + part.z) * p.gemm.n * p.gemm.m;
         uint32_t rows = UNEVEN ? min_of(p.gemm.m, part.row + S::M) : p.gemm.m;
-        bool has_vectors = p.parts > 1 ? vectors_at(partial, p.gemm.m) : results.has_vectors;
+        bool has_vectors = raw ? vectors_at(partial, p.gemm.m) : results.has_vectors;
         // One strip at a time, so that what is done to results is there once.
 #pragma unroll 1
         for (int number = 0; number < STRIPS; number++) {
@@ -153,7 +185,7 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
                 if (first >= rows || at_column >= part.columns) continue;
                 bool whole = first + V <= rows && has_vectors;
                 uint32_t count = has_vectors ? rows - first : min_of((uint32_t)V, rows - first);
-                if (p.parts > 1) {
+                if (raw) {
                     Sum *to = partial + (uint64_t)at_column * p.gemm.m + first;
                     constexpr int N = VEC16<Sum>;
                     if (whole) {

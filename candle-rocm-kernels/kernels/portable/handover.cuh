@@ -33,6 +33,77 @@ struct GridPlace {
 #endif
 };
 
+// Memory from an address on that is the same in all lanes, of at most 4 GiB, through which workgroups of a launch hand
+// words over: four at a time, each moved at once, past the caches that they do not share. They are at a lane's offset of
+// bytes, after one that is the same in all lanes, and a constant.
+typedef uint32_t HandedWords __attribute__((ext_vector_type(4)));
+#if defined(__HIP__) && __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
+class HandoverMemory {
+    // Raw buffers' format and bounds, and the bits of the memory model of LLVM's AMDGPUUsage, for the device's scope.
+#if defined(__GFX9__)
+    static constexpr int FORMAT = 0x00020000;
+#elif defined(__GFX10__)
+    static constexpr int FORMAT = 0x31014000;
+#else
+    static constexpr int FORMAT = 0x31004000;
+#endif
+#if (defined(AMD_MFMA) && AMD_MFMA > 2) || defined(__GFX12__)
+    static constexpr int LOADS = 16, STORES = 16;
+#else
+    static constexpr int LOADS = 1, STORES = 0;
+#endif
+    __amdgpu_buffer_rsrc_t memory;
+
+public:
+    __device__ __forceinline__ explicit HandoverMemory(void *at)
+        : memory(__builtin_amdgcn_make_buffer_rsrc(at, 0, -1, FORMAT)) {}
+    __device__ __forceinline__ HandedWords read(uint32_t uniform, uint32_t lane, int constant) const {
+        return __builtin_amdgcn_raw_buffer_load_b128(memory, lane + constant, uniform, LOADS);
+    }
+    __device__ __forceinline__ void write(uint32_t uniform, uint32_t lane, int constant, HandedWords words) const {
+        __builtin_amdgcn_raw_buffer_store_b128(words, memory, lane + constant, uniform, STORES);
+    }
+};
+#else
+class HandoverMemory {
+    char *memory;
+
+public:
+    __device__ __forceinline__ explicit HandoverMemory(void *at) : memory((char *)at) {}
+#if defined(__HIP__)
+    // clang 18 and older.
+    __device__ __forceinline__ HandedWords read(uint32_t uniform, uint32_t lane, int constant) const {
+        HandedWords words;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            words[i] = device_atomic::read((const int32_t *)(memory + uniform + lane + constant) + i);
+        return words;
+    }
+    __device__ __forceinline__ void write(uint32_t uniform, uint32_t lane, int constant, HandedWords words) const {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            device_atomic::write((int32_t *)(memory + uniform + lane + constant) + i, (int32_t)words[i]);
+    }
+#else
+    __device__ __forceinline__ HandedWords read(uint32_t uniform, uint32_t lane, int constant) const {
+        uint32_t x, y, z, w;
+        asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
+                     : "l"((const __attribute__((address_space(1))) char *)memory + uniform + lane + constant)
+                     : "memory");
+        return {x, y, z, w};
+    }
+    __device__ __forceinline__ void write(uint32_t uniform, uint32_t lane, int constant, HandedWords words) const {
+        asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};"
+                     :
+                     : "l"((__attribute__((address_space(1))) char *)memory + uniform + lane + constant), "r"(words[0]),
+                       "r"(words[1]), "r"(words[2]), "r"(words[3])
+                     : "memory");
+    }
+#endif
+};
+#endif
+
 // Whether the workgroup ends last of the `count` that call this with one counter: it then reads what they wrote before.
 // The counter is 0 before, and 0 again after. `ended` is in LDS.
 __device__ __forceinline__ bool ends_last(int32_t *counter, uint32_t count, int32_t &ended) {

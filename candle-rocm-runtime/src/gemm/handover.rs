@@ -17,7 +17,7 @@ use crate::stream::queue::Stream;
 static HANDOVERS: PerDevice<PerStream<u64>> = PerDevice::new();
 
 /// Bytes of a stream's: products with more sums to hand over gain little by it.
-const BYTES: usize = 2 << 20;
+pub(super) const BYTES: usize = 16 << 20;
 
 fn of_device(device: &Arc<Device>) -> &'static PerStream<u64> {
     HANDOVERS.get_or_init(device, || {

@@ -133,6 +133,11 @@ const LAUNCH: f64 = 6000.0;
 /// workgroups multiply meanwhile. By the emulator's clock of an MI300X, of LLaMA's layers with 128 to 1,024 tokens: it
 /// ranks plans alike from here to 0.5.
 const SHOWN_OF_WRITTEN: f64 = 0.25;
+/// Where parts hand their sums over, cycles until the last part's workgroups have them, and for each element of a tile: of the
+/// first other part, whose code waits as well, and of each more. By the same clock.
+const HANDOVER: f64 = 2500.0;
+const OF_ELEMENT_HANDED_OVER: f64 = 0.5;
+const OF_EACH_MORE: f64 = 0.2;
 /// Cycles in which the first workgroups of a kernel by whole lines wait for its code, which is longer than the others': by the
 /// same clock, alike from 6,000 to 8,000.
 const FIRST_OF_CODE: f64 = 7000.0;
@@ -170,6 +175,8 @@ pub(super) struct Work {
     pub dynamic_lds: u64,
     /// Whether it reads whole lines, in an order that was asked for.
     pub whole_lines: bool,
+    /// Whether its parts of k hand their sums over.
+    pub hands_over: bool,
 }
 
 impl Work {
@@ -320,7 +327,15 @@ impl Gpu<'_> {
         let mut cycles = overlapped(computing, memory(inputs * dtype.bytes() as f64 + output));
         if parts > 1 {
             let sums = m * n * batch * parts as f64 * dtype.sum_bytes() as f64;
-            cycles += memory((SHOWN_OF_WRITTEN + 1.0) * sums) + LAUNCH;
+            let elements = (work.rows * work.columns) as f64;
+            cycles += memory(SHOWN_OF_WRITTEN * sums);
+            cycles += match work.hands_over {
+                true => {
+                    HANDOVER
+                        + elements * (OF_ELEMENT_HANDED_OVER + OF_EACH_MORE * (parts - 2) as f64)
+                }
+                false => memory(sums) + LAUNCH,
+            };
         }
         cycles
     }

@@ -102,6 +102,8 @@ pub struct MatrixTile {
     pub dynamic_lds: u32,
     /// Whether its kernels read whole lines of memory, and other work stands behind matrix instructions.
     pub(super) whole_lines: bool,
+    /// Whether workgroups hand over the sums of their parts of k.
+    pub(super) hands_over: bool,
 }
 
 impl MatrixTile {
@@ -118,6 +120,7 @@ impl MatrixTile {
                 depth: of.depth(),
                 dynamic_lds: matmul::dynamic_lds(arch, of, tile),
                 whole_lines: matmul::reads_whole_lines(arch, of, tile),
+                hands_over: matmul::hands_over(of, tile),
             })
     }
 }

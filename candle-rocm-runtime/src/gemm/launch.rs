@@ -155,13 +155,15 @@ fn number(activation: Activation) -> u32 {
 pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
     let name = plan.kernel.name(plan.product.dtype);
     let function = stream.context().kernel(plan.kernel.module(), &name)?;
-    let bytes = plan.workspace_bytes();
-    let handover = match plan.kernel {
-        Kernel::Few(_) if plan.parts > 1 => handover::of(stream, bytes)?,
-        _ => None,
+    let handover = match plan.handover_bytes() {
+        Some(bytes) => handover::of(stream, bytes)?,
+        None => None,
     };
-    let workspace = Workspace::new(stream, if handover.is_some() { 0 } else { bytes })
-        .map_err(|error| error.context("partial sums"))?;
+    let bytes = match handover {
+        Some(_) => 0,
+        None => plan.workspace_bytes(),
+    };
+    let workspace = Workspace::new(stream, bytes).map_err(|error| error.context("partial sums"))?;
     let partial = handover.unwrap_or_else(|| workspace.address());
     // The kernels for few columns take C either way round, and are told which.
     let layout = u32::from(plan.b_along_k) | u32::from(plan.product.is_transposed) << 1;

@@ -21,8 +21,8 @@ pub struct Plan {
     pub product: Product,
     /// Whether B's columns have k together, which the kernels for few columns ask for.
     pub b_along_k: bool,
-    /// Parts into which k is divided. Where there are more than one, their sums go to a workspace and are added by a
-    /// kernel of their own.
+    /// Parts into which k is divided. Where there are more than one, their sums are handed over to the last part's
+    /// workgroups, or go to a workspace and are added by a kernel of their own.
     pub parts: u32,
     /// Elements of k in each part but the last.
     pub part_k: u32,
@@ -98,7 +98,29 @@ impl Plan {
         })
     }
 
-    /// Bytes that a piece's partial sums take; 0 where k is in one part.
+    /// Bytes that a piece's sums take which parts hand over; `None` where they do not.
+    pub(super) fn handover_bytes(&self) -> Option<u64> {
+        let whole = |size: u64, step: u64| match self.kernel {
+            // All sums of a tile.
+            Kernel::Matrix { .. } => size.next_multiple_of(step),
+            _ => size,
+        };
+        let hands_over = match self.kernel {
+            Kernel::Few(_) => true,
+            Kernel::Matrix { tile, .. } => tile.hands_over,
+            Kernel::Tile { .. } => false,
+        };
+        if self.parts == 1 || !hands_over {
+            return None;
+        }
+        // The first piece is the largest.
+        let product = self.pieces().next()?.product;
+        let (rows, columns) = self.kernel.tile();
+        let sums = whole(product.m, rows) * whole(product.n, columns) * product.batch;
+        Some(sums * product.dtype.sum_bytes() as u64 * u64::from(self.parts - 1))
+    }
+
+    /// Bytes that a piece's partial sums take where a launch adds them up; 0 where k is in one part.
     pub fn workspace_bytes(&self) -> u64 {
         let bytes = |piece: Piece| {
             let product = piece.product;

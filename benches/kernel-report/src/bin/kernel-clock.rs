@@ -36,6 +36,9 @@ struct Cli {
     /// The launch's operands lie in the Infinity Cache, as when it is repeated.
     #[arg(long)]
     repeated: bool,
+    /// The kernel's code lies in the caches, as when launches of it follow one another.
+    #[arg(long)]
+    code_kept: bool,
     /// What the launch computes, of which TFLOP/s are made.
     #[arg(long)]
     flop: Option<f64>,
@@ -102,7 +105,7 @@ fn main() -> Result<()> {
     }
     let kept = Kept {
         operands: cli.repeated,
-        code: false,
+        code: cli.code_kept,
     };
     let grid = [grid, [cli.threads, 1, 1]];
     let time = device.time_raw(MODULE, kernel, grid, cli.lds, &kernarg, kept)?;

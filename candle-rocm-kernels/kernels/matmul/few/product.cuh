@@ -22,7 +22,7 @@
 // loop then holds loads and multiply-adds, and next to nothing else. The host checks that the offsets fit
 // (gemm/candidates.rs).
 #pragma once
-#include "matmul/few/left_sums.cuh"
+#include "matmul/left_sums.cuh"
 #include "matmul/few/turned.cuh"
 #include "matmul/gemm_epilogue.cuh"
 
