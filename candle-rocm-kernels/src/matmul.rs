@@ -192,10 +192,10 @@ pub fn dynamic_lds(arch: &str, dtype: Dtype, tile: Tile) -> u32 {
 }
 
 /// Whether workgroups that have parts of k hand their sums over to the last part's, within the launch (`HANDS_OVER` in
-/// kernels/matmul/matmul_wave.cuh). Of larger tiles few workgroups would read all parts' sums, and of integers all bits may
-/// be set, by which a sum that is not there is known.
+/// kernels/matmul/matmul_wave.cuh): if these are f32. Of larger tiles few workgroups would read all parts' sums.
 pub fn hands_over(dtype: Dtype, tile: Tile) -> bool {
-    dtype != Dtype::I8 && tile.rows * tile.columns <= 128 * 128
+    let sums_are_f32 = !matches!(dtype, Dtype::I8 | Dtype::F64);
+    sums_are_f32 && tile.rows * tile.columns <= 128 * 128
 }
 
 /// The name of a kernel; `transposed` is of A and of B.

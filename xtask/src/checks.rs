@@ -81,6 +81,7 @@ pub fn few(suites: &Suites, seed: u64) -> Result<()> {
     suites.some_kernels(&FEW_TESTS)?;
     for arch in FEW_GPUS {
         suites.handovers(arch)?;
+        suites.parts(arch)?;
     }
     suites.set_environment(Vec::new());
     let found = report(&CHECKS.join(","))?;

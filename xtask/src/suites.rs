@@ -113,6 +113,13 @@ impl Suites {
         })
     }
 
+    /// Those of products whose parts of k are handed over, on this GPU: the tests with `parts` in their names.
+    pub fn parts(&self, arch: &str) -> Result<()> {
+        self.run_with(Some(arch), &["parts"], |program| {
+            program.package == "candle-rocm-runtime" && program.target == "gemm"
+        })
+    }
+
     /// Those of FP8, grouped products and mixtures of experts, on this GPU.
     pub fn grouped(&self, arch: &str) -> Result<()> {
         self.run(Some(arch), |program| {

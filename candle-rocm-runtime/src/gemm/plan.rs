@@ -9,6 +9,9 @@ pub use super::kernel::{FewKernel, Kernel, MatrixTile, Tile, TILES};
 const MAX_GRID_X: u64 = 1 << 23;
 /// Most workgroups in y and in z.
 const MAX_GRID_YZ: u64 = 65_535;
+/// Most parts of k of which tiles' sums are handed over: one workgroup reads those of all parts, which a launch of its own
+/// shares out. By the emulator's clock of an MI300X both take as long with 8.
+const MOST_HANDED_OVER: u32 = 8;
 /// Most bytes of partial sums where k is divided.
 pub const MAX_WORKSPACE: u64 = 96 << 20;
 
@@ -107,7 +110,7 @@ impl Plan {
         };
         let hands_over = match self.kernel {
             Kernel::Few(_) => true,
-            Kernel::Matrix { tile, .. } => tile.hands_over,
+            Kernel::Matrix { tile, .. } => tile.hands_over && self.parts <= MOST_HANDED_OVER,
             Kernel::Tile { .. } => false,
         };
         if self.parts == 1 || !hands_over {
