@@ -203,7 +203,11 @@ impl Few {
         let runs = (7_000_000_000 / bytes).clamp(8, 200);
         let of_problem = |problem: &GemmProblem| {
             let mut plans = Plan::candidates(problem, &Epilogue::default(), gpu);
-            plans.retain(|plan| matches!(plan.kernel, Kernel::Few(_)));
+            // Of more columns than those kernels are for, all.
+            let is_few = |plan: &Plan| matches!(plan.kernel, Kernel::Few(_));
+            if plans.iter().any(is_few) {
+                plans.retain(is_few);
+            }
             plans
         };
         let all: Vec<Vec<Plan>> = problems.iter().map(of_problem).collect();
