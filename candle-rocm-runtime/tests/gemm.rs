@@ -1019,7 +1019,7 @@ fn has_small_tiles_in_parts(plan: &Plan) -> bool {
     let (rows, columns) = plan.kernel.tile();
     matches!(plan.kernel, Kernel::Matrix { .. })
         && rows * columns <= 128 * 128
-        && (5..=8).contains(&plan.parts)
+        && (5..=6).contains(&plan.parts)
 }
 
 /// A product in parts, of whole numbers, whose parts are handed over.
@@ -1042,7 +1042,7 @@ impl<T: Element<Output = T> + ValidAsZeroBits> InParts<T> {
 
     /// Of a matrix unit's small tiles.
     fn tiles(stream: &Arc<Stream>) -> Self {
-        Self::new(stream, [40, 2048], has_small_tiles_in_parts)
+        Self::new(stream, [40, 1536], has_small_tiles_in_parts)
     }
 
     fn new(stream: &Arc<Stream>, [n, k]: [usize; 2], suits: fn(&Plan) -> bool) -> Self {
@@ -1203,7 +1203,7 @@ fn second_launch_adds_captured_parts_up<T>(
 /// sum may have all bits set, as where there is none yet.
 #[test]
 fn parts_of_tiles_have_the_same_sums_in_one_launch_and_in_two() {
-    const SIZES: [usize; 3] = [70, 50, 2048];
+    const SIZES: [usize; 3] = [70, 50, 1536];
     let test = "parts_of_tiles_have_the_same_sums_in_one_launch_and_in_two";
     on_each_device(test, |context| {
         let stream = context.per_thread_stream();

@@ -136,7 +136,7 @@ const SHOWN_OF_WRITTEN: f64 = 0.25;
 /// Where parts hand their sums over, cycles until the last part's workgroups have them, and for each element of a tile: of the
 /// first other part, whose code waits as well, and of each more. By the same clock.
 const HANDOVER: f64 = 2500.0;
-const OF_ELEMENT_HANDED_OVER: f64 = 0.5;
+const OF_ELEMENT_HANDED_OVER: f64 = 0.6;
 const OF_EACH_MORE: f64 = 0.2;
 /// Cycles in which the first workgroups of a kernel by whole lines wait for its code, which is longer than the others': by the
 /// same clock, alike from 6,000 to 8,000.

@@ -9,9 +9,10 @@ pub use super::kernel::{FewKernel, Kernel, MatrixTile, Tile, TILES};
 const MAX_GRID_X: u64 = 1 << 23;
 /// Most workgroups in y and in z.
 const MAX_GRID_YZ: u64 = 65_535;
-/// Most parts of k of which tiles' sums are handed over: one workgroup reads those of all parts, which a launch of its own
-/// shares out. By the emulator's clock of an MI300X both take as long with 8.
-const MOST_HANDED_OVER: u32 = 8;
+/// Most sums that are handed over to a tile's workgroup, which reads those of all other parts: a launch of its own shares them
+/// out. On an H200 both take as long with six parts of 64 x 64, and with three of 128 x 128; by the emulator's clock of an
+/// MI300X with eight and four.
+const MOST_HANDED_OVER: u64 = 5 * 64 * 64;
 /// Most bytes of partial sums where k is divided.
 pub const MAX_WORKSPACE: u64 = 96 << 20;
 
@@ -110,7 +111,10 @@ impl Plan {
         };
         let hands_over = match self.kernel {
             Kernel::Few(_) => true,
-            Kernel::Matrix { tile, .. } => tile.hands_over && self.parts <= MOST_HANDED_OVER,
+            Kernel::Matrix { tile, .. } => {
+                let of_tile = u64::from(tile.rows * tile.columns);
+                tile.hands_over && of_tile * u64::from(self.parts - 1) <= MOST_HANDED_OVER
+            }
             Kernel::Tile { .. } => false,
         };
         if self.parts == 1 || !hands_over {
