@@ -601,6 +601,11 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
                 let edges = simple::<T>(op_a, op_b, rows + 1, columns - 1, 5 * depth + 3);
                 let part_k = tile.depth;
                 run_with(edges, By::This { kernel, part_k }, true);
+                // As many as larger tiles hand over.
+                if rows * columns > 64 * 64 {
+                    let part_k = 3 * tile.depth;
+                    run_with(edges, By::This { kernel, part_k }, true);
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{ensure, Context as _, Result};
 use candle_rocm_kernels::{GEMM, MATMUL};
-use candle_rocm_runtime::gemm::plan::{Kernel, Plan};
+use candle_rocm_runtime::gemm::plan::Plan;
 use candle_rocm_runtime::gemm::{launch_plan, Epilogue, GemmDtype, GemmProblem, Gpu, Transpose};
 use candle_rocm_runtime::{
     runtime, Context, DeviceBuffer, DevicePtr, DevicePtrMut, RuntimeKind, Stream,
@@ -178,7 +178,7 @@ impl Gpus {
                 warm,
                 code_kept: kept.code,
                 // Parts wait for those before them.
-                alone: plan.parts == 1 || !matches!(plan.kernel, Kernel::Few(_)),
+                alone: !plan.may_wait(),
                 ..Sampling::default()
             };
             // SAFETY: the plan is of these matrices, of which it reads the first `slice` columns of op(A), and rows of op(B).

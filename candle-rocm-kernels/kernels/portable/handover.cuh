@@ -49,6 +49,8 @@ class HandoverMemory {
 #endif
 #if (defined(AMD_MFMA) && AMD_MFMA > 2) || defined(__GFX12__)
     static constexpr int LOADS = 16, STORES = 16;
+#elif defined(__GFX10__)
+    static constexpr int LOADS = 5, STORES = 0;
 #else
     static constexpr int LOADS = 1, STORES = 0;
 #endif

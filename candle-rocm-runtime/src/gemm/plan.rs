@@ -102,6 +102,11 @@ impl Plan {
         })
     }
 
+    /// Whether workgroups of one part of k may wait for those of others, which hand their sums over.
+    pub fn may_wait(&self) -> bool {
+        self.handover_bytes().is_some()
+    }
+
     /// Bytes that a piece's sums take which parts hand over; `None` where they do not.
     pub(super) fn handover_bytes(&self) -> Option<u64> {
         let whole = |size: u64, step: u64| match self.kernel {
