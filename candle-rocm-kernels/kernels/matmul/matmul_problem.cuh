@@ -13,7 +13,7 @@
 struct MatmulProblem {
     GemmProblem gemm;
     // With more than one part: raw sums of (part, batch, column, row), for matmul_sum_<type>, or, where parts hand them
-    // over (1, or 0), for the workgroups of the last part, whose tiles have all of their sums there, as lanes have them.
+    // over (1, or 0), for the workgroups of the last part; of tiles, which have all of their sums there, as lanes do.
     void *partial;
     uint64_t hands_over;
     const void *bias;

@@ -118,8 +118,8 @@ private:
     }
 };
 
-// Adds up the parts of each element of C, the last one first, as where they are handed over (WaveTile::hand_over). Grid:
-// any number of workgroups in x.
+// Adds up the parts of each element of C, the last one first, as where they are handed over (WaveTile::hand_over).
+// Grid: any number of workgroups in x.
 template <class T, class Results = ::Results<T>, class Problem>
 __device__ __forceinline__ void matmul_sum(const Problem &problem) {
     using Sum = typename Product<T>::Sum;

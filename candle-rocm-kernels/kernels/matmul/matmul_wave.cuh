@@ -130,11 +130,11 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
     }
 
     // Whether workgroups of parts of k may hand their sums over (src/matmul.rs): not those of large tiles, of which few
-    // would read all parts' sums, while a launch of its own has all compute units to read them; nor other sums than f32.
+    // would read all parts' sums, while a launch of its own has all compute units for it; nor other sums than f32.
     static constexpr bool HANDS_OVER = S::M * S::N <= 128 * 128 && is_same<Sum, float>::value;
 
-    // Leaves this part's sums for the last one's workgroup, as lanes have them; or, there, adds the others' up after its
-    // own, in their order. Returns whether the sums are whole.
+    // Leaves this part's sums for the last one's workgroup, as lanes have them; or, there, adds the others' to its own,
+    // in their order. Returns whether the sums are whole.
     __device__ __forceinline__ bool hand_over(const MatmulProblem &p) {
         constexpr int OF_LANE = BLOCKS_M * BLOCKS_N * Unit::SUMS, WAVES = S::WAVES_M * S::WAVES_N;
         constexpr uint32_t OF_WAVE = OF_LANE * S::WAVE * sizeof(float);

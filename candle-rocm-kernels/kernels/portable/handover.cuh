@@ -34,8 +34,8 @@ struct GridPlace {
 };
 
 // Memory from an address on that is the same in all lanes, of at most 4 GiB, through which workgroups of a launch hand
-// words over: four at a time, each moved at once, past the caches that they do not share. They are at a lane's offset of
-// bytes, after one that is the same in all lanes, and a constant.
+// words over: four at a time, each moved at once, past the caches that they do not share. They are at a lane's offset
+// of bytes, after one that is the same in all lanes, and a constant.
 typedef uint32_t HandedWords __attribute__((ext_vector_type(4)));
 #if defined(__HIP__) && __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
 class HandoverMemory {
