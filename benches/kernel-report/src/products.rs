@@ -134,32 +134,53 @@ impl Gpus {
         work: impl FnOnce(&Arc<Stream>, &Plan) -> Result<T>,
     ) -> Result<Option<(Plan, T)>> {
         let context = self.context(arch)?;
-        let stream = context.default_stream();
         if plan(&context, &shape.problem(0, 0, 0)).is_none() {
             return Ok(None);
         }
-        let bytes = shape.dtype.bytes();
-        let a = filled(&stream, shape.m * shape.slice * bytes)?;
-        let b = filled(&stream, shape.slice * shape.n * bytes)?;
-        let mut c = stream.alloc_zeros::<u8>(shape.m * shape.n * shape.dtype.output_bytes())?;
-        let (a, _a) = a.device_ptr(&stream);
-        let (b, _b) = b.device_ptr(&stream);
-        let (c, _c) = c.device_ptr_mut(&stream);
-        let Some(mut plan) = plan(&context, &shape.problem(a, b, c)) else {
-            return Ok(None);
-        };
-        if shape.slice < shape.k {
-            ensure!(
-                plan.parts == 1,
-                "a slice of a product in {} parts",
-                plan.parts
-            );
-            plan.product.k = shape.slice as u64;
-            plan.part_k = shape.slice as u32;
-        }
-        let done = work(&stream, &plan)?;
-        stream.synchronize()?;
-        Ok(Some((plan, done)))
+        on_operands(&context, shape, |stream, problem| {
+            let Some(mut plan) = plan(&context, problem) else {
+                return Ok(None);
+            };
+            if shape.slice < shape.k {
+                ensure!(
+                    plan.parts == 1,
+                    "a slice of a product in {} parts",
+                    plan.parts
+                );
+                plan.product.k = shape.slice as u64;
+                plan.part_k = shape.slice as u32;
+            }
+            let done = work(stream, &plan)?;
+            stream.synchronize()?;
+            Ok(Some((plan, done)))
+        })
+    }
+
+    /// How long a product would take by each of its first `most` plans, in the order in which they are thought to be fast, in
+    /// microseconds, with what adds parts of k up.
+    ///
+    /// # Errors
+    /// As [`Gpus::time`].
+    pub fn time_plans(
+        &self,
+        arch: &str,
+        shape: &Shape,
+        kept: Kept,
+        most: usize,
+    ) -> Result<Vec<(String, f64)>> {
+        let context = self.context(arch)?;
+        on_operands(&context, shape, |stream, problem| {
+            let gpu = Gpu::from(context.info());
+            let plans = Plan::candidates(problem, &Epilogue::default(), gpu);
+            let time = |plan: &Plan| {
+                let mut microseconds = 0.0;
+                for launch in time_plan(stream, arch, shape, kept, plan)? {
+                    microseconds += launch.time?.microseconds;
+                }
+                Ok((plan.description(), microseconds))
+            };
+            plans.iter().take(most).map(time).collect()
+        })
     }
 
     /// How long a product would take, with only the workgroups executed that tell it. Of operands, what fits into the
@@ -168,23 +189,8 @@ impl Gpus {
     /// # Errors
     /// The launch fails, or there is no model of the GPU's time.
     pub fn time(&self, arch: &str, shape: &Shape, kept: Kept) -> Result<Option<Vec<KernelTime>>> {
-        let target: Target = arch.parse()?;
-        let (input, output) = (shape.dtype.bytes(), shape.dtype.output_bytes());
-        let bytes = (shape.m + shape.n) * shape.slice * input + shape.m * shape.n * output;
-        let warm =
-            kept.operands && bytes <= (target.facts().product.infinity_cache_mib as usize) << 20;
         let done = self.planned(arch, shape, |stream, plan| {
-            let sampling = Sampling {
-                warm,
-                code_kept: kept.code,
-                // Parts wait for those before them.
-                alone: !plan.may_wait(),
-                ..Sampling::default()
-            };
-            // SAFETY: the plan is of these matrices, of which it reads the first `slice` columns of op(A), and rows of op(B).
-            let (done, times) = timed(sampling, || unsafe { launch_plan(stream, plan) });
-            done?;
-            Ok(times)
+            time_plan(stream, arch, shape, kept, plan)
         })?;
         Ok(done.map(|(_, times)| times))
     }
@@ -249,6 +255,48 @@ impl Gpus {
             in_loop,
         }))
     }
+}
+
+/// Does something with a product whose operands are in memory.
+fn on_operands<T>(
+    context: &Arc<Context>,
+    shape: &Shape,
+    work: impl FnOnce(&Arc<Stream>, &GemmProblem) -> Result<T>,
+) -> Result<T> {
+    let stream = context.default_stream();
+    let bytes = shape.dtype.bytes();
+    let a = filled(&stream, shape.m * shape.slice * bytes)?;
+    let b = filled(&stream, shape.slice * shape.n * bytes)?;
+    let mut c = stream.alloc_zeros::<u8>(shape.m * shape.n * shape.dtype.output_bytes())?;
+    let (a, _a) = a.device_ptr(&stream);
+    let (b, _b) = b.device_ptr(&stream);
+    let (c, _c) = c.device_ptr_mut(&stream);
+    work(&stream, &shape.problem(a, b, c))
+}
+
+/// The times of a plan's launches, on the operands of [`on_operands`].
+fn time_plan(
+    stream: &Stream,
+    arch: &str,
+    shape: &Shape,
+    kept: Kept,
+    plan: &Plan,
+) -> Result<Vec<KernelTime>> {
+    let target: Target = arch.parse()?;
+    let (input, output) = (shape.dtype.bytes(), shape.dtype.output_bytes());
+    let bytes = (shape.m + shape.n) * shape.slice * input + shape.m * shape.n * output;
+    let cache = (target.facts().product.infinity_cache_mib as usize) << 20;
+    let sampling = Sampling {
+        warm: kept.operands && bytes <= cache,
+        code_kept: kept.code,
+        // Parts wait for those before them.
+        alone: !plan.may_wait(),
+        ..Sampling::default()
+    };
+    // SAFETY: the plan is of these matrices, of which it reads the first `slice` columns of op(A), and rows of op(B).
+    let (done, times) = timed(sampling, || unsafe { launch_plan(stream, plan) });
+    done?;
+    Ok(times)
 }
 
 fn plan(context: &Context, problem: &GemmProblem) -> Option<Plan> {
