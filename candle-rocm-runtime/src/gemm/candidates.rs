@@ -159,7 +159,17 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
     let filling = concurrent / workgroups;
     let one_each = gpu.units() / workgroups;
     let mut tried = 0;
-    for parts in [1, one_each / 2, one_each, filling / 2, filling] {
+    let two_thirds = 2 * filling;
+    let likely = [
+        1,
+        one_each / 2,
+        one_each,
+        filling / 2,
+        two_thirds / 3,
+        two_thirds.div_ceil(3),
+        filling,
+    ];
+    for parts in likely {
         let parts = parts.min(most).max(1);
         let part_k = product.k.div_ceil(parts).next_multiple_of(work.depth);
         let parts = product.k.div_ceil(part_k.max(1)).max(1);

@@ -227,9 +227,11 @@ impl Work {
     /// How many of them a compute unit holds, by LDS, registers and work-items; at least 1.
     fn resident(&self, unit: &Unit, dtype: GemmDtype) -> u64 {
         let edges = (self.rows + self.columns) * self.depth;
-        // Matrix units have one step's operands in slices, vector units those of two.
+        // Matrix units have one step's operands in slices, with room between rows where they are not whole lines, vector
+        // units those of two.
         let buffers = match self.units {
-            Units::Matrix => 1.0,
+            Units::Matrix if self.whole_lines => 1.0,
+            Units::Matrix => 1.28,
             Units::Vector => 2.0,
         };
         let (lds, on_its_way) = match self.dynamic_lds {
