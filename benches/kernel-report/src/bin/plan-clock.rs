@@ -14,7 +14,7 @@ struct Cli {
     #[arg(required = true, num_args = 3)]
     sizes: Vec<usize>,
     /// The architecture.
-    #[arg(long, default_value = "gfx942")]
+    #[arg(long)]
     arch: String,
     /// Type of the elements.
     #[arg(long, default_value = "bf16")]
