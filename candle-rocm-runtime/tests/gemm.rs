@@ -519,6 +519,22 @@ fn precision(problem: &GemmProblem, full: f64) -> (f64, f64) {
     }
 }
 
+/// A product of matrices that begin where these buffers do.
+fn on_buffers<T: Element>(
+    stream: &Stream,
+    problem: GemmProblem,
+    a: &DeviceBuffer<T>,
+    b: &DeviceBuffer<T>,
+    c: &mut DeviceBuffer<T::Output>,
+) -> GemmProblem {
+    GemmProblem {
+        a: a.device_ptr(stream).0,
+        b: b.device_ptr(stream).0,
+        c: c.device_ptr_mut(stream).0,
+        ..problem
+    }
+}
+
 /// A contiguous product of one matrix.
 fn simple<T: Element>(
     transa: Transpose,
@@ -864,13 +880,11 @@ fn a_batch_beyond_the_grid_is_split() {
         let device_b = stream.clone_htod(&[2.0f32]).unwrap();
         let mut device_c = stream.alloc_zeros::<f32>(batch).unwrap();
         let problem = GemmProblem {
-            a: device_a.device_ptr(&stream).0,
-            b: device_b.device_ptr(&stream).0,
             stride_b: 0,
-            c: device_c.device_ptr_mut(&stream).0,
             batch,
             ..simple::<f32>(Transpose::No, Transpose::No, 1, 1, 1)
         };
+        let problem = on_buffers(&stream, problem, &device_a, &device_b, &mut device_c);
         // SAFETY: the buffers hold that many matrices of one element.
         unsafe { gemm::gemm_strided_batched(&stream, &problem) }.unwrap();
         let doubled: Vec<f32> = a.iter().map(|x| 2.0 * x).collect();
@@ -966,12 +980,8 @@ fn a_captured_product_in_parts_is_computed_at_each_launch() {
         let mut a = stream.alloc_zeros::<f16>(SIZE * LONG).unwrap();
         let b = stream.clone_htod(&vec![f16::ONE; SIZE * LONG]).unwrap();
         let mut c = stream.alloc_zeros::<f16>(SIZE * SIZE).unwrap();
-        let problem = GemmProblem {
-            a: a.device_ptr(&stream).0,
-            b: b.device_ptr(&stream).0,
-            c: c.device_ptr_mut(&stream).0,
-            ..simple::<f16>(Transpose::Yes, Transpose::No, SIZE, SIZE, LONG)
-        };
+        let problem = simple::<f16>(Transpose::Yes, Transpose::No, SIZE, SIZE, LONG);
+        let problem = on_buffers(&stream, problem, &a, &b, &mut c);
         let plan = Plan::new(&problem, &Epilogue::default(), context.info().into()).unwrap();
         if context.info().arch.starts_with("gfx") {
             assert!(plan.parts > 1, "{}", plan.description());
@@ -1021,10 +1031,7 @@ fn threads_and_streams_multiply_at_once() {
 
 /// Whether the parts' sums are handed over, of tiles: more of them than are read at a time.
 fn has_small_tiles_in_parts(plan: &Plan) -> bool {
-    let (rows, columns) = plan.kernel.tile();
-    matches!(plan.kernel, Kernel::Matrix { .. })
-        && rows * columns <= 128 * 128
-        && (5..=6).contains(&plan.parts)
+    matches!(plan.kernel, Kernel::Matrix { .. }) && plan.may_wait() && plan.parts > 4
 }
 
 /// A product in parts, of whole numbers, whose parts are handed over.
@@ -1065,12 +1072,8 @@ impl<T: Element<Output = T> + ValidAsZeroBits> InParts<T> {
             stream.clone_htod(&numbers).unwrap()
         });
         let mut c = stream.alloc_zeros::<T>(m * n).unwrap();
-        let problem = GemmProblem {
-            a: a.device_ptr(stream).0,
-            b: b.device_ptr(stream).0,
-            c: c.device_ptr_mut(stream).0,
-            ..simple::<T>(Transpose::Yes, Transpose::No, m, n, k)
-        };
+        let problem = simple::<T>(Transpose::Yes, Transpose::No, m, n, k);
+        let problem = on_buffers(stream, problem, &a, &b, &mut c);
         let gpu = stream.context().info().into();
         let plans = Plan::candidates(&problem, &Epilogue::default(), gpu);
         let plan = plans.into_iter().find(suits).unwrap();
@@ -1225,12 +1228,8 @@ fn parts_of_tiles_have_the_same_sums_in_one_launch_and_in_two() {
         let a = stream.clone_htod(&a).unwrap();
         let b = stream.clone_htod(&b).unwrap();
         let mut c = stream.alloc_zeros::<f16>(m * n).unwrap();
-        let problem = GemmProblem {
-            a: a.device_ptr(&stream).0,
-            b: b.device_ptr(&stream).0,
-            c: c.device_ptr_mut(&stream).0,
-            ..simple::<f16>(Transpose::Yes, Transpose::No, m, n, k)
-        };
+        let problem = simple::<f16>(Transpose::Yes, Transpose::No, m, n, k);
+        let problem = on_buffers(&stream, problem, &a, &b, &mut c);
         let gpu = context.info().into();
         let plans = Plan::candidates(&problem, &Epilogue::default(), gpu);
         let plan = plans.into_iter().find(has_small_tiles_in_parts).unwrap();
@@ -1296,13 +1295,8 @@ fn few_columns_keep_what_is_no_finite_number() {
                 stream.clone_htod(&b).unwrap(),
             );
             let mut c = stream.alloc_zeros::<f32>(ROWS * columns).unwrap();
-            let problem = GemmProblem {
-                a: a.device_ptr(&stream).0,
-                b: b.device_ptr(&stream).0,
-                c: c.device_ptr_mut(&stream).0,
-                alpha: 1.0,
-                ..simple::<f32>(op, Transpose::No, ROWS, columns, LONG)
-            };
+            let problem = simple::<f32>(op, Transpose::No, ROWS, columns, LONG);
+            let problem = on_buffers(&stream, problem, &a, &b, &mut c);
             let plan = Plan::new(&problem, &Epilogue::default(), context.info().into()).unwrap();
             // SAFETY: the buffers hold the matrices.
             unsafe { gemm::launch_plan(&stream, &plan) }.unwrap();

@@ -2,7 +2,6 @@
 //! number of compute units.
 
 use super::epilogue::Epilogue;
-use super::handover;
 use super::hardware::{Gpu, Units, Work};
 use super::kernel::{FewKernel, Kernel, MatrixTile, TILES};
 use super::plan::{Plan, MAX_WORKSPACE};
@@ -114,10 +113,9 @@ fn each_candidate(
                 units: Units::Vector,
                 dynamic_lds: 0,
                 whole_lines: false,
-                hands_over: false,
             };
             let plan = Plan::simple(Kernel::Tile { tile, op_a, op_b }, product);
-            visit(plan, gpu.cycles(&product, &work, 1));
+            visit(plan, gpu.cycles(&product, &work, 1, false));
         }
     }
     for tile in MatrixTile::all(gpu.arch, product.dtype) {
@@ -135,7 +133,6 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
         units: Units::Matrix,
         dynamic_lds: tile.dynamic_lds.into(),
         whole_lines: tile.whole_lines,
-        hands_over: false,
     };
     let (tiles_m, tiles_n) = (
         product.m.div_ceil(work.rows),
@@ -184,12 +181,7 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
             chiplets,
             ..Plan::simple(kernel, *product)
         };
-        let handed_over = plan.handover_bytes();
-        let work = Work {
-            hands_over: handed_over.is_some_and(|bytes| bytes <= handover::BYTES as u64),
-            ..work
-        };
-        visit(plan, gpu.cycles(product, &work, parts));
+        visit(plan, gpu.cycles(product, &work, parts, plan.may_wait()));
     }
 }
 

@@ -17,7 +17,7 @@ use crate::stream::queue::Stream;
 static HANDOVERS: PerDevice<PerStream<u64>> = PerDevice::new();
 
 /// Bytes of a stream's: products with more sums to hand over gain little by it.
-pub(super) const BYTES: usize = 16 << 20;
+pub(super) const BYTES: u64 = 16 << 20;
 
 fn of_device(device: &Arc<Device>) -> &'static PerStream<u64> {
     HANDOVERS.get_or_init(device, || {
@@ -33,7 +33,7 @@ fn of_device(device: &Arc<Device>) -> &'static PerStream<u64> {
 /// # Errors
 /// The device has not the memory, or an error is waiting.
 pub(super) fn of(stream: &Stream, bytes: u64) -> Result<Option<u64>> {
-    if bytes > BYTES as u64 || !stream.is_ordered_here() {
+    if bytes > BYTES || !stream.is_ordered_here() {
         return Ok(None);
     }
     if stream.is_capturing()? {
@@ -73,10 +73,11 @@ fn make(stream: &Stream) -> Result<u64> {
     let device = stream.context().device();
     stream.enter()?;
     let ones = || {
-        let address = device.pool().allocate_apart(BYTES)?;
+        let address = device.pool().allocate_apart(BYTES as usize)?;
         let hip = device.hip();
         // SAFETY: so many bytes were just allocated; the stream's launches come after this.
-        let status = unsafe { (hip.hipMemsetAsync)(address as *mut _, 0xff, BYTES, stream.raw()) };
+        let status =
+            unsafe { (hip.hipMemsetAsync)(address as *mut _, 0xff, BYTES as usize, stream.raw()) };
         hip.check(status, || "setting what parts of k hand over to nothing")?;
         Ok(address)
     };

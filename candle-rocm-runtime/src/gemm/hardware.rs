@@ -175,8 +175,6 @@ pub(super) struct Work {
     pub dynamic_lds: u64,
     /// Whether it reads whole lines, in an order that was asked for.
     pub whole_lines: bool,
-    /// Whether its parts of k hand their sums over.
-    pub hands_over: bool,
 }
 
 impl Work {
@@ -298,8 +296,15 @@ impl Gpu<'_> {
         self.units() * work.resident(&self.unit(), dtype)
     }
 
-    /// The estimated time of a product in tiles, in cycles, with k in so many parts.
-    pub(super) fn cycles(&self, product: &Product, work: &Work, parts: u64) -> f64 {
+    /// The estimated time of a product in tiles, in cycles, with k in so many parts, which hand their sums over or have them
+    /// added up by another launch.
+    pub(super) fn cycles(
+        &self,
+        product: &Product,
+        work: &Work,
+        parts: u64,
+        hands_over: bool,
+    ) -> f64 {
         let (unit, dtype) = (self.unit(), product.dtype);
         let steps = product.k.div_ceil(parts).div_ceil(work.depth).max(1) as f64;
         let tiles = product.m.div_ceil(work.rows) * product.n.div_ceil(work.columns);
@@ -331,7 +336,7 @@ impl Gpu<'_> {
             let sums = m * n * batch * parts as f64 * dtype.sum_bytes() as f64;
             let elements = (work.rows * work.columns) as f64;
             cycles += memory(SHOWN_OF_WRITTEN * sums);
-            cycles += match work.hands_over {
+            cycles += match hands_over {
                 true => {
                     HANDOVER
                         + elements * (OF_ELEMENT_HANDED_OVER + OF_EACH_MORE * (parts - 2) as f64)

@@ -1,5 +1,6 @@
 //! What computes a product: a kernel, and the grids that cover C.
 
+use super::handover;
 use super::problem::Transpose;
 use super::product::Product;
 
@@ -102,46 +103,53 @@ impl Plan {
         })
     }
 
-    /// Whether workgroups of one part of k may wait for those of others, which hand their sums over.
+    /// Whether workgroups of one part of k wait for those of others, which hand their sums over, if the stream lets them.
     pub fn may_wait(&self) -> bool {
         self.handover_bytes().is_some()
     }
 
-    /// Bytes that a piece's sums take which parts hand over; `None` where they do not.
+    /// Bytes that a piece's sums take which parts hand over; `None` where they do not, or there are too many.
     pub(super) fn handover_bytes(&self) -> Option<u64> {
-        let whole = |size: u64, step: u64| match self.kernel {
-            // All sums of a tile.
-            Kernel::Matrix { .. } => size.next_multiple_of(step),
-            _ => size,
-        };
-        let hands_over = match self.kernel {
-            Kernel::Few(_) => true,
+        let others = self.parts - 1;
+        let (hands_over, whole_tiles) = match self.kernel {
+            Kernel::Few(_) => (true, false),
             Kernel::Matrix { tile, .. } => {
                 let of_tile = u64::from(tile.rows * tile.columns);
-                tile.hands_over && of_tile * u64::from(self.parts - 1) <= MOST_HANDED_OVER
+                let few = of_tile * u64::from(others) <= MOST_HANDED_OVER;
+                (tile.hands_over && few, true)
             }
-            Kernel::Tile { .. } => false,
+            Kernel::Tile { .. } => (false, false),
         };
-        if self.parts == 1 || !hands_over {
+        if others == 0 || !hands_over {
             return None;
         }
-        // The first piece is the largest.
-        let product = self.pieces().next()?.product;
-        let (rows, columns) = self.kernel.tile();
-        let sums = whole(product.m, rows) * whole(product.n, columns) * product.batch;
-        Some(sums * product.dtype.sum_bytes() as u64 * u64::from(self.parts - 1))
+        let bytes = self.part_bytes(whole_tiles) * u64::from(others);
+        (bytes <= handover::BYTES).then_some(bytes)
     }
 
     /// Bytes that a piece's partial sums take where a launch adds them up; 0 where k is in one part.
     pub fn workspace_bytes(&self) -> u64 {
-        let bytes = |piece: Piece| {
-            let product = piece.product;
-            product.m * product.n * product.batch * product.dtype.sum_bytes() as u64
-        };
         match self.parts {
             1 => 0,
-            // The first piece is the largest.
-            parts => self.pieces().next().map_or(0, bytes) * u64::from(parts),
+            parts => self.part_bytes(false) * u64::from(parts),
         }
+    }
+
+    /// Bytes of a piece's sums of one part: of whole tiles, or of the elements of C alone.
+    fn part_bytes(&self, whole_tiles: bool) -> u64 {
+        let (rows, columns) = match whole_tiles {
+            true => self.kernel.tile(),
+            false => (1, 1),
+        };
+        let bytes = |piece: Piece| {
+            let product = piece.product;
+            let (m, n) = (
+                product.m.next_multiple_of(rows),
+                product.n.next_multiple_of(columns),
+            );
+            m * n * product.batch * product.dtype.sum_bytes() as u64
+        };
+        // The first piece is the largest.
+        self.pieces().next().map_or(0, bytes)
     }
 }

@@ -10,9 +10,12 @@ use clap::Parser;
 /// How long a product would take by each of its plans, by the emulator's model of time. The first is the one that is chosen.
 #[derive(Parser)]
 struct Cli {
-    /// Rows of C, columns of C, columns of A.
-    #[arg(required = true, num_args = 3)]
-    sizes: Vec<usize>,
+    /// Rows of C.
+    m: usize,
+    /// Columns of C.
+    n: usize,
+    /// Columns of A.
+    k: usize,
     /// The architecture.
     #[arg(long)]
     arch: String,
@@ -42,16 +45,14 @@ fn main() -> Result<()> {
     let Some(ops) = OPERATIONS.into_iter().find(|ops| letters(ops) == cli.ops) else {
         bail!("{} is none of nn, nt, tn, tt", cli.ops);
     };
-    let &[m, n, k] = cli.sizes.as_slice() else {
-        bail!("three sizes: rows of C, columns of C, columns of A");
-    };
-    ensure!(m > 0 && n > 0 && k > 0, "an empty product");
+    let sizes = [cli.m, cli.n, cli.k];
+    ensure!(!sizes.contains(&0), "an empty product");
     let gpus = Gpus::start(std::slice::from_ref(&cli.arch))?;
     let kept = Kept {
         operands: !cli.cold,
         code: cli.code_kept,
     };
-    let shape = Shape::new(dtype, [m, n, k], ops);
+    let shape = Shape::new(dtype, sizes, ops);
     for (plan, microseconds) in gpus.time_plans(&cli.arch, &shape, kept, cli.most)? {
         println!("{microseconds:8.1} us  {plan}");
     }
