@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use candle_rocm_kernels::grouped::{invocation, kernel_name, threads, Element, DEPTH, HEADER};
 use candle_rocm_kernels::matmul::Tile;
 use candle_rocm_kernels::GROUPED;
-use candle_rocm_runtime::gemm::Gpu;
+use candle_rocm_runtime::gemm::{Gpu, TileOrder};
 use candle_rocm_specialised::{Kernel, Specialiser};
 use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::exec::{InstructionProfile, LaunchTime};
@@ -115,7 +115,10 @@ fn loaded(device: &mut Device, shape: &Shape, name: &str) -> Result<(&'static st
         ("product.gemm.ldc", m),
         ("product.parts", 1),
         ("product.part_k", k),
-        ("product.tiles_m", shape.m.div_ceil(shape.tile.rows).into()),
+        (
+            "product.order.tiles_m",
+            shape.m.div_ceil(shape.tile.rows).into(),
+        ),
         ("product.residual", 0),
         ("scales_a.row_step", 1),
         ("scales_a.k_step", shape.m.div_ceil(DEPTH as u32).into()),
@@ -181,7 +184,8 @@ fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
         .longs(&[0, 0, 0, 1f64.to_bits(), 0])
         .ints(&[shape.m, shape.n, shape.k, 0])
         .longs(&[0, 0, 0, 0, 0, 0])
-        .ints(&[1, 1, shape.k, 0, tiles_m, tiles_n, group, chiplets])
+        .ints(&[1, 1, shape.k, 0])
+        .ints(&TileOrder::new([tiles_m, tiles_n], group, chiplets).words())
         // ... factors of A by blocks and of B by columns, and a result in bf16.
         .longs(&[of_a, 0, 1, m.div_ceil(DEPTH as u64)])
         .ints(&[DEPTH.ilog2(), 0])

@@ -5,7 +5,7 @@ use candle_rocm_kernels::few;
 use candle_rocm_kernels::grouped::{self, few_name, kernel_name, threads, Element, COLUMNS, DEPTH};
 use candle_rocm_kernels::GROUPED;
 use candle_rocm_runtime::gemm::tune::{self, Work};
-use candle_rocm_runtime::gemm::{Arguments, Gpu, MatmulArguments};
+use candle_rocm_runtime::gemm::{Arguments, Gpu, MatmulArguments, TileOrder};
 use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
 
 use super::groups::RowGroups;
@@ -269,8 +269,9 @@ impl Product<'_> {
                 let tiles =
                     [(m, tile[0]), (n, tile[1])].map(|(all, of)| all.div_ceil(of as usize) as u64);
                 let concurrent = RESIDENT * u64::from(gpu.compute_units);
-                (product.group, product.chiplets) = gpu.order(tile, tiles, concurrent);
-                [product.tiles_m, product.tiles_n] = tiles.map(|tiles| tiles as u32);
+                let (group, chiplets) = gpu.order(tile, tiles, concurrent);
+                let tiles = tiles.map(|tiles| tiles as u32);
+                product.order = TileOrder::new(tiles, group, chiplets);
             }
             Kernel::Few { sharing, .. } => teams = sharing,
         }
@@ -463,7 +464,7 @@ fn wanted(kernel: &str, arguments: &GroupedArguments, b_along_k: bool) -> Option
         ("product.gemm.ldc", gemm.ldc),
         ("product.parts", product.parts.into()),
         ("product.part_k", product.part_k.into()),
-        ("product.tiles_m", product.tiles_m.into()),
+        ("product.order.tiles_m", product.order.tiles_m.into()),
         ("scales_a.row_step", scales_a.row_step),
         ("scales_a.k_step", scales_a.k_step),
         ("scales_a.row_shift", scales_a.row_shift.into()),

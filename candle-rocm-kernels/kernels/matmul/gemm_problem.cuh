@@ -104,9 +104,6 @@ template <class Sum> struct Scaling {
     template <int N, class C> __device__ __forceinline__ void store(C *c, const Sum *sums) const {
         Sum x[N];
         (*this)(x, sums, c);
-        vec<C, N> out;
-#pragma unroll
-        for (int i = 0; i < N; i++) out[i] = narrow<C>(x[i]);
-        store_at(c, out);
+        store_at(c, narrow_all<C>(x));
     }
 };

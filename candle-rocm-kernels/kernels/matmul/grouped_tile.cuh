@@ -32,7 +32,7 @@ template <class T, class S> struct Grouped {
     static __device__ __forceinline__ typename Product<T>::C *bare(const GroupedProblem &p, uint32_t z, float &factor) {
         static_assert(is_same<typename Product<T>::C, bf16_t>::value, "the results that are written whole");
         factor = 1;
-        bool is_bare = p.product.parts == 1 && !p.product.residual && p.result == RESULT_BF16;
+        bool is_bare = !p.product.residual && p.result == RESULT_BF16;
         return is_bare ? (bf16_t *)p.product.gemm.c + z * p.product.gemm.stride_c : nullptr;
     }
 };

@@ -39,7 +39,7 @@ private:
 // The same of a lane's COUNT floats, four at a time, which is how those of all lanes of a wavefront of so many lie.
 template <int COUNT, int LANES> struct LeftFloats {
     // Those of a lane that are on their way at a time, of so many parts.
-    static constexpr int FEW = COUNT % 32 == 0 ? 32 : 16, PARTS = 48 / FEW;
+    static constexpr int FEW = COUNT == 64 ? 64 : COUNT % 32 == 0 ? 32 : 16, PARTS = max_of(48 / FEW, 1);
     static_assert(COUNT % FEW == 0, "some at a time");
 
     static __device__ __forceinline__ void leave(const HandoverMemory &memory, uint32_t at,
@@ -53,8 +53,8 @@ template <int COUNT, int LANES> struct LeftFloats {
         }
     }
     // Waits for those of so many parts, `plane` bytes from each other, and adds them to others, one part after another.
-    static __device__ __forceinline__ void add(float (&sums)[COUNT], const HandoverMemory &memory, uint32_t at,
-                                               uint32_t plane, uint32_t parts) {
+    static __device__ __forceinline__ void add(float (&sums)[COUNT], void *memory, uint32_t at, uint32_t plane,
+                                               uint32_t parts) {
 #pragma unroll
         for (int first = 0; first < COUNT; first += FEW)
 #pragma unroll 1
@@ -66,36 +66,32 @@ private:
     static constexpr uint32_t NOTHING = 0xffffffff;
 
     // FEW of as many parts as there are, at most PARTS.
-    static __device__ __forceinline__ void add_few(float *sums, const HandoverMemory &memory, uint32_t at, int first,
-                                                   uint32_t plane, uint32_t parts) {
+    static __device__ __forceinline__ void add_few(float *sums, void *memory, uint32_t at, int first, uint32_t plane,
+                                                   uint32_t parts) {
         HandedWords words[PARTS][FEW / 4];
-        auto each_part = [&](auto f) INLINED {
+        auto each = [&](auto f) INLINED {
 #pragma unroll
-            for (int part = 0; part < PARTS; part++)
-                if (part == 0 || (uint32_t)part < parts) f(part, at + part * plane);
+            for (int part = 0; part < PARTS; part++) {
+                HandoverMemory of_part(memory, part == 0 || (uint32_t)part < parts);
+#pragma unroll
+                for (int i = 0; i < FEW; i += 4)
+                    f(of_part, at + part * plane, first + i * 4 * LANES, words[part][i / 4]);
+            }
         };
-#pragma unroll
-        for (int part = 1; part < PARTS; part++)
-#pragma unroll
-            for (int i = 0; i < FEW; i += 4) words[part][i / 4] = {};
         uint32_t largest, lane = lane_id() * 16;
         do {
             // Anew in each round, and with offsets that are constants.
             opaque(lane);
-            each_part([&](int part, uint32_t from) INLINED {
-#pragma unroll
-                for (int i = 0; i < FEW; i += 4) words[part][i / 4] = memory.read(from, lane, first + i * 4 * LANES);
-            });
+            each([&](const HandoverMemory &part, uint32_t from, int constant, HandedWords &words)
+                     INLINED { words = part.read(from, lane, constant); });
             largest = 0;
 #pragma unroll
             for (int part = 0; part < PARTS; part++)
 #pragma unroll
                 for (int i = 0; i < FEW; i++) largest = max_of(largest, words[part][i / 4][i % 4]);
-        } while (largest == NOTHING);
-        each_part([&](int part, uint32_t from) INLINED {
-#pragma unroll
-            for (int i = 0; i < FEW; i += 4) memory.write(from, lane, first + i * 4 * LANES, HandedWords(NOTHING));
-        });
+        } while (__builtin_expect(largest == NOTHING, 0));
+        each([&](const HandoverMemory &part, uint32_t to, int constant, HandedWords &)
+                 INLINED { part.write(to, lane, constant, HandedWords(NOTHING)); });
 #pragma unroll
         for (int part = 0; part < PARTS; part++)
 #pragma unroll

@@ -11,8 +11,7 @@
 // Types: a tile's shape (DirectShape), slices in LDS (SwizzledLines), an operand on its way there (DirectPanel) and
 // from there (DirectOperand), and a wavefront's sums (WaveTile).
 #pragma once
-#include "matmul/matmul_panel.cuh"
-#include "matmul/matmul_wave.cuh"
+#include "matmul/matmul_tile.cuh"
 
 // A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. LDS has STAGES slices of SLICE_BYTES of k.
 template <int M_, int N_, int WAVES_M_, int WAVES_N_, int STAGES_, int SLICE_BYTES_ = 128> struct DirectShape {
@@ -211,5 +210,5 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
         }
         lds_barrier();
     }
-    tile.template store<Results<T>>(p, lds, part);
+    store_tile<Plain<T, S>, T, S, false>(tile, p, lds, part);
 }

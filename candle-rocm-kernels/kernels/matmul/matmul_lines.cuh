@@ -19,7 +19,6 @@
 // (LinesOperand), and a wavefront's sums (WaveTile).
 #pragma once
 #include "matmul/matmul_tile.cuh"
-#include "portable/seldom.cuh"
 
 // A panel in LDS: a line of 128 bytes of k for each row, in chunks of 16 bytes that are exchanged by the row's number.
 // Readers want the same chunk of eight rows at once, those of CDNA of four and the second four of another eight within
@@ -262,6 +261,7 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct LinesOperand {
 
     uint32_t at;
 
+    LinesOperand() = default;
     __device__ __forceinline__ LinesOperand(uint32_t row, uint32_t chunk) : at(Slice::place(row, chunk)) {}
 
     // Some of them, those of a step.
@@ -315,74 +315,6 @@ __device__ __forceinline__ void interleave() {
     if constexpr (AT == PRODUCTS) in_order();
 }
 
-// A wavefront's sums of a tile that lies within C, where nothing follows but the factor: through LDS, 64 rows of a
-// block of columns at a time, so that eight lanes write a line of C. What is done to them is there once: a launch has
-// few workgroups for each instruction cache, and the first waits for every line of code.
-template <class T, class Tile> struct WholeTile {
-    using Unit = MatrixUnit<T>;
-    using Sum = typename Tile::Sum;
-    static constexpr int ROWS = Tile::UNEVEN ? 32 : 64, CHUNK = 16, COLUMN = ROWS * (int)sizeof(Sum),
-                         CHUNKS = COLUMN / CHUNK;
-    static constexpr int LDS_BYTES = COLUMN * Unit::COLUMNS, PASSES = Tile::M / ROWS * Tile::BLOCKS_N;
-    using C = typename Tile::C;
-    // Rows of a vector of C, and of a chunk.
-    static constexpr int V = VEC16<C>, TOGETHER = CHUNK / (int)sizeof(Sum), OF_VECTOR = V / TOGETHER;
-    static constexpr int VECTORS = CHUNKS / OF_VECTOR;
-    static_assert(TOGETHER == 4 && Unit::ROWS == 32 && Unit::SUMS == 16, "a lane has every other chunk of a column");
-
-    // A column has the first chunks of its vectors, then the second ones. They are exchanged by the column's number.
-    static __device__ __forceinline__ uint32_t place(uint32_t column, uint32_t chunk) {
-        return column * COLUMN + (chunk ^ column % CHUNKS) * CHUNK;
-    }
-
-    // `lds` is the wavefront's, `c` its first element, `alpha` the factor.
-    static __device__ __forceinline__ void store(const Tile &tile, LdsBytes lds, C *c, int64_t ldc, Sum alpha) {
-        constexpr int EACH = WAVEFRONT / VECTORS, STORES = Unit::COLUMNS / EACH;
-        uint32_t lane = lane_id(), column = lane / VECTORS, vector = lane % VECTORS;
-        LdsBytes to = lds + place(Unit::column(lane, 0), lane / Unit::COLUMNS * (OF_VECTOR > 1 ? VECTORS : 1));
-        LdsBytes from = lds + place(column, vector);
-        c += column * ldc + vector * V;
-        // Columns of the first rows, then of the next.
-        int passes = tile.blocks() * Unit::ROWS / ROWS * Tile::BLOCKS_N;
-#pragma unroll 1
-        for (int pass = 0; pass < passes; pass++) {
-#pragma unroll
-            for (int n = 0; n < PASSES; n++)
-                if (n == pass) write(tile, to, n / Tile::BLOCKS_N * ROWS / Unit::ROWS, n % Tile::BLOCKS_N);
-            wave_fence();
-            C *at = c + pass / Tile::BLOCKS_N * ROWS + pass % Tile::BLOCKS_N * Unit::COLUMNS * ldc;
-#pragma unroll
-            for (int i = 0; i < STORES; i++) {
-                vec<C, V> out;
-#pragma unroll
-                for (int j = 0; j < OF_VECTOR; j++) {
-                    LdsBytes chunk = exchanged_chunk(from, j * VECTORS ^ i * EACH % CHUNKS) + i * EACH * COLUMN;
-                    auto sums = bit_cast<vec<Sum, TOGETHER>>(lds_load<WordVector<4>::type>(chunk));
-#pragma unroll
-                    for (int e = 0; e < TOGETHER; e++) out[j * TOGETHER + e] = narrow<C>(alpha * sums[e]);
-                }
-                store_vector(at, out);
-                at += EACH * ldc;
-            }
-            wave_fence();
-        }
-    }
-
-private:
-    // The sums of ROWS rows from block `first` on.
-    static __device__ __forceinline__ void write(const Tile &tile, LdsBytes to, int first, int column) {
-#pragma unroll
-        for (int i = 0; i < CHUNKS / 2; i++) {
-            constexpr int OF_BLOCK = Unit::SUMS / TOGETHER;
-            auto sums = tile.sums[first + i / OF_BLOCK][column];
-            vec<Sum, TOGETHER> chunk;
-#pragma unroll
-            for (int e = 0; e < TOGETHER; e++) chunk[e] = sums[i % OF_BLOCK * TOGETHER + e];
-            lds_store(exchanged_chunk(to, i * (OF_VECTOR > 1 ? 1 : 2)), bit_cast<WordVector<4>::type>(chunk));
-        }
-    }
-};
-
 // Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS.
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
 __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Problem &problem) {
@@ -396,10 +328,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     using Tile = WaveTile<T, S, LDS_PANELS>;
     constexpr int STEPS = SliceA::CHUNKS / Unit::STEP_CHUNKS;
     static_assert(STEPS % 2 == 0, "panels begin with the first of two sets of fragments");
-    using Whole = WholeTile<T, Tile>;
-    constexpr int LDS_BYTES = max_of(Tile::LDS_BYTES, Whole::LDS_BYTES * S::WAVES_M * S::WAVES_N);
-    static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");
-    __shared__ char lds[LDS_BYTES] __attribute__((aligned(128)));
+    static_assert(Tile::LDS_BYTES <= LDS_MOST, "what a workgroup may have");
+    __shared__ char lds[Tile::LDS_BYTES] __attribute__((aligned(128)));
     LdsBytes panel_a = (LdsBytes)lds, panel_b = panel_a + SliceA::BYTES;
 
     const GemmProblem &g = product_of(problem).gemm;
@@ -412,10 +342,17 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     using Scales = typename Scheme<T, S>::template Scales<Tile>;
     static_assert(Scales::LDS_BYTES == 0, "the lines fill it");
     Scales scales(problem, part, tile);
-    LinesOperand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a(tile.row + Unit::a_row(lane_id()),
-                                                             Unit::a_chunk(lane_id()));
-    LinesOperand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b(tile.column + Unit::b_column(lane_id()),
-                                                                Unit::b_chunk(lane_id()));
+    LinesOperand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a;
+    LinesOperand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b;
+    // What the first loads do not need is made when they are on their way.
+    auto begin = [&]() INLINED {
+        uint32_t lane = lane_id();
+        in_order();
+        opaque(lane);
+        of_a = {tile.row + Unit::a_row(lane), Unit::a_chunk(lane)};
+        of_b = {tile.column + Unit::b_column(lane), Unit::b_chunk(lane)};
+        tile.pin();
+    };
     typename Unit::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
 
     // The schedule's clusters, whose instructions interleave() puts in order.
@@ -488,9 +425,7 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     };
     auto multiply_panels = [&](auto turn, uint32_t panels) INLINED {
         load(turn);
-        in_order();
-        // While that is on its way.
-        tile.pin();
+        begin();
         if (Panels::writes(turn.value, 0) > 0) wait_for_operands<S, true>();
         stage(turn, 0);
         barrier();
@@ -506,43 +441,40 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
 
     // A single one is no panel: for its sake, a loop's registers would be copied.
     uint32_t panels = min_of(a.panels(), b.panels());
-    if (panels < 2) panels = 0;
-    else {
+    if (__builtin_expect(panels < 2, 0)) {
+        panels = 0;
+        begin();
+    } else {
         if constexpr (!Panels::IN_TURNS && !Tile::UNEVEN) multiply_panels(Constant<ANY_TURN>(), panels);
         else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) multiply_panels(Constant<FIRST_TURN>(), panels);
         else multiply_panels(Constant<SECOND_TURN>(), panels);
     }
-    // What the loop did not need in registers.
-    auto &again = (const typename Scheme<T, S>::Problem &)seldom(problem);
-    const GemmProblem &to = product_of(again).gemm;
     // What is left of k, and products that `panels` excludes.
-    auto rest_a = rows_of<PanelA, T>(to, part);
-    auto rest_b = columns_of<PanelB, T>(to, part);
+    uint32_t k = part.begin + panels * PanelA::PANEL;
+    if (__builtin_expect(k < part.end, 0)) {
+        // What the loop did not need in registers.
+        const GemmProblem &to = product_of((const typename Scheme<T, S>::Problem &)seldom(problem)).gemm;
+        auto rest_a = rows_of<PanelA, T>(to, part);
+        auto rest_b = columns_of<PanelB, T>(to, part);
 #pragma unroll 1
-    for (uint32_t k = part.begin + panels * PanelA::PANEL; k < part.end; k += PanelA::DEPTH) {
-        rest_a.stage_any(panel_a, k);
-        rest_b.stage_any(panel_b, k);
-        scales.stage_any(panel_a, k);
-        barrier();
-        scales.begin(tile);
+        for (; k < part.end; k += PanelA::DEPTH) {
+            rest_a.stage_any(panel_a, k);
+            rest_b.stage_any(panel_b, k);
+            scales.stage_any(panel_a, k);
+            barrier();
+            scales.begin(tile);
 #pragma unroll
-        for (int step = 0; step < STEPS / 2; step++) {
-            read(step, Tile::BLOCKS_M);
-            multiply(step, Tile::BLOCKS_M);
+            for (int step = 0; step < STEPS / 2; step++) {
+                read(step, Tile::BLOCKS_M);
+                multiply(step, Tile::BLOCKS_M);
+            }
+            scales.prepare(tile, panel_a, 0);
+            scales.promote(tile, panel_a, 0);
+            barrier();
         }
-        scales.prepare(tile, panel_a, 0);
-        scales.promote(tile, panel_a, 0);
-        barrier();
     }
     scales.finish(tile);
-    typename Tile::Sum factor;
-    auto *c = Scheme<T, S>::bare(again, part.z, factor);
-    if (c && to.m - part.row >= S::M && part.columns - part.column >= S::N) {
-        c += (part.column + tile.column) * to.ldc + part.row + tile.row;
-        Whole::store(tile, panel_a + tile.wave * Whole::LDS_BYTES, c, to.ldc, factor);
-    } else {
-        tile.template store<typename Scheme<T, S>::Results>(again, panel_a, part);
-    }
+    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, panel_a, part);
 }
 
 // By the shape.

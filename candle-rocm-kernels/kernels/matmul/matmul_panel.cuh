@@ -99,7 +99,9 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
     __device__ __forceinline__ uint32_t panels() const {
         uint32_t depth = end - begin;
         if (!has_vectors) return 0;
-        if ((uint64_t)ld - 1 >= (1ull << 32) / (SIZE * (ALONG_K ? ROWS : PANEL)) - 2) return 0;
+        constexpr uint32_t MOST = (1ull << 32) / (SIZE * (ALONG_K ? ROWS : PANEL)) - 2;
+        // Scalar units compare 32 bits.
+        if ((uint32_t)((uint64_t)ld >> 32) | (uint32_t)((uint32_t)ld - 1 >= MOST)) return 0;
         if (!ALONG_K && rows < ROWS && rows % V != 0) {
             uint32_t kept = ceil_div((uint32_t)V - 1, (uint32_t)ld);
             depth = depth > kept ? depth - kept : 0;

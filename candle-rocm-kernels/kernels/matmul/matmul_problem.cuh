@@ -3,6 +3,29 @@
 #include "portable/activations.cuh"
 #include "matmul/gemm_problem.cuh"
 
+// What numbers below 2^31 are divided by, which kernels do while no operands are on their way yet: the quotient is
+// number * multiplier / 2^(31 + shift). (Granlund and Montgomery, Division by Invariant Integers using Multiplication)
+struct Divisor {
+    uint32_t value;
+    uint32_t multiplier;
+    uint32_t shift;
+};
+
+// The order of C's tiles, which the grid's x counts: groups of tiles of rows, one tile of columns after another, dealt
+// to chiplets. Laid out as `TileOrder` in candle-rocm-runtime/src/gemm/order.rs.
+struct TileOrder {
+    uint32_t tiles_m;
+    uint32_t tiles_n;
+    // Tiles of each chiplet, of which the first so many have one more.
+    uint32_t of_chiplet;
+    uint32_t more;
+    Divisor chiplets;
+    // Tiles of rows of a group, those of the last one, and all tiles of a group.
+    Divisor group;
+    Divisor last_group;
+    Divisor of_group;
+};
+
 // Laid out as the host's argument of the same name. Column-major, distances in elements, row_c is 1.
 //
 //   value = alpha * sum + beta * C (not read where beta is 0)
@@ -15,21 +38,21 @@ struct MatmulProblem {
     // With more than one part: raw sums of (part, batch, column, row), for matmul_sum_<type>, or, where parts hand them
     // over (1, or 0), for the workgroups of the last part; of tiles, which have all of their sums there, as lanes do.
     void *partial;
-    uint64_t hands_over;
+    uint32_t hands_over;
+    // Nothing is done to whole sums but the factor (1, or 0), and C has the operands' type: the shortest code stores
+    // them.
+    uint32_t is_bare;
     const void *bias;
     const void *residual;
     int64_t ld_residual;
     int64_t stride_residual;
     uint32_t batch;
-    // k is summed in so many parts (the grid's y), each of part_k, a multiple of the slices' depth.
+    // k is summed in so many parts (the grid's y), each of part_k, a multiple of the slices' depth; none begins after
+    // k.
     uint32_t parts;
     uint32_t part_k;
     uint32_t activation;
-    // The grid's x counts tiles_m * tiles_n tiles, in groups of `group` tiles of rows, dealt to so many chiplets.
-    uint32_t tiles_m;
-    uint32_t tiles_n;
-    uint32_t group;
-    uint32_t chiplets;
+    TileOrder order;
 };
 
 // What kernels that are told more find the product in.

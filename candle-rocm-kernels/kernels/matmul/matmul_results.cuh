@@ -70,10 +70,7 @@ template <class T> struct Results {
 #pragma unroll
             for (int i = 0; i < N; i++) x[i] += widen(more[i]);
         }
-        vec<C, N> out;
-#pragma unroll
-        for (int i = 0; i < N; i++) out[i] = narrow<C>(x[i]);
-        store_vector(to, out);
+        store_vector(to, narrow_all<C>(x));
     }
 
 private:
@@ -126,11 +123,37 @@ __device__ __forceinline__ void matmul_sum(const Problem &problem) {
     const MatmulProblem &p = product_of(problem);
     uint64_t plane = (uint64_t)p.gemm.m * p.gemm.n, total = plane * p.batch;
     bool narrow = total >> 32 == 0;
-    for (uint64_t i = global_thread(); i < total; i += global_threads()) {
-        const Sum *from = (const Sum *)p.partial + i;
-        Sum sum = from[(p.parts - 1) * total];
-        for (uint32_t part = 0; part + 1 < p.parts; part++) sum += from[part * total];
-        uint64_t line = divide(i, p.gemm.m, narrow), z = divide(line, p.gemm.n, narrow);
-        Results(problem, (uint32_t)z).store((uint32_t)(i - line * p.gemm.m), (uint32_t)(line - z * p.gemm.n), sum);
+    // Calls f(row, column, matrix of the batch, sums) for N rows at a time, of which C has a multiple.
+    auto each = [&](auto width, auto f) INLINED {
+        constexpr int N = width.value;
+        for (uint64_t i = global_thread() * N; i < total; i += global_threads() * N) {
+            const Sum *from = (const Sum *)p.partial + i;
+            auto sums = load_vector<vec<Sum, N>>(from + (p.parts - 1) * total);
+#pragma unroll 4
+            for (uint32_t part = 0; part + 1 < p.parts; part++) {
+                auto more = load_vector<vec<Sum, N>>(from + part * total);
+#pragma unroll
+                for (int e = 0; e < N; e++) sums[e] += more[e];
+            }
+            uint64_t line = divide(i, p.gemm.m, narrow), z = divide(line, p.gemm.n, narrow);
+            f((uint32_t)(i - line * p.gemm.m), (uint32_t)(line - z * p.gemm.n), (uint32_t)z, sums);
+        }
+    };
+    if constexpr (is_same<Problem, MatmulProblem>::value) {
+        using C = typename Product<T>::C;
+        constexpr int N = VEC16<Sum>;
+        C *c = (C *)p.gemm.c;
+        if (p.is_bare && p.gemm.m % N == 0 && vectors_at(c, p.gemm.ldc) && vectors_at(c, p.gemm.stride_c)) {
+            Sum alpha = Scaling<Sum>(p.gemm).alpha;
+            each(Constant<N>(), [&](uint32_t row, uint32_t column, uint32_t z, const vec<Sum, N> &sums) INLINED {
+                Sum scaled[N];
+#pragma unroll
+                for (int e = 0; e < N; e++) scaled[e] = alpha * sums[e];
+                store_vector(c + z * p.gemm.stride_c + (int64_t)column * p.gemm.ldc + row, narrow_all<C>(scaled));
+            });
+            return;
+        }
     }
+    each(Constant<1>(), [&](uint32_t row, uint32_t column, uint32_t z, const vec<Sum, 1> &sums)
+                            INLINED { Results(problem, z).store(row, column, sums[0]); });
 }

@@ -257,7 +257,7 @@ __device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem
         lds_barrier();
     }
     scales.finish(tile);
-    tile.template store<typename Scheme<T, S>::Results>(problem, lds, part);
+    store_tile<Scheme<T, S>, T, S, false>(tile, problem, lds, part);
 }
 
 // By the shape.

@@ -14,7 +14,7 @@
 // a time (Operand, MatrixUnit), its sums (WaveTile), and what the product is beside those (a scheme, such as Plain).
 #pragma once
 #include "matmul/matmul_panel.cuh"
-#include "matmul/matmul_wave.cuh"
+#include "matmul/whole_tile.cuh"
 #include "portable/streams.cuh"
 
 // A wavefront's BLOCKS blocks of BLOCK rows of an operand, of which this lane reads from a row's chunk on.
@@ -26,6 +26,7 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
     uint32_t at;
     Fragment fragment[BLOCKS];
 
+    Operand() = default;
     __device__ __forceinline__ Operand(uint32_t row, uint32_t chunk) : at(Slice::place(row, chunk)) {}
 
     // Reads the fragments of a step, or piece `piece` of them.
@@ -64,13 +65,11 @@ template <class T, class S> struct Plain {
         part = tile_part<S>(p);
         return true;
     }
-    // C's matrix z, if nothing but the factor is done to its elements; else nothing.
+    // C's matrix z, if nothing but the factor is done to its whole sums; else nothing.
     static __device__ __forceinline__ typename Product<T>::C *bare(const MatmulProblem &p, uint32_t z,
                                                                    typename Product<T>::Sum &factor) {
-        bool is_bare = p.parts == 1 && !p.gemm.wide_c && !p.bias && !p.residual && p.activation == ACTIVATION_none &&
-                       p.gemm.beta == 0;
         factor = Scaling<typename Product<T>::Sum>(p.gemm).alpha;
-        return is_bare ? (typename Product<T>::C *)p.gemm.c + z * p.gemm.stride_c : nullptr;
+        return p.is_bare ? (typename Product<T>::C *)p.gemm.c + z * p.gemm.stride_c : nullptr;
     }
 };
 
@@ -106,9 +105,17 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
     auto b = columns_of<PanelB, T>(g, part);
     Tile tile;
     Scales scales(problem, part, tile);
-    Operand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a{tile.row + Unit::a_row(lane_id()), Unit::a_chunk(lane_id())};
-    Operand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b{tile.column + Unit::b_column(lane_id()),
-                                                           Unit::b_chunk(lane_id())};
+    Operand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a;
+    Operand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b;
+    // What the first loads do not need is made when they are on their way.
+    auto begin = [&]() INLINED {
+        uint32_t lane = lane_id();
+        in_order();
+        opaque(lane);
+        tile.pin();
+        of_a = {tile.row + Unit::a_row(lane), Unit::a_chunk(lane)};
+        of_b = {tile.column + Unit::b_column(lane), Unit::b_chunk(lane)};
+    };
 
     uint32_t panels = min_of(a.panels(), b.panels()), buffer = 0, scaled = 0;
 
@@ -141,6 +148,7 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
     // its loads sink below the products, or waits for them rise above those, nothing passes in_order().
     auto start = [&](auto turn) INLINED {
         load();
+        begin();
         stage(turn, 0, 0);
         scales.stage(lds_scales, 0);
         lds_barrier();
@@ -185,23 +193,23 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
     // compiled. So are the last panel, after which none is loaded, and a single one, for whose sake a loop's registers
     // would be copied.
     constexpr Constant<ANY_TURN> any;
-    if constexpr (!Unit::UNROLLED) {
-        if (panels > 0) {
-            start(any);
+    if (__builtin_expect(panels == 0, 0)) {
+        begin();
+    } else if constexpr (!Unit::UNROLLED) {
+        start(any);
 #pragma unroll 1
-            for (uint32_t left = panels; left > 0; left--) multiply_panel(any, left > 1);
-        }
-    } else if (panels == 1) {
+        for (uint32_t left = panels; left > 0; left--) multiply_panel(any, left > 1);
+    } else if (__builtin_expect(panels == 1, 0)) {
         start(any);
         multiply_panel(any, Constant<false>());
-    } else if (panels > 1) {
+    } else {
         if constexpr (!PanelA::IN_TURNS && !PanelB::IN_TURNS) multiply_panels(any);
         else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) multiply_panels(Constant<FIRST_TURN>());
         else multiply_panels(Constant<SECOND_TURN>());
     }
     // What is left of k, and products that `panels` excludes.
 #pragma unroll 1
-    for (uint32_t k = part.begin + panels * PanelA::PANEL; k < part.end; k += PanelA::DEPTH) {
+    for (uint32_t k = part.begin + panels * PanelA::PANEL; __builtin_expect(k < part.end, 0); k += PanelA::DEPTH) {
         a.stage_any(slice_a(0), k);
         b.stage_any(slice_b(0), k);
         scales.stage_any(lds_scales, k);
@@ -212,5 +220,5 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
         lds_barrier();
     }
     scales.finish(tile);
-    tile.template store<typename Scheme<T, S>::Results>(problem, lds, part);
+    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, lds, part);
 }

@@ -3,7 +3,14 @@
 #include "matmul/left_sums.cuh"
 #include "matmul/matmul_results.cuh"
 #include "matmul/unit/unit.cuh"
-#include "portable/seldom.cuh"
+
+struct Divided {
+    uint32_t quotient, rest;
+};
+__device__ __forceinline__ Divided divided(uint32_t number, const Divisor &by) {
+    uint32_t quotient = (uint32_t)((uint64_t)(number << 1) * by.multiplier >> 32) >> by.shift;
+    return {quotient, number - quotient * by.value};
+}
 
 // The tile that this workgroup makes. Workgroups are dealt to chiplets in turn, each with an L2 of its own, so each
 // chiplet's shall be neighbours; and neighbours are tiles that share operands: `group` tiles of rows for one tile of
@@ -12,17 +19,14 @@ struct TilePlace {
     uint32_t m;
     uint32_t n;
 };
-__device__ __forceinline__ TilePlace tile_place(const MatmulProblem &p) {
-    uint32_t index = blockIdx.x;
-    if (p.chiplets > 1) {
-        uint32_t tiles = p.tiles_m * p.tiles_n, each = tiles / p.chiplets, more = tiles % p.chiplets;
-        uint32_t chiplet = index % p.chiplets;
-        index = chiplet * each + min_of(chiplet, more) + index / p.chiplets;
-    }
-    uint32_t group_tiles = p.group * p.tiles_n, group = index / group_tiles;
-    uint32_t first = group * p.group, within = index - group * group_tiles;
-    uint32_t rows = min_of(p.tiles_m - first, p.group);
-    return {first + within % rows, within / rows};
+__device__ __forceinline__ TilePlace tile_place(const TileOrder &order) {
+    auto [in_chiplet, chiplet] = divided(blockIdx.x, order.chiplets);
+    uint32_t index = chiplet * order.of_chiplet + min_of(chiplet, order.more) + in_chiplet;
+    auto [group, in_group] = divided(index, order.of_group);
+    uint32_t first = group * order.group.value;
+    bool whole = order.tiles_m - first >= order.group.value;
+    auto [n, m] = divided(in_group, whole ? order.group : order.last_group);
+    return {first + m, n};
 }
 
 // The part of the products that this workgroup makes: rows and columns of C from a corner on, over some of k.
@@ -35,14 +39,9 @@ struct TilePart {
     uint32_t columns; // that C's matrix has
 };
 template <class S> __device__ __forceinline__ TilePart tile_part(const MatmulProblem &p) {
-    TilePlace place = tile_place(p);
-    uint32_t z = blockIdx.z;
-    TilePart part = {place.m * S::M, place.n * S::N, 0, p.gemm.k, blockIdx.y, z, z, z, p.gemm.n};
-    if (p.parts > 1) {
-        part.begin = min_of((uint64_t)part.y * p.part_k, (uint64_t)p.gemm.k);
-        part.end = min_of(p.gemm.k - part.begin, p.part_k) + part.begin;
-    }
-    return part;
+    TilePlace place = tile_place(p.order);
+    uint32_t z = blockIdx.z, begin = blockIdx.y * p.part_k, end = begin + min_of(p.gemm.k - begin, p.part_k);
+    return {place.m * S::M, place.n * S::N, begin, end, blockIdx.y, z, z, z, p.gemm.n};
 }
 
 // The operands' panels for that part.
@@ -141,28 +140,19 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
         static_assert(sizeof(sums) == OF_LANE * sizeof(float), "nothing but sums");
         using Left = LeftFloats<OF_LANE, S::WAVE>;
         auto &own = (float(&)[OF_LANE])sums;
-        HandoverMemory memory(p.partial);
         GridPlace place;
-        uint32_t tiles = p.tiles_m * p.tiles_n, plane = p.batch * tiles * (WAVES * OF_WAVE);
+        uint32_t tiles = p.order.tiles_m * p.order.tiles_n, plane = p.batch * tiles * (WAVES * OF_WAVE);
         uint32_t at = ((place.z * tiles + place.x) * WAVES + wave) * OF_WAVE;
         bool is_last = place.y + 1 == p.parts;
-        if (is_last) Left::add(own, memory, at, plane, place.y);
-        else Left::leave(memory, at + place.y * plane, own);
+        if (__builtin_expect(is_last, 1)) Left::add(own, p.partial, at, plane, place.y);
+        else Left::leave(HandoverMemory(p.partial), at + place.y * plane, own);
         return is_last;
     }
 
     // Writes what lies within C of the workgroup's part: finished, as Results has it, or raw as one part of k.
     template <class Results, class Problem>
-    __device__ __forceinline__ void store(const Problem &problem, LdsBytes lds, const TilePart &part) {
+    __device__ __forceinline__ void store(const Problem &problem, LdsBytes lds, const TilePart &part, bool raw) {
         const MatmulProblem &p = product_of(problem);
-        bool raw = p.parts > 1;
-        if constexpr (HANDS_OVER && is_same<Problem, MatmulProblem>::value) {
-            auto &again = (const MatmulProblem &)seldom(p);
-            if (again.hands_over) {
-                if (!hand_over(again)) return;
-                raw = false;
-            }
-        }
         LDS_MEMORY Sum *strip = (LDS_MEMORY Sum *)(lds + wave * strip_bytes(STRIP));
         Results results(problem, part.z);
         Sum *partial = (Sum *)p.partial + ((uint64_t)part.y * p.batch + part.z) * p.gemm.n * p.gemm.m;

@@ -202,12 +202,15 @@ __device__ __forceinline__ int32_t add_one(int32_t *at) {
 
 typedef _Float16 half_t;
 
-// The upper half of an f32, rounded to nearest, ties to even; a NaN stays a (quiet) NaN.
-__device__ __forceinline__ uint16_t bf16_bits(float value) {
-    uint32_t u = __builtin_bit_cast(uint32_t, value);
-    uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-    uint32_t quiet = (u >> 16) | 0x40u;
-    return (uint16_t)(value != value ? quiet : rounded);
+// An f32 whose upper half is rounded to nearest, ties to even; a NaN becomes 0x7fc0.
+__device__ __forceinline__ uint32_t rounded_to_bf16(float value) {
+    uint32_t u = __builtin_bit_cast(uint32_t, value), rounded = u + 0x7fffu + ((u >> 16) & 1u);
+    return value != value ? 0x7fc00000u : rounded;
+}
+__device__ __forceinline__ uint16_t bf16_bits(float value) { return (uint16_t)(rounded_to_bf16(value) >> 16); }
+// Of two, the first in the lower half. Neither is shifted.
+__device__ __forceinline__ uint32_t bf16_bits(float first, float second) {
+    return __builtin_amdgcn_perm(rounded_to_bf16(second), rounded_to_bf16(first), 0x07060302);
 }
 
 // ocml, the mathematics of ROCm's device libraries.

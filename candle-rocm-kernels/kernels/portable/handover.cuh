@@ -35,7 +35,8 @@ struct GridPlace {
 
 // Memory from an address on that is the same in all lanes, of at most 4 GiB, through which workgroups of a launch hand
 // words over: four at a time, each moved at once, past the caches that they do not share. They are at a lane's offset
-// of bytes, after one that is the same in all lanes, and a constant.
+// of bytes, after one that is the same in all lanes, and a constant. Of memory that is not there zeros are read, and
+// nothing is written, without a branch where the hardware has bounds.
 typedef uint32_t HandedWords __attribute__((ext_vector_type(4)));
 #if defined(__HIP__) && __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
 class HandoverMemory {
@@ -57,8 +58,8 @@ class HandoverMemory {
     __amdgpu_buffer_rsrc_t memory;
 
 public:
-    __device__ __forceinline__ explicit HandoverMemory(void *at)
-        : memory(__builtin_amdgcn_make_buffer_rsrc(at, 0, -1, FORMAT)) {}
+    __device__ __forceinline__ explicit HandoverMemory(void *at, bool is_there = true)
+        : memory(__builtin_amdgcn_make_buffer_rsrc(at, 0, (int)uniform(is_there ? ~0u : 0), FORMAT)) {}
     __device__ __forceinline__ HandedWords read(uint32_t uniform, uint32_t lane, int constant) const {
         return __builtin_amdgcn_raw_buffer_load_b128(memory, lane + constant, uniform, LOADS);
     }
@@ -69,26 +70,29 @@ public:
 #else
 class HandoverMemory {
     char *memory;
+    bool is_there;
 
 public:
-    __device__ __forceinline__ explicit HandoverMemory(void *at) : memory((char *)at) {}
+    __device__ __forceinline__ explicit HandoverMemory(void *at, bool is_there = true)
+        : memory((char *)at), is_there(is_there) {}
 #if defined(__HIP__)
     // clang 18 and older.
     __device__ __forceinline__ HandedWords read(uint32_t uniform, uint32_t lane, int constant) const {
-        HandedWords words;
+        HandedWords words = {};
 #pragma unroll
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4 && is_there; i++)
             words[i] = device_atomic::read((const int32_t *)(memory + uniform + lane + constant) + i);
         return words;
     }
     __device__ __forceinline__ void write(uint32_t uniform, uint32_t lane, int constant, HandedWords words) const {
 #pragma unroll
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4 && is_there; i++)
             device_atomic::write((int32_t *)(memory + uniform + lane + constant) + i, (int32_t)words[i]);
     }
 #else
     __device__ __forceinline__ HandedWords read(uint32_t uniform, uint32_t lane, int constant) const {
         uint32_t x, y, z, w;
+        if (!is_there) return {};
         asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                      : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
                      : "l"((const __attribute__((address_space(1))) char *)memory + uniform + lane + constant)
@@ -96,6 +100,7 @@ public:
         return {x, y, z, w};
     }
     __device__ __forceinline__ void write(uint32_t uniform, uint32_t lane, int constant, HandedWords words) const {
+        if (!is_there) return;
         asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};"
                      :
                      : "l"((__attribute__((address_space(1))) char *)memory + uniform + lane + constant), "r"(words[0]),

@@ -167,6 +167,12 @@ __device__ __forceinline__ uint16_t bf16_bits(float value) {
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
+// Of two, the first in the lower half.
+__device__ __forceinline__ uint32_t bf16_bits(float first, float second) {
+    uint32_t bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(second), "f"(first));
+    return bits;
+}
 
 #define PORTABLE_LIBDEVICE_1(F, NAME)                                                          \
     extern "C" __device__ __attribute__((const)) float __nv_##NAME##f(float);                  \

@@ -193,6 +193,21 @@ template <class T, int N> struct alignas(sizeof(T) * N) vec {
 // Elements of T in 16 bytes.
 template <class T> constexpr int VEC16 = 16 / (int)sizeof(T);
 
+// A vector of values, each rounded as by narrow(); those of bf16 by twos.
+template <class T, int N> __device__ __forceinline__ vec<T, N> narrow_all(const compute_t<T> (&values)[N]) {
+    vec<T, N> out;
+    if constexpr (is_same<T, bf16_t>::value && N % 2 == 0) {
+        vec<uint32_t, N / 2> pairs;
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) pairs[i] = bf16_bits(values[2 * i], values[2 * i + 1]);
+        out = bit_cast<vec<T, N>>(pairs);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) out[i] = narrow<T>(values[i]);
+    }
+    return out;
+}
+
 template <class V, class T> __device__ __forceinline__ V load_vec(const T *from) {
     return *reinterpret_cast<const V *>(from);
 }

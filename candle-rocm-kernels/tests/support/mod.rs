@@ -44,6 +44,10 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "more masks of lanes than scalar registers",
     ),
     (
+        "fp8_swiglu_bf16",
+        "more masks of lanes than scalar registers",
+    ),
+    (
         "add_layernorm_",
         "more masks of lanes than scalar registers",
     ),

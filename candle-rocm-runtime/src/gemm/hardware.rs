@@ -128,16 +128,16 @@ const ENDS: f64 = 2500.0;
 /// parts are counted by their bytes.
 const END_OF_ELEMENT: f64 = 0.2;
 /// Cycles of one more launch.
-const LAUNCH: f64 = 6000.0;
+const LAUNCH: f64 = 6500.0;
 /// How much of the time shows that parts of k take to write their sums, which the launch that adds them up then reads: some
 /// workgroups multiply meanwhile. By the emulator's clock of an MI300X, of LLaMA's layers with 128 to 1,024 tokens: it
 /// ranks plans alike from here to 0.5.
 const SHOWN_OF_WRITTEN: f64 = 0.25;
 /// Where parts hand their sums over, cycles until the last part's workgroups have them, and for each element of a tile: of the
 /// first other part, whose code waits as well, and of each more. By the same clock.
-const HANDOVER: f64 = 2500.0;
-const OF_ELEMENT_HANDED_OVER: f64 = 0.6;
-const OF_EACH_MORE: f64 = 0.2;
+const HANDOVER: f64 = 2000.0;
+const OF_ELEMENT_HANDED_OVER: f64 = 0.5;
+const OF_EACH_MORE: f64 = 0.1;
 /// Cycles in which the first workgroups of a kernel by whole lines wait for its code, which is longer than the others': by the
 /// same clock, alike from 6,000 to 8,000.
 const FIRST_OF_CODE: f64 = 7000.0;

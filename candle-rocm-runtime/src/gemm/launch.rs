@@ -5,6 +5,7 @@ use candle_rocm_kernels::{activations, Module, GEMM, MATMUL};
 use super::epilogue::{Activation, Epilogue};
 use super::handover;
 use super::kernel::Kernel;
+use super::order::TileOrder;
 use super::plan::Plan;
 use super::problem::GemmProblem;
 use super::product::Product;
@@ -50,7 +51,8 @@ pub struct Arguments {
 pub struct MatmulArguments {
     pub gemm: Arguments,
     pub partial: u64,
-    pub hands_over: u64,
+    pub hands_over: u32,
+    pub is_bare: u32,
     pub bias: u64,
     pub residual: u64,
     pub ld_residual: i64,
@@ -59,10 +61,7 @@ pub struct MatmulArguments {
     pub parts: u32,
     pub part_k: u32,
     pub activation: u32,
-    pub tiles_m: u32,
-    pub tiles_n: u32,
-    pub group: u32,
-    pub chiplets: u32,
+    pub order: TileOrder,
 }
 
 // SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.
@@ -101,6 +100,7 @@ impl MatmulArguments {
             gemm: Arguments::new(product),
             partial: 0,
             hands_over: 0,
+            is_bare: u32::from(epilogue.is_none() && product.beta == 0. && !product.dtype.widens()),
             bias: epilogue.bias,
             residual: epilogue.residual,
             ld_residual: epilogue.ld_residual,
@@ -109,10 +109,7 @@ impl MatmulArguments {
             parts: 1,
             part_k: product.k as u32,
             activation: number(epilogue.activation),
-            tiles_m: 0,
-            tiles_n: 0,
-            group: 1,
-            chiplets: 1,
+            order: TileOrder::default(),
         }
     }
 
@@ -120,15 +117,13 @@ impl MatmulArguments {
     /// or leave them to another launch.
     fn of_piece(plan: &Plan, product: &Product, partial: u64, hands_over: bool) -> Self {
         let (rows, columns) = plan.kernel.tile();
+        let tiles = [product.m.div_ceil(rows), product.n.div_ceil(columns)];
         Self {
             partial: if plan.parts > 1 { partial } else { 0 },
             hands_over: hands_over.into(),
             parts: plan.parts,
             part_k: plan.part_k,
-            tiles_m: product.m.div_ceil(rows) as u32,
-            tiles_n: product.n.div_ceil(columns) as u32,
-            group: plan.group,
-            chiplets: plan.chiplets,
+            order: TileOrder::new(tiles.map(|tiles| tiles as u32), plan.group, plan.chiplets),
             ..Self::new(product)
         }
     }
