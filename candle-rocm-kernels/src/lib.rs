@@ -23,6 +23,7 @@ pub mod matmul;
 pub mod mmvq;
 pub mod nvidia;
 pub mod occupancy;
+pub mod order;
 pub mod split_rows;
 pub mod topology;
 pub mod user_cache;

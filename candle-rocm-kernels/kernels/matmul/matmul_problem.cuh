@@ -12,7 +12,7 @@ struct Divisor {
 };
 
 // The order of C's tiles, which the grid's x counts: groups of tiles of rows, one tile of columns after another, dealt
-// to chiplets. Laid out as `TileOrder` in candle-rocm-runtime/src/gemm/order.rs.
+// to chiplets. Laid out as `TileOrder` in candle-rocm-kernels/src/order.rs.
 struct TileOrder {
     uint32_t tiles_m;
     uint32_t tiles_n;
@@ -47,8 +47,7 @@ struct MatmulProblem {
     int64_t ld_residual;
     int64_t stride_residual;
     uint32_t batch;
-    // k is summed in so many parts (the grid's y), each of part_k, a multiple of the slices' depth; none begins after
-    // k.
+    // k is summed in so many parts (the grid's y), each of part_k, a multiple of the slices' depth; one has all of k.
     uint32_t parts;
     uint32_t part_k;
     uint32_t activation;

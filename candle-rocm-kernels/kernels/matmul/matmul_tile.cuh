@@ -107,14 +107,21 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
     Scales scales(problem, part, tile);
     Operand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a;
     Operand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b;
-    // What the first loads do not need is made when they are on their way.
+    auto place = [&](uint32_t lane) INLINED {
+        of_a = {tile.row + Unit::a_row(lane), Unit::a_chunk(lane)};
+        of_b = {tile.column + Unit::b_column(lane), Unit::b_chunk(lane)};
+    };
+    // What the first loads do not need is made when they are on their way; not with factors, whose loops it made
+    // thinner.
+    constexpr bool LATE = Scales::LDS_BYTES == 0;
+    if (!LATE) place(lane_id());
     auto begin = [&]() INLINED {
+        if (!LATE) return;
         uint32_t lane = lane_id();
         in_order();
         opaque(lane);
         tile.pin();
-        of_a = {tile.row + Unit::a_row(lane), Unit::a_chunk(lane)};
-        of_b = {tile.column + Unit::b_column(lane), Unit::b_chunk(lane)};
+        place(lane);
     };
 
     uint32_t panels = min_of(a.panels(), b.panels()), buffer = 0, scaled = 0;

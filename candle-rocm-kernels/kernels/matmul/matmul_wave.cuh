@@ -40,7 +40,8 @@ struct TilePart {
 };
 template <class S> __device__ __forceinline__ TilePart tile_part(const MatmulProblem &p) {
     TilePlace place = tile_place(p.order);
-    uint32_t z = blockIdx.z, begin = blockIdx.y * p.part_k, end = begin + min_of(p.gemm.k - begin, p.part_k);
+    uint32_t z = blockIdx.z, begin = min_of(blockIdx.y * p.part_k, p.gemm.k);
+    uint32_t end = begin + min_of(p.gemm.k - begin, p.part_k);
     return {place.m * S::M, place.n * S::N, begin, end, blockIdx.y, z, z, z, p.gemm.n};
 }
 

@@ -8,6 +8,7 @@ use candle_rocm_kernels::grouped::{
     few_columns, few_name, few_shape, kernel_name, threads, Element, ALONG_K, DEPTH, TILES,
 };
 use candle_rocm_kernels::matmul::Tile;
+use candle_rocm_kernels::order::TileOrder;
 use candle_rocm_kernels::GROUPED;
 use candle_rocm_testing::random::Random;
 use float8::F8E4M3;
@@ -129,8 +130,9 @@ fn check<C: Number>(gpu: &Gpu, arch: &str, case: Case, result: usize, random: &m
             Arg::N(m),
             Arg::N(m * n),
         ]);
-        fields
-            .extend([1, case.parts, part_k, 0, tiles[0], tiles[1], 1, 1].map(|x| Arg::I(x as i32)));
+        fields.extend([1, case.parts, part_k, 0].map(|x| Arg::I(x as i32)));
+        let order = TileOrder::new(tiles.map(|tiles| tiles as u32), 1, 1);
+        fields.extend(order.words().map(|word| Arg::I(word as i32)));
         let of_rows = |row: usize, block: usize| of_a(row * case.share, block);
         fields.extend(scales(
             factors(rows_of_a, &of_rows),

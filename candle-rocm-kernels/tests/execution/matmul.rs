@@ -5,6 +5,7 @@ use crate::architectures;
 use crate::device::{Arg, Gpu};
 use crate::elements::{from_bytes, Element};
 use candle_rocm_kernels::matmul::{exists, kernel_name, threads, Dtype, Tile, TILES};
+use candle_rocm_kernels::order::TileOrder;
 use candle_rocm_kernels::MATMUL;
 use candle_rocm_testing::needs::{self, Need};
 use candle_rocm_testing::random::Random;
@@ -393,7 +394,10 @@ fn product<T: Element, C: Element>(
         ]));
         fields.extend([Arg::D(case.alpha), Arg::D(case.beta)]);
         fields.extend(integers(&[m, n, k, 0]));
-        fields.extend([partial, Arg::Null]);
+        // Nothing is handed over; bare results have code of their own.
+        let changed = case.bias || case.residual || case.activation as usize != 0;
+        let is_bare = !changed && case.beta == 0.0;
+        fields.extend([partial, Arg::I(0), Arg::I(is_bare.into())]);
         fields.push(if case.bias {
             Arg::input(&bias)
         } else {
@@ -408,13 +412,12 @@ fn product<T: Element, C: Element>(
         fields.extend(integers(&[
             batch,
             parts,
-            case.part,
+            if case.part == 0 { k } else { case.part },
             case.activation as usize,
-            tiles[0],
-            tiles[1],
-            case.group,
-            case.chiplets,
         ]));
+        let [group, chiplets] = [case.group, case.chiplets].map(|count| count as u32);
+        let order = TileOrder::new(tiles.map(|tiles| tiles as u32), group, chiplets);
+        fields.extend(order.words().map(|word| Arg::I(word as i32)));
         [Arg::Struct(fields)]
     };
     let name = kernel_name(dtype, tile, transposed);
@@ -585,7 +588,9 @@ fn counted(gpu: &Gpu, tile: Tile, transposed: [bool; 2], k: usize) -> Counters {
         Arg::N(0),
         Arg::N(0),
     ]);
-    fields.extend([1, 1, 0, 0, 1, 1, 1, 1].map(Arg::I));
+    fields.extend([1, 1, k as i32, 0].map(Arg::I));
+    let order = TileOrder::new([1, 1], 1, 1);
+    fields.extend(order.words().map(|word| Arg::I(word as i32)));
     let name = kernel_name(Dtype::BF16, tile, transposed);
     let (results, counters) = gpu.launch(
         &MATMUL,

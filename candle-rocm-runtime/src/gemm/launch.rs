@@ -1,11 +1,11 @@
 //! Gives a plan to a stream.
 
+use candle_rocm_kernels::order::TileOrder;
 use candle_rocm_kernels::{activations, Module, GEMM, MATMUL};
 
 use super::epilogue::{Activation, Epilogue};
 use super::handover;
 use super::kernel::Kernel;
-use super::order::TileOrder;
 use super::plan::Plan;
 use super::problem::GemmProblem;
 use super::product::Product;

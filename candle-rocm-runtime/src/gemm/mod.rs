@@ -25,16 +25,15 @@ mod kernel;
 mod launch;
 pub mod library;
 pub(crate) mod multiply;
-mod order;
 pub mod plan;
 pub(crate) mod problem;
 mod product;
 pub mod tune;
 
+pub use candle_rocm_kernels::order::{Divisor, TileOrder};
 pub use epilogue::{Activation, Epilogue, Residual};
 pub use hardware::Gpu;
 pub use launch::{launch_plan, Arguments, MatmulArguments};
 pub use multiply::{gemm_strided_batched, gemm_with_epilogue};
-pub use order::{Divisor, TileOrder};
 pub use problem::{GemmDtype, GemmProblem, Transpose};
 pub use product::{Operand, Product, ProductEpilogue};
