@@ -6,12 +6,13 @@ use candle_rocm_kernels::grouped::{
 use candle_rocm_specialised::{Constant, Error, Kernel, Specialiser};
 use object::{Object as _, ObjectSymbol as _};
 
-const SHAPE: [Constant; 7] = [
+const SHAPE: [Constant; 8] = [
     ("product.gemm.m", 4096),
     ("product.gemm.k", 7168),
     ("product.gemm.lda", 7168),
     ("product.gemm.ldb", 7168),
     ("product.parts", 1),
+    ("product.part_k", 7168),
     ("product.residual", 0),
     ("grouping", 0),
 ];
