@@ -118,6 +118,13 @@ pub fn reads_whole_lines(arch: &str, dtype: Dtype, tile: Tile) -> bool {
     has && tile.rows >= 128 && tile.columns >= 128
 }
 
+/// Panels of 128 bytes of k that a workgroup of the kernels of `dtype` with `tile` has on their way at once, where sums leave
+/// registers for two (`AHEAD` in kernels/matmul/matmul_lines.cuh).
+pub fn panels_ahead(arch: &str, dtype: Dtype, tile: Tile) -> u32 {
+    let few_sums = tile.rows * tile.columns <= 128 * 128;
+    1 + u32::from(few_sums && reads_whole_lines(arch, dtype, tile))
+}
+
 /// Threads of a workgroup of the tile's kernels on `arch`.
 pub fn threads(arch: &str, tile: Tile) -> u32 {
     if Multiprocessor::of(arch).is_some() {
@@ -189,6 +196,18 @@ pub fn dynamic_lds(arch: &str, dtype: Dtype, tile: Tile) -> u32 {
         4
     };
     slices * (tile.rows + tile.columns) * dtype.depth() * dtype.bytes()
+}
+
+/// What becomes of the sums of parts of k (kernels/matmul/matmul_problem.cuh).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SumsOfParts {
+    /// Another launch adds them up.
+    AddedUp = 0,
+    /// The last part's workgroups wait for the others'.
+    HandedOver = 1,
+    /// As the first; and the grid's x counts parts, its y tiles, so that each second-level cache gets whole parts.
+    OfChiplets = 2,
 }
 
 /// Whether workgroups that have parts of k hand their sums over to the last part's, within the launch (`HANDS_OVER` in

@@ -105,15 +105,15 @@ private:
         const C *more = (const C *)residual + (int64_t)column * ld_residual + row;
 #pragma unroll
         for (int first = 0; first < N; first += V) {
-            vec<C, V> out;
+            Sum few[V];
+#pragma unroll
+            for (int i = 0; i < V; i++) few[i] = x[first + i];
             if (residual) {
                 vec<C, V> old = read<V>(more + first);
 #pragma unroll
-                for (int i = 0; i < V; i++) out[i] = narrow<C>(x[first + i] + widen(old[i]));
-            } else {
-#pragma unroll
-                for (int i = 0; i < V; i++) out[i] = narrow<C>(x[first + i]);
+                for (int i = 0; i < V; i++) few[i] += widen(old[i]);
             }
+            vec<C, V> out = narrow_all<C>(few);
             if constexpr (V == 1) store_at(to + first, out);
             else store_vector(to + first, out);
         }

@@ -41,9 +41,9 @@ template <class T, int ROWS> struct Lines {
     static __device__ __forceinline__ void store(LdsBytes to, WordVector<4>::type words) { lds_store(to, words); }
 };
 
-// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts.
-template <int M_, int N_, int WAVES_M_, int WAVES_N_> struct LinesShape {
-    static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_;
+// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts, with AHEAD panels on their way at once.
+template <int M_, int N_, int WAVES_M_, int WAVES_N_, int AHEAD_ = 1> struct LinesShape {
+    static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_, AHEAD = AHEAD_;
     // Halves of a panel.
     static constexpr int SLICE_BYTES = 64, SLICES = 2, VECTORS = SLICE_BYTES / 16;
     static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
@@ -64,21 +64,28 @@ template <class T, int ROWS, class S, bool ALONG_K> struct LinesPanel : Panel<T,
     static constexpr int loads(Turn) { return Base::BLOCKS * Base::LINES; }
     static_assert(Base::BLOCKS == 1 && Base::IN_TURNS, "a thread has a block of one half");
 
+    typename Base::Held held[S::AHEAD];
+
     __device__ __forceinline__ LinesPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
                                           uint32_t end)
         : Base(matrix, ld, start, min_of(rows, start + ROWS), begin, end) {}
-    // Reads the next panel. A line's offset is a lane's, which takes a register, but no addition in each panel.
-    template <Turn> __device__ __forceinline__ void load() {
+    // Reads the next panel to a place for it, and moves on by so many elements of k. A line's offset is a lane's, which
+    // takes a register, but no addition in each panel.
+    template <Turn> __device__ __forceinline__ void load(int to, uint32_t elements) {
         constexpr bool OFFSETS = S::IN_STEP;
         uint32_t ld = (uint32_t)this->ld;
         opaque(this->offset[0][0]);
 #pragma unroll
         for (int l = 0; l < Base::LINES; l++) {
             if (OFFSETS && l > 0) opaque(this->offset[0][l]);
-            this->held[0][l] = load_vector<typename Base::Vector>(OFFSETS ? this->base : this->base + l * ld,
-                                                                  this->offset[0][OFFSETS ? l : 0]);
+            held[to][0][l] = load_vector<typename Base::Vector>(OFFSETS ? this->base : this->base + l * ld,
+                                                                this->offset[0][OFFSETS ? l : 0]);
         }
-        advance_by(this->base, Base::PANEL * ld);
+        advance_by(this->base, elements * ld);
+    }
+    // Writes a half of the panel in that place to LDS.
+    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes panel, int half, int from) {
+        Base::template stage<TURN>(panel, half, held[from]);
     }
     static constexpr int writes(Turn turn, int half) { return turn == half ? Base::V : 0; }
     // Each permutes four bytes; those of single bytes were halves of a permutation before.
@@ -109,7 +116,7 @@ struct LinesPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true> {
 
     const T *base;
     uint32_t offset[PAIRS][2];
-    Vector held[PAIRS][2];
+    Vector held[S::AHEAD][PAIRS][2];
 
     static __device__ __forceinline__ uint32_t chunk(int of_pair) {
         return threadIdx.x % Slice::CHUNKS ^ of_pair * HALF;
@@ -131,26 +138,24 @@ struct LinesPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true> {
             }
     }
 
-    // Reads the next panel.
-    template <Turn TURN> __device__ __forceinline__ void load() {
+    template <Turn TURN> __device__ __forceinline__ void load(int to, uint32_t elements) {
 #pragma unroll
         for (int i = 0; i < PAIRS; i++)
 #pragma unroll
             for (int j = 0; j < 2; j++) {
                 if (is_spare(TURN, i, j)) continue;
                 opaque(offset[i][j]);
-                held[i][j] = load_vector<Vector>(base, offset[i][j]);
+                held[to][i][j] = load_vector<Vector>(base, offset[i][j]);
             }
-        advance_by(base, Base::PANEL);
+        advance_by(base, elements);
     }
-    // Writes a half of it to LDS.
-    template <Turn> __device__ __forceinline__ void stage(LdsBytes panel, int half) const {
+    template <Turn> __device__ __forceinline__ void stage(LdsBytes panel, int half, int from) const {
         // Which of a pair this thread has of that half.
         bool second = chunk(half) >= HALF;
         uint32_t at = second ? Slice::place(row(1), chunk(1)) : Slice::place(row(0), chunk(0));
 #pragma unroll
         for (int i = 0; i < PAIRS; i++)
-            Slice::store(Slice::after(panel + at, i * 2 * STEP), second ? held[i][1] : held[i][0]);
+            Slice::store(Slice::after(panel + at, i * 2 * STEP), second ? held[from][i][1] : held[from][i][0]);
     }
 };
 
@@ -176,13 +181,13 @@ struct LinesPanels {
     __device__ __forceinline__ const T *after(uint32_t panels) const {
         return a.base + (uint64_t)panels * PanelA::PANEL * (A_ALONG_K ? 1 : (uint32_t)a.ld);
     }
-    template <Turn TURN> __device__ __forceinline__ void load() {
-        a.template load<TURN>();
-        b.template load<TURN>();
+    template <Turn TURN> __device__ __forceinline__ void load(int to, uint32_t elements) {
+        a.template load<TURN>(to, elements);
+        b.template load<TURN>(to, elements);
     }
-    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes panel_a, LdsBytes panel_b, int half) {
-        a.template stage<TURN>(panel_a, half);
-        b.template stage<TURN>(panel_b, half);
+    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes panel_a, LdsBytes panel_b, int half, int from) {
+        a.template stage<TURN>(panel_a, half, from);
+        b.template stage<TURN>(panel_b, half, from);
     }
 };
 
@@ -195,7 +200,7 @@ template <class T, class S> struct LinesPanels<T, S, false, false, true> {
     static constexpr int V = PanelA::V, LINES = V, ROWS = S::loaded(S::M), EACH = S::THREADS / 4;
     static constexpr bool IN_TURNS = true;
     static constexpr int SHARE = 2, TOGETHER = 2;
-    static_assert(S::loaded(S::N) == ROWS && ROWS / V * S::VECTORS == EACH && EACH % S::WAVE == 0,
+    static_assert(S::AHEAD == 1 && S::loaded(S::N) == ROWS && ROWS / V * S::VECTORS == EACH && EACH % S::WAVE == 0,
                   "a quarter of the wavefronts has half of a panel");
     static constexpr int loads(Turn) { return LINES; }
     static constexpr int writes(Turn turn, int half) { return turn == half ? V : 0; }
@@ -227,16 +232,15 @@ template <class T, class S> struct LinesPanels<T, S, false, false, true> {
     __device__ __forceinline__ const T *after(uint32_t panels) const {
         return base + (uint64_t)panels * PanelA::PANEL * ld;
     }
-    // Reads the next panel.
-    template <Turn> __device__ __forceinline__ void load() {
+    template <Turn> __device__ __forceinline__ void load(int, uint32_t elements) {
 #pragma unroll
         for (int l = 0; l < LINES; l++) {
             opaque(offset[l]);
             held[l] = load_vector<Vector>(base, offset[l]);
         }
-        advance_by(base, PanelA::PANEL * ld);
+        advance_by(base, elements * ld);
     }
-    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes panel_a, LdsBytes, int half) {
+    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes panel_a, LdsBytes, int half, int) {
         if (TURN != half) return;
         // Lest the compiler permute what is staged in one of several places before all of them.
 #pragma unroll
@@ -356,12 +360,12 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     typename Unit::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
 
     // The schedule's clusters, whose instructions interleave() puts in order.
-    auto load = [&](auto turn) INLINED {
+    auto load = [&](auto turn, int to = 0, uint32_t elements = PanelA::PANEL) INLINED {
         scales.load();
-        on_way.template load<turn.value>();
+        on_way.template load<turn.value>(to, elements);
     };
-    auto stage = [&](auto turn, int half) INLINED {
-        on_way.template stage<turn.value>(panel_a, panel_b, half);
+    auto stage = [&](auto turn, int half, int from = 0) INLINED {
+        on_way.template stage<turn.value>(panel_a, panel_b, half, from);
     };
     // What the first product needs comes last where an operand is turned over: one wait is for all then, which is later
     // and by the clock the faster there. Without, it is the slower.
@@ -383,7 +387,10 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         in_order();
     };
     constexpr int FIRST_BLOCKS = Tile::BLOCKS_N / 2;
-    auto multiply_panel = [&](auto turn, auto more) INLINED {
+    // The panel in place `now`, behind which that in `next` is on its way, and another will be, after which loads move on
+    // by so many elements.
+    auto multiply_panel = [&](auto turn, auto more, int now = 0, int next = 0,
+                              uint32_t elements = PanelA::PANEL) INLINED {
         constexpr int ROWS = Tile::blocks_of(turn.value == SECOND_TURN), READS = ROWS + Tile::BLOCKS_N;
         constexpr int PRODUCTS = ROWS * Tile::BLOCKS_N * Unit::PARTS, FIRST = ROWS * FIRST_BLOCKS * Unit::PARTS;
         constexpr int LOADS = more.value ? Panels::loads(turn.value) : 0;
@@ -397,8 +404,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         scales.prepare(tile, panel_a, 0);
         scales.begin(tile);
         if (WRITES[0] == 0) wait_for_operands<S, true>();
-        stage(turn, 1);
-        if (more) load(turn);
+        stage(turn, 1, now);
+        if (more) load(turn, now, elements);
         read(1, ROWS);
         multiply(0, ROWS);
         interleave<PRODUCTS, READS, WRITES[1], VECTOR[1], LOADS,
@@ -414,7 +421,7 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
             interleave<PRODUCTS, READS, 0, 0, 0>();
         }
         wait_for_operands<S, (more.value && WRITES[0] > 0)>();
-        if (more) stage(turn, 0);
+        if (more) stage(turn, 0, next);
         multiply(STEPS - 1, ROWS, 0, FIRST_BLOCKS);
         interleave<FIRST, 0, more.value ? WRITES[0] : 0, VECTOR[0], 0>();
         barrier();
@@ -424,18 +431,36 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         interleave<PRODUCTS - FIRST, more.value ? READS : 0, 0, 0, 0, Scales::VECTOR * FIRST_BLOCKS>();
     };
     auto multiply_panels = [&](auto turn, uint32_t panels) INLINED {
+        // How far loads move on: after the last panel, which is then read once more, no further.
+        uint32_t left = panels, panel = PanelA::PANEL;
+        if (S::AHEAD > 1) opaque_uniform(panel);
+        auto moved = [&](uint32_t least) INLINED {
+            return left > least ? panel : 0;
+        };
         load(turn);
+        if constexpr (S::AHEAD == 2) load(turn, 1, moved(2));
         begin();
         if (Panels::writes(turn.value, 0) > 0) wait_for_operands<S, true>();
         stage(turn, 0);
         barrier();
         read(0, Tile::blocks_of(turn.value == SECOND_TURN));
         in_order();
-        const T *end = on_way.after(panels - 1);
+        if constexpr (S::AHEAD == 2) {
+            // Two at a time, and one end alone: of others the compiler would not know what they wait for.
 #pragma unroll 1
-        do multiply_panel(turn, Constant<true>());
-        while (on_way.at() != end);
-        multiply_panel(turn, Constant<false>());
+            do {
+                multiply_panel(turn, Constant<true>(), 0, 1, moved(3));
+                left -= 2;
+                multiply_panel(turn, Constant<true>(), 1, 0, moved(2));
+            } while (left > 1);
+            if (left == 1) multiply_panel(turn, Constant<false>());
+        } else {
+            const T *end = on_way.after(panels - 1);
+#pragma unroll 1
+            do multiply_panel(turn, Constant<true>());
+            while (on_way.at() != end);
+            multiply_panel(turn, Constant<false>());
+        }
         scales.promote(tile, panel_a, 0, FIRST_BLOCKS);
     };
 

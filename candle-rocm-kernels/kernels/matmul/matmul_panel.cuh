@@ -219,7 +219,9 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     // Which bytes make two elements of k of a row; of four, after halves of them were made.
     uint32_t selectors[4] = {byte_selector(0, 1, 4, 5), byte_selector(2, 3, 6, 7), byte_selector(0, 4, 1, 5),
                              byte_selector(2, 6, 3, 7)};
-    Vector held[BLOCKS][LINES];
+    // What a thread has of a panel.
+    typedef Vector Held[BLOCKS][LINES];
+    Held held;
 
     struct Block {
         uint32_t row;
@@ -298,7 +300,8 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         advance_by(base, Base::PANEL * this->ld);
     }
 
-    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes to, int j) {
+    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes to, int j) { stage<TURN>(to, j, held); }
+    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes to, int j, const Held &from) {
         constexpr int FIRST = TURN == SECOND_TURN ? S::THREADS / 2 : 0,
                       END = TURN == FIRST_TURN ? S::THREADS / 2 : S::THREADS;
         // Lest the compiler permute blocks that are staged in one of several places before all of them.
@@ -308,15 +311,15 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         for (int i = 0; i < BLOCKS; i++) {
             int least = (i * S::THREADS + FIRST) / PER_SLICE, most = (i * S::THREADS + END - 1) / PER_SLICE;
             if (j < least || j > most || (least != most && slice[i] != (uint32_t)j)) continue;
-            if (mine(i)) store(to, i);
+            if (mine(i)) store(to, i, from[i]);
         }
     }
 
-    __device__ __forceinline__ void store(LdsBytes slice, int i) const {
+    __device__ __forceinline__ void store(LdsBytes slice, int i) const { store(slice, i, held[i]); }
+    __device__ __forceinline__ void store(LdsBytes slice, int i, const Vector (&from)[LINES]) const {
         Block b = block(i);
         auto [first, second, low, high] = selectors;
         LdsBytes to = slice + Slice::place(b.row, b.chunk * Slice::OF_VECTOR % Slice::CHUNKS) + b.part * PART;
-        const Vector(&from)[LINES] = held[i];
         auto put = [&](int row, Part part) INLINED {
             lds_store(Slice::after(to, row), part);
         };

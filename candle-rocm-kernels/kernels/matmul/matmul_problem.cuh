@@ -26,6 +26,17 @@ struct TileOrder {
     Divisor of_group;
 };
 
+// What becomes of the sums of parts of k. Numbered as `SumsOfParts` in candle-rocm-kernels/src/matmul.rs.
+enum SumsOfParts {
+    // matmul_sum_<type> adds them up.
+    SUMS_ADDED_UP,
+    // The last part's workgroups wait for the others'.
+    SUMS_HANDED_OVER,
+    // As the first; and the grid's x counts parts, its y tiles, so that each chiplet gets whole parts and reads but their
+    // share of both operands.
+    SUMS_OF_CHIPLETS,
+};
+
 // Laid out as the host's argument of the same name. Column-major, distances in elements, row_c is 1.
 //
 //   value = alpha * sum + beta * C (not read where beta is 0)
@@ -35,10 +46,10 @@ struct TileOrder {
 // For i8 C is i32, alpha and beta are integers, results wrap, and there is no activation.
 struct MatmulProblem {
     GemmProblem gemm;
-    // With more than one part: raw sums of (part, batch, column, row), for matmul_sum_<type>, or, where parts hand them
-    // over (1, or 0), for the workgroups of the last part; of tiles, which have all of their sums there, as lanes do.
+    // With more than one part: raw sums of (part, batch, column, row), or, where they are handed over, of (part, batch,
+    // tile), which has all of its sums there, as lanes do.
     void *partial;
-    uint32_t hands_over;
+    uint32_t sums_of_parts; // SumsOfParts
     // Nothing is done to whole sums but the factor (1, or 0), and C has the operands' type: the shortest code stores
     // them.
     uint32_t is_bare;
@@ -47,7 +58,7 @@ struct MatmulProblem {
     int64_t ld_residual;
     int64_t stride_residual;
     uint32_t batch;
-    // k is summed in so many parts (the grid's y), each of part_k, a multiple of the slices' depth; one has all of k.
+    // k is summed in so many parts (the grid's y, or x), each of part_k, a multiple of the slices' depth; one has all of k.
     uint32_t parts;
     uint32_t part_k;
     uint32_t activation;

@@ -12,15 +12,15 @@ __device__ __forceinline__ Divided divided(uint32_t number, const Divisor &by) {
     return {quotient, number - quotient * by.value};
 }
 
-// The tile that this workgroup makes. Workgroups are dealt to chiplets in turn, each with an L2 of its own, so each
+// The tile of a workgroup of such a number. Workgroups are dealt to chiplets in turn, each with an L2 of its own, so each
 // chiplet's shall be neighbours; and neighbours are tiles that share operands: `group` tiles of rows for one tile of
 // columns after another.
 struct TilePlace {
     uint32_t m;
     uint32_t n;
 };
-__device__ __forceinline__ TilePlace tile_place(const TileOrder &order) {
-    auto [in_chiplet, chiplet] = divided(blockIdx.x, order.chiplets);
+__device__ __forceinline__ TilePlace tile_place(const TileOrder &order, uint32_t number) {
+    auto [in_chiplet, chiplet] = divided(number, order.chiplets);
     uint32_t index = chiplet * order.of_chiplet + min_of(chiplet, order.more) + in_chiplet;
     auto [group, in_group] = divided(index, order.of_group);
     uint32_t first = group * order.group.value;
@@ -39,10 +39,12 @@ struct TilePart {
     uint32_t columns; // that C's matrix has
 };
 template <class S> __device__ __forceinline__ TilePart tile_part(const MatmulProblem &p) {
-    TilePlace place = tile_place(p.order);
-    uint32_t z = blockIdx.z, begin = min_of(blockIdx.y * p.part_k, p.gemm.k);
+    bool of_chiplets = p.sums_of_parts == SUMS_OF_CHIPLETS;
+    TilePlace place = tile_place(p.order, of_chiplets ? blockIdx.y : blockIdx.x);
+    uint32_t y = p.parts > 1 ? of_chiplets ? blockIdx.x : blockIdx.y : 0, z = blockIdx.z,
+             begin = min_of(y * p.part_k, p.gemm.k);
     uint32_t end = begin + min_of(p.gemm.k - begin, p.part_k);
-    return {place.m * S::M, place.n * S::N, begin, end, blockIdx.y, z, z, z, p.gemm.n};
+    return {place.m * S::M, place.n * S::N, begin, end, y, z, z, z, p.gemm.n};
 }
 
 // The operands' panels for that part.

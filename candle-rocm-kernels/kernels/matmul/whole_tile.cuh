@@ -93,13 +93,14 @@ __device__ __forceinline__ void store_tile(Tile &tile, const Problem &kept, LdsB
     const MatmulProblem &p = product_of(problem);
     bool raw = p.parts > 1;
     if constexpr (Tile::HANDS_OVER && is_same<Problem, MatmulProblem>::value) {
-        if (__builtin_expect(p.hands_over, 1)) {
+        if (__builtin_expect(p.sums_of_parts == SUMS_HANDED_OVER, 1)) {
             if (!tile.hand_over(p)) return;
             raw = false;
         }
     }
     using Unit = typename Tile::Unit;
     if constexpr (Unit::ROWS == 32 && Unit::SUMS == 16) {
+        static_assert(S::WAVES_M * S::WAVES_N * WholeTile<Tile>::LDS_BYTES <= Tile::LDS_BYTES, "wavefronts' places");
         bool whole = p.gemm.m - part.row >= S::M && part.columns - part.column >= S::N;
         typename Tile::Sum factor;
         auto *c = raw ? nullptr : Scheme::bare(problem, part.z, factor);

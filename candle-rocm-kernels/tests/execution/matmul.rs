@@ -4,7 +4,9 @@
 use crate::architectures;
 use crate::device::{Arg, Gpu};
 use crate::elements::{from_bytes, Element};
-use candle_rocm_kernels::matmul::{exists, kernel_name, threads, Dtype, Tile, TILES};
+use candle_rocm_kernels::matmul::{
+    exists, kernel_name, panels_ahead, threads, Dtype, SumsOfParts, Tile, TILES,
+};
 use candle_rocm_kernels::order::TileOrder;
 use candle_rocm_kernels::MATMUL;
 use candle_rocm_testing::needs::{self, Need};
@@ -138,8 +140,20 @@ fn uneven_case(tile: Tile, depth: usize) -> Case {
     }
 }
 
+/// Parts of odd and of even numbers of panels, several of which are on their way.
+fn ahead_case(tile: Tile, depth: usize) -> Case {
+    Case {
+        m: tile.rows as usize - 5,
+        n: 9,
+        k: 9 * depth,
+        part: 5 * depth,
+        more: 3,
+        ..PLAIN
+    }
+}
+
 /// Cases that need no kernel in particular: one element; matrices so thin that a vector covers several columns; many tiles,
-/// dealt to chiplets that do not divide them; no k.
+/// dealt to chiplets that do not divide them; no k; parts of k, of all tiles' sums and of two chiplets.
 fn more_cases(tile: Tile, depth: usize) -> Vec<Case> {
     let (rows, columns) = (tile.rows as usize, tile.columns as usize);
     vec![
@@ -191,6 +205,17 @@ fn more_cases(tile: Tile, depth: usize) -> Vec<Case> {
             part: depth,
             batch: 2,
             residual: true,
+            ..PLAIN
+        },
+        Case {
+            m: rows + 3,
+            n: columns + 1,
+            k: 3 * depth + 1,
+            part: depth,
+            batch: 2,
+            group: 2,
+            chiplets: 2,
+            bias: true,
             ..PLAIN
         },
     ]
@@ -377,6 +402,16 @@ fn product<T: Element, C: Element>(
         m.div_ceil(tile.rows as usize),
         n.div_ceil(tile.columns as usize),
     ];
+    // Nothing is handed over.
+    let deals_parts = parts > 1 && case.chiplets > 1;
+    let (sums, chiplets, grid) = match deals_parts {
+        true => (SumsOfParts::OfChiplets, 1, [parts, tiles[0] * tiles[1]]),
+        false => (
+            SumsOfParts::AddedUp,
+            case.chiplets,
+            [tiles[0] * tiles[1], parts],
+        ),
+    };
 
     let problem = |c: Arg, partial: Arg| {
         let integers =
@@ -394,10 +429,10 @@ fn product<T: Element, C: Element>(
         ]));
         fields.extend([Arg::D(case.alpha), Arg::D(case.beta)]);
         fields.extend(integers(&[m, n, k, 0]));
-        // Nothing is handed over; bare results have code of their own.
+        // Bare results have code of their own.
         let changed = case.bias || case.residual || case.activation as usize != 0;
         let is_bare = !changed && case.beta == 0.0;
-        fields.extend([partial, Arg::I(0), Arg::I(is_bare.into())]);
+        fields.extend([partial, Arg::I(sums as i32), Arg::I(is_bare.into())]);
         fields.push(if case.bias {
             Arg::input(&bias)
         } else {
@@ -415,13 +450,13 @@ fn product<T: Element, C: Element>(
             if case.part == 0 { k } else { case.part },
             case.activation as usize,
         ]));
-        let [group, chiplets] = [case.group, case.chiplets].map(|count| count as u32);
+        let [group, chiplets] = [case.group, chiplets].map(|count| count as u32);
         let order = TileOrder::new(tiles.map(|tiles| tiles as u32), group, chiplets);
         fields.extend(order.words().map(|word| Arg::I(word as i32)));
         [Arg::Struct(fields)]
     };
     let name = kernel_name(dtype, tile, transposed);
-    let grid = [tiles[0] * tiles[1], parts, batch].map(|x| x as u32);
+    let grid = [grid[0], grid[1], batch].map(|x| x as u32);
     let block = [threads(arch, tile), 1, 1];
     let found: Vec<C> = if parts == 1 {
         gpu.run(
@@ -528,6 +563,9 @@ fn all_kernels<T: Element, C: Element>(dtype: Dtype) {
         }
         if tile.rows == 224 {
             run(uneven_case(tile, depth));
+        }
+        if archs.iter().any(|arch| panels_ahead(arch, dtype, tile) > 1) {
+            run(ahead_case(tile, depth));
         }
         if tile.rows == 64 {
             for case in more_cases(tile, depth) {

@@ -4,10 +4,11 @@
 use super::epilogue::Epilogue;
 use super::hardware::{Gpu, Units, Work};
 use super::kernel::{FewKernel, Kernel, MatrixTile, TILES};
-use super::plan::{Plan, MAX_WORKSPACE};
+use super::plan::{Plan, MAX_GRID_YZ, MAX_WORKSPACE};
 use super::problem::{GemmDtype, GemmProblem, Transpose};
 use super::product::{Operand, Product};
 use candle_rocm_kernels::few;
+use candle_rocm_kernels::matmul::SumsOfParts;
 use candle_rocm_kernels::nvidia::Multiprocessor;
 
 #[cfg(test)]
@@ -113,9 +114,10 @@ fn each_candidate(
                 units: Units::Vector,
                 dynamic_lds: 0,
                 whole_lines: false,
+                ahead: 1,
             };
             let plan = Plan::simple(Kernel::Tile { tile, op_a, op_b }, product);
-            visit(plan, gpu.cycles(&product, &work, 1, false));
+            visit(plan, gpu.cycles(&product, &work, 1, SumsOfParts::AddedUp));
         }
     }
     for tile in MatrixTile::all(gpu.arch, product.dtype) {
@@ -133,6 +135,7 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
         units: Units::Matrix,
         dynamic_lds: tile.dynamic_lds.into(),
         whole_lines: tile.whole_lines,
+        ahead: tile.ahead,
     };
     let (tiles_m, tiles_n) = (
         product.m.div_ceil(work.rows),
@@ -155,17 +158,22 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
         .min(MAX_PARTS);
     let filling = concurrent / workgroups;
     let one_each = gpu.units() / workgroups;
-    let mut tried = 0;
+    // Of a multiple of the second-level caches each may have parts of its own.
+    let caches = u64::from(gpu.chiplets());
     let two_thirds = 2 * filling;
-    let likely = [
+    let mut likely = [
         1,
         one_each / 2,
         one_each,
+        one_each / caches * caches,
         filling / 2,
         two_thirds / 3,
         two_thirds.div_ceil(3),
         filling,
+        filling / caches * caches,
     ];
+    likely.sort_unstable();
+    let mut tried = 0;
     for parts in likely {
         let parts = parts.min(most).max(1);
         let part_k = product.k.div_ceil(parts).next_multiple_of(work.depth);
@@ -181,7 +189,20 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
             chiplets,
             ..Plan::simple(kernel, *product)
         };
-        visit(plan, gpu.cycles(product, &work, parts, plan.may_wait()));
+        let deals_parts = caches > 1
+            && parts.is_multiple_of(caches)
+            && !plan.may_wait()
+            && tiles_m.saturating_mul(tiles_n) <= MAX_GRID_YZ;
+        let plan = Plan {
+            deals_parts,
+            ..plan
+        };
+        let sums = match (deals_parts, plan.may_wait()) {
+            (true, _) => SumsOfParts::OfChiplets,
+            (false, true) => SumsOfParts::HandedOver,
+            (false, false) => SumsOfParts::AddedUp,
+        };
+        visit(plan, gpu.cycles(product, &work, parts, sums));
     }
 }
 

@@ -3,6 +3,7 @@
 //! The figures are those that AMD publishes (`rocm-gpus` has them), and the estimates are only to rank plans: nobody has
 //! timed these kernels on AMD hardware. What was timed, by `tune`, comes before them.
 
+use candle_rocm_kernels::matmul::SumsOfParts;
 use candle_rocm_kernels::nvidia::Multiprocessor;
 use rocm_gpus::Rates;
 
@@ -120,6 +121,9 @@ const RESERVED_LDS: u64 = 1024;
 const LDS_RATE: f64 = 128.0;
 const CACHE_RATE: f64 = 48.0;
 const MEMORY_RATE: f64 = 8.0;
+/// What several second-level caches read of operands, beside what each reads alone, as a share of what memory would pass: an
+/// Infinity Cache has it.
+const READ_AGAIN: f64 = 0.7;
 /// Cycles from a load to its use. A workgroup that is alone on its unit waits so long for each step.
 const LATENCY: f64 = 900.0;
 /// Cycles of a workgroup before its first multiply-add and after its last.
@@ -175,6 +179,8 @@ pub(super) struct Work {
     pub dynamic_lds: u64,
     /// Whether it reads whole lines, in an order that was asked for.
     pub whole_lines: bool,
+    /// Steps whose operands are on their way at once.
+    pub ahead: u32,
 }
 
 impl Work {
@@ -296,14 +302,35 @@ impl Gpu<'_> {
         self.units() * work.resident(&self.unit(), dtype)
     }
 
-    /// The estimated time of a product in tiles, in cycles, with k in so many parts, which hand their sums over or have them
-    /// added up by another launch.
+    /// Elements of operands that second-level caches read of one matrix of a batch: if each gets a connected part of C, or if
+    /// each gets the same share of k.
+    fn read_by_caches(&self, product: &Product, work: &Work, share_k: bool) -> f64 {
+        let (m, n, k) = (product.m as f64, product.n as f64, product.k as f64);
+        let caches = u64::from(self.chiplets());
+        if caches == 1 || share_k {
+            return (m + n) * k;
+        }
+        let of = [work.rows, work.columns];
+        let tiles = [(product.m, of[0]), (product.n, of[1])].map(|(all, of)| all.div_ceil(of));
+        let of_cache = (tiles[0] * tiles[1]).div_ceil(caches);
+        let (group, _) = self.order(
+            of.map(|of| of as u32),
+            tiles,
+            self.concurrent(work, product.dtype),
+        );
+        let rows = of_cache.div_ceil(tiles[1]).max(u64::from(group));
+        let columns = of_cache.div_ceil(rows);
+        let of_cache = (rows * of[0]) as f64 + (columns * of[1]) as f64;
+        (caches as f64 * of_cache * k).max((m + n) * k)
+    }
+
+    /// The estimated time of a product in tiles, in cycles, with k in so many parts, of whose sums there becomes this.
     pub(super) fn cycles(
         &self,
         product: &Product,
         work: &Work,
         parts: u64,
-        hands_over: bool,
+        sums_of_parts: SumsOfParts,
     ) -> f64 {
         let (unit, dtype) = (self.unit(), product.dtype);
         let steps = product.k.div_ceil(parts).div_ceil(work.depth).max(1) as f64;
@@ -319,7 +346,8 @@ impl Gpu<'_> {
                     false => 0.0,
                 };
                 let ends = ENDS + END_OF_ELEMENT * elements;
-                steps * overlapped(workgroups as f64 * step, LATENCY) + ends
+                let latency = LATENCY / f64::from(work.ahead);
+                steps * overlapped(workgroups as f64 * step, latency) + ends
             }
         };
         let first = if work.whole_lines { FIRST_OF_CODE } else { 0.0 };
@@ -329,19 +357,21 @@ impl Gpu<'_> {
         let (m, n, k) = (product.m as f64, product.n as f64, product.k as f64);
         let batch = product.batch as f64;
         let matrices = |stride: i64| if stride == 0 { 1.0 } else { batch };
-        let inputs = m * k * matrices(product.a.stride) + k * n * matrices(product.b.stride);
+        let once = m * k * matrices(product.a.stride) + k * n * matrices(product.b.stride);
+        let share_k = sums_of_parts == SumsOfParts::OfChiplets;
+        let inputs = once.max(READ_AGAIN * batch * self.read_by_caches(product, work, share_k));
         let output = m * n * batch * dtype.output_bytes() as f64;
         let mut cycles = overlapped(computing, memory(inputs * dtype.bytes() as f64 + output));
         if parts > 1 {
             let sums = m * n * batch * parts as f64 * dtype.sum_bytes() as f64;
             let elements = (work.rows * work.columns) as f64;
             cycles += memory(SHOWN_OF_WRITTEN * sums);
-            cycles += match hands_over {
-                true => {
+            cycles += match sums_of_parts {
+                SumsOfParts::HandedOver => {
                     HANDOVER
                         + elements * (OF_ELEMENT_HANDED_OVER + OF_EACH_MORE * (parts - 2) as f64)
                 }
-                false => memory(sums) + LAUNCH,
+                SumsOfParts::AddedUp | SumsOfParts::OfChiplets => memory(sums) + LAUNCH,
             };
         }
         cycles

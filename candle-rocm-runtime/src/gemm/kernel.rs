@@ -102,6 +102,8 @@ pub struct MatrixTile {
     pub dynamic_lds: u32,
     /// Whether its kernels read whole lines of memory, and other work stands behind matrix instructions.
     pub(super) whole_lines: bool,
+    /// Steps whose operands are on their way at once.
+    pub(super) ahead: u32,
     /// Whether workgroups hand over the sums of their parts of k.
     pub(super) hands_over: bool,
 }
@@ -120,6 +122,7 @@ impl MatrixTile {
                 depth: of.depth(),
                 dynamic_lds: matmul::dynamic_lds(arch, of, tile),
                 whole_lines: matmul::reads_whole_lines(arch, of, tile),
+                ahead: matmul::panels_ahead(arch, of, tile),
                 hands_over: matmul::hands_over(of, tile),
             })
     }

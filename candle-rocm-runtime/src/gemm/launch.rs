@@ -1,5 +1,6 @@
 //! Gives a plan to a stream.
 
+use candle_rocm_kernels::matmul::SumsOfParts;
 use candle_rocm_kernels::order::TileOrder;
 use candle_rocm_kernels::{activations, Module, GEMM, MATMUL};
 
@@ -51,7 +52,7 @@ pub struct Arguments {
 pub struct MatmulArguments {
     pub gemm: Arguments,
     pub partial: u64,
-    pub hands_over: u32,
+    pub sums_of_parts: u32,
     pub is_bare: u32,
     pub bias: u64,
     pub residual: u64,
@@ -99,7 +100,7 @@ impl MatmulArguments {
         Self {
             gemm: Arguments::new(product),
             partial: 0,
-            hands_over: 0,
+            sums_of_parts: SumsOfParts::AddedUp as u32,
             is_bare: u32::from(epilogue.is_none() && product.beta == 0. && !product.dtype.widens()),
             bias: epilogue.bias,
             residual: epilogue.residual,
@@ -118,12 +119,18 @@ impl MatmulArguments {
     fn of_piece(plan: &Plan, product: &Product, partial: u64, hands_over: bool) -> Self {
         let (rows, columns) = plan.kernel.tile();
         let tiles = [product.m.div_ceil(rows), product.n.div_ceil(columns)];
+        // Of chiplets that have parts of their own each has all tiles.
+        let (sums_of_parts, chiplets) = match (hands_over, plan.deals_parts) {
+            (true, _) => (SumsOfParts::HandedOver, plan.chiplets),
+            (false, true) => (SumsOfParts::OfChiplets, 1),
+            (false, false) => (SumsOfParts::AddedUp, plan.chiplets),
+        };
         Self {
             partial: if plan.parts > 1 { partial } else { 0 },
-            hands_over: hands_over.into(),
+            sums_of_parts: sums_of_parts as u32,
             parts: plan.parts,
             part_k: plan.part_k,
-            order: TileOrder::new(tiles.map(|tiles| tiles as u32), plan.group, plan.chiplets),
+            order: TileOrder::new(tiles.map(|tiles| tiles as u32), plan.group, chiplets),
             ..Self::new(product)
         }
     }

@@ -9,7 +9,7 @@ pub use super::kernel::{FewKernel, Kernel, MatrixTile, Tile, TILES};
 /// Most workgroups in x: with workgroups of 256, a grid may have 2^32 - 1 work-items in x.
 const MAX_GRID_X: u64 = 1 << 23;
 /// Most workgroups in y and in z.
-const MAX_GRID_YZ: u64 = 65_535;
+pub(super) const MAX_GRID_YZ: u64 = 65_535;
 /// Most sums that are handed over to a tile's workgroup, which reads those of all other parts: a launch of its own shares them
 /// out. On an H200 both take as long with six parts of 64 x 64, and with three of 128 x 128; by the emulator's clock of an
 /// MI300X with eight and four.
@@ -35,6 +35,9 @@ pub struct Plan {
     pub group: u32,
     /// Second-level caches of the GPU, each of which gets a connected part of C.
     pub chiplets: u32,
+    /// Whether each of them gets whole parts of k instead, and so their share of the operands: their number is a multiple of
+    /// the caches', and their sums are not handed over.
+    pub deals_parts: bool,
 }
 
 /// One launch of a plan: a part of C that a grid can cover.
@@ -57,6 +60,7 @@ impl Plan {
             part_k: product.k as u32,
             group: 1,
             chiplets: 1,
+            deals_parts: false,
         }
     }
 
@@ -80,6 +84,8 @@ impl Plan {
         let in_x = matches!(self.kernel, Kernel::Matrix { .. });
         let columns_at_once = columns * MAX_GRID_YZ;
         let tiles_at_once = match in_x {
+            // Of these C has no more.
+            true if self.deals_parts => MAX_GRID_YZ,
             true => MAX_GRID_X / product.n.min(columns_at_once).div_ceil(columns),
             false => MAX_GRID_X,
         };
@@ -90,6 +96,7 @@ impl Plan {
                     let tiles_m = m.1.div_ceil(rows) as u32;
                     let tiles_n = n.1.div_ceil(columns) as u32;
                     let (x, y) = match in_x {
+                        true if self.deals_parts => (self.parts, tiles_m * tiles_n),
                         true => (tiles_m * tiles_n, self.parts),
                         // Those for few columns have one tile of them.
                         false => (tiles_m, tiles_n * self.parts),
