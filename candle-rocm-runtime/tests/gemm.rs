@@ -1255,6 +1255,43 @@ fn parts_of_tiles_have_the_same_sums_in_one_launch_and_in_two() {
     });
 }
 
+/// Where a GPU has several second-level caches, each may have parts of its own: the same sums of whole numbers as undivided.
+#[test]
+fn second_level_caches_have_parts_of_their_own() {
+    const SIZES: [usize; 3] = [17 * 64 - 3, 61, 2048];
+    on_each_device("second_level_caches_have_parts_of_their_own", |context| {
+        let stream = context.per_thread_stream();
+        let [m, n, k] = SIZES;
+        let mut draw = Random::from_state(5);
+        let mut numbers = |count: usize| {
+            let number = |_| f16::from_f64((draw.signed() * 1.5).round());
+            let numbers: Vec<f16> = (0..count).map(number).collect();
+            stream.clone_htod(&numbers).unwrap()
+        };
+        let (a, b) = (numbers(m * k), numbers(k * n));
+        let mut c = stream.alloc_zeros::<f16>(m * n).unwrap();
+        let problem = simple::<f16>(Transpose::Yes, Transpose::No, m, n, k);
+        let problem = on_buffers(&stream, problem, &a, &b, &mut c);
+        let gpu = context.info().into();
+        let mut plans = Plan::candidates(&problem, &Epilogue::default(), gpu);
+        plans.retain(|plan| matches!(plan.kernel, Kernel::Matrix { .. }));
+        let has_several = plans.iter().any(|plan| plan.chiplets > 1);
+        let dealt = plans.iter().find(|plan| plan.deals_parts);
+        assert_eq!(dealt.is_some(), has_several);
+        let Some(dealt) = dealt else { return };
+        let whole = plans.iter().find(|plan| plan.parts == 1).unwrap();
+        let mut of = |plan: &Plan| {
+            stream.memset_zeros(&mut c).unwrap();
+            // SAFETY: the buffers hold the matrices.
+            unsafe { gemm::launch_plan(&stream, plan) }.unwrap();
+            stream.clone_dtoh(&c).unwrap()
+        };
+        let expected = of(whole);
+        assert!(expected.iter().any(|x| x.to_f64().abs() > 20.0));
+        assert_eq!(of(dealt), expected);
+    });
+}
+
 /// By matrix units that take f32 apart, too: infinities and what is beyond the largest number.
 #[test]
 fn few_columns_keep_what_is_no_finite_number() {

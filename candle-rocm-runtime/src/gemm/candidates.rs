@@ -4,7 +4,7 @@
 use super::epilogue::Epilogue;
 use super::hardware::{Gpu, Units, Work};
 use super::kernel::{FewKernel, Kernel, MatrixTile, TILES};
-use super::plan::{Plan, MAX_GRID_YZ, MAX_WORKSPACE};
+use super::plan::{Plan, MAX_GRID_YZ, MAX_WORKSPACE, MOST_HANDED_OVER};
 use super::problem::{GemmDtype, GemmProblem, Transpose};
 use super::product::{Operand, Product};
 use candle_rocm_kernels::few;
@@ -158,6 +158,11 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
         .min(MAX_PARTS);
     let filling = concurrent / workgroups;
     let one_each = gpu.units() / workgroups;
+    // As many as hand their sums over.
+    let handing = match tile.hands_over {
+        true => 1 + MOST_HANDED_OVER / u64::from(tile.rows * tile.columns),
+        false => 1,
+    };
     // Of a multiple of the second-level caches each may have parts of its own.
     let caches = u64::from(gpu.chiplets());
     let two_thirds = 2 * filling;
@@ -171,6 +176,7 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
         two_thirds.div_ceil(3),
         filling,
         filling / caches * caches,
+        handing.min(filling),
     ];
     likely.sort_unstable();
     let mut tried = 0;

@@ -13,7 +13,7 @@ pub(super) const MAX_GRID_YZ: u64 = 65_535;
 /// Most sums that are handed over to a tile's workgroup, which reads those of all other parts: a launch of its own shares them
 /// out. On an H200 both take as long with six parts of 64 x 64, and with three of 128 x 128; by the emulator's clock of an
 /// MI300X with eight and four.
-const MOST_HANDED_OVER: u64 = 5 * 64 * 64;
+pub(super) const MOST_HANDED_OVER: u64 = 5 * 64 * 64;
 /// Most bytes of partial sums where k is divided.
 pub const MAX_WORKSPACE: u64 = 96 << 20;
 

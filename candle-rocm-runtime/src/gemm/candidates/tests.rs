@@ -197,15 +197,35 @@ fn prompts_are_divided_as_the_clock_has_it() {
         (28672, 1024, 4096, ((128, 128), 1)),
         (4096, 1024, 14336, ((224, 256), 4)),
         (6144, 512, 4096, ((128, 128), 3)),
-        (4096, 512, 4096, ((128, 128), 4)),
+        (4096, 512, 4096, ((128, 128), 2)),
+        (28672, 512, 4096, ((128, 128), 1)),
         (6144, 128, 4096, ((64, 64), 3)),
         (4096, 128, 4096, ((64, 64), 4)),
         (28672, 128, 4096, ((128, 128), 2)),
+        (4096, 128, 14336, ((128, 128), 8)),
+        (4096, 64, 4096, ((64, 64), 6)),
+        (4096, 32, 4096, ((128, 32), 6)),
     ] {
         let problem = of_type(GemmDtype::BF16, row_major(n, m, k, true));
         let plan = plan_on(&problem, MI300X).unwrap();
         assert_eq!((plan.kernel.tile(), plan.parts), expected, "{problem}");
     }
+}
+
+/// Each second-level cache of an MI300X gets a part of k, if there are as many, whose sums another launch adds up.
+#[test]
+fn chiplets_have_parts_of_their_own() {
+    let plan_of = |m, k| {
+        let problem = of_type(GemmDtype::BF16, row_major(128, m, k, true));
+        plan_on(&problem, MI300X).unwrap()
+    };
+    let grid = |plan: &Plan| plan.pieces().map(|piece| piece.grid).collect::<Vec<_>>();
+    let dealt = plan_of(4096, 14336);
+    assert!(dealt.deals_parts && !dealt.may_wait());
+    assert_eq!(grid(&dealt), [(8, 32, 1)]);
+    let handed_over = plan_of(28672, 4096);
+    assert!(!handed_over.deals_parts && handed_over.may_wait());
+    assert_eq!(grid(&handed_over), [(224, 2, 1)]);
 }
 
 /// 4096 x 4096 in tiles of 256 x 256 would leave a sixth of them without a workgroup.
@@ -262,16 +282,18 @@ fn tiles_grow_with_the_product() {
     assert_eq!(kernel_of(&double), "gemm_f64_64x64_tn");
 }
 
-/// Sizes of models' products: decoding, prompts of several lengths, long sums.
+/// Sizes of models' products: decoding, prompts of several lengths, long sums; and one that has a tile of 224 x 256 for each
+/// compute unit of an MI250X.
 fn products() -> impl Iterator<Item = GemmProblem> {
     const SIZES: [usize; 9] = [1, 16, 32, 64, 128, 512, 4096, 14336, 128_256];
-    SIZES.into_iter().flat_map(|m| {
+    let models = SIZES.into_iter().flat_map(|m| {
         SIZES.into_iter().flat_map(move |n| {
             [64, 512, 4096, 28672]
                 .into_iter()
                 .map(move |k| row_major(m, n, k, true))
         })
-    })
+    });
+    models.chain([row_major(2816, 2240, 4096, true)])
 }
 
 #[test]
