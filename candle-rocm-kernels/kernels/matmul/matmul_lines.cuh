@@ -430,6 +430,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         scales.promote(tile, panel_a, 0, 0, FIRST_BLOCKS);
         interleave<PRODUCTS - FIRST, more.value ? READS : 0, 0, 0, 0, Scales::VECTOR * FIRST_BLOCKS>();
     };
+    // Where both operands' turns differ, the code would be so long that the compiler inlined no functions any more.
+    constexpr bool HAS_ODD = !PanelA::IN_TURNS || !PanelB::IN_TURNS;
     auto multiply_panels = [&](auto turn, uint32_t panels) INLINED {
         // How far loads move on: after the last panel, which is then read once more, no further.
         uint32_t left = panels, panel = PanelA::PANEL;
@@ -453,7 +455,7 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
                 left -= 2;
                 multiply_panel(turn, Constant<true>(), 1, 0, moved(2));
             } while (left > 1);
-            if (left == 1) multiply_panel(turn, Constant<false>());
+            if (HAS_ODD && left == 1) multiply_panel(turn, Constant<false>());
         } else {
             const T *end = on_way.after(panels - 1);
 #pragma unroll 1
@@ -466,6 +468,7 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
 
     // A single one is no panel: for its sake, a loop's registers would be copied.
     uint32_t panels = min_of(a.panels(), b.panels());
+    if (S::AHEAD == 2 && !HAS_ODD) panels &= ~1u;
     if (__builtin_expect(panels < 2, 0)) {
         panels = 0;
         begin();
