@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use candle_rocm_kernels::grouped::{invocation, kernel_name, threads, Element, DEPTH, HEADER};
 use candle_rocm_kernels::matmul::Tile;
 use candle_rocm_kernels::GROUPED;
-use candle_rocm_runtime::gemm::{Gpu, TileOrder};
+use candle_rocm_runtime::gemm::Gpu;
 use candle_rocm_specialised::{Kernel, Specialiser};
 use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::exec::{InstructionProfile, LaunchTime};
@@ -161,7 +161,7 @@ fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
     );
     // In the order that the runtime has them in, with two workgroups on each compute unit.
     let compute_units = device.target.facts().product.compute_units;
-    let (group, chiplets) = Gpu {
+    let order = Gpu {
         arch,
         compute_units,
     }
@@ -185,7 +185,7 @@ fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
         .ints(&[shape.m, shape.n, shape.k, 0])
         .longs(&[0, 0, 0, 0, 0, 0])
         .ints(&[1, 1, shape.k, 0])
-        .ints(&TileOrder::new([tiles_m, tiles_n], group, chiplets).words())
+        .ints(&order.words())
         // ... factors of A by blocks and of B by columns, and a result in bf16.
         .longs(&[of_a, 0, 1, m.div_ceil(DEPTH as u64)])
         .ints(&[DEPTH.ilog2(), 0])

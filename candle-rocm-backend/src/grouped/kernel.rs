@@ -5,7 +5,7 @@ use candle_rocm_kernels::few;
 use candle_rocm_kernels::grouped::{self, few_name, kernel_name, threads, Element, COLUMNS, DEPTH};
 use candle_rocm_kernels::GROUPED;
 use candle_rocm_runtime::gemm::tune::{self, Work};
-use candle_rocm_runtime::gemm::{Arguments, Gpu, MatmulArguments, TileOrder};
+use candle_rocm_runtime::gemm::{Arguments, Gpu, MatmulArguments};
 use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
 
 use super::groups::RowGroups;
@@ -269,9 +269,7 @@ impl Product<'_> {
                 let tiles =
                     [(m, tile[0]), (n, tile[1])].map(|(all, of)| all.div_ceil(of as usize) as u64);
                 let concurrent = RESIDENT * u64::from(gpu.compute_units);
-                let (group, chiplets) = gpu.order(tile, tiles, concurrent);
-                let tiles = tiles.map(|tiles| tiles as u32);
-                product.order = TileOrder::new(tiles, group, chiplets);
+                product.order = gpu.order(tile, tiles, concurrent);
             }
             Kernel::Few { sharing, .. } => teams = sharing,
         }

@@ -32,7 +32,7 @@ using Fp8Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
 using Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
 #elif AMD_MFMA > 1
 using Fp8Tile128x128 = MatmulShape<128, 128, 2, 2, 32, 4>;
-using Tile128x128 = LinesShape<128, 128, 2, 2, 2>;
+using Tile128x128 = LinesShape<128, 128, 2, 2, MOST_AHEAD>;
 #define SCALED_BY_LANES
 using Fp8Blocks128x128 = LinesShape<128, 128, 2, 2>;
 using Fp8Blocks128x64 = LinesShape<128, 64, 2, 2>;

@@ -31,7 +31,7 @@ using Tile128x32 = MatmulShape<128, 32, 4, 1, 32, 2>;
 using Lines256x256 = LinesShape<256, 256, 2, 4>;
 // As many tiles of 4096 x 4096 as an MI300X has compute units. Of two wavefronts on a SIMD one has fewer rows.
 using Lines224x256 = LinesShape<224, 256, 2, 4>;
-using Lines128x128 = LinesShape<128, 128, 2, 2, 2>;
+using Lines128x128 = LinesShape<128, 128, 2, 2, MOST_AHEAD>;
 using Tile256x128 = MatmulShape<256, 128, 2, 2, 32, 4>;
 #else
 // Four wavefronts' sums would fill gfx908's accumulation registers, and the others have no room for a panel.

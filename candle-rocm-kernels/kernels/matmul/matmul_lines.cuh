@@ -20,6 +20,28 @@
 #pragma once
 #include "matmul/matmul_tile.cuh"
 
+// 16 bytes at a base and an offset that are the same in all lanes, plus a lane's offset; or zeros, without reading, if
+// they are not within reach: without a branch, of which the compiler would not know how many loads are on their way
+// behind it. clang 18 and older cannot, and have one panel on its way.
+static constexpr uint32_t ALL = ~0u;
+#if __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
+static constexpr int MOST_AHEAD = 2;
+template <class V, class T>
+__device__ __forceinline__ V load_if(const T *base, uint32_t uniform, uint32_t lane, uint32_t reach) {
+    static_assert(sizeof(V) == 16, "a vector");
+    // A raw buffer, from whose bounds on nothing is read.
+    constexpr int FORMAT = 0x00020000;
+    auto memory = __builtin_amdgcn_make_buffer_rsrc((void *)base, 0, (int)reach, FORMAT);
+    return bit_cast<V>(__builtin_amdgcn_raw_buffer_load_b128(memory, lane, uniform, 0));
+}
+#else
+static constexpr int MOST_AHEAD = 1;
+template <class V, class T>
+__device__ __forceinline__ V load_if(const T *base, uint32_t uniform, uint32_t lane, uint32_t) {
+    return load_vector<V>((const T *)((const char *)base + uniform), lane);
+}
+#endif
+
 // A panel in LDS: a line of 128 bytes of k for each row, in chunks of 16 bytes that are exchanged by the row's number.
 // Readers want the same chunk of eight rows at once, those of CDNA of four and the second four of another eight within
 // 32; writers have half of the chunks of two rows of which one has its halves exchanged, or of transposed blocks the
@@ -69,19 +91,21 @@ template <class T, int ROWS, class S, bool ALONG_K> struct LinesPanel : Panel<T,
     __device__ __forceinline__ LinesPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
                                           uint32_t end)
         : Base(matrix, ld, start, min_of(rows, start + ROWS), begin, end) {}
-    // Reads the next panel to a place for it, and moves on by so many elements of k. A line's offset is a lane's, which
+    // Reads the next panel to a place for it, if it is within reach, and moves on. A line's offset is a lane's, which
     // takes a register, but no addition in each panel.
-    template <Turn> __device__ __forceinline__ void load(int to, uint32_t elements) {
+    template <Turn> __device__ __forceinline__ void load(int to, uint32_t reach) {
         constexpr bool OFFSETS = S::IN_STEP;
         uint32_t ld = (uint32_t)this->ld;
         opaque(this->offset[0][0]);
 #pragma unroll
         for (int l = 0; l < Base::LINES; l++) {
             if (OFFSETS && l > 0) opaque(this->offset[0][l]);
-            held[to][0][l] = load_vector<typename Base::Vector>(OFFSETS ? this->base : this->base + l * ld,
-                                                                this->offset[0][OFFSETS ? l : 0]);
+            typedef typename Base::Vector Vector;
+            uint32_t lane = this->offset[0][OFFSETS ? l : 0], line = OFFSETS ? 0 : l * ld;
+            if constexpr (S::AHEAD == 1) held[to][0][l] = load_vector<Vector>(this->base + line, lane);
+            else held[to][0][l] = load_if<Vector>(this->base, line * (uint32_t)sizeof(T), lane, reach);
         }
-        advance_by(this->base, elements * ld);
+        advance_by(this->base, Base::PANEL * ld);
     }
     // Writes a half of the panel in that place to LDS.
     template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes panel, int half, int from) {
@@ -138,16 +162,17 @@ struct LinesPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true> {
             }
     }
 
-    template <Turn TURN> __device__ __forceinline__ void load(int to, uint32_t elements) {
+    template <Turn TURN> __device__ __forceinline__ void load(int to, uint32_t reach) {
 #pragma unroll
         for (int i = 0; i < PAIRS; i++)
 #pragma unroll
             for (int j = 0; j < 2; j++) {
                 if (is_spare(TURN, i, j)) continue;
                 opaque(offset[i][j]);
-                held[to][i][j] = load_vector<Vector>(base, offset[i][j]);
+                if constexpr (S::AHEAD == 1) held[to][i][j] = load_vector<Vector>(base, offset[i][j]);
+                else held[to][i][j] = load_if<Vector>(base, 0, offset[i][j], reach);
             }
-        advance_by(base, elements);
+        advance_by(base, Base::PANEL);
     }
     template <Turn> __device__ __forceinline__ void stage(LdsBytes panel, int half, int from) const {
         // Which of a pair this thread has of that half.
@@ -181,9 +206,9 @@ struct LinesPanels {
     __device__ __forceinline__ const T *after(uint32_t panels) const {
         return a.base + (uint64_t)panels * PanelA::PANEL * (A_ALONG_K ? 1 : (uint32_t)a.ld);
     }
-    template <Turn TURN> __device__ __forceinline__ void load(int to, uint32_t elements) {
-        a.template load<TURN>(to, elements);
-        b.template load<TURN>(to, elements);
+    template <Turn TURN> __device__ __forceinline__ void load(int to, uint32_t reach) {
+        a.template load<TURN>(to, reach);
+        b.template load<TURN>(to, reach);
     }
     template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes panel_a, LdsBytes panel_b, int half, int from) {
         a.template stage<TURN>(panel_a, half, from);
@@ -232,13 +257,13 @@ template <class T, class S> struct LinesPanels<T, S, false, false, true> {
     __device__ __forceinline__ const T *after(uint32_t panels) const {
         return base + (uint64_t)panels * PanelA::PANEL * ld;
     }
-    template <Turn> __device__ __forceinline__ void load(int, uint32_t elements) {
+    template <Turn> __device__ __forceinline__ void load(int, uint32_t) {
 #pragma unroll
         for (int l = 0; l < LINES; l++) {
             opaque(offset[l]);
             held[l] = load_vector<Vector>(base, offset[l]);
         }
-        advance_by(base, elements * ld);
+        advance_by(base, PanelA::PANEL * ld);
     }
     template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes panel_a, LdsBytes, int half, int) {
         if (TURN != half) return;
@@ -360,9 +385,9 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     typename Unit::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
 
     // The schedule's clusters, whose instructions interleave() puts in order.
-    auto load = [&](auto turn, int to = 0, uint32_t elements = PanelA::PANEL) INLINED {
+    auto load = [&](auto turn, int to = 0, uint32_t reach = ALL) INLINED {
         scales.load();
-        on_way.template load<turn.value>(to, elements);
+        on_way.template load<turn.value>(to, reach);
     };
     auto stage = [&](auto turn, int half, int from = 0) INLINED {
         on_way.template stage<turn.value>(panel_a, panel_b, half, from);
@@ -387,10 +412,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         in_order();
     };
     constexpr int FIRST_BLOCKS = Tile::BLOCKS_N / 2;
-    // The panel in place `now`, behind which that in `next` is on its way, and another will be, after which loads move on
-    // by so many elements.
-    auto multiply_panel = [&](auto turn, auto more, int now = 0, int next = 0,
-                              uint32_t elements = PanelA::PANEL) INLINED {
+    // The panel in place `now`, behind which that in `next` is on its way, and another will be, if it is within reach.
+    auto multiply_panel = [&](auto turn, auto more, int now = 0, int next = 0, uint32_t reach = ALL) INLINED {
         constexpr int ROWS = Tile::blocks_of(turn.value == SECOND_TURN), READS = ROWS + Tile::BLOCKS_N;
         constexpr int PRODUCTS = ROWS * Tile::BLOCKS_N * Unit::PARTS, FIRST = ROWS * FIRST_BLOCKS * Unit::PARTS;
         constexpr int LOADS = more.value ? Panels::loads(turn.value) : 0;
@@ -405,7 +428,7 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         scales.begin(tile);
         if (WRITES[0] == 0) wait_for_operands<S, true>();
         stage(turn, 1, now);
-        if (more) load(turn, now, elements);
+        if (more) load(turn, now, reach);
         read(1, ROWS);
         multiply(0, ROWS);
         interleave<PRODUCTS, READS, WRITES[1], VECTOR[1], LOADS,
@@ -433,14 +456,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     // Where both operands' turns differ, the code would be so long that the compiler inlined no functions any more.
     constexpr bool HAS_ODD = !PanelA::IN_TURNS || !PanelB::IN_TURNS;
     auto multiply_panels = [&](auto turn, uint32_t panels) INLINED {
-        // How far loads move on: after the last panel, which is then read once more, no further.
-        uint32_t left = panels, panel = PanelA::PANEL;
-        if (S::AHEAD > 1) opaque_uniform(panel);
-        auto moved = [&](uint32_t least) INLINED {
-            return left > least ? panel : 0;
-        };
         load(turn);
-        if constexpr (S::AHEAD == 2) load(turn, 1, moved(2));
+        if constexpr (S::AHEAD == 2) load(turn, 1);
         begin();
         if (Panels::writes(turn.value, 0) > 0) wait_for_operands<S, true>();
         stage(turn, 0);
@@ -449,11 +466,14 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         in_order();
         if constexpr (S::AHEAD == 2) {
             // Two at a time, and one end alone: of others the compiler would not know what they wait for.
+            uint32_t left = panels, all = ALL;
+            // In a scalar register.
+            opaque_uniform(all);
 #pragma unroll 1
             do {
-                multiply_panel(turn, Constant<true>(), 0, 1, moved(3));
+                multiply_panel(turn, Constant<true>(), 0, 1, left > 2 ? all : 0);
+                multiply_panel(turn, Constant<true>(), 1, 0, left > 3 ? all : 0);
                 left -= 2;
-                multiply_panel(turn, Constant<true>(), 1, 0, moved(2));
             } while (left > 1);
             if (HAS_ODD && left == 1) multiply_panel(turn, Constant<false>());
         } else {

@@ -32,8 +32,8 @@ enum SumsOfParts {
     SUMS_ADDED_UP,
     // The last part's workgroups wait for the others'.
     SUMS_HANDED_OVER,
-    // As the first; and the grid's x counts parts, its y tiles, so that each chiplet gets whole parts and reads but their
-    // share of both operands.
+    // As the first; and the grid's x counts parts, its y tiles, so that each chiplet gets whole parts and reads but
+    // their share of both operands.
     SUMS_OF_CHIPLETS,
 };
 
@@ -58,7 +58,8 @@ struct MatmulProblem {
     int64_t ld_residual;
     int64_t stride_residual;
     uint32_t batch;
-    // k is summed in so many parts (the grid's y, or x), each of part_k, a multiple of the slices' depth; one has all of k.
+    // k is summed in so many parts (the grid's y, or x), each of part_k, a multiple of the slices' depth; one has all
+    // of k.
     uint32_t parts;
     uint32_t part_k;
     uint32_t activation;

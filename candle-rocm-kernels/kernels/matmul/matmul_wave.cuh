@@ -12,9 +12,9 @@ __device__ __forceinline__ Divided divided(uint32_t number, const Divisor &by) {
     return {quotient, number - quotient * by.value};
 }
 
-// The tile of a workgroup of such a number. Workgroups are dealt to chiplets in turn, each with an L2 of its own, so each
-// chiplet's shall be neighbours; and neighbours are tiles that share operands: `group` tiles of rows for one tile of
-// columns after another.
+// The tile of a workgroup of such a number. Workgroups are dealt to chiplets in turn, each with an L2 of its own, so
+// each chiplet's shall be neighbours; and neighbours are tiles that share operands: `group` tiles of rows for one tile
+// of columns after another.
 struct TilePlace {
     uint32_t m;
     uint32_t n;

@@ -142,7 +142,7 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
         product.n.div_ceil(work.columns),
     );
     let concurrent = gpu.concurrent(&work, product.dtype);
-    let (group, chiplets) = gpu.order([tile.rows, tile.columns], [tiles_m, tiles_n], concurrent);
+    let (group, chiplets) = gpu.grouped([tile.rows, tile.columns], [tiles_m, tiles_n], concurrent);
     let kernel = Kernel::Matrix {
         tile,
         op_a: product.a.op,
@@ -267,16 +267,17 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
     let turns_lines = few.shape.turns_lines();
     let lines = is_nvidia && few.op_a == Transpose::No;
     // Where parts could but double the speed, or the next step's lines are on their way, they must be longer.
-    let longer = match turns_lines {
-        true => u32::from(4 * workgroups >= gpu.units()),
-        false => u32::from(half_busy) + u32::from(half_busy && lines),
+    let longer = u32::from(half_busy) + u32::from(half_busy && lines);
+    let least_rounds = match turns_lines {
+        true if 4 * workgroups >= gpu.units() => 2 * few::LEAST_ROUNDS,
+        true => 1,
+        false => few::LEAST_ROUNDS << longer,
     };
-    let least_rounds = few::LEAST_ROUNDS << longer;
     let most = (product.k / (least_rounds * u64::from(few.round())))
         .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)
         .min(MAX_PARTS);
-    // Such workgroups fill a unit, or all of memory's way to it.
-    let alone = turns_lines || few.shape.is_doubled(few.sharing);
+    // Such workgroups fill a unit.
+    let alone = few.shape.is_doubled(few.sharing);
     let at_once = if alone { 1 } else { 2 } * gpu.units();
     let filling = (at_once / workgroups).clamp(1, most.max(1));
     // Such kernels have the next step's vectors on their way (AHEAD in few/product.cuh): by the emulator's clock of an MI300X

@@ -5,6 +5,7 @@
 
 use candle_rocm_kernels::matmul::SumsOfParts;
 use candle_rocm_kernels::nvidia::Multiprocessor;
+use candle_rocm_kernels::order::TileOrder;
 use rocm_gpus::Rates;
 
 use super::problem::GemmDtype;
@@ -276,9 +277,16 @@ impl Gpu<'_> {
         }
     }
 
-    /// The order of tiles of so many rows and columns, of which C has so many: how many tiles of rows are gone through
-    /// together, and over how many second-level caches they are dealt out, if `concurrent` workgroups run at once.
-    pub fn order(
+    /// The order of tiles of so many rows and columns, of which C has so many, less than 2^31 in all, if `concurrent` workgroups
+    /// run at once.
+    pub fn order(&self, tile: [u32; 2], tiles: [u64; 2], concurrent: u64) -> TileOrder {
+        let (group, chiplets) = self.grouped(tile, tiles, concurrent);
+        TileOrder::new(tiles.map(|tiles| tiles as u32), group, chiplets)
+    }
+
+    /// What that is made of: how many tiles of rows are gone through together, and over how many second-level caches they are
+    /// dealt out.
+    pub(super) fn grouped(
         &self,
         tile: [u32; 2],
         [tiles_m, tiles_n]: [u64; 2],
@@ -313,7 +321,7 @@ impl Gpu<'_> {
         let of = [work.rows, work.columns];
         let tiles = [(product.m, of[0]), (product.n, of[1])].map(|(all, of)| all.div_ceil(of));
         let of_cache = (tiles[0] * tiles[1]).div_ceil(caches);
-        let (group, _) = self.order(
+        let (group, _) = self.grouped(
             of.map(|of| of as u32),
             tiles,
             self.concurrent(work, product.dtype),
