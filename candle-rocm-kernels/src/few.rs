@@ -16,6 +16,8 @@ pub const THREADS: u32 = 256;
 const VECTORS: u32 = 8;
 /// Fewest steps of each team in a part of k.
 pub const LEAST_ROUNDS: u64 = 2;
+/// Workgroups of each unit by [`Shape::shares_long_rows`], as timed on an H200.
+pub const OF_LONG_ROWS: u64 = 3;
 /// Steps whose lines are in LDS or on their way there (kernels/matmul/few/turned.cuh).
 const STEPS_IN_LDS: u32 = 2;
 
@@ -110,6 +112,9 @@ impl Shape {
                     return most - 1;
                 }
             }
+            if let Some(sharing) = self.shares_long_rows(rows, k, units) {
+                return sharing;
+            }
             let halves = if self.columns > 8 { 3 } else { 4 };
             return self.least_that_fills(rows, 1..most, halves * units, 2);
         }
@@ -129,6 +134,17 @@ impl Shape {
             false => (k / LEAST).max(1).ilog2(),
         };
         self.least_that_fills(rows, enough..most, 3 * units, 2)
+    }
+
+    /// How many teams share rows, as the power of two, where all of them would make one or two small workgroups for each unit,
+    /// and k is so long that parts of it fill the GPU [`OF_LONG_ROWS`] times with two: each reads B for more rows.
+    pub fn shares_long_rows(&self, rows: u64, k: u64, units: u64) -> Option<u32> {
+        const SHARING: u32 = 1;
+        let all = self.workgroups(rows, self.most_sharing(k));
+        let parts = OF_LONG_ROWS * units / self.workgroups(rows, SHARING);
+        let rounds = (k >> SHARING) / u64::from(self.step);
+        let suits = self.small && self.columns <= 8 && (units..2 * units).contains(&all);
+        (suits && rounds >= LEAST_ROUNDS * parts).then_some(SHARING)
     }
 
     /// The same of products that norm their columns first, which each workgroup does: the more rows it has, the seldomer.

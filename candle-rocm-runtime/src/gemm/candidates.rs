@@ -276,10 +276,17 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
     let most = (product.k / (least_rounds * u64::from(few.round())))
         .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)
         .min(MAX_PARTS);
-    // Such workgroups fill a unit.
-    let alone = few.shape.is_doubled(few.sharing);
-    let at_once = if alone { 1 } else { 2 } * gpu.units();
-    let filling = (at_once / workgroups).clamp(1, most.max(1));
+    // Such workgroups fill a unit, or all of memory's way to it.
+    let alone = few.shape.is_doubled(few.sharing) || (turns_lines && few.shape.columns > 8);
+    let of_unit = match few
+        .shape
+        .shares_long_rows(product.m, product.k, gpu.units())
+    {
+        Some(_) => few::OF_LONG_ROWS,
+        None if alone => 1,
+        None => 2,
+    };
+    let filling = (of_unit * gpu.units() / workgroups).clamp(1, most.max(1));
     // Such kernels have the next step's vectors on their way (AHEAD in few/product.cuh): by the emulator's clock of an MI300X
     // a fifth of its units is busy enough.
     let ahead = few.op_a == Transpose::Yes && product.dtype.bytes() == 2 && !is_nvidia;
