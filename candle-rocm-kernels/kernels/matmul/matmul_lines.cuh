@@ -11,6 +11,8 @@
 //       stage    the next panel's first half, registers -> LDS
 //   store      sums -> LDS -> global
 //
+// Smaller tiles have two panels on their way: what is loaded is the one after the next.
+//
 // A barrier stands between what a half's last readers and its writers do, and between those and its first readers. What
 // is loaded is on its way for all steps but the last, and neither reads nor writes of LDS are waited for before there
 // is something else to multiply.

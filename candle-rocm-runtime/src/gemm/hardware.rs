@@ -310,13 +310,12 @@ impl Gpu<'_> {
         self.units() * work.resident(&self.unit(), dtype)
     }
 
-    /// Elements of operands that second-level caches read of one matrix of a batch: if each gets a connected part of C, or if
-    /// each gets the same share of k.
-    fn read_by_caches(&self, product: &Product, work: &Work, share_k: bool) -> f64 {
-        let (m, n, k) = (product.m as f64, product.n as f64, product.k as f64);
+    /// Rows of A and columns of B that all second-level caches together read: of k as much as the product has, if each gets a
+    /// connected part of C, or if each gets the same share of k.
+    fn read_by_caches(&self, product: &Product, work: &Work, share_k: bool) -> [f64; 2] {
         let caches = u64::from(self.chiplets());
         if caches == 1 || share_k {
-            return (m + n) * k;
+            return [product.m, product.n].map(|all| all as f64);
         }
         let of = [work.rows, work.columns];
         let tiles = [(product.m, of[0]), (product.n, of[1])].map(|(all, of)| all.div_ceil(of));
@@ -328,8 +327,7 @@ impl Gpu<'_> {
         );
         let rows = of_cache.div_ceil(tiles[1]).max(u64::from(group));
         let columns = of_cache.div_ceil(rows);
-        let of_cache = (rows * of[0]) as f64 + (columns * of[1]) as f64;
-        (caches as f64 * of_cache * k).max((m + n) * k)
+        [rows * of[0], columns * of[1]].map(|of_cache| (caches * of_cache) as f64)
     }
 
     /// The estimated time of a product in tiles, in cycles, with k in so many parts, of whose sums there becomes this.
@@ -367,9 +365,12 @@ impl Gpu<'_> {
         let (m, n, k) = (product.m as f64, product.n as f64, product.k as f64);
         let batch = product.batch as f64;
         let matrices = |stride: i64| if stride == 0 { 1.0 } else { batch };
-        let once = m * k * matrices(product.a.stride) + k * n * matrices(product.b.stride);
         let share_k = sums_of_parts == SumsOfParts::OfChiplets;
-        let inputs = once.max(READ_AGAIN * batch * self.read_by_caches(product, work, share_k));
+        let [rows, columns] = self.read_by_caches(product, work, share_k);
+        let elements = |rows: f64, columns: f64| {
+            k * (rows * matrices(product.a.stride) + columns * matrices(product.b.stride))
+        };
+        let inputs = elements(m, n).max(READ_AGAIN * elements(rows, columns));
         let output = m * n * batch * dtype.output_bytes() as f64;
         let mut cycles = overlapped(computing, memory(inputs * dtype.bytes() as f64 + output));
         if parts > 1 {

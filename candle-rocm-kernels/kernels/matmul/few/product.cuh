@@ -588,7 +588,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             // So many parts are on their way at a time.
             constexpr int PARTS = sizeof(Sum) == 8 ? 4 : 8;
             uint64_t at = (uint64_t)column * problem.gemm.m + row;
-            if (problem.sums_of_parts != SUMS_HANDED_OVER) {
+            if (problem.sums_of_parts == SUMS_ADDED_UP) {
                 partial[at] = sum;
                 return false;
             }
