@@ -394,8 +394,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     auto stage = [&](auto turn, int half, int from = 0) INLINED {
         on_way.template stage<turn.value>(panel_a, panel_b, half, from);
     };
-    // What the first product needs comes last: one wait is for all then, which is later. By the clock that is faster, but
-    // where a wavefront has fewer rows and no operand is turned over.
+    // What the first product needs comes last: one wait is for all then, which is later. By the clock that is faster,
+    // but where a wavefront has fewer rows and no operand is turned over.
     constexpr bool IS_TURNED = OP_A != Op::T || OP_B != Op::N;
     constexpr int LATE = S::IN_STEP && (IS_TURNED || !Tile::UNEVEN) ? 1 : 0;
     auto read = [&](int step, int rows) INLINED {
