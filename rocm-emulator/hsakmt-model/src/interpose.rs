@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void, CStr};
 use std::os::fd::RawFd;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
@@ -20,12 +21,19 @@ const RENDER: &str = "/dev/dri/renderD";
 /// A function of the library that comes after this one.
 macro_rules! next {
     ($name:literal as $type:ty) => {{
-        static NEXT: OnceLock<usize> = OnceLock::new();
-        let found = *NEXT.get_or_init(|| {
-            let name = concat!($name, "\0").as_ptr().cast::<c_char>();
-            // SAFETY: a C string.
-            unsafe { libc::dlsym(libc::RTLD_NEXT, name) as usize }
-        });
+        // Not a OnceLock: the loader's lock is taken by dlsym, and held by who loads a library whose beginning calls this, so
+        // that neither may wait for the other. Whoever comes at the same time finds the same.
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let found = match NEXT.load(Ordering::Relaxed) {
+            0 => {
+                let name = concat!($name, "\0").as_ptr().cast::<c_char>();
+                // SAFETY: a C string.
+                let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name) as usize };
+                NEXT.store(found, Ordering::Relaxed);
+                found
+            }
+            found => found,
+        };
         match found {
             0 => None,
             // SAFETY: the function of this name has this type.
