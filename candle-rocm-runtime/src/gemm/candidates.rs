@@ -203,11 +203,7 @@ fn matrix_plans(product: &Product, tile: MatrixTile, gpu: Gpu, visit: &mut impl 
             deals_parts,
             ..plan
         };
-        let sums = match (deals_parts, plan.may_wait()) {
-            (true, _) => SumsOfParts::OfChiplets,
-            (false, true) => SumsOfParts::HandedOver,
-            (false, false) => SumsOfParts::AddedUp,
-        };
+        let sums = plan.sums_of_parts(plan.may_wait());
         visit(plan, gpu.cycles(product, &work, parts, sums));
     }
 }
@@ -267,11 +263,10 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
     let turns_lines = few.shape.turns_lines();
     let lines = is_nvidia && few.op_a == Transpose::No;
     // Where parts could but double the speed, or the next step's lines are on their way, they must be longer.
-    let longer = u32::from(half_busy) + u32::from(half_busy && lines);
     let least_rounds = match turns_lines {
         true if 4 * workgroups >= gpu.units() => 2 * few::LEAST_ROUNDS,
         true => 1,
-        false => few::LEAST_ROUNDS << longer,
+        false => few::LEAST_ROUNDS << (u32::from(half_busy) + u32::from(half_busy && lines)),
     };
     let most = (product.k / (least_rounds * u64::from(few.round())))
         .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)

@@ -120,10 +120,10 @@ impl MatmulArguments {
         let (rows, columns) = plan.kernel.tile();
         let tiles = [product.m.div_ceil(rows), product.n.div_ceil(columns)];
         // Of chiplets that have parts of their own each has all tiles.
-        let (sums_of_parts, chiplets) = match (hands_over, plan.deals_parts) {
-            (true, _) => (SumsOfParts::HandedOver, plan.chiplets),
-            (false, true) => (SumsOfParts::OfChiplets, 1),
-            (false, false) => (SumsOfParts::AddedUp, plan.chiplets),
+        let sums_of_parts = plan.sums_of_parts(hands_over);
+        let chiplets = match sums_of_parts {
+            SumsOfParts::OfChiplets => 1,
+            _ => plan.chiplets,
         };
         Self {
             partial: if plan.parts > 1 { partial } else { 0 },

@@ -1,5 +1,7 @@
 //! What computes a product: a kernel, and the grids that cover C.
 
+use candle_rocm_kernels::matmul::SumsOfParts;
+
 use super::handover;
 use super::problem::Transpose;
 use super::product::Product;
@@ -113,6 +115,15 @@ impl Plan {
     /// Whether workgroups of one part of k wait for those of others, which hand their sums over, if the stream lets them.
     pub fn may_wait(&self) -> bool {
         self.handover_bytes().is_some()
+    }
+
+    /// What becomes of the sums of its parts, if they are handed over or not.
+    pub(super) fn sums_of_parts(&self, hands_over: bool) -> SumsOfParts {
+        match (hands_over, self.deals_parts) {
+            (true, _) => SumsOfParts::HandedOver,
+            (false, true) => SumsOfParts::OfChiplets,
+            (false, false) => SumsOfParts::AddedUp,
+        }
     }
 
     /// Bytes that a piece's sums take which parts hand over; `None` where they do not, or there are too many.
