@@ -15,7 +15,7 @@ use crate::base::cuda_names::{
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::gpu::Device;
 use crate::foreign::current_device;
-use crate::pool::allocator::Pool;
+use crate::pool::allocator::{Pool, Waited};
 use crate::runtime;
 
 thread_local! {
@@ -231,12 +231,7 @@ pub unsafe fn cuDeviceGetMemPool(place: *mut CUmemoryPool, number: CUdevice) -> 
 /// # Safety
 /// None is needed; CUDA's is C.
 pub unsafe fn cuMemPoolTrimTo(handle: CUmemoryPool, keep: usize) -> CUresult {
-    given(
-        pool(handle).and_then(|pool| match pool.statistics().reserved > keep {
-            true => pool.flush(),
-            false => Ok(()),
-        }),
-    )
+    given(pool(handle).and_then(|pool| pool.trim_to(keep)))
 }
 
 /// What is known of a pool.
@@ -250,13 +245,14 @@ pub unsafe fn cuMemPoolGetAttribute(
 ) -> CUresult {
     use CUmemPool_attribute as Attribute;
     let ask = || {
-        let statistics = pool(handle)?.statistics();
+        let pool = pool(handle)?;
+        let statistics = pool.statistics();
         Ok(match attribute {
             Attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT => statistics.reserved as u64,
+            Attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH => statistics.peak_reserved as u64,
             Attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT => statistics.in_use as u64,
             Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH => statistics.peak_in_use as u64,
-            // Nothing is given back before memory runs out, or somebody asks.
-            Attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD => u64::MAX,
+            Attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD => pool.release_threshold() as u64,
             _ => {
                 return Err(Error::unsupported(format!(
                     "{attribute:?}, which this pool does not count"
@@ -268,17 +264,32 @@ pub unsafe fn cuMemPoolGetAttribute(
     unsafe { written(value.cast::<u64>(), ask) }
 }
 
-/// Sets something of a pool: how much it keeps, which is all in any case.
+/// Sets how many bytes a pool may hold after a synchronisation (the release threshold), or, with 0, begins to count one of
+/// the peaks anew, as CUDA does; here both begin anew.
 ///
 /// # Safety
-/// None is needed; CUDA's is C.
+/// The place is that of a `u64`.
 pub unsafe fn cuMemPoolSetAttribute(
     handle: CUmemoryPool,
     attribute: CUmemPool_attribute,
-    _value: *mut c_void,
+    place: *mut c_void,
 ) -> CUresult {
-    given(pool(handle).and_then(|_| match attribute {
-        CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD => Ok(()),
+    use CUmemPool_attribute as Attribute;
+    // SAFETY: the caller's promise; it is called for attributes of 64 bits alone.
+    let value = |place: *mut c_void| unsafe { place.cast::<u64>().read_unaligned() };
+    given(pool(handle).and_then(|pool| match attribute {
+        Attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD => {
+            pool.set_release_threshold(usize::try_from(value(place)).unwrap_or(usize::MAX));
+            Ok(())
+        }
+        Attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH | Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH => {
+            match value(place) {
+                0 => Ok(pool.forget_peaks()),
+                peak => Err(Error::invalid(format!(
+                    "{attribute:?} can be set to 0 alone, to count anew, and not to {peak}"
+                ))),
+            }
+        }
         _ => Err(Error::unsupported(format!("setting {attribute:?}"))),
     }))
 }
@@ -296,7 +307,11 @@ pub fn mem_get_info() -> Result<(usize, usize)> {
 /// # Errors
 /// The runtime cannot start; or what an earlier kernel did.
 pub fn synchronize() -> Result<()> {
-    current_device()?.synchronize()
+    let device = current_device()?;
+    device.synchronize()?;
+    device
+        .existing_pool()
+        .map_or(Ok(()), |pool| pool.after_synchronisation(Waited::Gpu))
 }
 
 /// Starts the runtime.

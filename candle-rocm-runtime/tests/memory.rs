@@ -90,7 +90,7 @@ fn another_stream_waits_for_the_block() {
     pool.free(on_b, b.key()).unwrap();
     assert_eq!(pool.allocate(4 * MIB, b.key()).unwrap(), on_b);
     assert_eq!(pool.allocate(4 * MIB, a.key()).unwrap(), on_a);
-    assert_eq!(pool.statistics().driver_allocations, 2);
+    assert_eq!(pool.statistics().driver_allocations, 1);
 }
 
 #[test]
@@ -148,14 +148,15 @@ fn running_out_gives_the_cache_back_first() {
             let context = context();
             let stream = context.new_stream().unwrap();
             let pool = Pool::new_caching(context.device());
-            // 40 MiB of cache in blocks too small for the request that follows.
+            // A cache of all the memory, in segments too small for the request that follows.
             let blocks: Vec<u64> = (0..20)
                 .map(|_| pool.allocate(2 * MIB, stream.key()).unwrap())
                 .collect();
             for ptr in blocks {
                 pool.free(ptr, stream.key()).unwrap();
             }
-            assert_eq!(pool.statistics().cached, 40 * MIB);
+            // Two shared segments.
+            assert_eq!(pool.statistics().cached, 64 * MIB);
             // AMD's HIP gives no more than three quarters of the memory at once.
             let large = pool.allocate(46 * MIB, stream.key()).unwrap();
             let statistics = pool.statistics();

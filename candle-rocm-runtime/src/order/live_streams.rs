@@ -221,6 +221,25 @@ impl LiveStreams {
         before.map_or(Ok(()), |event| event.synchronize(hip))
     }
 
+    /// Whether no stream but perhaps this one has work that has not run. False while a stream is captured.
+    pub(crate) fn are_idle(&self, hip: &HipTable, but_for: Option<StreamKey>) -> bool {
+        if CAPTURES.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        let state = self.state.lock();
+        let mut others: Vec<usize> = state.handles.clone();
+        // The legacy default stream has no object.
+        others.push(0);
+        others.sort_unstable();
+        others.dedup();
+        others.retain(|&handle| but_for.is_none_or(|stream| handle != stream.raw));
+        let is_idle = |&handle: &usize| {
+            // SAFETY: the stream's object is alive as long as its handle is in the list, which is locked.
+            hip.relaxed(|| unsafe { (hip.hipStreamQuery)(handle as hipStream_t) }) == HIP_SUCCESS
+        };
+        state.gone.iter().all(|event| event.is_complete(hip)) && others.iter().all(is_idle)
+    }
+
     /// Events after all that the streams have been given, but for what is being captured.
     fn events(&self, hip: &HipTable) -> Result<Vec<Arc<RawEvent>>> {
         let mut state = self.state.lock();

@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::blocks::{self, Blocks, Held, Origin};
+use super::blocks::{Asker, Blocks, Held};
 use super::driver::Driver;
+use super::origin::Origin;
 use super::parameters::Parameters;
+use super::release::{self, Release};
+use super::segments;
 use super::statistics::PoolStatistics;
 use crate::base::error::Result;
 use crate::base::hip::table::HipTable;
@@ -18,7 +21,7 @@ use crate::device::per_device::PerDevice;
 use crate::order::key::StreamKey;
 use crate::order::raw_event::RawEvent;
 
-/// The variable that turns the pool off when it is `0`.
+/// The variable that turns the pool off when it is `0`, and on, on the emulator as well, when it is `1`.
 pub const POOL_VARIABLE: &str = "CANDLE_ROCM_POOL";
 
 /// The pool of each GPU.
@@ -41,6 +44,18 @@ pub(super) struct State {
     pub captures: HashMap<u64, Capture>,
     pub next_graph: u64,
     pub statistics: PoolStatistics,
+    pub release: Release,
+}
+
+/// What the host has waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waited {
+    /// All work on the GPU.
+    Gpu,
+    /// All that a stream had been given.
+    Stream(StreamKey),
+    /// What came before an event, which may not be the last of its stream.
+    Event,
 }
 
 /// A capture in progress, or the graph that came of it.
@@ -88,15 +103,23 @@ fn forget_stream(device: &Arc<Device>, stream: StreamKey) -> Result<()> {
 
 impl Pool {
     pub(crate) fn new(device: &Arc<Device>) -> Self {
-        let off = std::env::var(POOL_VARIABLE).is_ok_and(|value| value.trim() == "0");
+        let asked = std::env::var(POOL_VARIABLE).ok();
+        let state = State {
+            release: Release::new(release::threshold_of_environment()),
+            ..State::default()
+        };
         Self {
             device: device.clone(),
             hip: device.hip(),
             driver: Driver::of(device),
-            // See the module's documentation for why never on the emulator.
-            caching: !off && !device.is_emulated(),
+            caching: match asked.as_deref().map(str::trim) {
+                Some("0") => false,
+                Some("1") => true,
+                // See the module's documentation for why not on the emulator.
+                _ => !device.is_emulated(),
+            },
             active_captures: AtomicUsize::new(0),
-            state: Mutex::default(),
+            state: Mutex::new(state),
         }
     }
 
@@ -131,7 +154,7 @@ impl Pool {
         if self.caching && !self.is_any_capturing() {
             if let Some((ptr, size)) = state.blocks.take_recent(bytes, stream) {
                 state.statistics.cached -= size;
-                state.statistics.note_allocation(size);
+                state.note_allocation(size);
                 return Ok(ptr);
             }
         }
@@ -159,22 +182,26 @@ impl Pool {
         // A stream being captured cannot wait for work outside of the capture. Nor can another wait for it: an
         // event recorded on it now would be a part of the capture, and whoever waits would be captured too.
         let captures = &state.captures;
-        let captured = |origin: StreamKey| captures.values().any(|capture| capture.covers(origin));
-        let found = state
-            .blocks
-            .take(bytes, stream, graph, captured)
-            .or_else(|| {
-                // Perhaps what was freed last fits, for another stream or joined with its neighbours.
-                state.blocks.settle();
-                state.blocks.take(bytes, stream, graph, captured)
-            });
+        let asker = Asker {
+            stream,
+            graph,
+            captured: &|origin| captures.values().any(|capture| capture.covers(origin)),
+        };
+        let blocks = &mut state.blocks;
+        let found = blocks.take(bytes, asker).or_else(|| {
+            // Perhaps what was freed last fits, for another stream or joined with its neighbours.
+            blocks.settle();
+            blocks
+                .take(bytes, asker)
+                .or_else(|| blocks.take_joined(bytes, asker))
+        });
         let Some(found) = found else {
             return Ok(None);
         };
         match self.order(&found.origin, stream) {
             Ok(()) => {
                 state.statistics.cached -= found.size;
-                state.statistics.note_allocation(found.size);
+                state.note_allocation(found.size);
                 Ok(Some(found.ptr))
             }
             Err(error) => {
@@ -186,19 +213,22 @@ impl Pool {
 
     /// A block of a new segment.
     fn allocate_segment(&self, state: &mut State, bytes: usize, graph: Option<u64>) -> Result<u64> {
-        let asked = if self.caching {
-            blocks::segment_size(bytes)
-        } else {
-            bytes
+        let asked = match self.caching {
+            true => segments::segment_size(bytes, state.statistics.reserved),
+            false => bytes,
         };
+        let most = state
+            .release
+            .most_held(state.statistics.in_use.saturating_add(asked));
+        self.give_back_idle(state, most.saturating_sub(asked), 0)?;
+        state.release.note_driver_allocation();
         let (ptr, segment) = self.driver_allocate_or_flush(state, bytes, asked)?;
         let size = state
             .blocks
             .add_segment(ptr, segment, bytes, self.caching, graph);
-        state.statistics.driver_allocations += 1;
-        state.statistics.reserved += segment;
+        state.statistics.note_segment(segment);
         state.statistics.cached += segment - size;
-        state.statistics.note_allocation(size);
+        state.note_allocation(size);
         tracing::trace!(bytes, segment, ptr, "device memory allocated");
         Ok(ptr)
     }
@@ -271,6 +301,7 @@ impl Pool {
     fn order(&self, origin: &Origin, stream: StreamKey) -> Result<()> {
         match origin {
             Origin::Idle => Ok(()),
+            Origin::All(all) => all.iter().try_for_each(|one| self.order(one, stream)),
             Origin::Stream(freed_on) if *freed_on == stream => Ok(()),
             Origin::Stream(freed_on) => {
                 self.device.bind()?;
@@ -304,9 +335,7 @@ impl Pool {
             return Ok(());
         }
         let event = Arc::new(RawEvent::record(self.hip, stream.raw())?);
-        state
-            .blocks
-            .replace_origin(stream, || Origin::Event(event.clone()));
+        state.blocks.replace_origin(stream, &event);
         Ok(())
     }
 
@@ -317,17 +346,25 @@ impl Pool {
         bytes: usize,
         segment: usize,
     ) -> Result<(u64, usize)> {
-        match self.driver.allocate(segment) {
-            Err(error) if error.is_out_of_memory() => {}
-            other => return other.map(|ptr| (ptr, segment)),
-        }
-        self.flush_locked(state)?;
-        // Perhaps the rounding was what did not fit.
-        for size in [segment, bytes] {
-            match self.driver.allocate(size) {
-                Err(error) if error.is_out_of_memory() => {}
-                other => return other.map(|ptr| (ptr, size)),
+        let block = match self.caching {
+            true => segments::block_size(bytes).min(segment),
+            false => bytes,
+        };
+        let mut flushed = false;
+        loop {
+            // Perhaps what the segment has beyond the block, or its rounding, is what does not fit.
+            let mut sizes = vec![segment, block, bytes];
+            sizes.dedup();
+            for size in sizes {
+                match self.driver.allocate(size) {
+                    Err(error) if error.is_out_of_memory() => {}
+                    other => return other.map(|ptr| (ptr, size)),
+                }
             }
+            if std::mem::replace(&mut flushed, true) {
+                break;
+            }
+            self.flush_locked(state)?;
         }
         Err(self.driver.out_of_memory(bytes, state.statistics))
     }
@@ -355,12 +392,102 @@ impl Pool {
         }
         state.settle(|_| true);
         self.device.synchronize()?;
-        for (ptr, size) in state.blocks.take_whole_segments() {
-            state.statistics.cached -= size;
-            state.statistics.reserved -= size;
-            self.driver.free(ptr)?;
+        while self.give_back_one(state)? {}
+        Ok(())
+    }
+
+    /// Gives idle segments back, those idle for longest first, until the pool holds `most` bytes or idle segments have
+    /// no more than `keep`.
+    fn give_back_idle(&self, state: &mut State, most: usize, keep: usize) -> Result<()> {
+        // The driver waits for the GPU before it frees, which no capture allows.
+        while state.statistics.reserved > most
+            && state.blocks.idle_bytes() > keep
+            && !self.is_any_capturing()
+            && self.give_back_one(state)?
+        {}
+        Ok(())
+    }
+
+    /// Gives the segment back that is idle for longest, if there is one.
+    fn give_back_one(&self, state: &mut State) -> Result<bool> {
+        let Some((ptr, size)) = state.blocks.take_idle_segment() else {
+            return Ok(false);
+        };
+        state.statistics.cached -= size;
+        state.statistics.reserved -= size;
+        self.driver.free(ptr)?;
+        Ok(true)
+    }
+
+    /// The host has waited: idle memory beyond the threshold goes back, unless a stream is still at work, for which the
+    /// driver would wait as well.
+    ///
+    /// # Errors
+    /// HIP refuses.
+    pub(crate) fn after_synchronisation(&self, waited: Waited) -> Result<()> {
+        if !self.caching {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let temporary = state.blocks.idle_since_then();
+        let in_use = state.statistics.in_use;
+        let decision = state.release.at_synchronisation(in_use, temporary);
+        let threshold = state.release.threshold();
+        if self.is_any_capturing() || state.statistics.reserved <= threshold {
+            return Ok(());
+        }
+        if decision.settle {
+            state.settle(|_| true);
+        }
+        if state.blocks.idle_bytes() <= decision.keep {
+            return Ok(());
+        }
+        let streams = self.device.streams();
+        let is_idle = match waited {
+            Waited::Gpu => true,
+            Waited::Stream(stream) => streams.are_idle(self.hip, Some(stream)),
+            Waited::Event => streams.are_idle(self.hip, None),
+        };
+        if !is_idle {
+            return Ok(());
+        }
+        let held = state.statistics.reserved;
+        self.give_back_idle(state, threshold, decision.keep)?;
+        if state.statistics.reserved < held {
+            state.release.note_given_back();
         }
         Ok(())
+    }
+
+    /// Gives idle memory back until the pool holds no more than so many bytes, as far as whole segments are idle.
+    ///
+    /// # Errors
+    /// HIP refuses.
+    pub(crate) fn trim_to(&self, keep: usize) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.statistics.reserved <= keep {
+            return Ok(());
+        }
+        state.settle(|_| true);
+        self.give_back_idle(&mut state, keep, 0)
+    }
+
+    /// Counts the peaks of the statistics from now on.
+    pub(crate) fn forget_peaks(&self) {
+        let statistics = &mut self.state.lock().statistics;
+        statistics.peak_in_use = statistics.in_use;
+        statistics.peak_reserved = statistics.reserved;
+    }
+
+    /// Bytes that may stay with the pool after a synchronisation.
+    pub fn release_threshold(&self) -> usize {
+        self.state.lock().release.threshold()
+    }
+
+    /// Sets [`Pool::release_threshold`]: at first it is what `CANDLE_ROCM_POOL_THRESHOLD` says, or 0 as CUDA's.
+    pub fn set_release_threshold(&self, bytes: usize) {
+        self.state.lock().release.set_threshold(bytes);
     }
 
     /// Whether any stream of the GPU is being captured.
@@ -384,8 +511,15 @@ impl State {
         let ptr = self.blocks.reuse_held(bytes, rounding, held, graph)?;
         let size = self.blocks.size_of(ptr).unwrap_or(bytes);
         self.statistics.held_by_graphs -= size;
-        self.statistics.note_allocation(size);
+        self.note_allocation(size);
         Some(ptr)
+    }
+
+    /// A block of so many bytes was given out.
+    #[inline]
+    pub(super) fn note_allocation(&mut self, size: usize) {
+        self.statistics.note_allocation(size);
+        self.release.note_in_use(self.statistics.in_use);
     }
 
     /// Makes all that is kept for a purpose free as any other block; of parameters, those of the streams that `of`

@@ -1,54 +1,13 @@
 //! The blocks of a pool: which addresses exist, which are free, and after which work.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::origin::Origin;
+use super::recent::RecentBlocks;
+use super::segments::{block_size, Id, Kind, Segments};
 use crate::order::key::StreamKey;
 use crate::order::raw_event::RawEvent;
-
-/// Sizes are multiples of this: HIP aligns allocations to 256 bytes, and 512 keeps the remainders useful.
-const GRANULE: usize = 512;
-/// Requests below this are cut from shared segments of [`SMALL_SEGMENT`] bytes.
-const SMALL: usize = 1 << 20;
-const SMALL_SEGMENT: usize = 8 << 20;
-/// Larger requests get segments of their own, in multiples of the driver's page.
-const PAGE: usize = 2 << 20;
-
-/// How many bytes to get from the driver for a request.
-pub(super) fn segment_size(bytes: usize) -> usize {
-    if bytes < SMALL {
-        SMALL_SEGMENT
-    } else {
-        // A request near the address space's end stays as it is: the driver refuses it.
-        bytes.checked_next_multiple_of(PAGE).unwrap_or(bytes)
-    }
-}
-
-fn block_size(bytes: usize) -> usize {
-    bytes.checked_next_multiple_of(GRANULE).unwrap_or(bytes)
-}
-
-/// After which work a free block may be used.
-#[derive(Clone, Debug)]
-pub(super) enum Origin {
-    /// None: fresh from the driver.
-    Idle,
-    /// What this stream had been given when the block was freed.
-    Stream(StreamKey),
-    /// What the event stands for; its stream is gone.
-    Event(Arc<RawEvent>),
-}
-
-impl Origin {
-    fn same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Origin::Idle, Origin::Idle) => true,
-            (Origin::Stream(a), Origin::Stream(b)) => a == b,
-            (Origin::Event(a), Origin::Event(b)) => Arc::ptr_eq(a, b),
-            _ => false,
-        }
-    }
-}
 
 /// A block that was freed during a capture.
 pub(super) struct Held {
@@ -60,8 +19,7 @@ pub(super) struct Held {
 
 struct Block {
     size: usize,
-    /// The address of its segment.
-    segment: u64,
+    segment: Id,
     /// `None` while in use.
     free: Option<Origin>,
     /// The capture in which it was allocated.
@@ -75,163 +33,157 @@ pub(super) struct Found {
     pub origin: Origin,
 }
 
-/// Small blocks of one size, freed last on one stream. Elsewhere they count as in use.
-struct Recent {
-    stream: StreamKey,
-    size: usize,
-    count: usize,
-    blocks: [u64; Recent::MOST],
+/// Who asks for a block.
+#[derive(Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub stream: StreamKey,
+    /// The capture in progress on the stream: only blocks that need no waiting are taken.
+    pub graph: Option<u64>,
+    /// Whether a stream is a part of a capture: no block that would need waiting for it is taken.
+    pub captured: &'a dyn Fn(StreamKey) -> bool,
 }
 
-impl Recent {
-    /// Blocks of one size.
-    const MOST: usize = 8;
-    /// Sizes and streams; those that fall on the same place share it by turns.
-    const PLACES: usize = 64;
-
-    const EMPTY: Self = Self {
-        stream: StreamKey { raw: 0, thread: 0 },
-        size: 0,
-        count: 0,
-        blocks: [0; Self::MOST],
-    };
-
-    fn place(stream: StreamKey, size: usize) -> usize {
-        let granules = size / GRANULE;
-        // Sizes of a model differ in many bits or in few, streams by their address and thread.
-        (granules ^ granules >> 6 ^ stream.raw >> 4 ^ stream.thread as usize) % Self::PLACES
+impl Asker<'_> {
+    /// Whether it could use a block of this origin, perhaps after waiting.
+    fn may_use(&self, origin: &Origin) -> bool {
+        origin.is_ready(self.stream) || self.graph.is_none() && !origin.waits_for(self.captured)
     }
 }
 
 /// All blocks of a pool, by address, and the free ones by size.
 #[derive(Default)]
 pub(super) struct Blocks {
-    recent: Vec<Recent>,
+    recent: RecentBlocks,
     all: BTreeMap<u64, Block>,
-    free: BTreeSet<(usize, u64)>,
-    /// By address.
-    segments: HashMap<u64, Segment>,
-}
-
-#[derive(Clone, Copy)]
-struct Segment {
-    size: usize,
-    /// Shared by requests below [`SMALL`].
-    small: bool,
+    /// Size and address of the free blocks of each [`Kind`].
+    free: [BTreeSet<(usize, u64)>; 2],
+    segments: Segments,
 }
 
 impl Blocks {
-    pub(super) fn size_of(&self, ptr: u64) -> Option<usize> {
+    pub fn size_of(&self, ptr: u64) -> Option<usize> {
         self.all.get(&ptr).map(|block| block.size)
     }
 
     /// Size and capture of a block in use.
-    pub(super) fn size_and_graph(&self, ptr: u64) -> Option<(usize, Option<u64>)> {
+    pub fn size_and_graph(&self, ptr: u64) -> Option<(usize, Option<u64>)> {
         let block = self.all.get(&ptr)?;
         block.free.is_none().then_some((block.size, block.graph))
     }
 
-    /// The smallest fitting free block: one that `stream` may use at once if there is one of at most
-    /// twice the smallest size. Inside a capture only blocks that need no waiting are taken, and no block is taken
-    /// that would need waiting for a stream that is `captured`.
-    pub(super) fn take(
-        &mut self,
-        bytes: usize,
-        stream: StreamKey,
-        graph: Option<u64>,
-        captured: impl Fn(StreamKey) -> bool,
-    ) -> Option<Found> {
+    /// The smallest fitting free block: one that the stream may use at once if there is one of at most twice the
+    /// smallest size.
+    pub fn take(&mut self, bytes: usize, asker: Asker) -> Option<Found> {
         let size = block_size(bytes);
-        let ready = |blocks: &Self, ptr: u64| match &blocks.all[&ptr].free {
-            Some(Origin::Idle) => true,
-            Some(Origin::Stream(key)) => *key == stream,
-            _ => false,
-        };
-        // A small request must not eat a large segment, nor a large one be cut to pieces: each keeps to
-        // its own kind.
-        let fitting = |blocks: &Self, ptr: u64| {
-            blocks.segments[&blocks.all[&ptr].segment].small == (bytes < SMALL)
-        };
         let mut fallback = None;
         let mut chosen = None;
-        for &(have, ptr) in self.free.range((size, 0)..) {
-            if !fitting(self, ptr) {
+        for &(have, ptr) in self.free[Kind::of(bytes) as usize].range((size, 0)..) {
+            let block = &self.all[&ptr];
+            let Some(origin) = &block.free else {
                 continue;
-            }
-            if ready(self, ptr) {
-                chosen = Some(ptr);
-                break;
-            }
-            let can_wait = |blocks: &Self, ptr: u64| match &blocks.all[&ptr].free {
-                Some(Origin::Stream(key)) => !captured(*key),
-                _ => true,
             };
-            if fallback.is_none() && graph.is_none() && can_wait(self, ptr) {
-                fallback = Some((have, ptr));
+            if self.segments.get(block.segment).is_wasted_on(size) {
+                continue;
             }
             if fallback.is_some_and(|(smallest, _)| have > 2 * smallest) {
                 break;
             }
+            if origin.is_ready(asker.stream) {
+                chosen = Some(ptr);
+                break;
+            }
+            if fallback.is_none() && asker.may_use(origin) {
+                fallback = Some((have, ptr));
+            }
         }
         let ptr = chosen.or(fallback.map(|(_, ptr)| ptr))?;
+        self.take_block(ptr, size, asker.graph)
+    }
+
+    /// Neighbouring free blocks of several origins that are large enough together, the lowest in memory. What is fresh
+    /// from the driver is joined with what a stream freed no earlier than here, since another stream could use it without
+    /// waiting.
+    pub fn take_joined(&mut self, bytes: usize, asker: Asker) -> Option<Found> {
+        let size = block_size(bytes);
+        // First block and bytes of the run of usable neighbours that ends at the block before.
+        let mut run: Option<(u64, u64, Id)> = None;
+        let mut found = None;
+        for (&ptr, block) in &self.all {
+            let segment = self.segments.get(block.segment);
+            let usable = segment.kind == Kind::of(bytes)
+                && !segment.is_wasted_on(size)
+                && block
+                    .free
+                    .as_ref()
+                    .is_some_and(|origin| asker.may_use(origin));
+            if !usable {
+                run = None;
+                continue;
+            }
+            let end = ptr + block.size as u64;
+            let start = match run {
+                Some((start, until, id)) if until == ptr && id == block.segment => start,
+                _ => ptr,
+            };
+            run = Some((start, end, block.segment));
+            if end - start >= size as u64 {
+                found = Some((start, end));
+                break;
+            }
+        }
+        let (start, end) = found?;
+        while let Some(next) = self.all.get(&start).map(|block| start + block.size as u64) {
+            if next >= end {
+                break;
+            }
+            let origin = |ptr| self.all[ptr].free.as_ref();
+            let both = origin(&start)?.and(origin(&next)?);
+            self.merge(start, next, both);
+            let size = self.all[&start].size;
+            self.free[Kind::of(bytes) as usize].insert((size, start));
+        }
+        self.take_block(start, size, asker.graph)
+    }
+
+    fn take_block(&mut self, ptr: u64, size: usize, graph: Option<u64>) -> Option<Found> {
         let block = self.all.get_mut(&ptr)?;
-        self.free.remove(&(block.size, ptr));
+        let (have, segment) = (block.size, block.segment);
         let origin = block.free.take()?;
         block.graph = graph;
+        let kind = self.segments.get(segment).kind;
+        self.free[kind as usize].remove(&(have, ptr));
+        self.segments.note_taken(segment);
         let size = self.split(ptr, size, &origin);
         Some(Found { ptr, size, origin })
     }
 
     /// A block of just the size for a request, freed last on this very stream; its address and size.
     #[inline]
-    pub(super) fn take_recent(&mut self, bytes: usize, stream: StreamKey) -> Option<(u64, usize)> {
-        if bytes >= SMALL {
+    pub fn take_recent(&mut self, bytes: usize, stream: StreamKey) -> Option<(u64, usize)> {
+        if Kind::of(bytes) != Kind::Small {
             return None;
         }
         let size = block_size(bytes);
-        let recent = self.recent.get_mut(Recent::place(stream, size))?;
-        if recent.count == 0 || recent.size != size || recent.stream != stream {
-            return None;
-        }
-        recent.count -= 1;
-        Some((recent.blocks[recent.count], size))
+        Some((self.recent.take(size, stream)?, size))
     }
 
     /// Keeps a block that is being freed as it is, if it is small and there is room.
     #[inline]
-    pub(super) fn keep_recent(&mut self, ptr: u64, size: usize, stream: StreamKey) -> bool {
-        // Larger blocks are worth joining at once. So is the rest of a cut, which no request has the size of.
-        if size >= SMALL || !size.is_multiple_of(GRANULE) {
+    pub fn keep_recent(&mut self, ptr: u64, size: usize, stream: StreamKey) -> bool {
+        if !self.recent.keep(ptr, size, stream) {
             return false;
         }
-        if self.recent.is_empty() {
-            self.recent.resize_with(Recent::PLACES, || Recent::EMPTY);
+        if let Some(block) = self.all.get_mut(&ptr) {
+            block.graph = None;
         }
-        let recent = &mut self.recent[Recent::place(stream, size)];
-        if recent.count == 0 {
-            (recent.stream, recent.size) = (stream, size);
-        } else if recent.count == Recent::MOST || recent.size != size || recent.stream != stream {
-            return false;
-        }
-        let Some(block) = self.all.get_mut(&ptr) else {
-            return false;
-        };
-        block.graph = None;
-        recent.blocks[recent.count] = ptr;
-        recent.count += 1;
         true
     }
 
     /// Makes the blocks freed last free for all: to be joined, cut, taken by another stream or given back.
-    pub(super) fn settle(&mut self) {
-        let mut all = std::mem::take(&mut self.recent);
-        for recent in &mut all {
-            for &ptr in &recent.blocks[..recent.count] {
-                self.give_back(ptr, Origin::Stream(recent.stream));
-            }
-            recent.count = 0;
+    pub fn settle(&mut self) {
+        for (ptr, stream) in self.recent.drain() {
+            self.give_back(ptr, Origin::Stream(stream));
         }
-        self.recent = all;
     }
 
     /// Cuts the block to `size` bytes if the rest is worth keeping; returns what it has afterwards.
@@ -239,13 +191,9 @@ impl Blocks {
         let Some(block) = self.all.get_mut(&ptr) else {
             return 0;
         };
+        let kind = self.segments.get(block.segment).kind;
         let rest = block.size - size;
-        let worth = if self.segments[&block.segment].small {
-            GRANULE
-        } else {
-            SMALL
-        };
-        if rest < worth {
+        if rest < kind.least_rest() {
             return block.size;
         }
         block.size = size;
@@ -259,12 +207,12 @@ impl Blocks {
                 graph: None,
             },
         );
-        self.free.insert((rest, next));
+        self.free[kind as usize].insert((rest, next));
         size
     }
 
     /// A new segment, the first block of which is in use with at least `bytes`; returns its size.
-    pub(super) fn add_segment(
+    pub fn add_segment(
         &mut self,
         ptr: u64,
         segment: usize,
@@ -272,37 +220,30 @@ impl Blocks {
         cut: bool,
         graph: Option<u64>,
     ) -> usize {
-        let small = bytes < SMALL;
-        self.segments.insert(
-            ptr,
-            Segment {
-                size: segment,
-                small,
-            },
-        );
+        let id = self.segments.add(ptr, segment, Kind::of(bytes));
         self.all.insert(
             ptr,
             Block {
                 size: segment,
-                segment: ptr,
+                segment: id,
                 free: None,
                 graph,
             },
         );
-        if cut {
-            self.split(ptr, block_size(bytes).min(segment), &Origin::Idle)
-        } else {
-            segment
+        match cut {
+            true => self.split(ptr, block_size(bytes).min(segment), &Origin::Idle),
+            false => segment,
         }
     }
 
     /// Frees a block and joins it with free neighbours of the same origin.
-    pub(super) fn give_back(&mut self, ptr: u64, origin: Origin) {
+    pub fn give_back(&mut self, ptr: u64, origin: Origin) {
         let Some(block) = self.all.get_mut(&ptr) else {
             return;
         };
         block.free = Some(origin);
         block.graph = None;
+        let segment = block.segment;
         let mut start = ptr;
         if let Some((&previous, _)) = self.all.range(..ptr).next_back() {
             if self.join(previous, ptr) {
@@ -313,7 +254,9 @@ impl Blocks {
             self.join(start, next);
         }
         let size = self.all[&start].size;
-        self.free.insert((size, start));
+        let kind = self.segments.get(segment).kind;
+        self.free[kind as usize].insert((size, start));
+        self.segments.note_freed(segment);
     }
 
     /// Joins two neighbouring free blocks into the first, which is then in no free list.
@@ -321,25 +264,36 @@ impl Blocks {
         let (Some(a), Some(b)) = (self.all.get(&first), self.all.get(&second)) else {
             return false;
         };
-        let joinable = a.segment == b.segment
-            && first + a.size as u64 == second
-            && matches!((&a.free, &b.free), (Some(x), Some(y)) if x.same(y));
-        if !joinable {
+        if a.segment != b.segment || first + a.size as u64 != second {
             return false;
         }
-        let (first_size, second_size) = (a.size, b.size);
-        self.free.remove(&(first_size, first));
-        self.free.remove(&(second_size, second));
-        self.all.remove(&second);
-        if let Some(a) = self.all.get_mut(&first) {
-            a.size += second_size;
+        let (Some(x), Some(y)) = (&a.free, &b.free) else {
+            return false;
+        };
+        if !x.is(y) {
+            return false;
         }
+        let origin = x.clone();
+        self.merge(first, second, origin);
         true
+    }
+
+    fn merge(&mut self, first: u64, second: u64, origin: Origin) {
+        let Some(b) = self.all.remove(&second) else {
+            return;
+        };
+        let free = &mut self.free[self.segments.get(b.segment).kind as usize];
+        free.remove(&(b.size, second));
+        if let Some(a) = self.all.get_mut(&first) {
+            free.remove(&(a.size, first));
+            a.size += b.size;
+            a.free = Some(origin);
+        }
     }
 
     /// Reuses a block that the same capture freed: of at least `bytes` and at most twice that, or, where
     /// sizes are exact, of just `bytes`.
-    pub(super) fn reuse_held(
+    pub fn reuse_held(
         &mut self,
         bytes: usize,
         rounding: bool,
@@ -363,56 +317,58 @@ impl Blocks {
         Some(ptr)
     }
 
-    /// Forgets a block that is a whole segment.
-    pub(super) fn remove(&mut self, ptr: u64) {
-        self.all.remove(&ptr);
-        self.segments.remove(&ptr);
+    /// Forgets a block in use that is a whole segment.
+    pub fn remove(&mut self, ptr: u64) {
+        if let Some(block) = self.all.remove(&ptr) {
+            self.segments.remove(block.segment);
+        }
     }
 
     /// Whether a free block waits for this stream's work.
-    pub(super) fn any_from(&self, stream: StreamKey) -> bool {
+    pub fn any_from(&self, stream: StreamKey) -> bool {
+        let waits = |origin: &Origin| origin.waits_for(|key| key == stream);
         self.all
             .values()
-            .any(|block| matches!(block.free, Some(Origin::Stream(key)) if key == stream))
+            .any(|block| block.free.as_ref().is_some_and(waits))
     }
 
-    /// Puts another origin in the place of a stream.
-    pub(super) fn replace_origin(&mut self, stream: StreamKey, new: impl Fn() -> Origin) {
+    /// Puts an event in the place of a stream.
+    pub fn replace_origin(&mut self, stream: StreamKey, event: &Arc<RawEvent>) {
         for block in self.all.values_mut() {
-            if matches!(block.free, Some(Origin::Stream(key)) if key == stream) {
-                block.free = Some(new());
+            match &mut block.free {
+                Some(origin) if origin.waits_for(|key| key == stream) => {
+                    *origin = origin.replaced(stream, event);
+                }
+                _ => {}
             }
         }
     }
 
-    /// Takes out the segments of which nothing is in use. The device is idle, so that neighbours of
-    /// different origins can be joined first.
-    pub(super) fn take_whole_segments(&mut self) -> Vec<(u64, usize)> {
-        let unused = |blocks: &Self, segment: u64, size: usize| {
-            blocks
-                .all
-                .range(segment..segment + size as u64)
-                .all(|(_, block)| block.free.is_some())
-        };
-        let whole: Vec<(u64, usize)> = self
-            .segments
-            .iter()
-            .map(|(&ptr, segment)| (ptr, segment.size))
-            .filter(|&(ptr, size)| unused(self, ptr, size))
+    /// Bytes of segments of which nothing is in use.
+    #[inline]
+    pub fn idle_bytes(&self) -> usize {
+        self.segments.idle_bytes()
+    }
+
+    /// Bytes of idle segments that were in use since this was last asked.
+    pub fn idle_since_then(&mut self) -> usize {
+        self.segments.idle_since_then()
+    }
+
+    /// Takes out the idle segment that was emptied first, for the driver: its address and size.
+    pub fn take_idle_segment(&mut self) -> Option<(u64, usize)> {
+        let id = self.segments.first_idle()?;
+        let segment = self.segments.remove(id)?;
+        let end = segment.ptr + segment.size as u64;
+        let blocks: Vec<(u64, usize)> = self
+            .all
+            .range(segment.ptr..end)
+            .map(|(&ptr, block)| (ptr, block.size))
             .collect();
-        for &(segment, size) in &whole {
-            let addresses: Vec<u64> = self
-                .all
-                .range(segment..segment + size as u64)
-                .map(|(&ptr, _)| ptr)
-                .collect();
-            for ptr in addresses {
-                if let Some(block) = self.all.remove(&ptr) {
-                    self.free.remove(&(block.size, ptr));
-                }
-            }
-            self.segments.remove(&segment);
+        for (ptr, size) in blocks {
+            self.all.remove(&ptr);
+            self.free[segment.kind as usize].remove(&(size, ptr));
         }
-        whole
+        Some((segment.ptr, segment.size))
     }
 }

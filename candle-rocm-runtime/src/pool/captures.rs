@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::allocator::{Capture, Pool};
-use super::blocks::{Held, Origin};
+use super::blocks::Held;
+use super::origin::Origin;
 use crate::base::error::Result;
 use crate::device::gpu::Device;
 use crate::order::key::{StreamHandle, StreamKey};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::allocator::Pool;
-use super::blocks::Origin;
+use super::origin::Origin;
 use super::parameters::MOST_WORDS;
 use crate::order::key::StreamKey;
 
@@ -42,7 +42,7 @@ impl Pool {
         let mut state = self.state.lock();
         let lent = state.parameters.lend(words, stream)?;
         state.statistics.cached -= lent.size;
-        state.statistics.note_allocation(lent.size);
+        state.note_allocation(lent.size);
         Some((lent.ptr, KnownParameters::at(lent.place), lent.holds))
     }
 

@@ -5,7 +5,12 @@
 //!
 //! - Memory comes from the driver in *segments*, which are cut into *blocks*. A request takes the
 //!   smallest free block that fits (its own stream's first); what is left over becomes a block again, and
-//!   free neighbours are joined.
+//!   free neighbours are joined. Requests below 1 MiB share segments of 8 MiB, those below 16 MiB of 32 to 64 MiB;
+//!   larger ones get segments of their size (`segments`).
+//! - Segments in which nothing is in use go back to the driver at a synchronisation, and before the driver is asked
+//!   for more than an eighth beyond what is in use (`release`). Physical pages are not mapped anew in their place: HIP's
+//!   virtual memory takes a file descriptor for each piece, of which a process has 1,024, and several of its releases
+//!   refuse or lose mappings (ROCm issues rocm-systems 2516 and 10604, legacy-rocm-build 6603).
 //! - A freed block carries the stream it was freed on. On that stream it can be used at once: the stream
 //!   runs in order. Another stream is first made to wait for that stream. So a program with one stream
 //!   calls the driver neither to allocate, nor to free, nor to order.
@@ -20,20 +25,25 @@
 //!   request is tried once more. Then the error says what is in use.
 //!
 //! `CANDLE_ROCM_POOL=0` turns all of that off: each allocation is a `hipMalloc`, each free a `hipFree`.
-//! On the emulator the pool is always off. There, each allocation must be its own, of its exact size and
-//! with nothing mapped beside it, so that an access one element past its end, or after its freeing, is
-//! caught; and `hipMalloc` costs little.
+//! On the emulator the pool is off unless `CANDLE_ROCM_POOL=1` asks for it. There, each allocation is to be its own, of
+//! its exact size and with nothing mapped beside it, so that an access one element past its end, or after its freeing,
+//! is caught; and `hipMalloc` costs little.
 
 pub(crate) mod allocator;
 mod blocks;
 pub(crate) mod captures;
 mod driver;
 pub(crate) mod known_parameters;
+mod origin;
 mod parameters;
+mod recent;
+mod release;
+mod segments;
 pub(crate) mod statistics;
 
 pub use crate::order::key::StreamKey;
 pub use allocator::{Pool, POOL_VARIABLE};
+pub use release::THRESHOLD_VARIABLE;
 pub use statistics::PoolStatistics;
 
 #[cfg(test)]

@@ -13,8 +13,10 @@ pub struct PoolStatistics {
     pub cached: usize,
     /// Kept for graphs, which use it at each launch.
     pub held_by_graphs: usize,
-    /// Got from the driver and not given back: the sum of the three above.
+    /// Got from the driver and not given back: the sum of `in_use`, `cached` and `held_by_graphs`.
     pub reserved: usize,
+    /// The most that was ever got from the driver at one time.
+    pub peak_reserved: usize,
     /// Requests served.
     pub allocations: u64,
     /// Requests for which the driver was called.
@@ -34,6 +36,13 @@ impl fmt::Display for PoolStatistics {
 }
 
 impl PoolStatistics {
+    /// The driver gave a segment of so many bytes.
+    pub(super) fn note_segment(&mut self, size: usize) {
+        self.driver_allocations += 1;
+        self.reserved += size;
+        self.peak_reserved = self.peak_reserved.max(self.reserved);
+    }
+
     /// A block of so many bytes was given out.
     pub(super) fn note_allocation(&mut self, size: usize) {
         self.allocations += 1;

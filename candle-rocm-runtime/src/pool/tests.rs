@@ -64,13 +64,13 @@ fn what_others_free_during_a_capture_is_not_the_graphs() {
 #[test]
 fn what_a_captured_stream_freed_before_is_not_given_to_others() {
     let (pool, [captured, other]) = pool_and_streams();
-    let ptr = pool.allocate(1000, captured.key()).unwrap();
+    let ptr = pool.allocate(20_000_000, captured.key()).unwrap();
     pool.free(ptr, captured.key()).unwrap();
     pool.begin_capture(captured.handle());
-    let meanwhile = pool.allocate(1000, other.key()).unwrap();
+    let meanwhile = pool.allocate(20_000_000, other.key()).unwrap();
     assert_ne!(meanwhile, ptr);
     // The captured stream itself may have it.
-    assert_eq!(pool.allocate(1000, captured.key()).unwrap(), ptr);
+    assert_eq!(pool.allocate(20_000_000, captured.key()).unwrap(), ptr);
     pool.free(ptr, captured.key()).unwrap();
-    assert_eq!(pool.statistics().held_by_graphs, 1024);
+    assert_eq!(pool.statistics().held_by_graphs, 20 << 20);
 }

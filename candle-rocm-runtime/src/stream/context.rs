@@ -15,6 +15,7 @@ use crate::base::sticky::StickyError;
 use crate::base::thread::thread_number;
 use crate::device::gpu::Device;
 use crate::device::info::DeviceInfo;
+use crate::pool::allocator::Waited;
 use crate::pool::statistics::PoolStatistics;
 use crate::runtime;
 
@@ -211,7 +212,15 @@ impl Context {
     pub fn synchronize(&self) -> Result<()> {
         self.check_err()?;
         self.device.synchronize()?;
+        self.after_synchronisation(Waited::Gpu)?;
         self.check_err()
+    }
+
+    /// The host has waited: the pool gives idle memory back.
+    pub(crate) fn after_synchronisation(&self, waited: Waited) -> Result<()> {
+        self.device
+            .existing_pool()
+            .map_or(Ok(()), |pool| pool.after_synchronisation(waited))
     }
 
     /// Whether work of this context has run on more than one stream, so that buffers must track their use.

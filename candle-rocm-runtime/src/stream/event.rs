@@ -10,6 +10,7 @@ use super::queue::{Stream, StreamId};
 use crate::base::cuda_names::CUevent_flags;
 use crate::base::error::{Error, Result};
 use crate::base::hip::types::*;
+use crate::pool::allocator::Waited;
 
 /// A point in the work of a stream.
 pub struct Event {
@@ -112,7 +113,8 @@ impl Event {
         let hip = self.context.device().hip();
         // SAFETY: the handle is alive.
         let status = hip.relaxed(|| unsafe { (hip.hipEventSynchronize)(self.raw) });
-        hip.check(status, || "waiting for an event")
+        hip.check(status, || "waiting for an event")?;
+        self.context.after_synchronisation(Waited::Event)
     }
 
     /// Milliseconds from this event to `end`, after waiting for both.

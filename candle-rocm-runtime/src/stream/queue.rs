@@ -17,6 +17,7 @@ use crate::device::gpu::Device;
 use crate::device::per_device::PerDevice;
 use crate::order::key::{StreamHandle, StreamKey};
 use crate::order::thread_streams;
+use crate::pool::allocator::Waited;
 use crate::runtime::RuntimeKind;
 
 /// A queue of work on a GPU. Work is asynchronous to the host and ordered within the stream.
@@ -258,6 +259,8 @@ impl Stream {
         // SAFETY: the handle is alive.
         let status = hip.relaxed(|| unsafe { (hip.hipStreamSynchronize)(self.raw()) });
         hip.check(status, || "waiting for a stream")?;
+        self.context
+            .after_synchronisation(Waited::Stream(self.key()))?;
         self.context.check_err()
     }
 

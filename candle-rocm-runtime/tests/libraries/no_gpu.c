@@ -50,6 +50,7 @@ NOTHING(hipMemcpyAsync, void *dst, const void *src, size_t bytes, int kind, hand
 NOTHING(hipMemsetAsync, void *dst, int value, size_t bytes, handle stream)
 NOTHING(hipStreamDestroy, handle stream)
 NOTHING(hipStreamSynchronize, handle stream)
+NOTHING(hipStreamQuery, handle stream)
 NOTHING(hipStreamWaitEvent, handle stream, handle event, unsigned flags)
 NOTHING(hipEventDestroy, handle event)
 NOTHING(hipEventRecord, handle event, handle stream)

@@ -28,6 +28,7 @@ macro_rules! with_hip_functions {
             required hipStreamCreateWithFlags(stream: *mut hipStream_t, flags: c_uint);
             required hipStreamDestroy(stream: hipStream_t);
             required hipStreamSynchronize(stream: hipStream_t);
+            required hipStreamQuery(stream: hipStream_t);
             required hipStreamWaitEvent(stream: hipStream_t, event: hipEvent_t, flags: c_uint);
             required hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint);
             required hipEventDestroy(event: hipEvent_t);

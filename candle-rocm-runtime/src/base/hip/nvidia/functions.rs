@@ -168,6 +168,9 @@ functions! {
     fn hipStreamSynchronize(stream: hipStream_t) -> hipError_t {
         forward!(cuStreamSynchronize(stream.cast()))
     }
+    fn hipStreamQuery(stream: hipStream_t) -> hipError_t {
+        forward!(cuStreamQuery(stream.cast()))
+    }
     fn hipStreamWaitEvent(stream: hipStream_t, event: hipEvent_t, flags: c_uint) -> hipError_t {
         forward!(cuStreamWaitEvent(stream.cast(), event.cast(), flags))
     }
