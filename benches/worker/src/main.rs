@@ -8,6 +8,8 @@ mod attention;
 mod chain;
 mod data;
 mod gpu;
+#[cfg(feature = "session")]
+mod memory;
 mod models;
 mod operator;
 mod operators;

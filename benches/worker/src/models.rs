@@ -401,6 +401,8 @@ impl Network {
             // Each token is read back, so that the GPU is waited for.
             token = self.next(&[token], position + i, device)?;
             tokens.push(token);
+            #[cfg(feature = "session")]
+            crate::memory::note(device, position + i + 1)?;
         }
         Ok(tokens)
     }
