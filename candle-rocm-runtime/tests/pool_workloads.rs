@@ -347,3 +347,35 @@ fn nothing_goes_back_during_a_capture() {
         assert_eq!(program.kept(), 0);
     });
 }
+
+/// Three fifths of the GPU's memory, which are given back.
+fn fill_and_give_back(program: &mut Program) {
+    let (_, total) = program.context.mem_get_info().unwrap();
+    let buffer = program.alloc(total / 5 * 3);
+    program.free(buffer);
+    assert_eq!(program.kept(), 0);
+}
+
+#[test]
+#[ignore = "the second process, for processes_take_what_others_gave_back"]
+fn the_other_process() {
+    fill_and_give_back(&mut Program::new());
+}
+
+/// On a real GPU two processes share the memory; the first would have no room for the second if it kept its own.
+#[test]
+fn processes_take_what_others_gave_back() {
+    with_pool("processes_take_what_others_gave_back", |mut program| {
+        for _ in 0..2 {
+            fill_and_give_back(&mut program);
+            let mut other = std::process::Command::new(std::env::current_exe().unwrap());
+            other.args(["the_other_process", "--exact", "--ignored"]);
+            let output = other.output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(
+                output.status.success() && text.contains("1 passed"),
+                "{text}"
+            );
+        }
+    });
+}

@@ -15,6 +15,15 @@ use crate::packages::{self, Package, Tests};
 /// What is built: everything, with the GPU's backend.
 pub const EVERYTHING: [&str; 3] = ["--workspace", "--features", "candle-rocm-examples/rocm"];
 
+/// Packages and programs of tests that run with the memory pool on, too.
+const POOLED: [(&str, &str); 5] = [
+    ("candle-rocm-runtime", "buffers"),
+    ("candle-rocm-runtime", "graphs"),
+    ("candle-rocm-runtime", "streams"),
+    ("candle-rocm-tests", "stress"),
+    ("candle-rocm-tests", "training"),
+];
+
 /// A program of tests.
 #[derive(Debug)]
 struct Program {
@@ -118,6 +127,16 @@ impl Suites {
         self.run_with(Some(arch), &["parts"], |program| {
             program.package == "candle-rocm-runtime" && program.target == "gemm"
         })
+    }
+
+    /// Those of streams, graphs and many threads with the memory pool on, which on emulated GPUs is off, on this one.
+    pub fn pooled(&self, arch: &str) -> Result<()> {
+        self.set_environment(vec![("CANDLE_ROCM_POOL", "1".to_owned())]);
+        let ran = self.run(Some(arch), |program| {
+            POOLED.contains(&(program.package.as_str(), program.target.as_str()))
+        });
+        self.set_environment(Vec::new());
+        ran
     }
 
     /// Those of FP8, grouped products and mixtures of experts, on this GPU.

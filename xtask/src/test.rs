@@ -45,6 +45,7 @@ pub fn run(args: &Args) -> Result<()> {
     for arch in &fully {
         suites.on(arch)?;
     }
+    suites.pooled(&fully[0])?;
     for arch in &partly {
         suites.products(arch)?;
     }
