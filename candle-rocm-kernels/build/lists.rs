@@ -1,9 +1,9 @@
-//! Lists that kernels and host share: element types and activations. The headers have them, as tables of C macros; this
-//! makes the Rust of them.
+//! Lists that kernels and host share: element types, activations, and why kernels trap. The headers have them, as tables
+//! of C macros; this makes the Rust of them.
 
 use std::path::Path;
 
-/// Writes `dtypes.rs` and `activations.rs` to `out`.
+/// Writes `dtypes.rs`, `activations.rs` and `reasons.rs` to `out`.
 ///
 /// # Errors
 /// A header cannot be read or has no such list, or a file cannot be written.
@@ -46,7 +46,17 @@ pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
         }
     }
     let text = format!("{constants}/// All of them.\npub const ALL: &[Activation] = &[{all}];\n");
-    save(&out.join("activations.rs"), &text)
+    save(&out.join("activations.rs"), &text)?;
+
+    let reports = kernels.join("portable/report.cuh");
+    let mut text = String::new();
+    for entry in entries(&reports, "FOR_REASONS")? {
+        let [name, number] = entry.as_slice() else {
+            return Err(format!("{}: {entry:?}", reports.display()));
+        };
+        text += &format!("const {}: u32 = {number};\n", name.to_uppercase());
+    }
+    save(&out.join("reasons.rs"), &text)
 }
 
 /// The arguments of each `X(...)` in the macro `list` of `header`.

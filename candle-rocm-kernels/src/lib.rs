@@ -24,6 +24,7 @@ pub mod mmvq;
 pub mod nvidia;
 pub mod occupancy;
 pub mod order;
+pub mod report;
 pub mod split_rows;
 pub mod topology;
 pub mod user_cache;

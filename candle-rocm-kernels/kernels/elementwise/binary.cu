@@ -1,5 +1,6 @@
 // Arithmetic and comparison of two tensors of one type.
 #include "elementwise/elementwise.cuh"
+#include "portable/report.cuh"
 
 // Arithmetic in the compute type, rounded once. Integers wrap, as Rust's do in release builds.
 #define ARITHMETIC(OP, EXPRESSION)                                                       \
@@ -17,19 +18,22 @@ ARITHMETIC(Multiply, x *y)
 ARITHMETIC(Minimum, x > y ? y : x)
 ARITHMETIC(Maximum, x < y ? y : x)
 
-struct Divide {
+ARITHMETIC(FloatQuotient, x / y)
+// The CPU panics where an integer is divided by zero; the hardware would return an arbitrary number.
+struct IntegerQuotient : Partial {
+    template <class T> static __device__ __forceinline__ bool refuses(T, T rhs) { return rhs == 0; }
+    template <class T, class> static __device__ __forceinline__ void refuse(size_t place) {
+        constexpr Operation OPERATION("div");
+        ::refuse<T>(OPERATION, zero_divisor, 0, 0, place);
+    }
     template <class T> __device__ __forceinline__ T operator()(T lhs, T rhs) const {
-        using C = compute_t<T>;
-        if constexpr (!is_float<T>::value) {
-            // The CPU panics; the hardware would return an arbitrary number.
-            if (rhs == 0) __builtin_trap();
-            if constexpr ((T)-1 < (T)0) {
-                if (rhs == (T)-1) return (T)(0 - lhs);
-            }
+        if constexpr ((T)-1 < (T)0) {
+            if (rhs == (T)-1) return (T)(0 - lhs);
         }
-        return narrow<T>((C)(widen(lhs) / widen(rhs)));
+        return (T)(lhs / rhs);
     }
 };
+template <class T> using Divide = typename conditional<is_float<T>::value, FloatQuotient, IntegerQuotient>::type;
 
 #define COMPARISON(OP, EXPRESSION)                                                             \
     struct OP {                                                                                \
@@ -54,7 +58,7 @@ COMPARISON(GreaterEqual, x >= y)
     BINARY(badd, Add, NAME, T, T)           \
     BINARY(bsub, Subtract, NAME, T, T)      \
     BINARY(bmul, Multiply, NAME, T, T)      \
-    BINARY(bdiv, Divide, NAME, T, T)        \
+    BINARY(bdiv, Divide<T>, NAME, T, T)     \
     BINARY(bminimum, Minimum, NAME, T, T)   \
     BINARY(bmaximum, Maximum, NAME, T, T)   \
     BINARY(eq, Equal, NAME, T, uint8_t)     \

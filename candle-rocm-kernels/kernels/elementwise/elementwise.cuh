@@ -34,6 +34,53 @@ __device__ __forceinline__ size_t strided_offset(size_t linear, size_t num_dims,
     return offset[0];
 }
 
+// The numbers 0 to N - 1 as template arguments.
+template <class T, T...> struct sequence {};
+template <int N> using indices = __make_integer_seq<sequence, int, N>;
+
+// The base of functions that have no result of some operands: `F::refuses(x...)` says whether, `F::refuse<X...>(place)`
+// ends the launch.
+struct Partial {};
+
+// Whether F refuses any of some neighbours.
+template <class F, int WIDTH, class... X>
+__device__ __forceinline__ bool refuses_any(const vec<X, WIDTH> &...x) {
+    bool any = false;
+    if constexpr (__is_base_of(Partial, F)) {
+#pragma unroll
+        for (int k = 0; k < WIDTH; k++) any |= F::refuses(x[k]...);
+    }
+    return any;
+}
+
+// Ends the launch for the first of WIDTH neighbours from `place` on that F refuses. They are read again, so that until
+// then no register holds them.
+template <class F, int WIDTH, int... K, class... In>
+__device__ __forceinline__ void refuse_first(sequence<int, K...>, size_t place, size_t num_dims, const size_t *info,
+                                             const In *...in) {
+    if constexpr (__is_base_of(Partial, F)) {
+        size_t end = place + WIDTH - 1;
+#pragma nounroll
+        for (; place < end; place++) {
+            size_t offset[sizeof...(In)] = {((void)K, place)...};
+            if (info != nullptr) {
+                ((offset[K] = 0), ...);
+                add_offsets<sizeof...(In), size_t>(place, num_dims, num_dims, info, offset);
+            }
+            if (F::refuses(read_global<In>(in + offset[K])...)) break;
+        }
+        F::template refuse<In...>(place);
+    }
+}
+
+// f of the elements at this place.
+template <class F, class... X> __device__ __forceinline__ auto apply(F f, size_t place, X... x) {
+    if constexpr (__is_base_of(Partial, F)) {
+        if (F::refuses(x...)) F::template refuse<X...>(place);
+    }
+    return f(x...);
+}
+
 // Elements that are made at once: 16 bytes of the widest type. Of several f8e4m3 half as many do, as conversions take
 // longer than memory.
 template <class Out, class... In> __device__ constexpr int vector_width() {
@@ -62,10 +109,13 @@ __device__ __forceinline__ void map_strip(size_t first, uint32_t step, F f, Out 
     [&](const Strip<In, WIDTH, N> &...loaded) INLINED {
 #pragma unroll
         for (int n = 0; n < N; n++) {
+            size_t place = (first + (size_t)n * step) * WIDTH;
+            if (refuses_any<F>(loaded.v[n]...))
+                refuse_first<F, WIDTH>(indices<sizeof...(In)>(), place, 0, nullptr, in...);
             vec<Out, WIDTH> result;
 #pragma unroll
             for (int k = 0; k < WIDTH; k++) result[k] = f(loaded.v[n][k]...);
-            store_vec(out + (first + (size_t)n * step) * WIDTH, result);
+            store_vec(out + place, result);
         }
     }(Strip<In, WIDTH, N>(in + first * WIDTH, step)...);
 }
@@ -143,6 +193,7 @@ template <class T, int WIDTH, int N> struct Queue {
 template <int WIDTH, int STRIP, class F, class Out, class... In>
 __device__ __forceinline__ void map_queue(size_t v, size_t vectors, uint32_t step, F f, Out *__restrict__ out,
                                           const In *__restrict__... in) {
+    static_assert(!__is_base_of(Partial, F), "it would have to look before it computes");
     uint32_t zero = (uint32_t)(vectors >> 63);
     [&](Queue<In, WIDTH, STRIP>... x) INLINED {
         while (v < vectors) {
@@ -188,12 +239,8 @@ __device__ __forceinline__ void map_contiguous(size_t numel, F f, Out *__restric
         }
         done = vectors * WIDTH;
     }
-    for (size_t i = done + thread; i < numel; i += threads) out[i] = f(in[i]...);
+    for (size_t i = done + thread; i < numel; i += threads) out[i] = apply(f, i, in[i]...);
 }
-
-// The numbers 0 to N - 1 as template arguments.
-template <class T, T...> struct sequence {};
-template <int N> using indices = __make_integer_seq<sequence, int, N>;
 
 // out[i] = f(in[offset of i]...), in groups of WIDTH neighbours along the last dimension, whose number has 32 bits. All
 // that a thread reads for two groups is on its way before the first is made.
@@ -236,6 +283,7 @@ __device__ __forceinline__ void map_in_place(sequence<int, K...>, Access access,
             for (; count != 0; count--, v += threads) {
                 vec<Out, WIDTH> result;
                 [&](const vec<In, WIDTH> &...x) INLINED {
+                    if (refuses_any<F>(x...)) refuse_first<F, WIDTH>(indices<N>(), v * WIDTH, num_dims, info, in...);
 #pragma unroll
                     for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
                 }(x.take()...);
@@ -254,7 +302,7 @@ __device__ __forceinline__ void map_singly(sequence<int, K...>, size_t numel, si
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
         size_t offset[N] = {};
         add_offsets<N, size_t>(i, num_dims, num_dims, info, offset);
-        out[i] = f(read_global<In>(in + offset[K])...);
+        out[i] = apply(f, i, read_global<In>(in + offset[K])...);
     }
 }
 
@@ -330,15 +378,17 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
             if (now.has(Access::VECTORS)) {
                 vec<Out, WIDTH> result;
                 [&](const vec<In, WIDTH> &...x) INLINED {
+                    if (refuses_any<F>(x...)) refuse_first<F, WIDTH>(indices<N>(), at, num_dims, info, in...);
 #pragma unroll
                     for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
                 }((now.has(Access::STAGED(K)) ? read_staged<WIDTH, Shape>((const In *)(lds + Shape::start(K)), i, j)
                                               : read_or_repeat<WIDTH>(in + offset[K], now.has(Access::UNIT(K))))...);
                 store_vec(out + at, result);
             } else {
-                out[at] =
-                    f((now.has(Access::STAGED(K)) ? read_staged<1, Shape>((const In *)(lds + Shape::start(K)), i, j)[0]
-                                                  : read_global<In>(in + offset[K]))...);
+                out[at] = apply(
+                    f, at,
+                    (now.has(Access::STAGED(K)) ? read_staged<1, Shape>((const In *)(lds + Shape::start(K)), i, j)[0]
+                                                : read_global<In>(in + offset[K]))...);
             }
         }
         __syncthreads();
@@ -386,7 +436,7 @@ template <class F, class Out, class... In>
 __device__ __forceinline__ void map_seldom(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f,
                                            Out *__restrict__ out, const In *__restrict__... in) {
     if (info != nullptr) return map_singly(indices<sizeof...(In)>(), numel, num_dims, info, f, out, in...);
-    for (size_t i = global_thread(); i < numel; i += global_threads()) out[i] = f(in[i]...);
+    for (size_t i = global_thread(); i < numel; i += global_threads()) out[i] = apply(f, i, in[i]...);
 }
 
 template <class F, class Out, class... In>

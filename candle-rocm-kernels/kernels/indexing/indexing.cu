@@ -2,20 +2,23 @@
 //
 // Tensors are contiguous and seen as (left, dim, right) around the indexed dimension. The largest
 // value of the index type marks a place without source: it reads as zero and is not written. Any
-// other index outside the dimension ends the launch, where Candle's CPU backend returns an error.
+// other index outside the dimension ends the launch, with a report, where Candle's CPU backend returns an error.
 //
 // The updates give each (left, right) column to one thread, which walks it in order: results do not
 // depend on scheduling even where indices repeat.
 #include "elementwise/elementwise.cuh"
+#include "portable/report.cuh"
 
 template <class I> __device__ __forceinline__ bool is_absent(I index) {
     constexpr bool SIGNED = (I)-1 < (I)0;
     return index == (SIGNED ? (I)(((uint64_t)1 << (8 * sizeof(I) - 1)) - 1) : (I)-1);
 }
 
-template <class I> __device__ __forceinline__ size_t checked(I index, size_t size) {
+// The index as a place in a dimension of `size`. `position` is the index's own place in the tensor of indices.
+template <class I>
+__device__ __forceinline__ size_t checked(I index, size_t size, Operation operation, Reason reason, size_t position) {
     // A negative index is a huge unsigned one.
-    if ((uint64_t)(int64_t)index >= (uint64_t)size) __builtin_trap();
+    if ((uint64_t)(int64_t)index >= (uint64_t)size) refuse<I>(operation, reason, (int64_t)index, size, position);
     return (size_t)index;
 }
 
@@ -24,13 +27,17 @@ template <class U, class I>
 __device__ __forceinline__ void index_select(size_t units, size_t num_dims, const size_t *__restrict__ info,
                                              const I *__restrict__ ids, const U *__restrict__ src, U *__restrict__ dst,
                                              size_t src_dim, size_t ids_dim, size_t right) {
+    constexpr Operation OPERATION("index_select");
     bool narrow = units <= 0xffffffffu;
     for (size_t i = global_thread(); i < units; i += global_threads()) {
         size_t row = divide(i, right, narrow), at = i - row * right;
         size_t left = divide(row, ids_dim, narrow), id = row - left * ids_dim;
         I index = ids[num_dims == 1 ? id * info[1] : strided_offset(id, num_dims, info)];
         U value = {};
-        if (!is_absent(index)) value = src[(left * src_dim + checked(index, src_dim)) * right + at];
+        if (!is_absent(index)) {
+            size_t from = checked(index, src_dim, OPERATION, row_outside, id);
+            value = src[(left * src_dim + from) * right + at];
+        }
         dst[i] = value;
     }
 }
@@ -52,13 +59,17 @@ __device__ __forceinline__ void index_select(size_t units, size_t num_dims, cons
 template <class T, class I>
 __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, const T *__restrict__ src,
                                        T *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right) {
+    constexpr Operation OPERATION("gather");
     bool narrow = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
         size_t row = divide(i, right, narrow), at = i - row * right;
         size_t left = divide(row, ids_dim, narrow);
         I index = ids[i];
         T value = {};
-        if (!is_absent(index)) value = src[(left * src_dim + checked(index, src_dim)) * right + at];
+        if (!is_absent(index)) {
+            size_t from = checked(index, src_dim, OPERATION, place_outside, i);
+            value = src[(left * src_dim + from) * right + at];
+        }
         dst[i] = value;
     }
 }
@@ -75,13 +86,15 @@ template <class T> __device__ __forceinline__ T add(T a, T b) { return narrow<T>
 template <class T, class I>
 __device__ __forceinline__ void index_add(const I *__restrict__ ids, size_t ids_dim, const T *__restrict__ src, T *dst,
                                           size_t left, size_t src_dim, size_t dst_dim, size_t right) {
+    constexpr Operation OPERATION("index_add");
     size_t columns = left * right;
     for (size_t i = global_thread(); i < columns; i += global_threads()) {
         size_t pre = divide(i, right, columns <= 0xffffffffu), post = i - pre * right;
         for (size_t j = 0; j < ids_dim; j++) {
             I index = ids[j];
             if (is_absent(index)) continue;
-            T *to = dst + (pre * dst_dim + checked(index, dst_dim)) * right + post;
+            size_t row = checked(index, dst_dim, OPERATION, row_outside, j);
+            T *to = dst + (pre * dst_dim + row) * right + post;
             *to = add(*to, src[(pre * src_dim + j) * right + post]);
         }
     }
@@ -94,7 +107,8 @@ __device__ __forceinline__ void index_add(const I *__restrict__ ids, size_t ids_
 
 template <class T, class I, class Update>
 __device__ __forceinline__ void scatter(const I *__restrict__ ids, const T *__restrict__ src, T *dst, size_t left,
-                                        size_t src_dim, size_t dst_dim, size_t right, Update update) {
+                                        size_t src_dim, size_t dst_dim, size_t right, Operation operation,
+                                        Update update) {
     size_t columns = left * right;
     for (size_t i = global_thread(); i < columns; i += global_threads()) {
         size_t pre = divide(i, right, columns <= 0xffffffffu), post = i - pre * right;
@@ -102,21 +116,23 @@ __device__ __forceinline__ void scatter(const I *__restrict__ ids, const T *__re
             size_t from = (pre * src_dim + j) * right + post;
             I index = ids[from];
             if (is_absent(index)) continue;
-            update(dst + (pre * dst_dim + checked(index, dst_dim)) * right + post, src[from]);
+            size_t place = checked(index, dst_dim, operation, place_outside, from);
+            update(dst + (pre * dst_dim + place) * right + post, src[from]);
         }
     }
 }
 #define SCATTER_PARAMETERS(I, T)                                                                               \
     const I *__restrict__ ids, const T *__restrict__ src, T *dst, size_t left, size_t src_dim, size_t dst_dim, \
         size_t right
-#define SCATTER(I_NAME, I, NAME, T)                                                                           \
-    ENTRY s_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                                                     \
-        using Bits = bits_of<sizeof(T)>::type;                                                                \
-        scatter(ids, (const Bits *)src, (Bits *)dst, left, src_dim, dst_dim, right,                           \
-                [](Bits *to, Bits value) { *to = value; });                                                   \
-    }                                                                                                         \
-    ENTRY sa_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                                                    \
-        scatter(ids, src, dst, left, src_dim, dst_dim, right, [](T *to, T value) { *to = add(*to, value); }); \
+#define SCATTER(I_NAME, I, NAME, T)                                                                       \
+    ENTRY s_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                                                 \
+        using Bits = bits_of<sizeof(T)>::type;                                                            \
+        scatter(ids, (const Bits *)src, (Bits *)dst, left, src_dim, dst_dim, right, Operation("scatter"), \
+                [](Bits *to, Bits value) { *to = value; });                                               \
+    }                                                                                                     \
+    ENTRY sa_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                                                \
+        scatter(ids, src, dst, left, src_dim, dst_dim, right, Operation("scatter_add"),                   \
+                [](T *to, T value) { *to = add(*to, value); });                                           \
     }
 
 #define ALL_BY(I_NAME, I, NAME, T)   \

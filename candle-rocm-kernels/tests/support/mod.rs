@@ -77,13 +77,6 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "more masks of lanes than scalar registers",
     ),
     (
-        "bdiv_i16",
-        "more masks of lanes that divide by zero than scalar registers",
-    ),
-    ("bdiv_u8", "likewise"),
-    ("bdiv_i32", "likewise"),
-    ("bdiv_i64", "likewise"),
-    (
         "eq_f8e4m3",
         "the masks of sixteen comparisons, more than scalar registers",
     ),

@@ -7,5 +7,6 @@ pub mod enqueued;
 pub mod error;
 pub mod hip;
 pub(crate) mod inline_list;
+pub(crate) mod reports;
 pub(crate) mod sticky;
 pub(crate) mod thread;

@@ -11,6 +11,7 @@ use parking_lot::RwLock;
 
 use super::function::{LoadedFunction, SplitFunction};
 use super::image::{check_format, Source};
+use super::report::ModuleReport;
 use super::text;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hip::calls::optional;
@@ -38,6 +39,8 @@ pub(crate) struct LoadedModule {
     name: String,
     /// Whether the module is one of ours, whose kernels we know.
     embedded: bool,
+    /// Where its kernels say why they trap, if they do.
+    report: Option<ModuleReport>,
     /// Looked up for each launch of Candle's.
     functions: RwLock<HashMap<String, Arc<LoadedFunction>, RandomState>>,
 }
@@ -78,8 +81,14 @@ impl LoadedModule {
                 format!("{}{advice}", error.message()),
             ));
         }
+        let report = ModuleReport::of_module(device, raw, image).unwrap_or_else(|error| {
+            // The kernels work without it.
+            tracing::warn!(module = name, %error, "traps of this module will not say why");
+            None
+        });
         Ok(Self {
             raw,
+            report,
             // Devices live as long as the process, so that a module can outlive every context.
             device: device.runtime().device(device.ordinal())?,
             name: name.to_owned(),
@@ -148,7 +157,10 @@ impl Drop for LoadedModule {
         let result = self.device.bind().and_then(|()| {
             // SAFETY: loaded by this object, unloaded once.
             let status = hip.relaxed(|| unsafe { (hip.hipModuleUnload)(self.raw) });
-            hip.check(status, || format!("unloading module `{}`", self.name))
+            hip.check(status, || format!("unloading module `{}`", self.name))?;
+            self.report
+                .take()
+                .map_or(Ok(()), |report| report.free(self.device))
         });
         if let Err(error) = result {
             self.device.sticky().set(error);

@@ -2,9 +2,11 @@
 
 use super::table::HipTable;
 use super::types::{
-    hipError_t, text_or, CAPTURE_MODE_RELAXED, HIP_ERROR_OUT_OF_MEMORY, HIP_SUCCESS,
+    hipError_t, text_or, CAPTURE_MODE_RELAXED, HIP_ERRORS_OF_TRAPS, HIP_ERROR_OUT_OF_MEMORY,
+    HIP_SUCCESS,
 };
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::reports;
 
 impl HipTable {
     /// Makes the GPU of this number the calling thread's current one.
@@ -44,8 +46,8 @@ impl HipTable {
         Err(self.error(status, what()))
     }
 
-    /// The error for a status that is not success, with HIP's name and text for it and, on the
-    /// emulator, the fault behind it.
+    /// The error for a status that is not success, with HIP's name and text for it, what a kernel of ours on the
+    /// current GPU said before it trapped and, on the emulator, the fault behind it.
     #[cold]
     pub fn error(&self, status: hipError_t, what: impl std::fmt::Display) -> Error {
         // SAFETY: both functions accept any value and return static strings or null.
@@ -58,11 +60,28 @@ impl HipTable {
         let fault = self
             .last_fault()
             .map_or(String::new(), |fault| format!("\n{fault}"));
+        let said = self
+            .said_before_trap(status)
+            .map_or(String::new(), |said| format!(": {said}"));
         let kind = match status {
             HIP_ERROR_OUT_OF_MEMORY => ErrorKind::OutOfMemory,
             _ => ErrorKind::Hip(status),
         };
-        Error::new(kind, format!("{what}: {name} ({status}): {text}{fault}"))
+        Error::new(
+            kind,
+            format!("{what}: {name} ({status}): {text}{said}{fault}"),
+        )
+    }
+
+    /// What a kernel on the current GPU said before it trapped, if the status is of that kind.
+    fn said_before_trap(&self, status: hipError_t) -> Option<String> {
+        if !HIP_ERRORS_OF_TRAPS.contains(&status) {
+            return None;
+        }
+        let mut device = -1;
+        // SAFETY: `device` is writable. A failure leaves it, and there is no such GPU.
+        unsafe { (self.hipGetDevice)(&mut device) };
+        reports::of_device(usize::try_from(device).ok()?)
     }
 
     /// The emulator's account of the last fault on this thread; `None` on real hardware.

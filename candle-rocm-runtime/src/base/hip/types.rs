@@ -54,6 +54,9 @@ pub const HIP_ERROR_NO_BINARY_FOR_GPU: hipError_t = 209;
 pub const HIP_ERROR_NOT_FOUND: hipError_t = 500;
 /// `hipErrorNotReady`.
 pub const HIP_ERROR_NOT_READY: hipError_t = 600;
+/// What calls return after a kernel has trapped: `hipErrorPriorLaunchFailure`, `hipErrorContextIsDestroyed`,
+/// `hipErrorAssert`, `hipErrorLaunchFailure`, `hipErrorUnknown`.
+pub const HIP_ERRORS_OF_TRAPS: [hipError_t; 5] = [53, 709, 710, 719, 999];
 
 /// `hipMemcpyHostToDevice`.
 pub const MEMCPY_HOST_TO_DEVICE: hipMemcpyKind = 1;
@@ -61,6 +64,13 @@ pub const MEMCPY_HOST_TO_DEVICE: hipMemcpyKind = 1;
 pub const MEMCPY_DEVICE_TO_HOST: hipMemcpyKind = 2;
 /// `hipMemcpyDeviceToDevice`.
 pub const MEMCPY_DEVICE_TO_DEVICE: hipMemcpyKind = 3;
+
+/// `hipHostMallocPortable`: page-locked for every GPU.
+pub const HOST_PORTABLE: u32 = 1;
+/// `hipHostMallocMapped`: kernels reach it.
+pub const HOST_MAPPED: u32 = 2;
+/// `hipHostMallocCoherent`: what kernels write is there for the host while they run.
+pub const HOST_COHERENT: u32 = 0x4000_0000;
 
 /// `hipStreamDefault`: a stream that the legacy default stream waits for, and that waits for it.
 pub const STREAM_DEFAULT: u32 = 0;

@@ -127,7 +127,8 @@ functions! {
         forward!(cuMemFree_v2(pointer as sys::CUdeviceptr))
     }
     fn hipHostMalloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> hipError_t {
-        forward!(cuMemHostAlloc(pointer, bytes, flags))
+        // The host's memory is always coherent here, and CUDA has no flag for it.
+        forward!(cuMemHostAlloc(pointer, bytes, flags & !HOST_COHERENT))
     }
     fn hipHostFree(pointer: *mut c_void) -> hipError_t {
         if pointer.is_null() {
