@@ -1,7 +1,7 @@
 //! The HIP runtime API over the emulator.
 //!
 //! [`abi`] has HIP's C functions. Devices are what `ROCM_EMU_ARCH` lists (default `gfx1100`), each with
-//! `ROCM_EMU_MEMORY` bytes (default 16 GiB, taken from the host as they are touched).
+//! the bytes of `ROCM_EMU_MEMORY` (default 16 GiB, taken from the host as they are touched).
 //!
 //! Work runs when it is enqueued, on the calling thread, before the function returns, but with the check of order, where
 //! it runs later; streams and events keep

@@ -54,11 +54,12 @@ impl Runtime {
         let devices = settings
             .targets
             .iter()
+            .zip(&settings.memory)
             .enumerate()
-            .map(|(index, target)| Device {
+            .map(|(index, (target, bytes))| Device {
                 index,
                 target: *target,
-                memory: Memory::new(settings.memory),
+                memory: Memory::new(*bytes),
                 fault: Mutex::new(None),
                 order: RwLock::new(()),
                 flags: Mutex::new(0),
