@@ -306,8 +306,8 @@ fn a_machine_is_as_good_as_its_best_gpu() {
     let report = machine.report();
     assert!(report.is_healthy(), "{report}");
     let text = report.to_string();
-    let advice = "none for device 0 (gfx1036), only for gfx11-generic, gfx942 (for the tests) -- use GPU 1, AMD Radeon RX \
-                  7900 XTX (gfx1100): HIP_VISIBLE_DEVICES=1 makes it GPU 0";
+    let advice = "none for device 0 (gfx1036), only for gfx11-generic, gfx942 (for the tests) -- use GPU 1, AMD \
+                  Radeon RX 7900 XTX (gfx1100): HIP_VISIBLE_DEVICES=1 makes it GPU 0";
     assert!(text.contains(advice), "{text}");
     assert!(text.contains("512 MiB") && text.contains("GTT"), "{text}");
     // What the graphics lacks does not matter; what the card lacks does.

@@ -1,4 +1,4 @@
-//! A program whose kernels are compiled for AMD GPUs, and whose cudarc is NVIDIA's: what cargo's "patch was not used" led to.
+//! A program whose kernels are compiled for AMD GPUs, and whose cudarc is NVIDIA's: cargo's "patch was not used".
 
 use crate::lock::{self, Package};
 
@@ -44,10 +44,10 @@ fn trouble(packages: &[Package]) -> Option<Trouble> {
         return None;
     }
     let sentence = format!(
-        "these kernels are compiled for AMD GPUs, and {} is from the registry, for NVIDIA's driver alone: it cannot load them. \
-         candle-rocm's cudarc takes its place under [patch.crates-io] for Candle 0.11 and 0.10.2; cargo's \"patch was not \
-         used\" means that the project asks for another version. Move the project to one of these, and patch cudarc and \
-         candle-kernels",
+        "these kernels are compiled for AMD GPUs, and {} is from the registry, for NVIDIA's driver alone: it cannot \
+         load them. candle-rocm's cudarc takes its place under [patch.crates-io] for Candle 0.11 and 0.10.2; cargo's \
+         \"patch was not used\" means that the project asks for another version. Move the project to one of these, and patch \
+         cudarc and candle-kernels",
         named.join(", ")
     );
     Some(match all().any(|cudarc| !cudarc.is_published()) {
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn both_are_a_warning() {
-        let patched = "\n[[package]]\nname = \"cudarc\"\nversion = \"0.19.10\"\nsource = \"git+https://host/candle-rocm#1\"\n";
+        let patched = "\n[[package]]\nname = \"cudarc\"\nversion = \"0.19.10\"\nsource = \"git+https://host/ours#1\"\n";
         assert!(matches!(of(&candle_0_9(patched)), Some(Trouble::Some(_))));
     }
 

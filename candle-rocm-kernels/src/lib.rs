@@ -167,8 +167,8 @@ pub fn served_by(arch: &str, targets: &[&str]) -> bool {
     targets.contains(&arch) || generic_target(arch, targets).is_some()
 }
 
-/// What `CANDLE_ROCM_ARCHS` may say so that a build has kernels for this processor: its own name, for which the build takes
-/// a generic target where the compiler is older than the GPU. None for processors that the kernels are not written for.
+/// What `CANDLE_ROCM_ARCHS` may say so that a build has kernels for this processor: its own name, for which the build
+/// takes a generic target where the compiler is older than the GPU. None for processors that no kernels are written for.
 pub fn buildable_target(processor: &str) -> Option<&str> {
     let is_known = processor.parse::<CodeTarget>().is_ok() || processor.starts_with("sm_");
     is_known.then_some(processor)

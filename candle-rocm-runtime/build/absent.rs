@@ -39,13 +39,13 @@ pub fn asked_for() -> Option<String> {
 
 fn sentence(feature: &str, library: &str) -> String {
     format!(
-        "candle-core's feature `{feature}` stands for {library}, which candle-rocm has nothing for on AMD GPUs: turn off the \
-         feature that asks for it, such as `{feature}` of candle-core or of your own package"
+        "candle-core's feature `{feature}` stands for {library}, which candle-rocm has nothing for on AMD GPUs: turn \
+         off the feature that asks for it, such as `{feature}` of candle-core or of your own package"
     )
 }
 
-/// Whether the build that runs this script has the crate, by `cargo tree` with the features that were asked for; none if
-/// that cannot be told.
+/// Whether the build that runs this script has the crate, by `cargo tree` with the features that were asked for; none
+/// if that cannot be told.
 fn is_built(name: &str) -> Option<bool> {
     let cargo = std::os::unix::process::parent_id();
     let line = std::fs::read(Path::new("/proc").join(cargo.to_string()).join("cmdline")).ok()?;

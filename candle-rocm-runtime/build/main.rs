@@ -1,5 +1,5 @@
-//! Refuses at once what a build would fail at after minutes: features of candle-core that bring NVIDIA's crates, which no
-//! patch stands for.
+//! Refuses at once what a build would fail at after minutes: features of candle-core that bring NVIDIA's crates, which
+//! no patch stands for.
 
 mod absent;
 #[allow(dead_code)]

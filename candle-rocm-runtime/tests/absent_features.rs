@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A project whose feature `cutile` brings a crate of that name, and which builds the runtime's build script under the name
-/// that the lock has. Gives what cargo says of building it with these options.
+/// A project whose feature `cutile` brings a crate of that name, and of which a package has the runtime's build script.
+/// Gives what cargo says of building it with these options.
 fn build(folder: &Path, options: &[&str]) -> Result<(), String> {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR"));
     let write = |name: &str, text: &str| {

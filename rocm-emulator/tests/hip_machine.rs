@@ -103,7 +103,7 @@ fn visible_devices_are_those_that_the_variables_name() {
         "HIP_VISIBLE_DEVICES",
         "CUDA_VISIBLE_DEVICES",
     ];
-    // ROCr's list, HIP's, CUDA's; what is seen. HIP's numbers count what ROCr left, and CUDA's list is HIP's second choice.
+    // ROCr's list, HIP's, CUDA's; what is seen. HIP's numbers count what ROCr left; CUDA's list is HIP's second choice.
     for (values, expected) in [
         (["", "1", ""], "gfx1100@4"),
         (["", "", "2"], "gfx1201@5"),

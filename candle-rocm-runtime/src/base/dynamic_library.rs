@@ -50,7 +50,8 @@ impl Search {
             .collect()
     }
 
-    /// Loads the first that can be loaded. It is never unloaded: vendors' libraries keep threads and state of the process.
+    /// Loads the first that can be loaded. It is never unloaded: vendors' libraries keep threads and state of the
+    /// process.
     ///
     /// # Errors
     /// None can be: why not, for each in a line of its own. A later search that finds the same refers to these lines.

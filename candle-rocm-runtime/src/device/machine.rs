@@ -10,8 +10,8 @@ use crate::runtime::machine::{of_environment, Listed, Machine};
 use crate::runtime::{Runtime, RuntimeKind};
 
 impl Runtime {
-    /// The GPUs that HIP lists and those that the driver lists. Every GPU is opened, and the last one becomes the calling
-    /// thread's current one.
+    /// The GPUs that HIP lists and those that the driver lists. Every GPU is opened, and the last one becomes the
+    /// calling thread's current one.
     pub fn machine(&'static self) -> Machine {
         let listed = |ordinal| {
             let device = self.device(ordinal).ok()?;

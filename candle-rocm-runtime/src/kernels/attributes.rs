@@ -230,8 +230,8 @@ impl Function {
     /// is not chosen.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument), as CUDA's `CUDA_ERROR_INVALID_VALUE`: more LDS
-    /// than a workgroup can have, or less than none; an attribute that cannot be set. Clusters.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument), as CUDA's `CUDA_ERROR_INVALID_VALUE`: more
+    /// LDS than a workgroup can have, or less than none; an attribute that cannot be set. Clusters.
     pub fn set_attribute(&self, attribute: CUfunction_attribute, value: i32) -> Result<()> {
         use CUfunction_attribute as Attribute;
         match attribute {
@@ -270,8 +270,8 @@ impl Function {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "kernel `{}` with {bytes} bytes of dynamic LDS and {own} of its own: {} has {} for a workgroup, so that at most \
-             {most} can be asked for",
+            "kernel `{}` with {bytes} bytes of dynamic LDS and {own} of its own: {} has {} for a workgroup, so that at \
+             most {most} can be asked for",
             self.name(),
             info.arch,
             info.max_lds_bytes

@@ -11,8 +11,8 @@ use crate::runtime::machine::OVERRIDE_VARIABLE;
 /// Whether a GPU's first such error, which describes the machine, was made.
 static DESCRIBED: PerDevice<AtomicBool> = PerDevice::new();
 
-/// The error of a GPU that has no code among these targets, whose reason is given in words. The first one for a GPU says
-/// what the machine has; later ones say what to do.
+/// The error of a GPU that has no code among these targets, whose reason is given in words. The first one for a GPU
+/// says what the machine has; later ones say what to do.
 #[cold]
 pub(super) fn no_code(device: &Device, what: &str, targets: &[&str], reason: &str) -> Error {
     let machine = device.runtime().machine();
@@ -38,8 +38,8 @@ pub(super) fn no_code(device: &Device, what: &str, targets: &[&str], reason: &st
     Error::new(ErrorKind::Module, message)
 }
 
-/// Whether the GPU passes for one whose instructions it does not have. HIP would load code for that one, and the GPU would
-/// stop at it.
+/// Whether the GPU passes for one whose instructions it does not have. HIP would load code for that one, and the GPU
+/// would stop at it.
 pub(super) fn passes_for_others(device: &Arc<Device>) -> bool {
     let is_set = std::env::vars_os().any(|(name, value)| {
         !value.is_empty() && name.to_string_lossy().starts_with(OVERRIDE_VARIABLE)

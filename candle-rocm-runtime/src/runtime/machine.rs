@@ -84,8 +84,8 @@ impl Machine {
         }
     }
 
-    /// The name and the processor of a GPU that HIP lists: both processors, where the driver and HIP name two. None where
-    /// HIP cannot describe it.
+    /// The name and the processor of a GPU that HIP lists: both processors, where the driver and HIP name two. None
+    /// where HIP cannot describe it.
     pub fn names(&self, ordinal: usize) -> Option<String> {
         let gpu = self.listed.get(ordinal)?.as_ref()?;
         Some(match self.override_of(ordinal) {
@@ -299,9 +299,9 @@ pub fn of_environment(name: &str) -> Option<String> {
 pub fn word_on_shared_memory(arch: &str, memory: usize) -> Option<String> {
     (shares_memory(arch) && memory < FIRMWARES_SHARE).then(|| {
         format!(
-            "{arch} shares the computer's memory, and HIP shows what the firmware set aside for it ({} MiB): from Linux 6.10 \
-             on it gets more through GTT, half of all memory unless ttm.pages_limit says otherwise; with an older kernel, set \
-             aside more in the firmware's settings (UMA frame buffer)",
+            "{arch} shares the computer's memory, and HIP shows what the firmware set aside for it ({} MiB): from \
+             Linux 6.10 on it gets more through GTT, half of all memory unless ttm.pages_limit says otherwise; with an older \
+             kernel, set aside more in the firmware's settings (UMA frame buffer)",
             memory >> 20
         )
     })

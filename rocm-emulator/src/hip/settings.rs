@@ -6,8 +6,8 @@ use crate::memory::MAX_READ_PAST_END;
 
 /// The variable that chooses the emulated devices: a comma-separated list of processors.
 pub const ARCH_VARIABLE: &str = "ROCM_EMU_ARCH";
-/// The variable that sets the devices' memory: bytes, or a number with KiB, MiB, GiB or TiB; one size for all devices, or
-/// a comma-separated list of one for each.
+/// The variable that sets the devices' memory: bytes, or a number with KiB, MiB, GiB or TiB; one size for all devices,
+/// or a comma-separated list of one for each.
 pub const MEMORY_VARIABLE: &str = "ROCM_EMU_MEMORY";
 /// The variable that sets how many threads run workgroups.
 pub const THREADS_VARIABLE: &str = "ROCM_EMU_THREADS";

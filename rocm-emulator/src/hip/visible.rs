@@ -67,8 +67,8 @@ pub fn seen(
     cards.into_iter().map(seen).collect()
 }
 
-/// The GPUs, of these, that a list of numbers and UUIDs names. What follows an entry that names none does not count, and
-/// neither does a second entry for the same GPU.
+/// The GPUs, of these, that a list of numbers and UUIDs names. What follows an entry that names none does not count,
+/// and neither does a second entry for the same GPU.
 fn listed(list: &str, cards: &[usize]) -> Vec<usize> {
     let named = |entry: &str| match entry.starts_with("GPU-") {
         true => cards.iter().find(|card| uuid(**card) == entry).copied(),

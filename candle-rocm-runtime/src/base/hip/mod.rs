@@ -13,10 +13,11 @@ pub mod types;
 /// candle-rocm names, or without building anew.
 #[cfg_attr(feature = "emulator", allow(dead_code))]
 pub(crate) const NO_EMULATOR: &str =
-    "this program was built without the emulated GPU, which candle-rocm-backend brings by its default feature `emulator`: \
-     add to the program's dependencies candle-rocm-backend = { git = \"https://github.com/candle-rocm/candle-rocm\" }. Or leave \
-     the program as it is and take the emulator for AMD's library: `cargo build --release -p amdhip64` in a clone of \
-     candle-rocm, CANDLE_ROCM_RUNTIME=amd, and CANDLE_ROCM_HIP_LIBRARY=<the clone>/target/release/libamdhip64.so";
+    "this program was built without the emulated GPU, which candle-rocm-backend brings by its default feature \
+     `emulator`: add to the program's dependencies candle-rocm-backend = \
+     { git = \"https://github.com/candle-rocm/candle-rocm\" }. Or leave the program as it is and take the emulator for \
+     AMD's library: `cargo build --release -p amdhip64` in a clone of candle-rocm, CANDLE_ROCM_RUNTIME=amd, and \
+     CANDLE_ROCM_HIP_LIBRARY=<the clone>/target/release/libamdhip64.so";
 
 /// What else there is for a program that finds no GPU.
 pub(crate) fn without_gpu() -> &'static str {
