@@ -29,6 +29,7 @@ impl Machine {
                     name: "AMD Radeon RX 7900 XTX".into(),
                     arch: "gfx1100".into(),
                     memory: 24 << 30,
+                    pci_address: None,
                     library: Ok("rocBLAS 4.4.0 (/opt/rocm/lib/librocblas.so.4)".into()),
                 })],
             }),
@@ -265,6 +266,92 @@ fn a_gpu_without_kernels() {
     assert!(
         line.found.contains("device 0 runs those for gfx1100,"),
         "{line}"
+    );
+}
+
+/// A processor's graphics before the card, on another node.
+fn with_graphics_first() -> Machine {
+    let mut machine = Machine::new();
+    let node = |processor: u32, minor: u32, location: u32| {
+        format!(
+            "simd_count 4\nsimd_per_cu 2\ngfx_target_version {processor}\ndrm_render_minor {minor}\n\
+             location_id {location}\n"
+        )
+    };
+    const NODES: &str = "sys/class/kfd/kfd/topology/nodes";
+    machine.write(
+        &format!("{NODES}/1/properties"),
+        &node(110_000, 128, 3 << 8),
+    );
+    machine.write(
+        &format!("{NODES}/2/properties"),
+        &node(100_306, 129, 14 << 8),
+    );
+    machine.write("dev/dri/renderD129", "");
+    let started = machine.started.as_mut().unwrap();
+    let mut graphics = started.gpus[0].clone().unwrap();
+    graphics.name = "AMD Radeon Graphics".into();
+    graphics.arch = "gfx1036".into();
+    graphics.memory = 512 << 20;
+    graphics.pci_address = Some(candle_rocm_kernels::topology::pci_address(0, 14, 0));
+    started.gpus.insert(0, Ok(graphics));
+    let card = started.gpus[1].as_mut().unwrap();
+    card.pci_address = Some(candle_rocm_kernels::topology::pci_address(0, 3, 0));
+    machine
+}
+
+#[test]
+fn a_machine_is_as_good_as_its_best_gpu() {
+    let machine = with_graphics_first();
+    let report = machine.report();
+    assert!(report.is_healthy(), "{report}");
+    let text = report.to_string();
+    let advice = "none for device 0 (gfx1036), only for gfx11-generic, gfx942 (for the tests) -- use GPU 1, AMD \
+                  Radeon RX 7900 XTX (gfx1100): HIP_VISIBLE_DEVICES=1 makes it GPU 0";
+    assert!(text.contains(advice), "{text}");
+    assert!(text.contains("512 MiB") && text.contains("GTT"), "{text}");
+    // What the graphics lacks does not matter; what the card lacks does.
+    machine.remove("dev/dri/renderD129");
+    assert!(machine.report().is_healthy(), "{}", machine.report());
+    machine.remove("dev/dri/renderD128");
+    machine.assert_trouble("permission", "renderD128", "--device=/dev/dri");
+}
+
+#[test]
+fn hidden_gpus_and_variables_are_named() {
+    let mut machine = with_graphics_first();
+    machine.started.as_mut().unwrap().gpus.pop();
+    machine.set("HIP_VISIBLE_DEVICES", "0");
+    machine.assert_trouble(
+        "kernels",
+        "none for device 0 (gfx1036)",
+        "unset HIP_VISIBLE_DEVICES: it hides gfx1100 (the driver's node 1)",
+    );
+    let text = machine.report().to_string();
+    assert!(text.contains("node 1 (gfx1100) is hidden"), "{text}");
+    assert_eq!(
+        finding(&machine.report(), "variables").found,
+        "HIP_VISIBLE_DEVICES=0"
+    );
+}
+
+#[test]
+fn an_overridden_gpu_has_both_names() {
+    let mut machine = Machine::new();
+    machine.gpu().arch = "gfx900".into();
+    machine.set("HSA_OVERRIDE_GFX_VERSION", "9.0.0");
+    machine.assert_trouble(
+        "kernels",
+        "none for device 0 (gfx900)",
+        "unset HSA_OVERRIDE_GFX_VERSION",
+    );
+    let report = machine.report();
+    let device = finding(&report, "device");
+    assert!(
+        device
+            .found
+            .contains("(gfx1100, which passes for gfx900 by HSA_OVERRIDE_GFX_VERSION=9.0.0)"),
+        "{device}"
     );
 }
 

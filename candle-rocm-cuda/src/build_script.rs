@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::stand_ins;
 use crate::text;
+use crate::unpatched::{self, Trouble};
 
 /// For checks and documentation: build without kernels, and without their compiler.
 const SKIP_VARIABLE: &str = "CANDLE_ROCM_SKIP_KERNELS";
@@ -108,6 +109,11 @@ fn begin(
     }
     if std::env::var(SKIP_VARIABLE).is_ok_and(|value| !value.is_empty() && value != "0") {
         return Ok(None);
+    }
+    match unpatched::of_this_build() {
+        Some(Trouble::Nothing(why)) => return Err(Error::Setup(why)),
+        Some(Trouble::Some(why)) => println!("cargo:warning={why}"),
+        None => {}
     }
     let compiler = Compiler::from_environment(out)?.threads(threads);
     println!(

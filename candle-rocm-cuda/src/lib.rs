@@ -23,6 +23,7 @@ mod dependent;
 pub mod error;
 pub mod headers;
 pub mod library;
+mod lock;
 pub mod nvcc;
 pub mod options;
 pub mod ptx;
@@ -30,6 +31,7 @@ pub mod run_time;
 mod stand_ins;
 pub mod text;
 pub mod unpacked;
+mod unpatched;
 
 // The build of our own kernels and this crate do the same with them.
 #[allow(dead_code)]

@@ -61,8 +61,7 @@ pub enum KernelError {
     },
     /// The build included neither this architecture nor a generic target that covers it.
     #[error(
-        "kernel module `{module}` holds no code for {arch}, only for {embedded} ({reason}); build again with \
-         CANDLE_ROCM_ARCHS={arch} (a comma-separated list, or `native`){generic}"
+        "kernel module `{module}` holds no code for {arch}, only for {embedded} ({reason}); {advice}"
     )]
     NotEmbedded {
         /// [`Module::name`].
@@ -73,8 +72,8 @@ pub enum KernelError {
         embedded: String,
         /// Why the build embedded these.
         reason: &'static str,
-        /// In words, the generic target that would serve as well; empty where there is none.
-        generic: String,
+        /// In words, the build that would have it, or that there is none.
+        advice: String,
     },
     /// The embedded bytes do not decompress.
     #[error("kernel module `{module}` for {arch}: the embedded code is damaged: {reason}")]
@@ -127,16 +126,17 @@ impl Module {
         if embedded::SKIPPED {
             return Err(KernelError::Skipped { module: self.name });
         }
-        let gpu = processor.parse::<Gpu>().ok();
-        let generic = gpu.and_then(|gpu| gpu.facts().generic);
         Err(KernelError::NotEmbedded {
             module: self.name,
             arch: processor.to_string(),
             embedded: architectures().join(", "),
             reason: embedded::REASON,
-            generic: generic.map_or_else(String::new, |generic| {
-                format!(", or with {generic}, which covers it")
-            }),
+            advice: match buildable_target(processor) {
+                Some(target) => format!("build again with CANDLE_ROCM_ARCHS={target}"),
+                None => format!(
+                    "no build has kernels for {processor}: see CANDLE_ROCM_ARCHS in the README"
+                ),
+            },
         })
     }
 }
@@ -160,7 +160,19 @@ pub fn architectures_reason() -> &'static str {
 
 /// Whether the build embedded code that the GPU `arch` runs: its own, or that of a generic target which covers it.
 pub fn serves(arch: &str) -> bool {
-    architectures().contains(&arch) || generic_target(arch, architectures()).is_some()
+    served_by(arch, architectures())
+}
+
+/// Whether the GPU `arch` runs code for one of these targets.
+pub fn served_by(arch: &str, targets: &[&str]) -> bool {
+    targets.contains(&arch) || generic_target(arch, targets).is_some()
+}
+
+/// What `CANDLE_ROCM_ARCHS` may say so that a build has kernels for this processor: its own name, for which the build
+/// takes a generic target where the compiler is older than the GPU. None for processors that no kernels are written for.
+pub fn buildable_target(processor: &str) -> Option<&str> {
+    let is_known = processor.parse::<CodeTarget>().is_ok() || processor.starts_with("sm_");
+    is_known.then_some(processor)
 }
 
 /// The generic target that covers the GPU `arch`, if it is among `targets`.

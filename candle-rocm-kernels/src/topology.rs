@@ -19,6 +19,13 @@ pub struct Node {
     pub compute_units: u32,
     /// The number in `/dev/dri/renderD128`, by which programs open it.
     pub render_minor: u32,
+    /// Where it is, as [`pci_address`] makes it; none where the driver does not say.
+    pub pci_address: Option<u32>,
+}
+
+/// A place on PCI as one number: domain (its low 16 bits), bus, device.
+pub fn pci_address(domain: u32, bus: u32, device: u32) -> u32 {
+    domain << 16 | (bus & 0xff) << 8 | (device & 0x1f) << 3
 }
 
 /// The GPUs of a machine, in the driver's order; `root` is `/` but for tests.
@@ -52,6 +59,8 @@ pub fn gpus(root: &Path) -> io::Result<Vec<Node>> {
         };
         if let Some(processor) = processor_name(property("gfx_target_version")) {
             let simds = property("simd_count");
+            // Bus, device and function.
+            let location = property("location_id");
             found.push(Node {
                 number,
                 processor,
@@ -60,6 +69,8 @@ pub fn gpus(root: &Path) -> io::Result<Vec<Node>> {
                     .unwrap_or_default(),
                 compute_units: simds / property("simd_per_cu").max(1),
                 render_minor: property("drm_render_minor"),
+                pci_address: (location != 0)
+                    .then(|| pci_address(property("domain"), location >> 8, location >> 3)),
             });
         }
     }

@@ -329,9 +329,18 @@ fn the_driver_lists_gpus() {
         name: "navi31".into(),
         compute_units: 96,
         render_minor: 128,
+        pci_address: None,
     };
     assert_eq!(gpus[0], navi31);
     assert_eq!(gpus[1].processor, "gfx942");
+    let root = machine(&[110_000]);
+    let file = root.path().join(topology::NODES).join("1/properties");
+    let properties = fs::read_to_string(&file).unwrap() + "location_id 768\ndomain 1\n";
+    fs::write(file, properties).unwrap();
+    assert_eq!(
+        topology::gpus(root.path()).unwrap()[0].pci_address,
+        Some(topology::pci_address(1, 3, 0))
+    );
     let missing = topology::gpus(tempfile::tempdir().unwrap().path()).unwrap_err();
     assert!(missing.to_string().contains("sys/class/kfd"), "{missing}");
 }

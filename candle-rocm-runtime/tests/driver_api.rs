@@ -27,14 +27,13 @@ fn a_kernels_attributes() {
     assert_eq!(kernel.local_size_bytes().unwrap(), 0);
 
     kernel.set_attribute(attribute, most).unwrap();
-    let error = kernel.set_attribute(attribute, most + 1).unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::LaunchLimit, "{error}");
-    assert!(
-        error
-            .message()
-            .contains(&format!("has {most} for a workgroup")),
-        "{error}"
-    );
+    for bytes in [most + 1, 69_632.max(most + 4096), -1] {
+        let error = kernel.set_attribute(attribute, bytes).unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert_eq!(error.cu_result(), CUresult::CUDA_ERROR_INVALID_VALUE);
+        let limit = format!("has {most} for a workgroup");
+        assert!(error.message().contains(&limit), "{error}");
+    }
     let fixed = kernel.set_attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS, 8);
     assert!(fixed.unwrap_err().message().contains("cannot be set"));
     let clusters = CUfunction_attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;

@@ -23,7 +23,10 @@ const LIBRARY: &[Floor<'static>] = &[
     ("exec: services", &["exec::services"]),
     ("exec: run", &["exec::run"]),
     ("exec", &["exec"]),
-    ("hip: words", &["hip::error", "hip::facts", "hip::settings"]),
+    (
+        "hip: words",
+        &["hip::error", "hip::facts", "hip::settings", "hip::visible"],
+    ),
     ("hip: devices", &["hip::state", "hip::handles", "hip::host"]),
     (
         "hip: memory",

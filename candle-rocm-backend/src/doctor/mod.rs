@@ -66,18 +66,25 @@ pub fn examine_at(place: &Place<'_>) -> Report {
         }
     };
     let mut findings = Vec::new();
+    let machine = started.as_ref().ok().map(|started| started.machine(place));
     match kind {
         RuntimeKind::Amd => {
             let gpus = machine::amd(place, &mut findings);
-            permissions::amd(place, &gpus, &mut findings);
+            // One GPU that works is enough: the others need no permission.
+            let works = machine.as_ref().and_then(|machine| {
+                let best = machine.best(&place.embedded.targets)?;
+                machine.node(best)
+            });
+            permissions::amd(place, &gpus, works, &mut findings);
         }
         RuntimeKind::Nvidia => machine::nvidia(place, &mut findings),
         RuntimeKind::Emulator => {}
     }
     runtime::library(kind, &started, &mut findings);
-    if let Ok(started) = &started {
+    if let (Ok(started), Some(machine)) = (&started, &machine) {
+        runtime::devices(place, started, machine, &mut findings);
         runtime::products(place, started, &mut findings);
-        kernels::fit(place, started, &mut findings);
+        kernels::fit(place, started, machine, &mut findings);
     }
     caches::kernels(place, &mut findings);
     caches::timings(place, &mut findings);

@@ -7,31 +7,40 @@ use std::path::Path;
 use candle_rocm_kernels::topology::Node;
 
 use super::place::Place;
-use super::report::Finding;
+use super::report::{Finding, State};
 
 /// Read and write, for the owner; shifted by 3 and 6 for the group and others.
 const READ_WRITE: u32 = 0o600;
 
-/// `/dev/kfd`, and the render node of each GPU.
-pub(super) fn amd(place: &Place<'_>, gpus: &[Node], findings: &mut Vec<Finding>) {
-    let mut names = vec!["dev/kfd".to_string()];
-    names.extend(
-        gpus.iter()
-            .map(|gpu| format!("dev/dri/renderD{}", gpu.render_minor)),
-    );
+/// `/dev/kfd`, and the render node of each GPU; where one GPU works, the others' are no trouble.
+pub(super) fn amd(
+    place: &Place<'_>,
+    gpus: &[Node],
+    works: Option<&Node>,
+    findings: &mut Vec<Finding>,
+) {
+    let render = |gpu: &Node| {
+        let is_needed = works.is_none_or(|node| node == gpu);
+        (format!("dev/dri/renderD{}", gpu.render_minor), is_needed)
+    };
+    let names = [("dev/kfd".to_string(), true)].into_iter();
     let user = User::of(place.root);
-    for name in names {
+    for (name, is_needed) in names.chain(gpus.iter().map(render)) {
         let path = place.root.join(&name);
-        match fs::metadata(&path) {
-            Ok(metadata) => findings.push(access(place.root, &name, &metadata, &user)),
+        let found = match fs::metadata(&path) {
+            Ok(metadata) => access(place.root, &name, &metadata, &user),
             // The driver's line says so.
-            Err(_) if name == "dev/kfd" => {}
-            Err(error) => findings.push(Finding::wrong(
+            Err(_) if name == "dev/kfd" => continue,
+            Err(error) => Finding::wrong(
                 "permission",
                 format!("/{name}: {error}"),
                 "in a container: start it with --device=/dev/dri",
-            )),
-        }
+            ),
+        };
+        findings.push(match is_needed || found.state == State::Good {
+            true => found,
+            false => Finding::note("permission", found.found, ""),
+        });
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_rocm_runtime::RuntimeKind;
+use candle_rocm_kernels::topology;
+use candle_rocm_runtime::runtime::machine::{Listed, Machine};
+use candle_rocm_runtime::{device, RuntimeKind};
 
 /// Where to look. [`Place::here`] is this machine and process; tests lay out others.
 pub struct Place<'a> {
@@ -33,6 +35,30 @@ pub struct Started {
     pub gpus: Vec<Result<Gpu, String>>,
 }
 
+impl Started {
+    /// The machine around its GPUs.
+    pub(super) fn machine(&self, place: &Place<'_>) -> Machine {
+        let nodes = match self.kind {
+            RuntimeKind::Amd => topology::gpus(place.root).unwrap_or_default(),
+            other => device::nodes(other),
+        };
+        let listed = |gpu: &Result<Gpu, String>| {
+            let gpu = gpu.as_ref().ok()?;
+            Some(Listed {
+                name: gpu.name.clone(),
+                arch: gpu.arch.clone(),
+                memory: gpu.memory,
+                pci_address: gpu.pci_address,
+            })
+        };
+        Machine {
+            listed: self.gpus.iter().map(listed).collect(),
+            variables: Machine::variables(&nodes, place.variable),
+            nodes,
+        }
+    }
+}
+
 /// A GPU as the runtime describes it.
 #[derive(Clone, Debug)]
 pub struct Gpu {
@@ -42,6 +68,8 @@ pub struct Gpu {
     pub arch: String,
     /// Bytes of its memory.
     pub memory: usize,
+    /// Where it is on PCI, as the runtime says it; none if that is not known.
+    pub pci_address: Option<u32>,
     /// The vendor's library of matrix products with its version, or why it cannot be had.
     pub library: Result<String, String>,
 }

@@ -1,6 +1,7 @@
 //! The runtime: its library, the GPUs that it finds, and who multiplies matrices.
 
 use candle_rocm_runtime::gemm::library::GEMM_VARIABLE;
+use candle_rocm_runtime::runtime::machine::{word_on_shared_memory, Machine};
 use candle_rocm_runtime::runtime::{self, RUNTIME_VARIABLE};
 use candle_rocm_runtime::{gemm, RuntimeKind};
 
@@ -9,7 +10,7 @@ use super::report::Finding;
 
 /// Starts the process's runtime, or takes the one that runs.
 pub(super) fn start() -> Result<Started, String> {
-    let runtime = runtime::current().map_err(|error| error.to_string())?;
+    let runtime = runtime::current().map_err(|error| with_what_was_tried(error.to_string()))?;
     let gpu = |ordinal: usize| -> Result<Gpu, String> {
         let text = |error: candle_rocm_runtime::Error| error.to_string();
         let device = runtime.device(ordinal).map_err(text)?;
@@ -18,6 +19,7 @@ pub(super) fn start() -> Result<Started, String> {
             name: info.name.clone(),
             arch: info.arch.clone(),
             memory: info.total_memory,
+            pci_address: device.pci_address(),
             library: gemm::library::examine(device).map_err(text),
         })
     };
@@ -27,6 +29,14 @@ pub(super) fn start() -> Result<Started, String> {
         version: runtime.version(),
         gpus: (0..runtime.device_count()).map(gpu).collect(),
     })
+}
+
+/// An error of the runtime with the list of what was tried, which the process's first error alone has.
+fn with_what_was_tried(error: String) -> String {
+    match runtime::libraries_tried() {
+        Some(tried) if !error.contains(&tried) => format!("{error}\n{tried}"),
+        _ => error,
+    }
 }
 
 /// The runtime that the environment chooses.
@@ -39,7 +49,7 @@ pub(super) fn chosen(place: &Place<'_>) -> Result<RuntimeKind, String> {
     }
 }
 
-/// The library and its GPUs.
+/// The library.
 pub(super) fn library(
     kind: RuntimeKind,
     started: &Result<Started, String>,
@@ -57,19 +67,47 @@ pub(super) fn library(
         "runtime",
         format!("{kind}{version}, {}", started.library),
     ));
+}
+
+/// The GPUs that the library lists, those that it does not, and the variables that decide it.
+pub(super) fn devices(
+    place: &Place<'_>,
+    started: &Started,
+    machine: &Machine,
+    findings: &mut Vec<Finding>,
+) {
+    const SUBJECT: &str = "device";
+    let another_works = machine.best(&place.embedded.targets).is_some();
     for (number, gpu) in started.gpus.iter().enumerate() {
-        findings.push(match gpu {
-            Ok(gpu) => Finding::good(
-                "device",
-                format!(
-                    "{number}: {} ({}), {:.1} GiB",
-                    gpu.name,
-                    gpu.arch,
-                    gpu.memory as f64 / (1u64 << 30) as f64
-                ),
-            ),
-            Err(error) => Finding::wrong("device", format!("{number}: {error}"), ""),
+        let gpu = match gpu {
+            Ok(gpu) => gpu,
+            Err(error) => {
+                let found = format!("{number}: {error}");
+                findings.push(match another_works {
+                    true => Finding::note(SUBJECT, found, ""),
+                    false => Finding::wrong(SUBJECT, found, ""),
+                });
+                continue;
+            }
+        };
+        let names = machine.names(number).unwrap_or_default();
+        let gibibytes = gpu.memory as f64 / (1u64 << 30) as f64;
+        let found = format!("{number}: {names}, {gibibytes:.1} GiB");
+        findings.push(match word_on_shared_memory(&gpu.arch, gpu.memory) {
+            Some(word) => Finding::note(SUBJECT, found, word),
+            None if machine.override_of(number).is_some() => Finding::note(SUBJECT, found, ""),
+            None => Finding::good(SUBJECT, found),
         });
+    }
+    for node in machine.hidden() {
+        let found = format!(
+            "node {} ({}) is hidden from the runtime",
+            node.number, node.processor
+        );
+        findings.push(Finding::note(SUBJECT, found, ""));
+    }
+    if !machine.variables.is_empty() {
+        findings.push(Finding::note("variables", machine.assignments(), ""));
     }
 }
 

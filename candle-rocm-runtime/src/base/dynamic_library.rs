@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 use libloading::Library;
+use parking_lot::Mutex;
 
 /// Where a library may be.
 pub(crate) struct Search {
@@ -49,9 +50,31 @@ impl Search {
             .collect()
     }
 
-    /// Loads the first that can be loaded, or says for each why not, in a line of its own. It is never
-    /// unloaded: vendors' libraries keep threads and state of the process.
+    /// Loads the first that can be loaded. It is never unloaded: vendors' libraries keep threads and state of the
+    /// process.
+    ///
+    /// # Errors
+    /// None can be: why not, for each in a line of its own. A later search that finds the same refers to these lines.
     pub fn load(&self) -> Result<Found, String> {
+        self.load_or_list().map_err(|tried| {
+            let mut said = SAID.lock();
+            match said.iter_mut().find(|(name, _)| *name == self.variable) {
+                Some((_, before)) if *before == tried => {
+                    "What was tried is in the first error of this process.".to_owned()
+                }
+                Some((_, before)) => {
+                    before.clone_from(&tried);
+                    format!("Tried:\n{tried}")
+                }
+                None => {
+                    said.push((self.variable, tried.clone()));
+                    format!("Tried:\n{tried}")
+                }
+            }
+        })
+    }
+
+    fn load_or_list(&self) -> Result<Found, String> {
         let mut tried = Vec::new();
         for path in self.candidates() {
             // SAFETY: loading runs the initialisers of the vendor's library, or of the one that the user named.
@@ -67,6 +90,16 @@ impl Search {
         }
         Err(tried.join("\n"))
     }
+}
+
+/// What the last search for each library tried and why it failed, by the variable that names the library.
+static SAID: Mutex<Vec<(&str, String)>> = Mutex::new(Vec::new());
+
+/// What the last search for the library that this variable names tried, a line each, if it failed.
+pub fn tried(variable: &str) -> Option<String> {
+    let said = SAID.lock();
+    let found = said.iter().find(|(name, _)| *name == variable);
+    found.map(|(_, tried)| tried.clone())
 }
 
 /// The address of a symbol.

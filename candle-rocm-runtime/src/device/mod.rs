@@ -8,9 +8,11 @@
 mod attributes;
 pub(crate) mod gpu;
 pub(crate) mod info;
+pub(crate) mod machine;
 pub(crate) mod per_device;
 mod registry;
 
 pub use attributes::{count, read_attribute};
 pub use gpu::Device;
 pub use info::DeviceInfo;
+pub use machine::nodes;

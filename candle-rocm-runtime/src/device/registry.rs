@@ -23,10 +23,11 @@ impl Runtime {
             return Err(Error::new(
                 ErrorKind::NoDevice,
                 format!(
-                    "there is no GPU {ordinal}: the {} runtime ({}) has {} (numbered from 0)",
+                    "there is no GPU {ordinal}: the {} runtime ({}) has {} (numbered from 0); {}",
                     self.kind(),
                     self.library(),
-                    self.device_count()
+                    self.device_count(),
+                    self.machine().summary()
                 ),
             ));
         };

@@ -2,7 +2,7 @@
 
 use super::module::Function;
 use crate::base::cuda_names::{CUfunc_cache, CUfunction_attribute, CUoccupancy_flags};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::hip::calls::optional;
 use crate::stream::queue::Stream;
 
@@ -230,7 +230,8 @@ impl Function {
     /// is not chosen.
     ///
     /// # Errors
-    /// More LDS than there is, clusters, or an attribute that cannot be set.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument), as CUDA's `CUDA_ERROR_INVALID_VALUE`: more
+    /// LDS than a workgroup can have, or less than none; an attribute that cannot be set. Clusters.
     pub fn set_attribute(&self, attribute: CUfunction_attribute, value: i32) -> Result<()> {
         use CUfunction_attribute as Attribute;
         match attribute {
@@ -264,17 +265,16 @@ impl Function {
     /// An error if a workgroup cannot have so much LDS beside the kernel's own.
     pub(crate) fn check_dynamic_lds(&self, bytes: i64) -> Result<()> {
         let (own, info) = (self.static_lds_bytes(), self.device().info());
-        if bytes + i64::from(own) <= i64::from(info.max_lds_bytes) {
+        let most = i64::from(info.max_lds_bytes.saturating_sub(own));
+        if (0..=most).contains(&bytes) {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::LaunchLimit,
-            format!(
-                "kernel `{}` with {bytes} bytes of dynamic LDS and {own} of its own: {} has {} for a workgroup",
-                self.name(),
-                info.arch,
-                info.max_lds_bytes
-            ),
-        ))
+        Err(Error::invalid(format!(
+            "kernel `{}` with {bytes} bytes of dynamic LDS and {own} of its own: {} has {} for a workgroup, so that at \
+             most {most} can be asked for",
+            self.name(),
+            info.arch,
+            info.max_lds_bytes
+        )))
     }
 }

@@ -175,7 +175,7 @@ fn by_hiprtc(
             ErrorKind::Module,
             format!(
                 "AMD's hiprtc, which needs no compiler on the machine, was not found either: install ROCm's, or set \
-                 ROCM_PATH to where it is, or {HIPRTC_VARIABLE} to the library itself. Tried:\n{tried}"
+                 ROCM_PATH to where it is, or {HIPRTC_VARIABLE} to the library itself. {tried}"
             ),
         )
     })?;
@@ -216,7 +216,7 @@ fn by_nvrtc(text: &str, name: &str, options: &[String]) -> Result<Image, Error> 
     let module = |message| Error::new(ErrorKind::Module, message);
     let library = rtc::nvrtc().map_err(|tried| {
         module(format!(
-            "NVIDIA's NVRTC was not found: install CUDA's, or set CUDA_HOME to where it is. Tried:\n{tried}"
+            "NVIDIA's NVRTC was not found: install CUDA's, or set CUDA_HOME to where it is. {tried}"
         ))
     })?;
     let compiled = library.compile(name, text, &[], options);

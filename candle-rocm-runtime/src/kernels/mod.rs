@@ -6,6 +6,7 @@ pub(crate) mod function;
 pub(crate) mod image;
 pub mod launch;
 pub mod module;
+mod no_code;
 mod report;
 mod rtc;
 pub(crate) mod split_rows;

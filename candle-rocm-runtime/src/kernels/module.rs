@@ -6,11 +6,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use candle_rocm_kernels::geometry::{self, Geometry};
+use candle_rocm_kernels::{architectures, architectures_reason, KernelError};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
 use super::function::{LoadedFunction, SplitFunction};
 use super::image::{check_format, Source};
+use super::no_code::{no_code, passes_for_others};
 use super::report::ModuleReport;
 use super::text;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -214,7 +216,7 @@ impl Context {
                 )?)
             }
             Source::Text(text) => {
-                let (name, code) = text::code_object(&text, &device.info().arch)?;
+                let (name, code) = text::code_object(&text, device)?;
                 Arc::new(LoadedModule::load(device, &name, &code, false)?)
             }
         };
@@ -244,12 +246,16 @@ fn loaded(device: &Arc<Device>, name: &str, bytes: &[u8]) -> Result<Arc<LoadedMo
     let code;
     let bytes = match std::str::from_utf8(bytes) {
         Ok(text) if candle_rocm_cuda::text::is_encoded(text) => {
-            (_, code) = text::code_object(text, &device.info().arch)?;
+            (_, code) = text::code_object(text, device)?;
             code.as_slice()
         }
         _ => bytes,
     };
     Ok(Arc::new(LoadedModule::load(device, name, bytes, false)?))
+}
+
+fn what(module: &candle_rocm_kernels::Module) -> String {
+    format!("kernel module `{}`", module.name())
 }
 
 /// One of the embedded modules on a GPU, which is loaded now if it was not.
@@ -267,9 +273,25 @@ pub(super) fn embedded(
     if let Some(loaded) = modules.get(name) {
         return Ok(loaded.clone());
     }
+    if passes_for_others(device) {
+        return Err(no_code(
+            device,
+            &what(module),
+            architectures(),
+            architectures_reason(),
+        ));
+    }
     let code = module
         .code_object(&device.info().arch)
-        .map_err(|error| Error::new(ErrorKind::Module, error.to_string()))?;
+        .map_err(|error| match error {
+            KernelError::NotEmbedded { .. } => no_code(
+                device,
+                &what(module),
+                architectures(),
+                architectures_reason(),
+            ),
+            other => Error::new(ErrorKind::Module, other.to_string()),
+        })?;
     let loaded = Arc::new(LoadedModule::load(device, name, &code, true)?);
     tracing::debug!(module = name, arch = device.info().arch, "kernels loaded");
     modules.insert(name, loaded.clone());

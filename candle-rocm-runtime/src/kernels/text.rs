@@ -3,7 +3,9 @@
 use candle_rocm_cuda::text;
 use candle_rocm_kernels::choice;
 
+use super::no_code::no_code;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::gpu::Device;
 
 /// What to do instead of loading something else. All of it gives text or bytes that Candle's functions take.
 pub(super) const HOW_CODE_IS_MADE: &str =
@@ -11,15 +13,16 @@ pub(super) const HOW_CODE_IS_MADE: &str =
      candle-rocm's patched in (`cudaforge = { git = ... }` under [patch.crates-io]), or at run time by \
      cudarc::nvrtc::compile_ptx";
 
-/// The name of the program in `text`, and its code for a processor, such as `gfx942`.
+/// The name of the program in `text`, and its code for a GPU.
 ///
 /// # Errors
 /// The text holds no code objects, and the error says what it is instead; or none that the GPU runs.
-pub(super) fn code_object(text: &str, processor: &str) -> Result<(String, Vec<u8>)> {
+pub(super) fn code_object(text: &str, device: &Device) -> Result<(String, Vec<u8>)> {
     let wrong = |message: String| Error::new(ErrorKind::Module, message);
     if !text::is_encoded(text) {
         return Err(wrong(refusal(text)));
     }
+    let processor = device.info().arch.as_str();
     let text::Decoded { name, objects } =
         text::decode(text).map_err(|error| wrong(error.to_string()))?;
     let objects: Vec<(&str, &[u8])> = objects
@@ -33,11 +36,12 @@ pub(super) fn code_object(text: &str, processor: &str) -> Result<(String, Vec<u8
         ))),
         None => {
             let held: Vec<&str> = objects.iter().map(|(arch, _)| *arch).collect();
-            Err(wrong(format!(
-                "`{name}` holds no code for {processor}, only for {}; build again with CANDLE_ROCM_ARCHS={processor} (a \
-                 comma-separated list, or `native`)",
-                held.join(", ")
-            )))
+            Err(no_code(
+                device,
+                &format!("`{name}`"),
+                &held,
+                "what the build that made it was asked for",
+            ))
         }
     }
 }
@@ -68,9 +72,9 @@ mod tests {
             (".version 8.0\n.target sm_80\n", "PTX"),
             ("__global__ void f() {}", "without code objects"),
         ] {
-            let error = code_object(text, "gfx1100").expect_err("no code objects");
-            assert!(error.message().contains(named), "{error}");
-            assert!(error.message().contains("nvrtc::compile_ptx"), "{error}");
+            let refusal = refusal(text);
+            assert!(refusal.contains(named), "{refusal}");
+            assert!(refusal.contains("nvrtc::compile_ptx"), "{refusal}");
         }
     }
 }

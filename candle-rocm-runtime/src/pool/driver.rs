@@ -4,12 +4,15 @@ use super::statistics::PoolStatistics;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hip::table::HipTable;
 use crate::device::gpu::Device;
+use crate::runtime::machine::word_on_shared_memory;
 
 /// The driver's memory of one GPU.
 pub(super) struct Driver {
     hip: &'static HipTable,
     ordinal: usize,
     total_memory: usize,
+    /// What a user of a GPU without memory of its own should know.
+    word: Option<String>,
 }
 
 impl Driver {
@@ -18,6 +21,7 @@ impl Driver {
             hip: device.hip(),
             ordinal: device.ordinal(),
             total_memory: device.info().total_memory,
+            word: word_on_shared_memory(&device.info().arch, device.info().total_memory),
         }
     }
 
@@ -52,12 +56,14 @@ impl Driver {
         let (mut free, mut total) = (0, self.total_memory);
         // SAFETY: both outputs are writable. A failure leaves what is known already.
         unsafe { (self.hip.hipMemGetInfo)(&mut free, &mut total) };
+        let word = self.word.iter().map(|word| format!(". {word}"));
+        let word: String = word.collect();
         Error::new(
             ErrorKind::OutOfMemory,
             format!(
                 "out of device memory on GPU {}: {bytes} bytes asked for; this process has {pool}; the driver \
                  reports {free} bytes free of {total}; drop tensors that are not needed, or use smaller batches or a \
-                 narrower dtype",
+                 narrower dtype{word}",
                 self.ordinal
             ),
         )

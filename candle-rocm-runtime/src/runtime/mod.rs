@@ -4,16 +4,22 @@
 //! the first use; the default is `amd`. There is no silent fall back: no GPU is an error that says what
 //! was tried and how to ask for the emulator.
 
+pub mod machine;
+
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
+use candle_rocm_kernels::topology;
 use parking_lot::Mutex;
 
+use crate::base::dynamic_library;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hip;
 use crate::base::hip::table::HipTable;
 use crate::base::hip::types::{HIP_ERROR_NO_DEVICE, HIP_SUCCESS};
+use crate::runtime::machine::{of_environment, Machine};
 
 /// The variable that chooses the runtime.
 pub const RUNTIME_VARIABLE: &str = "CANDLE_ROCM_RUNTIME";
@@ -121,10 +127,7 @@ impl Runtime {
             RuntimeKind::Emulator => (hip::emulator::table()?, "rocm-emulator".to_owned()),
             #[cfg(not(feature = "emulator"))]
             RuntimeKind::Emulator => {
-                return Err(Error::new(
-                    ErrorKind::Runtime,
-                    "this program was built without the emulator; build candle-rocm-runtime with the cargo feature `emulator`",
-                ))
+                return Err(Error::new(ErrorKind::Runtime, hip::NO_EMULATOR))
             }
             #[cfg(feature = "nvidia")]
             RuntimeKind::Nvidia => hip::nvidia::load()?,
@@ -150,7 +153,7 @@ impl Runtime {
             return Err(hip.error(status, format!("counting the GPUs through {library}")));
         }
         if status == HIP_ERROR_NO_DEVICE || count < 1 {
-            return Err(no_device(kind, &library));
+            return Err(no_device(kind, &library, &hip));
         }
         let mut version = 0;
         if let Some(get_version) = hip.hipRuntimeGetVersion {
@@ -203,25 +206,37 @@ impl fmt::Debug for Runtime {
     }
 }
 
-fn no_device(kind: RuntimeKind, library: &str) -> Error {
+/// What the last search for HIP's library tried, a line each, if it failed. The first error of a process has it, too.
+pub fn libraries_tried() -> Option<String> {
+    dynamic_library::tried(hip::amd::LIBRARY_VARIABLE)
+}
+
+fn no_device(kind: RuntimeKind, library: &str, hip: &HipTable) -> Error {
     let advice = match kind {
-        RuntimeKind::Emulator => {
+        RuntimeKind::Emulator => hip.last_fault().unwrap_or_else(|| {
             "ROCM_EMU_ARCH names the emulated GPUs, such as gfx1100 or gfx942,gfx942".to_owned()
-        }
+        }),
         RuntimeKind::Nvidia => {
             "nvidia-smi must list one, CUDA_VISIBLE_DEVICES not hide it, and a container be started with --gpus all"
                 .to_owned()
         }
         RuntimeKind::Amd => {
-            let driver = if std::path::Path::new("/dev/kfd").exists() {
-                "the amdgpu driver is there (/dev/kfd): check that this user may open it (groups render and video) and \
-                 that HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES does not hide the GPU"
-            } else {
-                "the amdgpu driver is not there (no /dev/kfd)"
+            let nodes = topology::gpus(Path::new("/")).unwrap_or_default();
+            let machine = Machine {
+                listed: Vec::new(),
+                variables: Machine::variables(&nodes, &of_environment),
+                nodes,
+            };
+            let driver = match Path::new("/dev/kfd").exists() {
+                true => machine.nothing_listed().unwrap_or_else(|| {
+                    "the amdgpu driver is there (/dev/kfd): check that this user may open it (groups render and video)"
+                        .to_owned()
+                }),
+                false => "the amdgpu driver is not there (no /dev/kfd)".to_owned(),
             };
             format!(
-                "{driver}. candle_rocm_backend::doctor and cargo xtask doctor tell more; CANDLE_ROCM_RUNTIME=emulator runs on \
-                 the emulated GPU"
+                "{driver}. candle_rocm_backend::doctor and cargo xtask doctor tell more. {}",
+                hip::without_gpu()
             )
         }
     };

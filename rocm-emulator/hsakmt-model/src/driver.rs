@@ -77,7 +77,7 @@ impl Driver {
         let doorbells = gpus.iter().map(|_| file.reserve(bytes, bytes));
         let doorbells = doorbells.collect::<Result<Vec<u64>, _>>();
         Ok(Driver {
-            topology: Topology::new(&settings.targets, settings.memory),
+            topology: Topology::new(&settings.targets, &settings.memory),
             doorbells: doorbells.map_err(|error| format!("no room for doorbells: {error}"))?,
             file,
             gpus,

@@ -102,11 +102,11 @@ pub struct Gpu {
 impl Gpu {
     /// The GPUs that the environment asks for, and where what their kernels execute is counted.
     pub fn all(settings: &Settings, counts: Option<&Arc<Counts>>) -> Vec<Gpu> {
-        let gpus = settings.targets.iter().enumerate();
-        gpus.map(|(index, target)| Gpu {
+        let gpus = settings.targets.iter().zip(&settings.memory).enumerate();
+        gpus.map(|(index, (target, bytes))| Gpu {
             index,
             target: *target,
-            memory: Memory::new(settings.memory),
+            memory: Memory::new(*bytes),
             used: AtomicU64::new(0),
             hosts: Mutex::default(),
             code: Mutex::default(),
@@ -332,7 +332,7 @@ mod tests {
         fn with(arch: &str, checks: exec::Checks, counts: Option<&Arc<Counts>>) -> Loaded {
             let settings = Settings {
                 targets: vec![arch.parse().unwrap()],
-                memory: 1 << 20,
+                memory: vec![1 << 20],
                 threads: 1,
                 max_instructions: None,
                 read_past_end: 0,

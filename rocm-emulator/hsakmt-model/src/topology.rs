@@ -38,8 +38,8 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Of a host and these GPUs, each with so much memory.
-    pub fn new(gpus: &[Facts], memory: u64) -> Topology {
+    /// Of a host and these GPUs, each with so many bytes of memory.
+    pub fn new(gpus: &[Facts], memory: &[u64]) -> Topology {
         let mut topology = Topology {
             files: BTreeMap::new(),
         };
@@ -47,8 +47,8 @@ impl Topology {
         let system = [("platform_oem", 0), ("platform_id", 0), ("platform_rev", 1)];
         topology.properties("system_properties", &system);
         topology.host(gpus.len() as u64);
-        for (index, gpu) in gpus.iter().enumerate() {
-            topology.gpu(index as u64, *gpu, gpus.len() as u64, memory);
+        for (index, (gpu, bytes)) in gpus.iter().zip(memory).enumerate() {
+            topology.gpu(index as u64, *gpu, gpus.len() as u64, *bytes);
         }
         topology
     }
@@ -236,7 +236,7 @@ mod tests {
 
     fn topology(names: &[&str]) -> Topology {
         let gpus: Vec<Gpu> = names.iter().map(|name| name.parse().unwrap()).collect();
-        Topology::new(&gpus, 1 << 30)
+        Topology::new(&gpus, &vec![1 << 30; gpus.len()])
     }
 
     fn value(topology: &Topology, path: &str, name: &str) -> u64 {

@@ -16,6 +16,11 @@ pub fn version(target: Target) -> (i32, i32) {
     (major as i32, minor as i32)
 }
 
+/// PCI bus of a GPU, by its place among the machine's.
+pub fn pci_bus(card: usize) -> i32 {
+    card as i32 + 3
+}
+
 /// LDS bytes that one workgroup can have.
 pub fn lds_per_block(target: Target) -> u32 {
     target.unit().lds_bytes_of_workgroup

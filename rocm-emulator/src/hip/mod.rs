@@ -1,7 +1,9 @@
 //! The HIP runtime API over the emulator.
 //!
 //! [`abi`] has HIP's C functions. Devices are what `ROCM_EMU_ARCH` lists (default `gfx1100`), each with
-//! `ROCM_EMU_MEMORY` bytes (default 16 GiB, taken from the host as they are touched).
+//! the bytes of `ROCM_EMU_MEMORY` (default 16 GiB, taken from the host as they are touched), but for those that
+//! `ROCR_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES` or `CUDA_VISIBLE_DEVICES` hide. `HSA_OVERRIDE_GFX_VERSION` makes them
+//! pass for another processor.
 //!
 //! Work runs when it is enqueued, on the calling thread, before the function returns, but with the check of order, where
 //! it runs later; streams and events keep
@@ -31,6 +33,7 @@ mod reset;
 mod settings;
 mod state;
 mod stream;
+mod visible;
 
 pub use error::{Code, HipError};
 pub use launch::{statistics, KernelStatistics};
@@ -39,6 +42,7 @@ pub use settings::{
     Settings, ARCH_VARIABLE, CHECK_VARIABLE, INSTRUCTIONS_VARIABLE, MEMORY_VARIABLE,
     READ_PAST_END_VARIABLE, SEED_VARIABLE, THREADS_VARIABLE,
 };
+pub use state::{cards, Card};
 
 /// Compute units of an emulated GPU, as its properties have them; on RDNA workgroup processors.
 pub fn compute_units(target: crate::isa::Target) -> u32 {

@@ -85,7 +85,7 @@ pub fn image_bytes(image: *const c_void) -> Result<Vec<u8>> {
 /// `hipErrorNoBinaryForGpu` for another architecture, `hipErrorInvalidImage` for anything unreadable.
 pub fn load(device: &Device, bytes: &[u8]) -> Result<u64> {
     device.healthy()?;
-    let object = Arc::new(CodeObject::parse_for(bytes, device.target)?);
+    let object = Arc::new(CodeObject::parse_for(bytes, device.code_target()?)?);
     let loaded = object.load(&device.memory)?;
     Ok(MODULES.insert(|_| Module {
         device: device.index,

@@ -6,7 +6,8 @@ use crate::memory::MAX_READ_PAST_END;
 
 /// The variable that chooses the emulated devices: a comma-separated list of processors.
 pub const ARCH_VARIABLE: &str = "ROCM_EMU_ARCH";
-/// The variable that sets each device's memory: bytes, or a number with K, M, G or T.
+/// The variable that sets the devices' memory: bytes, or a number with KiB, MiB, GiB or TiB; one size for all devices,
+/// or a comma-separated list of one for each.
 pub const MEMORY_VARIABLE: &str = "ROCM_EMU_MEMORY";
 /// The variable that sets how many threads run workgroups.
 pub const THREADS_VARIABLE: &str = "ROCM_EMU_THREADS";
@@ -29,8 +30,8 @@ const DEFAULT_MEMORY: u64 = 16 << 30;
 pub struct Settings {
     /// Processors of the emulated devices.
     pub targets: Vec<Target>,
-    /// Bytes of memory of each device.
-    pub memory: u64,
+    /// Bytes of memory of each device, in the order of `targets`.
+    pub memory: Vec<u64>,
     /// Threads for workgroups; 0 means all cores.
     pub threads: usize,
     /// Instructions that one wavefront may execute.
@@ -69,10 +70,8 @@ impl Settings {
             .collect::<std::result::Result<Vec<_>, _>>()
             .map_err(|error| format!("{ARCH_VARIABLE}={archs}: {error}"))?;
         let memory = match get(MEMORY_VARIABLE) {
-            Some(text) => parse_bytes(&text).ok_or_else(|| {
-                format!("{MEMORY_VARIABLE}={text}: not a number of bytes such as 512M or 16G")
-            })?,
-            None => DEFAULT_MEMORY,
+            Some(text) => memory_of_each(&text, targets.len())?,
+            None => vec![DEFAULT_MEMORY; targets.len()],
         };
         let checks = get(CHECK_VARIABLE).unwrap_or_default();
         let checks = checks
@@ -99,7 +98,25 @@ fn read_past_end(bytes: u64) -> std::result::Result<u32, String> {
     }
 }
 
-/// `16G`, `512M`, `4096`.
+/// One size for all devices, or one for each.
+fn memory_of_each(text: &str, devices: usize) -> std::result::Result<Vec<u64>, String> {
+    let sizes: Option<Vec<u64>> = text.split(',').map(parse_bytes).collect();
+    let mut sizes = sizes.ok_or_else(|| {
+        format!("{MEMORY_VARIABLE}={text}: not a number of bytes such as 512MiB or 16GiB")
+    })?;
+    if sizes.len() == 1 {
+        sizes.resize(devices, sizes[0]);
+    }
+    match sizes.len() == devices {
+        true => Ok(sizes),
+        false => Err(format!(
+            "{MEMORY_VARIABLE}={text}: {} sizes for {devices} devices ({ARCH_VARIABLE})",
+            sizes.len()
+        )),
+    }
+}
+
+/// `16GiB`, `512M`, `4096`.
 fn parse_bytes(text: &str) -> Option<u64> {
     let text = text
         .trim()
@@ -118,7 +135,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_bytes;
+    use super::{memory_of_each, parse_bytes};
 
     #[test]
     fn memory_sizes() {
@@ -129,5 +146,16 @@ mod tests {
         for bad in ["", "0", "G", "-1", "1X", "99999999T"] {
             assert_eq!(parse_bytes(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn memory_of_each_device() {
+        assert_eq!(memory_of_each("1KiB", 3), Ok(vec![1024; 3]));
+        let each = memory_of_each("512MiB, 24GiB", 2);
+        assert_eq!(each, Ok(vec![512 << 20, 24 << 30]));
+        let error = memory_of_each("1G,2G,3G", 2).unwrap_err();
+        assert!(error.contains("3 sizes for 2 devices"), "{error}");
+        let error = memory_of_each("1G,", 2).unwrap_err();
+        assert!(error.contains("not a number of bytes"), "{error}");
     }
 }

@@ -9,17 +9,23 @@ use std::sync::OnceLock;
 use parking_lot::{Mutex, RwLock};
 
 use super::error::{Code, HipError, Result};
+use super::facts;
 use super::settings::{Settings, ARCH_VARIABLE};
+use super::visible::{self, Processor, FIRST_NODE};
 use crate::exec::Checks;
 use crate::isa::Target;
 use crate::memory::Memory;
 
 /// One emulated GPU.
 pub struct Device {
-    /// Its ordinal.
+    /// Its ordinal among the GPUs that the process sees.
     pub index: usize,
+    /// Its place among the machine's GPUs.
+    pub card: usize,
     /// Its architecture.
     pub target: Target,
+    /// What it passes for, if `HSA_OVERRIDE_GFX_VERSION` says so.
+    pub passes_for: Option<Processor>,
     /// Its memory.
     pub memory: Memory,
     /// What ended a launch; every later call that needs the device gives this until `hipDeviceReset`.
@@ -39,6 +45,79 @@ impl Device {
             None => Ok(()),
         }
     }
+
+    /// The architecture with its features, as HIP says it.
+    pub fn hip_name(&self) -> String {
+        match &self.passes_for {
+            Some(processor) => format!("{}{}", processor.name, self.target.facts().qualifiers),
+            None => self.target.hip_name(),
+        }
+    }
+
+    /// Major and minor version, as HIP says them.
+    pub fn version(&self) -> (i32, i32) {
+        match &self.passes_for {
+            Some(processor) => processor.version,
+            None => facts::version(self.target),
+        }
+    }
+
+    /// The architecture whose code it takes: its own, or the one that it passes for.
+    ///
+    /// # Errors
+    /// It passes for one with other instructions. Hardware takes such code, and then does what nobody knows.
+    pub fn code_target(&self) -> Result<Target> {
+        let Some(processor) = &self.passes_for else {
+            return Ok(self.target);
+        };
+        let same = |target: &Target| target.family() == self.target.family();
+        processor.target.filter(same).ok_or_else(|| {
+            HipError::new(
+                Code::NoBinaryForGpu,
+                format!(
+                    "{} passes for {} ({}), whose instructions it does not have",
+                    self.target,
+                    processor.name,
+                    visible::OVERRIDE_VARIABLE
+                ),
+            )
+        })
+    }
+
+    /// PCI bus; the emulated GPUs sit at 0000:03:00.0 and after.
+    pub fn pci_bus(&self) -> i32 {
+        facts::pci_bus(self.card)
+    }
+}
+
+/// A GPU of the machine as the driver lists it, whether the process sees it or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// The driver's number for it.
+    pub node: u32,
+    /// Its processor, such as `gfx1100`, whatever it passes for.
+    pub processor: &'static str,
+    /// The product's name.
+    pub name: String,
+    /// Compute units.
+    pub compute_units: u32,
+    /// PCI bus.
+    pub pci_bus: u32,
+}
+
+/// The machine's GPUs as the driver lists them; none if the environment's settings make no sense.
+pub fn cards() -> Vec<Card> {
+    let Ok(settings) = Settings::from_environment() else {
+        return Vec::new();
+    };
+    let card = |(card, target): (usize, &Target)| Card {
+        node: (card + FIRST_NODE) as u32,
+        processor: target.name(),
+        name: facts::product_name(*target),
+        compute_units: target.facts().product.compute_units,
+        pci_bus: facts::pci_bus(card) as u32,
+    };
+    settings.targets.iter().enumerate().map(card).collect()
 }
 
 /// The emulated devices and what they were made with; lives as long as the process.
@@ -50,15 +129,19 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    fn new(settings: Settings) -> Runtime {
-        let devices = settings
-            .targets
-            .iter()
+    fn new(settings: Settings) -> std::result::Result<Runtime, String> {
+        let seen = visible::seen(&settings, |name| {
+            std::env::var(name).ok().filter(|value| !value.is_empty())
+        })?;
+        let devices = seen
+            .into_iter()
             .enumerate()
-            .map(|(index, target)| Device {
+            .map(|(index, seen)| Device {
                 index,
-                target: *target,
-                memory: Memory::new(settings.memory),
+                card: seen.card,
+                target: settings.targets[seen.card],
+                passes_for: seen.passes_for,
+                memory: Memory::new(settings.memory[seen.card]),
                 fault: Mutex::new(None),
                 order: RwLock::new(()),
                 flags: Mutex::new(0),
@@ -69,7 +152,7 @@ impl Runtime {
             let memories = runtime.devices.iter().map(|device| &device.memory);
             memories.for_each(Memory::remember_writes);
         }
-        runtime
+        Ok(runtime)
     }
 
     /// A device by ordinal.
@@ -142,16 +225,16 @@ thread_local! {
 /// The process's runtime, made on first use.
 ///
 /// # Errors
-/// `hipErrorNoDevice` when the environment's settings make no sense, with the reason.
+/// `hipErrorNoDevice` when the environment's settings make no sense or hide every GPU, with the reason.
 pub fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<std::result::Result<Runtime, String>> = OnceLock::new();
     RUNTIME
         .get_or_init(|| {
-            let settings = Settings::from_environment();
-            if let Err(message) = &settings {
+            let runtime = Settings::from_environment().and_then(Runtime::new);
+            if let Err(message) = &runtime {
                 eprintln!("rocm-emulator: {message}");
             }
-            settings.map(Runtime::new)
+            runtime
         })
         .as_ref()
         .map_err(|message| HipError::new(Code::NoDevice, message.clone()))

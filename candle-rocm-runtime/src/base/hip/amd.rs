@@ -22,7 +22,8 @@ pub fn load() -> Result<(HipTable, String)> {
             ErrorKind::Runtime,
             format!(
                 "AMD's HIP library was not found. Install ROCm, or set ROCM_PATH to where it is, or {LIBRARY_VARIABLE} \
-                 to the library itself. CANDLE_ROCM_RUNTIME=emulator runs on the emulated GPU. Tried:\n{tried}"
+                 to the library itself. {}. {tried}",
+                super::without_gpu()
             ),
         )
     })?;

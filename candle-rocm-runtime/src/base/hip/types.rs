@@ -115,6 +115,12 @@ pub mod attribute {
     pub const COMPUTE_CAPABILITY_MINOR: u32 = 61;
     /// Compute units (workgroup processors where the device counts in those).
     pub const MULTIPROCESSOR_COUNT: u32 = 63;
+    /// PCI bus.
+    pub const PCI_BUS: u32 = 67;
+    /// Device on the PCI bus.
+    pub const PCI_DEVICE: u32 = 68;
+    /// PCI domain.
+    pub const PCI_DOMAIN: u32 = 69;
     /// LDS bytes that a workgroup can have.
     pub const MAX_SHARED_MEMORY_PER_BLOCK: u32 = 74;
     /// LDS bytes that a workgroup can have when it asks; the same on AMD.

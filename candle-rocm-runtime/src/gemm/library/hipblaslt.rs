@@ -235,7 +235,7 @@ fn select(device: &Arc<Device>) -> Result<Option<HipblasLt>> {
             ErrorKind::Runtime,
             format!(
                 "the hipBLASLt that {LT_LIBRARY_VARIABLE} names was not loaded. Name another, or none, with which \
-                 products go to rocBLAS; {GEMM_VARIABLE}=own multiplies by our own kernels. Tried:\n{tried}"
+                 products go to rocBLAS; {GEMM_VARIABLE}=own multiplies by our own kernels. {tried}"
             ),
         )),
         Err(tried) => {

@@ -13,7 +13,7 @@ pub(super) fn find(search: &Search, what: &str, root: &str) -> Result<(Box<dyn V
             ErrorKind::Runtime,
             format!(
                 "{what} was not found. Install it, or set {root} to where it is, or {LIBRARY_VARIABLE} to the library \
-                 itself; {GEMM_VARIABLE}=own multiplies by our own kernels. Tried:\n{tried}"
+                 itself; {GEMM_VARIABLE}=own multiplies by our own kernels. {tried}"
             ),
         )
     })?;

@@ -61,7 +61,7 @@ pub unsafe fn hipDeviceGetName(name: *mut c_char, len: c_int, device: hipDevice_
 }
 
 fn uuid(device: &Device) -> hipUUID {
-    let text = format!("rocmemu-{:08}", device.index);
+    let text = format!("rocmemu-{:08}", device.card);
     let mut bytes = [0; 16];
     for (to, from) in bytes.iter_mut().zip(text.bytes()) {
         *to = from as c_char;
@@ -80,7 +80,7 @@ pub unsafe fn hipDeviceComputeCapability(
     minor: *mut c_int,
     device: hipDevice_t,
 ) -> Result {
-    let version = facts::version(runtime()?.device(device)?.target);
+    let version = runtime()?.device(device)?.version();
     // SAFETY: the program's promise.
     unsafe {
         out(major, version.0)?;
@@ -92,11 +92,6 @@ pub unsafe fn hipDeviceTotalMem(bytes: *mut usize, device: hipDevice_t) -> Resul
     let device = runtime()?.device(device)?;
     // SAFETY: the program's promise.
     unsafe { out(bytes, device.memory.total() as usize) }
-}
-
-/// PCI bus of a device; the emulated ones sit at 0000:03:00.0 and after.
-fn pci_bus(device: &Device) -> c_int {
-    device.index as c_int + 3
 }
 
 /// Copy text into a zeroed array, NUL included.
@@ -111,7 +106,7 @@ fn characters<const N: usize>(text: &str) -> [c_char; N] {
 fn properties(device: &Device) -> hipDeviceProp_tR0600 {
     let target = device.target;
     let (unit, product) = (target.unit(), target.facts().product);
-    let (major, minor) = facts::version(target);
+    let (major, minor) = device.version();
     let lanes = unit.wavefront;
     let registers = (target.facts().vgprs * unit.simds * lanes) as c_int;
     let threads = unit.threads() as c_int;
@@ -140,7 +135,7 @@ fn properties(device: &Device) -> hipDeviceProp_tR0600 {
         surfaceAlignment: 256,
         concurrentKernels: 1,
         ECCEnabled: c_int::from(target.facts().qualifiers.contains("sramecc+")),
-        pciBusID: pci_bus(device),
+        pciBusID: device.pci_bus(),
         asyncEngineCount: 2,
         unifiedAddressing: 1,
         memoryClockRate: (product.memory.clock_mhz * 1000) as c_int,
@@ -160,7 +155,7 @@ fn properties(device: &Device) -> hipDeviceProp_tR0600 {
         maxBlocksPerMultiProcessor: threads / lanes as c_int,
         hostRegisterSupported: 1,
         memoryPoolsSupported: 1,
-        gcnArchName: characters(&target.hip_name()),
+        gcnArchName: characters(&device.hip_name()),
         maxSharedMemoryPerMultiProcessor: unit.lds_bytes as usize,
         clockInstructionRate: 100_000,
         // hipDeviceArch_t: the first thirteen features, 3-D grids; no surfaces, no dynamic parallelism.
@@ -306,7 +301,7 @@ pub unsafe fn hipDeviceGetAttribute(
 }
 
 fn pci_id(device: &Device) -> String {
-    format!("0000:{:02x}:00.0", pci_bus(device))
+    format!("0000:{:02x}:00.0", device.pci_bus())
 }
 
 pub unsafe fn hipDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: c_int) -> Result {

@@ -144,13 +144,17 @@ pub unsafe fn hipFuncSetAttribute(
     let function = find(runtime()?, function)?;
     let refuse = |what: &str| Err(HipError::new(Code::InvalidValue, what.to_string()));
     match attribute {
-        8 => match u32::try_from(value) {
-            Ok(bytes) if bytes <= facts::lds_per_block(function.kernel.kernel.target) => {
-                function.max_dynamic_lds.store(bytes, Ordering::Relaxed);
-                Ok(())
+        8 => {
+            let kernel = &function.kernel.kernel;
+            let all = facts::lds_per_block(kernel.target);
+            match u32::try_from(value) {
+                Ok(bytes) if bytes.saturating_add(kernel.group_segment_fixed_size) <= all => {
+                    function.max_dynamic_lds.store(bytes, Ordering::Relaxed);
+                    Ok(())
+                }
+                _ => refuse("more dynamic LDS than a workgroup can have"),
             }
-            _ => refuse("more dynamic LDS than a workgroup can have"),
-        },
+        }
         // A hint for caches that AMD's hardware has not.
         9 if (-1..=100).contains(&value) => Ok(()),
         _ => refuse("no such function attribute, or not a value of it"),
