@@ -92,13 +92,13 @@ fn a_vector_is_rounded_to_127ths() -> Result<()> {
 fn products_are_candles() -> Result<()> {
     let device = device()?;
     // Rows that fill no workgroup and several, with as many threads each as `row_threads` knows; k of less than a step,
-    // and of several and a part.
+    // and of several and a part. Of q4_0, Candle's products of 1,024 weights and fewer are CUDA's, with CUDA's errors.
     for (rows, k) in [
-        (1usize, 256usize),
+        (1usize, 1280usize),
         (7, 768),
         (70, 4352),
         (2051, 256),
-        (3, 96),
+        (11, 96),
         (33, 4128),
     ] {
         for format in FORMATS {

@@ -348,6 +348,12 @@ static CONTRACT: &[Family] = &[
     family(&kernels::MMVQ, MMVQ, OWN_QUANTS, "pppiiiiiii"),
     family(
         &kernels::MMVQ,
+        &["mmvq_{t}_cudas"],
+        &[("q4_0", 0)],
+        "pppiiiiiii",
+    ),
+    family(
+        &kernels::MMVQ,
         &["mmvq_quantize_q8_1_{t}"],
         ROW_FLOATS,
         "ppiin",

@@ -163,7 +163,7 @@ struct BlockOf32 {
 
 struct Q4_0 : BlockOf32 {
     static constexpr int ELEMENTS = 32, BYTES = 18, SCALED = 32;
-    static constexpr bool SUM_FROM_BLOCK = true, HAS_MIN = false;
+    static constexpr bool HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         return {subtract_bytes(nibbles_32<2>(block + 2, k), 8), load_half(block), 0.0f};
     }
@@ -185,7 +185,7 @@ struct Q4_0 : BlockOf32 {
 
 struct Q4_1 : BlockOf32 {
     static constexpr int ELEMENTS = 32, BYTES = 20, SCALED = 32;
-    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
+    static constexpr bool HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         return {nibbles_32<4>(block + 4, k), load_half(block), load_half(block + 2)};
     }
@@ -206,7 +206,7 @@ struct Q4_1 : BlockOf32 {
 
 struct Q5_0 : BlockOf32 {
     static constexpr int ELEMENTS = 32, BYTES = 22, SCALED = 32;
-    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = false;
+    static constexpr bool HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t q = nibbles_32<2>(block + 6, k) | spread_bits(load_u32<2>(block + 2) >> (4 * k) & 15u, 4);
         return {subtract_bytes(q, 16), load_half(block), 0.0f};
@@ -230,7 +230,7 @@ struct Q5_0 : BlockOf32 {
 
 struct Q5_1 : BlockOf32 {
     static constexpr int ELEMENTS = 32, BYTES = 24, SCALED = 32;
-    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
+    static constexpr bool HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t q = nibbles_32<4>(block + 8, k) | spread_bits(load_u32<4>(block + 4) >> (4 * k) & 15u, 4);
         return {q, load_half(block), load_half(block + 2)};
@@ -253,7 +253,7 @@ struct Q5_1 : BlockOf32 {
 
 struct Q8_0 : BlockOf32 {
     static constexpr int ELEMENTS = 32, BYTES = 34, SCALED = 32;
-    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = false;
+    static constexpr bool HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         return {load_u32<2>(block + 2 + 4 * k), load_half(block), 0.0f};
     }
@@ -286,7 +286,7 @@ struct PairedPieces {
 // scales[16], qs[64], d, dmin: two bits an element, scale and min in four bits for 16.
 struct Q2_K : PairedPieces {
     static constexpr int ELEMENTS = 256, BYTES = 84, SCALED = 16;
-    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
+    static constexpr bool HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t n = k >> 5, j = k >> 3 & 3u, l = 4 * (k & 7u);
         uint32_t scales = block[k >> 2];
@@ -322,7 +322,7 @@ struct Q2_K : PairedPieces {
 // hmask[32], qs[64], scales[12], d: three bits an element, a six-bit scale for 16.
 struct Q3_K : PairedPieces {
     static constexpr int ELEMENTS = 256, BYTES = 110, SCALED = 16;
-    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = false;
+    static constexpr bool HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t n = k >> 5, j = k >> 3 & 3u, l = 4 * (k & 7u), s = k >> 2;
         uint32_t low = load_u32<2>(block + 32 + 32 * n + l) >> (2 * j) & 0x03030303u;
@@ -372,7 +372,7 @@ __device__ __forceinline__ void scale_and_min(const uint8_t *scales, uint32_t s,
 // d, dmin, scales[12], qs[128].
 struct Q4_K : PairedPieces {
     static constexpr int ELEMENTS = 256, BYTES = 144, SCALED = 32;
-    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
+    static constexpr bool HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t s = k >> 3, scale, min;
         scale_and_min(block + 4, s, scale, min);
@@ -401,7 +401,7 @@ struct Q4_K : PairedPieces {
 // d, dmin, scales[12], qh[32], qs[128].
 struct Q5_K : PairedPieces {
     static constexpr int ELEMENTS = 256, BYTES = 176, SCALED = 32;
-    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = true;
+    static constexpr bool HAS_MIN = true;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t s = k >> 3, l = 4 * (k & 7u), scale, min;
         scale_and_min(block + 4, s, scale, min);
@@ -436,7 +436,7 @@ struct Q5_K : PairedPieces {
 // ql[128], qh[64], scales[16] (signed), d: six bits an element, a scale for 16.
 struct Q6_K {
     static constexpr int ELEMENTS = 256, BYTES = 210, SCALED = 16;
-    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = false;
+    static constexpr bool HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         uint32_t n = k >> 5, j = k >> 3 & 3u, l = 4 * (k & 7u);
         uint32_t low = load_u32<2>(block + 64 * n + 32 * (j & 1u) + l) >> (4 * (j >> 1)) & 0x0f0f0f0fu;
@@ -480,14 +480,14 @@ struct Q6_K {
 // d (f32), qs[256], sums[16].
 struct Q8_K {
     static constexpr int ELEMENTS = 256, BYTES = 292, SCALED = 32;
-    static constexpr bool SUM_FROM_BLOCK = false, HAS_MIN = false;
+    static constexpr bool HAS_MIN = false;
     static __device__ __forceinline__ Quad quad(const uint8_t *block, uint32_t k) {
         return {load_u32<4>(block + 4 + 4 * k), bit_cast<float>(load_u32<4>(block)), 0.0f};
     }
 };
 
 // d, s, qs[32]: the activations that weights are multiplied with; s is their sum before rounding. Our
-// products add up qs themselves, but for those that must give CUDA's bits.
+// products add up qs themselves, but for those that must give CUDA's bits (`gives_cudas_bits`).
 struct Q8_1 {
     static constexpr int ELEMENTS = 32, BYTES = 36;
 };
@@ -525,22 +525,44 @@ template <class Q> __device__ __forceinline__ Quad row_quad(const uint8_t *row, 
     return Q::quad(row + k / QUADS * Q::BYTES, (uint32_t)(k % QUADS));
 }
 
-// d times the products with unsigned nibbles, less `weight` (8, or 4 for half a block) times the block's
-// sum s: what Candle's Q4_0 kernels for CUDA compute. `products` is of the nibbles less 8, `plain` the sum
-// of the activations' integers, which stands in where s is beyond f16.
-__device__ __forceinline__ float product_less_eight(int32_t products, int32_t plain, float d, float s, float weight) {
-    if (!(math::abs(s) <= 65504.0f)) return d * (float)products;
-    return math::fma((float)(products + 8 * plain), d, -weight * s);
+// Candle's own tests hold products of Q4_0 with matrices of at most so many elements to the bits that CUDA gave. CUDA's
+// formula has 2.4 to 2.6 times the error of the centred integers' products, which larger matrices get: the roundings of
+// activations meet nibbles of 0 to 15.
+constexpr uint64_t CUDAS_BITS = 1024;
+__device__ __forceinline__ bool gives_cudas_bits(uint32_t rows, uint32_t columns) {
+    return (uint64_t)rows * columns <= CUDAS_BITS;
 }
 
-// What goes with the scale of a half's activations: `plain`, the sum of their integers, or for Q4_0 minus eight times
-// the elements' sum `s`, in whose place the integers stand where it is beyond f16. In blocks of 32 the sums are the
-// whole block's.
-template <class Q> __device__ __forceinline__ uint32_t beside_scale(int32_t plain, float d, float s) {
-    if constexpr (Q::SUM_FROM_BLOCK)
-        return bit_cast<uint32_t>(-8.0f * (math::abs(s) <= 65504.0f ? s : d * (float)plain));
-    else if constexpr (Q::HAS_MIN) return bit_cast<uint32_t>((float)plain);
-    else return (uint32_t)plain;
+// What CUDA's formula adds to d times the products with centred nibbles: d times the products with unsigned ones, less
+// `weight` (8, or 4 for half a block) times the block's sum s, is what it computes. `plain` is the sum of the
+// activations' integers; it stands in where s is beyond f16.
+__device__ __forceinline__ float cudas_addend(int32_t plain, float d, float s, float weight) {
+    if (!(math::abs(s) <= 65504.0f)) return 0.0f;
+    return math::fma(-weight, s, 8.0f * d * (float)plain);
+}
+
+// A sixteen's integers, each times FACTOR, a signed byte, added up.
+template <int FACTOR = 1> __device__ __forceinline__ int32_t sum_bytes(const vec<uint32_t, 4> &qs) {
+    int32_t sum = 0;
+#pragma unroll
+    for (int k = 0; k < 4; k++) sum = dot4((uint8_t)FACTOR * 0x01010101u, qs[k], sum);
+    return sum;
+}
+
+// The scales of two halves' activations and what goes with each: the sum of its integers (in blocks of 32 of both, with
+// the first) where elements have a min, or what the products of integers begin with, for q - OFFSET instead of q.
+template <class Q>
+__device__ __forceinline__ void scales_and_sums(const vec<uint32_t, 4> (&qs)[2], const uint32_t (&ds)[2],
+                                                vec<uint32_t, 2> (&scale)[2]) {
+    int32_t sums[2];
+#pragma unroll
+    for (int s = 0; s < 2; s++) sums[s] = sum_bytes<(Q::HAS_MIN ? 1 : -Q::OFFSET)>(qs[s]);
+    if constexpr (Q::ELEMENTS == 32 && Q::HAS_MIN) sums[0] += sums[1];
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+        uint32_t sum = Q::HAS_MIN ? bit_cast<uint32_t>((float)sums[s]) : (uint32_t)sums[s];
+        scale[s] = {{bit_cast<uint32_t>(half_of(ds[s])), sum}};
+    }
 }
 
 // sum + the product of a piece with the activations of its halves; `scale` has what goes with it.
@@ -549,21 +571,17 @@ __device__ __forceinline__ float multiply_piece(const Piece &piece, const vec<ui
                                                 const vec<uint32_t, 2> (&scale)[2], float sum) {
     int32_t products[2] = {};
 #pragma unroll
-    for (int s = 0; s < 2; s++)
+    for (int s = 0; s < 2; s++) {
+        if constexpr (Q::OFFSET != 0) products[s] = (int32_t)scale[s][1];
 #pragma unroll
         for (int i = 0; i < 4; i++) products[s] = dot4(piece.q[s][i], qs[s][i], products[s]);
+    }
     if constexpr (Q::ELEMENTS == 32) products[0] += products[1];
 #pragma unroll
     for (int s = 0; s < (Q::ELEMENTS == 32 ? 1 : 2); s++) {
-        float d = bit_cast<float>(scale[s][0]), beside = bit_cast<float>(scale[s][1]);
-        if constexpr (Q::SUM_FROM_BLOCK) {
-            sum = math::fma(piece.scale[s], math::fma((float)products[s], d, beside), sum);
-            continue;
-        }
-        if constexpr (Q::OFFSET != 0) products[s] -= Q::OFFSET * (int32_t)scale[s][1];
         float x = piece.scale[s] * (float)products[s];
-        if constexpr (Q::HAS_MIN) x = math::fma(piece.min[s], beside, x);
-        sum = math::fma(d, x, sum);
+        if constexpr (Q::HAS_MIN) x = math::fma(piece.min[s], bit_cast<float>(scale[s][1]), x);
+        sum = math::fma(bit_cast<float>(scale[s][0]), x, sum);
     }
     return sum;
 }
@@ -578,30 +596,15 @@ __device__ __forceinline__ void load_half_activations(const uint8_t *__restrict_
 #pragma unroll
     for (int k = 0; k < 4; k++) qs[k] = block[1 + 4 * (unit % 2) + k];
 }
-__device__ __forceinline__ int32_t sum_bytes(const vec<uint32_t, 4> &qs) {
-    int32_t sum = 0;
-#pragma unroll
-    for (int k = 0; k < 4; k++) sum = dot4(0x01010101u, qs[k], sum);
-    return sum;
-}
 
 // Both halves, with their scales and what goes with these.
 template <class Q>
 __device__ __forceinline__ void load_activations(const uint8_t *__restrict__ y, uint32_t i, vec<uint32_t, 4> (&qs)[2],
                                                  vec<uint32_t, 2> (&scale)[2]) {
     uint32_t ds[2];
-    int32_t plain[2];
 #pragma unroll
-    for (int s = 0; s < 2; s++) {
-        load_half_activations<Q>(y, i, s, qs[s], ds[s]);
-        plain[s] = sum_bytes(qs[s]);
-    }
-    if constexpr (Q::ELEMENTS == 32) plain[0] += plain[1];
-#pragma unroll
-    for (int s = 0; s < 2; s++) {
-        float d = half_of(ds[s]);
-        scale[s] = {{bit_cast<uint32_t>(d), beside_scale<Q>(plain[s], d, half_of(ds[s] >> 16))}};
-    }
+    for (int s = 0; s < 2; s++) load_half_activations<Q>(y, i, s, qs[s], ds[s]);
+    scales_and_sums<Q>(qs, ds, scale);
 }
 
 // Adds to sums[c] the product of 32 weights, piece i, with column c's activations, for the first `columns` of them.

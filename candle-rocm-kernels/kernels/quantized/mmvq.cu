@@ -93,6 +93,31 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
                                          uint32_t row_threads, uint32_t type) {                               \
         product<Q, VECTORS>(src, y, dst, columns, rows, vector_blocks, dst_rows, vectors, row_threads, type); \
     }
+// Products by CUDA's formula (`gives_cudas_bits`), which are too few to need speed: 32 threads make a result.
+ENTRY __launch_bounds__(128)
+    mmvq_q4_0_cudas(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, void *__restrict__ dst,
+                    uint32_t columns, uint32_t rows, uint32_t vector_blocks, uint32_t dst_rows, uint32_t vectors,
+                    uint32_t row_threads, uint32_t type) {
+    uint32_t result = blockIdx.x * (THREADS / GROUP) + threadIdx.x / GROUP, lane = threadIdx.x % GROUP;
+    uint32_t row = min_of(result / vectors, rows - 1), v = result % vectors;
+    const uint8_t *weights = src + (size_t)row * (columns / Q4_0::ELEMENTS) * Q4_0::BYTES;
+    const uint8_t *vector = y + (size_t)v * vector_blocks * Q8_1::BYTES;
+    float sum = 0;
+    for (uint32_t i = lane; i < columns / 32; i += GROUP) {
+        const uint8_t *group = vector + i / 8 * ACTIVATION_BYTES, *scales = group + ACTIVATIONS + i % 8 * 4;
+        const uint32_t *qs = (const uint32_t *)(group + i % 8 * 32);
+        int32_t products = 0, plain = 0;
+#pragma unroll
+        for (uint32_t k = 0; k < 8; k++) {
+            products = dot4(row_quad<Q4_0>(weights, 8 * i + k).q, qs[k], products);
+            plain = dot4(0x01010101u, qs[k], plain);
+        }
+        float d = load_half(scales), addend = cudas_addend(plain, d, load_half(scales + 2), 8.0f);
+        sum = math::fma(load_half(weights + (size_t)i * Q4_0::BYTES), math::fma((float)products, d, addend), sum);
+    }
+    sum = wave_all_reduce(sum, GROUP, Sum());
+    if (lane == 0 && result < rows * vectors) store_result(dst, (size_t)v * dst_rows + row, sum, type);
+}
 // Left to itself, NVIDIA's assembler would save registers, and read one row or vector after another. (With 128 it keeps
 // one word of q4_K's four vectors in memory, which is still the fastest.)
 #define PRODUCTS(NAME, Q, FOUR)              \

@@ -12,21 +12,13 @@ __device__ __forceinline__ void load_vector(const uint8_t *__restrict__ y, uint3
                                             vec<uint32_t, 2> (&scale)[2]) {
     const uint8_t *group = y + (size_t)(i / 8) * ACTIVATION_BYTES;
     uint32_t ds[2];
-    int32_t plain[2];
 #pragma unroll
     for (int s = 0; s < 2; s++) {
         uint32_t unit = Q::unit(i % 8, s);
         qs[s] = *(const vec<uint32_t, 4> *)(group + 16 * unit);
         ds[s] = *(const uint32_t *)(group + ACTIVATIONS + unit / 2 * 4);
-        plain[s] = sum_bytes(qs[s]);
     }
-    // In blocks of 32 the two halves count together.
-    if constexpr (Q::ELEMENTS == 32) plain[0] += plain[1];
-#pragma unroll
-    for (int s = 0; s < 2; s++) {
-        float d = half_of(ds[s]);
-        scale[s] = {{bit_cast<uint32_t>(d), beside_scale<Q>(plain[s], d, half_of(ds[s] >> 16))}};
-    }
+    scales_and_sums<Q>(qs, ds, scale);
 }
 
 // Whether a thread's next weights are on their way while it multiplies. On NVIDIA's GPUs more wavefronts, in the

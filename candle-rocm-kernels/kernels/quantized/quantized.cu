@@ -147,8 +147,8 @@ DEQUANTIZE_MUL_MAT_VEC(q6_k, Q6_K)
 // ----------------------------------------------- products with q8_1 vectors
 
 // Adds to sums[c] the product of half a Q4_0 block, bytes 8 (half mod 2) to 7 more of its nibbles, with
-// column c's activations. The other half goes to another thread: Candle's own tests hold this format to
-// the bits that CUDA gave, where the sum of the activations comes from the block, rounded to f16.
+// column c's activations, by CUDA's formula, in which the sum of the activations comes from the block, rounded to f16.
+// The other half goes to another thread, as on CUDA.
 template <int COLUMNS>
 __device__ __forceinline__ void multiply_half_block(const uint8_t *__restrict__ row, size_t half,
                                                     const uint8_t *__restrict__ y, size_t column_bytes,
@@ -168,9 +168,8 @@ __device__ __forceinline__ void multiply_half_block(const uint8_t *__restrict__ 
             products = dot4(quads[i].q, qs[at[i]], products);
             plain = dot4(0x01010101u, qs[at[i]], plain);
         }
-        float d = load_half(block);
-        sums[c] =
-            math::fma(quads[0].scale, product_less_eight(products, plain, d, load_half(block + 2), 4.0f), sums[c]);
+        float d = load_half(block), addend = cudas_addend(plain, d, load_half(block + 2), 4.0f);
+        sums[c] = math::fma(quads[0].scale, math::fma((float)products, d, addend), sums[c]);
     }
 }
 
@@ -186,7 +185,7 @@ __device__ __forceinline__ void mul_mat_vec_q8_1(const uint8_t *__restrict__ src
     size_t row_bytes = (size_t)(columns / Q::ELEMENTS) * Q::BYTES, column_bytes = (size_t)(padded / 32) * Q8_1::BYTES;
     for (uint32_t row = blockIdx.x * ROWS; row < blockIdx.x * ROWS + ROWS && row < (uint32_t)rows; row++) {
         float sums[COLUMNS] = {};
-        if constexpr (Q::SUM_FROM_BLOCK) {
+        if (is_same<Q, Q4_0>::value && gives_cudas_bits(rows, columns)) {
             // The reversed bits make the reduction add distant halves first, as CUDA's does.
             uint32_t first = (thread & ~31u) | __builtin_bitreverse32(thread) >> 27;
             for (uint32_t half = first; half < (uint32_t)columns / 16; half += threads)
@@ -273,8 +272,11 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
     constexpr int PARTS = 64 / Q::SCALED, QUADS = 16 / PARTS;
     // Rows of words by element quad, so that neighbouring threads use neighbouring banks.
     __shared__ uint32_t weights[16][ROWS], activations[16][COLUMNS];
-    __shared__ float scale[PARTS][ROWS], min[Q::HAS_MIN ? PARTS : 1][ROWS], d[2][COLUMNS],
-        block_sum[2][Q::SUM_FROM_BLOCK ? COLUMNS : 1];
+    __shared__ float scale[PARTS][ROWS], min[Q::HAS_MIN ? PARTS : 1][ROWS], d[2][COLUMNS];
+    // What CUDA's formula adds to products of Q4_0, or 0.
+    constexpr bool IS_Q4_0 = is_same<Q, Q4_0>::value;
+    __shared__ float addend[2][IS_Q4_0 ? COLUMNS : 1];
+    bool cudas_bits = IS_Q4_0 && gives_cudas_bits(rows, inner);
     __shared__ int32_t plain[PARTS][COLUMNS];
     uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, pieces = (uint32_t)inner / 32;
     uint32_t first_row = blockIdx.x * ROWS, first_column = blockIdx.y * COLUMNS;
@@ -308,7 +310,6 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
             const uint32_t *block =
                 (const uint32_t *)(y + column * column_bytes + (size_t)min_of(chunk, pieces - 1) * Q8_1::BYTES);
             d[slot][c] = half_of(block[0]);
-            if constexpr (Q::SUM_FROM_BLOCK) block_sum[slot][c] = half_of(block[0] >> 16);
             int32_t sum = 0;
 #pragma unroll
             for (uint32_t k = 0; k < 8; k++) {
@@ -317,6 +318,9 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
                 sum = dot4(0x01010101u, q, sum);
                 if ((k + 1) % QUADS == 0) {
                     plain[(8 * slot + k) / QUADS][c] = sum;
+                    if constexpr (IS_Q4_0)
+                        addend[slot][c] =
+                            cudas_bits ? cudas_addend(sum, d[slot][c], half_of(block[0] >> 16), 8.0f) : 0.0f;
                     sum = 0;
                 }
             }
@@ -340,9 +344,8 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
                     int32_t products = 0;
 #pragma unroll
                     for (int k = 0; k < QUADS; k++) products = dot4(w[r][k], q[k], products);
-                    if constexpr (Q::SUM_FROM_BLOCK) {
-                        float product = product_less_eight(products, plain[part][column], d[slot][column],
-                                                           block_sum[slot][column], 8.0f);
+                    if constexpr (IS_Q4_0) {
+                        float product = math::fma((float)products, d[slot][column], addend[slot][column]);
                         sums[r][c] = math::fma(scale[part][row], product, sums[r][c]);
                         continue;
                     }

@@ -198,7 +198,9 @@ template <class T, bool LOG, bool ZERO> struct SoftmaxResult {
     }
 };
 
-// Each thread takes the exponentials relative to its own largest; then the team agrees on one.
+// Every result is made of its element, the row's largest and the row's sum alone, so that equal elements have equal
+// results. Exponentials that are kept are relative to the row's largest. Others each thread adds up relative to its own
+// largest, and computes anew.
 template <class Form, bool LOG = false, bool ZERO = false, class Source, class T>
 __device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ dst, uint32_t columns,
                                             const Team &team) {
@@ -214,25 +216,27 @@ __device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ d
     Online<T> online;
     held.each([&](C x) INLINED { online.largest = math::fmax(online.largest, x); });
     held.forget(columns);
-    C own = finite(online.largest), held_largest = online.largest;
+    auto add_held = [&](C from) INLINED {
 #pragma unroll
-    for (int n = 0; n < N; n++)
+        for (int n = 0; n < N; n++)
 #pragma unroll
-        for (int k = 0; k < WIDTH; k++) {
-            C e = row_exp<T>((C)widen(held.x[n][k]) - own);
-            online.sum += e;
-            if constexpr (KEEP) held.x[n][k] = e;
-        }
+            for (int k = 0; k < WIDTH; k++) {
+                C e = row_exp<T>((C)widen(held.x[n][k]) - from);
+                online.sum += e;
+                if constexpr (KEEP) held.x[n][k] = e;
+            }
+    };
+    if constexpr (!KEEP) add_held(finite(online.largest));
     if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, [&](uint32_t, V x) INLINED { online.add(x); });
     C all = finite(team.all_reduce(online.largest, Maximum(), lds));
-    C sum = team.all_reduce(online.sum * rescale<T>(online.largest, all), Sum(), lds);
-    SoftmaxResult<T, LOG, ZERO> result(all, sum);
+    if constexpr (REST || !KEEP) online.sum *= rescale<T>(online.largest, all);
+    if constexpr (KEEP) add_held(all);
+    SoftmaxResult<T, LOG, ZERO> result(all, team.all_reduce(online.sum, Sum(), lds));
     held.forget(columns);
     if constexpr (KEEP) {
-        C kept_scale = rescale<T>(held_largest, all) * result.scale;
         held.each_vector(team, columns, [&](uint32_t i, V x) INLINED {
 #pragma unroll
-            for (int k = 0; k < WIDTH; k++) x[k] *= kept_scale;
+            for (int k = 0; k < WIDTH; k++) x[k] *= result.scale;
             store_vec(dst + i, x);
         });
     } else {

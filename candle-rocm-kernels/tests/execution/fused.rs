@@ -6,6 +6,7 @@ use crate::on_each_gpu;
 use candle_rocm_kernels::{Module, FUSED, REDUCE};
 use candle_rocm_testing::random::Random;
 use half::f16;
+use std::collections::HashMap;
 
 /// Rows and columns: shorter than a wavefront, odd, multiples of a vector, what a workgroup holds, one more, and what no
 /// workgroup holds. Many rows share workgroups.
@@ -359,6 +360,89 @@ fn far_below_zero<T: Element>(gpu: &Gpu) {
 fn softmax_of_numbers_far_below_zero_is_finite() {
     on_each_gpu(|gpu| {
         for_wide_floats!(far_below_zero, gpu);
+    });
+}
+
+/// Asserts that elements of a row whose logits are equal have equal results.
+fn assert_equal_where_equal<T: Element>(logits: &[f64], found: &[T], columns: usize, what: &str) {
+    for (logits, found) in logits.chunks(columns).zip(found.chunks(columns)) {
+        let mut first_of = HashMap::new();
+        for (at, logit) in logits.iter().enumerate() {
+            let first = *first_of.entry(logit.to_bits()).or_insert(at);
+            let pair = [found[first], found[at]];
+            assert!(
+                pair[0] == pair[1] || pair[0].number().is_nan() && pair[1].number().is_nan(),
+                "{what} for {}: elements {first} and {at}, both of {logit}, are {pair:?}",
+                T::NAME
+            );
+        }
+    }
+}
+
+/// Rows of 65 different numbers, all exact in every type with every scale and mask: samplers order tokens by probability,
+/// which must not depend on a token's place.
+fn equal_logits<T: Element>(gpu: &Gpu) {
+    let mut numbers = Random::new(33);
+    for (rows, columns) in SHAPES.into_iter().chain([(3, 512), (2, 8192)]) {
+        let x: Vec<T> = (0..rows * columns)
+            .map(|_| T::of(numbers.below(65) as f64 / 4.0 - 8.0))
+            .collect();
+        let mut mask = masked(&mut numbers, &x, rows, columns);
+        let (_, mask_row) = mask_rows(rows, columns);
+        for added in &mut mask.added {
+            *added = T::of((added.number() * 4.0).round() / 4.0);
+        }
+        let plain = wide(&x);
+        let scaled: Vec<f64> = plain.iter().map(|x| x * SCALE).collect();
+        let added = (0..x.len())
+            .map(|i| mask.added[mask_row[i / columns] * columns + i % columns].number())
+            .zip(&scaled);
+        let with_added = added.map(|(mask, x)| mask + x).collect();
+        let candles: Vec<T> = gpu.run(
+            &REDUCE,
+            &format!("softmax_{}", T::NAME),
+            [rows as u32, 1, 1],
+            [1, 32, 1],
+            &[
+                Arg::input(&x),
+                Arg::output::<T>(x.len()),
+                Arg::I(columns as i32),
+            ],
+        );
+        assert_equal_where_equal(&plain, &candles, columns, &format!("softmax of {columns}"));
+        type Case<'a> = (&'a str, Option<f64>, Vec<Arg>, Vec<f64>);
+        let of_mask = |mask_arg: Arg| [&[mask_arg], &mask.rows[..]].concat();
+        let cases: [Case; 4] = [
+            ("log_softmax", None, vec![], plain),
+            ("scaled_softmax", Some(SCALE), vec![], scaled),
+            (
+                "masked_softmax",
+                Some(SCALE),
+                of_mask(Arg::input(&mask.added)),
+                with_added,
+            ),
+            (
+                "flagged_softmax",
+                Some(SCALE),
+                of_mask(Arg::input(&mask.flags)),
+                mask.with_flags.clone(),
+            ),
+        ];
+        for (kind, scale, arguments, logits) in cases {
+            let cuts = cuts(columns).iter().copied().map(Some);
+            for parts in std::iter::once(None).chain(cuts) {
+                let found = softmaxes(gpu, kind, [rows, columns], parts, &x, scale, &arguments);
+                let what = format!("{kind} of {columns} in {parts:?}");
+                assert_equal_where_equal(&logits, &found, columns, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_logits_have_equal_softmax() {
+    on_each_gpu(|gpu| {
+        for_wide_floats!(equal_logits, gpu);
     });
 }
 

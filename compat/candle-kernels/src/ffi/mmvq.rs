@@ -7,7 +7,7 @@
 use core::ffi::c_void;
 
 use candle_rocm_kernels::mmvq::{
-    row_threads, thread_rows, BLOCK, THREADS, TOGETHER, TOGETHER_BYTES,
+    gives_cudas_bits, row_threads, thread_rows, BLOCK, GROUP, THREADS, TOGETHER, TOGETHER_BYTES,
 };
 use candle_rocm_kernels::MMVQ;
 use candle_rocm_runtime::{Error, Result, Stream};
@@ -88,8 +88,15 @@ fn multiply(
     let info = stream.context().info();
     let units = (info.compute_units, info.wavefront_size);
     let row_threads = row_threads(units, rows, thread_rows, pieces, size);
-    let name = format!("mmvq_{}_{size}", format.name);
-    let grid = (rows.div_ceil(THREADS / row_threads * thread_rows), 1, 1);
+    let (name, workgroups) = if gives_cudas_bits(format.name, rows, columns) {
+        let results = THREADS / GROUP;
+        let name = format!("mmvq_{}_cudas", format.name);
+        (name, (rows * vectors).div_ceil(results))
+    } else {
+        let name = format!("mmvq_{}_{size}", format.name);
+        (name, rows.div_ceil(THREADS / row_threads * thread_rows))
+    };
+    let grid = (workgroups, 1, 1);
     let result = result as u32;
     launch!(
         stream,
