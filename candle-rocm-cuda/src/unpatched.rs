@@ -46,8 +46,8 @@ fn trouble(packages: &[Package]) -> Option<Trouble> {
     let sentence = format!(
         "these kernels are compiled for AMD GPUs, and {} is from the registry, for NVIDIA's driver alone: it cannot \
          load them. candle-rocm's cudarc takes its place under [patch.crates-io] for Candle 0.11 and 0.10.2; cargo's \
-         \"patch was not used\" means that the project asks for another version. Move the project to one of these, and patch \
-         cudarc and candle-kernels",
+         \"patch was not used\" means that the project asks for another version. Move the project to one of these, and \
+         patch cudarc and candle-kernels",
         named.join(", ")
     );
     Some(match all().any(|cudarc| !cudarc.is_published()) {

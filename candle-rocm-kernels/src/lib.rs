@@ -169,7 +169,7 @@ pub fn served_by(arch: &str, targets: &[&str]) -> bool {
 }
 
 /// What `CANDLE_ROCM_ARCHS` may say so that a build has kernels for this processor: its own name, for which the build
-/// takes a generic target where the compiler is older than the GPU. None for processors that no kernels are written for.
+/// takes a generic target where the compiler is older than the GPU. None for those that no kernels are written for.
 pub fn buildable_target(processor: &str) -> Option<&str> {
     let is_known = processor.parse::<CodeTarget>().is_ok() || processor.starts_with("sm_");
     is_known.then_some(processor)

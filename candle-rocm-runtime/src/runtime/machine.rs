@@ -300,8 +300,8 @@ pub fn word_on_shared_memory(arch: &str, memory: usize) -> Option<String> {
     (shares_memory(arch) && memory < FIRMWARES_SHARE).then(|| {
         format!(
             "{arch} shares the computer's memory, and HIP shows what the firmware set aside for it ({} MiB): from \
-             Linux 6.10 on it gets more through GTT, half of all memory unless ttm.pages_limit says otherwise; with an older \
-             kernel, set aside more in the firmware's settings (UMA frame buffer)",
+             Linux 6.10 on it gets more through GTT, half of all memory unless ttm.pages_limit says otherwise; with an \
+             older kernel, set aside more in the firmware's settings (UMA frame buffer)",
             memory >> 20
         )
     })
