@@ -1,10 +1,14 @@
-//! Links AMD's HIP for the feature `rocm-rs`; nothing otherwise.
+//! Says which Candle the package is on, and links AMD's HIP for the feature `rocm-rs`.
 
 use std::path::Path;
 
 fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=ROCM_PATH");
+    println!("cargo:rustc-check-cfg=cfg(candle_0_10)");
+    // The package of the same sources on Candle 0.10 (compat/candle-rocm-backend-0.10).
+    if std::env::var("CARGO_PKG_NAME").is_ok_and(|name| name.ends_with("-0-10")) {
+        println!("cargo:rustc-cfg=candle_0_10");
+    }
     if std::env::var_os("CARGO_FEATURE_ROCM_RS").is_none() {
         return;
     }

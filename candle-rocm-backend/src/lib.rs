@@ -40,6 +40,7 @@
 //! on their `cuda` feature itself, most simply through a feature of its own:
 //! `rocm = ["candle-core/cuda", "candle-nn/cuda", "candle-transformers/cuda", "dep:candle-rocm-backend"]`.
 
+mod candle;
 pub mod doctor;
 pub mod fp8;
 pub mod graph;

@@ -6,6 +6,7 @@ use candle_rocm_testing::floors::{Floor, House};
 
 /// From the lowest up.
 const FLOORS: &[Floor<'static>] = &[
+    ("Candle's versions", &["candle"]),
     (
         "tensors and launches",
         &["ops::operands", "ops::node", "ops::launch"],

@@ -23,54 +23,7 @@ thread_local! {
     static LAST: RefCell<Option<Error>> = const { RefCell::new(None) };
 }
 
-impl Error {
-    /// CUDA's number for it.
-    pub fn cu_result(&self) -> CUresult {
-        match self.kind() {
-            ErrorKind::Hip(code) => CUresult::of(*code),
-            ErrorKind::Runtime => CUresult::CUDA_ERROR_NOT_INITIALIZED,
-            ErrorKind::NoDevice => CUresult::CUDA_ERROR_INVALID_DEVICE,
-            ErrorKind::OutOfMemory => CUresult::CUDA_ERROR_OUT_OF_MEMORY,
-            ErrorKind::InvalidArgument => CUresult::CUDA_ERROR_INVALID_VALUE,
-            ErrorKind::Module => CUresult::CUDA_ERROR_INVALID_IMAGE,
-            ErrorKind::KernelNotFound => CUresult::CUDA_ERROR_NOT_FOUND,
-            ErrorKind::LaunchLimit => CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
-            ErrorKind::Unsupported => CUresult::CUDA_ERROR_NOT_SUPPORTED,
-            ErrorKind::Library => CUresult::CUDA_ERROR_UNKNOWN,
-        }
-    }
-}
-
 impl CUresult {
-    const ALL: [Self; 20] = [
-        Self::CUDA_SUCCESS,
-        Self::CUDA_ERROR_INVALID_VALUE,
-        Self::CUDA_ERROR_OUT_OF_MEMORY,
-        Self::CUDA_ERROR_NOT_INITIALIZED,
-        Self::CUDA_ERROR_DEINITIALIZED,
-        Self::CUDA_ERROR_NO_DEVICE,
-        Self::CUDA_ERROR_INVALID_DEVICE,
-        Self::CUDA_ERROR_INVALID_IMAGE,
-        Self::CUDA_ERROR_INVALID_CONTEXT,
-        Self::CUDA_ERROR_NO_BINARY_FOR_GPU,
-        Self::CUDA_ERROR_INVALID_HANDLE,
-        Self::CUDA_ERROR_NOT_FOUND,
-        Self::CUDA_ERROR_NOT_READY,
-        Self::CUDA_ERROR_ILLEGAL_ADDRESS,
-        Self::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
-        Self::CUDA_ERROR_LAUNCH_FAILED,
-        Self::CUDA_ERROR_NOT_SUPPORTED,
-        Self::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-        Self::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
-        Self::CUDA_ERROR_UNKNOWN,
-    ];
-
-    /// That of this number.
-    fn of(number: u32) -> Self {
-        let known = Self::ALL.into_iter().find(|known| *known as u32 == number);
-        known.unwrap_or(Self::CUDA_ERROR_UNKNOWN)
-    }
-
     /// Success, or an error.
     ///
     /// # Errors
@@ -88,7 +41,7 @@ impl CUresult {
 }
 
 /// What a function gives for this.
-fn given(result: Result<()>) -> CUresult {
+pub(crate) fn given(result: Result<()>) -> CUresult {
     match result {
         Ok(()) => CUresult::CUDA_SUCCESS,
         Err(error) => {
@@ -103,21 +56,22 @@ fn given(result: Result<()>) -> CUresult {
 ///
 /// # Safety
 /// The place is writable.
-unsafe fn written<T>(place: *mut T, make: impl FnOnce() -> Result<T>) -> CUresult {
+pub(crate) unsafe fn written<T>(place: *mut T, make: impl FnOnce() -> Result<T>) -> CUresult {
     given(make().map(|value| {
         // SAFETY: the caller's promise.
         unsafe { place.write(value) };
     }))
 }
 
-fn device(number: CUdevice) -> Result<&'static Arc<Device>> {
+/// The GPU of this number.
+pub(crate) fn device(number: CUdevice) -> Result<&'static Arc<Device>> {
     let ordinal =
         usize::try_from(number).map_err(|_| Error::invalid(format!("there is no GPU {number}")))?;
     runtime::current()?.device(ordinal)
 }
 
 /// The pool that a handle names.
-fn pool(handle: CUmemoryPool) -> Result<&'static Pool> {
+pub(crate) fn pool(handle: CUmemoryPool) -> Result<&'static Pool> {
     match (handle as usize).checked_sub(1) {
         Some(ordinal) => Ok(runtime::current()?.device(ordinal)?.pool()),
         None => Err(Error::invalid("a null memory pool")),
@@ -264,11 +218,11 @@ pub unsafe fn cuMemPoolGetAttribute(
     unsafe { written(value.cast::<u64>(), ask) }
 }
 
-/// Sets how many bytes a pool may hold after a synchronisation (the release threshold), or, with 0, begins to count one of
-/// the peaks anew, as CUDA does; here both begin anew.
+/// Sets how many bytes a pool may hold after a synchronisation (the release threshold), or, with 0, begins to count the
+/// peaks anew; which ways of reuse the pool has leave for changes nothing.
 ///
 /// # Safety
-/// The place is that of a `u64`.
+/// The place is that of a `u64`, for the threshold and the peaks.
 pub unsafe fn cuMemPoolSetAttribute(
     handle: CUmemoryPool,
     attribute: CUmemPool_attribute,
@@ -290,6 +244,10 @@ pub unsafe fn cuMemPoolSetAttribute(
                 ))),
             }
         }
+        // Leave to reuse memory, which may be left unused.
+        Attribute::CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES
+        | Attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC
+        | Attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES => Ok(()),
         _ => Err(Error::unsupported(format!("setting {attribute:?}"))),
     }))
 }

@@ -37,31 +37,15 @@ impl Stream {
 
     /// Ends the capture; `None` if nothing was captured.
     pub fn end_capture(self: &Arc<Self>, flags: CUgraphInstantiate_flags) -> Result<Option<Graph>> {
-        self.enter()?;
-        let device = self.context().device();
-        let hip = device.hip();
-        let end = optional!(hip, hipStreamEndCapture)?;
+        let hip = self.context().device().hip();
         let instantiate = optional!(hip, hipGraphInstantiateWithFlags)?;
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: the stream is alive and the output is writable.
-        let status = unsafe { end(self.raw(), &mut raw) };
-        let ended = hip.check(status, || "ending the capture of a graph");
-        if ended.is_err() && self.is_capturing()? {
-            // By a thread that may not: the capture goes on.
-            return ended.map(|()| None);
-        }
+        let (raw, memory) = self.end_raw_capture()?;
         let mut graph = Graph {
-            // AMD's HIP leaves a handle there that is none when it fails.
-            raw: match ended {
-                Ok(()) => raw,
-                Err(_) => std::ptr::null_mut(),
-            },
+            raw,
             exec: std::ptr::null_mut(),
-            // Only now: until here an event on this stream was a part of the capture.
-            memory: capture::ended(device, self.key()),
+            memory,
             stream: self.clone(),
         };
-        ended?;
         if graph.raw.is_null() {
             return Ok(None);
         }
@@ -70,6 +54,29 @@ impl Stream {
         let status = hip.relaxed(make);
         hip.check(status, || "making a graph launchable")?;
         Ok(Some(graph))
+    }
+
+    /// Ends the capture: HIP's graph, null if nothing was captured, and the memory that its launches use.
+    ///
+    /// # Errors
+    /// No capture is in progress here, or it failed; or another thread's it is, and goes on.
+    pub(crate) fn end_raw_capture(&self) -> Result<(hipGraph_t, Option<GraphMemory>)> {
+        self.enter()?;
+        let device = self.context().device();
+        let hip = device.hip();
+        let end = optional!(hip, hipStreamEndCapture)?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the stream is alive and the output is writable.
+        let status = unsafe { end(self.raw(), &mut raw) };
+        let ended = hip.check(status, || "ending the capture of a graph");
+        if ended.is_err() && self.is_capturing()? {
+            // By a thread that may not: the capture goes on.
+            return ended.map(|()| (std::ptr::null_mut(), None));
+        }
+        // Only now: until here an event on this stream was a part of the capture. AMD's HIP leaves a handle that is none
+        // when it fails.
+        let memory = capture::ended(device, self.key());
+        ended.map(|()| (raw, memory))
     }
 }
 

@@ -16,7 +16,7 @@
 //! 9. [`gemm`]: matrix products: problem, product, plan, library, tuner;
 //! 10. [`graph`]: captured work; [`random`], our own generator; [`blas`] and [`rng`] give cuBLAS's and cuRAND's shape;
 //!     [`foreign`]: launches from C functions; [`blas_lt`] gives cuBLASLt's and
-//!     [`driver_api`] the driver's; linked: CUDA's runtime for C++ that a program links.
+//!     [`driver_api`] the driver's, [`raw_handles`] by HIP's handles; linked: CUDA's runtime for C++ that a program links.
 //!
 //! A type of a lower floor gets methods on upper ones: [`Device::pool`] is in the pool's file, [`Stream::launch_builder`]
 //! in the launches'. What belongs to a GPU is kept by its owner, not by [`Device`].
@@ -58,6 +58,7 @@ mod memory;
 mod order;
 pub mod pool;
 pub mod random;
+pub mod raw_handles;
 pub mod rng;
 pub mod runtime;
 pub mod stream;

@@ -56,7 +56,11 @@ fn source_is_compiled_and_runs() {
     );
     let source =
         format!("#include <cuda_fp16.h>\n#define FACTOR __half2float(__float2half(8.f))\n{SCALE}");
-    assert_eq!(scaled(compile_text(source).unwrap()), expected(8.0));
+    let image = compile_text(source).unwrap();
+    // What programs keep, and give to `get_or_load_custom_func`.
+    let kept = Image::from_src(image.to_src());
+    assert_eq!(scaled(kept), expected(8.0));
+    assert_eq!(scaled(image), expected(8.0));
 }
 
 #[test]

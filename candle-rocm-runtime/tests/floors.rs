@@ -22,6 +22,7 @@ const FLOORS: &[Floor<'static>] = &[
     ("foreign", &["foreign"]),
     ("blas_lt", &["blas_lt"]),
     ("driver_api", &["driver_api"]),
+    ("raw_handles", &["raw_handles"]),
     ("linked", &["linked"]),
 ];
 

@@ -21,6 +21,7 @@ mod nvcc;
 mod nvidia;
 mod packages;
 mod published;
+mod recipes;
 mod rocm;
 mod setup;
 // As build scripts get them.
@@ -74,7 +75,7 @@ enum Command {
     Rocm(rocm::Args),
     /// Check formatting and lints, build the documentation and run all tests.
     Test(test::Args),
-    /// Run the tests of published crates that bring CUDA kernels of their own, on emulated AMD GPUs.
+    /// Run the tests of published crates that bring CUDA kernels of their own, on emulated AMD GPUs; build the README's recipes.
     UpstreamCrates(upstream_crates::Args),
     /// Compile Candle's own CUDA kernels, as candle-kernels publishes them, for the emulated AMD GPUs.
     UpstreamKernels(upstream_kernels::Args),

@@ -211,7 +211,7 @@ pub fn program(name: &str) -> Result<PathBuf> {
 }
 
 /// Starts a workspace from the versions that the project is locked to.
-fn lock_as_project(folder: &Path) -> Result<()> {
+pub fn lock_as_project(folder: &Path) -> Result<()> {
     let project = fs::read(cargo::root().join("Cargo.lock"))?;
     let lock = folder.join("Cargo.lock");
     // cargo adds what the project does not need.
@@ -272,8 +272,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether it was new.
-fn write_if_new(path: &Path, bytes: &[u8]) -> Result<bool> {
+/// Writes a file that is not there with these bytes; whether it was new.
+pub fn write_if_new(path: &Path, bytes: &[u8]) -> Result<bool> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(false);
     }

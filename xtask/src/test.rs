@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
 use crate::suites::{Suites, EVERYTHING};
-use crate::{checks, conformance, disk, executed, kernel_format, rocm};
+use crate::{checks, conformance, disk, executed, kernel_format, recipes, rocm};
 
 /// What to test.
 #[derive(clap::Args)]
@@ -67,6 +67,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn check() -> Result<()> {
     cargo::run(&mut cargo(&["fmt", "--all", "--check"]))?;
     kernel_format::check()?;
+    recipes::resolve()?;
     // As a user without a GPU builds: no feature, no GPU toolchain. The test is of such builds alone.
     cargo::run(
         cargo(&["test", "--package", "candle-rocm-examples", "--test", "cli"])

@@ -1,5 +1,5 @@
 //! `cargo xtask upstream-crates`: published crates that bring CUDA kernels of their own, or models, unmodified: their
-//! own tests, an example, and programs of ours that use them (`tests/published/`).
+//! own tests, an example, and programs of ours that use them (`tests/published/`). And the README's recipes, built.
 //!
 //! Their build scripts call an `nvcc`, which is ours, or cudaforge and bindgen_cuda, which are patched; what they link
 //! launches through the runtime, and reaches the emulator as it would reach a GPU: through `libamdhip64.so`.
@@ -15,6 +15,7 @@ use crate::cargo;
 use crate::conformance::{self, Outcome, Through, OPTIMISED};
 use crate::nvcc;
 use crate::published;
+use crate::recipes;
 use crate::setup::ensure_toolchain;
 use crate::ARCHITECTURES;
 
@@ -160,12 +161,19 @@ impl Site {
 /// Fetches the crates, builds what is run of them, runs it on each GPU, prints the table. An error if something fails
 /// or is missing.
 pub fn run(args: &Args) -> Result<()> {
-    ensure_toolchain()?;
+    let recipes = recipes::NAME.contains(&args.only);
+    if recipes {
+        recipes::check()?;
+    }
     let rows: Vec<&Row> = ROWS
         .iter()
         .filter(|row| row.name.contains(&args.only))
         .collect();
-    ensure!(!rows.is_empty(), "nothing here is so named");
+    if rows.is_empty() {
+        ensure!(recipes, "nothing here is so named");
+        return Ok(());
+    }
+    ensure_toolchain()?;
     let site = Site::new()?;
     let mut report = Vec::new();
     for row in rows {

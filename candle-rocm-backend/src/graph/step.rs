@@ -9,6 +9,8 @@ use candle_rocm_runtime::cuda_names::{
 use candle_rocm_runtime::enqueued::{recorded, Enqueued};
 use candle_rocm_runtime::{Graph, Stream};
 
+use crate::candle::keep_parameters;
+
 /// What a function enqueued, captured; `T` is what it returned: tensors whose memory each run writes anew.
 ///
 /// It stays on the thread that captured it: strides that its kernels read are kept for that thread.
@@ -46,7 +48,7 @@ impl<T> Step<T> {
             bail!("a step cannot be captured while another is: the device's stream is captured already");
         }
         // Strides travel from the host: the first call uploads them, the second finds them there.
-        let _parameters = gpu.enable_cuda_graph_htod_cache();
+        let _parameters = keep_parameters(gpu);
         let first = step()?;
         let (captured, enqueued) = recorded(|| captured(&stream, step));
         let (result, graph) = captured.map_err(|error| explain(error, &enqueued))?;

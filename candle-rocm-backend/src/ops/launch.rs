@@ -1,14 +1,14 @@
 //! Launching the kernels of module `fused` on tensors.
 
 use candle_core::cuda_backend::CudaStorageSlice;
-use candle_core::{
-    bail, CudaDevice, CudaStorage, DType, Error, Result, Storage, StorageRef, Tensor,
-};
+use candle_core::{bail, CudaDevice, CudaStorage, DType, Error, Result, Storage, Tensor};
 use candle_rocm_kernels::Module;
 use candle_rocm_runtime::{
     DevicePtr as _, DevicePtrMut as _, DeviceRepr, Function, LaunchConfig, PushKernelArg as _,
     Stream, SyncOnDrop,
 };
+
+use crate::candle::StorageRef;
 
 /// Work-items of a workgroup, for kernels of elements and of columns.
 pub(crate) const THREADS: u32 = 256;

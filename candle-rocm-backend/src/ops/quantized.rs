@@ -10,6 +10,7 @@ use super::launch::{allocate, grid, int, launch, Arg};
 use super::node::plain;
 use super::norm::rms_norm;
 use super::operands::{check_device, check_vector};
+use crate::candle::address_of;
 
 /// Elements of quantised vectors that lie together.
 const TOGETHER: usize = mmvq::TOGETHER as usize;
@@ -220,7 +221,7 @@ pub fn quantized_swiglu(
     let mut vector = QuantizedVector::memory(device, rows)?;
     let mut made = allocate(device, DType::F32, rows)?;
     let stream = device.cuda_stream();
-    let (address, _guard) = weight.device_ptr_with_guard(&stream)?;
+    let (address, _guard) = address_of(weight, &stream)?;
     let args = vec![
         Arg::Long(address as usize),
         Arg::Read(Some(&x.bytes)),
@@ -323,7 +324,7 @@ impl<'a> Matrix<'a> {
         let units = (info.compute_units, info.wavefront_size);
         let row_threads = mmvq::row_threads(units, rows, thread_rows, columns / mmvq::BLOCK, 1);
         let of_workgroup = mmvq::CHAINED_THREADS / row_threads * thread_rows;
-        let (address, _guard) = self.weight.device_ptr_with_guard(&stream)?;
+        let (address, _guard) = address_of(self.weight, &stream)?;
         let mut args = vec![
             Arg::Long(address as usize),
             Arg::Read(Some(&x.bytes)),

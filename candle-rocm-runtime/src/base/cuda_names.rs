@@ -4,6 +4,8 @@
 //! (capture modes and states, event flags); elsewhere nothing depends on the number.
 #![allow(non_camel_case_types, clippy::upper_case_acronyms, missing_docs)]
 
+use std::ffi::{c_void, CStr};
+
 use crate::base::hip::types::{attribute, hipStream_t};
 
 /// An address in device memory; 0 is no address.
@@ -222,6 +224,38 @@ pub enum CUlimit {
     CU_LIMIT_PERSISTING_L2_CACHE_SIZE = 6,
 }
 
+/// Whether a stream and the legacy default stream wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum CUstream_flags {
+    CU_STREAM_DEFAULT = 0,
+    CU_STREAM_NON_BLOCKING = 1,
+}
+
+/// How a stream waits for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum CUevent_wait_flags {
+    CU_EVENT_WAIT_DEFAULT = 0,
+    CU_EVENT_WAIT_EXTERNAL = 1,
+}
+
+/// A function of the host's in a stream's order.
+pub type CUhostFn = Option<unsafe extern "C" fn(data: *mut c_void)>;
+
+/// A GPU's context: its number, and one, so that none is null. HIP has one for each GPU of a process.
+pub type CUcontext = *mut u8;
+
+/// What is known of the memory of a GPU's graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum CUgraphMem_attribute {
+    CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT = 0,
+    CU_GRAPH_MEM_ATTR_USED_MEM_HIGH = 1,
+    CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2,
+    CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH = 3,
+}
+
 /// A GPU's memory pool: its number, and one, so that none is null.
 pub type CUmemoryPool = *mut u8;
 
@@ -238,30 +272,141 @@ pub enum CUmemPool_attribute {
     CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,
 }
 
-/// How a call of the driver ended. The numbers are HIP's, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum CUresult {
-    CUDA_SUCCESS = 0,
-    CUDA_ERROR_INVALID_VALUE = 1,
-    CUDA_ERROR_OUT_OF_MEMORY = 2,
-    CUDA_ERROR_NOT_INITIALIZED = 3,
-    CUDA_ERROR_DEINITIALIZED = 4,
-    CUDA_ERROR_NO_DEVICE = 100,
-    CUDA_ERROR_INVALID_DEVICE = 101,
-    CUDA_ERROR_INVALID_IMAGE = 200,
-    CUDA_ERROR_INVALID_CONTEXT = 201,
-    CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
-    CUDA_ERROR_INVALID_HANDLE = 400,
-    CUDA_ERROR_NOT_FOUND = 500,
-    CUDA_ERROR_NOT_READY = 600,
-    CUDA_ERROR_ILLEGAL_ADDRESS = 700,
-    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
-    CUDA_ERROR_LAUNCH_FAILED = 719,
-    CUDA_ERROR_NOT_SUPPORTED = 801,
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
-    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
-    CUDA_ERROR_UNKNOWN = 999,
+macro_rules! results {
+    ($($name:ident = $number:literal;)*) => {
+        /// How a call of the driver ended. The numbers are HIP's, too.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u32)]
+        pub enum CUresult {
+            $($name = $number,)*
+        }
+
+        impl CUresult {
+            /// That of this number; [`CUresult::CUDA_ERROR_UNKNOWN`] of others.
+            pub(crate) fn of(number: u32) -> Self {
+                match number {
+                    $($number => Self::$name,)*
+                    _ => Self::CUDA_ERROR_UNKNOWN,
+                }
+            }
+
+            /// Its name, as C has it.
+            pub(crate) fn name(self) -> &'static CStr {
+                let name = match self {
+                    $(Self::$name => concat!(stringify!($name), "\0"),)*
+                };
+                CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default()
+            }
+        }
+    };
+}
+results! {
+    CUDA_SUCCESS = 0;
+    CUDA_ERROR_INVALID_VALUE = 1;
+    CUDA_ERROR_OUT_OF_MEMORY = 2;
+    CUDA_ERROR_NOT_INITIALIZED = 3;
+    CUDA_ERROR_DEINITIALIZED = 4;
+    CUDA_ERROR_PROFILER_DISABLED = 5;
+    CUDA_ERROR_PROFILER_NOT_INITIALIZED = 6;
+    CUDA_ERROR_PROFILER_ALREADY_STARTED = 7;
+    CUDA_ERROR_PROFILER_ALREADY_STOPPED = 8;
+    CUDA_ERROR_STUB_LIBRARY = 34;
+    CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER = 36;
+    CUDA_ERROR_DEVICE_UNAVAILABLE = 46;
+    CUDA_ERROR_MULTICAST_RESOURCE_FULL = 47;
+    CUDA_ERROR_NO_DEVICE = 100;
+    CUDA_ERROR_INVALID_DEVICE = 101;
+    CUDA_ERROR_DEVICE_NOT_LICENSED = 102;
+    CUDA_ERROR_INVALID_IMAGE = 200;
+    CUDA_ERROR_INVALID_CONTEXT = 201;
+    CUDA_ERROR_CONTEXT_ALREADY_CURRENT = 202;
+    CUDA_ERROR_MAP_FAILED = 205;
+    CUDA_ERROR_UNMAP_FAILED = 206;
+    CUDA_ERROR_ARRAY_IS_MAPPED = 207;
+    CUDA_ERROR_ALREADY_MAPPED = 208;
+    CUDA_ERROR_NO_BINARY_FOR_GPU = 209;
+    CUDA_ERROR_ALREADY_ACQUIRED = 210;
+    CUDA_ERROR_NOT_MAPPED = 211;
+    CUDA_ERROR_NOT_MAPPED_AS_ARRAY = 212;
+    CUDA_ERROR_NOT_MAPPED_AS_POINTER = 213;
+    CUDA_ERROR_ECC_UNCORRECTABLE = 214;
+    CUDA_ERROR_UNSUPPORTED_LIMIT = 215;
+    CUDA_ERROR_CONTEXT_ALREADY_IN_USE = 216;
+    CUDA_ERROR_PEER_ACCESS_UNSUPPORTED = 217;
+    CUDA_ERROR_INVALID_PTX = 218;
+    CUDA_ERROR_INVALID_GRAPHICS_CONTEXT = 219;
+    CUDA_ERROR_NVLINK_UNCORRECTABLE = 220;
+    CUDA_ERROR_JIT_COMPILER_NOT_FOUND = 221;
+    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222;
+    CUDA_ERROR_JIT_COMPILATION_DISABLED = 223;
+    CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY = 224;
+    CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC = 225;
+    CUDA_ERROR_CONTAINED = 226;
+    CUDA_ERROR_INSUFFICIENT_LOADER_VERSION = 227;
+    CUDA_ERROR_INVALID_SOURCE = 300;
+    CUDA_ERROR_FILE_NOT_FOUND = 301;
+    CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND = 302;
+    CUDA_ERROR_SHARED_OBJECT_INIT_FAILED = 303;
+    CUDA_ERROR_OPERATING_SYSTEM = 304;
+    CUDA_ERROR_INVALID_HANDLE = 400;
+    CUDA_ERROR_ILLEGAL_STATE = 401;
+    CUDA_ERROR_LOSSY_QUERY = 402;
+    CUDA_ERROR_NOT_FOUND = 500;
+    CUDA_ERROR_NOT_READY = 600;
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700;
+    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701;
+    CUDA_ERROR_LAUNCH_TIMEOUT = 702;
+    CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING = 703;
+    CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704;
+    CUDA_ERROR_PEER_ACCESS_NOT_ENABLED = 705;
+    CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE = 708;
+    CUDA_ERROR_CONTEXT_IS_DESTROYED = 709;
+    CUDA_ERROR_ASSERT = 710;
+    CUDA_ERROR_TOO_MANY_PEERS = 711;
+    CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712;
+    CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713;
+    CUDA_ERROR_HARDWARE_STACK_ERROR = 714;
+    CUDA_ERROR_ILLEGAL_INSTRUCTION = 715;
+    CUDA_ERROR_MISALIGNED_ADDRESS = 716;
+    CUDA_ERROR_INVALID_ADDRESS_SPACE = 717;
+    CUDA_ERROR_INVALID_PC = 718;
+    CUDA_ERROR_LAUNCH_FAILED = 719;
+    CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE = 720;
+    CUDA_ERROR_TENSOR_MEMORY_LEAK = 721;
+    CUDA_ERROR_NOT_PERMITTED = 800;
+    CUDA_ERROR_NOT_SUPPORTED = 801;
+    CUDA_ERROR_SYSTEM_NOT_READY = 802;
+    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803;
+    CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804;
+    CUDA_ERROR_MPS_CONNECTION_FAILED = 805;
+    CUDA_ERROR_MPS_RPC_FAILURE = 806;
+    CUDA_ERROR_MPS_SERVER_NOT_READY = 807;
+    CUDA_ERROR_MPS_MAX_CLIENTS_REACHED = 808;
+    CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED = 809;
+    CUDA_ERROR_MPS_CLIENT_TERMINATED = 810;
+    CUDA_ERROR_CDP_NOT_SUPPORTED = 811;
+    CUDA_ERROR_CDP_VERSION_MISMATCH = 812;
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900;
+    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901;
+    CUDA_ERROR_STREAM_CAPTURE_MERGE = 902;
+    CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903;
+    CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904;
+    CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905;
+    CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906;
+    CUDA_ERROR_CAPTURED_EVENT = 907;
+    CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908;
+    CUDA_ERROR_TIMEOUT = 909;
+    CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE = 910;
+    CUDA_ERROR_EXTERNAL_DEVICE = 911;
+    CUDA_ERROR_INVALID_CLUSTER_SIZE = 912;
+    CUDA_ERROR_FUNCTION_NOT_LOADED = 913;
+    CUDA_ERROR_INVALID_RESOURCE_TYPE = 914;
+    CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION = 915;
+    CUDA_ERROR_KEY_ROTATION = 916;
+    CUDA_ERROR_STREAM_DETACHED = 917;
+    CUDA_ERROR_GRAPH_RECAPTURE_FAILURE = 918;
+    CUDA_ERROR_FABRIC_NOT_READY = 919;
+    CUDA_ERROR_UNKNOWN = 999;
 }
 
 /// How a call of cuBLAS ended.

@@ -3,9 +3,11 @@
 //! An [`Error`] says what was being done (which kernel, which grid, how many bytes), what HIP answered
 //! (its name and its text), and, on the emulator, the fault that ended the launch.
 
+use std::ffi::{CStr, CString};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::base::cuda_names::CUresult;
 use crate::base::hip::types::{hipError_t, HIP_ERROR_NOT_READY, HIP_ERROR_OUT_OF_MEMORY};
 
 /// Shorthand for results of this crate.
@@ -41,19 +43,43 @@ pub enum ErrorKind {
 struct Inner {
     kind: ErrorKind,
     message: String,
+    /// The same for C, once somebody asked.
+    c_message: OnceLock<CString>,
 }
 
-/// What went wrong, in one sentence that can be shown to a user. Cheap to clone.
+/// What went wrong, in one sentence that can be shown to a user. Cheap to clone. Its first field is CUDA's number for it, as
+/// programs read it from cudarc's error.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Error(Arc<Inner>);
+pub struct Error(pub CUresult, Arc<Inner>);
+
+impl ErrorKind {
+    /// CUDA's number for it.
+    fn cu_result(&self) -> CUresult {
+        match self {
+            Self::Hip(code) => CUresult::of(*code),
+            Self::Runtime => CUresult::CUDA_ERROR_NOT_INITIALIZED,
+            Self::NoDevice => CUresult::CUDA_ERROR_INVALID_DEVICE,
+            Self::OutOfMemory => CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+            Self::InvalidArgument => CUresult::CUDA_ERROR_INVALID_VALUE,
+            Self::Module => CUresult::CUDA_ERROR_INVALID_IMAGE,
+            Self::KernelNotFound => CUresult::CUDA_ERROR_NOT_FOUND,
+            Self::LaunchLimit => CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+            Self::Unsupported => CUresult::CUDA_ERROR_NOT_SUPPORTED,
+            Self::Library => CUresult::CUDA_ERROR_UNKNOWN,
+        }
+    }
+}
 
 impl Error {
     /// An error of this kind with this text.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Arc::new(Inner {
+        let number = kind.cu_result();
+        let inner = Inner {
             kind,
             message: message.into(),
-        }))
+            c_message: OnceLock::new(),
+        };
+        Self(number, Arc::new(inner))
     }
 
     /// Shorthand for [`ErrorKind::InvalidArgument`].
@@ -66,19 +92,41 @@ impl Error {
         Self::new(ErrorKind::Unsupported, message)
     }
 
+    /// CUDA's number for it.
+    pub fn cu_result(&self) -> CUresult {
+        self.0
+    }
+
+    /// The name of CUDA's number for it.
+    ///
+    /// # Errors
+    /// None; cudarc's has some.
+    pub fn error_name(&self) -> Result<&CStr> {
+        Ok(self.0.name())
+    }
+
+    /// The text, for C.
+    ///
+    /// # Errors
+    /// None; cudarc's has some.
+    pub fn error_string(&self) -> Result<&CStr> {
+        let text = || CString::new(self.message().replace('\0', " ")).unwrap_or_default();
+        Ok(self.1.c_message.get_or_init(text))
+    }
+
     /// What kind of failure this is.
     pub fn kind(&self) -> &ErrorKind {
-        &self.0.kind
+        &self.1.kind
     }
 
     /// The text, without the type's name around it.
     pub fn message(&self) -> &str {
-        &self.0.message
+        &self.1.message
     }
 
     /// The HIP code behind this error, if a HIP function returned one.
     pub fn hip_code(&self) -> Option<hipError_t> {
-        match self.0.kind {
+        match self.1.kind {
             ErrorKind::Hip(code) => Some(code),
             _ => None,
         }
@@ -91,24 +139,24 @@ impl Error {
 
     /// True if the device ran out of memory.
     pub fn is_out_of_memory(&self) -> bool {
-        self.0.kind == ErrorKind::OutOfMemory || self.hip_code() == Some(HIP_ERROR_OUT_OF_MEMORY)
+        self.1.kind == ErrorKind::OutOfMemory || self.hip_code() == Some(HIP_ERROR_OUT_OF_MEMORY)
     }
 
     /// The same error with what was being done put before it.
     pub fn context(&self, what: impl fmt::Display) -> Self {
-        Self::new(self.0.kind.clone(), format!("{what}: {}", self.0.message))
+        Self::new(self.1.kind.clone(), format!("{what}: {}", self.1.message))
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)
+        f.write_str(&self.1.message)
     }
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Error({:?}: {})", self.0.kind, self.0.message)
+        write!(f, "Error({:?}: {})", self.1.kind, self.1.message)
     }
 }
 

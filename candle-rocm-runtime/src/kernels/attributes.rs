@@ -16,7 +16,7 @@ impl Function {
         let hip = device.hip();
         let query = optional!(hip, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor)?;
         let mut count = 0;
-        let raw = self.cu_function();
+        let raw = self.loaded.raw;
         // SAFETY: the function is loaded and the output is writable.
         let status = unsafe { query(&mut count, raw, work_items as i32, dynamic_lds) };
         hip.check(status, || {
@@ -163,7 +163,7 @@ impl Function {
         let get = optional!(hip, hipFuncGetAttribute)?;
         let mut value = 0;
         // SAFETY: the function is loaded and the output is writable.
-        let status = unsafe { get(&mut value, attribute as u32, self.cu_function()) };
+        let status = unsafe { get(&mut value, attribute as u32, self.loaded.raw) };
         hip.check(status, || {
             format!("{attribute:?} of kernel `{}`", self.name())
         })?;

@@ -40,6 +40,24 @@ impl Image {
         Self(Source::Text(text.into()))
     }
 
+    /// The text: what [`compile_text`](super::compile::compile_text) made, [`Image::from_src`] was given, or the file holds.
+    ///
+    /// # Panics
+    /// As cudarc's: it is made of bytes, or of one of our modules; or the file is no text that can be read.
+    #[allow(clippy::wrong_self_convention)] // The name is cudarc's.
+    pub fn to_src(&self) -> String {
+        match &self.0 {
+            Source::Text(text) => text.clone(),
+            Source::File(path) => match std::fs::read_to_string(path) {
+                Ok(text) => text,
+                Err(error) => panic!("no text in {}: {error}", path.display()),
+            },
+            Source::Bytes(_) | Source::Embedded(_) => {
+                panic!("a code object is no text: make the image by from_src, from_file or compile_ptx")
+            }
+        }
+    }
+
     /// The bytes, if they are in memory.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match &self.0 {

@@ -10,7 +10,7 @@ use super::split_rows::SplitLaunch;
 use super::submit::give_to_stream;
 use crate::base::cuda_names::CUevent_flags;
 use crate::base::dtype::DeviceRepr;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::inline_list::InlineList;
 use crate::memory::buffer::DeviceBuffer;
 use crate::memory::view::{View, ViewMut};
@@ -243,6 +243,41 @@ impl<'a> LaunchArgs<'a> {
             .map(|flags| self.stream.record_event(Some(flags)))
             .transpose()
     }
+}
+
+/// Gives a kernel to the stream whose arguments are known by their addresses alone, as C has them.
+///
+/// # Safety
+/// `arguments` point to live values, the kernel's in number, order and type; the rest is as for [`LaunchArgs::launch`].
+///
+/// # Errors
+/// As [`LaunchArgs::launch`], and a grid without workgroups, which CUDA refuses, too.
+pub(crate) unsafe fn launch_by_address(
+    stream: &Stream,
+    function: &Function,
+    config: LaunchConfig,
+    arguments: *mut *mut c_void,
+    cooperative: bool,
+) -> Result<()> {
+    stream.enter()?;
+    if config.is_empty() {
+        return Err(Error::invalid(format!(
+            "kernel `{}` on a grid without workgroups: {:?}",
+            function.name(),
+            config.grid_dim
+        )));
+    }
+    config.check(function)?;
+    let mut known = stream.launch_builder(function);
+    let geometry = function.loaded.geometry;
+    for index in 0..geometry.length_argument().map_or(0, |last| last + 1) {
+        // SAFETY: the kernel has so many, and the caller's array all of them.
+        known.args.push(unsafe { *arguments.add(index) });
+    }
+    let config = known.chosen_grid(config);
+    config.check_workgroup(function)?;
+    // SAFETY: the caller's promise; our kernels compute the same on the chosen grid.
+    unsafe { give_to_stream(stream, &function.loaded, config, arguments, cooperative) }
 }
 
 fn grid_of(config: LaunchConfig) -> Grid {

@@ -3,6 +3,7 @@
 pub mod attributes;
 pub mod compile;
 pub(crate) mod function;
+pub(crate) mod handles;
 pub(crate) mod image;
 pub mod launch;
 pub mod module;

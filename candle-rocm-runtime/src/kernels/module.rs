@@ -299,6 +299,11 @@ pub(super) fn embedded(
 }
 
 impl Module {
+    /// HIP's handle. It lives as long as this object.
+    pub(crate) fn raw(&self) -> hipModule_t {
+        self.loaded.raw
+    }
+
     /// The kernel of this name.
     pub fn load_function(self: &Arc<Self>, name: &str) -> Result<Function> {
         Ok(Function {
@@ -357,11 +362,6 @@ impl Function {
     /// LDS bytes that the kernel has of its own, beside what a launch adds.
     pub fn static_lds_bytes(&self) -> u32 {
         self.loaded.static_lds
-    }
-
-    /// HIP's handle, under cudarc's name. It lives as long as this object.
-    pub fn cu_function(&self) -> hipFunction_t {
-        self.loaded.raw
     }
 
     pub(crate) fn device(&self) -> &'static Arc<Device> {

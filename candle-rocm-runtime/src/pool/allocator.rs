@@ -375,6 +375,11 @@ impl Pool {
         Ok(ptr)
     }
 
+    /// Whether this address was given out here, to [`Pool::free`] or elsewhere.
+    pub(crate) fn gave(&self, ptr: u64) -> bool {
+        self.state.lock().blocks.size_of(ptr).is_some()
+    }
+
     /// Returns memory of [`Pool::allocate_apart`].
     pub(crate) fn free_apart(&self, ptr: u64) -> Result<()> {
         self.driver.free(ptr)

@@ -44,7 +44,7 @@ pub(super) fn is_any(device: &Device) -> bool {
 }
 
 /// Whether the work of the stream behind this handle is being captured.
-pub(super) fn status(hip: &HipTable, stream: hipStream_t) -> Result<CUstreamCaptureStatus> {
+pub(crate) fn status(hip: &HipTable, stream: hipStream_t) -> Result<CUstreamCaptureStatus> {
     let Some(query) = hip.hipStreamIsCapturing else {
         return Ok(CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE);
     };

@@ -12,6 +12,7 @@ pub mod driver {
     pub use candle_rocm_runtime::event::Event as CudaEvent;
     pub use candle_rocm_runtime::graph::Graph as CudaGraph;
     pub use candle_rocm_runtime::module::{Function as CudaFunction, Module as CudaModule};
+    pub use candle_rocm_runtime::raw_handles::profiler::{profiler_start, profiler_stop, Profiler};
     pub use candle_rocm_runtime::stream::Stream as CudaStream;
     pub use candle_rocm_runtime::{
         DeviceBuffer as CudaSlice, DevicePtr, DevicePtrMut, DeviceRepr, DeviceSlice, HostSlice,
@@ -22,10 +23,10 @@ pub mod driver {
     /// cudarc's safe layer, whose items it also exports one level up.
     pub mod safe {
         pub use super::{
-            CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream,
-            CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, DeviceSlice, DriverError,
-            HostSlice, LaunchArgs, LaunchConfig, PinnedHostSlice, PushKernelArg, SyncOnDrop,
-            ValidAsZeroBits,
+            profiler_start, profiler_stop, CudaContext, CudaEvent, CudaFunction, CudaGraph,
+            CudaModule, CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut,
+            DeviceRepr, DeviceSlice, DriverError, HostSlice, LaunchArgs, LaunchConfig,
+            PinnedHostSlice, Profiler, PushKernelArg, SyncOnDrop, ValidAsZeroBits,
         };
     }
 
@@ -33,6 +34,13 @@ pub mod driver {
     pub mod result {
         pub use super::DriverError;
         pub use candle_rocm_runtime::driver_api::{init, mem_get_info};
+        pub use candle_rocm_runtime::raw_handles::result::{
+            event, free_async, free_host, free_sync, function, graph, launch_cooperative_kernel,
+            launch_kernel, malloc_async, malloc_host, malloc_sync, memcpy_dtod_async,
+            memcpy_dtod_sync, memcpy_dtoh_async, memcpy_dtoh_sync, memcpy_htod_async,
+            memcpy_htod_sync, memcpy_peer_async, memory_free, memset_d8_async, memset_d8_sync,
+            module, primary_ctx, stream,
+        };
 
         /// GPUs and their attributes.
         pub mod device {
@@ -40,34 +48,43 @@ pub mod driver {
                 count as get_count, read_attribute as get_attribute,
             };
             pub use candle_rocm_runtime::driver_api::{
-                default_pool as get_default_mem_pool, get, name as get_name, total_mem,
-                uuid as get_uuid,
+                default_pool as get_default_mem_pool, default_pool as get_mem_pool, get,
+                name as get_name, total_mem, uuid as get_uuid,
             };
         }
 
         /// The thread's current GPU.
         pub mod ctx {
             pub use candle_rocm_runtime::driver_api::synchronize;
+            pub use candle_rocm_runtime::raw_handles::result::ctx::{get_current, set_current};
         }
 
         /// Memory pools.
         pub mod mem_pool {
             pub use candle_rocm_runtime::driver_api::trim_pool as trim_to;
+            pub use candle_rocm_runtime::raw_handles::result::mem_pool::{
+                alloc_async, get_attribute, set_attribute,
+            };
         }
     }
 
     /// Types under CUDA's own names.
     pub mod sys {
         pub use candle_rocm_runtime::cuda_names::{
-            CUctx_flags, CUctx_flags as CUctx_flags_enum, CUdevice, CUdevice_attribute,
+            CUcontext, CUctx_flags, CUctx_flags as CUctx_flags_enum, CUdevice, CUdevice_attribute,
             CUdevice_attribute as CUdevice_attribute_enum, CUdeviceptr, CUevent_flags,
-            CUevent_flags as CUevent_flags_enum, CUfunc_cache, CUfunc_cache as CUfunc_cache_enum,
-            CUfunction_attribute, CUfunction_attribute as CUfunction_attribute_enum,
-            CUgraphInstantiate_flags, CUlimit, CUlimit as CUlimit_enum, CUmemPool_attribute,
+            CUevent_flags as CUevent_flags_enum, CUevent_wait_flags,
+            CUevent_wait_flags as CUevent_wait_flags_enum, CUfunc_cache,
+            CUfunc_cache as CUfunc_cache_enum, CUfunction_attribute,
+            CUfunction_attribute as CUfunction_attribute_enum, CUgraphInstantiate_flags,
+            CUgraphInstantiate_flags as CUgraphInstantiate_flags_enum, CUgraphMem_attribute,
+            CUgraphMem_attribute as CUgraphMem_attribute_enum, CUhostFn, CUlimit,
+            CUlimit as CUlimit_enum, CUmemPool_attribute,
             CUmemPool_attribute as CUmemPool_attribute_enum, CUmemoryPool, CUoccupancy_flags,
             CUoccupancy_flags as CUoccupancy_flags_enum, CUresult, CUresult as cudaError_enum,
             CUstream, CUstreamCaptureMode, CUstreamCaptureMode as CUstreamCaptureMode_enum,
-            CUstreamCaptureStatus, CUstreamCaptureStatus as CUstreamCaptureStatus_enum, CUuuid,
+            CUstreamCaptureStatus, CUstreamCaptureStatus as CUstreamCaptureStatus_enum,
+            CUstream_flags, CUstream_flags as CUstream_flags_enum, CUuuid,
             CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_WRITECOMBINED,
         };
         pub use candle_rocm_runtime::driver_api::{
@@ -77,7 +94,37 @@ pub mod driver {
         };
         pub use candle_rocm_runtime::hip::types::{
             hipEvent_t as CUevent, hipFunction_t as CUfunction, hipGraphExec_t as CUgraphExec,
-            hipGraph_t as CUgraph, hipModule_t as CUmodule,
+            hipGraphNode_t as CUgraphNode, hipGraph_t as CUgraph, hipModule_t as CUmodule,
+        };
+        pub use candle_rocm_runtime::raw_handles::devices::{
+            cuCtxEnablePeerAccess, cuCtxGetCurrent, cuCtxGetDevice, cuCtxSetCurrent,
+            cuDeviceCanAccessPeer, cuDeviceGetGraphMemAttribute, cuDeviceGetName,
+            cuDeviceGetPCIBusId, cuDeviceGetUuid, cuDeviceGetUuid_v2, cuDeviceGraphMemTrim,
+            cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRetain, cuMemcpyPeerAsync,
+        };
+        pub use candle_rocm_runtime::raw_handles::graphs::{
+            cuGraphDestroy, cuGraphExecDestroy, cuGraphGetNodes, cuGraphInstantiateWithFlags,
+            cuGraphLaunch, cuGraphUpload,
+        };
+        pub use candle_rocm_runtime::raw_handles::memory::{
+            cuMemAllocAsync, cuMemAllocFromPoolAsync, cuMemAllocHost_v2, cuMemAlloc_v2,
+            cuMemFreeAsync, cuMemFreeHost, cuMemFree_v2, cuMemHostAlloc,
+            cuMemHostGetDevicePointer_v2, cuMemHostRegister_v2, cuMemHostUnregister,
+            cuMemcpyDtoDAsync_v2, cuMemcpyDtoD_v2, cuMemcpyDtoHAsync_v2, cuMemcpyDtoH_v2,
+            cuMemcpyHtoDAsync_v2, cuMemcpyHtoD_v2, cuMemsetD32Async, cuMemsetD32_v2,
+            cuMemsetD8Async, cuMemsetD8_v2,
+        };
+        pub use candle_rocm_runtime::raw_handles::modules::{
+            cuFuncGetAttribute, cuFuncSetAttribute, cuFuncSetCacheConfig,
+            cuLaunchCooperativeKernel, cuLaunchKernel, cuModuleGetFunction, cuModuleGetGlobal_v2,
+            cuModuleLoadData, cuModuleUnload, cuOccupancyMaxActiveBlocksPerMultiprocessor,
+        };
+        pub use candle_rocm_runtime::raw_handles::streams::{
+            cuCtxGetStreamPriorityRange, cuEventCreate, cuEventDestroy_v2, cuEventElapsedTime,
+            cuEventElapsedTime_v2, cuEventQuery, cuEventRecord, cuEventSynchronize,
+            cuLaunchHostFunc, cuStreamBeginCapture_v2, cuStreamCreate, cuStreamCreateWithPriority,
+            cuStreamDestroy_v2, cuStreamEndCapture, cuStreamIsCapturing, cuStreamQuery,
+            cuStreamSynchronize, cuStreamWaitEvent, cuThreadExchangeStreamCaptureMode,
         };
     }
 }

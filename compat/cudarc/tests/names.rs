@@ -105,6 +105,64 @@ fn what_the_driver_is_asked() {
 }
 
 #[test]
+fn handles_and_addresses() {
+    type Raw<T> = unsafe fn(T) -> Result<()>;
+    type HostFunction = unsafe extern "C" fn(*mut c_void);
+    type Dim3 = (u32, u32, u32);
+    type Arguments<'a> = &'a mut [*mut c_void];
+    type Launch =
+        unsafe fn(sys::CUfunction, Dim3, Dim3, u32, sys::CUstream, Arguments) -> Result<()>;
+    typed! {
+        CudaContext::cu_ctx => fn(&CudaContext) -> sys::CUcontext;
+        DriverError::error_name => fn(&DriverError) -> Result<&std::ffi::CStr>;
+        result::malloc_async => unsafe fn(sys::CUstream, usize) -> Result<sys::CUdeviceptr>;
+        result::malloc_sync => unsafe fn(usize) -> Result<sys::CUdeviceptr>;
+        result::malloc_host => unsafe fn(usize, u32) -> Result<*mut c_void>;
+        result::free_async => unsafe fn(sys::CUdeviceptr, sys::CUstream) -> Result<()>;
+        result::free_sync => Raw<sys::CUdeviceptr>;
+        result::memset_d8_async => unsafe fn(sys::CUdeviceptr, u8, usize, sys::CUstream) -> Result<()>;
+        result::memcpy_htod_async::<f32> => unsafe fn(sys::CUdeviceptr, &[f32], sys::CUstream) -> Result<()>;
+        result::memcpy_dtoh_async::<f32> => unsafe fn(&mut [f32], sys::CUdeviceptr, sys::CUstream) -> Result<()>;
+        result::memcpy_dtod_async =>
+            unsafe fn(sys::CUdeviceptr, sys::CUdeviceptr, usize, sys::CUstream) -> Result<()>;
+        result::launch_kernel => Launch;
+        result::stream::create => fn(result::stream::StreamKind) -> Result<sys::CUstream>;
+        result::stream::synchronize => Raw<sys::CUstream>;
+        result::stream::wait_event =>
+            unsafe fn(sys::CUstream, sys::CUevent, sys::CUevent_wait_flags) -> Result<()>;
+        result::stream::launch_host_function =>
+            unsafe fn(sys::CUstream, HostFunction, *mut c_void) -> Result<()>;
+        result::stream::begin_capture => unsafe fn(sys::CUstream, sys::CUstreamCaptureMode) -> Result<()>;
+        result::stream::end_capture => unsafe fn(sys::CUstream) -> Result<sys::CUgraph>;
+        result::stream::is_capturing => unsafe fn(sys::CUstream) -> Result<sys::CUstreamCaptureStatus>;
+        result::event::create => fn(sys::CUevent_flags) -> Result<sys::CUevent>;
+        result::event::query => Raw<sys::CUevent>;
+        result::event::elapsed => unsafe fn(sys::CUevent, sys::CUevent) -> Result<f32>;
+        result::graph::instantiate =>
+            unsafe fn(sys::CUgraph, sys::CUgraphInstantiate_flags) -> Result<sys::CUgraphExec>;
+        result::graph::launch => unsafe fn(sys::CUgraphExec, sys::CUstream) -> Result<()>;
+        result::module::load_data => unsafe fn(*const c_void) -> Result<sys::CUmodule>;
+        result::module::get_function =>
+            unsafe fn(sys::CUmodule, std::ffi::CString) -> Result<sys::CUfunction>;
+        result::device::get_mem_pool => unsafe fn(sys::CUdevice) -> Result<sys::CUmemoryPool>;
+        result::mem_pool::set_attribute =>
+            unsafe fn(sys::CUmemoryPool, sys::CUmemPool_attribute, *mut c_void) -> Result<()>;
+        sys::cuStreamBeginCapture_v2 => unsafe fn(sys::CUstream, sys::CUstreamCaptureMode) -> sys::CUresult;
+        sys::cuStreamEndCapture => unsafe fn(sys::CUstream, *mut sys::CUgraph) -> sys::CUresult;
+        sys::cuGraphInstantiateWithFlags =>
+            unsafe fn(*mut sys::CUgraphExec, sys::CUgraph, u64) -> sys::CUresult;
+        sys::cuGraphLaunch => unsafe fn(sys::CUgraphExec, sys::CUstream) -> sys::CUresult;
+        sys::cuMemcpyHtoDAsync_v2 =>
+            unsafe fn(sys::CUdeviceptr, *const c_void, usize, sys::CUstream) -> sys::CUresult;
+        sys::cuDeviceCanAccessPeer => unsafe fn(*mut c_int, sys::CUdevice, sys::CUdevice) -> sys::CUresult;
+        sys::cuCtxEnablePeerAccess => unsafe fn(sys::CUcontext, u32) -> sys::CUresult;
+        cudarc::driver::profiler_start => fn() -> Result<()>;
+    }
+    let number = |error: DriverError| error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+    let _ = number;
+}
+
+#[test]
 fn libraries() {
     use cublaslt::result::CublasError;
     use cublaslt::sys as lt;
@@ -122,6 +180,7 @@ fn libraries() {
             *const c_void,
             usize,
         ) -> Result<(), CublasError>;
+        Ptx::to_src => fn(&Ptx) -> String;
         cudarc::nvrtc::compile_ptx::<&str> => fn(&'static str) -> Result<Ptx, CompileError>;
         cudarc::nvrtc::compile_ptx_with_opts::<&str> => fn(&'static str, CompileOptions) -> Result<Ptx, CompileError>;
     }

@@ -68,6 +68,16 @@ macro_rules! with_hip_functions {
             optional hipGraphUpload(exec: hipGraphExec_t, stream: hipStream_t);
             optional hipGraphDestroy(graph: hipGraph_t);
             optional hipGraphExecDestroy(exec: hipGraphExec_t);
+            optional hipGraphGetNodes(graph: hipGraph_t, nodes: *mut hipGraphNode_t, count: *mut usize);
+            optional hipLaunchHostFunc(stream: hipStream_t, function: hipHostFn_t, data: *mut c_void);
+            optional hipMemsetD32Async(dst: hipDeviceptr_t, value: c_int, count: usize, stream: hipStream_t);
+            optional hipHostRegister(memory: *mut c_void, bytes: usize, flags: c_uint);
+            optional hipHostUnregister(memory: *mut c_void);
+            optional hipHostGetDevicePointer(pointer: *mut *mut c_void, memory: *mut c_void, flags: c_uint);
+            optional hipDeviceGetPCIBusId(text: *mut c_char, bytes: c_int, device: c_int);
+            optional hipDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
+            optional hipDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int);
+            optional hipDeviceEnablePeerAccess(peer: c_int, flags: c_uint);
         }
     };
 }

@@ -22,6 +22,10 @@ pub type hipFunction_t = *mut c_void;
 pub type hipGraph_t = *mut c_void;
 /// `hipGraphExec_t`.
 pub type hipGraphExec_t = *mut c_void;
+/// `hipGraphNode_t`.
+pub type hipGraphNode_t = *mut c_void;
+/// `hipHostFn_t`.
+pub type hipHostFn_t = Option<unsafe extern "C" fn(data: *mut c_void)>;
 /// `hipDeviceptr_t`.
 pub type hipDeviceptr_t = *mut c_void;
 /// `hipDeviceAttribute_t`, see [`attribute`].

@@ -291,6 +291,45 @@ functions! {
     fn hipGraphExecDestroy(exec: hipGraphExec_t) -> hipError_t {
         forward!(cuGraphExecDestroy(exec.cast()))
     }
+    fn hipGraphGetNodes(graph: hipGraph_t, nodes: *mut hipGraphNode_t, count: *mut usize) -> hipError_t {
+        forward!(cuGraphGetNodes(graph.cast(), nodes.cast(), count))
+    }
+    fn hipLaunchHostFunc(stream: hipStream_t, function: hipHostFn_t, data: *mut c_void) -> hipError_t {
+        forward!(cuLaunchHostFunc(stream.cast(), function, data))
+    }
+    fn hipMemsetD32Async(dst: hipDeviceptr_t, value: c_int, count: usize, stream: hipStream_t) -> hipError_t {
+        forward!(cuMemsetD32Async(dst as sys::CUdeviceptr, value as c_uint, count, stream.cast()))
+    }
+    fn hipHostRegister(memory: *mut c_void, bytes: usize, flags: c_uint) -> hipError_t {
+        forward!(cuMemHostRegister_v2(memory, bytes, flags))
+    }
+    fn hipHostUnregister(memory: *mut c_void) -> hipError_t {
+        forward!(cuMemHostUnregister(memory))
+    }
+    fn hipHostGetDevicePointer(pointer: *mut *mut c_void, memory: *mut c_void, flags: c_uint) -> hipError_t {
+        forward!(cuMemHostGetDevicePointer_v2(pointer.cast(), memory, flags))
+    }
+    fn hipDeviceGetPCIBusId(text: *mut c_char, bytes: c_int, device: c_int) -> hipError_t {
+        match primary(device) {
+            Err(error) => error,
+            Ok(primary) => forward!(cuDeviceGetPCIBusId(text, bytes, primary.device)),
+        }
+    }
+    fn hipDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) -> hipError_t {
+        forward!(cuCtxGetStreamPriorityRange(least, greatest))
+    }
+    fn hipDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) -> hipError_t {
+        match (primary(device), primary(peer)) {
+            (Err(error), _) | (_, Err(error)) => error,
+            (Ok(from), Ok(to)) => forward!(cuDeviceCanAccessPeer(can, from.device, to.device)),
+        }
+    }
+    fn hipDeviceEnablePeerAccess(peer: c_int, flags: c_uint) -> hipError_t {
+        match primary(peer) {
+            Err(error) => error,
+            Ok(primary) => forward!(cuCtxEnablePeerAccess(primary.context, flags)),
+        }
+    }
     fn hipRuntimeGetVersion(version: *mut c_int) -> hipError_t {
         forward!(cuDriverGetVersion(version))
     }
