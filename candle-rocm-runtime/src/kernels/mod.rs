@@ -5,6 +5,7 @@ pub mod compile;
 pub(crate) mod function;
 pub(crate) mod image;
 pub mod launch;
+pub(crate) mod long_sort;
 pub mod module;
 mod rtc;
 pub(crate) mod split_rows;

@@ -9,7 +9,7 @@ use candle_rocm_kernels::geometry::{self, Geometry};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
-use super::function::{LoadedFunction, SplitFunction};
+use super::function::{Instead, LoadedFunction};
 use super::image::{check_format, Source};
 use super::text;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -128,9 +128,9 @@ impl LoadedModule {
                 Geometry::AsAsked
             },
             element_bytes: geometry::element_bytes(name),
-            split: self
+            instead: self
                 .embedded
-                .then(|| SplitFunction::of(&self.name, name))
+                .then(|| Instead::of(&self.name, name))
                 .flatten(),
         });
         Ok(self
