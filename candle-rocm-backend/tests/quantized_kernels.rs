@@ -411,3 +411,41 @@ fn experts_are_indexed() -> Result<()> {
     }
     Ok(())
 }
+
+/// A grid has at most 65,535 workgroups along the dimension of tokens.
+#[test]
+fn experts_of_more_tokens_than_a_grid_has_workgroups() -> Result<()> {
+    let device = device()?;
+    let (experts, columns, tokens) = (3, 32, 65_536 + 7);
+    let full = Tensor::from_vec(
+        normal(&mut Random::new(5), experts * columns),
+        (experts, 1, columns),
+        &Device::Cpu,
+    )?;
+    let quantized = QTensor::quantize_onto(&full, GgmlDType::Q8_0, &device)?;
+    let input = Tensor::ones((tokens, 1, columns), DType::F32, &device)?;
+    let ids: Vec<u32> = (0..tokens as u32)
+        .map(|token| token % experts as u32)
+        .collect();
+    let ids_on_device = Tensor::from_vec(ids.clone(), (tokens, 1), &device)?;
+    let found = quantized.indexed_moe_forward(&input, &ids_on_device)?;
+    let found: Vec<f32> = found.flatten_all()?.to_vec1()?;
+    let of_expert = |expert: u32| found[expert as usize];
+    let rows: Vec<Vec<f32>> = quantized.dequantize(&Device::Cpu)?.squeeze(1)?.to_vec2()?;
+    for (expert, row) in (0..).zip(&rows) {
+        let expected: f32 = row.iter().sum();
+        // Ones are rounded to 8 bits without an error.
+        assert!(
+            (of_expert(expert) - expected).abs() < 1e-3,
+            "expert {expert}"
+        );
+    }
+    for (token, (&found, &expert)) in found.iter().zip(&ids).enumerate() {
+        assert_eq!(
+            found.to_bits(),
+            of_expert(expert).to_bits(),
+            "token {token}"
+        );
+    }
+    Ok(())
+}

@@ -4,6 +4,10 @@
 //! 32 threads for a row of any length. Ours compute the same on other grids, and faster: a vector of 16 bytes a
 //! thread, several rows a workgroup, no more workgroups than fill the GPU a few times. So a launch's geometry is
 //! the kernel's own, made here from what was asked for.
+//!
+//! Candle computes grids in 32 bits, so that one for 2^32 elements is empty and one for 1,024 more has one workgroup.
+//! The kernel's arguments have the count in 64 bits: [`Geometry::meant`] finds the grid that was meant, or says why
+//! there is none.
 
 use crate::dtypes;
 
@@ -16,6 +20,8 @@ pub enum Geometry {
     AnyGrid {
         /// How many of the threads asked for one thread stands for in a grid that does not fill the GPU.
         elements: u32,
+        /// How many elements the kernel loops over.
+        count: Count,
     },
     /// A workgroup asked for is a row. With more rows to a workgroup, one of its dimensions is their number, so that
     /// workgroups of equal size have exactly the rows asked for.
@@ -30,9 +36,51 @@ pub enum Geometry {
     /// A workgroup asked for is an output, its threads a power of two and no fewer than half of the output's elements, up
     /// to 1024. Any one-dimensional grid will do: teams of threads take outputs in steps of the grid.
     Outputs {
-        /// Which of the kernel's arguments is the number of an output's elements.
+        /// Which of the kernel's arguments, of 8 bytes, is the number of all outputs' elements.
+        total: usize,
+        /// Which of the kernel's arguments, of 8 bytes, is the number of an output's elements, below 2^32.
         length: usize,
     },
+    /// The grid asked for: a workgroup sorts a row.
+    Sorted {
+        /// Which of the kernel's arguments is the number of a row's elements.
+        length: usize,
+    },
+    /// The grid asked for, of which the second dimension may be cut: workgroups loop along it in steps of the grid.
+    LoopsOverY,
+}
+
+/// How many elements a kernel is told to loop over: what a grid that wrapped around in 32 bits does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// The product of these arguments, of 8 bytes each.
+    Sizes(&'static [usize]),
+    /// The product of these arguments, of 4 bytes each.
+    Words(&'static [usize]),
+    /// As [`Count::Words`], by a kernel that counts in 32 bits itself.
+    Narrow(&'static [usize]),
+    /// The kernel computes it from what is in device memory; no more than the longest of its buffers has.
+    Longest,
+}
+
+/// What a launch says beside its grid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Elements that the kernel loops over, or outputs that it makes; `None` where no argument says it.
+    pub count: Option<u64>,
+    /// Elements of a row or an output; 0 elsewhere.
+    pub row: u64,
+    /// Elements of the longest buffer among the arguments.
+    pub longest: u64,
+}
+
+/// An argument of a kernel: its number, and its bytes, 4 or 8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its number, from 0.
+    pub number: usize,
+    /// Its bytes.
+    pub bytes: usize,
 }
 
 /// What a thread of a kernel of rows holds at most. A row that its threads hold together is read once.
@@ -46,7 +94,7 @@ pub struct Held {
     pub threads: u32,
 }
 
-/// What a workgroup asked for reads, where [`Geometry::length_argument`] says that it counts.
+/// What a workgroup asked for reads, where [`Geometry::told`] finds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     /// Elements of a row or an output; 0 elsewhere.
@@ -85,25 +133,43 @@ const WORKGROUPS_PER_UNIT: u32 = 16;
 const WAVEFRONT: u32 = 64;
 /// Rows that a workgroup makes at most: as many as 32 work-items can hold, of 16 bytes each.
 const MOST_ROWS: u32 = 32;
+/// Workgroups that every GPU allows along the second dimension of a grid.
+const MOST_ALONG_Y: u32 = 65_535;
+/// What 32 bits count, in which Candle computes grids.
+pub const MOST_COUNTED: u64 = u32::MAX as u64;
+/// What 31 bits count, in which Candle passes the columns to sort.
+const MOST_SORTED: u64 = i32::MAX as u64;
 
 /// (module, beginning of the kernel's name, geometry); the first that matches holds.
 const GEOMETRIES: &[(&str, &str, Geometry)] = &[
-    ("affine", "", Geometry::AnyGrid { elements: 4 }),
-    ("binary", "", Geometry::AnyGrid { elements: 4 }),
-    ("cast", "", Geometry::AnyGrid { elements: 4 }),
-    ("fill", "", Geometry::AnyGrid { elements: 4 }),
-    ("ternary", "", Geometry::AnyGrid { elements: 4 }),
-    ("unary", "", Geometry::AnyGrid { elements: 4 }),
+    ("affine", "", loops(4, Count::Sizes(&[0]))),
+    ("binary", "", loops(4, Count::Sizes(&[0]))),
+    ("cast", "", loops(4, Count::Sizes(&[0]))),
+    ("fill", "copy2d_", loops(4, Count::Words(&[2, 3]))),
+    ("fill", "", loops(4, Count::Sizes(&[0]))),
+    ("ternary", "", loops(4, Count::Sizes(&[0]))),
+    ("unary", "", loops(4, Count::Sizes(&[0]))),
     // Outputs of these cost more than a load and a store.
-    ("indexing", "", Geometry::AnyGrid { elements: 1 }),
-    ("conv", "", Geometry::AnyGrid { elements: 1 }),
-    ("reduce", "rope", Geometry::AnyGrid { elements: 1 }),
+    ("indexing", "ia_", loops(1, Count::Sizes(&[4, 7]))),
+    ("indexing", "s_", loops(1, Count::Sizes(&[3, 6]))),
+    ("indexing", "sa_", loops(1, Count::Sizes(&[3, 6]))),
+    ("indexing", "", loops(1, Count::Sizes(&[0]))),
+    ("conv", "", loops(1, Count::Longest)),
     (
         "reduce",
-        "fast_sum_small_",
-        Geometry::AnyGrid { elements: 1 },
+        "rope_thd_",
+        loops(1, Count::Narrow(&[4, 5, 6, 7])),
     ),
-    ("reduce", "fast_", Geometry::Outputs { length: 1 }),
+    ("reduce", "rope_", loops(1, Count::Narrow(&[4, 5]))),
+    ("reduce", "fast_sum_small_", loops(1, Count::Sizes(&[0]))),
+    (
+        "reduce",
+        "fast_",
+        Geometry::Outputs {
+            total: 0,
+            length: 1,
+        },
+    ),
     ("reduce", "softmax_", rows_of(0, 2, 8, 16)),
     ("reduce", "rmsnorm_", rows_of(1, 3, 8, 16)),
     ("reduce", "layernorm_", rows_of(1, 4, 4, 16)),
@@ -118,7 +184,14 @@ const GEOMETRIES: &[(&str, &str, Geometry)] = &[
     ("fused", "add_layernorm_", rows_of(1, 6, 4, 8)),
     ("fused", "backward_rmsnorm_", two_rows(5)),
     ("fused", "backward_layernorm_", two_rows(5)),
+    ("sort", "asort_asc_", Geometry::Sorted { length: 2 }),
+    ("sort", "asort_desc_", Geometry::Sorted { length: 2 }),
+    ("quantized", "indexed_moe_forward_", Geometry::LoopsOverY),
 ];
+
+const fn loops(elements: u32, count: Count) -> Geometry {
+    Geometry::AnyGrid { elements, count }
+}
 
 const fn rows_of(axis: usize, length: usize, vectors: u32, elements: u32) -> Geometry {
     Geometry::Rows {
@@ -154,11 +227,93 @@ impl Geometry {
             .map_or(Self::AsAsked, |(_, _, geometry)| *geometry)
     }
 
-    /// The kernel's argument, of four bytes or more, that the plan depends on.
-    pub fn length_argument(self) -> Option<usize> {
+    /// What a launch says, of whose buffers the longest has so many elements. `read` gives an argument's value.
+    pub fn told(self, longest: u64, read: impl Fn(Parameter) -> u64) -> Told {
+        let read = |number, bytes| read(Parameter { number, bytes });
+        let product = |numbers: &[usize], bytes| {
+            let values = numbers.iter().map(|&number| read(number, bytes));
+            Some(values.fold(1, u64::saturating_mul))
+        };
+        let (count, row) = match self {
+            Self::AsAsked | Self::LoopsOverY => (None, 0),
+            Self::AnyGrid { count, .. } => match count {
+                Count::Sizes(numbers) => (product(numbers, 8), 0),
+                Count::Words(numbers) | Count::Narrow(numbers) => (product(numbers, 4), 0),
+                // Smaller ones are not what a wrapped grid was for.
+                Count::Longest => ((longest > MOST_COUNTED).then_some(longest), 0),
+            },
+            Self::Rows { length, .. } | Self::Sorted { length } => (None, read(length, 4)),
+            Self::Outputs { total, length } => {
+                let of_each = read(length, 8);
+                (read(total, 8).checked_div(of_each), of_each)
+            }
+        };
+        Told {
+            count,
+            row,
+            longest,
+        }
+    }
+
+    /// The grid that `asked` was meant to be, which Candle computes in 32 bits. The empty grid of an empty tensor stays.
+    ///
+    /// # Errors
+    /// Why the kernel cannot do all that it is told to do, with the count and what to do instead.
+    pub fn meant(self, asked: Grid, told: Told) -> Result<Grid, String> {
+        if let Some(reason) = self.overrun(asked, told) {
+            return Err(reason);
+        }
+        let count = match self {
+            Self::AnyGrid { .. } | Self::Outputs { .. } if asked.is_line() => told.count,
+            _ => None,
+        };
+        Ok(match count {
+            // More than fill any GPU.
+            Some(count) if count > MOST_COUNTED => Grid::line(MOST_COUNTED, THREADS),
+            Some(count) if count > 0 && asked.workgroups[0] == 0 => {
+                let threads = asked.threads[0].max(1);
+                let of_each = match self {
+                    Self::Outputs { .. } => 1,
+                    _ => threads.into(),
+                };
+                Grid::line(count.div_ceil(of_each), threads)
+            }
+            _ => asked,
+        })
+    }
+
+    /// Why the kernel cannot do all that it is told to do, if so.
+    fn overrun(self, asked: Grid, told: Told) -> Option<String> {
+        let Told {
+            count,
+            row,
+            longest,
+        } = told;
+        let rows = longest.checked_div(row).unwrap_or(0);
+        let groups = u64::from(asked.workgroups[0]);
         match self {
-            Self::AsAsked | Self::AnyGrid { .. } => None,
-            Self::Rows { length, .. } | Self::Outputs { length } => Some(length),
+            Self::AnyGrid {
+                count: Count::Narrow(_),
+                ..
+            } => count.filter(|count| *count > MOST_COUNTED).map(|count| {
+                format!("it counts its {count} elements in 32 bits: give it fewer at a time")
+            }),
+            Self::Outputs { .. } if row > MOST_COUNTED => Some(format!(
+                "it counts the {row} elements of an output in 32 bits: reduce in two steps, of fewer elements each"
+            )),
+            Self::Rows { .. } if rows > MOST_COUNTED => Some(format!(
+                "a grid counts rows in 32 bits, and {longest} elements are {rows} rows: give it fewer at a time"
+            )),
+            Self::Sorted { .. }
+                if row > MOST_SORTED
+                    || longest > MOST_SORTED && groups.saturating_mul(row) < longest =>
+            {
+                Some(format!(
+                    "rows are counted in 32 bits and columns in 31: {groups} rows of {row} are not what {longest} \
+                     elements are; give it fewer at a time"
+                ))
+            }
+            _ => None,
         }
     }
 
@@ -177,8 +332,15 @@ impl Geometry {
     /// The grid to launch where `asked` was asked for.
     pub fn plan(self, asked: Grid, row: Row, gpu: Gpu) -> Grid {
         match self {
-            Self::AsAsked => asked,
-            Self::AnyGrid { elements } => any_grid(asked, elements, gpu),
+            Self::AsAsked | Self::Sorted { .. } => asked,
+            Self::LoopsOverY => {
+                let [x, y, z] = asked.workgroups;
+                Grid {
+                    workgroups: [x, y.min(MOST_ALONG_Y), z],
+                    ..asked
+                }
+            }
+            Self::AnyGrid { elements, .. } => any_grid(asked, elements, gpu),
             Self::Rows { axis, held, .. } => match self.rows(asked) {
                 Some(count) => rows(count, axis, row, held, gpu),
                 None => asked,
@@ -200,6 +362,11 @@ impl Grid {
             workgroups: [workgroups.try_into().unwrap_or(u32::MAX), 1, 1],
             threads: [threads, 1, 1],
         }
+    }
+
+    /// Whether it has no workgroup.
+    pub fn is_empty(&self) -> bool {
+        self.workgroups.contains(&0)
     }
 
     fn is_line(&self) -> bool {
@@ -406,15 +573,195 @@ mod tests {
         }
     }
 
+    /// Kernels of every family, the arguments that say how many elements they loop over, with bytes, and what the
+    /// product of those is to be.
+    const COUNTED: [(&str, &str, &[(usize, usize)]); 22] = [
+        ("affine", "affine_f32", &[(0, 8)]),
+        ("binary", "badd_f32", &[(0, 8)]),
+        ("binary", "eq_u8", &[(0, 8)]),
+        ("cast", "cast_u8_f32", &[(0, 8)]),
+        ("fill", "const_set_u8", &[(0, 8)]),
+        ("fill", "copy2d_u8", &[(2, 4), (3, 4)]),
+        ("ternary", "where_u8_f32", &[(0, 8)]),
+        ("unary", "uexp_f32", &[(0, 8)]),
+        ("unary", "ucopy_u8", &[(0, 8)]),
+        ("indexing", "is_u32_f32", &[(0, 8)]),
+        ("indexing", "gather_u32_f32", &[(0, 8)]),
+        ("indexing", "ia_u32_f32", &[(4, 8), (7, 8)]),
+        ("indexing", "s_u32_f32", &[(3, 8), (6, 8)]),
+        ("indexing", "sa_u32_f32", &[(3, 8), (6, 8)]),
+        ("reduce", "fast_sum_small_f32", &[(0, 8)]),
+        ("conv", "avg_pool2d_f32", &[]),
+        ("conv", "max_pool2d_u8", &[]),
+        ("conv", "conv1d_f32", &[]),
+        ("conv", "conv2d_f32", &[]),
+        ("conv", "im2col_f32", &[]),
+        ("conv", "upsample_nearest2d_f32", &[]),
+        ("conv", "upsample_bilinear2d_f32", &[]),
+    ];
+
+    /// The arguments of a launch whose count is made of these, the first of which has all but what others can hold.
+    fn told_of(geometry: Geometry, parameters: &[(usize, usize)], count: u64) -> Told {
+        let values = match parameters.len() {
+            2 => vec![count / 1024, 1024],
+            _ => vec![count],
+        };
+        geometry.told(count, |parameter| {
+            let wanted = (parameter.number, parameter.bytes);
+            let place = parameters.iter().position(|given| *given == wanted);
+            values[place.unwrap_or_else(|| panic!("{parameter:?} says nothing of the count"))]
+        })
+    }
+
+    /// The grid that Candle asks for.
+    fn as_candle_asks(count: u64) -> Grid {
+        asked((count as u32).div_ceil(1024), 1024)
+    }
+
+    #[test]
+    fn grids_that_wrapped_around_are_made_from_the_count() {
+        for (module, kernel, parameters) in COUNTED {
+            let geometry = Geometry::of(module, kernel);
+            for count in [1 << 32, (1 << 32) + 1024, 1 << 33] {
+                let told = told_of(geometry, parameters, count);
+                let meant = geometry.meant(as_candle_asks(count), told);
+                let meant = meant.unwrap_or_else(|reason| panic!("{kernel}: {reason}"));
+                let plan = geometry.plan(meant, Row::default(), GPU);
+                assert_eq!(plan, asked(1600, 256), "{kernel}, {count} elements");
+            }
+            // What did not wrap around is launched as asked; nothing is made of nothing.
+            for count in [0, 1024, (1 << 32) - 1024] {
+                let grid = as_candle_asks(count);
+                let told = told_of(geometry, parameters, count);
+                assert_eq!(geometry.meant(grid, told), Ok(grid), "{kernel}, {count}");
+            }
+        }
+        // An empty grid that no conversion made.
+        for (kernel, count, expected) in [("uexp_f32", 5000, (5, 1024)), ("uexp_f32", 0, (0, 1024))]
+        {
+            let geometry = Geometry::of("unary", kernel);
+            let meant = geometry.meant(asked(0, 1024), told_of(geometry, &[(0, 8)], count));
+            assert_eq!(meant, Ok(asked(expected.0, expected.1)));
+        }
+    }
+
+    #[test]
+    fn outputs_are_counted_in_64_bits_and_their_elements_in_32() {
+        let geometry = Geometry::of("reduce", "fast_max_f32");
+        let meant = |outputs: u64, of_each: u64| {
+            let threads = of_each.min(1024).next_power_of_two() as u32;
+            let told = geometry.told(0, |parameter| match (parameter.number, parameter.bytes) {
+                (0, 8) => outputs * of_each,
+                (1, 8) => of_each,
+                _ => panic!("{parameter:?}"),
+            });
+            let grid = geometry.meant(asked(outputs as u32, threads), told)?;
+            Ok::<_, String>(geometry.plan(grid, row_of((of_each, 4)), GPU))
+        };
+        for outputs in [1 << 32, (1 << 32) + 1024, 1 << 33] {
+            for of_each in [1, 2, 64, 1000] {
+                assert_eq!(
+                    meant(outputs, of_each),
+                    Ok(asked(1600, 256)),
+                    "{outputs} {of_each}"
+                );
+            }
+        }
+        // 1024 work-items for each of 5,000,000 are more than 32 bits count, and fewer are launched.
+        assert_eq!(meant(5_000_000, 1024), Ok(asked(1600, 256)));
+        assert_eq!(meant(0, 0), Ok(asked(0, 1)));
+        for of_each in [1 << 32, (1 << 32) + 1024, 1 << 33] {
+            let reason = meant(2, of_each).unwrap_err();
+            assert!(reason.contains(&of_each.to_string()), "{reason}");
+        }
+        assert!(meant(2, (1 << 32) - 1).is_ok());
+    }
+
+    #[test]
+    fn what_no_grid_can_be_made_of_is_refused_with_the_count() {
+        let refused = |module, kernel, grid: Grid, longest: u64, value: u64| {
+            let geometry = Geometry::of(module, kernel);
+            geometry
+                .meant(grid, geometry.told(longest, |_| value))
+                .err()
+        };
+        let four = 1u64 << 32;
+        // Rows of 64 whose number wrapped around.
+        for rows in [four, four + 1024] {
+            let reason = refused(
+                "reduce",
+                "softmax_f32",
+                asked(rows as u32, 32),
+                64 * rows,
+                64,
+            );
+            assert!(reason.unwrap().contains(&rows.to_string()));
+            let reason = refused(
+                "sort",
+                "asort_asc_f32",
+                asked(rows as u32, 64),
+                64 * rows,
+                64,
+            );
+            assert!(reason.unwrap().contains(&(64 * rows).to_string()));
+        }
+        assert_eq!(
+            refused("reduce", "softmax_f32", asked(1 << 26, 32), four, 64),
+            None
+        );
+        assert_eq!(
+            refused("sort", "asort_asc_f32", asked(1 << 26, 64), four, 64),
+            None
+        );
+        // Columns that wrapped around, as rows of 5 or as a negative number.
+        for columns in [5, 1 << 31] {
+            assert!(refused("sort", "asort_asc_f32", asked(1, 1024), four + 5, columns).is_some());
+        }
+        assert!(refused("sort", "asort_asc_f32", asked(1, 1024), 1 << 31, 1 << 31).is_some());
+        // Rotary embeddings count in 32 bits themselves: 2^17 times 2^15, and two more of 1.
+        let product = |kernel, values: [u64; 4]| {
+            let geometry = Geometry::of("reduce", kernel);
+            let told = geometry.told(0, |parameter| values[parameter.number - 4]);
+            geometry.meant(asked(0, 1024), told).err()
+        };
+        for kernel in ["rope_f32", "rope_i_f32", "rope_thd_f32"] {
+            let reason = product(kernel, [1 << 17, 1 << 15, 1, 1]).unwrap();
+            assert!(reason.contains(&four.to_string()), "{kernel}: {reason}");
+            assert_eq!(product(kernel, [1 << 16, 1 << 15, 1, 1]), None);
+        }
+    }
+
+    #[test]
+    fn workgroups_along_the_second_dimension_are_no_more_than_allowed() {
+        let geometry = Geometry::of("quantized", "indexed_moe_forward_q4k_q8_1");
+        let grid = |tokens| Grid {
+            workgroups: [7, tokens, 2],
+            threads: [32, 4, 1],
+        };
+        for (tokens, launched) in [
+            (1, 1),
+            (65_535, 65_535),
+            (65_536, 65_535),
+            (1 << 20, 65_535),
+        ] {
+            let plan = geometry.plan(grid(tokens), Row::default(), GPU);
+            assert_eq!(plan, grid(launched));
+        }
+    }
+
     #[test]
     fn grids_of_more_dimensions_stay() {
         let grid = Grid {
             workgroups: [3, 2, 1],
             threads: [64, 1, 1],
         };
-        let geometry = Geometry::AnyGrid { elements: 4 };
-        assert_eq!(geometry.plan(grid, Row::default(), GPU), grid);
-        assert_eq!(Geometry::of("sort", "asort_asc_f32"), Geometry::AsAsked);
+        for geometry in [
+            loops(4, Count::Sizes(&[0])),
+            Geometry::of("sort", "asort_asc_f32"),
+        ] {
+            assert_eq!(geometry.plan(grid, Row::default(), GPU), grid);
+        }
+        assert_eq!(Geometry::of("sort", "asort_runs"), Geometry::AsAsked);
     }
 
     #[test]
@@ -465,7 +812,7 @@ mod tests {
     #[test]
     fn outputs_share_workgroups() {
         let plan = |count, threads, elements| {
-            let geometry = Geometry::Outputs { length: 1 };
+            let geometry = Geometry::of("reduce", "fast_max_f32");
             geometry.plan(asked(count, threads), row_of((elements, 4)), GPU)
         };
         assert_eq!(plan(1 << 17, 64, 64), asked(1600, 256));

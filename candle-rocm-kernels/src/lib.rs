@@ -19,6 +19,7 @@ pub mod dtypes;
 pub mod few;
 pub mod geometry;
 pub mod grouped;
+pub mod long_sort;
 pub mod matmul;
 pub mod mmvq;
 pub mod nvidia;

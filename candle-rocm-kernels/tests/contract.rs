@@ -330,6 +330,10 @@ static CONTRACT: &[Family] = &[
         ALL,
         "ppii",
     ),
+    // What the runtime launches instead of these for rows that do not fit LDS.
+    family(&kernels::SORT, &["asort_keys_{t}"], ALL, "ppnn"),
+    family(&kernels::SORT, &["asort_{t}"], &[("runs", 0)], "ppii"),
+    family(&kernels::SORT, &["asort_{t}"], &[("merge", 0)], "ppppnii"),
     family(
         &kernels::TERNARY,
         &["where_u8_{t}", "where_u32_{t}", "where_i64_{t}"],

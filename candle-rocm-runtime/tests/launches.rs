@@ -113,6 +113,72 @@ fn an_empty_grid_does_nothing() {
     stream.synchronize().unwrap();
 }
 
+/// Of each launch the emulator executes the first and the last workgroup, and memory is pages that nothing has written.
+fn of_two_workgroups(test: &str, body: fn(&Arc<Context>)) {
+    let variables = [("ROCM_EMU_WORKGROUPS", "2"), ("ROCM_EMU_MEMORY", "20G")];
+    in_process(test, &variables, || body(&context()));
+}
+
+/// Candle computes grids in 32 bits: of 2^32 elements none is left, of 1,024 more one workgroup.
+#[test]
+fn a_grid_that_wrapped_around_is_made_from_the_count() {
+    of_two_workgroups(
+        "a_grid_that_wrapped_around_is_made_from_the_count",
+        |context| {
+            let stream = context.default_stream();
+            let module = context
+                .load_module(Image::from(&candle_rocm_kernels::FILL))
+                .unwrap();
+            let function = module.load_function("copy2d_u8").unwrap();
+            let columns = 1024u32;
+            // Every row is copied from this one.
+            let row = stream.clone_htod(&vec![7u8; columns as usize]).unwrap();
+            // A vector of 16 bytes for each work-item of the largest grid.
+            let period = u64::from(context.info().compute_units) * 16 * 256 * 16;
+            for count in [1u64 << 32, (1 << 32) + 1024, 1 << 33] {
+                let rows = (count / u64::from(columns)) as u32;
+                // SAFETY: every bit pattern is a number.
+                let mut copy = unsafe { stream.alloc::<u8>(count as usize) }.unwrap();
+                let mut launch = stream.launch_builder(&function);
+                launch.arg(&row).arg(&mut copy).arg(&rows).arg(&columns);
+                launch.arg(&0u32).arg(&columns);
+                // SAFETY: the kernel's arguments; a row is read, and there is room for the copy's elements.
+                unsafe { launch.launch(LaunchConfig::for_num_elems(count as u32)) }.unwrap();
+                // Where the first workgroup begins anew, and where the last one ends.
+                let place = ((count - 1) / period * period) as usize;
+                for place in [0, place - 256, place] {
+                    let found = stream.clone_dtoh(&copy.slice(place..place + 256)).unwrap();
+                    assert_eq!(found, [7; 256], "{count} elements, at {place}");
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn an_empty_grid_for_a_buffer_that_32_bits_do_not_count_is_refused() {
+    of_two_workgroups(
+        "an_empty_grid_for_a_buffer_that_32_bits_do_not_count_is_refused",
+        |context| {
+            let stream = context.default_stream();
+            let function = probe(context).load_function("increment").unwrap();
+            // SAFETY: every bit pattern is a number.
+            let mut x = unsafe { stream.alloc::<u8>(1 << 32) }.unwrap();
+            let config = LaunchConfig::for_num_elems(x.len() as u32);
+            let mut launch = stream.launch_builder(&function);
+            launch.arg(&0u32).arg(&mut x);
+            // SAFETY: nothing runs.
+            let error = unsafe { launch.launch(config) }.unwrap_err();
+            assert_eq!(*error.kind(), ErrorKind::LaunchLimit, "{error}");
+            let text = error.to_string();
+            assert!(
+                text.contains("`increment`") && text.contains("4294967296"),
+                "{text}"
+            );
+        },
+    );
+}
+
 #[test]
 fn limits_are_checked_and_named() {
     let context = context();

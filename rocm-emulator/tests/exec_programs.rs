@@ -50,6 +50,29 @@ fn add_with_a_partial_last_workgroup() {
 }
 
 #[test]
+fn a_part_of_the_workgroups_is_executed() {
+    each_gpu(|gpu| {
+        let ones = gpu.upload(&vec![1f32; 5 * 64]);
+        for (workgroups, executed) in [(0, 5), (1, 1), (2, 2), (5, 5), (9, 5)] {
+            let out = gpu.upload(&vec![0f32; 5 * 64]);
+            let args = [U64(ones), U64(ones), U64(out), U32(5 * 64)];
+            let options = Options {
+                workgroups,
+                ..Options::default()
+            };
+            let counters = gpu.launch("add", [5, 1, 1], [64, 1, 1], 0, &args, &options);
+            let counters = counters.unwrap_or_else(|fault| panic!("{fault}"));
+            assert_eq!(counters.workgroups, executed, "{}", gpu.target);
+            let sums = gpu.download::<f32>(out, 5 * 64);
+            // The first is, and of two the last.
+            let last = if workgroups == 1 { 0.0 } else { 2.0 };
+            assert!(sums[..64].iter().all(|sum| *sum == 2.0));
+            assert!(sums[4 * 64..].iter().all(|sum| *sum == last));
+        }
+    });
+}
+
+#[test]
 fn arguments_and_geometry() {
     each_gpu(|gpu| {
         let out = gpu.buffer(12 * 8);

@@ -49,7 +49,7 @@ struct Bug {
     instead: &'static [(On, Run)],
 }
 
-const BUGS: [Bug; 15] = [
+const BUGS: [Bug; 20] = [
     // `CudaStorage::index_add` makes an accumulator of the layout's shape, then takes its part at the layout's offsets.
     Bug {
         listed: "`index_add` on a tensor with a start offset",
@@ -172,6 +172,81 @@ const BUGS: [Bug; 15] = [
             }),
         ],
     },
+    // The same for rows that lie further apart than they are long. cuBLAS has a leading dimension for it.
+    Bug {
+        listed: "products of a matrix whose rows are apart",
+        on: On::Gpu,
+        run: |device| apart(device, |x| Ok(x.clone())),
+        sign: Sign::Error("matmul is only supported for contiguous tensors"),
+        right: &[1., 3., 4., 24.],
+        instead: &[
+            (On::Gpu, |device| apart(device, |x| x.contiguous())),
+            (On::Cpu, |device| apart(device, |x| Ok(x.clone()))),
+        ],
+    },
+    // `Tensor::cumsum` multiplies by a triangular matrix of the dimension's size, here of 160 GB and then 640.
+    Bug {
+        listed: "`cumsum` of a long dimension",
+        on: On::Gpu,
+        run: |device| {
+            let sums = Tensor::ones(400_000, DType::F32, device)?.cumsum(0)?;
+            values(sums.narrow(0, 399_999, 1)?.force_contiguous()?)
+        },
+        sign: Sign::Error("memory"),
+        right: &[400_000.],
+        instead: &[(On::Gpu, |device| {
+            let parts = Tensor::ones((500, 800), DType::F32, device)?.cumsum(1)?;
+            let before = parts.narrow(1, 799, 1)?.contiguous()?.cumsum(0)?;
+            let before = Tensor::cat(
+                &[
+                    &before.narrow(0, 0, 1)?.zeros_like()?,
+                    &before.narrow(0, 0, 499)?,
+                ],
+                0,
+            )?;
+            let sums = parts.broadcast_add(&before)?.flatten_all()?;
+            values(sums.narrow(0, 399_999, 1)?.force_contiguous()?)
+        })],
+    },
+    // `dequantize_matmul_vec` and `dequantize_matmul` in `quantized/cuda.rs` name no kernels for these two.
+    Bug {
+        listed: "products with q8_1 or q8K weights",
+        on: On::Gpu,
+        run: |device| product_with(GgmlDType::Q8_1, device, true),
+        sign: Sign::Error("unsupported dtype for quantized matmul Q8_1"),
+        right: &[127. * 256.],
+        instead: &[(On::Gpu, |device| {
+            product_with(GgmlDType::Q8_1, device, false)
+        })],
+    },
+    Bug {
+        listed: "products with q8_1 or q8K weights",
+        on: On::Gpu,
+        run: |device| product_with(GgmlDType::Q8K, device, true),
+        sign: Sign::Error("unsupported dtype for quantized matmul Q8K"),
+        right: &[127. * 256.],
+        instead: &[(On::Gpu, |device| {
+            product_with(GgmlDType::Q8K, device, false)
+        })],
+    },
+    // `CudaStorage::copy2d` makes 32 bits of its sizes, and copies nothing where one of them is then zero.
+    Bug {
+        listed: "`slice_set` and `cat` of 2^32 elements",
+        on: On::Gpu,
+        run: |device| {
+            let one = Tensor::ones(1, DType::U8, device)?;
+            // SAFETY: what is looked at is written first.
+            let [from, to] = [(); 2].map(|()| unsafe { Tensor::empty(1 << 32, DType::U8, device) });
+            let (from, to) = (from?, to?);
+            from.slice_set(&one, 0, 0)?;
+            to.slice_set(&one.zeros_like()?, 0, 0)?;
+            to.slice_set(&from, 0, 0)?;
+            values(to.narrow(0, 0, 1)?.force_contiguous()?)
+        },
+        sign: Sign::Numbers(&[0.]),
+        right: &[1.],
+        instead: &[],
+    },
     // The CPU's product of a batch of transposed matrices with one matrix takes the batch for more rows. The device, which
     // the convolution reaches with the same layouts, is right.
     Bug {
@@ -274,6 +349,24 @@ fn values(tensor: Tensor) -> Result<Vec<f64>> {
 fn heads(x: Tensor, lay: fn(&Tensor) -> candle_core::Result<Tensor>) -> Result<Vec<f64>> {
     let x = lay(&x.transpose(0, 1)?)?;
     values(x.matmul(&lay(&x.transpose(1, 2)?)?)?)
+}
+
+/// A product with two columns of three.
+fn apart(device: &Device, lay: fn(&Tensor) -> candle_core::Result<Tensor>) -> Result<Vec<f64>> {
+    let x = lay(&numbered((2, 3), device)?.narrow(1, 0, 2)?)?;
+    let y = Tensor::new(&[[1f32, 3.], [1., 3.]], device)?;
+    values(x.matmul(&y)?)
+}
+
+/// Of a row of weights, quantised or as they are dequantised, and a row of ones.
+fn product_with(dtype: GgmlDType, device: &Device, quantised: bool) -> Result<Vec<f64>> {
+    let weights = Tensor::full(127f32, (1, 256), &Device::Cpu)?;
+    let weights = QTensor::quantize_onto(&weights, dtype, device)?;
+    let ones = Tensor::ones((1, 256), DType::F32, device)?;
+    if quantised {
+        return values(QMatMul::from_qtensor(weights)?.forward(&ones)?);
+    }
+    values(ones.matmul(&weights.dequantize(device)?.t()?)?)
 }
 
 fn numbered(shape: impl Into<Shape>, device: &Device) -> Result<Tensor> {

@@ -228,29 +228,31 @@ MUL_MAT_VECS(q5_K, Q5_K)
 MUL_MAT_VECS(q6_K, Q6_K)
 
 // A mixture of experts: out (batch, topk, n) = row of the expert that ids (batch, topk) names, times
-// input (batch, topk or 1, k). Grid (n, batch, topk).
+// input (batch, topk or 1, k). Grid (n, batch or fewer, topk): a grid has at most 65,535 workgroups along y.
 template <class Q>
 __device__ __forceinline__ void indexed_moe_forward(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,
                                                     const uint32_t *__restrict__ ids, float *__restrict__ dst,
-                                                    int32_t n, int32_t k, int32_t topk, int32_t padded,
+                                                    int32_t n, int32_t k, int32_t batch, int32_t topk, int32_t padded,
                                                     int32_t input_dim1) {
     __shared__ WaveValues<float> lds;
     uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
-    size_t slot = (size_t)blockIdx.y * topk + blockIdx.z;
-    size_t input = (size_t)blockIdx.y * input_dim1 + (input_dim1 == 1 ? 0 : blockIdx.z);
-    const uint8_t *row = src + ((size_t)ids[slot] * n + blockIdx.x) * (k / Q::ELEMENTS) * Q::BYTES;
-    float sums[1] = {};
-    for (uint32_t chunk = thread; chunk < (uint32_t)k / 32; chunk += threads)
-        multiply_chunk<Q>(row, chunk, y + input * (padded / 32) * Q8_1::BYTES, 0, 1, sums);
-    float sum = block_all_reduce(sums[0], thread, threads, Sum(), lds);
-    if (thread == 0) dst[slot * n + blockIdx.x] = sum;
+    for (uint32_t token = blockIdx.y; token < (uint32_t)batch; token += gridDim.y) {
+        size_t slot = (size_t)token * topk + blockIdx.z;
+        size_t input = (size_t)token * input_dim1 + (input_dim1 == 1 ? 0 : blockIdx.z);
+        const uint8_t *row = src + ((size_t)ids[slot] * n + blockIdx.x) * (k / Q::ELEMENTS) * Q::BYTES;
+        float sums[1] = {};
+        for (uint32_t chunk = thread; chunk < (uint32_t)k / 32; chunk += threads)
+            multiply_chunk<Q>(row, chunk, y + input * (padded / 32) * Q8_1::BYTES, 0, 1, sums);
+        float sum = block_all_reduce(sums[0], thread, threads, Sum(), lds);
+        if (thread == 0) dst[slot * n + blockIdx.x] = sum;
+    }
 }
 #define INDEXED_MOE(NAME, Q)                                                                              \
     ENTRY __launch_bounds__(128) indexed_moe_forward_##NAME##_q8_1(                                       \
         const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, const uint32_t *__restrict__ ids, \
         float *__restrict__ dst, int32_t n, int32_t k, int32_t batch, int32_t topk, int32_t padded,       \
         int32_t input_dim1) {                                                                             \
-        indexed_moe_forward<Q>(src, y, ids, dst, n, k, topk, padded, input_dim1);                         \
+        indexed_moe_forward<Q>(src, y, ids, dst, n, k, batch, topk, padded, input_dim1);                         \
     }
 INDEXED_MOE(q2k, Q2_K)
 INDEXED_MOE(q3k, Q3_K)

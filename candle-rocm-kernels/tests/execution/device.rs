@@ -139,14 +139,16 @@ impl Gpu {
             largest_workgroup,
         };
         let geometry = Geometry::of(module.name(), name);
-        let elements = match geometry.length_argument().map(|index| &args[index]) {
-            None => 0,
-            Some(Arg::N(value)) => *value as u64,
-            Some(Arg::I(value)) => *value as u64,
-            Some(_) => panic!("{name} has no length there"),
-        };
+        let told = geometry.told(0, |parameter| match &args[parameter.number] {
+            Arg::N(value) => *value as u64,
+            Arg::I(value) => *value as u64,
+            _ => panic!("{name} has no number at {parameter:?}"),
+        });
+        let asked = geometry
+            .meant(asked, told)
+            .expect("a grid that can be made");
         let row = Row {
-            elements,
+            elements: told.row,
             element_bytes: geometry::element_bytes(name),
         };
         let plan = geometry.plan(asked, row, gpu);

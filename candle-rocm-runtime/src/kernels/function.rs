@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use candle_rocm_kernels::geometry::Geometry;
+use candle_rocm_kernels::long_sort::LongSort;
 use candle_rocm_kernels::split_rows::SplitRows;
 
 use crate::base::hip::types::hipFunction_t;
@@ -19,8 +20,8 @@ pub(crate) struct LoadedFunction {
     pub(crate) geometry: Geometry,
     /// Bytes of the elements it reads.
     pub(crate) element_bytes: u64,
-    /// What is launched instead for few long rows.
-    pub(crate) split: Option<Box<SplitFunction>>,
+    /// What is launched instead where this kernel is slow or cannot be launched.
+    pub(crate) instead: Option<Box<Instead>>,
 }
 
 // SAFETY: HIP's functions may be used from any thread.
@@ -36,14 +37,37 @@ pub(crate) struct SplitFunction {
     pub pair: OnceLock<[Arc<LoadedFunction>; 2]>,
 }
 
-impl SplitFunction {
-    /// That of a kernel of an embedded module, if there is one.
+/// A kernel of sorting that others replace.
+pub(crate) struct SortFunction {
+    pub sort: LongSort,
+    /// Those of [`LongSort::kernels`], loaded when first launched. Embedded modules stay loaded.
+    pub kernels: OnceLock<[Arc<LoadedFunction>; 3]>,
+}
+
+/// What is launched instead of a kernel, on some grids.
+pub(crate) enum Instead {
+    /// For few long rows.
+    Split(SplitFunction),
+    /// For rows that do not fit LDS.
+    Sort(SortFunction),
+}
+
+impl Instead {
+    /// That of a kernel of an embedded module, if there is something.
     pub fn of(module: &str, kernel: &str) -> Option<Box<Self>> {
-        let split = SplitRows::of(module, kernel)?;
-        Some(Box::new(Self {
-            split,
-            names: split.names(kernel),
-            pair: OnceLock::new(),
-        }))
+        let split = SplitRows::of(module, kernel).map(|split| {
+            Self::Split(SplitFunction {
+                split,
+                names: split.names(kernel),
+                pair: OnceLock::new(),
+            })
+        });
+        let sort = || {
+            Some(Self::Sort(SortFunction {
+                sort: LongSort::of(module, kernel)?,
+                kernels: OnceLock::new(),
+            }))
+        };
+        split.or_else(sort).map(Box::new)
     }
 }

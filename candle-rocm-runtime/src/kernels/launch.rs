@@ -2,9 +2,10 @@
 
 use std::ffi::c_void;
 
-use candle_rocm_kernels::geometry::{Geometry, Gpu, Grid, Row};
+use candle_rocm_kernels::geometry::{Geometry, Gpu, Grid, Parameter, Row, Told, MOST_COUNTED};
 
-use super::function::SplitFunction;
+use super::function::Instead;
+use super::long_sort::SortLaunch;
 use super::module::Function;
 use super::split_rows::SplitLaunch;
 use super::submit::give_to_stream;
@@ -29,6 +30,8 @@ pub struct LaunchArgs<'a> {
     waits: InlineList<&'a UseMark, 8>,
     records: InlineList<&'a UseMark, 8>,
     args: InlineList<*mut c_void, 24>,
+    /// Elements of the longest buffer among the arguments.
+    longest: u64,
     flags: Option<CUevent_flags>,
 }
 
@@ -41,6 +44,7 @@ impl Stream {
             waits: InlineList::new(),
             records: InlineList::new(),
             args: InlineList::new(),
+            longest: 0,
             flags: None,
         }
     }
@@ -74,6 +78,7 @@ macro_rules! push_memory {
                 #[inline(always)]
                 fn arg(&mut self, arg: $type) -> &mut Self {
                     self.$how(&arg.read, &arg.write);
+                    self.longest = self.longest.max(arg.len as u64);
                     $(self.$note(arg.parameters.as_ref());)?
                     self.args.push(std::ptr::from_ref(&arg.ptr).cast_mut().cast());
                     self
@@ -160,25 +165,8 @@ impl<'a> LaunchArgs<'a> {
             }
         }
         let start = self.event()?;
-        // Launching no workgroups is an error in HIP; for Candle it is an empty tensor.
-        if !config.is_empty() {
-            config.check(self.function)?;
-            let pair = match &self.function.loaded.split {
-                // SAFETY: the caller's promise.
-                Some(split) if !cooperative => unsafe { self.launch_pair(split, config) },
-                _ => None,
-            };
-            match pair {
-                Some(launched) => launched?,
-                None => {
-                    let (kernel, config) = (&self.function.loaded, self.chosen_grid(config));
-                    config.check_workgroup(self.function)?;
-                    let arguments = self.args.as_mut_ptr();
-                    // SAFETY: the caller's promise; our kernels compute the same on the chosen grid.
-                    unsafe { give_to_stream(self.stream, kernel, config, arguments, cooperative) }?;
-                }
-            }
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.give(config, cooperative) }?;
         let end = self.event()?;
         if self.stream.context().notes_given_work() {
             for mark in self.records.as_slice() {
@@ -188,30 +176,92 @@ impl<'a> LaunchArgs<'a> {
         Ok(start.zip(end))
     }
 
-    /// The pair of kernels that replaces this one, launched, if rows are few and long.
+    /// Gives the kernel, or what replaces it, to the stream.
+    ///
+    /// # Safety
+    /// As [`LaunchArgs::launch`].
+    #[inline]
+    unsafe fn give(&mut self, asked: LaunchConfig, cooperative: bool) -> Result<()> {
+        let kernel = &self.function.loaded;
+        let told = self.told();
+        let grid = self.meant(asked, told)?;
+        // Launching no workgroups is an error in HIP; for Candle it is an empty tensor.
+        if grid.is_empty() {
+            return Ok(());
+        }
+        asked.check_workgroup(self.function)?;
+        if let (Some(instead), false) = (&kernel.instead, cooperative) {
+            // SAFETY: the caller's promise.
+            if let Some(launched) = unsafe { self.replace(instead, grid, told) } {
+                return launched;
+            }
+        }
+        let config = self.chosen(asked, grid, told);
+        config.check(self.function)?;
+        let arguments = self.args.as_mut_ptr();
+        // SAFETY: the caller's promise; our kernels compute the same on the chosen grid.
+        unsafe { give_to_stream(self.stream, kernel, config, arguments, cooperative) }
+    }
+
+    /// The grid that Candle, which counts in 32 bits, meant to ask for.
+    fn meant(&self, asked: LaunchConfig, told: Told) -> Result<Grid> {
+        let grid = grid_of(asked);
+        if !self.function.is_embedded() {
+            // Of other people's kernels nothing is known but their buffers. CUDA refuses every empty grid.
+            return if grid.is_empty() && told.longest > MOST_COUNTED {
+                let count = told.longest;
+                let reason = format!("a buffer has {count} elements, which 32 bits do not count");
+                Err(asked.refusal(self.function, reason))
+            } else {
+                Ok(grid)
+            };
+        }
+        let meant = self.function.loaded.geometry.meant(grid, told);
+        meant.map_err(|reason| asked.refusal(self.function, reason))
+    }
+
+    /// What replaces this kernel, launched, if something does on this grid.
     ///
     /// # Safety
     /// As [`LaunchArgs::launch`].
     #[inline(never)]
-    unsafe fn launch_pair(&self, split: &SplitFunction, asked: LaunchConfig) -> Option<Result<()>> {
+    unsafe fn replace(&self, instead: &Instead, grid: Grid, told: Told) -> Option<Result<()>> {
         let kernel = &self.function.loaded;
-        let rows = kernel.geometry.rows(grid_of(asked))?;
-        let launch = SplitLaunch::of(rows, self.row(), self.gpu().compute_units)?;
-        // SAFETY: the caller's promise.
-        let launched = unsafe { split.launch(self.stream, launch, self.args.as_slice()) };
-        Some(launched.map_err(|error| {
-            let what = "whose few long rows are shared by several workgroups";
-            error.context(format_args!("kernel `{}`, {what}", kernel.name))
-        }))
+        let (stream, given) = (self.stream, self.args.as_slice());
+        let (launched, what) = match instead {
+            Instead::Split(split) => {
+                let rows = kernel.geometry.rows(grid)?;
+                let launch = SplitLaunch::of(rows, self.row(told), self.gpu().compute_units)?;
+                // SAFETY: the caller's promise.
+                let launched = unsafe { split.launch(stream, launch, given) };
+                (
+                    launched,
+                    "whose few long rows are shared by several workgroups",
+                )
+            }
+            Instead::Sort(sort) => {
+                let launch = SortLaunch::of(grid.workgroups[0], told.row, self.function.device())?;
+                // SAFETY: the caller's promise.
+                let launched = unsafe { sort.launch(stream, launch, given) };
+                (
+                    launched,
+                    "whose rows are too long for LDS and are sorted in memory",
+                )
+            }
+        };
+        Some(
+            launched
+                .map_err(|error| error.context(format_args!("kernel `{}`, {what}", kernel.name))),
+        )
     }
 
     /// The grid of the kernel's own [`Geometry`] instead of the one asked for.
-    fn chosen_grid(&self, asked: LaunchConfig) -> LaunchConfig {
+    fn chosen(&self, asked: LaunchConfig, grid: Grid, told: Told) -> LaunchConfig {
         let geometry = self.function.loaded.geometry;
         if geometry == Geometry::AsAsked {
             return asked;
         }
-        let grid = geometry.plan(grid_of(asked), self.row(), self.gpu());
+        let grid = geometry.plan(grid, self.row(told), self.gpu());
         LaunchConfig {
             grid_dim: grid.workgroups.into(),
             block_dim: grid.threads.into(),
@@ -226,15 +276,26 @@ impl<'a> LaunchArgs<'a> {
         }
     }
 
-    /// What the kernel's geometry depends on.
-    fn row(&self) -> Row {
-        let kernel = &self.function.loaded;
-        let length = kernel.geometry.length_argument();
-        let length = length.and_then(|index| self.args.as_slice().get(index));
+    /// What the arguments say.
+    fn told(&self) -> Told {
+        let geometry = self.function.loaded.geometry;
+        geometry.told(self.longest, |Parameter { number, bytes }| {
+            let Some(&value) = self.args.as_slice().get(number) else {
+                return 0;
+            };
+            match bytes {
+                // SAFETY: each argument points to a live value of the kernel's own type, here of eight bytes.
+                8 => unsafe { value.cast::<u64>().read() },
+                // SAFETY: as above; here of four bytes.
+                _ => unsafe { value.cast::<u32>().read() }.into(),
+            }
+        })
+    }
+
+    fn row(&self, told: Told) -> Row {
         Row {
-            // SAFETY: each argument points to a live value of the kernel's own type, here of four bytes or more.
-            elements: length.map_or(0, |value| unsafe { value.cast::<u32>().read() }.into()),
-            element_bytes: kernel.element_bytes,
+            elements: told.row,
+            element_bytes: self.function.loaded.element_bytes,
         }
     }
 

@@ -6,6 +6,7 @@ pub(crate) mod function;
 pub(crate) mod handles;
 pub(crate) mod image;
 pub mod launch;
+pub(crate) mod long_sort;
 pub mod module;
 mod no_code;
 mod report;

@@ -10,7 +10,7 @@ use candle_rocm_kernels::{architectures, architectures_reason, KernelError};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
-use super::function::{LoadedFunction, SplitFunction};
+use super::function::{Instead, LoadedFunction};
 use super::image::{check_format, Source};
 use super::no_code::{no_code, passes_for_others};
 use super::report::ModuleReport;
@@ -139,9 +139,9 @@ impl LoadedModule {
                 Geometry::AsAsked
             },
             element_bytes: geometry::element_bytes(name),
-            split: self
+            instead: self
                 .embedded
-                .then(|| SplitFunction::of(&self.name, name))
+                .then(|| Instead::of(&self.name, name))
                 .flatten(),
         });
         Ok(self

@@ -31,23 +31,14 @@ impl LaunchConfig {
         }
     }
 
-    /// The reason why this device cannot run `function` so, if there is one. (The workgroup that the kernel was compiled
-    /// for is looked at where the grid is chosen: [`LaunchConfig::check_workgroup`].)
+    /// The reason why this device cannot run `function` on this very grid, if there is one.
     pub(super) fn check(&self, function: &Function) -> Result<()> {
+        self.check_workgroup(function)?;
         let info = function.device().info();
         let block = [self.block_dim.0, self.block_dim.1, self.block_dim.2];
         let grid = [self.grid_dim.0, self.grid_dim.1, self.grid_dim.2];
         let refuse = |reason: String| Err(self.refusal(function, reason));
-        if block.contains(&0) {
-            return refuse("a workgroup needs at least one work-item in each dimension".to_owned());
-        }
         for (axis, name) in ["x", "y", "z"].into_iter().enumerate() {
-            if block[axis] > info.max_block_dim[axis] {
-                return refuse(format!(
-                    "{} allows {} work-items in {name}",
-                    info.arch, info.max_block_dim[axis]
-                ));
-            }
             if grid[axis] > info.max_grid_dim[axis] {
                 return refuse(format!(
                     "{} allows {} workgroups in {name}",
@@ -59,13 +50,6 @@ impl LaunchConfig {
                 return refuse(format!("a grid has at most 2^32 - 1 work-items in {name}"));
             }
         }
-        let threads: u64 = block.iter().map(|&n| u64::from(n)).product();
-        if threads > u64::from(info.max_threads_per_block) {
-            return refuse(format!(
-                "{} allows workgroups of {} work-items",
-                info.arch, info.max_threads_per_block
-            ));
-        }
         let lds = u64::from(function.static_lds_bytes()) + u64::from(self.shared_mem_bytes);
         if lds > u64::from(info.max_lds_bytes) {
             return refuse(format!(
@@ -75,21 +59,42 @@ impl LaunchConfig {
                 info.max_lds_bytes
             ));
         }
-        Ok(())
-    }
-
-    /// Whether `function` was compiled for workgroups as large as these, which passed [`LaunchConfig::check`].
-    pub(super) fn check_workgroup(&self, function: &Function) -> Result<()> {
         let most = function.largest_workgroup();
-        let (x, y, z) = self.block_dim;
-        if x * y * z > most {
-            let reason = format!("it was compiled for workgroups of at most {most} work-items");
-            return Err(self.refusal(function, reason));
+        if block.into_iter().product::<u32>() > most {
+            return refuse(format!(
+                "it was compiled for workgroups of at most {most} work-items"
+            ));
         }
         Ok(())
     }
 
-    fn refusal(&self, function: &Function, reason: String) -> Error {
+    /// The reason why this device has no such workgroups, if there is one.
+    pub(super) fn check_workgroup(&self, function: &Function) -> Result<()> {
+        let info = function.device().info();
+        let block = [self.block_dim.0, self.block_dim.1, self.block_dim.2];
+        let refuse = |reason: String| Err(self.refusal(function, reason));
+        if block.contains(&0) {
+            return refuse("a workgroup needs at least one work-item in each dimension".to_owned());
+        }
+        for (axis, name) in ["x", "y", "z"].into_iter().enumerate() {
+            if block[axis] > info.max_block_dim[axis] {
+                return refuse(format!(
+                    "{} allows {} work-items in {name}",
+                    info.arch, info.max_block_dim[axis]
+                ));
+            }
+        }
+        let threads: u64 = block.iter().map(|&n| u64::from(n)).product();
+        if threads > u64::from(info.max_threads_per_block) {
+            return refuse(format!(
+                "{} allows workgroups of {} work-items",
+                info.arch, info.max_threads_per_block
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn refusal(&self, function: &Function, reason: String) -> Error {
         Error::new(
             ErrorKind::LaunchLimit,
             format!(
@@ -108,7 +113,7 @@ impl LaunchConfig {
         )
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.grid_dim.0 == 0 || self.grid_dim.1 == 0 || self.grid_dim.2 == 0
     }
 }
@@ -130,7 +135,6 @@ pub(crate) unsafe fn submit(
         return Ok(());
     }
     config.check(function)?;
-    config.check_workgroup(function)?;
     // SAFETY: the caller's promise.
     unsafe { give_to_stream(stream, &function.loaded, config, arguments, cooperative) }
 }

@@ -119,6 +119,7 @@ impl KernelLaunch {
             cycles: clock.as_ref().and_then(|clock| clock.as_ref().ok()),
             cooperative: self.cooperative,
             formats: Some(&self.function.object.printf_formats),
+            workgroups: runtime.settings.workgroups,
             read_past_end: runtime.settings.read_past_end,
             checks: runtime.settings.checks,
             seed: runtime.settings.seed,

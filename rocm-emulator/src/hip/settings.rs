@@ -14,6 +14,9 @@ pub const THREADS_VARIABLE: &str = "ROCM_EMU_THREADS";
 /// The variable that sets how many instructions a wavefront may execute.
 pub const INSTRUCTIONS_VARIABLE: &str = "ROCM_EMU_MAX_INSTRUCTIONS";
 
+/// The variable that sets how many of a larger grid's workgroups are executed.
+pub const WORKGROUPS_VARIABLE: &str = "ROCM_EMU_WORKGROUPS";
+
 /// The variable that lets loads read so many bytes past an allocation's end.
 pub const READ_PAST_END_VARIABLE: &str = "ROCM_EMU_READ_PAST_END";
 
@@ -36,6 +39,8 @@ pub struct Settings {
     pub threads: usize,
     /// Instructions that one wavefront may execute.
     pub max_instructions: Option<u64>,
+    /// Of a grid with more workgroups as many are executed; 0 means all.
+    pub workgroups: u64,
     /// Bytes past an allocation's end that loads may read.
     pub read_past_end: u32,
     /// What is checked beside.
@@ -84,6 +89,7 @@ impl Settings {
             memory,
             threads: number(THREADS_VARIABLE)?.unwrap_or(0) as usize,
             max_instructions: number(INSTRUCTIONS_VARIABLE)?,
+            workgroups: number(WORKGROUPS_VARIABLE)?.unwrap_or(0),
             read_past_end: read_past_end(number(READ_PAST_END_VARIABLE)?.unwrap_or(0))?,
         })
     }

@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Tensor};
-use candle_rocm_backend::{DeviceExt as _, RocmDeviceExt as _};
 use candle_rocm_tests::device;
 
 use super::compare::check_integers;
@@ -114,27 +113,68 @@ fn nan_infinities_and_zeroes() -> Result<()> {
     Ok(())
 }
 
-/// A row is sorted in LDS, at four bytes a column and padded: what Candle's host code asks for may be more than there is.
+/// Candle's kernel sorts a row in LDS, at four bytes a column and padded: longer rows are sorted in memory.
 #[test]
-fn rows_too_long_are_refused() -> Result<()> {
+fn rows_that_do_not_fit_lds() -> Result<()> {
     let gpu = device()?;
-    let row = many_numbers(DType::F32, 45, 20_011)?.to_device(&gpu)?;
-    let matrix = row.reshape((1, 20_011))?;
-    if gpu.as_rocm_device()?.info().max_lds_bytes >= 4 * 32_768 {
-        return check_sorted("20,011 columns", &matrix);
+    for dtype in all_dtypes() {
+        // Runs are of 1,024: the last one is whole, of one column, or of all but one.
+        for (rows, columns) in [(2, 16_385), (1, 20_480), (3, 20_479)] {
+            for (values, long) in [
+                ("different", many_numbers(dtype, 45, rows * columns + 3)?),
+                ("ties", ties(dtype, 46, rows * columns + 3)?),
+            ] {
+                let matrix = long.to_device(&gpu)?.narrow(0, 3, rows * columns)?;
+                let matrix = matrix.reshape((rows, columns))?;
+                check_sorted(&format!("{rows} x {columns} {values}"), &matrix)?;
+            }
+        }
     }
-    let sorted = matrix.arg_sort_last_dim(true);
-    let Err(error) = sorted.and_then(|sorted| sorted.to_vec2::<u32>()) else {
-        anyhow::bail!("20,011 columns are sorted now");
-    };
-    let error = error.to_string();
-    ensure!(
-        error.contains("asort_asc_f32") && error.contains("LDS"),
-        "{error}"
-    );
-    // The device works on.
-    check_sorted(
-        "after the refusal",
-        &row.narrow(0, 0, 100)?.reshape((1, 100))?,
-    )
+    Ok(())
+}
+
+/// More rows than are sorted together, and a row of many merges.
+#[test]
+fn many_and_very_long_rows() -> Result<()> {
+    let gpu = device()?;
+    for (rows, columns) in [(60, 20_011), (1, 300_000)] {
+        let matrix = ties(DType::F32, 47, rows * columns)?.to_device(&gpu)?;
+        let matrix = matrix.reshape((rows, columns))?;
+        check_sorted(&format!("{rows} x {columns}"), &matrix)?;
+        let (values, places) = matrix.sort_last_dim(false)?;
+        ensure!(values.dims() == matrix.dims() && places.dims() == matrix.dims());
+        let mut expected = floats(&matrix)?;
+        for row in expected.chunks_mut(columns) {
+            row.sort_by(|a, b| order(b, a));
+        }
+        ensure!(floats(&values)? == expected, "{rows} x {columns}: values");
+    }
+    Ok(())
+}
+
+#[test]
+fn special_values_in_rows_that_do_not_fit_lds() -> Result<()> {
+    let gpu = device()?;
+    const SPECIAL: [f64; 7] = [
+        f64::NAN,
+        -f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        0.0,
+        -0.0,
+        1.0,
+    ];
+    for dtype in WIDE_FLOATS {
+        let mut values = floats(&ties(dtype, 48, 17_000)?)?;
+        for (place, value) in values
+            .iter_mut()
+            .enumerate()
+            .filter(|(place, _)| place % 3 == 0)
+        {
+            *value = SPECIAL[place / 3 % SPECIAL.len()];
+        }
+        let matrix = from_floats(&values, dtype)?.to_device(&gpu)?;
+        check_sorted("special values", &matrix.reshape((1, 17_000))?)?;
+    }
+    Ok(())
 }

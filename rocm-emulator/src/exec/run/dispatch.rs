@@ -78,6 +78,8 @@ pub fn dispatch(
         snapshot: memory.snapshot(),
         run: Run::new(*launch, &arguments, options, sample),
         schedule: Schedule::new(workgroups, capacity),
+        workgroups,
+        executed: options.workgroups,
         lds_size,
         read_past_end: options.read_past_end,
         services: &services,
@@ -99,6 +101,19 @@ pub fn dispatch(
     }
     services.finish();
     grid.finish()
+}
+
+/// Whether `number` is among `wanted` of `all` numbers from 0 on, spread evenly from the first to the last; 0 means all.
+fn is_among(wanted: u64, number: u64, all: u64) -> bool {
+    if wanted == 0 || wanted >= all {
+        return true;
+    }
+    let [number, steps, last] = [number, wanted - 1, all - 1].map(u128::from);
+    // The wanted ones are k * last / steps, rounded down, for k from 0 to `steps`.
+    match steps {
+        0 => number == 0,
+        _ => (number * steps).div_ceil(last) * last / steps == number,
+    }
 }
 
 /// Threads that a launch may have.
@@ -125,6 +140,9 @@ struct Grid<'a> {
     snapshot: Arc<Snapshot>,
     run: Run<'a>,
     schedule: Schedule,
+    workgroups: u64,
+    /// As many of them are executed; 0 means all.
+    executed: u64,
     lds_size: u32,
     read_past_end: u32,
     services: &'a Services<'a>,
@@ -232,10 +250,11 @@ impl Grid<'_> {
         }
     }
 
-    /// Whether a workgroup is not run because others tell the launch's time.
+    /// Whether a workgroup is not run because others are enough for who asked, or tell the launch's time.
     fn leaves_out(&self, number: u64) -> bool {
         let sample = self.run.sample.as_ref();
-        sample.is_some_and(|sample| sample.skips(number))
+        !is_among(self.executed, number, self.workgroups)
+            || sample.is_some_and(|sample| sample.skips(number))
     }
 
     fn thread(&self, scratch_stride: u32) -> Thread<'_> {
@@ -333,4 +352,29 @@ fn fault_of_launch(launch: &Launch, kind: FaultKind) -> Box<Fault> {
         wave: 0,
     };
     fault(launch, failed, [0; 3])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_among;
+
+    #[test]
+    fn workgroups_are_spread_evenly() {
+        let chosen = |wanted, all| {
+            (0..all)
+                .filter(|number| is_among(wanted, *number, all))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(0, 3), [0, 1, 2]);
+        assert_eq!(chosen(1, 3), [0]);
+        assert_eq!(chosen(2, 1536), [0, 1535]);
+        assert_eq!(chosen(3, 1536), [0, 767, 1535]);
+        for all in [5, 64, 1000, 1001] {
+            for wanted in [2, 3, 4, 5, 63] {
+                let chosen = chosen(wanted, all);
+                assert_eq!(chosen.len() as u64, wanted.min(all), "{wanted} of {all}");
+                assert_eq!((chosen[0], chosen[chosen.len() - 1]), (0, all - 1));
+            }
+        }
+    }
 }

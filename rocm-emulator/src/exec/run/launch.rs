@@ -88,6 +88,9 @@ pub struct Options<'a> {
     pub threads: usize,
     /// Instructions that one wavefront may execute before the launch counts as hung.
     pub max_instructions: u64,
+    /// Of a grid with more workgroups as many are executed, spread evenly from the first to the last; 0 means all. Quick,
+    /// and what the others would have written is not written.
+    pub workgroups: u64,
     /// Write down what one wavefront does.
     pub trace: Option<Trace<'a>>,
     /// Count what each instruction does, and add it to this; takes several times as long.
@@ -119,6 +122,7 @@ impl Default for Options<'_> {
         Options {
             threads: 0,
             max_instructions: 1 << 34,
+            workgroups: 0,
             trace: None,
             profile: None,
             cycles: None,

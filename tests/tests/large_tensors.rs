@@ -1,0 +1,226 @@
+//! Tensors of 2^32 elements and more, whose grids Candle computes in 32 bits: none runs nothing in silence.
+//!
+//! On the emulator the inputs are pages that nothing has written, which are zeros and take no memory, and of each launch
+//! the first and the last workgroup are executed: what they write is looked at around the places where their strides meet.
+//! That the workgroups between them do the like follows from the kernels' loops. On a GPU all of it is executed.
+
+use anyhow::{ensure, Context as _, Result};
+use candle_core::{DType, Device, Tensor, D};
+use candle_rocm_backend::{runtime, DeviceExt as _, RocmDeviceExt as _};
+use candle_rocm_testing::process::alone;
+use candle_rocm_tests::device;
+use float8::F8E4M3;
+
+/// A grid of no workgroup, one of a single workgroup, and a number beyond which both halves of 32 bits count.
+const COUNTS: [usize; 3] = [1 << 32, (1 << 32) + 1024, 1 << 33];
+/// Two workgroups of each launch, room for several tensors of 8 GiB, and no pool, so that memory is as it was allocated.
+const EMULATOR: [(&str, &str); 3] = [
+    ("ROCM_EMU_WORKGROUPS", "2"),
+    ("ROCM_EMU_MEMORY", "40G"),
+    ("CANDLE_ROCM_POOL", "0"),
+];
+/// Work-items of the largest grid, for each compute unit (`geometry.rs`).
+const THREADS_PER_UNIT: usize = 16 * 256;
+/// Elements of a vector of 16 bytes at most.
+const WIDEST: usize = 16;
+/// A GPU with less memory is left out.
+const LEAST_MEMORY: usize = 36 << 30;
+
+fn on_the_emulator() -> bool {
+    std::env::var(runtime::RUNTIME_VARIABLE).map_or(true, |name| name == "emulator")
+}
+
+/// Runs `body` for each of [`COUNTS`], in a process whose emulator executes two workgroups of each launch.
+fn for_each_count(test: &str, body: fn(&Device, usize) -> Result<()>) {
+    alone(test, &EMULATOR, || {
+        let device = device().expect("a device");
+        let gpu = device.as_rocm_device().expect("a GPU");
+        let memory = gpu.info().total_memory;
+        if !on_the_emulator() && memory < LEAST_MEMORY {
+            println!("{} GiB of memory are too few", memory >> 30);
+            return;
+        }
+        for count in COUNTS {
+            body(&device, count).unwrap_or_else(|error| panic!("{count} elements: {error:#}"));
+        }
+    });
+}
+
+/// Zeros: on the emulator pages that nothing has written.
+fn zeros(shape: impl Into<candle_core::Shape>, dtype: DType, device: &Device) -> Result<Tensor> {
+    if on_the_emulator() {
+        // SAFETY: every bit pattern is a number of the types used here, and the emulator's memory begins as zeros.
+        return Ok(unsafe { Tensor::empty(shape, dtype, device) }?);
+    }
+    Ok(Tensor::zeros(shape, dtype, device)?)
+}
+
+/// One element as often as the shape wants it, in memory once.
+fn repeated(value: u8, shape: impl Into<candle_core::Shape>, device: &Device) -> Result<Tensor> {
+    Ok(Tensor::full(value, (), device)?.broadcast_as(shape.into())?)
+}
+
+/// Elements between two that the first work-item of the largest grid makes, whatever the vectors.
+fn period(device: &Device) -> Result<usize> {
+    let units = device.as_rocm_device()?.info().compute_units as usize;
+    Ok(units * THREADS_PER_UNIT * WIDEST)
+}
+
+/// The elements from `first` on.
+fn part(tensor: &Tensor, first: usize, count: usize) -> Result<Vec<u8>> {
+    let flat = tensor.flatten_all()?;
+    let part = flat.narrow(0, first, count)?.force_contiguous()?;
+    // The bits of the one other type of a byte.
+    if part.dtype() == DType::F8E4M3 {
+        let bits = part.to_vec1::<F8E4M3>()?.into_iter();
+        return Ok(bits.map(F8E4M3::to_bits).collect());
+    }
+    Ok(part.to_vec1()?)
+}
+
+/// The tensor's elements are this one, where the first and the last workgroup write them: the first, and those around
+/// whole periods before and after 2^32 elements and at the end.
+fn ensure_all_are(what: &str, tensor: &Tensor, value: u8) -> Result<()> {
+    let (count, period) = (tensor.elem_count(), period(tensor.device())?);
+    let whole = [
+        (1usize << 31) / period,
+        (1 << 32) / period,
+        (count - 1) / period,
+    ];
+    let whole = whole.map(|periods| periods * period);
+    ensure!(
+        part(tensor, 0, 2)? == [value; 2],
+        "{what}: the first elements"
+    );
+    for place in whole.into_iter().chain([whole[1] + period]) {
+        if place < count {
+            let found = part(tensor, place - 1, 2)?;
+            ensure!(
+                found == [value; 2],
+                "{what}: {found:?} before and at element {place}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The refusal of a launch names the kernel and the count.
+fn ensure_refused(result: candle_core::Result<Tensor>, kernel: &str, count: usize) -> Result<()> {
+    let error = result.and_then(|tensor| tensor.device().synchronize());
+    let error = error.err().context("it is not refused")?.to_string();
+    ensure!(
+        error.contains(kernel) && error.contains(&count.to_string()),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[test]
+fn fills() {
+    for_each_count("fills", |device, count| {
+        ensure_all_are("ones", &Tensor::ones(count, DType::U8, device)?, 1)?;
+        let turned = zeros((1024, count / 1024), DType::U8, device)?.t()?;
+        turned.one_set()?;
+        for place in [0, (count - 1) / period(device)? * period(device)?] {
+            // The first of a row of 1024, whose rows are the memory's columns.
+            let found = part(&turned.t()?, place / 1024, 1)?;
+            ensure!(found == [1], "element {place} of a transposed tensor");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn elementwise_operators() {
+    for_each_count("elementwise_operators", |device, count| {
+        let zero = zeros(count, DType::U8, device)?;
+        ensure_all_are("affine", &zero.affine(1., 3.)?, 3)?;
+        ensure_all_are("eq", &zero.eq(&zero)?, 1)?;
+        let five = repeated(5, count, device)?;
+        ensure_all_are("a sum with what is repeated", &zero.add(&five)?, 5)?;
+        ensure_all_are("where", &zero.where_cond(&zero, &five)?, 5)?;
+        ensure_all_are("a copy of what is repeated", &five.contiguous()?, 5)?;
+        let cast = five.to_dtype(DType::F8E4M3)?;
+        ensure_all_are("a cast", &cast, F8E4M3::from_f32(5.).to_bits())?;
+        drop(cast);
+        let one = zeros(count, DType::F8E4M3, device)?.exp()?;
+        ensure_all_are("exp", &one, F8E4M3::from_f32(1.).to_bits())
+    });
+}
+
+/// Sets 256 elements, which one workgroup writes, from a multiple of 256 on.
+fn poke(tensor: &Tensor, place: usize, value: u8) -> Result<()> {
+    let values = Tensor::full(value, (1, 256), &Device::Cpu)?.to_device(tensor.device())?;
+    let rows = tensor.reshape((tensor.elem_count() / 256, 256))?;
+    Ok(rows.slice_set(&values, 0, place / 256)?)
+}
+
+#[test]
+fn indexing() {
+    for_each_count("indexing", |device, count| {
+        let (rows, columns) = (count / 1024, 1024);
+        let table = Tensor::full(4u8, (2, columns), device)?;
+        let ids = zeros(rows, DType::U32, device)?;
+        ensure_all_are("index_select", &table.index_select(&ids, 0)?, 4)?;
+        let ids = zeros((rows, columns), DType::U8, device)?;
+        ensure_all_are("gather", &table.gather(&ids, 0)?, 4)?;
+        // Columns are what these count: one row, of which each takes its own element.
+        let source = zeros((1, count), DType::U8, device)?;
+        let place = (count - 1) / period(device)? * period(device)?;
+        poke(&source, place, 6)?;
+        let ids = ids.reshape((1, count))?;
+        for adds in [false, true] {
+            let result = zeros((1, count), DType::U8, device)?;
+            match adds {
+                false => result.scatter_set(&ids, &source, 0)?,
+                true => result.scatter_add_set(&ids, &source, 0)?,
+            }
+            let found = part(&result, place, 256)?;
+            ensure!(found == [6; 256], "scatter, adding {adds}, at {place}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn pooling_and_upsampling() {
+    for_each_count("pooling_and_upsampling", |device, count| {
+        let images = |side: usize| repeated(6, (1, count / 1024, side, side), device);
+        ensure_all_are("max_pool2d", &images(64)?.max_pool2d(2)?, 6)?;
+        ensure_all_are("avg_pool2d", &images(64)?.avg_pool2d(2)?, 6)?;
+        ensure_all_are(
+            "upsample_nearest2d",
+            &images(16)?.upsample_nearest2d(32, 32)?,
+            6,
+        )?;
+        let images = images(32)?.transpose(0, 1)?;
+        let weights = Tensor::ones((1, 1, 1, 1), DType::U8, device)?;
+        let found = images.conv_transpose2d(&weights, 0, 0, 1, 1)?;
+        ensure_all_are("conv_transpose2d", &found, 6)
+    });
+}
+
+#[test]
+fn reductions() {
+    for_each_count("reductions", |device, count| {
+        let pairs = repeated(3, (count, 2), device)?;
+        ensure_all_are("sums of two", &pairs.sum(D::Minus1)?, 6)?;
+        ensure_all_are("the largest of two", &pairs.max(D::Minus1)?, 3)?;
+        ensure_all_are(
+            "the largest of one",
+            &pairs.narrow(1, 0, 1)?.max(D::Minus1)?,
+            3,
+        )?;
+        // So many elements make fewer outputs.
+        let rows = repeated(1, (count / 64, 64), device)?;
+        ensure!(part(&rows.sum(D::Minus1)?, 0, 1)? == [64], "a sum of 64");
+        // An output of so many elements is more than the kernels count.
+        ensure_refused(repeated(1, count, device)?.sum(0), "fast_sum_u8", count)?;
+        ensure_refused(repeated(1, count, device)?.max(0), "fast_max_u8", count)?;
+        ensure_refused(
+            repeated(1, count, device)?.argmax(0),
+            "fast_argmax_u8",
+            count,
+        )
+    });
+}
