@@ -278,15 +278,20 @@ impl<'a> LaunchArgs<'a> {
 
     /// What the arguments say.
     fn told(&self) -> Told {
+        self.told_by(|number| self.args.as_slice().get(number).copied())
+    }
+
+    /// What the arguments say whose addresses `argument` gives.
+    fn told_by(&self, argument: impl Fn(usize) -> Option<*mut c_void>) -> Told {
         let geometry = self.function.loaded.geometry;
         geometry.told(self.longest, |Parameter { number, bytes }| {
-            let Some(&value) = self.args.as_slice().get(number) else {
+            let Some(value) = argument(number) else {
                 return 0;
             };
             match bytes {
                 // SAFETY: each argument points to a live value of the kernel's own type, here of eight bytes.
                 8 => unsafe { value.cast::<u64>().read() },
-                // SAFETY: as above; here of four bytes.
+                // SAFETY: each argument points to a live value of the kernel's own type, here of four bytes.
                 _ => unsafe { value.cast::<u32>().read() }.into(),
             }
         })
@@ -321,22 +326,20 @@ pub(crate) unsafe fn launch_by_address(
     cooperative: bool,
 ) -> Result<()> {
     stream.enter()?;
-    if config.is_empty() {
+    let known = stream.launch_builder(function);
+    // SAFETY: the kernel has the parameters that its geometry reads, and the caller's array an address for each.
+    let told = known.told_by(|number| Some(unsafe { *arguments.add(number) }));
+    let grid = known.meant(config, told)?;
+    if grid.is_empty() {
         return Err(Error::invalid(format!(
             "kernel `{}` on a grid without workgroups: {:?}",
             function.name(),
             config.grid_dim
         )));
     }
-    config.check(function)?;
-    let mut known = stream.launch_builder(function);
-    let geometry = function.loaded.geometry;
-    for index in 0..geometry.length_argument().map_or(0, |last| last + 1) {
-        // SAFETY: the kernel has so many, and the caller's array all of them.
-        known.args.push(unsafe { *arguments.add(index) });
-    }
-    let config = known.chosen_grid(config);
     config.check_workgroup(function)?;
+    let config = known.chosen(config, grid, told);
+    config.check(function)?;
     // SAFETY: the caller's promise; our kernels compute the same on the chosen grid.
     unsafe { give_to_stream(stream, &function.loaded, config, arguments, cooperative) }
 }
