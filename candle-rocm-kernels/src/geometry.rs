@@ -573,9 +573,10 @@ mod tests {
         }
     }
 
-    /// Kernels of every family, the arguments that say how many elements they loop over, with bytes, and what the
-    /// product of those is to be.
-    const COUNTED: [(&str, &str, &[(usize, usize)]); 22] = [
+    /// A module, a kernel, and the arguments whose product is the number of elements that it loops over, with their bytes.
+    type Counted = (&'static str, &'static str, &'static [(usize, usize)]);
+
+    const COUNTED: [Counted; 22] = [
         ("affine", "affine_f32", &[(0, 8)]),
         ("binary", "badd_f32", &[(0, 8)]),
         ("binary", "eq_u8", &[(0, 8)]),
