@@ -550,7 +550,7 @@ template <int FACTOR = 1> __device__ __forceinline__ int32_t sum_bytes(const vec
 }
 
 // The scales of two halves' activations and what goes with each: the sum of its integers (in blocks of 32 of both, with
-// the first) where elements have a min, or what the products of integers begin with, for q - OFFSET instead of q.
+// the first) where elements have a min, or what makes products with q - OFFSET of those with q.
 template <class Q>
 __device__ __forceinline__ void scales_and_sums(const vec<uint32_t, 4> (&qs)[2], const uint32_t (&ds)[2],
                                                 vec<uint32_t, 2> (&scale)[2]) {
@@ -572,13 +572,15 @@ __device__ __forceinline__ float multiply_piece(const Piece &piece, const vec<ui
     int32_t products[2] = {};
 #pragma unroll
     for (int s = 0; s < 2; s++) {
-        if constexpr (Q::OFFSET != 0) products[s] = (int32_t)scale[s][1];
+        if constexpr (Q::OFFSET != 0 && Q::ELEMENTS == 32) products[s] = (int32_t)scale[s][1];
 #pragma unroll
         for (int i = 0; i < 4; i++) products[s] = dot4(piece.q[s][i], qs[s][i], products[s]);
     }
     if constexpr (Q::ELEMENTS == 32) products[0] += products[1];
 #pragma unroll
     for (int s = 0; s < (Q::ELEMENTS == 32 ? 1 : 2); s++) {
+        // In blocks of 256 products that begin with it would take more registers.
+        if constexpr (Q::OFFSET != 0 && Q::ELEMENTS != 32) products[s] += (int32_t)scale[s][1];
         float x = piece.scale[s] * (float)products[s];
         if constexpr (Q::HAS_MIN) x = math::fma(piece.min[s], bit_cast<float>(scale[s][1]), x);
         sum = math::fma(bit_cast<float>(scale[s][0]), x, sum);
