@@ -110,7 +110,7 @@ __device__ __forceinline__ void map_strip(size_t first, uint32_t step, F f, Out 
 #pragma unroll
         for (int n = 0; n < N; n++) {
             size_t place = (first + (size_t)n * step) * WIDTH;
-            if (refuses_any<F>(loaded.v[n]...))
+            if (refuses_any<F, WIDTH>(loaded.v[n]...))
                 refuse_first<F, WIDTH>(indices<sizeof...(In)>(), place, 0, nullptr, in...);
             vec<Out, WIDTH> result;
 #pragma unroll
@@ -283,7 +283,7 @@ __device__ __forceinline__ void map_in_place(sequence<int, K...>, Access access,
             for (; count != 0; count--, v += threads) {
                 vec<Out, WIDTH> result;
                 [&](const vec<In, WIDTH> &...x) INLINED {
-                    if (refuses_any<F>(x...)) refuse_first<F, WIDTH>(indices<N>(), v * WIDTH, num_dims, info, in...);
+                    if (refuses_any<F, WIDTH>(x...)) refuse_first<F, WIDTH>(indices<N>(), v * WIDTH, num_dims, info, in...);
 #pragma unroll
                     for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
                 }(x.take()...);
@@ -378,7 +378,7 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
             if (now.has(Access::VECTORS)) {
                 vec<Out, WIDTH> result;
                 [&](const vec<In, WIDTH> &...x) INLINED {
-                    if (refuses_any<F>(x...)) refuse_first<F, WIDTH>(indices<N>(), at, num_dims, info, in...);
+                    if (refuses_any<F, WIDTH>(x...)) refuse_first<F, WIDTH>(indices<N>(), at, num_dims, info, in...);
 #pragma unroll
                     for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
                 }((now.has(Access::STAGED(K)) ? read_staged<WIDTH, Shape>((const In *)(lds + Shape::start(K)), i, j)
