@@ -283,7 +283,8 @@ __device__ __forceinline__ void map_in_place(sequence<int, K...>, Access access,
             for (; count != 0; count--, v += threads) {
                 vec<Out, WIDTH> result;
                 [&](const vec<In, WIDTH> &...x) INLINED {
-                    if (refuses_any<F, WIDTH>(x...)) refuse_first<F, WIDTH>(indices<N>(), v * WIDTH, num_dims, info, in...);
+                    if (refuses_any<F, WIDTH>(x...))
+                        refuse_first<F, WIDTH>(indices<N>(), v * WIDTH, num_dims, info, in...);
 #pragma unroll
                     for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
                 }(x.take()...);
