@@ -252,7 +252,7 @@ __device__ __forceinline__ void indexed_moe_forward(const uint8_t *__restrict__ 
         const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, const uint32_t *__restrict__ ids, \
         float *__restrict__ dst, int32_t n, int32_t k, int32_t batch, int32_t topk, int32_t padded,       \
         int32_t input_dim1) {                                                                             \
-        indexed_moe_forward<Q>(src, y, ids, dst, n, k, batch, topk, padded, input_dim1);                         \
+        indexed_moe_forward<Q>(src, y, ids, dst, n, k, batch, topk, padded, input_dim1);                  \
     }
 INDEXED_MOE(q2k, Q2_K)
 INDEXED_MOE(q3k, Q3_K)

@@ -75,10 +75,10 @@ template <class T> __device__ __forceinline__ uint64_t sort_key(T element) {
 }
 
 // The keys of `count` elements. `flip` is 0, or all ones to sort in descending order.
-#define ASORT_KEYS(NAME, T)                                                                                           \
-    ENTRY __launch_bounds__(256)                                                                                      \
-        asort_keys_##NAME(const T *__restrict__ src, uint64_t *__restrict__ keys, uint64_t count, uint64_t flip) {    \
-        for (size_t i = global_thread(); i < count; i += global_threads()) keys[i] = sort_key(src[i]) ^ flip;         \
+#define ASORT_KEYS(NAME, T)                                                                                        \
+    ENTRY __launch_bounds__(256)                                                                                   \
+        asort_keys_##NAME(const T *__restrict__ src, uint64_t *__restrict__ keys, uint64_t count, uint64_t flip) { \
+        for (size_t i = global_thread(); i < count; i += global_threads()) keys[i] = sort_key(src[i]) ^ flip;      \
     }
 FOR_ALL(ASORT_KEYS)
 
