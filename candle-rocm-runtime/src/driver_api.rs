@@ -238,7 +238,10 @@ pub unsafe fn cuMemPoolSetAttribute(
         }
         Attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH | Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH => {
             match value(place) {
-                0 => Ok(pool.forget_peaks()),
+                0 => {
+                    pool.forget_peaks();
+                    Ok(())
+                }
                 peak => Err(Error::invalid(format!(
                     "{attribute:?} can be set to 0 alone, to count anew, and not to {peak}"
                 ))),
