@@ -73,7 +73,7 @@ fn part(tensor: &Tensor, first: usize, count: usize) -> Result<Vec<u8>> {
     // The bits of the one other type of a byte.
     if part.dtype() == DType::F8E4M3 {
         let bits = part.to_vec1::<F8E4M3>()?.into_iter();
-        return Ok(bits.map(F8E4M3::to_bits).collect());
+        return Ok(bits.map(|x| x.to_bits()).collect());
     }
     Ok(part.to_vec1()?)
 }
