@@ -158,13 +158,17 @@ fn errors_are_no_larger_than_the_cpus() -> Result<()> {
     let device = device()?;
     for (format, _) in BOUNDS {
         let weights = Weights::new(format, 61, 1024, &device)?;
-        for vectors in [1, 2, 4, 8, 9, 640] {
+        // By bytes sums differ in their order alone; bf16, by which many vectors go, rounds both factors once more.
+        for (vectors, allowed) in [1, 2, 4, 8, 9]
+            .map(|n| (n, 1.02))
+            .into_iter()
+            .chain([(640, 1.2)])
+        {
             let x = activations(&weights, vectors)?;
             let found = rms_error(&weights, &x, &device)?;
             let cpus = rms_error(&weights, &x, &Device::Cpu)?;
-            // Where both have a scale for 32, bf16's roundings, and the order of sums.
             assert!(
-                found <= 1.05 * cpus,
+                found <= allowed * cpus,
                 "{format:?} with {vectors} vectors: errors of {found:.3e}, and {cpus:.3e} on the CPU"
             );
         }
