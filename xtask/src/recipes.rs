@@ -4,11 +4,11 @@
 //! [`resolve`] asks cargo what the project would be built of: one candle-core, of the recipe's version, and our crates. [`check`]
 //! compiles it, too, with the lines of Rust that the README has beside it, without kernels.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure, Context, Result};
-use serde_json::Value;
 
 use crate::cargo::{self, cargo};
 use crate::published;
@@ -222,38 +222,36 @@ impl Project {
 
     /// Asks cargo what the project in this folder is built of.
     fn is_resolved(&self, folder: &Path) -> Result<()> {
-        let mut command = cargo(&["metadata", "--format-version", "1", "--all-features"]);
-        let text = cargo::output(command.current_dir(folder))?;
-        let metadata: Value = serde_json::from_str(&text).context("cargo's metadata")?;
-        let all = metadata["packages"].as_array().context("no packages")?;
-        self.is_built_of(all)
+        // Not `cargo metadata`, which names what a feature of an absent optional dependency would need, too.
+        let mut command = cargo(&["tree", "--all-features", "--prefix", "none", "--no-dedupe"]);
+        let tree = cargo::output(command.args(["--format", "{p}"]).current_dir(folder))?;
+        self.is_built_of(&tree)
             .with_context(|| format!("the recipe in {}", folder.display()))
     }
 
-    fn is_built_of(&self, all: &[Value]) -> Result<()> {
+    /// Whether the packages of a tree, each in a line with its version and, where it comes from a folder, that, are those
+    /// which the recipe means.
+    fn is_built_of(&self, tree: &str) -> Result<()> {
+        let lines: BTreeSet<&str> = tree.lines().collect();
+        let named = |name: &str| {
+            let begin = format!("{name} v");
+            let lines = lines.iter().filter(move |line| line.starts_with(&begin));
+            lines.copied().collect::<Vec<&str>>()
+        };
         for name in &self.packages {
-            let mut named = all
-                .iter()
-                .filter(|entry| entry["name"] == name.as_str())
-                .peekable();
-            ensure!(named.peek().is_some(), "{name} is not used");
-            for entry in named {
-                ensure!(
-                    entry["source"].is_null(),
-                    "{name} {} comes from {}",
-                    entry["version"],
-                    entry["source"]
-                );
+            let found = named(name);
+            ensure!(!found.is_empty(), "{name} is not used");
+            for line in found {
+                ensure!(line.contains(" (/"), "{line} comes from the registry");
             }
         }
         let Some(version) = &self.candle else {
             return Ok(());
         };
-        let candles = all.iter().filter(|entry| entry["name"] == "candle-core");
-        let candles: Vec<&Value> = candles.map(|entry| &entry["version"]).collect();
+        let candles = named("candle-core");
         ensure!(
-            candles == [version.as_str()],
-            "built on candle-core {candles:?}, and not on {version} alone"
+            candles == [format!("candle-core v{version}")],
+            "built on {candles:?}, and not on candle-core {version} alone"
         );
         Ok(())
     }
@@ -261,7 +259,7 @@ impl Project {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{json, Value};
+    use serde_json::Value;
 
     use super::*;
 
@@ -300,21 +298,21 @@ mod tests {
     #[test]
     fn what_is_not_ours_and_two_candles_are_errors() {
         let project = project();
-        let entry = |name: &str, version: &str, source: Value| json!({"name": name, "version": version, "source": source});
-        let mut all = vec![
-            entry("b-0", "1.0.0", Value::Null),
-            entry("candle-kernels", "0.10.2", Value::Null),
-            entry("candle-core", "0.10.2", json!("registry")),
-        ];
-        project.is_built_of(&all).unwrap();
-        all.push(entry("candle-core", "0.11.1", json!("registry")));
-        let error = project.is_built_of(&all).unwrap_err().to_string();
-        assert!(error.contains("0.11.1"), "{error}");
-        all.pop();
-        all.push(entry("candle-kernels", "0.11.1", json!("registry")));
-        let error = project.is_built_of(&all).unwrap_err().to_string();
-        assert!(error.contains("registry"), "{error}");
-        let error = project.is_built_of(&all[1..3]).unwrap_err().to_string();
+        let ours = "b-0 v1.0.0 (/ours/b-0)\ncandle-kernels v0.10.2 (/ours/candle-kernels)\n";
+        let candle = "candle-core v0.10.2\ncandle-core-derive v0.9.0\n";
+        project
+            .is_built_of(&format!("{ours}{candle}{ours}"))
+            .unwrap();
+        for (more, named) in [
+            ("candle-core v0.11.1", "0.11.1"),
+            ("candle-kernels v0.11.1", "comes from the registry"),
+        ] {
+            let error = project
+                .is_built_of(&format!("{ours}{candle}{more}\n"))
+                .unwrap_err();
+            assert!(error.to_string().contains(named), "{error}");
+        }
+        let error = project.is_built_of(candle).unwrap_err().to_string();
         assert!(error.contains("b-0 is not used"), "{error}");
     }
 
