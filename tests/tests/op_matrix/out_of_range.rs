@@ -14,6 +14,9 @@ use super::inputs::{from_integers, integers, Make, INDICES, INTEGERS};
 /// Names the case that the child process runs, by its place in [`cases`].
 const CASE: &str = "CANDLE_ROCM_TEST_CASE";
 
+/// What a case does on a device.
+type Run = Box<dyn Fn(&Device) -> candle_core::Result<Tensor>>;
+
 /// Something that ends with an error.
 struct Case {
     name: String,
@@ -21,7 +24,7 @@ struct Case {
     kernel: String,
     /// What the error says, one of these: of several bad elements any may be the first.
     sentences: Vec<String>,
-    run: Box<dyn Fn(&Device) -> candle_core::Result<Tensor>>,
+    run: Run,
 }
 
 /// An operator that takes places from indices.
