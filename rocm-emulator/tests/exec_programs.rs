@@ -52,9 +52,9 @@ fn add_with_a_partial_last_workgroup() {
 #[test]
 fn a_part_of_the_workgroups_is_executed() {
     each_gpu(|gpu| {
-        let ones = gpu.upload(&vec![1f32; 5 * 64]);
+        let ones = gpu.upload(&[1f32; 5 * 64]);
         for (workgroups, executed) in [(0, 5), (1, 1), (2, 2), (5, 5), (9, 5)] {
-            let out = gpu.upload(&vec![0f32; 5 * 64]);
+            let out = gpu.upload(&[0f32; 5 * 64]);
             let args = [U64(ones), U64(ones), U64(out), U32(5 * 64)];
             let options = Options {
                 workgroups,

@@ -236,7 +236,8 @@ const BUGS: [Bug; 20] = [
         run: |device| {
             let one = Tensor::ones(1, DType::U8, device)?;
             // SAFETY: what is looked at is written first.
-            let [from, to] = [(); 2].map(|()| unsafe { Tensor::empty(1 << 32, DType::U8, device) });
+            let [from, to] =
+                [(); 2].map(|()| unsafe { Tensor::empty(1usize << 32, DType::U8, device) });
             let (from, to) = (from?, to?);
             from.slice_set(&one, 0, 0)?;
             to.slice_set(&one.zeros_like()?, 0, 0)?;

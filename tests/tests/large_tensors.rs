@@ -57,7 +57,7 @@ fn zeros(shape: impl Into<candle_core::Shape>, dtype: DType, device: &Device) ->
 
 /// One element as often as the shape wants it, in memory once.
 fn repeated(value: u8, shape: impl Into<candle_core::Shape>, device: &Device) -> Result<Tensor> {
-    Ok(Tensor::full(value, (), device)?.broadcast_as(shape.into())?)
+    Ok(Tensor::full(value, (), device)?.broadcast_as(shape)?)
 }
 
 /// Elements between two that the first work-item of the largest grid makes, whatever the vectors.
