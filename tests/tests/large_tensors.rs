@@ -164,9 +164,11 @@ fn indexing() {
         // The first and the last workgroup of these do not write what lies before the places of `ensure_all_are`.
         let selected = table.index_select(&ids, 0)?;
         ensure!(part(&selected, 0, 2)? == [4; 2], "index_select");
+        drop(selected);
         let ids = zeros((rows, columns), DType::U8, device)?;
         let gathered = table.gather(&ids, 0)?;
         ensure!(part(&gathered, 0, 2)? == [4; 2], "gather");
+        drop(gathered);
         // Columns are what these count: one row, of which each takes its own element.
         let source = zeros((1, count), DType::U8, device)?;
         let place = (count - 1) / period(device)? * period(device)?;
