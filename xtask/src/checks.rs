@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use anyhow::{bail, Context, Result};
 
@@ -55,7 +56,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     ensure_toolchain()?;
-    let suites = Suites::build()?;
+    let suites = Suites::build(&Rc::default())?;
     if args.few {
         return few(&suites, args.seed);
     }

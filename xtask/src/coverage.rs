@@ -1,5 +1,7 @@
 //! `cargo xtask coverage`: which kernels ran on which emulated GPU while the tests did.
 
+use std::rc::Rc;
+
 use anyhow::Result;
 
 use crate::executed;
@@ -18,7 +20,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     ensure_toolchain()?;
     executed::start()?;
-    let suites = Suites::build()?;
+    let suites = Suites::build(&Rc::default())?;
     suites.kernels()?;
     for arch in &args.arch {
         suites.on(arch)?;

@@ -24,6 +24,7 @@ mod published;
 mod recipes;
 mod rocm;
 mod setup;
+mod spent;
 // As build scripts get them.
 #[path = "../../candle-rocm-cuda/src/stand_ins.rs"]
 mod stand_ins;

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 
 use anyhow::{bail, ensure, Context, Result};
 use serde_json::Value;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use crate::cargo::{self, cargo};
 use crate::executed;
 use crate::packages::{self, Package, Tests};
+use crate::spent::Spent;
 
 /// What is built: everything, with the GPU's backend.
 pub const EVERYTHING: [&str; 3] = ["--workspace", "--features", "candle-rocm-examples/rocm"];
@@ -45,11 +47,13 @@ pub struct Suites {
     failed: RefCell<Vec<String>>,
     /// Variables that all tests get, beside those that name the GPU.
     environment: RefCell<Vec<(&'static str, String)>>,
+    /// How long each program took.
+    spent: Rc<Spent>,
 }
 
 impl Suites {
-    /// Builds all tests.
-    pub fn build() -> Result<Self> {
+    /// Builds all tests, whose times `spent` gets.
+    pub fn build(spent: &Rc<Spent>) -> Result<Self> {
         let packages = packages::all()?;
         let messages = cargo::messages(cargo(&["test", "--no-run"]).args(EVERYTHING))?;
         let mut programs = Vec::new();
@@ -75,6 +79,7 @@ impl Suites {
             coverage: coverage.context("cargo built no program `coverage`")?,
             failed: RefCell::default(),
             environment: RefCell::default(),
+            spent: spent.clone(),
         })
     }
 
@@ -208,10 +213,11 @@ impl Suites {
                 emulating(arch, &mut command);
             }
             let on = arch.map_or_else(String::new, |arch| format!(" on {arch}"));
-            eprintln!("\n{package}: {target}{on}");
-            if let Err(error) = cargo::run_timed(&mut command) {
+            let name = format!("{package}: {target}{on}");
+            eprintln!("\n{name}");
+            let ended = self.spent.program(&name, || cargo::run_timed(&mut command));
+            if let Err(error) = ended {
                 eprintln!("{error:#}");
-                let name = format!("{package}: {target}{on}");
                 self.failed.borrow_mut().push(name);
             }
             ran += 1;

@@ -1,9 +1,12 @@
 //! `cargo xtask test`: everything that must hold, in the order in which failures are cheapest.
 
+use std::rc::Rc;
+
 use anyhow::Result;
 
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
+use crate::spent::Spent;
 use crate::suites::{Suites, EVERYTHING};
 use crate::{checks, conformance, disk, executed, kernel_format, recipes, rocm};
 
@@ -22,12 +25,16 @@ pub struct Args {
 
 /// The GPUs on which everything runs when nobody chooses.
 const FULLY: [&str; 2] = ["gfx1100", "gfx942"];
+
 /// Set up, check, and test.
 pub fn run(args: &Args) -> Result<()> {
-    disk::room_for_tests()?;
-    ensure_toolchain()?;
+    let spent = Rc::new(Spent::default());
+    spent.stage("setup", || {
+        disk::room_for_tests()?;
+        ensure_toolchain()
+    })?;
     if !args.tests_only {
-        check()?;
+        check(&spent)?;
     }
     executed::start()?;
     let (fully, partly) = match &args.arch {
@@ -40,20 +47,13 @@ pub fn run(args: &Args) -> Result<()> {
             )
         }
     };
-    let suites = Suites::build()?;
-    suites.once(&fully[0])?;
-    for arch in &fully {
-        suites.on(arch)?;
-    }
-    suites.pooled(&fully[0])?;
-    for arch in &partly {
-        suites.products(arch)?;
-    }
-    suites.passed()?;
-    suites.report(&fully)?;
-    checks::few(&suites, 0)?;
-    rocm::run_short(&fully[0])?;
-    conformance::run_tests(&[fully.clone(), partly.clone()].concat(), false, &[])?;
+    let suites = spent.stage("building the tests", || Suites::build(&spent))?;
+    run_suites(&suites, &spent, &fully, &partly)?;
+    spent.stage("a few tests under all checks", || checks::few(&suites, 0))?;
+    spent.stage("AMD's own HIP", || rocm::run_short(&fully[0]))?;
+    spent.stage("Candle's own tests", || {
+        conformance::run_tests(&[fully.clone(), partly.clone()].concat(), false, &[])
+    })?;
     eprintln!("\nAll tests passed on {}.", fully.join(" and "));
     if !partly.is_empty() {
         eprintln!(
@@ -64,24 +64,47 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn check() -> Result<()> {
-    cargo::run(&mut cargo(&["fmt", "--all", "--check"]))?;
-    kernel_format::check()?;
-    recipes::resolve()?;
+/// The workspace's tests, and which kernels they ran.
+fn run_suites(suites: &Suites, spent: &Spent, fully: &[String], partly: &[String]) -> Result<()> {
+    spent.stage("tests that run once", || suites.once(&fully[0]))?;
+    for arch in fully {
+        spent.stage(&format!("tests on {arch}"), || suites.on(arch))?;
+    }
+    spent.stage("tests with the memory pool", || suites.pooled(&fully[0]))?;
+    for arch in partly {
+        let stage = format!("matrix products on {arch}");
+        spent.stage(&stage, || suites.products(arch))?;
+    }
+    suites.passed()?;
+    suites.report(fully)
+}
+
+fn check(spent: &Spent) -> Result<()> {
+    spent.stage("formatting", || {
+        cargo::run(&mut cargo(&["fmt", "--all", "--check"]))?;
+        kernel_format::check()
+    })?;
+    spent.stage("the README's recipes", recipes::resolve)?;
     // As a user without a GPU builds: no feature, no GPU toolchain. The test is of such builds alone.
-    cargo::run(
-        cargo(&["test", "--package", "candle-rocm-examples", "--test", "cli"])
-            .arg("a_build_without_gpu_says_how_to_get_one")
-            .env("CANDLE_ROCM_SKIP_KERNELS", "1"),
-    )?;
-    cargo::run(
-        cargo(&["clippy", "--all-targets"])
-            .args(EVERYTHING)
-            .args(["--", "-D", "warnings"]),
-    )?;
-    cargo::run(
-        cargo(&["doc", "--no-deps"])
-            .args(EVERYTHING)
-            .env("RUSTDOCFLAGS", "-D warnings"),
-    )
+    spent.stage("a build without a GPU", || {
+        cargo::run(
+            cargo(&["test", "--package", "candle-rocm-examples", "--test", "cli"])
+                .arg("a_build_without_gpu_says_how_to_get_one")
+                .env("CANDLE_ROCM_SKIP_KERNELS", "1"),
+        )
+    })?;
+    spent.stage("lints", || {
+        cargo::run(
+            cargo(&["clippy", "--all-targets"])
+                .args(EVERYTHING)
+                .args(["--", "-D", "warnings"]),
+        )
+    })?;
+    spent.stage("documentation", || {
+        cargo::run(
+            cargo(&["doc", "--no-deps"])
+                .args(EVERYTHING)
+                .env("RUSTDOCFLAGS", "-D warnings"),
+        )
+    })
 }

@@ -32,7 +32,7 @@ const PACKAGES: [&str; 7] = [
 ];
 /// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
 /// [`super::libraries`].
-const TESTS: [(&str, &str); 20] = [
+const TESTS: [(&str, &str); 23] = [
     (RUNTIME, "blas_lt"),
     (RUNTIME, "blas_lt_objects"),
     (RUNTIME, "buffers"),
@@ -47,7 +47,10 @@ const TESTS: [(&str, &str); 20] = [
     (RUNTIME, "large_product"),
     (RUNTIME, "launches"),
     (RUNTIME, "memory"),
+    (RUNTIME, "pool_workloads"),
     (RUNTIME, "random"),
+    (RUNTIME, "raw_handles"),
+    (RUNTIME, "reports"),
     (RUNTIME, "rocrand"),
     (RUNTIME, "rocsparse"),
     (RUNTIME, "split_rows"),
@@ -111,7 +114,15 @@ const LEFT_OUT: [(&str, &str, &str); 14] = [
     ("blas_lt", "a_choice_that_fails_is_not_kept", "as above"),
 ];
 /// Test programs of the runtime that have nothing to do with AMD's HIP, and why.
-const NOT_ABOUT_IT: [(&str, &str); 7] = [
+const NOT_ABOUT_IT: [(&str, &str); 9] = [
+    (
+        "absent_features",
+        "builds of features that no patch stands for",
+    ),
+    (
+        "machine",
+        "lists of GPUs that the emulator makes up, and errors about them",
+    ),
     (
         "amd_provider",
         "where the library is searched for, with ours in its place",
