@@ -83,15 +83,15 @@ mod tests {
     #[test]
     fn stages_keep_their_order_and_programs_are_sorted() {
         let spent = Spent::default();
-        spent.stage("first", || {
+        spent.stage("one", || {
             spent.program("quick", || ());
             spent.program("slow", || sleep(Duration::from_millis(5)));
         });
-        assert_eq!(spent.stage("second", || 7), 7);
+        assert_eq!(spent.stage("another", || 7), 7);
         let table = spent.table();
         let at = |name: &str| table.find(name).unwrap();
         assert!(
-            at("first") < at("second") && at("second") < at("in all"),
+            at("one") < at("another") && at("another") < at("in all"),
             "{table}"
         );
         assert!(
