@@ -1,5 +1,6 @@
 //! Decoding: instruction words to [`Inst`].
 
+use super::columns::{Role, Traits};
 use super::table::{Class, Entry, Field, Flags, ImmediateStyle, Layout, OpSelHi, Spec, Table};
 use super::target::{has_gds, is_gfx940};
 use super::{
@@ -137,6 +138,10 @@ impl Decoder<'_> {
         self.layout.get(self.bits, field)
     }
 
+    fn has(&self, traits: Traits) -> bool {
+        self.entry.op.columns.has(traits)
+    }
+
     fn flag(&self, field: Field) -> bool {
         self.field(field) != 0
     }
@@ -241,9 +246,9 @@ impl Decoder<'_> {
         match (self.layout.encoding, field) {
             (Encoding::MAI, Field::Src0) => acc & 1 != 0,
             (Encoding::MAI, Field::Src1) => acc & 2 != 0,
-            (Encoding::MAI, Field::Vdst) if self.entry.op.name == "v_accvgpr_read_b32" => false,
+            (Encoding::MAI, Field::Vdst) if self.has(Traits::PLAIN_DESTINATION) => false,
             (Encoding::MAI, Field::Src2 | Field::Vdst) => self.flag(Field::AccCd),
-            (Encoding::DS, Field::Addr) => acc != 0 && self.entry.op.name.starts_with("ds_gws"),
+            (Encoding::DS, Field::Addr) => acc != 0 && self.has(Traits::BARRIERS_OF_GRID),
             (_, Field::Vdst | Field::Vdata | Field::Data0 | Field::Data1) => acc != 0,
             _ => false,
         }
@@ -290,7 +295,7 @@ impl Decoder<'_> {
                     ..
                 } => {
                     let is_dst = matches!(field, Field::Vdst)
-                        || field == Field::Sdst && !entry.op.name.starts_with("s_setreg");
+                        || field == Field::Sdst && entry.op.columns.role != Role::SetRegister;
                     let operand = match (&rider, field) {
                         (Some(rider), Field::Src0) => rider.source(self, 0, dwords)?,
                         (Some(rider), Field::Vsrc1) => rider.source(self, 1, dwords)?,
@@ -323,7 +328,7 @@ impl Decoder<'_> {
             }
         }
         // Since GFX10 v_cmpx writes EXEC alone, and the text does not name it.
-        if dst == 0 && entry.op.name.starts_with("v_cmpx_") {
+        if dst == 0 && self.has(Traits::COMPARES_EXEC) {
             inst.dst[0] = self.exec();
         }
         if let Some(Rider::Sdwa { word }) = rider {
@@ -344,11 +349,9 @@ impl Decoder<'_> {
 
     /// A constant in a field of its own.
     fn immediate(&self, field: Field, style: ImmediateStyle) -> Operand {
-        let name = self.entry.op.name;
         // Branch distances and SOPK's constants are signed, but for the unsigned comparisons'.
         let sopk = self.layout.encoding == Encoding::SOPK && style == ImmediateStyle::Hex;
-        let signed = style == ImmediateStyle::Branch
-            || sopk && !name.ends_with("_u32") && !name.starts_with("s_wait");
+        let signed = style == ImmediateStyle::Branch || sopk && !self.has(Traits::UNSIGNED);
         Operand::Immediate(if signed {
             self.layout.get_signed(self.bits, field)
         } else {
@@ -359,14 +362,13 @@ impl Decoder<'_> {
     /// Leave an SDWA or DPP dword's signs to operands that have them in the long form.
     fn mask_signs(&self, inst: &mut Inst, table: &Table) {
         let op = self.entry.op;
-        // Integer dot products have no long form, and no signs.
-        if op.name.contains("_i32_i") {
+        if self.has(Traits::NO_SIGNS) {
             (inst.mods.neg, inst.mods.abs) = (0, 0);
         }
         if let Some(long) = table.find(Encoding::VOP3, op) {
             inst.mods.neg &= long.flags.neg;
             inst.mods.abs &= long.flags.abs;
-            if op.name == "v_ldexp_f16" {
+            if self.has(Traits::INTEGER_EXPONENT) {
                 // The exponent is an integer here, whatever the long form allows.
                 inst.mods.neg &= 1;
                 inst.mods.abs &= 1;
@@ -407,16 +409,16 @@ impl Decoder<'_> {
                 mods.abs = self.field(Field::Abs) as u8 & flags.abs;
                 mods.op_sel = self.field(Field::OpSel) as u8;
                 // These take both halves of their first two sources.
-                if flags.op_sel <= 2 && inst.op.name.starts_with("v_permlane") {
+                if flags.op_sel <= 2 && self.has(Traits::PERMUTES) {
                     mods.op_sel &= 3;
                 }
-                if matches!(inst.op.name, "v_dot2_f16_f16" | "v_dot2_bf16_bf16") {
+                if self.has(Traits::CHOOSES_RESULT_ONLY) {
                     mods.op_sel &= 0xc;
                 }
                 mods.clamp = self.flag(Field::Clamp);
                 mods.omod = self.field(Field::Omod) as u8;
                 // The truth table lies in the bits of the signs and the multiplier.
-                if inst.op.name.starts_with("v_bitop3_") {
+                if self.has(Traits::TRUTH_TABLE) {
                     let middle = self.field(Field::Abs) << 3;
                     let table = self.field(Field::Neg) | middle | self.field(Field::Omod) << 6;
                     mods.omod = 0;
@@ -548,7 +550,7 @@ impl Decoder<'_> {
                 };
             }
             // The condition is implied, and not in the text.
-            if entry.op.name == "v_dual_cndmask_b32" {
+            if entry.op.columns.has(Traits::IMPLIED_VCC) {
                 inst.src[2] = self.vcc();
             }
             Ok(())
@@ -576,27 +578,24 @@ impl Decoder<'_> {
 
     /// Whether an atomic asks for the value before: GLC, or bit 0 of the temporal hint on GFX12.
     fn returns(&self) -> bool {
-        self.entry.op.name.contains("_atomic") && self.cache() & 1 != 0
+        self.has(Traits::ATOMIC) && self.cache() & 1 != 0
     }
 
     fn smem(&mut self, inst: &mut Inst) -> Result<(), Reason> {
         let entry = self.entry;
-        let name = entry.op.name;
-        let without_policy = ["atc_probe", "prefetch", "dcache"];
         let addressed = entry.dwords(Field::Sbase) > 0;
-        if addressed && !without_policy.iter().any(|part| name.contains(part)) {
+        if addressed && !self.has(Traits::NO_POLICY) {
             inst.mem.cache = self.cache();
         }
         inst.mem.returns = self.returns();
         let dwords = entry.dwords(Field::Sdata);
         if dwords > 0 {
             inst.dst[0] = self.source(self.field(Field::Sdata), dwords)?;
-        } else if name.starts_with("s_atc_probe") || name.contains("prefetch") {
+        } else if self.has(Traits::DATA_IS_NUMBER) {
             inst.dst[0] = Operand::Immediate(self.field(Field::Sdata) as i32);
         }
         let base = entry.dwords(Field::Sbase);
-        let relative = name.ends_with("_pc_rel");
-        if base == 0 && !relative {
+        if base == 0 && !self.has(Traits::FROM_PC) {
             return Ok(());
         }
         if base > 0 {
@@ -638,7 +637,7 @@ impl Decoder<'_> {
         ];
         // CDNA2 and later have none, but for the global wave synchronization's opcodes.
         inst.mem.gds = entry.flags.gds || self.flag(Field::Gds) && has_gds(self.target);
-        inst.mem.returns = entry.op.name.contains("_rtn");
+        inst.mem.returns = self.has(Traits::RETURNS);
         let (low, high) = (self.field(Field::Offset0), self.field(Field::Offset1));
         if entry.flags.no_offset {
             return;
@@ -657,7 +656,7 @@ impl Decoder<'_> {
         inst.mem.cache = self.cache();
         inst.mem.returns = entry.flags.returns > 0 && self.returns();
         let lds = self.flag(Field::Lds);
-        inst.mem.lds = lds || entry.op.name.contains("_lds_");
+        inst.mem.lds = lds || self.has(Traits::TO_LDS);
         // Flat addresses take an unsigned offset until GFX12; the sign bit is not theirs.
         inst.mem.offset = if self.layout.encoding == Encoding::FLAT && family != Family::Rdna4 {
             self.field(Field::Offset) as i32
@@ -689,7 +688,7 @@ impl Decoder<'_> {
             Family::Rdna3 | Family::Rdna4 => saddr == 0x7c,
         };
         let vaddr = self.field(Field::Vaddr);
-        let without_address = entry.operands.is_empty() || entry.op.name.contains("addtid");
+        let without_address = entry.operands.is_empty() || self.has(Traits::BY_LANE);
         match self.layout.encoding {
             Encoding::FLAT => inst.src[0] = self.vector(Field::Vaddr, vaddr, 2),
             Encoding::GLOBAL => {
@@ -719,16 +718,15 @@ impl Decoder<'_> {
 
     fn buffer(&mut self, inst: &mut Inst) -> Result<(), Reason> {
         let entry = self.entry;
-        let name = entry.op.name;
         if entry.operands.is_empty() {
             // A cache operation. Only gfx940's name the levels: SC0 and SC1.
-            if is_gfx940(self.target) && matches!(name, "buffer_inv" | "buffer_wbl2") {
+            if is_gfx940(self.target) && self.has(Traits::LEVELS) {
                 inst.mem.cache = self.cache() & 0x11;
             }
             return Ok(());
         }
         inst.mem.cache = self.cache();
-        inst.mem.lds = self.flag(Field::Lds) || name.contains("_lds_");
+        inst.mem.lds = self.flag(Field::Lds) || self.has(Traits::TO_LDS);
         inst.mem.offen = self.flag(Field::Offen);
         inst.mem.idxen = self.flag(Field::Idxen);
         inst.mem.offset = self.layout.get_signed(self.bits, Field::Offset);
@@ -740,7 +738,7 @@ impl Decoder<'_> {
         let dwords = entry.dwords(Field::Vdata) + u8::from(inst.mem.tfe);
         if dwords > 0 && !self.flag(Field::Lds) {
             let data = self.vector(Field::Vdata, self.field(Field::Vdata), dwords);
-            let loads = name.contains("_load");
+            let loads = self.has(Traits::LOADS);
             if loads || inst.mem.returns {
                 inst.dst[0] = data;
             }

@@ -4,6 +4,7 @@ mod immediate;
 
 use std::fmt::Write;
 
+use super::columns::{Role, Traits};
 use super::table::{Entry, Flags, ImmediateStyle, OpSelHi, Spec, Style, Suffix, Table};
 use super::target::is_gfx940;
 use super::{
@@ -178,7 +179,7 @@ impl Printer {
         let specs = entry.map_or(&[][..], |entry| &entry.operands);
         let halves = self.halves(inst, entry);
         let hidden_exec =
-            inst.op.name.starts_with("v_cmpx_") && self.target.family() != Family::Cdna;
+            inst.op.columns.has(Traits::COMPARES_EXEC) && self.target.family() != Family::Cdna;
         let mut operands: Vec<String> = inst
             .dst
             .iter()
@@ -190,7 +191,7 @@ impl Printer {
             .iter()
             .filter(|operand| is_some(operand) && !hidden_exec)
             .count();
-        let truth_table = inst.op.name.starts_with("v_bitop3_");
+        let truth_table = inst.op.columns.has(Traits::TRUTH_TABLE);
         for (index, operand) in inst.src.iter().enumerate() {
             if (truth_table || inst.encoding == Encoding::VINTERP) && index == 3 {
                 continue;
@@ -265,7 +266,7 @@ impl Printer {
             }
         }
         if let (true, Operand::Literal(table @ 1..)) =
-            (inst.op.name.starts_with("v_bitop3_"), inst.src[3])
+            (inst.op.columns.has(Traits::TRUTH_TABLE), inst.src[3])
         {
             let _ = match table {
                 ..=10 => write!(text, " bitop3:{table}"),
@@ -304,7 +305,7 @@ impl Printer {
             let sources = listed - 1;
             let mask = if inst.encoding == Encoding::VOP3P
                 || listed == 4
-                || inst.op.name.starts_with("v_permlane")
+                || inst.op.columns.has(Traits::PERMUTES)
             {
                 mods.op_sel
             } else {
@@ -327,7 +328,7 @@ impl Printer {
         }
         if mods.blgp != 0 {
             // The double-precision forms of gfx940 use the bits as signs.
-            if is_gfx940(self.target) && inst.op.name.ends_with("_f64") {
+            if is_gfx940(self.target) && inst.op.columns.has(Traits::SIGNS_IN_BLGP) {
                 *text += &bit_list("neg", mods.blgp, 3);
             } else {
                 let _ = write!(text, " blgp:{}", mods.blgp);
@@ -356,7 +357,7 @@ impl Printer {
     /// How many bits of `op_sel` the text lists: those of the sources and the destination where halves have names.
     fn listed_halves(&self, inst: &Inst, entry: &Entry) -> u8 {
         // LLVM leaves the list out of this one.
-        let unlisted = inst.op.name == "v_cndmask_b16";
+        let unlisted = inst.op.columns.has(Traits::UNLISTED_HALVES);
         if is_short(inst) || unlisted || self.halves(inst, Some(entry)) == 0 {
             return entry.flags.op_sel;
         }
@@ -407,7 +408,7 @@ impl Printer {
     fn smem(&self, inst: &Inst) -> String {
         let name = inst.op.name;
         let mut operands = Vec::new();
-        let prefetch = name.contains("prefetch");
+        let prefetch = inst.op.columns.has(Traits::PREFETCHES);
         if is_some(&inst.dst[0]) && !prefetch {
             operands.push(self.operand(inst.dst[0], Style::Word));
         }
@@ -468,7 +469,7 @@ impl Printer {
             if mem.offset1 != 0 {
                 let _ = write!(text, " offset1:{}", mem.offset1);
             }
-        } else if inst.op.name == "ds_swizzle_b32" {
+        } else if inst.op.columns.role == Role::Swizzle {
             text += &swizzle(mem.offset as u32);
         } else if mem.offset != 0 {
             let _ = write!(text, " offset:{}", mem.offset);
@@ -496,9 +497,9 @@ impl Printer {
             || is_some(&vaddr)
             || is_some(&data)
             || is_some(&saddr)
-            || inst.op.name.contains("_load");
+            || inst.op.columns.has(Traits::LOADS);
         if addressed {
-            if !inst.op.name.contains("addtid") {
+            if !inst.op.columns.has(Traits::BY_LANE) {
                 operands.push(self.address(vaddr));
             }
             if is_some(&data) {
@@ -513,7 +514,7 @@ impl Printer {
             let _ = write!(text, " offset:{}", inst.mem.offset);
         }
         self.cache(&mut text, inst);
-        if inst.mem.lds && !inst.op.name.contains("_lds_") {
+        if inst.mem.lds && !inst.op.columns.has(Traits::TO_LDS) {
             text += " lds";
         }
         text
@@ -558,7 +559,7 @@ impl Printer {
         if mem.tfe {
             text += " tfe";
         }
-        if mem.lds && !inst.op.name.contains("_lds_") {
+        if mem.lds && !inst.op.columns.has(Traits::TO_LDS) {
             text += " lds";
         }
         text
@@ -568,7 +569,7 @@ impl Printer {
     fn cache(&self, text: &mut String, inst: &Inst) {
         let cache = inst.mem.cache;
         if self.target.family() == Family::Rdna4 {
-            *text += &temporal_hint(inst.op.name, cache & 7, cache >> 3);
+            *text += &temporal_hint(inst, cache & 7, cache >> 3);
             *text += [
                 "",
                 " scope:SCOPE_SE",
@@ -738,8 +739,7 @@ fn sdwa_text(text: &mut String, inst: &Inst, sdwa: Sdwa) {
         SdwaSelect::Dword => "DWORD",
     };
     // These have a byte to choose, and no more.
-    let conversion = inst.op.name.starts_with("v_cvt_")
-        && (inst.op.name.ends_with("_fp8") || inst.op.name.ends_with("_bf8"));
+    let conversion = inst.op.columns.has(Traits::FROM_BYTE);
     if inst.encoding != Encoding::VOPC && !conversion {
         let unused = ["UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE", "3"];
         let _ = write!(
@@ -756,11 +756,11 @@ fn sdwa_text(text: &mut String, inst: &Inst, sdwa: Sdwa) {
 }
 
 /// GFX12's temporal hint, which has other names for loads, stores and atomics.
-fn temporal_hint(name: &str, hint: u16, scope: u16) -> String {
+fn temporal_hint(inst: &Inst, hint: u16, scope: u16) -> String {
     if hint == 0 {
         return String::new();
     }
-    if name.contains("_atomic") {
+    if inst.op.columns.has(Traits::ATOMIC) {
         let name = match hint {
             1 => "RETURN",
             2 => "NT",
@@ -771,7 +771,7 @@ fn temporal_hint(name: &str, hint: u16, scope: u16) -> String {
         };
         return format!(" th:TH_ATOMIC_{name}");
     }
-    let store = name.contains("_store");
+    let store = inst.op.columns.has(Traits::STORES);
     let kind = if store { "STORE" } else { "LOAD" };
     let name = match hint {
         1 => "NT",

@@ -1,6 +1,8 @@
 //! A decoded instruction: what the decoder makes of the words, and all that the executor and the
 //! disassembler know of it.
 
+use super::columns::Columns;
+
 /// One mnemonic of one family's opcode table, shared by every instruction that decodes to it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OpInfo {
@@ -8,6 +10,8 @@ pub struct OpInfo {
     pub name: &'static str,
     /// Position in the family's list of names: an index for tables of per-opcode facts.
     pub index: u16,
+    /// What is asked of the operation in place of its name.
+    pub(crate) columns: Columns,
 }
 
 /// The instruction formats, by the ISA manuals' names.

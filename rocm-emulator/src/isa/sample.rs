@@ -1,5 +1,6 @@
 //! Random instruction words of every opcode, for testing the decoder against another disassembler.
 
+use super::columns::Traits;
 use super::table::{Class, Field, Flags, ImmediateStyle, Layout, Spec, Table};
 use super::{Encoding, Family, OpInfo, Target};
 
@@ -68,9 +69,9 @@ fn extra_signs(table: &Table, op: &OpInfo) -> u32 {
     let (neg, abs) = long.map_or((3, 3), |flags| (u32::from(flags.neg), u32::from(flags.abs)));
     // LLVM shows ldexp's exponent as sign-extended, which no hardware does, and closes cndmask's absolute value behind
     // the condition.
-    let (neg, abs) = match op.name {
-        "v_ldexp_f16" => (1, 1),
-        "v_cndmask_b32" => (neg, 0),
+    let (neg, abs) = match &op.columns {
+        it if it.has(Traits::INTEGER_EXPONENT) => (1, 1),
+        it if it.has(Traits::UNLISTED_ABS) => (neg, 0),
         _ => (neg, abs),
     };
     (neg & 1) << 20 | (abs & 1) << 21 | (neg & 2) << 21 | (abs & 2) << 22

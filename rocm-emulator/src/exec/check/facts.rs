@@ -3,7 +3,9 @@
 
 use super::matrix::{self, Matrix};
 use super::registers::{Span, EXEC, VCC};
-use crate::isa::{Encoding, Family, Inst, LaneControl, Operand, SdwaSelect, Target};
+use crate::isa::{
+    Columns, Encoding, Family, Inst, LaneControl, OpInfo, Operand, Role, SdwaSelect, Target, Traits,
+};
 
 /// What executes an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +64,6 @@ impl Counter {
 /// What a wait asks of each counter: at most so many outstanding; `None` leaves it.
 pub(crate) type Wait = [Option<u32>; 4];
 
-/// VALU instructions whose third operand is a mask.
-const MASKED: [&str; 4] = ["v_cndmask", "v_addc", "v_subb_", "v_subbrev"];
-
 /// How VALU instructions that reach single lanes do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaneAccess {
@@ -76,7 +75,7 @@ pub(crate) enum LaneAccess {
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    pub name: &'static str,
+    pub op: &'static OpInfo,
     pub unit: Unit,
     pub reads: Vec<Span>,
     pub writes: Vec<Span>,
@@ -113,7 +112,7 @@ pub(crate) struct Facts {
 
 impl Facts {
     pub fn of(target: Target, inst: &Inst) -> Facts {
-        let name = inst.op.name;
+        let Columns { role, traits, .. } = inst.op.columns;
         let unit = unit(inst.encoding);
         let (reads, writes) = registers(inst);
         let (counts, unordered) = counts(target, inst, &writes);
@@ -124,40 +123,40 @@ impl Facts {
             _ => false,
         };
         Facts {
-            name,
+            op: inst.op,
             unit,
             counts,
             unordered,
             flat: inst.encoding == Encoding::FLAT,
             wait: wait(target, inst),
-            states: match name {
-                "s_nop" => u64::from(immediate & 15) + 1,
+            states: match role {
+                Role::Nop => u64::from(immediate & 15) + 1,
                 _ => 1,
             },
-            waits_for_vector: name == "s_waitcnt_depctr" && immediate >> 12 == 0,
-            transcendental: is_transcendental(name),
-            mask: match MASKED.iter().any(|masked| name.starts_with(masked)) {
+            waits_for_vector: role == Role::WaitDependency && immediate >> 12 == 0,
+            transcendental: traits.contains(Traits::TRANSCENDENTAL),
+            mask: match traits.contains(Traits::MASKED) {
                 true => Span::of(inst.src[2]).filter(|it| !it.is_vector()),
                 false => None,
             },
-            dot: name.starts_with("v_dot"),
+            dot: traits.contains(Traits::DOT),
             dpp: matches!(inst.lane, LaneControl::Dpp(_) | LaneControl::Dpp8 { .. }),
             part: unit == Unit::Vector && (sdwa || is_half_of_vop3(inst)),
-            lane: match name {
-                "v_readlane_b32" => Some(LaneAccess::Read),
-                "v_readfirstlane_b32" => Some(LaneAccess::ReadFirst),
-                "v_writelane_b32" => Some(LaneAccess::Write),
+            lane: match role {
+                Role::ReadLane => Some(LaneAccess::Read),
+                Role::ReadFirstLane => Some(LaneAccess::ReadFirst),
+                Role::WriteLane => Some(LaneAccess::Write),
                 _ => None,
             },
-            lane_number: match name {
-                "v_readlane_b32" | "v_writelane_b32" => Span::of(inst.src[1]),
+            lane_number: match role {
+                Role::ReadLane | Role::WriteLane => Span::of(inst.src[1]),
                 _ => None,
             },
-            matrix: matrix::of(target, name, &inst.dst, &inst.src, Span::of),
+            matrix: matrix::of(target, inst, Span::of),
             wide_store: wide_store(inst),
-            set_mode: hwreg(name.starts_with("s_setreg")),
-            get_mode: hwreg(name == "s_getreg_b32"),
-            reads_m0: name.contains("addtid") || inst.mem.lds,
+            set_mode: hwreg(role == Role::SetRegister),
+            get_mode: hwreg(role == Role::GetRegister),
+            reads_m0: traits.contains(Traits::BY_LANE) || inst.mem.lds,
             reads,
             writes,
         }
@@ -192,19 +191,19 @@ fn immediate(operand: Operand) -> u16 {
 /// What an instruction reads and writes. What it writes and also reads need not stand among the reads: both are checked
 /// alike.
 fn registers(inst: &Inst) -> (Vec<Span>, Vec<Span>) {
-    let name = inst.op.name;
+    let columns = &inst.op.columns;
     let mut reads: Vec<Span> = inst.src.iter().filter_map(|it| Span::of(*it)).collect();
     let mut writes: Vec<Span> = inst.dst.iter().filter_map(|it| Span::of(*it)).collect();
-    if name.starts_with("s_store") || name.starts_with("s_buffer_store") {
+    if inst.encoding == Encoding::SMEM && columns.role == Role::Store {
         reads.append(&mut writes);
     }
-    if name.starts_with("v_div_fmas") {
+    if columns.has(Traits::READS_VCC) {
         reads.push(Span::new(VCC, 2));
     }
-    if name.starts_with("v_cmpx") || name.contains("_saveexec_") || name.contains("_wrexec_") {
+    if columns.has(Traits::WRITES_EXEC) {
         writes.push(Span::new(EXEC, 2));
     }
-    if name.starts_with("v_swap") {
+    if columns.has(Traits::SWAPS) {
         let swapped: Vec<Span> = reads.clone();
         writes.extend(swapped);
     }
@@ -224,7 +223,9 @@ fn counts(target: Target, inst: &Inst, writes: &[Span]) -> (Vec<Counter>, bool) 
         false => Counter::Load,
     };
     let (counters, unordered): (&[Counter], bool) = match unit(inst.encoding) {
-        Unit::Scalar if inst.op.name.starts_with("s_sendmsg_rtn") => (&[Counter::Scalar], true),
+        Unit::Scalar if inst.op.columns.role == Role::MessageReturning => {
+            (&[Counter::Scalar], true)
+        }
         Unit::ScalarMemory if !writes.is_empty() => (&[Counter::Scalar], true),
         Unit::Lds => (&[Counter::Lds], false),
         Unit::Memory if !addressed => (&[], false),
@@ -238,7 +239,6 @@ fn counts(target: Target, inst: &Inst, writes: &[Span]) -> (Vec<Counter>, bool) 
 
 /// The fields of waits. ISA manuals, "S_WAITCNT" and the `S_WAIT_*` of GFX12; LLVM's AMDGPUBaseInfo has the positions.
 fn wait(target: Target, inst: &Inst) -> Option<Wait> {
-    let name = inst.op.name;
     let family = target.family();
     let value = u32::from(immediate(inst.src[0]));
     let field = |first: u32, bits: u32| value >> first & ((1 << bits) - 1);
@@ -253,8 +253,8 @@ fn wait(target: Target, inst: &Inst) -> Option<Wait> {
         wait[Counter::Lds as usize] = Some(field(0, 6));
         Some(wait)
     };
-    match name {
-        "s_waitcnt" => {
+    match inst.op.columns.role {
+        Role::Wait => {
             let (memory, lds) = match family {
                 Family::Cdna => (field(0, 4) | field(14, 2) << 4, field(8, 4)),
                 Family::Rdna2 => (field(0, 4) | field(14, 2) << 4, field(8, 6)),
@@ -262,37 +262,15 @@ fn wait(target: Target, inst: &Inst) -> Option<Wait> {
             };
             Some([Some(memory), None, Some(lds), None])
         }
-        "s_waitcnt_vscnt" => one(Counter::Store, value),
-        "s_waitcnt_vmcnt" | "s_wait_loadcnt" => one(Counter::Load, value),
-        "s_waitcnt_lgkmcnt" | "s_wait_dscnt" => one(Counter::Lds, value),
-        "s_wait_storecnt" => one(Counter::Store, value),
-        "s_wait_kmcnt" => one(Counter::Scalar, value),
-        "s_wait_loadcnt_dscnt" => two(Counter::Load),
-        "s_wait_storecnt_dscnt" => two(Counter::Store),
-        "s_wait_idle" => Some([Some(0); 4]),
+        Role::WaitLoad => one(Counter::Load, value),
+        Role::WaitLds => one(Counter::Lds, value),
+        Role::WaitStore => one(Counter::Store, value),
+        Role::WaitScalar => one(Counter::Scalar, value),
+        Role::WaitLoadLds => two(Counter::Load),
+        Role::WaitStoreLds => two(Counter::Store),
+        Role::WaitIdle => Some([Some(0); 4]),
         _ => None,
     }
-}
-
-/// What runs in the unit of transcendental functions.
-fn is_transcendental(name: &str) -> bool {
-    const STEMS: [&str; 8] = [
-        "exp",
-        "log",
-        "rcp",
-        "rsq",
-        "sqrt",
-        "sin",
-        "cos",
-        "rcp_iflag",
-    ];
-    let Some((stem, kind)) = name
-        .strip_prefix("v_")
-        .and_then(|name| name.rsplit_once('_'))
-    else {
-        return false;
-    };
-    STEMS.contains(&stem) && matches!(kind, "f16" | "f32" | "f64")
 }
 
 /// A VOP3 instruction that writes the high half of a register.
@@ -307,18 +285,6 @@ fn wide_store(inst: &Inst) -> Option<Span> {
         Encoding::MUBUF | Encoding::MTBUF => (inst.src[3], Span::of(inst.src[2]).is_none()),
         _ => return None,
     };
-    let stores = inst.op.name.contains("store") && exposed;
+    let stores = inst.op.columns.has(Traits::STORES) && exposed;
     Span::of(data).filter(|data| stores && data.count > 2)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn transcendental_names() {
-        assert!(is_transcendental("v_exp_f32") && is_transcendental("v_rcp_iflag_f32"));
-        assert!(!is_transcendental("v_ldexp_f32") && !is_transcendental("v_frexp_exp_i32_f32"));
-        assert!(!is_transcendental("v_add_f32"));
-    }
 }

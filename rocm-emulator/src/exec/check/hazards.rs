@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::facts::{Facts, LaneAccess, Unit};
 use super::matrix::{Matrix, Pipeline};
 use super::registers::{Span, EXEC, M0, VCC};
-use crate::isa::{is_gfx90a, is_gfx940, Architecture, Family, Target};
+use crate::isa::{is_gfx90a, is_gfx940, Architecture, Family, Target, Traits};
 
 /// What must lie between an instruction and one that depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ const RULES: &[Rule] = &[
         what: "a VCC that a VALU instruction wrote, read by v_div_fmas",
         on: is_cdna,
         first: |it| writes(it, VCC_PAIR),
-        second: |it| it.name.starts_with("v_div_fmas"),
+        second: |it| it.op.columns.has(Traits::READS_VCC),
         between: |_, _, _| when(true, 4),
         source: "checkDivFMasHazards",
     },
@@ -342,7 +342,7 @@ const RULES: &[Rule] = &[
                 || any(&second.writes, |it| {
                     any(&first.writes, |other| other.overlaps(it))
                 });
-            when(used && second.name != first.name, 3)
+            when(used && second.op.index != first.op.index, 3)
         },
         source: "checkMAIVALUHazards, DotWriteDifferentVALU",
     },
@@ -353,7 +353,7 @@ const RULES: &[Rule] = &[
             let double = |matrix: Matrix| matrix.pipeline == Pipeline::Double;
             it.matrix.is_some_and(double)
         },
-        second: |it| matches!(it.name, "v_fma_f64" | "v_fmac_f64"),
+        second: |it| it.op.columns.has(Traits::DOUBLE_FMA),
         between: |_, _, _| when(true, 2),
         source: "checkMAIVALUHazards, DMFMAToFMA64",
     },

@@ -18,6 +18,7 @@ use crate::exec::memory::{
 use crate::exec::program::{Op, Step};
 use crate::exec::scalar::{set_hwreg, set_mode_bits, Destination};
 use crate::exec::wave::{Row, Wave, LANES, PRIVATE_APERTURE, SHARED_APERTURE};
+use crate::isa::Traits;
 
 /// How the bytes that nothing wrote differ between a wavefront and its twin: one of these in each, so that some are
 /// negative and others positive, whatever the type.
@@ -432,7 +433,7 @@ impl Twin {
                 }
             }
         }
-        let replaces = facts.name.contains("_swap") || facts.name.contains("xchg");
+        let replaces = facts.op.columns.has(Traits::REPLACES);
         for (first, end, lane) in &accesses.0 {
             let mut unknown = None;
             cx.snapshot

@@ -5,7 +5,7 @@ use rocm_gpus::Timing;
 use crate::codeobject::LoadedKernel;
 use crate::exec::check::{Counter, Facts, Span, Unit};
 use crate::exec::program::decode_at;
-use crate::isa::{Encoding, Operand};
+use crate::isa::{Columns, Encoding, Operand, Role, Traits};
 
 /// What a SIMD issues once in its turn: of each class one instruction, each of another wavefront.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,50 +60,36 @@ pub(super) struct Instruction {
     pub effect: Effect,
 }
 
-/// Conversions that run at a quarter of the rate: LLVM's WriteFloatCvt. Those of f64 do not.
-const CONVERSIONS: [&str; 9] = [
-    "v_cvt_f32_i32",
-    "v_cvt_f32_u32",
-    "v_cvt_u32_f32",
-    "v_cvt_i32_f32",
-    "v_cvt_f16_f32",
-    "v_cvt_f32_f16",
-    "v_cvt_rpi_i32_f32",
-    "v_cvt_flr_i32_f32",
-    "v_cvt_off_f32_i4",
-];
-
 impl Instruction {
     /// The instruction at an address; `None` outside the code.
     pub fn at(kernel: &LoadedKernel, timing: &Timing, pc: u64) -> Option<Instruction> {
         let target = kernel.kernel.target;
         let inst = decode_at(kernel, pc)?;
         let facts = Facts::of(target, &inst);
-        let name = facts.name;
+        let Columns { role, traits, .. } = inst.op.columns;
         let immediate = match inst.src[0] {
             Operand::Immediate(value) | Operand::Integer(value) => value as u16,
             _ => 0,
         };
-        let effect = match name {
-            "s_barrier" => Effect::Barrier,
-            "s_setprio" => Effect::Priority((immediate & 3) as u8),
-            "s_sleep" => Effect::Sleep(64 * u64::from(immediate & 127)),
-            "s_endpgm" => Effect::End,
+        let effect = match role {
+            Role::Barrier => Effect::Barrier,
+            Role::Priority => Effect::Priority((immediate & 3) as u8),
+            Role::Sleep => Effect::Sleep(64 * u64::from(immediate & 127)),
+            Role::End => Effect::End,
             _ => Effect::None,
         };
-        let internal = effect != Effect::None
-            || facts.wait.is_some()
-            || ["s_nop", "s_icache_inv", "s_sethalt"].contains(&name);
+        let internal =
+            effect != Effect::None || facts.wait.is_some() || traits.contains(Traits::INTERNAL);
         let class = match facts.unit {
             _ if internal => Class::Internal,
             Unit::Vector => Class::Vector,
-            Unit::Scalar if name.contains("branch") => Class::Branch,
+            Unit::Scalar if traits.contains(Traits::BRANCHES) => Class::Branch,
             Unit::Scalar => Class::Scalar,
             Unit::ScalarMemory => Class::ScalarMemory,
             Unit::Memory => Class::Memory,
             Unit::Lds => Class::Lds,
         };
-        let slow = facts.transcendental || CONVERSIONS.contains(&name);
+        let slow = facts.transcendental || traits.contains(Traits::SLOW_CONVERSION);
         let is_vector = inst.encoding != Encoding::SOPP && class == Class::Vector;
         Some(Instruction {
             class,

@@ -7,7 +7,7 @@ use super::lowering::{Lowering, Registers};
 use super::places::{each_lane, Places};
 use super::transfer::{self, Transfer};
 use crate::exec::wave::{Row, Wave};
-use crate::isa::{Inst, Operand};
+use crate::isa::{Element, Inst, Operand, Role};
 
 /// What happens at the addresses.
 #[derive(Clone, Copy)]
@@ -56,31 +56,43 @@ impl Action {
         }
     }
 
-    /// The action that a name asks for, given the name without its `global_` or other prefix.
-    pub fn lower(name: &str, inst: &Inst, data: Operand, lowering: &Lowering) -> Option<Action> {
-        if let Some(suffix) = name.strip_prefix("load_tr_") {
-            let transfer = lowering.load(suffix)?;
-            let to = lowering.registers(inst.dst[0], transfer.rows)?;
-            return Some(Action::LoadTransposed(transfer, to, transfer.bytes / 8));
+    /// What an instruction does with its data.
+    pub fn lower(inst: &Inst, data: Operand, lowering: &Lowering) -> Option<Action> {
+        let columns = &inst.op.columns;
+        match columns.role {
+            Role::Update => Action::lower_atomic(inst, data, lowering),
+            role => Action::transfer(role, columns.moves?, inst, data, lowering),
         }
-        if let Some(suffix) = name.strip_prefix("load_") {
-            let into_lds = suffix.strip_prefix("lds_");
-            let transfer = lowering.load(into_lds.unwrap_or(suffix))?;
-            if into_lds.is_some() || inst.mem.lds {
-                return Some(Action::LoadToLds {
-                    bytes: transfer.bytes,
-                    offset: inst.mem.offset as u32,
-                });
-            }
-            let to = lowering.registers(inst.dst[0], transfer.rows)?;
-            return Some(Action::Load(transfer, to));
-        }
-        if let Some(suffix) = name.strip_prefix("store_") {
-            let transfer = transfer::store_named(suffix)?;
+    }
+
+    /// A load or store of an element.
+    pub fn transfer(
+        role: Role,
+        element: Element,
+        inst: &Inst,
+        data: Operand,
+        lowering: &Lowering,
+    ) -> Option<Action> {
+        if role == Role::Store {
+            let transfer = transfer::store_of(element)?;
             let from = lowering.registers(data, transfer.rows)?;
             return Some(Action::Store(transfer, from));
         }
-        let op = atomics::named(name.strip_prefix("atomic_")?)?;
+        let transfer = lowering.load(element)?;
+        let to = || lowering.registers(inst.dst[0], transfer.rows);
+        Some(match role {
+            Role::LoadTransposed => Action::LoadTransposed(transfer, to()?, transfer.bytes / 8),
+            Role::Load if inst.mem.lds => Action::LoadToLds {
+                bytes: transfer.bytes,
+                offset: inst.mem.offset as u32,
+            },
+            Role::Load => Action::Load(transfer, to()?),
+            _ => return None,
+        })
+    }
+
+    fn lower_atomic(inst: &Inst, data: Operand, lowering: &Lowering) -> Option<Action> {
+        let op = atomics::named(&inst.op.columns.row)?;
         let dwords = (op.update.bytes() / 4) as u8;
         let data = lowering.registers(data, op.dwords())?;
         let returns = if inst.mem.returns {

@@ -12,7 +12,7 @@ use super::typed;
 use crate::exec::counters::Class;
 use crate::exec::scalar::Source;
 use crate::exec::wave::{Row, Wave, LANES};
-use crate::isa::{d16_loads_keep_half, BufferFormat, Encoding, Inst, Operand};
+use crate::isa::{d16_loads_keep_half, BufferFormat, Encoding, Inst, Operand, Role, Traits};
 
 /// What is done with each element.
 enum Work {
@@ -69,19 +69,12 @@ pub(crate) struct BufferOp {
 }
 
 impl Typed {
-    /// Given the name without `buffer_` or `tbuffer_`; `None` for what is not typed.
-    fn lower(name: &str, inst: &Inst, lowering: &Lowering) -> Option<Option<Typed>> {
-        let store = name.starts_with("store_");
-        let name = name.replace("_format", "").replace("d16_hi", "hi");
-        let (_, kind) = name.split_once('_')?;
-        let (halves, letters) = match kind.rsplit_once('_') {
-            None => (None, kind),
-            Some(("d16", letters)) => (Some(false), letters),
-            Some(("hi", letters)) => (Some(true), letters),
-            Some(_) => return None,
-        };
-        let components = ["x", "xy", "xyz", "xyzw"];
-        let components = components.iter().position(|it| *it == letters)? + 1;
+    fn lower(inst: &Inst, lowering: &Lowering) -> Option<Typed> {
+        let columns = &inst.op.columns;
+        let store = columns.role == Role::StoreTyped;
+        let components = usize::from(columns.components);
+        let high = columns.has(Traits::HIGH_HALF);
+        let halves = columns.has(Traits::HALVES).then_some(high);
         let rows = match halves {
             Some(_) => components.div_ceil(2),
             None => components,
@@ -90,18 +83,18 @@ impl Typed {
         let keep = d16_loads_keep_half(lowering.target);
         let format = match inst.encoding {
             Encoding::MTBUF => match BufferFormat::of(lowering.target, inst.mem.format) {
-                None => return Some(None),
+                None => return None,
                 format => format,
             },
             _ => None,
         };
-        Some(lowering.registers(data, rows as u8).map(|data| Typed {
+        Some(Typed {
             store,
             components,
             halves: halves.map(|high| Halves { high, keep }),
-            data,
+            data: lowering.registers(data, rows as u8)?,
             format,
-        }))
+        })
     }
 
     /// Where the components come from or go to: a descriptor says so for the elements whose format it gives.
@@ -197,16 +190,15 @@ impl Typed {
 
 impl BufferOp {
     pub fn lower(inst: &Inst, lowering: &Lowering) -> Option<BufferOp> {
-        let name = inst.op.name.trim_start_matches('t');
-        let name = name.strip_prefix("buffer_")?;
-        let data = if inst.mem.returns || name.starts_with("load") {
+        let columns = &inst.op.columns;
+        let data = if inst.mem.returns || columns.has(Traits::LOADS) {
             inst.dst[0]
         } else {
             inst.src[3]
         };
-        let work = match name.contains("format") {
-            true => Work::Typed(Typed::lower(name, inst, lowering)??),
-            false => Work::Plain(Action::lower(name, inst, inst.src[3], lowering)?),
+        let work = match columns.role {
+            Role::LoadTyped | Role::StoreTyped => Work::Typed(Typed::lower(inst, lowering)?),
+            _ => Work::Plain(Action::lower(inst, inst.src[3], lowering)?),
         };
         let Operand::Sgpr {
             first: descriptor, ..

@@ -10,7 +10,7 @@ use super::places::{each_lane, follow32, spread32, zeros, Places};
 use super::transfer::{self, Transfer};
 use crate::exec::counters::Class;
 use crate::exec::wave::{Row, Wave, LANES};
-use crate::isa::{Inst, Operand};
+use crate::isa::{Inst, Operand, Role, Traits};
 
 /// What a DS instruction does.
 enum Kind {
@@ -69,50 +69,39 @@ impl LdsOp {
         if inst.mem.gds {
             return None;
         }
-        let name = inst.op.name.strip_prefix("ds_")?;
-        let [address, data0] = [inst.src[0], inst.src[1]];
-        let dst = |rows| lowering.registers(inst.dst[0], rows);
-        let data = |rows| lowering.registers(data0, rows);
-        let load = |name: &str| {
-            let suffix = name.strip_prefix("read_").or(name.strip_prefix("load_"))?;
-            lowering.load(suffix)
-        };
-        let store = |name: &str| {
-            let suffix = name
-                .strip_prefix("write_")
-                .or(name.strip_prefix("store_"))?;
-            transfer::store_named(suffix)
-        };
-        let kind = match name {
-            "nop" => Kind::Nothing,
-            "append" | "consume" => Kind::Count {
-                dst: dst(1)?,
-                subtract: name == "consume",
+        let columns = &inst.op.columns;
+        let by_lane = columns.has(Traits::BY_LANE);
+        let kind = match columns.role {
+            Role::Nothing => Kind::Nothing,
+            role @ (Role::Append | Role::Consume) => Kind::Count {
+                dst: lowering.registers(inst.dst[0], 1)?,
+                subtract: role == Role::Consume,
             },
-            "read_addtid_b32" | "load_addtid_b32" => {
-                Kind::LoadByLane(lowering.load("b32")?, dst(1)?)
-            }
-            "write_addtid_b32" | "store_addtid_b32" => {
-                Kind::StoreByLane(transfer::store_named("b32")?, data(1)?)
-            }
-            _ => {
-                if let Some(transfer) = load(name) {
-                    Kind::Load(transfer, dst(transfer.rows)?)
-                } else if let Some(transfer) = store(name) {
-                    Kind::Store(transfer, data(transfer.rows)?)
-                } else if let Some(kind) = two_addresses(name, inst, lowering) {
-                    kind?
-                } else if let Some(kind) = from_second(name, inst) {
-                    kind?
-                } else if let Some(permute) = Permute::lower(name, inst, lowering) {
-                    Kind::Permute(permute?)
-                } else {
-                    atomic(name, inst, lowering)?
+            Role::Load => {
+                let transfer = lowering.load(columns.moves?)?;
+                let to = lowering.registers(inst.dst[0], transfer.rows)?;
+                match by_lane {
+                    true => Kind::LoadByLane(transfer, to),
+                    false => Kind::Load(transfer, to),
                 }
             }
+            Role::Store => {
+                let transfer = transfer::store_of(columns.moves?)?;
+                let from = lowering.registers(inst.src[1], transfer.rows)?;
+                match by_lane {
+                    true => Kind::StoreByLane(transfer, from),
+                    false => Kind::Store(transfer, from),
+                }
+            }
+            Role::LoadTwo => two_addresses(Form::Read, inst, lowering)?,
+            Role::StoreTwo => two_addresses(Form::Write, inst, lowering)?,
+            Role::ExchangeTwo => two_addresses(Form::Exchange, inst, lowering)?,
+            Role::FromSecond => from_second(inst)?,
+            Role::Update => atomic(inst, lowering)?,
+            _ => Kind::Permute(Permute::lower(inst, lowering)?),
         };
-        let address = match address {
-            Operand::Vgpr { .. } => lowering.registers(address, 1)?.first,
+        let address = match inst.src[0] {
+            operand @ Operand::Vgpr { .. } => lowering.registers(operand, 1)?.first,
             _ => 0,
         };
         Some(LdsOp {
@@ -488,96 +477,74 @@ fn asks_for_zero(addresses: &Row, exec: u64) -> bool {
     first.is_some_and(|first| FAR.contains(&first) && active.all(|lane| addresses.0[lane] == first))
 }
 
-/// The `src2` forms; the outer `None` means that the name is not one. The offsets' lower seven bits of the second byte
-/// and the first byte, as a signed number of dwords, lead to the second place (Vega ISA manual, "LDS instructions").
-fn from_second(name: &str, inst: &Inst) -> Option<Option<Kind>> {
-    let (operation, width) = name.split_once("_src2_")?;
-    let name = match operation {
-        "write" => format!("wrxchg_{width}"),
-        _ => format!("{operation}_{width}"),
-    };
+/// The `src2` forms. The offsets' lower seven bits of the second byte and the first byte, as a signed number of dwords,
+/// lead to the second place (Vega ISA manual, "LDS instructions").
+fn from_second(inst: &Inst) -> Option<Kind> {
     if inst.mem.offset & 0x8000 != 0 {
         // The distance is part of the address.
-        return Some(None);
+        return None;
     }
     // Fifteen bits with a sign.
     let distance = (inst.mem.offset << 17) >> 17;
-    Some(atomics::named(&name).map(|op| Kind::FromSecond { op, distance }))
+    let op = atomics::named(&inst.op.columns.row)?;
+    Some(Kind::FromSecond { op, distance })
 }
 
-/// The `read2`, `write2`, `wrxchg2` and `st64` forms; the outer `None` means that the name is not one.
-fn two_addresses(name: &str, inst: &Inst, lowering: &Lowering) -> Option<Option<Kind>> {
-    let name = name
-        .replace("load_2addr", "read2")
-        .replace("store_2addr", "write2")
-        .replace("storexchg_2addr", "wrxchg2")
-        .replace("_stride64", "st64")
-        .replace("_rtn", "");
-    let forms = [
-        ("read2", Form::Read),
-        ("write2", Form::Write),
-        ("wrxchg2", Form::Exchange),
+/// An instruction with two addresses, whose offsets count elements, or 64 of them.
+fn two_addresses(form: Form, inst: &Inst, lowering: &Lowering) -> Option<Kind> {
+    let columns = &inst.op.columns;
+    let scale = match columns.has(Traits::STRIDE64) {
+        true => 64,
+        false => 1,
+    };
+    let element = columns.moves?;
+    let transfer = match form {
+        Form::Write => transfer::store_of(element)?,
+        Form::Read | Form::Exchange => lowering.load(element)?,
+    };
+    let rows = transfer.rows;
+    let unit = transfer.bytes * scale;
+    let offsets = [
+        inst.mem.offset as u32 * unit,
+        u32::from(inst.mem.offset1) * unit,
     ];
-    let (form, rest) = forms
-        .into_iter()
-        .find_map(|(prefix, form)| Some((form, name.strip_prefix(prefix)?)))?;
-    let (scale, suffix) = match rest.strip_prefix("st64_") {
-        Some(suffix) => (64, suffix),
-        None => (1, rest.strip_prefix('_')?),
+    let data = || {
+        let first = lowering.registers(inst.src[1], rows)?;
+        Some([first, lowering.registers(inst.src[2], rows)?])
     };
-    Some((|| {
-        let transfer = match form {
-            Form::Write => transfer::store_named(suffix)?,
-            Form::Read | Form::Exchange => lowering.load(suffix)?,
-        };
-        let rows = transfer.rows;
-        let unit = transfer.bytes * scale;
-        let offsets = [
-            inst.mem.offset as u32 * unit,
-            u32::from(inst.mem.offset1) * unit,
-        ];
-        let data = || {
-            let first = lowering.registers(inst.src[1], rows)?;
-            Some([first, lowering.registers(inst.src[2], rows)?])
-        };
-        if let Form::Write = form {
-            return Some(Kind::Store2(transfer, data()?, offsets));
-        }
-        let both = lowering.registers(inst.dst[0], 2 * rows)?;
-        let half = |at: u8| Registers {
-            first: both.first + u16::from(at * rows),
-            count: rows,
-            ..both
-        };
-        let halves = [half(0), half(1)];
-        Some(match form {
-            Form::Exchange => Kind::Exchange2 {
-                data: data()?,
-                returns: halves,
-                offsets,
-            },
-            _ => Kind::Load2(transfer, halves, offsets),
-        })
-    })())
+    if let Form::Write = form {
+        return Some(Kind::Store2(transfer, data()?, offsets));
+    }
+    let both = lowering.registers(inst.dst[0], 2 * rows)?;
+    let half = |at: u8| Registers {
+        first: both.first + u16::from(at * rows),
+        count: rows,
+        ..both
+    };
+    let halves = [half(0), half(1)];
+    Some(match form {
+        Form::Exchange => Kind::Exchange2 {
+            data: data()?,
+            returns: halves,
+            offsets,
+        },
+        _ => Kind::Load2(transfer, halves, offsets),
+    })
 }
 
-/// An atomic, with or without `_rtn` in its name.
-fn atomic(name: &str, inst: &Inst, lowering: &Lowering) -> Option<Kind> {
-    let (base, returning) = match name.split_once("_rtn") {
-        Some((front, back)) => (format!("{front}{back}"), true),
-        None => (name.to_string(), false),
-    };
-    let op = atomics::named(&base)?;
+/// An atomic, which returns the value before or not.
+fn atomic(inst: &Inst, lowering: &Lowering) -> Option<Kind> {
+    let columns = &inst.op.columns;
+    let op = atomics::named(&columns.row)?;
     let rows = (op.update.bytes() / 4) as u8;
     let first = lowering.registers(inst.src[1], rows)?;
     let second = || lowering.registers(inst.src[2], rows);
-    // Only the `cmpstore` forms of GFX11 name the new value first.
-    let (data, compare) = match (op.compares, base.starts_with("cmpstore")) {
+    let (data, compare) = match (op.compares, columns.has(Traits::NEW_VALUE_FIRST)) {
         (false, _) => (first, None),
         (true, true) => (first, Some(second()?)),
         (true, false) => (second()?, Some(first)),
     };
-    let returns = if returning {
+    let returns = if inst.mem.returns {
         Some(lowering.registers(inst.dst[0], rows)?)
     } else {
         None

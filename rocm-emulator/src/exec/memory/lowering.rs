@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::transfer::{self, Transfer};
 use crate::exec::wave::{Row, Wave};
-use crate::isa::{d16_loads_keep_half, Operand, Target};
+use crate::isa::{d16_loads_keep_half, Element, Operand, Target};
 
 /// Consecutive vector registers, checked against the kernel's allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +60,9 @@ impl Lowering {
         })
     }
 
-    /// The load of a data suffix, see [`transfer::load_named`].
-    pub fn load(&self, suffix: &str) -> Option<Transfer> {
-        transfer::load_named(suffix, d16_loads_keep_half(self.target))
+    /// The load of an element, see [`transfer::load_of`].
+    pub fn load(&self, element: Element) -> Option<Transfer> {
+        transfer::load_of(element, d16_loads_keep_half(self.target))
     }
 
     /// A number for a memory instruction, to remember its last allocation by.

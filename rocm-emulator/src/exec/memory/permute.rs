@@ -3,7 +3,7 @@
 use super::lowering::{Lowering, Registers};
 use super::places::each_lane;
 use crate::exec::wave::{Row, Wave};
-use crate::isa::{Inst, Operand};
+use crate::isa::{Inst, Operand, Role};
 
 /// How lanes exchange a dword.
 pub(crate) struct Permute {
@@ -23,13 +23,13 @@ enum Form {
 }
 
 impl Permute {
-    /// Given the name without `ds_`; the outer `None` means that it names no permutation.
-    pub fn lower(name: &str, inst: &Inst, lowering: &Lowering) -> Option<Option<Permute>> {
-        let form = match name {
-            "bpermute_b32" => Form::Pull { inactive: false },
-            "bpermute_fi_b32" => Form::Pull { inactive: true },
-            "permute_b32" => Form::Push,
-            "swizzle_b32" => Form::Swizzle,
+    /// `None` for what is no permutation.
+    pub fn lower(inst: &Inst, lowering: &Lowering) -> Option<Permute> {
+        let form = match inst.op.columns.role {
+            Role::PermutePull => Form::Pull { inactive: false },
+            Role::PermutePullInactive => Form::Pull { inactive: true },
+            Role::PermutePush => Form::Push,
+            Role::Swizzle => Form::Swizzle,
             _ => return None,
         };
         let data = match (form, inst.src[0]) {
@@ -37,13 +37,11 @@ impl Permute {
             (Form::Swizzle, operand) if operand != Operand::None => operand,
             _ => inst.src[1],
         };
-        Some((|| {
-            Some(Permute {
-                form,
-                data: lowering.registers(data, 1)?,
-                dst: lowering.registers(inst.dst[0], 1)?,
-            })
-        })())
+        Some(Permute {
+            form,
+            data: lowering.registers(data, 1)?,
+            dst: lowering.registers(inst.dst[0], 1)?,
+        })
     }
 
     /// Execute, with the register that addresses lanes and the instruction's offset.

@@ -7,7 +7,7 @@ use super::lowering::Lowering;
 use crate::exec::counters::Class;
 use crate::exec::scalar::{time, Destination, Source};
 use crate::exec::wave::Wave;
-use crate::isa::{Inst, Operand};
+use crate::isa::{Element as Moved, Inst, Operand, Role, Traits};
 
 /// Most dwords that a scalar load fetches.
 const MAX_DWORDS: usize = 16;
@@ -43,19 +43,18 @@ pub(crate) struct ScalarMemoryOp {
 }
 
 impl Element {
-    /// `dwordx4` or `b128`, and so on.
-    fn named(suffix: &str) -> Option<Element> {
-        Some(match suffix {
-            "dword" | "b32" => Element::Dwords(1),
-            "dwordx2" | "b64" => Element::Dwords(2),
-            "dwordx3" | "b96" => Element::Dwords(3),
-            "dwordx4" | "b128" => Element::Dwords(4),
-            "dwordx8" | "b256" => Element::Dwords(8),
-            "dwordx16" | "b512" => Element::Dwords(16),
-            "u8" => Element::Small(1, false),
-            "i8" => Element::Small(1, true),
-            "u16" => Element::Small(2, false),
-            "i16" => Element::Small(2, true),
+    fn of(moved: Moved) -> Option<Element> {
+        Some(match moved {
+            Moved::B32 => Element::Dwords(1),
+            Moved::B64 => Element::Dwords(2),
+            Moved::B96 => Element::Dwords(3),
+            Moved::B128 => Element::Dwords(4),
+            Moved::B256 => Element::Dwords(8),
+            Moved::B512 => Element::Dwords(16),
+            Moved::U8 => Element::Small(1, false),
+            Moved::I8 => Element::Small(1, true),
+            Moved::U16 => Element::Small(2, false),
+            Moved::I16 => Element::Small(2, true),
             _ => return None,
         })
     }
@@ -74,22 +73,17 @@ impl Element {
 
 impl ScalarMemoryOp {
     pub fn lower(inst: &Inst, lowering: &Lowering) -> Option<ScalarMemoryOp> {
-        let name = inst.op.name.strip_prefix("s_")?;
-        let (buffer, name) = match name.strip_prefix("buffer_") {
-            Some(name) => (true, name),
-            None => (false, name),
-        };
-        let kind = if let Some(suffix) = name.strip_prefix("load_") {
-            Kind::Load(Element::named(suffix)?)
-        } else if let Some(suffix) = name.strip_prefix("store_") {
-            Kind::Store(Element::named(suffix)?)
-        } else if let Some(suffix) = name.strip_prefix("atomic_") {
-            let (op, returns) = (atomics::named(suffix)?, inst.mem.returns);
-            Kind::Atomic { op, returns }
-        } else if matches!(name, "memtime" | "memrealtime") {
-            Kind::Time
-        } else {
-            return None;
+        let columns = &inst.op.columns;
+        let element = || Element::of(columns.moves?);
+        let kind = match columns.role {
+            Role::Load => Kind::Load(element()?),
+            Role::Store => Kind::Store(element()?),
+            Role::Update => Kind::Atomic {
+                op: atomics::named(&columns.row)?,
+                returns: inst.mem.returns,
+            },
+            Role::Time => Kind::Time,
+            _ => return None,
         };
         let dwords = match kind {
             Kind::Load(Element::Dwords(count)) | Kind::Store(Element::Dwords(count)) => count,
@@ -111,7 +105,7 @@ impl ScalarMemoryOp {
             offset: inst.mem.offset.into(),
             dst: Destination::lower(inst.dst[0], dwords.into())?,
             site: lowering.site(),
-            buffer,
+            buffer: columns.has(Traits::DESCRIPTOR),
             kind,
         })
     }

@@ -4,6 +4,7 @@
 use super::places::{each_lane, Places};
 use crate::exec::simd;
 use crate::exec::wave::Row;
+use crate::isa::Element as Moved;
 
 /// A load or store of one element per lane.
 #[derive(Clone, Copy)]
@@ -207,58 +208,45 @@ unsafe fn store_lane<E: Element>(data: &mut [Row], lane: usize, to: u64) {
 mover!(loading, load_lane);
 mover!(storing, store_lane);
 
-/// The load of a data suffix: `load_` of FLAT and buffer instructions, `ds_read_`, `ds_load_`, either naming. A load
-/// into half a register keeps the other half, or where the registers have ECC writes zero there: see
-/// [`crate::isa::d16_loads_keep_half`].
-pub(crate) fn load_named(suffix: &str, keeps_half: bool) -> Option<Transfer> {
-    if !keeps_half {
-        if let Some(transfer) = lone_half(suffix) {
-            return Some(transfer);
-        }
-    }
-    Some(match suffix {
-        "dword" | "b32" => loading::<Dwords<1>>(),
-        "dwordx2" | "b64" => loading::<Dwords<2>>(),
-        "dwordx3" | "b96" => loading::<Dwords<3>>(),
-        "dwordx4" | "b128" => loading::<Dwords<4>>(),
-        "ubyte" | "u8" => loading::<U8>(),
-        "sbyte" | "i8" => loading::<I8>(),
-        "ushort" | "u16" => loading::<U16>(),
-        "sshort" | "i16" => loading::<I16>(),
-        "ubyte_d16" | "d16_u8" | "u8_d16" => loading::<LowU8>(),
-        "ubyte_d16_hi" | "d16_hi_u8" | "u8_d16_hi" => loading::<HighU8>(),
-        "sbyte_d16" | "d16_i8" | "i8_d16" => loading::<LowI8>(),
-        "sbyte_d16_hi" | "d16_hi_i8" | "i8_d16_hi" => loading::<HighI8>(),
-        "short_d16" | "d16_b16" | "u16_d16" => loading::<Low16>(),
-        "short_d16_hi" | "d16_hi_b16" | "u16_d16_hi" => loading::<High16>(),
-        _ => return None,
+/// The load of an element. One into half a register keeps the other half, or where the registers have ECC writes zero
+/// there: see [`crate::isa::d16_loads_keep_half`]. `None` for what no vector instruction loads.
+pub(crate) fn load_of(element: Moved, keeps_half: bool) -> Option<Transfer> {
+    Some(match (element, keeps_half) {
+        (Moved::B32, _) => loading::<Dwords<1>>(),
+        (Moved::B64, _) => loading::<Dwords<2>>(),
+        (Moved::B96, _) => loading::<Dwords<3>>(),
+        (Moved::B128, _) => loading::<Dwords<4>>(),
+        (Moved::U8, _) => loading::<U8>(),
+        (Moved::I8, _) => loading::<I8>(),
+        (Moved::U16, _) => loading::<U16>(),
+        (Moved::I16, _) => loading::<I16>(),
+        (Moved::LowU8, true) => loading::<LowU8>(),
+        (Moved::HighU8, true) => loading::<HighU8>(),
+        (Moved::LowI8, true) => loading::<LowI8>(),
+        (Moved::HighI8, true) => loading::<HighI8>(),
+        (Moved::Low16, true) => loading::<Low16>(),
+        (Moved::High16, true) => loading::<High16>(),
+        (Moved::LowU8, false) => loading::<U8>(),
+        (Moved::HighU8, false) => loading::<LoneHighU8>(),
+        (Moved::LowI8, false) => loading::<LoneLowI8>(),
+        (Moved::HighI8, false) => loading::<LoneHighI8>(),
+        (Moved::Low16, false) => loading::<U16>(),
+        (Moved::High16, false) => loading::<LoneHigh16>(),
+        (Moved::B256 | Moved::B512 | Moved::B8 | Moved::B16, _) => return None,
     })
 }
 
-/// A load into half a register that zeroes the other half.
-fn lone_half(suffix: &str) -> Option<Transfer> {
-    Some(match suffix {
-        "ubyte_d16" | "d16_u8" | "u8_d16" => loading::<U8>(),
-        "ubyte_d16_hi" | "d16_hi_u8" | "u8_d16_hi" => loading::<LoneHighU8>(),
-        "sbyte_d16" | "d16_i8" | "i8_d16" => loading::<LoneLowI8>(),
-        "sbyte_d16_hi" | "d16_hi_i8" | "i8_d16_hi" => loading::<LoneHighI8>(),
-        "short_d16" | "d16_b16" | "u16_d16" => loading::<U16>(),
-        "short_d16_hi" | "d16_hi_b16" | "u16_d16_hi" => loading::<LoneHigh16>(),
-        _ => return None,
-    })
-}
-
-/// The store of a data suffix: `store_` of FLAT and buffer instructions, `ds_write_`, `ds_store_`.
-pub(crate) fn store_named(suffix: &str) -> Option<Transfer> {
-    Some(match suffix {
-        "dword" | "b32" => storing::<Dwords<1>>(),
-        "dwordx2" | "b64" => storing::<Dwords<2>>(),
-        "dwordx3" | "b96" => storing::<Dwords<3>>(),
-        "dwordx4" | "b128" => storing::<Dwords<4>>(),
-        "byte" | "b8" => storing::<U8>(),
-        "short" | "b16" => storing::<U16>(),
-        "byte_d16_hi" | "d16_hi_b8" | "b8_d16_hi" => storing::<HighU8>(),
-        "short_d16_hi" | "d16_hi_b16" | "b16_d16_hi" => storing::<High16>(),
+/// The store of an element; `None` for what no vector instruction stores.
+pub(crate) fn store_of(element: Moved) -> Option<Transfer> {
+    Some(match element {
+        Moved::B32 => storing::<Dwords<1>>(),
+        Moved::B64 => storing::<Dwords<2>>(),
+        Moved::B96 => storing::<Dwords<3>>(),
+        Moved::B128 => storing::<Dwords<4>>(),
+        Moved::B8 => storing::<U8>(),
+        Moved::B16 => storing::<U16>(),
+        Moved::HighU8 => storing::<HighU8>(),
+        Moved::High16 => storing::<High16>(),
         _ => return None,
     })
 }

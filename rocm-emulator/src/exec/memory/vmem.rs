@@ -13,7 +13,7 @@ use super::places::{
 use crate::exec::counters::Class;
 use crate::exec::scalar::Source;
 use crate::exec::wave::{Row, Wave, LANES, PRIVATE_APERTURE, SHARED_APERTURE};
-use crate::isa::{Encoding, Inst, OpInfo, Operand};
+use crate::isa::{Element, Encoding, Inst, Operand, Role, Traits};
 
 /// How the address is made.
 #[derive(Clone, Copy)]
@@ -45,14 +45,17 @@ const BLOCK: u16 = 32;
 
 impl MemoryOp {
     pub fn lower(inst: &Inst, lowering: &Lowering) -> Option<MemoryOp> {
-        let name = inst.op.name;
-        let (_, name) = name.split_once('_')?;
-        if let Some(name) = name.strip_suffix("_block") {
-            return MemoryOp::lower_block(name, inst, lowering);
+        match inst.op.columns.role {
+            role @ (Role::LoadBlock | Role::StoreBlock) => {
+                MemoryOp::lower_block(role, inst, lowering)
+            }
+            _ => MemoryOp::new(Action::lower(inst, inst.src[1], lowering)?, inst, lowering),
         }
-        let by_lane = name.contains("addtid");
-        let action = name.replace("addtid_", "").replace("_addtid", "");
-        let action = Action::lower(&action, inst, inst.src[1], lowering)?;
+    }
+
+    /// An action at the addresses that an instruction gives.
+    fn new(action: Action, inst: &Inst, lowering: &Lowering) -> Option<MemoryOp> {
+        let by_lane = inst.op.columns.has(Traits::BY_LANE);
         let vector = |dwords| match inst.src[0] {
             Operand::Vgpr { .. } => lowering
                 .registers(inst.src[0], dwords)
@@ -81,7 +84,7 @@ impl MemoryOp {
     }
 
     /// `load_block` and `store_block`: up to 32 registers, dword after dword in memory. M0 says which are moved.
-    fn lower_block(name: &str, inst: &Inst, lowering: &Lowering) -> Option<MemoryOp> {
+    fn lower_block(role: Role, inst: &Inst, lowering: &Lowering) -> Option<MemoryOp> {
         let register = |operand: Operand, at: u16| match operand {
             Operand::Vgpr { first, .. } => Operand::Vgpr {
                 first: first + at,
@@ -89,33 +92,19 @@ impl MemoryOp {
             },
             other => other,
         };
+        let each = match role {
+            Role::LoadBlock => Role::Load,
+            _ => Role::Store,
+        };
         let mut part = inst.clone();
         let mut parts = Vec::new();
-        let single: &'static OpInfo = match (name, inst.encoding) {
-            ("load", Encoding::GLOBAL) => &OpInfo {
-                name: "global_load_b32",
-                index: 0,
-            },
-            ("load", _) => &OpInfo {
-                name: "scratch_load_b32",
-                index: 0,
-            },
-            (_, Encoding::GLOBAL) => &OpInfo {
-                name: "global_store_b32",
-                index: 0,
-            },
-            _ => &OpInfo {
-                name: "scratch_store_b32",
-                index: 0,
-            },
-        };
-        part.op = single;
         for at in 0..BLOCK {
             part.dst[0] = register(inst.dst[0], at);
             part.src[1] = register(inst.src[1], at);
             part.mem.offset = inst.mem.offset + 4 * i32::from(at);
             // Registers that the kernel does not have are not moved.
-            match MemoryOp::lower(&part, lowering) {
+            let action = Action::transfer(each, Element::B32, &part, part.src[1], lowering);
+            match action.and_then(|action| MemoryOp::new(action, &part, lowering)) {
                 Some(op) => parts.push(op),
                 None => break,
             }

@@ -6,7 +6,7 @@ use crate::exec::memory::{BufferOp, LdsOp, Lowering, MemoryOp, ScalarMemoryOp};
 use crate::exec::scalar::{self, Destination, Source};
 use crate::exec::valu;
 use crate::fault::FaultKind;
-use crate::isa::{self, Encoding, Inst, Operand};
+use crate::isa::{self, Encoding, Inst, Operand, Role, Traits};
 
 /// The operation of the instruction at `pc`; [`Op::Broken`] for one that cannot run.
 pub(crate) fn lower(kernel: &LoadedKernel, lowering: &Lowering, inst: &Inst, pc: u64) -> Op {
@@ -26,7 +26,8 @@ pub(crate) fn lower(kernel: &LoadedKernel, lowering: &Lowering, inst: &Inst, pc:
                 .or_else(|| scalar::lower(inst).map(Op::Scalar))
                 .unwrap_or_else(|| unimplemented(""))
         }
-        _ if is_cache_control(inst.op.name) => Op::Nothing,
+        // Caches: the emulated memory is coherent.
+        _ if inst.op.columns.has(Traits::NO_EFFECT) => Op::Nothing,
         Encoding::SMEM => ScalarMemoryOp::lower(inst, lowering)
             .map_or_else(|| unimplemented(""), Op::ScalarMemory),
         Encoding::DS => grid_barrier(inst)
@@ -45,7 +46,7 @@ pub(crate) fn lower(kernel: &LoadedKernel, lowering: &Lowering, inst: &Inst, pc:
                 Ok(op)
             });
             match op {
-                Ok(op) if is_matrix(inst) => Op::Matrix(op),
+                Ok(op) if inst.op.columns.matrix.is_some() => Op::Matrix(op),
                 Ok(op) => Op::Vector(op),
                 Err(error) => unimplemented(&error.reason),
             }
@@ -56,9 +57,9 @@ pub(crate) fn lower(kernel: &LoadedKernel, lowering: &Lowering, inst: &Inst, pc:
 /// Global wave sync. HIP's runtime sets a resource up with `ds_gws_init`, which has nothing to do here: `ds_gws_barrier`
 /// names the number of members again.
 fn grid_barrier(inst: &Inst) -> Option<Op> {
-    match (inst.op.name, inst.src[0]) {
-        ("ds_gws_init", _) => Some(Op::Nothing),
-        ("ds_gws_barrier", Operand::Vgpr { first, .. }) => Some(Op::GridBarrier {
+    match (inst.op.columns.role, inst.src[0]) {
+        (Role::GridBarrierInit, _) => Some(Op::Nothing),
+        (Role::GridBarrier, Operand::Vgpr { first, .. }) => Some(Op::GridBarrier {
             offset: inst.mem.offset as u32,
             value: first,
         }),
@@ -66,72 +67,12 @@ fn grid_barrier(inst: &Inst) -> Option<Op> {
     }
 }
 
-fn is_matrix(inst: &Inst) -> bool {
-    ["v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_"]
-        .iter()
-        .any(|prefix| inst.op.name.starts_with(prefix))
-}
-
-/// Instructions that only order or invalidate caches: the emulated memory is coherent.
-fn is_cache_control(name: &str) -> bool {
-    const NAMES: [&str; 17] = [
-        "s_dcache_inv",
-        "s_dcache_wb",
-        "s_dcache_inv_vol",
-        "s_dcache_wb_vol",
-        "s_gl1_inv",
-        "buffer_inv",
-        "buffer_wbl2",
-        "buffer_invl2",
-        "buffer_wbinvl1",
-        "buffer_wbinvl1_vol",
-        "buffer_gl0_inv",
-        "buffer_gl1_inv",
-        "s_icache_inv",
-        "s_dcache_discard",
-        "s_dcache_discard_x2",
-        "s_atc_probe",
-        "s_atc_probe_buffer",
-    ];
-    let prefetch = name.starts_with("s_prefetch_") || name == "s_buffer_prefetch_data";
-    prefetch || NAMES.contains(&name) || matches!(name, "global_inv" | "global_wb" | "global_wbinv")
-}
-
-/// Scalar instructions that do not change anything that a kernel can see.
-const WITHOUT_EFFECT: [&str; 25] = [
-    "s_nop",
-    "s_waitcnt",
-    "s_waitcnt_vscnt",
-    "s_waitcnt_vmcnt",
-    "s_waitcnt_expcnt",
-    "s_waitcnt_lgkmcnt",
-    "s_waitcnt_depctr",
-    "s_delay_alu",
-    "s_clause",
-    "s_setprio",
-    "s_inst_prefetch",
-    "s_set_inst_prefetch_distance",
-    "s_icache_inv",
-    "s_sendmsg",
-    "s_wakeup",
-    "s_wait_idle",
-    "s_wait_event",
-    "s_incperflevel",
-    "s_decperflevel",
-    "s_ttracedata",
-    "s_ttracedata_imm",
-    "s_version",
-    "s_code_end",
-    "s_sethalt",
-    "s_singleuse_vdst",
-];
-
 /// `s_sendmsg_rtn` messages that ask for the clock.
 const MSG_RTN_GET_REALTIME: i32 = 0x83;
 
 fn control(inst: &Inst) -> Option<Op> {
-    let name = inst.op.name;
-    if let Some(condition) = Condition::named(name) {
+    let role = inst.op.columns.role;
+    if let Some(condition) = Condition::of(role) {
         return Some(Op::Branch(condition, NOWHERE));
     }
     let immediate = |operand: Operand| match operand {
@@ -139,37 +80,35 @@ fn control(inst: &Inst) -> Option<Op> {
         Operand::Literal(value) => Some(value as i32),
         _ => None,
     };
-    if name.starts_with("s_wait_") || WITHOUT_EFFECT.contains(&name) {
+    if inst.op.columns.has(Traits::NO_EFFECT) {
         return Some(Op::Nothing);
     }
-    Some(match name {
-        "s_endpgm" | "s_endpgm_saved" => Op::End,
-        "s_barrier" => Op::Barrier,
-        "s_barrier_signal" => Op::BarrierSignal,
-        "s_barrier_signal_isfirst" => Op::BarrierSignalIsFirst,
-        "s_barrier_wait" => Op::BarrierWait,
-        "s_sleep" | "s_sleep_var" => Op::Sleep,
-        "s_trap" => Op::Trap(immediate(inst.src[0])? as u16),
-        "s_getpc_b64" => Op::GetPc(Destination::lower(inst.dst[0], 2)?),
-        "s_setpc_b64" => Op::SetPc(Source::lower(inst.src[0])?),
-        "s_swappc_b64" => Op::SwapPc(
+    Some(match role {
+        Role::End => Op::End,
+        Role::Barrier => Op::Barrier,
+        Role::BarrierSignal => Op::BarrierSignal,
+        Role::BarrierSignalIsFirst => Op::BarrierSignalIsFirst,
+        Role::BarrierWait => Op::BarrierWait,
+        Role::Sleep => Op::Sleep,
+        Role::Trap => Op::Trap(immediate(inst.src[0])? as u16),
+        Role::GetPc => Op::GetPc(Destination::lower(inst.dst[0], 2)?),
+        Role::SetPc => Op::SetPc(Source::lower(inst.src[0])?),
+        Role::SwapPc => Op::SwapPc(
             Destination::lower(inst.dst[0], 2)?,
             Source::lower(inst.src[0])?,
         ),
-        "s_call_b64" => Op::Call(Destination::lower(inst.dst[0], 2)?, NOWHERE),
-        "s_getreg_b32" => Op::GetReg(
+        Role::Call => Op::Call(Destination::lower(inst.dst[0], 2)?, NOWHERE),
+        Role::GetRegister => Op::GetReg(
             Destination::lower(inst.dst[0], 1)?,
             immediate(inst.src[0])? as u32,
         ),
-        "s_setreg_b32" | "s_setreg_imm32_b32" => {
+        Role::SetRegister => {
             Op::SetReg(immediate(inst.src[0])? as u32, Source::lower(inst.src[1])?)
         }
         // MODE: rounding at bit 0, denormals at bit 4.
-        "s_round_mode" => Op::ModeBits(0, immediate(inst.src[0])? as u32),
-        "s_denorm_mode" => Op::ModeBits(4, immediate(inst.src[0])? as u32),
-        "s_sendmsg_rtn_b32" | "s_sendmsg_rtn_b64"
-            if immediate(inst.src[0]) == Some(MSG_RTN_GET_REALTIME) =>
-        {
+        Role::RoundMode => Op::ModeBits(0, immediate(inst.src[0])? as u32),
+        Role::DenormMode => Op::ModeBits(4, immediate(inst.src[0])? as u32),
+        Role::MessageReturning if immediate(inst.src[0]) == Some(MSG_RTN_GET_REALTIME) => {
             Op::RealTime(Destination::lower(inst.dst[0], 2)?)
         }
         _ => return None,

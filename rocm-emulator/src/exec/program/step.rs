@@ -5,6 +5,7 @@ use crate::exec::scalar::{Destination, ScalarOp, Source};
 use crate::exec::valu::VectorOp;
 use crate::exec::wave::Wave;
 use crate::fault::FaultKind;
+use crate::isa::Role;
 
 /// When a branch is taken.
 #[derive(Clone, Copy, Debug)]
@@ -17,17 +18,17 @@ pub(crate) enum Condition {
 }
 
 impl Condition {
-    pub fn named(name: &str) -> Option<Condition> {
-        Some(match name {
-            "s_branch" => Condition::Always,
-            "s_cbranch_scc0" => Condition::Scc(false),
-            "s_cbranch_scc1" => Condition::Scc(true),
-            "s_cbranch_vccz" => Condition::Vccz(true),
-            "s_cbranch_vccnz" => Condition::Vccz(false),
-            "s_cbranch_execz" => Condition::Execz(true),
-            "s_cbranch_execnz" => Condition::Execz(false),
-            // Debugger branches: no debugger is attached.
-            name if name.starts_with("s_cbranch_cdbg") => Condition::Never,
+    /// Of a branch.
+    pub fn of(role: Role) -> Option<Condition> {
+        Some(match role {
+            Role::Branch => Condition::Always,
+            Role::BranchScc0 => Condition::Scc(false),
+            Role::BranchScc1 => Condition::Scc(true),
+            Role::BranchVccz => Condition::Vccz(true),
+            Role::BranchVccnz => Condition::Vccz(false),
+            Role::BranchExecz => Condition::Execz(true),
+            Role::BranchExecnz => Condition::Execz(false),
+            Role::BranchNever => Condition::Never,
             _ => return None,
         })
     }

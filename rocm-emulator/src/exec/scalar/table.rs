@@ -685,7 +685,7 @@ fn table() -> &'static HashMap<&'static str, Entry> {
     })
 }
 
-/// The semantics of a mnemonic.
+/// The semantics of a row.
 pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     table().get(name)
 }

@@ -4,7 +4,7 @@ use super::lowering::{Run, Unimplemented};
 use super::operand::{ScalarReg, Source};
 use super::value::Kind;
 use crate::exec::{Row, Wave, LANES};
-use crate::isa::{Inst, Operand, Special};
+use crate::isa::{Inst, Operand, Role, Special};
 
 /// A scalar source: a register or a constant.
 #[derive(Clone, Copy)]
@@ -62,10 +62,10 @@ fn write_active(wave: &mut Wave, number: usize, value: &Row) {
 /// Lower a cross-lane instruction; `None` if it is none.
 pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemented> {
     let last = lanes as usize - 1;
-    let run: Run = match inst.op.name {
-        "v_nop" | "v_pipeflush" | "v_clrexcp" => Box::new(|_| {}),
-        "v_mqsad_u32_u8" => sliding_differences(inst)?,
-        "v_readfirstlane_b32" => {
+    let run: Run = match inst.op.columns.role {
+        Role::Nothing => Box::new(|_| {}),
+        Role::SlidingDifferences => sliding_differences(inst)?,
+        Role::ReadFirstLane => {
             let source = Source::of(inst.src[0], Kind::B32)?;
             let dst = scalar_destination(inst)?;
             Box::new(move |wave| {
@@ -80,7 +80,7 @@ pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemente
                 dst.write(wave, value);
             })
         }
-        "v_readlane_b32" => {
+        Role::ReadLane => {
             let source = Source::of(inst.src[0], Kind::B32)?;
             let select = Scalar::of(inst.src[1])?;
             let dst = scalar_destination(inst)?;
@@ -90,7 +90,7 @@ pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemente
                 dst.write(wave, value);
             })
         }
-        "v_writelane_b32" => {
+        Role::WriteLane => {
             let value = Scalar::of(inst.src[0])?;
             let select = Scalar::of(inst.src[1])?;
             let dst = vgpr(inst, inst.dst[0])?;
@@ -100,14 +100,13 @@ pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemente
                 wave.vgpr[dst].0[lane] = value;
             })
         }
-        "v_swap_b32" | "v_swap_b16" => swap(inst)?,
-        name if name.starts_with("v_permlane") => match permute(inst)? {
-            Some(run) => run,
-            None => return Ok(None),
-        },
-        "v_movreld_b32" | "v_movrels_b32" | "v_movrelsd_b32" | "v_movrelsd_2_b32"
-        | "v_swaprel_b32" => relative(inst)?,
-        _ => return Ok(None),
+        Role::Swap | Role::SwapHalves => swap(inst)?,
+        Role::MoveRelativeDestination
+        | Role::MoveRelativeSource
+        | Role::MoveRelative
+        | Role::MoveRelative2
+        | Role::SwapRelative => relative(inst)?,
+        _ => return permute(inst),
     };
     Ok(Some(run))
 }
@@ -115,7 +114,7 @@ pub(super) fn lower(inst: &Inst, lanes: u32) -> Result<Option<Run>, Unimplemente
 /// `v_swap`: two registers, or a half of each, change places in the active lanes.
 fn swap(inst: &Inst) -> Result<Run, Unimplemented> {
     let (a, b) = (vgpr(inst, inst.dst[0])?, vgpr(inst, inst.src[0])?);
-    if inst.op.name == "v_swap_b16" {
+    if inst.op.columns.role == Role::SwapHalves {
         let shift = |place: u32| u32::from(inst.mods.op_sel >> place & 1) * 16;
         let (a_shift, b_shift) = (shift(3), shift(0));
         return Ok(Box::new(move |wave| {
@@ -137,16 +136,16 @@ fn swap(inst: &Inst) -> Result<Run, Unimplemented> {
     }))
 }
 
-/// `v_permlane`; `None` for a form that there is not.
+/// `v_permlane`; `None` for anything else.
 fn permute(inst: &Inst) -> Result<Option<Run>, Unimplemented> {
-    let run: Run = match inst.op.name {
-        "v_permlane16_b32" | "v_permlanex16_b32" => {
+    let run: Run = match inst.op.columns.role {
+        role @ (Role::PermuteRow | Role::PermuteOtherRow) => {
             // Each row of 16 picks by 16 nibbles of a scalar pair; x16 picks from the neighbouring row.
             // op_sel bit 0 is fetch-inactive, bit 1 bound control.
             let source = Source::of(inst.src[0], Kind::B32)?;
             let (low, high) = (Scalar::of(inst.src[1])?, Scalar::of(inst.src[2])?);
             let dst = vgpr(inst, inst.dst[0])?;
-            let other_row = if inst.op.name.contains("x16") { 16 } else { 0 };
+            let other_row = if role == Role::PermuteOtherRow { 16 } else { 0 };
             let fetch_inactive = inst.mods.op_sel & 1 != 0;
             let bound_control = inst.mods.op_sel & 2 != 0;
             Box::new(move |wave| {
@@ -163,11 +162,14 @@ fn permute(inst: &Inst) -> Result<Option<Run>, Unimplemented> {
                 );
             })
         }
-        "v_permlane16_var_b32" | "v_permlanex16_var_b32" => {
+        role @ (Role::PermuteRowVariable | Role::PermuteOtherRowVariable) => {
             let source = Source::of(inst.src[0], Kind::B32)?;
             let select = Source::of(inst.src[1], Kind::B32)?;
             let dst = vgpr(inst, inst.dst[0])?;
-            let other_row = if inst.op.name.contains("x16") { 16 } else { 0 };
+            let other_row = match role {
+                Role::PermuteOtherRowVariable => 16,
+                _ => 0,
+            };
             let fetch_inactive = inst.mods.op_sel & 1 != 0;
             let bound_control = inst.mods.op_sel & 2 != 0;
             Box::new(move |wave| {
@@ -182,7 +184,7 @@ fn permute(inst: &Inst) -> Result<Option<Run>, Unimplemented> {
                 );
             })
         }
-        "v_permlane64_b32" => {
+        Role::SwapLanes64 => {
             // Swaps the halves of a wave64; wave32 has one, and the instruction does nothing.
             let source = Source::of(inst.src[0], Kind::B32)?;
             let dst = vgpr(inst, inst.dst[0])?;
@@ -195,10 +197,10 @@ fn permute(inst: &Inst) -> Result<Option<Run>, Unimplemented> {
                 write_active(wave, dst, &swapped);
             })
         }
-        "v_permlane16_swap_b32" | "v_permlane32_swap_b32" => {
+        role @ (Role::SwapRows16 | Role::SwapRows32) => {
             // Odd rows (of 16 or 32 lanes) of the first register change places with even rows of the second.
             let (a, b) = (vgpr(inst, inst.dst[0])?, vgpr(inst, inst.src[0])?);
-            let width = if inst.op.name.contains("16") { 16 } else { 32 };
+            let width = if role == Role::SwapRows16 { 16 } else { 32 };
             Box::new(move |wave| {
                 let (left, right) = (wave.vgpr[a], wave.vgpr[b]);
                 let pick = |lane: usize, own: &Row, other: &Row, odd: bool| {
@@ -259,24 +261,24 @@ fn permute_rows(
 /// Moves whose register numbers are offset by M0: relative destination, source, or both. An offset that
 /// leaves the wave's registers uses register 0, as the hardware does.
 fn relative(inst: &Inst) -> Result<Run, Unimplemented> {
-    let name = inst.op.name;
+    let (name, role) = (inst.op.name, inst.op.columns.role);
     let dst = vgpr(inst, inst.dst[0])?;
     let source = Source::of(inst.src[0], Kind::B32)?;
     let source_register = match source {
         Source::Vgpr(number) => Some(number as usize),
         _ => None,
     };
-    if source_register.is_none() && name != "v_movreld_b32" {
+    if source_register.is_none() && role != Role::MoveRelativeDestination {
         return Err(Unimplemented::new(format!(
             "{name}: the source must be a vector register"
         )));
     }
     Ok(Box::new(move |wave| {
         let m0 = ScalarReg::Named(Special::M0).read(wave);
-        let (source_offset, dst_offset) = match name {
-            "v_movreld_b32" => (0, m0),
-            "v_movrels_b32" => (m0, 0),
-            "v_movrelsd_b32" => (m0, m0),
+        let (source_offset, dst_offset) = match role {
+            Role::MoveRelativeDestination => (0, m0),
+            Role::MoveRelativeSource => (m0, 0),
+            Role::MoveRelative => (m0, m0),
             _ => (m0 & 0x3ff, m0 >> 16 & 0x3ff),
         };
         let count = wave.vgpr.len();
@@ -294,7 +296,7 @@ fn relative(inst: &Inst) -> Result<Run, Unimplemented> {
             Some(number) => wave.vgpr[number],
             None => row_of(wave, &source),
         };
-        if name == "v_swaprel_b32" {
+        if role == Role::SwapRelative {
             let other = wave.vgpr[to];
             if let Some(number) = from {
                 write_active(wave, number, &other);

@@ -7,6 +7,7 @@ use super::kernel::MAX_ARGUMENTS;
 use super::soft::{convert, from_integer, fused, Format, Rounding, F16, F32, F64};
 use super::value::Kind;
 use crate::exec::{Mode, Row, LANES};
+use crate::isa::{FloatFormat, Rounded};
 
 /// How an instruction that rounds computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,44 +32,32 @@ pub(super) struct Directed {
     format: Format,
 }
 
-/// The rounding form of an instruction, by its name.
-pub(super) fn find(name: &str) -> Option<Directed> {
-    let rest = name.strip_prefix("v_")?;
-    let rest = rest.strip_prefix("pk_").unwrap_or(rest);
-    let conversion = match rest {
-        "cvt_f32_f64" => Some((Form::FromFloat(F64), F32)),
-        "cvt_f16_f32" => Some((Form::FromFloat(F32), F16)),
-        "cvt_f32_i32" => Some((Form::FromSigned(32), F32)),
-        "cvt_f32_u32" => Some((Form::FromUnsigned(32), F32)),
-        "cvt_f16_i16" => Some((Form::FromSigned(16), F16)),
-        "cvt_f16_u16" => Some((Form::FromUnsigned(16), F16)),
-        _ => None,
-    };
-    if let Some((form, format)) = conversion {
-        return Some(Directed { form, format });
-    }
-    let (operation, format) = rest.rsplit_once('_')?;
-    let form = match operation {
-        "add" => Form::Add,
-        "sub" => Form::Sub,
-        "subrev" => Form::Subrev,
-        "mul" => Form::Mul,
-        "fma" | "fmac" | "fmamk" | "fmaak" | "fma_mix" | "fma_mixlo" | "fma_mixhi" => Form::Fma,
-        "mad" | "mac" | "madmk" | "madak" => Form::Mad,
-        _ => return None,
-    };
-    let format = match (operation, format) {
-        // The sources are f32 by then; the narrow result of these rounds twice.
-        ("fma_mixlo" | "fma_mixhi", _) => return None,
-        (_, "f16") => F16,
-        (_, "f32") => F32,
-        (_, "f64") => F64,
-        _ => return None,
-    };
-    Some(Directed { form, format })
-}
-
 impl Directed {
+    /// Of an operation's column.
+    pub fn of((rounded, format): (Rounded, FloatFormat)) -> Directed {
+        Directed {
+            form: match rounded {
+                Rounded::Add => Form::Add,
+                Rounded::Sub => Form::Sub,
+                Rounded::Subrev => Form::Subrev,
+                Rounded::Mul => Form::Mul,
+                Rounded::Fma => Form::Fma,
+                Rounded::Mad => Form::Mad,
+                Rounded::FromF32 => Form::FromFloat(F32),
+                Rounded::FromF64 => Form::FromFloat(F64),
+                Rounded::FromI16 => Form::FromSigned(16),
+                Rounded::FromI32 => Form::FromSigned(32),
+                Rounded::FromU16 => Form::FromUnsigned(16),
+                Rounded::FromU32 => Form::FromUnsigned(32),
+            },
+            format: match format {
+                FloatFormat::F16 => F16,
+                FloatFormat::F32 => F32,
+                FloatFormat::F64 => F64,
+            },
+        }
+    }
+
     /// MODE's rounding field for the result's format.
     pub fn rounding(&self, mode: &Mode) -> u8 {
         if self.format == F32 {

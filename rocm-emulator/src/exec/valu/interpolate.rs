@@ -7,7 +7,7 @@ use super::rows::expanded;
 use super::soft::{self, Rounding};
 use super::value::Kind;
 use crate::exec::wave::{Row, Wave, LANES};
-use crate::isa::{Family, Inst, Operand};
+use crate::isa::{Family, Inst, Operand, Traits};
 
 /// A source: its register, its format, and of each four lanes the one that all read, if it is one.
 struct Source {
@@ -54,9 +54,9 @@ fn register(inst: &Inst, operand: Operand) -> Result<usize, Unimplemented> {
 
 /// Lower an interpolation.
 pub(super) fn lower(inst: &Inst) -> Result<Run, Unimplemented> {
-    let name = inst.op.name;
-    let first_step = name.starts_with("v_interp_p10_");
-    let half = name.ends_with("_f16_f32");
+    let columns = &inst.op.columns;
+    let first_step = columns.has(Traits::FIRST_STEP);
+    let half = columns.has(Traits::HALF_PRECISION);
     // The first step gives an f32 from the attribute's halves, the second a half from the first's f32.
     let kinds = match (half, first_step) {
         (false, _) => [Kind::F32; 3],
@@ -82,7 +82,7 @@ pub(super) fn lower(inst: &Inst) -> Result<Run, Unimplemented> {
         true => Kind::F16,
         false => Kind::F32,
     };
-    let toward_zero = name.contains("_rtz_");
+    let toward_zero = columns.has(Traits::TOWARD_ZERO);
     let (high, clamps) = (inst.mods.op_sel & 8 != 0, inst.mods.clamp);
     Ok(Box::new(move |wave| {
         let [a, b, c] = [0, 1, 2].map(|place| sources[place].read(wave));

@@ -5,10 +5,11 @@ use super::lane_op::{new_scratch, Destination, LaneOp};
 use super::lowering::Unimplemented;
 use super::operand::{ScalarReg, Source};
 use super::riders::Riders;
+use super::tables::Variant;
 use super::value::{Kind, Slot};
 use super::{general, tables};
 use crate::exec::wave::Wave;
-use crate::isa::{Architecture, Family, Inst, Operand, Special, Target};
+use crate::isa::{Architecture, Family, Inst, Operand, Special, Target, Traits};
 
 /// Execute.
 ///
@@ -40,51 +41,10 @@ pub(super) unsafe fn run(op: &LaneOp, wave: &mut Wave) {
     op.write_masks(wave, args.mask & wave.exec());
 }
 
-/// 16-bit instructions of GFX9 that keep the other half of the destination, as all of GFX10 and later do
-/// (Vega ISA manual: "the high 16 bits are preserved"); the others of GFX9 zero it.
-const GFX9_KEEPS_OTHER_HALF: &[&str] = &[
-    "v_mad_f16",
-    "v_mad_u16",
-    "v_mad_i16",
-    "v_fma_f16",
-    "v_div_fixup_f16",
-    "v_add_i16",
-    "v_sub_i16",
-    "v_min3_f16",
-    "v_max3_f16",
-    "v_med3_f16",
-    "v_min3_i16",
-    "v_max3_i16",
-    "v_med3_i16",
-    "v_min3_u16",
-    "v_max3_u16",
-    "v_med3_u16",
-    "v_mad_mixlo_f16",
-    "v_mad_mixhi_f16",
-    "v_fma_mixlo_f16",
-    "v_fma_mixhi_f16",
-    "v_cvt_pk_fp8_f32",
-    "v_cvt_pk_bf8_f32",
-    "v_ashr_pk_i8_i32",
-    "v_ashr_pk_u8_i32",
-];
-
-/// The name by which the tables know an instruction: dual-issue halves are ordinary instructions, and
-/// `v_cmpx` computes what `v_cmp` does.
-fn table_name(name: &str) -> String {
-    if let Some(rest) = name.strip_prefix("v_dual_") {
-        format!("v_{rest}")
-    } else if let Some(rest) = name.strip_prefix("v_cmpx_") {
-        format!("v_cmp_{rest}")
-    } else {
-        name.to_string()
-    }
-}
-
 /// Lower an instruction of the tables.
 pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented> {
-    let name = table_name(inst.op.name);
-    let entry = find(target, &name, inst)?;
+    let entry = find(target, inst)?;
+    let columns = &inst.op.columns;
     let mut op = LaneOp {
         kernel: entry.kernel,
         sources: [const { Source::Nothing }; MAX_ARGUMENTS],
@@ -95,18 +55,22 @@ pub(super) fn lower(target: Target, inst: &Inst) -> Result<LaneOp, Unimplemented
         modified: false,
         general: false,
         float: false,
-        riders: Box::new(Riders::new(target, entry, name.contains("_iu"))),
+        riders: Box::new(Riders::new(
+            target,
+            entry,
+            columns.has(Traits::SIGNED_BY_NEG),
+        )),
         vgprs: 0,
         agprs: 0,
     };
     lower_sources(&mut op, &entry, inst)?;
     if let Some(kind) = entry.value {
-        lower_destination(&mut op, kind, &name, target, inst)?;
+        lower_destination(&mut op, kind, target, inst)?;
     }
     if entry.mask {
         lower_mask(&mut op, &entry, target, inst)?;
     }
-    op.riders.finish(&name, inst, &mut op.write)?;
+    op.riders.finish(inst, &mut op.write)?;
     op.modified = op.riders.any();
     let scalar = matches!(op.dst, Destination::Scalar(_));
     op.general = !op.riders.only_sources() || scalar;
@@ -170,7 +134,6 @@ fn lower_sources(op: &mut LaneOp, entry: &Entry, inst: &Inst) -> Result<(), Unim
 fn lower_destination(
     op: &mut LaneOp,
     kind: Kind,
-    name: &str,
     target: Target,
     inst: &Inst,
 ) -> Result<(), Unimplemented> {
@@ -184,7 +147,7 @@ fn lower_destination(
             Destination::Agpr(first)
         }
         operand => {
-            let scalar = match name.starts_with("v_s_") {
+            let scalar = match inst.op.columns.has(Traits::SCALAR_RESULT) {
                 true => ScalarReg::of(operand)?,
                 false => None,
             };
@@ -196,7 +159,8 @@ fn lower_destination(
     };
     op.float |= kind.is_float();
     if kind.is_half() {
-        let zeroes_rest = target.family() == Family::Cdna && !GFX9_KEEPS_OTHER_HALF.contains(&name);
+        let keeps_rest = inst.op.columns.has(Traits::KEEPS_HALF);
+        let zeroes_rest = target.family() == Family::Cdna && !keeps_rest;
         op.write = if zeroes_rest { u32::MAX } else { 0xffff };
     }
     Ok(())
@@ -221,7 +185,7 @@ fn lower_mask(
         )));
     }
     op.mask[0] = scalar;
-    if inst.op.name.starts_with("v_cmpx_") {
+    if inst.op.columns.has(Traits::COMPARES_EXEC) {
         // GFX9 writes the mask to both; GFX10 and later to EXEC alone.
         if target.family() != Family::Cdna {
             op.mask[0] = None;
@@ -232,31 +196,24 @@ fn lower_mask(
 }
 
 /// The table's row; integer instructions with `clamp` have rows of their own, which saturate.
-fn find(target: Target, name: &str, inst: &Inst) -> Result<Entry, Unimplemented> {
-    let name = match inst.op.name {
-        // Of these the neg bits say which sources are signed.
-        "v_dot4_i32_iu8" | "v_dot8_i32_iu4" => {
-            let signs = ["uu", "su", "us", "ss"][inst.mods.neg as usize & 3];
-            &format!("{name} {signs}")
-        }
-        // CDNA3's eight-bit floats are encoded otherwise than CDNA4's and GFX12's.
-        _ if target.architecture() == Architecture::Cdna3
-            && (name.contains("fp8") || name.contains("bf8")) =>
-        {
-            &format!("{name} fnuz")
-        }
-        _ => name,
+fn find(target: Target, inst: &Inst) -> Result<Entry, Unimplemented> {
+    let columns = &inst.op.columns;
+    let is_cdna3 = target.architecture() == Architecture::Cdna3;
+    let variant = match columns {
+        it if it.has(Traits::SIGNED_BY_NEG) => Variant::SIGNS[usize::from(inst.mods.neg & 3)],
+        it if is_cdna3 && it.has(Traits::EIGHT_BIT_FLOATS) => Variant::Fnuz,
+        _ => Variant::Plain,
     };
-    let entry = tables::find(name)
-        .ok_or_else(|| Unimplemented::new(format!("{}: no semantics", inst.op.name)))?;
+    let missing = |what: &str| Unimplemented::new(format!("{}: {what}", inst.op.name));
+    let entry =
+        tables::find(&columns.row, variant, false).ok_or_else(|| missing("no semantics"))?;
     let float_result = entry
         .value
         .is_some_and(|kind| kind.is_float() || matches!(kind, Kind::Bf16 | Kind::PackedBf16));
     if !inst.mods.clamp || float_result || entry.value.is_none() {
         return Ok(entry);
     }
-    tables::find(&format!("{name} clamp"))
-        .ok_or_else(|| Unimplemented::new(format!("{}: no semantics with clamp", inst.op.name)))
+    tables::find(&columns.row, variant, true).ok_or_else(|| missing("no semantics with clamp"))
 }
 
 fn extra_source(operand: &Operand) -> bool {

@@ -3,14 +3,14 @@
 //!
 //! Only instructions that carry something, or floating-point ones in an unusual MODE, come through here.
 
-use super::directed::{self, Directed};
+use super::directed::Directed;
 use super::dpp::{permutation, Permutation};
 use super::kernel::{Entry, MAX_ARGUMENTS};
 use super::lowering::Unimplemented;
 use super::rows::{half, halves, sign, widen};
 use super::value::Kind;
 use crate::exec::wave::Row;
-use crate::isa::{Encoding, Inst, LaneControl, Sdwa, SdwaSelect, Target};
+use crate::isa::{Encoding, Inst, LaneControl, Role, Sdwa, SdwaSelect, Target, Traits};
 
 /// How one source is rearranged: select, then clear the sign (abs), then flip it (neg).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,13 +143,9 @@ impl Riders {
     }
 
     /// Take what concerns the whole instruction.
-    pub fn finish(
-        &mut self,
-        name: &str,
-        inst: &Inst,
-        write: &mut u32,
-    ) -> Result<(), Unimplemented> {
-        self.directed = directed::find(name);
+    pub fn finish(&mut self, inst: &Inst, write: &mut u32) -> Result<(), Unimplemented> {
+        let columns = &inst.op.columns;
+        self.directed = columns.rounds.map(Directed::of);
         let float = self
             .entry
             .value
@@ -157,21 +153,22 @@ impl Riders {
         self.clamp = inst.mods.clamp && float;
         self.omod = inst.mods.omod;
         if self.entry.value.is_some_and(Kind::is_half) {
-            let hi_form = name.contains("mixhi_");
+            let hi_form = columns.has(Traits::HIGH_RESULT);
             self.high_half = inst.mods.op_sel & 8 != 0 || hi_form;
             if self.high_half {
                 // Choosing a half always keeps the other.
                 *write = 0xffff;
             }
         }
-        self.eight_bit_places(name, inst);
+        self.eight_bit_places(inst);
         match &inst.lane {
             LaneControl::None => {}
             LaneControl::Sdwa(sdwa) => {
                 if self.entry.value.is_some() && sdwa.dst != SdwaSelect::Dword {
                     if self.entry.value.is_some_and(|kind| kind.dwords() == 2) {
                         return Err(Unimplemented::new(format!(
-                            "{name}: SDWA on part of a 64-bit result"
+                            "{}: SDWA on part of a 64-bit result",
+                            inst.op.name
                         )));
                     }
                     self.sdwa = Some((sdwa.dst, sdwa.dst_unused));
@@ -189,7 +186,7 @@ impl Riders {
     }
 
     /// Eight-bit floats use op_sel to pick a byte or word of the source, or the byte written.
-    fn eight_bit_places(&mut self, name: &str, inst: &Inst) {
+    fn eight_bit_places(&mut self, inst: &Inst) {
         const BYTES: [SdwaSelect; 4] = [
             SdwaSelect::Byte0,
             SdwaSelect::Byte1,
@@ -198,15 +195,15 @@ impl Riders {
         ];
         let op_sel = inst.mods.op_sel as usize;
         let plain = inst.lane == LaneControl::None;
-        match name {
+        match inst.op.columns.role {
             // The byte's number with its bits swapped, as GFX12 encodes it.
-            "v_cvt_f32_fp8" | "v_cvt_f32_bf8" if plain => {
+            Role::ByteOfSource if plain => {
                 self.sources[0].sdwa = BYTES[(op_sel & 1) << 1 | op_sel >> 1 & 1];
             }
-            "v_cvt_pk_f32_fp8" | "v_cvt_pk_f32_bf8" if plain && op_sel & 1 != 0 => {
+            Role::WordOfSource if plain && op_sel & 1 != 0 => {
                 self.sources[0].sdwa = SdwaSelect::Word1;
             }
-            "v_cvt_sr_fp8_f32" | "v_cvt_sr_bf8_f32" => {
+            Role::ByteOfResult => {
                 self.sdwa = Some((BYTES[op_sel >> 2 & 3], 2));
             }
             _ => {}

@@ -10,7 +10,7 @@ use super::lane_op::LaneOp;
 use super::lowering::{Run, Unimplemented};
 use super::{cross_lane, interpolate, lanes, matrix};
 use crate::exec::wave::Wave;
-use crate::isa::{Encoding, Family, Inst, Operand, Target};
+use crate::isa::{Encoding, Family, Inst, Operand, Target, Traits};
 
 /// How an instruction executes.
 enum Action {
@@ -135,7 +135,7 @@ impl Indexable {
         };
         let mut inst = self.inst.clone();
         // The constant of these stands between the sources.
-        let constant = inst.op.name.contains("madmk") || inst.op.name.contains("fmamk");
+        let constant = inst.op.columns.has(Traits::CONSTANT_SECOND);
         let sources = inst.src.iter_mut().enumerate();
         let sources = sources.filter(|(index, _)| !(constant && *index == 1));
         for (place, (_, operand)) in sources.enumerate() {
@@ -188,7 +188,10 @@ pub fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<VectorOp, Unimpl
         Action::Dual(op) => op.registers(),
         Action::Other(_) => (0, 0),
     };
-    let has_indexing = target.family() == Family::Cdna && inst.encoding != Encoding::MAI;
+    // Accumulation registers are not indexed.
+    let has_indexing = target.family() == Family::Cdna
+        && inst.encoding != Encoding::MAI
+        && !inst.op.columns.has(Traits::ACCUMULATION);
     let indexable = has_indexing.then(|| {
         let (inst, forms) = (inst.clone(), RwLock::default());
         Box::new(Indexable { lanes, inst, forms })

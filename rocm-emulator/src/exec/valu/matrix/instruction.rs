@@ -2,11 +2,11 @@
 
 use super::layout::{Layout, MAX_INPUT, MAX_RESULT};
 use super::multiply::{self, Number, Shape};
-use super::names::Accumulator;
 use super::operands::{Input, Registers};
 use super::sparse;
 use crate::exec::valu::value::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::exec::wave::{Row, Wave, LANES};
+use crate::isa::Accumulator;
 
 /// The C operand.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,9 @@
 //! Multiply Accumulate"; AMD's matrix instruction calculator, which prints the same tables.
 
 use super::multiply::Shape;
-use super::names::{Accumulator, Form};
+use super::names::Form;
 use crate::exec::LANES;
+use crate::isa::Accumulator;
 
 /// Most elements of A or B, all blocks together.
 pub(super) const MAX_INPUT: usize = 64 * 16;

@@ -3,17 +3,17 @@
 use std::cell::RefCell;
 
 use super::instruction::{workspace, Addend, Instruction, Workspace};
-use super::names::{Accumulator, Form, Matrix};
+use super::names::{Form, Matrix};
 use super::operands::{Input, Registers};
 use super::{layout, names, sparse};
 use crate::exec::valu::lowering::{Run, Unimplemented};
 use crate::exec::valu::operand::{constant, Source};
 use crate::exec::valu::value::Kind;
-use crate::isa::{Inst, Modifiers, Operand, Target};
+use crate::isa::{Accumulator, Inst, Modifiers, Operand, Target};
 
 /// Lower a matrix instruction; `None` if it is none.
 pub(crate) fn lower(target: Target, lanes: u32, inst: &Inst) -> Result<Option<Run>, Unimplemented> {
-    let Some(matrix) = names::parse(target, lanes, inst)? else {
+    let Some(matrix) = names::read(target, lanes, inst)? else {
         return Ok(None);
     };
     let instruction = prepare(lanes, inst, matrix)?;
