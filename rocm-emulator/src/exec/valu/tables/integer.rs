@@ -152,9 +152,7 @@ pub(super) fn add(table: &mut Table) {
         "v_add_lshl_u32" (a: u32, b: u32, s: u32) -> u32 = a.wrapping_add(b) << (s & 31);
         "v_lshl_or_b32" (a: u32, s: u32, c: u32) -> u32 = a << (s & 31) | c;
         "v_xad_u32" (a: u32, b: u32, c: u32) -> u32 = (a ^ b).wrapping_add(c);
-        // Three bits count, and more than four means no shift.
-        "v_lshl_add_u64" (a: u64, s: u32, c: u64) -> u64 =
-            (a << if s & 7 > 4 { 0 } else { s & 7 }).wrapping_add(c);
+        "v_lshl_add_u64" (a: u64, s: u32, c: u64) -> u64 = (a << (s & 7)).wrapping_add(c);
 
         "v_add_u16" | "v_add_nc_u16" | "v_add_i16" | "v_add_nc_i16" (a: u16, b: u16) -> u16 = a.wrapping_add(b);
         "v_sub_u16" | "v_sub_nc_u16" | "v_sub_i16" | "v_sub_nc_i16" (a: u16, b: u16) -> u16 = a.wrapping_sub(b);
