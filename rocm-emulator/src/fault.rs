@@ -72,6 +72,14 @@ pub enum FaultKind {
         /// The instruction's text.
         text: String,
     },
+    /// A register that the kernel does not allocate.
+    #[error("register out of range: {register} is used, but the kernel has {allocated}")]
+    RegisterOutOfRange {
+        /// The last one that the operand names.
+        register: String,
+        /// What the kernel has of that kind.
+        allocated: String,
+    },
     /// All waves of a workgroup that have not ended wait at a barrier that cannot be completed, as one of them waits
     /// without having arrived (GFX12, where these are two instructions).
     #[error("barrier not reached by all waves: {waiting} wait, {ended} ended")]

@@ -46,6 +46,11 @@ KERNEL unknown(int* p) { asm volatile(".long 0xffffffff\n\t.long 0xffffffff"); *
 // Stands before its caller.
 extern "C" __attribute__((device, noinline, used)) void callee(int* p, int value) { *p = value; }
 KERNEL caller(int* p) { callee(p + ITEM, ITEM); }
+// v_mov_b32 v200, v0, and of CDNA also ds_read_b128 v[200:203], v0: registers that the kernels have not.
+KERNEL far_register() { asm volatile(".long 0x7f900300"); }
+#if __gfx942__
+KERNEL far_load() { asm volatile(".long 0xd9fe0000\n\t.long 0xc8000000"); }
+#endif
 KERNEL trap(int* p) { if (p[0] == 0) __builtin_trap(); }
 KERNEL endless(volatile int* p) { while (p[0] == 0) {} }
 KERNEL astray() { long at = 64; asm volatile("s_setpc_b64 %0" : : "s"(at)); }
@@ -265,6 +270,30 @@ fn a_loop_without_end() {
         };
         let fault = fail_of(&gpu, "endless", 64, &[U64(gpu.buffer(4))], options);
         assert_eq!(fault.kind, FaultKind::InstructionLimit(10_000), "{fault}");
+    }
+}
+
+#[test]
+fn a_register_that_the_kernel_does_not_have() {
+    for target in TARGETS {
+        let gpu = Gpu::new(target, SOURCE);
+        let check = |kernel: &str, name: &str, instruction: &str| {
+            let fault = fail(&gpu, kernel, &[]);
+            let FaultKind::RegisterOutOfRange {
+                register,
+                allocated,
+            } = &fault.kind
+            else {
+                panic!("{fault}")
+            };
+            assert_eq!(register, name, "{fault}");
+            assert!(allocated.starts_with("v0 to v"), "{fault}");
+            assert!(fault.to_string().contains(instruction), "{fault}");
+        };
+        check("far_register", "v200", "v_mov_b32_e32 v200, v0");
+        if target == Target::Gfx942 {
+            check("far_load", "v203", "ds_read_b128 v[200:203], v0");
+        }
     }
 }
 

@@ -24,7 +24,7 @@ macro_rules! tables {
 
 const TABLES: &[(&str, &str)] = tables! {
     "scalar.txt" "vector32.txt" "vector64.txt" "vector16.txt" "float.txt" "convert.txt" "compare.txt"
-    "lanes.txt" "operands.txt" "lds.txt" "global.txt" "atomics.txt"
+    "lanes.txt" "operands.txt" "lds.txt" "global.txt" "atomics.txt" "accumulation.txt"
 };
 
 fn names() -> Names {
@@ -42,6 +42,8 @@ fn cases() -> Vec<Case> {
 
 /// Registers of either kind that a case may use and that are compared.
 const REGISTERS: usize = 32;
+/// Where `a0` lies in the kernels of `accumulation.txt`: these registers of a case have two names.
+const ACCUM_OFFSET: usize = 16;
 /// Bytes of LDS and of memory that a case may use.
 const BYTES: usize = 256;
 
@@ -570,17 +572,23 @@ fn program(target: Target, cases: &[Assembled]) -> String {
         let _ = writeln!(text, " leave\n s_endpgm");
     }
     text += ".rodata\n";
-    let vgprs = if unified { 512 } else { 256 };
-    let sized = match (unified, wide) {
-        (true, _) => ".amdhsa_accum_offset 256",
-        (false, true) => "",
-        (false, false) => ".amdhsa_wavefront_size32 1",
+    let offset = |case: &Assembled| match case.case.file {
+        "accumulation.txt" => ACCUM_OFFSET,
+        _ => 256,
     };
-    for index in 0..cases.len() {
+    let vgprs = |case: &Assembled| if unified { offset(case) + 256 } else { 256 };
+    for (index, case) in cases.iter().enumerate() {
+        let sized = match (unified, wide) {
+            (true, _) => format!(".amdhsa_accum_offset {}", offset(case)),
+            (false, true) => String::new(),
+            (false, false) => ".amdhsa_wavefront_size32 1".into(),
+        };
+        let vgprs = vgprs(case);
         let _ = writeln!(
             text,
             ".p2align 6\n.amdhsa_kernel case_{index}
  .amdhsa_group_segment_fixed_size 1024
+ .amdhsa_private_segment_fixed_size 64
  .amdhsa_kernarg_size 16
  .amdhsa_user_sgpr_kernarg_segment_ptr 1
  .amdhsa_next_free_vgpr {vgprs}
@@ -592,7 +600,8 @@ fn program(target: Target, cases: &[Assembled]) -> String {
         );
     }
     text += ".amdgpu_metadata\namdhsa.version: [1, 2]\namdhsa.kernels:\n";
-    for index in 0..cases.len() {
+    for (index, case) in cases.iter().enumerate() {
+        let vgprs = vgprs(case);
         let _ = writeln!(
             text,
             "  - .name: case_{index}
@@ -600,7 +609,7 @@ fn program(target: Target, cases: &[Assembled]) -> String {
     .kernarg_segment_size: 16
     .kernarg_segment_align: 8
     .group_segment_fixed_size: 1024
-    .private_segment_fixed_size: 0
+    .private_segment_fixed_size: 64
     .wavefront_size: {}
     .sgpr_count: 96
     .vgpr_count: {vgprs}

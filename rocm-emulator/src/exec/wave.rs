@@ -13,6 +13,9 @@ pub const APERTURE_BYTES: u64 = 1 << 32;
 /// Lanes that a register row has room for; wave32 uses the first half.
 pub const LANES: usize = 64;
 
+/// Scalar registers that instructions can name as `s0` and so on.
+pub const SGPRS: usize = 106;
+
 /// One vector register: a dword per lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
@@ -48,10 +51,12 @@ pub struct Wave {
     pub lanes: u32,
     /// Vector registers, as many as the kernel allocates.
     pub vgpr: Box<[Row]>,
-    /// Accumulation registers (CDNA), possibly none.
+    /// Accumulation registers in a file of their own (gfx908), possibly none.
     pub agpr: Box<[Row]>,
+    /// CDNA2 and later: the vector register that `a0` is. `agpr` is empty there.
+    pub accum_offset: Option<u16>,
     /// `s0` to `s105`.
-    pub sgpr: [u32; 106],
+    pub sgpr: [u32; SGPRS],
     /// VCC; wave32 uses the low dword.
     pub vcc: u64,
     /// EXEC; change it with [`Wave::set_exec`].
@@ -84,7 +89,8 @@ impl Wave {
             lanes,
             vgpr: vec![Row::ZERO; vgprs].into_boxed_slice(),
             agpr: vec![Row::ZERO; agprs].into_boxed_slice(),
-            sgpr: [0; 106],
+            accum_offset: None,
+            sgpr: [0; SGPRS],
             vcc: 0,
             exec: 0,
             exec_row: Row::ZERO,

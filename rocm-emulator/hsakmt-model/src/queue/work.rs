@@ -166,9 +166,9 @@ fn error_of(failure: &Failure) -> i64 {
             | FaultKind::Misaligned { .. }
             | FaultKind::LdsOverrun { .. }
             | FaultKind::ScratchOverrun { .. } => MEMORY,
-            FaultKind::Unimplemented { .. } | FaultKind::UnknownInstruction { .. } => {
-                ILLEGAL_INSTRUCTION
-            }
+            FaultKind::Unimplemented { .. }
+            | FaultKind::UnknownInstruction { .. }
+            | FaultKind::RegisterOutOfRange { .. } => ILLEGAL_INSTRUCTION,
             _ => EXCEPTION,
         },
     }

@@ -63,7 +63,7 @@ impl Code {
             return Some(known);
         }
         let target = kernel.kernel.target;
-        let inst = program::decode_at(kernel, pc)?;
+        let inst = program::placed_at(kernel, pc)?;
         let facts = Facts::of(target, &inst);
         Some(place.get_or_init(|| {
             Arc::new(Instruction {

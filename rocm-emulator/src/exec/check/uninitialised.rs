@@ -66,8 +66,10 @@ impl Twin {
     /// Of a wavefront with so many bytes of scratch in all.
     pub fn new(wave: &Wave, scratch: usize) -> Twin {
         let (vgprs, agprs) = (wave.vgpr.len(), wave.agpr.len());
+        let mut twin = Wave::new(wave.target, wave.lanes, vgprs, agprs, wave.mode);
+        twin.accum_offset = wave.accum_offset;
         Twin {
-            wave: Wave::new(wave.target, wave.lanes, vgprs, agprs, wave.mode),
+            wave: twin,
             scratch: vec![0; scratch.div_ceil(8)],
             stores: Vec::new(),
             local: Vec::new(),
@@ -207,8 +209,10 @@ impl Twin {
                     match register {
                         0..106 => self.wave.sgpr[register] = wave.sgpr[register],
                         106 | 107 => self.wave.vcc = wave.vcc,
-                        256..512 => self.wave.vgpr[register - 256] = wave.vgpr[register - 256],
-                        512.. => self.wave.agpr[register - 512] = wave.agpr[register - 512],
+                        256.. => {
+                            *registers::row_mut(&mut self.wave, register) =
+                                *registers::row(wave, register);
+                        }
                         _ => {}
                     }
                 }
@@ -416,18 +420,15 @@ impl Twin {
         cx: &Context,
     ) -> Option<Found> {
         for span in facts.reads.iter().filter(|span| span.is_vector()) {
-            let (file, mine, base) = match span.first {
-                512.. => (&self.wave.agpr, &wave.agpr, 512),
-                _ => (&self.wave.vgpr, &wave.vgpr, 256),
-            };
             for register in span.registers() {
-                let (a, b) = (&mine[register - base], &file[register - base]);
+                let a = registers::row(wave, register);
+                let b = registers::row(&self.wave, register);
                 let differs =
                     |lane: &usize| wave.exec() >> lane & 1 != 0 && a.0[*lane] != b.0[*lane];
                 if let Some(lane) = (0..LANES).find(differs) {
                     let text = format!(
                         "the atomic's operand {} was written by nothing",
-                        registers::name(register)
+                        registers::name(register, wave)
                     );
                     return Some((text, Some(lane as u32)));
                 }
@@ -486,14 +487,16 @@ impl Twin {
         let at = lane.unwrap_or(0) as usize;
         let differs = |register: &usize| match *register {
             0..106 => wave.sgpr[*register] != self.wave.sgpr[*register],
-            256..512 => wave.vgpr[*register - 256].0[at] != self.wave.vgpr[*register - 256].0[at],
+            256.. => {
+                registers::row(wave, *register).0[at] != registers::row(&self.wave, *register).0[at]
+            }
             _ => false,
         };
         let mut registers = facts.reads.iter().flat_map(|span| span.registers());
         let register = registers.find(differs).unwrap_or(M0.into());
         let text = format!(
             "the address is made of {}, which holds a value that nothing wrote",
-            registers::name(register)
+            registers::name(register, wave)
         );
         (text, lane)
     }

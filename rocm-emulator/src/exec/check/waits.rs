@@ -110,7 +110,7 @@ impl Waits {
         if let Some(wait) = &facts.wait {
             self.wait(target, wait, group, place.wave);
         }
-        if let Some(wrong) = self.used_too_early(target, facts, place) {
+        if let Some(wrong) = self.used_too_early(wave, facts, place) {
             return Some(wrong);
         }
         if let Some(broken) = self.hazards.issue(target, facts, roles, place.pc) {
@@ -132,7 +132,7 @@ impl Waits {
         None
     }
 
-    fn used_too_early(&self, target: Target, facts: &Facts, place: &Place) -> Option<String> {
+    fn used_too_early(&self, wave: &Wave, facts: &Facts, place: &Place) -> Option<String> {
         if self.outstanding == 0 {
             return None;
         }
@@ -142,13 +142,13 @@ impl Waits {
             registers.into_iter().find(|at| self.pending[*at] != 0)
         };
         if let Some(register) = used(false) {
-            return Some(self.early(target, register, "read", place));
+            return Some(self.early(wave, register, "read", place));
         }
         let register = used(true)?;
         if self.writes_in_order(facts, register) {
             return None;
         }
-        Some(self.early(target, register, "overwritten", place))
+        Some(self.early(wave, register, "overwritten", place))
     }
 
     /// Loads of one kind write their registers in the order in which they were issued.
@@ -167,7 +167,7 @@ impl Waits {
             && others.all(|(at, it)| at == counter as usize && it.kind() == Kind::Plain)
     }
 
-    fn early(&self, target: Target, register: usize, how: &str, place: &Place) -> String {
+    fn early(&self, wave: &Wave, register: usize, how: &str, place: &Place) -> String {
         let mut found = Counter::ALL.into_iter().filter_map(|counter| {
             let queue = &self.queues[counter as usize];
             let at = queue.iter().rposition(|it| it.writes(register))?;
@@ -182,8 +182,8 @@ impl Waits {
         };
         format!(
             "{} is {how} before a wait for {}({needed}): {} will write it",
-            registers::name(register),
-            counter.name(target),
+            registers::name(register, wave),
+            counter.name(wave.target),
             place.instruction(operation.pc)
         )
     }

@@ -4,7 +4,7 @@ use rocm_gpus::Timing;
 
 use crate::codeobject::LoadedKernel;
 use crate::exec::check::{Counter, Facts, Span, Unit};
-use crate::exec::program::decode_at;
+use crate::exec::program::placed_at;
 use crate::isa::{Columns, Encoding, Operand, Role, Traits};
 
 /// What a SIMD issues once in its turn: of each class one instruction, each of another wavefront.
@@ -64,7 +64,7 @@ impl Instruction {
     /// The instruction at an address; `None` outside the code.
     pub fn at(kernel: &LoadedKernel, timing: &Timing, pc: u64) -> Option<Instruction> {
         let target = kernel.kernel.target;
-        let inst = decode_at(kernel, pc)?;
+        let inst = placed_at(kernel, pc)?;
         let facts = Facts::of(target, &inst);
         let Columns { role, traits, .. } = inst.op.columns;
         let immediate = match inst.src[0] {

@@ -1,11 +1,19 @@
 //! The instruction words of a loaded kernel.
 
+use super::registers::RegisterFile;
 use crate::codeobject::LoadedKernel;
 use crate::isa::{self, Inst};
 
-/// The instruction at an address, for messages, traces and checks.
-pub(crate) fn decode_at(kernel: &LoadedKernel, pc: u64) -> Option<Inst> {
+/// The instruction at an address, for messages and traces.
+fn decode_at(kernel: &LoadedKernel, pc: u64) -> Option<Inst> {
     isa::decode(kernel.kernel.target, &words_at(kernel, pc)).ok()
+}
+
+/// The same with its operands as numbers of the kernel's registers.
+pub(crate) fn placed_at(kernel: &LoadedKernel, pc: u64) -> Option<Inst> {
+    let mut inst = decode_at(kernel, pc)?;
+    RegisterFile::of(&kernel.kernel.descriptor).number(&mut inst);
+    Some(inst)
 }
 
 /// At most four dwords of code from `pc` on, as many as the longest instruction has; none outside the code.

@@ -1,18 +1,19 @@
 //! Instructions to operations.
 
+use super::code::text_at;
 use super::step::{Condition, Op, NOWHERE};
 use crate::codeobject::LoadedKernel;
 use crate::exec::memory::{BufferOp, LdsOp, Lowering, MemoryOp, ScalarMemoryOp};
 use crate::exec::scalar::{self, Destination, Source};
 use crate::exec::valu;
 use crate::fault::FaultKind;
-use crate::isa::{self, Encoding, Inst, Operand, Role, Traits};
+use crate::isa::{Encoding, Inst, Operand, Role, Traits};
 
 /// The operation of the instruction at `pc`; [`Op::Broken`] for one that cannot run.
 pub(crate) fn lower(kernel: &LoadedKernel, lowering: &Lowering, inst: &Inst, pc: u64) -> Op {
     let target = kernel.kernel.target;
     let unimplemented = |why: &str| {
-        let text = isa::disassemble(target, inst, pc);
+        let text = text_at(kernel, pc);
         let text = if why.is_empty() {
             text
         } else {

@@ -3,11 +3,13 @@
 mod cache;
 mod code;
 mod lower;
+mod registers;
 mod step;
 mod translate;
 
 pub(crate) use cache::{extended, of};
 pub use cache::{unload, unsupported};
-pub(crate) use code::{decode_at, text_at};
+pub(crate) use code::{placed_at, text_at};
+pub(crate) use registers::RegisterFile;
 pub(crate) use step::{Op, Step, NOWHERE};
-pub(crate) use translate::{register_counts, Program};
+pub(crate) use translate::Program;

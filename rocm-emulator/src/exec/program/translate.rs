@@ -7,8 +7,9 @@ use std::collections::HashMap;
 
 use super::code::{branch_target, words_at};
 use super::lower::lower;
+use super::registers::RegisterFile;
 use super::step::{Condition, Op, Step, NOWHERE};
-use crate::codeobject::{KernelDescriptor, LoadedKernel};
+use crate::codeobject::LoadedKernel;
 use crate::exec::memory::Lowering;
 use crate::fault::FaultKind;
 use crate::isa;
@@ -30,29 +31,17 @@ impl Program {
     }
 }
 
-/// Vector and accumulation registers of a wave.
-pub(crate) fn register_counts(descriptor: &KernelDescriptor) -> (usize, usize) {
-    let unified = if descriptor.accum_offset > 0 {
-        descriptor.agprs
-    } else {
-        0
-    };
-    let vgprs = descriptor.vgprs - unified;
-    (vgprs as usize, descriptor.agprs as usize)
-}
-
 /// Translate the code that is reachable from the roots.
 pub(crate) fn translate(kernel: &LoadedKernel, roots: Vec<u64>) -> Program {
-    let descriptor = &kernel.kernel.descriptor;
-    let (vgprs, agprs) = register_counts(descriptor);
-    let lowering = Lowering::new(kernel.kernel.target, vgprs, agprs);
+    let file = RegisterFile::of(&kernel.kernel.descriptor);
+    let lowering = Lowering::new(kernel.kernel.target, file.vgprs, file.agprs);
     let mut steps: Vec<Step> = Vec::new();
     let mut by_address = HashMap::new();
     let mut open = roots.clone();
     while let Some(mut pc) = open.pop() {
         // A straight run, until it ends or meets code that is there.
         while kernel.code.contains(&pc) && !by_address.contains_key(&pc) {
-            let step = translate_one(kernel, &lowering, pc);
+            let step = translate_one(kernel, (&lowering, &file), pc);
             by_address.insert(pc, steps.len() as u32);
             let after = pc + u64::from(step.size);
             let falls_through = match &step.op {
@@ -89,11 +78,21 @@ pub(crate) fn translate(kernel: &LoadedKernel, roots: Vec<u64>) -> Program {
     }
 }
 
-fn translate_one(kernel: &LoadedKernel, lowering: &Lowering, pc: u64) -> Step {
+fn translate_one(
+    kernel: &LoadedKernel,
+    (lowering, file): (&Lowering, &RegisterFile),
+    pc: u64,
+) -> Step {
     let words = words_at(kernel, pc);
     let target = kernel.kernel.target;
     let (op, size) = match isa::decode(target, &words) {
-        Ok(inst) => (lower(kernel, lowering, &inst, pc), inst.size),
+        Ok(mut inst) => {
+            let op = match file.place(&mut inst) {
+                Ok(()) => lower(kernel, lowering, &inst, pc),
+                Err(kind) => Op::Broken(kind),
+            };
+            (op, inst.size)
+        }
         Err(_) => {
             let words = words.iter().take(2).map(|word| format!("{word:08x}"));
             let words = words.collect::<Vec<_>>().join(" ");

@@ -8,7 +8,7 @@ use super::wavefront::{Group, Status, Turn, Wavefront};
 use crate::exec::check::{Checks, Draw, GroupChecks};
 use crate::exec::clock::Sample;
 use crate::exec::memory::Violation;
-use crate::exec::program::register_counts;
+use crate::exec::program::RegisterFile;
 use crate::exec::wave::Wave;
 use crate::fault::FaultKind;
 
@@ -66,14 +66,15 @@ impl Workgroup {
     pub fn new(run: &Run, scratch_stride: u32, lds_size: u32) -> Workgroup {
         let launch = &run.launch;
         let kernel = &launch.kernel.kernel;
-        let (vgprs, agprs) = register_counts(&kernel.descriptor);
+        let file = RegisterFile::of(&kernel.descriptor);
         let lanes = kernel.wavefront_size;
         let items: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
         let waves = items.div_ceil(lanes.into());
         let scratch = (scratch_stride as usize * lanes as usize) / 4;
         let mode = launch_state::mode(&kernel.descriptor);
         let wavefront = || {
-            let wave = Wave::new(kernel.target, lanes, vgprs, agprs, mode);
+            let mut wave = Wave::new(kernel.target, lanes, file.vgprs, file.agprs, mode);
+            wave.accum_offset = file.accum_offset;
             Wavefront::new(wave, scratch, run.checks)
         };
         Workgroup {

@@ -1,10 +1,7 @@
 //! Scalar operands.
 
-use crate::exec::wave::Wave;
+use crate::exec::wave::{Wave, SGPRS};
 use crate::isa::{Operand, Special};
-
-/// Scalar registers that instructions can name as `s0` and so on.
-const SGPRS: u16 = 106;
 
 /// Where a scalar value comes from.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +21,9 @@ impl Source {
     pub fn lower(operand: Operand) -> Option<Source> {
         let constant = |narrow, wide| Source::Constant { narrow, wide };
         Some(match operand {
-            Operand::Sgpr { first, dwords } if first + u16::from(dwords.max(1)) <= SGPRS => {
+            Operand::Sgpr { first, dwords }
+                if usize::from(first) + usize::from(dwords.max(1)) <= SGPRS =>
+            {
                 Source::Register(first as u8)
             }
             Operand::Special { reg, .. } => Source::Special(reg),
@@ -83,7 +82,7 @@ impl Destination {
     pub fn lower(operand: Operand, dwords: u16) -> Option<Destination> {
         Some(match operand {
             Operand::None => Destination::None,
-            Operand::Sgpr { first, .. } if first + dwords <= SGPRS => {
+            Operand::Sgpr { first, .. } if usize::from(first + dwords) <= SGPRS => {
                 Destination::Register(first as u8)
             }
             Operand::Special { reg, .. } => Destination::Special(reg),

@@ -101,7 +101,11 @@ impl<'a> Tracer<'a> {
                     let lanes = &new.0[..wave.lanes as usize];
                     let words: Vec<String> =
                         lanes.iter().map(|word| format!("{word:08x}")).collect();
-                    change(format!("{file}{i} = {}", words.join(" ")));
+                    let name = match wave.accum_offset.map(usize::from) {
+                        Some(offset) if i >= offset => format!("a{}", i - offset),
+                        _ => format!("{file}{i}"),
+                    };
+                    change(format!("{name} = {}", words.join(" ")));
                 }
             }
         }
