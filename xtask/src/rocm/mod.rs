@@ -1,6 +1,6 @@
 //! `cargo xtask rocm`: AMD's own HIP and ROCr, unmodified, on the emulated GPUs.
 //!
-//! Debian's packages of them are unpacked into a private folder, the library `hsakmt-model` takes the amdgpu driver's
+//! Debian's packages of them are unpacked into a private folder, the library `kfd-emulator` takes the amdgpu driver's
 //! place, and our tests of devices, the examples and Candle's own tests run through AMD's `libamdhip64`.
 
 mod counts;

@@ -24,7 +24,7 @@ const LIMIT_SECONDS: u32 = 600;
 const PACKAGES: [&str; 7] = [
     RUNTIME,
     EMULATOR,
-    "hsakmt-model",
+    "kfd-emulator",
     "candle-rocm-examples",
     "cudarc",
     "candle-flash-attn",
@@ -204,7 +204,7 @@ impl Programs {
         }
         ensure!(
             programs.model.is_file(),
-            "cargo built no library of hsakmt-model"
+            "cargo built no library of kfd-emulator"
         );
         Ok(programs)
     }
@@ -222,7 +222,7 @@ impl Programs {
                 self.tests.push((name.to_owned(), file));
             }
             (Some("examples"), false, Some(file)) => self.examples.push((name.to_owned(), file)),
-            (Some("hsakmt-model"), false, None) => {
+            (Some("kfd-emulator"), false, None) => {
                 let files = message["filenames"].as_array().into_iter().flatten();
                 let mut files = files.filter_map(Value::as_str);
                 if let Some(library) = files.find(|file| file.ends_with(".so")) {

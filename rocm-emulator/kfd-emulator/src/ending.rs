@@ -19,7 +19,7 @@ pub fn ends_at_once() {
         let refused = unsafe { on_exit(end, std::ptr::null_mut()) } != 0;
         if refused {
             eprintln!(
-                "hsakmt-model: no room for a function at the process's end, which may take long"
+                "kfd-emulator: no room for a function at the process's end, which may take long"
             );
         }
     });
