@@ -270,7 +270,7 @@ impl Columns {
             matrix: None,
         };
         for row in ROWS.iter() {
-            if let Some(captured) = row.captured(mnemonic) {
+            if let Some(captured) = row.pattern.captured(mnemonic) {
                 row.words
                     .iter()
                     .for_each(|word| columns.set(word, &captured));
@@ -336,9 +336,50 @@ impl Word {
     }
 }
 
+/// A mnemonic in which each `*` stands for any letters.
+struct Pattern {
+    /// Before the first star.
+    first: &'static str,
+    /// Between stars.
+    middle: Vec<&'static str>,
+    /// Behind the last star; `None` without one.
+    last: Option<&'static str>,
+}
+
+impl Pattern {
+    fn of(text: &'static str) -> Pattern {
+        let mut parts = text.split('*');
+        let first = parts.next().unwrap_or_default();
+        let mut middle: Vec<&str> = parts.collect();
+        let last = middle.pop();
+        Pattern {
+            first,
+            middle,
+            last,
+        }
+    }
+
+    /// What the stars stand for, the first as short as it can be, if the pattern is the whole of a text.
+    fn captured<'a>(&self, text: &'a str) -> Option<Vec<&'a str>> {
+        let mut text = text.strip_prefix(self.first)?;
+        let Some(last) = self.last else {
+            return text.is_empty().then(Vec::new);
+        };
+        text = text.strip_suffix(last)?;
+        let mut captured = Vec::new();
+        for part in &self.middle {
+            let (before, after) = text.split_once(part)?;
+            captured.push(before);
+            text = after;
+        }
+        captured.push(text);
+        Some(captured)
+    }
+}
+
 /// A line of the table.
 struct Row {
-    pattern: &'static str,
+    pattern: Pattern,
     words: Vec<Word>,
 }
 
@@ -348,36 +389,14 @@ fn read() -> Vec<Row> {
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
+            let text = words.next()?;
+            let words = words.map(|word| Word::parse(word).unwrap_or_else(|| malformed(word)));
             Some(Row {
-                pattern: words.next()?,
-                words: words
-                    .map(|word| Word::parse(word).unwrap_or_else(|| malformed(word)))
-                    .collect(),
+                pattern: Pattern::of(text),
+                words: words.collect(),
             })
         })
         .collect()
-}
-
-impl Row {
-    /// What the stars stand for, the first as short as it can be, if the pattern is the whole of a text.
-    fn captured<'a>(&self, text: &'a str) -> Option<Vec<&'a str>> {
-        let Some((first, rest)) = self.pattern.split_once('*') else {
-            return (self.pattern == text).then(Vec::new);
-        };
-        let mut text = text.strip_prefix(first)?;
-        let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
-        text = text.strip_suffix(last)?;
-        let mut captured = Vec::new();
-        if rest.len() > last.len() {
-            for part in middle.split('*') {
-                let (before, after) = text.split_once(part)?;
-                captured.push(before);
-                text = after;
-            }
-        }
-        captured.push(text);
-        Some(captured)
-    }
 }
 
 /// A text with what the stars stand for in the places of `$1` and so on.
@@ -391,13 +410,17 @@ fn filled(text: &str, captured: &[&str]) -> String {
 
 /// Lines that no mnemonic of these matches.
 #[cfg(test)]
-pub(super) fn idle<'a>(mnemonics: impl Iterator<Item = &'a str> + Clone) -> Vec<&'static str> {
+pub(super) fn idle<'a>(mnemonics: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
     let is_idle = |row: &Row| {
         let mut names = mnemonics.clone();
-        names.all(|name| row.captured(name).is_none())
+        names.all(|name| row.pattern.captured(name).is_none())
     };
     let rows = read().into_iter().filter(is_idle);
-    rows.map(|row| row.pattern).collect()
+    let parts = rows.map(|Row { pattern, .. }| {
+        let ends = pattern.middle.into_iter().chain(pattern.last);
+        [pattern.first].into_iter().chain(ends).collect::<Vec<_>>()
+    });
+    parts.map(|parts| parts.join("*")).collect()
 }
 
 #[cfg(test)]
@@ -406,10 +429,7 @@ mod tests {
 
     #[test]
     fn stars_are_as_short_as_they_can_be() {
-        let captured = |pattern, text| {
-            let words = Vec::new();
-            Row { pattern, words }.captured(text)
-        };
+        let captured = |pattern, text| Pattern::of(pattern).captured(text);
         assert_eq!(
             captured("*_atomic_*", "s_buffer_atomic_add_x2"),
             Some(vec!["s_buffer", "add_x2"])
