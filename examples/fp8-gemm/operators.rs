@@ -6,7 +6,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_rocm_backend::fp8::{self, ScaleFormat};
 use candle_rocm_backend::moe::{Gate, GroupScore, Groups, Routing, Score};
 
-use crate::timed;
+use crate::timed::timed;
 
 /// DeepSeek-V3's gate, for as many experts, and the elements of its state.
 const GATE: Gate = Gate {
