@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::gemm::plan::Piece;
+use crate::gemm::problem::Transpose;
 
 /// Candle's product of m x k by k x n, row-major, contiguous: the operands in BLAS's order.
 fn row_major(m: usize, n: usize, k: usize, weight_transposed: bool) -> GemmProblem {
@@ -332,7 +333,7 @@ fn thirty_two_columns_take_the_narrowest_tile() {
 
 #[test]
 fn rdna_multiplies_f32_and_f64_by_vector_units() {
-    let rdna = |gpu: &Gpu| gpu.unit().wavefront() == 32;
+    let rdna = |gpu: &Gpu| gpu.unit().wavefront == 32;
     for gpu in gpus().filter(rdna) {
         for dtype in [GemmDtype::F32, GemmDtype::F64] {
             for problem in products() {
