@@ -19,6 +19,7 @@ use candle_rocm_runtime::{
     enqueued, Context, DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, Graph, Stream,
     ValidAsZeroBits,
 };
+use candle_rocm_testing::activations;
 use candle_rocm_testing::random::Random;
 use common::on_each_device;
 use half::{bf16, f16};
@@ -167,16 +168,11 @@ struct DrawnEpilogue {
 }
 
 fn activate(activation: Activation, x: f64) -> f64 {
-    let logistic = |u: f64| x / (1.0 + (-u).exp());
     match activation {
         Activation::None => x,
-        Activation::GeluErf => 0.5 * x * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
-        // 0.5 x (1 + tanh(v)) is x times the logistic function of 2v.
-        Activation::GeluTanh => {
-            let v = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
-            logistic(2.0 * v)
-        }
-        Activation::Silu => logistic(x),
+        Activation::GeluErf => activations::gelu_erf(x),
+        Activation::GeluTanh => activations::gelu(x),
+        Activation::Silu => activations::silu(x),
     }
 }
 

@@ -9,6 +9,7 @@ use candle_rocm_kernels::matmul::{
 };
 use candle_rocm_kernels::order::TileOrder;
 use candle_rocm_kernels::MATMUL;
+use candle_rocm_testing::activations;
 use candle_rocm_testing::needs::{self, Need};
 use candle_rocm_testing::random::Random;
 use half::{bf16, f16};
@@ -27,12 +28,9 @@ impl Activation {
     fn of(self, x: f64) -> f64 {
         match self {
             Self::None => x,
-            Self::GeluErf => 0.5 * x * (1.0 + libm::erf(x / std::f64::consts::SQRT_2)),
-            Self::GeluTanh => {
-                let u = (2.0 / std::f64::consts::PI).sqrt() * x * (1.0 + 0.044715 * x * x);
-                0.5 * x * (1.0 + u.tanh())
-            }
-            Self::Silu => x / (1.0 + (-x).exp()),
+            Self::GeluErf => activations::gelu_erf(x),
+            Self::GeluTanh => activations::gelu(x),
+            Self::Silu => activations::silu(x),
         }
     }
 }
