@@ -117,7 +117,7 @@ fn each_candidate(
             visit(plan, gpu.cycles(&product, &work, 1, SumsOfParts::AddedUp));
         }
     }
-    for tile in MatrixTile::all(gpu.arch, product.dtype) {
+    for tile in MatrixTile::all(gpu.processor, product.dtype) {
         matrix::plans(&product, tile, gpu, &mut visit);
     }
 }

@@ -159,7 +159,7 @@ impl Work {
     }
 }
 
-impl Gpu<'_> {
+impl Gpu {
     /// Workgroups that run at once.
     pub(super) fn concurrent(&self, work: &Work, dtype: GemmDtype) -> u64 {
         self.units() * work.resident(&self.unit(), dtype)

@@ -3,23 +3,24 @@
 
 use candle_rocm_kernels::nvidia::Multiprocessor;
 use candle_rocm_kernels::order::TileOrder;
-use rocm_gpus::Rates;
+use candle_rocm_kernels::Processor;
+use rocm_gpus::{CodeTarget, Rates};
 
 use crate::device::info::DeviceInfo;
 
 /// The GPU that a plan is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gpu<'a> {
-    /// Architecture, such as `gfx942`.
-    pub arch: &'a str,
+pub struct Gpu {
+    /// Its entry in the tables of GPUs.
+    pub processor: Processor,
     /// Compute units, as HIP counts them (workgroup processors on RDNA).
     pub compute_units: u32,
 }
 
-impl<'a> From<&'a DeviceInfo> for Gpu<'a> {
-    fn from(info: &'a DeviceInfo) -> Self {
+impl From<&DeviceInfo> for Gpu {
+    fn from(info: &DeviceInfo) -> Self {
         Self {
-            arch: &info.arch,
+            processor: info.processor,
             compute_units: info.compute_units,
         }
     }
@@ -94,11 +95,14 @@ impl From<Multiprocessor> for Unit {
 /// Bytes of LDS that NVIDIA's GPUs take of each workgroup's for themselves.
 pub(super) const RESERVED_LDS: u64 = 1024;
 
-impl Gpu<'_> {
+impl Gpu {
     pub(super) fn unit(&self) -> Unit {
-        match self.arch.parse::<rocm_gpus::Gpu>() {
-            Ok(gpu) => gpu.into(),
-            Err(_) => Multiprocessor::of(self.arch).map_or(OTHER, Unit::from),
+        match self.processor {
+            Processor::Amd(CodeTarget::Gpu(gpu)) => gpu.into(),
+            Processor::Nvidia(Some(unit)) => unit.into(),
+            Processor::Amd(CodeTarget::Generic(_))
+            | Processor::Nvidia(None)
+            | Processor::Unknown => OTHER,
         }
     }
 

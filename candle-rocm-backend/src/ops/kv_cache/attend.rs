@@ -65,10 +65,10 @@ impl KvCache {
         let dtype = heads_from.dtype();
         let group = heads / self.kv_heads;
         let stream = device.cuda_stream();
-        let arch = &stream.context().info().arch;
+        let processor = stream.context().info().processor;
         let bytes = self.both.dtype().size_in_bytes();
         let [elements, of_key] = [self.dim, group].map(|size| size as u32);
-        let Some(kernel) = Kernel::of(arch, bytes, elements, of_key) else {
+        let Some(kernel) = Kernel::of(processor, bytes, elements, of_key) else {
             bail!("attend: heads of {} elements have no kernel", self.dim);
         };
         let rows = self.batch * steps;

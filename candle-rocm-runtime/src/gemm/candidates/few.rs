@@ -1,7 +1,6 @@
 //! Plans by the kernels for few columns.
 
 use candle_rocm_kernels::few;
-use candle_rocm_kernels::nvidia::Multiprocessor;
 
 use crate::gemm::hardware::Gpu;
 use crate::gemm::kernel::{FewKernel, Kernel};
@@ -63,7 +62,7 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
     let sums = product.m as u128 * product.n as u128 * u128::from(product.batch);
     let of_a_part = sums * product.dtype.sum_bytes() as u128;
     let half_busy = 2 * workgroups > gpu.units();
-    let is_nvidia = Multiprocessor::of(gpu.arch).is_some();
+    let is_nvidia = gpu.processor.multiprocessor().is_some();
     let turns_lines = few.shape.turns_lines();
     let lines = is_nvidia && few.op_a == Transpose::No;
     // Where parts could but double the speed, or the next step's lines are on their way, they must be longer.
@@ -116,11 +115,11 @@ fn as_few(mut product: Product, gpu: Gpu) -> Option<Plan> {
     }
     let dtype = product.dtype.of_kernels();
     let rows_together = product.a.op == Transpose::No;
-    let columns = few::columns(gpu.arch, dtype, rows_together)
+    let columns = few::columns(gpu.processor, dtype, rows_together)
         .iter()
         .copied()
         .find(|&columns| product.n <= u64::from(columns))?;
-    let shape = few::shape(gpu.arch, dtype, columns, rows_together);
+    let shape = few::shape(gpu.processor, dtype, columns, rows_together);
     let few = FewKernel {
         op_a: product.a.op,
         shape,
