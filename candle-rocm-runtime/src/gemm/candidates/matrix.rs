@@ -34,7 +34,7 @@ pub(super) fn plans(
         ..Plan::simple(kernel, *product)
     };
     let mut tried = 0;
-    for parts in likely_parts(product, &tile, tiles, gpu) {
+    for parts in likely_parts(product, &tile, tiles, concurrent, gpu) {
         let part_k = product.k.div_ceil(parts).next_multiple_of(work.depth);
         let parts = product.k.div_ceil(part_k.max(1)).max(1);
         if parts <= tried {
@@ -69,23 +69,23 @@ fn work_of(tile: &MatrixTile) -> Work {
     }
 }
 
-/// In how many parts k may be worth dividing, the fewest first.
+/// In how many parts k may be worth dividing where so many workgroups run at once, the fewest first.
 fn likely_parts(
     product: &Product,
     tile: &MatrixTile,
     [tiles_m, tiles_n]: [u64; 2],
+    concurrent: u64,
     gpu: Gpu,
 ) -> impl Iterator<Item = u64> {
-    let work = work_of(tile);
     let sums = product.m as u128 * product.n as u128 * u128::from(product.batch);
     let of_a_part = sums * product.dtype.sum_bytes() as u128;
     let workgroups = tiles_m
         .saturating_mul(tiles_n)
         .saturating_mul(product.batch);
-    let most = (product.k / (LEAST_STEPS * work.depth))
+    let most = (product.k / (LEAST_STEPS * u64::from(tile.depth)))
         .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)
         .min(MAX_PARTS);
-    let filling = gpu.concurrent(&work, product.dtype) / workgroups;
+    let filling = concurrent / workgroups;
     let one_each = gpu.units() / workgroups;
     // As many as hand their sums over.
     let handing = match tile.hands_over {

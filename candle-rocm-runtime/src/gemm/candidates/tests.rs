@@ -3,7 +3,7 @@
 use candle_rocm_kernels::Processor;
 
 use super::*;
-use crate::gemm::plan::Piece;
+use crate::gemm::plan::{Piece, MAX_WORKSPACE};
 use crate::gemm::problem::Transpose;
 
 /// Candle's product of m x k by k x n, row-major, contiguous: the operands in BLAS's order.
