@@ -306,8 +306,25 @@ fn dims(op: &str, elements: usize) -> Vec<usize> {
 
 /// All cases, in the order in which they are measured.
 pub fn all() -> Vec<Entry> {
+    [
+        sweeps(),
+        of_f64(),
+        rows(),
+        quantized(),
+        products(),
+        attention(),
+        host(),
+        models(),
+    ]
+    .concat()
+}
+
+fn entry(group: Group, case: Case, quick: bool) -> Entry {
+    Entry { group, case, quick }
+}
+
+fn sweeps() -> Vec<Entry> {
     let mut entries = Vec::new();
-    let mut push = |group, case, quick| entries.push(Entry { group, case, quick });
     for &Sweep { group, ops, .. } in SWEEPS {
         for &op in ops {
             let most = match op {
@@ -325,32 +342,46 @@ pub fn all() -> Vec<Entry> {
                     let quick = QUICK.contains(&op)
                         && dtype != "bf16"
                         && [64 * KIB, 16 * MIB].contains(&bytes);
-                    push(group, Case::device(op, dtype, &dims), quick);
+                    entries.push(entry(group, Case::device(op, dtype, &dims), quick));
                 }
             }
         }
     }
-    for op in ["exp", "affine", "add", "cast_f32", "sum_last", "transpose"] {
-        let group = match op {
-            "sum_last" => Group::Reductions,
-            "transpose" => Group::Copies,
-            _ => Group::Elementwise,
-        };
-        push(
-            group,
-            Case::device(op, "f64", &dims(op, 16 * MIB / 8)),
-            false,
-        );
-    }
+    entries
+}
+
+fn of_f64() -> Vec<Entry> {
+    const OPS: [(&str, Group); 6] = [
+        ("exp", Group::Elementwise),
+        ("affine", Group::Elementwise),
+        ("add", Group::Elementwise),
+        ("cast_f32", Group::Elementwise),
+        ("sum_last", Group::Reductions),
+        ("transpose", Group::Copies),
+    ];
+    let of = |(op, group)| {
+        let case = Case::device(op, "f64", &dims(op, 16 * MIB / 8));
+        entry(group, case, false)
+    };
+    OPS.map(of).into()
+}
+
+fn rows() -> Vec<Entry> {
+    let mut entries = Vec::new();
     for op in ROWS {
         for dtype in FLOATS {
             for width in WIDTHS {
                 let quick = dtype == "f16" && [256, 1024, 8192, 131_072].contains(&width);
                 let dims = [ROW_ELEMENTS / width, width];
-                push(Group::Rows, Case::device(op, dtype, &dims), quick);
+                entries.push(entry(Group::Rows, Case::device(op, dtype, &dims), quick));
             }
         }
     }
+    entries
+}
+
+fn quantized() -> Vec<Entry> {
+    let mut entries = Vec::new();
     for format in FORMATS {
         for (rows, columns) in WEIGHTS {
             for batch in [1, 2, 4, 8, 16, 64, 512, 2048] {
@@ -359,42 +390,43 @@ pub fn all() -> Vec<Entry> {
                     continue;
                 }
                 let quick = common && (rows, columns) == WEIGHTS[0] && [1, 8, 512].contains(&batch);
-                push(
-                    Group::Quantized,
-                    Case::device("qmatmul", format, &[1, batch, rows, columns]),
-                    quick,
-                );
+                let case = Case::device("qmatmul", format, &[1, batch, rows, columns]);
+                entries.push(entry(Group::Quantized, case, quick));
             }
         }
-        push(
-            Group::Quantized,
-            Case::device("dequantize", format, &[14_336, 4096]),
-            false,
-        );
+        let case = Case::device("dequantize", format, &[14_336, 4096]);
+        entries.push(entry(Group::Quantized, case, false));
     }
+    entries
+}
+
+fn products() -> Vec<Entry> {
+    const LINEAR: [[usize; 4]; 6] = [
+        [1, 1, 4096, 4096],
+        [1, 16, 4096, 4096],
+        [1, 512, 4096, 4096],
+        [1, 2048, 14_336, 4096],
+        [1, 4096, 4096, 4096],
+        [32, 512, 512, 128],
+    ];
+    const MATMUL: [[usize; 4]; 2] = [[1, 4096, 4096, 4096], [32, 512, 128, 512]];
+    let mut entries = Vec::new();
     for dtype in FLOATS {
-        for dims in [
-            [1, 1, 4096, 4096],
-            [1, 16, 4096, 4096],
-            [1, 512, 4096, 4096],
-            [1, 2048, 14_336, 4096],
-            [1, 4096, 4096, 4096],
-            [32, 512, 512, 128],
-        ] {
+        for dims in LINEAR {
             let quick = dims[0] == 1 && [1, 512].contains(&dims[1]);
-            push(Group::Products, Case::device("linear", dtype, &dims), quick);
+            let case = Case::device("linear", dtype, &dims);
+            entries.push(entry(Group::Products, case, quick));
         }
-        push(
-            Group::Products,
-            Case::device("matmul", dtype, &[1, 4096, 4096, 4096]),
-            false,
-        );
-        push(
-            Group::Products,
-            Case::device("matmul", dtype, &[32, 512, 128, 512]),
-            false,
-        );
+        for dims in MATMUL {
+            let case = Case::device("matmul", dtype, &dims);
+            entries.push(entry(Group::Products, case, false));
+        }
     }
+    entries
+}
+
+fn attention() -> Vec<Entry> {
+    let mut entries = Vec::new();
     for op in [
         "attention",
         "attention_causal",
@@ -402,38 +434,43 @@ pub fn all() -> Vec<Entry> {
         "attention_causal_backward",
     ] {
         for length in [1024, 8192] {
-            let dims = [8192 / length, 32, length, 128];
-            push(
-                Group::Attention,
-                Case::device(op, "bf16", &dims),
-                length == 8192,
-            );
+            let case = Case::device(op, "bf16", &[8192 / length, 32, length, 128]);
+            entries.push(entry(Group::Attention, case, length == 8192));
         }
     }
     for length in [1024, 4096, 16_384, 32_768, 131_072] {
         let case = Case::device("attend", "bf16", &[32, 8, length, 128]);
-        push(Group::Attention, case, true);
+        entries.push(entry(Group::Attention, case, true));
     }
-    for link in LINKS {
+    entries
+}
+
+fn host() -> Vec<Entry> {
+    let of = |link| {
         let case = Case {
             kind: Kind::Host,
             ..Case::device(link, "f32", &[4, 4])
         };
-        push(Group::Host, case, true);
-    }
-    for (model, dtype) in [
+        entry(Group::Host, case, true)
+    };
+    LINKS.map(of).into()
+}
+
+fn models() -> Vec<Entry> {
+    const MODELS: [(&str, &str); 4] = [
         ("llama-1b", "f16"),
         ("llama-8b", "f16"),
         ("llama-8b", "q4_K"),
         ("llama-8b", "f8e4m3"),
-    ] {
+    ];
+    let of = |(model, dtype)| {
         let case = Case {
             kind: Kind::Model,
             ..Case::device(model, dtype, &[])
         };
-        push(Group::Models, case, model == "llama-1b");
-    }
-    entries
+        entry(Group::Models, case, model == "llama-1b")
+    };
+    MODELS.map(of).into()
 }
 
 /// One small case of every operator, link and model, for GPUs that are not fast.

@@ -132,53 +132,82 @@ pub fn page(results: &Results, reasons: &Reasons, plots: &[(String, &str)]) -> S
 
 /// What is asked of the figures, and what they are.
 fn summary(results: &Results, reasons: &Reasons) -> String {
-    let mut out = String::from("| what | asked | measured |\n|---|---|---|\n");
-    let mut line = |what: &str, asked: String, measured: String| {
-        let _ = writeln!(out, "| {what} | {asked} | {measured} |");
-    };
+    let mut out = Lines("| what | asked | measured |\n|---|---|---|\n".to_owned());
+    of_kernels(results, &mut out);
+    of_copies(results, &mut out);
+    of_models_and_host(results, &mut out);
+    let checked: Vec<_> = of(results, |row| {
+        row.agreement.is_some() && row.metric != Metric::Prefill
+    });
+    if !checked.is_empty() {
+        let same = checked
+            .iter()
+            .filter(|row| row.agreement.is_some_and(|a| a.within))
+            .count();
+        out.add(
+            "results of ours and stock that agree",
+            "all",
+            &format!("{same} of {}", checked.len()),
+        );
+    }
+    out.0 + &slowest(results, reasons)
+}
+
+/// Lines of the summary's table.
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, what: &str, asked: &str, measured: &str) {
+        let _ = writeln!(self.0, "| {what} | {asked} | {measured} |");
+    }
+}
+
+/// Kernels beside stock's.
+fn of_kernels(results: &Results, out: &mut Lines) {
     let kernels: Vec<_> = of(results, |row| row.case.kind == Kind::Device);
     let compared: Vec<_> = kernels
         .iter()
         .filter(|row| row.speedup(STOCK).is_some())
         .collect();
     let ratios = |rows: &[&Row]| geometric_mean(rows.iter().filter_map(|row| row.speedup(STOCK)));
-    if !compared.is_empty() {
-        let short = compared.iter().filter(|row| falls_short(row)).count();
-        let good = compared.len() - short;
-        line(
-            "kernels at least as fast as stock's, but for noise",
-            "all".into(),
-            format!("{good} of {}", compared.len()),
-        );
-        line(
-            "geometric mean of their ratios to stock",
-            format!("{MEAN_RATIO} or more"),
-            digits(ratios(&kernels)),
-        );
-        for group in Group::ALL {
-            let rows: Vec<_> = kernels
-                .iter()
-                .copied()
-                .filter(|row| row.group == group)
-                .collect();
-            let mean = ratios(&rows);
-            if mean.is_finite() {
-                line(&format!("- {}", group.title()), String::new(), digits(mean));
-            }
+    if compared.is_empty() {
+        return;
+    }
+    let short = compared.iter().filter(|row| falls_short(row)).count();
+    let good = compared.len() - short;
+    out.add(
+        "kernels at least as fast as stock's, but for noise",
+        "all",
+        &format!("{good} of {}", compared.len()),
+    );
+    out.add(
+        "geometric mean of their ratios to stock",
+        &format!("{MEAN_RATIO} or more"),
+        &digits(ratios(&kernels)),
+    );
+    for group in Group::ALL {
+        let rows = kernels.iter().copied().filter(|row| row.group == group);
+        let mean = ratios(&rows.collect::<Vec<_>>());
+        if mean.is_finite() {
+            out.add(&format!("- {}", group.title()), "", &digits(mean));
         }
     }
+}
+
+/// Kernels beside copies of as many bytes.
+fn of_copies(results: &Results, out: &mut Lines) {
     let large: Vec<_> = of(results, |row| {
         is_large_contiguous(row) && row.share_of_copy(OURS).is_some()
     });
     if !large.is_empty() {
         let enough = |row: &&&Row| share_missed(row).is_none();
-        line(
+        out.add(
             &format!(
                 "contiguous kernels of 16 MiB and over at {} of a device copy",
                 percent(CONTIGUOUS_SHARE)
             ),
-            "all".into(),
-            format!("{} of {}", large.iter().filter(enough).count(), large.len()),
+            "all",
+            &format!("{} of {}", large.iter().filter(enough).count(), large.len()),
         );
     }
     for row in of(results, |row| row.group == Group::Rows && is_square(row)) {
@@ -186,15 +215,19 @@ fn summary(results: &Results, reasons: &Reasons) -> String {
             .into_iter()
             .filter_map(|worker| Some(format!("{worker} {}", percent(row.share_of_copy(worker)?))))
             .collect();
-        line(
+        out.add(
             &format!(
                 "{} in f16 at 8192 x 8192, share of a device copy",
                 row.case.op
             ),
-            format!("{} or more", percent(ROWS_SHARE)),
-            shares.join(", "),
+            &format!("{} or more", percent(ROWS_SHARE)),
+            &shares.join(", "),
         );
     }
+}
+
+/// What is no kernel's: models, and the host's time.
+fn of_models_and_host(results: &Results, out: &mut Lines) {
     for row in of(results, |row| {
         row.case.kind != Kind::Device && row.metric != Metric::FinishedUs
     }) {
@@ -208,52 +241,42 @@ fn summary(results: &Results, reasons: &Reasons) -> String {
         let ratio = row
             .speedup(STOCK)
             .map(|ratio| format!(": {}x", digits(ratio)));
-        line(
+        out.add(
             &format!("{} {}: {}", row.case.op, row.case.dtype, row.metric.title()),
             if row.metric == Metric::Prefill {
                 "-"
             } else {
                 "no worse"
-            }
-            .into(),
-            format!("{}{}", figures.join(", "), ratio.unwrap_or_default()),
+            },
+            &format!("{}{}", figures.join(", "), ratio.unwrap_or_default()),
         );
     }
-    let checked: Vec<_> = of(results, |row| {
-        row.agreement.is_some() && row.metric != Metric::Prefill
+}
+
+/// The rows that are slower than stock's by more than noise, the slowest first.
+fn slowest(results: &Results, reasons: &Reasons) -> String {
+    let mut out = String::new();
+    let mut short: Vec<_> = of(results, falls_short);
+    if short.is_empty() {
+        return out;
+    }
+    let unexplained = short.iter().filter(|row| reasons.of(row).is_none()).count();
+    let _ = writeln!(
+        out,
+        "\n{} rows are slower than stock's by more than their noise, {unexplained} of them without an \
+         explanation. The slowest:\n",
+        short.len()
+    );
+    short.sort_by(|a, b| {
+        a.speedup(STOCK)
+            .partial_cmp(&b.speedup(STOCK))
+            .expect("no NaN")
     });
-    if !checked.is_empty() {
-        let same = checked
-            .iter()
-            .filter(|row| row.agreement.is_some_and(|a| a.within))
-            .count();
-        line(
-            "results of ours and stock that agree",
-            "all".into(),
-            format!("{same} of {}", checked.len()),
-        );
-    }
-    let short: Vec<_> = of(results, falls_short);
-    if !short.is_empty() {
-        let unexplained = short.iter().filter(|row| reasons.of(row).is_none()).count();
-        let _ = writeln!(
-            out,
-            "\n{} rows are slower than stock's by more than their noise, {unexplained} of them without an \
-             explanation. The slowest:\n",
-            short.len()
-        );
-        let mut short = short;
-        short.sort_by(|a, b| {
-            a.speedup(STOCK)
-                .partial_cmp(&b.speedup(STOCK))
-                .expect("no NaN")
-        });
-        out.push_str("| row | ratio | why |\n|---|---:|---|\n");
-        for row in short.iter().take(25) {
-            let why = why(row, reasons);
-            let ratio = or_dash(row.speedup(STOCK), digits);
-            let _ = writeln!(out, "| {} | {ratio} | {why} |", row.case);
-        }
+    out.push_str("| row | ratio | why |\n|---|---:|---|\n");
+    for row in short.iter().take(25) {
+        let why = why(row, reasons);
+        let ratio = or_dash(row.speedup(STOCK), digits);
+        let _ = writeln!(out, "| {} | {ratio} | {why} |", row.case);
     }
     out
 }

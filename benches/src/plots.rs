@@ -27,63 +27,95 @@ type Line = (String, usize, Vec<(f64, f64)>);
 /// A file cannot be written.
 pub fn draw(results: &Results, folder: &Path, stem: &str) -> Result<Vec<(String, &'static str)>> {
     let mut drawn = Vec::new();
-    let mut add = |name: &str, title: &'static str, lines: Vec<Line>, axes: Axes| -> Result<()> {
-        if lines.iter().any(|(_, _, points)| points.len() > 1) {
-            let file = format!("{stem}-{name}.svg");
-            chart(&folder.join(&file), title, &lines, axes)
-                .map_err(|error| anyhow!("{file}: {error}"))?;
-            drawn.push((file, title));
-        }
-        Ok(())
-    };
-    let bandwidth = |row: &Row, worker: &str| {
-        let us = row.median(worker)?;
-        (row.bytes > 0).then(|| row.bytes as f64 / us / 1e3)
-    };
-    let bytes = Axes {
-        x: "bytes read and written",
-        y: "GB/s",
-        ticks: Ticks::Bytes,
-    };
-    for (name, op, title) in [
-        ("exp", "exp", "exp, f16: bandwidth over size"),
-        ("add", "add", "add, f16: bandwidth over size"),
-    ] {
-        let of = |row: &&Row| is(row, op, "f16") && row.case.kind == Kind::Device;
-        let rows: Vec<_> = results.rows.iter().filter(of).collect();
-        let mut lines = lines(&rows, |row| row.bytes as f64, &bandwidth);
-        let copy = |row: &&Row| Some((row.bytes as f64, row.bytes as f64 / row.copy_us? / 1e3));
-        lines.push((
-            "device copy".into(),
-            3,
-            rows.iter().filter_map(copy).collect(),
-        ));
-        add(name, title, lines, bytes)?;
-    }
-    for (op, title) in [
-        (
+    for plot in [
+        over_size(results, "exp", "exp, f16: bandwidth over size"),
+        over_size(results, "add", "add, f16: bandwidth over size"),
+        over_width(
+            results,
             "softmax",
             "softmax, f16, 64 Mi elements: bandwidth over width",
         ),
-        (
+        over_width(
+            results,
             "layer_norm",
             "layer_norm, f16, 64 Mi elements: bandwidth over width",
         ),
-        (
+        over_width(
+            results,
             "rms_norm",
             "rms_norm, f16, 64 Mi elements: bandwidth over width",
         ),
+        ratios(results),
     ] {
-        let of = |row: &&Row| is(row, op, "f16") && row.case.kind == Kind::Device;
-        let rows: Vec<_> = results.rows.iter().filter(of).collect();
-        let width = |row: &Row| row.case.dims.last().map_or(1., |n| *n as f64);
-        let axes = Axes {
+        if plot.lines.iter().any(|(_, _, points)| points.len() > 1) {
+            let file = format!("{stem}-{}.svg", plot.name);
+            chart(&folder.join(&file), plot.title, &plot.lines, plot.axes)
+                .map_err(|error| anyhow!("{file}: {error}"))?;
+            drawn.push((file, plot.title));
+        }
+    }
+    Ok(drawn)
+}
+
+/// What one file shows.
+struct Plot {
+    name: &'static str,
+    title: &'static str,
+    lines: Vec<Line>,
+    axes: Axes,
+}
+
+/// GB/s of a kernel.
+fn bandwidth(row: &Row, worker: &str) -> Option<f64> {
+    let us = row.median(worker)?;
+    (row.bytes > 0).then(|| row.bytes as f64 / us / 1e3)
+}
+
+/// The rows of an operator in f16.
+fn rows_of<'a>(results: &'a Results, op: &str) -> Vec<&'a Row> {
+    let of = |row: &&Row| is(row, op, "f16") && row.case.kind == Kind::Device;
+    results.rows.iter().filter(of).collect()
+}
+
+/// An operator's bandwidth over bytes, beside a copy's.
+fn over_size(results: &Results, op: &'static str, title: &'static str) -> Plot {
+    let rows = rows_of(results, op);
+    let mut lines = lines(&rows, |row| row.bytes as f64, &bandwidth);
+    let copy = |row: &&Row| Some((row.bytes as f64, row.bytes as f64 / row.copy_us? / 1e3));
+    lines.push((
+        "device copy".into(),
+        3,
+        rows.iter().filter_map(copy).collect(),
+    ));
+    Plot {
+        name: op,
+        title,
+        lines,
+        axes: Axes {
+            x: "bytes read and written",
+            y: "GB/s",
+            ticks: Ticks::Bytes,
+        },
+    }
+}
+
+/// An operator's bandwidth over the elements of a row.
+fn over_width(results: &Results, op: &'static str, title: &'static str) -> Plot {
+    let width = |row: &Row| row.case.dims.last().map_or(1., |n| *n as f64);
+    Plot {
+        name: op,
+        title,
+        lines: lines(&rows_of(results, op), width, &bandwidth),
+        axes: Axes {
             x: "elements of a row",
             y: "GB/s",
             ticks: Ticks::Plain,
-        };
-        add(op, title, lines(&rows, width, &bandwidth), axes)?;
+        },
     }
+}
+
+/// All kernels' ratios to stock, from the least up.
+fn ratios(results: &Results) -> Plot {
     let mut ratios: Vec<f64> = results
         .rows
         .iter()
@@ -96,17 +128,16 @@ pub fn draw(results: &Results, folder: &Path, stem: &str) -> Result<Vec<(String,
         .into_iter()
         .enumerate()
         .map(|(i, ratio)| (100. * i as f64 / count, ratio));
-    add(
-        "ratios",
-        "Ratio to stock of every kernel row, sorted",
-        vec![("stock's time over ours".into(), 0, points.collect())],
-        Axes {
+    Plot {
+        name: "ratios",
+        title: "Ratio to stock of every kernel row, sorted",
+        lines: vec![("stock's time over ours".into(), 0, points.collect())],
+        axes: Axes {
             x: "percent of rows",
             y: "ratio",
             ticks: Ticks::Linear,
         },
-    )?;
-    Ok(drawn)
+    }
 }
 
 fn is(row: &Row, op: &str, dtype: &str) -> bool {
@@ -154,6 +185,44 @@ fn bytes(x: f64) -> String {
     }
 }
 
+/// Draws axes and lines: a macro, because each pair of scales is a type of its own.
+macro_rules! draw {
+    ($chart:expr, $lines:expr, $axes:expr, $x:expr, $y:expr) => {{
+        let mut chart = $chart;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .x_desc($axes.x)
+            .y_desc($axes.y)
+            .x_label_formatter(&$x)
+            .y_label_formatter(&$y)
+            .draw()?;
+        for (name, colour, points) in $lines {
+            let colour = COLOURS[*colour];
+            chart
+                .draw_series(LineSeries::new(
+                    points.iter().copied(),
+                    colour.stroke_width(2),
+                ))?
+                .label(name)
+                .legend(move |(x, y)| {
+                    PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2))
+                });
+            // Of few points each is marked.
+            if points.len() < 30 {
+                let mark = |point: &(f64, f64)| Circle::new(*point, 3, colour.filled());
+                chart.draw_series(points.iter().map(mark))?;
+            }
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
+            .background_style(WHITE.mix(0.8))
+            .border_style(BLACK.mix(0.3))
+            .draw()?;
+    }};
+}
+
 fn chart(
     path: &Path,
     title: &str,
@@ -179,48 +248,16 @@ fn chart(
         .margin(12)
         .x_label_area_size(42)
         .y_label_area_size(60);
-    macro_rules! draw {
-        ($chart:expr, $x:expr, $y:expr) => {{
-            let mut chart = $chart;
-            chart
-                .configure_mesh()
-                .light_line_style(TRANSPARENT)
-                .x_desc(axes.x)
-                .y_desc(axes.y)
-                .x_label_formatter(&$x)
-                .y_label_formatter(&$y)
-                .draw()?;
-            for (name, colour, points) in lines {
-                let colour = COLOURS[*colour];
-                chart
-                    .draw_series(LineSeries::new(
-                        points.iter().copied(),
-                        colour.stroke_width(2),
-                    ))?
-                    .label(name)
-                    .legend(move |(x, y)| {
-                        PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2))
-                    });
-                // Of few points each is marked.
-                if points.len() < 30 {
-                    let mark = |point: &(f64, f64)| Circle::new(*point, 3, colour.filled());
-                    chart.draw_series(points.iter().map(mark))?;
-                }
-            }
-            chart
-                .configure_series_labels()
-                .position(SeriesLabelPosition::UpperLeft)
-                .background_style(WHITE.mix(0.8))
-                .border_style(BLACK.mix(0.3))
-                .draw()?;
-        }};
-    }
     if axes.ticks == Ticks::Linear {
         let chart =
             builder.build_cartesian_2d(left..right, (bottom * 0.9..top * 1.1).log_scale())?;
-        draw!(chart, |x: &f64| format!("{x:.0}"), |y: &f64| format!(
-            "{y:.2}"
-        ));
+        draw!(
+            chart,
+            lines,
+            axes,
+            |x: &f64| format!("{x:.0}"),
+            |y: &f64| format!("{y:.2}")
+        );
         let style = TextStyle::from(("sans-serif", 12)).pos(Pos::new(HPos::Right, VPos::Bottom));
         root.draw(&Text::new(
             "above 1 ours is faster",
@@ -233,7 +270,7 @@ fn chart(
             Ticks::Bytes => bytes(*x),
             _ => format!("{x:.0}"),
         };
-        draw!(chart, x, |y: &f64| format!("{y:.0}"));
+        draw!(chart, lines, axes, x, |y: &f64| format!("{y:.0}"));
     }
     root.present()?;
     Ok(())

@@ -5,6 +5,7 @@ mod common;
 use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_rocm_backend::fp8::{self, ScaleFormat};
 use candle_rocm_backend::moe::{self, Choice, Gate, GroupScore, Groups, Routing, Score};
+use candle_rocm_testing::activations::sigmoid;
 use common::{device, normal, numbers, Random};
 
 fn drawn(random: &mut Random, dims: &[usize], device: &Device) -> Result<Tensor> {
@@ -195,7 +196,7 @@ fn check_choice(
         let sum: f64 = logits.iter().map(|x| (x - largest).exp()).sum();
         let score = |x: f64| match gate.score {
             Score::Softmax => (x - largest).exp() / sum,
-            Score::Sigmoid => 1. / (1. + (-x).exp()),
+            Score::Sigmoid => sigmoid(x),
         };
         let scores: Vec<f64> = logits.iter().map(|&x| score(x)).collect();
         let choices: Vec<f64> = scores

@@ -22,7 +22,21 @@ const FLOORS: &[Floor<'static>] = &[
     ("activations", &["ops::activation"]),
     ("products", &["ops::product"]),
     ("linear layers", &["ops::linear"]),
+    (
+        "caches of keys and values",
+        &[
+            "ops::kv_cache::heads",
+            "ops::kv_cache::memory",
+            "ops::kv_cache::scores",
+        ],
+    ),
+    (
+        "what is written to caches",
+        &["ops::kv_cache::append", "ops::kv_cache::checks"],
+    ),
     ("operators", &["ops"]),
+    ("attention to caches", &["ops::kv_cache::attend"]),
+    ("steps", &["ops::kv_cache::step"]),
     ("kernels compiled for shapes", &["specialised"]),
     ("whose rows are whose", &["grouped::groups"]),
     (
@@ -32,6 +46,8 @@ const FLOORS: &[Floor<'static>] = &[
     ("kernels of grouped products", &["grouped::kernel"]),
     ("grouped products", &["grouped"]),
     ("matrices of FP8", &["fp8::matrix"]),
+    ("what is cast to FP8", &["fp8::cast::request"]),
+    ("ways to cast", &["fp8::cast::gpu", "fp8::cast::host"]),
     ("casts and products of FP8", &["fp8::cast", "fp8::product"]),
     ("FP8", &["fp8"]),
     ("parts of mixtures", &["moe::gate", "moe::routing"]),

@@ -5,6 +5,7 @@ mod common;
 use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_backend::graph::recorded;
 use candle_rocm_backend::ops::{normed_linear, normed_swiglu};
+use candle_rocm_testing::activations::silu;
 use common::{normal, numbers, Random};
 
 /// Which f32 has, as kernels take it.
@@ -123,7 +124,6 @@ impl Case {
 
     fn swiglu(&self) -> Result<()> {
         let half = self.sizes.n / 2;
-        let silu = |x: f64| x / (1. + (-x).exp());
         let rounding = self.rounding();
         let of_row = |row: &[Bounded]| -> Vec<Bounded> {
             let (gates, ups) = row.split_at(half);

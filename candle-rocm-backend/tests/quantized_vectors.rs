@@ -10,6 +10,7 @@ use candle_rocm_backend::ops::{
     self, quantized_add_norm, quantized_linears, quantized_swiglu, takes_vectors, Ending,
     QuantizedVector, RmsNorm,
 };
+use candle_rocm_testing::activations::silu;
 use common::{device, dot, normal, numbers, Random, Weights};
 
 const FORMATS: [GgmlDType; 10] = [
@@ -207,7 +208,6 @@ fn gated_products_are_right() -> Result<()> {
             let vector = QuantizedVector::of(&row(k, 5, &device)?)?;
             let both = numbers(&quantized_linears(&[(&weights.quantized, None)], &vector)?)?;
             let (gates, ups) = both.split_at(rows);
-            let silu = |x: f64| x / (1. + (-x).exp());
             let expected: Vec<f64> = gates.iter().zip(ups).map(|(g, u)| silu(*g) * u).collect();
             let mut first = None;
             for _ in 0..2 {

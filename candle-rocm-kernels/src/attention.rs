@@ -5,9 +5,9 @@
 //! A kernel's name is `attention_<dtype>_<elements>`, with `f16` or `bf16` and the most elements that a head may have;
 //! after `attention` those of gradients have `backward_keys` or `backward_queries`.
 
-use rocm_gpus::{Accumulation, CodeTarget, MatrixUnit};
+use rocm_gpus::{Accumulation, MatrixUnit};
 
-use crate::nvidia::Multiprocessor;
+use crate::processor::Processor;
 
 /// What a kernel makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,30 +94,28 @@ const BACKWARD_QUERIES: Table = Table {
     nvidia_lds_kib: &[33, 65, 98, 34],
 };
 
-/// The tiles of the kernels that `arch` (a processor's name, such as `gfx942`) has for a pass, those for the smallest
-/// heads first.
-pub fn tiles(arch: &str, pass: Pass) -> Vec<Tile> {
+/// The tiles of the kernels that a processor has for a pass, those for the smallest heads first.
+pub fn tiles(processor: Processor, pass: Pass) -> Vec<Tile> {
     let table = match pass {
         Pass::Forward => FORWARD,
         Pass::BackwardKeys => BACKWARD_KEYS,
         Pass::BackwardQueries => BACKWARD_QUERIES,
     };
-    let (shapes, lanes, lds_kib) = if Multiprocessor::of(arch).is_some() {
-        (table.nvidia, 32, table.nvidia_lds_kib)
-    } else {
-        let Ok(target) = arch.parse::<CodeTarget>() else {
-            return Vec::new();
-        };
-        let unit = target.unit();
-        let shapes = match unit.matrix_unit {
-            MatrixUnit::Mfma => table
-                .mfma_separate
-                .filter(|_| unit.accumulation == Accumulation::Separate)
-                .unwrap_or(table.mfma),
-            MatrixUnit::Wmma => table.wmma,
-            MatrixUnit::Dot => table.dot,
-        };
-        (shapes, unit.wavefront, &[][..])
+    let (shapes, lanes, lds_kib) = match processor {
+        Processor::Nvidia(Some(_)) => (table.nvidia, 32, table.nvidia_lds_kib),
+        Processor::Nvidia(None) | Processor::Unknown => return Vec::new(),
+        Processor::Amd(target) => {
+            let unit = target.unit();
+            let shapes = match unit.matrix_unit {
+                MatrixUnit::Mfma => table
+                    .mfma_separate
+                    .filter(|_| unit.accumulation == Accumulation::Separate)
+                    .unwrap_or(table.mfma),
+                MatrixUnit::Wmma => table.wmma,
+                MatrixUnit::Dot => table.dot,
+            };
+            (shapes, unit.wavefront, &[][..])
+        }
     };
     let of_shape = |(at, &[rows, waves, parts]): (usize, &[u32; 3])| Tile {
         elements: ELEMENTS[at],
@@ -129,11 +127,12 @@ pub fn tiles(arch: &str, pass: Pass) -> Vec<Tile> {
     shapes.iter().enumerate().map(of_shape).collect()
 }
 
-/// The tile of a pass's kernel for heads of so many elements, a multiple of 8; none if `arch` has no kernel for them.
-pub fn tile(arch: &str, pass: Pass, elements: u32) -> Option<Tile> {
+/// The tile of a pass's kernel for heads of so many elements, a multiple of 8; none if the processor has no kernel for
+/// them.
+pub fn tile(processor: Processor, pass: Pass, elements: u32) -> Option<Tile> {
     let wanted =
         |tile: &Tile| elements.is_multiple_of(8) && (1..=tile.elements).contains(&elements);
-    tiles(arch, pass).into_iter().find(wanted)
+    tiles(processor, pass).into_iter().find(wanted)
 }
 
 /// The kernel's name. `dtype` is `f16` or `bf16`.
@@ -158,17 +157,18 @@ mod tests {
     #[test]
     fn every_multiprocessor_has_the_lds_that_launches_ask_for() {
         let least = ["sm_80", "sm_86", "sm_90"].map(|arch| {
-            let unit = Multiprocessor::of(arch).expect("one of NVIDIA's");
+            let unit = Processor::of(arch).multiprocessor();
+            let unit = unit.expect("one of NVIDIA's");
             unit.lds_bytes_of_workgroup
         });
         let least = least.into_iter().min().unwrap_or(0);
         for pass in Pass::ALL {
-            let tiles = tiles("sm_86", pass);
+            let tiles = tiles(Processor::of("sm_86"), pass);
             assert_eq!(tiles.len(), 4);
             for tile in tiles {
                 assert!((1..=least).contains(&tile.dynamic_lds), "{pass:?} {tile:?}");
             }
-            let of_amd = super::tiles("gfx942", pass);
+            let of_amd = super::tiles(Processor::of("gfx942"), pass);
             assert!(of_amd.len() >= 4 && of_amd.iter().all(|tile| tile.dynamic_lds == 0));
         }
     }

@@ -2,9 +2,9 @@
 //! workgroups share in parts. The host chooses by this; `kernels/attention/decode_team.cuh` and `decode_matrix.cuh` are what
 //! it says.
 
-use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
+use rocm_gpus::{Architecture, MatrixUnit};
 
-use crate::nvidia::Multiprocessor;
+use crate::processor::Processor;
 
 /// Work-items of a workgroup.
 pub const THREADS: u32 = 256;
@@ -28,19 +28,19 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel of `arch` (a processor's name, such as `gfx942`) for heads of so many elements, of `bytes` each in the cache, where
-    /// `group` heads of queries have one of keys. None for more than 512 elements.
-    pub fn of(arch: &str, bytes: usize, elements: u32, group: u32) -> Option<Kernel> {
+    /// The kernel for heads of so many elements, of `bytes` each in the cache, where `group` heads of queries have one of keys. None
+    /// for more than 512 elements.
+    pub fn of(processor: Processor, bytes: usize, elements: u32, group: u32) -> Option<Kernel> {
         let found = HEADS.into_iter().find(|(most, _)| elements <= *most);
         let (elements, [one, several]) = found?;
         let queries = if group == 1 { one } else { several };
         let matrix_keys = match (queries, bytes) {
-            (2.., 2) => keys_by_matrix(arch, elements),
+            (2.., 2) => keys_by_matrix(processor, elements),
             _ => None,
         };
         // Teams of lanes that hold a row each, of eight elements a lane, or sixteen: four rows are worth a team.
         let team_keys = 4 * THREADS / (elements / 8).min(32);
-        let nvidia = Multiprocessor::of(arch).is_some();
+        let nvidia = processor.multiprocessor().is_some();
         Some(Kernel {
             elements,
             queries,
@@ -72,11 +72,12 @@ impl Kernel {
 }
 
 /// Keys of a workgroup, 16 for each wavefront, where matrix instructions multiply them.
-fn keys_by_matrix(arch: &str, elements: u32) -> Option<u32> {
-    if Multiprocessor::of(arch).is_some() {
-        return (elements <= 128).then_some(16 * THREADS / 32);
-    }
-    let target: CodeTarget = arch.parse().ok()?;
+fn keys_by_matrix(processor: Processor, elements: u32) -> Option<u32> {
+    let target = match processor {
+        Processor::Nvidia(Some(_)) => return (elements <= 128).then_some(16 * THREADS / 32),
+        Processor::Nvidia(None) | Processor::Unknown => return None,
+        Processor::Amd(target) => target,
+    };
     let most = match (target.unit().matrix_unit, target.architecture()) {
         (MatrixUnit::Mfma, architecture) if architecture != Architecture::Cdna1 => 256,
         (MatrixUnit::Wmma, Architecture::Rdna4) => 128,

@@ -6,9 +6,10 @@
 
 use std::ops::Range;
 
-use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
+use rocm_gpus::{Architecture, MatrixUnit};
 
 use crate::matmul::Dtype;
+use crate::processor::Processor;
 
 /// Threads of a workgroup, if it is not one of twice as many ([`Shape::is_doubled`]).
 pub const THREADS: u32 = 256;
@@ -179,8 +180,8 @@ pub(crate) enum Unit {
     Wmma { k_lanes: u32 },
 }
 
-fn unit(arch: &str, dtype: Dtype, columns: u32) -> Unit {
-    match (dtype, matrix_unit(arch)) {
+fn unit(processor: Processor, dtype: Dtype, columns: u32) -> Unit {
+    match (dtype, matrix_unit(processor)) {
         (Dtype::F16 | Dtype::BF16, unit) => unit,
         // As TF32 and the rest.
         (Dtype::F32, Unit::MmaSync) if columns == 16 => Unit::MmaSync,
@@ -189,13 +190,11 @@ fn unit(arch: &str, dtype: Dtype, columns: u32) -> Unit {
 }
 
 /// What multiplies elements that matrix units take.
-pub(crate) fn matrix_unit(arch: &str) -> Unit {
-    if arch.starts_with("sm_") {
-        return Unit::MmaSync;
-    }
-    let architecture = match arch.parse::<CodeTarget>() {
-        Ok(target) => target.architecture(),
-        Err(_) => return Unit::Lanes,
+pub(crate) fn matrix_unit(processor: Processor) -> Unit {
+    let architecture = match processor {
+        Processor::Amd(target) => target.architecture(),
+        Processor::Nvidia(_) => return Unit::MmaSync,
+        Processor::Unknown => return Unit::Lanes,
     };
     match (architecture.unit().matrix_unit, architecture) {
         (MatrixUnit::Dot, _) => Unit::Lanes,
@@ -206,8 +205,8 @@ pub(crate) fn matrix_unit(arch: &str) -> Unit {
 }
 
 /// The columns that kernels of the type are for at most, least first, where A has k together or rows; none of `I8`.
-pub fn columns(arch: &str, dtype: Dtype, rows_together: bool) -> &'static [u32] {
-    match (dtype, matrix_unit(arch)) {
+pub fn columns(processor: Processor, dtype: Dtype, rows_together: bool) -> &'static [u32] {
+    match (dtype, matrix_unit(processor)) {
         (Dtype::I8, _) => &[],
         (Dtype::F64, _) => &[1, 4, 16],
         (Dtype::F32, Unit::MmaSync) if rows_together => &[1, 2, 4, 16],
@@ -218,11 +217,11 @@ pub fn columns(arch: &str, dtype: Dtype, rows_together: bool) -> &'static [u32] 
 }
 
 /// The measures of the kernels of [`NORMED`](crate::NORMED); none of `I8`.
-pub fn normed(arch: &str, dtype: Dtype) -> Option<Shape> {
-    let &columns = columns(arch, dtype, false).first()?;
-    let shape = shape(arch, dtype, columns, false);
+pub fn normed(processor: Processor, dtype: Dtype) -> Option<Shape> {
+    let &columns = columns(processor, dtype, false).first()?;
+    let shape = shape(processor, dtype, columns, false);
     // More rows for each workgroup, since all of them norm the columns.
-    let rows = match unit(arch, dtype, columns) {
+    let rows = match unit(processor, dtype, columns) {
         Unit::MmaSync => 2 * shape.rows,
         _ => shape.rows,
     };
@@ -230,9 +229,9 @@ pub fn normed(arch: &str, dtype: Dtype) -> Option<Shape> {
 }
 
 /// The measures of the kernel for so many columns, which [`columns`] lists.
-pub fn shape(arch: &str, dtype: Dtype, columns: u32, rows_together: bool) -> Shape {
-    let unit = unit(arch, dtype, columns);
-    let is_nvidia = arch.starts_with("sm_");
+pub fn shape(processor: Processor, dtype: Dtype, columns: u32, rows_together: bool) -> Shape {
+    let unit = unit(processor, dtype, columns);
+    let is_nvidia = processor.is_nvidia();
     Shape {
         reads_b: is_nvidia && dtype.bytes() >= 4 && columns >= 8,
         doubles: is_nvidia && dtype == Dtype::F32 && rows_together,
@@ -289,10 +288,11 @@ mod tests {
     #[test]
     fn steps_of_rows_with_k_together_are_whole_lines() {
         for arch in ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201", "sm_90"] {
+            let processor = Processor::of(arch);
             for dtype in Dtype::ALL {
                 for rows_together in [false, true] {
-                    for &columns in columns(arch, dtype, rows_together) {
-                        let shape = shape(arch, dtype, columns, rows_together);
+                    for &columns in columns(processor, dtype, rows_together) {
+                        let shape = shape(processor, dtype, columns, rows_together);
                         let line = if rows_together {
                             shape.rows
                         } else {

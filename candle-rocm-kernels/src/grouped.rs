@@ -5,11 +5,11 @@
 //! `grouped_few_<element>_c<columns>` is for few columns, as the `gemv_t_*` of [`GEMM`](crate::GEMM) are, or groups that have
 //! few in use.
 
-use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
+use rocm_gpus::{Architecture, MatrixUnit};
 
 use crate::few::{self, Unit};
 use crate::matmul::Tile;
-use crate::nvidia::Multiprocessor;
+use crate::processor::Processor;
 
 /// Elements of k that share a scale, and by which parts of k and groups along k begin.
 pub const DEPTH: usize = 128;
@@ -64,15 +64,10 @@ pub const ALONG_K: Tile = Tile {
     columns: 64,
 };
 
-/// The oldest architecture whose GPUs run code for `arch`.
-fn architecture(arch: &str) -> Option<Architecture> {
-    Some(arch.parse::<CodeTarget>().ok()?.architecture())
-}
-
-/// Threads of a workgroup of the tile's kernels on `arch`.
-pub fn threads(arch: &str, element: Element, tile: Tile) -> u32 {
+/// Threads of a workgroup of the tile's kernels.
+pub fn threads(processor: Processor, element: Element, tile: Tile) -> u32 {
     let large = tile == TILES[0];
-    let Some(architecture) = architecture(arch) else {
+    let Some(architecture) = processor.architecture() else {
         return if large { 256 } else { 128 };
     };
     let unit = architecture.unit();
@@ -88,25 +83,23 @@ pub fn threads(arch: &str, element: Element, tile: Tile) -> u32 {
 
 /// Multiply-adds of a compute unit (a workgroup processor of RDNA) in a cycle. FP8 has the rate of bytes where units take
 /// it, and of f16, to which it is widened, elsewhere.
-pub fn rate(arch: &str, element: Element) -> u32 {
-    let rates = match architecture(arch) {
-        Some(architecture) => architecture.unit().matrix,
-        None => match Multiprocessor::of(arch) {
-            Some(unit) => unit.matrix,
-            None => return 128,
-        },
+pub fn rate(processor: Processor, element: Element) -> u32 {
+    let rates = match processor {
+        Processor::Amd(target) => target.unit().matrix,
+        Processor::Nvidia(Some(unit)) => unit.matrix,
+        Processor::Nvidia(None) | Processor::Unknown => return 128,
     };
     match element {
         Element::Bf16 => rates.bf16,
-        Element::F8e4m3 if takes_fp8(arch) => rates.i8,
+        Element::F8e4m3 if takes_fp8(processor) => rates.i8,
         Element::F8e4m3 => rates.f16,
     }
 }
 
 /// Whether matrix units take FP8 as it is. (Hopper's take it by instructions of warp groups alone.)
-fn takes_fp8(arch: &str) -> bool {
+fn takes_fp8(processor: Processor) -> bool {
     matches!(
-        architecture(arch),
+        processor.architecture(),
         Some(Architecture::Cdna3 | Architecture::Cdna4 | Architecture::Rdna4)
     )
 }
@@ -132,8 +125,8 @@ fn spelled(element: Element, blocks: bool) -> String {
 }
 
 /// The columns that kernels for few of them take at a time, least first.
-pub fn few_columns(arch: &str) -> &'static [u32] {
-    match few::matrix_unit(arch) {
+pub fn few_columns(processor: Processor) -> &'static [u32] {
+    match few::matrix_unit(processor) {
         Unit::Lanes => &[1, 4, 16],
         Unit::MmaSync => &[8, 16],
         Unit::Mfma | Unit::Wmma { .. } => &[16],
@@ -141,8 +134,8 @@ pub fn few_columns(arch: &str) -> &'static [u32] {
 }
 
 /// The measures of the kernel for so many columns, which [`few_columns`] lists.
-pub fn few_shape(arch: &str, element: Element, columns: u32) -> few::Shape {
-    few::measures(few::matrix_unit(arch), element.bytes(), columns, false)
+pub fn few_shape(processor: Processor, element: Element, columns: u32) -> few::Shape {
+    few::measures(few::matrix_unit(processor), element.bytes(), columns, false)
 }
 
 /// Its name; `blocks` as [`kernel_name`]'s.

@@ -25,6 +25,7 @@ pub mod mmvq;
 pub mod nvidia;
 pub mod occupancy;
 pub mod order;
+pub mod processor;
 pub mod report;
 pub mod split_rows;
 pub mod topology;
@@ -32,6 +33,8 @@ pub mod user_cache;
 pub mod widen;
 
 use rocm_gpus::{CodeTarget, Gpu};
+
+pub use processor::Processor;
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/embedded.rs"));

@@ -4,9 +4,9 @@
 //! A kernel's name is `matmul_<dtype>_<rows>x<columns>_<ops>`, with `nn`, `nt`, `tn` or `tt` for op(A) and op(B), `n` as
 //! stored column-major; `matmul_sum_<dtype>` adds up the parts of k.
 
-use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
+use rocm_gpus::{Architecture, MatrixUnit};
 
-use crate::nvidia::Multiprocessor;
+use crate::processor::Processor;
 
 /// Element types of A and B; C has the same, but for `I8`, whose C is i32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,12 +91,6 @@ pub const TILES: [Tile; 6] = [
     },
 ];
 
-/// The oldest architecture whose GPUs run code for `arch`, a GPU or generic target of AMD's.
-fn architecture(arch: &str) -> Option<Architecture> {
-    let target = arch.parse::<CodeTarget>().ok()?;
-    Some(target.architecture())
-}
-
 /// Whether products are dot products of wavefronts of 64 lanes (Vega 20), whose workgroups hold twice the registers.
 fn is_wide_dot(architecture: Architecture) -> bool {
     let unit = architecture.unit();
@@ -111,27 +105,28 @@ fn has_whole_lines(architecture: Architecture, dtype: Dtype) -> bool {
     unit == MatrixUnit::Mfma && architecture != Architecture::Cdna1 && types.contains(&dtype)
 }
 
-/// Whether the kernels of `dtype` with `tile` on `arch` read whole lines of memory, in an order that has something to
+/// Whether the kernels of `dtype` with `tile` on a processor read whole lines of memory, in an order that has something to
 /// multiply behind everything else.
-pub fn reads_whole_lines(arch: &str, dtype: Dtype, tile: Tile) -> bool {
-    let has = architecture(arch).is_some_and(|of| has_whole_lines(of, dtype));
+pub fn reads_whole_lines(processor: Processor, dtype: Dtype, tile: Tile) -> bool {
+    let architecture = processor.architecture();
+    let has = architecture.is_some_and(|of| has_whole_lines(of, dtype));
     has && tile.rows >= 128 && tile.columns >= 128
 }
 
 /// Panels of 128 bytes of k that a workgroup of the kernels of `dtype` with `tile` has on their way at once, where sums leave
 /// registers for two (`AHEAD` in kernels/matmul/matmul_lines.cuh).
-pub fn panels_ahead(arch: &str, dtype: Dtype, tile: Tile) -> u32 {
+pub fn panels_ahead(processor: Processor, dtype: Dtype, tile: Tile) -> u32 {
     let few_sums = tile.rows * tile.columns <= 128 * 128;
-    1 + u32::from(few_sums && reads_whole_lines(arch, dtype, tile))
+    1 + u32::from(few_sums && reads_whole_lines(processor, dtype, tile))
 }
 
-/// Threads of a workgroup of the tile's kernels on `arch`.
-pub fn threads(arch: &str, tile: Tile) -> u32 {
-    if Multiprocessor::of(arch).is_some() {
+/// Threads of a workgroup of the tile's kernels.
+pub fn threads(processor: Processor, tile: Tile) -> u32 {
+    if processor.multiprocessor().is_some() {
         // A warp makes at most 64 x 64 sums.
         return (tile.rows * tile.columns / (64 * 64)).max(4) * 32;
     }
-    let architecture = architecture(arch);
+    let architecture = processor.architecture();
     let sums = tile.rows * tile.columns;
     let waves = match sums >= 128 * 128 {
         true if architecture.is_some_and(is_wide_dot) => 8,
@@ -144,7 +139,7 @@ pub fn threads(arch: &str, tile: Tile) -> u32 {
     waves * architecture.map_or(32, |architecture| architecture.unit().wavefront)
 }
 
-/// Whether `arch` (a processor's name, such as `gfx942`) has the kernels of `dtype` with `tile`, for all four pairs of
+/// Whether a processor has the kernels of `dtype` with `tile`, for all four pairs of
 /// operations.
 ///
 /// The tiles of 256 columns, and not the one of 256 x 128, are of types whose large tiles read whole lines; that of 224
@@ -153,11 +148,11 @@ pub fn threads(arch: &str, tile: Tile) -> u32 {
 /// Tiles of more than 128 x 128 have sums that in f64 would be all of a wavefront's registers, and too many of Vega 20's
 /// in every type.
 /// NVIDIA's GPUs have those whose type they have instructions for, with tiles whose slices their LDS holds.
-pub fn exists(arch: &str, dtype: Dtype, tile: Tile) -> bool {
-    if let Some(unit) = Multiprocessor::of(arch) {
+pub fn exists(processor: Processor, dtype: Dtype, tile: Tile) -> bool {
+    if let Some(unit) = processor.multiprocessor() {
         let has = match dtype {
             Dtype::F16 | Dtype::BF16 => {
-                dynamic_lds(arch, dtype, tile) <= unit.lds_bytes_of_workgroup
+                dynamic_lds(processor, dtype, tile) <= unit.lds_bytes_of_workgroup
             }
             Dtype::I8 => true,
             Dtype::F32 => false,
@@ -165,7 +160,8 @@ pub fn exists(arch: &str, dtype: Dtype, tile: Tile) -> bool {
         };
         return has && TILES.contains(&tile) && tile.columns <= 128;
     }
-    let Some(architecture) = architecture(arch).filter(|_| TILES.contains(&tile)) else {
+    let architecture = processor.architecture();
+    let Some(architecture) = architecture.filter(|_| TILES.contains(&tile)) else {
         return false;
     };
     let mfma = architecture.unit().matrix_unit == MatrixUnit::Mfma;
@@ -186,8 +182,8 @@ pub fn exists(arch: &str, dtype: Dtype, tile: Tile) -> bool {
 /// Bytes of LDS that a launch has to ask for, beside what the kernel has of its own: on NVIDIA's GPUs, where operands of
 /// 16 bits are copied straight to LDS, that of the slices which are there or on their way (`Direct*` in
 /// kernels/matmul/matmul.cu).
-pub fn dynamic_lds(arch: &str, dtype: Dtype, tile: Tile) -> u32 {
-    if Multiprocessor::of(arch).is_none() || dtype.bytes() != 2 {
+pub fn dynamic_lds(processor: Processor, dtype: Dtype, tile: Tile) -> u32 {
+    if processor.multiprocessor().is_none() || dtype.bytes() != 2 {
         return 0;
     }
     let slices = if tile.rows * tile.columns >= 128 * 128 {

@@ -786,16 +786,19 @@ fn matmul_has_the_kernels_of_its_table() {
     // `MatmulProblem` of kernels/matmul/matmul_problem.cuh.
     let problem = vec![("by_value".to_string(), 240)];
     for arch in kernels::architectures() {
+        let processor = kernels::Processor::of(arch);
         let mut expected = BTreeMap::new();
         for dtype in Dtype::ALL {
-            let tiles = TILES.into_iter().filter(|&tile| exists(arch, dtype, tile));
+            let tiles = TILES
+                .into_iter()
+                .filter(|&tile| exists(processor, dtype, tile));
             for (count, tile) in tiles.enumerate() {
                 if count == 0 {
                     expected.insert(format!("matmul_sum_{}", dtype.name()), 256);
                 }
                 for ops in 0..4 {
                     let name = kernel_name(dtype, tile, [ops & 2 != 0, ops & 1 != 0]);
-                    let threads = kernels::matmul::threads(arch, tile);
+                    let threads = kernels::matmul::threads(processor, tile);
                     expected.insert(name, u64::from(threads));
                 }
             }
@@ -861,7 +864,7 @@ fn attention_has_the_kernels_of_its_tables() {
         let mut of = BTreeMap::new();
         for dtype in ["f16", "bf16"] {
             for &pass in passes {
-                for tile in tiles(arch, pass) {
+                for tile in tiles(kernels::Processor::of(arch), pass) {
                     of.insert(kernel_name(pass, dtype, tile), u64::from(tile.threads));
                 }
             }
@@ -883,6 +886,7 @@ fn attention_has_the_kernels_of_its_tables() {
 fn grouped_has_the_kernels_of_its_table() {
     use kernels::grouped::{few_columns, few_name, kernel_name, threads, Element, ALONG_K, TILES};
     holds_kernels(&kernels::GROUPED, 344, |arch| {
+        let processor = kernels::Processor::of(arch);
         let mut of = BTreeMap::from([("grouped_sum".to_string(), 256)]);
         for (element, blocks) in [
             (Element::Bf16, false),
@@ -893,14 +897,14 @@ fn grouped_has_the_kernels_of_its_table() {
             for tile in TILES.into_iter().take(if blocks { 1 } else { 2 }) {
                 of.extend((0..4).map(|ops| {
                     let name = kernel_name(element, blocks, tile, [ops & 2 != 0, ops & 1 != 0]);
-                    (name, u64::from(threads(arch, element, tile)))
+                    (name, u64::from(threads(processor, element, tile)))
                 }));
             }
             of.insert(
                 kernel_name(element, blocks, ALONG_K, [true, false]),
-                u64::from(threads(arch, element, ALONG_K)),
+                u64::from(threads(processor, element, ALONG_K)),
             );
-            let few = few_columns(arch).iter();
+            let few = few_columns(processor).iter();
             of.extend(few.map(|&columns| {
                 let name = few_name(element, blocks, columns);
                 (name, u64::from(kernels::few::THREADS))
@@ -922,7 +926,7 @@ fn gemm_has_the_kernels_for_few_columns_of_its_table() {
         let mut expected = Vec::new();
         for dtype in Dtype::ALL {
             for (form, rows_together) in [("n", true), ("t", false)] {
-                for columns in few::columns(arch, dtype, rows_together) {
+                for columns in few::columns(kernels::Processor::of(arch), dtype, rows_together) {
                     expected.push(format!("gemv_{form}_{}_c{columns}", dtype.name()));
                 }
             }

@@ -117,30 +117,46 @@ fn main() {
     measure(&calls, "launching, 7 arguments", |_| {
         launch(&stream, &function, &x, &y)
     });
+    of_dimensions(&calls, &context, &stream, &function);
+    let second = context.new_stream().unwrap();
+    let mut x = alloc(&second, 64);
+    measure(&calls, "operator of a chain, two streams exist", |_| {
+        x = operator(&second, &module, &x)
+    });
+}
+
+/// Operators that copy dimensions to the device, another's kernel's `function` and ours.
+fn of_dimensions(
+    calls: &HipCalls,
+    context: &Arc<Context>,
+    stream: &Arc<Stream>,
+    function: &Function,
+) {
+    let y = alloc(stream, 64);
     let dims = [1usize, 2, 3, 4];
-    measure(&calls, "copying 4 dimensions to the device", |_| {
+    measure(calls, "copying 4 dimensions to the device", |_| {
         black_box(stream.clone_htod(&dims[..]).unwrap());
     });
     let strided = |function: &Function, axes: &[usize]| {
-        let (info, y) = (stream.clone_htod(axes).unwrap(), alloc(&stream, 64));
+        let (info, y) = (stream.clone_htod(axes).unwrap(), alloc(stream, 64));
         let (count, dims) = (64usize, axes.len() / 2);
         let mut launch = stream.launch_builder(function);
         launch.arg(&count).arg(&dims).arg(&info).arg(&y).arg(&y);
         // SAFETY: there is no GPU that could access memory.
         unsafe { launch.launch(LaunchConfig::for_num_elems(64)) }.unwrap();
     };
-    measure(&calls, "operator with dimensions, another's kernel", |_| {
-        strided(&function, &dims)
+    measure(calls, "operator with dimensions, another's kernel", |_| {
+        strided(function, &dims)
     });
     // The library says that it is this GPU.
     if candle_rocm_kernels::serves("gfx1100") {
         let function = context
             .kernel(&candle_rocm_kernels::UNARY, "ucopy_f32")
             .unwrap();
-        measure(&calls, "operator with dimensions, our kernel", |_| {
+        measure(calls, "operator with dimensions, our kernel", |_| {
             strided(&function, &dims)
         });
-        measure(&calls, "operator with dimensions, all different", |i| {
+        measure(calls, "operator with dimensions, all different", |i| {
             strided(&function, &[i, 2, 3, 4])
         });
         let softmax = context
@@ -150,7 +166,7 @@ fn main() {
             ("launching softmax", 1000i32),
             ("launching softmax, a row in parts", 1 << 20),
         ] {
-            measure(&calls, what, |_| {
+            measure(calls, what, |_| {
                 let mut launch = stream.launch_builder(&softmax);
                 launch.arg(&y).arg(&y).arg(&columns);
                 let config = LaunchConfig {
@@ -163,9 +179,4 @@ fn main() {
             });
         }
     }
-    let second = context.new_stream().unwrap();
-    let mut x = alloc(&second, 64);
-    measure(&calls, "operator of a chain, two streams exist", |_| {
-        x = operator(&second, &module, &x)
-    });
 }

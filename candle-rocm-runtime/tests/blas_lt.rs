@@ -14,6 +14,7 @@ use candle_rocm_runtime::blas_lt::{
 use candle_rocm_runtime::enqueued::{self, Enqueued};
 use candle_rocm_runtime::gemm::library;
 use candle_rocm_runtime::{DevicePtr as _, DevicePtrMut as _, DeviceRepr};
+use candle_rocm_testing::activations::gelu;
 use common::{context, in_process};
 use half::{bf16, f16};
 
@@ -22,11 +23,6 @@ fn numbers(count: usize, seed: usize) -> Vec<f64> {
     (0..count)
         .map(|at| ((at * 7 + seed) % 11 % 7) as f64 - 3.0)
         .collect()
-}
-
-fn gelu(x: f64) -> f64 {
-    let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
-    0.5 * x * (1.0 + inner.tanh())
 }
 
 /// What a configuration makes of these, with `ldc` and strides of its own.

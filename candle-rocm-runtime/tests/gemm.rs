@@ -19,6 +19,7 @@ use candle_rocm_runtime::{
     enqueued, Context, DeviceBuffer, DevicePtr, DevicePtrMut, DeviceRepr, Graph, Stream,
     ValidAsZeroBits,
 };
+use candle_rocm_testing::activations;
 use candle_rocm_testing::random::Random;
 use common::on_each_device;
 use half::{bf16, f16};
@@ -167,16 +168,11 @@ struct DrawnEpilogue {
 }
 
 fn activate(activation: Activation, x: f64) -> f64 {
-    let logistic = |u: f64| x / (1.0 + (-u).exp());
     match activation {
         Activation::None => x,
-        Activation::GeluErf => 0.5 * x * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
-        // 0.5 x (1 + tanh(v)) is x times the logistic function of 2v.
-        Activation::GeluTanh => {
-            let v = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
-            logistic(2.0 * v)
-        }
-        Activation::Silu => logistic(x),
+        Activation::GeluErf => activations::gelu_erf(x),
+        Activation::GeluTanh => activations::gelu(x),
+        Activation::Silu => activations::silu(x),
     }
 }
 
@@ -310,10 +306,10 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Random) -> Ch
         bias,
         residual,
     };
-    let arch = &stream.context().info().arch;
+    let processor = stream.context().info().processor;
     let plans = |compute_units| {
         let gpu = Gpu {
-            arch,
+            processor,
             compute_units,
         };
         Plan::candidates(&problem, &epilogue, gpu)
@@ -585,7 +581,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
         };
         check::<T>(stream, &case, &mut draw).plan.unwrap()
     };
-    let arch = stream.context().info().arch.clone();
+    let processor = stream.context().info().processor;
     for op_a in OPS {
         for op_b in OPS {
             for tile in TILES {
@@ -602,7 +598,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
                     run_with(problem, By::This { kernel, part_k: 0 }, true);
                 }
             }
-            for tile in MatrixTile::all(&arch, T::DTYPE) {
+            for tile in MatrixTile::all(processor, T::DTYPE) {
                 let kernel = Kernel::Matrix { tile, op_a, op_b };
                 let (rows, columns) = (tile.rows as usize, tile.columns as usize);
                 let depth = tile.depth as usize;
@@ -630,13 +626,13 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
     }
     // Those for few columns with every number of teams to a row, and k whole and in parts.
     let gpu = Gpu {
-        arch: &arch,
+        processor,
         compute_units: 96,
     };
     let mut names = BTreeSet::new();
     let kernels = OPS.map(|op| {
         let rows_together = op == Transpose::No;
-        let columns = few::columns(&arch, few_dtype(T::DTYPE), rows_together);
+        let columns = few::columns(processor, few_dtype(T::DTYPE), rows_together);
         columns.iter().map(move |&columns| (columns, op))
     });
     for (columns, op_a) in kernels.into_iter().flatten() {
@@ -697,7 +693,7 @@ const MOST_WORK: usize = 1_500_000;
 fn refused<T: Element>(stream: &Arc<Stream>) -> bool {
     let arch = &stream.context().info().arch;
     let gpu = Gpu {
-        arch,
+        processor: stream.context().info().processor,
         compute_units: 1,
     };
     let mut problem = simple::<T>(Transpose::No, Transpose::No, 4, 4, 4);

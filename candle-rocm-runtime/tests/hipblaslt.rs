@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use amds_library::AmdsLibrary;
 use candle_rocm_runtime::{DevicePtr, DevicePtrMut, DeviceRepr, Stream};
+use candle_rocm_testing::activations::gelu;
 use candle_rocm_testing::random::Random;
 use common::on_each_device;
 use half::{bf16, f16};
@@ -82,12 +83,6 @@ const EPILOGUES: [Epilogue; 6] = [
         then: gelu,
     },
 ];
-
-/// By the hyperbolic tangent, as hipBLASLt's is.
-fn gelu(x: f64) -> f64 {
-    let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3));
-    0.5 * x * (1.0 + inner.tanh())
-}
 
 type Handle = *mut c_void;
 type Create = unsafe extern "C" fn(*mut Handle) -> c_int;

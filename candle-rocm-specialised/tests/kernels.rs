@@ -3,6 +3,7 @@
 use candle_rocm_kernels::grouped::{
     few_columns, few_name, invocation, kernel_name, Element, HEADER, TILES,
 };
+use candle_rocm_kernels::Processor;
 use candle_rocm_specialised::{Constant, Error, Kernel, Specialiser};
 use object::{Object as _, ObjectSymbol as _};
 
@@ -30,7 +31,7 @@ fn names(arch: &str) -> Vec<String> {
                 names.push(kernel_name(element, blocks, tile, transposed));
             }
         }
-        let few = few_columns(arch).iter();
+        let few = few_columns(Processor::of(arch)).iter();
         names.extend(few.map(|&columns| few_name(element, blocks, columns)));
     }
     names.sort();
@@ -85,7 +86,11 @@ fn every_kernel_is_made_for_a_shape() {
 #[test]
 fn every_architecture_has_them() {
     for arch in ["gfx90a", "gfx1030", "gfx1100", "gfx1201"] {
-        let few = few_name(Element::F8e4m3, true, *few_columns(arch).last().unwrap());
+        let few = few_name(
+            Element::F8e4m3,
+            true,
+            *few_columns(Processor::of(arch)).last().unwrap(),
+        );
         let tile = kernel_name(Element::F8e4m3, true, TILES[0], [true, false]);
         check(arch, &[few, tile]);
     }

@@ -4,11 +4,12 @@ use candle_core::quantized::QTensor;
 use candle_core::{bail, DType, Result, Tensor};
 use candle_rocm_backend::ops::{self, QuantizedVector, RmsNorm, Scores};
 
+use crate::cache::Cache;
 use crate::linear::Linear;
-use crate::transformer::{Cache, Layer, Transformer};
+use crate::weights::{Layer, Weights};
 
 /// Whether all products of a model are there for vectors, and those whose results are added up have no biases.
-pub(crate) fn can_chain(dtype: DType, layers: &[Layer], head: &Linear) -> bool {
+pub(crate) fn is_possible(weights: &Weights) -> bool {
     let takes = |product: &Linear| product.of_vectors().is_some();
     let plain = |product: &Linear| matches!(product.of_vectors(), Some((_, None)));
     let of_layer = |layer: &Layer| {
@@ -17,55 +18,54 @@ pub(crate) fn can_chain(dtype: DType, layers: &[Layer], head: &Linear) -> bool {
             && layer.gate_up.iter().all(plain)
             && plain(&layer.down)
     };
-    dtype == DType::F32 && takes(head) && layers.iter().all(of_layer)
+    weights.embedding.dtype() == DType::F32
+        && takes(&weights.head)
+        && weights.layers.iter().all(of_layer)
 }
 
-impl Transformer {
-    /// The logits, (1, vocabulary), after a token whose embedding is `x`, (1, hidden), at `position`: of a model that
-    /// [`can_chain`].
-    pub(crate) fn forward_chained(
-        &self,
-        x: Tensor,
-        position: &Tensor,
-        cache: &Cache,
-    ) -> Result<Tensor> {
-        let [first, ..] = &self.layers[..] else {
-            bail!("a model without layers");
+/// The logits, (1, vocabulary), after a token whose embedding is `x`, (1, hidden), at `position`: of a model that
+/// [`is_possible`].
+pub(crate) fn forward(
+    weights: &Weights,
+    x: Tensor,
+    position: &Tensor,
+    cache: &Cache,
+) -> Result<Tensor> {
+    let [first, ..] = &weights.layers[..] else {
+        bail!("a model without layers");
+    };
+    let epsilon = weights.shape.epsilon;
+    let scale = 1. / (weights.shape.head_dim as f64).sqrt();
+    let norm = |weight| RmsNorm { weight, epsilon };
+    let normed = ops::rms_norm(&x, &first.attention_norm, epsilon)?;
+    let (mut x, mut vector) = (x, QuantizedVector::of(&normed)?);
+    for (n, layer) in weights.layers.iter().enumerate() {
+        let qkv = products(&layer.qkv, &vector)?.unsqueeze(0)?;
+        let scores = Scores {
+            window: layer.window,
+            ..Scores::scaled(scale)
         };
-        let epsilon = self.shape.epsilon;
-        let scale = 1. / (self.shape.head_dim as f64).sqrt();
-        let norm = |weight| RmsNorm { weight, epsilon };
-        let normed = ops::rms_norm(&x, &first.attention_norm, epsilon)?;
-        let (mut x, mut vector) = (x, QuantizedVector::of(&normed)?);
-        for (n, layer) in self.layers.iter().enumerate() {
-            let qkv = products(&layer.qkv, &vector)?.unsqueeze(0)?;
-            let scores = Scores {
-                window: layer.window,
-                ..Scores::scaled(scale)
-            };
-            let norms = layer.head_norms.as_ref();
-            let (keys, rotary) = (&cache.layers[n], &cache.rotary);
-            let attention =
-                keys.append_and_attend_vector(&qkv, norms, rotary, position, &scores)?;
-            let (output, _) = of_vectors(&layer.output)?;
-            (x, vector) = ops::quantized_add_norm(
-                output,
-                &attention,
-                &x,
-                norm(&layer.gated_norm),
-                &cache.ending,
-            )?;
-            let gated = match &layer.gate_up[..] {
-                [both] => ops::quantized_swiglu(of_vectors(both)?.0, &vector, &cache.ending)?,
-                apart => QuantizedVector::of(&ops::swiglu_packed(&products(apart, &vector)?)?)?,
-            };
-            let next = self.layers.get(n + 1);
-            let next = next.map_or(&self.norm, |next| &next.attention_norm);
-            let (down, _) = of_vectors(&layer.down)?;
-            (x, vector) = ops::quantized_add_norm(down, &gated, &x, norm(next), &cache.ending)?;
-        }
-        products(std::slice::from_ref(&self.head), &vector)
+        let norms = layer.head_norms.as_ref();
+        let (keys, rotary) = (&cache.layers[n], &cache.rotary);
+        let attention = keys.append_and_attend_vector(&qkv, norms, rotary, position, &scores)?;
+        let (output, _) = of_vectors(&layer.output)?;
+        (x, vector) = ops::quantized_add_norm(
+            output,
+            &attention,
+            &x,
+            norm(&layer.gated_norm),
+            &cache.ending,
+        )?;
+        let gated = match &layer.gate_up[..] {
+            [both] => ops::quantized_swiglu(of_vectors(both)?.0, &vector, &cache.ending)?,
+            apart => QuantizedVector::of(&ops::swiglu_packed(&products(apart, &vector)?)?)?,
+        };
+        let next = weights.layers.get(n + 1);
+        let next = next.map_or(&weights.norm, |next| &next.attention_norm);
+        let (down, _) = of_vectors(&layer.down)?;
+        (x, vector) = ops::quantized_add_norm(down, &gated, &x, norm(next), &cache.ending)?;
     }
+    products(std::slice::from_ref(&weights.head), &vector)
 }
 
 fn products(products: &[Linear], x: &QuantizedVector) -> Result<Tensor> {

@@ -35,13 +35,17 @@
 
 pub mod models;
 
+mod cache;
 mod chained;
 mod linear;
 mod rotary;
 mod session;
 mod transformer;
+mod weights;
 
+pub use cache::Cache;
 pub use linear::Linear;
 pub use rotary::Frequencies;
 pub use session::Session;
-pub use transformer::{Cache, Layer, Shape, Transformer};
+pub use transformer::Transformer;
+pub use weights::{Layer, Shape};

@@ -3,7 +3,8 @@
 use candle_core::{bail, DType, Device, Result, Tensor, D};
 use candle_rocm_backend::graph::{Enqueued, Input, Step};
 
-use crate::transformer::{Cache, Place, Transformer};
+use crate::cache::Cache;
+use crate::transformer::{Place, Transformer};
 
 /// Sequences of equal length, which a model continues: prompts first, then token by token.
 ///

@@ -2,71 +2,22 @@
 //! they read.
 
 use candle_core::{bail, DType, Device, Result, Tensor};
-use candle_rocm_backend::ops::{Ending, HeadNorms, KvCache, Rotary, Scores};
+use candle_rocm_backend::ops::{Ending, KvCache, Rotary, Scores};
 
-use crate::chained::can_chain;
+use crate::cache::Cache;
+use crate::chained;
 use crate::linear::{Linear, Norm, State};
 use crate::rotary::Frequencies;
-
-/// Sizes that all layers share.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shape {
-    /// Heads of queries.
-    pub heads: usize,
-    /// Heads of keys and values, each for as many of the queries'.
-    pub kv_heads: usize,
-    /// Elements of a head.
-    pub head_dim: usize,
-    /// Elements of the state between layers.
-    pub hidden: usize,
-    /// Tokens there are.
-    pub vocabulary: usize,
-    /// What the norms add to the mean of squares.
-    pub epsilon: f64,
-}
-
-/// One layer's weights.
-#[derive(Clone, Debug)]
-pub struct Layer {
-    /// Of the norm before attention, (hidden).
-    pub attention_norm: Tensor,
-    /// Queries, keys and values, ((heads + 2 kv_heads) * head_dim, hidden): one product, or one for each.
-    pub qkv: Vec<Linear>,
-    /// Of each head of queries and of keys before their rotary embedding; Qwen 3 has them.
-    pub head_norms: Option<HeadNorms>,
-    /// How many keys a query sees, its own position's included; all before it, if not set.
-    pub window: Option<usize>,
-    /// (hidden, heads * head_dim).
-    pub output: Linear,
-    /// Of the norm before the gated layer, (hidden).
-    pub gated_norm: Tensor,
-    /// Gate and what it gates, (2 * inner, hidden): one product, or one for each.
-    pub gate_up: Vec<Linear>,
-    /// (hidden, inner).
-    pub down: Linear,
-}
+use crate::weights::{Layer, Shape, Weights};
 
 /// A model's weights.
 #[derive(Clone, Debug)]
 pub struct Transformer {
-    pub(crate) shape: Shape,
-    pub(crate) embedding: Tensor,
-    pub(crate) layers: Vec<Layer>,
-    pub(crate) norm: Tensor,
-    pub(crate) head: Linear,
-    pub(crate) frequencies: Frequencies,
+    weights: Weights,
     /// Whether a token alone goes from product to product as a quantised vector.
     chained: bool,
     /// Of keys and values.
     cache_dtype: DType,
-}
-
-/// Keys and values of each layer, and the angles of the positions that they have room for.
-#[derive(Clone, Debug)]
-pub struct Cache {
-    pub(crate) layers: Vec<KvCache>,
-    pub(crate) rotary: Rotary,
-    pub(crate) ending: Ending,
 }
 
 /// Where the queries of a step are.
@@ -105,15 +56,18 @@ impl Transformer {
                 shape.hidden
             );
         }
-        Ok(Self {
-            chained: can_chain(embedding.dtype(), &layers, &head),
-            cache_dtype: default_cache_dtype(&embedding, &layers),
+        let weights = Weights {
             shape,
             embedding,
             layers,
             norm,
             head,
             frequencies,
+        };
+        Ok(Self {
+            chained: chained::is_possible(&weights),
+            cache_dtype: default_cache_dtype(&weights),
+            weights,
         })
     }
 
@@ -135,27 +89,31 @@ impl Transformer {
                 ..layer.clone()
             })
         };
-        let layers = self.layers.iter().map(layer).collect::<Result<Vec<_>>>()?;
+        let weights = &self.weights;
+        let layers = weights.layers.iter().map(layer);
         Ok(Self {
             chained: false,
-            layers,
-            ..self.clone()
+            cache_dtype: self.cache_dtype,
+            weights: Weights {
+                layers: layers.collect::<Result<_>>()?,
+                ..weights.clone()
+            },
         })
     }
 
     /// Sizes.
     pub fn shape(&self) -> &Shape {
-        &self.shape
+        &self.weights.shape
     }
 
     /// Where the weights are.
     pub fn device(&self) -> &Device {
-        self.embedding.device()
+        self.weights.embedding.device()
     }
 
     /// The activations' type.
     pub fn dtype(&self) -> DType {
-        self.embedding.dtype()
+        self.weights.embedding.dtype()
     }
 
     /// The type of keys and values in a [`Cache`]: the activations', but f16 where weights are quantised, activations f32 and the
@@ -191,13 +149,16 @@ impl Transformer {
     pub fn cache(&self, batch: usize, capacity: usize) -> Result<Cache> {
         let Shape {
             kv_heads, head_dim, ..
-        } = self.shape;
+        } = self.weights.shape;
         let sizes = (batch, kv_heads, capacity, head_dim);
         let layer = |_| KvCache::new(sizes, self.cache_dtype, self.device());
         Ok(Cache {
-            layers: (0..self.layers.len()).map(layer).collect::<Result<_>>()?,
+            layers: (0..self.weights.layers.len())
+                .map(layer)
+                .collect::<Result<_>>()?,
             ending: Ending::new(self.longest_vector(), self.device())?,
             rotary: self
+                .weights
                 .frequencies
                 .table(capacity, self.dtype(), self.device())?,
         })
@@ -206,7 +167,8 @@ impl Transformer {
     /// Elements of the longest vector that a chained step makes.
     fn longest_vector(&self) -> usize {
         let inner = |layer: &Layer| layer.down.of_vectors()?.0.shape().dims().last().copied();
-        self.layers.iter().filter_map(inner).max().unwrap_or(0)
+        let layers = self.weights.layers.iter();
+        layers.filter_map(inner).max().unwrap_or(0)
     }
 
     /// The logits after the last of `tokens`, (batch, steps) of u32: (batch, vocabulary) of f32. `position`, u32 of shape
@@ -219,12 +181,13 @@ impl Transformer {
         cache: &Cache,
     ) -> Result<Tensor> {
         let (batch, steps) = tokens.dims2()?;
-        let x = self.embedding.index_select(&tokens.flatten_all()?, 0)?;
+        let weights = &self.weights;
+        let x = weights.embedding.index_select(&tokens.flatten_all()?, 0)?;
         if self.chained && batch * steps == 1 {
-            return self.forward_chained(x, position, cache);
+            return chained::forward(weights, x, position, cache);
         }
         let mut state = State { x, normed: None };
-        for (n, layer) in self.layers.iter().enumerate() {
+        for (n, layer) in weights.layers.iter().enumerate() {
             let qkv = state.products(self.norm_of(&layer.attention_norm), &layer.qkv)?;
             let qkv = qkv.reshape((batch, steps, ()))?;
             let keys = (&cache.layers[n], &cache.rotary);
@@ -233,31 +196,31 @@ impl Transformer {
             let gated_norm = self.norm_of(&layer.gated_norm);
             state = layer.output.add_to(&state.x, &attention, gated_norm)?;
             let gated = state.gated(gated_norm, &layer.gate_up)?;
-            let next = self.layers.get(n + 1);
-            let next = next.map_or(&self.norm, |next| &next.attention_norm);
+            let next = weights.layers.get(n + 1);
+            let next = next.map_or(&weights.norm, |next| &next.attention_norm);
             state = layer
                 .down
                 .add_gated_to(&state.x, gated, self.norm_of(next))?;
         }
         let last = |x: Tensor| {
             let last = x
-                .reshape((batch, steps, self.shape.hidden))?
+                .reshape((batch, steps, weights.shape.hidden))?
                 .narrow(1, steps - 1, 1)?;
-            last.reshape((batch, self.shape.hidden))?.contiguous()
+            last.reshape((batch, weights.shape.hidden))?.contiguous()
         };
         let state = State {
             x: last(state.x)?,
             normed: state.normed.map(last).transpose()?,
         };
-        let head = std::slice::from_ref(&self.head);
-        let logits = state.products(self.norm_of(&self.norm), head)?;
+        let head = std::slice::from_ref(&weights.head);
+        let logits = state.products(self.norm_of(&weights.norm), head)?;
         logits.to_dtype(DType::F32)
     }
 
     fn norm_of<'a>(&self, weight: &'a Tensor) -> Norm<'a> {
         Norm {
             weight,
-            epsilon: self.shape.epsilon,
+            epsilon: self.weights.shape.epsilon,
         }
     }
 
@@ -270,7 +233,7 @@ impl Transformer {
         place: Place,
         (cache, rotary): (&KvCache, &Rotary),
     ) -> Result<Tensor> {
-        let scale = 1. / (self.shape.head_dim as f64).sqrt();
+        let scale = 1. / (self.weights.shape.head_dim as f64).sqrt();
         let norms = layer.head_norms.as_ref();
         let scores = Scores {
             window: layer.window,
@@ -288,7 +251,10 @@ impl Transformer {
 
 /// Of keys and values, where nobody asked for another: quantised weights have f32 activations, of which a GPU keeps 16 bits. The
 /// CPU would widen all keys for each token.
-fn default_cache_dtype(embedding: &Tensor, layers: &[Layer]) -> DType {
+fn default_cache_dtype(weights: &Weights) -> DType {
+    let Weights {
+        embedding, layers, ..
+    } = weights;
     let quantised = |layer: &Layer| layer.qkv.iter().any(Linear::is_quantised);
     match (embedding.dtype(), embedding.device()) {
         (DType::F32, Device::Cuda(_)) if layers.iter().any(quantised) => DType::F16,

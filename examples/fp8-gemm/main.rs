@@ -2,8 +2,7 @@
 //! `--operators` times what moves memory beside them.
 
 mod operators;
-
-use std::time::Instant;
+mod timed;
 
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
@@ -11,6 +10,8 @@ use candle_rocm_backend::fp8::{self, ScaleFormat};
 use candle_rocm_backend::grouped::RowGroups;
 use candle_rocm_backend::{runtime, DeviceExt as _, RocmDeviceExt as _, RuntimeKind};
 use clap::Parser;
+
+use timed::timed;
 
 /// N and K of the dense products, each with M of [`ROWS`].
 const DENSE: [[usize; 2]; 7] = [
@@ -154,22 +155,4 @@ fn row(device: &Device, shape: Shape, cli: &Cli) -> Result<()> {
         1.0 - 2.0 * both / squares
     );
     Ok(())
-}
-
-/// Seconds of one of many calls that follow one another.
-fn timed(
-    device: &Device,
-    repeat: usize,
-    mut call: impl FnMut() -> candle_core::Result<()>,
-) -> Result<f64> {
-    for _ in 0..2 {
-        call()?;
-    }
-    device.synchronize()?;
-    let begin = Instant::now();
-    for _ in 0..repeat {
-        call()?;
-    }
-    device.synchronize()?;
-    Ok(begin.elapsed().as_secs_f64() / repeat as f64)
 }

@@ -6,7 +6,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_rocm_backend::fp8::{self, ScaleFormat};
 use candle_rocm_backend::moe::{Gate, GroupScore, Groups, Routing, Score};
 
-use crate::timed;
+use crate::timed::timed;
 
 /// DeepSeek-V3's gate, for as many experts, and the elements of its state.
 const GATE: Gate = Gate {
@@ -29,85 +29,103 @@ const INNER: usize = 2048;
 pub fn all(device: &Device, tokens: usize, repeat: usize) -> Result<()> {
     println!("| operator | GB | us | of a copy's speed |");
     println!("|---|---:|---:|---:|");
-    let drawn = |rows: usize, columns: usize| -> candle_core::Result<Tensor> {
-        Tensor::randn(0f32, 1., (rows, columns), device)?.to_dtype(DType::BF16)
-    };
-    // `bytes` are read and written once.
-    let line = |name: &str, bytes: usize, call: &mut dyn FnMut() -> candle_core::Result<()>| {
-        let from = Tensor::zeros(bytes / 2, DType::U8, device)?;
-        let copy = timed(device, repeat, || from.copy().map(drop))?;
+    let table = Table { device, repeat };
+    let x = table.drawn(tokens, HIDDEN)?;
+    casts(&table, &x)?;
+    mixtures(&table, &x)
+}
+
+/// Lines of operators.
+struct Table<'a> {
+    device: &'a Device,
+    repeat: usize,
+}
+
+impl Table<'_> {
+    fn drawn(&self, rows: usize, columns: usize) -> candle_core::Result<Tensor> {
+        Tensor::randn(0f32, 1., (rows, columns), self.device)?.to_dtype(DType::BF16)
+    }
+
+    /// Prints a line; `bytes` are read and written once.
+    fn line(
+        &self,
+        name: &str,
+        bytes: usize,
+        call: impl FnMut() -> candle_core::Result<()>,
+    ) -> Result<()> {
+        let from = Tensor::zeros(bytes / 2, DType::U8, self.device)?;
+        let copy = timed(self.device, self.repeat, || from.copy().map(drop))?;
         drop(from);
-        let time = timed(device, repeat, call)?;
+        let time = timed(self.device, self.repeat, call)?;
         println!(
             "| {name} | {:.3} | {:.1} | {:.0} % |",
             bytes as f64 / 1e9,
             time * 1e6,
             100. * copy / time
         );
-        anyhow::Ok(())
-    };
-    let format = ScaleFormat::F32;
-    let x = drawn(tokens, HIDDEN)?;
-    let elements = tokens * HIDDEN;
-    let factors = elements / 128 * 4;
-    line("cast_per_token", 3 * elements + factors, &mut || {
-        fp8::cast_per_token(&x, format).map(drop)
-    })?;
-    line(
-        "cast_per_token, packed",
-        3 * elements + factors / 4,
-        &mut || fp8::cast_per_token(&x, ScaleFormat::PackedPowersOfTwo).map(drop),
-    )?;
-    line("cast_per_block", 3 * elements, &mut || {
-        fp8::cast_per_block(&x, format).map(drop)
-    })?;
-    line("cast_per_channel", 3 * elements, &mut || {
-        fp8::cast_per_channel(&x, format).map(drop)
-    })?;
-    line("cast_per_tensor", 5 * elements, &mut || {
-        fp8::cast_per_tensor(&x, format).map(drop)
-    })?;
-    let gates = drawn(tokens, 2 * INNER)?;
-    line("swiglu_cast_per_token", 5 * tokens * INNER, &mut || {
-        fp8::swiglu_cast_per_token(&gates, format).map(drop)
-    })?;
-    drop(gates);
+        Ok(())
+    }
+}
 
-    let logits = Tensor::randn(0f32, 1., (tokens, EXPERTS), device)?;
-    let bias = Tensor::randn(0f32, 0.1, EXPERTS, device)?;
+/// Casts of x, and of what gates make.
+fn casts(table: &Table, x: &Tensor) -> Result<()> {
+    let format = ScaleFormat::F32;
+    let (tokens, elements) = (x.dim(0)?, x.elem_count());
+    let factors = elements / 128 * 4;
+    table.line("cast_per_token", 3 * elements + factors, || {
+        fp8::cast_per_token(x, format).map(drop)
+    })?;
+    table.line("cast_per_token, packed", 3 * elements + factors / 4, || {
+        fp8::cast_per_token(x, ScaleFormat::PackedPowersOfTwo).map(drop)
+    })?;
+    table.line("cast_per_block", 3 * elements, || {
+        fp8::cast_per_block(x, format).map(drop)
+    })?;
+    table.line("cast_per_channel", 3 * elements, || {
+        fp8::cast_per_channel(x, format).map(drop)
+    })?;
+    table.line("cast_per_tensor", 5 * elements, || {
+        fp8::cast_per_tensor(x, format).map(drop)
+    })?;
+    let gates = table.drawn(tokens, 2 * INNER)?;
+    table.line("swiglu_cast_per_token", 5 * tokens * INNER, || {
+        fp8::swiglu_cast_per_token(&gates, format).map(drop)
+    })
+}
+
+/// What a mixture of experts does with the rows of x.
+fn mixtures(table: &Table, x: &Tensor) -> Result<()> {
+    let (tokens, elements) = (x.dim(0)?, x.elem_count());
+    let logits = Tensor::randn(0f32, 1., (tokens, EXPERTS), table.device)?;
+    let bias = Tensor::randn(0f32, 0.1, EXPERTS, table.device)?;
     let choice = GATE.choose(&logits, Some(&bias))?;
     let assignments = tokens * GATE.top;
-    line(
+    table.line(
         "Gate::choose",
         4 * tokens * EXPERTS + 8 * assignments,
-        &mut || GATE.choose(&logits, Some(&bias)).map(drop),
+        || GATE.choose(&logits, Some(&bias)).map(drop),
     )?;
     let routing = Routing::new(&choice.experts, EXPERTS)?;
     let rows = routing.groups().rows();
     // Numbers of experts in, places and sources out.
-    line("Routing::new", 8 * assignments + 4 * rows, &mut || {
+    table.line("Routing::new", 8 * assignments + 4 * rows, || {
         Routing::new(&choice.experts, EXPERTS).map(drop)
     })?;
     // Tokens stay in the cache between their experts, or not: what is written, and tokens once.
-    line(
-        "Routing::gather",
-        2 * elements + 2 * rows * HIDDEN,
-        &mut || routing.gather(&x).map(drop),
-    )?;
-    line(
-        "Routing::gather_cast",
-        2 * elements + rows * HIDDEN,
-        &mut || routing.gather_cast(&x, format).map(drop),
-    )?;
-    let made = routing.gather(&x)?;
-    line(
+    table.line("Routing::gather", 2 * elements + 2 * rows * HIDDEN, || {
+        routing.gather(x).map(drop)
+    })?;
+    table.line("Routing::gather_cast", 2 * elements + rows * HIDDEN, || {
+        routing.gather_cast(x, ScaleFormat::F32).map(drop)
+    })?;
+    let made = routing.gather(x)?;
+    table.line(
         "Routing::combine",
         2 * assignments * HIDDEN + 2 * elements,
-        &mut || {
+        || {
             routing
                 .combine(&made, Some(&choice.weights), None)
                 .map(drop)
         },
-    )?;
-    Ok(())
+    )
 }

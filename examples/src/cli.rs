@@ -15,26 +15,7 @@ use crate::gguf_tokenizer;
 use crate::launches;
 use crate::text::{self, TextStream};
 
-/// `--dtype`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Precision {
-    /// 32-bit floats.
-    F32,
-    /// IEEE half precision.
-    F16,
-    /// The upper half of a 32-bit float.
-    Bf16,
-}
-
-impl From<Precision> for DType {
-    fn from(precision: Precision) -> Self {
-        match precision {
-            Precision::F32 => DType::F32,
-            Precision::F16 => DType::F16,
-            Precision::Bf16 => DType::BF16,
-        }
-    }
-}
+pub use crate::precision::Precision;
 
 /// Options of every example.
 #[derive(Clone, Debug, clap::Args)]

@@ -11,7 +11,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_transformers::models::llama::{Config, Llama3RopeConfig, Llama3RopeType, LlamaEosToks};
 
 use crate::checkpoint::{Progress, Weights};
-use crate::llama;
+use crate::llama_config;
 
 /// Names of a block's tensors in GGUF and in a Hugging Face checkpoint.
 const BLOCK_TENSORS: [(&str, &str); 9] = [
@@ -64,7 +64,7 @@ fn read(
             .to_vec1()?;
         config.rope_scaling = Some(scaling_of(&divisors, &config)?);
     }
-    llama::check(&config)?;
+    llama_config::check(&config)?;
 
     let mut tensors = HashMap::new();
     for (name, info) in &content.tensor_infos {

@@ -103,32 +103,78 @@ fn describe(
     bos: Option<u32>,
     eos: Option<u32>,
 ) -> Result<Described> {
+    let (pre, merges) = match kind_of(json) {
+        Ok(known) => known,
+        Err(why) => return Ok(Described::Other(why)),
+    };
+    let tokens = tokens_of(tokenizer, json, vocabulary)?;
+    let (texts, kinds) = tokens
+        .into_iter()
+        .enumerate()
+        .map(|(id, token)| token.unwrap_or_else(|| (format!("[PAD{id}]"), kind::UNUSED)))
+        .map(|(text, kind)| (Value::String(text), Value::I32(kind)))
+        .unzip();
+    let merges = merges.iter().map(merge_of).collect::<Result<Vec<_>>>()?;
+
+    // What the post-processor does is seen from what it did: it has many ways of saying it.
+    let sample = tokenizer
+        .encode("a", true)
+        .map_err(|e| anyhow!("cannot encode a letter: {e}"))?;
+    let (first, last) = (sample.get_ids().first(), sample.get_ids().last());
+    let adds = |end: Option<&u32>, token: Option<u32>| {
+        Value::Bool(token.is_some() && end.copied() == token)
+    };
+    let mut metadata = vec![
+        (MODEL, Value::String("gpt2".to_string())),
+        (PRE_TOKENIZER, Value::String(pre.to_string())),
+        (TOKENS, Value::Array(texts)),
+        (TOKEN_TYPES, Value::Array(kinds)),
+        (MERGES, Value::Array(merges)),
+        (ADD_BOS, adds(first, bos)),
+        (ADD_EOS, adds(last, eos)),
+    ];
+    metadata.extend(bos.map(|id| (BOS, Value::U32(id))));
+    metadata.extend(eos.map(|id| (EOS, Value::U32(id))));
+    let metadata = metadata.into_iter();
+    Ok(Described::Metadata(
+        metadata
+            .map(|(key, value)| (key.to_string(), value))
+            .collect(),
+    ))
+}
+
+/// llama.cpp's name for how a tokenizer of a kind that is written here splits text, and its merges; of another kind, why it is not
+/// written.
+fn kind_of(json: &Json) -> Result<(&'static str, &[Json]), String> {
     let model = &json["model"];
     // Older files leave the type out; what has merges is BPE.
     let merges = match (model["type"].as_str(), model["merges"].as_array()) {
         (None | Some("BPE"), Some(merges)) => merges,
         (kind, _) => {
             let kind = kind.unwrap_or("unknown");
-            return Ok(Described::Other(format!(
-                "its model is {kind}, not byte-level BPE"
-            )));
+            return Err(format!("its model is {kind}, not byte-level BPE"));
         }
     };
     if !json["normalizer"].is_null() {
-        return Ok(Described::Other("it has a normalizer".to_string()));
+        return Err("it has a normalizer".to_string());
     }
     let found = without_offsets(&json["pre_tokenizer"]);
-    let known = pre_tokenizers();
     let ignores_merges = model["ignore_merges"].as_bool() == Some(true);
-    let Some((pre, _)) = known
-        .iter()
-        .find(|(name, p)| without_offsets(p) == found && ignores_merges == (*name == LLAMA3))
-    else {
-        return Ok(Described::Other(
-            "it splits text neither as GPT-2's nor as Llama 3's".to_string(),
-        ));
-    };
+    let known = pre_tokenizers()
+        .into_iter()
+        .find(|(name, p)| without_offsets(p) == found && ignores_merges == (*name == LLAMA3));
+    match known {
+        Some((pre, _)) => Ok((pre, merges.as_slice())),
+        None => Err("it splits text neither as GPT-2's nor as Llama 3's".to_string()),
+    }
+}
 
+/// Texts and kinds by number, of as many tokens as the model knows.
+fn tokens_of(
+    tokenizer: &Tokenizer,
+    json: &Json,
+    vocabulary: usize,
+) -> Result<Vec<Option<(String, i32)>>> {
     let mut tokens: Vec<Option<(String, i32)>> = vec![None; vocabulary];
     let mut put = |id: u64, text: &str, kind: i32| -> Result<()> {
         let slot = usize::try_from(id)
@@ -156,50 +202,17 @@ fn describe(
             put(id, text, kind)?;
         }
     }
-    let (texts, kinds) = tokens
-        .into_iter()
-        .enumerate()
-        .map(|(id, token)| token.unwrap_or_else(|| (format!("[PAD{id}]"), kind::UNUSED)))
-        .map(|(text, kind)| (Value::String(text), Value::I32(kind)))
-        .unzip();
-    let merges = merges
-        .iter()
-        .map(|merge| match (merge.as_str(), merge.as_array()) {
-            (Some(pair), _) => Ok(pair.to_string()),
-            (_, Some(pair)) => match pair.as_slice() {
-                [Json::String(left), Json::String(right)] => Ok(format!("{left} {right}")),
-                _ => bail!("`merges` holds {merge}"),
-            },
-            _ => bail!("`merges` holds {merge}"),
-        })
-        .map(|merge| merge.map(Value::String))
-        .collect::<Result<Vec<_>>>()?;
+    Ok(tokens)
+}
 
-    // What the post-processor does is seen from what it did: it has many ways of saying it.
-    let sample = tokenizer
-        .encode("a", true)
-        .map_err(|e| anyhow!("cannot encode a letter: {e}"))?;
-    let (first, last) = (sample.get_ids().first(), sample.get_ids().last());
-    let adds = |end: Option<&u32>, token: Option<u32>| {
-        Value::Bool(token.is_some() && end.copied() == token)
+/// A merge, in either of the two ways in which files have it.
+fn merge_of(merge: &Json) -> Result<Value> {
+    let pair = match (merge.as_str(), merge.as_array().map(Vec::as_slice)) {
+        (Some(pair), _) => pair.to_string(),
+        (_, Some([Json::String(left), Json::String(right)])) => format!("{left} {right}"),
+        _ => bail!("`merges` holds {merge}"),
     };
-    let mut metadata = vec![
-        (MODEL, Value::String("gpt2".to_string())),
-        (PRE_TOKENIZER, Value::String((*pre).to_string())),
-        (TOKENS, Value::Array(texts)),
-        (TOKEN_TYPES, Value::Array(kinds)),
-        (MERGES, Value::Array(merges)),
-        (ADD_BOS, adds(first, bos)),
-        (ADD_EOS, adds(last, eos)),
-    ];
-    metadata.extend(bos.map(|id| (BOS, Value::U32(id))));
-    metadata.extend(eos.map(|id| (EOS, Value::U32(id))));
-    let metadata = metadata.into_iter();
-    Ok(Described::Metadata(
-        metadata
-            .map(|(key, value)| (key.to_string(), value))
-            .collect(),
-    ))
+    Ok(Value::String(pair))
 }
 
 /// The tokenizer that a GGUF file brings along.
@@ -222,39 +235,15 @@ pub fn load(path: &Path) -> Result<Tokenizer> {
 /// # Errors
 /// As [`load`]; the text does not name the file.
 pub fn from_metadata(content: &Content) -> Result<Tokenizer> {
-    let get = |key: &str| content.metadata.get(key);
-    let text = |key: &str| -> Result<Option<&str>> {
-        get(key)
-            .map(|v| v.to_string().map(String::as_str))
-            .transpose()
-            .with_context(|| format!("`{key}` is not a text"))
-    };
-    let texts = |key: &str| -> Result<Vec<&str>> {
-        let array = get(key).with_context(|| format!("has no `{key}`"))?;
-        let array = array.to_vec().map_err(|_| anyhow!("`{key}` is no list"))?;
-        array
-            .iter()
-            .map(|v| match v {
-                Value::String(text) => Ok(text.as_str()),
-                other => bail!("`{key}` holds {other:?}, which is not a text"),
-            })
-            .collect()
-    };
-    let flag = |key: &str| -> Result<Option<bool>> {
-        get(key)
-            .map(Value::to_bool)
-            .transpose()
-            .with_context(|| format!("`{key}` is neither true nor false"))
-    };
-    let token = |key: &str| get(key).and_then(integer);
-
-    let model = text(MODEL)?.with_context(|| format!("has no `{MODEL}`"))?;
+    let metadata = Metadata(content);
+    let model = metadata.text(MODEL)?;
+    let model = model.with_context(|| format!("has no `{MODEL}`"))?;
     ensure!(
         model == "gpt2",
         "it is of kind `{model}`, and only byte-level BPE, `gpt2`, is built from a GGUF file"
     );
     // Files written before llama.cpp had the field mean GPT-2's.
-    let pre = text(PRE_TOKENIZER)?.unwrap_or(GPT2);
+    let pre = metadata.text(PRE_TOKENIZER)?.unwrap_or(GPT2);
     let known = pre_tokenizers();
     let Some((_, pre_tokenizer)) = known.iter().find(|(name, _)| *name == pre) else {
         bail!(
@@ -263,26 +252,118 @@ pub fn from_metadata(content: &Content) -> Result<Tokenizer> {
     };
     let llama3 = pre == LLAMA3;
 
-    let tokens = texts(TOKENS)?;
-    let kinds = match get(TOKEN_TYPES) {
-        None => vec![kind::NORMAL; tokens.len()],
-        Some(kinds) => kinds
-            .to_vec()
-            .map_err(|_| anyhow!("`{TOKEN_TYPES}` is no list"))?
+    let tokens = metadata.texts(TOKENS)?;
+    let (vocabulary, added) = vocabulary(&tokens, &metadata.kinds(tokens.len())?);
+    let merges = metadata.merges()?;
+    // Around a text: what other programs put there when the file does not say.
+    let before = metadata.around(ADD_BOS, llama3, BOS, &tokens)?;
+    let after = metadata.around(ADD_EOS, false, EOS, &tokens)?;
+    let json = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": null,
+        "pre_tokenizer": pre_tokenizer, "post_processor": post_processor(before, after),
+        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+        "model": {
+            "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
+            // Llama 3 takes a word that is a token as it is, before any merge.
+            "ignore_merges": llama3, "vocab": vocabulary, "merges": merges,
+        },
+    });
+    Tokenizer::from_bytes(json.to_string()).map_err(|e| anyhow!("it contradicts itself: {e}"))
+}
+
+/// What a file says of its tokenizer.
+struct Metadata<'a>(&'a Content);
+
+impl<'a> Metadata<'a> {
+    fn get(&self, key: &str) -> Option<&'a Value> {
+        self.0.metadata.get(key)
+    }
+
+    fn text(&self, key: &str) -> Result<Option<&'a str>> {
+        self.get(key)
+            .map(|v| v.to_string().map(String::as_str))
+            .transpose()
+            .with_context(|| format!("`{key}` is not a text"))
+    }
+
+    fn texts(&self, key: &str) -> Result<Vec<&'a str>> {
+        let array = self.get(key).with_context(|| format!("has no `{key}`"))?;
+        let array = array.to_vec().map_err(|_| anyhow!("`{key}` is no list"))?;
+        array
             .iter()
-            .map(|v| integer(v).and_then(|kind| i32::try_from(kind).ok()))
-            .collect::<Option<Vec<i32>>>()
-            .with_context(|| format!("`{TOKEN_TYPES}` holds what is no kind of token"))?,
-    };
-    ensure!(
-        kinds.len() == tokens.len(),
-        "`{TOKEN_TYPES}` has {} entries, and `{TOKENS}` {}",
-        kinds.len(),
-        tokens.len()
-    );
+            .map(|v| match v {
+                Value::String(text) => Ok(text.as_str()),
+                other => bail!("`{key}` holds {other:?}, which is not a text"),
+            })
+            .collect()
+    }
+
+    fn flag(&self, key: &str) -> Result<Option<bool>> {
+        self.get(key)
+            .map(Value::to_bool)
+            .transpose()
+            .with_context(|| format!("`{key}` is neither true nor false"))
+    }
+
+    /// The kinds of so many tokens.
+    fn kinds(&self, tokens: usize) -> Result<Vec<i32>> {
+        let kinds = match self.get(TOKEN_TYPES) {
+            None => vec![kind::NORMAL; tokens],
+            Some(kinds) => kinds
+                .to_vec()
+                .map_err(|_| anyhow!("`{TOKEN_TYPES}` is no list"))?
+                .iter()
+                .map(|v| integer(v).and_then(|kind| i32::try_from(kind).ok()))
+                .collect::<Option<Vec<i32>>>()
+                .with_context(|| format!("`{TOKEN_TYPES}` holds what is no kind of token"))?,
+        };
+        ensure!(
+            kinds.len() == tokens,
+            "`{TOKEN_TYPES}` has {} entries, and `{TOKENS}` {tokens}",
+            kinds.len()
+        );
+        Ok(kinds)
+    }
+
+    /// Pairs of texts.
+    fn merges(&self) -> Result<Vec<Json>> {
+        let merges = self.texts(MERGES)?.into_iter();
+        let pair = |merge: &str| {
+            let pair = merge
+                .split_once(' ')
+                .map(|(left, right)| json!([left, right]));
+            pair.with_context(|| format!("`{MERGES}` holds {merge:?}, which is not a pair"))
+        };
+        merges.map(pair).collect()
+    }
+
+    /// The token that stands at one end of each text, if `flag` says so, or, where the file has no such flag, `default`.
+    fn around(
+        &self,
+        flag: &str,
+        default: bool,
+        key: &str,
+        tokens: &[&str],
+    ) -> Result<Option<Json>> {
+        let flag = self.flag(flag)?;
+        if !flag.unwrap_or(default) {
+            return Ok(None);
+        }
+        let token = self.get(key).and_then(integer);
+        match token.and_then(|id| Some((id, *tokens.get(id)?))) {
+            Some((id, text)) => Ok(Some(json!({"id": text, "ids": [id], "tokens": [text]}))),
+            None if flag.is_none() => Ok(None),
+            None => bail!("a text is to have a token around it, and `{key}` does not say which"),
+        }
+    }
+}
+
+/// Tokens by text, and those that are cut out of a text before the rest is split.
+fn vocabulary(tokens: &[&str], kinds: &[i32]) -> (serde_json::Map<String, Json>, Vec<Json>) {
     let mut vocabulary = serde_json::Map::new();
     let mut added = Vec::new();
-    for (id, (text, kind)) in tokens.iter().zip(&kinds).enumerate() {
+    for (id, (text, kind)) in tokens.iter().zip(kinds).enumerate() {
         if *kind == kind::UNUSED {
             continue;
         }
@@ -294,65 +375,34 @@ pub fn from_metadata(content: &Content) -> Result<Tokenizer> {
             }));
         }
     }
-    let merges = texts(MERGES)?
-        .into_iter()
-        .map(|merge| {
-            merge
-                .split_once(' ')
-                .map(|(left, right)| json!([left, right]))
-                .with_context(|| format!("`{MERGES}` holds {merge:?}, which is not a pair"))
-        })
-        .collect::<Result<Vec<_>>>()?;
+    (vocabulary, added)
+}
 
-    // Around a text: what other programs put there when the file does not say.
-    let around = |flag: Option<bool>, default: bool, key: &str| -> Result<Option<Json>> {
-        if !flag.unwrap_or(default) {
-            return Ok(None);
-        }
-        match token(key).and_then(|id| Some((id, *tokens.get(id)?))) {
-            Some((id, text)) => Ok(Some(json!({"id": text, "ids": [id], "tokens": [text]}))),
-            None if flag.is_none() => Ok(None),
-            None => bail!("a text is to have a token around it, and `{key}` does not say which"),
-        }
+/// What puts these tokens around a text.
+fn post_processor(before: Option<Json>, after: Option<Json>) -> Json {
+    if before.is_none() && after.is_none() {
+        return Json::Null;
+    }
+    let special = |token: &Option<Json>| -> Option<Json> {
+        let id = &token.as_ref()?["id"];
+        Some(json!({"SpecialToken": {"id": id, "type_id": 0}}))
     };
-    let before = around(flag(ADD_BOS)?, llama3, BOS)?;
-    let after = around(flag(ADD_EOS)?, false, EOS)?;
-    let post_processor = if before.is_none() && after.is_none() {
-        Json::Null
-    } else {
-        let special = |token: &Option<Json>| -> Option<Json> {
-            let id = &token.as_ref()?["id"];
-            Some(json!({"SpecialToken": {"id": id, "type_id": 0}}))
-        };
-        let of_text = |name: &str| json!({"Sequence": {"id": name, "type_id": 0}});
-        let single: Vec<Json> = special(&before)
-            .into_iter()
-            .chain([of_text("A")])
-            .chain(special(&after))
-            .collect();
-        let specials: serde_json::Map<String, Json> = [&before, &after]
-            .into_iter()
-            .flatten()
-            .map(|token| {
-                let id = token["id"].as_str().unwrap_or_default();
-                (id.to_string(), token.clone())
-            })
-            .collect();
-        json!({
-            "type": "TemplateProcessing", "single": single, "pair": [of_text("A"), of_text("B")],
-            "special_tokens": specials,
+    let of_text = |name: &str| json!({"Sequence": {"id": name, "type_id": 0}});
+    let single: Vec<Json> = special(&before)
+        .into_iter()
+        .chain([of_text("A")])
+        .chain(special(&after))
+        .collect();
+    let specials: serde_json::Map<String, Json> = [&before, &after]
+        .into_iter()
+        .flatten()
+        .map(|token| {
+            let id = token["id"].as_str().unwrap_or_default();
+            (id.to_string(), token.clone())
         })
-    };
-    let json = json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": null,
-        "pre_tokenizer": pre_tokenizer, "post_processor": post_processor,
-        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
-        "model": {
-            "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
-            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
-            // Llama 3 takes a word that is a token as it is, before any merge.
-            "ignore_merges": llama3, "vocab": vocabulary, "merges": merges,
-        },
-    });
-    Tokenizer::from_bytes(json.to_string()).map_err(|e| anyhow!("it contradicts itself: {e}"))
+        .collect();
+    json!({
+        "type": "TemplateProcessing", "single": single, "pair": [of_text("A"), of_text("B")],
+        "special_tokens": specials,
+    })
 }

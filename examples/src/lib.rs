@@ -26,7 +26,9 @@ pub mod gguf_write;
 pub mod gpt2;
 pub mod launches;
 pub mod llama;
+mod llama_config;
 pub mod model_code;
+mod precision;
 pub mod quantized_llama;
 #[cfg(feature = "rocm")]
 mod session;

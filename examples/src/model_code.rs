@@ -3,7 +3,7 @@
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device};
 
-use crate::cli::Precision;
+use crate::precision::Precision;
 
 /// Tokens that there is memory for, unless more are asked for: what models of long contexts could hold would fill the GPU.
 const CONTEXT: usize = 4096;

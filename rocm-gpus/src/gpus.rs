@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Architecture, Family, Generic, Unit};
+use crate::generic::{Generic, ELF_MACHINE};
+use crate::{Architecture, Family, Unit};
 
 /// What memory a product has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,7 +283,7 @@ impl Gpu {
 
     /// The GPU that an ELF header's `e_flags` name, if it is in the table. Generic targets are none.
     pub fn from_elf_flags(flags: u32) -> Option<Gpu> {
-        Gpu::all().find(|gpu| gpu.elf_machine() == flags & crate::targets::ELF_MACHINE)
+        Gpu::all().find(|gpu| gpu.elf_machine() == flags & ELF_MACHINE)
     }
 }
 

@@ -1,12 +1,14 @@
 #![doc = include_str!("../README.md")]
 
 mod architectures;
+mod generic;
 mod gpus;
 mod matrix;
 mod targets;
 mod timing;
 
 pub use architectures::{Accumulation, Architecture, Family, MatrixUnit, Rates, Unit};
+pub use generic::Generic;
 pub use gpus::{Facts, Gpu, Memory, MemoryKind, Product, UnknownGpu};
-pub use targets::{CodeTarget, Generic, UnknownTarget};
+pub use targets::{CodeTarget, UnknownTarget};
 pub use timing::{Level, Sustained, Timing, SUSTAINED};

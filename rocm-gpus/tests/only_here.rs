@@ -32,7 +32,7 @@ const CHOOSE: [(&str, &str); 13] = [
     ),
     ("xtask/src/checks.rs", "what the short part runs on"),
     ("xtask/src/demo.rs", "the demo's default"),
-    ("xtask/src/main.rs", "which tests and coverage run on"),
+    ("xtask/src/emulated.rs", "which tests and coverage run on"),
     ("xtask/src/rocm/counts.rs", "whose kernels are counted"),
     ("xtask/src/test.rs", "which all tests run on"),
     (

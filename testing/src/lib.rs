@@ -2,6 +2,7 @@
 //!
 //! - [`random`]: numbers that look random and are the same everywhere.
 //! - [`numbers`]: whether numbers are those expected.
+//! - [`activations`]: what they are by definition.
 //! - [`needs`]: what a test cannot run without.
 //! - [`process`]: a test in a process of its own, and how that ended.
 //! - [`stand_in`]: the emulator's `libamdhip64.so`.
@@ -14,6 +15,9 @@ pub mod numbers;
 pub mod process;
 pub mod random;
 pub mod stand_in;
+
+#[cfg(feature = "activations")]
+pub mod activations;
 
 #[cfg(feature = "floors")]
 pub mod floors;

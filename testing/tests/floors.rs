@@ -175,3 +175,17 @@ fn a_missing_file_is_an_error() {
     let error = House::read(&folder.path().join("lib.rs")).err().unwrap();
     assert!(error.to_string().contains("`gone`"), "{error}");
 }
+
+/// `#[path]` is relative to the folder of the file that says it, and what the file found there declares lies beside it.
+#[test]
+fn files_are_found_by_path() {
+    let house = house(&[
+        ("lib.rs", "mod one; pub struct Roof;"),
+        ("one.rs", "#[path = \"other/two.rs\"] mod two;"),
+        ("other/two.rs", "mod three;"),
+        ("other/three.rs", "fn f() { crate::Roof; }"),
+    ]);
+    let imports: Vec<_> = house.imports().collect();
+    assert_eq!(imports.len(), 1, "{imports:?}");
+    assert_eq!(imports[0].from, Path::new("other/three.rs"));
+}

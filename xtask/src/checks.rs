@@ -28,7 +28,7 @@ const FEW_TESTS: [&str; 2] = ["folds::", "sorting::"];
 #[derive(clap::Args)]
 pub struct Args {
     /// The GPUs to emulate, separated by commas.
-    #[arg(long, value_delimiter = ',', default_values = crate::ARCHITECTURES)]
+    #[arg(long, value_delimiter = ',', default_values = crate::emulated::ARCHITECTURES)]
     arch: Vec<String>,
     /// The checks, separated by commas.
     #[arg(long, value_delimiter = ',', default_values = CHECKS)]

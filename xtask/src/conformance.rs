@@ -21,7 +21,7 @@ use crate::setup::ensure_toolchain;
 #[derive(clap::Args)]
 pub struct Args {
     /// The GPUs to emulate, separated by commas.
-    #[arg(long, value_delimiter = ',', default_values = crate::ARCHITECTURES)]
+    #[arg(long, value_delimiter = ',', default_values = crate::emulated::ARCHITECTURES)]
     arch: Vec<String>,
     /// Only the tests that use a GPU, by their names; the others run on the CPU alone.
     #[arg(long)]

@@ -12,7 +12,7 @@ use crate::suites::Suites;
 #[derive(clap::Args)]
 pub struct Args {
     /// The GPUs to emulate, separated by commas.
-    #[arg(long, value_delimiter = ',', default_values = crate::ARCHITECTURES)]
+    #[arg(long, value_delimiter = ',', default_values = crate::emulated::ARCHITECTURES)]
     arch: Vec<String>,
 }
 

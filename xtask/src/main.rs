@@ -13,6 +13,7 @@ mod coverage;
 mod demo;
 mod disk;
 mod doctor;
+mod emulated;
 mod executed;
 mod kernel_format;
 mod kernel_report;
@@ -36,12 +37,6 @@ mod upstream_kernels;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-/// The GPUs that everything runs on: one of each instruction set that the emulator knows.
-const ARCHITECTURES: [&str; 5] = ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"];
-
-/// The GPU of what runs on one alone.
-const ONE_ARCHITECTURE: &str = "gfx1100";
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "candle-rocm's own commands")]

@@ -50,7 +50,9 @@ pub fn run(args: &Args) -> Result<()> {
     let (fully, partly) = match &args.arch {
         Some(chosen) => (chosen.clone(), Vec::new()),
         None => {
-            let others = crate::ARCHITECTURES.iter().filter(|a| !FULLY.contains(a));
+            let others = crate::emulated::ARCHITECTURES
+                .iter()
+                .filter(|a| !FULLY.contains(a));
             (
                 FULLY.map(str::to_owned).to_vec(),
                 others.map(|arch| (*arch).to_owned()).collect(),

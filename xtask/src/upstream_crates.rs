@@ -13,11 +13,11 @@ use anyhow::{ensure, Context, Result};
 
 use crate::cargo;
 use crate::conformance::{self, Outcome, Through, OPTIMISED};
+use crate::emulated::ARCHITECTURES;
 use crate::nvcc;
 use crate::published;
 use crate::recipes;
 use crate::setup::ensure_toolchain;
-use crate::ARCHITECTURES;
 
 /// What is run.
 struct Row {

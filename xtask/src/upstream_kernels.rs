@@ -10,10 +10,10 @@ use anyhow::{bail, ensure, Context, Result};
 
 use crate::cargo;
 use crate::conformance;
+use crate::emulated::ARCHITECTURES;
 use crate::nvcc;
 use crate::published;
 use crate::setup::ensure_toolchain;
-use crate::ARCHITECTURES;
 
 /// What its build script tells nvcc.
 const ARGUMENTS: [&str; 4] = ["--ptx", "--expt-relaxed-constexpr", "-std=c++17", "-O3"];

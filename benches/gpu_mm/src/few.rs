@@ -136,6 +136,16 @@ pub fn measure(
     Ok(())
 }
 
+/// Those by the kernels for few columns; of more columns than these are for, all.
+fn plans_of(problem: &GemmProblem, gpu: Gpu) -> Vec<Plan> {
+    let mut plans = Plan::candidates(problem, &Epilogue::default(), gpu);
+    let is_few = |plan: &Plan| matches!(plan.kernel, Kernel::Few(_));
+    if plans.iter().any(is_few) {
+        plans.retain(is_few);
+    }
+    plans
+}
+
 /// A product of matrices that lie close.
 struct Few {
     op_a: Transpose,
@@ -201,16 +211,7 @@ impl Few {
         let bytes = (m * k + k * n + m * n) * dtype.bytes();
         // Runs of a graph: about two milliseconds.
         let runs = (7_000_000_000 / bytes).clamp(8, 200);
-        let of_problem = |problem: &GemmProblem| {
-            let mut plans = Plan::candidates(problem, &Epilogue::default(), gpu);
-            // Of more columns than those kernels are for, all.
-            let is_few = |plan: &Plan| matches!(plan.kernel, Kernel::Few(_));
-            if plans.iter().any(is_few) {
-                plans.retain(is_few);
-            }
-            plans
-        };
-        let all: Vec<Vec<Plan>> = problems.iter().map(of_problem).collect();
+        let all: Vec<Vec<Plan>> = problems.iter().map(|p| plans_of(p, gpu)).collect();
         let count = if selection.every_plan {
             all[0].len()
         } else {

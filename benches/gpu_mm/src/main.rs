@@ -1,6 +1,7 @@
 //! Measures a fixed list of matrix products by our kernels and by the vendor's library, and row kernels in two forms.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{ensure, Context as _, Result};
 use candle_rocm_gpu_mm::page::{Figures, Product, RowKernel};
@@ -9,7 +10,7 @@ use candle_rocm_gpu_mm::{few, products, quantized, rows};
 use candle_rocm_kernel_report::device::Device;
 use candle_rocm_runtime::gemm::library::GEMM_VARIABLE;
 use candle_rocm_runtime::gemm::GemmDtype;
-use candle_rocm_runtime::{runtime, Context, RuntimeKind};
+use candle_rocm_runtime::{runtime, Context, RuntimeKind, Stream};
 use clap::Parser;
 
 /// Matrix products beside the vendor's library, and two forms of reduction of rows, on the GPU of CANDLE_ROCM_RUNTIME.
@@ -79,14 +80,10 @@ fn main() -> Result<()> {
         few: Vec::new(),
         quantized: Vec::new(),
     };
-    let wants = |group: Group| cli.group.is_empty() || cli.group.contains(&group);
-    if !cli.check && wants(Group::Few) {
+    if !cli.check && cli.wants(Group::Few) {
         let dtypes = [GemmDtype::F16, GemmDtype::BF16, GemmDtype::F32];
-        let wanted = |dtype: &GemmDtype| {
-            cli.dtype.is_empty() || cli.dtype.iter().any(|name| name == dtype.name())
-        };
         let selection = few::Selection {
-            dtypes: dtypes.into_iter().filter(wanted).collect(),
+            dtypes: dtypes.into_iter().filter(|d| cli.wants_dtype(*d)).collect(),
             columns: cli.columns.clone(),
             least_mib: cli.least_mib,
             every_plan: cli.every_plan,
@@ -96,12 +93,36 @@ fn main() -> Result<()> {
             figures.few.push(line);
         })?;
     }
-    if !cli.check && wants(Group::Quantized) {
+    if !cli.check && cli.wants(Group::Quantized) {
         quantized::measure(&context, &cli.format, &cli.module, |line| {
             eprintln!("{line}");
             figures.quantized.push(line);
         })?;
     }
+    all_products(&cli, &stream, &library, &mut figures)?;
+    if cli.wants(Group::Rows) {
+        all_rows(&cli, &context, emulated, &mut figures)?;
+    }
+    written(&cli, &figures)
+}
+
+impl Cli {
+    fn wants(&self, group: Group) -> bool {
+        self.group.is_empty() || self.group.contains(&group)
+    }
+
+    fn wants_dtype(&self, dtype: GemmDtype) -> bool {
+        self.dtype.is_empty() || self.dtype.iter().any(|name| name == dtype.name())
+    }
+}
+
+/// Products of the list, whose errors roundings must explain.
+fn all_products(
+    cli: &Cli,
+    stream: &Arc<Stream>,
+    library: &Result<(), String>,
+    figures: &mut Figures,
+) -> Result<()> {
     let list = if cli.check {
         problems::small()
     } else {
@@ -112,13 +133,11 @@ fn main() -> Result<()> {
         every_plan: cli.every_plan,
     };
     for problem in list {
-        let wanted = wants(problem.group)
-            && (cli.dtype.is_empty() || cli.dtype.iter().any(|d| d == problem.dtype.name()));
-        if !wanted {
+        if !cli.wants(problem.group) || !cli.wants_dtype(problem.dtype) {
             continue;
         }
         let library = library.as_ref().map(|_| ()).map_err(String::as_str);
-        if let Some(outcome) = products::measure(&stream, &problem, library, measure)? {
+        if let Some(outcome) = products::measure(stream, &problem, library, measure)? {
             let product = Product::new(&problem, outcome);
             eprintln!(
                 "{} {:?} {:?}",
@@ -133,20 +152,34 @@ fn main() -> Result<()> {
             figures.products.push(product);
         }
     }
-    if wants(Group::Rows) {
-        for problem in problems::rows(cli.check.then_some(FEW_ROWS)) {
-            let outcome = if emulated {
-                let arch = context.info().arch.parse()?;
-                rows::count(&mut Device::new(arch), &problem)?
-            } else {
-                rows::measure(&context, &stream, &problem, !cli.check)?
-            };
-            eprintln!("{problem:?} {outcome:?}");
-            figures.rows.push(RowKernel::new(&problem, outcome));
-        }
+    Ok(())
+}
+
+/// Row kernels, counted on the emulator.
+fn all_rows(
+    cli: &Cli,
+    context: &Arc<Context>,
+    emulated: bool,
+    figures: &mut Figures,
+) -> Result<()> {
+    let stream = context.default_stream();
+    for problem in problems::rows(cli.check.then_some(FEW_ROWS)) {
+        let outcome = if emulated {
+            let arch = context.info().arch.parse()?;
+            rows::count(&mut Device::new(arch), &problem)?
+        } else {
+            rows::measure(context, &stream, &problem, !cli.check)?
+        };
+        eprintln!("{problem:?} {outcome:?}");
+        figures.rows.push(RowKernel::new(&problem, outcome));
     }
+    Ok(())
+}
+
+/// Writes what was asked for.
+fn written(cli: &Cli, figures: &Figures) -> Result<()> {
     if let Some(path) = &cli.json {
-        let text = serde_json::to_string_pretty(&figures)?;
+        let text = serde_json::to_string_pretty(figures)?;
         std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
     }
     match &cli.out {
@@ -158,7 +191,7 @@ fn main() -> Result<()> {
 }
 
 /// Whether the vendor's library multiplies here, or why not.
-fn library(stream: &std::sync::Arc<candle_rocm_runtime::Stream>) -> Result<(), String> {
+fn library(stream: &Arc<Stream>) -> Result<(), String> {
     use candle_rocm_runtime::gemm::{gemm_strided_batched, GemmProblem, Transpose};
     use candle_rocm_runtime::DevicePtr;
     let attempt = || -> candle_rocm_runtime::Result<()> {

@@ -150,111 +150,142 @@ pub fn measure(
     stream: &Arc<Stream>,
     problem: &Problem,
     library: Result<(), &str>,
-    Measure {
-        times: timed,
-        every_plan,
-    }: Measure,
+    measure: Measure,
 ) -> Result<Option<Outcome>> {
-    let Problem { dtype, m, n, k, .. } = *problem;
     let gpu = Gpu::from(stream.context().info());
     let none = Epilogue::default();
     if Plan::new(&gemm(problem, 0, 0, 0), &none, gpu).is_none() {
         return Ok(None);
     }
-    let (a, b) = (
-        element::random(dtype, 1, m * k),
-        element::random(dtype, 2, k * n),
-    );
-    let copies = if timed {
-        ROTATE_BYTES.div_ceil(a.len()).clamp(1, 64)
-    } else {
-        1
-    };
-    let on_gpu = (0..copies)
-        .map(|_| Ok(stream.clone_htod(&a)?))
-        .collect::<Result<Vec<_>>>()?;
-    let b_on_gpu = stream.clone_htod(&b)?;
-    let mut c = stream.alloc_zeros::<u8>(m * n * dtype.output_bytes())?;
-    let c_at = c.device_ptr_mut(stream).0;
-    let problems: Vec<GemmProblem> = on_gpu
-        .iter()
-        .map(|a| {
-            gemm(
-                problem,
-                address(a, stream),
-                address(&b_on_gpu, stream),
-                c_at,
-            )
-        })
-        .collect();
-    let errors = Errors {
-        problem,
-        a: &a,
-        b: &b,
-    };
-    let time = |run: &dyn Fn(usize) -> candle_rocm_runtime::Result<()>| -> Result<Option<f64>> {
-        if !timed {
-            return Ok(None);
-        }
-        microseconds(stream, |turn| Ok(run(turn)?)).map(Some)
-    };
-    // One of our plans: the largest error, and the time.
-    let mut measure_plan = |plans: &[Plan]| -> Result<PlanOutcome> {
-        ensure!(plans.len() == copies, "plans depend on addresses");
-        stream.memset_zeros(&mut c)?;
-        // SAFETY: the matrices are the buffers above, which live until the stream was waited for.
-        let run = |turn: usize| unsafe { launch_plan(stream, &plans[turn % copies]) };
-        run(0)?;
-        Ok(PlanOutcome {
-            plan: plans[0].description(),
-            error: errors.largest(&stream.clone_dtoh(&c)?),
-            us: time(&run)?,
-        })
-    };
+    let mut matrices = Matrices::new(stream, problem, measure.times)?;
+    let problems = matrices.problems();
     let chosen: Vec<Plan> = problems
         .iter()
         .filter_map(|problem| Plan::new(problem, &none, gpu))
         .collect();
-    let own = measure_plan(&chosen)?;
+    let own = matrices.by_plan(&chosen)?;
     let mut plans = Vec::new();
-    if every_plan {
+    if measure.every_plan {
         let all: Vec<Vec<Plan>> = problems
             .iter()
             .map(|problem| Plan::candidates(problem, &none, gpu))
             .collect();
         for number in 0..all[0].len() {
             let of_each = all.iter().filter_map(|plans| plans.get(number).copied());
-            plans.push(measure_plan(&of_each.collect::<Vec<_>>())?);
+            plans.push(matrices.by_plan(&of_each.collect::<Vec<_>>())?);
         }
     }
+    let own_error = plans.iter().map(|plan| plan.error);
     let mut outcome = Outcome {
-        kernel: chosen[0].kernel.name(dtype),
+        kernel: chosen[0].kernel.name(problem.dtype),
         own_us: own.us,
         library_us: None,
-        own_error: plans
-            .iter()
-            .map(|plan| plan.error)
-            .fold(own.error, f64::max),
+        own_error: own_error.fold(own.error, f64::max),
         library_error: None,
         note: None,
         plans,
     };
-    let library = match dtype {
+    let library = match problem.dtype {
         GemmDtype::I8 => Err("the library is not asked for i8"),
         _ => library,
     };
     match library {
         Err(why) => outcome.note = Some(why.to_owned()),
         Ok(()) => {
-            stream.memset_zeros(&mut c)?;
-            // SAFETY: as above.
-            let vendor =
-                |turn: usize| unsafe { gemm_strided_batched(stream, &problems[turn % copies]) };
-            vendor(0)?;
-            outcome.library_error = Some(errors.largest(&stream.clone_dtoh(&c)?));
-            outcome.library_us = time(&vendor)?;
+            // SAFETY: the matrices are buffers that live until the stream was waited for.
+            let vendor = |turn: usize| unsafe {
+                gemm_strided_batched(stream, &problems[turn % problems.len()])
+            };
+            let (error, us) = matrices.by(&vendor)?;
+            (outcome.library_error, outcome.library_us) = (Some(error), us);
         }
     }
     stream.synchronize()?;
     Ok(Some(outcome))
+}
+
+/// A product's matrices, here and on the GPU.
+struct Matrices<'a> {
+    stream: &'a Arc<Stream>,
+    problem: &'a Problem,
+    times: bool,
+    a: Vec<u8>,
+    b: Vec<u8>,
+    /// Copies that take turns.
+    a_on_gpu: Vec<DeviceBuffer<u8>>,
+    b_on_gpu: DeviceBuffer<u8>,
+    c: DeviceBuffer<u8>,
+}
+
+impl<'a> Matrices<'a> {
+    fn new(stream: &'a Arc<Stream>, problem: &'a Problem, times: bool) -> Result<Self> {
+        let Problem { dtype, m, n, k, .. } = *problem;
+        let (a, b) = (
+            element::random(dtype, 1, m * k),
+            element::random(dtype, 2, k * n),
+        );
+        let copies = if times {
+            ROTATE_BYTES.div_ceil(a.len()).clamp(1, 64)
+        } else {
+            1
+        };
+        Ok(Self {
+            stream,
+            problem,
+            times,
+            a_on_gpu: (0..copies)
+                .map(|_| Ok(stream.clone_htod(&a)?))
+                .collect::<Result<_>>()?,
+            b_on_gpu: stream.clone_htod(&b)?,
+            c: stream.alloc_zeros::<u8>(m * n * dtype.output_bytes())?,
+            a,
+            b,
+        })
+    }
+
+    /// One for each copy.
+    fn problems(&mut self) -> Vec<GemmProblem> {
+        let stream = self.stream;
+        let c = self.c.device_ptr_mut(stream).0;
+        let b = address(&self.b_on_gpu, stream);
+        let of = |a| gemm(self.problem, address(a, stream), b, c);
+        self.a_on_gpu.iter().map(of).collect()
+    }
+
+    /// By one of our plans: for each copy its own.
+    fn by_plan(&mut self, plans: &[Plan]) -> Result<PlanOutcome> {
+        let stream = self.stream;
+        ensure!(
+            plans.len() == self.a_on_gpu.len(),
+            "plans depend on addresses"
+        );
+        // SAFETY: the matrices are buffers that live until the stream was waited for.
+        let run = |turn: usize| unsafe { launch_plan(stream, &plans[turn % plans.len()]) };
+        let (error, us) = self.by(&run)?;
+        Ok(PlanOutcome {
+            plan: plans[0].description(),
+            error,
+            us,
+        })
+    }
+
+    /// The largest error of what `run` does to C, and its time, if that is asked for.
+    fn by(
+        &mut self,
+        run: &dyn Fn(usize) -> candle_rocm_runtime::Result<()>,
+    ) -> Result<(f64, Option<f64>)> {
+        self.stream.memset_zeros(&mut self.c)?;
+        run(0)?;
+        let errors = Errors {
+            problem: self.problem,
+            a: &self.a,
+            b: &self.b,
+        };
+        let error = errors.largest(&self.stream.clone_dtoh(&self.c)?);
+        let us = match self.times {
+            true => Some(microseconds(self.stream, |turn| Ok(run(turn)?))?),
+            false => None,
+        };
+        Ok((error, us))
+    }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use candle_rocm_kernels::attention::{kernel_name, tile, Pass};
-use candle_rocm_kernels::{Module, BACKWARD, FORWARD};
+use candle_rocm_kernels::{Module, Processor, BACKWARD, FORWARD};
 use rocm_emulator::exec::{InstructionProfile, LaunchTime};
 
 use crate::device::{Arg, Device, Kept};
@@ -77,8 +77,12 @@ struct Prepared {
 
 fn prepare(device: &mut Device, shape: &Shape) -> Result<Prepared> {
     device.load(shape.module())?;
-    let tile = tile(device.target.name(), shape.pass, shape.elements)
-        .context("no kernel for such heads")?;
+    let tile = tile(
+        Processor::of(device.target.name()),
+        shape.pass,
+        shape.elements,
+    )
+    .context("no kernel for such heads")?;
     let elements = |rows: u32| (rows * shape.heads * shape.elements) as usize;
     // Of both types these bytes are small numbers.
     let q = device.buffer(&halves(elements(shape.queries)))?;

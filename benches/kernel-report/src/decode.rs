@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use candle_rocm_kernels::decode::{Kernel, THREADS};
 use candle_rocm_kernels::matmul::Dtype;
-use candle_rocm_kernels::{activations, few, Module, DECODE, NORMED};
+use candle_rocm_kernels::{activations, few, Module, Processor, DECODE, NORMED};
 use candle_rocm_runtime::gemm::GemmDtype;
 use rocm_emulator::hip::compute_units;
 
@@ -154,7 +154,7 @@ fn time(
 /// A product of (rows, k) with the norm of a vector; `gated`, of which the first half of rows are gates of the second.
 fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<Timing> {
     let arch = device.target.name();
-    let shape = few::normed(arch, Dtype::F16).context("no products with a norm")?;
+    let shape = few::normed(Processor::of(arch), Dtype::F16).context("no products with a norm")?;
     let units = compute_units(device.target).into();
     let sharing = shape.sharing_of_normed(rows.into(), shape.most_sharing(k.into()), units);
     let (name, results, activation) = match gated {
@@ -202,7 +202,8 @@ fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<Timing> {
     } = *model;
     let arch = device.target.name();
     let group = heads / kv_heads;
-    let kernel = Kernel::of(arch, 2, dim, group).context("heads without a kernel")?;
+    let kernel =
+        Kernel::of(Processor::of(arch), 2, dim, group).context("heads without a kernel")?;
     let columns = kernel.columns(group, kv_heads);
     let parts = kernel.parts(compute_units(device.target), columns, keys);
     let of_cache = 2 * 2 * u64::from(kv_heads) * u64::from(keys) * u64::from(dim);

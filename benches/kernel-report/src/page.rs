@@ -193,6 +193,19 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
     if target.timing().is_none() {
         return Ok(format!("{TITLE}\n\nNone: {}.\n", Untimed(target)));
     }
+    Ok(format!(
+        "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md](clock.md) says how far off it is. \
+         *Compute units*: the share of them that have a workgroup, over as many rounds as all workgroups take, one at a time. \
+         *Sustained*: repeated, at the engine clock that AMD measured the GPU to keep up under products.\n\
+         {}{}\n{}",
+        times_of_memory(device)?.0,
+        times_of_products(arch, gpus, device)?.0,
+        tokens(gpus, device)?
+    ))
+}
+
+/// Kernels of elements and of rows, beside the copy.
+fn times_of_memory(device: &mut Device) -> Result<Table> {
     let copy = rows::time_elements(device, COPY)?;
     let mut table = Table::new(&[
         "kernel",
@@ -239,7 +252,13 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
             );
         }
     }
-    let mut products = Table::new(&[
+    Ok(table)
+}
+
+/// Products of bf16, and of FP8 by kernels for their shapes.
+fn times_of_products(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<Table> {
+    let target = device.target;
+    let mut table = Table::new(&[
         "product",
         "kernel",
         "workgroups",
@@ -251,31 +270,6 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
         "memory or Infinity Cache %",
         "LDS %",
     ]);
-    let mut add = |[elements, kernel]: [&str; 2],
-                   product: String,
-                   multiplications: u64,
-                   time: &LaunchTime| {
-        let flop = 2.0 * multiplications as f64;
-        let sustained = Sustained::of(target.facts().product.name, elements).map_or_else(
-            || "-".to_owned(),
-            |one| format!("{:.1}", one.microseconds(flop, time.microseconds)),
-        );
-        // Of those that would have one in each round, the last one included.
-        let units = u64::from(target.multiprocessors());
-        let places = time.workgroups.next_multiple_of(units);
-        products.row(&[
-            product,
-            kernel.to_owned(),
-            number(time.workgroups),
-            percent(time.workgroups as f64 / places as f64),
-            format!("{:.1}", time.microseconds),
-            number((flop / time.microseconds / 1e6) as u64),
-            sustained,
-            percent(time.matrix),
-            percent(time.memory),
-            percent(time.lds),
-        ]);
-    };
     let large = OPERATIONS.map(|ops| Shape::new(GemmDtype::BF16, LARGE, ops));
     let layers = LLAMA_TOKENS.into_iter().flat_map(|tokens| {
         let shape = |[rows, k]: [usize; 2]| Shape::new(GemmDtype::BF16, [rows, tokens, k], TN);
@@ -284,12 +278,13 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
     for shape in large.into_iter().chain(layers) {
         let multiplications = (shape.m * shape.n * shape.k) as u64;
         if let Some((kernel, time)) = gpus.time_whole(arch, &shape, REPEATED)? {
-            add(
+            table.row(&product_row(
+                target,
                 [shape.dtype.name(), &kernel],
                 shape_text(&shape),
                 multiplications,
                 &time,
-            );
+            ));
         }
     }
     for [rows, columns, k] in FP8 {
@@ -306,17 +301,45 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
         let elements = "f8e4m3";
         let product =
             format!("{elements} {rows} tokens, {columns} x {k}, by a kernel for the shape");
-        add([elements, &kernel], product, multiplications, &time);
+        table.row(&product_row(
+            target,
+            [elements, &kernel],
+            product,
+            multiplications,
+            &time,
+        ));
     }
-    Ok(format!(
-        "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md](clock.md) says how far off it is. \
-         *Compute units*: the share of them that have a workgroup, over as many rounds as all workgroups take, one at a time. \
-         *Sustained*: repeated, at the engine clock that AMD measured the GPU to keep up under products.\n\
-         {}{}\n{}",
-        table.0,
-        products.0,
-        tokens(gpus, device)?
-    ))
+    Ok(table)
+}
+
+/// A product's cells.
+fn product_row(
+    target: Target,
+    [elements, kernel]: [&str; 2],
+    product: String,
+    multiplications: u64,
+    time: &LaunchTime,
+) -> [String; 10] {
+    let flop = 2.0 * multiplications as f64;
+    let sustained = Sustained::of(target.facts().product.name, elements).map_or_else(
+        || "-".to_owned(),
+        |one| format!("{:.1}", one.microseconds(flop, time.microseconds)),
+    );
+    // Of those that would have one in each round, the last one included.
+    let units = u64::from(target.multiprocessors());
+    let places = time.workgroups.next_multiple_of(units);
+    [
+        product,
+        kernel.to_owned(),
+        number(time.workgroups),
+        percent(time.workgroups as f64 / places as f64),
+        format!("{:.1}", time.microseconds),
+        number((flop / time.microseconds / 1e6) as u64),
+        sustained,
+        percent(time.matrix),
+        percent(time.memory),
+        percent(time.lds),
+    ]
 }
 
 /// Keys that a token is decoded after.

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use candle_rocm_kernels::grouped::{invocation, kernel_name, threads, Element, DEPTH, HEADER};
 use candle_rocm_kernels::matmul::Tile;
-use candle_rocm_kernels::GROUPED;
+use candle_rocm_kernels::{Processor, GROUPED};
 use candle_rocm_runtime::gemm::Gpu;
 use candle_rocm_specialised::{Kernel, Specialiser};
 use rocm_emulator::codeobject::CodeObject;
@@ -162,7 +162,7 @@ fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
     // In the order that the runtime has them in, with two workgroups on each compute unit.
     let compute_units = device.target.facts().product.compute_units;
     let order = Gpu {
-        arch,
+        processor: Processor::of(arch),
         compute_units,
     }
     .order(
@@ -196,7 +196,11 @@ fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
         .ints(&[0, 2, 0, 0]);
     let grid = [
         [tiles_m * tiles_n, 1, 1],
-        [threads(arch, Element::F8e4m3, shape.tile), 1, 1],
+        [
+            threads(Processor::of(arch), Element::F8e4m3, shape.tile),
+            1,
+            1,
+        ],
     ];
     Ok(Launch {
         kernel: name,

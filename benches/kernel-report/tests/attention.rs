@@ -4,6 +4,7 @@ use candle_rocm_kernel_report::attention::{run, Shape};
 use candle_rocm_kernel_report::device::Device;
 use candle_rocm_kernel_report::page::ARCHITECTURES;
 use candle_rocm_kernels::attention::{tile, Pass, ELEMENTS};
+use candle_rocm_kernels::Processor;
 use candle_rocm_testing::needs;
 
 /// Least share of the loop's cycles that is the matrix unit's, of bf16 and heads of 128; on gfx1030 of its issue slots that
@@ -38,9 +39,10 @@ fn faults(arch: &str, pass: Pass, floor: f64) -> Vec<String> {
         Pass::Forward | Pass::BackwardQueries => [128, 1024],
         Pass::BackwardKeys => [1024, 128],
     };
+    let processor = Processor::of(arch);
     let sizes = ELEMENTS
         .into_iter()
-        .filter(|&elements| tile(arch, pass, elements).is_some());
+        .filter(|&elements| tile(processor, pass, elements).is_some());
     for (elements, dtype) in sizes.flat_map(|n| [(n, "bf16"), (n, "f16")]) {
         let shape = Shape {
             pass,

@@ -3,7 +3,7 @@
 use candle_core::{bail, CudaDevice, CudaStorage, DType, Error, Result, Tensor};
 use candle_rocm_kernels::few;
 use candle_rocm_kernels::grouped::{self, few_name, kernel_name, threads, Element, COLUMNS, DEPTH};
-use candle_rocm_kernels::GROUPED;
+use candle_rocm_kernels::{Processor, GROUPED};
 use candle_rocm_runtime::gemm::tune::{self, Work};
 use candle_rocm_runtime::gemm::{Arguments, Gpu, MatmulArguments};
 use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
@@ -210,7 +210,7 @@ impl Product<'_> {
     fn launch_of(
         &self,
         plan: &Plan,
-        arch: &str,
+        processor: Processor,
         transposed: [bool; 2],
     ) -> Result<(String, LaunchConfig)> {
         let (element, Size { m, n, matrices, .. }) = (self.element(), self.size());
@@ -220,7 +220,7 @@ impl Product<'_> {
         match plan.kernel {
             Kernel::Tile(tile) => {
                 let tiles = m.div_ceil(tile.rows as usize) * n.div_ceil(tile.columns as usize);
-                let config = grid(tiles, plan.parts, threads(arch, element, tile))?;
+                let config = grid(tiles, plan.parts, threads(processor, element, tile))?;
                 let config = batched(self.name, config, self.batch)?;
                 Ok((kernel_name(element, shared, tile, transposed), config))
             }
@@ -302,7 +302,13 @@ impl Product<'_> {
         let few = layout.along_k == [true; 2]
             && !matches!(self.grouping, Grouping::K(_))
             && self.within_reach();
-        let plans = plans(self.element(), size, few, gpu.arch, compute_units(device));
+        let plans = plans(
+            self.element(),
+            size,
+            few,
+            gpu.processor,
+            compute_units(device),
+        );
         let mut refused = None;
         let timed = tune::fastest_of(
             &stream,
@@ -387,7 +393,7 @@ impl Product<'_> {
         };
         let [a_along_k, b_along_k] = layout.along_k;
         let mut arguments = self.arguments(plan, layout.lds, gpu)?;
-        let (kernel, config) = self.launch_of(plan, gpu.arch, [a_along_k, !b_along_k])?;
+        let (kernel, config) = self.launch_of(plan, gpu.processor, [a_along_k, !b_along_k])?;
         let factors =
             |operand: &Operand| operand.scales.as_ref().map(|scales| scales.values.clone());
         let (scales_a, scales_b) = (factors(self.b), factors(self.a));

@@ -5,6 +5,7 @@ use std::fmt;
 use candle_rocm_kernels::few;
 use candle_rocm_kernels::grouped::{self, Element, ALONG_K, DEPTH, TILES};
 use candle_rocm_kernels::matmul::Tile;
+use candle_rocm_kernels::Processor;
 
 /// Bytes in a cycle of a compute unit: of the second-level cache, and its share of the memory's. About the same on all GPUs.
 const CACHE_RATE: f64 = 48.0;
@@ -100,11 +101,11 @@ pub(super) fn plans(
     element: Element,
     size: Size,
     along_k: bool,
-    arch: &str,
+    processor: Processor,
     units: usize,
 ) -> Vec<Plan> {
-    let few = few_plan(element, size, arch, units).filter(|_| along_k);
-    let pace = match along_k && arch.starts_with("sm_") {
+    let few = few_plan(element, size, processor, units).filter(|_| along_k);
+    let pace = match along_k && processor.is_nvidia() {
         true => &PACE_BY_ROWS,
         false => &PACE,
     };
@@ -123,7 +124,7 @@ pub(super) fn plans(
                 tile,
                 &plan,
                 pace,
-                (arch, units.max(1) as f64),
+                (processor, units.max(1) as f64),
             );
             tiles.push((plan, cycles));
         }
@@ -136,8 +137,8 @@ pub(super) fn plans(
 
 /// The most promising of [`plans`].
 #[cfg(test)]
-fn plan(element: Element, size: Size, along_k: bool, arch: &str, units: usize) -> Plan {
-    plans(element, size, along_k, arch, units)[0]
+fn plan(element: Element, size: Size, along_k: bool, name: &str, units: usize) -> Plan {
+    plans(element, size, along_k, Processor::of(name), units)[0]
 }
 
 /// A plan with about so many parts of k, each of whole steps.
@@ -151,15 +152,15 @@ fn divided(kernel: Kernel, k: usize, parts: usize, step: usize) -> Plan {
 }
 
 /// The plan by a kernel for few columns, where there are few, or few of each group are in use: reading A is the work.
-fn few_plan(element: Element, size: Size, arch: &str, units: usize) -> Option<Plan> {
+fn few_plan(element: Element, size: Size, processor: Processor, units: usize) -> Option<Plan> {
     let usual = size.usual.unwrap_or(size.n).max(1);
-    let mut all = grouped::few_columns(arch).iter().copied();
+    let mut all = grouped::few_columns(processor).iter().copied();
     let columns = all.find(|&columns| usual <= columns as usize)?;
     let matrices = size.matrices;
     if matrices > MOST_BLOCKS {
         return None;
     }
-    let shape = grouped::few_shape(arch, element, columns);
+    let shape = grouped::few_shape(processor, element, columns);
     let (m, k) = (size.m as u64, size.k as u64);
     let units_of_one = (units.div_ceil(matrices.max(1))) as u64;
     let sharing = shape.sharing(m, k, shape.most_sharing(k), units_of_one);
@@ -188,12 +189,12 @@ fn cycles(
     tile: Tile,
     plan: &Plan,
     pace: &Pace,
-    (arch, units): (&str, f64),
+    (processor, units): (Processor, f64),
 ) -> f64 {
     let (rows, columns) = (f64::from(tile.rows), f64::from(tile.columns));
     let (m, n, k) = (size.m as f64, size.n as f64, size.k as f64);
     let (batch, bytes) = (size.batch as f64, f64::from(element.bytes()));
-    let step = (rows * columns / f64::from(grouped::rate(arch, element)))
+    let step = (rows * columns / f64::from(grouped::rate(processor, element)))
         .max((rows + columns) * bytes / CACHE_RATE);
     let place = match tile.columns {
         0..=32 => 2,

@@ -129,8 +129,8 @@ impl Call<'_> {
                     && is_vectors(operand)
             });
         let stream = device.cuda_stream();
-        let arch = &stream.context().info().arch;
-        let Some(shape) = few::normed(arch, dtype) else {
+        let processor = stream.context().info().processor;
+        let Some(shape) = few::normed(processor, dtype) else {
             return Ok(None);
         };
         let whole = (k * self.x.dtype().size_in_bytes()).is_multiple_of(VECTOR_BYTES);

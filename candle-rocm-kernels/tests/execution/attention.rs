@@ -8,7 +8,7 @@ use crate::attention_cases::{attend, each_case, gpus, inputs, Case, Packing};
 use crate::device::{Arg, Gpu};
 use crate::elements::{from_bytes, Element};
 use candle_rocm_kernels::attention::{kernel_name, tile, Pass, ELEMENTS};
-use candle_rocm_kernels::FORWARD;
+use candle_rocm_kernels::{Processor, FORWARD};
 use candle_rocm_testing::random::Random;
 use half::{bf16, f16};
 
@@ -59,7 +59,7 @@ fn check<T: Element>(gpus: &[Gpu], random: &mut Random, case: &Case) {
     );
 
     for gpu in gpus {
-        let Some(tile) = tile(gpu.arch, Pass::Forward, case.dim as u32) else {
+        let Some(tile) = tile(Processor::of(gpu.arch), Pass::Forward, case.dim as u32) else {
             continue;
         };
         let name = kernel_name(Pass::Forward, T::NAME, tile);

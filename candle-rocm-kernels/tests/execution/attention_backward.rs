@@ -12,7 +12,7 @@ use crate::elements::{from_bytes, Element};
 use candle_rocm_kernels::attention::{
     delta_name, kernel_name, tile, Pass, DELTA_ROWS, DELTA_THREADS, ELEMENTS,
 };
-use candle_rocm_kernels::BACKWARD;
+use candle_rocm_kernels::{Processor, BACKWARD};
 use candle_rocm_testing::random::Random;
 use half::{bf16, f16};
 
@@ -238,9 +238,12 @@ fn check<T: Element>(gpus: &[Gpu], random: &mut Random, case: &Case) {
         fields.push(delta);
         [Arg::Struct(fields)]
     };
-    let gpus = gpus
-        .iter()
-        .filter_map(|gpu| Some((gpu, tile(gpu.arch, Pass::BackwardKeys, case.dim as u32)?)));
+    let gpus = gpus.iter().filter_map(|gpu| {
+        Some((
+            gpu,
+            tile(Processor::of(gpu.arch), Pass::BackwardKeys, case.dim as u32)?,
+        ))
+    });
     for (gpu, _) in gpus {
         let what = |kernel: &str, of: &str| format!("{kernel} on {}, {case:?}: {of}", gpu.arch);
         let name = delta_name(T::NAME);
@@ -256,7 +259,8 @@ fn check<T: Element>(gpus: &[Gpu], random: &mut Random, case: &Case) {
         }
 
         let run = |pass: Pass, rows: usize, heads: usize| {
-            let tile = tile(gpu.arch, pass, case.dim as u32).expect("as for the other");
+            let tile =
+                tile(Processor::of(gpu.arch), pass, case.dim as u32).expect("as for the other");
             let name = kernel_name(pass, T::NAME, tile);
             let tiles = (rows as u32).div_ceil(tile.rows) * tile.parts;
             let grid = [heads as u32, tiles, sequences as u32];

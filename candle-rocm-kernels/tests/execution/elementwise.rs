@@ -4,6 +4,7 @@ use crate::device::{Arg, Gpu};
 use crate::elements::{assert_close, assert_same, for_all, for_floats, Element};
 use crate::on_each_gpu;
 use candle_rocm_kernels::{AFFINE, BINARY, FILL, TERNARY, UNARY};
+use candle_rocm_testing::activations;
 use candle_rocm_testing::random::Random;
 
 const BLOCK: [u32; 3] = [1024, 1, 1];
@@ -308,8 +309,6 @@ fn unary<T: Element>(gpu: &Gpu) {
         .map(|_| T::of(numbers.signed().abs() * 6.0 + 0.02))
         .collect();
     type Function = fn(f64) -> f64;
-    let gelu: Function =
-        |x| 0.5 * x * (1.0 + (0.7978845608028654 * x * (1.0 + 0.044715 * x * x)).tanh());
     let functions: [(&str, &[T], Function); 20] = [
         ("uexp", &signed, f64::exp),
         ("ulog", &positive, f64::ln),
@@ -330,13 +329,11 @@ fn unary<T: Element>(gpu: &Gpu) {
             &signed,
             |x| if x == 0.0 { 0.0 } else { x.signum() },
         ),
-        ("usilu", &signed, |x| x / (1.0 + (-x).exp())),
-        ("usigmoid", &signed, |x| 1.0 / (1.0 + (-x).exp())),
+        ("usilu", &signed, activations::silu),
+        ("usigmoid", &signed, activations::sigmoid),
         ("uerf", &signed, libm::erf),
-        ("ugelu", &signed, gelu),
-        ("ugelu_erf", &signed, |x| {
-            0.5 * x * (1.0 + libm::erf(x / std::f64::consts::SQRT_2))
-        }),
+        ("ugelu", &signed, activations::gelu),
+        ("ugelu_erf", &signed, activations::gelu_erf),
     ];
     for (name, source, function) in functions {
         // f8 saturates where others would go on.

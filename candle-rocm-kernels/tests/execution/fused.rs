@@ -4,6 +4,7 @@ use crate::device::{Arg, Gpu};
 use crate::elements::{assert_close, assert_same, for_wide_floats, from_bytes, Element};
 use crate::on_each_gpu;
 use candle_rocm_kernels::{Module, FUSED, REDUCE};
+use candle_rocm_testing::activations::{gelu, gelu_argument, gelu_erf, sigmoid, silu};
 use candle_rocm_testing::random::Random;
 use half::f16;
 use std::collections::HashMap;
@@ -778,39 +779,21 @@ type Function = (&'static str, fn(f64) -> f64, fn(f64) -> f64);
 
 const HALF_ROOT: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
-fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
-}
-
-fn gelu_inner(x: f64) -> f64 {
-    (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))
-}
-
 const FUNCTIONS: [Function; 5] = [
     ("none", |x| x, |_| 1.0),
     ("relu", |x| x.max(0.0), |x| if x > 0.0 { 1.0 } else { 0.0 }),
-    (
-        "silu",
-        |x| x * sigmoid(x),
-        |x| sigmoid(x) * (1.0 + x * (1.0 - sigmoid(x))),
-    ),
-    (
-        "gelu",
-        |x| 0.5 * x * (1.0 + gelu_inner(x).tanh()),
-        |x| {
-            let t = gelu_inner(x).tanh();
-            let slope = (2.0 / std::f64::consts::PI).sqrt() * (1.0 + 0.134145 * x * x);
-            0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * slope
-        },
-    ),
-    (
-        "gelu_erf",
-        |x| 0.5 * x * (1.0 + libm::erf(x * HALF_ROOT)),
-        |x| {
-            let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
-            0.5 * (1.0 + libm::erf(x * HALF_ROOT)) + x * density
-        },
-    ),
+    ("silu", silu, |x| {
+        sigmoid(x) * (1.0 + x * (1.0 - sigmoid(x)))
+    }),
+    ("gelu", gelu, |x| {
+        let t = gelu_argument(x).tanh();
+        let slope = (2.0 / std::f64::consts::PI).sqrt() * (1.0 + 0.134145 * x * x);
+        0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * slope
+    }),
+    ("gelu_erf", gelu_erf, |x| {
+        let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        0.5 * (1.0 + libm::erf(x * HALF_ROOT)) + x * density
+    }),
 ];
 
 /// Rows and columns with bias: odd, vectors, more than a grid has threads. One row stands for any shape without bias.

@@ -9,7 +9,7 @@ use candle_rocm_kernels::grouped::{
 };
 use candle_rocm_kernels::matmul::Tile;
 use candle_rocm_kernels::order::TileOrder;
-use candle_rocm_kernels::GROUPED;
+use candle_rocm_kernels::{Processor, GROUPED};
 use candle_rocm_testing::random::Random;
 use float8::F8E4M3;
 use half::{bf16, f16};
@@ -47,11 +47,11 @@ impl Case {
                 let (rows, columns) = (tile.rows as usize, tile.columns as usize);
                 let tiles = [self.m.div_ceil(rows), self.n.div_ceil(columns)];
                 let name = kernel_name(self.element, blocks, tile, self.transposed);
-                let threads = threads(arch, self.element, tile);
+                let threads = threads(Processor::of(arch), self.element, tile);
                 (name, tiles[0] * tiles[1], threads, tiles)
             }
             Kernel::Few { columns, sharing } => {
-                let shape = few_shape(arch, self.element, columns);
+                let shape = few_shape(Processor::of(arch), self.element, columns);
                 let rows = shape.rows_of_workgroup(sharing) as usize;
                 let name = few_name(self.element, blocks, columns);
                 (name, self.m.div_ceil(rows), shape.threads(sharing), [0, 0])
@@ -234,8 +234,10 @@ fn every_kernel_of_few_columns_is_exact() {
         let mut random = Random::new(37);
         let mut which = 0;
         for element in [Element::Bf16, Element::F8e4m3] {
-            for &columns in few_columns(arch) {
-                let teams = few_shape(arch, element, columns).teams.ilog2();
+            for &columns in few_columns(Processor::of(arch)) {
+                let teams = few_shape(Processor::of(arch), element, columns)
+                    .teams
+                    .ilog2();
                 let all = columns as usize;
                 // Whole rounds; a round and a half, in parts; what no vector covers; several times the columns.
                 for (m, n, k, share, parts, sharing) in [

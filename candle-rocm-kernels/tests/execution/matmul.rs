@@ -8,7 +8,8 @@ use candle_rocm_kernels::matmul::{
     exists, kernel_name, panels_ahead, threads, Dtype, SumsOfParts, Tile, TILES,
 };
 use candle_rocm_kernels::order::TileOrder;
-use candle_rocm_kernels::MATMUL;
+use candle_rocm_kernels::{Processor, MATMUL};
+use candle_rocm_testing::activations;
 use candle_rocm_testing::needs::{self, Need};
 use candle_rocm_testing::random::Random;
 use half::{bf16, f16};
@@ -27,12 +28,9 @@ impl Activation {
     fn of(self, x: f64) -> f64 {
         match self {
             Self::None => x,
-            Self::GeluErf => 0.5 * x * (1.0 + libm::erf(x / std::f64::consts::SQRT_2)),
-            Self::GeluTanh => {
-                let u = (2.0 / std::f64::consts::PI).sqrt() * x * (1.0 + 0.044715 * x * x);
-                0.5 * x * (1.0 + u.tanh())
-            }
-            Self::Silu => x / (1.0 + (-x).exp()),
+            Self::GeluErf => activations::gelu_erf(x),
+            Self::GeluTanh => activations::gelu(x),
+            Self::Silu => activations::silu(x),
         }
     }
 }
@@ -457,7 +455,7 @@ fn product<T: Element, C: Element>(
     };
     let name = kernel_name(dtype, tile, transposed);
     let grid = [grid[0], grid[1], batch].map(|x| x as u32);
-    let block = [threads(arch, tile), 1, 1];
+    let block = [threads(Processor::of(arch), tile), 1, 1];
     let found: Vec<C> = if parts == 1 {
         gpu.run(
             &MATMUL,
@@ -548,7 +546,7 @@ fn all_kernels<T: Element, C: Element>(dtype: Dtype) {
             };
             let truth = truth::<T, C>(dtype, &case);
             for (arch, gpu) in archs.iter().zip(&gpus) {
-                if !exists(arch, dtype, tile) {
+                if !exists(Processor::of(arch), dtype, tile) {
                     continue;
                 }
                 for ops in 0..4 {
@@ -564,7 +562,8 @@ fn all_kernels<T: Element, C: Element>(dtype: Dtype) {
         if tile.rows == 224 {
             run(uneven_case(tile, depth));
         }
-        if archs.iter().any(|arch| panels_ahead(arch, dtype, tile) > 1) {
+        let ahead = |arch: &&str| panels_ahead(Processor::of(arch), dtype, tile) > 1;
+        if archs.iter().any(ahead) {
             run(ahead_case(tile, depth));
         }
         if tile.rows == 64 {
@@ -634,7 +633,7 @@ fn counted(gpu: &Gpu, tile: Tile, transposed: [bool; 2], k: usize) -> Counters {
         &MATMUL,
         &name,
         [1; 3],
-        [threads("gfx942", tile), 1, 1],
+        [threads(Processor::of("gfx942"), tile), 1, 1],
         0,
         &[Arg::Struct(fields)],
     );

@@ -1,5 +1,7 @@
 //! What HIP says about a GPU.
 
+use candle_rocm_kernels::Processor;
+
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hip::types::{attribute, DeviceProperties};
 use crate::runtime::Runtime;
@@ -13,6 +15,8 @@ pub struct DeviceInfo {
     pub arch_full: String,
     /// Architecture alone, which is what code objects are chosen by: `gfx942`.
     pub arch: String,
+    /// What plans know of it: its entry in the tables of GPUs.
+    pub processor: Processor,
     /// Work-items in a wavefront: 64 on CDNA, 32 on RDNA.
     pub wavefront_size: u32,
     /// Compute units, as HIP counts them (workgroup processors on RDNA).
@@ -70,6 +74,7 @@ impl DeviceInfo {
         }
         Ok(Self {
             name: properties.name(),
+            processor: Processor::of(&arch),
             arch,
             arch_full,
             wavefront_size: attribute_of(attribute::WARP_SIZE)?,

@@ -1,59 +1,45 @@
-//! What plans know of a GPU, and how long a plan may take on it.
-//!
-//! The figures are those that AMD publishes (`rocm-gpus` has them), and the estimates are only to rank plans: nobody has
-//! timed these kernels on AMD hardware. What was timed, by `tune`, comes before them.
+//! What plans know of a GPU: the figures that AMD publishes (`rocm-gpus` has them), and the order of tiles that its caches
+//! ask for.
 
-use candle_rocm_kernels::matmul::SumsOfParts;
 use candle_rocm_kernels::nvidia::Multiprocessor;
 use candle_rocm_kernels::order::TileOrder;
-use rocm_gpus::Rates;
+use candle_rocm_kernels::Processor;
+use rocm_gpus::{CodeTarget, Rates};
 
-use super::problem::GemmDtype;
-use super::product::Product;
 use crate::device::info::DeviceInfo;
 
 /// The GPU that a plan is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gpu<'a> {
-    /// Architecture, such as `gfx942`.
-    pub arch: &'a str,
+pub struct Gpu {
+    /// Its entry in the tables of GPUs.
+    pub processor: Processor,
     /// Compute units, as HIP counts them (workgroup processors on RDNA).
     pub compute_units: u32,
 }
 
-impl<'a> From<&'a DeviceInfo> for Gpu<'a> {
-    fn from(info: &'a DeviceInfo) -> Self {
+impl From<&DeviceInfo> for Gpu {
+    fn from(info: &DeviceInfo) -> Self {
         Self {
-            arch: &info.arch,
+            processor: info.processor,
             compute_units: info.compute_units,
         }
     }
 }
 
-fn rate(rates: &Rates, dtype: GemmDtype) -> f64 {
-    f64::from(match dtype {
-        GemmDtype::F16 | GemmDtype::F16ToF32 => rates.f16,
-        GemmDtype::BF16 | GemmDtype::BF16ToF32 => rates.bf16,
-        GemmDtype::I8 => rates.i8,
-        GemmDtype::F32 => rates.f32,
-        GemmDtype::F64 => rates.f64,
-    })
-}
-
 /// A compute unit of an architecture (a workgroup processor of RDNA).
 pub(super) struct Unit {
     /// Of the matrix units, or dot products where there are none.
-    matrix: Rates,
+    pub(super) matrix: Rates,
     /// Of the vector units, on operands widened to the type of the sums.
-    vector: Rates,
+    pub(super) vector: Rates,
     /// 32-bit registers of all its lanes.
-    registers: u64,
+    pub(super) registers: u64,
     /// Work-items that it holds at most.
-    threads: u64,
+    pub(super) threads: u64,
     /// Work-items of a wavefront.
-    wavefront: u64,
+    pub(super) wavefront: u64,
     /// Bytes of LDS.
-    lds: u64,
+    pub(super) lds: u64,
     /// Compute units that share a second-level cache, where a GPU has several of those.
     units_of_chiplet: Option<u32>,
 }
@@ -70,14 +56,6 @@ impl From<rocm_gpus::Gpu> for Unit {
             lds: unit.lds_bytes.into(),
             units_of_chiplet: gpu.multiprocessors_of_chiplet(),
         }
-    }
-}
-
-#[cfg(test)]
-impl Unit {
-    /// Work-items of a wavefront.
-    pub(super) fn wavefront(&self) -> u64 {
-        self.wavefront
     }
 }
 
@@ -115,152 +93,16 @@ impl From<Multiprocessor> for Unit {
 }
 
 /// Bytes of LDS that NVIDIA's GPUs take of each workgroup's for themselves.
-const RESERVED_LDS: u64 = 1024;
+pub(super) const RESERVED_LDS: u64 = 1024;
 
-/// Bytes in a cycle of a compute unit: of LDS, of the second-level cache, and its share of the memory's. The last two
-/// are about the same on all these GPUs.
-const LDS_RATE: f64 = 128.0;
-const CACHE_RATE: f64 = 48.0;
-const MEMORY_RATE: f64 = 8.0;
-/// What several second-level caches read of operands, beside what each reads alone, as a share of what memory would pass: an
-/// Infinity Cache has it.
-const READ_AGAIN: f64 = 0.7;
-/// Cycles from a load to its use. A workgroup that is alone on its unit waits so long for each step.
-const LATENCY: f64 = 900.0;
-/// Cycles of a workgroup before its first multiply-add and after its last.
-const ENDS: f64 = 2500.0;
-/// And for each element of a tile by whole lines, on its way from there to C: by the emulator's clock, as below. Sums of
-/// parts are counted by their bytes.
-const END_OF_ELEMENT: f64 = 0.2;
-/// Cycles of one more launch.
-const LAUNCH: f64 = 6500.0;
-/// How much of the time shows that parts of k take to write their sums, which the launch that adds them up then reads: some
-/// workgroups multiply meanwhile. By the emulator's clock of an MI300X, of LLaMA's layers with 128 to 1,024 tokens: it
-/// ranks plans alike from here to 0.5.
-const SHOWN_OF_WRITTEN: f64 = 0.25;
-/// Where parts hand their sums over, cycles until the last part's workgroups have them, and for each element of a tile: of the
-/// first other part, whose code waits as well, and of each more. By the same clock.
-const HANDOVER: f64 = 2000.0;
-const OF_ELEMENT_HANDED_OVER: f64 = 0.5;
-const OF_EACH_MORE: f64 = 0.1;
-/// Cycles in which the first workgroups of a kernel by whole lines wait for its code, which is longer than the others': by the
-/// same clock, alike from 6,000 to 8,000.
-const FIRST_OF_CODE: f64 = 7000.0;
-
-/// How much of the shorter of two times shows that pass together.
-const NOT_HIDDEN: f64 = 0.3;
-/// The same within a step where an order was asked for in which matrix instructions hide the rest, and a SIMD has two
-/// wavefronts or more, so that one multiplies while another waits: by the emulator's clock of an MI300X.
-const NOT_HIDDEN_IN_ORDER: f64 = 0.08;
-/// Wavefronts' places for that: a unit's SIMDs, twice.
-const TWO_A_SIMD: u64 = 8;
-
-fn overlapped(one: f64, other: f64) -> f64 {
-    one.max(other) + NOT_HIDDEN * one.min(other)
-}
-
-/// Whose multiply-adds a kernel uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Units {
-    Matrix,
-    Vector,
-}
-
-/// What a workgroup does, as far as its time goes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
-    /// Rows and columns of its tile of C.
-    pub rows: u64,
-    pub columns: u64,
-    /// Elements of k in a step.
-    pub depth: u64,
-    pub threads: u64,
-    pub units: Units,
-    /// Bytes of LDS that a launch asks for, where operands go straight to it; else 0.
-    pub dynamic_lds: u64,
-    /// Whether it reads whole lines, in an order that was asked for.
-    pub whole_lines: bool,
-    /// Steps whose operands are on their way at once.
-    pub ahead: u32,
-}
-
-impl Work {
-    /// Bytes of an element in LDS: vector units get them widened.
-    fn lds_element(&self, dtype: GemmDtype) -> f64 {
-        match self.units {
-            Units::Matrix => dtype.bytes() as f64,
-            Units::Vector => dtype.sum_bytes() as f64,
-        }
-    }
-
-    /// Bytes of LDS that it moves in a step: each operand is written once; waves of matrix units form a square and
-    /// each read what its side needs, work-items of vector units the rows and columns of their own sums.
-    fn lds_traffic(&self, unit: &Unit, dtype: GemmDtype) -> f64 {
-        let edges = (self.rows + self.columns) as f64;
-        let reads = match self.units {
-            Units::Matrix => edges * (self.threads as f64 / unit.wavefront as f64).sqrt(),
-            Units::Vector => {
-                let sums = (self.rows * self.columns) as f64 / self.threads as f64;
-                // Lanes that read the same words are served at once: a quarter remains.
-                2.0 * sums.sqrt() * self.threads as f64 / 4.0
-            }
-        };
-        (reads + edges) * self.depth as f64 * self.lds_element(dtype)
-    }
-
-    /// Cycles of a unit for a step, if it waits for nothing, with so many workgroups at once.
-    fn step(&self, unit: &Unit, dtype: GemmDtype, workgroups: u64) -> f64 {
-        let rates = match self.units {
-            Units::Matrix => &unit.matrix,
-            Units::Vector => &unit.vector,
-        };
-        let edges = (self.rows + self.columns) as f64;
-        let bound = [
-            (self.rows * self.columns * self.depth) as f64 / rate(rates, dtype),
-            self.lds_traffic(unit, dtype) / LDS_RATE,
-            edges * self.depth as f64 * dtype.bytes() as f64 / CACHE_RATE,
-        ];
-        let most = bound.into_iter().fold(0.0, f64::max);
-        let wavefronts = workgroups * self.threads / unit.wavefront;
-        let not_hidden = match self.whole_lines && wavefronts >= TWO_A_SIMD {
-            true => NOT_HIDDEN_IN_ORDER,
-            false => NOT_HIDDEN,
-        };
-        most + not_hidden * (bound.into_iter().sum::<f64>() - most)
-    }
-
-    /// How many of them a compute unit holds, by LDS, registers and work-items; at least 1.
-    fn resident(&self, unit: &Unit, dtype: GemmDtype) -> u64 {
-        let edges = (self.rows + self.columns) * self.depth;
-        // Matrix units have one step's operands in slices, with room between rows where they are not whole lines, vector
-        // units those of two.
-        let buffers = match self.units {
-            Units::Matrix if self.whole_lines => 1.0,
-            Units::Matrix => 1.28,
-            Units::Vector => 2.0,
-        };
-        let (lds, on_its_way) = match self.dynamic_lds {
-            0 => (
-                (buffers * edges as f64 * self.lds_element(dtype)) as u64,
-                edges * dtype.bytes() as u64 / 4 / self.threads,
-            ),
-            bytes => (bytes + RESERVED_LDS, 0),
-        };
-        let sums = self.rows * self.columns / self.threads * dtype.sum_bytes() as u64 / 4;
-        // And addresses and fragments.
-        let registers = sums + on_its_way + 56;
-        (unit.lds / lds.max(1))
-            .min(unit.registers / (registers * self.threads))
-            .min(unit.threads / self.threads)
-            .max(1)
-    }
-}
-
-impl Gpu<'_> {
+impl Gpu {
     pub(super) fn unit(&self) -> Unit {
-        match self.arch.parse::<rocm_gpus::Gpu>() {
-            Ok(gpu) => gpu.into(),
-            Err(_) => Multiprocessor::of(self.arch).map_or(OTHER, Unit::from),
+        match self.processor {
+            Processor::Amd(CodeTarget::Gpu(gpu)) => gpu.into(),
+            Processor::Nvidia(Some(unit)) => unit.into(),
+            Processor::Amd(CodeTarget::Generic(_))
+            | Processor::Nvidia(None)
+            | Processor::Unknown => OTHER,
         }
     }
 
@@ -303,88 +145,5 @@ impl Gpu<'_> {
             _ => chiplets,
         };
         (group as u32, chiplets)
-    }
-
-    /// Workgroups that run at once.
-    pub(super) fn concurrent(&self, work: &Work, dtype: GemmDtype) -> u64 {
-        self.units() * work.resident(&self.unit(), dtype)
-    }
-
-    /// Rows of A and columns of B that all second-level caches together read: of k as much as the product has, if each gets a
-    /// connected part of C, or if each gets the same share of k.
-    fn read_by_caches(&self, product: &Product, work: &Work, share_k: bool) -> [f64; 2] {
-        let caches = u64::from(self.chiplets());
-        if caches == 1 || share_k {
-            return [product.m, product.n].map(|all| all as f64);
-        }
-        let of = [work.rows, work.columns];
-        let tiles = [(product.m, of[0]), (product.n, of[1])].map(|(all, of)| all.div_ceil(of));
-        let of_cache = (tiles[0] * tiles[1]).div_ceil(caches);
-        let (group, _) = self.grouped(
-            of.map(|of| of as u32),
-            tiles,
-            self.concurrent(work, product.dtype),
-        );
-        let rows = of_cache.div_ceil(tiles[1]).max(u64::from(group));
-        let columns = of_cache.div_ceil(rows);
-        [rows * of[0], columns * of[1]].map(|of_cache| (caches * of_cache) as f64)
-    }
-
-    /// The estimated time of a product in tiles, in cycles, with k in so many parts, of whose sums there becomes this.
-    pub(super) fn cycles(
-        &self,
-        product: &Product,
-        work: &Work,
-        parts: u64,
-        sums_of_parts: SumsOfParts,
-    ) -> f64 {
-        let (unit, dtype) = (self.unit(), product.dtype);
-        let steps = product.k.div_ceil(parts).div_ceil(work.depth).max(1) as f64;
-        let tiles = product.m.div_ceil(work.rows) * product.n.div_ceil(work.columns);
-        let of_unit = (tiles * product.batch * parts).div_ceil(self.units());
-        let resident = work.resident(&unit, dtype);
-        let round = |workgroups: u64| match workgroups {
-            0 => 0.0,
-            _ => {
-                let step = work.step(&unit, dtype, workgroups);
-                let elements = match work.whole_lines && parts == 1 {
-                    true => (work.rows * work.columns) as f64,
-                    false => 0.0,
-                };
-                let ends = ENDS + END_OF_ELEMENT * elements;
-                // Of two on a unit one multiplies while the other waits.
-                let ahead = f64::from(work.ahead - 1) / if workgroups == 1 { 2.0 } else { 4.0 };
-                let latency = LATENCY * (1.0 - ahead);
-                steps * overlapped(workgroups as f64 * step, latency) + ends
-            }
-        };
-        let first = if work.whole_lines { FIRST_OF_CODE } else { 0.0 };
-        let rounds = (of_unit / resident) as f64 * round(resident) + round(of_unit % resident);
-        let computing = first + rounds;
-        let memory = |bytes: f64| bytes / (MEMORY_RATE * self.units() as f64);
-        let (m, n, k) = (product.m as f64, product.n as f64, product.k as f64);
-        let batch = product.batch as f64;
-        let matrices = |stride: i64| if stride == 0 { 1.0 } else { batch };
-        let share_k = sums_of_parts == SumsOfParts::OfChiplets;
-        let [rows, columns] = self.read_by_caches(product, work, share_k);
-        let elements = |rows: f64, columns: f64| {
-            k * (rows * matrices(product.a.stride) + columns * matrices(product.b.stride))
-        };
-        let inputs = elements(m, n).max(READ_AGAIN * elements(rows, columns));
-        let output = m * n * batch * dtype.output_bytes() as f64;
-        let mut cycles = overlapped(computing, memory(inputs * dtype.bytes() as f64 + output));
-        if parts > 1 {
-            let sums = m * n * batch * parts as f64 * dtype.sum_bytes() as f64;
-            let elements = (work.rows * work.columns) as f64;
-            cycles += memory(SHOWN_OF_WRITTEN * sums);
-            cycles += match sums_of_parts {
-                SumsOfParts::HandedOver => {
-                    HANDOVER
-                        + elements * (OF_ELEMENT_HANDED_OVER + OF_EACH_MORE * (parts - 2) as f64)
-                }
-                SumsOfParts::AddedUp | SumsOfParts::OfChiplets => memory(sums) + LAUNCH,
-            };
-        }
-        cycles
     }
 }

@@ -1,6 +1,6 @@
 //! The kernels of the modules `gemm` and `matmul`: their names, tiles and workgroups.
 
-use candle_rocm_kernels::{few, matmul};
+use candle_rocm_kernels::{few, matmul, Processor};
 
 use super::problem::{GemmDtype, Transpose};
 
@@ -109,20 +109,20 @@ pub struct MatrixTile {
 }
 
 impl MatrixTile {
-    /// Those that module `matmul` has for this architecture and type.
-    pub fn all(arch: &str, dtype: GemmDtype) -> impl Iterator<Item = Self> + '_ {
+    /// Those that module `matmul` has for this processor and type.
+    pub fn all(processor: Processor, dtype: GemmDtype) -> impl Iterator<Item = Self> {
         let of = dtype.of_kernels();
         matmul::TILES
             .into_iter()
-            .filter(move |tile| matmul::exists(arch, of, *tile))
+            .filter(move |tile| matmul::exists(processor, of, *tile))
             .map(move |tile| Self {
                 rows: tile.rows,
                 columns: tile.columns,
-                threads: matmul::threads(arch, tile),
+                threads: matmul::threads(processor, tile),
                 depth: of.depth(),
-                dynamic_lds: matmul::dynamic_lds(arch, of, tile),
-                whole_lines: matmul::reads_whole_lines(arch, of, tile),
-                ahead: matmul::panels_ahead(arch, of, tile),
+                dynamic_lds: matmul::dynamic_lds(processor, of, tile),
+                whole_lines: matmul::reads_whole_lines(processor, of, tile),
+                ahead: matmul::panels_ahead(processor, of, tile),
                 hands_over: matmul::hands_over(of, tile),
             })
     }

@@ -2,7 +2,7 @@
 //! kernels, with what follows a product done on the way to memory.
 //!
 //! [`gemm_with_epilogue`] checks a [`GemmProblem`] and its [`Epilogue`]; where [`library`] is not chosen, `candidates`
-//! finds a [`plan`], a kernel and a grid, by the estimates of `hardware` (or by the timings of [`tune`], if they are asked
+//! finds a [`plan`], a kernel and a grid, by the estimates of `cost` (or by the timings of [`tune`], if they are asked
 //! for), and `launch` gives it to the stream. The kernels are
 //!
 //! | kernels | for |
@@ -18,6 +18,7 @@
 
 mod candidates;
 mod choice;
+mod cost;
 mod epilogue;
 pub(crate) mod handover;
 mod hardware;

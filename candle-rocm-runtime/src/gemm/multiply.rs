@@ -92,7 +92,7 @@ unsafe fn multiply(stream: &Stream, problem: &GemmProblem, epilogue: &Epilogue) 
         return Err(Error::unsupported(format!(
             "there are no kernels for {} on {}",
             problem.dtype.name(),
-            gpu.arch
+            device.info().arch
         )));
     };
     // SAFETY: the caller's promise, and the plan covers just these matrices.
@@ -102,7 +102,7 @@ unsafe fn multiply(stream: &Stream, problem: &GemmProblem, epilogue: &Epilogue) 
 /// Our own plan where a library is only the default, and would be followed by a launch of what comes after the product:
 /// few columns take about as long as that.
 fn in_one_launch(problem: &GemmProblem, epilogue: &Epilogue, gpu: Gpu) -> Result<Option<Plan>> {
-    let columns = few::columns(gpu.arch, problem.dtype.of_kernels(), false);
+    let columns = few::columns(gpu.processor, problem.dtype.of_kernels(), false);
     let most = columns.last().map_or(0, |&columns| columns as usize);
     let are_few = problem.m.min(problem.n) <= most;
     if epilogue.is_none() || !are_few || GemmChoice::current()? != GemmChoice::Auto {

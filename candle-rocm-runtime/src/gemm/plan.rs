@@ -16,6 +16,8 @@ pub(super) const MAX_GRID_YZ: u64 = 65_535;
 /// out. On an H200 both take as long with six parts of 64 x 64, and with three of 128 x 128; by the emulator's clock of an
 /// MI300X with eight and four.
 pub(super) const MOST_HANDED_OVER: u64 = 5 * 64 * 64;
+/// Most parts of k.
+pub(super) const MAX_PARTS: u64 = 64;
 /// Most bytes of partial sums where k is divided.
 pub const MAX_WORKSPACE: u64 = 96 << 20;
 

@@ -10,7 +10,8 @@ use candle_rocm_backend::ops::Pairs;
 
 use crate::linear::Linear;
 use crate::rotary::Frequencies;
-use crate::transformer::{Layer, Shape, Transformer};
+use crate::transformer::Transformer;
+use crate::weights::{Layer, Shape};
 
 /// What the families differ in.
 pub(super) struct Architecture {
@@ -66,6 +67,43 @@ pub(super) fn load<R: Read + Seek>(
     {
         bail!("the file is of a mixture of experts, which candle_transformers::models has and this crate not yet");
     }
+    let sizes = sizes(architecture, &metadata)?;
+    let mut file = File {
+        content,
+        reader,
+        device,
+    };
+    let embedding = file.read("token_embd.weight")?;
+    let vocabulary = embedding.shape().dims2()?.0;
+    let mut layers = Vec::new();
+    for n in 0..metadata.number("block_count")? {
+        layers.push(layer(&mut file, architecture, n, sizes.epsilon)?);
+    }
+    let norm = file.read("output_norm.weight")?.dequantize(device)?;
+    let rows: Tensor = embedding.dequantize(device)?;
+    let head = if content.tensor_infos.contains_key("output.weight") {
+        file.read("output.weight")?
+    } else {
+        embedding
+    };
+    let shape = Shape {
+        vocabulary,
+        ..sizes
+    };
+    let theta = metadata.float("rope.freq_base", Some(10_000.))?;
+    let frequencies = Frequencies::of_base(theta, shape.head_dim, architecture.pairs);
+    Transformer::new(
+        shape,
+        rows,
+        layers,
+        norm,
+        Linear::quantized(vec![head], device)?,
+        frequencies,
+    )
+}
+
+/// What the file's numbers say; the vocabulary is its embedding's.
+fn sizes(architecture: &Architecture, metadata: &Metadata) -> Result<Shape> {
     let (heads, kv_heads) = (
         metadata.number("attention.head_count")?,
         metadata.number("attention.head_count_kv")?,
@@ -75,73 +113,77 @@ pub(super) fn load<R: Read + Seek>(
     if heads == 0 || kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
         bail!("{heads} heads, with {kv_heads} of keys, which must divide them");
     }
-    let head_dim = match architecture.head_dim {
-        Some(name) => metadata.number(name)?,
-        None => hidden / heads,
-    };
-    let mut read = |name: &str, to: &Device| content.tensor(reader, name, to);
-    let embedding = read("token_embd.weight", device)?;
-    let vocabulary = embedding.shape().dims2()?.0;
-    let mut layers = Vec::new();
-    for n in 0..metadata.number("block_count")? {
-        // Those of one product are put together here, and travel once.
-        let mut parts = |names: &[&str], what: &str| -> Result<Vec<QTensor>> {
-            let names = names.iter().map(|name| format!("blk.{n}.{name}.{what}"));
-            names.map(|name| read(&name, &Device::Cpu)).collect()
-        };
-        let names = ["attn_q", "attn_k", "attn_v"];
-        let qkv = parts(&names, "weight")?;
-        let biases = match architecture.biases {
-            true => parts(&names, "bias")?,
-            false => Vec::new(),
-        };
-        let gate_up = parts(&["ffn_gate", "ffn_up"], "weight")?;
-        let mut of = |name: &str| read(&format!("blk.{n}.{name}.weight"), device);
-        let mut head_norm = |name: &str| of(name)?.dequantize(device);
-        let head_norms = match architecture.head_norms {
-            true => Some(HeadNorms {
-                queries: head_norm("attn_q_norm")?,
-                keys: head_norm("attn_k_norm")?,
-                epsilon,
-            }),
-            false => None,
-        };
-        layers.push(Layer {
-            attention_norm: of("attn_norm")?.dequantize(device)?,
-            qkv: products(qkv, &biases, device)?,
-            head_norms,
-            window: None,
-            output: Linear::quantized(vec![of("attn_output")?], device)?,
-            gated_norm: of("ffn_norm")?.dequantize(device)?,
-            gate_up: products(gate_up, &[], device)?,
-            down: Linear::quantized(vec![of("ffn_down")?], device)?,
-        });
-    }
-    let norm = read("output_norm.weight", device)?.dequantize(device)?;
-    let rows: Tensor = embedding.dequantize(device)?;
-    let head = if content.tensor_infos.contains_key("output.weight") {
-        read("output.weight", device)?
-    } else {
-        embedding
-    };
-    let shape = Shape {
+    Ok(Shape {
         heads,
         kv_heads,
-        head_dim,
+        head_dim: match architecture.head_dim {
+            Some(name) => metadata.number(name)?,
+            None => hidden / heads,
+        },
         hidden,
-        vocabulary,
+        vocabulary: 0,
         epsilon,
+    })
+}
+
+/// A file whose tensors go to a device.
+struct File<'a, R> {
+    content: &'a Content,
+    reader: &'a mut R,
+    device: &'a Device,
+}
+
+impl<R: Read + Seek> File<'_, R> {
+    fn read(&mut self, name: &str) -> Result<QTensor> {
+        self.content.tensor(self.reader, name, self.device)
+    }
+
+    /// Those of one product, which are put together on the CPU, and travel once.
+    fn parts(&mut self, layer: usize, names: &[&str], what: &str) -> Result<Vec<QTensor>> {
+        let names = names
+            .iter()
+            .map(|name| format!("blk.{layer}.{name}.{what}"));
+        names
+            .map(|name| self.content.tensor(self.reader, &name, &Device::Cpu))
+            .collect()
+    }
+}
+
+/// The weights of layer `n`.
+fn layer<R: Read + Seek>(
+    file: &mut File<R>,
+    architecture: &Architecture,
+    n: usize,
+    epsilon: f64,
+) -> Result<Layer> {
+    let device = file.device;
+    let names = ["attn_q", "attn_k", "attn_v"];
+    let qkv = file.parts(n, &names, "weight")?;
+    let biases = match architecture.biases {
+        true => file.parts(n, &names, "bias")?,
+        false => Vec::new(),
     };
-    let theta = metadata.float("rope.freq_base", Some(10_000.))?;
-    let frequencies = Frequencies::of_base(theta, head_dim, architecture.pairs);
-    Transformer::new(
-        shape,
-        rows,
-        layers,
-        norm,
-        Linear::quantized(vec![head], device)?,
-        frequencies,
-    )
+    let gate_up = file.parts(n, &["ffn_gate", "ffn_up"], "weight")?;
+    let mut of = |name: &str| file.read(&format!("blk.{n}.{name}.weight"));
+    let mut head_norm = |name: &str| of(name)?.dequantize(device);
+    let head_norms = match architecture.head_norms {
+        true => Some(HeadNorms {
+            queries: head_norm("attn_q_norm")?,
+            keys: head_norm("attn_k_norm")?,
+            epsilon,
+        }),
+        false => None,
+    };
+    Ok(Layer {
+        attention_norm: of("attn_norm")?.dequantize(device)?,
+        qkv: products(qkv, &biases, device)?,
+        head_norms,
+        window: None,
+        output: Linear::quantized(vec![of("attn_output")?], device)?,
+        gated_norm: of("ffn_norm")?.dequantize(device)?,
+        gate_up: products(gate_up, &[], device)?,
+        down: Linear::quantized(vec![of("ffn_down")?], device)?,
+    })
 }
 
 /// One product for neighbours of one format: of queries and keys, and of values, in files of mixed formats (`Q4_K_M`).

@@ -6,7 +6,8 @@ use candle_rocm_backend::ops::HeadNorms;
 
 use crate::linear::Linear;
 use crate::rotary::Frequencies;
-use crate::transformer::{Layer, Shape, Transformer};
+use crate::transformer::Transformer;
+use crate::weights::{Layer, Shape};
 
 /// What the families differ in.
 pub(super) struct Decoder {

@@ -11,7 +11,8 @@ pub use candle_transformers::models::llama::{
 
 use super::hugging_face::{head_dim, Decoder};
 use crate::rotary::Frequencies;
-use crate::transformer::{Shape, Transformer};
+use crate::transformer::Transformer;
+use crate::weights::Shape;
 
 /// Reads the weights under their names in Hugging Face's files (`model.layers.0.self_attn.q_proj.weight`, ...).
 ///

@@ -7,7 +7,8 @@ pub use candle_transformers::models::mistral::Config;
 
 use super::hugging_face::{check_activation, head_dim, Decoder};
 use crate::rotary::Frequencies;
-use crate::transformer::{Shape, Transformer};
+use crate::transformer::Transformer;
+use crate::weights::Shape;
 
 /// Reads the weights, as [`super::llama::load`].
 ///

@@ -4,8 +4,8 @@ mod gguf;
 mod hugging_face;
 pub mod llama;
 pub mod mistral;
-pub mod quantized_llama;
-pub mod quantized_qwen2;
-pub mod quantized_qwen3;
+mod quantized;
 pub mod qwen2;
 pub mod qwen3;
+
+pub use quantized::{quantized_llama, quantized_qwen2, quantized_qwen3};

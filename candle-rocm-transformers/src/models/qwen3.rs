@@ -7,7 +7,8 @@ pub use candle_transformers::models::qwen3::Config;
 
 use super::hugging_face::{check_activation, Decoder};
 use crate::rotary::Frequencies;
-use crate::transformer::{Shape, Transformer};
+use crate::transformer::Transformer;
+use crate::weights::Shape;
 
 /// Reads the weights, as [`super::llama::load`]; each head of queries and keys is normed before its rotary embedding.
 ///

@@ -113,14 +113,6 @@ impl Topology {
         let node = index + 1;
         let (facts, unit) = (gpu.facts(), gpu.unit());
         let product = &facts.product;
-        let (major, minor, stepping) = gpu.version();
-        let simds = unit.simds / unit.compute_units;
-        let of_chiplet = product.compute_units / product.chiplets;
-        let arrays = of_chiplet.div_ceil(ARRAY) * product.chiplets;
-        let ecc = match facts.qualifiers.contains("sramecc+") {
-            true => SRAM_ECC,
-            false => 0,
-        };
         let caches = [
             (1, unit.vector_cache_kib),
             (2, product.l2_kib),
@@ -130,46 +122,7 @@ impl Topology {
         let caches: Vec<(u64, u32)> = caches.collect();
         self.file(&format!("nodes/{node}/gpu_id"), format!("{}\n", node + 1));
         self.file(&format!("nodes/{node}/name"), format!("{}\n", facts.name));
-        let properties = [
-            ("simd_count", u64::from(product.compute_units * simds)),
-            ("mem_banks_count", 1),
-            ("caches_count", caches.len() as u64),
-            ("io_links_count", gpus),
-            ("simd_id_base", SIMD_BASE.into()),
-            ("max_waves_per_simd", unit.waves_per_simd.into()),
-            (
-                "lds_size_in_kb",
-                u64::from(unit.lds_bytes_of_workgroup >> 10),
-            ),
-            ("num_gws", GRID_BARRIERS.into()),
-            ("wave_front_size", unit.wavefront.into()),
-            ("array_count", arrays.into()),
-            ("simd_arrays_per_engine", 1),
-            (
-                "cu_per_simd_array",
-                product.compute_units.div_ceil(arrays).into(),
-            ),
-            ("simd_per_cu", simds.into()),
-            ("max_slots_scratch_cu", 32),
-            (
-                "gfx_target_version",
-                u64::from(major * 10_000 + minor * 100 + stepping),
-            ),
-            ("vendor_id", VENDOR.into()),
-            ("device_id", product.pci_id.into()),
-            ("location_id", node << 8),
-            ("drm_render_minor", u64::from(FIRST_RENDER) + index),
-            ("num_cp_queues", 24),
-            ("max_engine_clk_fcompute", product.clock_mhz.into()),
-            ("capability", u64::from(DOORBELL_64 | ecc | SHARED_RANGES)),
-            ("fw_version", 100),
-            ("sdma_fw_version", 100),
-            // AMD's runtime divides by it on gfx942. Their queues are refused, and so it copies with kernels.
-            ("num_sdma_engines", 2),
-            ("num_sdma_queues_per_engine", 2),
-            ("unique_id", 0xe000_0000 + node),
-            ("num_xcc", product.chiplets.into()),
-        ];
+        let properties = properties_of(gpu, index, caches.len() as u64, gpus);
         self.properties(&format!("nodes/{node}/properties"), &properties);
         let clock = product.memory.clock_mhz;
         self.bank(node, HEAP_PUBLIC, memory, product.memory.bus_bits, clock);
@@ -221,6 +174,61 @@ impl Topology {
             &properties,
         );
     }
+}
+
+/// What the driver says of a GPU that has so many caches, among so many GPUs.
+fn properties_of(gpu: Facts, index: u64, caches: u64, gpus: u64) -> Vec<(&'static str, u64)> {
+    let node = index + 1;
+    let (facts, unit) = (gpu.facts(), gpu.unit());
+    let product = &facts.product;
+    let (major, minor, stepping) = gpu.version();
+    let simds = unit.simds / unit.compute_units;
+    let of_chiplet = product.compute_units / product.chiplets;
+    let arrays = of_chiplet.div_ceil(ARRAY) * product.chiplets;
+    let ecc = match facts.qualifiers.contains("sramecc+") {
+        true => SRAM_ECC,
+        false => 0,
+    };
+    vec![
+        ("simd_count", u64::from(product.compute_units * simds)),
+        ("mem_banks_count", 1),
+        ("caches_count", caches),
+        ("io_links_count", gpus),
+        ("simd_id_base", SIMD_BASE.into()),
+        ("max_waves_per_simd", unit.waves_per_simd.into()),
+        (
+            "lds_size_in_kb",
+            u64::from(unit.lds_bytes_of_workgroup >> 10),
+        ),
+        ("num_gws", GRID_BARRIERS.into()),
+        ("wave_front_size", unit.wavefront.into()),
+        ("array_count", arrays.into()),
+        ("simd_arrays_per_engine", 1),
+        (
+            "cu_per_simd_array",
+            product.compute_units.div_ceil(arrays).into(),
+        ),
+        ("simd_per_cu", simds.into()),
+        ("max_slots_scratch_cu", 32),
+        (
+            "gfx_target_version",
+            u64::from(major * 10_000 + minor * 100 + stepping),
+        ),
+        ("vendor_id", VENDOR.into()),
+        ("device_id", product.pci_id.into()),
+        ("location_id", node << 8),
+        ("drm_render_minor", u64::from(FIRST_RENDER) + index),
+        ("num_cp_queues", 24),
+        ("max_engine_clk_fcompute", product.clock_mhz.into()),
+        ("capability", u64::from(DOORBELL_64 | ecc | SHARED_RANGES)),
+        ("fw_version", 100),
+        ("sdma_fw_version", 100),
+        // AMD's runtime divides by it on gfx942. Their queues are refused, and so it copies with kernels.
+        ("num_sdma_engines", 2),
+        ("num_sdma_queues_per_engine", 2),
+        ("unique_id", 0xe000_0000 + node),
+        ("num_xcc", product.chiplets.into()),
+    ]
 }
 
 /// Without what does not change a path.

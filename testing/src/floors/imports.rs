@@ -8,7 +8,21 @@ use syn::visit::{self, Visit};
 use syn::{Item, Visibility};
 
 use super::tree::{attributes, flatten, is_test, segments, ModulePath, Tree};
-use super::Import;
+
+/// What one file takes from another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Import {
+    /// The file that imports, below the source folder.
+    pub from: PathBuf,
+    /// The line of the first mention.
+    pub line: usize,
+    /// What it names, as the source has it.
+    pub path: String,
+    /// The file that defines it.
+    pub to: PathBuf,
+    /// Whether it is only handed on (`pub use`), which makes no circle.
+    pub handed_on: bool,
+}
 
 /// Every import of the crate, the first mention of each (file, file).
 pub fn of(tree: &Tree) -> BTreeSet<Import> {

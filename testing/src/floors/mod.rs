@@ -21,24 +21,11 @@ use petgraph::graphmap::DiGraphMap;
 
 use tree::Tree;
 
+pub use imports::Import;
+
 /// A floor: its name, and the modules that stand on it (`"memory"`, `"hip::types"`). The longest name that fits a module
 /// decides.
 pub type Floor<'a> = (&'a str, &'a [&'a str]);
-
-/// What one file takes from another.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Import {
-    /// The file that imports, below the source folder.
-    pub from: PathBuf,
-    /// The line of the first mention.
-    pub line: usize,
-    /// What it names, as the source has it.
-    pub path: String,
-    /// The file that defines it.
-    pub to: PathBuf,
-    /// Whether it is only handed on (`pub use`), which makes no circle.
-    pub handed_on: bool,
-}
 
 /// A fault in the order of a crate's files.
 #[derive(Clone, Debug, PartialEq, Eq)]

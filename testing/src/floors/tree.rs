@@ -70,7 +70,11 @@ impl Tree {
         let syntax =
             syn::parse_file(&text).with_context(|| format!("parsing {}", file.display()))?;
         let short = file.strip_prefix(source).unwrap_or(file).to_path_buf();
-        self.read_items(source, &short, &syntax.items, &module, children)?;
+        let folders = Folders {
+            children,
+            given: file.parent().unwrap_or(Path::new("")),
+        };
+        self.read_items(source, &short, &syntax.items, &module, folders)?;
         self.sources.push((module, short, syntax));
         Ok(())
     }
@@ -81,7 +85,7 @@ impl Tree {
         file: &Path,
         items: &[Item],
         path: &ModulePath,
-        children: &Path,
+        folders: Folders<'_>,
     ) -> Result<()> {
         let mut module = Module {
             file: file.to_path_buf(),
@@ -102,13 +106,18 @@ impl Tree {
                 Item::Mod(item) => {
                     let name = item.ident.to_string();
                     let inner = [path.as_slice(), std::slice::from_ref(&name)].concat();
+                    let below = folders.children.join(&name);
                     match &item.content {
                         Some((_, items)) => {
-                            self.read_items(source, file, items, &inner, &children.join(&name))?
+                            let folders = Folders {
+                                children: &below,
+                                given: &below,
+                            };
+                            self.read_items(source, file, items, &inner, folders)?
                         }
                         None => {
-                            let found = file_of(children, &name, &item.attrs)?;
-                            self.read_file(source, &found, inner, &children.join(&name))?;
+                            let (found, below) = file_of(folders, &name, &item.attrs)?;
+                            self.read_file(source, &found, inner, &below)?;
                         }
                     }
                 }
@@ -134,8 +143,21 @@ impl Tree {
     }
 }
 
-/// The file of `mod name;`.
-fn file_of(children: &Path, name: &str, attributes: &[Attribute]) -> Result<PathBuf> {
+/// Where the files of a module's `mod name;` lie.
+#[derive(Clone, Copy)]
+struct Folders<'a> {
+    /// Those named after the module.
+    children: &'a Path,
+    /// Those that `#[path]` names.
+    given: &'a Path,
+}
+
+/// The file of `mod name;`, and the folder of the files of its own modules.
+fn file_of(
+    folders: Folders<'_>,
+    name: &str,
+    attributes: &[Attribute],
+) -> Result<(PathBuf, PathBuf)> {
     let given = attributes.iter().find_map(|attribute| {
         let Meta::NameValue(pair) = &attribute.meta else {
             return None;
@@ -148,16 +170,24 @@ fn file_of(children: &Path, name: &str, attributes: &[Attribute]) -> Result<Path
             _ => None,
         }
     });
+    let below = folders.children.join(name);
     let candidates = match given {
-        Some(path) => vec![children.join(path)],
+        Some(path) => {
+            let file = folders.given.join(path);
+            let beside = file.parent().unwrap_or(Path::new("")).to_path_buf();
+            vec![(file, beside)]
+        }
         None => vec![
-            children.join(format!("{name}.rs")),
-            children.join(name).join("mod.rs"),
+            (folders.children.join(format!("{name}.rs")), below.clone()),
+            (below.join("mod.rs"), below),
         ],
     };
-    match candidates.iter().find(|file| file.is_file()) {
-        Some(file) => Ok(file.clone()),
-        None => bail!("the file of module `{name}` is none of {candidates:?}"),
+    match candidates.iter().find(|(file, _)| file.is_file()) {
+        Some(found) => Ok(found.clone()),
+        None => {
+            let candidates: Vec<_> = candidates.iter().map(|(file, _)| file).collect();
+            bail!("the file of module `{name}` is none of {candidates:?}")
+        }
     }
 }
 

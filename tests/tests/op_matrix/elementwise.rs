@@ -3,6 +3,7 @@
 
 use anyhow::{ensure, Context as _, Result};
 use candle_core::{DType, Device, Tensor};
+use candle_rocm_testing::activations;
 use candle_rocm_tests::device;
 
 use super::compare::{check_floats, check_integers, ensure_refused};
@@ -34,23 +35,10 @@ const UNARY: [(&str, Unary, fn(f64) -> f64, bool); 25] = [
     ("recip", Tensor::recip, |x| 1.0 / x, false),
     ("sqr", Tensor::sqr, |x| x * x, false),
     ("sqrt", Tensor::sqrt, f64::sqrt, true),
-    (
-        "gelu",
-        Tensor::gelu,
-        |x| {
-            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
-            0.5 * x * (1.0 + inner.tanh())
-        },
-        false,
-    ),
-    (
-        "gelu_erf",
-        Tensor::gelu_erf,
-        |x| 0.5 * x * (1.0 + libm::erf(x / std::f64::consts::SQRT_2)),
-        false,
-    ),
+    ("gelu", Tensor::gelu, activations::gelu, false),
+    ("gelu_erf", Tensor::gelu_erf, activations::gelu_erf, false),
     ("erf", Tensor::erf, libm::erf, false),
-    ("silu", Tensor::silu, |x| x / (1.0 + (-x).exp()), false),
+    ("silu", Tensor::silu, activations::silu, false),
     ("abs", Tensor::abs, f64::abs, false),
     ("ceil", Tensor::ceil, f64::ceil, false),
     ("floor", Tensor::floor, f64::floor, false),
@@ -65,7 +53,7 @@ const UNARY: [(&str, Unary, fn(f64) -> f64, bool); 25] = [
     (
         "sigmoid",
         candle_nn::ops::sigmoid,
-        |x| 1.0 / (1.0 + (-x).exp()),
+        activations::sigmoid,
         false,
     ),
     (

@@ -54,9 +54,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     ensure_toolchain()?;
     let all = if args.short {
-        vec![crate::ONE_ARCHITECTURE.to_owned()]
+        vec![crate::emulated::ONE_ARCHITECTURE.to_owned()]
     } else {
-        crate::ARCHITECTURES.map(str::to_owned).to_vec()
+        crate::emulated::ARCHITECTURES.map(str::to_owned).to_vec()
     };
     let archs = args.arch.clone().unwrap_or(all);
     if args.libraries {

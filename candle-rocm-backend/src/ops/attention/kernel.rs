@@ -271,18 +271,19 @@ pub(super) fn lse_shape(call: &Call) -> Shape {
 pub(super) fn tile(call: &Call, device: &CudaDevice, pass: Pass) -> Result<attention::Tile> {
     let Sizes { elements, .. } = call.sizes;
     let stream = device.cuda_stream();
-    let arch = &stream.context().info().arch;
+    let info = stream.context().info();
     let tile = u32::try_from(elements).ok();
-    match tile.and_then(|elements| attention::tile(arch, pass, elements)) {
+    match tile.and_then(|elements| attention::tile(info.processor, pass, elements)) {
         Some(tile) => Ok(tile),
         None => bail!(
-            "{}: q of shape {:?} and {:?} has heads of {elements} elements, and the kernels{} for {arch} take multiples \
+            "{}: q of shape {:?} and {:?} has heads of {elements} elements, and the kernels{} for {} take multiples \
              of 8 up to {}: pad q, k and v with zeros and keep the scale, or use attention_composed",
             call.name,
             call.q.shape(),
             call.q.dtype(),
             if pass == Pass::Forward { "" } else { " of gradients" },
-            attention::tiles(arch, pass).last().map_or(0, |tile| tile.elements)
+            info.arch,
+            attention::tiles(info.processor, pass).last().map_or(0, |tile| tile.elements)
         ),
     }
 }

@@ -1,7 +1,10 @@
 //! Plans on every GPU of the table.
 
+use candle_rocm_kernels::Processor;
+
 use super::*;
-use crate::gemm::plan::Piece;
+use crate::gemm::plan::{Piece, MAX_WORKSPACE};
+use crate::gemm::problem::Transpose;
 
 /// Candle's product of m x k by k x n, row-major, contiguous: the operands in BLAS's order.
 fn row_major(m: usize, n: usize, k: usize, weight_transposed: bool) -> GemmProblem {
@@ -32,25 +35,30 @@ fn row_major(m: usize, n: usize, k: usize, weight_transposed: bool) -> GemmProbl
     }
 }
 
+/// A GPU of this processor, and of so many compute units.
+fn gpu(processor: &str, compute_units: u32) -> Gpu {
+    Gpu {
+        processor: Processor::of(processor),
+        compute_units,
+    }
+}
+
 /// f32 is the vector units' on it.
-const RX_7900_XTX: Gpu = Gpu {
-    arch: "gfx1100",
-    compute_units: 48,
-};
-const MI300X: Gpu = Gpu {
-    arch: "gfx942",
-    compute_units: 304,
-};
-const H200: Gpu = Gpu {
-    arch: "sm_90",
-    compute_units: 132,
-};
+fn rx_7900_xtx() -> Gpu {
+    gpu("gfx1100", 48)
+}
+
+fn mi300x() -> Gpu {
+    gpu("gfx942", 304)
+}
+
+fn h200() -> Gpu {
+    gpu("sm_90", 132)
+}
+
 /// Every GPU of the table, as large as its largest product.
-fn gpus() -> impl Iterator<Item = Gpu<'static>> {
-    rocm_gpus::Gpu::all().map(|gpu| Gpu {
-        arch: gpu.name(),
-        compute_units: gpu.multiprocessors(),
-    })
+fn gpus() -> impl Iterator<Item = Gpu> {
+    rocm_gpus::Gpu::all().map(|of| gpu(of.name(), of.multiprocessors()))
 }
 
 fn plan_on(problem: &GemmProblem, gpu: Gpu) -> Option<Plan> {
@@ -58,7 +66,7 @@ fn plan_on(problem: &GemmProblem, gpu: Gpu) -> Option<Plan> {
 }
 
 fn plan_for(problem: &GemmProblem) -> Plan {
-    plan_on(problem, RX_7900_XTX).unwrap()
+    plan_on(problem, rx_7900_xtx()).unwrap()
 }
 
 fn kernel_of(problem: &GemmProblem) -> String {
@@ -96,10 +104,10 @@ fn decoding_uses_the_kernels_for_few_columns() {
 fn teams_share_a_row_as_far_as_there_are_steps() {
     for (k, expected) in [(1, 1), (128, 1), (256, 2), (300, 4), (1000, 8), (4096, 8)] {
         let problem = row_major(1, 512, k, true);
-        assert_eq!(teams(&problem, RX_7900_XTX), expected, "{k}");
-        assert_eq!(teams(&problem, MI300X), expected, "{k}");
+        assert_eq!(teams(&problem, rx_7900_xtx()), expected, "{k}");
+        assert_eq!(teams(&problem, mi300x()), expected, "{k}");
     }
-    for (gpu, expected) in [(RX_7900_XTX, 8), (MI300X, 2)] {
+    for (gpu, expected) in [(rx_7900_xtx(), 8), (mi300x(), 2)] {
         let problem = of_type(GemmDtype::F16, row_major(1, 512, 512, true));
         assert_eq!(teams(&problem, gpu), expected);
     }
@@ -114,10 +122,10 @@ fn few_workgroups_divide_k() {
         assert!(u64::from(plan.parts) * u64::from(plan.part_k) >= plan.product.k);
         plan.parts
     };
-    assert_eq!(parts(4096, RX_7900_XTX), 6);
-    assert_eq!(parts(4096, MI300X), 8);
-    assert_eq!(parts(128, MI300X), 1);
-    let wide = plan_on(&row_major(1, 65536, 4096, false), MI300X).unwrap();
+    assert_eq!(parts(4096, rx_7900_xtx()), 6);
+    assert_eq!(parts(4096, mi300x()), 8);
+    assert_eq!(parts(128, mi300x()), 1);
+    let wide = plan_on(&row_major(1, 65536, 4096, false), mi300x()).unwrap();
     assert_eq!(wide.parts, 1);
 }
 
@@ -126,7 +134,7 @@ fn few_workgroups_divide_k() {
 fn a_fifth_of_the_units_multiplies_one_vector() {
     let parts = |m, dtype| {
         let problem = of_type(dtype, row_major(1, m, 8192, true));
-        plan_on(&problem, MI300X).unwrap().parts
+        plan_on(&problem, mi300x()).unwrap().parts
     };
     assert_eq!(parts(2048, GemmDtype::F16), 1);
     assert_eq!(parts(1024, GemmDtype::BF16), 1);
@@ -150,8 +158,8 @@ fn lines_that_are_turned_over_are_seldom_divided() {
         (512, 8192, (8, 16)),
     ] {
         let problem = of_type(GemmDtype::F16, row_major(1, m, k, false));
-        let plan = plan_on(&problem, H200).unwrap();
-        assert_eq!((teams(&problem, H200), plan.parts), expected, "{m} x {k}");
+        let plan = plan_on(&problem, h200()).unwrap();
+        assert_eq!((teams(&problem, h200()), plan.parts), expected, "{m} x {k}");
         assert_eq!(plan.kernel.dynamic_lds(), 64 << 10);
     }
 }
@@ -169,8 +177,8 @@ fn workgroups_that_nearly_fill_the_gpu_divide_k() {
         (1, 512, 2048, (8, 1)),
     ] {
         let problem = of_type(GemmDtype::F16, row_major(n, m, k, true));
-        let plan = plan_on(&problem, H200).unwrap();
-        let found = (teams(&problem, H200), plan.parts);
+        let plan = plan_on(&problem, h200()).unwrap();
+        let found = (teams(&problem, h200()), plan.parts);
         assert_eq!(found, expected, "{m} x {n} x {k}");
     }
 }
@@ -208,7 +216,7 @@ fn prompts_are_divided_as_the_clock_has_it() {
         (4096, 32, 4096, ((128, 32), 6)),
     ] {
         let problem = of_type(GemmDtype::BF16, row_major(n, m, k, true));
-        let plan = plan_on(&problem, MI300X).unwrap();
+        let plan = plan_on(&problem, mi300x()).unwrap();
         assert_eq!((plan.kernel.tile(), plan.parts), expected, "{problem}");
     }
 }
@@ -218,7 +226,7 @@ fn prompts_are_divided_as_the_clock_has_it() {
 fn chiplets_have_parts_of_their_own() {
     let plan_of = |m, k| {
         let problem = of_type(GemmDtype::BF16, row_major(128, m, k, true));
-        plan_on(&problem, MI300X).unwrap()
+        plan_on(&problem, mi300x()).unwrap()
     };
     let grid = |plan: &Plan| plan.pieces().map(|piece| piece.grid).collect::<Vec<_>>();
     let dealt = plan_of(4096, 14336);
@@ -232,7 +240,7 @@ fn chiplets_have_parts_of_their_own() {
 /// 4096 x 4096 in tiles of 256 x 256 would leave a sixth of them without a workgroup.
 #[test]
 fn a_large_product_has_a_workgroup_for_each_compute_unit() {
-    let units = u64::from(MI300X.compute_units);
+    let units = u64::from(mi300x().compute_units);
     for dtype in [GemmDtype::F16, GemmDtype::BF16] {
         for ops in 0..4 {
             let op = |bit: i32| match ops & bit {
@@ -244,7 +252,7 @@ fn a_large_product_has_a_workgroup_for_each_compute_unit() {
                 transb: op(2),
                 ..of_type(dtype, row_major(4096, 4096, 4096, true))
             };
-            let plan = plan_on(&problem, MI300X).unwrap();
+            let plan = plan_on(&problem, mi300x()).unwrap();
             assert_eq!(plan.kernel.tile(), (224, 256), "{problem}");
             let workgroups: u64 = plan
                 .pieces()
@@ -255,13 +263,13 @@ fn a_large_product_has_a_workgroup_for_each_compute_unit() {
     }
     // Three rounds of it would leave more of an MI250X without one than five of two small tiles.
     let mi250x = Gpu {
-        arch: "gfx90a",
+        processor: Processor::of("gfx90a"),
         compute_units: 110,
     };
     let problem = of_type(GemmDtype::BF16, row_major(4096, 4096, 4096, true));
     assert_eq!(plan_on(&problem, mi250x).unwrap().kernel.tile(), (128, 128));
     // f32 has no such tile.
-    let plan = plan_on(&row_major(4096, 4096, 4096, true), MI300X).unwrap();
+    let plan = plan_on(&row_major(4096, 4096, 4096, true), mi300x()).unwrap();
     assert_ne!(plan.kernel.tile().0, 224);
 }
 
@@ -301,7 +309,7 @@ fn products() -> impl Iterator<Item = GemmProblem> {
 fn each_tile_is_chosen_for_some_product() {
     for gpu in gpus() {
         for dtype in GemmDtype::ALL {
-            let tiles: Vec<_> = MatrixTile::all(gpu.arch, dtype).collect();
+            let tiles: Vec<_> = MatrixTile::all(gpu.processor, dtype).collect();
             let mut chosen = Vec::new();
             for problem in products() {
                 let plan = plan_on(&of_type(dtype, problem), gpu).unwrap();
@@ -332,7 +340,7 @@ fn thirty_two_columns_take_the_narrowest_tile() {
 
 #[test]
 fn rdna_multiplies_f32_and_f64_by_vector_units() {
-    let rdna = |gpu: &Gpu| gpu.unit().wavefront() == 32;
+    let rdna = |gpu: &Gpu| gpu.unit().wavefront == 32;
     for gpu in gpus().filter(rdna) {
         for dtype in [GemmDtype::F32, GemmDtype::F64] {
             for problem in products() {
@@ -346,17 +354,17 @@ fn rdna_multiplies_f32_and_f64_by_vector_units() {
 #[test]
 fn up_to_16_columns_are_few() {
     for (columns, dtype, gpu, expected) in [
-        (9, GemmDtype::F32, RX_7900_XTX, "gemv_t_f32_c16"),
-        (2, GemmDtype::F64, RX_7900_XTX, "gemv_t_f64_c4"),
-        (16, GemmDtype::F64, RX_7900_XTX, "gemv_t_f64_c16"),
-        (17, GemmDtype::F32, RX_7900_XTX, "gemm_f32_32x32_tn"),
-        (8, GemmDtype::F16, RX_7900_XTX, "gemv_t_f16_c16"),
-        (17, GemmDtype::F16, RX_7900_XTX, "matmul_f16_128x32_tn"),
-        (16, GemmDtype::F32, MI300X, "gemv_t_f32_c16"),
-        (1, GemmDtype::BF16, H200, "gemv_t_bf16_c8"),
-        (3, GemmDtype::BF16, H200, "gemv_t_bf16_c8"),
-        (9, GemmDtype::BF16, H200, "gemv_t_bf16_c16"),
-        (1, GemmDtype::I8, RX_7900_XTX, "matmul_i8_128x32_tn"),
+        (9, GemmDtype::F32, rx_7900_xtx(), "gemv_t_f32_c16"),
+        (2, GemmDtype::F64, rx_7900_xtx(), "gemv_t_f64_c4"),
+        (16, GemmDtype::F64, rx_7900_xtx(), "gemv_t_f64_c16"),
+        (17, GemmDtype::F32, rx_7900_xtx(), "gemm_f32_32x32_tn"),
+        (8, GemmDtype::F16, rx_7900_xtx(), "gemv_t_f16_c16"),
+        (17, GemmDtype::F16, rx_7900_xtx(), "matmul_f16_128x32_tn"),
+        (16, GemmDtype::F32, mi300x(), "gemv_t_f32_c16"),
+        (1, GemmDtype::BF16, h200(), "gemv_t_bf16_c8"),
+        (3, GemmDtype::BF16, h200(), "gemv_t_bf16_c8"),
+        (9, GemmDtype::BF16, h200(), "gemv_t_bf16_c16"),
+        (1, GemmDtype::I8, rx_7900_xtx(), "matmul_i8_128x32_tn"),
     ] {
         let problem = of_type(dtype, row_major(columns, 4096, 512, true));
         let plan = plan_on(&problem, gpu).unwrap();
@@ -367,7 +375,7 @@ fn up_to_16_columns_are_few() {
 #[test]
 fn no_kernel_multiplies_integers_elsewhere() {
     let other = Gpu {
-        arch: "sm_75",
+        processor: Processor::of("sm_75"),
         compute_units: 40,
     };
     let problem = row_major(100, 100, 100, false);
@@ -387,7 +395,7 @@ fn nvidia_has_matrix_units() {
         ("sm_86", 84, GemmDtype::F64, "gemm_f64_64x64_tn"),
     ] {
         let gpu = Gpu {
-            arch,
+            processor: Processor::of(arch),
             compute_units,
         };
         let plan = plan_on(&of_type(dtype, row_major(4096, 4096, 4096, true)), gpu).unwrap();
@@ -398,7 +406,7 @@ fn nvidia_has_matrix_units() {
         }
     }
     let few = of_type(GemmDtype::BF16, row_major(16, 4096, 4096, true));
-    let plan = plan_on(&few, H200).unwrap();
+    let plan = plan_on(&few, h200()).unwrap();
     assert_eq!(plan.kernel.name(few.dtype), "gemv_t_bf16_c16");
 }
 
@@ -464,13 +472,13 @@ fn tiles_are_dealt_to_chiplets() {
     let chiplets = |compute_units| {
         let gpu = Gpu {
             compute_units,
-            ..MI300X
+            ..mi300x()
         };
         plan_on(&problem, gpu).unwrap().chiplets
     };
     // MI300X, MI300A, and one of an MI300X's eight.
     assert_eq!([304, 228, 38].map(chiplets), [8, 6, 1]);
-    assert_eq!(plan_on(&problem, RX_7900_XTX).unwrap().chiplets, 1);
+    assert_eq!(plan_on(&problem, rx_7900_xtx()).unwrap().chiplets, 1);
 }
 
 #[test]
@@ -491,7 +499,7 @@ fn an_epilogue_goes_with_its_part_of_c() {
     };
     let turned = row_major(i32::MAX as usize, 1, 16, false);
     for (problem, step_of_bias, step_of_residual) in [(tall, 1, 1), (turned, 0, 6_000_000)] {
-        let plan = Plan::new(&problem, &epilogue, RX_7900_XTX).unwrap();
+        let plan = Plan::new(&problem, &epilogue, rx_7900_xtx()).unwrap();
         let pieces: Vec<Piece> = plan.pieces().collect();
         let (first, second) = (&pieces[0].product, &pieces[1].product);
         assert_eq!(first.epilogue.bias, 0x10_0000);
@@ -551,7 +559,7 @@ fn alpha_zero_reads_no_operand() {
 #[test]
 fn an_empty_c_needs_no_plan() {
     for (m, n) in [(0, 5), (5, 0)] {
-        assert_eq!(plan_on(&row_major(m, n, 4, false), MI300X), None);
+        assert_eq!(plan_on(&row_major(m, n, 4, false), mi300x()), None);
     }
 }
 

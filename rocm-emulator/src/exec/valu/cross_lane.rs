@@ -138,87 +138,93 @@ fn swap(inst: &Inst) -> Result<Run, Unimplemented> {
 
 /// `v_permlane`; `None` for anything else.
 fn permute(inst: &Inst) -> Result<Option<Run>, Unimplemented> {
-    let run: Run = match inst.op.columns.role {
-        role @ (Role::PermuteRow | Role::PermuteOtherRow) => {
-            // Each row of 16 picks by 16 nibbles of a scalar pair; x16 picks from the neighbouring row.
-            // op_sel bit 0 is fetch-inactive, bit 1 bound control.
-            let source = Source::of(inst.src[0], Kind::B32)?;
-            let (low, high) = (Scalar::of(inst.src[1])?, Scalar::of(inst.src[2])?);
-            let dst = vgpr(inst, inst.dst[0])?;
-            let other_row = if role == Role::PermuteOtherRow { 16 } else { 0 };
-            let fetch_inactive = inst.mods.op_sel & 1 != 0;
-            let bound_control = inst.mods.op_sel & 2 != 0;
-            Box::new(move |wave| {
-                let selects = low.read(wave) as u64 | (high.read(wave) as u64) << 32;
-                permute_rows(
-                    wave,
-                    dst,
-                    &source,
-                    fetch_inactive,
-                    bound_control,
-                    |lane, _| {
-                        ((lane & !15) ^ other_row) + (selects >> (4 * (lane & 15)) & 15) as usize
-                    },
-                );
-            })
-        }
-        role @ (Role::PermuteRowVariable | Role::PermuteOtherRowVariable) => {
-            let source = Source::of(inst.src[0], Kind::B32)?;
-            let select = Source::of(inst.src[1], Kind::B32)?;
-            let dst = vgpr(inst, inst.dst[0])?;
-            let other_row = match role {
-                Role::PermuteOtherRowVariable => 16,
-                _ => 0,
-            };
-            let fetch_inactive = inst.mods.op_sel & 1 != 0;
-            let bound_control = inst.mods.op_sel & 2 != 0;
-            Box::new(move |wave| {
-                let selects = row_of(wave, &select);
-                permute_rows(
-                    wave,
-                    dst,
-                    &source,
-                    fetch_inactive,
-                    bound_control,
-                    |lane, _| ((lane & !15) ^ other_row) + (selects.0[lane] & 15) as usize,
-                );
-            })
-        }
-        Role::SwapLanes64 => {
-            // Swaps the halves of a wave64; wave32 has one, and the instruction does nothing.
-            let source = Source::of(inst.src[0], Kind::B32)?;
-            let dst = vgpr(inst, inst.dst[0])?;
-            Box::new(move |wave| {
-                if wave.lanes == 32 {
-                    return;
-                }
-                let row = row_of(wave, &source);
-                let swapped = Row(std::array::from_fn(|lane| row.0[lane ^ 32]));
-                write_active(wave, dst, &swapped);
-            })
-        }
-        role @ (Role::SwapRows16 | Role::SwapRows32) => {
-            // Odd rows (of 16 or 32 lanes) of the first register change places with even rows of the second.
-            let (a, b) = (vgpr(inst, inst.dst[0])?, vgpr(inst, inst.src[0])?);
-            let width = if role == Role::SwapRows16 { 16 } else { 32 };
-            Box::new(move |wave| {
-                let (left, right) = (wave.vgpr[a], wave.vgpr[b]);
-                let pick = |lane: usize, own: &Row, other: &Row, odd: bool| {
-                    if (lane & width != 0) == odd {
-                        other.0[lane ^ width]
-                    } else {
-                        own.0[lane]
-                    }
-                };
-                let new_left = Row(std::array::from_fn(|lane| pick(lane, &left, &right, true)));
-                let new_right = Row(std::array::from_fn(|lane| pick(lane, &right, &left, false)));
-                write_active(wave, a, &new_left);
-                write_active(wave, b, &new_right);
-            })
-        }
+    let run = match inst.op.columns.role {
+        Role::PermuteRow => permute_row(inst, 0)?,
+        Role::PermuteOtherRow => permute_row(inst, 16)?,
+        Role::PermuteRowVariable => permute_row_variable(inst, 0)?,
+        Role::PermuteOtherRowVariable => permute_row_variable(inst, 16)?,
+        Role::SwapLanes64 => swap_halves(inst)?,
+        Role::SwapRows16 => swap_rows(inst, 16)?,
+        Role::SwapRows32 => swap_rows(inst, 32)?,
         _ => return Ok(None),
     };
     Ok(Some(run))
+}
+
+/// Each row of 16 picks by 16 nibbles of a scalar pair, from its own lanes or (16) from the neighbouring row's.
+fn permute_row(inst: &Inst, other_row: usize) -> Result<Run, Unimplemented> {
+    let source = Source::of(inst.src[0], Kind::B32)?;
+    let (low, high) = (Scalar::of(inst.src[1])?, Scalar::of(inst.src[2])?);
+    let dst = vgpr(inst, inst.dst[0])?;
+    let [fetch_inactive, bound_control] = permute_options(inst);
+    Ok(Box::new(move |wave| {
+        let selects = low.read(wave) as u64 | (high.read(wave) as u64) << 32;
+        permute_rows(
+            wave,
+            dst,
+            &source,
+            fetch_inactive,
+            bound_control,
+            |lane, _| ((lane & !15) ^ other_row) + (selects >> (4 * (lane & 15)) & 15) as usize,
+        );
+    }))
+}
+
+/// The same by each lane's own number.
+fn permute_row_variable(inst: &Inst, other_row: usize) -> Result<Run, Unimplemented> {
+    let source = Source::of(inst.src[0], Kind::B32)?;
+    let select = Source::of(inst.src[1], Kind::B32)?;
+    let dst = vgpr(inst, inst.dst[0])?;
+    let [fetch_inactive, bound_control] = permute_options(inst);
+    Ok(Box::new(move |wave| {
+        let selects = row_of(wave, &select);
+        permute_rows(
+            wave,
+            dst,
+            &source,
+            fetch_inactive,
+            bound_control,
+            |lane, _| ((lane & !15) ^ other_row) + (selects.0[lane] & 15) as usize,
+        );
+    }))
+}
+
+/// Bits of op_sel: whether inactive lanes are fetched, and whether they are zeros otherwise.
+fn permute_options(inst: &Inst) -> [bool; 2] {
+    [inst.mods.op_sel & 1 != 0, inst.mods.op_sel & 2 != 0]
+}
+
+/// Swaps the halves of a wave64; wave32 has one, and the instruction does nothing.
+fn swap_halves(inst: &Inst) -> Result<Run, Unimplemented> {
+    let source = Source::of(inst.src[0], Kind::B32)?;
+    let dst = vgpr(inst, inst.dst[0])?;
+    Ok(Box::new(move |wave| {
+        if wave.lanes == 32 {
+            return;
+        }
+        let row = row_of(wave, &source);
+        let swapped = Row(std::array::from_fn(|lane| row.0[lane ^ 32]));
+        write_active(wave, dst, &swapped);
+    }))
+}
+
+/// Odd rows of so many lanes of the first register change places with even rows of the second.
+fn swap_rows(inst: &Inst, width: usize) -> Result<Run, Unimplemented> {
+    let (a, b) = (vgpr(inst, inst.dst[0])?, vgpr(inst, inst.src[0])?);
+    Ok(Box::new(move |wave| {
+        let (left, right) = (wave.vgpr[a], wave.vgpr[b]);
+        let pick = |lane: usize, own: &Row, other: &Row, odd: bool| {
+            if (lane & width != 0) == odd {
+                other.0[lane ^ width]
+            } else {
+                own.0[lane]
+            }
+        };
+        let new_left = Row(std::array::from_fn(|lane| pick(lane, &left, &right, true)));
+        let new_right = Row(std::array::from_fn(|lane| pick(lane, &right, &left, false)));
+        write_active(wave, a, &new_left);
+        write_active(wave, b, &new_right);
+    }))
 }
 
 fn scalar_destination(inst: &Inst) -> Result<ScalarReg, Unimplemented> {

@@ -1,0 +1,262 @@
+//! Queries attend to what is kept.
+
+use std::cell::RefCell;
+
+use candle_core::{
+    bail, CpuStorage, CudaDevice, CudaStorage, DType, Device, InplaceOp1, Layout, Result, Tensor,
+};
+use candle_rocm_kernels::decode::{Kernel, THREADS};
+use candle_rocm_kernels::DECODE;
+use candle_rocm_runtime::LaunchConfig;
+
+use super::heads::{HeadNorms, Pairs, Rotary};
+use super::memory::KvCache;
+use super::scores::Scores;
+use crate::ops::attention::attention_composed;
+use crate::ops::launch::{allocate, compute_units, grid, int, launch, Arg};
+use crate::ops::node::plain;
+use crate::ops::quantized::QuantizedVector;
+
+impl KvCache {
+    /// The attention of `queries`, (batch, steps, heads, dim), to what is kept, their own keys and values included: step s
+    /// sees the keys 0 to position + s. Of the queries' shape and dtype, the cache's or f32; `heads` is a multiple of the cache's.
+    ///
+    /// The keys are read once for four queries of a group. Made for a step or few: of a prompt, whose queries read the same
+    /// keys, each reads them anew.
+    ///
+    /// # Errors
+    /// Shapes, dtypes or devices do not fit; the text has them.
+    pub fn attend(&self, queries: &Tensor, position: &Tensor, scores: &Scores) -> Result<Tensor> {
+        let (steps, heads) = self.check_queries(queries)?;
+        self.check_position("attend", position)?;
+        self.check_scores(scores, heads)?;
+        if steps == 0 || heads == 0 {
+            return queries.contiguous();
+        }
+        let queries = queries.contiguous()?;
+        match self.both.device() {
+            Device::Cuda(device) => {
+                let attend = self.attend_launch(
+                    device,
+                    Heads::Queries(&queries),
+                    position,
+                    scores,
+                    (steps, heads),
+                    false,
+                )?;
+                attend.launch(device, Arg::Read(Some(&self.both)))?;
+                Ok(plain(attend.result.into_inner(), queries.shape()))
+            }
+            _ => self.attend_composed(&queries, position, scores, steps),
+        }
+    }
+
+    /// The result is a `vector` for quantised products, if that is asked for and one launch makes all of it.
+    pub(super) fn attend_launch<'a>(
+        &'a self,
+        device: &CudaDevice,
+        from: Heads<'a>,
+        position: &'a Tensor,
+        scores: &'a Scores,
+        (steps, heads): (usize, usize),
+        vector: bool,
+    ) -> Result<Attend<'a>> {
+        let heads_from = from.tensor();
+        let dtype = heads_from.dtype();
+        let group = heads / self.kv_heads;
+        let stream = device.cuda_stream();
+        let processor = stream.context().info().processor;
+        let bytes = self.both.dtype().size_in_bytes();
+        let [elements, of_key] = [self.dim, group].map(|size| size as u32);
+        let Some(kernel) = Kernel::of(processor, bytes, elements, of_key) else {
+            bail!("attend: heads of {} elements have no kernel", self.dim);
+        };
+        let rows = self.batch * steps;
+        let columns = kernel.columns(of_key, self.kv_heads as u32);
+        let seen = scores.window.unwrap_or(self.capacity).min(self.capacity);
+        let [others, seen] =
+            [rows * columns as usize, seen].map(|size| u32::try_from(size).unwrap_or(u32::MAX));
+        let parts = kernel.parts(compute_units(device) as u32, others, seen) as usize;
+        let columns = columns as usize;
+        let mut config = grid(parts, columns, THREADS)?;
+        config.grid_dim.2 = int("attend", "steps of all sequences", rows)?;
+        let of_parts = match parts {
+            1 => None,
+            _ => Some(allocate(
+                device,
+                DType::F32,
+                rows * heads * parts * (self.dim + 1),
+            )?),
+        };
+        let enough = |counters: &&Tensor| parts > 1 && rows * columns <= counters.elem_count();
+        let counters = self.counters.as_ref().filter(enough);
+        let quantized = vector && (parts == 1 || counters.is_some());
+        let elements = rows * heads * self.dim;
+        let result = match quantized {
+            true => QuantizedVector::memory(device, elements)?,
+            false => allocate(device, dtype, elements)?,
+        };
+        Ok(Attend {
+            cache: self,
+            from,
+            position,
+            scores,
+            slopes: scores.slopes.as_ref().map(Tensor::contiguous).transpose()?,
+            kernel: kernel.name(&self.suffix(heads_from)),
+            config,
+            sizes: [steps, heads],
+            parts: RefCell::new(of_parts),
+            counters,
+            quantized,
+            result: RefCell::new(result),
+        })
+    }
+
+    fn attend_composed(
+        &self,
+        queries: &Tensor,
+        position: &Tensor,
+        scores: &Scores,
+        steps: usize,
+    ) -> Result<Tensor> {
+        // A query alone stands at the last of its keys.
+        let options = scores.options();
+        let dtype = queries.dtype();
+        let queries = self.kept(queries)?.to_dtype(dtype)?;
+        let mut results = Vec::with_capacity(self.batch * steps);
+        for (sequence, first) in position.to_vec1::<u32>()?.into_iter().enumerate() {
+            for step in 0..steps {
+                let end = (first as usize + step + 1).min(self.capacity);
+                // (1, keys, kv_heads, dim)
+                let of = |all: Tensor| all.narrow(0, sequence, 1)?.transpose(1, 2)?.to_dtype(dtype);
+                let query = queries.narrow(0, sequence, 1)?.narrow(1, step, 1)?;
+                let (keys, values) = (of(self.keys(end)?)?, of(self.values(end)?)?);
+                results.push(attention_composed(&query, &keys, &values, &options)?);
+            }
+        }
+        Tensor::cat(&results, 0)?.reshape(queries.shape())
+    }
+}
+
+/// The heads that attention takes its queries from.
+#[derive(Clone, Copy)]
+pub(super) enum Heads<'a> {
+    Queries(&'a Tensor),
+    /// Heads of queries, keys and values, of one step, before they are normed and turned by these angles.
+    Packed(&'a Tensor, &'a Rotary, Option<&'a HeadNorms>),
+}
+
+impl<'a> Heads<'a> {
+    fn tensor(self) -> &'a Tensor {
+        match self {
+            Self::Queries(heads) | Self::Packed(heads, ..) => heads,
+        }
+    }
+}
+
+/// A launch of attention, and of what puts its parts together where its workgroups do not.
+pub(super) struct Attend<'a> {
+    cache: &'a KvCache,
+    from: Heads<'a>,
+    position: &'a Tensor,
+    scores: &'a Scores,
+    slopes: Option<Tensor>,
+    kernel: String,
+    config: LaunchConfig,
+    /// Steps, heads of queries.
+    sizes: [usize; 2],
+    parts: RefCell<Option<CudaStorage>>,
+    counters: Option<&'a Tensor>,
+    /// Whether the result is a vector for quantised products.
+    pub(super) quantized: bool,
+    pub(super) result: RefCell<CudaStorage>,
+}
+
+impl Attend<'_> {
+    /// `cache` is the cache's memory.
+    fn launch(&self, device: &CudaDevice, cache: Arg) -> Result<()> {
+        let KvCache {
+            batch,
+            kv_heads,
+            capacity,
+            dim,
+            ..
+        } = *self.cache;
+        let ([steps, heads], scores) = (self.sizes, self.scores);
+        let from = self.from.tensor();
+        let (rotary, norms) = match self.from {
+            Heads::Queries(_) => (None, None),
+            Heads::Packed(_, rotary, norms) => (Some(rotary), norms),
+        };
+        let size = |what, value| int("attend", what, value).map(Arg::Int);
+        let positions = rotary.map_or(Ok(1), |rotary| rotary.cos.dim(0))?;
+        let neighbours = rotary.is_some_and(|rotary| rotary.pairs == Pairs::Neighbours);
+        let window = scores.window.unwrap_or(0).min(capacity);
+        let log2_e = std::f64::consts::LOG2_E;
+        let (mut parts, mut result) = (self.parts.borrow_mut(), self.result.borrow_mut());
+        let (numbers, vector) = match self.quantized {
+            false => (Arg::Write(&mut result), Arg::Null),
+            true => (Arg::Null, Arg::Write(&mut result)),
+        };
+        let args = vec![
+            Arg::Read(Some(from)),
+            cache,
+            Arg::Read(Some(self.position)),
+            numbers,
+            match &mut *parts {
+                Some(parts) => Arg::Write(parts),
+                None => Arg::Null,
+            },
+            Arg::Read(self.counters),
+            Arg::Read(rotary.map(|rotary| &rotary.cos)),
+            Arg::Read(rotary.map(|rotary| &rotary.sin)),
+            size("positions", positions)?,
+            Arg::Int(u32::from(neighbours)),
+            Arg::Read(norms.map(|norms| &norms.queries)),
+            Arg::Read(norms.map(|norms| &norms.keys)),
+            Arg::Float(norms.map_or(0., |norms| norms.epsilon as f32)),
+            size("sequences", batch)?,
+            size("steps", steps)?,
+            size("heads of queries for one of keys", heads / kv_heads)?,
+            size("heads of keys", kv_heads)?,
+            size("elements of a head", dim)?,
+            size("tokens", capacity)?,
+            size("keys of a window", window)?,
+            Arg::Float((scores.scale * log2_e) as f32),
+            Arg::Float((scores.softcap.unwrap_or(0.) * log2_e) as f32),
+            Arg::Read(self.slopes.as_ref()),
+            vector,
+        ];
+        // SAFETY: the kernel's arguments, whose shapes were checked: it reads and writes keys below the capacity alone, and of
+        // the counters as many as the grid has y and z.
+        unsafe { launch(device, &DECODE, &self.kernel, self.config, args)? };
+        let (Some(parts), None) = (&*parts, self.counters) else {
+            return Ok(());
+        };
+        let args = vec![
+            Arg::Left(parts),
+            Arg::Write(&mut result),
+            Arg::Int(self.config.grid_dim.0),
+            size("elements of a head", dim)?,
+        ];
+        let kernel = format!("merge_{}", from.dtype().as_str());
+        let config = grid(batch * steps * heads, 1, THREADS)?;
+        // SAFETY: the kernel's arguments, of the sizes that both have.
+        unsafe { launch(device, &DECODE, &kernel, config, args) }
+    }
+}
+
+impl InplaceOp1 for Attend<'_> {
+    fn name(&self) -> &'static str {
+        "append_and_attend"
+    }
+
+    fn cpu_fwd(&self, _: &mut CpuStorage, _: &Layout) -> Result<()> {
+        bail!("append_and_attend: a cache on the CPU is written by Candle's operators")
+    }
+
+    fn cuda_fwd(&self, cache: &mut CudaStorage, _: &Layout) -> Result<()> {
+        let device = cache.device.clone();
+        self.launch(&device, Arg::Write(cache))
+    }
+}

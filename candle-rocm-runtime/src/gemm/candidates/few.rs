@@ -1,0 +1,149 @@
+//! Plans by the kernels for few columns.
+
+use candle_rocm_kernels::few;
+
+use crate::gemm::hardware::Gpu;
+use crate::gemm::kernel::{FewKernel, Kernel};
+use crate::gemm::plan::{Plan, MAX_PARTS, MAX_WORKSPACE};
+use crate::gemm::problem::Transpose;
+use crate::gemm::product::{Operand, Product};
+
+/// Bytes that the 32-bit offsets within a workgroup's part of A may span.
+const MAX_OFFSET: u64 = 1 << 31;
+
+/// Those by a kernel for few columns, if C has few columns, or few rows and is taken transposed; the best first.
+pub(super) fn plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
+    let suits = [*product, product.transposed()]
+        .into_iter()
+        .filter_map(|candidate| as_few(candidate, gpu))
+        // The first of those that suit best: B read by vectors, then more rows to share out.
+        .reduce(|best, other| {
+            let rank = |plan: &Plan| (plan.b_along_k, plan.product.m);
+            if rank(&other) > rank(&best) {
+                other
+            } else {
+                best
+            }
+        });
+    let Some(best) = suits else { return Vec::new() };
+    let Kernel::Few(few) = best.kernel else {
+        return vec![best];
+    };
+    let mut plans = Vec::new();
+    let units = gpu.units().div_ceil(best.product.batch.max(1));
+    let best_sharing = few
+        .shape
+        .sharing(best.product.m, best.product.k, few.sharing, units);
+    let others = (0..=few.sharing).rev().filter(|&n| n != best_sharing);
+    for sharing in std::iter::once(best_sharing).chain(others) {
+        let few = FewKernel { sharing, ..few };
+        for parts in parts_of(&best.product, &few, gpu) {
+            // Whole rounds, so that no part begins within one.
+            let part_k = (best.product.k.div_ceil(parts)).next_multiple_of(few.round().into());
+            let parts = best.product.k.div_ceil(part_k.max(1)).max(1) as u32;
+            let plan = Plan {
+                kernel: Kernel::Few(few),
+                parts,
+                part_k: part_k.min(u64::from(u32::MAX)) as u32,
+                ..best
+            };
+            if fits(&plan.product, &few) && !plans.contains(&plan) {
+                plans.push(plan);
+            }
+        }
+    }
+    plans
+}
+
+/// In how many parts k may be worth dividing, the best first: several where much of the GPU would have nothing to do.
+/// Adding them up takes time, which what reads much of B outweighs sooner.
+fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
+    let workgroups = few.shape.workgroups(product.m, few.sharing) * product.batch.max(1);
+    let sums = product.m as u128 * product.n as u128 * u128::from(product.batch);
+    let of_a_part = sums * product.dtype.sum_bytes() as u128;
+    let half_busy = 2 * workgroups > gpu.units();
+    let is_nvidia = gpu.processor.multiprocessor().is_some();
+    let turns_lines = few.shape.turns_lines();
+    let lines = is_nvidia && few.op_a == Transpose::No;
+    // Where parts could but double the speed, or the next step's lines are on their way, they must be longer.
+    let least_rounds = match turns_lines {
+        true if 4 * workgroups >= gpu.units() => 2 * few::LEAST_ROUNDS,
+        true => 1,
+        false => few::LEAST_ROUNDS << (u32::from(half_busy) + u32::from(half_busy && lines)),
+    };
+    let most = (product.k / (least_rounds * u64::from(few.round())))
+        .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)
+        .min(MAX_PARTS);
+    // Such workgroups fill a unit, or all of memory's way to it.
+    let alone = few.shape.is_doubled(few.sharing) || (turns_lines && few.shape.columns > 8);
+    let of_unit = match few
+        .shape
+        .shares_long_rows(product.m, product.k, gpu.units())
+    {
+        Some(_) => few::OF_LONG_ROWS,
+        None if alone => 1,
+        None => 2,
+    };
+    let filling = (of_unit * gpu.units() / workgroups).clamp(1, most.max(1));
+    // Such kernels have the next step's vectors on their way (AHEAD in few/product.cuh): by the emulator's clock of an MI300X
+    // a fifth of its units is busy enough.
+    let ahead = few.op_a == Transpose::Yes && product.dtype.bytes() == 2 && !is_nvidia;
+    let busy = if turns_lines {
+        half_busy
+    } else if few.shape.reads_b || lines {
+        workgroups >= gpu.units()
+    } else if ahead {
+        5 * workgroups >= gpu.units()
+    } else {
+        half_busy
+    };
+    match busy {
+        false => [filling, 1],
+        true => [1, filling],
+    }
+}
+
+/// The plan with as many teams to a row as have something to do.
+fn as_few(mut product: Product, gpu: Gpu) -> Option<Plan> {
+    // One row at distance 1 is one column.
+    if product.m == 1 && product.a.op == Transpose::No && product.a.ld == 1 {
+        product.a = Operand {
+            op: Transpose::Yes,
+            ld: product.k.max(1) as i64,
+            ..product.a
+        };
+    }
+    let dtype = product.dtype.of_kernels();
+    let rows_together = product.a.op == Transpose::No;
+    let columns = few::columns(gpu.processor, dtype, rows_together)
+        .iter()
+        .copied()
+        .find(|&columns| product.n <= u64::from(columns))?;
+    let shape = few::shape(gpu.processor, dtype, columns, rows_together);
+    let few = FewKernel {
+        op_a: product.a.op,
+        shape,
+        sharing: shape.most_sharing(product.k),
+    };
+    fits(&product, &few).then_some(Plan {
+        b_along_k: product.b.op == Transpose::No || product.b.ld == 1,
+        ..Plan::simple(Kernel::Few(few), product)
+    })
+}
+
+/// Whether what a workgroup reads at a time is within the reach of 32-bit offsets.
+fn fits(product: &Product, few: &FewKernel) -> bool {
+    let lines = match few.op_a {
+        Transpose::Yes => product.m.min(few.rows().into()),
+        Transpose::No => product.k.min(few.round().into()),
+    };
+    let bytes = product.dtype.bytes() as u128;
+    let span = |lines: u64, ld: i64| u128::from(lines.saturating_sub(1)) * ld as u128 * bytes;
+    // Beside the lines' distances: a round of k, or the rows.
+    const WITHIN: u128 = 1 << 16;
+    let column_b = match product.b.op {
+        Transpose::No => product.b.ld,
+        Transpose::Yes => 1,
+    };
+    span(lines, product.a.ld).max(span(product.n, column_b)) + WITHIN < u128::from(MAX_OFFSET)
+}

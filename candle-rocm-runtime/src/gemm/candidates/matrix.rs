@@ -1,0 +1,125 @@
+//! Plans by the tiles of matrix units: k whole, and where C has too few tiles for the GPU, in parts.
+
+use crate::gemm::cost::{Units, Work};
+use crate::gemm::hardware::Gpu;
+use crate::gemm::kernel::{Kernel, MatrixTile};
+use crate::gemm::plan::{Plan, MAX_GRID_YZ, MAX_PARTS, MAX_WORKSPACE, MOST_HANDED_OVER};
+use crate::gemm::product::Product;
+
+/// Fewest steps of a part of k: the sums of a part cost as much as a few.
+const LEAST_STEPS: u64 = 4;
+
+/// Calls `visit` with each plan by one tile and the cycles that it may take.
+pub(super) fn plans(
+    product: &Product,
+    tile: MatrixTile,
+    gpu: Gpu,
+    visit: &mut impl FnMut(Plan, f64),
+) {
+    let work = work_of(&tile);
+    let tiles = [
+        product.m.div_ceil(work.rows),
+        product.n.div_ceil(work.columns),
+    ];
+    let concurrent = gpu.concurrent(&work, product.dtype);
+    let (group, chiplets) = gpu.grouped([tile.rows, tile.columns], tiles, concurrent);
+    let kernel = Kernel::Matrix {
+        tile,
+        op_a: product.a.op,
+        op_b: product.b.op,
+    };
+    let whole = Plan {
+        group,
+        chiplets,
+        ..Plan::simple(kernel, *product)
+    };
+    let mut tried = 0;
+    for parts in likely_parts(product, &tile, tiles, concurrent, gpu) {
+        let part_k = product.k.div_ceil(parts).next_multiple_of(work.depth);
+        let parts = product.k.div_ceil(part_k.max(1)).max(1);
+        if parts <= tried {
+            continue;
+        }
+        tried = parts;
+        let plan = dealt_out(
+            Plan {
+                parts: parts as u32,
+                part_k: part_k.min(u64::from(u32::MAX)) as u32,
+                ..whole
+            },
+            tiles,
+            gpu,
+        );
+        let sums = plan.sums_of_parts(plan.may_wait());
+        visit(plan, gpu.cycles(product, &work, parts, sums));
+    }
+}
+
+/// What a workgroup of this tile does.
+fn work_of(tile: &MatrixTile) -> Work {
+    Work {
+        rows: tile.rows.into(),
+        columns: tile.columns.into(),
+        depth: tile.depth.into(),
+        threads: tile.threads.into(),
+        units: Units::Matrix,
+        dynamic_lds: tile.dynamic_lds.into(),
+        whole_lines: tile.whole_lines,
+        ahead: tile.ahead,
+    }
+}
+
+/// In how many parts k may be worth dividing where so many workgroups run at once, the fewest first.
+fn likely_parts(
+    product: &Product,
+    tile: &MatrixTile,
+    [tiles_m, tiles_n]: [u64; 2],
+    concurrent: u64,
+    gpu: Gpu,
+) -> impl Iterator<Item = u64> {
+    let sums = product.m as u128 * product.n as u128 * u128::from(product.batch);
+    let of_a_part = sums * product.dtype.sum_bytes() as u128;
+    let workgroups = tiles_m
+        .saturating_mul(tiles_n)
+        .saturating_mul(product.batch);
+    let most = (product.k / (LEAST_STEPS * u64::from(tile.depth)))
+        .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)
+        .min(MAX_PARTS);
+    let filling = concurrent / workgroups;
+    let one_each = gpu.units() / workgroups;
+    // As many as hand their sums over.
+    let handing = match tile.hands_over {
+        true => 1 + MOST_HANDED_OVER / u64::from(tile.rows * tile.columns),
+        false => 1,
+    };
+    // Of a multiple of the second-level caches each may have parts of its own.
+    let caches = u64::from(gpu.chiplets());
+    let two_thirds = 2 * filling;
+    let mut likely = [
+        1,
+        one_each / 2,
+        one_each,
+        one_each / caches * caches,
+        filling / 2,
+        two_thirds / 3,
+        two_thirds.div_ceil(3),
+        filling,
+        filling / caches * caches,
+        handing.min(filling),
+    ];
+    likely.sort_unstable();
+    likely.into_iter().map(move |parts| parts.min(most).max(1))
+}
+
+/// The plan, whose second-level caches get whole parts of k where they are as many as that takes.
+fn dealt_out(plan: Plan, [tiles_m, tiles_n]: [u64; 2], gpu: Gpu) -> Plan {
+    let caches = u64::from(gpu.chiplets());
+    let deals_parts = caches > 1
+        && u64::from(plan.parts).is_multiple_of(caches)
+        && !plan.may_wait()
+        && tiles_m.saturating_mul(tiles_n) <= MAX_GRID_YZ;
+    Plan {
+        deals_parts,
+        ..plan
+    }
+}

@@ -1,0 +1,60 @@
+//! The architectures of GGUF files, a module for each, under candle-transformers' names.
+
+use candle_rocm_backend::ops::Pairs;
+
+use super::gguf::Architecture;
+
+macro_rules! architectures {
+    ($($(#[$what:meta])* $module:ident: $architecture:expr;)+) => {$(
+        $(#[$what])*
+        pub mod $module {
+            use std::io::{Read, Seek};
+
+            use candle_core::quantized::gguf_file::Content;
+            use candle_core::{Device, Result};
+
+            use crate::models::gguf;
+            use crate::transformer::Transformer;
+
+            /// Reads a model whose activations are f32, as Candle's are.
+            ///
+            /// # Errors
+            /// The file is of another architecture or has experts, a tensor is missing, or the device has not the memory.
+            pub fn from_gguf<R: Read + Seek>(
+                content: &Content,
+                reader: &mut R,
+                device: &Device,
+            ) -> Result<Transformer> {
+                use super::*;
+                gguf::load(&$architecture, content, reader, device)
+            }
+        }
+    )+};
+}
+
+architectures! {
+    /// LLaMA, Mistral and their like from GGUF files: the model of `candle_transformers::models::quantized_llama`.
+    quantized_llama: Architecture {
+        name: "llama",
+        pairs: Pairs::Neighbours,
+        head_dim: Some("rope.dimension_count"),
+        biases: false,
+        head_norms: false,
+    };
+    /// Qwen 2 and 2.5 from GGUF files: the model of `candle_transformers::models::quantized_qwen2`.
+    quantized_qwen2: Architecture {
+        name: "qwen2",
+        pairs: Pairs::Halves,
+        head_dim: None,
+        biases: true,
+        head_norms: false,
+    };
+    /// Qwen 3 from GGUF files: the model of `candle_transformers::models::quantized_qwen3`.
+    quantized_qwen3: Architecture {
+        name: "qwen3",
+        pairs: Pairs::Halves,
+        head_dim: Some("attention.key_length"),
+        biases: false,
+        head_norms: true,
+    };
+}
