@@ -15,6 +15,7 @@ const FLOORS: &[Floor<'static>] = &[
     ("memory", &["memory"]),
     ("kernels", &["kernels"]),
     ("gemm", &["gemm"]),
+    ("quantized", &["quantized"]),
     ("graph", &["graph"]),
     ("random", &["random"]),
     ("blas", &["blas"]),
