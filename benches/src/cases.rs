@@ -267,6 +267,17 @@ pub struct Entry {
     pub quick: bool,
 }
 
+impl Entry {
+    /// Whether products of matrices are in it, so that it is asked of workers that differ in who multiplies.
+    pub fn has_products(&self) -> bool {
+        match self.group {
+            Group::Products | Group::Models => true,
+            Group::Host => ["matmul", "layer"].contains(&self.case.op.as_str()),
+            _ => false,
+        }
+    }
+}
+
 fn bytes_of(dtype: &str) -> usize {
     match dtype {
         "f64" => 8,
@@ -446,14 +457,16 @@ fn attention() -> Vec<Entry> {
 }
 
 fn host() -> Vec<Entry> {
-    let of = |link| {
+    let of = |(link, side): (&'static str, usize)| {
         let case = Case {
             kind: Kind::Host,
-            ..Case::device(link, "f32", &[4, 4])
+            ..Case::device(link, "f32", &[side, side])
         };
         entry(Group::Host, case, true)
     };
-    LINKS.map(of).into()
+    // The last product takes a tile, those before it few columns.
+    let links = LINKS.into_iter().map(|link| (link, 4));
+    links.chain([("matmul", 64)]).map(of).collect()
 }
 
 fn models() -> Vec<Entry> {
@@ -512,6 +525,22 @@ mod tests {
         for entry in all() {
             assert!(seen.insert(entry.case.clone()), "{}", entry.case);
         }
+    }
+
+    #[test]
+    fn host_costs_of_products_are_asked_of_each_way_to_multiply() {
+        let hosts: Vec<_> = all()
+            .into_iter()
+            .filter(|entry| entry.group == Group::Host)
+            .collect();
+        let asked = |op: &str| -> Vec<(Vec<usize>, bool)> {
+            let of_op = hosts.iter().filter(|entry| entry.case.op == op);
+            of_op
+                .map(|entry| (entry.case.dims.clone(), entry.has_products()))
+                .collect()
+        };
+        assert_eq!(asked("matmul"), [(vec![4, 4], true), (vec![64, 64], true)]);
+        assert_eq!(asked("affine"), [(vec![4, 4], false)]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anyhow::Result;
 use candle_rocm_bench_protocol::{Answer, Case, Kind, Request, Settings};
 use indicatif::ProgressBar;
 
-use crate::cases::{Entry, Group};
+use crate::cases::Entry;
 use crate::results::{Agreement, Figure, Metric, Row, OURS, STOCK};
 use crate::statistics;
 use crate::worker::Worker;
@@ -161,10 +161,7 @@ impl Measurer {
     }
 
     fn rows(&mut self, entry: &Entry) -> Result<Vec<Row>> {
-        let samples = self.samples(
-            &entry.case,
-            matches!(entry.group, Group::Products | Group::Models),
-        )?;
+        let samples = self.samples(&entry.case, entry.has_products())?;
         let names: Vec<_> = self
             .workers
             .iter()

@@ -1,5 +1,7 @@
 //! How products of quantised matrices with few vectors are shared out: modules `mmvq` and `chained`.
 
+use crate::gguf::{self, Format};
+
 /// Elements with a scale of their own.
 pub const BLOCK: u32 = 32;
 /// Elements of a quantised vector that lie together: its length is a multiple of them, with zeros at the end.
@@ -22,8 +24,8 @@ const SIMDS: u64 = 4;
 
 /// Whether the kernel for CUDA's formula multiplies a matrix of this format, `mmvq_q4_0_cudas`, a workgroup of which makes
 /// [`THREADS`] / [`GROUP`] results. Its error is 2.4 to 2.6 times that of the others.
-pub fn gives_cudas_bits(format: &str, rows: u32, columns: u32) -> bool {
-    format == "q4_0" && u64::from(rows) * u64::from(columns) <= CUDAS_BITS
+pub fn gives_cudas_bits(format: &Format, rows: u32, columns: u32) -> bool {
+    *format == gguf::Q4_0 && u64::from(rows) * u64::from(columns) <= CUDAS_BITS
 }
 
 /// Rows that a thread multiplies with what it has loaded of up to `size` vectors, of a format whose blocks have so many

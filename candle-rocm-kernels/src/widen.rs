@@ -1,8 +1,8 @@
 //! When products of quantised matrices go by bf16: modules `widen` and `matmul` instead of `mmq`.
 
-use rocm_gpus::{Architecture, CodeTarget, MatrixUnit};
+use rocm_gpus::{Architecture, MatrixUnit};
 
-use crate::nvidia::Multiprocessor;
+use crate::Processor;
 
 /// Threads of a workgroup of the kernels of [`WIDEN`](crate::WIDEN).
 pub const THREADS: u32 = 256;
@@ -11,8 +11,7 @@ pub const PIECE: u32 = 32;
 /// Elements of a vector that a thread makes at a time.
 pub const SIXTEEN: u32 = 16;
 
-/// How many vectors a matrix is multiplied with, at least, if it is worth writing it as bf16 first: on `arch`, a processor's
-/// name, such as `gfx942`. None where bytes always multiply faster.
+/// How many vectors a matrix is multiplied with, at least, if it is worth writing it as bf16 first. None where bytes always multiply faster.
 ///
 /// Bytes have a scale for each 16 or 32 of k, which costs more than the products: of the matrix units' cycles they fill 17 to 45
 /// % where bf16 fills 80 (docs/kernel-report.md). An element costs four bytes of memory traffic, two each way. So, in
@@ -20,11 +19,11 @@ pub const SIXTEEN: u32 = 16;
 /// `4 / m / (1 / b - 1 / h)` vectors on: about 210 (CDNA 2), 310 (CDNA 3), 380 (RDNA 4) and, where dot products of bytes
 /// fill 60 % and matrix instructions are no faster, 620 (RDNA 3). Nobody has timed an AMD GPU. On an H200 14,336 x 4,096 in q4_K with 64 vectors
 /// takes 72 us by bytes, with 512 388; by bf16 50 for the matrix, 12 for the vectors, and the product.
-pub fn least_vectors(arch: &str) -> Option<u32> {
-    if Multiprocessor::of(arch).is_some() {
+pub fn least_vectors(processor: Processor) -> Option<u32> {
+    if processor.multiprocessor().is_some() {
         return Some(128);
     }
-    let architecture = arch.parse::<CodeTarget>().ok()?.architecture();
+    let architecture = processor.architecture()?;
     match (architecture.unit().matrix_unit, architecture) {
         // Its bf16 has half the rate.
         (MatrixUnit::Mfma, Architecture::Cdna1) => None,

@@ -13,10 +13,13 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
+use candle_rocm_runtime::cuda_names::cublasOperation_t;
 use candle_rocm_runtime::{
-    Context, DeviceBuffer, Function, LaunchConfig, Module, PushKernelArg, Stream,
+    Blas, Context, DeviceBuffer, Function, Gemm, GemmConfig, LaunchConfig, Module, PushKernelArg,
+    Stream,
 };
 use common::{no_code, shared_library, HipCalls};
+use half::f16;
 
 const RUNS: usize = 21;
 const LENGTH: usize = 1000;
@@ -52,8 +55,48 @@ fn launch(
     unsafe { launch.launch(LaunchConfig::for_num_elems(64)) }.unwrap();
 }
 
-/// Runs a step `LENGTH` times, `RUNS` times over, and prints a line.
-fn measure(calls: &HipCalls, what: &str, mut step: impl FnMut(usize)) {
+/// A product of f16 that allocates its result, as Candle's do: `[m, n, k]`.
+fn product(blas: &Blas, [m, n, k]: [usize; 3], operands: &DeviceBuffer<f16>) {
+    // SAFETY: nothing reads it.
+    let mut c = unsafe { blas.stream().alloc::<f16>(m * n) }.unwrap();
+    let config = GemmConfig {
+        transa: cublasOperation_t::CUBLAS_OP_T,
+        transb: cublasOperation_t::CUBLAS_OP_N,
+        m: m as i32,
+        n: n as i32,
+        k: k as i32,
+        alpha: f16::ONE,
+        lda: k as i32,
+        ldb: k as i32,
+        beta: f16::ZERO,
+        ldc: m as i32,
+    };
+    // SAFETY: there is no GPU that could access memory.
+    unsafe { blas.gemm(config, operands, operands, &mut c) }.unwrap();
+}
+
+/// Rows of products, each beside the operator that took so many nanoseconds.
+fn products(calls: &HipCalls, stream: &Arc<Stream>, operator: f64) {
+    let blas = Blas::new(stream.clone()).unwrap();
+    // SAFETY: nothing reads it.
+    let operands = unsafe { stream.alloc::<f16>(64) }.unwrap();
+    for (what, sizes) in [
+        ("product of few columns", [2048, 1, 2048]),
+        ("product in tiles", [64, 64, 64]),
+        ("product in tiles, in parts of k", [64, 64, 4096]),
+    ] {
+        let time = measure(calls, what, |_| product(&blas, sizes, &operands));
+        println!("{:<44} {:8.2} times an operator", "", time / operator);
+    }
+    let mut k = 64;
+    measure(calls, "product in tiles, each of another shape", |_| {
+        k += 1;
+        product(&blas, [64, 64, k], &operands);
+    });
+}
+
+/// Runs a step `LENGTH` times, `RUNS` times over, prints a line, and returns the median.
+fn measure(calls: &HipCalls, what: &str, mut step: impl FnMut(usize)) -> f64 {
     let mut run = || {
         let start = Instant::now();
         for i in 0..LENGTH {
@@ -77,6 +120,7 @@ fn measure(calls: &HipCalls, what: &str, mut step: impl FnMut(usize)) {
         times[0],
         counted.join(", ")
     );
+    times[RUNS / 2]
 }
 
 fn main() {
@@ -91,7 +135,7 @@ fn main() {
 
     let stream = context.per_thread_stream();
     let mut x = alloc(&stream, 64);
-    measure(&calls, "operator of a chain", |_| {
+    let of_a_chain = measure(&calls, "operator of a chain", |_| {
         x = operator(&stream, &module, &x)
     });
     let mut recent: Vec<DeviceBuffer<f32>> = Vec::new();
@@ -159,6 +203,7 @@ fn of_dimensions(
         measure(calls, "operator with dimensions, all different", |i| {
             strided(&function, &[i, 2, 3, 4])
         });
+        products(&calls, &stream, of_a_chain);
         let softmax = context
             .kernel(&candle_rocm_kernels::REDUCE, "softmax_f32")
             .unwrap();

@@ -14,7 +14,8 @@
 //! 7. memory: [`buffer`] with its views, [`host`], [`copy`], workspaces;
 //! 8. kernels: [`module`] with its images, submitting on a grid, few long rows, [`launch`] with its arguments;
 //! 9. [`gemm`]: matrix products: problem, product, plan, library, tuner;
-//! 10. [`graph`]: captured work; [`random`], our own generator; [`blas`] and [`rng`] give cuBLAS's and cuRAND's shape;
+//! 10. [`quantized`]: products of quantised matrices;
+//! 11. [`graph`]: captured work; [`random`], our own generator; [`blas`] and [`rng`] give cuBLAS's and cuRAND's shape;
 //!     [`foreign`]: launches from C functions; [`blas_lt`] gives cuBLASLt's and
 //!     [`driver_api`] the driver's, [`raw_handles`] by HIP's handles; linked: CUDA's runtime for C++ that a program links.
 //!
@@ -57,6 +58,7 @@ mod linked;
 mod memory;
 mod order;
 pub mod pool;
+pub mod quantized;
 pub mod random;
 pub mod raw_handles;
 pub mod rng;

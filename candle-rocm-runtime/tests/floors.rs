@@ -26,6 +26,7 @@ const FLOORS: &[Floor<'static>] = &[
     ),
     ("plans for a problem", &["gemm::candidates"]),
     ("gemm", &["gemm"]),
+    ("quantized", &["quantized"]),
     ("graph", &["graph"]),
     ("random", &["random"]),
     ("blas", &["blas"]),

@@ -1,15 +1,51 @@
-//! What an operator costs the host, in calls of HIP: `libraries/no_gpu.c` counts them in libamdhip64's place.
+//! What an operator costs the host, in calls of HIP: `libraries/no_gpu.c` counts them in libamdhip64's place. And in
+//! allocations, which this program counts.
 
 mod common;
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use candle_rocm_runtime::gemm::{gemm_strided_batched, GemmDtype, GemmProblem, Transpose};
 use candle_rocm_runtime::{
     Context, DeviceBuffer, Function, LaunchConfig, Module, PushKernelArg, Stream,
 };
 use candle_rocm_testing::needs::{self, Need};
 use common::{in_process, no_code, shared_library, HipCalls};
+
+/// The system's allocator, and how often each thread asked it.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: the system's allocator does it all.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // A thread that is ending counts no more.
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise, and it came from there.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations of this thread while a body runs.
+fn allocations(body: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    body();
+    ALLOCATIONS.get() - before
+}
 
 /// Runs a body on the GPU that is not there.
 fn without_a_gpu(test: &str, body: impl FnOnce(&HipCalls, &Arc<Context>, &Arc<Module>)) {
@@ -150,6 +186,47 @@ fn with_a_second_stream_uses_are_noted_by_events() {
             println!("{counted:?}");
             assert!(counted["hipEventRecord"] <= 2000, "{counted:?}");
             assert!(!counted.contains_key("hipMalloc"), "{counted:?}");
+        },
+    );
+}
+
+/// Names are formatted in memory: without an allocation no kernel is looked for.
+#[test]
+fn a_second_product_of_a_shape_plans_nothing() {
+    without_a_gpu(
+        "a_second_product_of_a_shape_plans_nothing",
+        |calls, context, _| {
+            let there = candle_rocm_kernels::serves("gfx1100");
+            let needed = Need::Architecture("gfx1100");
+            if !needs::holds(needed, there, "no kernels for gfx1100") {
+                return;
+            }
+            let stream = context.per_thread_stream();
+            let multiply = |sizes, at: u64| {
+                let problem = GemmProblem::packed(
+                    GemmDtype::F16,
+                    [Transpose::Yes, Transpose::No],
+                    sizes,
+                    [at, at + (1 << 30), at + (2 << 30)],
+                );
+                // SAFETY: there is no GPU that could access memory.
+                unsafe { gemm_strided_batched(&stream, &problem) }.unwrap();
+            };
+            // Few columns, a tile, and several of them with k in parts.
+            for sizes in [[2048, 1, 2048], [64, 64, 64], [64, 64, 8192]] {
+                assert!(allocations(|| multiply(sizes, 1 << 40)) > 0, "{sizes:?}");
+                let launches = |body: &dyn Fn()| calls.during(body)["hipModuleLaunchKernel"];
+                let of_one = launches(&|| multiply(sizes, 1 << 41));
+                let counted = Cell::new(0);
+                let of_all = launches(&|| {
+                    counted.set(allocations(|| {
+                        for turn in 0..100 {
+                            multiply(sizes, (1 << 42) + 512 * turn);
+                        }
+                    }));
+                });
+                assert_eq!((counted.get(), of_all), (0, 100 * of_one), "{sizes:?}");
+            }
         },
     );
 }

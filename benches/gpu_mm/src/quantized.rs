@@ -7,26 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use candle_rocm_kernels::MMVQ;
+use candle_rocm_kernels::gguf::{Format, FORMATS};
+use candle_rocm_kernels::{mmvq, MMVQ};
 use candle_rocm_runtime::{
     Context, DevicePtr, DevicePtrMut, Function, Image, LaunchConfig, Module, PushKernelArg, Stream,
 };
 
 use crate::timing::graph_microseconds;
 
-/// (name in the kernels' names, elements of a block, its bytes).
-pub const FORMATS: [(&str, usize, usize); 10] = [
-    ("q4_0", 32, 18),
-    ("q8_0", 32, 34),
-    ("q4_k", 256, 144),
-    ("q6_k", 256, 210),
-    ("q4_1", 32, 20),
-    ("q5_0", 32, 22),
-    ("q5_1", 32, 24),
-    ("q2_k", 256, 84),
-    ("q3_k", 256, 110),
-    ("q5_k", 256, 176),
-];
 /// Rows and columns: LLaMA 3 8B's, one of LLaMA 3.2 1B's.
 const LAYERS: [[usize; 2]; 4] = [[14336, 4096], [4096, 14336], [4096, 4096], [8192, 2048]];
 /// Matrices take turns within so many bytes.
@@ -97,15 +85,6 @@ impl Variant {
     }
 }
 
-/// Rows that a thread of the embedded kernels makes of one, two, four and eight vectors (`ROWS` in
-/// kernels/quantized/mmvq.cu).
-fn rows_of(block_elements: usize) -> [u32; 4] {
-    match block_elements {
-        256 => [4; 4],
-        _ => [2, 2, 4, 4],
-    }
-}
-
 /// Measures the formats by the embedded kernels and those of the files; `done` is called with each line.
 ///
 /// # Errors
@@ -127,12 +106,18 @@ pub fn measure(
     data.truncate(ROTATE_BYTES);
     let matrices = stream.clone_htod(&data)?;
     let mut target = stream.alloc_zeros::<u8>(ROTATE_BYTES / 2)?;
-    for (format, elements, block) in FORMATS {
+    for Format {
+        name: format,
+        elements,
+        bytes: block,
+        ..
+    } in FORMATS
+    {
         if !formats.is_empty() && !formats.iter().any(|name| name == format) {
             continue;
         }
         for [rows, columns] in LAYERS {
-            let bytes = rows * columns / elements * block;
+            let bytes = rows * columns / elements as usize * block as usize;
             let runs = (7_000_000_000 / bytes).clamp(8, 200);
             let half = bytes / 2;
             let copies = (target.len() / half).max(1);
@@ -151,7 +136,10 @@ pub fn measure(
                             matrix: matrices.device_ptr(&stream).0,
                             bytes,
                             shape: [rows, columns, vectors],
-                            thread_rows: variant.rows.unwrap_or(rows_of(elements))[size],
+                            thread_rows: match variant.rows {
+                                Some(rows) => rows[size],
+                                None => mmvq::thread_rows(elements, vectors as u32),
+                            },
                             row_threads,
                         };
                         let us = product.time(&stream, runs)?;

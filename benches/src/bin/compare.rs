@@ -54,7 +54,7 @@ struct Run {
     /// A Python that has PyTorch.
     #[arg(long, value_name = "PYTHON")]
     torch: Option<OsString>,
-    /// A further column for products of matrices and for models, from our worker with a variable set, such as
+    /// A further column for products of matrices, their host cost, and models, from our worker with a variable set, such as
     /// `own:CANDLE_ROCM_GEMM=own`.
     #[arg(long, value_name = "NAME:VARIABLE=VALUE", value_parser = variant)]
     variant: Vec<(String, String, String)>,

@@ -10,7 +10,7 @@ use candle_rocm_bench_protocol::{Case, HostTimes, Settings};
 use crate::data::Range;
 use crate::gpu::Gpu;
 
-/// One link of a chain, from a 4 x 4 tensor to the next.
+/// One link of a chain, from a matrix, most of them 4 x 4, to the next.
 type Link = fn(&Tensor, &Tensor) -> candle_core::Result<Tensor>;
 
 /// The first tensor is the chain's, the second one stays the same.
@@ -61,9 +61,12 @@ pub struct Chain {
 pub fn prepare(gpu: &Gpu, case: &Case) -> Result<Chain> {
     let link = LINKS.iter().find(|(name, _)| *name == case.op);
     let (name, link) = link.with_context(|| format!("no link is called {}", case.op))?;
+    // So small that sums of a row's numbers stay so.
+    let scale = 1. / *case.dims.first().context("a chain of a matrix")? as f64;
     let tensor = |seed| {
+        let dims = case.dims.as_slice();
         gpu.block
-            .tensor((4, 4), DType::F32, Range::Positive, seed, 0.25)
+            .tensor(dims, DType::F32, Range::Positive, seed, scale)
     };
     Ok(Chain {
         link: *link,

@@ -315,6 +315,15 @@ pub(crate) fn with_addresses<const N: usize>(
     launch(addresses)
 }
 
+/// Refuses an operand whose elements do not follow one another.
+pub(crate) fn check_contiguous(kernel: impl std::fmt::Display, operand: &Tensor) -> Result<()> {
+    let layout = operand.layout();
+    if !layout.is_contiguous() {
+        bail!("`{kernel}`: an operand of {layout:?} is not contiguous");
+    }
+    Ok(())
+}
+
 /// The memory of an operand that is a tensor, and the bytes in it before the first element.
 fn storage_of<'a>(arg: &Arg<'a>, kernel: &str) -> Result<Option<(StorageRef<'a>, usize)>> {
     let (tensor, first, strided) = match arg {
@@ -323,10 +332,10 @@ fn storage_of<'a>(arg: &Arg<'a>, kernel: &str) -> Result<Option<(StorageRef<'a>,
         Arg::Within(tensor) => (*tensor, 0, true),
         _ => return Ok(None),
     };
-    let (storage, layout) = tensor.storage_and_layout();
-    if !strided && !layout.is_contiguous() {
-        bail!("`{kernel}`: an operand of {layout:?} is not contiguous");
+    if !strided {
+        check_contiguous(kernel, tensor)?;
     }
+    let (storage, layout) = tensor.storage_and_layout();
     let bytes = (layout.start_offset() + first) * tensor.dtype().size_in_bytes();
     Ok(Some((storage, bytes)))
 }

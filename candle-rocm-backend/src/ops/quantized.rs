@@ -2,11 +2,13 @@
 //! one sequence in as few kernels as that of dense weights.
 
 use candle_core::quantized::{GgmlDType, QTensor};
-use candle_core::{bail, CudaDevice, CudaStorage, DType, Device, Result, Shape, Tensor};
-use candle_rocm_kernels::{mmvq, CHAINED, MMVQ};
+use candle_core::{bail, CudaDevice, CudaStorage, DType, Device, Error, Result, Shape, Tensor};
+use candle_rocm_kernels::gguf::{self, Format};
+use candle_rocm_kernels::mmvq;
+use candle_rocm_runtime::quantized::{chained, quantize_vectors, FloatType, Vectors};
 
 use super::activation::swiglu_packed;
-use super::launch::{allocate, grid, int, launch, Arg};
+use super::launch::{allocate, check_contiguous, int, with_addresses, write};
 use super::node::plain;
 use super::norm::rms_norm;
 use super::operands::{check_device, check_vector};
@@ -47,16 +49,25 @@ impl QuantizedVector {
         }
         let padded = elements.next_multiple_of(TOGETHER);
         let mut bytes = Self::memory(device, elements)?;
-        let args = vec![
-            Arg::Read(Some(x)),
-            Arg::Write(&mut bytes),
-            Arg::Int(int("a quantised vector", "elements", elements)?),
-            Arg::Int(int("a quantised vector", "elements", padded)?),
-            Arg::Long(padded),
+        check_contiguous("mmvq_quantize_q8_1_f32", x)?;
+        let [kx, kx_padded] = [
+            int("a quantised vector", "elements", elements)?,
+            int("a quantised vector", "elements", padded)?,
         ];
-        let config = grid(padded.div_ceil(mmvq::THREADS as usize), 1, mmvq::THREADS)?;
-        // SAFETY: the kernel's arguments: a contiguous row, and memory for it and its padding.
-        unsafe { launch(device, &MMVQ, "mmvq_quantize_q8_1_f32", config, args)? };
+        let stream = device.cuda_stream();
+        let (vy, written) = write(&mut bytes, &stream)?;
+        with_addresses("a quantised vector", &stream, [Some(x)], |[x]| {
+            let vectors = Vectors {
+                x,
+                vy,
+                kx: kx.into(),
+                kx_padded: kx_padded.into(),
+                num_rows: 1,
+            };
+            // SAFETY: a contiguous row, and memory for it and its padding.
+            unsafe { quantize_vectors(&stream, FloatType::F32, &vectors) }.map_err(Error::wrap)
+        })?;
+        drop(written);
         Ok(Self::from_memory(bytes, elements))
     }
 
@@ -222,52 +233,42 @@ pub fn quantized_swiglu(
     let mut made = allocate(device, DType::F32, rows)?;
     let stream = device.cuda_stream();
     let (address, _guard) = address_of(weight, &stream)?;
-    let args = vec![
-        Arg::Long(address as usize),
-        Arg::Read(Some(&x.bytes)),
-        Arg::Write(&mut made),
-        Arg::Read(Some(&ending.0)),
-        Arg::Write(&mut vector),
-        Arg::Int(matrix.int_columns()?),
-        Arg::Int(int("quantized_swiglu", "rows", rows)?),
-    ];
-    let config = grid(rows / mmvq::GATED_ROWS as usize, 1, mmvq::THREADS)?;
-    let kernel = format!("gated_{}", matrix.format.name);
-    // SAFETY: the kernel's arguments: a matrix of 2 * rows by as many elements as the vector has, memory for `rows`, and a
-    // counter for each scale of theirs.
-    unsafe { launch(device, &CHAINED, &kernel, config, args)? };
+    let (to_made, _made) = write(&mut made, &stream)?;
+    let (to_vector, written) = write(&mut vector, &stream)?;
+    let operands = [Some(&x.bytes), Some(&ending.0)];
+    with_addresses("quantized_swiglu", &stream, operands, |[x, counters]| {
+        let matrix = matrix.at(address, x)?;
+        // SAFETY: a matrix of 2 * rows by as many elements as the vector has, memory for `rows`, and a counter for each
+        // scale of theirs.
+        unsafe { chained::multiply_gated(&stream, &matrix, to_made, counters, to_vector) }
+            .map_err(Error::wrap)
+    })?;
+    drop(written);
     Ok(QuantizedVector::from_memory(vector, rows))
 }
 
-/// A format by its name in the kernels' names, and the elements of its blocks.
-#[derive(Clone, Copy)]
-struct Format {
-    name: &'static str,
-    block: u32,
-}
-
-fn format(weight: &QTensor) -> Option<Format> {
-    let (name, block) = match weight.dtype() {
-        GgmlDType::Q4_0 => ("q4_0", 32),
-        GgmlDType::Q4_1 => ("q4_1", 32),
-        GgmlDType::Q5_0 => ("q5_0", 32),
-        GgmlDType::Q5_1 => ("q5_1", 32),
-        GgmlDType::Q8_0 => ("q8_0", 32),
-        GgmlDType::Q2K => ("q2_k", 256),
-        GgmlDType::Q3K => ("q3_k", 256),
-        GgmlDType::Q4K => ("q4_k", 256),
-        GgmlDType::Q5K => ("q5_k", 256),
-        GgmlDType::Q6K => ("q6_k", 256),
+/// The format as kernels have it, if they do.
+fn format(weight: &QTensor) -> Option<&'static Format> {
+    Some(match weight.dtype() {
+        GgmlDType::Q4_0 => &gguf::Q4_0,
+        GgmlDType::Q4_1 => &gguf::Q4_1,
+        GgmlDType::Q5_0 => &gguf::Q5_0,
+        GgmlDType::Q5_1 => &gguf::Q5_1,
+        GgmlDType::Q8_0 => &gguf::Q8_0,
+        GgmlDType::Q2K => &gguf::Q2_K,
+        GgmlDType::Q3K => &gguf::Q3_K,
+        GgmlDType::Q4K => &gguf::Q4_K,
+        GgmlDType::Q5K => &gguf::Q5_K,
+        GgmlDType::Q6K => &gguf::Q6_K,
         _ => return None,
-    };
-    Some(Format { name, block })
+    })
 }
 
 /// A matrix that products with the vector take.
 struct Matrix<'a> {
     operator: &'static str,
     weight: &'a QTensor,
-    format: Format,
+    format: &'static Format,
     rows: usize,
     columns: usize,
 }
@@ -304,8 +305,15 @@ impl<'a> Matrix<'a> {
         })
     }
 
-    fn int_columns(&self) -> Result<u32> {
-        int(self.operator, "columns", self.columns)
+    /// The matrix at this address and the vector at that, as the runtime has them.
+    fn at(&self, address: u64, vector: u64) -> Result<chained::Matrix> {
+        Ok(chained::Matrix {
+            format: self.format,
+            address,
+            rows: int(self.operator, "rows", self.rows)?,
+            columns: int(self.operator, "columns", self.columns)?,
+            vector,
+        })
     }
 
     /// The product and what is added to it, from element `first` of the result on, and the next vector, if one is wanted.
@@ -318,41 +326,39 @@ impl<'a> Matrix<'a> {
         next: Option<(RmsNorm, &Ending, &mut CudaStorage)>,
     ) -> Result<()> {
         let stream = device.cuda_stream();
-        let info = stream.context().info();
-        let (rows, columns) = (int(self.operator, "rows", self.rows)?, self.int_columns()?);
-        let thread_rows = mmvq::thread_rows(self.format.block, 1);
-        let units = (info.compute_units, info.wavefront_size);
-        let row_threads = mmvq::row_threads(units, rows, thread_rows, columns / mmvq::BLOCK, 1);
-        let of_workgroup = mmvq::CHAINED_THREADS / row_threads * thread_rows;
+        let first = int(self.operator, "results", first)?;
         let (address, _guard) = address_of(self.weight, &stream)?;
-        let mut args = vec![
-            Arg::Long(address as usize),
-            Arg::Read(Some(&x.bytes)),
-            Arg::Read(addend),
-            Arg::Write(result),
-            Arg::Int(int(self.operator, "results", first)?),
-            Arg::Int(columns),
-            Arg::Int(rows),
-            Arg::Int(row_threads),
+        let (result, _written) = write(result, &stream)?;
+        let (norm, made) = match next {
+            Some((norm, ending, vector)) => {
+                let kernel = format_args!("chained_{}", self.format.name);
+                check_contiguous(kernel, norm.weight)?;
+                (Some((norm, ending)), Some(write(vector, &stream)?))
+            }
+            None => (None, None),
+        };
+        let operands = [
+            Some(&x.bytes),
+            addend,
+            norm.map(|(norm, _)| norm.weight),
+            norm.map(|(_, Ending(counter))| counter),
         ];
-        match next {
-            Some((norm, Ending(counter), vector)) => args.extend([
-                Arg::Read(Some(norm.weight)),
-                Arg::Float(norm.epsilon as f32),
-                Arg::Read(Some(counter)),
-                Arg::Write(vector),
-            ]),
-            None => args.extend([Arg::Null, Arg::Float(0.), Arg::Null, Arg::Null]),
-        }
-        let config = grid(
-            rows.div_ceil(of_workgroup) as usize,
-            1,
-            mmvq::CHAINED_THREADS,
-        )?;
-        let kernel = format!("chained_{}", self.format.name);
-        // SAFETY: the kernel's arguments, whose shapes were checked: the matrix, a vector of its columns, and as many addends
-        // and results as it has rows.
-        unsafe { launch(device, &CHAINED, &kernel, config, args) }
+        with_addresses(self.operator, &stream, operands, |addresses| {
+            let [x, addend, weight, counter] = addresses;
+            let next = norm
+                .zip(made.as_ref())
+                .map(|((norm, _), (vector, _))| chained::Next {
+                    norm: weight,
+                    epsilon: norm.epsilon as f32,
+                    counter,
+                    vector: *vector,
+                });
+            let matrix = self.at(address, x)?;
+            // SAFETY: shapes were checked: the matrix, a vector of its columns, and as many addends and results as it has
+            // rows.
+            unsafe { chained::multiply(&stream, &matrix, addend, (result, first), next) }
+                .map_err(Error::wrap)
+        })
     }
 }
 
@@ -380,4 +386,39 @@ fn check_addend(
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::quantized::{GgmlDType, QTensor};
+    use candle_core::{DType, Device, Tensor};
+
+    use super::{format, gguf};
+
+    /// Candle's blocks are those of the kernels' table, and each format of the table is one of Candle's.
+    #[test]
+    fn blocks_are_candles() {
+        let zeros = Tensor::zeros((1, 256), DType::F32, &Device::Cpu).unwrap();
+        let formats = [
+            GgmlDType::Q4_0,
+            GgmlDType::Q4_1,
+            GgmlDType::Q5_0,
+            GgmlDType::Q5_1,
+            GgmlDType::Q8_0,
+            GgmlDType::Q2K,
+            GgmlDType::Q3K,
+            GgmlDType::Q4K,
+            GgmlDType::Q5K,
+            GgmlDType::Q6K,
+        ];
+        let found = formats.map(|dtype| {
+            let format = *format(&QTensor::quantize(&zeros, dtype).unwrap()).unwrap();
+            assert_eq!(dtype.block_size(), format.elements as usize, "{dtype:?}");
+            assert_eq!(dtype.type_size(), format.bytes as usize, "{dtype:?}");
+            let name = format!("{dtype:?}").replace('_', "").to_lowercase();
+            assert_eq!(name, format.name.replace('_', ""));
+            format
+        });
+        assert_eq!(found, gguf::FORMATS);
+    }
 }

@@ -8,25 +8,26 @@ use crate::device::{Arg, Gpu};
 use crate::on_each_gpu;
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
-use candle_rocm_kernels::{MMQ, WIDEN};
+use candle_rocm_kernels::gguf::FORMATS;
+use candle_rocm_kernels::{mmq, MMQ, WIDEN};
 use candle_rocm_testing::random::Random;
 use half::{bf16, f16};
 
-const CHUNK: usize = 128;
-const BLOCK: usize = 144;
+const CHUNK: usize = mmq::CHUNK as usize;
+const BLOCK: usize = mmq::BLOCK_BYTES as usize;
 
-/// Name in the kernels, Candle's name, layout of the activations' scales.
-const FORMATS: [(&str, GgmlDType, &str); 10] = [
-    ("q4_0", GgmlDType::Q4_0, "DS4"),
-    ("q4_1", GgmlDType::Q4_1, "DS4"),
-    ("q5_0", GgmlDType::Q5_0, "D4"),
-    ("q5_1", GgmlDType::Q5_1, "DS4"),
-    ("q8_0", GgmlDType::Q8_0, "D4"),
-    ("q2_k", GgmlDType::Q2K, "D2S6"),
-    ("q3_k", GgmlDType::Q3K, "D4"),
-    ("q4_k", GgmlDType::Q4K, "DS4"),
-    ("q5_k", GgmlDType::Q5K, "DS4"),
-    ("q6_k", GgmlDType::Q6K, "D4"),
+/// Candle's names of the formats, in the table's order.
+const DTYPES: [GgmlDType; 10] = [
+    GgmlDType::Q4_0,
+    GgmlDType::Q4_1,
+    GgmlDType::Q5_0,
+    GgmlDType::Q5_1,
+    GgmlDType::Q8_0,
+    GgmlDType::Q2K,
+    GgmlDType::Q3K,
+    GgmlDType::Q4K,
+    GgmlDType::Q5K,
+    GgmlDType::Q6K,
 ];
 
 fn half(bytes: &[u8], index: usize) -> f64 {
@@ -208,8 +209,8 @@ fn assert_widened(what: &str, found: &[bf16], expected: impl Fn(usize) -> f64) {
 #[test]
 fn matrices_become_bf16() {
     on_each_gpu(|gpu| {
-        for (name, dtype, _) in FORMATS {
-            let block = dtype.block_size();
+        for (format, dtype) in FORMATS.into_iter().zip(DTYPES) {
+            let (name, block) = (format.name, dtype.block_size());
             let (rows, k) = if block == 32 { (131, 288) } else { (37, 768) };
             let mut numbers = Random::new(k as u64);
             let (bytes, values) = quantised(&mut numbers, dtype, [rows, k]);
@@ -282,7 +283,8 @@ fn a_nan_stays_and_zeros_are_zero() {
 
 /// One product of `rows` x `k` weights with `columns` activations, `part` elements of k at a time, against f64.
 fn product(gpu: &Gpu, format: usize, [rows, k, columns]: [usize; 3], tile: usize, part: usize) {
-    let (name, dtype, layout) = FORMATS[format];
+    let (name, layout) = (FORMATS[format].name, FORMATS[format].scales.name());
+    let dtype = DTYPES[format];
     let mut numbers = Random::new((rows * 31 + k + columns) as u64);
     let (bytes, values) = quantised(&mut numbers, dtype, [rows, k]);
     let activations: Vec<f32> = (0..columns * k).map(|_| numbers.signed() as f32).collect();
@@ -366,7 +368,7 @@ fn product(gpu: &Gpu, format: usize, [rows, k, columns]: [usize; 3], tile: usize
 #[test]
 fn products_are_exact_but_for_f32_sums() {
     on_each_gpu(|gpu| {
-        for (format, (_, dtype, _)) in FORMATS.iter().enumerate() {
+        for (format, dtype) in DTYPES.iter().enumerate() {
             let block = dtype.block_size();
             // Several tiles of rows and columns, neither full; k within a chunk and past it.
             let whole = |rows, blocks, columns, tile| {

@@ -3,7 +3,8 @@
 //!
 //! [`gemm_with_epilogue`] checks a [`GemmProblem`] and its [`Epilogue`]; where [`library`] is not chosen, `candidates`
 //! finds a [`plan`], a kernel and a grid, by the estimates of `cost` (or by the timings of [`tune`], if they are asked
-//! for), and `launch` gives it to the stream. The kernels are
+//! for), and `prepared` finds its kernels, makes their `arguments` and gives them to the stream. `ways` keeps all this for the
+//! next product of the shape, in which only addresses and factors are new. The kernels are
 //!
 //! | kernels | for |
 //! |---|---|
@@ -16,6 +17,7 @@
 //! sums are added afterwards, in their order. The order of summation depends on shapes and device alone (and on the
 //! timings, where those choose), so that equal inputs give equal bits.
 
+mod arguments;
 mod candidates;
 mod choice;
 mod cost;
@@ -23,18 +25,21 @@ mod epilogue;
 pub(crate) mod handover;
 mod hardware;
 mod kernel;
-mod launch;
 pub mod library;
 pub(crate) mod multiply;
+mod pass;
 pub mod plan;
+mod prepared;
 pub(crate) mod problem;
 mod product;
 pub mod tune;
+mod ways;
 
+pub use arguments::{Arguments, MatmulArguments};
 pub use candle_rocm_kernels::order::{Divisor, TileOrder};
 pub use epilogue::{Activation, Epilogue, Residual};
 pub use hardware::Gpu;
-pub use launch::{launch_plan, Arguments, MatmulArguments};
 pub use multiply::{gemm_strided_batched, gemm_with_epilogue};
+pub use prepared::launch_plan;
 pub use problem::{GemmDtype, GemmProblem, Transpose};
 pub use product::{Operand, Product, ProductEpilogue};

@@ -1,17 +1,21 @@
 //! Matrix products, by whichever way is chosen for each.
 
+use std::sync::{Arc, OnceLock};
+
 use candle_rocm_kernels::few;
 
 use super::choice::GemmChoice;
 use super::epilogue::Epilogue;
 use super::hardware::Gpu;
 use super::kernel::Kernel;
-use super::launch::launch_plan;
 use super::library::product::multiply_by;
 use super::library::selection;
 use super::plan::Plan;
+use super::prepared::Prepared;
 use super::problem::{GemmDtype, GemmProblem};
+use super::product::Values;
 use super::tune::tuner::{self, Choice};
+use super::ways::{self, Key, Way};
 use crate::base::error::{Error, Result};
 use crate::stream::queue::Stream;
 
@@ -57,46 +61,98 @@ pub unsafe fn gemm_with_epilogue(
 /// # Safety
 /// As [`gemm_with_epilogue`].
 unsafe fn multiply(stream: &Stream, problem: &GemmProblem, epilogue: &Epilogue) -> Result<()> {
-    let device = stream.context().device();
-    let gpu = Gpu::from(device.info());
-    let mut library = None;
-    let mut choice = None;
-    if problem.has_sum() {
-        if problem.fits_c_ints() && problem.dtype != GemmDtype::I8 {
-            library = selection::of(device)?;
-        }
-        if let Some(tuner) = tuner::of(device)? {
-            // SAFETY: the caller's promise.
-            choice = unsafe { tuner.choose(stream, problem, epilogue, library) }?;
-        }
-    }
-    let plan = match choice {
-        Some(Choice::Own(plan)) => Some(plan),
-        Some(Choice::Library) => None,
+    let kept = ways::of(stream.context().device());
+    let key = Key::of(problem, epilogue)?;
+    let way = match kept.get(&key) {
+        Some(way) => way,
         None => {
-            library = library.filter(|library| library.is_default());
-            match library {
-                Some(_) => in_one_launch(problem, epilogue, gpu)?,
-                None => None,
+            // SAFETY: the caller's promise.
+            let (way, is_final) = unsafe { find_way(stream, problem, epilogue) }?;
+            let way = Arc::new(way);
+            if is_final {
+                kept.keep(key, &way);
             }
+            way
         }
     };
-    if let (None, Some(library)) = (&plan, library) {
+    if let Some(library) = way.library {
         // SAFETY: the caller's promise.
         if unsafe { multiply_by(library, stream, problem, epilogue) }? {
             return Ok(());
         }
     }
+    let own = match way.own.get() {
+        Some(own) => own,
+        None => {
+            let own = prepare(stream, way.plan, problem, epilogue)?;
+            way.own.get_or_init(|| own)
+        }
+    };
+    // SAFETY: the caller's promise, and the plan covers matrices like these.
+    unsafe { own.launch(stream, &Values::of(problem, epilogue)) }
+}
+
+/// The way to compute a problem, and whether another like it is computed the same way: not if timings will choose.
+///
+/// # Safety
+/// As [`gemm_with_epilogue`].
+unsafe fn find_way(
+    stream: &Stream,
+    problem: &GemmProblem,
+    epilogue: &Epilogue,
+) -> Result<(Way, bool)> {
+    let device = stream.context().device();
+    let way = |library, plan| Way {
+        library,
+        plan,
+        own: OnceLock::new(),
+    };
+    if !problem.has_sum() {
+        return Ok((way(None, None), true));
+    }
+    let library = match problem.fits_c_ints() && problem.dtype != GemmDtype::I8 {
+        true => selection::of(device)?,
+        false => None,
+    };
+    let mut is_final = true;
+    if let Some(tuner) = tuner::of(device)? {
+        // SAFETY: the caller's promise.
+        match unsafe { tuner.choose(stream, problem, epilogue, library) }? {
+            Some(Choice::Own(plan)) => return Ok((way(None, Some(plan)), true)),
+            Some(Choice::Library) => return Ok((way(library, None), true)),
+            Some(Choice::Untimed) => {}
+            None => is_final = false,
+        }
+    }
+    let library = library.filter(|library| library.is_default());
+    let plan = match library {
+        Some(_) => in_one_launch(problem, epilogue, Gpu::from(device.info()))?,
+        None => None,
+    };
+    let library = library.filter(|_| plan.is_none());
+    Ok((way(library, plan), is_final))
+}
+
+/// Our own kernels for a problem, by this plan or the best.
+fn prepare(
+    stream: &Stream,
+    plan: Option<Plan>,
+    problem: &GemmProblem,
+    epilogue: &Epilogue,
+) -> Result<Prepared> {
+    let gpu = Gpu::from(stream.context().info());
     let plan = plan.or_else(|| Plan::new(problem, epilogue, gpu));
-    let Some(plan) = plan else {
-        return Err(Error::unsupported(format!(
+    let prepared = match plan {
+        Some(plan) => Prepared::new(stream.context(), plan)?,
+        None => None,
+    };
+    prepared.ok_or_else(|| {
+        Error::unsupported(format!(
             "there are no kernels for {} on {}",
             problem.dtype.name(),
-            device.info().arch
-        )));
-    };
-    // SAFETY: the caller's promise, and the plan covers just these matrices.
-    unsafe { launch_plan(stream, &plan) }
+            stream.context().info().arch
+        ))
+    })
 }
 
 /// Our own plan where a library is only the default, and would be followed by a launch of what comes after the product:

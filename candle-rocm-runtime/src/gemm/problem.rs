@@ -231,6 +231,20 @@ impl GemmProblem {
             .all(|ld| ld <= MAX_SIZE)
     }
 
+    /// Bytes, at most 16, at whose multiples all columns of A, B and C begin.
+    pub(super) fn alignments(&self) -> [u64; 3] {
+        let (bytes, output) = (self.dtype.bytes(), self.dtype.output_bytes());
+        let aligned = |address: u64, ld: usize, stride: i64, bytes: usize| {
+            let distances = (ld as u64 | stride.unsigned_abs()) * bytes as u64;
+            1 << (address | distances | 16).trailing_zeros()
+        };
+        [
+            aligned(self.a, self.lda, self.stride_a, bytes),
+            aligned(self.b, self.ldb, self.stride_b, bytes),
+            aligned(self.c, self.ldc, self.stride_c, output),
+        ]
+    }
+
     /// Checks that the sizes make sense together.
     ///
     /// # Errors

@@ -73,6 +73,46 @@ impl ProductEpilogue {
     }
 }
 
+/// What a product has that no plan depends on, with A and B as the caller has them: addresses, 0 for no bias or residual, and
+/// factors, of which plans know whether they are 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Values {
+    pub a: u64,
+    pub b: u64,
+    pub c: u64,
+    pub bias: u64,
+    pub residual: u64,
+    pub alpha: f64,
+    pub beta: f64,
+}
+
+impl Values {
+    /// Of a problem with its epilogue.
+    pub fn of(problem: &GemmProblem, epilogue: &Epilogue) -> Self {
+        Self {
+            a: problem.a,
+            b: problem.b,
+            c: problem.c,
+            bias: epilogue.bias.unwrap_or(0),
+            residual: epilogue.residual.map_or(0, |residual| residual.address),
+            alpha: problem.alpha,
+            beta: problem.beta,
+        }
+    }
+
+    /// With A and B as the product's kernel has them, or as the caller has those of a kernel.
+    pub fn exchanged(&self, is_transposed: bool) -> Self {
+        match is_transposed {
+            true => Self {
+                a: self.b,
+                b: self.a,
+                ..*self
+            },
+            false => *self,
+        }
+    }
+}
+
 /// A product in the form that the kernels take: C's rows may be apart, which transposes the whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Product {
@@ -144,6 +184,44 @@ impl Product {
             epilogue: ProductEpilogue::new(epilogue),
         };
         product.folded()
+    }
+
+    /// What no plan depends on.
+    pub(super) fn values(&self) -> Values {
+        let values = Values {
+            a: self.a.address,
+            b: self.b.address,
+            c: self.c,
+            bias: self.epilogue.bias,
+            residual: self.epilogue.residual,
+            alpha: self.alpha,
+            beta: self.beta,
+        };
+        values.exchanged(self.is_transposed)
+    }
+
+    /// The same product of other matrices.
+    pub(super) fn with_values(&self, values: &Values) -> Self {
+        let values = values.exchanged(self.is_transposed);
+        Self {
+            a: Operand {
+                address: values.a,
+                ..self.a
+            },
+            b: Operand {
+                address: values.b,
+                ..self.b
+            },
+            c: values.c,
+            alpha: values.alpha,
+            beta: values.beta,
+            epilogue: ProductEpilogue {
+                bias: values.bias,
+                residual: values.residual,
+                ..self.epilogue
+            },
+            ..*self
+        }
     }
 
     /// The same product as C^T = op(B)^T * op(A)^T.

@@ -73,8 +73,12 @@ int hipGetDevice(int *device) { COUNT; *device = 0; return 0; }
 int hipMemGetInfo(size_t *available, size_t *total) { COUNT; *available = *total = (size_t)1 << 36; return 0; }
 int hipDeviceGetAttribute(int *value, int attribute, int device) {
     COUNT;
-    /* hipDeviceAttributeWarpSize is 87; every other number is a limit, which nothing here reaches. */
-    *value = attribute == 87 ? 32 : attribute == 56 ? 1024 : 1 << 20;
+    switch (attribute) {
+    case 56: *value = 1024; break; /* hipDeviceAttributeMaxThreadsPerBlock */
+    case 63: *value = 48; break;   /* hipDeviceAttributeMultiprocessorCount, of an RX 7900 XTX */
+    case 87: *value = 32; break;   /* hipDeviceAttributeWarpSize */
+    default: *value = 1 << 20;     /* a limit, which nothing here reaches */
+    }
     return 0;
 }
 int hipGetDevicePropertiesR0600(char *properties, int device) {

@@ -257,6 +257,67 @@ pub(crate) struct Asked<'a> {
     pub bias: Option<(u64, i64)>,
 }
 
+impl Asked<'_> {
+    /// The products that it is given as. The library has one bias for a whole batch: where each matrix has its own, each is a
+    /// product.
+    fn products(&self) -> usize {
+        let apart = self.bias.is_some_and(|(_, stride)| stride != 0);
+        if apart {
+            self.problem.batch
+        } else {
+            1
+        }
+    }
+
+    /// The C that is read: nothing of `added` is where `beta` is 0.
+    fn read_c(&self) -> (u64, i64, i64) {
+        let problem = self.problem;
+        match problem.beta == 0.0 {
+            true => (problem.c, problem.ldc as i64, problem.stride_c),
+            false => self.added,
+        }
+    }
+}
+
+impl Shape {
+    fn of(asked: &Asked<'_>, dtype: c_int) -> Self {
+        let problem = asked.problem;
+        let batch = problem.batch / asked.products();
+        // Of one matrix there is no next.
+        let next = |stride| if batch > 1 { stride } else { 0 };
+        let (_, ld_read, stride_read) = asked.read_c();
+        Self {
+            dtype,
+            turned: [problem.transa, problem.transb],
+            sizes: [problem.m, problem.n, problem.k],
+            batch,
+            layouts: [
+                (problem.lda as i64, next(problem.stride_a)),
+                (problem.ldb as i64, next(problem.stride_b)),
+                (ld_read, next(stride_read)),
+                (problem.ldc as i64, next(problem.stride_c)),
+            ],
+            epilogue: asked.epilogue,
+            has_bias: asked.bias.is_some(),
+        }
+    }
+}
+
+/// A product as the library is told of it, and its matrices A, B, C and D.
+struct Described<'a> {
+    product: Object<'a>,
+    matrices: [Object<'a>; 4],
+}
+
+/// What products of one description share that are given to a stream.
+struct Ready<'a> {
+    stream: &'a Stream,
+    handle: &'a Handle,
+    described: &'a Described<'a>,
+    choice: &'a Choice,
+    workspace: u64,
+}
+
 impl HipblasLt {
     fn new(device: &Arc<Device>, found: Found) -> Result<Self> {
         let Found { library, path } = found;
@@ -342,16 +403,16 @@ impl HipblasLt {
         Ok(layout)
     }
 
-    /// The kernel for a product of these matrices, if the library has one.
+    /// The kernel for a product, if the library has one.
     ///
     /// # Errors
     /// The library fails.
     fn choose(
         &self,
         handle: &Handle,
-        product: &Object<'_>,
-        [a, b, c, d]: [&Object<'_>; 4],
+        Described { product, matrices }: &Described<'_>,
     ) -> Result<Option<Choice>> {
+        let [a, b, c, d] = matrices;
         let preference = self.object(&self.functions.preferences, |create, raw| {
             // SAFETY: the output is writable.
             unsafe { create(raw) }
@@ -417,62 +478,11 @@ impl HipblasLt {
     /// As [`multiply`](Self::multiply).
     unsafe fn give(&self, stream: &Stream, asked: &Asked<'_>, dtype: c_int) -> Result<bool> {
         let problem = asked.problem;
-        let (m, n, k) = (problem.m, problem.n, problem.k);
-        // The library has one bias for a whole batch: where each matrix has its own, each is a product.
-        let apart = asked.bias.is_some_and(|(_, stride)| stride != 0) && problem.batch > 1;
-        let (batch, products) = match apart {
-            true => (1, problem.batch),
-            false => (problem.batch, 1),
-        };
-        let stored = |turned: Transpose, rows, columns| match turned {
-            Transpose::No => (rows, columns),
-            Transpose::Yes => (columns, rows),
-        };
-        // Of C nothing is read then.
-        let (added, ld_added, stride_added) = match problem.beta == 0.0 {
-            true => (problem.c, problem.ldc as i64, problem.stride_c),
-            false => asked.added,
-        };
-        // Of one matrix there is no next.
-        let next = |stride| if batch > 1 { stride } else { 0 };
-        let shape = Shape {
-            dtype,
-            turned: [problem.transa, problem.transb],
-            sizes: [m, n, k],
-            batch,
-            layouts: [
-                (problem.lda as i64, next(problem.stride_a)),
-                (problem.ldb as i64, next(problem.stride_b)),
-                (ld_added, next(stride_added)),
-                (problem.ldc as i64, next(problem.stride_c)),
-            ],
-            epilogue: asked.epilogue,
-            has_bias: asked.bias.is_some(),
-        };
-        let layout = |size, (ld, stride)| self.layout(dtype, size, ld, batch, stride);
-        let [of_a, of_b, of_c, of_d] = shape.layouts;
-        let [a, b, c, d] = [
-            layout(stored(problem.transa, m, k), of_a)?,
-            layout(stored(problem.transb, k, n), of_b)?,
-            layout((m, n), of_c)?,
-            layout((m, n), of_d)?,
-        ];
-        let product = self.object(&self.functions.products, |create, raw| {
-            // SAFETY: the output is writable.
-            unsafe { create(raw, COMPUTE_F32, F32) }
-        })?;
-        product.set(TRANSPOSE_A, operation(problem.transa))?;
-        product.set(TRANSPOSE_B, operation(problem.transb))?;
-        product.set(EPILOGUE, asked.epilogue)?;
-        if let Some((bias, _)) = asked.bias {
-            product.set(BIAS_TYPE, dtype)?;
-            product.set(BIAS, bias)?;
-        }
-
+        let shape = Shape::of(asked, dtype);
+        let described = self.describe(&shape, asked.bias)?;
         stream.enter()?;
         let mut state = self.state.lock();
-        let choose = |handle: &Handle| self.choose(handle, &product, [&a, &b, &c, &d]);
-        let choice = match state.choice(shape, choose) {
+        let choice = match state.choice(shape, |handle| self.choose(handle, &described)) {
             Ok(Some(choice)) => choice,
             no => {
                 let why = no.err();
@@ -482,42 +492,98 @@ impl HipblasLt {
         };
         let workspace = Workspace::new(stream, choice.workspace as u64)
             .map_err(|error| error.context("the workspace of a product by hipBLASLt"))?;
-        let (alpha, beta) = (problem.alpha as f32, problem.beta as f32);
-        let bytes = problem.dtype.bytes() as i64;
-        for index in 0..products as i64 {
-            let at = |address: u64, stride: i64| {
-                address.wrapping_add_signed(index.wrapping_mul(stride).wrapping_mul(bytes))
-            };
-            if let (Some((bias, stride)), true) = (asked.bias, index > 0) {
-                product.set(BIAS, at(bias, stride))?;
-            }
-            // SAFETY: objects that live, matrices of their sizes by the caller's promise, factors of the host's, as
-            // much working memory as the kernel asked for, and a stream that lives.
-            let status = unsafe {
-                (self.functions.multiply)(
-                    state.handle.0,
-                    product.raw,
-                    &alpha,
-                    at(problem.a, problem.stride_a),
-                    a.raw,
-                    at(problem.b, problem.stride_b),
-                    b.raw,
-                    &beta,
-                    at(added, stride_added),
-                    c.raw,
-                    at(problem.c, problem.stride_c),
-                    d.raw,
-                    &choice.kernel,
-                    workspace.address(),
-                    choice.workspace,
-                    stream.raw(),
-                )
-            };
-            self.done("hipblasLtMatmul", status)?;
-            enqueued::note(|noted| noted.library_products += 1);
+        let ready = Ready {
+            stream,
+            handle: &state.handle,
+            described: &described,
+            choice: &choice,
+            workspace: workspace.address(),
+        };
+        for index in 0..asked.products() as i64 {
+            // SAFETY: the caller's promise, and as much working memory as the kernel asked for.
+            unsafe { self.give_once(&ready, asked, index) }?;
         }
         workspace.free()?;
         Ok(true)
+    }
+
+    /// What the library is told of a product of this shape.
+    fn describe(&self, shape: &Shape, bias: Option<(u64, i64)>) -> Result<Described<'_>> {
+        let Shape {
+            dtype,
+            turned: [transa, transb],
+            sizes: [m, n, k],
+            batch,
+            layouts: [of_a, of_b, of_c, of_d],
+            ..
+        } = *shape;
+        let stored = |turned: Transpose, rows, columns| match turned {
+            Transpose::No => (rows, columns),
+            Transpose::Yes => (columns, rows),
+        };
+        let layout = |size, (ld, stride)| self.layout(dtype, size, ld, batch, stride);
+        let matrices = [
+            layout(stored(transa, m, k), of_a)?,
+            layout(stored(transb, k, n), of_b)?,
+            layout((m, n), of_c)?,
+            layout((m, n), of_d)?,
+        ];
+        let product = self.object(&self.functions.products, |create, raw| {
+            // SAFETY: the output is writable.
+            unsafe { create(raw, COMPUTE_F32, F32) }
+        })?;
+        product.set(TRANSPOSE_A, operation(transa))?;
+        product.set(TRANSPOSE_B, operation(transb))?;
+        product.set(EPILOGUE, shape.epilogue)?;
+        if let Some((bias, _)) = bias {
+            product.set(BIAS_TYPE, dtype)?;
+            product.set(BIAS, bias)?;
+        }
+        Ok(Described { product, matrices })
+    }
+
+    /// Gives one of the products to the stream that share a description.
+    ///
+    /// # Safety
+    /// As [`multiply`](Self::multiply), and there is as much working memory as the kernel asked for.
+    unsafe fn give_once(&self, ready: &Ready<'_>, asked: &Asked<'_>, index: i64) -> Result<()> {
+        let problem = asked.problem;
+        let Described { product, matrices } = ready.described;
+        let [a, b, c, d] = matrices;
+        let (alpha, beta) = (problem.alpha as f32, problem.beta as f32);
+        let bytes = problem.dtype.bytes() as i64;
+        let at = |address: u64, stride: i64| {
+            address.wrapping_add_signed(index.wrapping_mul(stride).wrapping_mul(bytes))
+        };
+        if let (Some((bias, stride)), true) = (asked.bias, index > 0) {
+            product.set(BIAS, at(bias, stride))?;
+        }
+        let (added, _, stride_added) = asked.read_c();
+        // SAFETY: objects that live, matrices of their sizes by the caller's promise, factors of the host's, as
+        // much working memory as the kernel asked for, and a stream that lives.
+        let status = unsafe {
+            (self.functions.multiply)(
+                ready.handle.0,
+                product.raw,
+                &alpha,
+                at(problem.a, problem.stride_a),
+                a.raw,
+                at(problem.b, problem.stride_b),
+                b.raw,
+                &beta,
+                at(added, stride_added),
+                c.raw,
+                at(problem.c, problem.stride_c),
+                d.raw,
+                &ready.choice.kernel,
+                ready.workspace,
+                ready.choice.workspace,
+                ready.stream.raw(),
+            )
+        };
+        self.done("hipblasLtMatmul", status)?;
+        enqueued::note(|noted| noted.library_products += 1);
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use super::handles::Library;
 use crate::base::enqueued;
 use crate::base::error::Result;
 use crate::gemm::epilogue::Epilogue;
-use crate::gemm::launch::finish_problem;
+use crate::gemm::pass::finish_problem;
 use crate::gemm::problem::GemmProblem;
 use crate::stream::queue::Stream;
 

@@ -14,7 +14,7 @@ pub(super) struct Shape {
     ops: [Transpose; 2],
     /// m, n, k and batch, rounded.
     sizes: [usize; 4],
-    /// Bytes, at most 16, at whose multiples all columns of A, B and C begin.
+    /// [`GemmProblem::alignments`].
     alignments: [u64; 3],
     /// Whether all products of a batch share A, and B.
     shared: [bool; 2],
@@ -26,21 +26,12 @@ pub(super) struct Shape {
 
 impl Shape {
     pub fn new(problem: &GemmProblem, epilogue: &Epilogue) -> Self {
-        let (bytes, output) = (problem.dtype.bytes(), problem.dtype.output_bytes());
-        let aligned = |address: u64, ld: usize, stride: i64, bytes: usize| {
-            let distances = (ld as u64 | stride.unsigned_abs()) * bytes as u64;
-            1 << (address | distances | 16).trailing_zeros()
-        };
         Self {
             dtype: problem.dtype,
             compute: problem.compute,
             ops: [problem.transa, problem.transb],
             sizes: [problem.m, problem.n, problem.k, problem.batch].map(rounded),
-            alignments: [
-                aligned(problem.a, problem.lda, problem.stride_a, bytes),
-                aligned(problem.b, problem.ldb, problem.stride_b, bytes),
-                aligned(problem.c, problem.ldc, problem.stride_c, output),
-            ],
+            alignments: problem.alignments(),
             shared: [problem.stride_a, problem.stride_b].map(|stride| stride == 0),
             reads_c: problem.beta != 0.0,
             has_bias: epilogue.bias.is_some(),

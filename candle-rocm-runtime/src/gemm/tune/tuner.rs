@@ -16,11 +16,11 @@ use crate::gemm::choice::{timings_choose, Tuning, TUNE_VARIABLE};
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::hardware::Gpu;
 use crate::gemm::kernel::Kernel;
-use crate::gemm::launch::launch_plan;
 use crate::gemm::library::handles::Library;
 use crate::gemm::library::product::multiply_by;
 use crate::gemm::library::selection;
 use crate::gemm::plan::Plan;
+use crate::gemm::prepared::launch_plan;
 use crate::gemm::problem::{GemmDtype, GemmProblem};
 use crate::stream::queue::Stream;
 
@@ -39,6 +39,8 @@ static TUNERS: PerDevice<Result<Tuner>> = PerDevice::new();
 pub(in crate::gemm) enum Choice {
     Library,
     Own(Plan),
+    /// Whoever does without timings, as nothing was worth timing, or what was fastest does not suit.
+    Untimed,
 }
 
 /// A choice for all products of a shape.
@@ -105,7 +107,7 @@ impl Tuner {
         })
     }
 
-    /// The fastest way to compute a product with a sum; none if it is not known and cannot be timed.
+    /// The fastest way to compute a product with a sum, for good; none if it is not known and cannot be timed now.
     ///
     /// # Safety
     /// As [`gemm_with_epilogue`](crate::gemm::gemm_with_epilogue).
@@ -118,27 +120,27 @@ impl Tuner {
     ) -> Result<Option<Choice>> {
         let [m, n, k, batch] = [problem.m, problem.n, problem.k, problem.batch].map(|n| n as u128);
         if m * n * k * batch < LEAST_WORK {
-            return Ok(None);
+            return Ok(Some(Choice::Untimed));
         }
         let device = stream.context().device();
         let shape = Shape::new(problem, epilogue);
         let gpu = Gpu::from(device.info());
-        let plan = |winner| match winner {
-            Winner::Library => library.map(|_| Choice::Library),
+        let choice = |winner| match winner {
+            Winner::Library if library.is_some() => Choice::Library,
+            Winner::Library => Choice::Untimed,
             Winner::Own {
                 kernel,
                 is_transposed,
                 parts,
-            } => {
-                Plan::similar(problem, epilogue, gpu, kernel, is_transposed, parts).map(Choice::Own)
-            }
+            } => Plan::similar(problem, epilogue, gpu, kernel, is_transposed, parts)
+                .map_or(Choice::Untimed, Choice::Own),
         };
         if let Some(winner) = self.known.read().get(&shape) {
-            return Ok(plan(*winner));
+            return Ok(Some(choice(*winner)));
         }
         let _one_at_a_time = self.timing.lock();
         if let Some(winner) = self.known.read().get(&shape) {
-            return Ok(plan(*winner));
+            return Ok(Some(choice(*winner)));
         }
         let plans = Plan::candidates(problem, epilogue, gpu);
         let winner = match self.remembered(&shape, &plans) {
@@ -161,7 +163,7 @@ impl Tuner {
             }
         };
         self.known.write().insert(shape, winner);
-        Ok(plan(winner))
+        Ok(Some(choice(winner)))
     }
 
     /// The choices of this process.

@@ -1,4 +1,4 @@
-//! Products of quantised matrices with up to eight vectors (decoding): module `mmvq`.
+//! Products of quantised matrices with up to eight vectors (decoding).
 //!
 //! A vector is first quantised to what Q8_1 blocks hold, 256 elements in the 288 bytes of eight of them: signed bytes, and
 //! then a scale and the sum of the elements, both f16, for each 32. Sums of products of integers are exact, sums over
@@ -6,157 +6,15 @@
 
 use core::ffi::c_void;
 
-use candle_rocm_kernels::mmvq::{
-    gives_cudas_bits, row_threads, thread_rows, BLOCK, GROUP, THREADS, TOGETHER, TOGETHER_BYTES,
+use candle_rocm_kernels::gguf;
+use candle_rocm_runtime::foreign::on_stream;
+use candle_rocm_runtime::quantized::{
+    multiply_vectors, quantize_vectors, FloatType, VectorProduct, Vectors,
 };
-use candle_rocm_kernels::MMVQ;
-use candle_rocm_runtime::{Error, Result, Stream};
-
-use super::launch::{address, blocks, count, launch, on_stream};
-
-/// Vectors that one launch can take.
-const MOST_VECTORS: u32 = 8;
-
-/// The result's type, as `kernels/quantized/mmvq.cu` numbers it.
-#[derive(Clone, Copy)]
-#[repr(u32)]
-enum ResultType {
-    F32,
-    F16,
-    Bf16,
-}
-
-/// A quantised format by its name in the kernels' names.
-struct Format {
-    name: &'static str,
-    /// Elements of a block.
-    elements: u32,
-    /// Bytes of a block.
-    bytes: u64,
-}
-
-/// What `launch_mmvq_gguf_*_plain` does.
-fn multiply(
-    stream: &Stream,
-    format: &Format,
-    result: ResultType,
-    [weights, activations, output]: [*const c_void; 3],
-    [columns, rows, vector_blocks, dst_rows, vectors]: [i32; 5],
-) -> Result<()> {
-    let columns = count("ncols_x", columns.into())?;
-    let rows = count("nrows_x", rows.into())?;
-    let vector_blocks = count("stride_col_y", vector_blocks.into())?;
-    let dst_rows = count("stride_col_dst", dst_rows.into())?;
-    let vectors = count("b_size", vectors.into())?;
-    if vectors > MOST_VECTORS {
-        return Err(Error::invalid(format!(
-            "b_size is {vectors}, and {MOST_VECTORS} vectors are the most; more are a product of matrices"
-        )));
-    }
-    if columns % format.elements != 0 {
-        return Err(Error::invalid(format!(
-            "ncols_x is {columns}, and a row of {} has a multiple of {} elements",
-            format.name, format.elements
-        )));
-    }
-    if vector_blocks < columns / BLOCK && vectors > 1 {
-        return Err(Error::invalid(format!(
-            "stride_col_y is {vector_blocks} blocks, and {columns} elements take {}",
-            columns / BLOCK
-        )));
-    }
-    if dst_rows < rows && vectors > 1 {
-        return Err(Error::invalid(format!(
-            "stride_col_dst is {dst_rows}, and each of {vectors} vectors has {rows} results"
-        )));
-    }
-    if vectors > 1 && vector_blocks % (TOGETHER / BLOCK) != 0 {
-        return Err(Error::invalid(format!(
-            "stride_col_y is {vector_blocks} blocks, and vectors are quantised {} at a time",
-            TOGETHER / BLOCK
-        )));
-    }
-    if rows == 0 || vectors == 0 {
-        return Ok(());
-    }
-    let weights = blocks("vx", weights, format.bytes)?;
-    let activations = blocks("vy", activations, TOGETHER_BYTES.into())?;
-    let output = address("dst", output)?;
-    let size = vectors.next_power_of_two();
-    let pieces = columns / BLOCK;
-    let thread_rows = thread_rows(format.elements, size);
-    let info = stream.context().info();
-    let units = (info.compute_units, info.wavefront_size);
-    let row_threads = row_threads(units, rows, thread_rows, pieces, size);
-    let (name, workgroups) = if gives_cudas_bits(format.name, rows, columns) {
-        let results = THREADS / GROUP;
-        let name = format!("mmvq_{}_cudas", format.name);
-        (name, (rows * vectors).div_ceil(results))
-    } else {
-        let name = format!("mmvq_{}_{size}", format.name);
-        (name, rows.div_ceil(THREADS / row_threads * thread_rows))
-    };
-    let grid = (workgroups, 1, 1);
-    let result = result as u32;
-    launch!(
-        stream,
-        &MMVQ,
-        &name,
-        grid,
-        THREADS,
-        [
-            weights,
-            activations,
-            output,
-            columns,
-            rows,
-            vector_blocks,
-            dst_rows,
-            vectors,
-            row_threads,
-            result
-        ]
-    )
-}
-
-/// What `launch_mmvq_gguf_quantize_q8_1_*` does.
-fn quantize(
-    stream: &Stream,
-    kernel: &str,
-    source: *const c_void,
-    blocks: *const c_void,
-    [columns, padded, rows]: [i32; 3],
-) -> Result<()> {
-    let columns = count("kx", columns.into())?;
-    let padded = count("kx_padded", padded.into())?;
-    let rows = count("num_rows", rows.into())?;
-    if padded < columns || padded % TOGETHER != 0 {
-        return Err(Error::invalid(format!(
-            "kx_padded is {padded}, and must be a multiple of {TOGETHER} and no less than kx, {columns}"
-        )));
-    }
-    let elements = u64::from(padded) * u64::from(rows);
-    if elements == 0 {
-        return Ok(());
-    }
-    let source = address("x", source)?;
-    let blocks = super::launch::blocks("vy", blocks, TOGETHER_BYTES.into())?;
-    // Beyond this the workgroups go over the elements in steps of the grid.
-    const MOST_WORKGROUPS: u64 = 1 << 20;
-    let workgroups = elements.div_ceil(THREADS.into()).min(MOST_WORKGROUPS) as u32;
-    launch!(
-        stream,
-        &MMVQ,
-        kernel,
-        (workgroups, 1, 1),
-        THREADS,
-        [source, blocks, columns, padded, elements]
-    )
-}
 
 macro_rules! products {
-    ($($name:ident $format:literal $elements:literal $bytes:literal $result:ident;)*) => {$(
-        #[doc = concat!("`dst` (`b_size` x `stride_col_dst`) = the matrix `vx` (`nrows_x` x `ncols_x`, ", $format,
+    ($($name:ident $format:ident $result:ident;)*) => {$(
+        #[doc = concat!("`dst` (`b_size` x `stride_col_dst`) = the matrix `vx` (`nrows_x` x `ncols_x`, ", stringify!($format),
             ") times `b_size` vectors that `launch_mmvq_gguf_quantize_q8_1_*` made, `stride_col_y` blocks of 32 elements apart.")]
         ///
         /// At most eight vectors. `ncols_x` is a multiple of the format's block, `stride_col_y` of 8 if there are several.
@@ -177,12 +35,20 @@ macro_rules! products {
             b_size: i32,
             stream: *mut c_void,
         ) {
-            let format = Format { name: $format, elements: $elements, bytes: $bytes };
-            let sizes = [ncols_x, nrows_x, stride_col_y, stride_col_dst, b_size];
+            let product = VectorProduct {
+                vx: vx as u64,
+                vy: vy as u64,
+                dst: dst as u64,
+                ncols_x: ncols_x.into(),
+                nrows_x: nrows_x.into(),
+                stride_col_y: stride_col_y.into(),
+                stride_col_dst: stride_col_dst.into(),
+                b_size: b_size.into(),
+            };
             // SAFETY: the caller's promise.
             unsafe {
                 on_stream(stringify!($name), stream, |stream| {
-                    multiply(stream, &format, ResultType::$result, [vx, vy, dst.cast_const()], sizes)
+                    multiply_vectors(stream, &gguf::$format, FloatType::$result, &product)
                 });
             }
         }
@@ -190,41 +56,41 @@ macro_rules! products {
 }
 
 products! {
-    launch_mmvq_gguf_q4_0_f32_plain "q4_0" 32 18 F32;
-    launch_mmvq_gguf_q4_1_f32_plain "q4_1" 32 20 F32;
-    launch_mmvq_gguf_q5_0_f32_plain "q5_0" 32 22 F32;
-    launch_mmvq_gguf_q5_1_f32_plain "q5_1" 32 24 F32;
-    launch_mmvq_gguf_q8_0_f32_plain "q8_0" 32 34 F32;
-    launch_mmvq_gguf_q2_k_f32_plain "q2_k" 256 84 F32;
-    launch_mmvq_gguf_q3_k_f32_plain "q3_k" 256 110 F32;
-    launch_mmvq_gguf_q4_k_f32_plain "q4_k" 256 144 F32;
-    launch_mmvq_gguf_q5_k_f32_plain "q5_k" 256 176 F32;
-    launch_mmvq_gguf_q6_k_f32_plain "q6_k" 256 210 F32;
-    launch_mmvq_gguf_q4_0_f16_plain "q4_0" 32 18 F16;
-    launch_mmvq_gguf_q4_1_f16_plain "q4_1" 32 20 F16;
-    launch_mmvq_gguf_q5_0_f16_plain "q5_0" 32 22 F16;
-    launch_mmvq_gguf_q5_1_f16_plain "q5_1" 32 24 F16;
-    launch_mmvq_gguf_q8_0_f16_plain "q8_0" 32 34 F16;
-    launch_mmvq_gguf_q2_k_f16_plain "q2_k" 256 84 F16;
-    launch_mmvq_gguf_q3_k_f16_plain "q3_k" 256 110 F16;
-    launch_mmvq_gguf_q4_k_f16_plain "q4_k" 256 144 F16;
-    launch_mmvq_gguf_q5_k_f16_plain "q5_k" 256 176 F16;
-    launch_mmvq_gguf_q6_k_f16_plain "q6_k" 256 210 F16;
-    launch_mmvq_gguf_q4_0_bf16_plain "q4_0" 32 18 Bf16;
-    launch_mmvq_gguf_q4_1_bf16_plain "q4_1" 32 20 Bf16;
-    launch_mmvq_gguf_q5_0_bf16_plain "q5_0" 32 22 Bf16;
-    launch_mmvq_gguf_q5_1_bf16_plain "q5_1" 32 24 Bf16;
-    launch_mmvq_gguf_q8_0_bf16_plain "q8_0" 32 34 Bf16;
-    launch_mmvq_gguf_q2_k_bf16_plain "q2_k" 256 84 Bf16;
-    launch_mmvq_gguf_q3_k_bf16_plain "q3_k" 256 110 Bf16;
-    launch_mmvq_gguf_q4_k_bf16_plain "q4_k" 256 144 Bf16;
-    launch_mmvq_gguf_q5_k_bf16_plain "q5_k" 256 176 Bf16;
-    launch_mmvq_gguf_q6_k_bf16_plain "q6_k" 256 210 Bf16;
+    launch_mmvq_gguf_q4_0_f32_plain Q4_0 F32;
+    launch_mmvq_gguf_q4_1_f32_plain Q4_1 F32;
+    launch_mmvq_gguf_q5_0_f32_plain Q5_0 F32;
+    launch_mmvq_gguf_q5_1_f32_plain Q5_1 F32;
+    launch_mmvq_gguf_q8_0_f32_plain Q8_0 F32;
+    launch_mmvq_gguf_q2_k_f32_plain Q2_K F32;
+    launch_mmvq_gguf_q3_k_f32_plain Q3_K F32;
+    launch_mmvq_gguf_q4_k_f32_plain Q4_K F32;
+    launch_mmvq_gguf_q5_k_f32_plain Q5_K F32;
+    launch_mmvq_gguf_q6_k_f32_plain Q6_K F32;
+    launch_mmvq_gguf_q4_0_f16_plain Q4_0 F16;
+    launch_mmvq_gguf_q4_1_f16_plain Q4_1 F16;
+    launch_mmvq_gguf_q5_0_f16_plain Q5_0 F16;
+    launch_mmvq_gguf_q5_1_f16_plain Q5_1 F16;
+    launch_mmvq_gguf_q8_0_f16_plain Q8_0 F16;
+    launch_mmvq_gguf_q2_k_f16_plain Q2_K F16;
+    launch_mmvq_gguf_q3_k_f16_plain Q3_K F16;
+    launch_mmvq_gguf_q4_k_f16_plain Q4_K F16;
+    launch_mmvq_gguf_q5_k_f16_plain Q5_K F16;
+    launch_mmvq_gguf_q6_k_f16_plain Q6_K F16;
+    launch_mmvq_gguf_q4_0_bf16_plain Q4_0 Bf16;
+    launch_mmvq_gguf_q4_1_bf16_plain Q4_1 Bf16;
+    launch_mmvq_gguf_q5_0_bf16_plain Q5_0 Bf16;
+    launch_mmvq_gguf_q5_1_bf16_plain Q5_1 Bf16;
+    launch_mmvq_gguf_q8_0_bf16_plain Q8_0 Bf16;
+    launch_mmvq_gguf_q2_k_bf16_plain Q2_K Bf16;
+    launch_mmvq_gguf_q3_k_bf16_plain Q3_K Bf16;
+    launch_mmvq_gguf_q4_k_bf16_plain Q4_K Bf16;
+    launch_mmvq_gguf_q5_k_bf16_plain Q5_K Bf16;
+    launch_mmvq_gguf_q6_k_bf16_plain Q6_K Bf16;
 }
 
 macro_rules! quantizers {
-    ($($name:ident $kernel:literal $type:literal;)*) => {$(
-        #[doc = concat!("Quantises `x` (`num_rows` x `kx`, ", $type, ") for products with quantised matrices, each row padded with zeros to \
+    ($($name:ident $type:ident;)*) => {$(
+        #[doc = concat!("Quantises `x` (`num_rows` x `kx`, ", stringify!($type), ") for products with quantised matrices, each row padded with zeros to \
             `kx_padded` elements, in 36 bytes for 32 of them.")]
         ///
         /// `kx_padded` is a multiple of 256. An error waits in the GPU.
@@ -240,10 +106,17 @@ macro_rules! quantizers {
             num_rows: i32,
             stream: *mut c_void,
         ) {
+            let vectors = Vectors {
+                x: x as u64,
+                vy: vy as u64,
+                kx: kx.into(),
+                kx_padded: kx_padded.into(),
+                num_rows: num_rows.into(),
+            };
             // SAFETY: the caller's promise.
             unsafe {
                 on_stream(stringify!($name), stream, |stream| {
-                    quantize(stream, $kernel, x, vy.cast_const(), [kx, kx_padded, num_rows])
+                    quantize_vectors(stream, FloatType::$type, &vectors)
                 });
             }
         }
@@ -251,7 +124,7 @@ macro_rules! quantizers {
 }
 
 quantizers! {
-    launch_mmvq_gguf_quantize_q8_1_f32 "mmvq_quantize_q8_1_f32" "f32";
-    launch_mmvq_gguf_quantize_q8_1_f16 "mmvq_quantize_q8_1_f16" "f16";
-    launch_mmvq_gguf_quantize_q8_1_bf16 "mmvq_quantize_q8_1_bf16" "bf16";
+    launch_mmvq_gguf_quantize_q8_1_f32 F32;
+    launch_mmvq_gguf_quantize_q8_1_f16 F16;
+    launch_mmvq_gguf_quantize_q8_1_bf16 Bf16;
 }

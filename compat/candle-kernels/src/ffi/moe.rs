@@ -1,4 +1,4 @@
-//! Mixtures of experts: module `moe`.
+//! Mixtures of experts.
 //!
 //! What the three products share. A slot is a token's place with one of its experts; there are `size_m` of them,
 //! sorted by expert. All pointers are to the GPU's memory.
@@ -15,136 +15,12 @@
 
 use core::ffi::c_void;
 
-use candle_rocm_kernels::MOE;
-use candle_rocm_runtime::{Error, Result, Stream};
+use candle_rocm_runtime::foreign::on_stream;
+use candle_rocm_runtime::quantized::experts::{self, Product};
+use candle_rocm_runtime::quantized::{align, Alignment};
 
-use super::launch::{address, count, launch, on_stream};
-
-/// Slots and columns of a workgroup of the products of many tokens.
-const TILE: [u32; 2] = [32, 64];
-/// Columns of a workgroup of the products of few tokens.
-const DECODED: u32 = 4;
-/// Workgroups in a direction in which kernels go on in steps of the grid.
-const MOST_WORKGROUPS: u32 = 1 << 15;
 /// What [`candle_launch_moe_align`] returns for an error: `hipErrorInvalidValue`.
 const INVALID_VALUE: i32 = 1;
-
-/// A type of input, as the callers number it: f16, bf16.
-const INPUTS: [&str; 2] = ["f16", "bf16"];
-
-/// A quantised format: its name in the kernels' names, the elements and bytes of a block.
-type Format = (&'static str, u32, u64);
-/// As the callers number them.
-const FORMATS: [Format; 6] = [
-    ("q8_0", 32, 34),
-    ("q4_k", 256, 144),
-    ("q2_k", 256, 84),
-    ("q3_k", 256, 110),
-    ("q5_k", 256, 176),
-    ("q6_k", 256, 210),
-];
-
-/// An entry of a table that the caller chose by number.
-fn choice<T: Copy>(name: &str, table: &[T], number: i32) -> Result<T> {
-    usize::try_from(number)
-        .ok()
-        .and_then(|number| table.get(number))
-        .copied()
-        .ok_or_else(|| {
-            Error::invalid(format!(
-                "{name} is {number}, and must be 0 to {}",
-                table.len() - 1
-            ))
-        })
-}
-
-/// The arguments that the products share.
-struct Product {
-    input: *const c_void,
-    weights: *const c_void,
-    tokens: *const i32,
-    experts: *const i32,
-    topk_weights: *const f32,
-    output: *mut c_void,
-    /// `num_experts`, `topk`, `size_m`, `size_n`, `size_k`.
-    sizes: [i32; 5],
-}
-
-impl Product {
-    /// Launches a kernel for weights of this format (blocks of one element for plain ones) and input aligned to
-    /// `alignment` bytes; a workgroup takes `tile` slots and columns.
-    fn launch(
-        &self,
-        stream: &Stream,
-        name: &str,
-        (format, elements, bytes): Format,
-        alignment: u64,
-        tile: [u32; 2],
-        threads: u32,
-    ) -> Result<()> {
-        let [num_experts, topk, size_m, size_n, size_k] = self.sizes;
-        let num_experts = count("num_experts", num_experts.into())?;
-        let topk = count("topk", topk.into())?;
-        let size_m = count("size_m", size_m.into())?;
-        let size_n = count("size_n", size_n.into())?;
-        let size_k = count("size_k", size_k.into())?;
-        let topk_weights = self.topk_weights as u64;
-        if topk == 0 || (topk_weights == 0 && size_m % topk != 0) {
-            return Err(Error::invalid(format!(
-                "topk is {topk} and size_m {size_m}, which without topk_weights is a multiple of it"
-            )));
-        }
-        if size_k % elements != 0 {
-            return Err(Error::invalid(format!(
-                "size_k is {size_k}, and a row of {format} has a multiple of {elements} elements"
-            )));
-        }
-        if size_m == 0 || size_n == 0 {
-            return Ok(());
-        }
-        let input = address("input", self.input)?;
-        let weights = address("weights", self.weights)?;
-        let tokens = address("sorted_token_ids", self.tokens)?;
-        let experts = address("expert_ids", self.experts)?;
-        let output = address("output", self.output)?;
-        // Rows of a multiple of four elements are read in vectors.
-        let alignment = if size_k % 4 == 0 { alignment } else { 2 };
-        let weight_alignment = if elements == 1 { alignment } else { 2 };
-        if input % alignment != 0 || weights % weight_alignment != 0 {
-            return Err(Error::invalid(format!(
-                "input is at {input:#x} and weights at {weights:#x}, and must be at multiples of {alignment} and \
-                 {weight_alignment} bytes"
-            )));
-        }
-        let row_bytes = u64::from(size_k / elements) * bytes;
-        let grid = (
-            size_n.div_ceil(tile[1]),
-            size_m.div_ceil(tile[0]).min(MOST_WORKGROUPS),
-            1,
-        );
-        launch!(
-            stream,
-            &MOE,
-            name,
-            grid,
-            threads,
-            [
-                input,
-                weights,
-                tokens,
-                experts,
-                topk_weights,
-                output,
-                num_experts,
-                topk,
-                size_m,
-                size_n,
-                size_k,
-                row_bytes
-            ]
-        )
-    }
-}
 
 /// Product of each token with its experts' matrices, all f16 (`dtype` 0) or bf16 (1).
 ///
@@ -174,20 +50,22 @@ pub unsafe extern "C" fn moe_gemm_wmma(
 ) {
     let _ = (expert_counts, expert_offsets, is_prefill);
     let product = Product {
-        input,
-        weights,
-        tokens: sorted_token_ids,
-        experts: expert_ids,
-        topk_weights,
-        output,
-        sizes: [num_experts, topk, size_m, size_n, size_k],
+        input: input as u64,
+        weights: weights as u64,
+        sorted_token_ids: sorted_token_ids as u64,
+        expert_ids: expert_ids as u64,
+        topk_weights: topk_weights as u64,
+        output: output as u64,
+        num_experts,
+        topk,
+        size_m,
+        size_n,
+        size_k,
     };
     // SAFETY: the caller's promise.
     unsafe {
         on_stream("moe_gemm_wmma", stream as *mut c_void, |stream| {
-            let dtype = choice("dtype", &INPUTS, dtype)?;
-            let name = format!("moe_gemm_{dtype}");
-            product.launch(stream, &name, (dtype, 1, 2), 8, TILE, 256)
+            experts::multiply(stream, &product, dtype)
         });
     }
 }
@@ -216,20 +94,22 @@ pub unsafe extern "C" fn moe_gemm_gguf(
     stream: i64,
 ) {
     let product = Product {
-        input: input.cast(),
-        weights,
-        tokens: sorted_token_ids,
-        experts: expert_ids,
-        topk_weights,
-        output,
-        sizes: [num_experts, topk, size_m, size_n, size_k],
+        input: input as u64,
+        weights: weights as u64,
+        sorted_token_ids: sorted_token_ids as u64,
+        expert_ids: expert_ids as u64,
+        topk_weights: topk_weights as u64,
+        output: output as u64,
+        num_experts,
+        topk,
+        size_m,
+        size_n,
+        size_k,
     };
     // SAFETY: the caller's promise.
     unsafe {
         on_stream("moe_gemm_gguf", stream as *mut c_void, |stream| {
-            let format = choice("gguf_dtype", &FORMATS, gguf_dtype)?;
-            let name = format!("moe_decode_{}", format.0);
-            product.launch(stream, &name, format, 16, [1, DECODED], 128)
+            experts::multiply_few(stream, &product, gguf_dtype)
         });
     }
 }
@@ -259,82 +139,24 @@ pub unsafe extern "C" fn moe_gemm_gguf_prefill(
     stream: i64,
 ) {
     let product = Product {
-        input,
-        weights: weights.cast(),
-        tokens: sorted_token_ids,
-        experts: expert_ids,
-        topk_weights,
-        output,
-        sizes: [num_experts, topk, size_m, size_n, size_k],
+        input: input as u64,
+        weights: weights as u64,
+        sorted_token_ids: sorted_token_ids as u64,
+        expert_ids: expert_ids as u64,
+        topk_weights: topk_weights as u64,
+        output: output as u64,
+        num_experts,
+        topk,
+        size_m,
+        size_n,
+        size_k,
     };
     // SAFETY: the caller's promise.
     unsafe {
         on_stream("moe_gemm_gguf_prefill", stream as *mut c_void, |stream| {
-            let format = choice("gguf_dtype", &FORMATS, gguf_dtype)?;
-            let input = choice("input_dtype", &INPUTS, input_dtype)?;
-            let name = format!("moe_prefill_{}_{input}", format.0);
-            product.launch(stream, &name, format, 8, TILE, 256)
+            experts::multiply_many(stream, &product, input_dtype, gguf_dtype)
         });
     }
-}
-
-/// What [`candle_launch_moe_align`] does.
-fn align(
-    stream: &Stream,
-    slot_experts: *const i32,
-    [sorted_slots, block_experts, total, cumsum]: [*mut i32; 4],
-    [num_experts, block_size, slots, sorted_len]: [i32; 4],
-) -> Result<()> {
-    let num_experts = count("num_experts", num_experts.into())?;
-    let block_size = count("block_size", block_size.into())?;
-    let slots = count("numel", slots.into())?;
-    let sorted_len = count("max_num_tokens_padded", sorted_len.into())?;
-    if block_size == 0 {
-        return Err(Error::invalid("block_size is 0, and must be positive"));
-    }
-    let total = address("num_tokens_post_pad", total)?;
-    let cumsum = address("cumsum", cumsum)?;
-    let (mut source, mut sorted, mut blocks) = (0, 0, 0);
-    if slots > 0 {
-        source = address("topk_ids", slot_experts)?;
-    }
-    if sorted_len > 0 {
-        sorted = address("sorted_token_ids", sorted_slots)?;
-        blocks = address("expert_ids", block_experts)?;
-    }
-    const THREADS: u32 = 256;
-    let fill = sorted_len.div_ceil(THREADS).min(MOST_WORKGROUPS);
-    let grid = (1 + fill, 1, 1);
-    launch!(
-        stream,
-        &MOE,
-        "moe_align",
-        grid,
-        THREADS,
-        [
-            source,
-            sorted,
-            blocks,
-            total,
-            cumsum,
-            num_experts,
-            block_size,
-            slots,
-            sorted_len
-        ]
-    )?;
-    if slots == 0 {
-        return Ok(());
-    }
-    let grid = (slots.div_ceil(THREADS).min(MOST_WORKGROUPS), 1, 1);
-    launch!(
-        stream,
-        &MOE,
-        "moe_align_sort",
-        grid,
-        THREADS,
-        [source, sorted, cumsum, num_experts, slots, sorted_len]
-    )
 }
 
 /// Sorts `numel` slots by expert into blocks of `block_size`, each of one expert.
@@ -363,15 +185,21 @@ pub unsafe extern "C" fn candle_launch_moe_align(
     max_num_tokens_padded: i32,
     stream: *mut c_void,
 ) -> i32 {
+    let alignment = Alignment {
+        topk_ids: topk_ids as u64,
+        sorted_token_ids: sorted_token_ids as u64,
+        expert_ids: expert_ids as u64,
+        num_tokens_post_pad: num_tokens_post_pad as u64,
+        cumsum: cumsum as u64,
+        num_experts,
+        block_size,
+        numel,
+        max_num_tokens_padded,
+    };
     // SAFETY: the caller's promise.
     let done = unsafe {
         on_stream("candle_launch_moe_align", stream, |stream| {
-            align(
-                stream,
-                topk_ids,
-                [sorted_token_ids, expert_ids, num_tokens_post_pad, cumsum],
-                [num_experts, block_size, numel, max_num_tokens_padded],
-            )
+            align(stream, &alignment)
         })
     };
     if done {

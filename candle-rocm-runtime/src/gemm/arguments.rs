@@ -1,0 +1,153 @@
+//! The kernels' parameters.
+
+use candle_rocm_kernels::activations;
+use candle_rocm_kernels::matmul::SumsOfParts;
+use candle_rocm_kernels::order::TileOrder;
+
+use super::epilogue::Activation;
+use super::plan::Plan;
+use super::product::{Product, Values};
+use crate::base::dtype::DeviceRepr;
+
+/// `GemmProblem` of kernels/matmul/gemm_problem.cuh, which says what the fields are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Arguments {
+    pub a: u64,
+    pub b: u64,
+    pub c: u64,
+    pub lda: i64,
+    pub ldb: i64,
+    pub row_c: i64,
+    pub ldc: i64,
+    pub stride_a: i64,
+    pub stride_b: i64,
+    pub stride_c: i64,
+    pub alpha: f64,
+    pub beta: f64,
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub wide_c: u32,
+}
+
+/// `MatmulProblem` of kernels/matmul/matmul_problem.cuh, which says what the fields are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct MatmulArguments {
+    pub gemm: Arguments,
+    pub partial: u64,
+    pub sums_of_parts: u32,
+    pub is_bare: u32,
+    pub bias: u64,
+    pub residual: u64,
+    pub ld_residual: i64,
+    pub stride_residual: i64,
+    pub batch: u32,
+    pub parts: u32,
+    pub part_k: u32,
+    pub activation: u32,
+    pub order: TileOrder,
+}
+
+// SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.
+unsafe impl DeviceRepr for Arguments {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for MatmulArguments {}
+
+impl Arguments {
+    pub(super) fn new(product: &Product) -> Self {
+        Self {
+            a: product.a.address,
+            b: product.b.address,
+            c: product.c,
+            lda: product.a.ld,
+            ldb: product.b.ld,
+            row_c: product.row_c,
+            ldc: product.column_c,
+            stride_a: product.a.stride,
+            stride_b: product.b.stride,
+            stride_c: product.stride_c,
+            alpha: product.alpha,
+            beta: product.beta,
+            m: product.m as u32,
+            n: product.n as u32,
+            k: product.k as u32,
+            wide_c: product.dtype.widens().into(),
+        }
+    }
+}
+
+impl MatmulArguments {
+    /// The product and its epilogue, with k in one part and without tiles.
+    pub(super) fn new(product: &Product) -> Self {
+        let epilogue = &product.epilogue;
+        Self {
+            gemm: Arguments::new(product),
+            partial: 0,
+            sums_of_parts: SumsOfParts::AddedUp as u32,
+            is_bare: u32::from(epilogue.is_none() && product.beta == 0. && !product.dtype.widens()),
+            bias: epilogue.bias,
+            residual: epilogue.residual,
+            ld_residual: epilogue.ld_residual,
+            stride_residual: epilogue.stride_residual,
+            batch: product.batch as u32,
+            parts: 1,
+            part_k: product.k as u32,
+            activation: number(epilogue.activation),
+            order: TileOrder::default(),
+        }
+    }
+
+    /// A piece of a plan, with the sums of its parts, if there are several, at `partial`, where its workgroups hand them over,
+    /// or leave them to another launch.
+    pub(super) fn of_piece(plan: &Plan, product: &Product, partial: u64, hands_over: bool) -> Self {
+        let (rows, columns) = plan.kernel.tile();
+        let tiles = [product.m.div_ceil(rows), product.n.div_ceil(columns)];
+        // Of chiplets that have parts of their own each has all tiles.
+        let sums_of_parts = plan.sums_of_parts(hands_over);
+        let chiplets = match sums_of_parts {
+            SumsOfParts::OfChiplets => 1,
+            _ => plan.chiplets,
+        };
+        Self {
+            partial: if plan.parts > 1 { partial } else { 0 },
+            sums_of_parts: sums_of_parts as u32,
+            parts: plan.parts,
+            part_k: plan.part_k,
+            order: TileOrder::new(tiles.map(|tiles| tiles as u32), plan.group, chiplets),
+            ..Self::new(product)
+        }
+    }
+
+    /// The same with these values, A and B as the kernel has them, and this memory for the sums of parts, if there are several.
+    pub(super) fn with_values(&self, values: &Values, partial: u64) -> Self {
+        Self {
+            gemm: Arguments {
+                a: values.a,
+                b: values.b,
+                c: values.c,
+                alpha: values.alpha,
+                beta: values.beta,
+                ..self.gemm
+            },
+            partial: if self.parts > 1 { partial } else { 0 },
+            bias: values.bias,
+            residual: values.residual,
+            ..*self
+        }
+    }
+}
+
+/// What the kernels call it.
+fn number(activation: Activation) -> u32 {
+    match activation {
+        Activation::None => activations::NONE,
+        Activation::GeluErf => activations::GELU_ERF,
+        Activation::GeluTanh => activations::GELU,
+        Activation::Silu => activations::SILU,
+    }
+    .number
+}

@@ -1,0 +1,358 @@
+//! A plan with its kernels found and its arguments made, in which one product differs from another by [`Values`] alone.
+
+use std::sync::Arc;
+
+use super::arguments::MatmulArguments;
+use super::handover;
+use super::kernel::Kernel;
+use super::pass::Pass;
+use super::plan::Plan;
+use super::product::Values;
+use crate::base::error::Result;
+use crate::kernels::launch::PushKernelArg;
+use crate::kernels::module::Function;
+use crate::kernels::submit::LaunchConfig;
+use crate::memory::workspace::Workspace;
+use crate::stream::context::Context;
+use crate::stream::queue::Stream;
+
+/// What a plan's launches are made of, but for values.
+#[derive(Debug)]
+struct Template {
+    plan: Plan,
+    /// Of the first launch, where another adds the parts' sums up and where they are handed over.
+    first: [MatmulArguments; 2],
+    config: LaunchConfig,
+    /// How the kernels for few columns, which take C either way round, find it and B.
+    layout: u32,
+    /// Whether C takes more launches than the first.
+    has_more: bool,
+    handover_bytes: Option<u64>,
+    workspace_bytes: u64,
+}
+
+impl Template {
+    /// `None` if C is empty.
+    fn new(plan: Plan) -> Option<Self> {
+        let mut pieces = plan.pieces();
+        let piece = pieces.next()?;
+        let has_more = pieces.next().is_some();
+        drop(pieces);
+        let first = [false, true]
+            .map(|hands_over| MatmulArguments::of_piece(&plan, &piece.product, 0, hands_over));
+        Some(Self {
+            first,
+            config: config(&plan, piece.grid),
+            layout: u32::from(plan.b_along_k) | u32::from(plan.product.is_transposed) << 1,
+            has_more,
+            handover_bytes: plan.handover_bytes(),
+            workspace_bytes: plan.workspace_bytes(),
+            plan,
+        })
+    }
+
+    /// The first launch's arguments for these values.
+    fn first(&self, values: &Values, sums: Sums) -> MatmulArguments {
+        let values = values.exchanged(self.plan.product.is_transposed);
+        self.first[usize::from(sums.hands_over)].with_values(&values, sums.partial)
+    }
+
+    /// The other launches' arguments and geometry.
+    fn others(&self, values: &Values, sums: Sums) -> Vec<(MatmulArguments, LaunchConfig)> {
+        if !self.has_more {
+            return Vec::new();
+        }
+        let plan = Plan {
+            product: self.plan.product.with_values(values),
+            ..self.plan
+        };
+        plan.pieces()
+            .skip(1)
+            .map(|piece| {
+                let Sums {
+                    partial,
+                    hands_over,
+                } = sums;
+                let arguments =
+                    MatmulArguments::of_piece(&plan, &piece.product, partial, hands_over);
+                (arguments, config(&plan, piece.grid))
+            })
+            .collect()
+    }
+}
+
+fn config(plan: &Plan, grid: (u32, u32, u32)) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: grid,
+        block_dim: (plan.kernel.threads(), 1, 1),
+        shared_mem_bytes: plan.kernel.dynamic_lds(),
+    }
+}
+
+/// Where a launch leaves the sums of its parts of k, and whether its workgroups hand them over there.
+#[derive(Clone, Copy, Debug)]
+struct Sums {
+    partial: u64,
+    hands_over: bool,
+}
+
+/// A plan that is ready to be launched on one GPU, any number of times.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    template: Template,
+    function: Function,
+    /// Adds up the parts' sums where they are not handed over.
+    sum: Option<Pass>,
+    /// Does the epilogue, where the product's kernel does not.
+    epilogue: Option<Pass>,
+}
+
+impl Prepared {
+    /// Finds the plan's kernels; `None` if C is empty.
+    ///
+    /// # Errors
+    /// The module is not embedded for this device, or an error is waiting.
+    pub fn new(context: &Arc<Context>, plan: Plan) -> Result<Option<Self>> {
+        let Some(template) = Template::new(plan) else {
+            return Ok(None);
+        };
+        let (kernel, dtype) = (&plan.kernel, plan.product.dtype);
+        let function = context.kernel(kernel.module(), &kernel.name(dtype))?;
+        let sum = match kernel {
+            _ if plan.parts == 1 => None,
+            Kernel::Few(_) => Some(Pass::sum_of_few(context, dtype, template.layout)?),
+            Kernel::Tile { .. } | Kernel::Matrix { .. } => Some(Pass::sum(context, dtype)?),
+        };
+        let epilogue = match kernel.does_epilogue() || plan.product.epilogue.is_none() {
+            true => None,
+            false => Some(Pass::epilogue(context, dtype)?),
+        };
+        Ok(Some(Self {
+            template,
+            function,
+            sum,
+            epilogue,
+        }))
+    }
+
+    /// Gives the plan's launches to the stream.
+    ///
+    /// # Safety
+    /// As [`gemm_with_epilogue`](super::gemm_with_epilogue), of a problem and an epilogue that the plan was made for but for
+    /// these values.
+    ///
+    /// # Errors
+    /// HIP refuses the launch, or there is no memory for partial sums.
+    pub unsafe fn launch(&self, stream: &Stream, values: &Values) -> Result<()> {
+        let template = &self.template;
+        let handover = match template.handover_bytes {
+            Some(bytes) => handover::of(stream, bytes)?,
+            None => None,
+        };
+        let bytes = match handover {
+            Some(_) => 0,
+            None => template.workspace_bytes,
+        };
+        let workspace =
+            Workspace::new(stream, bytes).map_err(|error| error.context("partial sums"))?;
+        let sums = Sums {
+            partial: handover.unwrap_or_else(|| workspace.address()),
+            hands_over: handover.is_some(),
+        };
+        let first = template.first(values, sums);
+        // SAFETY: the caller's promise.
+        unsafe { self.launch_piece(stream, &first, template.config, sums.hands_over) }?;
+        for (arguments, config) in template.others(values, sums) {
+            // SAFETY: the caller's promise.
+            unsafe { self.launch_piece(stream, &arguments, config, sums.hands_over) }?;
+        }
+        workspace.free()?;
+        let Some(pass) = &self.epilogue else {
+            return Ok(());
+        };
+        let arguments = MatmulArguments::new(&template.plan.product.with_values(values));
+        // SAFETY: the caller's promise.
+        unsafe { pass.launch(stream, &arguments) }
+    }
+
+    /// Launches a piece, and what adds its parts' sums up.
+    ///
+    /// # Safety
+    /// The arguments are those of the plan's piece; the rest is as for [`launch`](Self::launch).
+    unsafe fn launch_piece(
+        &self,
+        stream: &Stream,
+        arguments: &MatmulArguments,
+        config: LaunchConfig,
+        hands_over: bool,
+    ) -> Result<()> {
+        let template = &self.template;
+        let mut launch = stream.launch_builder(&self.function);
+        match &template.plan.kernel {
+            Kernel::Tile { .. } => launch.arg(&arguments.gemm),
+            Kernel::Matrix { .. } => launch.arg(arguments),
+            Kernel::Few(few) => launch
+                .arg(arguments)
+                .arg(&template.layout)
+                .arg(&few.sharing),
+        };
+        // SAFETY: the kernel's parameters in order; the matrices are the caller's promise.
+        let launched = unsafe { launch.launch(config) };
+        if launched.is_err() && hands_over {
+            handover::forget(stream);
+        }
+        launched?;
+        match &self.sum {
+            // SAFETY: the parts' sums were given to the same stream, and the rest is the caller's promise.
+            Some(pass) if !hands_over => unsafe { pass.launch(stream, arguments) },
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Gives a plan's launches to the stream, for those who choose the plan themselves.
+///
+/// # Safety
+/// As [`gemm_with_epilogue`](super::gemm_with_epilogue), of the problem and the epilogue that the plan was made for.
+///
+/// # Errors
+/// The module is not embedded for this device, HIP refuses the launch, or there is no memory for partial sums.
+pub unsafe fn launch_plan(stream: &Stream, plan: &Plan) -> Result<()> {
+    match Prepared::new(stream.context(), *plan)? {
+        // SAFETY: the caller's promise.
+        Some(prepared) => unsafe { prepared.launch(stream, &plan.product.values()) },
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_rocm_kernels::Processor;
+
+    use super::*;
+    use crate::gemm::epilogue::{Activation, Epilogue, Residual};
+    use crate::gemm::hardware::Gpu;
+    use crate::gemm::problem::{GemmDtype, GemmProblem, Transpose};
+
+    const GPUS: [(&str, u32); 4] = [
+        ("gfx942", 304),
+        ("gfx1100", 48),
+        ("gfx1201", 32),
+        ("sm_90", 132),
+    ];
+    /// m, n, k and batch: few columns, few rows, tiles, k in parts, and more than a grid covers.
+    const SIZES: [[usize; 4]; 9] = [
+        [2048, 1, 2048, 1],
+        [1, 300, 70, 1],
+        [2048, 8, 8192, 3],
+        [64, 64, 64, 1],
+        [100, 70, 4096, 1],
+        [128, 128, 65_536, 1],
+        [2048, 2048, 2048, 2],
+        [5, 3, 7, 70_000],
+        [40, 9_000_000, 16, 1],
+    ];
+
+    fn problems() -> impl Iterator<Item = GemmProblem> {
+        let dtypes = [GemmDtype::F16, GemmDtype::BF16ToF32, GemmDtype::F32];
+        let ops = [Transpose::No, Transpose::Yes];
+        SIZES.into_iter().flat_map(move |[m, n, k, batch]| {
+            dtypes.into_iter().flat_map(move |dtype| {
+                ops.into_iter().map(move |op| GemmProblem {
+                    batch,
+                    stride_a: (m * k) as i64,
+                    stride_b: (k * n) as i64,
+                    stride_c: (m * n) as i64,
+                    ..GemmProblem::packed(dtype, [op, Transpose::No], [m, n, k], [512, 1024, 2048])
+                })
+            })
+        })
+    }
+
+    fn epilogues(problem: &GemmProblem) -> [Epilogue; 2] {
+        let none = Epilogue::default();
+        let all = Epilogue {
+            bias: Some(4096),
+            activation: Activation::Silu,
+            residual: Some(Residual {
+                address: 8192,
+                ld: problem.m,
+                stride: problem.stride_c,
+            }),
+        };
+        // Nothing follows these.
+        [none, if problem.dtype.widens() { none } else { all }]
+    }
+
+    /// The same products elsewhere, with other factors.
+    fn moved(problem: &GemmProblem, epilogue: &Epilogue) -> (GemmProblem, Epilogue) {
+        let problem = GemmProblem {
+            a: 1 << 40,
+            b: (1 << 41) + 2,
+            c: (1 << 42) + 8,
+            alpha: -3.5,
+            ..*problem
+        };
+        let epilogue = Epilogue {
+            bias: epilogue.bias.map(|_| 3 << 43),
+            residual: epilogue.residual.map(|residual| Residual {
+                address: (3 << 44) + 4,
+                ..residual
+            }),
+            ..*epilogue
+        };
+        (problem, epilogue)
+    }
+
+    /// Each launch's arguments and grid, made from nothing but the plan.
+    fn made_afresh(plan: &Plan, sums: Sums) -> Vec<(MatmulArguments, LaunchConfig)> {
+        plan.pieces()
+            .map(|piece| {
+                let arguments =
+                    MatmulArguments::of_piece(plan, &piece.product, sums.partial, sums.hands_over);
+                (arguments, config(plan, piece.grid))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn arguments_are_those_of_a_fresh_plan() {
+        let (mut divided, mut handed_over, mut several) = (0, 0, 0);
+        for (processor, compute_units) in GPUS {
+            let gpu = Gpu {
+                processor: Processor::of(processor),
+                compute_units,
+            };
+            for problem in problems() {
+                for epilogue in epilogues(&problem) {
+                    let plan = Plan::new(&problem, &epilogue, gpu).unwrap();
+                    let template = Template::new(plan).unwrap();
+                    let (other, outside) = moved(&problem, &epilogue);
+                    let fresh = Plan::new(&other, &outside, gpu).unwrap();
+                    let values = Values::of(&other, &outside);
+                    assert_eq!(values, fresh.product.values());
+                    assert_eq!(template.handover_bytes, fresh.handover_bytes());
+                    assert_eq!(template.workspace_bytes, fresh.workspace_bytes());
+                    divided += u32::from(plan.parts > 1);
+                    handed_over += u32::from(plan.may_wait());
+                    for hands_over in [false, plan.may_wait()] {
+                        let partial = 7 << 45;
+                        let sums = Sums {
+                            partial,
+                            hands_over,
+                        };
+                        let mut given = vec![(template.first(&values, sums), template.config)];
+                        given.extend(template.others(&values, sums));
+                        several += u32::from(given.len() > 1);
+                        assert_eq!(given, made_afresh(&fresh, sums), "{other} on {gpu:?}");
+                    }
+                }
+            }
+        }
+        // Each kind of plan was among them.
+        assert!(
+            divided > handed_over && handed_over > 0 && several > 0,
+            "{divided} divided, {handed_over} handed over, {several} in several launches"
+        );
+    }
+}

@@ -1,0 +1,290 @@
+//! Ways to compute products that were found before, by GPU and problem.
+//!
+//! What a way depends on is in the [`Key`], or stays as it is for the whole process: the GPU, the environment, the library that
+//! was loaded, the winners of timings. What a launch depends on beside it, such as a capture in progress or a stream's memory
+//! for sums that are handed over, is asked for at each launch.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use foldhash::fast::RandomState;
+use parking_lot::RwLock;
+
+use super::choice::timings_choose;
+use super::epilogue::{Activation, Epilogue};
+use super::library::handles::Library;
+use super::plan::Plan;
+use super::prepared::Prepared;
+use super::problem::{GemmDtype, GemmProblem, Transpose};
+use crate::base::cuda_names::cublasComputeType_t;
+use crate::base::error::Result;
+use crate::device::gpu::Device;
+use crate::device::per_device::PerDevice;
+
+/// Most problems that ways are kept of: a context that grows has products of new shapes for each token.
+const MOST: usize = 1024;
+
+/// All of a problem and its epilogue that a way depends on: two with the same key differ in
+/// [`Values`](super::product::Values) alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    /// m, n, k and batch.
+    sizes: [usize; 4],
+    /// Leading dimensions of A, B, C and the residual.
+    lds: [usize; 4],
+    strides: [i64; 4],
+    /// [`GemmProblem::alignments`] where timings choose, which ask for them; no plan does without.
+    alignments: [u64; 3],
+    ops: [Transpose; 2],
+    dtype: GemmDtype,
+    compute: cublasComputeType_t,
+    has_sum: bool,
+    reads_c: bool,
+    has_bias: bool,
+    activation: Activation,
+    has_residual: bool,
+}
+
+impl Key {
+    /// Of a problem and an epilogue that passed their checks.
+    ///
+    /// # Errors
+    /// The environment's choices make no sense.
+    pub fn of(problem: &GemmProblem, epilogue: &Epilogue) -> Result<Self> {
+        Ok(Self::new(problem, epilogue, timings_choose()?))
+    }
+
+    fn new(problem: &GemmProblem, epilogue: &Epilogue, timings_choose: bool) -> Self {
+        let is_address = |address: u64| address != 0;
+        let residual = epilogue
+            .residual
+            .filter(|residual| is_address(residual.address));
+        let (ld, stride) = residual.map_or((0, 0), |residual| (residual.ld, residual.stride));
+        Self {
+            sizes: [problem.m, problem.n, problem.k, problem.batch],
+            lds: [problem.lda, problem.ldb, problem.ldc, ld],
+            strides: [problem.stride_a, problem.stride_b, problem.stride_c, stride],
+            alignments: match timings_choose {
+                true => problem.alignments(),
+                false => [0; 3],
+            },
+            ops: [problem.transa, problem.transb],
+            dtype: problem.dtype,
+            compute: problem.compute,
+            has_sum: problem.has_sum(),
+            reads_c: problem.beta != 0.0,
+            has_bias: epilogue.bias.is_some_and(is_address),
+            activation: epilogue.activation,
+            has_residual: residual.is_some(),
+        }
+    }
+}
+
+/// Who computes the products of a key, and how.
+#[derive(Debug)]
+pub(super) struct Way {
+    /// The library that is asked first.
+    pub library: Option<&'static Library>,
+    /// Our own plan, if it was chosen already.
+    pub plan: Option<Plan>,
+    /// Our own kernels, once they were needed.
+    pub own: OnceLock<Prepared>,
+}
+
+/// What is kept of one GPU's problems, at most so many of them.
+#[derive(Debug)]
+pub(super) struct Kept<T> {
+    of_keys: RwLock<HashMap<Key, Arc<T>, RandomState>>,
+}
+
+static WAYS: PerDevice<Kept<Way>> = PerDevice::new();
+
+/// The ways kept for this GPU.
+pub(super) fn of(device: &Device) -> &'static Kept<Way> {
+    WAYS.get_or_init(device, Kept::new)
+}
+
+impl<T> Kept<T> {
+    fn new() -> Self {
+        Self {
+            of_keys: RwLock::default(),
+        }
+    }
+
+    /// What is kept for this key.
+    pub fn get(&self, key: &Key) -> Option<Arc<T>> {
+        self.of_keys.read().get(key).cloned()
+    }
+
+    /// Keeps a value, unless another thread was first. Where there are too many, the others go, and those still in use come
+    /// back one by one.
+    pub fn keep(&self, key: Key, value: &Arc<T>) {
+        let mut of_keys = self.of_keys.write();
+        if of_keys.len() >= MOST {
+            of_keys.clear();
+        }
+        of_keys.entry(key).or_insert_with(|| value.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_rocm_kernels::Processor;
+
+    use super::*;
+    use crate::gemm::epilogue::Residual;
+    use crate::gemm::hardware::Gpu;
+    use crate::gemm::product::Values;
+
+    fn problem() -> GemmProblem {
+        GemmProblem {
+            beta: 1.0,
+            ..GemmProblem::packed(
+                GemmDtype::F16,
+                [Transpose::Yes, Transpose::No],
+                [256, 64, 512],
+                [512, 1024, 2048],
+            )
+        }
+    }
+
+    fn epilogue() -> Epilogue {
+        Epilogue {
+            bias: Some(4096),
+            activation: Activation::Silu,
+            residual: Some(Residual {
+                address: 8192,
+                ld: 256,
+                stride: 0,
+            }),
+        }
+    }
+
+    /// Changes that a plan, or its arguments but for values, may depend on.
+    #[test]
+    fn what_a_way_depends_on_is_in_its_key() {
+        let problems: [fn(&mut GemmProblem); 18] = [
+            |p| p.m -= 1,
+            |p| p.n -= 1,
+            |p| p.k -= 1,
+            |p| p.batch += 1,
+            |p| p.lda += 1,
+            |p| p.ldb += 1,
+            |p| p.ldc += 1,
+            |p| p.stride_a += 1,
+            |p| p.stride_b += 1,
+            |p| p.stride_c += 1,
+            |p| p.transa = Transpose::No,
+            |p| p.transb = Transpose::Yes,
+            |p| p.dtype = GemmDtype::BF16,
+            |p| p.dtype = GemmDtype::F16ToF32,
+            |p| p.compute = cublasComputeType_t::CUBLAS_COMPUTE_16F,
+            |p| p.alpha = 0.0,
+            |p| p.beta = 0.0,
+            |p| (p.m, p.n) = (p.n, p.m),
+        ];
+        let epilogues: [fn(&mut Epilogue); 6] = [
+            |e| e.bias = None,
+            |e| e.bias = Some(0),
+            |e| e.activation = Activation::None,
+            |e| e.residual = None,
+            |e| e.residual.as_mut().unwrap().ld += 1,
+            |e| e.residual.as_mut().unwrap().stride = 1 << 20,
+        ];
+        let key = Key::new(&problem(), &epilogue(), false);
+        for (number, change) in problems.into_iter().enumerate() {
+            let mut changed = problem();
+            change(&mut changed);
+            assert_ne!(
+                Key::new(&changed, &epilogue(), false),
+                key,
+                "problem {number}"
+            );
+        }
+        for (number, change) in epilogues.into_iter().enumerate() {
+            let mut changed = epilogue();
+            change(&mut changed);
+            assert_ne!(
+                Key::new(&problem(), &changed, false),
+                key,
+                "epilogue {number}"
+            );
+        }
+    }
+
+    /// Values that no plan depends on: the key is the same, and so is the plan.
+    #[test]
+    fn values_are_in_no_key() {
+        let mut moved = GemmProblem {
+            a: 2,
+            b: 4,
+            c: 6,
+            alpha: 2.5,
+            beta: -1.0,
+            ..problem()
+        };
+        let mut outside = epilogue();
+        outside.bias = Some(10);
+        outside.residual.as_mut().unwrap().address = 12;
+        let key = Key::new(&problem(), &epilogue(), false);
+        assert_eq!(Key::new(&moved, &outside, false), key);
+        for processor in ["gfx90a", "gfx1030", "sm_90"].map(Processor::of) {
+            let gpu = Gpu {
+                processor,
+                compute_units: 100,
+            };
+            let plan = Plan::new(&problem(), &epilogue(), gpu).unwrap();
+            let fresh = Plan::new(&moved, &outside, gpu).unwrap();
+            let product = plan.product.with_values(&Values::of(&moved, &outside));
+            assert_eq!(Plan { product, ..plan }, fresh);
+        }
+        // Where timings choose, they tell alignments apart, and nothing more of an address.
+        let key = Key::new(&problem(), &epilogue(), true);
+        assert_ne!(Key::new(&moved, &outside, true), key);
+        (moved.a, moved.b, moved.c) = (1 << 20, 1 << 21, 1 << 22);
+        assert_eq!(Key::new(&moved, &outside, true), key);
+    }
+
+    #[test]
+    fn only_so_many_are_kept() {
+        let kept = Kept::new();
+        let key = |m| Key::new(&GemmProblem { m, ..problem() }, &epilogue(), false);
+        for m in 1..=MOST {
+            kept.keep(key(m), &Arc::new(m));
+        }
+        assert_eq!(kept.get(&key(1)).as_deref(), Some(&1));
+        kept.keep(key(MOST + 1), &Arc::new(MOST + 1));
+        assert_eq!(kept.get(&key(1)), None);
+        assert_eq!(kept.get(&key(MOST + 1)).as_deref(), Some(&(MOST + 1)));
+        assert!(kept.of_keys.read().len() <= MOST);
+    }
+
+    #[cfg(feature = "emulator")]
+    #[test]
+    fn gpus_have_ways_of_their_own() {
+        use crate::runtime::{self, RuntimeKind};
+        use crate::stream::context::Context;
+
+        candle_rocm_testing::process::alone(
+            "gemm::ways::tests::gpus_have_ways_of_their_own",
+            &[("ROCM_EMU_ARCH", "gfx90a,gfx1100")],
+            || {
+                runtime::select(RuntimeKind::Emulator).unwrap();
+                let [one, other] = [0, 1].map(|ordinal| Context::new(ordinal).unwrap());
+                let (problem, epilogue) = (problem(), epilogue());
+                let key = Key::of(&problem, &epilogue).unwrap();
+                let way = |context: &Context| Way {
+                    library: None,
+                    plan: Plan::new(&problem, &epilogue, context.info().into()),
+                    own: OnceLock::new(),
+                };
+                of(one.device()).keep(key, &Arc::new(way(&one)));
+                assert!(of(other.device()).get(&key).is_none());
+                of(other.device()).keep(key, &Arc::new(way(&other)));
+                let plan = |context: &Context| of(context.device()).get(&key).unwrap().plan;
+                assert_eq!(plan(&one), way(&one).plan);
+                assert_ne!(plan(&one), plan(&other));
+            },
+        );
+    }
+}

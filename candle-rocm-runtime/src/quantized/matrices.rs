@@ -1,0 +1,198 @@
+//! Products of quantised matrices with matrices (prompts): module `mmq`, or where there are many vectors, in bf16, `widen` and
+//! `matmul`.
+//!
+//! The products read the vectors' scales and add up the bytes themselves, so a sum beyond f16 does no harm; a scale below
+//! f16's range (activations all smaller than 4e-6, in `DS4` and `D2S6`) loses its elements, as on CUDA. An infinite
+//! or NaN activation makes its column's results NaN.
+
+use candle_rocm_kernels::gguf::Format;
+use candle_rocm_kernels::{mmq, MMQ};
+
+use super::arguments::{address, blocks, count, launch};
+use super::strips::{self, Strip};
+use super::upcast;
+use crate::base::error::{Error, Result};
+use crate::stream::queue::Stream;
+
+/// Results that there is room for in the workspace.
+const WORKSPACE: u64 = 1 << 22;
+
+/// `dst` (`ncols_y` x `stride_col_dst`, f32) = the matrix `x` (`nrows_x` x `ncols_x`) times `ncols_y` vectors, as
+/// `launch_mmq_gguf_*` is given it.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct MatrixProduct {
+    /// Address of room for 2^22 f32, or 0, with which few tiles take longer.
+    pub tmp_fixup: u64,
+    /// Address of the matrix, whose rows are `stride_row_x` blocks apart.
+    pub x: u64,
+    /// Address of what [`quantize_matrices`](super::quantize_matrices) made.
+    pub y: u64,
+    /// Address of the result, the first `nrows_x` of each `stride_col_dst` of which are written.
+    pub dst: u64,
+    pub ncols_x: i64,
+    pub nrows_x: i64,
+    pub ncols_y: i64,
+    pub stride_row_x: i64,
+    pub stride_col_dst: i64,
+    /// The GPU's compute units, which decide about tiles.
+    pub nsm: i32,
+}
+
+/// A product that makes sense and has results.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checked {
+    pub format: &'static Format,
+    pub weights: u64,
+    pub activations: u64,
+    pub output: u64,
+    pub k: u32,
+    pub rows: u32,
+    pub columns: u32,
+    /// Bytes between rows of weights.
+    pub row_bytes: u64,
+    /// Elements between columns of the result.
+    pub dst_rows: u64,
+}
+
+impl Checked {
+    /// `None` if there are no results.
+    fn of(format: &'static Format, product: &MatrixProduct) -> Result<Option<Self>> {
+        let k = count("ncols_x", product.ncols_x)?;
+        let rows = count("nrows_x", product.nrows_x)?;
+        let columns = count("ncols_y", product.ncols_y)?;
+        let row_blocks = count("stride_row_x", product.stride_row_x)?;
+        let dst_rows = count("stride_col_dst", product.stride_col_dst)?;
+        if k % format.elements != 0 {
+            return Err(Error::invalid(format!(
+                "ncols_x is {k}, and a row of {} has a multiple of {} elements",
+                format.name, format.elements
+            )));
+        }
+        if row_blocks < k / format.elements && rows > 1 {
+            return Err(Error::invalid(format!(
+                "stride_row_x is {row_blocks} blocks, and {k} elements take {}",
+                k / format.elements
+            )));
+        }
+        if dst_rows < rows && columns > 1 {
+            return Err(Error::invalid(format!(
+                "stride_col_dst is {dst_rows}, and a column has {rows} elements"
+            )));
+        }
+        if rows == 0 || columns == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            format,
+            weights: blocks("x", product.x, format.bytes)?,
+            activations: blocks("y", product.y, mmq::BLOCK_BYTES)?,
+            output: address("dst", product.dst)?,
+            k,
+            rows,
+            columns,
+            row_bytes: u64::from(row_blocks) * u64::from(format.bytes),
+            dst_rows: dst_rows.into(),
+        }))
+    }
+}
+
+/// Gives the product to the stream.
+///
+/// # Safety
+/// The addresses are those of device memory as described, which nothing else uses until the stream has come so far.
+///
+/// # Errors
+/// An argument makes no sense, which is named; a kernel cannot be launched.
+pub unsafe fn multiply_matrices(
+    stream: &Stream,
+    format: &'static Format,
+    product: &MatrixProduct,
+) -> Result<()> {
+    let Some(checked) = Checked::of(format, product)? else {
+        return Ok(());
+    };
+    if checked.k > 0 && upcast::pays(stream.context().info().processor, checked.columns) {
+        // SAFETY: the caller's promise.
+        if unsafe { upcast::multiply(stream, &checked) }? {
+            return Ok(());
+        }
+    }
+    let units = u32::try_from(product.nsm).unwrap_or(0).max(1);
+    let room = if product.tmp_fixup == 0 { 0 } else { WORKSPACE };
+    for strip in strips::plan(checked.k, checked.rows, checked.columns, units, room) {
+        // SAFETY: the caller's promise, and the strip's parts fit into the workspace.
+        unsafe { multiply_strip(stream, &checked, &strip, product.tmp_fixup) }?;
+    }
+    Ok(())
+}
+
+/// Multiplies a strip, and adds up its parts of k, if there are several, by way of the workspace.
+///
+/// # Safety
+/// As [`multiply_matrices`], and the parts' results fit into the workspace.
+unsafe fn multiply_strip(
+    stream: &Stream,
+    product: &Checked,
+    strip: &Strip,
+    workspace: u64,
+) -> Result<()> {
+    let Checked {
+        activations,
+        k,
+        columns,
+        row_bytes,
+        dst_rows,
+        ..
+    } = *product;
+    let parts = k.div_ceil(strip.part).max(1);
+    let weights = product.weights + u64::from(strip.first) * row_bytes;
+    let output = product.output + 4 * u64::from(strip.first);
+    let results = u64::from(strip.rows) * u64::from(columns);
+    let (target, target_rows) = match parts {
+        1 => (output, dst_rows),
+        _ => (workspace, u64::from(strip.rows)),
+    };
+    let grid = (
+        strip.rows.div_ceil(mmq::TILE_ROWS),
+        columns.div_ceil(strip.tile).min(mmq::MOST_WORKGROUPS),
+        parts,
+    );
+    // SAFETY: the kernel's arguments, as the contract test has them, for memory that the caller promises.
+    unsafe {
+        launch!(
+            stream,
+            &MMQ,
+            &format!("mmq_{}_{}", product.format.name, strip.tile),
+            grid,
+            mmq::THREADS,
+            [
+                weights,
+                activations,
+                target,
+                k,
+                strip.rows,
+                columns,
+                row_bytes,
+                target_rows,
+                strip.part,
+                results
+            ]
+        )
+    }?;
+    if parts == 1 {
+        return Ok(());
+    }
+    let grid = (results.div_ceil(mmq::THREADS.into()) as u32, 1, 1);
+    // SAFETY: likewise, of sums that the launch before leaves in the workspace.
+    unsafe {
+        launch!(
+            stream,
+            &MMQ,
+            "mmq_sum",
+            grid,
+            mmq::THREADS,
+            [target, output, strip.rows, columns, dst_rows, parts, results]
+        )
+    }
+}
