@@ -102,9 +102,7 @@ fn pages() -> Result<Vec<String>> {
 fn projects() -> Result<Vec<(PathBuf, Project)>> {
     let pages = pages()?;
     let of = |language| pages.iter().flat_map(move |page| blocks(page, language));
-    let recipes: Vec<&str> = of("toml")
-        .filter(|block| block.contains(ADDRESS))
-        .collect();
+    let recipes: Vec<&str> = of("toml").filter(|block| block.contains(ADDRESS)).collect();
     ensure!(
         recipes.len() > 2,
         "the README and {USER_PAGES} print {} recipes",

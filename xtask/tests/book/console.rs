@@ -31,18 +31,33 @@ fn commands() -> Vec<(String, String)> {
 #[test]
 fn commands_run_or_are_listed() {
     let commands = commands();
-    assert!(!commands.is_empty(), "no page has a block of the kind `console`");
+    assert!(
+        !commands.is_empty(),
+        "no page has a block of the kind `console`"
+    );
     for (page, command) in commands {
         let known = RUN.iter().find(|(known, _)| *known == command);
         let Some((_, printed)) = known else {
             let listed = NOT_RUN.iter().any(|(known, _)| *known == command);
-            assert!(listed, "{page}: `{command}` is neither run nor listed in {}", file!());
+            assert!(
+                listed,
+                "{page}: `{command}` is neither run nor listed in {}",
+                file!()
+            );
             continue;
         };
-        let arguments = command.strip_prefix("cargo xtask ").expect("a command of xtask's");
-        let output = Command::new(program()).args(arguments.split(' ')).output().expect("xtask runs");
+        let arguments = command
+            .strip_prefix("cargo xtask ")
+            .expect("a command of xtask's");
+        let output = Command::new(program())
+            .args(arguments.split(' '))
+            .output()
+            .expect("xtask runs");
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{page}: `{command}` fails: {text}");
-        assert!(text.contains(printed), "{page}: `{command}` does not print {printed:?}: {text}");
+        assert!(
+            text.contains(printed),
+            "{page}: `{command}` does not print {printed:?}: {text}"
+        );
     }
 }

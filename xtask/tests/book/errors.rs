@@ -8,7 +8,10 @@ const PAGE: &str = "docs/user/troubleshooting.md";
 
 /// Others' texts that the page quotes, and whose each is.
 const OTHERS: [(&str, &str); 4] = [
-    ("no kernel image is available", "HIP's name of hipErrorNoBinaryForGpu"),
+    (
+        "no kernel image is available",
+        "HIP's name of hipErrorNoBinaryForGpu",
+    ),
     ("no kernel image", "the beginning of the same"),
     ("patch ... was not used in the crate graph", "cargo"),
     ("Report from a card", "the template of an issue"),
@@ -29,25 +32,45 @@ fn quotations(page: &Page) -> Vec<String> {
 fn sources() -> Vec<String> {
     let files = pages::files("", &["rs"]);
     let text = |path: &String| fs::read_to_string(pages::root().join(path)).unwrap_or_default();
-    let ours = files.iter().filter(|path| !path.starts_with("xtask/tests/book/"));
-    ours.map(|path| text(path).replace("\\\n", "").split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    let ours = files
+        .iter()
+        .filter(|path| !path.starts_with("xtask/tests/book/"));
+    ours.map(|path| {
+        text(path)
+            .replace("\\\n", "")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    })
+    .collect()
 }
 
 /// The parts of a quotation that must be in one file: dots stand for names and numbers.
 fn parts(quotation: &str) -> Vec<&str> {
-    let parts = quotation.split("...").map(|part| part.trim_matches(|c: char| " ,:;=`".contains(c)));
+    let parts = quotation
+        .split("...")
+        .map(|part| part.trim_matches(|c: char| " ,:;=`".contains(c)));
     parts.filter(|part| part.len() > 2).collect()
 }
 
 #[test]
 fn quoted_errors_are_in_the_sources() {
-    let page = pages::all().into_iter().find(|page| page.path == PAGE).expect(PAGE);
+    let page = pages::all()
+        .into_iter()
+        .find(|page| page.path == PAGE)
+        .expect(PAGE);
     let sources = sources();
     let quotations = quotations(&page);
-    assert!(quotations.len() > 20, "only {} quotations", quotations.len());
+    assert!(
+        quotations.len() > 20,
+        "only {} quotations",
+        quotations.len()
+    );
     let is_ours = |quotation: &String| {
         let parts = parts(quotation);
-        sources.iter().any(|text| parts.iter().all(|part| text.contains(part)))
+        sources
+            .iter()
+            .any(|text| parts.iter().all(|part| text.contains(part)))
     };
     let unknown: Vec<&String> = quotations
         .iter()

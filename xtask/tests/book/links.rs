@@ -33,8 +33,14 @@ fn resolved(page: &str, target: &str) -> Option<String> {
 }
 
 /// What is wrong with a link.
-fn fault(page: &Page, target: &str, anchors: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
-    let ours = REPOSITORY.iter().find_map(|address| target.strip_prefix(address));
+fn fault(
+    page: &Page,
+    target: &str,
+    anchors: &BTreeMap<String, BTreeSet<String>>,
+) -> Option<String> {
+    let ours = REPOSITORY
+        .iter()
+        .find_map(|address| target.strip_prefix(address));
     let is_foreign = target.contains("://") || target.starts_with("mailto:");
     if is_foreign && ours.is_none() {
         return None;
@@ -49,7 +55,10 @@ fn fault(page: &Page, target: &str, anchors: &BTreeMap<String, BTreeSet<String>>
         },
     };
     if ours.is_none() && page.path.starts_with(BOOK) && !path.starts_with(BOOK) {
-        return Some(format!("a page of the book names what lies outside by {}", REPOSITORY[0]));
+        return Some(format!(
+            "a page of the book names what lies outside by {}",
+            REPOSITORY[0]
+        ));
     }
     if !pages::root().join(&path).exists() {
         return Some(format!("there is no {path}"));
@@ -60,8 +69,16 @@ fn fault(page: &Page, target: &str, anchors: &BTreeMap<String, BTreeSet<String>>
 }
 
 fn anchors(pages: &[Page]) -> BTreeMap<String, BTreeSet<String>> {
-    let of = |page: &Page| page.sections().into_iter().map(|section| section.anchor).collect();
-    pages.iter().map(|page| (page.path.clone(), of(page))).collect()
+    let of = |page: &Page| {
+        page.sections()
+            .into_iter()
+            .map(|section| section.anchor)
+            .collect()
+    };
+    pages
+        .iter()
+        .map(|page| (page.path.clone(), of(page)))
+        .collect()
 }
 
 #[test]
@@ -100,17 +117,33 @@ fn faults_of_links_are_found() {
         (1, &format!("{book}#there"), false),
         (1, "https://example.com/nothing", true),
     ] {
-        assert_eq!(fault(&pages[page], target, &anchors).is_none(), is_right, "{target}");
+        assert_eq!(
+            fault(&pages[page], target, &anchors).is_none(),
+            is_right,
+            "{target}"
+        );
     }
 }
 
 #[test]
 fn the_book_lists_its_pages() {
     let pages = pages::all();
-    let summary = pages.iter().find(|page| page.path == SUMMARY).expect(SUMMARY);
-    let mut listed: Vec<String> = summary.links().iter().filter_map(|link| resolved(SUMMARY, link)).collect();
+    let summary = pages
+        .iter()
+        .find(|page| page.path == SUMMARY)
+        .expect(SUMMARY);
+    let mut listed: Vec<String> = summary
+        .links()
+        .iter()
+        .filter_map(|link| resolved(SUMMARY, link))
+        .collect();
     listed.sort();
     let unlisted = pages.iter().map(|page| page.path.clone());
-    let expected: Vec<String> = unlisted.filter(|path| path.starts_with(BOOK) && path != SUMMARY).collect();
-    assert_eq!(listed, expected, "listed on the left, there on the right; each once");
+    let expected: Vec<String> = unlisted
+        .filter(|path| path.starts_with(BOOK) && path != SUMMARY)
+        .collect();
+    assert_eq!(
+        listed, expected,
+        "listed on the left, there on the right; each once"
+    );
 }

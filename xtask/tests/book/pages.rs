@@ -14,9 +14,15 @@ pub const BOOK: &str = "docs/";
 
 /// Pages that programs write, by name, and the test that holds each or the command that writes it.
 pub const GENERATED: [(&str, &str); 3] = [
-    ("docs/user/environment.md", "candle-rocm-variables/tests/page.rs"),
+    (
+        "docs/user/environment.md",
+        "candle-rocm-variables/tests/page.rs",
+    ),
     ("docs/user/gpus.md", "rocm-gpus/tests/page.rs"),
-    ("docs/evidence/kernel-report.md", "xtask/src/kernel_report.rs"),
+    (
+        "docs/evidence/kernel-report.md",
+        "xtask/src/kernel_report.rs",
+    ),
 ];
 
 /// One page.
@@ -49,16 +55,24 @@ pub fn files(folder: &str, extensions: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
-        let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let entries =
+            fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         for entry in entries {
             let path = entry.expect("an entry").path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             if path.is_dir() {
                 // Build folders have a tag of cargo's.
                 if !NOT_OURS.contains(&name.as_str()) && !path.join("CACHEDIR.TAG").exists() {
                     folders.push(path);
                 }
-            } else if path.extension().is_some_and(|end| extensions.iter().any(|known| end == *known)) {
+            } else if path
+                .extension()
+                .is_some_and(|end| extensions.iter().any(|known| end == *known))
+            {
                 let short = path.strip_prefix(root()).expect("below the root");
                 found.push(short.to_string_lossy().into_owned());
             }
@@ -82,7 +96,9 @@ pub fn for_users() -> Vec<Page> {
     let is_generated = |path: &str| GENERATED.iter().any(|(page, _)| *page == path);
     let is_users = |page: &Page| page.path == "README.md" || page.path.starts_with("docs/user/");
     let pages = all().into_iter();
-    pages.filter(|page| is_users(page) && !is_generated(&page.path)).collect()
+    pages
+        .filter(|page| is_users(page) && !is_generated(&page.path))
+        .collect()
 }
 
 /// GitHub's name of a heading: small letters, digits, `-` and `_` of it, `-` for each space.
@@ -104,10 +120,14 @@ impl Page {
     /// What links point to, in order, images included.
     pub fn links(&self) -> Vec<String> {
         let target = |event: Event<'_>| match event {
-            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => Some(dest_url.to_string()),
+            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                Some(dest_url.to_string())
+            }
             _ => None,
         };
-        self.events().filter_map(|(event, _)| target(event)).collect()
+        self.events()
+            .filter_map(|(event, _)| target(event))
+            .collect()
     }
 
     /// Its headings, each with its text. Of equal names the second has `-1` behind it, and so on.
@@ -141,7 +161,9 @@ impl Page {
         }
         let end = |number: usize| {
             let level = starts[number].0;
-            let next = starts[number + 1..].iter().find(|(other, ..)| *other <= level);
+            let next = starts[number + 1..]
+                .iter()
+                .find(|(other, ..)| *other <= level);
             next.map_or(self.text.len(), |(.., start)| *start)
         };
         let section = |number: usize| Section {
@@ -169,7 +191,9 @@ impl Page {
     pub fn blocks(&self, language: &str) -> Vec<&str> {
         let begin = format!("```{language}\n");
         let parts = self.text.split(&begin).skip(1);
-        parts.filter_map(|part| Some(part.split_once("\n```")?.0)).collect()
+        parts
+            .filter_map(|part| Some(part.split_once("\n```")?.0))
+            .collect()
     }
 }
 
@@ -177,7 +201,10 @@ impl Page {
 fn headings_have_githubs_names() {
     for (heading, name) in [
         ("How do I compile my own .cu?", "how-do-i-compile-my-own-cu"),
-        ("\"no kernel image\", \"holds no code for\"", "no-kernel-image-holds-no-code-for"),
+        (
+            "\"no kernel image\", \"holds no code for\"",
+            "no-kernel-image-holds-no-code-for",
+        ),
         ("HSA_OVERRIDE_GFX_VERSION", "hsa_override_gfx_version"),
         ("split-K", "split-k"),
     ] {
@@ -187,13 +214,17 @@ fn headings_have_githubs_names() {
 
 #[test]
 fn sections_end_where_the_next_of_their_level_begins() {
-    let text = "# A\n\none\n\n## B\n\ntwo\n\n```sh\n# no heading\n```\n\n## B\n\nthree\n".to_owned();
+    let text =
+        "# A\n\none\n\n## B\n\ntwo\n\n```sh\n# no heading\n```\n\n## B\n\nthree\n".to_owned();
     let page = Page {
         path: "a.md".to_owned(),
         text,
     };
     let sections = page.sections();
-    let names: Vec<&str> = sections.iter().map(|section| section.anchor.as_str()).collect();
+    let names: Vec<&str> = sections
+        .iter()
+        .map(|section| section.anchor.as_str())
+        .collect();
     assert_eq!(names, ["a", "b", "b-1"]);
     assert!(sections[0].text.contains("three") && !sections[1].text.contains("three"));
     assert_eq!(page.blocks("sh"), ["# no heading"]);
