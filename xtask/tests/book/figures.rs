@@ -132,6 +132,9 @@ const FIGURES: [(&str, &str, Source); 11] = [
     ),
 ];
 
+/// What says how many cases of parity are recorded.
+const RECORDED_PARITY: &str = "tests/parity/README.md";
+
 /// A text of a page, with `{}` for each number, and how the numbers are counted.
 type Claim = (&'static str, &'static str, fn() -> Vec<usize>);
 
@@ -314,6 +317,39 @@ fn counts_of_pages_are_right() {
             .join(" ");
         assert!(page.contains(&claim), "{path} does not say {claim:?}");
     }
+}
+
+/// The numbers of a text, without the commas of thousands.
+fn numbers(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_ascii_digit() && !",.".contains(c));
+    let trimmed = words.map(|word| word.trim_matches([',', '.']).replace(',', ""));
+    trimmed.filter(|word| !word.is_empty()).collect()
+}
+
+/// The table of what an NVIDIA H200 was timed at: each of its numbers is in a recorded page.
+#[test]
+fn times_of_the_evidence_are_recorded() {
+    const PAGE: &str = "docs/evidence/README.md";
+    const HEAD: &str = "| beside Candle's own CUDA backend | |\n|---|---|\n";
+    let page = pages::read(PAGE);
+    let (_, table) = page.split_once(HEAD).expect("the table of times");
+    let (table, _) = table.split_once("\n\n").expect("the table's end");
+    let recorded: Vec<String> = pages::files("benches/results", &["md"])
+        .iter()
+        .chain([&RECORDED_PARITY.to_owned()])
+        .map(|path| pages::read(path))
+        .collect();
+    let known: BTreeSet<String> = recorded.iter().flat_map(|text| numbers(text)).collect();
+    let found: Vec<String> = numbers(table);
+    assert!(found.len() > 50, "only {} numbers", found.len());
+    let unknown: Vec<&String> = found
+        .iter()
+        .filter(|number| !known.contains(*number))
+        .collect();
+    assert!(
+        unknown.is_empty(),
+        "{PAGE}: no recorded page has {unknown:?}"
+    );
 }
 
 #[test]
