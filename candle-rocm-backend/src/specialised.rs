@@ -21,7 +21,7 @@ use candle_rocm_runtime::{Context, Function, Image};
 use candle_rocm_specialised::{Constant, Kernel, Specialiser};
 
 /// Says whether kernels are compiled for shapes: `0`, `1`, or nothing for those that [`prewarm`] asks for.
-pub const VARIABLE: &str = "CANDLE_ROCM_SPECIALISE";
+pub const VARIABLE: &str = candle_rocm_runtime::variables::SPECIALISE.name;
 
 /// Most compilers at once.
 const MOST_THREADS: usize = 8;

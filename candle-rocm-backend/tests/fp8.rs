@@ -105,7 +105,7 @@ impl Exact<'_> {
     }
 }
 
-/// A largest magnitude's factor and its inverse, by the rule that docs/fp8.md states.
+/// A largest magnitude's factor and its inverse, by the rule that docs/kernels/fp8.md states.
 fn factor(largest: f32, format: ScaleFormat) -> (f32, f32) {
     let largest = largest.max(1e-4);
     if format == ScaleFormat::F32 {

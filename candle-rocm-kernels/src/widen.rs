@@ -14,7 +14,7 @@ pub const SIXTEEN: u32 = 16;
 /// How many vectors a matrix is multiplied with, at least, if it is worth writing it as bf16 first. None where bytes always multiply faster.
 ///
 /// Bytes have a scale for each 16 or 32 of k, which costs more than the products: of the matrix units' cycles they fill 17 to 45
-/// % where bf16 fills 80 (docs/kernel-report.md). An element costs four bytes of memory traffic, two each way. So, in
+/// % where bf16 fills 80 (docs/evidence/kernel-report.md). An element costs four bytes of memory traffic, two each way. So, in
 /// cycles of a compute unit with `b` multiply-adds of bytes and `h` of bf16, and `m` bytes of memory, it pays from
 /// `4 / m / (1 / b - 1 / h)` vectors on: about 210 (CDNA 2), 310 (CDNA 3), 380 (RDNA 4) and, where dot products of bytes
 /// fill 60 % and matrix instructions are no faster, 620 (RDNA 3). Nobody has timed an AMD GPU. On an H200 14,336 x 4,096 in q4_K with 64 vectors

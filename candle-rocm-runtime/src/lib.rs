@@ -67,6 +67,8 @@ pub mod stream;
 
 // Each floor's modules under the crate's own name. Inside the crate they are imported from where they are.
 pub use base::{cuda_names, dtype, enqueued, error, hip};
+/// The variables of the environment, which the crates above name in their errors.
+pub use candle_rocm_variables as variables;
 pub use kernels::{launch, module};
 pub use memory::{buffer, copy, host, workspace};
 pub use stream::{context, event};

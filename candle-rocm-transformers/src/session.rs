@@ -1,7 +1,7 @@
 //! Sequences that are continued.
 
 use candle_core::{bail, DType, Device, Result, Tensor, D};
-use candle_rocm_backend::graph::{Enqueued, Input, Step};
+use candle_rocm_backend::graph::{self, Enqueued, Input, Step};
 
 use crate::cache::Cache;
 use crate::transformer::{Place, Transformer};
@@ -9,7 +9,7 @@ use crate::transformer::{Place, Transformer};
 /// Sequences of equal length, which a model continues: prompts first, then token by token.
 ///
 /// On a GPU the step that decodes a token is captured when it is first made, and run by one launch from then on. It stays
-/// on the thread that made it. On the CPU it is made anew each time.
+/// on the thread that made it. On the CPU, and with `CANDLE_ROCM_GRAPHS=0`, it is made anew each time.
 #[derive(Debug)]
 pub struct Session {
     model: Transformer,
@@ -127,7 +127,7 @@ impl Session {
         let (model, cache) = (&self.model, &self.cache);
         let (tokens, position) = (self.tokens.tensor(), self.position.tensor());
         let forward = || model.forward(&tokens.unsqueeze(1)?, position, Place::OnDevice, cache);
-        if !matches!(model.device(), Device::Cuda(_)) {
+        if !is_captured(model.device())? {
             return forward();
         }
         let (logits, step) = Step::capture(model.device(), forward)?;
@@ -188,7 +188,7 @@ impl Session {
             position.set(&(position.tensor() + one)?)?;
             note(chosen, tokens.tensor(), position.tensor())
         };
-        if !matches!(model.device(), Device::Cuda(_)) {
+        if !is_captured(model.device())? {
             return forward();
         }
         let ((), step) = Step::capture(model.device(), forward)?;
@@ -212,6 +212,11 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Whether a step on this device is captured: on GPUs, unless the environment says otherwise.
+fn is_captured(device: &Device) -> Result<bool> {
+    Ok(matches!(device, Device::Cuda(_)) && graph::are_wanted()?)
 }
 
 /// Keeps `tokens` in `chosen` at their `position`s.

@@ -1,6 +1,6 @@
 //! The model of time beside what others measured on hardware, none of which its parameters were taken from.
 //!
-//! `cargo test -p rocm-emulator --test exec_clock_published -- --nocapture` prints the tables of docs/clock.md.
+//! `cargo test -p rocm-emulator --test exec_clock_published -- --nocapture` prints the tables of docs/evidence/clock.md.
 
 use candle_rocm_testing::gpu::Arg::{U32, U64};
 use candle_rocm_testing::gpu::{Arg, Gpu};
@@ -84,7 +84,7 @@ const STREAMS: [(Target, u32, [f64; 3]); 10] = [
 ];
 
 /// Per cent by which the model may be off with full compute units, scale first (a copy), and with any others. What it is off
-/// by stands in docs/clock.md, with what is known of the reasons.
+/// by stands in docs/evidence/clock.md, with what is known of the reasons.
 const BOUNDS: [[f64; 2]; 2] = [[10.0, 15.0], [30.0, 45.0]];
 
 /// Arrays that each kernel moves.

@@ -46,7 +46,7 @@ pub struct Timing {
     pub misses: Option<u32>,
 }
 
-// Sources, for each field; docs/clock.md has them as a table.
+// Sources, for each field; docs/evidence/clock.md has them as a table.
 // vector, quarter_rate, branch: LLVM's SISchedule.td, models SIDPFullSpeedModel and SIDPGFX940FullSpeedModel, whose numbers
 // are quarters of cycles: Write32Bit 1, WriteTrans32 and WriteFloatCvt 4, WriteBranch 8.
 // matrix_result: AMD's instruction set manuals, "Required software inserted wait states": passes + 3 wait states of 4.

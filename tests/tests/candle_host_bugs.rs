@@ -1,4 +1,4 @@
-//! What docs/candle-host-bugs.md lists is as listed: each bug still shows itself by the sign that stands here, and what
+//! What docs/user/candle-host-bugs.md lists is as listed: each bug still shows itself by the sign that stands here, and what
 //! the page says to do instead is right.
 //!
 //! Each bug runs in a process of its own. One that dies, or does not end, fails the test unless just that is the sign; and
@@ -543,7 +543,7 @@ fn what_to_do_instead_is_right() -> Result<()> {
 /// Every row of the list's tables is here, but for those of models, and all that is here is a row.
 #[test]
 fn the_list_is_complete() -> Result<()> {
-    let page = include_str!("../../docs/candle-host-bugs.md");
+    let page = include_str!("../../docs/user/candle-host-bugs.md");
     let (page, _) = page.split_once("\n## Models").context("no models")?;
     let rows: Vec<&str> = page
         .lines()

@@ -13,7 +13,7 @@ pub struct Args {
     arch: Vec<String>,
 }
 
-/// Write `docs/kernel-report.md`.
+/// Write `docs/evidence/kernel-report.md`.
 pub fn run(args: &Args) -> Result<()> {
     ensure_toolchain()?;
     let mut command = cargo(&["run", "--release", "--package", "candle-rocm-kernel-report"]);
@@ -21,5 +21,5 @@ pub fn run(args: &Args) -> Result<()> {
     if !args.arch.is_empty() {
         command.arg("--arch").arg(args.arch.join(","));
     }
-    cargo::run(command.arg("--out").arg("docs/kernel-report.md"))
+    cargo::run(command.arg("--out").arg("docs/evidence/kernel-report.md"))
 }

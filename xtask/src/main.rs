@@ -59,7 +59,7 @@ enum Command {
     Conformance(conformance::Args),
     /// Show which kernels the tests ran on which emulated GPU.
     Coverage(coverage::Args),
-    /// Write docs/kernel-report.md: registers, loops, bytes, bank conflicts of the kernels, without a GPU.
+    /// Write docs/evidence/kernel-report.md: registers, loops, bytes, bank conflicts of the kernels, without a GPU.
     KernelReport(kernel_report::Args),
     /// Compile all kernels without any cache, and say which take how long.
     KernelTimes(kernel_times::Args),

@@ -1,5 +1,5 @@
-//! The README's recipes: each part of a Cargo.toml that it prints, made a project's, with this repository's folders in place
-//! of its address.
+//! The recipes of the README and of the book's user pages: each part of a Cargo.toml that they print, made a project's, with this
+//! repository's folders in place of its address and tag.
 //!
 //! [`resolve`] asks cargo what the project would be built of: one candle-core, of the recipe's version, and our crates. [`check`]
 //! compiles it, too, with the lines of Rust that the README has beside it, without kernels.
@@ -19,6 +19,12 @@ pub const NAME: &str = "recipes";
 /// Where the recipes get our crates from.
 const ADDRESS: &str = "git = \"https://github.com/candle-rocm/candle-rocm\"";
 
+/// What names the release in a recipe's line.
+const TAG: &str = "tag";
+
+/// Where pages with recipes are, beside the README.
+const USER_PAGES: &str = "docs/user";
+
 /// The feature that the recipes of whole programs define.
 const FEATURE: &str = "rocm";
 
@@ -29,6 +35,7 @@ struct Ours<'a> {
     key: &'a str,
     package: &'a str,
     version: Option<&'a str>,
+    tag: Option<&'a str>,
 }
 
 /// Finds the folder of one of our packages, of this version if one is given, and its version.
@@ -74,24 +81,41 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// A folder for each recipe of the README, with its project.
-fn projects() -> Result<Vec<(PathBuf, Project)>> {
-    let readme = fs::read_to_string(cargo::root().join("README.md"))?;
-    let recipes: Vec<&str> = blocks(&readme, "toml")
-        .into_iter()
-        .filter(|block| block.contains(ADDRESS))
+/// The README, then the user pages by name.
+fn pages() -> Result<Vec<String>> {
+    let folder = cargo::root().join(USER_PAGES);
+    let mut files = vec![cargo::root().join("README.md")];
+    let entries: std::io::Result<Vec<_>> = fs::read_dir(&folder)?.collect();
+    let paths = entries?.into_iter().map(|entry| entry.path());
+    let mut user: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
         .collect();
+    user.sort();
+    files.extend(user);
+    files
+        .iter()
+        .map(|file| fs::read_to_string(file).with_context(|| file.display().to_string()))
+        .collect()
+}
+
+/// A folder for each recipe, with its project.
+fn projects() -> Result<Vec<(PathBuf, Project)>> {
+    let pages = pages()?;
+    let of = |language| pages.iter().flat_map(move |page| blocks(page, language));
+    let recipes: Vec<&str> = of("toml").filter(|block| block.contains(ADDRESS)).collect();
     ensure!(
-        recipes.len() > 1,
-        "the README prints {} recipes",
+        recipes.len() > 2,
+        "the README and {USER_PAGES} print {} recipes",
         recipes.len()
     );
-    let programs = blocks(&readme, "rust");
-    let program = programs.iter().find(|code| code.contains("new_rocm"));
-    let program = program.context("the README has no program beside its recipes")?;
+    let program = blocks(&pages[0], "rust")
+        .into_iter()
+        .find(|code| code.contains("new_rocm"));
+    let program = program.context("the README has no program beside its recipe")?;
+    let tag = format!("v{}", env!("CARGO_PKG_VERSION"));
     let mut projects = Vec::new();
     for (number, recipe) in recipes.into_iter().enumerate() {
-        let project = Project::of(recipe, program, folder_of)?;
+        let project = Project::of(recipe, program, &tag, folder_of)?;
         let folder = cargo::target_folder().join(format!("recipes/{number}"));
         project.write(&folder)?;
         projects.push((folder, project));
@@ -125,6 +149,7 @@ impl<'a> Ours<'a> {
             key,
             package: quoted(line, "package").unwrap_or(key),
             version: quoted(line, "version"),
+            tag: quoted(line, TAG),
         })
     }
 }
@@ -161,7 +186,7 @@ fn folder_of(package: &str, version: Option<&str>) -> Result<(PathBuf, String)> 
 }
 
 impl Project {
-    fn of(recipe: &str, program: &str, folder_of: FolderOf) -> Result<Self> {
+    fn of(recipe: &str, program: &str, tag: &str, folder_of: FolderOf) -> Result<Self> {
         let mut manifest =
             "[package]\nname = \"recipe\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[workspace]\n\n".to_owned();
         let (mut packages, mut patched, mut candle) = (Vec::new(), String::new(), None);
@@ -170,8 +195,13 @@ impl Project {
                 manifest += &format!("{line}\n");
                 continue;
             };
+            ensure!(
+                ours.tag == Some(tag),
+                "{line}: a recipe names the release, {TAG} = \"{tag}\""
+            );
             let (folder, version) = folder_of(ours.package, ours.version)?;
-            manifest += &format!("{}\n", line.replace(ADDRESS, &format!("path = {folder:?}")));
+            let here = line.replace(&format!(", {TAG} = \"{tag}\""), "");
+            manifest += &format!("{}\n", here.replace(ADDRESS, &format!("path = {folder:?}")));
             packages.push(ours.package.to_owned());
             patched += &format!("{} = \"{version}\"\n", ours.key);
             if ours.package == "candle-kernels" {
@@ -264,9 +294,9 @@ mod tests {
     use super::*;
 
     const PAGE: &str = "Text.\n\n```toml\n[features]\nrocm = [\"candle-core/cuda\", \"dep:b\"]\n\n[dependencies]\nb = { \
-                        package = \"b-0\", git = \"https://github.com/candle-rocm/candle-rocm\", optional = true \
+                        package = \"b-0\", git = \"https://github.com/candle-rocm/candle-rocm\", tag = \"v1\", optional = true \
                         }\n\n[patch.crates-io]\ncandle-kernels = { git = \
-                        \"https://github.com/candle-rocm/candle-rocm\", version = \"0.10.2\" }\n```\n\n```rust\nlet x = \
+                        \"https://github.com/candle-rocm/candle-rocm\", tag = \"v1\", version = \"0.10.2\" }\n```\n\n```rust\nlet x = \
                         1;\n```\n";
 
     fn project() -> Project {
@@ -278,7 +308,7 @@ mod tests {
                 version.unwrap_or("1.0.0").to_owned(),
             ))
         };
-        Project::of(recipe[0], blocks(PAGE, "rust")[0], folder).unwrap()
+        Project::of(recipe[0], blocks(PAGE, "rust")[0], "v1", folder).unwrap()
     }
 
     #[test]
@@ -293,6 +323,14 @@ mod tests {
             assert!(project.manifest.contains(line), "{}", project.manifest);
         }
         assert!(project.source.contains("let x = 1;"), "{}", project.source);
+    }
+
+    #[test]
+    fn a_recipe_of_another_release_is_an_error() {
+        let folder = |_: &str, _: Option<&str>| Ok((PathBuf::from("/ours"), "1.0.0".to_owned()));
+        let recipe = blocks(PAGE, "toml")[0];
+        let error = Project::of(recipe, "", "v2", folder).err().unwrap();
+        assert!(error.to_string().contains("tag = \"v2\""), "{error}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ const FORMULAS: &str = "\
 
 Written by `cargo xtask kernel-report`; no GPU is needed, and none was used. These figures are of what the compiler made,
 of AMD's published latencies, and of what the emulator counts while it executes the same code objects. They are no times:
-only hardware can give those ([findings.md](findings.md) says what else). Predicted times are a model's, whose errors
+only hardware can give those ([the log](../log/README.md) says what else). Predicted times are a model's, whose errors
 [clock.md](clock.md) has.
 
 ## Formulas

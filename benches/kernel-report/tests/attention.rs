@@ -1,4 +1,4 @@
-//! What findings.md says of attention's kernels, held on every embedded architecture of the report.
+//! What docs/log/2026-11-23-attention-forward.md says of attention's kernels, held on every embedded architecture of the report.
 
 use candle_rocm_kernel_report::attention::{run, Shape};
 use candle_rocm_kernel_report::device::Device;

@@ -1,4 +1,4 @@
-//! What docs/fp8.md says of FP8's products, held on every embedded architecture of the report.
+//! What docs/kernels/fp8.md says of FP8's products, held on every embedded architecture of the report.
 
 use candle_rocm_kernel_report::device::Device;
 use candle_rocm_kernel_report::page::ARCHITECTURES;

@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::path::Path;
 
+use candle_rocm_runtime::variables::{GEMM_TUNE_FILE, KERNEL_CACHE};
+
 use super::place::Place;
 use super::report::Finding;
 
@@ -10,19 +12,31 @@ use super::report::Finding;
 pub(super) fn kernels(place: &Place<'_>, findings: &mut Vec<Finding>) {
     const SUBJECT: &str = "cache";
     findings.push(match &place.kernel_cache {
-        None => Finding::note(SUBJECT, "no folder for compiled kernels: this user has no home", "CANDLE_ROCM_KERNEL_CACHE names one"),
+        None => Finding::note(
+            SUBJECT,
+            "no folder for compiled kernels: this user has no home",
+            format!("{} names one", KERNEL_CACHE.name),
+        ),
         Some(folder) => {
             let shown = folder.display();
             match (size_of(folder), writable_folder(folder)) {
                 (Some((files, bytes)), true) => Finding::good(
                     SUBJECT,
-                    format!("compiled kernels: {shown}, {files} files, {:.1} MiB", bytes as f64 / (1 << 20) as f64),
+                    format!(
+                        "compiled kernels: {shown}, {files} files, {:.1} MiB",
+                        bytes as f64 / (1 << 20) as f64
+                    ),
                 ),
-                (None, true) => Finding::good(SUBJECT, format!("compiled kernels: {shown}, not there yet")),
+                (None, true) => {
+                    Finding::good(SUBJECT, format!("compiled kernels: {shown}, not there yet"))
+                }
                 (_, false) => Finding::note(
                     SUBJECT,
                     format!("compiled kernels: {shown} cannot be written"),
-                    "each target folder keeps its own; CANDLE_ROCM_KERNEL_CACHE names another folder",
+                    format!(
+                        "each target folder keeps its own; {} names another folder",
+                        KERNEL_CACHE.name
+                    ),
                 ),
             }
         }
@@ -36,7 +50,7 @@ pub(super) fn timings(place: &Place<'_>, findings: &mut Vec<Finding>) {
         None => Finding::note(
             SUBJECT,
             "no file for timed products: this user has no home",
-            "CANDLE_ROCM_GEMM_TUNE_FILE names one",
+            format!("{} names one", GEMM_TUNE_FILE.name),
         ),
         Some(file) => {
             let shown = file.display();
@@ -55,7 +69,10 @@ pub(super) fn timings(place: &Place<'_>, findings: &mut Vec<Finding>) {
                 (_, false) => Finding::note(
                     SUBJECT,
                     format!("of products: {shown} cannot be written"),
-                    "timings are not kept; CANDLE_ROCM_GEMM_TUNE_FILE names another file",
+                    format!(
+                        "timings are not kept; {} names another file",
+                        GEMM_TUNE_FILE.name
+                    ),
                 ),
             }
         }

@@ -1,6 +1,7 @@
 //! Which of the program's code objects each GPU runs.
 
 use candle_rocm_runtime::runtime::machine::Machine;
+use candle_rocm_runtime::variables::SKIP_KERNELS;
 
 use super::place::{Embedded, Place, Started};
 use super::report::Finding;
@@ -17,7 +18,10 @@ pub(super) fn fit(
     if targets.is_empty() {
         findings.push(Finding::wrong(
             SUBJECT,
-            "this program has none: it was built with CANDLE_ROCM_SKIP_KERNELS=1",
+            format!(
+                "this program has none: it was built with {}=1",
+                SKIP_KERNELS.name
+            ),
             "build it without that variable",
         ));
         return;

@@ -3,6 +3,7 @@
 use std::fs;
 
 use candle_rocm_kernels::topology::{self, Node};
+use candle_rocm_runtime::variables::RUNTIME;
 
 use super::place::Place;
 use super::report::Finding;
@@ -33,7 +34,7 @@ pub(super) fn amd(place: &Place<'_>, findings: &mut Vec<Finding>) -> Vec<Node> {
         (false, false) => Finding::wrong(
             "driver",
             "amdgpu is not loaded: no /sys/module/amdgpu, no /dev/kfd",
-            "modprobe amdgpu, or install AMD's driver; without a GPU, CANDLE_ROCM_RUNTIME=emulator",
+            format!("modprobe amdgpu, or install AMD's driver; without a GPU, {}=emulator", RUNTIME.name),
         ),
     });
     let gpus = match topology::gpus(place.root) {

@@ -3,7 +3,7 @@
 //! An element is OCP's e4m3 (4 bits of exponent, 3 of mantissa, 448 at most) times an f32 that it shares with others: 128 of
 //! a row and of k for activations, 128 x 128 for weights, a row or all where a model has it so. gfx942, gfx950, gfx1200 and
 //! gfx1201 have matrix instructions for it; elsewhere elements are widened to f16, which holds each, on their way there. The
-//! results are the same but for the order of sums. `docs/fp8.md` has formats, formulas and layouts.
+//! results are the same but for the order of sums. `docs/kernels/fp8.md` has formats, formulas and layouts.
 //!
 //! ```
 //! use candle_core::{DType, Device, Tensor};

@@ -20,9 +20,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod choice;
 mod input;
 mod step;
 
 pub use candle_rocm_runtime::enqueued::{recorded, Enqueued};
+pub use choice::are_wanted;
 pub use input::Input;
 pub use step::Step;

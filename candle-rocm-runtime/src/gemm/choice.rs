@@ -6,16 +6,16 @@ use std::sync::OnceLock;
 use crate::base::error::{Error, Result};
 
 /// The variable that says who multiplies matrices.
-pub const GEMM_VARIABLE: &str = "CANDLE_ROCM_GEMM";
+pub const GEMM_VARIABLE: &str = candle_rocm_variables::GEMM.name;
 
 /// The variable that names the vendor's library to load, and the only place then looked at.
-pub const LIBRARY_VARIABLE: &str = "CANDLE_ROCM_BLAS_LIBRARY";
+pub const LIBRARY_VARIABLE: &str = candle_rocm_variables::BLAS_LIBRARY.name;
 
 /// The same for the library of products with a bias and an activation, hipBLASLt.
-pub const LT_LIBRARY_VARIABLE: &str = "CANDLE_ROCM_BLASLT_LIBRARY";
+pub const LT_LIBRARY_VARIABLE: &str = candle_rocm_variables::BLASLT_LIBRARY.name;
 
 /// The variable that turns the timing on.
-pub const TUNE_VARIABLE: &str = "CANDLE_ROCM_GEMM_TUNE";
+pub const TUNE_VARIABLE: &str = candle_rocm_variables::GEMM_TUNE.name;
 
 /// Who multiplies matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

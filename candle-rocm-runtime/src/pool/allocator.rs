@@ -22,7 +22,7 @@ use crate::order::key::StreamKey;
 use crate::order::raw_event::RawEvent;
 
 /// The variable that turns the pool off when it is `0`, and on, on the emulator as well, when it is `1`.
-pub const POOL_VARIABLE: &str = "CANDLE_ROCM_POOL";
+pub const POOL_VARIABLE: &str = candle_rocm_variables::POOL.name;
 
 /// The pool of each GPU.
 static POOLS: PerDevice<Pool> = PerDevice::new();

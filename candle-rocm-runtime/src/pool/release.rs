@@ -8,7 +8,7 @@
 //! segments can go back instead.
 
 /// The variable that sets the release threshold: bytes, with `KiB`, `MiB` or `GiB` behind the number, or `max`.
-pub const THRESHOLD_VARIABLE: &str = "CANDLE_ROCM_POOL_THRESHOLD";
+pub const THRESHOLD_VARIABLE: &str = candle_rocm_variables::POOL_THRESHOLD.name;
 
 /// Held beyond what was in use at most, whatever that was.
 const SLACK: usize = 32 << 20;

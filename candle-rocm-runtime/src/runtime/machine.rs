@@ -3,14 +3,18 @@
 
 use candle_rocm_kernels::topology::Node;
 use candle_rocm_kernels::{buildable_target, served_by};
+use candle_rocm_variables::{
+    ARCHS, CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, HSA_OVERRIDE_GFX_VERSION,
+    ROCR_VISIBLE_DEVICES,
+};
 use rocm_gpus::{Gpu, MemoryKind};
 
 /// The variable by which ROCr hides GPUs from HIP.
-pub const ROCR_VARIABLE: &str = "ROCR_VISIBLE_DEVICES";
+pub const ROCR_VARIABLE: &str = ROCR_VISIBLE_DEVICES.name;
 /// The variables by which HIP hides GPUs. The first one that is set counts.
-pub const HIP_VARIABLES: [&str; 2] = ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"];
+pub const HIP_VARIABLES: [&str; 2] = [HIP_VISIBLE_DEVICES.name, CUDA_VISIBLE_DEVICES.name];
 /// The variable that makes GPUs pass for another processor; with `_` and a node's number, that node alone.
-pub const OVERRIDE_VARIABLE: &str = "HSA_OVERRIDE_GFX_VERSION";
+pub const OVERRIDE_VARIABLE: &str = HSA_OVERRIDE_GFX_VERSION.name;
 
 /// Below this many bytes, a GPU that shares the computer's memory shows what the firmware set aside for it.
 const FIRMWARES_SHARE: usize = 4 << 30;
@@ -217,7 +221,7 @@ impl Machine {
                     .map_or_else(String::new, |(_, set)| {
                         format!(", and unset {}", variable_of(&set))
                     });
-                format!("build again with CANDLE_ROCM_ARCHS={target}{unset}")
+                format!("build again with {}={target}{unset}", ARCHS.name)
             }
             None => {
                 let known: Vec<&str> = Gpu::all().map(Gpu::name).collect();

@@ -22,7 +22,7 @@ use crate::base::hip::types::{HIP_ERROR_NO_DEVICE, HIP_SUCCESS};
 use crate::runtime::machine::{of_environment, Machine};
 
 /// The variable that chooses the runtime.
-pub const RUNTIME_VARIABLE: &str = "CANDLE_ROCM_RUNTIME";
+pub const RUNTIME_VARIABLE: &str = candle_rocm_variables::RUNTIME.name;
 
 /// A provider of HIP's functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

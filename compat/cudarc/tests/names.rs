@@ -1,4 +1,4 @@
-//! What docs/cudarc.md says is there has cudarc 0.19.10's signatures.
+//! What docs/user/cudarc.md says is there has cudarc 0.19.10's signatures.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;

@@ -26,7 +26,7 @@ fn all_pairs_in_every_layout() -> Result<()> {
             for to in all_dtypes() {
                 let what = format!("{from:?} to {to:?}, {layout}");
                 if matches!(to, DType::I16 | DType::I32) && to != from {
-                    // Refused by Candle's host code on CUDA, see docs/candle-host-bugs.md.
+                    // Refused by Candle's host code on CUDA, see docs/user/candle-host-bugs.md.
                     ensure_refused(
                         &what,
                         tensor.to_dtype(to),

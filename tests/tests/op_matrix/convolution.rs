@@ -77,7 +77,7 @@ fn one_dimension() -> Result<()> {
                         continue;
                     }
                     let x = tensor(dtype, 71, &[batch, channels, length], turned, &gpu)?;
-                    // Candle misreads turned weights here, see docs/candle-host-bugs.md.
+                    // Candle misreads turned weights here, see docs/user/candle-host-bugs.md.
                     let w = tensor(dtype, 72, &[out, channels / groups, size], false, &gpu)?;
                     let what = format!(
                         "{dtype:?}, {window:?}, {:?} by {:?}, turned {turned}",
@@ -101,7 +101,7 @@ fn one_dimension() -> Result<()> {
                         &[x, w],
                         TRANSPOSED,
                         &|x| transposed(&x[0], &x[1]),
-                        // Image by image: of several the CPU backend mixes up the rows, see docs/candle-host-bugs.md.
+                        // Image by image: of several the CPU backend mixes up the rows, see docs/user/candle-host-bugs.md.
                         &|x| {
                             let images =
                                 (0..batch).map(|i| transposed(&x[0].narrow(0, i, 1)?, &x[1]));

@@ -246,7 +246,7 @@ fn functions_of_two_elements() -> Result<()> {
                 }
                 for (name, operator, _, definition) in COMPARISONS {
                     if matches!(dtype, DType::I16 | DType::I32) {
-                        // Refused by Candle's host code, see docs/candle-host-bugs.md.
+                        // Refused by Candle's host code, see docs/user/candle-host-bugs.md.
                         let what = format!("{name} of {dtype:?}");
                         ensure_refused(&what, operator(&x, &y), "dtype mismatch in binary op")?;
                         continue;

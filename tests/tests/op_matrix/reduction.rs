@@ -86,7 +86,7 @@ fn over_several_dimensions() -> Result<()> {
             check(&format!("sum_all {what}"), &inputs, nearness, &|x| {
                 x[0].sum_all()
             })?;
-            // Candle's host code divides by a result's number of elements, see docs/candle-host-bugs.md.
+            // Candle's host code divides by a result's number of elements, see docs/user/candle-host-bugs.md.
             if tensor.rank() >= 3 && tensor.elem_count() > 0 {
                 check(&format!("sum of 0, 2 {what}"), &inputs, nearness, &|x| {
                     x[0].sum((0, 2))

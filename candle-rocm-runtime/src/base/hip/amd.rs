@@ -5,7 +5,7 @@ use crate::base::dynamic_library::{symbol, Found, Search};
 use crate::base::error::{Error, ErrorKind, Result};
 
 /// The variable that names the library to load, and the only place then looked at.
-pub const LIBRARY_VARIABLE: &str = "CANDLE_ROCM_HIP_LIBRARY";
+pub const LIBRARY_VARIABLE: &str = candle_rocm_variables::HIP_LIBRARY.name;
 
 const SEARCH: Search = Search {
     variable: LIBRARY_VARIABLE,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// The variable that names the file of results.
-pub const FILE_VARIABLE: &str = "CANDLE_ROCM_GEMM_TUNE_FILE";
+pub const FILE_VARIABLE: &str = candle_rocm_variables::GEMM_TUNE_FILE.name;
 
 /// First line of the file. The number is that of its format.
 const HEADER: &str = "# candle-rocm: fastest matrix products, 1";

@@ -4,7 +4,7 @@
 //! launch that one chiplet gets is played back, cycle by cycle where something happens: wavefronts issue in the order of
 //! time by the rules of their SIMD ([`chiplet`]), and what they ask of memory goes through caches that hold lines, and
 //! through ports that pass so many bytes a cycle ([`memory`]). Nothing is measured on the host: the same launch takes the
-//! same cycles. `docs/clock.md` says what the parameters are, what is left out, and how far off it is.
+//! same cycles. `docs/evidence/clock.md` says what the parameters are, what is left out, and how far off it is.
 
 mod cache;
 mod chiplet;

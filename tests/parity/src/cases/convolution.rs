@@ -128,7 +128,7 @@ fn one_dimension(
                 result => result,
             }
         });
-        // Image by image: of several the CPU backend mixes up the rows, see docs/candle-host-bugs.md.
+        // Image by image: of several the CPU backend mixes up the rows, see docs/user/candle-host-bugs.md.
         case.truth_by(move |x| {
             let images = shaped(&x[0], &dims, turned)?.contiguous()?;
             let images = images.chunk(batch, 0)?;

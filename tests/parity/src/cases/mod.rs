@@ -1,7 +1,7 @@
 //! The list of cases.
 //!
 //! Left out is what fails in Candle's host code before a kernel is launched, on CUDA as on AMD GPUs: see
-//! docs/candle-host-bugs.md. So there are no comparisons of i16 and i32 and no conversions to them, no `index_add` to
+//! docs/user/candle-host-bugs.md. So there are no comparisons of i16 and i32 and no conversions to them, no `index_add` to
 //! a view that begins inside its buffer, no turned weights of `conv1d`, no `gather` of fewer indices than the source
 //! has in a later dimension, no sums and sorts of nothing. Left out too are indices out of range and integer division
 //! by zero, which on CUDA end the process's use of the GPU.

@@ -477,7 +477,7 @@ impl Maker {
             let operation = Operation::new("matmul with its transpose", near, |x: &[Tensor]| {
                 product(&x[0], &x[0].transpose(D::Minus2, D::Minus1)?)
             })
-            // Candle's CPU backend is wrong on batches of transposed matrices: docs/candle-host-bugs.md.
+            // Candle's CPU backend is wrong on batches of transposed matrices: docs/user/candle-host-bugs.md.
             .with_truth(|x| {
                 let turned = x[0].transpose(D::Minus2, D::Minus1)?;
                 product(&x[0], &turned.force_contiguous()?)
@@ -730,7 +730,7 @@ impl Maker {
                     Near::Is(Nearness::Sum(many)),
                     move |x: &[Tensor]| {
                         let ids = cut(&x[1], picked)?;
-                        // Candle's host code is wrong on what starts at an offset: docs/candle-host-bugs.md.
+                        // Candle's host code is wrong on what starts at an offset: docs/user/candle-host-bugs.md.
                         let x = x[0].force_contiguous()?;
                         x.index_add(&ids, &x.index_select(&ids, dim)?, dim)
                     },
