@@ -9,14 +9,20 @@ use candle_rocm_examples::{device::Choice, gpt2, llama};
 
 use common::{check_half_precision, check_truth, open};
 
+/// Texts that are generated to their end.
+const ALL: usize = 10;
+/// A GPU runs the same kernels for each token of each text: two of them on an emulated one take a minute less.
+#[cfg(feature = "rocm")]
+const SOME: usize = 2;
+
 #[test]
 fn llama_matches_pytorch_on_the_cpu() -> Result<()> {
-    check_truth("llama-stories", llama::load, &open(Choice::Cpu)?)
+    check_truth("llama-stories", llama::load, &open(Choice::Cpu)?, ALL)
 }
 
 #[test]
 fn gpt2_matches_pytorch_on_the_cpu() -> Result<()> {
-    check_truth("gpt2-sums", gpt2::load, &open(Choice::Cpu)?)
+    check_truth("gpt2-sums", gpt2::load, &open(Choice::Cpu)?, ALL)
 }
 
 #[test]
@@ -47,12 +53,12 @@ mod rocm {
 
     #[test]
     fn llama_matches_pytorch() -> Result<()> {
-        check_truth("llama-stories", llama::load, &open(Choice::Rocm)?)
+        check_truth("llama-stories", llama::load, &open(Choice::Rocm)?, SOME)
     }
 
     #[test]
     fn gpt2_matches_pytorch() -> Result<()> {
-        check_truth("gpt2-sums", gpt2::load, &open(Choice::Rocm)?)
+        check_truth("gpt2-sums", gpt2::load, &open(Choice::Rocm)?, SOME)
     }
 
     #[test]

@@ -105,7 +105,8 @@ pub fn target_folder() -> PathBuf {
     root().join(folder.map_or_else(|| PathBuf::from("target"), PathBuf::from))
 }
 
-fn line_of(command: &Command) -> String {
+/// A command as one types it.
+pub fn line_of(command: &Command) -> String {
     let mut line = String::new();
     for (key, value) in command.get_envs() {
         if let Some(value) = value {

@@ -15,6 +15,7 @@ mod disk;
 mod doctor;
 mod emulated;
 mod executed;
+mod jobs;
 mod kernel_format;
 mod kernel_report;
 mod kernel_times;

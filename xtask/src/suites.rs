@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::cargo::{self, cargo};
 use crate::executed;
+use crate::jobs::{self, Ended, Job};
 use crate::packages::{self, Package, Tests};
 use crate::spent::Spent;
 
@@ -187,43 +188,49 @@ impl Suites {
         self.run_with(arch, &[], chosen)
     }
 
-    /// The same, with `arguments` for each program.
+    /// Runs what is `chosen` with `arguments` for each program.
     fn run_with(
         &self,
         arch: Option<&str>,
         arguments: &[&str],
         chosen: impl Fn(&Program) -> bool,
     ) -> Result<()> {
-        let mut ran = 0;
-        for program in self.programs.iter().filter(|program| chosen(program)) {
-            let Program {
-                package,
-                target,
-                file,
-                folder,
-                ..
-            } = program;
-            let mut command = Command::new(file);
-            command
-                .current_dir(folder)
-                .args(arguments)
-                .envs(self.environment.borrow().iter().cloned())
-                .env(executed::VARIABLE, executed::file());
-            if let Some(arch) = arch {
-                emulating(arch, &mut command);
-            }
-            let on = arch.map_or_else(String::new, |arch| format!(" on {arch}"));
-            let name = format!("{package}: {target}{on}");
-            eprintln!("\n{name}");
-            let ended = self.spent.program(&name, || cargo::run_timed(&mut command));
-            if let Err(error) = ended {
+        let chosen = self.programs.iter().filter(|program| chosen(program));
+        let jobs: Vec<Job> = chosen
+            .map(|program| self.job(program, arch, arguments))
+            .collect();
+        ensure!(!jobs.is_empty(), "no tests were chosen");
+        jobs::run(jobs, |ended| {
+            let Ended {
+                name,
+                took,
+                printed,
+                result,
+            } = ended;
+            eprintln!("\n{name}\n{printed}  done in {:.0} s", took.as_secs_f32());
+            self.spent.program(&name, took);
+            if let Err(error) = result {
                 eprintln!("{error:#}");
                 self.failed.borrow_mut().push(name);
             }
-            ran += 1;
+        })
+    }
+
+    fn job(&self, program: &Program, arch: Option<&str>, arguments: &[&str]) -> Job {
+        let mut command = Command::new(&program.file);
+        command
+            .current_dir(&program.folder)
+            .args(arguments)
+            .envs(self.environment.borrow().iter().cloned())
+            .env(executed::VARIABLE, executed::file());
+        if let Some(arch) = arch {
+            emulating(arch, &mut command);
         }
-        ensure!(ran != 0, "no tests were chosen");
-        Ok(())
+        let on = arch.map_or_else(String::new, |arch| format!(" on {arch}"));
+        Job {
+            name: format!("{}: {}{on}", program.package, program.target),
+            command,
+        }
     }
 }
 
