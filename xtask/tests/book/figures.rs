@@ -233,7 +233,7 @@ fn files_of_mistralrs() -> usize {
 fn shown(number: usize) -> String {
     let digits = number.to_string();
     let with_commas = digits.char_indices().flat_map(|(at, digit)| {
-        let comma = at > 0 && (digits.len() - at) % 3 == 0;
+        let comma = at > 0 && (digits.len() - at).is_multiple_of(3);
         comma.then_some(',').into_iter().chain([digit])
     });
     with_commas.collect()

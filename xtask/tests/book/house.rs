@@ -54,9 +54,13 @@ fn name(package: &Value) -> &str {
     package["name"].as_str().unwrap_or_default()
 }
 
+/// The workspace's package of this name.
+pub fn package(wanted: &str) -> Option<&'static Value> {
+    packages().iter().find(|package| name(package) == wanted)
+}
+
 fn find(wanted: &str) -> &'static Value {
-    let found = packages().iter().find(|package| name(package) == wanted);
-    found.unwrap_or_else(|| panic!("no package {wanted}"))
+    package(wanted).unwrap_or_else(|| panic!("no package {wanted}"))
 }
 
 /// What a package is built of: not its tests' nor its build script's.
