@@ -59,7 +59,7 @@ const UNITS: [&str; 38] = [
 ];
 
 /// Every figure: the page, the figure as it stands there, its source.
-const FIGURES: [(&str, &str, Source); 11] = [
+const FIGURES: [(&str, &str, Source); 12] = [
     (
         "README.md",
         "22 processors",
@@ -109,7 +109,12 @@ const FIGURES: [(&str, &str, Source); 11] = [
         "5 kernels",
         Source::File(
             "candle-rocm-transformers/tests/families.rs",
-            "let most = [5, 5, 5];",
+            "let most = [5, 5, 5    (
+        "docs/user/troubleshooting.md",
+        "512 elements",
+        Source::File("candle-rocm-backend/src/ops/kv_cache.rs", "a cache's heads have 8 to 512 elements"),
+    ),
+];",
         ),
     ),
     (
@@ -367,4 +372,33 @@ fn figures_are_found() {
         .flat_map(|(_, line)| figures(line))
         .collect();
     assert_eq!(found, ["6 us"]);
+}
+
+/// What the README's picture shows of a model is the beginning of its recorded text.
+#[test]
+fn the_pictures_texts_are_recorded() {
+    for (model, prompt, end) in [
+        (
+            "llama-stories",
+            "Once upon a time, there was a little fox",
+            "and said nothing.",
+        ),
+        ("gpt2-sums", "58+12=", "70"),
+    ] {
+        let truth = pages::read(&format!("models/{model}/truth.json"));
+        let truth: serde_json::Value = serde_json::from_str(&truth).expect("JSON");
+        let cases = truth["cases"].as_array().expect("cases");
+        let case = cases.iter().find(|case| case["prompt"] == prompt);
+        let text = case.expect("the prompt's case")["text"]
+            .as_str()
+            .expect("a text");
+        let (begin, _) = text.split_once(end).expect("the picture's end");
+        let shown = format!("{prompt}{begin}{end}");
+        let readme = pages::read("README.md");
+        let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            readme.contains(&shown),
+            "the README does not show {shown:?}"
+        );
+    }
 }
