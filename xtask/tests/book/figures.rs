@@ -109,12 +109,7 @@ const FIGURES: [(&str, &str, Source); 12] = [
         "5 kernels",
         Source::File(
             "candle-rocm-transformers/tests/families.rs",
-            "let most = [5, 5, 5    (
-        "docs/user/troubleshooting.md",
-        "512 elements",
-        Source::File("candle-rocm-backend/src/ops/kv_cache.rs", "a cache's heads have 8 to 512 elements"),
-    ),
-];",
+            "let most = [5, 5, 5];",
         ),
     ),
     (
@@ -134,6 +129,14 @@ const FIGURES: [(&str, &str, Source); 12] = [
         "docs/user/rocm-releases.md",
         "200 nodes",
         Source::Report("ROCm/hip 3887"),
+    ),
+    (
+        "docs/user/troubleshooting.md",
+        "512 elements",
+        Source::File(
+            "candle-rocm-backend/src/ops/kv_cache.rs",
+            "a cache's heads have 8 to 512 elements",
+        ),
     ),
 ];
 
