@@ -1,6 +1,5 @@
 //! Which package may depend on which, what each tells of itself, and that the tests which invariants name exist.
 
-use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -180,12 +179,6 @@ fn tests_of_invariants_exist() {
     assert!(count > 20, "only {count} tests are named");
 }
 
-/// The folder of a package, from the repository's root.
-fn folder(package: &Value) -> PathBuf {
-    let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
-    manifest.parent().expect("a folder").to_owned()
-}
-
 #[test]
 fn what_could_be_published_is_packed_whole() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -217,82 +210,4 @@ fn what_could_be_published_is_packed_whole() {
             );
         }
     }
-}
-
-/// Packages that borrow sources of another's by `#[path]`, so that they cannot be published yet: the crate `rocm-toolchain` is made
-/// to end that. Who borrows no more comes off the list.
-const BORROWERS: [&str; 3] = [
-    "candle-rocm-cuda",
-    "candle-rocm-specialised",
-    "candle-rocm-runtime",
-];
-
-/// Files outside of their package that its sources include.
-fn borrowed(folder: &Path, file: &Path, text: &str) -> Vec<String> {
-    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-    let begins = ["#[path = \"", "include_str!(\"", "include_bytes!(\""];
-    let mut found = Vec::new();
-    for line in code
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"))
-    {
-        for begin in begins {
-            let Some(target) = line
-                .split(begin)
-                .nth(1)
-                .and_then(|rest| rest.split('"').next())
-            else {
-                continue;
-            };
-            let mut place = file.parent().expect("a folder").to_owned();
-            for part in Path::new(target).components() {
-                match part {
-                    Component::ParentDir => drop(place.pop()),
-                    part => place.push(part),
-                }
-            }
-            if !place.starts_with(folder) {
-                found.push(format!("{}: {target}", file.display()));
-            }
-        }
-    }
-    found
-}
-
-/// What a package's sources and its build script include from outside of it.
-fn borrowed_by(package: &Value) -> Vec<String> {
-    let folder = folder(package);
-    let root = pages::root().canonicalize().expect("the root");
-    let short = folder.strip_prefix(&root).expect("below the root");
-    let files = pages::files(&short.to_string_lossy(), &["rs"]).into_iter();
-    let shipped = files.filter(|file| {
-        ["src", "build"]
-            .iter()
-            .any(|part| root.join(file).starts_with(folder.join(part)))
-    });
-    shipped
-        .flat_map(|file| borrowed(&folder, &root.join(&file), &pages::read(&file)))
-        .collect()
-}
-
-#[test]
-fn what_could_be_published_borrows_no_sources() {
-    for package in publishable() {
-        let found = borrowed_by(package);
-        let listed = BORROWERS.contains(&name(package));
-        assert!(
-            found.is_empty() || listed,
-            "outside of {}:\n{}",
-            name(package),
-            found.join("\n")
-        );
-        assert!(
-            !found.is_empty() || !listed,
-            "{} borrows nothing: take it off BORROWERS",
-            name(package)
-        );
-    }
-    let text = "#[path = \"../../b/src/x.rs\"]\nmod x;\ninclude_str!(\"y.txt\");\n";
-    let outside = borrowed(Path::new("/r/a"), Path::new("/r/a/src/lib.rs"), text);
-    assert_eq!(outside, ["/r/a/src/lib.rs: ../../b/src/x.rs"]);
 }
