@@ -8,6 +8,7 @@ use candle_core::quantized::gguf_file::{Content, Value};
 use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Result, Tensor, D};
 use candle_nn::VarBuilder;
+use candle_rocm_testing::process::alone;
 use candle_rocm_transformers::models::llama::{self, Config, Llama3RopeConfig, Llama3RopeType};
 use candle_rocm_transformers::models::quantized_llama;
 use candle_rocm_transformers::{Session, Transformer};
@@ -353,4 +354,28 @@ fn what_does_not_fit_is_an_error() -> Result<()> {
         assert!(session.greedy(1).is_err());
     }
     Ok(())
+}
+
+/// With `CANDLE_ROCM_GRAPHS=0` each kernel is launched by itself: no step is captured, and tokens and logits are the same bits.
+#[test]
+fn graphs_can_be_turned_off() {
+    let variable = candle_rocm_backend::graph::VARIABLE;
+    let written = |captured: bool| -> Result<(Vec<Vec<u32>>, Vec<Vec<f32>>)> {
+        let [device, _] = devices()?;
+        let config = large();
+        let builder = VarBuilder::from_tensors(weights(&config, &device)?, DType::F32, &device);
+        let mut session = Session::new(llama::load(builder, &config)?, 1, 24)?;
+        session.prompt(&Tensor::new(prompt(1, 3, config.vocab_size), &device)?)?;
+        let tokens = session.greedy(5)?;
+        session.next(&[7])?;
+        let logits = session.next(&[11])?.to_vec2()?;
+        assert_eq!(session.enqueued().is_some(), captured);
+        Ok((tokens, logits))
+    };
+    alone("graphs_can_be_turned_off", &[(variable, "0")], || {
+        let eager = written(false).expect("a session without graphs");
+        std::env::remove_var(variable);
+        let captured = written(true).expect("a session with graphs");
+        assert_eq!(eager, captured);
+    });
 }
