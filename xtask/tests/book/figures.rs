@@ -157,7 +157,7 @@ const CLAIMS: [Claim; 6] = [
     ),
     (
         "docs/kernels/modules.md",
-        "There are {}. The first eleven are Candle's",
+        "There are {} modules. The first eleven are Candle's",
         || vec![modules()],
     ),
     (
