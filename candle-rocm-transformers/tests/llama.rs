@@ -256,8 +256,8 @@ fn quantised_weights_write_what_candles_model_writes() -> Result<()> {
     Ok(())
 }
 
-/// Logits with keys and values of `dtype` as with f32 ones, but for their rounding: of a prompt, of what is read after it, and of
-/// steps, of one sequence and of two.
+/// Logits with keys and values of `dtype` as with f32 ones, but for their rounding: of a prompt, of what is read
+/// after it, and of steps, of one sequence and of two.
 fn check_cache_dtype(model: &Transformer, dtype: DType, most: f32, what: &str) -> Result<()> {
     for batch in [1, 2] {
         let tokens = prompt(batch, 7, model.shape().vocabulary);
@@ -305,7 +305,8 @@ fn keys_and_values_of_f32_models_may_have_16_bits() -> Result<()> {
             _ => DType::F32,
         };
         assert_eq!((model.cache_dtype(), model.dtype()), (default, DType::F32));
-        // Of activations of 8 bits some become the next number, a spacing of 1 / 40 further, whatever little moved them.
+        // Of activations of 8 bits some become the next number, a spacing of 1 / 40 further, whatever little moved
+        // them.
         let what = format!("quantised, {what}");
         check_cache_dtype(&model, DType::F16, 0.1, &what)?;
         check_cache_dtype(&model, DType::BF16, 0.25, &what)?;
@@ -356,7 +357,8 @@ fn what_does_not_fit_is_an_error() -> Result<()> {
     Ok(())
 }
 
-/// With `CANDLE_ROCM_GRAPHS=0` each kernel is launched by itself: no step is captured, and tokens and logits are the same bits.
+/// With `CANDLE_ROCM_GRAPHS=0` each kernel is launched by itself: no step is captured, and tokens and logits are the
+/// same bits.
 #[test]
 fn graphs_can_be_turned_off() {
     let variable = candle_rocm_backend::graph::VARIABLE;

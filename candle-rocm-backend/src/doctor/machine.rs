@@ -33,7 +33,10 @@ pub(super) fn amd(place: &Place<'_>, findings: &mut Vec<Finding>) -> Vec<Node> {
         (false, false) => Finding::wrong(
             "driver",
             "amdgpu is not loaded: no /sys/module/amdgpu, no /dev/kfd",
-            format!("modprobe amdgpu, or install AMD's driver; without a GPU, {}=emulator", candle_rocm_runtime::variables::RUNTIME.name),
+            format!(
+                "modprobe amdgpu, or install AMD's driver; without a GPU, {}=emulator",
+                candle_rocm_runtime::variables::RUNTIME.name
+            ),
         ),
     });
     let gpus = match topology::gpus(place.root) {

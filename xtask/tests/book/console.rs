@@ -1,5 +1,5 @@
-//! Commands of pages: blocks of the kind `console` are run, or listed with why not; of all others the packages, programs, tests and
-//! features that they name are there.
+//! Commands of pages: blocks of the kind `console` are run, or listed with why not; of all others the packages,
+//! programs, tests and features that they name are there.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

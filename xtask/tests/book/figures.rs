@@ -1,5 +1,5 @@
-//! Figures of the README and of pages for users: each comes from a file of the repository, from code, or from a public report that
-//! its line names. Counts of other pages are made anew here.
+//! Figures of the README and of pages for users: each comes from a file of the repository, from code, or from a
+//! public report that its line names. Counts of other pages are made anew here.
 
 use std::collections::BTreeSet;
 use std::fs;
