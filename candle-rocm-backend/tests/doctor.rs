@@ -32,6 +32,7 @@ impl Machine {
                     pci_address: None,
                     library: Ok("rocBLAS 4.4.0 (/opt/rocm/lib/librocblas.so.4)".into()),
                 })],
+                nodes: Vec::new(),
             }),
             targets: vec!["gfx11-generic", "gfx942"],
         };

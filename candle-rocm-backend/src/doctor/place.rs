@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_rocm_kernels::topology;
+use candle_rocm_kernels::topology::{self, Node};
 use candle_rocm_runtime::runtime::machine::{Listed, Machine};
-use candle_rocm_runtime::{device, RuntimeKind};
+use candle_rocm_runtime::RuntimeKind;
 
 /// Where to look. [`Place::here`] is this machine and process; tests lay out others.
 pub struct Place<'a> {
@@ -33,6 +33,8 @@ pub struct Started {
     pub version: i32,
     /// Its GPUs, or what is wrong with one.
     pub gpus: Vec<Result<Gpu, String>>,
+    /// The GPUs that the driver under the emulator lists. Those of AMD's driver are read below [`Place::root`].
+    pub nodes: Vec<Node>,
 }
 
 impl Started {
@@ -40,7 +42,7 @@ impl Started {
     pub(super) fn machine(&self, place: &Place<'_>) -> Machine {
         let nodes = match self.kind {
             RuntimeKind::Amd => topology::gpus(place.root).unwrap_or_default(),
-            other => device::nodes(other),
+            _ => self.nodes.clone(),
         };
         let listed = |gpu: &Result<Gpu, String>| {
             let gpu = gpu.as_ref().ok()?;

@@ -3,7 +3,7 @@
 use candle_rocm_runtime::gemm::library::GEMM_VARIABLE;
 use candle_rocm_runtime::runtime::machine::{word_on_shared_memory, Machine};
 use candle_rocm_runtime::runtime::{self, RUNTIME_VARIABLE};
-use candle_rocm_runtime::{gemm, RuntimeKind};
+use candle_rocm_runtime::{device, gemm, RuntimeKind};
 
 use super::place::{Gpu, Place, Started};
 use super::report::Finding;
@@ -28,6 +28,10 @@ pub(super) fn start() -> Result<Started, String> {
         library: runtime.library().to_string(),
         version: runtime.version(),
         gpus: (0..runtime.device_count()).map(gpu).collect(),
+        nodes: match runtime.kind() {
+            RuntimeKind::Amd => Vec::new(),
+            other => device::nodes(other),
+        },
     })
 }
 
