@@ -54,6 +54,7 @@ const FLOORS: &[Floor<'static>] = &[
     ("mixtures of experts", &["moe"]),
     ("what rocm-rs is lent", &["rocm_rs"]),
     ("what stays in place", &["graph::input"]),
+    ("whether steps are captured", &["graph::choice"]),
     ("captures", &["graph::step"]),
     ("graphs", &["graph"]),
     ("a report's lines", &["doctor::report"]),

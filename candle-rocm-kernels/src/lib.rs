@@ -140,7 +140,7 @@ impl Module {
             advice: match buildable_target(processor) {
                 Some(target) => format!("build again with CANDLE_ROCM_ARCHS={target}"),
                 None => format!(
-                    "no build has kernels for {processor}: see CANDLE_ROCM_ARCHS in the README"
+                    "no build has kernels for {processor}: see CANDLE_ROCM_ARCHS in docs/user/environment.md"
                 ),
             },
         })

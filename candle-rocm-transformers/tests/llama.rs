@@ -8,6 +8,7 @@ use candle_core::quantized::gguf_file::{Content, Value};
 use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Result, Tensor, D};
 use candle_nn::VarBuilder;
+use candle_rocm_testing::process::alone;
 use candle_rocm_transformers::models::llama::{self, Config, Llama3RopeConfig, Llama3RopeType};
 use candle_rocm_transformers::models::quantized_llama;
 use candle_rocm_transformers::{Session, Transformer};
@@ -255,8 +256,8 @@ fn quantised_weights_write_what_candles_model_writes() -> Result<()> {
     Ok(())
 }
 
-/// Logits with keys and values of `dtype` as with f32 ones, but for their rounding: of a prompt, of what is read after it, and of
-/// steps, of one sequence and of two.
+/// Logits with keys and values of `dtype` as with f32 ones, but for their rounding: of a prompt, of what is read
+/// after it, and of steps, of one sequence and of two.
 fn check_cache_dtype(model: &Transformer, dtype: DType, most: f32, what: &str) -> Result<()> {
     for batch in [1, 2] {
         let tokens = prompt(batch, 7, model.shape().vocabulary);
@@ -304,7 +305,8 @@ fn keys_and_values_of_f32_models_may_have_16_bits() -> Result<()> {
             _ => DType::F32,
         };
         assert_eq!((model.cache_dtype(), model.dtype()), (default, DType::F32));
-        // Of activations of 8 bits some become the next number, a spacing of 1 / 40 further, whatever little moved them.
+        // Of activations of 8 bits some become the next number, a spacing of 1 / 40 further, whatever little moved
+        // them.
         let what = format!("quantised, {what}");
         check_cache_dtype(&model, DType::F16, 0.1, &what)?;
         check_cache_dtype(&model, DType::BF16, 0.25, &what)?;
@@ -353,4 +355,31 @@ fn what_does_not_fit_is_an_error() -> Result<()> {
         assert!(session.greedy(1).is_err());
     }
     Ok(())
+}
+
+/// With `CANDLE_ROCM_GRAPHS=0` each kernel is launched by itself: no step is captured, and tokens and logits are the
+/// same bits.
+#[test]
+fn graphs_can_be_turned_off() {
+    let variable = candle_rocm_backend::graph::VARIABLE;
+    // The logits, and the tokens behind them.
+    let written = |captured: bool| -> Result<Vec<Vec<f32>>> {
+        let [device, _] = devices()?;
+        let config = large();
+        let builder = VarBuilder::from_tensors(weights(&config, &device)?, DType::F32, &device);
+        let mut session = Session::new(llama::load(builder, &config)?, 1, 24)?;
+        session.prompt(&Tensor::new(prompt(1, 3, config.vocab_size), &device)?)?;
+        let tokens = session.greedy(5)?.concat();
+        session.next(&[7])?;
+        let mut rows = session.next(&[11])?.to_vec2()?;
+        rows.push(tokens.iter().map(|token| *token as f32).collect());
+        assert_eq!(session.enqueued().is_some(), captured);
+        Ok(rows)
+    };
+    alone("graphs_can_be_turned_off", &[(variable, "0")], || {
+        let eager = written(false).expect("a session without graphs");
+        std::env::remove_var(variable);
+        let captured = written(true).expect("a session with graphs");
+        assert_eq!(eager, captured);
+    });
 }

@@ -91,11 +91,12 @@ variables! {
     ARCHS "CANDLE_ROCM_ARCHS" Build:
         "GPUs and generic targets, such as `gfx942,gfx11-generic`; `native`; `default`",
         "targets of `default` that serve this machine's GPUs, or all of `default` where it has none";
-        "What kernels are compiled for: named targets, the GPUs of this machine (`native`), or gfx90a, gfx942, gfx10-3-generic, \
-         gfx11-generic, gfx12-generic and, where the compiler knows it, gfx950 (`default`).";
+        "What kernels are compiled for: named targets, the GPUs of this machine (`native`), or gfx90a, gfx942, \
+         gfx10-3-generic, gfx11-generic, gfx12-generic and, where the compiler knows it, gfx950 (`default`).";
     SKIP_KERNELS "CANDLE_ROCM_SKIP_KERNELS" Build:
         "`1`", "kernels are compiled";
-        "Builds without kernels and without their compiler, for `cargo check`, lints and documentation; the program cannot run on a GPU.";
+        "Builds without kernels and without their compiler, for `cargo check`, lints and documentation; the \
+         program cannot run on a GPU.";
     KERNEL_CACHE "CANDLE_ROCM_KERNEL_CACHE" Build:
         "a folder", "`candle-rocm/kernels` in `$XDG_CACHE_HOME` or `~/.cache`";
         "The folder in which compiled kernels are kept for all projects and profiles.";
@@ -113,12 +114,13 @@ variables! {
         "NVIDIA's libdevice, for builds that time the kernels on an NVIDIA GPU.";
     SPECIALISE "CANDLE_ROCM_SPECIALISE" Build:
         "`0`, `1`", "only shapes that `fp8::prewarm` asks for";
-        "Whether kernels of FP8 and grouped products are compiled at run time for the shapes of a program: none (`0`), or each new \
-         shape (`1`).";
+        "Whether kernels of FP8 and grouped products are compiled at run time for the shapes of a program: none \
+         (`0`), or each new shape (`1`).";
 
     RUNTIME "CANDLE_ROCM_RUNTIME" Runtime:
         "`amd`, `emulator`, `nvidia`", "`amd`";
-        "The runtime of the process: AMD's HIP, the emulated GPU, or, in programs built with the feature `nvidia`, the CUDA driver.";
+        "The runtime of the process: AMD's HIP, the emulated GPU, or, in programs built with the feature \
+         `nvidia`, the CUDA driver.";
     HIP_LIBRARY "CANDLE_ROCM_HIP_LIBRARY" Runtime:
         "a file", "the search in `ROCM_PATH`, `/opt/rocm` and the system's folders";
         "The `libamdhip64.so` to load, and the only one that is then tried.";
@@ -137,17 +139,17 @@ variables! {
         "How much the pool may hold after a synchronisation, beside what lives and what a loop's steps use again.";
     GRAPHS "CANDLE_ROCM_GRAPHS" Memory:
         "`0`, `1`", "`1`";
-        "Whether sessions of candle-rocm-transformers capture the step that decodes a token and launch it as one graph; with `0` each \
-         kernel is launched by itself.";
+        "Whether sessions of candle-rocm-transformers capture the step that decodes a token and launch it as one \
+         graph; with `0` each kernel is launched by itself.";
 
     GEMM "CANDLE_ROCM_GEMM" Products:
         "`own`, `library`, `auto`", "`auto`";
-        "Who multiplies matrices: our kernels; the vendor's library, which must then be there; or the faster one where products were \
-         timed, else cuBLAS in the `nvidia` runtime and our kernels on AMD GPUs.";
+        "Who multiplies matrices: our kernels; the vendor's library, which must then be there; or the faster one \
+         where products were timed, else cuBLAS in the `nvidia` runtime and our kernels on AMD GPUs.";
     GEMM_TUNE "CANDLE_ROCM_GEMM_TUNE" Products:
         "`1`, `use`", "no timings";
-        "Times the first product of each shape with several kernels and the vendor's library and keeps the fastest (`1`), or takes \
-         what was kept and times nothing (`use`).";
+        "Times the first product of each shape with several kernels and the vendor's library and keeps the \
+         fastest (`1`), or takes what was kept and times nothing (`use`).";
     GEMM_TUNE_FILE "CANDLE_ROCM_GEMM_TUNE_FILE" Products:
         "a file", "`candle-rocm/gemm.tsv` in `$XDG_CACHE_HOME` or `~/.cache`";
         "The file in which timings are kept.";
@@ -179,10 +181,12 @@ variables! {
         "Instructions of one wavefront after which a launch counts as hung.";
     EMU_WORKGROUPS "ROCM_EMU_WORKGROUPS" Emulator:
         "a number", "all";
-        "Executes so many workgroups of a larger grid, spread evenly: what the others would have written is not written.";
+        "Executes so many workgroups of a larger grid, spread evenly: what the others would have written is not \
+         written.";
     EMU_READ_PAST_END "ROCM_EMU_READ_PAST_END" Emulator:
         "bytes, at most 4096", "0";
-        "How far past an allocation's end kernels may read, as a GPU would rarely notice; what is read there is undefined.";
+        "How far past an allocation's end kernels may read, as a GPU would rarely notice; what is read there is \
+         undefined.";
     EMU_CHECK "ROCM_EMU_CHECK" Emulator:
         "`races`, `uninitialised`, `waits`, `order`, separated by commas", "none";
         "[Checks](../emulator/checks.md) of what no hardware reports.";
@@ -194,14 +198,15 @@ variables! {
         "The file to which each process appends a line, architecture and text, for each finding of a check.";
     EMU_COVERAGE "ROCM_EMU_COVERAGE" Emulator:
         "a file", "none";
-        "The file to which each process appends a line, architecture and kernel, for each kernel that it ran to its end.";
+        "The file to which each process appends a line, architecture and kernel, for each kernel that it ran to \
+         its end.";
     EMU_COUNTS "ROCM_EMU_COUNTS" Emulator:
         "a file", "none";
         "The file to which kfd-emulator appends what each launch executes, as JSON.";
     EMU_COUNTS_WORKGROUPS "ROCM_EMU_COUNTS_WORKGROUPS" Emulator:
         "a number, `timed`", "all";
-        "How many workgroups of a launch kfd-emulator executes, or those that the model of time looks at (`timed`); results are then \
-         missing.";
+        "How many workgroups of a launch kfd-emulator executes, or those that the model of time looks at \
+         (`timed`); results are then missing.";
 
     ROCM_PATH "ROCM_PATH" Others:
         "a folder", "`/opt/rocm`";

@@ -13,8 +13,9 @@ Written from the table in the crate `candle-rocm-variables`, by
 
     CANDLE_ROCM_WRITE_PAGES=1 cargo test -p candle-rocm-variables --test page
 
-An empty variable counts as unset. A value that a variable does not take is an error that names those it takes. Libraries never fall
-back to the emulator by themselves: [`CANDLE_ROCM_RUNTIME`](#the-runtime-and-amds-libraries) asks for it.
+An empty variable counts as unset. A value that a variable does not take is an error that names those it takes.
+Libraries never fall back to the emulator by themselves: [`CANDLE_ROCM_RUNTIME`](#the-runtime-and-amds-libraries)
+asks for it.
 ";
 
 /// The whole page.

@@ -40,35 +40,38 @@ Written from the table in the crate `rocm-gpus`, by
 
     CANDLE_ROCM_WRITE_PAGES=1 cargo test -p rocm-gpus --test page
 
-No AMD GPU has run the project yet. *Executed* says what ran on the emulated GPU, with its number of compute units, registers and LDS.
-*All tests*: [every test of the project](../evidence/README.md#on-the-emulator). *A story*: the beginning of the example's story, by
-LLaMA's architecture, with PyTorch's tokens. *By hand*: 80 tokens and a sum as on the CPU, which no test repeats.
+No AMD GPU has run the project yet. *Executed* says what ran on the emulated GPU, with its number of compute units,
+registers and LDS. *All tests*: [every test of the project](../evidence/README.md#on-the-emulator). *A story*: the
+beginning of the example's story, by LLaMA's architecture, with PyTorch's tokens. *By hand*: 80 tokens and a sum as
+on the CPU, which no test repeats.
 
-The default build has kernels for two Instinct GPUs and for three generic targets, whose code runs on every GPU of its family;
-[`CANDLE_ROCM_ARCHS`](environment.md#building-and-the-cache-of-compiled-kernels) asks for others, and for a GPU's own code. By what can
-be counted, generic code is as fast as a GPU's own ([record](../log/2026-11-22-generic-targets.md)). HIP before about ROCm 6.4 knows no
-generic targets, and later releases not every member: the code is loaded as if it were compiled for the GPU alone.
+The default build has kernels for two Instinct GPUs and for three generic targets, whose code runs on every GPU of
+its family; [`CANDLE_ROCM_ARCHS`](environment.md#building-and-the-cache-of-compiled-kernels) asks for others, and
+for a GPU's own code. By what can be counted, generic code is as fast as a GPU's own
+([record](../log/2026-11-22-generic-targets.md)). HIP before about ROCm 6.4 knows no generic targets, and later
+releases not every member: the code is loaded as if it were compiled for the GPU alone.
 
 ";
 
 const TAIL: &str = "
-*ROCm* is the least release for the card, 6.0 where the column is empty; [known issues](rocm-releases.md) tells what to expect of each.
+*ROCm* is the least release for the card, 6.0 where the column is empty; [known issues](rocm-releases.md) tells what
+to expect of each.
 
 ## What do I need for an RX 9070 XT?
 
-ROCm 6.4 or later, 7.2 or later where you can choose. The card is gfx1201, which the default build serves (gfx12-generic). Nothing is
-set by hand: `cargo xtask doctor` names the card, or what is in its way. If the processor has graphics of its own, read
-[several GPUs](devices.md#the-integrated-gpu-is-chosen).
+ROCm 6.4 or later, 7.2 or later where you can choose. The card is gfx1201, which the default build serves
+(gfx12-generic). Nothing is set by hand: `cargo xtask doctor` names the card, or what is in its way. If the
+processor has graphics of its own, read [several GPUs](devices.md#the-integrated-gpu-is-chosen).
 
 ## Which ROCm for gfx1151?
 
-7.2 or later: before it, `hipMalloc` ends the process. gfx1151 is the Radeon 8060S, 8050S and 8040S of Ryzen AI Max. Its memory is the
-computer's own, so what a program may take is set in the firmware or by the kernel's driver.
+7.2 or later: before it, `hipMalloc` ends the process. gfx1151 is the Radeon 8060S, 8050S and 8040S of Ryzen AI Max.
+Its memory is the computer's own, so what a program may take is set in the firmware or by the kernel's driver.
 
 ## My GPU is not in the table
 
-There are no kernels for it, and `HSA_OVERRIDE_GFX_VERSION` does not help: an error says that the GPU has not the instructions of the
-code that would be loaded. [How to add a GPU](../contributing/gpu.md) tells what is needed.
+There are no kernels for it, and `HSA_OVERRIDE_GFX_VERSION` does not help: an error says that the GPU has not the
+instructions of the code that would be loaded. [How to add a GPU](../contributing/gpu.md) tells what is needed.
 ";
 
 /// The code object that serves a GPU.

@@ -1,8 +1,8 @@
-//! The recipes of the README and of the book's user pages: each part of a Cargo.toml that they print, made a project's, with this
-//! repository's folders in place of its address and tag.
+//! The recipes of the README and of the book's user pages: each part of a Cargo.toml that they print, made a
+//! project's, with this repository's folders in place of its address and tag.
 //!
-//! [`resolve`] asks cargo what the project would be built of: one candle-core, of the recipe's version, and our crates. [`check`]
-//! compiles it, too, with the lines of Rust that the README has beside it, without kernels.
+//! [`resolve`] asks cargo what the project would be built of: one candle-core, of the recipe's version, and our
+//! crates. [`check`] compiles it, too, with the lines of Rust that the README has beside it, without kernels.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -259,8 +259,8 @@ impl Project {
             .with_context(|| format!("the recipe in {}", folder.display()))
     }
 
-    /// Whether the packages of a tree, each in a line with its version and, where it comes from a folder, that, are those
-    /// which the recipe means.
+    /// Whether the packages of a tree, each in a line with its version and, where it comes from a folder, that, are
+    /// those which the recipe means.
     fn is_built_of(&self, tree: &str) -> Result<()> {
         let lines: BTreeSet<&str> = tree.lines().collect();
         let named = |name: &str| {

@@ -96,7 +96,7 @@ fn check(spent: &Spent) -> Result<()> {
         cargo::run(&mut cargo(&["fmt", "--all", "--check"]))?;
         kernel_format::check()
     })?;
-    spent.stage("the README's recipes", recipes::resolve)?;
+    spent.stage("the recipes of README and book", recipes::resolve)?;
     // As a user without a GPU builds: no feature, no GPU toolchain. The test is of such builds alone.
     spent.stage("a build without a GPU", || {
         cargo::run(

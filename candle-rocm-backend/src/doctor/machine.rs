@@ -3,7 +3,6 @@
 use std::fs;
 
 use candle_rocm_kernels::topology::{self, Node};
-use candle_rocm_runtime::variables::RUNTIME;
 
 use super::place::Place;
 use super::report::Finding;
@@ -34,7 +33,10 @@ pub(super) fn amd(place: &Place<'_>, findings: &mut Vec<Finding>) -> Vec<Node> {
         (false, false) => Finding::wrong(
             "driver",
             "amdgpu is not loaded: no /sys/module/amdgpu, no /dev/kfd",
-            format!("modprobe amdgpu, or install AMD's driver; without a GPU, {}=emulator", RUNTIME.name),
+            format!(
+                "modprobe amdgpu, or install AMD's driver; without a GPU, {}=emulator",
+                candle_rocm_runtime::variables::RUNTIME.name
+            ),
         ),
     });
     let gpus = match topology::gpus(place.root) {

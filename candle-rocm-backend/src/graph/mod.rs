@@ -25,6 +25,6 @@ mod input;
 mod step;
 
 pub use candle_rocm_runtime::enqueued::{recorded, Enqueued};
-pub use choice::are_wanted;
+pub use choice::{are_wanted, VARIABLE};
 pub use input::Input;
 pub use step::Step;

@@ -17,7 +17,7 @@ use crate::runtime::{self, RuntimeKind};
 /// What a source is called where nobody names it: as NVRTC does.
 const NAME: &str = "default_program";
 /// Says which compiles for AMD GPUs: `hiprtc` or `clang`; without it hiprtc where it loads, else clang.
-pub const COMPILER_VARIABLE: &str = candle_rocm_variables::CUDA_COMPILER.name;
+pub const COMPILER_VARIABLE: &str = "CANDLE_ROCM_CUDA_COMPILER";
 
 /// How to compile. The fields are cudarc's; what is about NVIDIA's GPUs alone changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]

@@ -10,9 +10,9 @@ use candle_rocm_cuda::run_time;
 use crate::base::dynamic_library::{symbol, Found, Search};
 
 /// Names AMD's library, or its folder, and then the only place looked at.
-pub(super) const HIPRTC_VARIABLE: &str = candle_rocm_variables::HIPRTC_LIBRARY.name;
+pub(super) const HIPRTC_VARIABLE: &str = "CANDLE_ROCM_HIPRTC_LIBRARY";
 /// Names NVIDIA's, likewise.
-const NVRTC_VARIABLE: &str = candle_rocm_variables::NVRTC_LIBRARY.name;
+const NVRTC_VARIABLE: &str = "CANDLE_ROCM_NVRTC_LIBRARY";
 
 /// Where a library is, and what its functions are called.
 struct Kind {

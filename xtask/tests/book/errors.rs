@@ -79,3 +79,21 @@ fn quoted_errors_are_in_the_sources() {
         .collect();
     assert!(unknown.is_empty(), "no source says {unknown:#?}");
 }
+
+#[test]
+fn quotations_are_found() {
+    let page = Page {
+        path: String::new(),
+        text: "### \"holds ... code for\"\n\nSee `\"no\"`, or \"nobody says this\".\n".to_owned(),
+    };
+    assert_eq!(
+        quotations(&page),
+        ["holds ... code for", "nobody says this"]
+    );
+    assert_eq!(parts("holds ... code for"), ["holds", "code for"]);
+    let said = "nobody says ".to_owned() + "this";
+    assert!(
+        !sources().iter().any(|text| text.contains(&said)),
+        "this file is no source"
+    );
+}

@@ -1,15 +1,16 @@
-//! Figures of the README and of pages for users: each comes from a file of the repository, from code, or from a public report that
-//! its line names. Counts of other pages are made anew here.
+//! Figures of the README and of pages for users: each comes from a file of the repository, from code, or from a
+//! public report that its line names. Counts of other pages are made anew here.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::OnceLock;
 
 use crate::pages::{self, Page};
 
 /// Where a figure comes from.
 enum Source {
-    /// A file of the repository that has this text.
-    File(&'static str, &'static str),
+    /// A source of the workspace, whichever it is, that has this text.
+    Code(&'static str),
     /// What is counted or computed here.
     Made(fn() -> String),
     /// A public report that the same line names.
@@ -59,7 +60,7 @@ const UNITS: [&str; 38] = [
 ];
 
 /// Every figure: the page, the figure as it stands there, its source.
-const FIGURES: [(&str, &str, Source); 11] = [
+const FIGURES: [(&str, &str, Source); 12] = [
     (
         "README.md",
         "22 processors",
@@ -83,34 +84,22 @@ const FIGURES: [(&str, &str, Source); 11] = [
     (
         "docs/user/candle-host-bugs.md",
         "65,535 tokens",
-        Source::File(
-            "candle-rocm-backend/tests/quantized_kernels.rs",
-            "at most 65,535 workgroups along the dimension of tokens",
-        ),
+        Source::Code("at most 65,535 workgroups along the dimension of tokens"),
     ),
     (
         "docs/user/candle-host-bugs.md",
         "8 vectors",
-        Source::File(
-            "candle-rocm-backend/tests/quantized_kernels.rs",
-            "for vectors in 1..=8",
-        ),
+        Source::Code("for vectors in 1..=8"),
     ),
     (
         "docs/user/cuda-kernels.md",
         "32 lanes",
-        Source::File(
-            "candle-rocm-runtime/src/linked/properties.rs",
-            "const WARP: c_int = 32;",
-        ),
+        Source::Code("const WARP: c_int = 32;"),
     ),
     (
         "docs/user/models.md",
         "5 kernels",
-        Source::File(
-            "candle-rocm-transformers/tests/families.rs",
-            "let most = [5, 5, 5];",
-        ),
+        Source::Code("let most = [5, 5, 5];"),
     ),
     (
         "docs/user/models.md",
@@ -120,15 +109,17 @@ const FIGURES: [(&str, &str, Source); 11] = [
     (
         "docs/user/operators.md",
         "256 elements",
-        Source::File(
-            "candle-rocm-backend/src/ops/attention/mod.rs",
-            "heads of up to 256 elements",
-        ),
+        Source::Code("heads of up to 256 elements"),
     ),
     (
         "docs/user/rocm-releases.md",
         "200 nodes",
         Source::Report("ROCm/hip 3887"),
+    ),
+    (
+        "docs/user/troubleshooting.md",
+        "512 elements",
+        Source::Code("a cache's heads have 8 to 512 elements"),
     ),
 ];
 
@@ -166,7 +157,7 @@ const CLAIMS: [Claim; 6] = [
     ),
     (
         "docs/kernels/modules.md",
-        "There are {}. The first eleven are Candle's",
+        "There are {} modules. The first eleven are Candle's",
         || vec![modules()],
     ),
     (
@@ -233,7 +224,7 @@ fn files_of_mistralrs() -> usize {
 fn shown(number: usize) -> String {
     let digits = number.to_string();
     let with_commas = digits.char_indices().flat_map(|(at, digit)| {
-        let comma = at > 0 && (digits.len() - at) % 3 == 0;
+        let comma = at > 0 && (digits.len() - at).is_multiple_of(3);
         comma.then_some(',').into_iter().chain([digit])
     });
     with_commas.collect()
@@ -259,19 +250,28 @@ fn figures(line: &str) -> Vec<String> {
     pairs.collect()
 }
 
+/// The workspace's sources, but for those of this test.
+fn sources() -> &'static [String] {
+    static SOURCES: OnceLock<Vec<String>> = OnceLock::new();
+    SOURCES.get_or_init(|| {
+        let files = pages::files("", &["rs"]).into_iter();
+        let ours = files.filter(|path| !path.starts_with("xtask/tests/book/"));
+        ours.map(|path| fs::read_to_string(pages::root().join(path)).unwrap_or_default())
+            .collect()
+    })
+}
+
 /// Whether a figure is what its source says.
 fn is_traced(figure: &str, line: &str, source: &Source) -> bool {
     match source {
-        Source::File(path, text) => {
+        Source::Code(text) => {
             let number = figure
                 .split(' ')
                 .next()
                 .unwrap_or_default()
                 .replace(',', "");
-            let has = fs::read_to_string(pages::root().join(path))
-                .unwrap_or_default()
-                .contains(text);
-            has && text.replace([',', '_'], "").contains(&number)
+            sources().iter().any(|source| source.contains(text))
+                && text.replace([',', '_'], "").contains(&number)
         }
         Source::Made(made) => made() == figure,
         Source::Report(name) => line.contains(name),
@@ -367,4 +367,33 @@ fn figures_are_found() {
         .flat_map(|(_, line)| figures(line))
         .collect();
     assert_eq!(found, ["6 us"]);
+}
+
+/// What the README's picture shows of a model is the beginning of its recorded text.
+#[test]
+fn the_pictures_texts_are_recorded() {
+    for (model, prompt, end) in [
+        (
+            "llama-stories",
+            "Once upon a time, there was a little fox",
+            "and said nothing.",
+        ),
+        ("gpt2-sums", "58+12=", "70"),
+    ] {
+        let truth = pages::read(&format!("models/{model}/truth.json"));
+        let truth: serde_json::Value = serde_json::from_str(&truth).expect("JSON");
+        let cases = truth["cases"].as_array().expect("cases");
+        let case = cases.iter().find(|case| case["prompt"] == prompt);
+        let text = case.expect("the prompt's case")["text"]
+            .as_str()
+            .expect("a text");
+        let (begin, _) = text.split_once(end).expect("the picture's end");
+        let shown = format!("{prompt}{begin}{end}");
+        let readme = pages::read("README.md");
+        let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            readme.contains(&shown),
+            "the README does not show {shown:?}"
+        );
+    }
 }

@@ -54,9 +54,13 @@ fn name(package: &Value) -> &str {
     package["name"].as_str().unwrap_or_default()
 }
 
+/// The workspace's package of this name.
+pub fn package(wanted: &str) -> Option<&'static Value> {
+    packages().iter().find(|package| name(package) == wanted)
+}
+
 fn find(wanted: &str) -> &'static Value {
-    let found = packages().iter().find(|package| name(package) == wanted);
-    found.unwrap_or_else(|| panic!("no package {wanted}"))
+    package(wanted).unwrap_or_else(|| panic!("no package {wanted}"))
 }
 
 /// What a package is built of: not its tests' nor its build script's.
@@ -173,4 +177,37 @@ fn tests_of_invariants_exist() {
         }
     }
     assert!(count > 20, "only {count} tests are named");
+}
+
+#[test]
+fn what_could_be_published_is_packed_whole() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    for package in publishable() {
+        let mut command = Command::new(&cargo);
+        command.args([
+            "package",
+            "--list",
+            "--allow-dirty",
+            "--offline",
+            "--package",
+            name(package),
+        ]);
+        let output = command
+            .current_dir(pages::root())
+            .output()
+            .expect("cargo runs");
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let list = String::from_utf8_lossy(&output.stdout).into_owned();
+        for file in ["Cargo.toml", "README.md", "src/lib.rs"] {
+            assert!(
+                list.lines().any(|line| line == file),
+                "{}: {file} is not packed",
+                name(package)
+            );
+        }
+    }
 }

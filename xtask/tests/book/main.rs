@@ -1,5 +1,5 @@
-//! The book, the README and what they claim: links, anchors, the list of pages, answers to questions, figures, error texts, commands
-//! and the metadata of packages. Nothing here builds kernels or reaches the network.
+//! The book, the README and what they claim: links, anchors, the list of pages, answers to questions, figures, error
+//! texts, commands and the metadata of packages. Nothing here builds kernels or reaches the network.
 
 mod answers;
 mod console;
