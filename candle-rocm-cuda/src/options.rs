@@ -4,11 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// `__CUDA_ARCH__` where nobody says otherwise: 8.0, the first that has everything which these headers have, and none of
-/// what Hopper added.
-pub const CUDA_ARCH: u32 = 800;
-/// Names another `__CUDA_ARCH__`, such as `700`.
-pub const CUDA_ARCH_VARIABLE: &str = "CANDLE_ROCM_CUDA_ARCH";
+pub use rocm_toolchain::cuda_arch::DEFAULT as CUDA_ARCH;
+pub use rocm_toolchain::variables::CUDA_ARCH as CUDA_ARCH_VARIABLE;
 
 /// How to compile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,15 +23,7 @@ pub struct Options {
 /// # Errors
 /// [`CUDA_ARCH_VARIABLE`] is no number.
 pub fn cuda_arch() -> Result<u32> {
-    let chosen = std::env::var(CUDA_ARCH_VARIABLE).unwrap_or_default();
-    match chosen.trim() {
-        "" => Ok(CUDA_ARCH),
-        number => number.parse().map_err(|_| {
-            Error::Setup(format!(
-                "{CUDA_ARCH_VARIABLE}={number} is no number such as {CUDA_ARCH}"
-            ))
-        }),
-    }
+    Ok(rocm_toolchain::cuda_arch::of_environment()?)
 }
 
 /// What an option of nvcc means here.
@@ -209,6 +198,22 @@ impl Options {
             flags,
             cuda_arch: self.cuda_arch,
         }
+    }
+
+    /// For host code that does not compile: with device code in sight of it.
+    ///
+    /// Some files define what their kernels call only where `__CUDA_ARCH__` is defined, which it is on the device's side
+    /// alone. nvcc does not look into kernels on the host's side; clang does.
+    pub(crate) fn with_device_code(&self) -> Result<Self> {
+        let mut options = self.clone();
+        let arch = self.cuda_arch()?;
+        options.flags.push(format!("-D__CUDA_ARCH__={arch}"));
+        Ok(options)
+    }
+
+    /// `__CUDA_ARCH__` for this source.
+    pub(crate) fn cuda_arch(&self) -> Result<u32> {
+        self.cuda_arch.map_or_else(cuda_arch, Ok)
     }
 
     /// Takes one option and its value, if it has one.

@@ -3,7 +3,7 @@
 mod common;
 
 use candle_rocm_cuda::{text, Compiler, Options, Source};
-use candle_rocm_kernels::topology::{pci_address, Node};
+use rocm_toolchain::topology::{pci_address, Node};
 use candle_rocm_runtime::runtime::machine::{word_on_shared_memory, Listed, Machine};
 use candle_rocm_runtime::{runtime, Context, ErrorKind, Image};
 use common::{in_process, select};

@@ -10,13 +10,10 @@ use std::process::Command;
 
 use anyhow::{bail, ensure, Context, Result};
 use clap::ValueEnum;
+use rocm_toolchain::nvidia as cuda;
 
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
-
-#[path = "../../candle-rocm-kernels/build/nvidia.rs"]
-#[allow(dead_code)]
-mod cuda;
 
 /// What runs on the machine with the GPU.
 const SCRIPT: &str = include_str!("nvidia.sh");

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_rocm_kernels::topology;
+use rocm_toolchain::topology;
 use candle_rocm_runtime::runtime::machine::{Listed, Machine};
 use candle_rocm_runtime::{device, RuntimeKind};
 

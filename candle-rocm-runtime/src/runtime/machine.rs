@@ -1,7 +1,7 @@
 //! The GPUs of a machine, as HIP and as the driver name them: which of them a program can use, and what to do about the
 //! others.
 
-use candle_rocm_kernels::topology::Node;
+use rocm_toolchain::topology::Node;
 use candle_rocm_kernels::{buildable_target, served_by};
 use rocm_gpus::{Gpu, MemoryKind};
 

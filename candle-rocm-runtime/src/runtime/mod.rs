@@ -11,7 +11,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-use candle_rocm_kernels::topology;
+use rocm_toolchain::topology;
 use parking_lot::Mutex;
 
 use crate::base::dynamic_library;
