@@ -316,7 +316,9 @@ fn compiled(
 ) -> std::result::Result<(Function, bool), String> {
     static SPECIALISER: OnceLock<std::result::Result<Specialiser, specialised::Error>> =
         OnceLock::new();
-    let specialiser = SPECIALISER.get_or_init(|| Specialiser::new(&SOURCES)).as_ref();
+    let specialiser = SPECIALISER
+        .get_or_init(|| Specialiser::new(&SOURCES))
+        .as_ref();
     let specialiser = specialiser.map_err(ToString::to_string)?;
     let code = specialiser
         .compile(kernel, constants, &context.info().arch)

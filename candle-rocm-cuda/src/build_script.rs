@@ -100,7 +100,10 @@ fn begin(
     out: &Path,
     threads: usize,
 ) -> Result<Option<(Compiler, Sources)>> {
-    for variable in crate::variables().into_iter().chain([variables::SKIP_KERNELS]) {
+    for variable in crate::variables()
+        .into_iter()
+        .chain([variables::SKIP_KERNELS])
+    {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     for file in files {

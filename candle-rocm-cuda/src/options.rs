@@ -246,36 +246,28 @@ impl Options {
             }
             return Ok(());
         }
-        let (name, mut value) = match argument.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (argument, None),
-        };
-        // `-DNAME=1` and `-Ifolder` have their values behind them.
-        let joined = ["-D", "-U", "-I", "-L", "-l", "-t", "-j"]
-            .into_iter()
-            .find(|short| {
-                argument.starts_with(short) && argument.len() > 2 && !argument.starts_with("--")
-            });
-        let known = |name: &str| {
-            let all = MEANINGS.iter().find(|(names, _)| names.contains(&name));
-            all.map(|(_, meaning)| meaning)
-        };
-        let meaning = match (known(argument), known(name), joined) {
-            (Some(meaning), ..) | (None, Some(meaning), _) => meaning,
-            (None, None, Some(short)) => {
-                value = Some(argument[2..].to_owned());
-                known(short).ok_or_else(|| unknown(""))?
-            }
-            (None, None, None) => return Err(unknown(
+        let (meaning, mut value) = meaning_of(argument).ok_or_else(|| {
+            unknown(
                 " of those that nvcc has; it can be left out where it is about NVIDIA's GPUs alone",
-            )),
-        };
-        let mut needed = || {
+            )
+        })?;
+        let needed = || {
             value
                 .take()
                 .or_else(|| rest.next().map(str::to_owned))
                 .ok_or_else(|| unknown(" without its value"))
         };
+        self.apply(meaning, needed, &unknown, folder)
+    }
+
+    /// Takes what an option means. `needed` is its value, `unknown` an error that names it.
+    fn apply(
+        &mut self,
+        meaning: &Meaning,
+        mut needed: impl FnMut() -> Result<String>,
+        unknown: &dyn Fn(&str) -> Error,
+        folder: &Path,
+    ) -> Result<()> {
         match meaning {
             Meaning::Nothing => {}
             Meaning::Flags(flags) => self
@@ -307,16 +299,13 @@ impl Options {
                 let standard = needed()?;
                 self.flags.push(format!("-std={standard}"));
             }
-            Meaning::DefaultStream => {
-                let value = needed()?;
-                match value.as_str() {
-                    "legacy" | "null" => {}
-                    "per-thread" => self
-                        .flags
-                        .push("-fgpu-default-stream=per-thread".to_owned()),
-                    _ => return Err(unknown(": legacy, null and per-thread are")),
-                }
-            }
+            Meaning::DefaultStream => match needed()?.as_str() {
+                "legacy" | "null" => {}
+                "per-thread" => self
+                    .flags
+                    .push("-fgpu-default-stream=per-thread".to_owned()),
+                _ => return Err(unknown(": legacy, null and per-thread are")),
+            },
             Meaning::Host => {
                 // Several, with commas between them; what the host's compiler does besides is not the device's.
                 for option in needed()?.split(',') {
@@ -330,6 +319,27 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// What an argument means, and the value that it has in it.
+fn meaning_of(argument: &str) -> Option<(&'static Meaning, Option<String>)> {
+    let known = |name: &str| {
+        let all = MEANINGS.iter().find(|(names, _)| names.contains(&name));
+        all.map(|(_, meaning)| meaning)
+    };
+    let (name, value) = match argument.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (argument, None),
+    };
+    if let Some(meaning) = known(argument).or_else(|| known(name)) {
+        return Some((meaning, value));
+    }
+    // `-DNAME=1` and `-Ifolder` have their values behind them.
+    let joined = ["-D", "-U", "-I", "-L", "-l", "-t", "-j"];
+    let short = joined.into_iter().find(|short| {
+        argument.starts_with(short) && argument.len() > 2 && !argument.starts_with("--")
+    })?;
+    Some((known(short)?, Some(argument[2..].to_owned())))
 }
 
 #[cfg(test)]

@@ -121,11 +121,7 @@ pub fn sources(kernels: &Path, contents: &Contents) -> Result<Vec<PathBuf>> {
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let listing = std::fs::read_dir(folder).map_err(Error::file(folder))?;
     listing
-        .map(|entry| {
-            entry
-                .map(|entry| entry.path())
-                .map_err(Error::file(folder))
-        })
+        .map(|entry| entry.map(|entry| entry.path()).map_err(Error::file(folder)))
         .collect()
 }
 
@@ -208,11 +204,12 @@ impl Compiler<'_> {
     /// # Errors
     /// [`Error::Module`]: clang's own message, after the module and architecture; or what went wrong with a file.
     pub fn object(&self, job: &Job, wait: bool) -> Result<Outcome<Object>> {
-        self.named_object(job, wait).map_err(|source| Error::Module {
-            module: job.module().to_owned(),
-            arch: job.arch.clone(),
-            source: Box::new(source),
-        })
+        self.named_object(job, wait)
+            .map_err(|source| Error::Module {
+                module: job.module().to_owned(),
+                arch: job.arch.clone(),
+                source: Box::new(source),
+            })
     }
 
     fn named_object(&self, job: &Job, wait: bool) -> Result<Outcome<Object>> {

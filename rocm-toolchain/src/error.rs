@@ -143,7 +143,10 @@ impl Error {
 }
 
 fn joined(files: &[PathBuf]) -> String {
-    let shown: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let shown: Vec<String> = files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
     shown.join(", ")
 }
 

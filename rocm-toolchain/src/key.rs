@@ -45,12 +45,7 @@ impl Contents {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn key(
-        &self,
-        source: &Path,
-        bitcode: &[PathBuf],
-        flags: &[&str],
-    ) -> Result<String> {
+    pub fn key(&self, source: &Path, bitcode: &[PathBuf], flags: &[&str]) -> Result<String> {
         let mut text = format!("format {FORMAT}\n{flags:?}\n");
         for file in self.sources(source)? {
             text += &format!(

@@ -273,8 +273,8 @@ impl Toolchain {
                 .map(|stem| path(stem))
                 .filter(|file| file.is_file()),
         );
-        let wanted = isa_version(processor)
-            .ok_or_else(|| Error::NoProcessor(processor.to_owned()))?;
+        let wanted =
+            isa_version(processor).ok_or_else(|| Error::NoProcessor(processor.to_owned()))?;
         let nearest = std::fs::read_dir(&self.device_libs)
             .map_err(Error::file(&self.device_libs))?
             .flatten()

@@ -76,7 +76,10 @@ fn architectures_are_those_of_the_machine_or_all() {
         (native.archs.join(" "), native.by_itself),
         ("gfx1030".to_string(), false)
     );
-    assert!(choose("native", &[]).unwrap_err().to_string().contains("lists no AMD GPU"));
+    assert!(choose("native", &[])
+        .unwrap_err()
+        .to_string()
+        .contains("lists no AMD GPU"));
     assert!(choose("gfx1234", &[])
         .unwrap_err()
         .to_string()

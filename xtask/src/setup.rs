@@ -43,8 +43,7 @@ pub fn ensure_toolchain() -> Result<Toolchain> {
     eprintln!("Installing with apt: {}", packages.join(" "));
     let mut install = apt(&["install", "-y", "-qq", "--no-install-recommends"]);
     run(install.args(&packages))?;
-    Toolchain::find()
-        .context("apt installed the packages, and still no toolchain is found")
+    Toolchain::find().context("apt installed the packages, and still no toolchain is found")
 }
 
 /// Nothing if `program` is found; otherwise installs the package of its name with apt.

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use rocm_toolchain::topology;
 use candle_rocm_runtime::runtime::machine::{Listed, Machine};
 use candle_rocm_runtime::{device, RuntimeKind};
+use rocm_toolchain::topology;
 
 /// Where to look. [`Place::here`] is this machine and process; tests lay out others.
 pub struct Place<'a> {

@@ -5,7 +5,9 @@
 
 use std::path::Path;
 
-use candle_rocm_cuda::{run_time, text, Compiler, Error as FrontEndError, Options, Program, Source};
+use candle_rocm_cuda::{
+    run_time, text, Compiler, Error as FrontEndError, Options, Program, Source,
+};
 use rocm_toolchain::Notices;
 
 use super::compile_options::{CompileOptions, COMPILER_VARIABLE};

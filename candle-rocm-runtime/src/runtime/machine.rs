@@ -1,9 +1,9 @@
 //! The GPUs of a machine, as HIP and as the driver name them: which of them a program can use, and what to do about the
 //! others.
 
-use rocm_toolchain::topology::Node;
 use candle_rocm_kernels::{buildable_target, served_by};
 use rocm_gpus::{Gpu, MemoryKind};
+use rocm_toolchain::topology::Node;
 
 /// The variable by which ROCr hides GPUs from HIP.
 pub const ROCR_VARIABLE: &str = "ROCR_VISIBLE_DEVICES";
