@@ -8,18 +8,18 @@
 //! 1. [`variables`] of the environment; [`topology`]: the machine's GPUs, by their driver; [`lock`]: what a Cargo.lock
 //!    says of the crates in a build; [`stand_ins`]: what `-lcudart` finds;
 //! 2. [`notice`], [`error`];
-//! 3. [`user_cache`]: the user's folder; [`cuda_arch`]: what CUDA source takes a GPU for; [`text`]: code objects as text
+//! 3. [`user_cache`]: the user's folder; [`cuda_arch`]: what CUDA source takes a GPU for; `text`: code objects as text
 //!    (feature `text`);
 //! 4. [`nvidia`]: NVIDIA's compilers; [`toolchain`]: clang for AMD GPUs, and its device libraries;
 //! 5. [`architectures`]: which GPUs a build compiles for.
 //!
 //! With the feature `build`, for what compiles:
 //!
-//! 6. [`workers`]: parts of a build side by side; [`key`]: names made of all that a result depends on; [`unpacked`]:
-//!    sources that are part of a program, in a folder;
-//! 7. [`cache`]: results, kept from build to build;
-//! 8. [`compile`]: a kernel file for one GPU;
-//! 9. [`specialised`]: a kernel for the constants of a shape, when a program runs.
+//! 6. `workers`: parts of a build side by side; `key`: names made of all that a result depends on; `unpacked`: sources
+//!    that are part of a program, in a folder;
+//! 7. `cache`: results, kept from build to build;
+//! 8. `compile`: a kernel file for one GPU;
+//! 9. `specialised`: a kernel for the constants of a shape, when a program runs.
 
 pub mod architectures;
 pub mod cuda_arch;

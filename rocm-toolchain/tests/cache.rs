@@ -1,7 +1,5 @@
 //! The cache of compiled kernels: what is made once, what is made again, what goes, and where it is.
 
-#![cfg(feature = "build")]
-
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! The names of compiled kernels: of all that these depend on, and the same from release to release.
 
-#![cfg(feature = "build")]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! Parts of a build, side by side.
 
-#![cfg(feature = "build")]
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rocm_toolchain::workers::{self, Outcome};

@@ -15,6 +15,7 @@ use crate::runtime::{self, RuntimeKind};
 
 /// What a source is called where nobody names it: as NVRTC does.
 const NAME: &str = "default_program";
+
 /// Compiles CUDA source for the GPUs of this machine. Results are kept with the compiled kernels, by content, options
 /// and compiler.
 ///
@@ -24,7 +25,7 @@ pub fn compile_text<S: AsRef<str>>(text: S) -> Result<Image, CompileError> {
     compile_text_with(text, CompileOptions::default())
 }
 
-/// The same, with options.
+/// Compiles CUDA source for the GPUs of this machine, with options.
 ///
 /// # Errors
 /// There is no GPU or nothing that compiles, an option is not known, or the source does not compile: then with the

@@ -70,8 +70,8 @@ fn by_either(
         Ok(Err(error)) => error,
         Err(not_loaded) => {
             return by_clang(text, name, options, archs).map_err(|error| match error {
-                no_compiler @ FrontEndError::Toolchain(_) => {
-                    let message = format!("{no_compiler}\n{}", not_loaded.message());
+                error if lacks_a_compiler(&error) => {
+                    let message = format!("{error}\n{}", not_loaded.message());
                     Error::new(ErrorKind::Module, message)
                 }
                 error => wrong(error),
@@ -81,9 +81,17 @@ fn by_either(
     tracing::debug!("hiprtc does not compile {name}, and clang is asked: {refused}");
     by_clang(text, name, options, archs).map_err(|error| match error {
         // There is none, and hiprtc's word stands.
-        FrontEndError::Toolchain(_) => wrong(refused),
+        error if lacks_a_compiler(&error) => wrong(refused),
         error => wrong(error),
     })
+}
+
+/// Whether it is about the machine, and not about the source.
+fn lacks_a_compiler(error: &FrontEndError) -> bool {
+    matches!(
+        error,
+        FrontEndError::Toolchain(_) | FrontEndError::Setup(_)
+    )
 }
 
 /// By AMD's library.
