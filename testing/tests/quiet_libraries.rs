@@ -23,6 +23,7 @@ const MAY: &[(&str, &str)] = &[
         "rocm-emulator/src/trouble.rs",
         "where the program has no log, as C programs that load the emulator as AMD's library",
     ),
+    ("examples", "part of programs, whose output it is"),
     ("testing", "part of tests, whose output it is"),
 ];
 
