@@ -13,10 +13,7 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::exec::{dispatch, Checks, Launch, Options};
 use rocm_emulator::memory::{AllocationKind, Memory};
-
-#[path = "../../candle-rocm-kernels/build/toolchain.rs"]
-#[allow(dead_code)]
-mod toolchain;
+use rocm_toolchain::Toolchain;
 
 const WORKGROUPS: u32 = 64;
 const BLOCK: u32 = 256;
@@ -28,11 +25,9 @@ const CHECKED_WORKGROUPS: u32 = 512;
 const COPY_BYTES: u64 = WORKGROUPS as u64 * COPY_ROUNDS as u64 * 4096;
 
 fn compile(arch: &str) -> Result<CodeObject> {
-    let toolchain = toolchain::find().map_err(|error| anyhow::anyhow!("{error}"))?;
+    let toolchain = Toolchain::find()?;
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/emulator.cu");
-    let object = toolchain
-        .compile_alone(source.as_ref(), arch)
-        .map_err(anyhow::Error::msg)?;
+    let object = toolchain.compile_alone(source.as_ref(), arch)?;
     Ok(CodeObject::parse(&object)?)
 }
 

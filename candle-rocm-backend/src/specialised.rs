@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use candle_core::{bail, CudaDevice, Error, Result};
+use candle_rocm_kernels::SOURCES;
 use candle_rocm_runtime::{Context, Function, Image};
-use candle_rocm_specialised::{Constant, Kernel, Specialiser};
+use rocm_toolchain::specialised::{self, Constant, Kernel, Specialiser};
 
 /// Says whether kernels are compiled for shapes: `0`, `1`, or nothing for those that [`prewarm`] asks for.
 pub const VARIABLE: &str = candle_rocm_runtime::variables::SPECIALISE.name;
@@ -313,15 +314,17 @@ fn compiled(
     constants: &[Constant],
     context: &Arc<Context>,
 ) -> std::result::Result<(Function, bool), String> {
-    static SPECIALISER: OnceLock<std::result::Result<Specialiser, candle_rocm_specialised::Error>> =
+    static SPECIALISER: OnceLock<std::result::Result<Specialiser, specialised::Error>> =
         OnceLock::new();
-    let specialiser = SPECIALISER.get_or_init(Specialiser::new).as_ref();
+    let specialiser = SPECIALISER
+        .get_or_init(|| Specialiser::new(&SOURCES))
+        .as_ref();
     let specialiser = specialiser.map_err(ToString::to_string)?;
     let code = specialiser
         .compile(kernel, constants, &context.info().arch)
         .map_err(|error| error.to_string())?;
-    for trouble in specialiser.finish() {
-        tracing::warn!("kernel cache: {trouble}");
+    for notice in specialiser.finish() {
+        tracing::warn!("{notice}");
     }
     let module = context.load_module(Image::from_binary(code.object));
     let function = module.and_then(|module| module.load_function(kernel.name));

@@ -294,10 +294,10 @@ fn with_graphics_first() -> Machine {
     graphics.name = "AMD Radeon Graphics".into();
     graphics.arch = "gfx1036".into();
     graphics.memory = 512 << 20;
-    graphics.pci_address = Some(candle_rocm_kernels::topology::pci_address(0, 14, 0));
+    graphics.pci_address = Some(rocm_toolchain::topology::pci_address(0, 14, 0));
     started.gpus.insert(0, Ok(graphics));
     let card = started.gpus[1].as_mut().unwrap();
-    card.pci_address = Some(candle_rocm_kernels::topology::pci_address(0, 3, 0));
+    card.pci_address = Some(rocm_toolchain::topology::pci_address(0, 3, 0));
     machine
 }
 

@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::compiler::{Compiler, Program, Source};
+use rocm_toolchain::{stand_ins, variables};
+
+use crate::compiler::Compiler;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::stand_ins;
+use crate::program::{Program, Source};
 use crate::text;
 use crate::unpatched::{self, Trouble};
-
-/// For checks and documentation: build without kernels, and without their compiler.
-const SKIP_VARIABLE: &str = "CANDLE_ROCM_SKIP_KERNELS";
 
 /// Compiles each file for all chosen architectures and writes `<stem>.ptx`, which holds code objects as text, to `out`.
 /// Tells cargo which files and variables the results depend on. Returns the texts' paths, in the files' order.
@@ -101,13 +100,16 @@ fn begin(
     out: &Path,
     threads: usize,
 ) -> Result<Option<(Compiler, Sources)>> {
-    for variable in crate::variables().into_iter().chain([SKIP_VARIABLE]) {
+    for variable in crate::variables()
+        .into_iter()
+        .chain([variables::SKIP_KERNELS])
+    {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     for file in files {
         println!("cargo:rerun-if-changed={}", file.display());
     }
-    if std::env::var(SKIP_VARIABLE).is_ok_and(|value| !value.is_empty() && value != "0") {
+    if variables::skip_kernels() {
         return Ok(None);
     }
     match unpatched::of_this_build() {
@@ -138,8 +140,8 @@ fn tell(dependencies: &[PathBuf], warnings: &str) {
 }
 
 fn finish(compiler: &Compiler) {
-    for trouble in compiler.finish() {
-        println!("cargo:warning=kernel cache: {trouble}");
+    for notice in compiler.finish() {
+        println!("cargo:warning={notice}");
     }
 }
 

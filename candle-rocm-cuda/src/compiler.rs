@@ -5,20 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocm_gpus::{Architecture, CodeTarget, Gpu};
+use rocm_toolchain::cache::Cache;
+use rocm_toolchain::workers::{self, Outcome};
+use rocm_toolchain::{architectures, variables, Chosen, Notices, Toolchain};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::architectures;
-use crate::cache::{self, Cache};
 use crate::dependent;
 use crate::error::{Error, Result};
 use crate::headers;
-use crate::library;
-use crate::options::{self, Options};
+use crate::options::Options;
+use crate::program::{Object, Program, Source};
 use crate::ptx;
-use crate::toolchain::{self, Toolchain};
-use crate::topology;
-use crate::user_cache;
-use crate::workers::{self, Outcome};
 
 /// Counts changes of what results are made by, beside the headers, which are part of what is compiled.
 pub(crate) const FORMAT: u32 = 1;
@@ -64,61 +61,11 @@ impl Side<'_> {
     }
 }
 
-/// CUDA source.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// A `.cu` file.
-    File(PathBuf),
-    /// A string, and the name that messages call it by.
-    Text {
-        /// The name.
-        name: String,
-        /// The source.
-        text: String,
-    },
-}
-
-impl Source {
-    /// Its path, or what it is called by.
-    pub fn name(&self) -> &Path {
-        match self {
-            Source::File(path) => path,
-            Source::Text { name, .. } => Path::new(name),
-        }
-    }
-}
-
-/// A compiled source.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Program {
-    /// The source's name without folder and extension.
-    pub name: String,
-    /// One for each architecture.
-    pub objects: Vec<Object>,
-    /// The user's files that it was made of.
-    pub dependencies: Vec<PathBuf>,
-    /// What the compiler said without failing.
-    pub warnings: String,
-}
-
-/// A code object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
-    /// The GPU or generic target, by LLVM's name.
-    pub arch: String,
-    /// The zstd frame.
-    pub frame: Vec<u8>,
-    /// Whether it was compiled now, as against found in the cache.
-    pub made: bool,
-}
-
 /// The toolchain, what to compile for, and where results are kept.
 pub struct Compiler {
     pub(crate) toolchain: Toolchain,
-    archs: Vec<String>,
-    reason: String,
+    chosen: Chosen,
     pub(crate) cache: Cache,
-    cache_note: Option<String>,
     headers: PathBuf,
     pub(crate) scratch: PathBuf,
     /// The same, where it goes with the compiler.
@@ -133,7 +80,7 @@ impl Compiler {
     /// # Errors
     /// There is no compiler, it does not know an architecture, or no folder can be written. Each says what to do.
     pub fn from_environment(scratch: &Path) -> Result<Self> {
-        let choice = std::env::var(architectures::VARIABLE).unwrap_or_default();
+        let choice = std::env::var(variables::ARCHS).unwrap_or_default();
         Self::new(scratch, &choice)
     }
 
@@ -143,22 +90,13 @@ impl Compiler {
     /// # Errors
     /// As [`Compiler::from_environment`].
     pub fn new(scratch: &Path, archs: &str) -> Result<Self> {
-        let toolchain = toolchain::find().map_err(|missing| Error::Setup(missing.to_string()))?;
-        let found = topology::processors(Path::new("/"));
-        let chosen =
-            architectures::chosen(archs, &toolchain.processors, found).map_err(Error::Setup)?;
-        let named = std::env::var_os(user_cache::KERNELS_VARIABLE);
+        let toolchain = Toolchain::find().map_err(rocm_toolchain::Error::from)?;
+        let chosen = architectures::of_machine(archs, &toolchain.processors)?;
         std::fs::create_dir_all(scratch).map_err(Error::file(scratch))?;
-        let (folder, cache_note) =
-            cache::folder(named, user_cache::kernels(), scratch).map_err(Error::Setup)?;
-        let limit = std::env::var(cache::SIZE_VARIABLE).unwrap_or_default();
-        let limit = cache::limit(&limit).map_err(Error::Setup)?;
         Ok(Self {
             toolchain,
-            archs: chosen.archs,
-            reason: chosen.reason,
-            cache: Cache::new(folder, limit),
-            cache_note,
+            chosen,
+            cache: Cache::of_environment(scratch)?,
             headers: headers::folder(scratch)?,
             scratch: scratch.to_owned(),
             _temporary: None,
@@ -187,12 +125,12 @@ impl Compiler {
 
     /// What is compiled for.
     pub fn architectures(&self) -> &[String] {
-        &self.archs
+        &self.chosen.archs
     }
 
     /// Why these, in words.
     pub fn reason(&self) -> &str {
-        &self.reason
+        &self.chosen.reason
     }
 
     /// The folder of the headers under CUDA's names.
@@ -220,33 +158,15 @@ impl Compiler {
     /// # Errors
     /// The first source that does not compile, or a file that cannot be read.
     pub fn compile_all(&self, sources: &[(Source, Options)]) -> Result<Vec<Program>> {
-        let count = self.archs.len();
-        let failed = std::sync::Mutex::new(None);
-        let objects = workers::run(self.threads, sources.len() * count, |index, wait| {
-            let (source, options) = &sources[index / count];
-            self.object(source, options, &self.archs[index % count], wait)
-                .map_err(|error| {
-                    let text = error.to_string();
-                    let mut failed = failed
-                        .lock()
-                        .unwrap_or_else(std::sync::PoisonError::into_inner);
-                    failed.get_or_insert(error);
-                    text
-                })
+        let archs = &self.chosen.archs;
+        let objects = workers::run(self.threads, sources.len() * archs.len(), |index, wait| {
+            let (source, options) = &sources[index / archs.len()];
+            self.object(source, options, &archs[index % archs.len()], wait)
         });
-        let objects = match (objects, failed.into_inner()) {
-            (Ok(objects), _) => objects,
-            (Err(_), Ok(Some(error))) => return Err(error),
-            (Err(text), _) => return Err(Error::Setup(text)),
-        };
-        let mut objects = objects.into_iter();
+        let mut objects = objects.map_err(first)?.into_iter();
         let programs = sources.iter().map(|(source, _)| {
-            let stem = source.name().file_stem().unwrap_or_default();
-            let mut program = Program {
-                name: stem.to_string_lossy().into_owned(),
-                ..Program::default()
-            };
-            for one in objects.by_ref().take(count) {
+            let mut program = Program::of(source.name());
+            for one in objects.by_ref().take(archs.len()) {
                 program.objects.push(one.object);
                 program.dependencies.extend(one.dependencies);
                 if program.warnings.is_empty() {
@@ -268,7 +188,7 @@ impl Compiler {
     pub fn check(&self, source: &Source, options: &Options, side: Side<'_>) -> Result<()> {
         match (self.check_as_it_is(source, options, side), side) {
             (Err(error @ Error::Compile { .. }), Side::Host) => {
-                let options = library::with_device_code(options)?;
+                let options = options.with_device_code()?;
                 self.check_as_it_is(source, &options, side)
                     .map_err(|_| error)
             }
@@ -292,12 +212,11 @@ impl Compiler {
             .map(|_| ())
     }
 
-    /// Holds the cache to its size. Returns what was wrong with it, in words.
-    pub fn finish(&self) -> Vec<String> {
-        let mut troubles = self.cache.troubles();
-        troubles.extend(self.cache_note.clone());
-        troubles.extend(self.cache.shrink().err());
-        troubles
+    /// Holds the cache to its size. Returns what the user should hear: of the cache, and of the choice of architectures.
+    pub fn finish(&self) -> Notices {
+        let mut notices = self.chosen.notices.clone();
+        notices.extend(self.cache.finish());
+        notices
     }
 
     /// One source for one architecture.
@@ -315,18 +234,7 @@ impl Compiler {
             Some(rewritten) => rewritten,
             None => preprocessed,
         };
-        let mut bitcode = self.toolchain.bitcode(arch).map_err(Error::Setup)?;
-        // What `printf` needs. Of what is linked so, no more is taken than is called.
-        let lanes = arch
-            .parse::<CodeTarget>()
-            .map(|target| target.unit().wavefront);
-        let wavefront = match lanes {
-            Ok(64) => "oclc_wavefrontsize64_on.bc",
-            _ => "oclc_wavefrontsize64_off.bc",
-        };
-        let more = ["ockl.bc", wavefront, "oclc_abi_version_500.bc"]
-            .map(|name| self.toolchain.device_libs.join(name));
-        bitcode.extend(more.into_iter().filter(|file| file.is_file()));
+        let bitcode = self.bitcode(arch)?;
         let key = self.key(&code, options, arch, &bitcode);
         let stem = source
             .name()
@@ -338,26 +246,15 @@ impl Compiler {
             stem.replace(|c: char| !c.is_alphanumeric(), "_")
         );
         let mut warnings = String::new();
-        let mut failed = None;
         let entry = self.cache.get_or_make(&name, wait, || {
-            let made = self.compile_code(source, &code, options, arch, &bitcode, scratch.path());
-            match made {
-                Ok((object, said)) => {
-                    warnings = said;
-                    Ok(object)
-                }
-                Err(error) => {
-                    let text = error.to_string();
-                    failed = Some(error);
-                    Err(text)
-                }
-            }
-        });
-        match (entry, failed) {
-            (_, Some(error)) => Err(error),
-            (Err(text), None) => Err(Error::Setup(text)),
-            (Ok(Outcome::Busy), None) => Ok(Outcome::Busy),
-            (Ok(Outcome::Done(entry)), None) => Ok(Outcome::Done(Compiled {
+            let object;
+            (object, warnings) =
+                self.compile_code(source, &code, options, arch, &bitcode, scratch.path())?;
+            Ok::<_, Error>(object)
+        })?;
+        Ok(match entry {
+            Outcome::Busy => Outcome::Busy,
+            Outcome::Done(entry) => Outcome::Done(Compiled {
                 object: Object {
                     arch: arch.to_owned(),
                     frame: entry.frame,
@@ -365,8 +262,25 @@ impl Compiler {
                 },
                 dependencies,
                 warnings,
-            })),
-        }
+            }),
+        })
+    }
+
+    /// The device libraries of one architecture, with what `printf` needs. Of what is linked so, no more is taken than is
+    /// called.
+    fn bitcode(&self, arch: &str) -> Result<Vec<PathBuf>> {
+        let mut bitcode = self.toolchain.bitcode(arch)?;
+        let lanes = arch
+            .parse::<CodeTarget>()
+            .map(|target| target.unit().wavefront);
+        let wavefront = match lanes {
+            Ok(64) => "oclc_wavefrontsize64_on.bc",
+            _ => "oclc_wavefrontsize64_off.bc",
+        };
+        let more = ["ockl.bc", wavefront, "oclc_abi_version_500.bc"]
+            .map(|name| self.toolchain.device_libs.join(name));
+        bitcode.extend(more.into_iter().filter(|file| file.is_file()));
+        Ok(bitcode)
     }
 
     /// What both passes are told for one side.
@@ -399,7 +313,7 @@ impl Compiler {
         command.args(["-x", "hip", "-E"]);
         command.args(self.flags(options, side));
         if let Side::Device(_) = side {
-            let cuda_arch = options.cuda_arch.map_or_else(options::cuda_arch, Ok)?;
+            let cuda_arch = options.cuda_arch()?;
             command.arg(format!("-D__CUDA_ARCH__={cuda_arch}"));
         }
         // Standard headers that call functions of the device, then clang's own view of HIP, then ours of CUDA.
@@ -573,6 +487,12 @@ struct Compiled {
     object: Object,
     dependencies: Vec<PathBuf>,
     warnings: String,
+}
+
+/// Of several failures side by side, the first. There is one at least.
+pub(crate) fn first(failures: Vec<Error>) -> Error {
+    let first = failures.into_iter().next();
+    first.unwrap_or_else(|| Error::Setup("work side by side failed and says nothing".to_owned()))
 }
 
 /// The files that a makefile's rule names.

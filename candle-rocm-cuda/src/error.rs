@@ -11,6 +11,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No compiler for AMD GPUs, or no architecture to compile for, or a folder that cannot be used. Says what to do.
+    #[error(transparent)]
+    Toolchain(#[from] rocm_toolchain::Error),
+    /// What was asked for cannot be done as it was asked. Says what to do.
     #[error("{0}")]
     Setup(String),
     /// A file could not be read or written.
@@ -42,9 +45,6 @@ pub enum Error {
         /// What the compiler said, with the user's lines.
         log: String,
     },
-    /// Text that should hold code objects does not.
-    #[error("{0}")]
-    Text(String),
 }
 
 impl Error {

@@ -8,13 +8,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rocm_toolchain::workers::{self, Outcome};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::compiler::{self, Compiler, Side, Source};
+use crate::compiler::{self, Compiler, Side};
 use crate::error::{Error, Result};
-use crate::options::{self, Options};
+use crate::options::Options;
+use crate::program::Source;
 use crate::text;
-use crate::workers::{self, Outcome};
 
 /// An object file: host code, with the kernels that it launches.
 #[derive(Clone, Debug)]
@@ -36,31 +37,18 @@ impl Compiler {
     /// The first source that does not compile for a GPU or for the host, or a file that cannot be read.
     pub fn compile_objects(&self, sources: &[(Source, Options)]) -> Result<Vec<HostObject>> {
         let programs = self.compile_all(sources)?;
-        let failed = std::sync::Mutex::new(None);
         let made = workers::run(self.threads, sources.len(), |index, wait| {
             let (source, options) = &sources[index];
             // C's strings end in NUL, and the runtime learns the address alone.
             let kernels = text::encode(&programs[index]) + "\0";
-            let object = match self.host_object(source, options, &kernels, wait) {
+            match self.host_object(source, options, &kernels, wait) {
                 Err(error @ Error::Compile { .. }) => {
                     self.around_device_code(source, options, &kernels, wait, error)
                 }
                 other => other,
-            };
-            object.map_err(|error| {
-                let text = error.to_string();
-                let mut failed = failed
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
-                failed.get_or_insert(error);
-                text
-            })
+            }
         });
-        let mut objects = match (made, failed.into_inner()) {
-            (Ok(objects), _) => objects,
-            (Err(_), Ok(Some(error))) => return Err(error),
-            (Err(text), _) => return Err(Error::Setup(text)),
-        };
+        let mut objects = made.map_err(compiler::first)?;
         for (object, program) in objects.iter_mut().zip(programs) {
             object.name = program.name;
             object.dependencies.extend(program.dependencies);
@@ -82,7 +70,7 @@ impl Compiler {
         wait: bool,
         error: Error,
     ) -> Result<Outcome<HostObject>> {
-        let Ok(options) = with_device_code(options) else {
+        let Ok(options) = options.with_device_code() else {
             return Err(error);
         };
         match self.host_object(source, &options, kernels, wait) {
@@ -123,25 +111,16 @@ impl Compiler {
             xxh3_128(kernels.as_bytes())
         );
         let key = format!("{:032x}", xxh3_128(key.as_bytes()));
-        let (mut warnings, mut failed) = (String::new(), None);
+        let mut warnings = String::new();
         let entry = self.cache.get_or_make(&format!("host-{key}"), wait, || {
-            match self.compile_host(source, &code, &options, kernels, &key, folder) {
-                Ok((object, said)) => {
-                    warnings = said;
-                    Ok(object)
-                }
-                Err(error) => {
-                    let text = error.to_string();
-                    failed = Some(error);
-                    Err(text)
-                }
-            }
-        });
-        let entry = match (entry, failed) {
-            (_, Some(error)) => return Err(error),
-            (Err(text), None) => return Err(Error::Setup(text)),
-            (Ok(Outcome::Busy), None) => return Ok(Outcome::Busy),
-            (Ok(Outcome::Done(entry)), None) => entry,
+            let object;
+            (object, warnings) =
+                self.compile_host(source, &code, &options, kernels, &key, folder)?;
+            Ok::<_, Error>(object)
+        })?;
+        let entry = match entry {
+            Outcome::Busy => return Ok(Outcome::Busy),
+            Outcome::Done(entry) => entry,
         };
         let object = zstd::decode_all(entry.frame.as_slice())
             .map_err(|error| Error::Setup(format!("an object in the cache is damaged: {error}")))?;
@@ -234,15 +213,4 @@ impl Compiler {
                 )
             })
     }
-}
-
-/// For host code that does not compile: device code in sight of it.
-///
-/// Some files define what their kernels call only where `__CUDA_ARCH__` is defined, which it is on the device's side alone. nvcc
-/// does not look into kernels on the host's side; clang does.
-pub(crate) fn with_device_code(options: &Options) -> Result<Options> {
-    let arch = options.cuda_arch.map_or_else(options::cuda_arch, Ok)?;
-    let mut options = options.clone();
-    options.flags.push(format!("-D__CUDA_ARCH__={arch}"));
-    Ok(options)
 }

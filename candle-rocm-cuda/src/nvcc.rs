@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::architectures;
-use crate::compiler::{Compiler, Source};
+use rocm_toolchain::variables;
+
+use crate::compiler::Compiler;
 use crate::error::{Error, Result};
 use crate::options::{self, Options};
+use crate::program::Source;
 use crate::text;
 
 /// What was asked for.
@@ -168,7 +170,7 @@ pub fn run(command: &Command) -> Result<String> {
 }
 
 fn compiler() -> Result<Compiler> {
-    Compiler::at_run_time(&std::env::var(architectures::VARIABLE).unwrap_or_default())
+    Compiler::at_run_time(&std::env::var(variables::ARCHS).unwrap_or_default())
 }
 
 fn sources<'a>(job: &Job, files: impl IntoIterator<Item = &'a PathBuf>) -> Vec<(Source, Options)> {
@@ -190,6 +192,12 @@ fn with_line_end(mut text: String) -> String {
     text
 }
 
+/// What the user should hear beside what the compiler said, a line each.
+fn notices(compiler: &Compiler) -> String {
+    let lines = compiler.finish().into_iter();
+    lines.map(|notice| format!("nvcc: {notice}\n")).collect()
+}
+
 fn to_texts(job: &Job) -> Result<String> {
     let compiler = compiler()?;
     let mut said = String::new();
@@ -199,8 +207,7 @@ fn to_texts(job: &Job) -> Result<String> {
         std::fs::write(&path, text::encode(&program)).map_err(Error::file(&path))?;
         said += &with_line_end(program.warnings);
     }
-    compiler.finish();
-    Ok(said)
+    Ok(said + &notices(&compiler))
 }
 
 fn to_objects(job: &Job) -> Result<String> {
@@ -212,8 +219,7 @@ fn to_objects(job: &Job) -> Result<String> {
         std::fs::write(&path, &object.object).map_err(Error::file(&path))?;
         said += &with_line_end(object.warnings);
     }
-    compiler.finish();
-    Ok(said)
+    Ok(said + &notices(&compiler))
 }
 
 fn to_library(job: &Job) -> Result<String> {
@@ -239,8 +245,7 @@ fn to_library(job: &Job) -> Result<String> {
     if let Some(library) = &job.output {
         compiler.archive(&objects, library)?;
     }
-    compiler.finish();
-    Ok(said)
+    Ok(said + &notices(&compiler))
 }
 
 #[cfg(test)]

@@ -4,11 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// `__CUDA_ARCH__` where nobody says otherwise: 8.0, the first that has everything which these headers have, and none of
-/// what Hopper added.
-pub const CUDA_ARCH: u32 = 800;
-/// Names another `__CUDA_ARCH__`, such as `700`.
-pub const CUDA_ARCH_VARIABLE: &str = "CANDLE_ROCM_CUDA_ARCH";
+pub use rocm_toolchain::cuda_arch::DEFAULT as CUDA_ARCH;
+pub use rocm_toolchain::variables::CUDA_ARCH as CUDA_ARCH_VARIABLE;
 
 /// How to compile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,15 +23,7 @@ pub struct Options {
 /// # Errors
 /// [`CUDA_ARCH_VARIABLE`] is no number.
 pub fn cuda_arch() -> Result<u32> {
-    let chosen = std::env::var(CUDA_ARCH_VARIABLE).unwrap_or_default();
-    match chosen.trim() {
-        "" => Ok(CUDA_ARCH),
-        number => number.parse().map_err(|_| {
-            Error::Setup(format!(
-                "{CUDA_ARCH_VARIABLE}={number} is no number such as {CUDA_ARCH}"
-            ))
-        }),
-    }
+    Ok(rocm_toolchain::cuda_arch::of_environment()?)
 }
 
 /// What an option of nvcc means here.
@@ -211,6 +200,22 @@ impl Options {
         }
     }
 
+    /// For host code that does not compile: with device code in sight of it.
+    ///
+    /// Some files define what their kernels call only where `__CUDA_ARCH__` is defined, which it is on the device's side
+    /// alone. nvcc does not look into kernels on the host's side; clang does.
+    pub(crate) fn with_device_code(&self) -> Result<Self> {
+        let mut options = self.clone();
+        let arch = self.cuda_arch()?;
+        options.flags.push(format!("-D__CUDA_ARCH__={arch}"));
+        Ok(options)
+    }
+
+    /// `__CUDA_ARCH__` for this source.
+    pub(crate) fn cuda_arch(&self) -> Result<u32> {
+        self.cuda_arch.map_or_else(cuda_arch, Ok)
+    }
+
     /// Takes one option and its value, if it has one.
     ///
     /// # Errors
@@ -241,36 +246,28 @@ impl Options {
             }
             return Ok(());
         }
-        let (name, mut value) = match argument.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (argument, None),
-        };
-        // `-DNAME=1` and `-Ifolder` have their values behind them.
-        let joined = ["-D", "-U", "-I", "-L", "-l", "-t", "-j"]
-            .into_iter()
-            .find(|short| {
-                argument.starts_with(short) && argument.len() > 2 && !argument.starts_with("--")
-            });
-        let known = |name: &str| {
-            let all = MEANINGS.iter().find(|(names, _)| names.contains(&name));
-            all.map(|(_, meaning)| meaning)
-        };
-        let meaning = match (known(argument), known(name), joined) {
-            (Some(meaning), ..) | (None, Some(meaning), _) => meaning,
-            (None, None, Some(short)) => {
-                value = Some(argument[2..].to_owned());
-                known(short).ok_or_else(|| unknown(""))?
-            }
-            (None, None, None) => return Err(unknown(
+        let (meaning, mut value) = meaning_of(argument).ok_or_else(|| {
+            unknown(
                 " of those that nvcc has; it can be left out where it is about NVIDIA's GPUs alone",
-            )),
-        };
-        let mut needed = || {
+            )
+        })?;
+        let needed = || {
             value
                 .take()
                 .or_else(|| rest.next().map(str::to_owned))
                 .ok_or_else(|| unknown(" without its value"))
         };
+        self.apply(meaning, needed, &unknown, folder)
+    }
+
+    /// Takes what an option means. `needed` is its value, `unknown` an error that names it.
+    fn apply(
+        &mut self,
+        meaning: &Meaning,
+        mut needed: impl FnMut() -> Result<String>,
+        unknown: &dyn Fn(&str) -> Error,
+        folder: &Path,
+    ) -> Result<()> {
         match meaning {
             Meaning::Nothing => {}
             Meaning::Flags(flags) => self
@@ -302,16 +299,13 @@ impl Options {
                 let standard = needed()?;
                 self.flags.push(format!("-std={standard}"));
             }
-            Meaning::DefaultStream => {
-                let value = needed()?;
-                match value.as_str() {
-                    "legacy" | "null" => {}
-                    "per-thread" => self
-                        .flags
-                        .push("-fgpu-default-stream=per-thread".to_owned()),
-                    _ => return Err(unknown(": legacy, null and per-thread are")),
-                }
-            }
+            Meaning::DefaultStream => match needed()?.as_str() {
+                "legacy" | "null" => {}
+                "per-thread" => self
+                    .flags
+                    .push("-fgpu-default-stream=per-thread".to_owned()),
+                _ => return Err(unknown(": legacy, null and per-thread are")),
+            },
             Meaning::Host => {
                 // Several, with commas between them; what the host's compiler does besides is not the device's.
                 for option in needed()?.split(',') {
@@ -325,6 +319,27 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// What an argument means, and the value that it has in it.
+fn meaning_of(argument: &str) -> Option<(&'static Meaning, Option<String>)> {
+    let known = |name: &str| {
+        let all = MEANINGS.iter().find(|(names, _)| names.contains(&name));
+        all.map(|(_, meaning)| meaning)
+    };
+    let (name, value) = match argument.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (argument, None),
+    };
+    if let Some(meaning) = known(argument).or_else(|| known(name)) {
+        return Some((meaning, value));
+    }
+    // `-DNAME=1` and `-Ifolder` have their values behind them.
+    let joined = ["-D", "-U", "-I", "-L", "-l", "-t", "-j"];
+    let short = joined.into_iter().find(|short| {
+        argument.starts_with(short) && argument.len() > 2 && !argument.starts_with("--")
+    })?;
+    Some((known(short)?, Some(argument[2..].to_owned())))
 }
 
 #[cfg(test)]

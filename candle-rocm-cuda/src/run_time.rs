@@ -8,19 +8,21 @@ use std::path::{Path, PathBuf};
 
 use include_dir::{include_dir, Dir};
 use rocm_gpus::{Architecture, Gpu};
+use rocm_toolchain::cache::Cache;
+use rocm_toolchain::unpacked::Sources;
+use rocm_toolchain::workers::Outcome;
+use rocm_toolchain::Notices;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::cache::{self, Cache};
-use crate::compiler::{Object, Program, FORMAT};
+use crate::compiler::FORMAT;
 use crate::error::{Error, Result};
 use crate::headers;
-use crate::options::{self, Options};
+use crate::options::Options;
+use crate::program::{Object, Program};
 use crate::ptx;
-use crate::unpacked;
-use crate::user_cache;
-use crate::workers::Outcome;
 
-static FREESTANDING: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/freestanding");
+static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/freestanding");
+static FREESTANDING: Sources = Sources::new("freestanding", &FILES);
 /// What the library calls the source. Its own name stands in the first line, as not every name is a file's.
 const FILE: &str = "source.cu";
 /// What it is told, beside the architecture and what the user says.
@@ -68,7 +70,7 @@ pub struct Unit<'a> {
 }
 
 /// Compiles a source for these processors by `library`, or finds it in the cache: by its text, its own headers, its
-/// options and the library. Returns what was wrong with the cache, too, in words.
+/// options and the library. Returns what the user should hear, too.
 ///
 /// # Errors
 /// The library refuses the source, the source has PTX that is not known or that is not found without a preprocessor, or
@@ -79,83 +81,100 @@ pub fn compile(
     name: &str,
     text: &str,
     options: &Options,
-) -> Result<(Program, Vec<String>)> {
-    let scratch = std::env::temp_dir();
-    let named = std::env::var_os(user_cache::KERNELS_VARIABLE);
-    let (folder, note) =
-        cache::folder(named, user_cache::kernels(), &scratch).map_err(Error::Setup)?;
-    let limit = std::env::var(cache::SIZE_VARIABLE).unwrap_or_default();
-    let cache = Cache::new(folder, cache::limit(&limit).map_err(Error::Setup)?);
-
+) -> Result<(Program, Notices)> {
+    let cache = Cache::of_environment(&std::env::temp_dir())?;
     let own = all_headers();
     let included = included(text, &options.include, &own)?;
     let marked = prepared(name, text, &included)?;
-    let mut program = Program {
-        name: Path::new(name)
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
-        dependencies: included.iter().map(|file| file.path.clone()).collect(),
-        ..Program::default()
+    let mut program = Program::of(Path::new(name));
+    program.dependencies = included.iter().map(|file| file.path.clone()).collect();
+    let unit = Prepared {
+        library,
+        name,
+        text: &marked,
+        own: &own,
+        included: &included,
     };
     for arch in archs {
-        let flags = flags(options, arch)?;
-        let all = format!(
-            "library, format {FORMAT}\n{}\n{flags:?}\n{included:?}\n{:032x}\n{:032x}",
-            library.identity(),
-            xxh3_128(format!("{own:?}").as_bytes()),
-            xxh3_128(marked.as_bytes())
-        );
-        let stem = program.name.replace(|c: char| !c.is_alphanumeric(), "_");
-        let entry = format!("{stem}-{arch}-{:032x}", xxh3_128(all.as_bytes()));
-        let unit = Unit {
-            name: FILE,
-            text: &marked,
-            headers: &own,
-            options: &flags,
-        };
-        let mut said = String::new();
-        let mut refused = None;
-        let made = cache.get_or_make(&entry, true, || {
-            library
-                .compile(&unit)
-                .map(|(code, log)| {
-                    said = log;
-                    code
-                })
-                .inspect_err(|log| refused = Some(log.clone()))
-        });
-        if let Some(log) = refused {
-            return Err(Error::Compile {
-                file: PathBuf::from(name),
-                arch: arch.clone(),
-                log: log.trim_end().to_owned(),
-            });
-        }
-        let Outcome::Done(made) = made.map_err(Error::Setup)? else {
-            return Err(Error::Setup(format!("the cache's lock of {entry} is kept")));
-        };
+        let (object, said) = unit.object(&cache, &program.name, options, arch)?;
         if program.warnings.is_empty() {
             program.warnings = said.trim_end().to_owned();
         }
-        program.objects.push(Object {
-            arch: arch.clone(),
+        program.objects.push(object);
+    }
+    Ok((program, cache.finish()))
+}
+
+/// A source as the library gets it.
+struct Prepared<'a> {
+    library: &'a dyn Library,
+    /// What messages call it.
+    name: &'a str,
+    text: &'a str,
+    /// Headers that go by name.
+    own: &'a [(String, &'static str)],
+    /// The user's headers.
+    included: &'a [Included],
+}
+
+impl Prepared<'_> {
+    /// Its code for one processor, from the cache or compiled now, and what the library said.
+    fn object(
+        &self,
+        cache: &Cache,
+        program: &str,
+        options: &Options,
+        arch: &str,
+    ) -> Result<(Object, String)> {
+        let flags = flags(options, arch)?;
+        let entry = self.entry(program, arch, &flags);
+        let mut said = String::new();
+        let made = cache.get_or_make(&entry, true, || {
+            let unit = Unit {
+                name: FILE,
+                text: self.text,
+                headers: self.own,
+                options: &flags,
+            };
+            let compiled = self.library.compile(&unit);
+            let (code, log) = compiled.map_err(|log| Error::Compile {
+                file: PathBuf::from(self.name),
+                arch: arch.to_owned(),
+                log: log.trim_end().to_owned(),
+            })?;
+            said = log;
+            Ok::<_, Error>(code)
+        })?;
+        let Outcome::Done(made) = made else {
+            return Err(rocm_toolchain::Error::Busy(entry).into());
+        };
+        let object = Object {
+            arch: arch.to_owned(),
             frame: made.frame,
             made: made.made,
-        });
+        };
+        Ok((object, said))
     }
-    let mut troubles = cache.troubles();
-    troubles.extend(note);
-    troubles.extend(cache.shrink().err());
-    Ok((program, troubles))
+
+    /// The name of its result in the cache: of all that this depends on.
+    fn entry(&self, program: &str, arch: &str, flags: &[String]) -> String {
+        let all = format!(
+            "library, format {FORMAT}\n{}\n{flags:?}\n{:?}\n{:032x}\n{:032x}",
+            self.library.identity(),
+            self.included,
+            xxh3_128(format!("{:?}", self.own).as_bytes()),
+            xxh3_128(self.text.as_bytes())
+        );
+        let stem = program.replace(|c: char| !c.is_alphanumeric(), "_");
+        format!("{stem}-{arch}-{:032x}", xxh3_128(all.as_bytes()))
+    }
 }
 
 /// What the library is told for a processor.
 fn flags(options: &Options, arch: &str) -> Result<Vec<String>> {
     let mut flags: Vec<String> = FLAGS.iter().map(|flag| (*flag).to_owned()).collect();
     flags.push(format!("--offload-arch={arch}"));
-    let cuda_arch = options.cuda_arch.map_or_else(options::cuda_arch, Ok)?;
+    let cuda_arch = options.cuda_arch()?;
     flags.push(format!("-D__CUDA_ARCH__={cuda_arch}"));
     let vega20 = |gpu: Gpu| gpu.architecture() == Architecture::Vega20;
     if arch.parse().is_ok_and(vega20) {
@@ -176,7 +195,7 @@ fn flags(options: &Options, arch: &str) -> Result<Vec<String>> {
 /// Every header that goes by name: ours, and those in the C library's place.
 fn all_headers() -> Vec<(String, &'static str)> {
     let mut all = headers::all();
-    all.extend(unpacked::texts(&FREESTANDING));
+    all.extend(FREESTANDING.texts());
     all
 }
 

@@ -1,99 +1,13 @@
-//! Code objects of several architectures as text: what stands where build scripts embed PTX.
-//!
-//! The first line names the format and the program, each further one has an architecture and, in base64, its code object
-//! as a zstd frame. Text that is NUL-terminated, as of `include_str!` with a NUL, is the same.
+//! A program's code objects as text: what stands where build scripts embed PTX. The format is `rocm-toolchain`'s, whose
+//! reader programs have without this crate.
 
-use base64::engine::general_purpose::STANDARD;
-use base64::Engine as _;
+pub use rocm_toolchain::text::{decode, is_encoded, Decoded};
 
-use crate::compiler::Program;
-use crate::error::{Error, Result};
-
-/// How the text begins.
-const BEGIN: &str = "// candle-rocm code objects, format 1: ";
+use crate::program::Program;
 
 /// The text of a program.
 pub fn encode(program: &Program) -> String {
-    let mut text = format!("{BEGIN}{}\n", program.name);
-    for object in &program.objects {
-        text += &object.arch;
-        text.push(' ');
-        STANDARD.encode_string(&object.frame, &mut text);
-        text.push('\n');
-    }
-    text
-}
-
-/// Whether the text is of this kind, whole or damaged.
-pub fn is_encoded(text: &str) -> bool {
-    text.starts_with(BEGIN)
-}
-
-/// What such text holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded {
-    /// The program's name.
-    pub name: String,
-    /// The code objects: architectures and zstd frames.
-    pub objects: Vec<(String, Vec<u8>)>,
-}
-
-/// What the text holds.
-///
-/// # Errors
-/// It is no such text, or is damaged.
-pub fn decode(text: &str) -> Result<Decoded> {
-    let damaged = |what: &str| Error::Text(format!("code objects as text: {what}"));
-    let text = text
-        .trim_end_matches('\0')
-        .strip_prefix(BEGIN)
-        .ok_or_else(|| damaged("the first line is another format's"))?;
-    let mut lines = text.lines();
-    let name = lines.next().unwrap_or_default().to_owned();
-    let mut objects = Vec::new();
-    for line in lines.filter(|line| !line.is_empty()) {
-        let (arch, encoded) = line
-            .split_once(' ')
-            .ok_or_else(|| damaged("a line without an architecture"))?;
-        let frame = STANDARD
-            .decode(encoded)
-            .map_err(|error| damaged(&format!("that of {arch} is damaged: {error}")))?;
-        objects.push((arch.to_owned(), frame));
-    }
-    match objects.is_empty() {
-        true => Err(damaged("there are none")),
-        false => Ok(Decoded { name, objects }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::compiler::Object;
-
-    #[test]
-    fn what_was_encoded_is_read_again() {
-        let object = |arch: &str, frame: &[u8]| Object {
-            arch: arch.to_owned(),
-            frame: frame.to_vec(),
-            made: true,
-        };
-        let program = Program {
-            name: "two".to_owned(),
-            objects: vec![object("gfx942", b"one"), object("gfx11-generic", &[0, 255])],
-            ..Program::default()
-        };
-        let text = encode(&program);
-        assert!(is_encoded(&text));
-        let Decoded { name, objects } = decode(&(text.clone() + "\0")).expect("as it was");
-        assert_eq!(name, "two");
-        assert_eq!(objects[1], ("gfx11-generic".to_owned(), vec![0, 255]));
-        for damaged in [
-            ".version 8.0",
-            &text[..BEGIN.len() + 4],
-            &text.replace("gfx942 ", "gfx942"),
-        ] {
-            decode(damaged).expect_err("no such text");
-        }
-    }
+    let objects = program.objects.iter();
+    let objects = objects.map(|object| (object.arch.as_str(), object.frame.as_slice()));
+    rocm_toolchain::text::encode(&program.name, objects)
 }

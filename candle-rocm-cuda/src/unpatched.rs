@@ -1,6 +1,6 @@
 //! A program whose kernels are compiled for AMD GPUs, and whose cudarc is NVIDIA's: cargo's "patch was not used".
 
-use crate::lock::{self, Package};
+use rocm_toolchain::lock::{self, Package};
 
 /// The crate that loads what is compiled here.
 const CUDARC: &str = "cudarc";

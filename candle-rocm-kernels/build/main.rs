@@ -4,86 +4,64 @@
 //! `CANDLE_ROCM_KERNEL_CACHE`, `CANDLE_ROCM_KERNEL_CACHE_SIZE`, `CANDLE_ROCM_CLANG`, `CANDLE_ROCM_DEVICE_LIBS`,
 //! `ROCM_PATH`.
 
-mod architectures;
-mod cache;
-mod compile;
-mod key;
 mod lists;
-mod nvidia;
-// The project's tests and commands include the file too, and use what the build does not.
-#[allow(dead_code)]
-mod toolchain;
-// The crate's own, which it shares with those that depend on it.
-#[allow(dead_code)]
-#[path = "../src/topology.rs"]
-mod topology;
-#[allow(dead_code)]
-#[path = "../src/user_cache.rs"]
-mod user_cache;
-mod workers;
 
-use architectures::Chosen;
-use cache::Cache;
-use compile::{Compiler, Job, Object};
-use key::Contents;
 use std::path::{Path, PathBuf};
 
-const SKIP_VARIABLE: &str = "CANDLE_ROCM_SKIP_KERNELS";
+use rocm_toolchain::cache::Cache;
+use rocm_toolchain::compile::{self, Compiler, Job, Object};
+use rocm_toolchain::key::Contents;
+use rocm_toolchain::{architectures, variables, workers, Chosen, Error, Toolchain};
 
 fn main() {
-    if let Err(message) = run() {
-        for line in message.lines() {
+    if let Err(errors) = run() {
+        for line in errors.iter().flat_map(|error| error.lines()) {
             println!("cargo::error={line}");
         }
         std::process::exit(1);
     }
 }
 
-fn run() -> Result<(), String> {
+/// What went wrong, for people. Modules that fail side by side are one each.
+type Failures = Vec<String>;
+
+fn failed(error: impl ToString) -> Failures {
+    vec![error.to_string()]
+}
+
+fn run() -> Result<(), Failures> {
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=kernels");
-    println!("cargo::rerun-if-changed=src/topology.rs");
-    println!("cargo::rerun-if-changed=src/user_cache.rs");
-    let variables = [
-        SKIP_VARIABLE,
-        user_cache::KERNELS_VARIABLE,
-        cache::SIZE_VARIABLE,
-        architectures::VARIABLE,
-        toolchain::CLANG_VARIABLE,
-        toolchain::DEVICE_LIBS_VARIABLE,
-        nvidia::LIBDEVICE_VARIABLE,
-    ];
-    let installations = toolchain::ROCM_VARIABLES
-        .iter()
-        .chain(&nvidia::CUDA_VARIABLES);
-    for variable in variables.iter().chain(installations) {
+    for variable in variables::of_kernels() {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     let out = PathBuf::from(environment("OUT_DIR")?);
     let kernels = Path::new(&environment("CARGO_MANIFEST_DIR")?).join("kernels");
-    lists::write(&kernels, &out)?;
+    lists::write(&kernels, &out).map_err(failed)?;
     let contents = Contents::new(vec![kernels.clone()]);
-    let sources = compile::sources(&kernels, &contents)?;
+    let sources = compile::sources(&kernels, &contents).map_err(failed)?;
 
     // docs.rs has no GPU compiler either.
-    let skip = std::env::var(SKIP_VARIABLE).is_ok_and(|value| !matches!(value.as_str(), "" | "0"));
-    if skip || std::env::var_os("DOCS_RS").is_some() {
-        return write_table(&out, &sources, &Chosen::default(), None);
+    if variables::skip_kernels() || std::env::var_os("DOCS_RS").is_some() {
+        return write_table(&out, &sources, &Chosen::default(), None).map_err(failed);
     }
+    let toolchain = Toolchain::find().map_err(failed)?;
+    for part in [&toolchain.clang, &toolchain.device_libs] {
+        println!("cargo::rerun-if-changed={}", part.display());
+    }
+    let chosen = chosen(&toolchain).map_err(failed)?;
+    let jobs = jobs(&sources, &chosen);
+    let objects = objects(&jobs, &toolchain, &contents, &out)?;
+    let table: Vec<(&Job, &Object)> = jobs.iter().zip(&objects).collect();
+    write_table(&out, &sources, &chosen, Some(&table)).map_err(failed)
+}
 
-    let toolchain = toolchain::find().map_err(|missing| missing.to_string())?;
-    println!("cargo::rerun-if-changed={}", toolchain.clang.display());
-    println!(
-        "cargo::rerun-if-changed={}",
-        toolchain.device_libs.display()
-    );
-    let known = [
-        toolchain.processors.clone(),
-        nvidia::processors(&toolchain.clang),
-    ]
-    .concat();
-    let choice = std::env::var(architectures::VARIABLE).unwrap_or_default();
-    let chosen = architectures::chosen(&choice, &known, topology::processors(Path::new("/")))?;
+/// What to compile for; tells people where it is not they who chose.
+fn chosen(toolchain: &Toolchain) -> Result<Chosen, Error> {
+    let chosen = architectures::of_environment(&toolchain.targets())?;
+    for notice in &chosen.notices {
+        println!("cargo::warning={notice}");
+    }
     if chosen.by_itself {
         // cargo shows it for packages of a workspace; for others, `cargo build -vv` and the errors of a GPU without code do.
         println!(
@@ -92,64 +70,75 @@ fn run() -> Result<(), String> {
             chosen.reason
         );
     }
-    let jobs: Vec<Job> = sources
-        .iter()
-        .flat_map(|source| {
-            chosen.archs.iter().map(move |arch| Job {
-                source: source.clone(),
-                arch: arch.clone(),
-            })
-        })
-        .collect();
-    let named = std::env::var_os(user_cache::KERNELS_VARIABLE);
-    let (folder, note) = cache::folder(named, user_cache::kernels(), &out)?;
-    let limit = std::env::var(cache::SIZE_VARIABLE).unwrap_or_default();
-    let cache = Cache::new(folder, cache::limit(&limit)?);
-    let objects_folder = fresh_folder(&out)?;
+    Ok(chosen)
+}
+
+/// Each source for each architecture.
+fn jobs(sources: &[PathBuf], chosen: &Chosen) -> Vec<Job> {
+    let of_source = |source: &PathBuf| -> Vec<Job> {
+        let job = |arch: &String| Job {
+            source: source.clone(),
+            arch: arch.clone(),
+        };
+        chosen.archs.iter().map(job).collect()
+    };
+    sources.iter().flat_map(of_source).collect()
+}
+
+/// The objects of `jobs`, compiled or from the cache, which is then held to its size.
+fn objects(
+    jobs: &[Job],
+    toolchain: &Toolchain,
+    contents: &Contents,
+    out: &Path,
+) -> Result<Vec<Object>, Failures> {
+    let cache = Cache::of_environment(out).map_err(failed)?;
+    let folder = fresh_folder(out).map_err(failed)?;
     let compiler = Compiler {
-        toolchain: &toolchain,
-        contents: &contents,
+        toolchain,
+        contents,
         cache: &cache,
-        out: &objects_folder,
+        out: &folder,
     };
     let objects = workers::run(workers::granted_threads(), jobs.len(), |index, wait| {
         compiler.object(&jobs[index], wait)
+    });
+    let objects = objects.map_err(|errors| -> Failures {
+        let errors = errors.iter();
+        errors.map(ToString::to_string).collect()
     })?;
-    report(&jobs, &objects, &toolchain);
-    report_cache(&cache, note);
-    let table: Vec<(&Job, &Object)> = jobs.iter().zip(&objects).collect();
-    write_table(&out, &sources, &chosen, Some(&table))
+    report(jobs, &objects, toolchain);
+    report_cache(&cache);
+    Ok(objects)
 }
 
 /// The folder of this build's objects, without those of the build before.
-fn fresh_folder(out: &Path) -> Result<PathBuf, String> {
+fn fresh_folder(out: &Path) -> Result<PathBuf, Error> {
     let folder = out.join("objects");
-    let context = |error: std::io::Error| format!("{}: {error}", folder.display());
     if folder.exists() {
-        std::fs::remove_dir_all(&folder).map_err(context)?;
+        std::fs::remove_dir_all(&folder).map_err(Error::file(&folder))?;
     }
-    std::fs::create_dir_all(&folder).map_err(context)?;
+    std::fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
     Ok(folder)
 }
 
 /// Holds the cache to its size, and says where it is and what was wrong with it.
-fn report_cache(cache: &Cache, note: Option<String>) {
-    let mut troubles = cache.troubles();
+fn report_cache(cache: &Cache) {
     match cache.shrink() {
         Ok(bytes) => eprintln!("cache: {}, {bytes} bytes", cache.folder().display()),
-        Err(error) => troubles.push(error),
+        Err(error) => println!("cargo::warning=kernel cache: {error}"),
     }
-    for trouble in note.iter().chain(&troubles) {
-        println!("cargo::warning=kernel cache: {trouble}");
+    for notice in cache.notices() {
+        println!("cargo::warning={notice}");
     }
 }
 
-fn environment(name: &str) -> Result<String, String> {
-    std::env::var(name).map_err(|error| format!("{name}: {error}"))
+fn environment(name: &str) -> Result<String, Failures> {
+    std::env::var(name).map_err(|error| failed(format!("{name}: {error}")))
 }
 
 /// Leaves sizes in the build log, and shows clang's warnings.
-fn report(jobs: &[Job], objects: &[Object], toolchain: &toolchain::Toolchain) {
+fn report(jobs: &[Job], objects: &[Object], toolchain: &Toolchain) {
     eprintln!("{} ({})", toolchain.clang.display(), toolchain.version);
     eprintln!("device libraries: {}", toolchain.device_libs.display());
     for (job, object) in jobs.iter().zip(objects) {
@@ -188,12 +177,13 @@ fn write_table(
     sources: &[PathBuf],
     chosen: &Chosen,
     table: Option<&[(&Job, &Object)]>,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let mut text = format!(
-        "/// Whether {SKIP_VARIABLE} left the kernels out.\npub const SKIPPED: bool = {};\n\
+        "/// Whether {} left the kernels out.\npub const SKIPPED: bool = {};\n\
          pub const ARCHITECTURES: &[&str] = &{:?};\n\
          /// Why these, for people.\npub const REASON: &str = {:?};\n\
          /// How many kernel files there are.\npub const FILES: usize = {};\n",
+        variables::SKIP_KERNELS,
         table.is_none(),
         chosen.archs,
         chosen.reason,
@@ -210,5 +200,5 @@ fn write_table(
         text += "];\n";
     }
     let file = out.join("embedded.rs");
-    std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))
+    std::fs::write(&file, text).map_err(Error::file(&file))
 }

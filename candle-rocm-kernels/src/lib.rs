@@ -30,13 +30,18 @@ pub mod order;
 pub mod processor;
 pub mod report;
 pub mod split_rows;
-pub mod topology;
-pub mod user_cache;
 pub mod widen;
 
+// Public here before there was a crate of them.
+pub use rocm_toolchain::{topology, user_cache};
+
+use include_dir::{include_dir, Dir};
 use rocm_gpus::{CodeTarget, Gpu};
 
 pub use processor::Processor;
+
+/// The kernels' sources, of which [`rocm_toolchain::specialised`] compiles kernels for the constants of a shape.
+pub static SOURCES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/embedded.rs"));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::lock;
+use rocm_toolchain::lock;
 
 /// A feature of candle-core, the crate that it brings, and what that stands for.
 const FEATURES: [(&str, &str, &str); 1] =

@@ -2,14 +2,9 @@
 //! no patch stands for.
 
 mod absent;
-#[allow(dead_code)]
-#[path = "../../candle-rocm-cuda/src/lock.rs"]
-mod lock;
 
 fn main() {
-    for file in ["build", "../candle-rocm-cuda/src/lock.rs"] {
-        println!("cargo::rerun-if-changed={file}");
-    }
+    println!("cargo::rerun-if-changed=build");
     if let Some(sentence) = absent::asked_for() {
         println!("cargo::error={sentence}");
     }

@@ -29,9 +29,21 @@ fn build(folder: &Path, options: &[&str]) -> Result<(), String> {
     let script = script.display();
     write(
         "runtime/Cargo.toml",
-        &package("runtime", "").replace("edition", &format!("build = \"{script}\"\nedition")),
+        &package(
+            "runtime",
+            "[build-dependencies]\nrocm-toolchain = { path = \"../rocm-toolchain\" }\n",
+        )
+        .replace("edition", &format!("build = \"{script}\"\nedition")),
     );
     write("runtime/src/lib.rs", "");
+    // Of that crate the part that the script needs, which needs nothing else.
+    let lock = ours.join("../rocm-toolchain/src/lock.rs");
+    write("rocm-toolchain/Cargo.toml", &package("rocm-toolchain", ""));
+    write("rocm-toolchain/src/lib.rs", "pub mod lock;\n");
+    write(
+        "rocm-toolchain/src/lock.rs",
+        &fs::read_to_string(lock).unwrap(),
+    );
     // A registry in a folder, whose crate the lock calls published.
     write("vendor/cutile/Cargo.toml", &package("cutile", ""));
     write("vendor/cutile/src/lib.rs", "");

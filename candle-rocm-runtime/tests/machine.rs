@@ -3,10 +3,10 @@
 mod common;
 
 use candle_rocm_cuda::{text, Compiler, Options, Source};
-use candle_rocm_kernels::topology::{pci_address, Node};
 use candle_rocm_runtime::runtime::machine::{word_on_shared_memory, Listed, Machine};
 use candle_rocm_runtime::{runtime, Context, ErrorKind, Image};
 use common::{in_process, select};
+use rocm_toolchain::topology::{pci_address, Node};
 
 const APU: (&str, usize) = ("gfx1036", 512 << 20);
 const CARD: (&str, usize) = ("gfx1100", 24 << 30);

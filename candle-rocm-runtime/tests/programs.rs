@@ -3,9 +3,6 @@
 //! CUDA means that our headers are held to.
 
 mod common;
-#[path = "../../candle-rocm-kernels/build/nvidia.rs"]
-#[allow(dead_code)] // the kernels' build uses more of it
-mod cuda;
 // By its path: the test that runs them on emulated GPUs has it, too.
 #[path = "../../candle-rocm-cuda/tests/programs/table.rs"]
 mod table;
@@ -17,6 +14,7 @@ use std::sync::Arc;
 use candle_rocm_runtime::module::{compile_text_with, CompileOptions};
 use candle_rocm_runtime::{Context, Image, LaunchConfig, PushKernelArg};
 use common::on_each_device;
+use rocm_toolchain::nvidia as cuda;
 use table::{reference, Group, GROUPS};
 
 /// What all sources include.

@@ -7,7 +7,7 @@
 //! - [`codeobject`]: ELF, AMDGPU metadata, kernel descriptors, clang's offload bundles;
 //! - [`memory`]: the device's address space and the check of every access against live allocations;
 //! - [`exec`]: wavefronts, workgroups and grids, and what each instruction does;
-//! - [`fault`]: what ends a launch, in one message;
+//! - [`fault`]: what ends a launch, in one message; [`trouble`]: how what no call can return is said;
 //! - [`hip`]: the HIP runtime API over all of this, also exported as a `libamdhip64.so`.
 //!
 //! ```
@@ -47,3 +47,4 @@ pub mod fault;
 pub mod hip;
 pub mod isa;
 pub mod memory;
+pub mod trouble;

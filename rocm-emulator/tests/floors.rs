@@ -6,6 +6,7 @@ use candle_rocm_testing::floors::{Floor, House};
 
 /// From the lowest up.
 const LIBRARY: &[Floor<'static>] = &[
+    ("what goes wrong", &["trouble"]),
     ("instructions", &["isa"]),
     ("memory", &["memory", "fault"]),
     ("code objects", &["codeobject"]),

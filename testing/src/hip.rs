@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::toolchain::{self, Toolchain};
+use crate::toolchain::Toolchain;
 
 /// How to compile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -63,7 +63,7 @@ impl Compile {
 /// There is none.
 pub fn toolchain() -> &'static Toolchain {
     static TOOLCHAIN: OnceLock<Toolchain> = OnceLock::new();
-    TOOLCHAIN.get_or_init(|| toolchain::find().unwrap_or_else(|missing| panic!("{missing}")))
+    TOOLCHAIN.get_or_init(|| Toolchain::find().unwrap_or_else(|missing| panic!("{missing}")))
 }
 
 /// The folder of `hip_min.h`, which every source may include.

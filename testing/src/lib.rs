@@ -27,9 +27,7 @@ pub mod hip;
 #[cfg(feature = "tools")]
 pub mod llvm;
 #[cfg(feature = "tools")]
-#[path = "../../candle-rocm-kernels/build/toolchain.rs"]
-#[allow(dead_code)] // the kernels' build uses more of it
-pub mod toolchain;
+pub use rocm_toolchain::toolchain;
 
 #[cfg(feature = "emulator")]
 pub mod gpu;

@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-#[path = "../../candle-rocm-kernels/build/nvidia.rs"]
-#[allow(dead_code)] // the kernels' build uses more of it
-mod cuda;
+use rocm_toolchain::nvidia as cuda;
 
 /// How the kernels are compiled, by whomever.
 const ARGUMENTS: [&str; 4] = ["-std=c++17", "-O3", "--default-stream", "per-thread"];

@@ -5,22 +5,20 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{bail, Context, Result};
+use rocm_toolchain::variables;
 
 /// The workspace root.
 pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Names the architectures that kernels are compiled for.
-pub const ARCHS_VARIABLE: &str = "CANDLE_ROCM_ARCHS";
-
 /// A cargo command in the workspace root, with the cargo that runs this task. It compiles kernels for the whole default
 /// set, and not for the GPUs of this machine alone, unless the user's variable or the caller says otherwise.
 pub fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
-    if std::env::var_os(ARCHS_VARIABLE).is_none_or(|choice| choice.is_empty()) {
-        command.env(ARCHS_VARIABLE, "default");
+    if std::env::var_os(variables::ARCHS).is_none_or(|choice| choice.is_empty()) {
+        command.env(variables::ARCHS, "default");
     }
     command
 }

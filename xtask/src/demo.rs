@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use rocm_toolchain::{architectures, variables};
 
-use crate::architectures;
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
 
@@ -60,7 +60,7 @@ fn build(target: &str) -> Result<[PathBuf; 2]> {
     command
         .args(["--package", "candle-rocm-examples", "--features", "rocm"])
         .args(["--bin", "llama", "--bin", "gpt2"])
-        .env(cargo::ARCHS_VARIABLE, target);
+        .env(variables::ARCHS, target);
     let programs = cargo::build(&mut command)?;
     let file = |name: &str| {
         let found = programs.iter().find(|(target, _)| target == name);

@@ -1,17 +1,11 @@
 //! `cargo xtask doctor`: what is wrong with this machine, for building and for running, and what to do.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use rocm_toolchain::{architectures, variables, Toolchain};
 
-use crate::architectures;
-use crate::cargo::{self, cargo};
-use crate::setup::toolchain;
-
-#[path = "../../candle-rocm-kernels/src/topology.rs"]
-#[allow(dead_code)]
-mod topology;
+use crate::cargo::cargo;
 
 /// Print a line for each thing; a failure if something is wrong that the chosen runtime or a build needs.
 pub fn run() -> Result<ExitCode> {
@@ -22,23 +16,21 @@ pub fn run() -> Result<ExitCode> {
         println!("{state:<6}{subject:<12}{}", text.replace('\n', "; "));
     };
     let mut targets = String::new();
-    match toolchain::find() {
+    match Toolchain::find() {
         Ok(found) => {
             let libraries = found.device_libs.display();
             let compiler = format!("{} ({}), {libraries}", found.clang.display(), found.version);
             line(false, "compiler", &compiler);
-            let choice = std::env::var(cargo::ARCHS_VARIABLE).unwrap_or_default();
-            match architectures::chosen(
-                &choice,
-                &found.processors,
-                topology::processors(Path::new("/")),
-            ) {
+            match architectures::of_environment(&found.processors) {
                 Ok(chosen) => {
                     targets = chosen.archs.join(",");
                     let text = format!("a build here compiles for {targets} ({})", chosen.reason);
                     line(false, "targets", &text);
+                    for notice in &chosen.notices {
+                        line(false, "targets", &notice.to_string());
+                    }
                 }
-                Err(error) => line(true, "targets", &error),
+                Err(error) => line(true, "targets", &error.to_string()),
             }
         }
         Err(missing) => line(true, "compiler", &missing.to_string()),
@@ -47,7 +39,7 @@ pub fn run() -> Result<ExitCode> {
     let mut report = cargo(&["run", "--quiet", "--profile", "quick"]);
     report
         .args(["--package", "candle-rocm-backend", "--example", "doctor"])
-        .env("CANDLE_ROCM_SKIP_KERNELS", "1");
+        .env(variables::SKIP_KERNELS, "1");
     if !targets.is_empty() {
         report.args(["--", "--targets", &targets]);
     }

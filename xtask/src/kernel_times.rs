@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{bail, Context, Result};
+use rocm_toolchain::variables;
 
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
@@ -47,8 +48,8 @@ fn build(args: &Args, cache: &PathBuf) -> Result<String> {
         command.args(["--jobs", &jobs.to_string()]);
     }
     command
-        .env(cargo::ARCHS_VARIABLE, &args.arch)
-        .env("CANDLE_ROCM_KERNEL_CACHE", cache);
+        .env(variables::ARCHS, &args.arch)
+        .env(variables::KERNEL_CACHE, cache);
     for message in cargo::messages(&mut command)? {
         let package = message["package_id"].as_str().unwrap_or_default();
         let ran = message["reason"] == "build-script-executed";

@@ -3,9 +3,6 @@
 //! `cargo xtask demo` writes a story and five sums on an emulated AMD GPU; `cargo xtask test` runs
 //! every test. Both first install what the machine lacks, and say so.
 
-// As the build of the kernels chooses.
-#[path = "../../candle-rocm-kernels/build/architectures.rs"]
-mod architectures;
 mod cargo;
 mod checks;
 mod conformance;
@@ -27,9 +24,6 @@ mod recipes;
 mod rocm;
 mod setup;
 mod spent;
-// As build scripts get them.
-#[path = "../../candle-rocm-cuda/src/stand_ins.rs"]
-mod stand_ins;
 mod suites;
 mod test;
 mod upstream_crates;

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use rocm_toolchain::stand_ins;
 
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
-use crate::stand_ins;
 
 /// What programs ask for the compute capability: that for which source is compiled, and nothing else.
 const NVIDIA_SMI: &str = r#"#!/bin/sh

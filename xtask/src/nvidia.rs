@@ -10,13 +10,10 @@ use std::process::Command;
 
 use anyhow::{bail, ensure, Context, Result};
 use clap::ValueEnum;
+use rocm_toolchain::nvidia as cuda;
 
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
-
-#[path = "../../candle-rocm-kernels/build/nvidia.rs"]
-#[allow(dead_code)]
-mod cuda;
 
 /// What runs on the machine with the GPU.
 const SCRIPT: &str = include_str!("nvidia.sh");
@@ -274,7 +271,8 @@ fn check_tools(arch: &str, runs: bool, wanted: impl Fn(Part) -> bool) -> Result<
         Ok(path) => eprintln!("{what}: {}", path.display()),
         Err(error) => missing.push(format!("{what}, {why}: {error}")),
     };
-    tool("libdevice", "which our kernels link", cuda::libdevice());
+    let libdevice = cuda::libdevice().map_err(|error| error.to_string());
+    tool("libdevice", "which our kernels link", libdevice);
     if wanted(Part::Programs) {
         let nvcc = cuda::nvcc().ok_or(
             "not found; install the CUDA toolkit, or set CUDA_HOME to where it is, or leave out programs"

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure, Context, Result};
+use rocm_toolchain::variables;
 
 use crate::cargo::{self, cargo};
 use crate::published;
@@ -74,7 +75,7 @@ pub fn check() -> Result<()> {
         command
             .arg("--target-dir")
             .arg(cargo::target_folder().join("recipes/target"))
-            .env("CANDLE_ROCM_SKIP_KERNELS", "1")
+            .env(variables::SKIP_KERNELS, "1")
             .env("CARGO_INCREMENTAL", "0");
         cargo::run(command.current_dir(folder))?;
     }

@@ -3,21 +3,16 @@
 use std::process::Command;
 
 use anyhow::{bail, Context, Result};
+use rocm_toolchain::Toolchain;
 
 use crate::cargo::run;
-
-#[path = "../../candle-rocm-kernels/build/toolchain.rs"]
-#[allow(dead_code)]
-pub mod toolchain;
-
-use toolchain::Toolchain;
 
 /// LLVM releases to ask apt for, newest first. gfx1200 and gfx1201 need 19 or later.
 const LLVM_VERSIONS: [u32; 3] = [21, 20, 19];
 
 /// The ROCm or clang toolchain that is found; otherwise install one with apt.
 pub fn ensure_toolchain() -> Result<Toolchain> {
-    let missing = match toolchain::find() {
+    let missing = match Toolchain::find() {
         Ok(found) if has_llvm_tools() => {
             eprintln!("GPU compiler: {}", found.clang.display());
             return Ok(found);
@@ -48,9 +43,7 @@ pub fn ensure_toolchain() -> Result<Toolchain> {
     eprintln!("Installing with apt: {}", packages.join(" "));
     let mut install = apt(&["install", "-y", "-qq", "--no-install-recommends"]);
     run(install.args(&packages))?;
-    toolchain::find()
-        .map_err(|error| anyhow::anyhow!("{error}"))
-        .context("apt installed the packages, and still no toolchain is found")
+    Toolchain::find().context("apt installed the packages, and still no toolchain is found")
 }
 
 /// Nothing if `program` is found; otherwise installs the package of its name with apt.

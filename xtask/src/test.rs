@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use anyhow::Result;
+use rocm_toolchain::variables;
 
 use crate::cargo::{self, cargo};
 use crate::setup::ensure_toolchain;
@@ -103,7 +104,7 @@ fn check(spent: &Spent) -> Result<()> {
             cargo(&["test", "--package", "candle-rocm-examples", "--test", "cli"])
                 .arg("a_build_without_gpu_says_how_to_get_one")
                 .args(UNOPTIMISED)
-                .env("CANDLE_ROCM_SKIP_KERNELS", "1"),
+                .env(variables::SKIP_KERNELS, "1"),
         )
     })?;
     spent.stage("lints", || {

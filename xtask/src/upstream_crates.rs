@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{ensure, Context, Result};
+use rocm_toolchain::variables;
 
 use crate::cargo;
 use crate::conformance::{self, Outcome, Through, OPTIMISED};
@@ -138,7 +139,7 @@ impl Site {
         let mut command = conformance::cargo_command(kind, &replaced, &target);
         if row.archs.len() < ARCHITECTURES.len() {
             let targets: Vec<&str> = archs.iter().map(|arch| compiled_for(arch)).collect();
-            command.env(cargo::ARCHS_VARIABLE, targets.join(","));
+            command.env(variables::ARCHS, targets.join(","));
         }
         command
             .env("PATH", self.search()?)

@@ -3,11 +3,11 @@
 use anyhow::{Context as _, Result};
 use candle_rocm_kernels::grouped::{invocation, kernel_name, threads, Element, DEPTH, HEADER};
 use candle_rocm_kernels::matmul::Tile;
-use candle_rocm_kernels::{Processor, GROUPED};
+use candle_rocm_kernels::{Processor, GROUPED, SOURCES};
 use candle_rocm_runtime::gemm::Gpu;
-use candle_rocm_specialised::{Kernel, Specialiser};
 use rocm_emulator::codeobject::CodeObject;
 use rocm_emulator::exec::{InstructionProfile, LaunchTime};
+use rocm_toolchain::specialised::{Kernel, Specialiser};
 
 use crate::device::{Arg, Device, Kept};
 use crate::kernels::{report, Kernels, Report};
@@ -134,7 +134,7 @@ fn loaded(device: &mut Device, shape: &Shape, name: &str) -> Result<(&'static st
     if !shape.transposed[1] {
         constants.push(("product.gemm.ldb", k));
     }
-    let code = Specialiser::new()?.compile(&kernel, &constants, arch)?;
+    let code = Specialiser::new(&SOURCES)?.compile(&kernel, &constants, arch)?;
     device.load_code(SPECIAL, &code.object)?;
     let object = CodeObject::parse_for(&code.object, device.target)?;
     Ok((SPECIAL, report(&object, name, arch)?))

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use candle_rocm_kernels::topology::{self, Node};
+use rocm_toolchain::topology::{self, Node};
 
 use super::place::Place;
 use super::report::Finding;

@@ -30,7 +30,7 @@ pub use report::{Finding, Report, State};
 impl Place<'static> {
     /// This machine and process.
     pub fn here() -> Self {
-        use candle_rocm_kernels::user_cache;
+        use rocm_toolchain::user_cache;
         let named = std::env::var_os(user_cache::KERNELS_VARIABLE).filter(|v| !v.is_empty());
         Self {
             root: Path::new("/"),

@@ -4,7 +4,7 @@ use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use candle_rocm_kernels::topology::Node;
+use rocm_toolchain::topology::Node;
 
 use super::place::Place;
 use super::report::{Finding, State};

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_rocm_kernels::topology::{self, Node};
 use candle_rocm_runtime::runtime::machine::{Listed, Machine};
 use candle_rocm_runtime::RuntimeKind;
+use rocm_toolchain::topology::{self, Node};
 
 /// Where to look. [`Place::here`] is this machine and process; tests lay out others.
 pub struct Place<'a> {

@@ -1,8 +1,9 @@
 //! Finds `asm` statements in preprocessed source and puts C++ in their place. What lines are called stays.
 
+use super::parentheses::closing;
 use super::statement::{self, Statement};
 use super::translate::translate;
-use super::Unknown;
+use super::unknown::Unknown;
 
 /// A flag of a line marker: the file is the system's, or one of our headers, and has no PTX in it.
 const SYSTEM_HEADER: &str = "3";
@@ -249,23 +250,4 @@ impl<'a> Scanner<'a> {
         self.before = Some(')');
         Some(parsed.map_err(|reason| vec![(content.join(" ").trim().to_owned(), reason)]))
     }
-}
-
-/// Where the parenthesis that is open before `text` closes.
-pub(super) fn closing(text: &str) -> Option<usize> {
-    let (mut depth, mut quote, mut escaped) = (0usize, None, false);
-    for (at, c) in text.char_indices() {
-        match (quote, c) {
-            (Some(_), _) if escaped => escaped = false,
-            (Some(_), '\\') => escaped = true,
-            (Some(open), c) if c == open => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') => quote = Some(c),
-            (None, '(' | '[' | '{') => depth += 1,
-            (None, ')') if depth == 0 => return Some(at),
-            (None, ')' | ']' | '}') => depth = depth.checked_sub(1)?,
-            _ => {}
-        }
-    }
-    None
 }

@@ -1,6 +1,6 @@
 //! An `asm` statement in its parts: the text of the instructions, and the variables that they use.
 
-use super::source::closing;
+use super::parentheses::{closing, split};
 
 /// A statement's parts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -124,28 +124,4 @@ fn literal(text: &str) -> Result<String, String> {
         }
     }
     Ok(value)
-}
-
-/// `text` split at `separator` where no parenthesis or string is open. `a::b` is one name, but `::` between sections is
-/// two separators.
-fn split(text: &str, separator: char) -> Vec<&str> {
-    let (mut depth, mut quoted, mut escaped, mut begin) = (0usize, false, false, 0);
-    let mut parts = Vec::new();
-    for (at, c) in text.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' if quoted => escaped = true,
-            '"' => quoted = !quoted,
-            _ if quoted => {}
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            c if c == separator && depth == 0 => {
-                parts.push(&text[begin..at]);
-                begin = at + c.len_utf8();
-            }
-            _ => {}
-        }
-    }
-    parts.push(&text[begin..]);
-    parts
 }

@@ -21,38 +21,49 @@ pub struct Wrong {
 /// # Errors
 /// Every instruction that is not known.
 pub fn translate(statement: &Statement) -> Result<String, Vec<Wrong>> {
-    let one = |instruction: String, reason: String| {
+    let items = instruction::parse(&statement.template).map_err(|(instruction, reason)| {
         vec![Wrong {
             instruction,
             reason,
         }]
-    };
-    let items = instruction::parse(&statement.template)
-        .map_err(|(instruction, reason)| one(instruction, reason))?;
+    })?;
     let mut scope = Scope::default();
     let mut code = String::from("do { ");
-    // Inputs are read before anything is written.
+    code += &inputs(statement, &mut scope).map_err(|wrong| vec![wrong])?;
+    let mut wrong = Vec::new();
+    for item in &items {
+        match scope.item(item) {
+            Ok(done) => code += &done,
+            Err(one) => wrong.push(one),
+        }
+    }
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    Ok(code + &outputs(statement) + "} while (0)")
+}
+
+/// Variables for the operands. Inputs are read before anything is written.
+fn inputs(statement: &Statement, scope: &mut Scope) -> Result<String, Wrong> {
+    let mut code = String::new();
     for (number, operand) in statement.operands.iter().enumerate() {
         let kind = operand.kind.to_string();
         let Some(class) = find(table::REGISTERS, &kind) else {
-            return Err(one(
-                operand.expression.clone(),
-                format!("the constraint {kind}"),
-            ));
+            return Err(Wrong {
+                instruction: operand.expression.clone(),
+                reason: format!("the constraint {kind}"),
+            });
         };
         let name = format!("candle_rocm_{number}");
-        let value = match operand.read {
-            true => format!("candle_rocm::ptx::in<{class}>({})", operand.expression),
-            false => "0".to_owned(),
-        };
         let constant = if operand.kind == 'n' {
             "constexpr "
         } else {
             ""
         };
-        let value = match operand.kind {
-            'n' => format!("(int64_t)({})", operand.expression),
-            _ => value,
+        let value = match (operand.kind, operand.read) {
+            ('n', _) => format!("(int64_t)({})", operand.expression),
+            (_, true) => format!("candle_rocm::ptx::in<{class}>({})", operand.expression),
+            (_, false) => "0".to_owned(),
         };
         let _ = write!(code, "{constant}{class} {name} = {value}; ");
         if let Some(given) = &operand.name {
@@ -60,70 +71,49 @@ pub fn translate(statement: &Statement) -> Result<String, Vec<Wrong>> {
         }
         scope.declare(number.to_string(), name, class);
     }
-    let mut wrong = Vec::new();
-    for item in &items {
-        match item {
-            Item::Open => {
-                scope.levels.push(HashMap::new());
-                code += "{ ";
-            }
-            Item::Close => {
-                scope.levels.pop();
-                code += "} ";
-            }
-            Item::Registers(kind, names) => match find(table::REGISTERS, kind) {
-                Some(class) => {
-                    for name in names {
-                        let variable = format!(
-                            "candle_rocm_r_{}",
-                            name.replace(|c: char| !c.is_alphanumeric(), "_")
-                        );
-                        let _ = write!(code, "{class} {variable} = 0; ");
-                        scope.declare(name.clone(), variable, class);
-                    }
-                }
-                None => wrong.push(Wrong {
-                    instruction: format!(".reg .{kind}"),
-                    reason: "a type of register that is not known".to_owned(),
-                }),
-            },
-            Item::Instruction(instruction) => match scope.instruction(instruction) {
-                Ok(done) => {
-                    if let Some((guard, turned)) = &instruction.guard {
-                        match scope.variable(guard) {
-                            Ok(guard) => {
-                                let sign = if *turned { "!" } else { "" };
-                                let _ = write!(code, "if ({sign}{guard}) {{ {done} }} ");
-                            }
-                            Err(reason) => wrong.push(Wrong {
-                                instruction: instruction.text.clone(),
-                                reason,
-                            }),
-                        }
-                    } else {
-                        code += &done;
-                        code.push(' ');
-                    }
-                }
-                Err(reason) => wrong.push(Wrong {
-                    instruction: instruction.text.clone(),
-                    reason,
-                }),
-            },
-        }
-    }
-    if !wrong.is_empty() {
-        return Err(wrong);
-    }
-    let outputs = statement.operands.iter().enumerate();
-    for (number, operand) in outputs.filter(|(_, operand)| operand.written) {
+    Ok(code)
+}
+
+/// What instructions wrote, to the variables of the source.
+fn outputs(statement: &Statement) -> String {
+    let mut code = String::new();
+    let operands = statement.operands.iter().enumerate();
+    for (number, operand) in operands.filter(|(_, operand)| operand.written) {
         let expression = &operand.expression;
         let _ = write!(
             code,
             "candle_rocm::ptx::out({expression}, candle_rocm_{number}); "
         );
     }
-    Ok(code + "} while (0)")
+    code
+}
+
+/// How many operands instructions have that take a number of them by their places.
+const OPERANDS: &[(&str, usize)] = &[
+    ("mov", 2),
+    ("ld", 2),
+    ("ldu", 2),
+    ("st", 2),
+    ("cvta", 2),
+    ("dp4a", 4),
+    ("nanosleep", 1),
+    ("ldmatrix", 2),
+    ("movmatrix", 2),
+    ("mma", 4),
+];
+
+/// A fence, by its scope.
+fn fence(opcode: &[&str]) -> Result<String, String> {
+    let scopes = [
+        ("cta", "__threadfence_block();"),
+        ("gpu", "__threadfence();"),
+        ("sys", "__threadfence_system();"),
+    ];
+    let fence = scopes.iter().find(|(scope, _)| opcode.contains(scope));
+    match fence {
+        Some((_, fence)) => Ok((*fence).to_owned()),
+        None => Err("a fence of this scope is not known".to_owned()),
+    }
 }
 
 /// The registers that are known at some point.
@@ -141,6 +131,58 @@ impl Default for Scope {
 }
 
 impl Scope {
+    /// A piece of PTX, with a space behind it.
+    fn item(&mut self, item: &Item) -> Result<String, Wrong> {
+        match item {
+            Item::Open => {
+                self.levels.push(HashMap::new());
+                Ok("{ ".to_owned())
+            }
+            Item::Close => {
+                self.levels.pop();
+                Ok("} ".to_owned())
+            }
+            Item::Registers(kind, names) => self.registers(kind, names),
+            Item::Instruction(instruction) => {
+                let done = self.guarded(instruction).map_err(|reason| Wrong {
+                    instruction: instruction.text.clone(),
+                    reason,
+                })?;
+                Ok(done + " ")
+            }
+        }
+    }
+
+    /// Declares registers of one type.
+    fn registers(&mut self, kind: &str, names: &[String]) -> Result<String, Wrong> {
+        let Some(class) = find(table::REGISTERS, kind) else {
+            return Err(Wrong {
+                instruction: format!(".reg .{kind}"),
+                reason: "a type of register that is not known".to_owned(),
+            });
+        };
+        let mut code = String::new();
+        for name in names {
+            let variable = format!(
+                "candle_rocm_r_{}",
+                name.replace(|c: char| !c.is_alphanumeric(), "_")
+            );
+            let _ = write!(code, "{class} {variable} = 0; ");
+            self.declare(name.clone(), variable, class);
+        }
+        Ok(code)
+    }
+
+    /// An instruction behind its predicate, if it has one.
+    fn guarded(&self, instruction: &Instruction) -> Result<String, String> {
+        let done = self.instruction(instruction)?;
+        let Some((guard, turned)) = &instruction.guard else {
+            return Ok(done);
+        };
+        let sign = if *turned { "!" } else { "" };
+        Ok(format!("if ({sign}{}) {{ {done} }}", self.variable(guard)?))
+    }
+
     fn declare(&mut self, name: String, variable: String, class: &'static str) {
         if let Some(level) = self.levels.last_mut() {
             level.insert(name, (variable, class));
@@ -234,97 +276,65 @@ impl Scope {
             return Ok((*statement).to_owned());
         }
         let operands = &instruction.operands;
-        let need = |count: usize| match operands.len() == count {
-            true => Ok(()),
-            false => Err(format!(
+        let count = OPERANDS.iter().find(|(name, _)| *name == opcode[0]);
+        if let Some((_, count)) = count.filter(|(_, count)| *count != operands.len()) {
+            return Err(format!(
                 "{count} operands were expected, not {}",
                 operands.len()
-            )),
-        };
+            ));
+        }
         match opcode[0] {
-            "mov" => {
-                need(2)?;
-                self.mov(&opcode, &operands[0], &operands[1])
-            }
-            "ld" | "ldu" => {
-                need(2)?;
-                self.load(&opcode, &operands[0], &operands[1])
-            }
-            "st" => {
-                need(2)?;
-                self.store(&opcode, &operands[0], &operands[1])
-            }
-            "cvta" => {
-                need(2)?;
-                self.cvta(&opcode, &operands[0], &operands[1])
-            }
+            "mov" => self.mov(&opcode, &operands[0], &operands[1]),
+            "ld" | "ldu" => self.load(&opcode, &operands[0], &operands[1]),
+            "st" => self.store(&opcode, &operands[0], &operands[1]),
+            "cvta" => self.cvta(&opcode, &operands[0], &operands[1]),
             "cvt" => self.convert(&opcode, operands),
             "setp" => self.compare(&opcode, operands),
-            "dp4a" => {
-                need(4)?;
-                let (a, b) = (self.class(opcode.get(1))?, self.class(opcode.get(2))?);
-                let values: Result<Vec<_>, _> = operands[1..]
-                    .iter()
-                    .map(|operand| self.read(operand, "uint32_t"))
-                    .collect();
-                // Of bytes, though the types are named as of words.
-                let byte = |class: &str| {
-                    if class == "int32_t" {
-                        "int8_t"
-                    } else {
-                        "uint8_t"
-                    }
-                };
-                let value = format!(
-                    "candle_rocm::ptx::dp4a<{}, {}>({})",
-                    byte(a),
-                    byte(b),
-                    values?.join(", ")
-                );
-                self.write(&operands[0], &value)
-            }
+            "dp4a" => self.dp4a(&opcode, operands),
             "atom" | "red" => self.atomic(&opcode, operands),
             "bar" | "barrier" => match (opcode.contains(&"sync"), operands.as_slice()) {
                 (true, [Operand::Integer(0)]) => Ok("__syncthreads();".to_owned()),
                 _ => Err("of barriers, that of the whole block (`bar.sync 0`) is known".to_owned()),
             },
-            "fence" => {
-                let fence = if opcode.contains(&"cta") {
-                    "__threadfence_block();"
-                } else if opcode.contains(&"gpu") {
-                    "__threadfence();"
-                } else if opcode.contains(&"sys") {
-                    "__threadfence_system();"
-                } else {
-                    return Err("a fence of this scope is not known".to_owned());
-                };
-                Ok(fence.to_owned())
-            }
+            "fence" => fence(&opcode),
             "cp" => self.copy(&opcode, operands),
             "shfl" => self.shuffle(&opcode, operands),
             "vote" | "match" | "redux" | "activemask" => self.warp(&opcode, operands),
             "nanosleep" => {
-                need(1)?;
-                Ok(format!(
-                    "__nanosleep({});",
-                    self.read(&operands[0], "uint32_t")?
-                ))
+                let time = self.read(&operands[0], "uint32_t")?;
+                Ok(format!("__nanosleep({time});"))
             }
-            "ldmatrix" => {
-                need(2)?;
-                self.ldmatrix(&opcode, &operands[0], &operands[1])
-            }
+            "ldmatrix" => self.ldmatrix(&opcode, &operands[0], &operands[1]),
             "movmatrix" => {
-                need(2)?;
                 let word = self.read(&operands[1], "uint32_t")?;
                 self.write(&operands[0], &format!("candle_rocm::matrix::turn({word})"))
             }
-            "mma" => {
-                need(4)?;
-                self.mma(&opcode, operands)
-            }
+            "mma" => self.mma(&opcode, operands),
             name => self.function(name, &opcode[1..], operands),
         }
+    }
+
+    fn dp4a(&self, opcode: &[&str], operands: &[Operand]) -> Result<String, String> {
+        let (a, b) = (self.class(opcode.get(1))?, self.class(opcode.get(2))?);
+        let values: Result<Vec<_>, _> = operands[1..]
+            .iter()
+            .map(|operand| self.read(operand, "uint32_t"))
+            .collect();
+        // Of bytes, though the types are named as of words.
+        let byte = |class: &str| {
+            if class == "int32_t" {
+                "int8_t"
+            } else {
+                "uint8_t"
+            }
+        };
+        let value = format!(
+            "candle_rocm::ptx::dp4a<{}, {}>({})",
+            byte(a),
+            byte(b),
+            values?.join(", ")
+        );
+        self.write(&operands[0], &value)
     }
 
     fn class(&self, kind: Option<&&str>) -> Result<&'static str, String> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use candle_rocm_kernels::topology::{self, Node};
+use rocm_toolchain::topology::{self, Node};
 
 use super::gpu::Device;
 use crate::base::hip::types::{attribute, HIP_SUCCESS};

@@ -2,15 +2,22 @@
 
 pub mod attributes;
 pub mod compile;
+pub mod compile_options;
 pub(crate) mod function;
 pub(crate) mod handles;
+#[cfg(feature = "rtc")]
+mod hiprtc;
 pub(crate) mod image;
 pub mod launch;
 pub(crate) mod long_sort;
 pub mod module;
 mod no_code;
+#[cfg(not(feature = "rtc"))]
+mod no_rtc;
 mod report;
 mod rtc;
+#[cfg(feature = "rtc")]
+mod rtc_amd;
 pub(crate) mod split_rows;
 pub(crate) mod submit;
 pub(crate) mod text;

@@ -245,7 +245,7 @@ impl Context {
 fn loaded(device: &Arc<Device>, name: &str, bytes: &[u8]) -> Result<Arc<LoadedModule>> {
     let code;
     let bytes = match std::str::from_utf8(bytes) {
-        Ok(text) if candle_rocm_cuda::text::is_encoded(text) => {
+        Ok(text) if rocm_toolchain::text::is_encoded(text) => {
             (_, code) = text::code_object(text, device)?;
             code.as_slice()
         }

@@ -1,40 +1,22 @@
 //! Libraries that compile source in the process: AMD's hiprtc and NVIDIA's NVRTC, whose functions are the same.
 
 use std::ffi::{c_char, c_int, c_void, CString};
-use std::path::Path;
 use std::sync::OnceLock;
-use std::time::UNIX_EPOCH;
-
-use candle_rocm_cuda::run_time;
 
 use crate::base::dynamic_library::{symbol, Found, Search};
 
-/// Names AMD's library, or its folder, and then the only place looked at.
-pub(super) const HIPRTC_VARIABLE: &str = "CANDLE_ROCM_HIPRTC_LIBRARY";
-/// Names NVIDIA's, likewise.
+/// Names NVIDIA's library, or its folder, and then the only place looked at.
 const NVRTC_VARIABLE: &str = "CANDLE_ROCM_NVRTC_LIBRARY";
 
 /// Where a library is, and what its functions are called.
-struct Kind {
-    search: Search,
-    prefix: &'static str,
+pub(super) struct Kind {
+    pub search: Search,
+    /// How the names of its functions begin.
+    pub prefix: &'static str,
     /// What it makes.
-    code: &'static str,
-    /// Parts of the names of files that results depend on.
-    files: &'static [&'static str],
+    pub code: &'static str,
 }
 
-const HIPRTC: Kind = Kind {
-    search: Search {
-        variable: HIPRTC_VARIABLE,
-        roots: &[("ROCM_PATH", &["lib"])],
-        folders: &["/opt/rocm/lib"],
-        names: &["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so"],
-    },
-    prefix: "hiprtc",
-    code: "Code",
-    files: &["libhiprtc", "libamd_comgr"],
-};
 const NVRTC: Kind = Kind {
     search: Search {
         variable: NVRTC_VARIABLE,
@@ -44,7 +26,6 @@ const NVRTC: Kind = Kind {
     },
     prefix: "nvrtc",
     code: "PTX",
-    files: &["libnvrtc"],
 };
 
 /// A library's program.
@@ -66,7 +47,6 @@ type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
 
 /// A loaded library.
 pub(super) struct Rtc {
-    kind: &'static Kind,
     path: String,
     version: Version,
     error_string: ErrorString,
@@ -77,26 +57,12 @@ pub(super) struct Rtc {
     code_size: Size,
     code: Get,
     destroy: Destroy,
-    identity: OnceLock<String>,
 }
 
-/// AMD's library; or in words what was tried.
-pub(super) fn hiprtc() -> Result<&'static Rtc, &'static str> {
-    static LOADED: OnceLock<Result<Rtc, String>> = OnceLock::new();
-    loaded(&LOADED, &HIPRTC)
-}
-
-/// NVIDIA's, likewise.
+/// NVIDIA's library; or in words what was tried.
 pub(super) fn nvrtc() -> Result<&'static Rtc, &'static str> {
     static LOADED: OnceLock<Result<Rtc, String>> = OnceLock::new();
-    loaded(&LOADED, &NVRTC)
-}
-
-fn loaded(
-    place: &'static OnceLock<Result<Rtc, String>>,
-    kind: &'static Kind,
-) -> Result<&'static Rtc, &'static str> {
-    let loaded = place.get_or_init(|| Rtc::load(kind));
+    let loaded = LOADED.get_or_init(|| Rtc::load(&NVRTC));
     loaded.as_ref().map_err(String::as_str)
 }
 
@@ -112,11 +78,14 @@ macro_rules! function {
 }
 
 impl Rtc {
-    fn load(kind: &'static Kind) -> Result<Self, String> {
+    /// Loads a library.
+    ///
+    /// # Errors
+    /// In words what was tried, or which function it has not.
+    pub fn load(kind: &'static Kind) -> Result<Self, String> {
         let found: Found = kind.search.load()?;
         let (prefix, code) = (kind.prefix, kind.code);
         Ok(Self {
-            kind,
             version: function!(found, Version, format!("{prefix}Version")),
             error_string: function!(found, ErrorString, format!("{prefix}GetErrorString")),
             create: function!(found, Create, format!("{prefix}CreateProgram")),
@@ -126,7 +95,6 @@ impl Rtc {
             code_size: function!(found, Size, format!("{prefix}Get{code}Size")),
             code: function!(found, Get, format!("{prefix}Get{code}")),
             destroy: function!(found, Destroy, format!("{prefix}DestroyProgram")),
-            identity: OnceLock::new(),
             path: found.path,
         })
     }
@@ -203,12 +171,17 @@ impl Rtc {
         Err(format!("{what} by {}: {said}", self.path))
     }
 
-    /// Its version and the files that it is, with their sizes and times: releases share versions.
-    fn find_identity(&self) -> String {
+    /// Its version: major and minor.
+    pub fn version(&self) -> (c_int, c_int) {
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: both outputs are writable. A failure leaves zeros, and the files say the rest.
+        // SAFETY: both outputs are writable. A failure leaves zeros.
         unsafe { (self.version)(&mut major, &mut minor) };
-        // AMD's loads its compiler with the first program.
+        (major, minor)
+    }
+
+    /// Has it load its compiler, which AMD's does with the first program.
+    #[cfg(feature = "rtc")]
+    pub fn load_compiler(&self) {
         let mut raw = std::ptr::null_mut();
         let none = std::ptr::null();
         // SAFETY: the place of a handle, strings that end with zero, and no headers.
@@ -216,30 +189,6 @@ impl Rtc {
         if status == 0 {
             drop(Owned { of: self, raw });
         }
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-        let mut files: Vec<String> = mapped(&maps, self.kind.files)
-            .map(|path| {
-                let about = std::fs::metadata(path).map(|about| {
-                    let time = about.modified().ok();
-                    let time = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-                    (about.len(), time)
-                });
-                format!("{path} {:?}", about.ok())
-            })
-            .collect();
-        files.sort();
-        files.dedup();
-        format!("{} {major}.{minor} {}", self.kind.prefix, files.join(", "))
-    }
-}
-
-impl run_time::Library for Rtc {
-    fn identity(&self) -> String {
-        self.identity.get_or_init(|| self.find_identity()).clone()
-    }
-
-    fn compile(&self, unit: &run_time::Unit<'_>) -> Result<(Vec<u8>, String), String> {
-        self.compile(unit.name, unit.text, unit.headers, unit.options)
     }
 }
 
@@ -270,30 +219,5 @@ impl Drop for Owned<'_> {
     fn drop(&mut self) {
         // SAFETY: made by the library, and destroyed once.
         unsafe { (self.of.destroy)(&mut self.raw) };
-    }
-}
-
-/// The files in a table of the process's memory whose names begin with one of these.
-fn mapped<'a>(maps: &'a str, names: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
-    maps.lines().filter_map(move |line| {
-        let path = &line[line.find('/')?..];
-        let file = Path::new(path).file_name()?.to_str()?;
-        names
-            .iter()
-            .any(|name| file.starts_with(name))
-            .then_some(path)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::mapped;
-
-    #[test]
-    fn files_are_found_by_name() {
-        let maps = "7f-80 r--p 0 fe:00 1   /opt/a b/libhiprtc.so.7.2\n7f-80 rw-p 0 0:0 0 \n\
-                    80-81 r 0 fe:00 2 /x/libc.so\n";
-        let found: Vec<&str> = mapped(maps, &["libhiprtc"]).collect();
-        assert_eq!(found, ["/opt/a b/libhiprtc.so.7.2"]);
     }
 }

@@ -1,7 +1,7 @@
 //! Code objects in text: which of them a GPU gets.
 
-use candle_rocm_cuda::text;
 use candle_rocm_kernels::choice;
+use rocm_toolchain::text;
 
 use super::no_code::no_code;
 use crate::base::error::{Error, ErrorKind, Result};

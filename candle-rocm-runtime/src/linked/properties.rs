@@ -44,7 +44,7 @@ pub struct Properties {
 
 /// The compute capability: major and minor number.
 fn capability() -> Result<(c_int, c_int)> {
-    let arch = candle_rocm_cuda::options::cuda_arch();
+    let arch = rocm_toolchain::cuda_arch::of_environment();
     let arch = arch.map_err(|error| Error::invalid(error.to_string()))? / 10;
     Ok(((arch / 10) as c_int, (arch % 10) as c_int))
 }

@@ -63,7 +63,7 @@ pub unsafe extern "C" fn __hipRegisterFatBinary(wrapper: *const Wrapper) -> *mut
     let code = of_ours.then(|| unsafe { CStr::from_ptr(wrapper.code) });
     let code = code
         .and_then(|code| code.to_str().ok())
-        .filter(|code| candle_rocm_cuda::text::is_encoded(code));
+        .filter(|code| rocm_toolchain::text::is_encoded(code));
     Box::into_raw(Box::new(Binary { code })).cast()
 }
 

@@ -1,13 +1,13 @@
 //! The GPUs of a machine, as HIP and as the driver name them: which of them a program can use, and what to do about the
 //! others.
 
-use candle_rocm_kernels::topology::Node;
 use candle_rocm_kernels::{buildable_target, served_by};
 use candle_rocm_variables::{
     ARCHS, CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, HSA_OVERRIDE_GFX_VERSION,
     ROCR_VISIBLE_DEVICES,
 };
 use rocm_gpus::{Gpu, MemoryKind};
+use rocm_toolchain::topology::Node;
 
 /// The variable by which ROCr hides GPUs from HIP.
 pub const ROCR_VARIABLE: &str = ROCR_VISIBLE_DEVICES.name;

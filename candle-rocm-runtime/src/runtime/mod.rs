@@ -11,8 +11,8 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-use candle_rocm_kernels::topology;
 use parking_lot::Mutex;
+use rocm_toolchain::topology;
 
 use crate::base::dynamic_library;
 use crate::base::error::{Error, ErrorKind, Result};

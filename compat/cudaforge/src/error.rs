@@ -50,7 +50,7 @@ impl From<candle_rocm_cuda::Error> for Error {
         use candle_rocm_cuda::Error as Cuda;
         let message = error.to_string();
         match error {
-            Cuda::Setup(_) => Self::NvccNotFound(message),
+            Cuda::Toolchain(_) | Cuda::Setup(_) => Self::NvccNotFound(message),
             Cuda::File { source, path } => Self::Io(std::io::Error::new(
                 source.kind(),
                 format!("{}: {source}", path.display()),
@@ -66,7 +66,6 @@ impl From<candle_rocm_cuda::Error> for Error {
                     .map_or_else(PathBuf::new, |first| PathBuf::from(&first.file)),
                 message,
             },
-            Cuda::Text(_) => Self::CacheError(message),
         }
     }
 }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use crate::abi::{allocation, Allocate};
 use crate::file::{self, DeviceFile};
 use crate::gpu::Gpu;
+use rocm_emulator::trouble;
 
 /// `errno` of a command that fails.
 pub type Errno = i32;
@@ -180,7 +181,7 @@ impl Buffers {
             // SAFETY: the addresses are the buffer's until it is unmapped.
             let mapped = unsafe { gpu.map(buffer.address, buffer.bytes) };
             mapped.map_err(|error| {
-                eprintln!("rocm-emulator: a buffer over another: {error}");
+                trouble::say(format_args!("a buffer over another: {error}"));
                 libc::EINVAL
             })?;
         }

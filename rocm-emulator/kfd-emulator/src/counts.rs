@@ -9,6 +9,7 @@ use rocm_emulator::codeobject::LoadedKernel;
 use rocm_emulator::exec::{Class, Counters, Cycles, LaunchTime, Profile, Sampling};
 use rocm_emulator::isa::{decode, Target};
 use rocm_emulator::memory::Memory;
+use rocm_emulator::trouble;
 
 /// Names the file, to which each launch adds a line.
 const FILE_VARIABLE: &str = "ROCM_EMU_COUNTS";
@@ -152,7 +153,7 @@ impl Counts {
             total.least_lines,
         );
         if let Err(error) = self.file.lock().write_all(line.as_bytes()) {
-            eprintln!("rocm-emulator: {FILE_VARIABLE}: {error}");
+            trouble::say(format_args!("{FILE_VARIABLE}: {error}"));
         }
     }
 }

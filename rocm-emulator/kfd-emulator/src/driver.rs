@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use rocm_emulator::exec::{APERTURE_BYTES, PRIVATE_APERTURE, SHARED_APERTURE};
 use rocm_emulator::hip::Settings;
+use rocm_emulator::trouble;
 
 use crate::abi::*;
 use crate::buffers::{Buffers, Errno};
@@ -60,7 +61,7 @@ pub fn driver() -> Option<&'static Driver> {
     let driver = DRIVER.get_or_init(|| match Driver::new() {
         Ok(driver) => Some(driver),
         Err(error) => {
-            eprintln!("rocm-emulator: {error}");
+            trouble::say(format_args!("{error}"));
             None
         }
     });

@@ -3,6 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
 
+use rocm_emulator::trouble;
+
 extern "C" {
     /// glibc's: calls `function` with the process's exit status, before what was registered earlier.
     fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
@@ -18,9 +20,9 @@ pub fn ends_at_once() {
         // remember it, the process ends as it would have without.
         let refused = unsafe { on_exit(end, std::ptr::null_mut()) } != 0;
         if refused {
-            eprintln!(
-                "kfd-emulator: no room for a function at the process's end, which may take long"
-            );
+            trouble::say(format_args!(
+                "no room for a function at the process's end, which may take long"
+            ));
         }
     });
 }

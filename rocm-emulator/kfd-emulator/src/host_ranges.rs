@@ -4,6 +4,7 @@
 //! So, before a kernel runs, those that the process has no longer are let go here.
 
 use rocm_emulator::memory::Memory;
+use rocm_emulator::trouble;
 
 use crate::file::is_mapped;
 
@@ -61,7 +62,7 @@ impl HostRanges {
             match unsafe { memory.register_host(from, to - from) } {
                 Ok(()) => self.reached.push((from, to)),
                 Err(error) => {
-                    eprintln!("rocm-emulator: host memory that a GPU has already: {error}")
+                    trouble::say(format_args!("host memory that a GPU has already: {error}"))
                 }
             }
         }

@@ -16,6 +16,7 @@ use super::event::{Event, Record};
 use super::operation::{Node, Operation};
 use super::state::{runtime, Device, Runtime};
 use crate::exec::{Checks, Draw};
+use crate::trouble;
 
 /// A call runs one piece of work by chance as often as this.
 const BY_CHANCE: usize = 4;
@@ -211,10 +212,10 @@ impl Late {
             // There is no call to return it from: it is the device's, as a kernel's fault is.
             let mut fault = device.fault.lock();
             if fault.is_none() {
-                eprintln!(
-                    "rocm-emulator: device {} ({}): {error}",
+                trouble::say(format_args!(
+                    "device {} ({}): {error}",
                     device.index, device.target
-                );
+                ));
                 *fault = Some(error);
             }
         }

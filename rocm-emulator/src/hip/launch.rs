@@ -16,6 +16,7 @@ use super::state::{Device, Runtime};
 use crate::exec::{self, Counters};
 use crate::fault::{Fault, FaultKind};
 use crate::isa::Target;
+use crate::trouble;
 
 /// `HIP_LAUNCH_PARAM_BUFFER_POINTER`, `_SIZE` and `_END` in a launch's `extra`.
 const PARAM_BUFFER_POINTER: u64 = 1;
@@ -151,10 +152,10 @@ impl KernelLaunch {
                 text += &format!(" [{SEED_VARIABLE}={}]", runtime.settings.seed);
             }
             let error = HipError::new(code_of(&fault), text.clone());
-            eprintln!(
-                "rocm-emulator: device {} ({}): {text}",
+            trouble::say(format_args!(
+                "device {} ({}): {text}",
                 device.index, device.target
-            );
+            ));
             *device.fault.lock() = Some(error.clone());
             error
         })

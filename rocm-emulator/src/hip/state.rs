@@ -15,6 +15,7 @@ use super::visible::{self, Processor, FIRST_NODE};
 use crate::exec::Checks;
 use crate::isa::Target;
 use crate::memory::Memory;
+use crate::trouble;
 
 /// One emulated GPU.
 pub struct Device {
@@ -232,7 +233,7 @@ pub fn runtime() -> Result<&'static Runtime> {
         .get_or_init(|| {
             let runtime = Settings::from_environment().and_then(Runtime::new);
             if let Err(message) = &runtime {
-                eprintln!("rocm-emulator: {message}");
+                trouble::say(format_args!("{message}"));
             }
             runtime
         })

@@ -14,7 +14,7 @@ const HEADER: &str = "# candle-rocm: fastest matrix products, 1";
 pub fn results_path() -> Option<PathBuf> {
     match std::env::var_os(FILE_VARIABLE).filter(|value| !value.is_empty()) {
         Some(file) => Some(file.into()),
-        None => candle_rocm_kernels::user_cache::folder().map(|folder| folder.join("gemm.tsv")),
+        None => rocm_toolchain::user_cache::folder().map(|folder| folder.join("gemm.tsv")),
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::ring::Queue;
+use rocm_emulator::trouble;
 
 /// Between two looks while there is work.
 const SOON: Duration = Duration::from_micros(20);
@@ -34,9 +35,9 @@ impl Doorbells {
             let watched = self.watched.clone();
             let thread = std::thread::Builder::new().name("gpu doorbells".into());
             if let Err(error) = thread.spawn(move || look(&watched)) {
-                eprintln!(
-                    "rocm-emulator: no thread for doorbells, queues will stand still: {error}"
-                );
+                trouble::say(format_args!(
+                    "no thread for doorbells, queues will stand still: {error}"
+                ));
             }
         });
     }

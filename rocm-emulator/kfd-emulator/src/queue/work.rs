@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rocm_emulator::exec::DispatchPacket;
 use rocm_emulator::fault::FaultKind;
+use rocm_emulator::trouble;
 
 use super::packet::{Packet, Request};
 use super::ring::Queue;
@@ -38,10 +39,10 @@ pub fn work(queue: &Queue, events: &Events) {
     while let Some(packet) = wait_for_packet(queue, next) {
         let begun = clock::now();
         if let Err((text, error)) = run(queue, &packet, next) {
-            eprintln!(
-                "rocm-emulator: device {} ({}): {text}",
+            trouble::say(format_args!(
+                "device {} ({}): {text}",
                 queue.gpu.index, queue.gpu.target
-            );
+            ));
             return fail(queue, error, events);
         }
         if queue.stops() {
@@ -181,8 +182,8 @@ fn fail(queue: &Queue, error: i64, events: &Events) {
     let handle = unsafe { &*(place as *const AtomicU64) }.load(Ordering::Acquire);
     match Signal::of(queue.gpu, handle) {
         Some(signal) => signal.store(error, events),
-        None => eprintln!(
-            "rocm-emulator: the queue has no signal for errors; who waits for it waits for ever"
-        ),
+        None => trouble::say(format_args!(
+            "the queue has no signal for errors; who waits for it waits for ever"
+        )),
     }
 }

@@ -4,6 +4,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
+use crate::trouble;
+
 /// A file that an environment variable names.
 pub(super) struct Notes {
     variable: &'static str,
@@ -17,10 +19,10 @@ impl Notes {
         match OpenOptions::new().create(true).append(true).open(&path) {
             Ok(file) => Some(Notes { variable, file }),
             Err(error) => {
-                eprintln!(
-                    "rocm-emulator: {variable}={}: {error}",
+                trouble::say(format_args!(
+                    "{variable}={}: {error}",
                     path.to_string_lossy()
-                );
+                ));
                 None
             }
         }
@@ -29,7 +31,7 @@ impl Notes {
     /// Append a line.
     pub fn add(&mut self, line: &str) {
         if let Err(error) = self.file.write_all(format!("{line}\n").as_bytes()) {
-            eprintln!("rocm-emulator: {}: {error}", self.variable);
+            trouble::say(format_args!("{}: {error}", self.variable));
         }
     }
 }

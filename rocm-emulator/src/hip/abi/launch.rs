@@ -11,6 +11,7 @@ use crate::hip::operation::Operation;
 use crate::hip::registry::Registry;
 use crate::hip::state::{runtime, Runtime};
 use crate::hip::stream::Stream;
+use crate::trouble;
 
 /// A launch whose arguments are checked and copied.
 struct Prepared {
@@ -228,7 +229,7 @@ pub unsafe fn hipLaunchKernel(
         .and_then(|function| Prepared::new(runtime, function, geometry, stream, arguments, false));
     // `<<<...>>>` drops the status: what is refused before it runs would go unseen.
     if let Err(error) = &prepared {
-        eprintln!("rocm-emulator: launch refused: {error}");
+        trouble::say(format_args!("launch refused: {error}"));
     }
     prepared?.submit(runtime)
 }

@@ -9,6 +9,7 @@ use crate::hip::late::late;
 use crate::hip::module::{self, Function, FUNCTIONS, MODULES};
 use crate::hip::registry::Registry;
 use crate::hip::state::{runtime, Runtime};
+use crate::trouble;
 
 pub unsafe fn hipModuleLoad(module: *mut hipModule_t, path: *const c_char) -> Result {
     // SAFETY: the program's promise.
@@ -313,7 +314,7 @@ pub unsafe fn __hipRegisterFatBinary(wrapper: *const c_void) -> *mut *mut c_void
     match bytes {
         Ok(bytes) => Registry::get().add_binary(bytes) as *mut *mut c_void,
         Err(error) => {
-            eprintln!("rocm-emulator: __hipRegisterFatBinary: {error}");
+            trouble::say(format_args!("__hipRegisterFatBinary: {error}"));
             std::ptr::null_mut()
         }
     }
@@ -369,5 +370,7 @@ pub unsafe fn __hipRegisterManagedVar(
 ) {
     // SAFETY: clang's start-up code passes a literal.
     let name = unsafe { text(name) }.unwrap_or("?");
-    eprintln!("rocm-emulator: __managed__ variable {name}: not supported; use hipMallocManaged");
+    trouble::say(format_args!(
+        "__managed__ variable {name}: not supported; use hipMallocManaged"
+    ));
 }

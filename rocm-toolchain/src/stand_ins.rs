@@ -1,7 +1,5 @@
 //! What satisfies a linker that is told `-lcudart` and the like: libraries with nothing in them, as candle-rocm-runtime has
 //! the functions.
-//!
-//! Uses nothing but `std`, so that other tools can include it by path.
 
 use std::io;
 use std::path::Path;

@@ -4,10 +4,6 @@
 //! changed afterwards. Builds side by side lock what they make, so that none does another's work again. The time of
 //! an entry's file is that of its last use; where the folder outgrows its limit, those unused for longest go.
 
-use crate::user_cache;
-use crate::workers::Outcome;
-use bytesize::ByteSize;
-use fs4::TryLockError;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,8 +12,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// How large the folder may grow, such as `500MiB`.
-pub const SIZE_VARIABLE: &str = "CANDLE_ROCM_KERNEL_CACHE_SIZE";
+use bytesize::ByteSize;
+use fs4::TryLockError;
+
+use crate::error::{Error, Result};
+use crate::notice::{Notice, Notices};
+use crate::user_cache;
+use crate::variables::{KERNEL_CACHE, KERNEL_CACHE_SIZE};
+use crate::workers::Outcome;
+
 /// The limit where nobody sets one.
 const DEFAULT_SIZE: ByteSize = ByteSize::gib(2);
 /// How the names of entries end.
@@ -34,7 +37,7 @@ pub struct Cache {
     /// The names of this build's entries.
     used: Mutex<HashSet<String>>,
     /// What went wrong without harm to the build.
-    troubles: Mutex<Vec<String>>,
+    notices: Mutex<Notices>,
 }
 
 /// What [`Cache::get_or_make`] returns.
@@ -58,18 +61,22 @@ pub fn folder(
     named: Option<OsString>,
     usual: Option<PathBuf>,
     out: &Path,
-) -> Result<(PathBuf, Option<String>), String> {
+) -> Result<(PathBuf, Option<Notice>)> {
     if let Some(named) = named.filter(|value| !value.is_empty()) {
         let folder = PathBuf::from(named);
         return match writable(&folder) {
             Ok(()) => Ok((folder, None)),
-            Err(error) => Err(format!("{}={error}", user_cache::KERNELS_VARIABLE)),
+            Err(error) => Err(Error::Variable {
+                name: KERNEL_CACHE,
+                value: folder.display().to_string(),
+                reason: error.to_string(),
+            }),
         };
     }
     let reason = match usual {
         Some(folder) => match writable(&folder) {
             Ok(()) => return Ok((folder, None)),
-            Err(error) => error,
+            Err(error) => Error::file(&folder)(error).to_string(),
         },
         None => "this user has no home folder".to_string(),
     };
@@ -77,33 +84,35 @@ pub fn folder(
     let target = out.ancestors().nth(4);
     let target = target.filter(|target| target.parent().is_some());
     let folder = target.unwrap_or(out).join("candle-rocm-kernels");
-    writable(&folder)?;
-    let note = format!(
-        "compiled kernels are kept in {}, not in the user's cache ({reason}); {} names another folder",
-        folder.display(),
-        user_cache::KERNELS_VARIABLE
-    );
-    Ok((folder, Some(note)))
+    writable(&folder).map_err(Error::file(&folder))?;
+    let notice = Notice::CacheElsewhere {
+        folder: folder.clone(),
+        reason,
+    };
+    Ok((folder, Some(notice)))
 }
 
 /// Makes `folder` if need be, and tries to write there.
-fn writable(folder: &Path) -> Result<(), String> {
+fn writable(folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)
         .and_then(|()| tempfile::tempfile_in(folder))
         .map(|_| ())
-        .map_err(|error| format!("{}: {error}", folder.display()))
 }
 
 /// The limit that the user sets, or the default one where that is empty.
 ///
 /// # Errors
 /// What was set is not a size.
-pub fn limit(set: &str) -> Result<u64, String> {
+pub fn limit(set: &str) -> Result<u64> {
     match set.trim() {
         "" => Ok(DEFAULT_SIZE.as_u64()),
         size => match size.parse::<ByteSize>() {
             Ok(size) => Ok(size.as_u64()),
-            Err(error) => Err(format!("{SIZE_VARIABLE}={size}: {error}; 500MiB is a size")),
+            Err(error) => Err(Error::Variable {
+                name: KERNEL_CACHE_SIZE,
+                value: size.to_owned(),
+                reason: format!("{error}; 500MiB is a size"),
+            }),
         },
     }
 }
@@ -115,21 +124,35 @@ impl Cache {
             folder,
             limit,
             used: Mutex::default(),
-            troubles: Mutex::default(),
+            notices: Mutex::default(),
         }
+    }
+
+    /// The cache that the environment names ([`KERNEL_CACHE`], [`KERNEL_CACHE_SIZE`]), or the user's; as [`folder`] finds
+    /// it.
+    ///
+    /// # Errors
+    /// No folder can be written, or a variable's value is none.
+    pub fn of_environment(out: &Path) -> Result<Self> {
+        let named = std::env::var_os(KERNEL_CACHE);
+        let (folder, notice) = folder(named, user_cache::kernels(), out)?;
+        let size = std::env::var(KERNEL_CACHE_SIZE).unwrap_or_default();
+        let cache = Self::new(folder, limit(&size)?);
+        notice.into_iter().for_each(|notice| cache.note(notice));
+        Ok(cache)
     }
 
     /// The entry of this `name`, which a build elsewhere may be making: then the answer is [`Outcome::Busy`], or with
     /// `wait` that build's entry when it is done. If nobody made it yet, `make` returns its content.
     ///
     /// # Errors
-    /// Those of `make`. What is wrong with the folder costs time alone, and [`Cache::troubles`] tells it.
-    pub fn get_or_make(
+    /// Those of `make`. What is wrong with the folder costs time alone, and [`Cache::notices`] tells it.
+    pub fn get_or_make<E: From<Error>>(
         &self,
         name: &str,
         wait: bool,
-        make: impl FnOnce() -> Result<Vec<u8>, String>,
-    ) -> Result<Outcome<Entry>, String> {
+        make: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
+    ) -> std::result::Result<Outcome<Entry>, E> {
         let name = format!("{name}{ENTRY}");
         self.used
             .lock()
@@ -148,15 +171,15 @@ impl Cache {
             }
             Ok(None) => return Ok(Outcome::Busy),
             // Some file systems know no locks. Then two builds may do the same work, without harm.
-            Err(trouble) => {
-                self.note(trouble);
+            Err(error) => {
+                self.trouble(&error);
                 None
             }
         };
         let content = make()?;
-        let frame = compress(&content).map_err(|error| format!("zstd: {error}"))?;
+        let frame = compress(&content).map_err(Error::Frame)?;
         if let Err(error) = self.write(&name, &frame) {
-            self.note(format!("{}: {error}", self.folder.join(&name).display()));
+            self.trouble(&Error::file(&self.folder.join(&name))(error));
         }
         Ok(Outcome::Done(Entry {
             frame,
@@ -171,20 +194,26 @@ impl Cache {
     }
 
     /// What went wrong without harm to the build, each once.
-    pub fn troubles(&self) -> Vec<String> {
-        let mut troubles = self
-            .troubles
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        troubles.sort();
-        troubles.dedup();
-        troubles
+    pub fn notices(&self) -> Notices {
+        let notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.clone()
     }
 
-    fn note(&self, trouble: String) {
-        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-        troubles.push(trouble);
+    /// Holds the cache to its size. Returns what went wrong, without harm to what was made.
+    pub fn finish(&self) -> Notices {
+        if let Err(error) = self.shrink() {
+            self.trouble(&error);
+        }
+        self.notices()
+    }
+
+    fn note(&self, notice: Notice) {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.push(notice);
+    }
+
+    fn trouble(&self, error: &Error) {
+        self.note(Notice::CacheTrouble(error.to_string()));
     }
 
     /// An entry that is there and whole. From now on it is the one used last.
@@ -194,7 +223,7 @@ impl Cache {
             Ok(frame) => frame,
             Err(error) => {
                 if error.kind() != ErrorKind::NotFound {
-                    self.note(format!("{}: {error}", path.display()));
+                    self.trouble(&Error::file(&path)(error));
                 }
                 return None;
             }
@@ -208,7 +237,7 @@ impl Cache {
                         error.kind(),
                         ErrorKind::NotFound | ErrorKind::PermissionDenied
                     ) {
-                        self.note(format!("{}: {error}", path.display()));
+                        self.trouble(&Error::file(&path)(error));
                     }
                 }
                 Some(Entry {
@@ -219,7 +248,7 @@ impl Cache {
             }
             // Cut short by a crash or a full disk: made again, and replaced.
             _ => {
-                self.note(format!("{}: was damaged, and is replaced", path.display()));
+                self.note(Notice::CacheDamaged(path));
                 None
             }
         }
@@ -228,11 +257,11 @@ impl Cache {
     /// The lock of an entry; none if another has it and we do not `wait`.
     ///
     /// The files that are locked stay. They are empty, and as many entries share one, there are at most 4,096.
-    fn lock(&self, name: &str, wait: bool) -> Result<Option<File>, String> {
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<File>> {
         let folder = self.folder.join("locks");
         let digest = xxhash_rust::xxh3::xxh3_64(name.as_bytes());
         let path = folder.join(format!("{:03x}", digest & 0xfff));
-        let context = |error: std::io::Error| format!("{}: {error}", path.display());
+        let context = |error: std::io::Error| Error::file(&path)(error);
         std::fs::create_dir_all(&folder).map_err(context)?;
         let file = File::options()
             .create(true)
@@ -268,14 +297,13 @@ impl Cache {
     ///
     /// # Errors
     /// The folder cannot be read, or an entry not be removed.
-    pub fn shrink(&self) -> Result<u64, String> {
+    pub fn shrink(&self) -> Result<u64> {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let context = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
         let mut entries = Vec::new();
         let mut total = 0;
         let listing = std::fs::read_dir(&self.folder);
-        for entry in listing.map_err(|error| context(&self.folder, error))? {
-            let entry = entry.map_err(|error| context(&self.folder, error))?;
+        for entry in listing.map_err(Error::file(&self.folder))? {
+            let entry = entry.map_err(Error::file(&self.folder))?;
             let name = entry.file_name().to_string_lossy().into_owned();
             // One that is gone was removed by another build.
             let Ok(metadata) = entry.metadata() else {
@@ -304,11 +332,9 @@ impl Cache {
 }
 
 /// Removes a file, unless another build has done so.
-fn remove(path: &Path) -> Result<(), String> {
+fn remove(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(format!("{}: {error}", path.display()))
-        }
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::file(path)(error)),
         _ => Ok(()),
     }
 }

@@ -1,9 +1,8 @@
-//! Where files of a user are kept between builds and runs. The build includes this file too.
+//! Where files of a user are kept between builds and runs.
 
 use std::path::PathBuf;
 
-/// Names the folder of compiled kernels, instead of [`kernels`].
-pub const KERNELS_VARIABLE: &str = "CANDLE_ROCM_KERNEL_CACHE";
+pub use crate::variables::KERNEL_CACHE as KERNELS_VARIABLE;
 
 /// This project's folder in the user's cache: `candle-rocm` in `$XDG_CACHE_HOME` or `~/.cache`. None where the user has
 /// no home.

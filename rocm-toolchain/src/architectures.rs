@@ -1,9 +1,13 @@
 //! Which GPU architectures to compile for.
 
+use std::path::Path;
+
 use rocm_gpus::{CodeTarget, Generic, Gpu};
 
-/// A comma-separated list of processors and generic targets, `native` for the processors of this machine, or `default`.
-pub const VARIABLE: &str = "CANDLE_ROCM_ARCHS";
+use crate::error::{Error, Result};
+use crate::notice::{Notice, Notices};
+use crate::topology::{self, NoGpu};
+use crate::variables::ARCHS;
 
 /// CDNA 2 and 3, RDNA 2, 3 and 4. gfx9-4-generic, which LLVM 20 knows, would lose gfx942's FP8 and cover but gfx950
 /// besides.
@@ -18,7 +22,7 @@ const DEFAULT: [CodeTarget; 5] = [
 const DEFAULT_IF_KNOWN: [CodeTarget; 1] = [CodeTarget::Gpu(Gpu::Gfx950)];
 
 /// The architectures of a build, and why these.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Chosen {
     /// Processors and generic targets, sorted, each once.
     pub archs: Vec<String>,
@@ -26,9 +30,27 @@ pub struct Chosen {
     pub reason: String,
     /// Whether the build chose, as against the user.
     pub by_itself: bool,
+    /// What the user should hear of it.
+    pub notices: Notices,
 }
 
-/// The processors and generic targets that `choice`, the value of [`VARIABLE`], asks for. Where it is empty, those of
+/// The architectures that the environment asks for ([`ARCHS`]), or those of this machine's GPUs.
+///
+/// # Errors
+/// As [`chosen`].
+pub fn of_environment(known: &[String]) -> Result<Chosen> {
+    of_machine(&std::env::var(ARCHS).unwrap_or_default(), known)
+}
+
+/// The architectures that `choice` asks for, on this machine.
+///
+/// # Errors
+/// As [`chosen`].
+pub fn of_machine(choice: &str, known: &[String]) -> Result<Chosen> {
+    chosen(choice, known, topology::processors(Path::new("/")))
+}
+
+/// The processors and generic targets that `choice`, the value of [`ARCHS`], asks for. Where it is empty, those of
 /// the default that serve this machine's GPUs, whose processors are `found`; and the whole default where there are
 /// none.
 ///
@@ -37,38 +59,23 @@ pub struct Chosen {
 pub fn chosen(
     choice: &str,
     known: &[String],
-    found: Result<Vec<String>, String>,
-) -> Result<Chosen, String> {
+    found: std::result::Result<Vec<String>, NoGpu>,
+) -> Result<Chosen> {
     let choice = choice.trim();
-    let mut reason = format!("named by {VARIABLE}");
+    let mut reason = format!("named by {ARCHS}");
     let asked: Vec<String> = match choice {
         "" => {
-            let served = |found: Vec<String>| {
-                let served: Vec<String> = found
-                    .iter()
-                    .filter_map(|name| serving(name, known))
-                    .collect();
-                match served.is_empty() {
-                    true => Err(format!(
-                        "no kernel serves this machine's {}",
-                        found.join(", ")
-                    )),
-                    false => Ok(served),
-                }
-            };
-            let (asked, why) = match found.and_then(served) {
-                Ok(served) => (served, "for the GPUs of this machine".to_string()),
+            let (asked, why) = match found.map_err(|none| none.to_string()) {
+                Ok(found) => for_gpus(&found, known),
                 Err(none) => (default(known), format!("all of the default, as {none}")),
             };
-            reason = format!("{why}; {VARIABLE} names others");
+            reason = format!("{why}; {ARCHS} names others");
             asked
         }
         "default" => default(known),
         "native" => {
             reason = "the GPUs of this machine".to_string();
-            found.map_err(|none| {
-                format!("{VARIABLE}=native, but {none}; name the architectures instead, as in {VARIABLE}=gfx1100,gfx942")
-            })?
+            found?
         }
         names => names
             .split(',')
@@ -77,19 +84,18 @@ pub fn chosen(
             .collect(),
     };
     if asked.is_empty() {
-        return Err(format!("{VARIABLE}={choice} names no architecture"));
+        return Err(Error::NoArchitecture(choice.to_owned()));
     }
+    let mut notices = Notices::new();
     let mut list = Vec::new();
     for name in asked {
-        let target = known_target(&name, known).ok_or_else(|| {
-            format!(
-                "{VARIABLE}: the compiler does not know the architecture {name}. It knows {}. (gfx950, gfx1153 and \
-                 gfx9-4-generic need LLVM 20, other generic targets LLVM 19; CANDLE_ROCM_CLANG chooses another compiler.)",
-                known.join(", ")
-            )
-        })?;
+        let Some(target) = known_target(&name, known) else {
+            let known = known.to_vec();
+            return Err(Error::UnknownArchitecture { name, known });
+        };
         if target != name {
-            println!("cargo::warning=the compiler does not know {name}: {target} covers it");
+            let target = target.clone();
+            notices.push(Notice::Covered { name, target });
         }
         list.push(target);
     }
@@ -99,7 +105,24 @@ pub fn chosen(
         archs: list,
         reason,
         by_itself: choice.is_empty(),
+        notices,
     })
+}
+
+/// What serves these GPUs of a machine, and why these, in words.
+fn for_gpus(found: &[String], known: &[String]) -> (Vec<String>, String) {
+    let served: Vec<String> = found
+        .iter()
+        .filter_map(|name| serving(name, known))
+        .collect();
+    match served.is_empty() {
+        true => {
+            let gpus = found.join(", ");
+            let why = format!("all of the default, as no kernel serves this machine's {gpus}");
+            (default(known), why)
+        }
+        false => (served, "for the GPUs of this machine".to_string()),
+    }
 }
 
 /// The target of the default that serves a processor, or else its own where the kernels are written for it; none if the

@@ -1,17 +1,20 @@
-//! Compiles one kernel file for one architecture, or takes the result from the cache.
+//! Compiles one kernel file of this project for one architecture, or takes the result from the cache.
 
-use crate::cache::Cache;
-use crate::key::Contents;
-use crate::nvidia;
-use crate::toolchain::Toolchain;
-use crate::workers::Outcome;
-use rocm_gpus::{Architecture, Gpu};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
+
+use rocm_gpus::{Architecture, Gpu};
 use wait4::Wait4;
+
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::key::Contents;
+use crate::nvidia;
+use crate::toolchain::Toolchain;
+use crate::workers::Outcome;
 
 /// What every compilation is told, besides what [`AMD`] or [`NVIDIA`] adds, the architecture and the bitcode.
 const FLAGS: &[&str] = &[
@@ -94,7 +97,7 @@ pub fn module(source: &Path) -> &str {
 ///
 /// # Errors
 /// A folder or file cannot be read, or two files make one module.
-pub fn sources(kernels: &Path, contents: &Contents) -> Result<Vec<PathBuf>, String> {
+pub fn sources(kernels: &Path, contents: &Contents) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for room in entries(kernels)?.iter().filter(|room| room.is_dir()) {
         let files = entries(room)?.into_iter();
@@ -109,20 +112,16 @@ pub fn sources(kernels: &Path, contents: &Contents) -> Result<Vec<PathBuf>, Stri
     let sources: Vec<PathBuf> = sized.into_iter().map(|(_, source)| source).collect();
     let mut names = BTreeSet::new();
     match sources.iter().find(|source| !names.insert(module(source))) {
-        Some(second) => Err(format!(
-            "{}: another kernel file has this name",
-            second.display()
-        )),
+        Some(second) => Err(Error::SameModule(second.clone())),
         None => Ok(sources),
     }
 }
 
 /// What lies in `folder`.
-fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let context = |error: std::io::Error| format!("{}: {error}", folder.display());
-    let listing = std::fs::read_dir(folder).map_err(context)?;
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let listing = std::fs::read_dir(folder).map_err(Error::file(folder))?;
     listing
-        .map(|entry| entry.map(|entry| entry.path()).map_err(context))
+        .map(|entry| entry.map(|entry| entry.path()).map_err(Error::file(folder)))
         .collect()
 }
 
@@ -203,33 +202,35 @@ impl Compiler<'_> {
     /// we do not `wait` for it.
     ///
     /// # Errors
-    /// clang's own message, after the module and architecture; or what went wrong with a file.
-    pub fn object(&self, job: &Job, wait: bool) -> Result<Outcome<Object>, String> {
-        let (module, arch) = (job.module(), &job.arch);
-        let context = |what: String| format!("kernel module `{module}` for {arch}: {what}");
-        let bitcode = if nvidia::is_nvidia(arch) {
-            nvidia::libdevice().map(|file| vec![file])
-        } else {
-            self.toolchain.bitcode(arch)
-        };
-        let bitcode = bitcode.map_err(context)?;
-        let key = self.key(job, &bitcode).map_err(context)?;
+    /// [`Error::Module`]: clang's own message, after the module and architecture; or what went wrong with a file.
+    pub fn object(&self, job: &Job, wait: bool) -> Result<Outcome<Object>> {
+        self.named_object(job, wait)
+            .map_err(|source| Error::Module {
+                module: job.module().to_owned(),
+                arch: job.arch.clone(),
+                source: Box::new(source),
+            })
+    }
+
+    fn named_object(&self, job: &Job, wait: bool) -> Result<Outcome<Object>> {
+        let bitcode = self.bitcode(job)?;
         let mut warnings = String::new();
         let mut time = Duration::ZERO;
-        let name = format!("{module}-{arch}-{key}");
+        let name = self.name_of(job, &bitcode)?;
         let entry = self.cache.get_or_make(&name, wait, || {
             let code;
             (code, warnings, time) = self.compile(job, &bitcode)?;
-            Ok(code)
-        });
-        let entry = match entry.map_err(context)? {
+            Ok::<_, Error>(code)
+        })?;
+        let entry = match entry {
             Outcome::Done(entry) => entry,
             Outcome::Busy => return Ok(Outcome::Busy),
         };
         // A copy: cargo may read it long after, when the cache has dropped it.
-        let path = self.out.join(format!("{module}-{arch}.hsaco.zst"));
-        std::fs::write(&path, &entry.frame)
-            .map_err(|error| context(format!("{}: {error}", path.display())))?;
+        let path = self
+            .out
+            .join(format!("{}-{}.hsaco.zst", job.module(), job.arch));
+        std::fs::write(&path, &entry.frame).map_err(Error::file(&path))?;
         Ok(Outcome::Done(Object {
             path,
             raw: entry.raw,
@@ -239,8 +240,22 @@ impl Compiler<'_> {
         }))
     }
 
-    /// The name of `job`'s result.
-    fn key(&self, job: &Job, bitcode: &[PathBuf]) -> Result<String, String> {
+    /// The name of `job`'s result in the cache: of all that it depends on.
+    ///
+    /// # Errors
+    /// A source or a part of the device libraries cannot be read.
+    pub fn name(&self, job: &Job) -> Result<String> {
+        self.name_of(job, &self.bitcode(job)?)
+    }
+
+    fn bitcode(&self, job: &Job) -> Result<Vec<PathBuf>> {
+        match nvidia::is_nvidia(&job.arch) {
+            true => nvidia::libdevice().map(|file| vec![file]),
+            false => self.toolchain.bitcode(&job.arch),
+        }
+    }
+
+    fn name_of(&self, job: &Job, bitcode: &[PathBuf]) -> Result<String> {
         let assembler = nvidia::ptxas_version();
         let mut all = vec![job.arch.as_str(), &self.toolchain.version];
         for flag in flags(&job.arch) {
@@ -250,15 +265,12 @@ impl Compiler<'_> {
             all.extend(PTXAS);
             all.push(assembler.as_deref().unwrap_or("no ptxas"));
         }
-        self.contents.key(&job.source, bitcode, &all)
+        let key = self.contents.key(&job.source, bitcode, &all)?;
+        Ok(format!("{}-{}-{key}", job.module(), job.arch))
     }
 
     /// The code of `job`, what clang said, and the CPU time that it took.
-    fn compile(
-        &self,
-        job: &Job,
-        bitcode: &[PathBuf],
-    ) -> Result<(Vec<u8>, String, Duration), String> {
+    fn compile(&self, job: &Job, bitcode: &[PathBuf]) -> Result<(Vec<u8>, String, Duration)> {
         let nvidia = nvidia::is_nvidia(&job.arch);
         let object = self.out.join(format!("{}-{}.o", job.module(), job.arch));
         let mut command = Command::new(&self.toolchain.clang);
@@ -277,29 +289,29 @@ impl Compiler<'_> {
                 .arg(file);
         }
         command.arg(&job.source).arg("-o").arg(&object);
-        let (status, said, time) = watched(&mut command)
-            .map_err(|error| format!("{}: {error}", self.toolchain.clang.display()))?;
+        let (status, log, time) =
+            watched(&mut command).map_err(Error::file(&self.toolchain.clang))?;
         if !status.success() {
-            return Err(format!(
-                "clang failed\n{said}\nThe command was: {command:?}"
-            ));
+            return Err(Error::Clang {
+                log,
+                command: format!("{command:?}"),
+            });
         }
         if let (true, Some(ptxas)) = (nvidia, nvidia::ptxas()) {
             assemble(&ptxas, &job.arch, &object)?;
         }
-        let context = |error: std::io::Error| format!("{}: {error}", object.display());
-        let mut code = std::fs::read(&object).map_err(context)?;
-        std::fs::remove_file(&object).map_err(context)?;
+        let mut code = std::fs::read(&object).map_err(Error::file(&object))?;
+        std::fs::remove_file(&object).map_err(Error::file(&object))?;
         if nvidia {
             // The driver takes text that ends with a NUL; a cubin says its own length.
             code.push(0);
         }
-        Ok((code, said, time))
+        Ok((code, log, time))
     }
 }
 
 /// Replaces PTX by the machine code that `ptxas` makes of it.
-fn assemble(ptxas: &Path, arch: &str, file: &Path) -> Result<(), String> {
+fn assemble(ptxas: &Path, arch: &str, file: &Path) -> Result<()> {
     let cubin = file.with_extension("cubin");
     let result = Command::new(ptxas)
         .arg(format!("-arch={arch}"))
@@ -308,10 +320,10 @@ fn assemble(ptxas: &Path, arch: &str, file: &Path) -> Result<(), String> {
         .arg("-o")
         .arg(&cubin)
         .output()
-        .map_err(|error| format!("{}: {error}", ptxas.display()))?;
+        .map_err(Error::file(ptxas))?;
     if !result.status.success() {
         let said = String::from_utf8_lossy(&result.stderr);
-        return Err(format!("ptxas failed\n{}", said.trim_end()));
+        return Err(Error::Ptxas(said.trim_end().to_owned()));
     }
-    std::fs::rename(&cubin, file).map_err(|error| format!("{}: {error}", cubin.display()))
+    std::fs::rename(&cubin, file).map_err(Error::file(&cubin))
 }

@@ -3,7 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
 use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::{Error, Result};
 
 /// Counts changes of what the name is made of, or of what is kept under it.
 const FORMAT: u32 = 1;
@@ -42,12 +45,7 @@ impl Contents {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn key(
-        &self,
-        source: &Path,
-        bitcode: &[PathBuf],
-        flags: &[&str],
-    ) -> Result<String, String> {
+    pub fn key(&self, source: &Path, bitcode: &[PathBuf], flags: &[&str]) -> Result<String> {
         let mut text = format!("format {FORMAT}\n{flags:?}\n");
         for file in self.sources(source)? {
             text += &format!(
@@ -70,7 +68,7 @@ impl Contents {
     ///
     /// # Errors
     /// One cannot be found or read.
-    pub fn sources(&self, source: &Path) -> Result<BTreeSet<PathBuf>, String> {
+    pub fn sources(&self, source: &Path) -> Result<BTreeSet<PathBuf>> {
         let mut found = BTreeSet::new();
         let mut open = vec![source.to_path_buf()];
         while let Some(file) = open.pop() {
@@ -79,8 +77,10 @@ impl Contents {
             }
             for name in &self.content(&file)?.includes {
                 let mut candidates = self.include.iter().map(|folder| folder.join(name));
-                open.push(candidates.find(|path| path.is_file()).ok_or_else(|| {
-                    format!("{}: includes {name}, which is not there", file.display())
+                let found = candidates.find(|path| path.is_file());
+                open.push(found.ok_or_else(|| Error::NoInclude {
+                    file: file.clone(),
+                    name: name.clone(),
                 })?);
             }
         }
@@ -91,7 +91,7 @@ impl Contents {
     ///
     /// # Errors
     /// One cannot be found or read.
-    pub fn bytes(&self, source: &Path) -> Result<usize, String> {
+    pub fn bytes(&self, source: &Path) -> Result<usize> {
         let files = self.sources(source)?.into_iter();
         files.map(|file| Ok(self.content(&file)?.bytes)).sum()
     }
@@ -99,15 +99,15 @@ impl Contents {
     /// A file's path below the folder that includes are relative to.
     fn name<'a>(&self, file: &'a Path) -> &'a Path {
         let mut below = self.include.iter().map(|folder| file.strip_prefix(folder));
-        below.find_map(Result::ok).unwrap_or(file)
+        below.find_map(std::result::Result::ok).unwrap_or(file)
     }
 
-    fn content(&self, file: &Path) -> Result<Arc<Content>, String> {
+    fn content(&self, file: &Path) -> Result<Arc<Content>> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(content) = read.get(file) {
             return Ok(content.clone());
         }
-        let bytes = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let bytes = std::fs::read(file).map_err(Error::file(file))?;
         let content = Arc::new(Content {
             digest: xxh3_128(&bytes),
             bytes: bytes.len(),

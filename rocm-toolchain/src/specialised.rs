@@ -2,13 +2,16 @@
 //!
 //! What a kernel is told in its argument, such as the sizes of a model's weights, is the same in each of a program's
 //! products with them. Compiled for those values a kernel has no edges that the shape has not, and addresses by
-//! constants; it computes the same bits. The sources are part of this library; the compiler, its flags and the cache are
-//! those of the build: a result is found again by all that it was made of, and appears under its name at once and whole.
+//! constants; it computes the same bits. The compiler, its flags and the cache are those of the build: a result is found
+//! again by all that it was made of, and appears under its name at once and whole.
 //!
-//! ```
-//! use candle_rocm_specialised::{Kernel, Specialiser};
+//! ```no_run
+//! # use include_dir::Dir;
+//! # fn example(sources: &'static Dir<'static>) -> Result<(), rocm_toolchain::specialised::Error> {
+//! use rocm_toolchain::specialised::{Kernel, Specialiser};
 //!
-//! let specialiser = Specialiser::new()?;
+//! // `candle_rocm_kernels::SOURCES`.
+//! let specialiser = Specialiser::new(sources)?;
 //! let kernel = Kernel {
 //!     name: "grouped_bf16_128x128_tn",
 //!     header: "matmul/grouped.cuh",
@@ -16,55 +19,32 @@
 //! };
 //! let code = specialiser.compile(&kernel, &[("product.gemm.k", 4096)], "gfx942")?;
 //! assert!(code.object.starts_with(b"\x7fELF"));
-//! # Ok::<(), candle_rocm_specialised::Error>(())
+//! # Ok(())
+//! # }
 //! ```
 
-#[allow(dead_code)]
-#[path = "../../candle-rocm-kernels/build/cache.rs"]
-mod cache;
-#[allow(dead_code)]
-#[path = "../../candle-rocm-kernels/build/compile.rs"]
-mod compile;
-#[allow(dead_code)]
-#[path = "../../candle-rocm-kernels/build/key.rs"]
-mod key;
-#[allow(dead_code)]
-#[path = "../../candle-rocm-kernels/build/nvidia.rs"]
-mod nvidia;
-// The build of the kernels and this crate do the same with them.
-#[allow(dead_code)]
-#[path = "../../candle-rocm-kernels/build/toolchain.rs"]
-mod toolchain;
-#[allow(dead_code)]
-#[path = "../../candle-rocm-kernels/src/user_cache.rs"]
-mod user_cache;
-#[allow(dead_code)]
-#[path = "../../candle-rocm-kernels/build/workers.rs"]
-mod workers;
-
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
-use candle_rocm_cuda::unpacked;
-use include_dir::{include_dir, Dir};
+use include_dir::Dir;
 
-use cache::Cache;
-use compile::{Compiler, Job};
-use key::Contents;
-use toolchain::Toolchain;
-use workers::Outcome;
-
-static SOURCES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../candle-rocm-kernels/kernels");
+use crate::cache::Cache;
+use crate::compile::{Compiler, Job};
+use crate::error::Error as Cause;
+use crate::key::Contents;
+use crate::notice::Notices;
+use crate::toolchain::Toolchain;
+use crate::unpacked::Sources;
+use crate::workers::Outcome;
 
 /// Why there is no kernel for a shape.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no compiler, or no folder to write to. The text says what to do.
     #[error("compiling kernels for a shape: {0}")]
-    Setup(String),
+    Setup(Cause),
     /// The compiler's own words.
     #[error("compiling a kernel for a shape: {0}")]
-    Compile(String),
+    Compile(Cause),
 }
 
 /// A kernel of `candle-rocm-kernels`.
@@ -101,27 +81,22 @@ pub struct Specialiser {
 
 impl Specialiser {
     /// With the compiler and the cache of the environment, as the build of the kernels takes them: `CANDLE_ROCM_CLANG`,
-    /// `CANDLE_ROCM_KERNEL_CACHE` and the others.
+    /// `CANDLE_ROCM_KERNEL_CACHE` and the others. `sources` are the kernels' headers.
     ///
     /// # Errors
     /// There is no compiler, or no folder to write to.
-    pub fn new() -> Result<Self, Error> {
-        let toolchain = toolchain::find().map_err(|missing| Error::Setup(missing.to_string()))?;
+    pub fn new(sources: &'static Dir<'static>) -> Result<Self, Error> {
+        let toolchain = Toolchain::find().map_err(|missing| Error::Setup(missing.into()))?;
         let aside = temporary()?;
-        let named = std::env::var_os(user_cache::KERNELS_VARIABLE);
-        let (folder, _) =
-            cache::folder(named, user_cache::kernels(), aside.path()).map_err(Error::Setup)?;
-        let limit = std::env::var(cache::SIZE_VARIABLE).unwrap_or_default();
-        let limit = cache::limit(&limit).map_err(Error::Setup)?;
-        static DIGEST: OnceLock<String> = OnceLock::new();
-        let sources = unpacked::folder("kernel-sources", &SOURCES, &DIGEST, aside.path())
-            .map_err(|error| Error::Setup(error.to_string()))?;
-        let is_needed = [&folder, &sources]
+        let cache = Cache::of_environment(aside.path()).map_err(Error::Setup)?;
+        let sources = Sources::new("kernel-sources", sources);
+        let sources = sources.folder(aside.path()).map_err(Error::Setup)?;
+        let is_needed = [cache.folder(), &sources]
             .iter()
             .any(|path| path.starts_with(aside.path()));
         Ok(Self {
             toolchain,
-            cache: Cache::new(folder, limit),
+            cache,
             sources,
             _aside: is_needed.then_some(aside),
         })
@@ -139,8 +114,7 @@ impl Specialiser {
         arch: &str,
     ) -> Result<Code, Error> {
         let folder = temporary()?;
-        let failed =
-            |error: std::io::Error| Error::Setup(format!("{}: {error}", folder.path().display()));
+        let failed = |error: std::io::Error| Error::Setup(Cause::file(folder.path())(error));
         let source = folder.path().join(kernel.name).with_extension("cu");
         std::fs::write(&source, text(kernel, constants)).map_err(failed)?;
         let contents = Contents::new(vec![self.sources.clone(), folder.path().to_owned()]);
@@ -156,7 +130,7 @@ impl Specialiser {
         };
         let object = match compiler.object(&job, true).map_err(Error::Compile)? {
             Outcome::Done(object) => object,
-            Outcome::Busy => return Err(Error::Compile("another process is at it".to_owned())),
+            Outcome::Busy => return Err(Error::Compile(Cause::Busy(kernel.name.to_owned()))),
         };
         let frame = std::fs::read(&object.path).map_err(failed)?;
         Ok(Code {
@@ -166,17 +140,14 @@ impl Specialiser {
     }
 
     /// Holds the cache to its size. Returns what was wrong with it, without harm to what was compiled.
-    pub fn finish(&self) -> Vec<String> {
-        let mut troubles = self.cache.troubles();
-        troubles.extend(self.cache.shrink().err());
-        troubles
+    pub fn finish(&self) -> Notices {
+        self.cache.finish()
     }
 }
 
 /// A folder that goes with its last user.
 fn temporary() -> Result<tempfile::TempDir, Error> {
-    tempfile::tempdir()
-        .map_err(|error| Error::Setup(format!("{}: {error}", std::env::temp_dir().display())))
+    tempfile::tempdir().map_err(|error| Error::Setup(Cause::file(&std::env::temp_dir())(error)))
 }
 
 /// The source of a kernel for its constants. Compilers take what is assumed as given, and drop the loads of it.

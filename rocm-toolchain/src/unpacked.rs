@@ -9,8 +9,55 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::error::{Error, Result};
 use crate::user_cache;
 
+/// A folder of sources that is part of the program.
+pub struct Sources {
+    name: &'static str,
+    files: &'static Dir<'static>,
+    /// Names their contents.
+    digest: OnceLock<String>,
+}
+
+impl Sources {
+    /// `name` is that of their folder in the user's cache.
+    pub const fn new(name: &'static str, files: &'static Dir<'static>) -> Self {
+        Self {
+            name,
+            files,
+            digest: OnceLock::new(),
+        }
+    }
+
+    /// Every file: its path, and its text.
+    pub fn texts(&self) -> Vec<(String, &'static str)> {
+        texts(self.files)
+    }
+
+    /// The folder that has them: in the user's cache, under a name made of their contents; or below `otherwise`, where
+    /// that cannot be written.
+    ///
+    /// # Errors
+    /// No folder can be written.
+    pub fn folder(&self, otherwise: &Path) -> Result<PathBuf> {
+        let digest = self.digest.get_or_init(|| {
+            format!(
+                "{:032x}",
+                xxh3_128(format!("{:?}", self.texts()).as_bytes())
+            )
+        });
+        let in_cache = user_cache::folder().map(|cache| cache.join(self.name).join(digest));
+        let aside = otherwise
+            .join(format!("candle-rocm-{}", self.name))
+            .join(digest);
+        match in_cache.map(|folder| write(self.files, &folder).map(|()| folder)) {
+            Some(Ok(folder)) => Ok(folder),
+            // Says nothing: the other folder does as well, and its error is the one that matters.
+            _ => write(self.files, &aside).map(|()| aside),
+        }
+    }
+}
+
 /// Every file below `sources`: its path there, and its text.
-pub fn texts(sources: &'static Dir<'static>) -> Vec<(String, &'static str)> {
+fn texts(sources: &'static Dir<'static>) -> Vec<(String, &'static str)> {
     fn collect(folder: &'static Dir<'static>, all: &mut Vec<(String, &'static str)>) {
         for entry in folder.entries() {
             match entry {
@@ -27,32 +74,6 @@ pub fn texts(sources: &'static Dir<'static>) -> Vec<(String, &'static str)> {
     collect(sources, &mut all);
     all.sort();
     all
-}
-
-/// The folder that has `sources`: in the folder `name` of the user's cache, under a name made of their contents, which
-/// `digest` keeps; or below `otherwise`, where that cannot be written.
-///
-/// # Errors
-/// No folder can be written.
-pub fn folder(
-    name: &str,
-    sources: &'static Dir<'static>,
-    digest: &OnceLock<String>,
-    otherwise: &Path,
-) -> Result<PathBuf> {
-    let digest = digest.get_or_init(|| {
-        format!(
-            "{:032x}",
-            xxh3_128(format!("{:?}", texts(sources)).as_bytes())
-        )
-    });
-    let in_cache = user_cache::folder().map(|cache| cache.join(name).join(digest));
-    let aside = otherwise.join(format!("candle-rocm-{name}")).join(digest);
-    match in_cache.map(|folder| write(sources, &folder).map(|()| folder)) {
-        Some(Ok(folder)) => Ok(folder),
-        // Says nothing: the other folder does as well, and its error is the one that matters.
-        _ => write(sources, &aside).map(|()| aside),
-    }
 }
 
 /// Writes all of them to `folder`, unless they are there.

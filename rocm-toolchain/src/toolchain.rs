@@ -1,21 +1,13 @@
 //! Finds the compiler for AMD GPUs: a clang with the amdgcn target, its lld, and ROCm's device
 //! libraries (ocml bitcode).
-//!
-//! Uses nothing but `std` and the `which` crate, so that other tools can include it by path.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names the compiler to use, instead of the search.
-pub const CLANG_VARIABLE: &str = "CANDLE_ROCM_CLANG";
-/// Names the folder with `ocml.bc`, instead of the search.
-pub const DEVICE_LIBS_VARIABLE: &str = "CANDLE_ROCM_DEVICE_LIBS";
-/// Where ROCm is installed, as ROCm's own tools understand them.
-pub const ROCM_VARIABLES: [&str; 2] = ["ROCM_PATH", "HIP_PATH"];
-/// What to install on Debian or Ubuntu where there is no ROCm.
-pub const DEBIAN_PACKAGES: &str = "clang-19 lld-19 llvm-19 rocm-device-libs";
+use crate::error::{Error, Missing, Result};
+use crate::nvidia;
+use crate::variables;
 
 /// The newest and oldest `clang-NN` looked for. LLVM 17 was the first to know gfx942.
 const CLANG_VERSIONS: std::ops::RangeInclusive<u32> = 17..=30;
@@ -34,63 +26,9 @@ pub struct Toolchain {
     pub processors: Vec<String>,
 }
 
-/// No usable toolchain; shows what was tried and what to do.
-#[derive(Debug)]
-pub struct Missing {
-    /// One line for each candidate: what it is and why it was refused.
-    tried: Vec<String>,
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "no compiler for AMD GPUs was found (clang with the amdgcn target, lld, ROCm's device libraries)."
-        )?;
-        writeln!(f, "  Debian, Ubuntu:  apt-get install {DEBIAN_PACKAGES}")?;
-        writeln!(
-            f,
-            "  ROCm elsewhere:  set ROCM_PATH (as in ROCM_PATH=/opt/rocm)"
-        )?;
-        writeln!(
-            f,
-            "  By hand:         {CLANG_VARIABLE}=/path/to/clang++ {DEVICE_LIBS_VARIABLE}=/path/to/amdgcn/bitcode"
-        )?;
-        writeln!(
-            f,
-            "  Without kernels: CANDLE_ROCM_SKIP_KERNELS=1 (checks and documents; cannot run on a GPU)"
-        )?;
-        write!(f, "Tried:")?;
-        for line in &self.tried {
-            write!(f, "\n  {line}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Missing {}
-
-/// Finds a toolchain: the variables first, then ROCm's own, then the system's, newest first.
-///
-/// # Errors
-/// If no candidate has the amdgcn target, lld and device libraries; the error lists why.
-pub fn find() -> Result<Toolchain, Missing> {
-    let mut tried = Vec::new();
-    for clang in clang_candidates(&mut tried) {
-        match inspect(&clang) {
-            Ok(toolchain) => return Ok(toolchain),
-            Err(reason) => tried.push(format!("{}: {reason}", clang.display())),
-        }
-    }
-    if tried.is_empty() {
-        tried.push("no clang in PATH, no ROCM_PATH, no /opt/rocm".to_string());
-    }
-    Err(Missing { tried })
-}
-
 /// ROCm installations: the variables', then the usual place.
 fn rocm_roots() -> Vec<PathBuf> {
-    let mut roots: Vec<PathBuf> = ROCM_VARIABLES
+    let mut roots: Vec<PathBuf> = variables::ROCM
         .iter()
         .filter_map(std::env::var_os)
         .map(PathBuf::from)
@@ -100,12 +38,13 @@ fn rocm_roots() -> Vec<PathBuf> {
 }
 
 fn clang_candidates(tried: &mut Vec<String>) -> Vec<PathBuf> {
-    if let Some(choice) = std::env::var_os(CLANG_VARIABLE) {
+    if let Some(choice) = std::env::var_os(variables::CLANG) {
         return match which::which(&choice) {
             Ok(path) => vec![path],
             Err(error) => {
                 tried.push(format!(
-                    "{CLANG_VARIABLE}={}: {error}",
+                    "{}={}: {error}",
+                    variables::CLANG,
                     choice.to_string_lossy()
                 ));
                 vec![]
@@ -132,7 +71,7 @@ fn clang_candidates(tried: &mut Vec<String>) -> Vec<PathBuf> {
 }
 
 /// Checks that `clang` can compile and link for AMD GPUs.
-fn inspect(clang: &Path) -> Result<Toolchain, String> {
+fn inspect(clang: &Path) -> std::result::Result<Toolchain, String> {
     let version = output(clang, &["--version"])?
         .lines()
         .next()
@@ -192,13 +131,14 @@ pub fn isa_version(processor: &str) -> Option<u32> {
 }
 
 /// The folder with `ocml.bc`.
-fn device_libs(clang: &Path) -> Result<PathBuf, String> {
-    if let Some(choice) = std::env::var_os(DEVICE_LIBS_VARIABLE) {
+fn device_libs(clang: &Path) -> std::result::Result<PathBuf, String> {
+    if let Some(choice) = std::env::var_os(variables::DEVICE_LIBS) {
         let folder = PathBuf::from(choice);
         return match folder.join("ocml.bc").is_file() {
             true => Ok(folder),
             false => Err(format!(
-                "{DEVICE_LIBS_VARIABLE}={}: no ocml.bc there",
+                "{}={}: no ocml.bc there",
+                variables::DEVICE_LIBS,
                 folder.display()
             )),
         };
@@ -233,7 +173,10 @@ fn device_libs(clang: &Path) -> Result<PathBuf, String> {
         .into_iter()
         .find(|folder| folder.join("ocml.bc").is_file())
         .ok_or_else(|| {
-            format!("no ocml.bc (package rocm-device-libs; or set {DEVICE_LIBS_VARIABLE})")
+            format!(
+                "no ocml.bc (package rocm-device-libs; or set {})",
+                variables::DEVICE_LIBS
+            )
         })
 }
 
@@ -252,7 +195,7 @@ fn children(folder: &Path, suffix: &str) -> Vec<PathBuf> {
 }
 
 /// Standard output of a command that succeeded.
-fn output<S: AsRef<OsStr>>(program: &Path, arguments: &[S]) -> Result<String, String> {
+fn output<S: AsRef<OsStr>>(program: &Path, arguments: &[S]) -> std::result::Result<String, String> {
     let result = Command::new(program)
         .args(arguments)
         .output()
@@ -268,6 +211,32 @@ fn output<S: AsRef<OsStr>>(program: &Path, arguments: &[S]) -> Result<String, St
 }
 
 impl Toolchain {
+    /// Finds one: the variables first, then ROCm's own, then the system's, newest first.
+    ///
+    /// # Errors
+    /// If no candidate has the amdgcn target, lld and device libraries; the error lists why.
+    pub fn find() -> std::result::Result<Self, Missing> {
+        let mut tried = Vec::new();
+        for clang in clang_candidates(&mut tried) {
+            match inspect(&clang) {
+                Ok(toolchain) => return Ok(toolchain),
+                Err(reason) => tried.push(format!("{}: {reason}", clang.display())),
+            }
+        }
+        if tried.is_empty() {
+            tried.push("no clang in PATH, no ROCM_PATH, no /opt/rocm".to_string());
+        }
+        Err(Missing { tried })
+    }
+
+    /// What this compiler makes code for: [`Toolchain::processors`], and NVIDIA's architectures where it was built with
+    /// them.
+    pub fn targets(&self) -> Vec<String> {
+        let mut all = self.processors.clone();
+        all.extend(nvidia::processors(&self.clang));
+        all
+    }
+
     /// The bitcode to link for `processor`.
     ///
     /// ocml reads these constants to pick between ways of computing. We ask for denormals kept,
@@ -280,7 +249,7 @@ impl Toolchain {
     ///
     /// # Errors
     /// If a file that ocml needs is not there.
-    pub fn bitcode(&self, processor: &str) -> Result<Vec<PathBuf>, String> {
+    pub fn bitcode(&self, processor: &str) -> Result<Vec<PathBuf>> {
         const REQUIRED: [&str; 4] = [
             "ocml",
             "oclc_daz_opt_off",
@@ -294,10 +263,7 @@ impl Toolchain {
         for stem in REQUIRED {
             let file = path(stem);
             if !file.is_file() {
-                return Err(format!(
-                    "{} is missing (package rocm-device-libs)",
-                    file.display()
-                ));
+                return Err(Error::NoBitcode(file));
             }
             files.push(file);
         }
@@ -307,10 +273,10 @@ impl Toolchain {
                 .map(|stem| path(stem))
                 .filter(|file| file.is_file()),
         );
-        let wanted = isa_version(processor)
-            .ok_or_else(|| format!("{processor} is no AMD processor's name"))?;
+        let wanted =
+            isa_version(processor).ok_or_else(|| Error::NoProcessor(processor.to_owned()))?;
         let nearest = std::fs::read_dir(&self.device_libs)
-            .map_err(|error| format!("{}: {error}", self.device_libs.display()))?
+            .map_err(Error::file(&self.device_libs))?
             .flatten()
             .filter_map(|entry| {
                 let name = entry.file_name().into_string().ok()?;
@@ -321,11 +287,9 @@ impl Toolchain {
             })
             .filter(|(version, _)| (9000..=wanted).contains(version))
             .max()
-            .ok_or_else(|| {
-                format!(
-                    "{}: no oclc_isa_version_*.bc for {processor}",
-                    self.device_libs.display()
-                )
+            .ok_or_else(|| Error::NoIsaVersion {
+                folder: self.device_libs.clone(),
+                processor: processor.to_owned(),
             })?;
         files.push(nearest.1);
         Ok(files)
@@ -336,25 +300,28 @@ impl Toolchain {
     ///
     /// # Errors
     /// What the compiler says.
-    pub fn compile_alone(&self, source: &Path, processor: &str) -> Result<Vec<u8>, String> {
+    pub fn compile_alone(&self, source: &Path, processor: &str) -> Result<Vec<u8>> {
         let object = std::env::temp_dir().join(format!(
             "candle-rocm-{}-{processor}-{}.hsaco",
             source.file_stem().unwrap_or_default().to_string_lossy(),
             std::process::id()
         ));
-        let result = Command::new(&self.clang)
+        let mut command = Command::new(&self.clang);
+        command
             .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output"])
             .args(["-nogpuinc", "-nogpulib", "-O3", "-c"])
             .arg(format!("--offload-arch={processor}"))
             .arg(source)
             .arg("-o")
-            .arg(&object)
-            .output()
-            .map_err(|error| format!("{}: {error}", self.clang.display()))?;
+            .arg(&object);
+        let result = command.output().map_err(Error::file(&self.clang))?;
         if !result.status.success() {
-            return Err(String::from_utf8_lossy(&result.stderr).into_owned());
+            return Err(Error::Clang {
+                log: String::from_utf8_lossy(&result.stderr).into_owned(),
+                command: format!("{command:?}"),
+            });
         }
-        let bytes = std::fs::read(&object).map_err(|error| error.to_string());
+        let bytes = std::fs::read(&object).map_err(Error::file(&object));
         // A leftover in the temporary folder harms nobody.
         let _ = std::fs::remove_file(&object);
         bytes

@@ -1,4 +1,4 @@
-//! What amdgpu, the Linux driver of AMD GPUs, says of a machine's GPUs. The build includes this file too.
+//! What amdgpu, the Linux driver of AMD GPUs, says of a machine's GPUs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -77,14 +77,19 @@ pub fn gpus(root: &Path) -> io::Result<Vec<Node>> {
     Ok(found)
 }
 
-/// The processors of a machine's GPUs.
+/// The driver is not loaded, or lists no GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("/{NODES} lists no AMD GPU")]
+pub struct NoGpu;
+
+/// The processors of a machine's GPUs, in the driver's order; `root` is `/` but for tests.
 ///
 /// # Errors
-/// In words, if there are none.
-pub fn processors(root: &Path) -> Result<Vec<String>, String> {
+/// There are none.
+pub fn processors(root: &Path) -> Result<Vec<String>, NoGpu> {
     match gpus(root) {
         Ok(gpus) if !gpus.is_empty() => Ok(gpus.into_iter().map(|gpu| gpu.processor).collect()),
-        _ => Err(format!("/{NODES} lists no AMD GPU")),
+        _ => Err(NoGpu),
     }
 }
 

@@ -5,10 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names libdevice's file, instead of the search.
-pub const LIBDEVICE_VARIABLE: &str = "CANDLE_ROCM_LIBDEVICE";
-/// Where CUDA is installed, as other builds understand them.
-pub const CUDA_VARIABLES: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
+use crate::error::{Error, Result};
+use crate::variables;
 
 /// Whether an architecture's name is NVIDIA's, such as `sm_90`.
 pub fn is_nvidia(arch: &str) -> bool {
@@ -36,13 +34,11 @@ pub fn ptxas() -> Option<PathBuf> {
 }
 
 /// NVIDIA's compiler of CUDA, if the toolkit is here.
-#[allow(dead_code)] // it is for tests that hold ours to it
 pub fn nvcc() -> Option<PathBuf> {
     tool("nvcc")
 }
 
 /// Where the toolkit of [`nvcc`] is installed.
-#[allow(dead_code)] // as above
 pub fn toolkit() -> Option<PathBuf> {
     let nvcc = std::fs::canonicalize(nvcc()?).ok()?;
     // It is in bin/.
@@ -63,7 +59,7 @@ pub fn ptxas_version() -> Option<String> {
 
 /// Where CUDA may be installed.
 fn roots() -> impl Iterator<Item = PathBuf> {
-    let named = CUDA_VARIABLES.iter().filter_map(std::env::var_os);
+    let named = variables::CUDA.iter().filter_map(std::env::var_os);
     named
         .map(PathBuf::from)
         .chain(["/usr/local/cuda", "/usr/lib/cuda", "/opt/cuda"].map(PathBuf::from))
@@ -72,26 +68,24 @@ fn roots() -> impl Iterator<Item = PathBuf> {
 /// libdevice's bitcode.
 ///
 /// # Errors
-/// It is in none of the usual places; the text says which, and how to name one.
-pub fn libdevice() -> Result<PathBuf, String> {
-    if let Some(choice) = std::env::var_os(LIBDEVICE_VARIABLE) {
+/// [`variables::LIBDEVICE`] names no file; or without it, the file is in none of the usual places.
+pub fn libdevice() -> Result<PathBuf> {
+    if let Some(choice) = std::env::var_os(variables::LIBDEVICE) {
         let file = PathBuf::from(choice);
         return match file.is_file() {
             true => Ok(file),
-            false => Err(format!(
-                "{LIBDEVICE_VARIABLE}={}: no such file",
-                file.display()
-            )),
+            false => Err(Error::Variable {
+                name: variables::LIBDEVICE,
+                value: file.display().to_string(),
+                reason: "no such file".to_owned(),
+            }),
         };
     }
     let files: Vec<PathBuf> = roots()
         .map(|root| root.join("nvvm/libdevice/libdevice.10.bc"))
         .collect();
-    files.iter().find(|file| file.is_file()).cloned().ok_or_else(|| {
-        let tried: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        format!(
-            "no libdevice (a part of the CUDA toolkit; {LIBDEVICE_VARIABLE} names the file). Tried {}",
-            tried.join(", ")
-        )
-    })
+    match files.iter().find(|file| file.is_file()) {
+        Some(file) => Ok(file.clone()),
+        None => Err(Error::NoLibdevice(files)),
+    }
 }

@@ -13,24 +13,24 @@ pub enum Outcome<T> {
 }
 
 /// Parts that wait, and results of those that ran.
-struct State<T> {
+struct State<T, E> {
     fresh: VecDeque<usize>,
     /// Parts at which somebody else was.
     busy: VecDeque<usize>,
     results: Vec<Option<T>>,
-    failures: Vec<String>,
+    failures: Vec<E>,
 }
 
 /// Runs `part(0, ...)` to `part(count - 1, ...)` on up to this many threads, and stops at the first failure. The second
 /// argument says whether to wait for somebody who is at the same part; without it the answer is [`Outcome::Busy`].
 ///
 /// # Errors
-/// What the parts that failed say.
-pub fn run<T: Send>(
+/// What the parts that failed say, the first that did first.
+pub fn run<T: Send, E: Send>(
     threads: usize,
     count: usize,
-    part: impl Fn(usize, bool) -> Result<Outcome<T>, String> + Sync,
-) -> Result<Vec<T>, String> {
+    part: impl Fn(usize, bool) -> Result<Outcome<T>, E> + Sync,
+) -> Result<Vec<T>, Vec<E>> {
     let state = Mutex::new(State {
         fresh: (0..count).collect(),
         busy: VecDeque::new(),
@@ -52,7 +52,7 @@ pub fn run<T: Send>(
     let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
     match state.failures.is_empty() {
         true => Ok(state.results.into_iter().flatten().collect()),
-        false => Err(state.failures.join("\n")),
+        false => Err(state.failures),
     }
 }
 
@@ -62,15 +62,15 @@ pub fn granted_threads() -> usize {
     jobs.and_then(|jobs| jobs.parse().ok()).unwrap_or(1)
 }
 
-fn locked<T>(state: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
+fn locked<T, E>(state: &Mutex<State<T, E>>) -> MutexGuard<'_, State<T, E>> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// As [`work`], once one of cargo's job slots is free: until then cargo compiles something else with it.
-fn work_when_granted<T>(
+fn work_when_granted<T, E>(
     server: &jobserver::Client,
-    state: &Mutex<State<T>>,
-    part: &(impl Fn(usize, bool) -> Result<Outcome<T>, String> + Sync),
+    state: &Mutex<State<T, E>>,
+    part: &(impl Fn(usize, bool) -> Result<Outcome<T>, E> + Sync),
 ) {
     const PAUSE: Duration = Duration::from_millis(20);
     loop {
@@ -90,9 +90,9 @@ fn work_when_granted<T>(
 }
 
 /// Runs parts until none is left.
-fn work<T>(
-    state: &Mutex<State<T>>,
-    part: &(impl Fn(usize, bool) -> Result<Outcome<T>, String> + Sync),
+fn work<T, E>(
+    state: &Mutex<State<T, E>>,
+    part: &(impl Fn(usize, bool) -> Result<Outcome<T>, E> + Sync),
 ) {
     loop {
         let (index, wait) = {
@@ -110,8 +110,8 @@ fn work<T>(
         match outcome {
             Ok(Outcome::Done(result)) => state.results[index] = Some(result),
             Ok(Outcome::Busy) => state.busy.push_back(index),
-            Err(message) => {
-                state.failures.push(message);
+            Err(failure) => {
+                state.failures.push(failure);
                 state.fresh.clear();
                 state.busy.clear();
             }

@@ -3,9 +3,9 @@
 use candle_rocm_kernels::grouped::{
     few_columns, few_name, invocation, kernel_name, Element, HEADER, TILES,
 };
-use candle_rocm_kernels::Processor;
-use candle_rocm_specialised::{Constant, Error, Kernel, Specialiser};
+use candle_rocm_kernels::{Processor, SOURCES};
 use object::{Object as _, ObjectSymbol as _};
+use rocm_toolchain::specialised::{Constant, Error, Kernel, Specialiser};
 
 const SHAPE: [Constant; 8] = [
     ("product.gemm.m", 4096),
@@ -60,7 +60,7 @@ fn kernel<'a>(name: &'a str, invocation: &'a str) -> Kernel<'a> {
 }
 
 fn check(arch: &str, names: &[String]) {
-    let specialiser = Specialiser::new().unwrap();
+    let specialiser = Specialiser::new(&SOURCES).unwrap();
     for name in names {
         let invocation = invocation(name).unwrap_or_else(|| panic!("{name}"));
         let kernel = kernel(name, &invocation);
@@ -74,8 +74,8 @@ fn check(arch: &str, names: &[String]) {
         let again = specialiser.compile(&kernel, &SHAPE, arch).unwrap();
         assert!(!again.compiled, "{arch} {name}");
     }
-    let troubles = specialiser.finish();
-    assert!(troubles.is_empty(), "{troubles:?}");
+    let notices = specialiser.finish();
+    assert!(notices.is_empty(), "{notices:?}");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn the_sum_of_parts_is_made_for_none() {
 
 #[test]
 fn errors_are_the_compilers() {
-    let specialiser = Specialiser::new().unwrap();
+    let specialiser = Specialiser::new(&SOURCES).unwrap();
     let name = kernel_name(Element::Bf16, false, TILES[1], [true, false]);
     let invocation = invocation(&name).unwrap();
     let constants: [Constant; 1] = [("product.no_such_field", 1)];

@@ -1,5 +1,4 @@
-//! What a build's Cargo.lock says of the crates that the program is made of. The runtime's build script includes this
-//! file, too.
+//! What a build's Cargo.lock says of the crates that the program is made of.
 
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,28 @@
+//! The files stand on floors, and import only what is on their own or below.
+
+use std::path::Path;
+
+use candle_rocm_testing::floors::{Floor, House};
+
+/// From the lowest up.
+const FLOORS: &[Floor<'static>] = &[
+    (
+        "what the machine and the environment say",
+        &["variables", "topology", "lock", "stand_ins"],
+    ),
+    ("what is said", &["notice", "error"]),
+    ("what a user has", &["user_cache", "cuda_arch", "text"]),
+    ("NVIDIA's compilers", &["nvidia"]),
+    ("clang", &["toolchain"]),
+    ("targets", &["architectures"]),
+    ("parts of a build", &["workers", "key", "unpacked"]),
+    ("what is kept", &["cache"]),
+    ("a kernel file", &["compile"]),
+    ("a kernel for a shape", &["specialised"]),
+];
+
+#[test]
+fn files_import_only_from_their_floor_and_below_and_in_no_circle() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs");
+    House::read(&root).unwrap().assert_floors(FLOORS);
+}
