@@ -67,6 +67,7 @@ mod sessions {
     use crate::checkpoint::{end_of_text, Weights};
     use crate::generate::{LanguageModel, Limits};
     use crate::launches::Launches;
+    use crate::llama_config;
     use crate::model_code::ModelCode;
     use crate::session;
 
@@ -139,7 +140,7 @@ mod sessions {
 
     /// What files leave out or write in another way, as the configurations have it.
     fn normalise(json: &mut Value, context: usize) -> Result<()> {
-        llama::normalise_rope(json)?;
+        llama_config::normalise_rope(json)?;
         if !json["rope_scaling"].is_null() {
             bail!("`rope_scaling`: of LLaMA's kin, LLaMA alone has it here");
         }

@@ -16,7 +16,6 @@ use crate::model_code::{ModelArgs, SessionArgs};
 use crate::session;
 
 pub use crate::llama_config::parse_config;
-pub(crate) use crate::llama_config::{check, normalise_rope};
 
 /// A LLaMA model with its cache.
 pub struct Llama {

@@ -16,7 +16,8 @@ use crate::generate::{LanguageModel, Limits};
 use crate::gguf::{self, gguf_name, hugging_face_name, ROPE_DIVISORS};
 use crate::gguf_write::{convert, Format};
 use crate::launches::Launches;
-use crate::llama::{self, expected_tensors};
+use crate::llama::expected_tensors;
+use crate::llama_config;
 use crate::model_code::{ModelArgs, SessionArgs};
 #[cfg(feature = "rocm")]
 use crate::session;
@@ -110,7 +111,7 @@ impl QuantizedLlama {
         device: &Device,
     ) -> Result<Self> {
         let config = gguf::config(&content)?;
-        llama::check(&config)?;
+        llama_config::check(&config)?;
         check_tensors(&content, &config, reader)?;
         if cfg!(debug_assertions) && device.is_cpu() {
             check_pairs_of_blocks(&content)?;

@@ -227,7 +227,13 @@ mod tests {
 
     #[test]
     fn plans_differ_and_have_names_of_their_own() {
-        let all = plans(Element::F8e4m3, size(8, 7168), true, Processor::of("gfx942"), 304);
+        let all = plans(
+            Element::F8e4m3,
+            size(8, 7168),
+            true,
+            Processor::of("gfx942"),
+            304,
+        );
         assert!(all.len() > 5, "{all:?}");
         let names: BTreeSet<String> = all.iter().map(ToString::to_string).collect();
         assert_eq!(names.len(), all.len(), "{names:?}");
