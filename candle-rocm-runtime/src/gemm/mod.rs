@@ -21,6 +21,7 @@ mod arguments;
 mod candidates;
 mod choice;
 mod epilogue;
+pub mod estimate;
 pub(crate) mod handover;
 mod hardware;
 mod kernel;
