@@ -92,7 +92,9 @@ fn caches(program: &mut Program) {
 fn server(program: &mut Program) {
     let mut state = 1u64;
     let mut drawn = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         (state >> 33) as usize % below
     };
     let mut live: Vec<DeviceBuffer<u8>> = Vec::new();

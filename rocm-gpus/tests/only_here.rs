@@ -40,7 +40,7 @@ const CHOOSE: [(&str, &str); 13] = [
         "which targets are compiled for by default",
     ),
     (
-        "candle-rocm-kernels/build/toolchain.rs",
+        "rocm-toolchain/src/toolchain.rs",
         "reads the names that the compiler and its libraries know",
     ),
 ];

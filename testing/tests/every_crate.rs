@@ -7,13 +7,7 @@ use std::path::{Path, PathBuf};
 use candle_rocm_testing::floors::{House, Problem};
 
 /// Crates whose circles are let be, each with the reason. One that has no circle any more must go.
-const WITH_CIRCLES: &[(&str, &str)] = &[
-    // TO BE TAKEN OUT by the merge with the branch that makes `rocm-toolchain`.
-    (
-        "candle-rocm-cuda",
-        "`ptx` and `compiler` are being moved to another crate",
-    ),
-];
+const WITH_CIRCLES: &[(&str, &str)] = &[];
 
 /// The root files of a package's library and programs, by Cargo's rules of where they lie.
 fn roots(package: &Path) -> Vec<PathBuf> {

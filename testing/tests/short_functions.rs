@@ -17,26 +17,7 @@ const LONG: &[(&str, &str, &str)] = &[
         "add",
         "a table: a row for each instruction",
     ),
-    // TO BE TAKEN OUT by the merge with the branches that cut these.
-    ("candle-rocm-cuda/src/options.rs", "take", MOVED),
-    (
-        "candle-rocm-cuda/src/ptx/translate.rs",
-        "instruction",
-        MOVED,
-    ),
-    ("candle-rocm-cuda/src/ptx/translate.rs", "translate", MOVED),
-    ("candle-rocm-cuda/src/run_time.rs", "compile", MOVED),
-    ("candle-rocm-cuda/src/run_time.rs", "identity", MOVED),
-    ("candle-rocm-kernels/build/main.rs", "run", MOVED),
-    (
-        "candle-rocm-runtime/src/gemm/library/hipblaslt.rs",
-        "give",
-        MOVED,
-    ),
-    ("compat/candle-kernels/src/ffi/mmq.rs", "multiply", MOVED),
-    ("compat/candle-kernels/src/ffi/mmvq.rs", "multiply", MOVED),
 ];
-const MOVED: &str = "is being moved and cut on another branch";
 
 /// Folders that are not read: tests, what builds leave, and what is built on stock Candle.
 const SKIPPED: [&str; 3] = ["tests", "stock", "target"];

@@ -6,12 +6,10 @@ use candle_rocm_kernels::few;
 use candle_rocm_kernels::grouped::{self, Element, ALONG_K, DEPTH, TILES};
 use candle_rocm_kernels::matmul::Tile;
 use candle_rocm_kernels::Processor;
+use candle_rocm_runtime::gemm::estimate::{
+    memory_cycles, overlapped, CACHE_RATE, ENDS, GROUPED_LAUNCH,
+};
 
-/// Bytes in a cycle of a compute unit: of the second-level cache, and its share of the memory's. About the same on all GPUs.
-const CACHE_RATE: f64 = 48.0;
-const MEMORY_RATE: f64 = 8.0;
-/// Cycles of one more launch.
-const LAUNCH: f64 = 6000.0;
 /// Workgroups of the largest tile that a compute unit holds at least.
 pub(super) const RESIDENT: u64 = 2;
 
@@ -25,7 +23,7 @@ struct Pace {
     steps: [f64; 3],
 }
 const PACE: Pace = Pace {
-    ends: 2500.0,
+    ends: ENDS,
     resident: [RESIDENT, 3, 3],
     steps: [1.0; 3],
 };
@@ -210,13 +208,13 @@ fn cycles(
     let workgroups = tiles * plan.parts as f64;
     let rounds = ((workgroups / units).ceil() / resident).ceil();
     let computing = rounds * (resident * step * plan.part_k.min(size.k) as f64 + pace.ends);
-    let memory = |bytes: f64| bytes / (MEMORY_RATE * units);
+    let memory = |bytes: f64| memory_cycles(bytes, units);
     let all = memory((m + n) * k * batch * bytes + 2.0 * m * n * batch);
     let sums = match plan.parts {
         1 => 0.0,
-        parts => memory(8.0 * m * n * batch * parts as f64) + LAUNCH,
+        parts => memory(8.0 * m * n * batch * parts as f64) + GROUPED_LAUNCH,
     };
-    computing.max(all) + 0.3 * computing.min(all) + sums
+    overlapped(computing, all) + sums
 }
 
 #[cfg(test)]

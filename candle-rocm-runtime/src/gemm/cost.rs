@@ -6,27 +6,19 @@
 use candle_rocm_kernels::matmul::SumsOfParts;
 use rocm_gpus::Rates;
 
+use super::estimate::{
+    memory_cycles, overlapped, CACHE_RATE, ENDS, LATENCY, LAUNCH, LDS_RATE, NOT_HIDDEN,
+};
 use super::hardware::{Gpu, Unit, RESERVED_LDS};
 use super::problem::GemmDtype;
 use super::product::Product;
 
-/// Bytes in a cycle of a compute unit: of LDS, of the second-level cache, and its share of the memory's. The last two
-/// are about the same on all these GPUs.
-const LDS_RATE: f64 = 128.0;
-const CACHE_RATE: f64 = 48.0;
-const MEMORY_RATE: f64 = 8.0;
 /// What several second-level caches read of operands, beside what each reads alone, as a share of what memory would pass: an
 /// Infinity Cache has it.
 const READ_AGAIN: f64 = 0.7;
-/// Cycles from a load to its use. A workgroup that is alone on its unit waits so long for each step.
-const LATENCY: f64 = 900.0;
-/// Cycles of a workgroup before its first multiply-add and after its last.
-const ENDS: f64 = 2500.0;
-/// And for each element of a tile by whole lines, on its way from there to C: by the emulator's clock, as below. Sums of
-/// parts are counted by their bytes.
+/// Beside [`ENDS`], cycles for each element of a tile by whole lines, on its way from there to C: by the emulator's clock, as
+/// below. Sums of parts are counted by their bytes.
 const END_OF_ELEMENT: f64 = 0.2;
-/// Cycles of one more launch.
-const LAUNCH: f64 = 6500.0;
 /// How much of the time shows that parts of k take to write their sums, which the launch that adds them up then reads: some
 /// workgroups multiply meanwhile. By the emulator's clock of an MI300X, of LLaMA's layers with 128 to 1,024 tokens: it
 /// ranks plans alike from here to 0.5.
@@ -40,17 +32,11 @@ const OF_EACH_MORE: f64 = 0.1;
 /// same clock, alike from 6,000 to 8,000.
 const FIRST_OF_CODE: f64 = 7000.0;
 
-/// How much of the shorter of two times shows that pass together.
-const NOT_HIDDEN: f64 = 0.3;
-/// The same within a step where an order was asked for in which matrix instructions hide the rest, and a SIMD has two
+/// [`NOT_HIDDEN`] within a step where an order was asked for in which matrix instructions hide the rest, and a SIMD has two
 /// wavefronts or more, so that one multiplies while another waits: by the emulator's clock of an MI300X.
 const NOT_HIDDEN_IN_ORDER: f64 = 0.08;
 /// Wavefronts' places for that: a unit's SIMDs, twice.
 const TWO_A_SIMD: u64 = 8;
-
-fn overlapped(one: f64, other: f64) -> f64 {
-    one.max(other) + NOT_HIDDEN * one.min(other)
-}
 
 fn rate(rates: &Rates, dtype: GemmDtype) -> f64 {
     f64::from(match dtype {
@@ -216,7 +202,7 @@ impl Gpu {
         let first = if work.whole_lines { FIRST_OF_CODE } else { 0.0 };
         let rounds = (of_unit / resident) as f64 * round(resident) + round(of_unit % resident);
         let computing = first + rounds;
-        let memory = |bytes: f64| bytes / (MEMORY_RATE * self.units() as f64);
+        let memory = |bytes: f64| memory_cycles(bytes, self.units() as f64);
         let (m, n, k) = (product.m as f64, product.n as f64, product.k as f64);
         let batch = product.batch as f64;
         let matrices = |stride: i64| if stride == 0 { 1.0 } else { batch };

@@ -22,6 +22,7 @@ mod candidates;
 mod choice;
 mod cost;
 mod epilogue;
+pub mod estimate;
 pub(crate) mod handover;
 mod hardware;
 mod kernel;

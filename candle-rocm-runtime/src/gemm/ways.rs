@@ -11,13 +11,11 @@ use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
 use super::choice::timings_choose;
-use super::epilogue::{Activation, Epilogue};
+use super::epilogue::Epilogue;
 use super::library::handles::Library;
 use super::plan::Plan;
 use super::prepared::Prepared;
-use super::problem::{GemmDtype, GemmProblem, Transpose};
-use crate::base::cuda_names::cublasComputeType_t;
-use crate::base::error::Result;
+use super::problem::{GemmProblem, Transpose};
 use crate::device::gpu::Device;
 use crate::device::per_device::PerDevice;
 
@@ -25,58 +23,62 @@ use crate::device::per_device::PerDevice;
 const MOST: usize = 1024;
 
 /// All of a problem and its epilogue that a way depends on: two with the same key differ in
-/// [`Values`](super::product::Values) alone.
+/// [`Values`](super::product::Values) alone. In words, so that it is hashed and compared as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    /// m, n, k and batch.
-    sizes: [usize; 4],
-    /// Leading dimensions of A, B, C and the residual.
-    lds: [usize; 4],
-    strides: [i64; 4],
-    /// [`GemmProblem::alignments`] where timings choose, which ask for them; no plan does without.
-    alignments: [u64; 3],
-    ops: [Transpose; 2],
-    dtype: GemmDtype,
-    compute: cublasComputeType_t,
-    has_sum: bool,
-    reads_c: bool,
-    has_bias: bool,
-    activation: Activation,
-    has_residual: bool,
-}
+pub(super) struct Key([u64; 13]);
 
 impl Key {
-    /// Of a problem and an epilogue that passed their checks.
-    ///
-    /// # Errors
-    /// The environment's choices make no sense.
-    pub fn of(problem: &GemmProblem, epilogue: &Epilogue) -> Result<Self> {
-        Ok(Self::new(problem, epilogue, timings_choose()?))
+    /// Of any problem and epilogue, checked or not.
+    #[inline]
+    pub fn of(problem: &GemmProblem, epilogue: &Epilogue) -> Self {
+        // A choice that makes no sense is an error for whoever looks for a way, and none is kept.
+        Self::new(problem, epilogue, timings_choose().unwrap_or(false))
     }
 
+    #[inline]
     fn new(problem: &GemmProblem, epilogue: &Epilogue, timings_choose: bool) -> Self {
         let is_address = |address: u64| address != 0;
         let residual = epilogue
             .residual
             .filter(|residual| is_address(residual.address));
         let (ld, stride) = residual.map_or((0, 0), |residual| (residual.ld, residual.stride));
-        Self {
-            sizes: [problem.m, problem.n, problem.k, problem.batch],
-            lds: [problem.lda, problem.ldb, problem.ldc, ld],
-            strides: [problem.stride_a, problem.stride_b, problem.stride_c, stride],
-            alignments: match timings_choose {
-                true => problem.alignments(),
-                false => [0; 3],
-            },
-            ops: [problem.transa, problem.transb],
-            dtype: problem.dtype,
-            compute: problem.compute,
-            has_sum: problem.has_sum(),
-            reads_c: problem.beta != 0.0,
-            has_bias: epilogue.bias.is_some_and(is_address),
-            activation: epilogue.activation,
-            has_residual: residual.is_some(),
-        }
+        // Timings tell alignments apart, powers of two up to 16; no plan does.
+        let alignments = match timings_choose {
+            true => problem.alignments(),
+            false => [0; 3],
+        };
+        let bits = [
+            (u64::from(problem.transa == Transpose::Yes), 1),
+            (u64::from(problem.transb == Transpose::Yes), 1),
+            (u64::from(problem.has_sum()), 1),
+            (u64::from(problem.beta != 0.0), 1),
+            (u64::from(epilogue.bias.is_some_and(is_address)), 1),
+            (u64::from(residual.is_some()), 1),
+            (epilogue.activation as u64, 4),
+            (problem.dtype as u64, 4),
+            (problem.compute as u64, 16),
+            (alignments[0], 5),
+            (alignments[1], 5),
+            (alignments[2], 5),
+        ];
+        let choices = bits
+            .into_iter()
+            .fold(0, |all, (value, width)| all << width | value);
+        Self([
+            problem.m as u64,
+            problem.n as u64,
+            problem.k as u64,
+            problem.batch as u64,
+            problem.lda as u64,
+            problem.ldb as u64,
+            problem.ldc as u64,
+            ld as u64,
+            problem.stride_a as u64,
+            problem.stride_b as u64,
+            problem.stride_c as u64,
+            stride as u64,
+            choices,
+        ])
     }
 }
 
@@ -112,6 +114,7 @@ impl<T> Kept<T> {
     }
 
     /// What is kept for this key.
+    #[inline]
     pub fn get(&self, key: &Key) -> Option<Arc<T>> {
         self.of_keys.read().get(key).cloned()
     }
@@ -132,8 +135,10 @@ mod tests {
     use candle_rocm_kernels::Processor;
 
     use super::*;
-    use crate::gemm::epilogue::Residual;
+    use crate::base::cuda_names::cublasComputeType_t;
+    use crate::gemm::epilogue::{Activation, Residual};
     use crate::gemm::hardware::Gpu;
+    use crate::gemm::problem::GemmDtype;
     use crate::gemm::product::Values;
 
     fn problem() -> GemmProblem {
@@ -272,7 +277,7 @@ mod tests {
                 runtime::select(RuntimeKind::Emulator).unwrap();
                 let [one, other] = [0, 1].map(|ordinal| Context::new(ordinal).unwrap());
                 let (problem, epilogue) = (problem(), epilogue());
-                let key = Key::of(&problem, &epilogue).unwrap();
+                let key = Key::of(&problem, &epilogue);
                 let way = |context: &Context| Way {
                     library: None,
                     plan: Plan::new(&problem, &epilogue, context.info().into()),

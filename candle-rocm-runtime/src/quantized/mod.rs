@@ -17,12 +17,14 @@ mod arguments;
 pub mod chained;
 pub mod experts;
 mod matrices;
+mod matrix_product;
 mod routing;
 mod strips;
 mod upcast;
 mod vectors;
 
 pub use activations::{quantize_matrices, quantize_vectors, FloatType, Matrices, Vectors};
-pub use matrices::{multiply_matrices, MatrixProduct};
+pub use matrices::multiply_matrices;
+pub use matrix_product::MatrixProduct;
 pub use routing::{align, Alignment};
 pub use vectors::{multiply_vectors, VectorProduct};

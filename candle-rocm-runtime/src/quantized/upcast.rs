@@ -4,7 +4,7 @@
 use candle_rocm_kernels::{mmq, widen, Processor, WIDEN};
 
 use super::arguments::launch;
-use super::matrices::Checked;
+use super::matrix_product::Checked;
 use crate::base::error::Result;
 use crate::gemm::{gemm_strided_batched, GemmDtype, GemmProblem, Transpose};
 use crate::memory::workspace::Workspace;
