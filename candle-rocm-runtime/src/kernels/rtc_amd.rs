@@ -88,10 +88,7 @@ fn by_either(
 
 /// Whether it is about the machine, and not about the source.
 fn lacks_a_compiler(error: &FrontEndError) -> bool {
-    matches!(
-        error,
-        FrontEndError::Toolchain(_) | FrontEndError::Setup(_)
-    )
+    matches!(error, FrontEndError::Toolchain(_) | FrontEndError::Setup(_))
 }
 
 /// By AMD's library.
