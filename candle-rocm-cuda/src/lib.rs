@@ -38,6 +38,7 @@ pub use options::Options;
 pub use program::{Object, Program, Source};
 
 use rocm_toolchain::variables as of;
+pub use rocm_toolchain::{Notice, Notices};
 
 /// Variables of the environment on which results depend, for `cargo::rerun-if-env-changed`.
 pub fn variables() -> Vec<&'static str> {

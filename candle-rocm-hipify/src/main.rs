@@ -41,7 +41,10 @@ fn main() -> Result<ExitCode> {
         archs: cli.arch,
         syntax_only: cli.syntax_only,
     };
-    let outcomes = report::try_all(&files, &trial)?;
+    let (outcomes, notices) = report::try_all(&files, &trial)?;
+    for notice in &notices {
+        eprintln!("{notice}");
+    }
     print!("{}", report::text(&outcomes, &trial.archs, cli.reasons));
     if let Some(folder) = &cli.write {
         for path in &cli.paths {

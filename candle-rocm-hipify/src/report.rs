@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{ensure, Context, Result};
-use candle_rocm_cuda::{Compiler, Options, Side, Source};
+use candle_rocm_cuda::{Compiler, Notices, Options, Side, Source};
 use rayon::prelude::*;
 use walkdir::WalkDir;
 
@@ -62,11 +62,11 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Tries each file on each side.
+/// Tries each file on each side. What the user should hear of the compilers comes with it.
 ///
 /// # Errors
 /// There is no compiler, or it does not know an architecture.
-pub fn try_all(files: &[PathBuf], trial: &Trial) -> Result<Vec<Outcome>> {
+pub fn try_all(files: &[PathBuf], trial: &Trial) -> Result<(Vec<Outcome>, Notices)> {
     let scratch = tempfile::tempdir()?;
     let compilers: Vec<Compiler> = trial
         .archs
@@ -97,7 +97,8 @@ pub fn try_all(files: &[PathBuf], trial: &Trial) -> Result<Vec<Outcome>> {
         file: file.clone(),
         sides: tried.by_ref().take(sides).collect(),
     });
-    Ok(outcomes.collect())
+    let notices = compilers.iter().flat_map(Compiler::finish);
+    Ok((outcomes.collect(), notices.collect()))
 }
 
 /// The report: a table, the reasons by file, and how often each kind is met. `most` reasons of a file are told.

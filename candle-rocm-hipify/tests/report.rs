@@ -55,7 +55,7 @@ fn tried(syntax_only: bool) -> (Vec<Outcome>, String) {
     };
     let files = files(&[folder.path().to_owned()]).expect("there are some");
     assert_eq!(files.len(), FILES.len());
-    let outcomes = try_all(&files, &trial).expect("there is a compiler");
+    let (outcomes, _) = try_all(&files, &trial).expect("there is a compiler");
     let text = text(&outcomes, &trial.archs, 3);
     (outcomes, text)
 }
