@@ -15,6 +15,16 @@ use candle_rocm_runtime::{Context, DeviceBuffer, Stream};
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
+/// Name and calls.
+type Trace = (&'static str, fn(&mut Program));
+
+const TRACES: [Trace; 4] = [
+    ("chain", chain),
+    ("decode", decode),
+    ("caches", caches),
+    ("server", server),
+];
+
 /// The times of a trace's calls.
 #[derive(Default)]
 struct Times {
@@ -127,13 +137,7 @@ fn print(trace: &str, what: &str, mut times: Vec<Duration>) {
 
 fn main() {
     let context = Context::new(0).unwrap();
-    let traces: [(&str, fn(&mut Program)); 4] = [
-        ("chain", chain),
-        ("decode", decode),
-        ("caches", caches),
-        ("server", server),
-    ];
-    for (name, trace) in traces {
+    for (name, trace) in TRACES {
         let stream = context.new_stream().unwrap();
         let mut program = Program {
             stream,
