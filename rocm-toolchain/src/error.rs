@@ -30,7 +30,7 @@ pub enum Error {
     /// A variable of the environment has a value that cannot be used.
     #[error("{name}={value}: {reason}")]
     Variable {
-        /// The variable, one of [`variables`](crate::variables).
+        /// The variable, one of [`crate::variables`].
         name: &'static str,
         /// Its value.
         value: String,
