@@ -178,7 +178,11 @@ impl Product {
     fn check_alignment(&self, kernel: &Kernel, size_k: u32) -> Result<()> {
         let Self { input, weights, .. } = *self;
         // Rows of a multiple of four elements are read in vectors.
-        let alignment = if size_k % 4 == 0 { kernel.alignment } else { 2 };
+        let alignment = if size_k.is_multiple_of(4) {
+            kernel.alignment
+        } else {
+            2
+        };
         let weight_alignment = if kernel.block[0] == 1 { alignment } else { 2 };
         if input % alignment != 0 || weights % weight_alignment != 0 {
             return Err(Error::invalid(format!(
