@@ -390,6 +390,7 @@ fn transpose(operation: cublasOperation_t) -> Transpose {
     }
 }
 
+#[inline]
 fn size(name: &str, value: c_int) -> Result<usize, BlasError> {
     usize::try_from(value)
         .map_err(|_| BlasError(Error::invalid(format!("matrix product: {name} is {value}"))))

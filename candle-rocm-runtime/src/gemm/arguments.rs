@@ -122,22 +122,14 @@ impl MatmulArguments {
         }
     }
 
-    /// The same with these values, A and B as the kernel has them, and this memory for the sums of parts, if there are several.
-    pub(super) fn with_values(&self, values: &Values, partial: u64) -> Self {
-        Self {
-            gemm: Arguments {
-                a: values.a,
-                b: values.b,
-                c: values.c,
-                alpha: values.alpha,
-                beta: values.beta,
-                ..self.gemm
-            },
-            partial: if self.parts > 1 { partial } else { 0 },
-            bias: values.bias,
-            residual: values.residual,
-            ..*self
-        }
+    /// Sets these values, A and B as the kernel has them, and this memory for the sums of parts, if there are several.
+    #[inline]
+    pub(super) fn set_values(&mut self, values: &Values, partial: u64) {
+        let gemm = &mut self.gemm;
+        (gemm.a, gemm.b, gemm.c) = (values.a, values.b, values.c);
+        (gemm.alpha, gemm.beta) = (values.alpha, values.beta);
+        (self.bias, self.residual) = (values.bias, values.residual);
+        self.partial = if self.parts > 1 { partial } else { 0 };
     }
 }
 

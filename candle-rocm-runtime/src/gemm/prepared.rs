@@ -52,9 +52,12 @@ impl Template {
     }
 
     /// The first launch's arguments for these values.
+    #[inline]
     fn first(&self, values: &Values, sums: Sums) -> MatmulArguments {
         let values = values.exchanged(self.plan.product.is_transposed);
-        self.first[usize::from(sums.hands_over)].with_values(&values, sums.partial)
+        let mut arguments = self.first[usize::from(sums.hands_over)];
+        arguments.set_values(&values, sums.partial);
+        arguments
     }
 
     /// The other launches' arguments and geometry.

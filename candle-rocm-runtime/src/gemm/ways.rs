@@ -5,6 +5,7 @@
 //! for sums that are handed over, is asked for at each launch.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
@@ -23,9 +24,20 @@ use crate::device::per_device::PerDevice;
 const MOST: usize = 1024;
 
 /// All of a problem and its epilogue that a way depends on: two with the same key differ in
-/// [`Values`](super::product::Values) alone. In words, so that it is hashed and compared as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// [`Values`](super::product::Values) alone. In words, so that it is compared as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key([u64; 13]);
+
+impl Hash for Key {
+    /// Sizes and choices tell nearly all problems apart: the rest is compared alone.
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [m, n, k, batch, .., choices] = self.0;
+        state.write_u64(m ^ n.rotate_left(32));
+        state.write_u64(k ^ batch.rotate_left(32));
+        state.write_u64(choices);
+    }
+}
 
 impl Key {
     /// Of any problem and epilogue, checked or not.
