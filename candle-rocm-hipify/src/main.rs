@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use candle_rocm_cuda::Options;
 use candle_rocm_hipify::{hip, report};
 use clap::Parser;
+use rocm_nvcc::Options;
 
 /// Says file by file which CUDA sources compile for which AMD GPU, and what stands in the way of the others.
 #[derive(Parser)]

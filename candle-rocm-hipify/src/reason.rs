@@ -1,6 +1,6 @@
 //! Why a source does not compile, sorted.
 
-use candle_rocm_cuda::Error;
+use rocm_nvcc::Error;
 
 /// What kind of thing stands in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

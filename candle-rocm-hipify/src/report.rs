@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{ensure, Context, Result};
-use candle_rocm_cuda::{Compiler, Notices, Options, Side, Source};
 use rayon::prelude::*;
+use rocm_nvcc::{Compiler, Notices, Options, Side, Source};
 use walkdir::WalkDir;
 
 use crate::reason::{self, Reason};

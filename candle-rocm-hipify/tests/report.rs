@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use candle_rocm_cuda::Options;
 use candle_rocm_hipify::reason::Kind;
 use candle_rocm_hipify::report::{files, text, try_all, Outcome, Trial};
+use rocm_nvcc::Options;
 
 const FILES: [(&str, &str, Option<Kind>); 7] = [
     (

@@ -2,10 +2,10 @@
 
 mod common;
 
-use candle_rocm_cuda::{text, Compiler, Options, Source};
 use candle_rocm_runtime::module::{compile_text, compile_text_with, CompileOptions};
 use candle_rocm_runtime::{Image, LaunchConfig, PushKernelArg};
 use common::{context, select};
+use rocm_nvcc::{text, Compiler, Options, Source};
 
 const SCALE: &str = r#"
 extern "C" __global__ void scale(float *x, float by, int n) {

@@ -2,10 +2,10 @@
 
 mod common;
 
-use candle_rocm_cuda::{text, Compiler, Options, Source};
 use candle_rocm_runtime::runtime::machine::{word_on_shared_memory, Listed, Machine};
 use candle_rocm_runtime::{runtime, Context, ErrorKind, Image};
 use common::{in_process, select};
+use rocm_nvcc::{text, Compiler, Options, Source};
 use rocm_toolchain::topology::{pci_address, Node};
 
 const APU: (&str, usize) = ("gfx1036", 512 << 20);

@@ -1,10 +1,10 @@
-//! The small CUDA programs of `candle-rocm-cuda/tests/programs` on an NVIDIA GPU (`CANDLE_ROCM_RUNTIME=nvidia`, with the
+//! The small CUDA programs of `rocm-nvcc/tests/programs` on an NVIDIA GPU (`CANDLE_ROCM_RUNTIME=nvidia`, with the
 //! feature `nvidia`): compiled by NVIDIA's compilers with NVIDIA's headers, and held to the same plain Rust. So it is what
 //! CUDA means that our headers are held to.
 
 mod common;
 // By its path: the test that runs them on emulated GPUs has it, too.
-#[path = "../../candle-rocm-cuda/tests/programs/table.rs"]
+#[path = "../../rocm-nvcc/tests/programs/table.rs"]
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use rocm_toolchain::nvidia as cuda;
 use table::{reference, Group, GROUPS};
 
 /// What all sources include.
-const SHARED: &str = include_str!("../../candle-rocm-cuda/tests/programs/program.cuh");
+const SHARED: &str = include_str!("../../rocm-nvcc/tests/programs/program.cuh");
 /// Stands for the C library's, which NVRTC does not have.
 const INTEGERS: &str = "#pragma once
 typedef signed char int8_t;

@@ -8,7 +8,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 /// Files and folders that may, each with the reason.
 const MAY: &[(&str, &str)] = &[
     (
-        "candle-rocm-cuda/src/build_script.rs",
+        "rocm-nvcc/src/build_script.rs",
         "lines for cargo: a build script calls it, and cargo reads that one's output",
     ),
     (

@@ -18,9 +18,9 @@ const ENDS: [&str; 4] = ["cu", "cuh", "h", "inc"];
 const FOLDERS: [&str; 6] = [
     "candle-rocm-kernels/kernels",
     "benches/gpu_mm/kernels",
-    "candle-rocm-cuda/freestanding",
-    "candle-rocm-cuda/include",
-    "candle-rocm-cuda/tests/programs",
+    "rocm-nvcc/freestanding",
+    "rocm-nvcc/include",
+    "rocm-nvcc/tests/programs",
     "tests/linked/kernels",
 ];
 

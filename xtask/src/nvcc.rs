@@ -62,7 +62,7 @@ pub fn lay_out(folder: &Path) -> Result<PathBuf> {
     fs::write(&asked, NVIDIA_SMI).with_context(|| asked.display().to_string())?;
     fs::set_permissions(&asked, fs::Permissions::from_mode(0o755))?;
     copy(
-        &cargo::root().join("candle-rocm-cuda/include"),
+        &cargo::root().join("rocm-nvcc/include"),
         &folder.join("include"),
     )?;
     // What `-lcudart` finds: nothing, as the runtime has the functions.
@@ -77,7 +77,7 @@ pub fn program() -> Result<PathBuf> {
         "--profile",
         "quick",
         "--package",
-        "candle-rocm-cuda",
+        "rocm-nvcc",
         "--bin",
         "nvcc",
     ];

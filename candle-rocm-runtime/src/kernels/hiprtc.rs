@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::UNIX_EPOCH;
 
-use candle_rocm_cuda::run_time::{self, Unit};
+use rocm_nvcc::run_time::{self, Unit};
 
 use super::rtc::{Kind, Rtc};
 use crate::base::dynamic_library::Search;

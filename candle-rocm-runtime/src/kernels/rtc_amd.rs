@@ -5,9 +5,7 @@
 
 use std::path::Path;
 
-use candle_rocm_cuda::{
-    run_time, text, Compiler, Error as FrontEndError, Options, Program, Source,
-};
+use rocm_nvcc::{run_time, text, Compiler, Error as FrontEndError, Options, Program, Source};
 use rocm_toolchain::Notices;
 
 use super::compile_options::{CompileOptions, COMPILER_VARIABLE};
@@ -43,7 +41,7 @@ pub(super) fn compile(
 }
 
 /// Options as the compiler of this project has them.
-fn front_end_options(options: &CompileOptions) -> candle_rocm_cuda::Result<Options> {
+fn front_end_options(options: &CompileOptions) -> rocm_nvcc::Result<Options> {
     let mut arguments = options.options.clone();
     let folders = options.include_paths.iter();
     arguments.extend(folders.map(|folder| format!("--include-path={folder}")));
@@ -100,7 +98,7 @@ fn by_hiprtc(
     name: &str,
     options: &Options,
     archs: &[String],
-) -> Result<candle_rocm_cuda::Result<Program>, Error> {
+) -> Result<rocm_nvcc::Result<Program>, Error> {
     let library = hiprtc::library().map_err(|tried| {
         Error::new(
             ErrorKind::Module,
@@ -124,7 +122,7 @@ fn by_clang(
     name: &str,
     options: &Options,
     archs: &[String],
-) -> candle_rocm_cuda::Result<Program> {
+) -> rocm_nvcc::Result<Program> {
     let compiler = Compiler::at_run_time(&archs.join(","))?;
     let source = Source::Text {
         name: name.to_owned(),

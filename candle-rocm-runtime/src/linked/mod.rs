@@ -1,4 +1,4 @@
-//! CUDA's runtime for C++ that a program links: host code compiled by candle-rocm-cuda, whose `<<<>>>` reach the runtime that
+//! CUDA's runtime for C++ that a program links: host code compiled by rocm-nvcc, whose `<<<>>>` reach the runtime that
 //! this process chose.
 //!
 //! These are C functions, which the linker finds: those by which objects register their kernels when the program starts and

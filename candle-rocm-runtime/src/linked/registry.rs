@@ -58,7 +58,7 @@ pub unsafe extern "C" fn __hipRegisterFatBinary(wrapper: *const Wrapper) -> *mut
     // SAFETY: the caller's promise.
     let wrapper = unsafe { &*wrapper };
     let of_ours = wrapper.magic == MAGIC && wrapper.version == 1 && !wrapper.code.is_null();
-    // SAFETY: candle-rocm-cuda ends what it writes there in NUL, and other compilers' bundles begin with a name and have
+    // SAFETY: rocm-nvcc ends what it writes there in NUL, and other compilers' bundles begin with a name and have
     // NULs in their numbers.
     let code = of_ours.then(|| unsafe { CStr::from_ptr(wrapper.code) });
     let code = code

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_rocm_cuda::{build_script, Options};
+use rocm_nvcc::{build_script, Options};
 
 /// bindgen_cuda's error, of which there is none: what is wrong ends the build script.
 #[derive(Debug)]

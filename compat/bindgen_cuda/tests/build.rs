@@ -29,7 +29,7 @@ fn each_file_becomes_text_and_a_constant() {
         "pub const ADD: &str = include_str!(concat!(env!(\"OUT_DIR\"), \"/add.ptx\"));\n"
     );
     let text = fs::read_to_string(path("add.ptx")).expect("it was written");
-    let held = candle_rocm_cuda::text::decode(&text).expect("code objects");
+    let held = rocm_nvcc::text::decode(&text).expect("code objects");
     assert!(held.name == "add" && !held.objects.is_empty());
     // What is wrong ends the build with a message.
     let other = Builder::default()

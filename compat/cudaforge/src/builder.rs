@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_rocm_cuda::{build_script, Options};
+use rocm_nvcc::{build_script, Options};
 
 use crate::compute_cap::{ComputeCapability, GpuArch};
 use crate::dependency::DependencyManager;

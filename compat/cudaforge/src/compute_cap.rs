@@ -173,9 +173,7 @@ impl ComputeCapability {
 pub fn detect_compute_cap() -> Result<GpuArch> {
     match std::env::var(VARIABLE) {
         Ok(named) => GpuArch::parse(&named),
-        Err(_) => Ok(GpuArch::new(
-            candle_rocm_cuda::options::cuda_arch()? as usize / 10,
-        )),
+        Err(_) => Ok(GpuArch::new(rocm_nvcc::options::cuda_arch()? as usize / 10)),
     }
 }
 

@@ -45,9 +45,9 @@ pub enum Error {
     InvalidConfig(String),
 }
 
-impl From<candle_rocm_cuda::Error> for Error {
-    fn from(error: candle_rocm_cuda::Error) -> Self {
-        use candle_rocm_cuda::Error as Cuda;
+impl From<rocm_nvcc::Error> for Error {
+    fn from(error: rocm_nvcc::Error) -> Self {
+        use rocm_nvcc::Error as Cuda;
         let message = error.to_string();
         match error {
             Cuda::Toolchain(_) | Cuda::Setup(_) => Self::NvccNotFound(message),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use candle_rocm_cuda::Compiler;
+use rocm_nvcc::Compiler;
 
 use crate::error::{Error, Result};
 
@@ -48,7 +48,7 @@ impl CudaToolkit {
 
     /// What build scripts choose among: the one that sources are compiled as; none if the environment names no number.
     pub fn supported_architectures(&self) -> Vec<usize> {
-        let arch = candle_rocm_cuda::options::cuda_arch();
+        let arch = rocm_nvcc::options::cuda_arch();
         arch.into_iter().map(|arch| arch as usize / 10).collect()
     }
 }

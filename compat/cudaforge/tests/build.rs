@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use candle_rocm_cuda::text;
 use cudaforge::{Error, KernelBuilder};
+use rocm_nvcc::text;
 
 const KERNEL: &str = "#include \"scale.cuh\"\nextern \"C\" __global__ void scale(float *x) { x[threadIdx.x] *= SCALE; }\n";
 

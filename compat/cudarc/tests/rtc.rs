@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// What compiles CUDA source for AMD GPUs.
-const FRONT_END: &str = "candle-rocm-cuda ";
+const FRONT_END: &str = "rocm-nvcc ";
 /// What candle-core 0.11.1 asks of cudarc.
 const OF_CANDLE: &str =
     "std,cublas,cublaslt,curand,driver,nvrtc,f16,f8,cuda-version-from-build-system,dynamic-linking";

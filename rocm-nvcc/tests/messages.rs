@@ -1,6 +1,6 @@
 //! What a user reads when something is wrong, and what the environment chooses.
 
-use candle_rocm_cuda::{headers, options, Compiler, Error, Options, Source};
+use rocm_nvcc::{headers, options, Compiler, Error, Options, Source};
 
 fn source(text: &str) -> Source {
     Source::Text {

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use candle_rocm_cuda::run_time::{self, Library, Unit};
-use candle_rocm_cuda::{Error, Options};
 use candle_rocm_testing::hip;
+use rocm_nvcc::run_time::{self, Library, Unit};
+use rocm_nvcc::{Error, Options};
 
 /// What [`Alone`] says of a source that it has nothing against.
 const FINE: &str = "fine";

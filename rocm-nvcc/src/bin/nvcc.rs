@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use candle_rocm_cuda::nvcc;
+use rocm_nvcc::nvcc;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use candle_rocm_cuda::{Compiler, Options, Source};
 use candle_rocm_testing::gpu::Gpu;
 use rocm_emulator::exec::Options as Execution;
 use rocm_emulator::isa::Target;
+use rocm_nvcc::{Compiler, Options, Source};
 
 use crate::table::{reference, Group};
 
