@@ -239,6 +239,9 @@ variables! {
     TESTS_ON "CANDLE_ROCM_TESTS_ON" Tests:
         "a GPU", "all five";
         "Runs the kernels' own tests on this emulated GPU alone.";
+    TESTS_HIP_LIBRARY "CANDLE_ROCM_TESTS_HIP_LIBRARY" Tests:
+        "a path", "built by the test that asks for it";
+        "The emulator as a `libamdhip64.so`, which `cargo xtask test` builds once for all tests.";
     STRESS "CANDLE_ROCM_STRESS" Tests:
         "a number", "1";
         "Multiplies what the stress tests do.";

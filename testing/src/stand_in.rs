@@ -4,14 +4,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The library. It goes where the running test was built, in the same profile, so that only the library itself is left
-/// to link.
+/// Names the library where it was built already.
+pub const VARIABLE: &str = "CANDLE_ROCM_TESTS_HIP_LIBRARY";
+
+/// The library: that of [`VARIABLE`], or one that goes where the running test was built, in the same profile. Built by itself
+/// the emulator may need other features of its dependencies than with the workspace, and is compiled again.
 ///
 /// # Panics
-/// It does not build, or the test is in no target folder.
+/// It is not there, it does not build, or the test is in no target folder.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
+        if let Some(library) = std::env::var_os(VARIABLE).map(PathBuf::from) {
+            assert!(library.exists(), "{VARIABLE}={}", library.display());
+            return library;
+        }
         // target/<profile>/deps/<the test>
         let test = std::env::current_exe().expect("the running program has a path");
         let folder = test.parent().and_then(Path::parent);

@@ -124,7 +124,7 @@ pub fn run(args: &Args) -> Result<()> {
             &args.tests,
         );
     }
-    run_tests(&args.arch, args.gpu_only, &args.tests)
+    run_through(&Through::ours()?, &args.arch, args.gpu_only, &args.tests)
 }
 
 /// The way to a GPU.
@@ -139,10 +139,15 @@ impl Through {
     /// The emulator's own HIP, built.
     pub fn ours() -> Result<Self> {
         cargo::run(&mut cargo(&["build", "--package", "amdhip64"]))?;
-        Ok(Self {
+        Ok(Self::built())
+    }
+
+    /// The emulator's own HIP, where it was built with the workspace.
+    pub fn built() -> Self {
+        Self {
             library: cargo::target_folder().join("debug/libamdhip64.so"),
             runner: None,
-        })
+        }
     }
 
     /// The command that runs a program on this emulated GPU.
@@ -164,12 +169,7 @@ impl Through {
     }
 }
 
-/// As [`run`], for those who have a toolchain. Tests that do not use the GPU run once, with the first one's.
-pub fn run_tests(archs: &[String], gpu_only: bool, filters: &[String]) -> Result<()> {
-    run_through(&Through::ours()?, archs, gpu_only, filters)
-}
-
-/// As [`run_tests`], by another way to the GPU.
+/// Candle 0.11.1's, for those who have a toolchain. Tests that do not use the GPU run once, with the first one's.
 pub fn run_through(
     through: &Through,
     archs: &[String],

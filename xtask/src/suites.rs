@@ -10,6 +10,7 @@ use anyhow::{bail, ensure, Context, Result};
 use serde_json::Value;
 
 use crate::cargo::{self, cargo};
+use crate::conformance::Through;
 use crate::executed;
 use crate::jobs::{self, Ended, Job};
 use crate::packages::{self, Package, Tests};
@@ -17,6 +18,9 @@ use crate::spent::Spent;
 
 /// What is built: everything, with the GPU's backend.
 pub const EVERYTHING: [&str; 3] = ["--workspace", "--features", "candle-rocm-examples/rocm"];
+
+/// Names the emulator as a `libamdhip64.so` for tests, which build it otherwise.
+const HIP_LIBRARY: &str = "CANDLE_ROCM_TESTS_HIP_LIBRARY";
 
 /// Packages and programs of tests that run with the memory pool on, too.
 const POOLED: [(&str, &str); 5] = [
@@ -57,6 +61,8 @@ impl Suites {
     pub fn build(spent: &Rc<Spent>) -> Result<Self> {
         let packages = packages::all()?;
         let messages = cargo::messages(cargo(&["test", "--no-run"]).args(EVERYTHING))?;
+        // The emulator's libraries, which no test of cargo's depends on.
+        cargo::run(cargo(&["build", "--lib"]).args(EVERYTHING))?;
         let mut programs = Vec::new();
         let mut coverage = None;
         for message in &messages {
@@ -222,7 +228,8 @@ impl Suites {
             .current_dir(&program.folder)
             .args(arguments)
             .envs(self.environment.borrow().iter().cloned())
-            .env(executed::VARIABLE, executed::file());
+            .env(executed::VARIABLE, executed::file())
+            .env(HIP_LIBRARY, Through::built().library);
         if let Some(arch) = arch {
             emulating(arch, &mut command);
         }

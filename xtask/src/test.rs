@@ -6,6 +6,7 @@ use anyhow::Result;
 use rocm_toolchain::variables;
 
 use crate::cargo::{self, cargo};
+use crate::conformance::Through;
 use crate::setup::ensure_toolchain;
 use crate::spent::Spent;
 use crate::suites::{Suites, EVERYTHING};
@@ -65,7 +66,8 @@ pub fn run(args: &Args) -> Result<()> {
     spent.stage("a few tests under all checks", || checks::few(&suites, 0))?;
     spent.stage("AMD's own HIP", || rocm::run_short(&fully[0]))?;
     spent.stage("Candle's own tests", || {
-        conformance::run_tests(&[fully.clone(), partly.clone()].concat(), false, &[])
+        let archs = [fully.clone(), partly.clone()].concat();
+        conformance::run_through(&Through::built(), &archs, false, &[])
     })?;
     eprintln!("\nAll tests passed on {}.", fully.join(" and "));
     if !partly.is_empty() {
