@@ -17,7 +17,10 @@ const FLOORS: &[Floor<'static>] = &[
     ("problems", &["gemm::problem", "gemm::choice"]),
     ("what follows products", &["gemm::epilogue"]),
     ("products as kernels see them", &["gemm::product"]),
-    ("what plans know of a GPU", &["gemm::hardware"]),
+    (
+        "what plans know of a GPU, and what times are made of",
+        &["gemm::hardware", "gemm::estimate"],
+    ),
     ("how long plans take", &["gemm::cost"]),
     ("plans", &["gemm::kernel", "gemm::handover", "gemm::plan"]),
     (
