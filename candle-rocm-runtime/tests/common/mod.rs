@@ -1,4 +1,4 @@
-//! What the runtime's tests share: a context on the emulated GPU, the probe kernels, and running a test in a
+//! What the runtime's tests share: a context on a GPU, emulated as a rule, the probe kernels, and running a test in a
 //! process of its own.
 #![allow(dead_code)]
 
@@ -16,17 +16,18 @@ pub fn on_amds_hip() -> bool {
     std::env::var(runtime::RUNTIME_VARIABLE).as_deref() == Ok("amd")
 }
 
-/// Choose the emulated GPU, unless AMD's own HIP is asked for.
+/// Choose the emulated GPU, unless AMD's own HIP or an NVIDIA GPU is asked for.
 pub fn select() {
-    if !on_amds_hip() {
+    let asked = std::env::var(runtime::RUNTIME_VARIABLE);
+    if !matches!(asked.as_deref(), Ok("amd" | "nvidia")) {
         runtime::select(RuntimeKind::Emulator).expect("the emulator starts");
     }
 }
 
-/// A context on the emulated GPU 0.
+/// A context on GPU 0, which is emulated unless another is asked for.
 pub fn context() -> Arc<Context> {
     select();
-    Context::new(0).expect("the emulator has a GPU")
+    Context::new(0).expect("there is a GPU")
 }
 
 /// A C file of `tests/libraries`, compiled into a shared library in this folder.
