@@ -61,8 +61,9 @@ impl Suites {
     pub fn build(spent: &Rc<Spent>) -> Result<Self> {
         let packages = packages::all()?;
         let messages = cargo::messages(cargo(&["test", "--no-run"]).args(EVERYTHING))?;
-        // The emulator's libraries, which no test of cargo's depends on.
-        cargo::run(cargo(&["build", "--lib"]).args(EVERYTHING))?;
+        // The emulator's libraries, on which no test depends. Without the tests beside them cargo would choose other features,
+        // and compile Candle again.
+        cargo::run(cargo(&["build", "--lib", "--tests"]).args(EVERYTHING))?;
         let mut programs = Vec::new();
         let mut coverage = None;
         for message in &messages {
