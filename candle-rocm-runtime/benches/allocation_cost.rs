@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use candle_rocm_runtime::{Context, DeviceBuffer, Stream};
+use candle_rocm_testing::random::Random;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -100,18 +101,12 @@ fn caches(program: &mut Program) {
 
 /// Sequences of drawn lengths, each a buffer that lives for a while.
 fn server(program: &mut Program) {
-    let mut state = 1u64;
-    let mut drawn = |below: usize| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 33) as usize % below
-    };
+    let mut random = Random::new(1);
     let mut live: Vec<DeviceBuffer<u8>> = Vec::new();
     for step in 0..4000 {
-        live.push(program.alloc((1 + drawn(1024)) * 64 * KIB));
+        live.push(program.alloc((1 + random.below(1024)) * 64 * KIB));
         if live.len() > 8 {
-            let ended = live.swap_remove(drawn(8));
+            let ended = live.swap_remove(random.below(8));
             program.free(ended);
         }
         if step % 8 == 0 {
