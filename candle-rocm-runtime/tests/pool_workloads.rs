@@ -10,6 +10,7 @@ use candle_rocm_runtime::driver_api::{
     cuDeviceGetDefaultMemPool, cuMemPoolGetAttribute, cuMemPoolSetAttribute,
 };
 use candle_rocm_runtime::{cuda_names::CUmemPool_attribute, Context, DeviceBuffer, Stream};
+use candle_rocm_testing::process::command_of;
 use candle_rocm_testing::random::Random;
 use common::{context, in_process};
 
@@ -368,9 +369,7 @@ fn processes_take_what_others_gave_back() {
     with_pool("processes_take_what_others_gave_back", |mut program| {
         for _ in 0..2 {
             fill_and_give_back(&mut program);
-            let mut other = std::process::Command::new(std::env::current_exe().unwrap());
-            other.args(["the_other_process", "--exact", "--ignored"]);
-            let output = other.output().unwrap();
+            let output = command_of("the_other_process").output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout);
             assert!(
                 output.status.success() && text.contains("1 passed"),
