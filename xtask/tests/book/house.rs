@@ -23,29 +23,29 @@ const BELOW_CANDLE: [&str; 4] = [
     "candle-rocm-runtime",
 ];
 
+/// What cargo prints in the repository's root.
+fn cargo(arguments: &[&str]) -> String {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(arguments).current_dir(pages::root());
+    let output = command.output().expect("cargo runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
 /// The workspace's packages, as cargo describes them.
 fn packages() -> &'static Vec<Value> {
     static PACKAGES: OnceLock<Vec<Value>> = OnceLock::new();
     PACKAGES.get_or_init(|| {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.args([
+        let described = cargo(&[
             "metadata",
             "--no-deps",
             "--offline",
             "--format-version",
             "1",
         ]);
-        let output = command
-            .current_dir(pages::root())
-            .output()
-            .expect("cargo runs");
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let metadata: Value = serde_json::from_str(&described).expect("JSON");
         metadata["packages"].as_array().expect("packages").clone()
     })
 }
@@ -181,27 +181,9 @@ fn tests_of_invariants_exist() {
 
 #[test]
 fn what_could_be_published_is_packed_whole() {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     for package in publishable() {
-        let mut command = Command::new(&cargo);
-        command.args([
-            "package",
-            "--list",
-            "--allow-dirty",
-            "--offline",
-            "--package",
-            name(package),
-        ]);
-        let output = command
-            .current_dir(pages::root())
-            .output()
-            .expect("cargo runs");
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let list = String::from_utf8_lossy(&output.stdout).into_owned();
+        let options = ["--list", "--allow-dirty", "--offline"];
+        let list = cargo(&[&["package"], &options[..], &["--package", name(package)]].concat());
         for file in ["Cargo.toml", "README.md", "src/lib.rs"] {
             assert!(
                 list.lines().any(|line| line == file),
