@@ -1,8 +1,9 @@
 //! Every variable that the workspace's sources name is in the table, and every one of the table is named there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use candle_rocm_testing::sources;
 use candle_rocm_variables::{find, Part, ALL, BETWEEN_PROCESSES, MACROS};
 
 /// Kinds of files that read or set variables. C++ is not among them: its names of this form are macros.
@@ -11,32 +12,12 @@ const EXTENSIONS: [&str; 5] = ["rs", "sh", "toml", "yml", "py"];
 /// Folders that hold no sources of the project.
 const NOT_OURS: [&str; 2] = ["target", ".git"];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// The files below a folder, but for this crate's, which is the table.
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder of the workspace") {
-        let path = entry.expect("an entry").path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        if path.is_dir() {
-            let own = name == env!("CARGO_PKG_NAME");
-            // Build folders have a tag of cargo's.
-            if !own && !NOT_OURS.contains(&name.as_str()) && !path.join("CACHEDIR.TAG").exists() {
-                files(&path, found);
-            }
-        } else if path
-            .extension()
-            .is_some_and(|end| EXTENSIONS.iter().any(|known| end == *known))
-        {
-            found.push(path);
-        }
-    }
+/// The repository's files, but for this crate's, which is the table.
+fn files() -> Vec<PathBuf> {
+    sources::below(&sources::root(), &EXTENSIONS, |path, name| {
+        let own = name == env!("CARGO_PKG_NAME");
+        !own && !NOT_OURS.contains(&name) && !sources::is_of_builds(path)
+    })
 }
 
 /// The names of our variables in a text.
@@ -52,11 +33,8 @@ fn names(text: &str) -> BTreeSet<&str> {
 
 /// Each name of the sources, with the first file that has it.
 fn of_sources() -> BTreeMap<String, PathBuf> {
-    let mut all = Vec::new();
-    files(&root(), &mut all);
-    all.sort();
     let mut found = BTreeMap::new();
-    for path in all {
+    for path in files() {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         for name in names(&text) {
             found.entry(name.to_owned()).or_insert_with(|| path.clone());
@@ -102,9 +80,7 @@ fn is_taken(sources: &[String], name: &str) -> bool {
 #[test]
 fn the_sources_name_every_variable_of_the_table() {
     let found = of_sources();
-    let mut paths = Vec::new();
-    files(&root(), &mut paths);
-    let sources: Vec<String> = paths
+    let sources: Vec<String> = files()
         .iter()
         .filter_map(|path| std::fs::read_to_string(path).ok())
         .filter(|text| text.contains("_variables::") || text.contains("::variables::"))

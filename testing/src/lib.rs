@@ -5,6 +5,7 @@
 //! - [`activations`]: what they are by definition.
 //! - [`needs`]: what a test cannot run without.
 //! - [`process`]: a test in a process of its own, and how that ended.
+//! - [`sources`]: the files of the repository.
 //! - [`stand_in`]: the emulator's `libamdhip64.so`.
 //! - [`floors`]: the order in which a crate's files may import one another.
 //! - [`toolchain`], [`hip`], [`llvm`]: the compiler for GPUs, HIP sources compiled with it, LLVM's tools.
@@ -14,6 +15,7 @@ pub mod needs;
 pub mod numbers;
 pub mod process;
 pub mod random;
+pub mod sources;
 pub mod stand_in;
 
 #[cfg(feature = "activations")]

@@ -2,6 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use candle_rocm_testing::sources;
+
 /// Files outside of tests with such a line, each with the file that they take, and the reason.
 const MAY: &[(&str, &str, &str)] = &[(
     "tests/parity/src/lib.rs",
@@ -48,30 +50,17 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if path.is_dir() {
-            if !name.starts_with('.') && !SKIPPED.contains(&name.as_ref()) {
-                sources(&path, all);
-            }
-        } else if name.ends_with(".rs") {
-            all.push(path);
-        }
-    }
-}
-
 #[test]
 fn files_are_taken_between_tests_alone() {
-    let workspace = plain(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
-    let mut files = Vec::new();
-    sources(&workspace, &mut files);
+    let root = sources::root();
+    let files = sources::below(&root, &["rs"], |_, name| {
+        !name.starts_with('.') && !SKIPPED.contains(&name)
+    });
     assert!(files.len() > 500, "{} files", files.len());
     let (mut wrong, mut seen, mut used) = (Vec::new(), 0, vec![false; MAY.len()]);
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
-        let short = file.strip_prefix(&workspace).unwrap();
+        let short = file.strip_prefix(&root).unwrap();
         let folder = short.parent().unwrap_or(Path::new(""));
         for (line, name) in taken(&text) {
             seen += 1;

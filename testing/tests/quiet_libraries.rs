@@ -1,8 +1,9 @@
 //! No library of the workspace writes to standard output or standard error: those are the program's. A library returns
 //! what there is to say, or gives it to `tracing`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use candle_rocm_testing::sources::{self, root};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Files and folders that may, each with the reason.
@@ -81,36 +82,25 @@ fn is_for_tests(token: Option<&TokenTree>) -> bool {
     matches!(token, Some(TokenTree::Group(group)) if words(group.stream()) == "cfg(test)")
 }
 
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
 /// The folders of the workspace's packages that have a library, as the workspace's manifest names them.
 fn libraries() -> Vec<String> {
-    let manifest = std::fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let (_, members) = manifest.split_once("members = [").unwrap();
     let (members, _) = members.split_once(']').unwrap();
     let members = members.split('"').skip(1).step_by(2);
     members
-        .filter(|member| workspace().join(member).join("src/lib.rs").is_file())
+        .filter(|member| root().join(member).join("src/lib.rs").is_file())
         .map(str::to_owned)
         .collect()
 }
 
 /// The sources of a library: all of `src` but programs, which are `main.rs` and what is below `bin`.
-fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            if path.file_name().is_some_and(|name| name != "bin") {
-                sources(&path, all);
-            }
-        } else if path.extension().is_some_and(|end| end == "rs")
-            && path.file_name().is_some_and(|name| name != "main.rs")
-        {
-            all.push(path);
-        }
-    }
+fn sources_of(library: &str) -> Vec<PathBuf> {
+    let mut files = sources::below(&root().join(library).join("src"), &["rs"], |_, name| {
+        name != "bin"
+    });
+    files.retain(|path| path.file_name().is_some_and(|name| name != "main.rs"));
+    files
 }
 
 #[test]
@@ -120,15 +110,13 @@ fn libraries_write_to_no_stream_of_the_program() {
     let mut used = vec![false; MAY.len()];
     let mut found = Vec::new();
     for library in &libraries {
-        let mut files = Vec::new();
-        sources(&workspace().join(library).join("src"), &mut files);
-        for file in files {
+        for file in sources_of(library) {
             let text = std::fs::read_to_string(&file).unwrap();
             let lines = writes(&text);
             if lines.is_empty() {
                 continue;
             }
-            let short = file.strip_prefix(workspace()).unwrap();
+            let short = file.strip_prefix(root()).unwrap();
             match MAY.iter().position(|(may, _)| short.starts_with(may)) {
                 Some(may) => used[may] = true,
                 None => found.push(format!("{}: lines {lines:?}", short.display())),

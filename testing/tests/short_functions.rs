@@ -1,7 +1,8 @@
 //! No function outside of tests is longer than a screen or two: [`MOST`] lines, from its `fn` to its brace.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+
+use candle_rocm_testing::sources;
 
 const MOST: usize = 80;
 
@@ -65,32 +66,23 @@ fn too_long(text: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// Calls `each` with the path below `root` and the text of each Rust file.
-fn sources(root: &Path, folder: &Path, each: &mut dyn FnMut(String, String)) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if path.is_dir() {
-            if !name.starts_with('.') && !SKIPPED.contains(&&*name) {
-                sources(root, &path, each);
-            }
-        } else if name.ends_with(".rs") {
-            let below = path.strip_prefix(root).unwrap().display().to_string();
-            each(below, std::fs::read_to_string(&path).unwrap());
-        }
-    }
-}
-
 #[test]
 fn functions_are_short() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let (mut files, mut long) = (0, Vec::new());
-    sources(root, root, &mut |file, text| {
-        files += 1;
-        let found = too_long(&text).into_iter();
-        long.extend(found.map(|(name, lines)| (file.clone(), name, lines)));
+    let root = sources::root();
+    let files = sources::below(&root, &["rs"], |_, name| {
+        !name.starts_with('.') && !SKIPPED.contains(&name)
     });
-    assert!(files > 100, "only {files} files");
+    assert!(files.len() > 100, "only {} files", files.len());
+    let mut long = Vec::new();
+    for path in files {
+        let file = path.strip_prefix(&root).unwrap().display().to_string();
+        let found = too_long(&std::fs::read_to_string(&path).unwrap());
+        long.extend(
+            found
+                .into_iter()
+                .map(|(name, lines)| (file.clone(), name, lines)),
+        );
+    }
     let listed: BTreeSet<(&str, &str)> =
         LONG.iter().map(|(file, name, _)| (*file, *name)).collect();
     let mut lines = Vec::new();

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+pub use candle_rocm_testing::sources::root;
+
+use candle_rocm_testing::sources;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// Folders that hold no pages of the project.
@@ -40,11 +43,6 @@ pub struct Section {
     pub text: String,
 }
 
-/// The repository's root.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
 /// The text of a file of the repository.
 pub fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -52,34 +50,15 @@ pub fn read(path: &str) -> String {
 
 /// The files of these kinds below a folder of the repository, sorted, from its root.
 pub fn files(folder: &str, extensions: &[&str]) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut folders = vec![root().join(folder)];
-    while let Some(folder) = folders.pop() {
-        let entries =
-            fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-        for entry in entries {
-            let path = entry.expect("an entry").path();
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            if path.is_dir() {
-                // Build folders have a tag of cargo's.
-                if !NOT_OURS.contains(&name.as_str()) && !path.join("CACHEDIR.TAG").exists() {
-                    folders.push(path);
-                }
-            } else if path
-                .extension()
-                .is_some_and(|end| extensions.iter().any(|known| end == *known))
-            {
-                let short = path.strip_prefix(root()).expect("below the root");
-                found.push(short.to_string_lossy().into_owned());
-            }
-        }
-    }
-    found.sort();
-    found
+    let found = sources::below(&root().join(folder), extensions, |path, name| {
+        !NOT_OURS.contains(&name) && !sources::is_of_builds(path)
+    });
+    let short = |path: PathBuf| {
+        path.strip_prefix(root())
+            .map(|path| path.display().to_string())
+    };
+    let found = found.into_iter().map(short);
+    found.collect::<Result<_, _>>().expect("below the root")
 }
 
 /// Every page, by path.
