@@ -80,24 +80,27 @@ fn memory_by_address() {
 
 #[test]
 fn what_a_buffer_leaks_is_freed_by_address() {
-    let context = context();
-    context.bind_to_thread().unwrap();
-    let in_use = || context.pool_statistics().in_use;
-    let stream = context.default_stream();
-    let before = in_use();
-    for is_waited_for in [true, false] {
-        let address = stream.alloc_zeros::<u8>(1 << 20).unwrap().leak();
-        assert_eq!(in_use(), before + (1 << 20));
-        // SAFETY: nobody uses it any more.
-        unsafe {
-            match is_waited_for {
-                true => result::free_sync(address),
-                false => result::free_async(address, stream.cu_stream()),
+    // The pool's bytes in use are those of all tests of a process.
+    in_process("what_a_buffer_leaks_is_freed_by_address", &[], || {
+        let context = context();
+        context.bind_to_thread().unwrap();
+        let in_use = || context.pool_statistics().in_use;
+        let stream = context.default_stream();
+        let before = in_use();
+        for is_waited_for in [true, false] {
+            let address = stream.alloc_zeros::<u8>(1 << 20).unwrap().leak();
+            assert_eq!(in_use(), before + (1 << 20));
+            // SAFETY: nobody uses it any more.
+            unsafe {
+                match is_waited_for {
+                    true => result::free_sync(address),
+                    false => result::free_async(address, stream.cu_stream()),
+                }
             }
+            .unwrap();
+            assert_eq!(in_use(), before);
         }
-        .unwrap();
-        assert_eq!(in_use(), before);
-    }
+    });
 }
 
 #[test]
