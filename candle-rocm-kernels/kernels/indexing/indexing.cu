@@ -60,18 +60,21 @@ template <class T, class I>
 __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, const T *__restrict__ src,
                                        T *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right) {
     constexpr Operation OPERATION("gather");
+    constexpr size_t NONE = ~(size_t)0;
     bool narrow = numel <= 0xffffffffu;
+    // The loop goes on past a bad index, which it reads as absent: a trap in it would keep loads from overlapping.
+    size_t refused = NONE;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
         size_t row = divide(i, right, narrow), at = i - row * right;
         size_t left = divide(row, ids_dim, narrow);
         I index = ids[i];
+        bool outside = (uint64_t)(int64_t)index >= (uint64_t)src_dim, absent = is_absent(index);
         T value = {};
-        if (!is_absent(index)) {
-            size_t from = checked(index, src_dim, OPERATION, place_outside, i);
-            value = src[(left * src_dim + from) * right + at];
-        }
+        if (!outside && !absent) value = src[(left * src_dim + (size_t)index) * right + at];
+        if (outside && !absent) refused = i;
         dst[i] = value;
     }
+    if (refused != NONE) refuse<I>(OPERATION, place_outside, (int64_t)ids[refused], src_dim, refused);
 }
 #define GATHER(I_NAME, I, NAME, T)                                                                                   \
     ENTRY gather_##I_NAME##_##NAME(size_t numel, const I *__restrict__ ids, const T *__restrict__ src,               \
