@@ -1,10 +1,12 @@
 //! Few long rows: two kernels instead of one, so that several workgroups share each row.
 //!
-//! A workgroup for each row would leave most of the GPU idle. The kernels listed here can be replaced by a pair of module
-//! `fused`, on grids of (parts, rows) workgroups of [`THREADS`]: those of the first leave what each found in its part of a
-//! row, those of the second combine what all parts of their row found, and write their own part.
+//! A workgroup for each row would leave most of the GPU idle. The kernels listed here can be replaced by a pair of another
+//! module or their own, on grids of (parts, rows) workgroups of [`THREADS`]: those of the first leave what each found in
+//! its part of a row, those of the second combine what all parts of their row found, and write their own part. Of a
+//! reduction a row is what one output is made of, and the second kernel writes the output.
 
 use crate::geometry::Row;
+use crate::Module;
 
 /// Work-items of a workgroup of either kernel.
 pub const THREADS: u32 = 256;
@@ -13,15 +15,21 @@ pub const THREADS: u32 = 256;
 const LONG_ROW: u64 = 128 << 10;
 /// Bytes of a part at least.
 const PART: u64 = 16 << 10;
+/// Outputs that a workgroup of the first kernel makes parts of at once (`MOST_COLUMNS` in kernels/rows/long_fold.cuh).
+const COLUMNS: u32 = 32;
 
 /// How a kernel of rows is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct SplitRows {
     /// Which of the kernel's arguments are pointers that both kernels of the pair read or write in vectors, if all are at
     /// multiples of 16 bytes.
     pub pointers: &'static [usize],
-    /// What a part leaves for the second kernel: so many numbers of f64 for rows of f64, of f32 for others.
+    /// What a part leaves for the second kernel: so many numbers of 8 bytes for rows of such elements, of 4 for others.
     pub numbers: u32,
+    /// Parts for each compute unit, of one row.
+    pub parts_per_unit: u32,
+    /// The module of the pair.
+    pub module: &'static Module,
     /// The pair.
     pub kernels: [SplitKernel; 2],
 }
@@ -75,7 +83,7 @@ macro_rules! argument {
 }
 
 macro_rules! splits {
-    ($($module:literal, $kernel:literal, [$($pointer:literal)*], $numbers:literal:
+    ($($module:literal, $kernel:literal, [$($pointer:literal)*], $numbers:expr, $parts_per_unit:literal, $of:ident:
        $($prefix:literal ($($argument:tt)*))*;)*) => {
         &[$((
             $module,
@@ -83,6 +91,8 @@ macro_rules! splits {
             SplitRows {
                 pointers: &[$($pointer),*],
                 numbers: $numbers,
+                parts_per_unit: $parts_per_unit,
+                module: &crate::$of,
                 kernels: [$(SplitKernel {
                     prefix: $prefix,
                     arguments: &[$(argument!($argument)),*],
@@ -94,44 +104,61 @@ macro_rules! splits {
 
 /// (module, beginning of the kernel's name, how it is replaced: pointers, numbers, pair); the first that matches holds.
 const SPLITS: &[(&str, &str, SplitRows)] = splits! {
-    "reduce", "softmax_", [0 1], 2:
+    // Nothing is read twice: more workgroups have more loads in flight.
+    "reduce", "fast_sum_", [], COLUMNS, 8, REDUCE:
+        "long_sum_parts" (1 2 3 4 partial)
+        "long_sum_finish" (1 2 3 4 5 partial);
+    // An extremum and its place.
+    "reduce", "fast_min_", [], 2 * COLUMNS, 8, REDUCE:
+        "long_min_parts" (1 2 3 4 partial)
+        "long_min_finish" (1 2 3 4 5 partial);
+    "reduce", "fast_max_", [], 2 * COLUMNS, 8, REDUCE:
+        "long_max_parts" (1 2 3 4 partial)
+        "long_max_finish" (1 2 3 4 5 partial);
+    "reduce", "fast_argmin_", [], 2 * COLUMNS, 8, REDUCE:
+        "long_min_parts" (1 2 3 4 partial)
+        "long_argmin_finish" (1 2 3 4 5 partial);
+    "reduce", "fast_argmax_", [], 2 * COLUMNS, 8, REDUCE:
+        "long_max_parts" (1 2 3 4 partial)
+        "long_argmax_finish" (1 2 3 4 5 partial);
+    "reduce", "softmax_", [0 1], 2, 2, FUSED:
         "long_softmax_parts" (0 partial 2 parts one wide)
         "long_softmax_finish" (0 partial 1 2 parts one wide);
-    "reduce", "rmsnorm_", [0 1 2], 2:
+    "reduce", "rmsnorm_", [0 1 2], 2, 2, FUSED:
         "long_rmsnorm_parts" (0 partial 3 parts wide)
         "long_rmsnorm_finish" (0 partial 1 2 null 3 parts 5 wide);
-    "reduce", "layernorm_", [0 1 2 3], 2:
+    "reduce", "layernorm_", [0 1 2 3], 2, 2, FUSED:
         "long_layernorm_parts" (0 partial 4 parts wide)
         "long_layernorm_finish" (0 partial 1 2 3 4 parts 6 wide);
-    "fused", "log_softmax_", [0 1], 2:
+    "fused", "log_softmax_", [0 1], 2, 2, FUSED:
         "long_softmax_parts" (0 partial 2 parts one wide)
         "long_log_softmax_finish" (0 partial 1 2 parts one wide);
-    "fused", "scaled_softmax_", [0 1], 2:
+    "fused", "scaled_softmax_", [0 1], 2, 2, FUSED:
         "long_softmax_parts" (0 partial 2 parts 3 wide)
         "long_softmax_finish" (0 partial 1 2 parts 3 wide);
     // These see by themselves, both alike, whether the mask can be read in vectors.
-    "fused", "masked_softmax_", [0 1], 2:
+    "fused", "masked_softmax_", [0 1], 2, 2, FUSED:
         "long_masked_softmax_parts" (0 partial 2 parts 3 wide 4 5 6 7 8 9)
         "long_masked_softmax_finish" (0 partial 1 2 parts 3 wide 4 5 6 7 8 9);
-    "fused", "flagged_softmax_", [0 1], 2:
+    "fused", "flagged_softmax_", [0 1], 2, 2, FUSED:
         "long_flagged_softmax_parts" (0 partial 2 parts 3 wide 4 5 6 7 8 9)
         "long_flagged_softmax_finish" (0 partial 1 2 parts 3 wide 4 5 6 7 8 9);
-    "fused", "add_rmsnorm_", [0 1 2 3 4], 2:
+    "fused", "add_rmsnorm_", [0 1 2 3 4], 2, 2, FUSED:
         "long_add_rmsnorm_parts" (0 1 2 partial 5 parts wide)
         "long_rmsnorm_finish" (2 partial 3 4 null 5 parts 6 wide);
-    "fused", "add_layernorm_", [0 1 2 3 4 5], 2:
+    "fused", "add_layernorm_", [0 1 2 3 4 5], 2, 2, FUSED:
         "long_add_layernorm_parts" (0 1 2 partial 6 parts wide)
         "long_layernorm_finish" (2 partial 3 4 5 6 parts 7 wide);
-    "fused", "backward_softmax_", [0 1 2], 1:
+    "fused", "backward_softmax_", [0 1 2], 1, 2, FUSED:
         "long_backward_softmax_parts" (0 1 partial 3 parts wide)
         "long_backward_softmax_finish" (0 1 partial 2 3 parts 4 wide);
-    "fused", "backward_log_softmax_", [0 1 2], 1:
+    "fused", "backward_log_softmax_", [0 1 2], 1, 2, FUSED:
         "long_backward_log_softmax_parts" (0 1 partial 3 parts wide)
         "long_backward_log_softmax_finish" (0 1 partial 2 3 parts one wide);
-    "fused", "backward_rmsnorm_", [0 1 2 3], 4:
+    "fused", "backward_rmsnorm_", [0 1 2 3], 4, 2, FUSED:
         "long_backward_rmsnorm_parts" (0 1 2 partial 5 parts wide)
         "long_backward_rmsnorm_finish" (0 1 2 partial 3 4 5 parts 6 wide);
-    "fused", "backward_layernorm_", [0 1 2 3], 4:
+    "fused", "backward_layernorm_", [0 1 2 3], 4, 2, FUSED:
         "long_backward_layernorm_parts" (0 1 2 partial 5 parts wide)
         "long_backward_layernorm_finish" (0 1 2 partial 3 4 5 parts 6 wide);
 };
@@ -141,11 +168,15 @@ impl SplitRows {
     pub fn of(module: &str, kernel: &str) -> Option<Self> {
         SPLITS
             .iter()
-            .find(|(of, prefix, _)| *of == module && kernel.starts_with(prefix))
+            .find(|(of, prefix, _)| {
+                // After it the dtype alone: `fast_sum_small_f32` is another kernel than `fast_sum_f32`.
+                let dtype = kernel.strip_prefix(prefix);
+                *of == module && dtype.is_some_and(|dtype| !dtype.contains('_'))
+            })
             .map(|(_, _, split)| *split)
     }
 
-    /// The names of the pair, in module `fused`, for the replaced kernel of this name.
+    /// The names of the pair, in its module, for the replaced kernel of this name.
     pub fn names(&self, kernel: &str) -> [String; 2] {
         let dtype = kernel.rsplit('_').next().unwrap_or_default();
         self.kernels.map(|of| format!("{}_{dtype}", of.prefix))
@@ -160,16 +191,16 @@ impl SplitRows {
 
 /// How many workgroups should share each of so many rows, if more than one.
 ///
-/// Rows of 128 KiB and more, at most one for two compute units, are cut into as many parts as give each compute unit two,
-/// but of no less than 16 KiB. On an NVIDIA H200 shorter rows take as long or longer in parts, as do more rows: they are
-/// read twice.
-pub fn parts(rows: u32, row: Row, compute_units: u32) -> Option<u32> {
+/// Rows of 128 KiB and more, at most one for two compute units, are cut into as many parts as give each compute unit so
+/// many (`per_unit`), but of no less than 16 KiB. On an NVIDIA H200 shorter rows take as long or longer in parts, as do
+/// more rows: they are read twice.
+pub fn parts(rows: u32, row: Row, compute_units: u32, per_unit: u32) -> Option<u32> {
     let bytes = row.elements * row.element_bytes;
     let units = compute_units.max(1);
     if bytes < LONG_ROW || rows == 0 || rows > units / 2 {
         return None;
     }
-    let parts = u64::from((2 * units).div_ceil(rows)).min(bytes / PART);
+    let parts = u64::from((per_unit * units).div_ceil(rows)).min(bytes / PART);
     (parts > 1).then_some(parts as u32)
 }
 
@@ -185,7 +216,7 @@ mod tests {
                 elements,
                 element_bytes,
             };
-            parts(rows, row, compute_units)
+            parts(rows, row, compute_units, 2)
         };
         // As many as two for each compute unit, or as there are 16 KiB.
         assert_eq!(of(1, 100_003, 4, 96), Some(24));
@@ -215,14 +246,17 @@ mod tests {
                 threads,
             };
             assert_eq!(geometry.rows(asked), Some(5), "{kernel}");
-            assert_eq!(SplitRows::of(module, &kernel), Some(*split));
+            assert_eq!(
+                SplitRows::of(module, &kernel).map(|of| of.kernels),
+                Some(split.kernels)
+            );
             for name in split.names(&kernel) {
-                assert_eq!(Geometry::of("fused", &name), Geometry::AsAsked);
-                assert_eq!(SplitRows::of("fused", &name), None);
+                assert_eq!(Geometry::of(split.module.name(), &name), Geometry::AsAsked);
+                assert!(SplitRows::of(split.module.name(), &name).is_none());
                 assert!(name.ends_with("_bf16") && name.starts_with("long_"));
             }
         }
-        assert_eq!(SplitRows::of("reduce", "fast_sum_f32"), None);
-        assert_eq!(SplitRows::of("elsewhere", "softmax_f32"), None);
+        assert!(SplitRows::of("reduce", "fast_sum_small_f32").is_none());
+        assert!(SplitRows::of("elsewhere", "softmax_f32").is_none());
     }
 }
