@@ -83,7 +83,7 @@ impl SplitFunction {
 impl SplitLaunch {
     /// How a launch of so many rows should be split, if it should.
     pub fn of(split: &SplitFunction, rows: u32, row: Row, compute_units: u32) -> Option<Self> {
-        let parts = parts(rows, row, compute_units, split.split.parts_per_unit)?;
+        let parts = parts(rows, row, compute_units, split.split.reads_once)?;
         Some(Self { rows, parts, row })
     }
 }
