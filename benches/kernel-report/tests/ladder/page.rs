@@ -1,7 +1,9 @@
 //! A page with kernels: its steps, and the tables of figures in it.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use candle_rocm_testing::sources;
 
 /// What stands before a kernel that is launched.
 const LAUNCH: &str = "// launch ";
@@ -75,6 +77,8 @@ pub struct Step {
     pub source: String,
     /// Its kernels, in the order in which they run.
     pub launches: Vec<Launch>,
+    /// What it says beside its blocks.
+    pub prose: String,
 }
 
 /// A page of the book.
@@ -97,12 +101,33 @@ fn marks(name: &str) -> [String; 2] {
 impl Page {
     /// Reads `docs/kernels/NAME.md`.
     pub fn read(name: &str) -> Page {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/kernels");
-        let path = folder.join(name).with_extension("md");
+        let path = sources::root().join(format!("docs/kernels/{name}.md"));
         let text = std::fs::read_to_string(&path)
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let steps = steps(&text);
         Page { path, text, steps }
+    }
+
+    /// What stands before the figures of this name, they, and what stands after them.
+    ///
+    /// # Panics
+    /// It has no place for them.
+    fn around(&self, name: &str) -> [&str; 3] {
+        let [begin, end] = marks(name);
+        let place = self.text.split_once(&begin).and_then(|(before, rest)| {
+            let (figures, after) = rest.split_once(&end)?;
+            Some([before, figures, after])
+        });
+        place.unwrap_or_else(|| panic!("{}: no {begin}", self.path.display()))
+    }
+
+    /// The figures of this name as they are: cells of the table's rows, without its heads.
+    ///
+    /// # Panics
+    /// It has no place for them.
+    pub fn figures(&self, name: &str) -> Vec<Vec<String>> {
+        let [_, figures, _] = self.around(name);
+        table_rows(figures).collect()
     }
 
     /// The page with other figures of this name.
@@ -110,13 +135,8 @@ impl Page {
     /// # Panics
     /// It has no place for them.
     pub fn set(&mut self, name: &str, figures: &str) {
+        let [before, _, after] = self.around(name);
         let [begin, end] = marks(name);
-        let place = self.text.split_once(&begin).and_then(|(before, rest)| {
-            let (_, after) = rest.split_once(&end)?;
-            Some((before, after))
-        });
-        let (before, after) =
-            place.unwrap_or_else(|| panic!("{}: no {begin}", self.path.display()));
         self.text = format!("{before}{begin}\n{figures}\n{end}{after}");
     }
 
@@ -126,6 +146,19 @@ impl Page {
     }
 }
 
+/// The cells of each row of a table, its heads left out.
+pub fn table_rows(text: &str) -> impl Iterator<Item = Vec<String>> + '_ {
+    let lines = text.lines().filter(|line| line.starts_with("| "));
+    let cells = |line: &str| {
+        line.trim_matches('|')
+            .split('|')
+            .map(str::trim)
+            .map(str::to_owned)
+            .collect()
+    };
+    lines.skip(1).map(cells)
+}
+
 /// The steps of a page: sections whose headings begin with a number.
 fn steps(text: &str) -> Vec<Step> {
     let mut shared = String::new();
@@ -133,8 +166,11 @@ fn steps(text: &str) -> Vec<Step> {
     for section in text.split("\n## ") {
         let title = section.lines().next().unwrap_or_default();
         let mut own = String::new();
-        for block in section.split("\n```cpp\n").skip(1) {
-            let (block, _) = block.split_once("\n```").expect("a block ends");
+        let mut blocks = section.split("\n```cpp\n");
+        let mut prose = blocks.next().unwrap_or_default().to_owned();
+        for block in blocks {
+            let (block, after) = block.split_once("\n```").expect("a block ends");
+            prose.push_str(after);
             let to = if block.contains(LAUNCH) {
                 &mut own
             } else {
@@ -150,6 +186,7 @@ fn steps(text: &str) -> Vec<Step> {
                 title: title.to_owned(),
                 source: format!("{shared}{own}"),
                 launches,
+                prose,
             });
         }
     }
@@ -173,13 +210,22 @@ fn launches_and_sizes_are_read() {
 #[test]
 fn blocks_that_launch_nothing_are_there_for_later_steps() {
     let text =
-        "# A\n\n## All\n\n```cpp\nint x;\n```\n\n## 1. One\n\n```cpp\nint y;\n```\n\n```cpp\n\
+        "# A\n\n## All\n\n```cpp\nint x;\n```\n\n## 1. One\n\n```cpp\nint y;\n```\n\nThen\n\n```cpp\n\
                 // launch f: grid 1, 64 work-items; a\n```\n\n## 2. Two\n\n```cpp\n\
                 // launch g: grid 1, 64 work-items; a\n```\n";
     let steps = steps(text);
     assert_eq!(steps.len(), 2);
+    let words: Vec<&str> = steps[0].prose.split_whitespace().collect();
+    assert_eq!(words, ["1.", "One", "Then"]);
     assert_eq!(
         steps[1].source,
         "int x;\nint y;\n// launch g: grid 1, 64 work-items; a\n"
     );
+}
+
+#[test]
+fn cells_of_tables_are_read() {
+    let text = "\n| step | a |\n|---|---:|\n| 1. One | 1,024 |\n\nAfter.\n";
+    let rows: Vec<Vec<String>> = table_rows(text).collect();
+    assert_eq!(rows, [["1. One", "1,024"]]);
 }
