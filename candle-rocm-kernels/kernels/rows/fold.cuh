@@ -123,17 +123,111 @@ __device__ __forceinline__ Teams teams_for_columns(size_t outputs, uint32_t redu
     return {threads, 0, min_of(min_of(max_of(columns, asked), 5u), room)};
 }
 
+// A thread's elements of an output: of groups of lanes its own has every 2^`groups`th part.
+struct ThreadShare {
+    uint32_t lane, group, groups; // `groups` as an exponent of 2
+    uint32_t team, column;
+
+    __device__ __forceinline__ ThreadShare(const Teams &shared, uint32_t thread)
+        : lane(thread & ((1u << shared.size) - 1)), group(lane >> shared.columns), groups(shared.size - shared.columns),
+          team(thread >> shared.size & ((1u << shared.teams) - 1)), column(lane & ((1u << shared.columns) - 1)) {}
+
+    // Of so many parts, how many are this thread's, from its group's number on.
+    __device__ __forceinline__ uint32_t own(uint32_t parts) const {
+        return parts > group ? ((parts - 1 - group) >> groups) + 1 : 0;
+    }
+};
+
 // How the elements of an output are combined: a Fold has
 //   State, with State start();
 //   add(State &, T element, uint32_t index), in ascending order of the index;
 //   State both(State, State), commutative;
 //   Out finish(State, T first).
+//
+// The phases of an output: a thread adds its elements, by whole vectors (add_vectors), by one stride (add_strided) or by
+// their places (add_scattered), global -> registers; its team's states are combined within wavefronts, then through
+// LDS (combine); one of the team stores.
+template <class Fold, class T> struct FoldPhases {
+    using State = typename Fold::State;
+    // Vectors that a thread reads at once, or elements; fewer where registers go on unpacking bytes and small integers.
+    static constexpr uint32_t WIDTH = VEC16<T>, STRIP = sizeof(T) + sizeof(compute_t<T>) < 6 ? 2 : 4,
+                              LONG_STRIP = 2 * STRIP;
+
+    static __device__ __forceinline__ State both(State a, State b) { return Fold::both(a, b); }
+
+    // Whole vectors of neighbours. Returns how many elements they have.
+    static __device__ __forceinline__ uint32_t add_vectors(State &state, const T *row, uint32_t reduced,
+                                                           const ThreadShare &share) {
+        uint32_t groups = 1u << share.groups, i = share.group * WIDTH;
+        const T *at = row + (size_t)share.group * WIDTH;
+#pragma nounroll
+        for (uint32_t left = share.own(reduced / WIDTH); left > 0; left -= min_of(left, STRIP)) {
+            // As words: elements that may not have been read would take a register each.
+            vec<uint32_t, 4> x[STRIP];
+#pragma unroll
+            for (uint32_t s = 0; s < STRIP; s++, at += groups * WIDTH)
+                if (s < left) x[s] = read_global<vec<uint32_t, 4>>(at);
+#pragma unroll
+            for (uint32_t s = 0; s < STRIP; s++, i += groups * WIDTH) {
+                if (s >= left) break;
+                auto elements = bit_cast<vec<T, WIDTH>>(x[s]);
+#pragma unroll
+                for (uint32_t k = 0; k < WIDTH; k++) Fold::add(state, elements[k], i + k);
+            }
+        }
+        return reduced & ~(WIDTH - 1);
+    }
+    // Elements from `done` on that one stride leads through. `zero` is 0, which the compiler does not know.
+    static __device__ __forceinline__ void add_strided(State &state, const T *row, size_t stride, uint32_t reduced,
+                                                       uint32_t done, const ThreadShare &share, uint32_t zero) {
+        uint32_t groups = 1u << share.groups, i = done + share.group;
+        size_t step = groups * stride;
+        const T *at = row + i * stride;
+#pragma nounroll
+        for (uint32_t left = share.own(reduced - done); left > 0; left -= min_of(left, LONG_STRIP)) {
+            // Its multiples are not worth keeping either.
+            forget(step, zero);
+            T x[LONG_STRIP];
+#pragma unroll
+            for (uint32_t s = 0; s < LONG_STRIP; s++, at += step)
+                if (s < left) x[s] = read_global<T>(at);
+#pragma unroll
+            for (uint32_t s = 0; s < LONG_STRIP; s++, i += groups)
+                if (s < left) Fold::add(state, x[s], i);
+        }
+    }
+    // All elements, each by its place.
+    static __device__ __forceinline__ void add_scattered(State &state, const T *row, const Span &inner,
+                                                         uint32_t reduced, const size_t *dims, const size_t *strides,
+                                                         const ThreadShare &share) {
+#pragma nounroll
+        for (uint32_t i = share.group; i < reduced; i += 1u << share.groups)
+            Fold::add(state, row[inner.offset(i, dims, strides)], i);
+    }
+    // The state of the whole team where it has more than a wavefront; `state` is its wavefront's.
+    static __device__ __forceinline__ State combine_waves(State state, State *lds, const Teams &shared,
+                                                          const ThreadShare &share, uint32_t wave) {
+        uint32_t waves = 1u << (shared.size - wave), of_wave = 1u << (wave - shared.columns),
+                 w = share.group & (of_wave - 1);
+        State *values = lds + (share.team << (shared.size - wave + shared.columns)) + share.column;
+        if (w == 0) values[share.lane >> wave << shared.columns] = state;
+        __syncthreads();
+        w &= waves - 1;
+        state = values[w << shared.columns];
+        // What the team's first wavefront comes to is written.
+        uint32_t end = share.lane >> wave == 0 ? waves : 0;
+#pragma nounroll
+        while ((w += of_wave) < end) state = both(state, values[w << shared.columns]);
+        return exchange(state, (min_of(of_wave, waves) - 1) << shared.columns, both);
+    }
+};
+
 template <class Fold, class T, class Out>
 __device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_dims, const size_t *__restrict__ info,
                                      const T *__restrict__ src, Out *__restrict__ dst) {
+    using Phases = FoldPhases<Fold, T>;
     using State = typename Fold::State;
-    // Vectors that a thread reads at once, or elements; fewer where registers go on unpacking bytes and small integers.
-    constexpr uint32_t WIDTH = VEC16<T>, STRIP = sizeof(T) + sizeof(compute_t<T>) < 6 ? 2 : 4, LONG_STRIP = 2 * STRIP;
+    constexpr uint32_t WIDTH = Phases::WIDTH;
     __shared__ State lds[1 << FOLD_VALUES];
     const size_t *dims = info, *strides = info + num_dims;
     uint32_t reduced = (uint32_t)of_each, thread = threadIdx.x, wave = log2_of(wave_size());
@@ -157,80 +251,22 @@ __device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_di
         shared = {uniform(shared.size), uniform(shared.teams), uniform(shared.columns)};
         forget(reduced, zero);
         reduced = uniform(reduced);
-        uint32_t lane = thread & ((1u << shared.size) - 1), group = lane >> shared.columns,
-                 groups = 1u << (shared.size - shared.columns);
-        uint32_t team = thread >> shared.size & ((1u << shared.teams) - 1),
-                 column = lane & ((1u << shared.columns) - 1);
+        ThreadShare share(shared, thread);
         // The last teams and columns may be left over. They make the last output once more.
-        size_t o = min_of(block + (team << shared.columns) + column, outputs - 1);
+        size_t o = min_of(block + (share.team << shared.columns) + share.column, outputs - 1);
         const T *row = src + kept.offset(o, dims, strides);
         State state = Fold::start();
-        // Of so many parts, how many are this thread's: one in `groups`, from its group's number on.
-        auto own = [&](uint32_t parts) INLINED {
-            return parts > group ? ((parts - 1 - group) >> (shared.size - shared.columns)) + 1 : 0;
-        };
         uint32_t done = 0;
-        if (adjacent && is_aligned(row, 16)) {
-            const T *at = row + (size_t)group * WIDTH;
-            uint32_t i = group * WIDTH;
-#pragma nounroll
-            for (uint32_t left = own(reduced / WIDTH); left > 0; left -= min_of(left, STRIP)) {
-                // As words: elements that may not have been read would take a register each.
-                vec<uint32_t, 4> x[STRIP];
-#pragma unroll
-                for (uint32_t s = 0; s < STRIP; s++, at += groups * WIDTH)
-                    if (s < left) x[s] = read_global<vec<uint32_t, 4>>(at);
-#pragma unroll
-                for (uint32_t s = 0; s < STRIP; s++, i += groups * WIDTH) {
-                    if (s >= left) break;
-                    auto elements = bit_cast<vec<T, WIDTH>>(x[s]);
-#pragma unroll
-                    for (uint32_t k = 0; k < WIDTH; k++) Fold::add(state, elements[k], i + k);
-                }
-            }
-            done = reduced & ~(WIDTH - 1);
-        }
-        if (inner.uniform) {
-            size_t step = groups * inner.stride;
-            uint32_t i = done + group;
-            const T *at = row + i * inner.stride;
-#pragma nounroll
-            for (uint32_t left = own(reduced - done); left > 0; left -= min_of(left, LONG_STRIP)) {
-                // Its multiples likewise.
-                forget(step, zero);
-                T x[LONG_STRIP];
-#pragma unroll
-                for (uint32_t s = 0; s < LONG_STRIP; s++, at += step)
-                    if (s < left) x[s] = read_global<T>(at);
-#pragma unroll
-                for (uint32_t s = 0; s < LONG_STRIP; s++, i += groups)
-                    if (s < left) Fold::add(state, x[s], i);
-            }
-        } else {
-#pragma nounroll
-            for (uint32_t i = group; i < reduced; i += groups) Fold::add(state, row[inner.offset(i, dims, strides)], i);
-        }
+        if (adjacent && is_aligned(row, 16)) done = Phases::add_vectors(state, row, reduced, share);
+        if (inner.uniform) Phases::add_strided(state, row, inner.stride, reduced, done, share, zero);
+        else Phases::add_scattered(state, row, inner, reduced, dims, strides, share);
         T front = reduced == 0 ? T() : row[0];
-        auto both = [](State a, State b) INLINED {
-            return Fold::both(a, b);
-        };
-        state = exchange(state, (1u << min_of(shared.size, wave)) - (1u << shared.columns), both);
+        state = exchange(state, (1u << min_of(shared.size, wave)) - (1u << shared.columns), Phases::both);
         if (shared.size > wave) {
-            uint32_t waves = 1u << (shared.size - wave), of_wave = 1u << (wave - shared.columns),
-                     w = group & (of_wave - 1);
-            State *values = lds + (team << (shared.size - wave + shared.columns)) + column;
-            if (w == 0) values[lane >> wave << shared.columns] = state;
-            __syncthreads();
-            w &= waves - 1;
-            state = values[w << shared.columns];
-            // What the team's first wavefront comes to is written.
-            uint32_t end = lane >> wave == 0 ? waves : 0;
-#pragma nounroll
-            while ((w += of_wave) < end) state = both(state, values[w << shared.columns]);
-            state = exchange(state, (min_of(of_wave, waves) - 1) << shared.columns, both);
+            state = Phases::combine_waves(state, lds, shared, share, wave);
             if (outputs - block > (size_t)gridDim.x * together) __syncthreads();
         }
-        if (group == 0) dst[o] = Fold::finish(state, front);
+        if (share.group == 0) dst[o] = Fold::finish(state, front);
     }
 }
 
