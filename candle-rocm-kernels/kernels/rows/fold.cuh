@@ -177,7 +177,7 @@ __device__ __forceinline__ void fold_vectors(typename Fold::State &state, const 
     }
 }
 
-// The same of elements whose distance in memory is one stride, one by one; `at` is the first element of the stretch.
+// Combines a group's share of elements that one stride leads through, one by one; `at` is the first of the stretch.
 // `zero` is 0, which the compiler does not know.
 template <class Fold, class T>
 __device__ __forceinline__ void fold_strided(typename Fold::State &state, const T *at, size_t stride, Stretch stretch,
