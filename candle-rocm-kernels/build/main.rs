@@ -4,7 +4,10 @@
 //! `CANDLE_ROCM_KERNEL_CACHE`, `CANDLE_ROCM_KERNEL_CACHE_SIZE`, `CANDLE_ROCM_CLANG`, `CANDLE_ROCM_DEVICE_LIBS`,
 //! `ROCM_PATH`.
 
+mod families;
 mod lists;
+mod macros;
+mod structs;
 
 use std::path::{Path, PathBuf};
 
@@ -38,6 +41,8 @@ fn run() -> Result<(), Failures> {
     let out = PathBuf::from(environment("OUT_DIR")?);
     let kernels = Path::new(&environment("CARGO_MANIFEST_DIR")?).join("kernels");
     lists::write(&kernels, &out).map_err(failed)?;
+    families::write(&kernels, &out).map_err(failed)?;
+    structs::write(&kernels, &out).map_err(failed)?;
     let contents = Contents::new(vec![kernels.clone()]);
     let sources = compile::sources(&kernels, &contents).map_err(failed)?;
 

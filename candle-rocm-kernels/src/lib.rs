@@ -12,7 +12,9 @@
 //! [`Module::code_object`] fails with an error that says so.
 
 pub mod activations;
+pub mod arguments;
 pub mod attention;
+mod by_architecture;
 pub mod choice;
 pub mod decode;
 pub mod dtypes;
