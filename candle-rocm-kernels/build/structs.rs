@@ -57,8 +57,8 @@ pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
         let source = std::fs::read_to_string(&path);
         let source = source.map_err(|error| format!("{}: {error}", path.display()))?;
         for name in *names {
-            let context = |error: String| format!("{}: {error}", path.display());
-            let layout = Layout::of(name, &source, &known).map_err(context)?;
+            let layout = Layout::of(name, &source, &known);
+            let layout = layout.map_err(|error| format!("{}:{error}", path.display()))?;
             text += &layout.rust(header);
             known.push(layout);
         }
@@ -73,7 +73,7 @@ impl Layout {
         let begin = format!("\nstruct {name} {{\n");
         let at = source
             .find(&begin)
-            .ok_or_else(|| format!("no struct {name}"))?;
+            .ok_or_else(|| format!(" no struct {name}"))?;
         let line = source[..at + 1].matches('\n').count() + 1;
         let mut layout = Self {
             name: name.to_string(),
@@ -94,7 +94,7 @@ impl Layout {
                 .add(code, known)
                 .map_err(|error| format!("{}: {error}", line + 1 + number))?;
         }
-        Err(format!("struct {name} has no end"))
+        Err(format!("{line}: struct {name} has no end"))
     }
 
     /// Adds the fields of a line such as `const float *lse;` or `uint32_t m, n;`.
