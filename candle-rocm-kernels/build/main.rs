@@ -7,6 +7,7 @@
 mod families;
 mod lists;
 mod macros;
+mod modules;
 mod structs;
 
 use std::path::{Path, PathBuf};
@@ -45,6 +46,7 @@ fn run() -> Result<(), Failures> {
     structs::write(&kernels, &out).map_err(failed)?;
     let contents = Contents::new(vec![kernels.clone()]);
     let sources = compile::sources(&kernels, &contents).map_err(failed)?;
+    modules::write(&sources, &out).map_err(failed)?;
 
     // docs.rs has no GPU compiler either.
     if variables::skip_kernels() || std::env::var_os("DOCS_RS").is_some() {
@@ -186,13 +188,11 @@ fn write_table(
     let mut text = format!(
         "/// Whether {} left the kernels out.\npub const SKIPPED: bool = {};\n\
          pub const ARCHITECTURES: &[&str] = &{:?};\n\
-         /// Why these, for people.\npub const REASON: &str = {:?};\n\
-         /// How many kernel files there are.\npub const FILES: usize = {};\n",
+         /// Why these, for people.\npub const REASON: &str = {:?};\n",
         variables::SKIP_KERNELS,
         table.is_none(),
         chosen.archs,
-        chosen.reason,
-        sources.len()
+        chosen.reason
     );
     for source in sources {
         let name = compile::module(source).to_uppercase();
