@@ -735,6 +735,45 @@ fn pairs_for_few_long_rows_take_what_they_get() {
     }
 }
 
+/// What geometries read of a launch are the kernels' arguments, in kind and size, and no row has more threads than its
+/// kernel's workgroup.
+#[test]
+fn geometries_read_arguments_of_their_kernels() {
+    use kernels::geometry::Geometry;
+    use std::cell::RefCell;
+    let gpus = kernels::architectures().iter();
+    for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
+        let mut kinds = BTreeSet::new();
+        for module in kernels::MODULES {
+            let code = module.code_object(arch).expect("an embedded architecture");
+            for (name, kernel) in support::kernels(&code) {
+                let geometry = Geometry::of(module.name(), &name);
+                let read = RefCell::new(Vec::new());
+                geometry.told(0, |parameter| {
+                    read.borrow_mut().push(parameter);
+                    1
+                });
+                for parameter in read.into_inner() {
+                    let expected = ("by_value".to_string(), parameter.bytes as u64);
+                    let found = kernel.arguments.get(parameter.number);
+                    assert_eq!(found, Some(&expected), "{name} for {arch}: {parameter:?}");
+                }
+                if let Geometry::Rows { held, .. } = geometry {
+                    let most = u64::from(held.threads);
+                    assert!(kernel.max_workgroup <= most, "{name} for {arch}: {held:?}");
+                }
+                kinds.insert(
+                    format!("{geometry:?}")
+                        .split(' ')
+                        .next()
+                        .map(str::to_string),
+                );
+            }
+        }
+        assert_eq!(kinds.len(), 6, "a geometry that no kernel has: {kinds:?}");
+    }
+}
+
 #[test]
 fn modules_stand_in_candles_order() {
     for (index, id) in kernels::ALL_IDS.into_iter().enumerate() {
