@@ -1,28 +1,30 @@
-//! Lists that kernels and host share: element types, activations, and why kernels trap. The headers have them, as tables
-//! of C macros; this makes the Rust of them.
+//! Lists that kernels and host share, the same for all architectures: element types, activations, kernels of decoding's
+//! attention, and why kernels trap. The headers have them, as tables of C macros; this makes the Rust of them.
 
 use std::path::Path;
 
-/// Writes `dtypes.rs`, `activations.rs` and `reasons.rs` to `out`.
+use crate::macros::Header;
+
+/// Writes `dtypes.rs`, `activations.rs`, `attend.rs`, `attend_types.rs` and `reasons.rs` to `out`.
 ///
 /// # Errors
-/// A header cannot be read or has no such list, or a file cannot be written.
+/// A header cannot be read, or has no such list or one with other rows; or a file cannot be written.
 pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
-    let dtypes = kernels.join("portable/dtypes.cuh");
+    let dtypes = Header::read(&kernels.join("portable/dtypes.cuh"))?;
     let mut text = String::new();
     for (list, kind) in [
         ("FOR_INTEGERS", "Integer"),
         ("FOR_WIDE_FLOATS", "WideFloat"),
         ("FOR_SMALL_FLOATS", "SmallFloat"),
     ] {
-        for entry in entries(&dtypes, list)? {
-            let name = &entry[0];
+        for row in dtypes.rows(list, 1)? {
+            let name = &row.arguments[0];
             // The first number in the name: that of f8e4m3 is 8.
             let digits = name.trim_start_matches(char::is_alphabetic);
             let end = digits.find(|c: char| !c.is_ascii_digit());
             let bits: u64 = digits[..end.unwrap_or(digits.len())]
                 .parse()
-                .map_err(|error| format!("{}: {name}: {error}", dtypes.display()))?;
+                .map_err(|error| format!("{}: {name}: {error}", row.place))?;
             text += &format!(
                 "Dtype {{ name: {name:?}, bytes: {}, kind: Kind::{kind} }},\n",
                 bits / 8
@@ -31,61 +33,44 @@ pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
     }
     save(&out.join("dtypes.rs"), &format!("&[\n{text}]\n"))?;
 
-    let activations = kernels.join("portable/activations.cuh");
+    let activations = Header::read(&kernels.join("portable/activations.cuh"))?;
     let (mut constants, mut all) = (String::new(), String::new());
-    for list in ["FOR_ACTIVATIONS", "FOR_CURVES"] {
-        for entry in entries(&activations, list)? {
-            let [name, _, number, ..] = entry.as_slice() else {
-                return Err(format!("{}: {entry:?}", activations.display()));
-            };
-            let constant = name.to_uppercase();
-            constants += &format!(
-                "/// `{name}`.\npub const {constant}: Activation = Activation {{ name: {name:?}, number: {number} }};\n"
-            );
-            all += &format!("{constant}, ");
-        }
+    for row in activations.rows("FOR_ACTIVATIONS", 1)? {
+        let [name, _, number, ..] = row.arguments.as_slice() else {
+            return Err(format!("{}: {:?}", row.place, row.arguments));
+        };
+        let constant = name.to_uppercase();
+        constants += &format!(
+            "/// `{name}`.\npub const {constant}: Activation = Activation {{ name: {name:?}, number: {number} }};\n"
+        );
+        all += &format!("{constant}, ");
     }
     let text = format!("{constants}/// All of them.\npub const ALL: &[Activation] = &[{all}];\n");
     save(&out.join("activations.rs"), &text)?;
 
-    let reports = kernels.join("portable/report.cuh");
+    let attend = Header::read(&kernels.join("attention/decode_kernels.cuh"))?;
     let mut text = String::new();
-    for entry in entries(&reports, "FOR_REASONS")? {
-        let [name, number] = entry.as_slice() else {
-            return Err(format!("{}: {entry:?}", reports.display()));
+    for row in attend.rows("FOR_ATTEND", 1)? {
+        let numbers = [&row.arguments[0], &row.arguments[1]].map(|number| number.parse::<u32>());
+        let [Ok(elements), Ok(queries)] = numbers else {
+            return Err(format!("{}: {:?}", row.place, row.arguments));
+        };
+        text += &format!("({elements}, {queries}), ");
+    }
+    save(&out.join("attend.rs"), &format!("&[{text}]\n"))?;
+    let types = attend.rows("FOR_ATTEND_TYPES", 1)?;
+    let types: Vec<_> = types.iter().map(|row| &row.arguments[0]).collect();
+    save(&out.join("attend_types.rs"), &format!("&{types:?}\n"))?;
+
+    let reports = Header::read(&kernels.join("portable/report.cuh"))?;
+    let mut text = String::new();
+    for row in reports.rows("FOR_REASONS", 1)? {
+        let [name, number] = row.arguments.as_slice() else {
+            return Err(format!("{}: {:?}", row.place, row.arguments));
         };
         text += &format!("const {}: u32 = {number};\n", name.to_uppercase());
     }
     save(&out.join("reasons.rs"), &text)
-}
-
-/// The arguments of each `X(...)` in the macro `list` of `header`.
-fn entries(header: &Path, list: &str) -> Result<Vec<Vec<String>>, String> {
-    let context = |what: &str| format!("{}: {what}", header.display());
-    let text = std::fs::read_to_string(header).map_err(|error| context(&error.to_string()))?;
-    let begin = text
-        .find(&format!("#define {list}(X"))
-        .ok_or_else(|| context(&format!("no list {list}")))?;
-    let mut found = Vec::new();
-    // A macro ends with the first line that no backslash continues.
-    for line in text[begin..].lines() {
-        for (at, _) in line.match_indices(" X(") {
-            let arguments = line[at + 3..].split(')').next().unwrap_or_default();
-            found.push(
-                arguments
-                    .split(',')
-                    .map(|part| part.trim().to_string())
-                    .collect(),
-            );
-        }
-        if !line.ends_with('\\') {
-            break;
-        }
-    }
-    match found.is_empty() {
-        true => Err(context(&format!("the list {list} is empty"))),
-        false => Ok(found),
-    }
 }
 
 fn save(file: &Path, text: &str) -> Result<(), String> {

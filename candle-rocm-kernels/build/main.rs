@@ -4,7 +4,11 @@
 //! `CANDLE_ROCM_KERNEL_CACHE`, `CANDLE_ROCM_KERNEL_CACHE_SIZE`, `CANDLE_ROCM_CLANG`, `CANDLE_ROCM_DEVICE_LIBS`,
 //! `ROCM_PATH`.
 
+mod families;
 mod lists;
+mod macros;
+mod modules;
+mod structs;
 
 use std::path::{Path, PathBuf};
 
@@ -38,8 +42,11 @@ fn run() -> Result<(), Failures> {
     let out = PathBuf::from(environment("OUT_DIR")?);
     let kernels = Path::new(&environment("CARGO_MANIFEST_DIR")?).join("kernels");
     lists::write(&kernels, &out).map_err(failed)?;
+    families::write(&kernels, &out).map_err(failed)?;
+    structs::write(&kernels, &out).map_err(failed)?;
     let contents = Contents::new(vec![kernels.clone()]);
     let sources = compile::sources(&kernels, &contents).map_err(failed)?;
+    modules::write(&sources, &out).map_err(failed)?;
 
     // docs.rs has no GPU compiler either.
     if variables::skip_kernels() || std::env::var_os("DOCS_RS").is_some() {
@@ -181,13 +188,11 @@ fn write_table(
     let mut text = format!(
         "/// Whether {} left the kernels out.\npub const SKIPPED: bool = {};\n\
          pub const ARCHITECTURES: &[&str] = &{:?};\n\
-         /// Why these, for people.\npub const REASON: &str = {:?};\n\
-         /// How many kernel files there are.\npub const FILES: usize = {};\n",
+         /// Why these, for people.\npub const REASON: &str = {:?};\n",
         variables::SKIP_KERNELS,
         table.is_none(),
         chosen.archs,
-        chosen.reason,
-        sources.len()
+        chosen.reason
     );
     for source in sources {
         let name = compile::module(source).to_uppercase();

@@ -1,12 +1,10 @@
 //! What the kernels of [`FORWARD`](crate::FORWARD) and [`BACKWARD`](crate::BACKWARD) are: which heads they take, and what
-//! a workgroup makes. The host chooses by these tables, which say what `kernels/attention/forward.cu` and `backward.cu`
-//! do.
+//! a workgroup makes. The host chooses by the lists of `kernels/attention/attention_kernels.cuh`.
 //!
 //! A kernel's name is `attention_<dtype>_<elements>`, with `f16` or `bf16` and the most elements that a head may have;
 //! after `attention` those of gradients have `backward_keys` or `backward_queries`.
 
-use rocm_gpus::{Accumulation, MatrixUnit};
-
+use crate::by_architecture::Lists;
 use crate::processor::Processor;
 
 /// What a kernel makes.
@@ -44,87 +42,45 @@ pub struct Tile {
 /// The most elements of a head that each kernel takes. Those of gradients end with the last but one.
 pub const ELEMENTS: [u32; 5] = [32, 64, 128, 256, 512];
 
-/// Bytes of `AttentionProblem`, a kernel's one argument.
-pub const PROBLEM_BYTES: u64 = 248;
-/// Bytes of `AttentionGradients`, that of the kernels of gradients.
-pub const GRADIENTS_BYTES: u64 = 352;
-
 /// Queries and work-items of a workgroup of [`delta_name`]'s kernels.
 pub const DELTA_ROWS: u32 = 64;
 /// See [`DELTA_ROWS`].
 pub const DELTA_THREADS: u32 = 256;
 
-/// Of the kernels for [`ELEMENTS`], in order: rows of a wavefront, wavefronts, parts.
-type Shapes = &'static [[u32; 3]];
-
-/// The shapes of a pass, by the matrix unit.
-struct Table {
-    mfma: Shapes,
-    /// Those where sums have registers of their own, which leaves fewer to what is not a sum, if they are others.
-    mfma_separate: Option<Shapes>,
-    wmma: Shapes,
-    dot: Shapes,
-    nvidia: Shapes,
-    /// What a launch of NVIDIA's asks for.
-    nvidia_lds_kib: &'static [u32],
+/// A kernel: a row of kernels/attention/attention_kernels.cuh, which says what the columns are.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    elements: u32,
+    made: u32,
+    rows: u32,
+    waves: u32,
+    lds_kib: u32,
 }
 
-const FORWARD: Table = Table {
-    mfma: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
-    mfma_separate: None,
-    wmma: &[[16, 8, 1], [16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 4]],
-    dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 8, 1], [8, 4, 2]],
-    nvidia: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]],
-    nvidia_lds_kib: &[19, 35, 51, 90],
-};
-const BACKWARD_KEYS: Table = Table {
-    mfma: &[[32, 4, 1], [32, 4, 1], [32, 8, 1], [32, 4, 2]],
-    mfma_separate: Some(&[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 2]]),
-    wmma: &[[16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 2]],
-    dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 4, 2]],
-    nvidia: &[[32, 4, 1], [32, 4, 1], [16, 8, 1], [16, 4, 2]],
-    nvidia_lds_kib: &[10, 51, 98, 35],
-};
-const BACKWARD_QUERIES: Table = Table {
-    mfma: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [32, 4, 1]],
-    mfma_separate: None,
-    wmma: &[[16, 8, 1], [16, 8, 1], [16, 4, 1], [16, 2, 1]],
-    dot: &[[16, 4, 1], [16, 4, 1], [16, 4, 1], [8, 4, 1]],
-    nvidia: &[[32, 4, 1], [32, 4, 1], [32, 4, 1], [16, 4, 2]],
-    nvidia_lds_kib: &[33, 65, 98, 34],
-};
+include!(concat!(env!("OUT_DIR"), "/attention_kernels.rs"));
 
-/// The tiles of the kernels that a processor has for a pass, those for the smallest heads first.
+/// The tiles of the kernels that a processor has for a pass, those for the smallest heads first; none of NVIDIA's that plans
+/// know nothing of.
 pub fn tiles(processor: Processor, pass: Pass) -> Vec<Tile> {
-    let table = match pass {
-        Pass::Forward => FORWARD,
-        Pass::BackwardKeys => BACKWARD_KEYS,
-        Pass::BackwardQueries => BACKWARD_QUERIES,
+    if processor == Processor::Nvidia(None) {
+        return Vec::new();
+    }
+    let shapes = match pass {
+        Pass::Forward => &FORWARD,
+        Pass::BackwardKeys => &BACKWARD_KEYS,
+        Pass::BackwardQueries => &BACKWARD_QUERIES,
     };
-    let (shapes, lanes, lds_kib) = match processor {
-        Processor::Nvidia(Some(_)) => (table.nvidia, 32, table.nvidia_lds_kib),
-        Processor::Nvidia(None) | Processor::Unknown => return Vec::new(),
-        Processor::Amd(target) => {
-            let unit = target.unit();
-            let shapes = match unit.matrix_unit {
-                MatrixUnit::Mfma => table
-                    .mfma_separate
-                    .filter(|_| unit.accumulation == Accumulation::Separate)
-                    .unwrap_or(table.mfma),
-                MatrixUnit::Wmma => table.wmma,
-                MatrixUnit::Dot => table.dot,
-            };
-            (shapes, unit.wavefront, &[][..])
-        }
+    let lanes = processor
+        .architecture()
+        .map_or(32, |of| of.unit().wavefront);
+    let of_shape = |shape: &Shape| Tile {
+        elements: shape.elements,
+        rows: shape.rows * shape.waves,
+        threads: lanes * shape.waves,
+        parts: shape.elements / shape.made,
+        dynamic_lds: shape.lds_kib << 10,
     };
-    let of_shape = |(at, &[rows, waves, parts]): (usize, &[u32; 3])| Tile {
-        elements: ELEMENTS[at],
-        rows: rows * waves,
-        threads: lanes * waves,
-        parts,
-        dynamic_lds: lds_kib.get(at).copied().unwrap_or(0) << 10,
-    };
-    shapes.iter().enumerate().map(of_shape).collect()
+    shapes.of(processor).iter().map(of_shape).collect()
 }
 
 /// The tile of a pass's kernel for heads of so many elements, a multiple of 8; none if the processor has no kernel for
@@ -153,6 +109,20 @@ pub fn delta_name(dtype: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn heads_are_those_of_the_lists() {
+        let last = ELEMENTS.len() - 1;
+        for gpu in rocm_gpus::Gpu::all() {
+            let elements = |pass| {
+                let tiles = tiles(Processor::of(gpu.name()), pass);
+                tiles.iter().map(|tile| tile.elements).collect::<Vec<_>>()
+            };
+            assert_eq!(elements(Pass::Forward), ELEMENTS, "{gpu}");
+            assert_eq!(elements(Pass::BackwardKeys), ELEMENTS[..last], "{gpu}");
+            assert_eq!(elements(Pass::BackwardQueries), ELEMENTS[..last], "{gpu}");
+        }
+    }
 
     #[test]
     fn every_multiprocessor_has_the_lds_that_launches_ask_for() {

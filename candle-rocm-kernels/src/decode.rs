@@ -11,8 +11,11 @@ pub const THREADS: u32 = 256;
 /// Parts of a sequence's keys at most, as many as work-items of the workgroup that puts them together.
 pub const MOST_PARTS: u32 = 256;
 
-/// Queries of a key's group that a workgroup takes, one or several, by what the row of a head is rounded up to.
-const HEADS: [(u32, [u32; 2]); 4] = [(64, [1, 4]), (128, [1, 4]), (256, [1, 4]), (512, [1, 2])];
+/// What the row of a head is rounded up to, and the queries of a key's group that a workgroup takes, one before several: the
+/// list of `kernels/attention/decode_kernels.cuh`.
+pub const ATTEND: &[(u32, u32)] = include!(concat!(env!("OUT_DIR"), "/attend.rs"));
+/// The types of which there is each kernel, as [`Kernel::name`] takes them.
+pub const ATTEND_TYPES: &[&str] = include!(concat!(env!("OUT_DIR"), "/attend_types.rs"));
 
 /// A kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +34,9 @@ impl Kernel {
     /// The kernel for heads of so many elements, of `bytes` each in the cache, where `group` heads of queries have one of keys. None
     /// for more than 512 elements.
     pub fn of(processor: Processor, bytes: usize, elements: u32, group: u32) -> Option<Kernel> {
-        let found = HEADS.into_iter().find(|(most, _)| elements <= *most);
-        let (elements, [one, several]) = found?;
-        let queries = if group == 1 { one } else { several };
+        let suits =
+            |(most, queries): &&(u32, u32)| elements <= *most && (group == 1 || *queries > 1);
+        let &(elements, queries) = ATTEND.iter().find(suits)?;
         let matrix_keys = match (queries, bytes) {
             (2.., 2) => keys_by_matrix(processor, elements),
             _ => None,

@@ -1,26 +1,21 @@
 //! What the kernels for few columns of [`GEMM`](crate::GEMM) are: for how many columns, and what a workgroup of them
-//! makes. The host chooses among them by this table, which says what `kernels/matmul/few/unit.cuh` does.
+//! makes. The host chooses among them by the list of `kernels/matmul/gemm_kernels.cuh`.
 //!
 //! `gemv_t_<dtype>_c<columns>` is for matrices whose k is together, `gemv_n_<dtype>_c<columns>` for those whose rows are.
 //! A workgroup has several teams of lanes, of which 2^`sharing`, an argument, share rows and divide k.
 
 use std::ops::Range;
 
-use rocm_gpus::{Architecture, MatrixUnit};
-
+use crate::by_architecture::Lists;
 use crate::matmul::Dtype;
 use crate::processor::Processor;
 
 /// Threads of a workgroup, if it is not one of twice as many ([`Shape::is_doubled`]).
 pub const THREADS: u32 = 256;
-/// Vectors of 16 bytes that a lane loads of the matrix at a time.
-const VECTORS: u32 = 8;
 /// Fewest steps of each team in a part of k.
 pub const LEAST_ROUNDS: u64 = 2;
 /// Workgroups of each unit by [`Shape::shares_long_rows`], as timed on an H200.
 pub const OF_LONG_ROWS: u64 = 3;
-/// Steps whose lines are in LDS or on their way there (kernels/matmul/few/turned.cuh).
-const STEPS_IN_LDS: u32 = 2;
 
 /// A kernel's measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,118 +162,112 @@ impl Shape {
     }
 }
 
-/// What multiplies.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
-    /// Multiply-adds or dot products of lanes.
-    Lanes,
-    /// NVIDIA's `mma.sync`.
-    MmaSync,
-    /// CDNA's 16 x 16 MFMA.
-    Mfma,
-    /// WMMA, of which so many groups of lanes hold different k.
-    Wmma { k_lanes: u32 },
+/// A kernel of [`GEMM`](crate::GEMM) for few columns: a row of kernels/matmul/gemm_kernels.cuh, which says what the columns
+/// are.
+#[derive(Clone, Copy, Debug)]
+struct Gemv {
+    rows_together: bool,
+    dtype: Dtype,
+    columns: u32,
+    lanes_multiply: bool,
+    lanes: u32,
+    threads: u32,
+    rows: u32,
+    step: u32,
+    lds_kib: u32,
 }
 
-fn unit(processor: Processor, dtype: Dtype, columns: u32) -> Unit {
-    match (dtype, matrix_unit(processor)) {
-        (Dtype::F16 | Dtype::BF16, unit) => unit,
-        // As TF32 and the rest.
-        (Dtype::F32, Unit::MmaSync) if columns == 16 => Unit::MmaSync,
-        _ => Unit::Lanes,
-    }
+include!(concat!(env!("OUT_DIR"), "/gemm_kernels.rs"));
+
+/// A row of kernels/matmul/normed_kernels.cuh.
+#[derive(Clone, Copy, Debug)]
+struct Normed {
+    dtype: Dtype,
+    columns: u32,
+    lanes_multiply: bool,
+    lanes: u32,
+    threads: u32,
+    rows: u32,
+    step: u32,
 }
 
-/// What multiplies elements that matrix units take.
-pub(crate) fn matrix_unit(processor: Processor) -> Unit {
-    let architecture = match processor {
-        Processor::Amd(target) => target.architecture(),
-        Processor::Nvidia(_) => return Unit::MmaSync,
-        Processor::Unknown => return Unit::Lanes,
-    };
-    match (architecture.unit().matrix_unit, architecture) {
-        (MatrixUnit::Dot, _) => Unit::Lanes,
-        (MatrixUnit::Mfma, _) => Unit::Mfma,
-        (MatrixUnit::Wmma, Architecture::Rdna4) => Unit::Wmma { k_lanes: 2 },
-        (MatrixUnit::Wmma, _) => Unit::Wmma { k_lanes: 1 },
+include!(concat!(env!("OUT_DIR"), "/normed_kernels.rs"));
+
+/// A kernel of products with few columns, as lists of kernels measure it.
+#[derive(Clone, Copy)]
+pub(crate) struct Measures {
+    pub columns: u32,
+    pub lanes_multiply: bool,
+    pub lanes: u32,
+    pub threads: u32,
+    pub rows: u32,
+    pub step: u32,
+    pub lds_kib: u32,
+}
+
+impl Measures {
+    /// Of a kernel for elements of so many bytes.
+    pub fn shape(self, processor: Processor, bytes: u32, rows_together: bool) -> Shape {
+        let is_nvidia = processor.is_nvidia();
+        Shape {
+            lanes: self.lanes,
+            teams: THREADS / self.lanes,
+            doubles: self.threads > THREADS,
+            rows: self.rows,
+            step: self.step,
+            columns: self.columns,
+            lanes_multiply: self.lanes_multiply,
+            reads_b: is_nvidia && bytes >= 4 && self.columns >= 8,
+            small: is_nvidia && !self.lanes_multiply && !rows_together && bytes == 2,
+            dynamic_lds: self.lds_kib << 10,
+        }
     }
 }
 
 /// The columns that kernels of the type are for at most, least first, where A has k together or rows; none of `I8`.
 pub fn columns(processor: Processor, dtype: Dtype, rows_together: bool) -> &'static [u32] {
-    match (dtype, matrix_unit(processor)) {
-        (Dtype::I8, _) => &[],
-        (Dtype::F64, _) => &[1, 4, 16],
-        (Dtype::F32, Unit::MmaSync) if rows_together => &[1, 2, 4, 16],
-        (Dtype::F32, _) | (_, Unit::Lanes) => &[1, 2, 4, 8, 16],
-        (_, Unit::MmaSync) => &[8, 16],
-        (_, Unit::Mfma | Unit::Wmma { .. }) => &[16],
-    }
+    let mut lists = GEMV_COLUMNS.of(processor).iter();
+    let found = lists.find(|(rows, of, _)| (*rows, *of) == (rows_together, dtype));
+    found.map_or(&[], |(_, _, columns)| columns)
 }
 
-/// The measures of the kernels of [`NORMED`](crate::NORMED); none of `I8`.
+/// The measures of the kernels of [`NORMED`](crate::NORMED); none of `F64` and `I8`.
 pub fn normed(processor: Processor, dtype: Dtype) -> Option<Shape> {
-    let &columns = columns(processor, dtype, false).first()?;
-    let shape = shape(processor, dtype, columns, false);
-    // More rows for each workgroup, since all of them norm the columns.
-    let rows = match unit(processor, dtype, columns) {
-        Unit::MmaSync => 2 * shape.rows,
-        _ => shape.rows,
+    let mut kernels = NORMED.of(processor).iter();
+    let kernel = kernels.find(|kernel| kernel.dtype == dtype)?;
+    let measures = Measures {
+        columns: kernel.columns,
+        lanes_multiply: kernel.lanes_multiply,
+        lanes: kernel.lanes,
+        threads: kernel.threads,
+        rows: kernel.rows,
+        step: kernel.step,
+        lds_kib: 0,
     };
-    Some(Shape { rows, ..shape })
+    Some(measures.shape(processor, dtype.bytes(), false))
 }
 
-/// The measures of the kernel for so many columns, which [`columns`] lists.
+/// The measures of the kernel for so many columns.
+///
+/// # Panics
+/// If [`columns`] does not list them.
 pub fn shape(processor: Processor, dtype: Dtype, columns: u32, rows_together: bool) -> Shape {
-    let unit = unit(processor, dtype, columns);
-    let is_nvidia = processor.is_nvidia();
-    Shape {
-        reads_b: is_nvidia && dtype.bytes() >= 4 && columns >= 8,
-        doubles: is_nvidia && dtype == Dtype::F32 && rows_together,
-        ..measures(unit, dtype.bytes(), columns, rows_together)
-    }
-}
-
-/// The same by what multiplies elements of so many bytes.
-pub(crate) fn measures(unit: Unit, bytes: u32, columns: u32, rows_together: bool) -> Shape {
-    let vector = 16 / bytes;
-    // Lanes of a team, those that hold different rows, and different k.
-    let (lanes, row_lanes, k_lanes) = match unit {
-        Unit::Lanes => {
-            let row_lanes = if rows_together { 8 } else { 1 };
-            (32, row_lanes, 32 / row_lanes / columns.div_ceil(4))
-        }
-        Unit::MmaSync => (32, 8, 4),
-        Unit::Mfma => (64, 16, 4),
-        Unit::Wmma { k_lanes } => (32, 16, k_lanes),
+    let wanted = (rows_together, dtype, columns);
+    let mut kernels = GEMV.of(processor).iter();
+    let kernel = kernels.find(|of| (of.rows_together, of.dtype, of.columns) == wanted);
+    let Some(kernel) = kernel else {
+        panic!("no gemv kernel of {dtype:?} for {columns} columns: few::columns lists them");
     };
-    // Rows in a lane, and vectors along k of each.
-    let turns_lines = unit == Unit::MmaSync && rows_together && bytes == 2;
-    let (tiles, vectors) = match (rows_together, unit) {
-        _ if turns_lines => (4, VECTORS / 4),
-        // RDNA3's instructions take two vectors.
-        (true, Unit::Wmma { k_lanes: 1 }) => (vector, 2 * VECTORS / vector),
-        (true, _) => (vector, VECTORS / vector),
-        (false, Unit::Lanes) => (VECTORS, 1),
-        (false, Unit::MmaSync) => (columns / 8, VECTORS / 2),
-        (false, Unit::Mfma | Unit::Wmma { .. }) => (1, VECTORS),
-    };
-    Shape {
-        lanes,
-        teams: THREADS / lanes,
-        doubles: false,
-        rows: row_lanes * tiles,
-        step: k_lanes * vector * vectors,
+    let measures = Measures {
         columns,
-        lanes_multiply: unit == Unit::Lanes,
-        reads_b: false,
-        small: unit == Unit::MmaSync && !rows_together && bytes == 2,
-        dynamic_lds: if turns_lines {
-            STEPS_IN_LDS * VECTORS * 16 * THREADS
-        } else {
-            0
-        },
-    }
+        lanes_multiply: kernel.lanes_multiply,
+        lanes: kernel.lanes,
+        threads: kernel.threads,
+        rows: kernel.rows,
+        step: kernel.step,
+        lds_kib: kernel.lds_kib,
+    };
+    measures.shape(processor, dtype.bytes(), rows_together)
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@
 //! `grouped_few_<element>_c<columns>` is for few columns, as the `gemv_t_*` of [`GEMM`](crate::GEMM) are, or groups that have
 //! few in use.
 
-use rocm_gpus::{Architecture, MatrixUnit};
+use rocm_gpus::Architecture;
 
-use crate::few::{self, Unit};
+use crate::by_architecture::Lists;
+use crate::few;
 use crate::matmul::Tile;
 use crate::processor::Processor;
 
@@ -64,21 +65,67 @@ pub const ALONG_K: Tile = Tile {
     columns: 64,
 };
 
-/// Threads of a workgroup of the tile's kernels.
+/// A kernel with a tile: a row of kernels/matmul/grouped_kernels.cuh, which says what the columns are.
+#[derive(Clone, Copy, Debug)]
+struct Kernel {
+    /// The element type, and whether rows of A share scales.
+    operands: (Element, bool),
+    along_k_alone: bool,
+    rows: u32,
+    columns: u32,
+    waves_m: u32,
+    waves_n: u32,
+}
+
+/// A kernel for few columns, likewise.
+#[derive(Clone, Copy, Debug)]
+struct Few {
+    operands: (Element, bool),
+    columns: u32,
+    lanes_multiply: bool,
+    lanes: u32,
+    threads: u32,
+    rows: u32,
+    step: u32,
+}
+
+include!(concat!(env!("OUT_DIR"), "/grouped_kernels.rs"));
+
+/// Threads of a workgroup of the tile's kernels, whether rows of A share scales or not. 0 where there is none.
 pub fn threads(processor: Processor, element: Element, tile: Tile) -> u32 {
-    let large = tile == TILES[0];
-    let Some(architecture) = processor.architecture() else {
-        return if large { 256 } else { 128 };
-    };
-    let unit = architecture.unit();
-    // Wavefronts that share the large tile: four of MFMA's lanes hold its sums, but for gfx908's two sets of them.
-    let waves = match (unit.matrix_unit, architecture) {
-        _ if !large => 4,
-        (MatrixUnit::Mfma, Architecture::Cdna1) if element == Element::F8e4m3 => 8,
-        (MatrixUnit::Mfma, _) => 4,
-        _ => 8,
-    };
-    waves * unit.wavefront
+    let wavefront = processor
+        .architecture()
+        .map_or(32, |of| of.unit().wavefront);
+    let of = |kernel: &&Kernel| kernel.operands.0 == element && kernel.tile() == tile;
+    let kernel = KERNELS.of(processor).iter().find(of);
+    kernel.map_or(0, |kernel| kernel.waves_m * kernel.waves_n * wavefront)
+}
+
+/// The names of the kernels that a processor has, with the threads of their workgroups.
+pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
+    let mut all = vec![("grouped_sum".to_string(), few::THREADS)];
+    for kernel in KERNELS.of(processor) {
+        let (element, blocks) = kernel.operands;
+        let tile = kernel.tile();
+        let threads = threads(processor, element, tile);
+        let ops = (0..4).map(|ops| [ops & 2 != 0, ops & 1 != 0]);
+        let ops = ops.filter(|ops| !kernel.along_k_alone || *ops == [true, false]);
+        all.extend(ops.map(|ops| (kernel_name(element, blocks, tile, ops), threads)));
+    }
+    for few in FEW.of(processor) {
+        let (element, blocks) = few.operands;
+        all.push((few_name(element, blocks, few.columns), few.threads));
+    }
+    all
+}
+
+impl Kernel {
+    fn tile(&self) -> Tile {
+        Tile {
+            rows: self.rows,
+            columns: self.columns,
+        }
+    }
 }
 
 /// Multiply-adds of a compute unit (a workgroup processor of RDNA) in a cycle. FP8 has the rate of bytes where units take
@@ -124,18 +171,31 @@ fn spelled(element: Element, blocks: bool) -> String {
     format!("{}{blocks}", element.name())
 }
 
-/// The columns that kernels for few of them take at a time, least first.
+/// The columns that kernels for few of them take at a time, least first, of all operands.
 pub fn few_columns(processor: Processor) -> &'static [u32] {
-    match few::matrix_unit(processor) {
-        Unit::Lanes => &[1, 4, 16],
-        Unit::MmaSync => &[8, 16],
-        Unit::Mfma | Unit::Wmma { .. } => &[16],
-    }
+    let lists = FEW_COLUMNS.of(processor);
+    lists.first().map_or(&[], |(_, columns)| columns)
 }
 
-/// The measures of the kernel for so many columns, which [`few_columns`] lists.
+/// The measures of the kernel for so many columns.
+///
+/// # Panics
+/// If [`few_columns`] does not list them.
 pub fn few_shape(processor: Processor, element: Element, columns: u32) -> few::Shape {
-    few::measures(few::matrix_unit(processor), element.bytes(), columns, false)
+    let of = |few: &&Few| few.operands.0 == element && few.columns == columns;
+    let Some(kernel) = FEW.of(processor).iter().find(of) else {
+        panic!("no grouped kernel of {element:?} for {columns} columns: grouped::few_columns lists them");
+    };
+    let measures = few::Measures {
+        columns,
+        lanes_multiply: kernel.lanes_multiply,
+        lanes: kernel.lanes,
+        threads: kernel.threads,
+        rows: kernel.rows,
+        step: kernel.step,
+        lds_kib: 0,
+    };
+    measures.shape(processor, element.bytes(), false)
 }
 
 /// Its name; `blocks` as [`kernel_name`]'s.
@@ -156,4 +216,31 @@ pub fn invocation(kernel: &str) -> Option<String> {
     let (rest, ops) = name.rsplit_once('_')?;
     let (spelled, tile) = rest.rsplit_once('_')?;
     Some(format!("PRODUCT({spelled}, {tile}, {ops})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is asked of an element, or of a processor, holds of all rows.
+    #[test]
+    fn rows_agree() {
+        for list in KERNELS.lists() {
+            for kernel in list {
+                let tile = kernel.tile();
+                assert!(TILES.contains(&tile) || tile == ALONG_K, "{kernel:?}");
+                assert_eq!(tile == ALONG_K, kernel.along_k_alone, "{kernel:?}");
+                let of_tile = list
+                    .iter()
+                    .filter(|other| other.operands.0 == kernel.operands.0 && other.tile() == tile);
+                for other in of_tile {
+                    let waves = kernel.waves_m * kernel.waves_n;
+                    assert_eq!(other.waves_m * other.waves_n, waves, "{kernel:?} {other:?}");
+                }
+            }
+        }
+        for list in FEW_COLUMNS.lists() {
+            assert!(list.iter().all(|(_, columns)| *columns == list[0].1));
+        }
+    }
 }

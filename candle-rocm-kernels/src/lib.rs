@@ -1,6 +1,6 @@
 //! Candle's GPU kernels for AMD, compiled to HSACO code objects and embedded.
 //!
-//! Each file `kernels/<room>/<module>.cu` is one [`Module`]. The build compiles it for every architecture
+//! Each file `kernels/<room>/<module>.cu` is one [`Module`], whose constant has its name. The build compiles it for every architecture
 //! in `CANDLE_ROCM_ARCHS` and embeds the results, compressed; [`Module::code_object`] gives the one
 //! for a GPU, ready for `hipModuleLoadData`. The first eleven modules are those of `candle-kernels`,
 //! in its order and with its kernel names and parameters, which Candle's CUDA backend launches;
@@ -12,7 +12,9 @@
 //! [`Module::code_object`] fails with an error that says so.
 
 pub mod activations;
+pub mod arguments;
 pub mod attention;
+mod by_architecture;
 pub mod choice;
 pub mod decode;
 pub mod dtypes;
@@ -196,90 +198,5 @@ pub fn generic_target<'a>(arch: &str, targets: &[&'a str]) -> Option<&'a str> {
     targets.iter().find(covers).copied()
 }
 
-/// Declares the modules' constants, [`Id`] and [`MODULES`] from one list: Candle's, then ours.
-macro_rules! modules {
-    (
-        candle { $($candle:ident $id:ident $candle_file:literal $candle_doc:literal;)* }
-        ours { $($name:ident $file:literal $doc:literal;)* }
-    ) => {
-        /// The modules that Candle knows, in `candle-kernels`' order.
-        #[repr(u32)]
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Id {
-            $(#[doc = $candle_doc] $id,)*
-        }
-
-        /// Every [`Id`], in the order of [`Module::index`].
-        pub const ALL_IDS: [Id; [$(Id::$id),*].len()] = [$(Id::$id),*];
-
-        /// Candle's modules, under the names of `candle-kernels`.
-        pub mod candle {
-            pub use super::{Id, Module, ALL_IDS, $($candle),*};
-        }
-
-        /// Places among all modules.
-        #[allow(clippy::upper_case_acronyms)]
-        enum Place {
-            $($candle,)*
-            $($name,)*
-        }
-
-        $(
-            #[doc = $candle_doc]
-            pub static $candle: Module = Module {
-                index: Place::$candle as usize,
-                name: $candle_file,
-                objects: embedded::$candle,
-            };
-        )*
-        $(
-            #[doc = $doc]
-            pub static $name: Module = Module {
-                index: Place::$name as usize,
-                name: $file,
-                objects: embedded::$name,
-            };
-        )*
-        /// Every module, in the order of [`Module::index`].
-        pub static MODULES: &[&Module] = &[$(&$candle,)* $(&$name),*];
-
-        const _: () = assert!(
-            MODULES.len() == embedded::FILES,
-            "a kernel file that `modules!` does not list"
-        );
-    };
-}
-
-modules! {
-    candle {
-        AFFINE Affine "affine" "`x * mul + add`.";
-        BINARY Binary "binary" "Arithmetic and comparison of two tensors, element by element.";
-        CAST Cast "cast" "Conversion between element types.";
-        CONV Conv "conv" "Convolutions, pooling, upsampling.";
-        FILL Fill "fill" "Constants, strided and two-dimensional copies.";
-        INDEXING Indexing "indexing" "Gather, scatter, index-select, index-add.";
-        QUANTIZED Quantized "quantized" "Quantised blocks: dequantisation and products with them.";
-        REDUCE Reduce "reduce" "Sums, extrema, softmax, normalisation, rotary embedding.";
-        SORT Sort "sort" "Argument sort of rows.";
-        TERNARY Ternary "ternary" "Selection by a condition.";
-        UNARY Unary "unary" "Functions of one tensor, element by element.";
-    }
-    ours {
-        GEMM "gemm" "Matrix products, in place of cuBLAS.";
-        RANDOM "random" "Random numbers, in place of cuRAND.";
-        MMVQ "mmvq" "Products of quantised matrices with up to eight vectors.";
-        MMQ "mmq" "Products of quantised matrices with matrices.";
-        WIDEN "widen" "Quantised matrices, and what they are multiplied with, as bf16.";
-        MOE "moe" "Products of tokens with their experts' matrices.";
-        MATMUL "matmul" "Matrix products on matrix units, with what follows them.";
-        DECODE "decode" "Attention of few queries to a cache that is written in place.";
-        NORMED "normed" "Products of few columns with their norm, and gated ones with their activation.";
-        CHAINED "chained" "Products of quantised matrices with one vector, each of which makes the next one's vector.";
-        GROUPED "grouped" "Products on matrix units whose groups the kernel finds, in bf16 and, with scales, in FP8.";
-        EXPERTS "experts" "Mixtures of experts, but for their products: gates, places of rows, and back.";
-        FP8 "fp8" "Casts to FP8, with the scales of what products read.";
-        FUSED "fused" "Operators that Candle would make of several, and their gradients.";
-        FORWARD "forward" "Attention without a matrix of scores in memory.";
-        BACKWARD "backward" "Attention's gradients, likewise.";
-    }
-}
+// The modules' constants, `Id` and `MODULES`, of the kernel files.
+include!(concat!(env!("OUT_DIR"), "/modules.rs"));

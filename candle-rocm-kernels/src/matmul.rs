@@ -4,8 +4,8 @@
 //! A kernel's name is `matmul_<dtype>_<rows>x<columns>_<ops>`, with `nn`, `nt`, `tn` or `tt` for op(A) and op(B), `n` as
 //! stored column-major; `matmul_sum_<dtype>` adds up the parts of k.
 
-use rocm_gpus::{Architecture, MatrixUnit};
-
+use crate::by_architecture::Lists;
+use crate::nvidia::Multiprocessor;
 use crate::processor::Processor;
 
 /// Element types of A and B; C has the same, but for `I8`, whose C is i32.
@@ -91,107 +91,91 @@ pub const TILES: [Tile; 6] = [
     },
 ];
 
-/// Whether products are dot products of wavefronts of 64 lanes (Vega 20), whose workgroups hold twice the registers.
-fn is_wide_dot(architecture: Architecture) -> bool {
-    let unit = architecture.unit();
-    unit.matrix_unit == MatrixUnit::Dot && unit.wavefront == 64
+/// What makes a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Schedule {
+    /// Operands go through registers to LDS (kernels/matmul/matmul_tile.cuh).
+    Tile,
+    /// By whole lines of memory (kernels/matmul/matmul_lines.cuh).
+    Lines,
+    /// Operands are copied straight to LDS (kernels/matmul/matmul_direct.cuh).
+    Direct,
 }
 
-/// Whether the largest tiles of `dtype` read whole lines of memory (kernels/matmul/matmul_lines.cuh): where sums may be in
-/// any of the registers, and both operands' lines fit the LDS.
-fn has_whole_lines(architecture: Architecture, dtype: Dtype) -> bool {
-    let types = [Dtype::F16, Dtype::BF16, Dtype::F32];
-    let unit = architecture.unit().matrix_unit;
-    unit == MatrixUnit::Mfma && architecture != Architecture::Cdna1 && types.contains(&dtype)
+/// The kernels of a type and a tile, for all four pairs of operations: a row of kernels/matmul/matmul_kernels.cuh, which says what the
+/// columns are.
+#[derive(Clone, Copy, Debug)]
+struct Kernel {
+    dtype: Dtype,
+    schedule: Schedule,
+    rows: u32,
+    columns: u32,
+    waves_m: u32,
+    waves_n: u32,
+    ahead: u32,
+    lds_kib: u32,
+    in_kernel_reduction: bool,
+}
+
+include!(concat!(env!("OUT_DIR"), "/matmul_kernels.rs"));
+
+impl Kernel {
+    /// That of a processor; none of NVIDIA's that plans know nothing of.
+    fn of(processor: Processor, dtype: Dtype, tile: Tile) -> Option<&'static Self> {
+        of_processor(processor).find(|kernel| kernel.dtype == dtype && kernel.tile() == tile)
+    }
+
+    fn tile(&self) -> Tile {
+        Tile {
+            rows: self.rows,
+            columns: self.columns,
+        }
+    }
+}
+
+fn of_processor(processor: Processor) -> impl Iterator<Item = &'static Kernel> {
+    let is_known = processor != Processor::Nvidia(None);
+    KERNELS.of(processor).iter().filter(move |_| is_known)
 }
 
 /// Whether the kernels of `dtype` with `tile` on a processor read whole lines of memory, in an order that has something to
 /// multiply behind everything else.
 pub fn reads_whole_lines(processor: Processor, dtype: Dtype, tile: Tile) -> bool {
-    let architecture = processor.architecture();
-    let has = architecture.is_some_and(|of| has_whole_lines(of, dtype));
-    has && tile.rows >= 128 && tile.columns >= 128
+    let kernel = Kernel::of(processor, dtype, tile);
+    kernel.is_some_and(|kernel| kernel.schedule == Schedule::Lines)
 }
 
-/// Panels of 128 bytes of k that a workgroup of the kernels of `dtype` with `tile` has on their way at once, where sums leave
-/// registers for two (`AHEAD` in kernels/matmul/matmul_lines.cuh).
+/// Panels of 128 bytes of k that a workgroup of the kernels of `dtype` with `tile` has on their way at once: two where sums
+/// leave registers for them. 1 where there is no such kernel.
 pub fn panels_ahead(processor: Processor, dtype: Dtype, tile: Tile) -> u32 {
-    let few_sums = tile.rows * tile.columns <= 128 * 128;
-    1 + u32::from(few_sums && reads_whole_lines(processor, dtype, tile))
+    Kernel::of(processor, dtype, tile).map_or(1, |kernel| kernel.ahead)
 }
 
-/// Threads of a workgroup of the tile's kernels.
+/// Threads of a workgroup of the tile's kernels, which all types have as many of. 0 where there is none.
 pub fn threads(processor: Processor, tile: Tile) -> u32 {
-    if processor.multiprocessor().is_some() {
-        // A warp makes at most 64 x 64 sums.
-        return (tile.rows * tile.columns / (64 * 64)).max(4) * 32;
-    }
-    let architecture = processor.architecture();
-    let sums = tile.rows * tile.columns;
-    let waves = match sums >= 128 * 128 {
-        true if architecture.is_some_and(is_wide_dot) => 8,
-        true if tile.columns == 256 => 8,
-        // Vector registers that cannot stand in for accumulation registers have no room for four wavefronts' operands.
-        true if architecture == Some(Architecture::Cdna1) && sums > 128 * 128 => 8,
-        true => return 256,
-        false => 4,
-    };
-    waves * architecture.map_or(32, |architecture| architecture.unit().wavefront)
+    let wavefront = processor
+        .architecture()
+        .map_or(32, |of| of.unit().wavefront);
+    let kernel = of_processor(processor).find(|kernel| kernel.tile() == tile);
+    kernel.map_or(0, |kernel| kernel.waves_m * kernel.waves_n * wavefront)
 }
 
-/// Whether a processor has the kernels of `dtype` with `tile`, for all four pairs of
-/// operations.
+/// Whether a processor has the kernels of `dtype` with `tile`, for all four pairs of operations.
 ///
-/// The tiles of 256 columns, and not the one of 256 x 128, are of types whose large tiles read whole lines; that of 224
-/// rows of those with 16 bits.
-/// f32 and f64 have matrix instructions on CDNA alone (f64 since CDNA2); elsewhere [`GEMM`](crate::GEMM) multiplies them.
-/// Tiles of more than 128 x 128 have sums that in f64 would be all of a wavefront's registers, and too many of Vega 20's
-/// in every type.
-/// NVIDIA's GPUs have those whose type they have instructions for, with tiles whose slices their LDS holds.
+/// f32 and f64 have matrix instructions on CDNA alone (f64 since CDNA2); elsewhere [`GEMM`](crate::GEMM) multiplies them. Of
+/// NVIDIA's GPUs some have less LDS than a launch would ask for, or no f64 that is faster than other instructions.
 pub fn exists(processor: Processor, dtype: Dtype, tile: Tile) -> bool {
-    if let Some(unit) = processor.multiprocessor() {
-        let has = match dtype {
-            Dtype::F16 | Dtype::BF16 => {
-                dynamic_lds(processor, dtype, tile) <= unit.lds_bytes_of_workgroup
-            }
-            Dtype::I8 => true,
-            Dtype::F32 => false,
-            Dtype::F64 => unit.matrix.f64 > 0 && tile.rows == tile.columns && tile.rows == 64,
-        };
-        return has && TILES.contains(&tile) && tile.columns <= 128;
-    }
-    let architecture = processor.architecture();
-    let Some(architecture) = architecture.filter(|_| TILES.contains(&tile)) else {
-        return false;
+    let fits = |unit: Multiprocessor| {
+        let has_lds = dynamic_lds(processor, dtype, tile) <= unit.lds_bytes_of_workgroup;
+        has_lds && (dtype != Dtype::F64 || unit.matrix.f64 > 0)
     };
-    let mfma = architecture.unit().matrix_unit == MatrixUnit::Mfma;
-    let large = tile.rows * tile.columns > 128 * 128;
-    if large && (tile.columns > 128) != has_whole_lines(architecture, dtype) {
-        return false;
-    }
-    if tile.rows == 224 && dtype.bytes() != 2 {
-        return false;
-    }
-    match dtype {
-        Dtype::F16 | Dtype::BF16 | Dtype::I8 => !large || !is_wide_dot(architecture),
-        Dtype::F32 => mfma,
-        Dtype::F64 => mfma && !large && architecture != Architecture::Cdna1,
-    }
+    Kernel::of(processor, dtype, tile).is_some() && processor.multiprocessor().is_none_or(fits)
 }
 
 /// Bytes of LDS that a launch has to ask for, beside what the kernel has of its own: on NVIDIA's GPUs, where operands of
-/// 16 bits are copied straight to LDS, that of the slices which are there or on their way (`Direct*` in
-/// kernels/matmul/matmul.cu).
+/// 16 bits are copied straight to LDS, that of the slices which are there or on their way. 0 where there is no such kernel.
 pub fn dynamic_lds(processor: Processor, dtype: Dtype, tile: Tile) -> u32 {
-    if processor.multiprocessor().is_none() || dtype.bytes() != 2 {
-        return 0;
-    }
-    let slices = if tile.rows * tile.columns >= 128 * 128 {
-        3
-    } else {
-        4
-    };
-    slices * (tile.rows + tile.columns) * dtype.depth() * dtype.bytes()
+    Kernel::of(processor, dtype, tile).map_or(0, |kernel| kernel.lds_kib << 10)
 }
 
 /// What becomes of the sums of parts of k (kernels/matmul/matmul_problem.cuh).
@@ -206,11 +190,12 @@ pub enum SumsOfParts {
     OfChiplets = 2,
 }
 
-/// Whether workgroups that have parts of k hand their sums over to the last part's, within the launch (`HANDS_OVER` in
-/// kernels/matmul/matmul_wave.cuh): if these are f32. Of larger tiles few workgroups would read all parts' sums.
+/// Whether workgroups that have parts of k hand their sums over to the last part's, within the launch: if these are f32. Of
+/// larger tiles few workgroups would read all parts' sums. It is the same wherever there is such a kernel.
 pub fn hands_over(dtype: Dtype, tile: Tile) -> bool {
-    let sums_are_f32 = !matches!(dtype, Dtype::I8 | Dtype::F64);
-    sums_are_f32 && tile.rows * tile.columns <= 128 * 128
+    let of = |kernel: &&Kernel| kernel.dtype == dtype && kernel.tile() == tile;
+    let kernel = KERNELS.lists().into_iter().flatten().find(of);
+    kernel.is_some_and(|kernel| kernel.in_kernel_reduction)
 }
 
 /// The name of a kernel; `transposed` is of A and of B.
@@ -222,4 +207,29 @@ pub fn kernel_name(dtype: Dtype, tile: Tile, transposed: [bool; 2]) -> String {
         tile.rows,
         tile.columns
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// What [`threads`] and [`hands_over`] say of a tile holds of all its rows.
+    #[test]
+    fn rows_of_a_tile_agree() {
+        for list in KERNELS.lists() {
+            let mut waves = BTreeMap::new();
+            for kernel in list {
+                let tile = kernel.tile();
+                assert!(TILES.contains(&tile), "{kernel:?}");
+                let of_tile = kernel.waves_m * kernel.waves_n;
+                let earlier = waves.insert((tile.rows, tile.columns), of_tile);
+                assert!(earlier.is_none_or(|waves| waves == of_tile), "{kernel:?}");
+                let hands_over = hands_over(kernel.dtype, tile);
+                assert_eq!(kernel.in_kernel_reduction, hands_over, "{kernel:?}");
+                let count = |other: &&Kernel| other.dtype == kernel.dtype && other.tile() == tile;
+                assert_eq!(list.iter().filter(count).count(), 1, "{kernel:?}");
+            }
+        }
+    }
 }

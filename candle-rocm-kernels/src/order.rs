@@ -1,14 +1,15 @@
 //! The order of C's tiles, as kernels are told it.
 
-/// `Divisor` of kernels/matmul/matmul_problem.cuh: what numbers below 2^31 are divided by, without a division. The quotient is
-/// number * multiplier / 2^(31 + shift), rounded down.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Divisor {
-    pub value: u32,
-    pub multiplier: u32,
-    pub shift: u32,
+crate::kernel_argument! { DIVISOR,
+    /// `Divisor` of kernels/matmul/matmul_problem.cuh: what numbers below 2^31 are divided by, without a division. The quotient is
+    /// number * multiplier / 2^(31 + shift), rounded down.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[allow(missing_docs)]
+    pub struct Divisor {
+        pub value: u32,
+        pub multiplier: u32,
+        pub shift: u32,
+    }
 }
 
 impl Divisor {
@@ -27,19 +28,20 @@ impl Divisor {
     }
 }
 
-/// `TileOrder` of kernels/matmul/matmul_problem.cuh, which says what the fields are.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct TileOrder {
-    pub tiles_m: u32,
-    pub tiles_n: u32,
-    pub of_chiplet: u32,
-    pub more: u32,
-    pub chiplets: Divisor,
-    pub group: Divisor,
-    pub last_group: Divisor,
-    pub of_group: Divisor,
+crate::kernel_argument! { TILE_ORDER,
+    /// `TileOrder` of kernels/matmul/matmul_problem.cuh, which says what the fields are.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[allow(missing_docs)]
+    pub struct TileOrder {
+        pub tiles_m: u32,
+        pub tiles_n: u32,
+        pub of_chiplet: u32,
+        pub more: u32,
+        pub chiplets: Divisor,
+        pub group: Divisor,
+        pub last_group: Divisor,
+        pub of_group: Divisor,
+    }
 }
 
 impl TileOrder {

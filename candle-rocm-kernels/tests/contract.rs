@@ -7,6 +7,9 @@
 mod support;
 
 use candle_rocm_kernels as kernels;
+use kernels::arguments::{
+    Layout, ATTEND_PROBLEM, ATTENTION_GRADIENTS, ATTENTION_PROBLEM, GROUPED_PROBLEM, MATMUL_PROBLEM,
+};
 use kernels::{dtypes, Module};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -732,6 +735,45 @@ fn pairs_for_few_long_rows_take_what_they_get() {
     }
 }
 
+/// What geometries read of a launch are the kernels' arguments, in kind and size, and no row has more threads than its
+/// kernel's workgroup.
+#[test]
+fn geometries_read_arguments_of_their_kernels() {
+    use kernels::geometry::Geometry;
+    use std::cell::RefCell;
+    let gpus = kernels::architectures().iter();
+    for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
+        let mut kinds = BTreeSet::new();
+        for module in kernels::MODULES {
+            let code = module.code_object(arch).expect("an embedded architecture");
+            for (name, kernel) in support::kernels(&code) {
+                let geometry = Geometry::of(module.name(), &name);
+                let read = RefCell::new(Vec::new());
+                geometry.told(0, |parameter| {
+                    read.borrow_mut().push(parameter);
+                    1
+                });
+                for parameter in read.into_inner() {
+                    let expected = ("by_value".to_string(), parameter.bytes as u64);
+                    let found = kernel.arguments.get(parameter.number);
+                    assert_eq!(found, Some(&expected), "{name} for {arch}: {parameter:?}");
+                }
+                if let Geometry::Rows { held, .. } = geometry {
+                    let most = u64::from(held.threads);
+                    assert!(kernel.max_workgroup <= most, "{name} for {arch}: {held:?}");
+                }
+                kinds.insert(
+                    format!("{geometry:?}")
+                        .split(' ')
+                        .next()
+                        .map(str::to_string),
+                );
+            }
+        }
+        assert_eq!(kinds.len(), 6, "a geometry that no kernel has: {kinds:?}");
+    }
+}
+
 #[test]
 fn modules_stand_in_candles_order() {
     for (index, id) in kernels::ALL_IDS.into_iter().enumerate() {
@@ -783,8 +825,7 @@ fn nvidia_kernels(code: &[u8]) -> BTreeSet<String> {
 #[test]
 fn matmul_has_the_kernels_of_its_table() {
     use kernels::matmul::{exists, kernel_name, Dtype, TILES};
-    // `MatmulProblem` of kernels/matmul/matmul_problem.cuh.
-    let problem = vec![("by_value".to_string(), 240)];
+    let problem = vec![by_value(&MATMUL_PROBLEM)];
     for arch in kernels::architectures() {
         let processor = kernels::Processor::of(arch);
         let mut expected = BTreeMap::new();
@@ -828,13 +869,18 @@ fn matmul_has_the_kernels_of_its_table() {
     }
 }
 
-/// A module has these kernels with their workgroups, for each architecture, and each takes a struct of so many bytes.
+/// What the metadata says about an argument that is this struct.
+fn by_value(layout: &Layout) -> (String, u64) {
+    ("by_value".to_string(), layout.bytes as u64)
+}
+
+/// A module has these kernels with their workgroups, for each architecture, and each takes this struct.
 fn holds_kernels(
     module: &kernels::Module,
-    bytes: u64,
+    argument: &Layout,
     expected: impl Fn(&str) -> BTreeMap<String, u64>,
 ) {
-    let problem = vec![("by_value".to_string(), bytes)];
+    let problem = vec![by_value(argument)];
     for arch in kernels::architectures() {
         let expected = expected(arch);
         let code = module.code_object(arch).expect("an embedded architecture");
@@ -857,9 +903,7 @@ fn holds_kernels(
 /// Attention's kernels are those of their tables, with the workgroups and the argument that the host gives them.
 #[test]
 fn attention_has_the_kernels_of_its_tables() {
-    use kernels::attention::{
-        delta_name, kernel_name, tiles, Pass, DELTA_THREADS, GRADIENTS_BYTES, PROBLEM_BYTES,
-    };
+    use kernels::attention::{delta_name, kernel_name, tiles, Pass, DELTA_THREADS};
     let of_passes = |arch: &str, passes: &[Pass]| -> BTreeMap<String, u64> {
         let mut of = BTreeMap::new();
         for dtype in ["f16", "bf16"] {
@@ -871,46 +915,58 @@ fn attention_has_the_kernels_of_its_tables() {
         }
         of
     };
-    holds_kernels(&kernels::FORWARD, PROBLEM_BYTES, |arch| {
+    holds_kernels(&kernels::FORWARD, &ATTENTION_PROBLEM, |arch| {
         of_passes(arch, &[Pass::Forward])
     });
-    holds_kernels(&kernels::BACKWARD, GRADIENTS_BYTES, |arch| {
+    holds_kernels(&kernels::BACKWARD, &ATTENTION_GRADIENTS, |arch| {
         let mut of = of_passes(arch, &[Pass::BackwardKeys, Pass::BackwardQueries]);
         of.extend(["f16", "bf16"].map(|dtype| (delta_name(dtype), u64::from(DELTA_THREADS))));
         of
     });
 }
 
-/// Grouped products: tiles are the same everywhere, columns of those for few depend on the architecture.
+/// Decoding's attention: the kernels of its list, of each type, take its struct.
+#[test]
+fn decode_has_the_kernels_of_its_list() {
+    use kernels::decode::{ATTEND, ATTEND_TYPES, THREADS};
+    let names = |(elements, queries): &(u32, u32)| {
+        let prefix = format!("attend_{elements}_{queries}_");
+        let named = move |dtype: &&str| format!("{prefix}{dtype}");
+        ATTEND_TYPES.iter().map(named).collect::<Vec<_>>()
+    };
+    let listed: BTreeSet<String> = ATTEND.iter().flat_map(names).collect();
+    let gpus = kernels::architectures().iter();
+    for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
+        let code = kernels::DECODE
+            .code_object(arch)
+            .expect("an embedded architecture");
+        let mut found = support::kernels(&code);
+        found.retain(|name, _| name.starts_with("attend_"));
+        for (name, kernel) in &found {
+            assert_eq!(
+                kernel.arguments,
+                [by_value(&ATTEND_PROBLEM)],
+                "{name} for {arch}"
+            );
+            assert_eq!(
+                kernel.max_workgroup,
+                u64::from(THREADS),
+                "{name} for {arch}"
+            );
+        }
+        let found: BTreeSet<String> = found.into_keys().collect();
+        assert_eq!(found, listed, "kernels for {arch}");
+    }
+}
+
+/// Grouped products: which tiles and columns there are depends on the architecture.
 #[test]
 fn grouped_has_the_kernels_of_its_table() {
-    use kernels::grouped::{few_columns, few_name, kernel_name, threads, Element, ALONG_K, TILES};
-    holds_kernels(&kernels::GROUPED, 344, |arch| {
-        let processor = kernels::Processor::of(arch);
-        let mut of = BTreeMap::from([("grouped_sum".to_string(), 256)]);
-        for (element, blocks) in [
-            (Element::Bf16, false),
-            (Element::F8e4m3, false),
-            (Element::F8e4m3, true),
-        ] {
-            // The narrow tile has none for factors that rows share.
-            for tile in TILES.into_iter().take(if blocks { 1 } else { 2 }) {
-                of.extend((0..4).map(|ops| {
-                    let name = kernel_name(element, blocks, tile, [ops & 2 != 0, ops & 1 != 0]);
-                    (name, u64::from(threads(processor, element, tile)))
-                }));
-            }
-            of.insert(
-                kernel_name(element, blocks, ALONG_K, [true, false]),
-                u64::from(threads(processor, element, ALONG_K)),
-            );
-            let few = few_columns(processor).iter();
-            of.extend(few.map(|&columns| {
-                let name = few_name(element, blocks, columns);
-                (name, u64::from(kernels::few::THREADS))
-            }));
-        }
-        of
+    holds_kernels(&kernels::GROUPED, &GROUPED_PROBLEM, |arch| {
+        let listed = kernels::grouped::kernels(kernels::Processor::of(arch)).into_iter();
+        listed
+            .map(|(name, threads)| (name, threads.into()))
+            .collect()
     });
 }
 
@@ -918,20 +974,26 @@ fn grouped_has_the_kernels_of_its_table() {
 #[test]
 fn gemm_has_the_kernels_for_few_columns_of_its_table() {
     use kernels::{few, matmul::Dtype};
-    let by_value = |bytes| ("by_value".to_string(), bytes);
-    // `MatmulProblem`, and two numbers.
-    let arguments = vec![by_value(240), by_value(4), by_value(4)];
+    // And two numbers.
+    let arguments = vec![
+        by_value(&MATMUL_PROBLEM),
+        argument('i', 0),
+        argument('i', 0),
+    ];
     let gpus = kernels::architectures().iter();
     for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
-        let mut expected = Vec::new();
+        let processor = kernels::Processor::of(arch);
+        let mut expected = BTreeMap::new();
         for dtype in Dtype::ALL {
             for (form, rows_together) in [("n", true), ("t", false)] {
-                for columns in few::columns(kernels::Processor::of(arch), dtype, rows_together) {
-                    expected.push(format!("gemv_{form}_{}_c{columns}", dtype.name()));
+                for &columns in few::columns(processor, dtype, rows_together) {
+                    let shape = few::shape(processor, dtype, columns, rows_together);
+                    let threads = shape.threads(shape.most_sharing(u64::MAX));
+                    let name = format!("gemv_{form}_{}_c{columns}", dtype.name());
+                    expected.insert(name, u64::from(threads));
                 }
             }
         }
-        expected.sort();
         let code = kernels::GEMM
             .code_object(arch)
             .expect("an embedded architecture");
@@ -939,9 +1001,9 @@ fn gemm_has_the_kernels_for_few_columns_of_its_table() {
         found.retain(|name, _| name.starts_with("gemv_"));
         for (name, kernel) in &found {
             assert_eq!(kernel.arguments, arguments, "{name} for {arch}");
-            assert_eq!(kernel.max_workgroup, u64::from(few::THREADS), "{name}");
         }
-        let found: Vec<String> = found.into_keys().collect();
-        assert_eq!(found, expected, "kernels for {arch}");
+        let workgroups = |(name, kernel): (String, support::Kernel)| (name, kernel.max_workgroup);
+        let found: BTreeMap<_, _> = found.into_iter().map(workgroups).collect();
+        assert_eq!(found, expected, "kernels and their workgroups for {arch}");
     }
 }

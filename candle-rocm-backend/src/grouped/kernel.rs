@@ -19,30 +19,32 @@ use crate::specialised::{self, Wanted};
 /// Workgroups for a compute unit of the kernel that adds up parts of k.
 const SUM_WORKGROUPS_PER_UNIT: usize = 8;
 
-/// `OperandScales` of kernels/matmul/grouped_problem.cuh.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct ScaleArguments {
-    values: u64,
-    stride: i64,
-    row_step: i64,
-    k_step: i64,
-    row_shift: u32,
-    format: u32,
+candle_rocm_kernels::kernel_argument! { OPERAND_SCALES,
+    /// `OperandScales` of kernels/matmul/grouped_problem.cuh.
+    #[derive(Clone, Copy, Default)]
+    struct ScaleArguments {
+        values: u64,
+        stride: i64,
+        row_step: i64,
+        k_step: i64,
+        row_shift: u32,
+        format: u32,
+    }
 }
 
-/// `GroupedProblem` of the same.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct GroupedArguments {
-    product: MatmulArguments,
-    scales_a: ScaleArguments,
-    scales_b: ScaleArguments,
-    groups: u64,
-    grouping: u32,
-    result: u32,
-    sharing: u32,
-    reserved: u32,
+candle_rocm_kernels::kernel_argument! { GROUPED_PROBLEM,
+    /// `GroupedProblem` of the same.
+    #[derive(Clone, Copy, Default)]
+    struct GroupedArguments {
+        product: MatmulArguments,
+        scales_a: ScaleArguments,
+        scales_b: ScaleArguments,
+        groups: u64,
+        grouping: u32,
+        result: u32,
+        sharing: u32,
+        reserved: u32,
+    }
 }
 
 // SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.

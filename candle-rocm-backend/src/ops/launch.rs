@@ -39,7 +39,7 @@ pub(crate) enum Arg<'a> {
 }
 
 /// An argument's value as the kernel takes it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Value {
     Int(u32),
     Long(u64),
@@ -237,6 +237,33 @@ pub(crate) unsafe fn launch_function(
     Ok(())
 }
 
+/// As [`launch_with`], of an argument that is made of the addresses of so many pieces of memory: what of [`Arg`] is such,
+/// or null.
+///
+/// # Safety
+/// As [`launch_with`].
+pub(crate) unsafe fn launch_of<const N: usize, A: DeviceRepr>(
+    device: &CudaDevice,
+    module: &Module,
+    kernel: &str,
+    config: LaunchConfig,
+    memory: [Arg; N],
+    argument: impl FnOnce([u64; N]) -> A,
+) -> Result<()> {
+    with_values(&device.cuda_stream(), kernel, memory.into(), |values| {
+        let mut addresses = [0; N];
+        for (to, value) in addresses.iter_mut().zip(values) {
+            let Value::Long(address) = value else {
+                bail!("`{kernel}`: {value:?} is no address");
+            };
+            *to = *address;
+        }
+        let argument = argument(addresses);
+        // SAFETY: the caller's promise.
+        unsafe { launch_with(device, module, kernel, config, &argument) }
+    })
+}
+
 /// Launches a kernel on the device's stream.
 ///
 /// # Safety
@@ -246,13 +273,36 @@ pub(crate) unsafe fn launch(
     module: &Module,
     kernel: &str,
     config: LaunchConfig,
-    mut args: Vec<Arg>,
+    args: Vec<Arg>,
 ) -> Result<()> {
     let stream = device.cuda_stream();
     let function = stream
         .context()
         .kernel(module, kernel)
         .map_err(Error::wrap)?;
+    with_values(&stream, kernel, args, |values| {
+        let mut builder = stream.launch_builder(&function);
+        for value in values {
+            match value {
+                Value::Int(value) => builder.arg(value),
+                Value::Long(value) => builder.arg(value),
+                Value::Float(value) => builder.arg(value),
+                Value::Double(value) => builder.arg(value),
+            };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { builder.launch(config) }.map_err(Error::wrap)?;
+        Ok(())
+    })
+}
+
+/// Calls `launch` with the arguments' values; what it gives to the stream may use their memory.
+fn with_values(
+    stream: &Stream,
+    kernel: &str,
+    mut args: Vec<Arg>,
+    launch: impl FnOnce(&[Value]) -> Result<()>,
+) -> Result<()> {
     let guards: Vec<Option<(StorageRef, usize)>> = args
         .iter()
         .map(|arg| storage_of(arg, kernel))
@@ -262,11 +312,11 @@ pub(crate) unsafe fn launch(
     for (arg, guard) in args.iter_mut().zip(&guards) {
         let (memory, bytes) = match (arg, guard) {
             (_, Some((storage, bytes))) => match &**storage {
-                Storage::Cuda(storage) => (read(storage, &stream)?, *bytes),
+                Storage::Cuda(storage) => (read(storage, stream)?, *bytes),
                 _ => bail!("`{kernel}`: an operand is not on the GPU"),
             },
-            (Arg::Left(storage), _) => (read(storage, &stream)?, 0),
-            (Arg::Write(storage), _) => (write(storage, &stream)?, 0),
+            (Arg::Left(storage), _) => (read(storage, stream)?, 0),
+            (Arg::Write(storage), _) => (write(storage, stream)?, 0),
             (other, None) => {
                 values.push(value_of(other, &values, kernel)?);
                 continue;
@@ -276,18 +326,7 @@ pub(crate) unsafe fn launch(
         uses.push(guard);
         values.push(Value::Long(address + bytes as u64));
     }
-    let mut builder = stream.launch_builder(&function);
-    for value in &values {
-        match value {
-            Value::Int(value) => builder.arg(value),
-            Value::Long(value) => builder.arg(value),
-            Value::Float(value) => builder.arg(value),
-            Value::Double(value) => builder.arg(value),
-        };
-    }
-    // SAFETY: the caller's promise; the guards keep the memory until the launch is given to the stream.
-    unsafe { builder.launch(config) }.map_err(Error::wrap)?;
-    Ok(())
+    launch(&values)
 }
 
 /// Calls `launch` with the addresses of tensors on the GPU, 0 where there is none. What it gives to the stream may read

@@ -31,7 +31,7 @@
 #pragma once
 #include "attention/products.cuh"
 
-// Laid out as the host's argument of the same name.
+// What the kernels of gradients are told.
 struct AttentionGradients {
     // Its result and `lse` are read.
     AttentionProblem forward;

@@ -9,7 +9,9 @@
 // The cache is (2, batch, kv_heads, capacity, dim), keys before values; queries and results are (batch, steps, heads,
 // dim). Step s of a sequence at `position` sees the keys 0 to position + s, or the last `window` of these. What comes
 // in and goes out is of type T, the cache of C: the same, or 16 bits where T is f32.
+#include "attention/decode_kernels.cuh"
 #include "attention/decode_matrix.cuh"
+#include "attention/decode_problem.cuh"
 #include "portable/block_reduce.cuh"
 #include "portable/handover.cuh"
 #include "quantized/vectors.cuh"
@@ -414,32 +416,26 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
 #else
 #define RESIDENT(COUNT) __launch_bounds__(256, COUNT)
 #endif
-#define ATTEND(NAME, T, C, DIM, HEADS)                                                                                \
-    ENTRY RESIDENT((TeamOf<C, DIM, HEADS>::type::RESIDENT)) attend_##DIM##_##HEADS##_##NAME(                          \
-        const T *__restrict__ from, C *__restrict__ cache, const uint32_t *__restrict__ position,                     \
-        T *__restrict__ result, float *__restrict__ parts, int32_t *__restrict__ counters, const T *__restrict__ cos, \
-        const T *__restrict__ sin, uint32_t table, uint32_t interleaved, const T *__restrict__ query_norm,            \
-        const T *__restrict__ key_norm, float epsilon, uint32_t batch, uint32_t steps, uint32_t group,                \
-        uint32_t kv_heads, uint32_t dim, uint32_t capacity, uint32_t window, float scale, float softcap,              \
-        const float *__restrict__ slopes, uint8_t *__restrict__ vector) {                                             \
-        Step<T> step{from, cos, sin, table, interleaved != 0, query_norm, key_norm, epsilon};                         \
-        attend<T, C, DIM, HEADS>(step, cache, position, Result<T>{result, vector}, parts, counters, batch, steps,     \
-                                 group, kv_heads, dim, capacity, window, scale, softcap, slopes);                     \
+// By pointers of which none reads what another writes.
+template <class T, class C, int DIM, int HEADS>
+__device__ __forceinline__ void attend_apart(const AttendProblem &p, const T *__restrict__ heads, C *__restrict__ cache,
+                                             const uint32_t *__restrict__ position, T *__restrict__ result,
+                                             uint8_t *__restrict__ vector, float *__restrict__ parts,
+                                             int32_t *__restrict__ counters, const T *__restrict__ cos,
+                                             const T *__restrict__ sin, const T *__restrict__ query_norm,
+                                             const T *__restrict__ key_norm, const float *__restrict__ slopes) {
+    Step<T> step{heads, cos, sin, p.table, p.interleaved != 0, query_norm, key_norm, p.epsilon};
+    attend<T, C, DIM, HEADS>(step, cache, position, Result<T>{result, vector}, parts, counters, p.batch, p.steps,
+                             p.group, p.kv_heads, p.dim, p.capacity, p.window, p.scale, p.softcap, slopes);
+}
+#define ATTEND(DIM, HEADS, NAME, T, C)                                                                           \
+    ENTRY RESIDENT((TeamOf<C, DIM, HEADS>::type::RESIDENT)) attend_##DIM##_##HEADS##_##NAME(AttendProblem p) {   \
+        attend_apart<T, C, DIM, HEADS>(p, (const T *)p.heads, (C *)p.cache, p.position, (T *)p.result, p.vector, \
+                                       p.parts, p.counters, (const T *)p.cos, (const T *)p.sin,                  \
+                                       (const T *)p.query_norm, (const T *)p.key_norm, p.slopes);                \
     }
-#define ATTENDS(NAME, T, C)    \
-    ATTEND(NAME, T, C, 64, 1)  \
-    ATTEND(NAME, T, C, 64, 4)  \
-    ATTEND(NAME, T, C, 128, 1) \
-    ATTEND(NAME, T, C, 128, 4) \
-    ATTEND(NAME, T, C, 256, 1) \
-    ATTEND(NAME, T, C, 256, 4) \
-    ATTEND(NAME, T, C, 512, 1) \
-    ATTEND(NAME, T, C, 512, 2)
-ATTENDS(f16, half_t, half_t)
-ATTENDS(bf16, bf16_t, bf16_t)
-ATTENDS(f32, float, float)
-ATTENDS(f32_f16, float, half_t)
-ATTENDS(f32_bf16, float, bf16_t)
+#define ATTENDS(NAME, T, C) FOR_ATTEND(ATTEND, NAME, T, C)
+FOR_ATTEND_TYPES(ATTENDS)
 
 // ----------------------------------------------------------------------- merge
 

@@ -40,6 +40,15 @@ template <class T> struct Eight {
     }
 };
 
+// A number that all lanes read, and nothing in the launch writes: by the scalar unit.
+__device__ __forceinline__ float read_uniform(const float *from) {
+#if defined(__HIP__)
+    return *(const __attribute__((address_space(4))) float *)from;
+#else
+    return read_global<float>(from);
+#endif
+}
+
 // What is done to scores. They and the cap are times log2(e), since exponents are to base 2; ALiBi's slopes are not.
 struct Scores {
     float softcap;
@@ -53,7 +62,7 @@ struct Scores {
         if (softcap != 0) product = softcap * math::tanh(product / softcap);
         // The distance from the query to the key.
         if (slopes != nullptr && head < heads)
-            product -= attention::LOG2_E * slopes[head] * (float)(last - min_of(key, last));
+            product -= attention::LOG2_E * read_uniform(slopes + head) * (float)(last - min_of(key, last));
         return product;
     }
 };

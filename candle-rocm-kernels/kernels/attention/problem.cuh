@@ -11,8 +11,7 @@ struct AttentionTensor {
     uint32_t head;
 };
 
-// Laid out as the host's argument of the same name. Of query i and key j of a sequence, whose places are
-// i + keys - queries and j:
+// Of query i and key j of a sequence, whose places are i + keys - queries and j:
 //
 //   score = scale * dot(q[i], k[j]), or softcap * tanh of it / softcap
 //   score = score - slope * |place of i - j| + mask[i, j]

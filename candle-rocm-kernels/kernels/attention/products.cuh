@@ -17,6 +17,12 @@ struct AttentionShape {
     static constexpr int LDS_KIB = LDS_KIB_;
 };
 
+// The shape of a row of attention_kernels.cuh, where a wavefront has so many rows of its own.
+enum class OwnRows { Registers, Lds };
+template <int DIM, int MADE, int OTHERS, int ROWS, int WAVES, OwnRows OWN, int LDS_KIB>
+using ListedShape =
+    AttentionShape<DIM, MADE, OTHERS, WAVES, ROWS / AttentionUnit<half_t>::QUERIES, OWN == OwnRows::Lds, LDS_KIB>;
+
 // READ_AHEAD says how many fragments are on their way while others are multiplied, where registers are left for them.
 template <class T, class S, int READ_AHEAD> struct Products {
     using Unit = AttentionUnit<T>;

@@ -4,7 +4,8 @@
 #pragma once
 #include "portable/portable.cuh"
 
-// Laid out as `Arguments` in candle-rocm-runtime/src/gemm/launch.rs. All distances are in elements.
+// All distances are in elements. The build makes `candle_rocm_kernels::arguments` of this struct and of those that
+// follow it in other headers; the host's are held to it.
 struct GemmProblem {
     const void *a;
     const void *b;

@@ -1,35 +1,17 @@
-// All kernels of matmul/grouped.cuh; src/grouped.rs lists them.
+// Products on matrix units whose groups the kernel finds, in bf16 and, with scales, in FP8: all kernels of grouped.cuh.
 #include "matmul/grouped.cuh"
 
-#define PRODUCTS(TYPE, TILE) \
-    PRODUCT(TYPE, TILE, nn)  \
-    PRODUCT(TYPE, TILE, nt)  \
-    PRODUCT(TYPE, TILE, tn)  \
+#define PRODUCTS_all(TYPE, TILE) \
+    PRODUCT(TYPE, TILE, nn)      \
+    PRODUCT(TYPE, TILE, nt)      \
+    PRODUCT(TYPE, TILE, tn)      \
     PRODUCT(TYPE, TILE, tt)
+#define PRODUCTS_tn(TYPE, TILE) PRODUCT(TYPE, TILE, tn)
+#define PRODUCTS(TYPE, OPS, SCHEDULE, ROWS, COLUMNS, ...) PRODUCTS_##OPS(TYPE, ROWS##x##COLUMNS)
+#define FEW_COLUMNS(TYPE, COLUMNS, ...) FEW(TYPE, COLUMNS)
+LISTED(GROUPED_KERNELS)(PRODUCTS, FEW_COLUMNS)
 
-PRODUCTS(f8e4m3, 128x128)
-PRODUCTS(f8e4m3_blocks, 128x128)
-PRODUCT(f8e4m3, 128x64, tn)
-PRODUCT(f8e4m3_blocks, 128x64, tn)
-PRODUCTS(f8e4m3, 128x32)
-PRODUCTS(bf16, 128x128)
-PRODUCT(bf16, 128x64, tn)
-PRODUCTS(bf16, 128x32)
-
-#define FEW_OF(COLUMNS)         \
-    FEW(f8e4m3, COLUMNS)        \
-    FEW(f8e4m3_blocks, COLUMNS) \
-    FEW(bf16, COLUMNS)
-#if defined(FEW_UNIT)
-FEW_OF(16)
-#elif defined(FEW_MMA)
-FEW_OF(8)
-FEW_OF(16)
-#else
-FEW_OF(1)
-FEW_OF(4)
-FEW_OF(16)
-#endif
-
-// Adds up parts of k.
-ENTRY __launch_bounds__(256) grouped_sum(GroupedProblem p) { matmul_sum<bf16_t, GroupedResults>(p); }
+    // Adds up parts of k.
+    ENTRY __launch_bounds__(256) grouped_sum(GroupedProblem p) {
+    matmul_sum<bf16_t, GroupedResults>(p);
+}

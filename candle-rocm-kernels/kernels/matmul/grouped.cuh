@@ -3,6 +3,7 @@
 // shape (src/specialised.rs) has it alone.
 #pragma once
 #include "matmul/few/grouped.cuh"
+#include "matmul/grouped_kernels.cuh"
 #include "matmul/grouped_tile.cuh"
 #include "matmul/unit/fp8.cuh"
 #if defined(__HIP__)
@@ -16,38 +17,20 @@
 #define KNOWN(p)
 #endif
 
-// Tiles by name, as in matmul.cu. FP8's panels are of 128 k, whose sums are beside those of all of k: a wavefront has
-// half the large tile, or the register file is full.
-#define GROUPED_WAVES
-#if defined(__CUDA__) && !defined(__HIP__)
-using Fp8Tile128x128 = MatmulShape<128, 128, 4, 2, 32, 4>;
-using Tile128x128 = MatmulShape<128, 128, 4, 2, 32, 2>;
-using Fp8Tile128x64 = RowsShape<MatmulShape<128, 64, 4, 1, 64, 2>, 1>;
-using Fp8Tile128x32 = RowsShape<MatmulShape<128, 32, 4, 1, 64, 2>, 2>;
-#else
-using Fp8Tile128x64 = MatmulShape<128, 64, 4, 1, 64, 2>;
-using Fp8Tile128x32 = MatmulShape<128, 32, 4, 1, 64, 2>;
-#if !defined(AMD_MFMA)
-using Fp8Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
-using Tile128x128 = MatmulShape<128, 128, 4, 2, 64, 2>;
-#elif AMD_MFMA > 1
-using Fp8Tile128x128 = MatmulShape<128, 128, 2, 2, 32, 4>;
-using Tile128x128 = LinesShape<128, 128, 2, 2, MOST_AHEAD>;
-#define SCALED_BY_LANES
-using Fp8Blocks128x128 = LinesShape<128, 128, 2, 2>;
-using Fp8Blocks128x64 = LinesShape<128, 64, 2, 2>;
-#else
-// Of gfx908's registers half can hold sums alone.
-using Fp8Tile128x128 = MatmulShape<128, 128, 4, 2, 32, 4>;
-using Tile128x128 = MatmulShape<128, 128, 2, 2, 32, 4>;
-#endif
+// Two wavefronts a SIMD, which half of the registers allow each.
 #if WAVEFRONT == 64
-#undef GROUPED_WAVES
 #define GROUPED_WAVES __attribute__((amdgpu_waves_per_eu(2)))
+#else
+#define GROUPED_WAVES
 #endif
-#endif
-using Tile128x64 = Fp8Tile128x64;
-using Tile128x32 = Fp8Tile128x32;
+
+// The list's schedules: the shape of a tile.
+#define GROUPED_Tile(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD) \
+    MatmulShape<M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES>
+#define GROUPED_Lines(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD) \
+    LinesShape<M, N, WAVES_M, WAVES_N, min_of(AHEAD, MOST_AHEAD)>
+#define GROUPED_Rows(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD) \
+    RowsShape<MatmulShape<M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES>, AHEAD>
 
 // By the words of kernels' names.
 #define ELEMENT_bf16 bf16_t
@@ -55,15 +38,7 @@ using Tile128x32 = Fp8Tile128x32;
 #define ELEMENT_f8e4m3_blocks f8e4m3_t
 #define SCHEME_bf16 Grouped
 #define SCHEME_f8e4m3 Scaled
-#if defined(SCALED_BY_LANES)
-#define SCHEME_f8e4m3_blocks ScaledByLanes
-#define SHAPE_f8e4m3_blocks Fp8Blocks
-#else
-#define SCHEME_f8e4m3_blocks ScaledByBlocks
-#define SHAPE_f8e4m3_blocks Fp8Tile
-#endif
-#define SHAPE_bf16 Tile
-#define SHAPE_f8e4m3 Fp8Tile
+#define SCHEME_f8e4m3_blocks ScaledByShape
 #define INPUT_bf16 AsItIs
 #define INPUT_f8e4m3 ScaledBlocks<false>
 #define INPUT_f8e4m3_blocks ScaledBlocks<true>
@@ -72,15 +47,24 @@ using Tile128x32 = Fp8Tile128x32;
 #define OPS_tn Op::T, Op::N
 #define OPS_tt Op::T, Op::T
 
-#define PRODUCT(TYPE, TILE, OPS) PRODUCT_OF(TYPE, TILE, OPS, SHAPE_##TYPE)
-#define PRODUCT_OF(TYPE, TILE, OPS, SHAPE) PRODUCT_BY(TYPE, TILE, OPS, SHAPE)
-#define PRODUCT_BY(TYPE, TILE, OPS, SHAPE)                                                                          \
-    ENTRY __launch_bounds__(SHAPE##TILE::THREADS) GROUPED_WAVES grouped_##TYPE##_##TILE##_##OPS(GroupedProblem p) { \
-        KNOWN(p);                                                                                                   \
-        matmul_by_shape<ELEMENT_##TYPE, SHAPE##TILE, OPS_##OPS, SCHEME_##TYPE>(p);                                  \
+// What the list says: the shape of each tile, Grouped_<type>_<rows>x<columns>, and measures of few columns.
+#define GROUPED_SHAPE(TYPE, OPS, SCHEDULE, ROWS, COLUMNS, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD) \
+    using Grouped_##TYPE##_##ROWS##x##COLUMNS =                                                         \
+        GROUPED_##SCHEDULE(ROWS, COLUMNS, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD);
+#define GROUPED_MEASURES(TYPE, COLUMNS, UNIT, LANES, THREADS, ROWS, STEP)                                            \
+    static_assert(                                                                                                   \
+        FewProduct<ELEMENT_##TYPE, COLUMNS, false, INPUT_##TYPE>::is_listed_as(UNIT, LANES, THREADS, ROWS, STEP, 0), \
+        "the list's measures");
+LISTED(GROUPED_KERNELS)(GROUPED_SHAPE, GROUPED_MEASURES)
+
+#define PRODUCT(TYPE, TILE, OPS) PRODUCT_OF(TYPE, Grouped_##TYPE##_##TILE, grouped_##TYPE##_##TILE##_##OPS, OPS)
+#define PRODUCT_OF(TYPE, SHAPE, NAME, OPS)                                         \
+    ENTRY __launch_bounds__(SHAPE::THREADS) GROUPED_WAVES NAME(GroupedProblem p) { \
+        KNOWN(p);                                                                  \
+        matmul_by_shape<ELEMENT_##TYPE, SHAPE, OPS_##OPS, SCHEME_##TYPE>(p);       \
     }
 
-// At most so many columns at a time, both operands with k together; candle_rocm_kernels::grouped says how many.
+// At most so many columns at a time, both operands with k together.
 #define FEW(TYPE, COLUMNS)                                                              \
     ENTRY __launch_bounds__(256, 2) grouped_few_##TYPE##_c##COLUMNS(GroupedProblem p) { \
         KNOWN(p);                                                                       \

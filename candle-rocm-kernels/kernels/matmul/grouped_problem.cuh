@@ -45,8 +45,7 @@ static constexpr uint32_t GROUP_COLUMNS = 128, GROUP_BITS = 20;
 // C's element types.
 enum ResultType { RESULT_F32, RESULT_F16, RESULT_BF16 };
 
-// Laid out as `GroupedArguments` in candle-rocm-backend/src/grouped/kernel.rs. Of the product's epilogue there is the
-// residual alone, alpha is 1 and beta 0.
+// Of the product's epilogue there is the residual alone, alpha is 1 and beta 0.
 struct GroupedProblem {
     MatmulProblem product;
     OperandScales scales_a;

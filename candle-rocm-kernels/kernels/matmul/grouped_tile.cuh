@@ -261,3 +261,7 @@ template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
         }
     };
 };
+
+// Factors that a tile's rows share, by lanes where the tile reads whole lines.
+template <class T, class S>
+struct ScaledByShape : conditional<S::WHOLE_LINES, ScaledByLanes<T, S>, ScaledByBlocks<T, S>>::type {};

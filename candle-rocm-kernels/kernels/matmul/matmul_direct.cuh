@@ -14,10 +14,15 @@
 #include "matmul/matmul_tile.cuh"
 
 // A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. LDS has STAGES slices of SLICE_BYTES of k.
-template <int M_, int N_, int WAVES_M_, int WAVES_N_, int STAGES_, int SLICE_BYTES_ = 128> struct DirectShape {
+template <int M_, int N_, int WAVES_M_, int WAVES_N_, int STAGES_, int SLICE_BYTES_ = 128,
+          SplitK REDUCTION_ = SplitK::SeparateKernel>
+struct DirectShape {
     static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_, STAGES = STAGES_;
     static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = 1, VECTORS = SLICE_BYTES / 16;
     static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
+    // What a launch asks for.
+    static constexpr int LAUNCH_LDS = STAGES * (M + N) * SLICE_BYTES;
+    static constexpr SplitK REDUCTION = REDUCTION_;
     template <class T, int ROWS> using Slice = ::Slice<T, ROWS, VECTORS>;
 };
 

@@ -66,11 +66,13 @@ template <class T, int ROWS> struct Lines {
 };
 
 // A tile of M x N of C, by WAVES_M x WAVES_N wavefronts, with AHEAD panels on their way at once.
-template <int M_, int N_, int WAVES_M_, int WAVES_N_, int AHEAD_ = 1> struct LinesShape {
+template <int M_, int N_, int WAVES_M_, int WAVES_N_, int AHEAD_ = 1, SplitK REDUCTION_ = SplitK::SeparateKernel>
+struct LinesShape {
     static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_, AHEAD = AHEAD_;
     // Halves of a panel.
     static constexpr int SLICE_BYTES = 64, SLICES = 2, VECTORS = SLICE_BYTES / 16;
-    static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
+    static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE, LAUNCH_LDS = 0;
+    static constexpr SplitK REDUCTION = REDUCTION_;
     static constexpr bool WHOLE_LINES = true;
     // Whether both wavefronts of a SIMD are of one workgroup. Its loops issue less beside matrix instructions and wait
     // for operands at once; where two workgroups share the SIMD that was slower by the clock, up to 1.3 times.

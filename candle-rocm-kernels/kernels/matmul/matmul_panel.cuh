@@ -54,12 +54,18 @@ template <class T, int ROWS, int VECTORS> struct Slice {
     }
 };
 
+// What adds up the sums of parts of k: another launch, or the last part's workgroups.
+enum class SplitK { SeparateKernel, InKernel };
+
 // A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. SLICES slices of SLICE_BYTES of k are a panel; two slices are
 // in LDS.
-template <int M_, int N_, int WAVES_M_, int WAVES_N_, int SLICE_BYTES_, int SLICES_> struct MatmulShape {
+template <int M_, int N_, int WAVES_M_, int WAVES_N_, int SLICE_BYTES_, int SLICES_,
+          SplitK REDUCTION_ = SplitK::SeparateKernel>
+struct MatmulShape {
     static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_;
     static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = SLICES_, VECTORS = SLICE_BYTES / 16;
-    static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
+    static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE, LAUNCH_LDS = 0;
+    static constexpr SplitK REDUCTION = REDUCTION_;
     static constexpr bool WHOLE_LINES = false;
     template <class T, int ROWS> using Slice = ::Slice<T, ROWS, VECTORS>;
 };

@@ -12,7 +12,7 @@ struct Divisor {
 };
 
 // The order of C's tiles, which the grid's x counts: groups of tiles of rows, one tile of columns after another, dealt
-// to chiplets. Laid out as `TileOrder` in candle-rocm-kernels/src/order.rs.
+// to chiplets.
 struct TileOrder {
     uint32_t tiles_m;
     uint32_t tiles_n;
@@ -37,7 +37,7 @@ enum SumsOfParts {
     SUMS_OF_CHIPLETS,
 };
 
-// Laid out as the host's argument of the same name. Column-major, distances in elements, row_c is 1.
+// Column-major, distances in elements, row_c is 1.
 //
 //   value = alpha * sum + beta * C (not read where beta is 0)
 //   value = activation(value + bias[row]) + residual[row + column * ld_residual + z * stride_residual]

@@ -1,6 +1,7 @@
 // What every schedule of products has: the part of C that a workgroup makes, and a wavefront's sums of it.
 #pragma once
 #include "matmul/left_sums.cuh"
+#include "matmul/matmul_panel.cuh"
 #include "matmul/matmul_results.cuh"
 #include "matmul/unit/unit.cuh"
 
@@ -131,9 +132,9 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
         }
     }
 
-    // Whether workgroups of parts of k may hand their sums over (src/matmul.rs): not those of large tiles, of which few
-    // would read all parts' sums, while a launch of its own has all compute units for it; nor other sums than f32.
-    static constexpr bool HANDS_OVER = S::M * S::N <= 128 * 128 && is_same<Sum, float>::value;
+    // Whether workgroups of parts of k may hand their sums over.
+    static constexpr bool HANDS_OVER = S::REDUCTION == SplitK::InKernel;
+    static_assert(!HANDS_OVER || is_same<Sum, float>::value, "f32 is handed over");
 
     // Leaves this part's sums for the last one's workgroup, as lanes have them; or, there, adds the others' to its own,
     // in their order. Returns whether the sums are whole.

@@ -1,29 +1,10 @@
 // What decoding makes of a state's few columns in one launch each: their norm and a product with it, and where the
 // product's rows are gates and what they are for, their activation.
+#include "matmul/elements.cuh"
 #include "matmul/few/normed.cuh"
+#include "matmul/normed_kernels.cuh"
 
-// The least columns that kernels of a type are for, as candle_rocm_kernels::few lists them.
-template <class T> struct Least {
-    static constexpr int COLUMNS = 1;
-};
-#if defined(FEW_UNIT)
-template <> struct Least<half_t> {
-    static constexpr int COLUMNS = 16;
-};
-template <> struct Least<bf16_t> {
-    static constexpr int COLUMNS = 16;
-};
-#elif defined(FEW_MMA)
-template <> struct Least<half_t> {
-    static constexpr int COLUMNS = 8;
-};
-template <> struct Least<bf16_t> {
-    static constexpr int COLUMNS = 8;
-};
-#endif
-
-template <class T, bool GATED> struct NormedGemv {
-    static constexpr int COLUMNS = Least<T>::COLUMNS;
+template <class T, int COLUMNS, bool GATED> struct NormedGemv {
     using Unit = FewUnit<T, COLUMNS, false>;
     using Product = FewProduct<T, COLUMNS, false, Normed<T, Unit::B_VECTORS>, GATED>;
 
@@ -54,16 +35,17 @@ template <class T, bool GATED> struct NormedGemv {
 // result (columns, rows) = rms_norm(x (columns, length)) * weight (rows, length) transposed, then bias and activation;
 // gated_gemv: weight is (2 rows, length), and the result activation(its first rows) * its last. `length` and all
 // addresses are whole vectors of 16 bytes. A grid of workgroups that have so many rows with 2^sharing teams to each.
-#define NORMED(NAME, KIND, T, GATED)                                                                                   \
-    ENTRY __launch_bounds__(256, (NormedGemv<T, GATED>::Product::RESIDENT))                                            \
-        NAME##_##KIND(const T *__restrict__ x, const T *__restrict__ norm, const T *__restrict__ weight,               \
-                      const T *__restrict__ bias, T *__restrict__ result, uint32_t rows, uint32_t columns,             \
-                      uint32_t length, uint32_t activation, float epsilon, uint32_t sharing) {                         \
-        NormedGemv<T, GATED>::run(x, norm, weight, bias, result, rows, columns, length, activation, epsilon, sharing); \
+#define NORMED(NAME, TYPE, T, PRODUCT)                                                                     \
+    ENTRY __launch_bounds__(256, (PRODUCT::Product::RESIDENT))                                             \
+        NAME##_##TYPE(const T *__restrict__ x, const T *__restrict__ norm, const T *__restrict__ weight,   \
+                      const T *__restrict__ bias, T *__restrict__ result, uint32_t rows, uint32_t columns, \
+                      uint32_t length, uint32_t activation, float epsilon, uint32_t sharing) {             \
+        PRODUCT::run(x, norm, weight, bias, result, rows, columns, length, activation, epsilon, sharing);  \
     }
-#define BOTH(KIND, T)                   \
-    NORMED(normed_gemv, KIND, T, false) \
-    NORMED(gated_gemv, KIND, T, true)
-BOTH(f16, half_t)
-BOTH(bf16, bf16_t)
-BOTH(f32, float)
+#define BOTH(TYPE, COLUMNS, UNIT, LANES, THREADS, ROWS, STEP)                                               \
+    using Normed_##TYPE = NormedGemv<element_##TYPE, COLUMNS, false>;                                       \
+    using Gated_##TYPE = NormedGemv<element_##TYPE, COLUMNS, true>;                                         \
+    static_assert(Normed_##TYPE::Product::is_listed_as(UNIT, LANES, THREADS, ROWS, STEP, 0), "the list's"); \
+    NORMED(normed_gemv, TYPE, element_##TYPE, Normed_##TYPE)                                                \
+    NORMED(gated_gemv, TYPE, element_##TYPE, Gated_##TYPE)
+LISTED(NORMED_KERNELS)(BOTH)

@@ -9,47 +9,49 @@ use super::plan::Plan;
 use super::product::{Product, Values};
 use crate::base::dtype::DeviceRepr;
 
-/// `GemmProblem` of kernels/matmul/gemm_problem.cuh, which says what the fields are.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[allow(missing_docs)]
-pub struct Arguments {
-    pub a: u64,
-    pub b: u64,
-    pub c: u64,
-    pub lda: i64,
-    pub ldb: i64,
-    pub row_c: i64,
-    pub ldc: i64,
-    pub stride_a: i64,
-    pub stride_b: i64,
-    pub stride_c: i64,
-    pub alpha: f64,
-    pub beta: f64,
-    pub m: u32,
-    pub n: u32,
-    pub k: u32,
-    pub wide_c: u32,
+candle_rocm_kernels::kernel_argument! { GEMM_PROBLEM,
+    /// `GemmProblem` of kernels/matmul/gemm_problem.cuh, which says what the fields are.
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    #[allow(missing_docs)]
+    pub struct Arguments {
+        pub a: u64,
+        pub b: u64,
+        pub c: u64,
+        pub lda: i64,
+        pub ldb: i64,
+        pub row_c: i64,
+        pub ldc: i64,
+        pub stride_a: i64,
+        pub stride_b: i64,
+        pub stride_c: i64,
+        pub alpha: f64,
+        pub beta: f64,
+        pub m: u32,
+        pub n: u32,
+        pub k: u32,
+        pub wide_c: u32,
+    }
 }
 
-/// `MatmulProblem` of kernels/matmul/matmul_problem.cuh, which says what the fields are.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[allow(missing_docs)]
-pub struct MatmulArguments {
-    pub gemm: Arguments,
-    pub partial: u64,
-    pub sums_of_parts: u32,
-    pub is_bare: u32,
-    pub bias: u64,
-    pub residual: u64,
-    pub ld_residual: i64,
-    pub stride_residual: i64,
-    pub batch: u32,
-    pub parts: u32,
-    pub part_k: u32,
-    pub activation: u32,
-    pub order: TileOrder,
+candle_rocm_kernels::kernel_argument! { MATMUL_PROBLEM,
+    /// `MatmulProblem` of kernels/matmul/matmul_problem.cuh, which says what the fields are.
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    #[allow(missing_docs)]
+    pub struct MatmulArguments {
+        pub gemm: Arguments,
+        pub partial: u64,
+        pub sums_of_parts: u32,
+        pub is_bare: u32,
+        pub bias: u64,
+        pub residual: u64,
+        pub ld_residual: i64,
+        pub stride_residual: i64,
+        pub batch: u32,
+        pub parts: u32,
+        pub part_k: u32,
+        pub activation: u32,
+        pub order: TileOrder,
+    }
 }
 
 // SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.

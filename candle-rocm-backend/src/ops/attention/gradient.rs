@@ -11,19 +11,18 @@ use super::call::{Call, Sizes};
 use super::composed;
 use super::kernel::{gpu, launch, launch_grid, readable, tile, Operand, Operands, Problem};
 
-/// `AttentionGradients` of kernels/attention/backward.cuh.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Gradients {
-    forward: Problem,
-    of_result: Operand,
-    of_q: Operand,
-    of_k: Operand,
-    of_v: Operand,
-    delta: u64,
+candle_rocm_kernels::kernel_argument! { ATTENTION_GRADIENTS,
+    /// `AttentionGradients` of kernels/attention/backward.cuh.
+    #[derive(Clone, Copy, Default)]
+    struct Gradients {
+        forward: Problem,
+        dout: Operand,
+        dq: Operand,
+        dk: Operand,
+        dv: Operand,
+        delta: u64,
+    }
 }
-
-const _: () = assert!(size_of::<Gradients>() as u64 == attention::GRADIENTS_BYTES);
 
 // SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.
 unsafe impl DeviceRepr for Gradients {}
@@ -71,10 +70,10 @@ fn argument(call: &Call, operands: &Operands, gradient: &Tensor) -> Result<Gradi
     let of_keys = Operand::contiguous(call.name, [keys, key_heads, elements])?;
     Ok(Gradients {
         forward: operands.problem(call)?,
-        of_result: Operand::of(call.name, gradient)?,
-        of_q: Operand::contiguous(call.name, [queries, heads, elements])?,
-        of_k: of_keys,
-        of_v: of_keys,
+        dout: Operand::of(call.name, gradient)?,
+        dq: Operand::contiguous(call.name, [queries, heads, elements])?,
+        dk: of_keys,
+        dv: of_keys,
         delta: 0,
     })
 }
@@ -106,8 +105,8 @@ pub(super) fn gradients(
         with_addresses(call.name, &stream, forwards, |[result, lse, gradient]| {
             argument.forward.place(operands);
             (argument.forward.out.at, argument.forward.lse) = (result, lse);
-            argument.of_result.at = gradient;
-            let places = [&mut argument.of_q, &mut argument.of_k, &mut argument.of_v];
+            argument.dout.at = gradient;
+            let places = [&mut argument.dq, &mut argument.dk, &mut argument.dv];
             let mut written = Vec::new();
             for (to, storage) in places.into_iter().zip(&mut results.0) {
                 if let Some(storage) = storage {

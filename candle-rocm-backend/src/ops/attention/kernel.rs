@@ -8,14 +8,15 @@ use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
 use super::super::launch::{allocate, int, launch_with, with_addresses, write};
 use super::call::{Call, Sizes};
 
-/// `AttentionTensor` of kernels/attention/problem.cuh.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(super) struct Operand {
-    pub at: u64,
-    batch: u64,
-    row: u32,
-    head: u32,
+candle_rocm_kernels::kernel_argument! { ATTENTION_TENSOR,
+    /// `AttentionTensor` of kernels/attention/problem.cuh.
+    #[derive(Clone, Copy, Default)]
+    pub(super) struct Operand {
+        pub at: u64,
+        batch: u64,
+        row: u32,
+        head: u32,
+    }
 }
 
 impl Operand {
@@ -46,39 +47,41 @@ impl Operand {
     }
 }
 
-/// `AttentionProblem` of kernels/attention/problem.cuh.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(super) struct Problem {
-    q: Operand,
-    k: Operand,
-    v: Operand,
-    pub out: Operand,
-    pub lse: u64,
-    lse_batch: u64,
-    lse_head: u64,
-    mask: u64,
-    mask_strides: [u64; 4],
-    slopes: u64,
-    slopes_batch: u64,
-    starts_q: u64,
-    starts_k: u64,
-    pages: u64,
-    pages_batch: u32,
-    page_rows: u32,
-    queries: u32,
-    keys: u32,
-    group: u32,
-    key_heads: u32,
-    elements: u32,
-    left: i32,
-    right: i32,
-    scale: f32,
-    softcap: f32,
-    reserved: u32,
+candle_rocm_kernels::kernel_argument! { ATTENTION_PROBLEM,
+    /// `AttentionProblem` of kernels/attention/problem.cuh.
+    #[derive(Clone, Copy, Default)]
+    pub(super) struct Problem {
+        q: Operand,
+        k: Operand,
+        v: Operand,
+        pub out: Operand,
+        pub lse: u64,
+        lse_batch: u64,
+        lse_head: u64,
+        mask: u64,
+        mask_batch: u64,
+        mask_head: u64,
+        mask_row: u64,
+        mask_key: u64,
+        slopes: u64,
+        slopes_batch: u64,
+        starts_q: u64,
+        starts_k: u64,
+        pages: u64,
+        pages_batch: u32,
+        page_rows: u32,
+        queries: u32,
+        keys: u32,
+        group: u32,
+        key_heads: u32,
+        dim: u32,
+        left: i32,
+        right: i32,
+        scale: f32,
+        softcap: f32,
+        reserved: u32,
+    }
 }
-
-const _: () = assert!(size_of::<Problem>() as u64 == attention::PROBLEM_BYTES);
 
 // SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.
 unsafe impl DeviceRepr for Problem {}
@@ -134,7 +137,13 @@ impl Operands {
     pub fn problem(&self, call: &Call) -> Result<Problem> {
         let mut problem = problem(call, [&self.q, &self.k, &self.v])?;
         if let Some(mask) = &self.mask {
-            for (to, stride) in problem.mask_strides.iter_mut().zip(mask.stride()) {
+            let places = [
+                &mut problem.mask_batch,
+                &mut problem.mask_head,
+                &mut problem.mask_row,
+                &mut problem.mask_key,
+            ];
+            for (to, stride) in places.into_iter().zip(mask.stride()) {
                 *to = *stride as u64;
             }
         }
@@ -343,7 +352,7 @@ fn problem(call: &Call, [q, k, v]: [&Tensor; 3]) -> Result<Problem> {
         keys,
         group: int(name, "heads", sizes.heads / sizes.key_heads)?,
         key_heads: int(name, "heads", sizes.key_heads)?,
-        elements: int(name, "elements", sizes.elements)?,
+        dim: int(name, "elements", sizes.elements)?,
         left: reach(options.window_left),
         right: reach(call.right()),
         scale: call.scale(),

@@ -7,13 +7,13 @@ use candle_core::{
 };
 use candle_rocm_kernels::decode::{Kernel, THREADS};
 use candle_rocm_kernels::DECODE;
-use candle_rocm_runtime::LaunchConfig;
+use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
 
 use super::heads::{HeadNorms, Pairs, Rotary};
 use super::memory::KvCache;
 use super::scores::Scores;
 use crate::ops::attention::attention_composed;
-use crate::ops::launch::{allocate, compute_units, grid, int, launch, Arg};
+use crate::ops::launch::{allocate, compute_units, grid, int, launch, launch_of, Arg};
 use crate::ops::node::plain;
 use crate::ops::quantized::QuantizedVector;
 
@@ -154,6 +154,40 @@ impl<'a> Heads<'a> {
     }
 }
 
+candle_rocm_kernels::kernel_argument! { ATTEND_PROBLEM,
+    /// `AttendProblem` of kernels/attention/decode_problem.cuh.
+    #[derive(Clone, Copy, Default)]
+    struct Argument {
+        heads: u64,
+        cache: u64,
+        position: u64,
+        result: u64,
+        parts: u64,
+        counters: u64,
+        cos: u64,
+        sin: u64,
+        table: u32,
+        interleaved: u32,
+        query_norm: u64,
+        key_norm: u64,
+        epsilon: f32,
+        batch: u32,
+        steps: u32,
+        group: u32,
+        kv_heads: u32,
+        dim: u32,
+        capacity: u32,
+        window: u32,
+        scale: f32,
+        softcap: f32,
+        slopes: u64,
+        vector: u64,
+    }
+}
+
+// SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.
+unsafe impl DeviceRepr for Argument {}
+
 /// A launch of attention, and of what puts its parts together where its workgroups do not.
 pub(super) struct Attend<'a> {
     cache: &'a KvCache,
@@ -172,9 +206,45 @@ pub(super) struct Attend<'a> {
     pub(super) result: RefCell<CudaStorage>,
 }
 
-impl Attend<'_> {
-    /// `cache` is the cache's memory.
-    fn launch(&self, device: &CudaDevice, cache: Arg) -> Result<()> {
+impl Argument {
+    /// With these addresses, in the struct's order; the result is a `vector`, or numbers.
+    fn at(self, addresses: [u64; 11], is_vector: bool) -> Self {
+        let [heads, cache, position, written, parts, counters, cos, sin, query_norm, key_norm, slopes] =
+            addresses;
+        let (result, vector) = if is_vector {
+            (0, written)
+        } else {
+            (written, 0)
+        };
+        Self {
+            heads,
+            cache,
+            position,
+            result,
+            parts,
+            counters,
+            cos,
+            sin,
+            query_norm,
+            key_norm,
+            slopes,
+            vector,
+            ..self
+        }
+    }
+}
+
+impl<'a> Attend<'a> {
+    /// What a step's heads are turned by, and normed with.
+    fn rotary_and_norms(&self) -> (Option<&'a Rotary>, Option<&'a HeadNorms>) {
+        match self.from {
+            Heads::Queries(_) => (None, None),
+            Heads::Packed(_, rotary, norms) => (Some(rotary), norms),
+        }
+    }
+
+    /// The kernel's argument but for addresses.
+    fn argument(&self) -> Result<Argument> {
         let KvCache {
             batch,
             kv_heads,
@@ -183,26 +253,40 @@ impl Attend<'_> {
             ..
         } = *self.cache;
         let ([steps, heads], scores) = (self.sizes, self.scores);
-        let from = self.from.tensor();
-        let (rotary, norms) = match self.from {
-            Heads::Queries(_) => (None, None),
-            Heads::Packed(_, rotary, norms) => (Some(rotary), norms),
-        };
-        let size = |what, value| int("attend", what, value).map(Arg::Int);
+        let (rotary, norms) = self.rotary_and_norms();
+        let size = |what, value| int("attend", what, value);
         let positions = rotary.map_or(Ok(1), |rotary| rotary.cos.dim(0))?;
         let neighbours = rotary.is_some_and(|rotary| rotary.pairs == Pairs::Neighbours);
         let window = scores.window.unwrap_or(0).min(capacity);
         let log2_e = std::f64::consts::LOG2_E;
+        Ok(Argument {
+            table: size("positions", positions)?,
+            interleaved: u32::from(neighbours),
+            epsilon: norms.map_or(0., |norms| norms.epsilon as f32),
+            batch: size("sequences", batch)?,
+            steps: size("steps", steps)?,
+            group: size("heads of queries for one of keys", heads / kv_heads)?,
+            kv_heads: size("heads of keys", kv_heads)?,
+            dim: size("elements of a head", dim)?,
+            capacity: size("tokens", capacity)?,
+            window: size("keys of a window", window)?,
+            scale: (scores.scale * log2_e) as f32,
+            softcap: (scores.softcap.unwrap_or(0.) * log2_e) as f32,
+            ..Argument::default()
+        })
+    }
+
+    /// `cache` is the cache's memory.
+    fn launch(&self, device: &CudaDevice, cache: Arg) -> Result<()> {
+        let from = self.from.tensor();
+        let argument = self.argument()?;
+        let (rotary, norms) = self.rotary_and_norms();
         let (mut parts, mut result) = (self.parts.borrow_mut(), self.result.borrow_mut());
-        let (numbers, vector) = match self.quantized {
-            false => (Arg::Write(&mut result), Arg::Null),
-            true => (Arg::Null, Arg::Write(&mut result)),
-        };
-        let args = vec![
+        let memory = [
             Arg::Read(Some(from)),
             cache,
             Arg::Read(Some(self.position)),
-            numbers,
+            Arg::Write(&mut result),
             match &mut *parts {
                 Some(parts) => Arg::Write(parts),
                 None => Arg::Null,
@@ -210,26 +294,14 @@ impl Attend<'_> {
             Arg::Read(self.counters),
             Arg::Read(rotary.map(|rotary| &rotary.cos)),
             Arg::Read(rotary.map(|rotary| &rotary.sin)),
-            size("positions", positions)?,
-            Arg::Int(u32::from(neighbours)),
             Arg::Read(norms.map(|norms| &norms.queries)),
             Arg::Read(norms.map(|norms| &norms.keys)),
-            Arg::Float(norms.map_or(0., |norms| norms.epsilon as f32)),
-            size("sequences", batch)?,
-            size("steps", steps)?,
-            size("heads of queries for one of keys", heads / kv_heads)?,
-            size("heads of keys", kv_heads)?,
-            size("elements of a head", dim)?,
-            size("tokens", capacity)?,
-            size("keys of a window", window)?,
-            Arg::Float((scores.scale * log2_e) as f32),
-            Arg::Float((scores.softcap.unwrap_or(0.) * log2_e) as f32),
             Arg::Read(self.slopes.as_ref()),
-            vector,
         ];
-        // SAFETY: the kernel's arguments, whose shapes were checked: it reads and writes keys below the capacity alone, and of
+        let at = |addresses| argument.at(addresses, self.quantized);
+        // SAFETY: the kernel's argument, whose shapes were checked: it reads and writes keys below the capacity alone, and of
         // the counters as many as the grid has y and z.
-        unsafe { launch(device, &DECODE, &self.kernel, self.config, args)? };
+        unsafe { launch_of(device, &DECODE, &self.kernel, self.config, memory, at)? };
         let (Some(parts), None) = (&*parts, self.counters) else {
             return Ok(());
         };
@@ -237,10 +309,11 @@ impl Attend<'_> {
             Arg::Left(parts),
             Arg::Write(&mut result),
             Arg::Int(self.config.grid_dim.0),
-            size("elements of a head", dim)?,
+            Arg::Int(argument.dim),
         ];
         let kernel = format!("merge_{}", from.dtype().as_str());
-        let config = grid(batch * steps * heads, 1, THREADS)?;
+        let [steps, heads] = self.sizes;
+        let config = grid(self.cache.batch * steps * heads, 1, THREADS)?;
         // SAFETY: the kernel's arguments, of the sizes that both have.
         unsafe { launch(device, &DECODE, &kernel, config, args) }
     }

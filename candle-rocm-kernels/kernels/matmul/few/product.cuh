@@ -149,6 +149,21 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static constexpr int PASSES = WHOLE <= MOST ? 1 : WHOLE / MOST < TILES ? WHOLE / MOST : TILES;
     static constexpr int PASS_TILES = TILES / PASSES, PASS_ROWS = Unit::ROW_LANES * PASS_TILES;
     static_assert(PASS_TILES * PASSES == TILES, "powers of two");
+    // What a launch asks for.
+#if defined(FEW_TURNED)
+    static constexpr int lds_bytes() {
+        if constexpr (LINES) return TurnedLines<T, (int)ROWS>::BYTES * TEAMS;
+        else return 0;
+    }
+#else
+    static constexpr int lds_bytes() { return 0; }
+#endif
+    // Whether lists of kernels have these measures.
+    static constexpr bool is_listed_as(MultipliedBy by, int lanes, int threads, uint32_t rows, uint32_t step,
+                                       int lds_kib) {
+        return by == Unit::BY && lanes == LANES && threads == THREADS && rows == ROWS && step == STEP &&
+               lds_kib << 10 == lds_bytes();
+    }
     // Rows of C that a team makes.
     static constexpr uint32_t OUT = GATED ? ROWS / 2 : ROWS;
     static_assert(!GATED || (PASSES == 1 && !ROWS_TOGETHER), "a gate and what it is for meet in LDS");

@@ -6,11 +6,13 @@
 // d of place l in k is the elements (d * K_LANES + l) * VEC16 on, of A and of B alike. `multiply` adds to a lane's sums
 // of one of its rows, `Sums`, and `promote` does so with such sums times factors of their columns and rows. At the end
 // `each` calls f(tile, row place, column, sum) with those that the lane is to store. Where k is together a step takes
-// TILES rows in a lane (NORMED_TILES where each workgroup norms B first), and UNROLL vectors of each. src/few.rs has
-// the same numbers.
+// TILES rows in a lane (NORMED_TILES where each workgroup norms B first), and UNROLL vectors of each. BY says what
+// multiplies, as lists of kernels have it (gemm_kernels.cuh).
 #pragma once
 #include "matmul/gemm_problem.cuh"
 #include "portable/streams.cuh"
+
+enum MultipliedBy { Lanes, Matrix };
 
 // 16 bytes as they are loaded.
 typedef uint32_t Words4 __attribute__((ext_vector_type(4)));
@@ -98,6 +100,7 @@ template <class T> __device__ __forceinline__ compute_t<T> dot(const Words4 &a, 
 // Lanes share out k, and where columns are more than four the columns, too: what a lane holds of sums stays the same.
 // With ROWS_TOGETHER eight lanes read a line of rows.
 template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaUnit {
+    static constexpr MultipliedBy BY = Lanes;
     static constexpr int LANES = 32, COLUMNS = COLUMNS_, B_VECTORS = COLUMNS < 4 ? COLUMNS : 4, DEPTH = 1;
     static constexpr int TILES = 8, NORMED_TILES = TILES, UNROLL = 1;
     static constexpr int GROUPS = COLUMNS / B_VECTORS;
@@ -143,6 +146,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaUnit {
 // What those of 16 x 16 sums have in common: a row of A and a column of B in a lane, SUMS sums, of which number s is of
 // row SUM_ROW * s + SUM_LANE * (lane / 16).
 template <int LANES_, int DEPTH_, int K_LANES_, int SUMS, int SUM_ROW, int SUM_LANE> struct SixteenUnit {
+    static constexpr MultipliedBy BY = Matrix;
     static constexpr int LANES = LANES_, COLUMNS = 16, B_VECTORS = 1, DEPTH = DEPTH_, ROW_LANES = 16;
     static constexpr int TILES = 1, NORMED_TILES = TILES, UNROLL = 8;
     static constexpr bool SPLITS = false;
@@ -269,6 +273,7 @@ struct Split {
 // rows. A lane's 16 bytes are operands of two instructions: which k stands where is the same for both. A team has few
 // rows, so that more workgroups have some: on an H200 that gains more than each of them takes to read B.
 template <class T, int COLUMNS_> struct MmaUnit {
+    static constexpr MultipliedBy BY = Matrix;
     static constexpr int LANES = 32, COLUMNS = COLUMNS_, B_VECTORS = COLUMNS / 8, DEPTH = 1;
     static constexpr int ROW_LANES = 8, K_LANES = 4, TILES = B_VECTORS, NORMED_TILES = 2, UNROLL = 4;
     static_assert(COLUMNS == 8 || COLUMNS == 16, "of one instruction");

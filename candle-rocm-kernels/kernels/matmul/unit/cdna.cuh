@@ -72,14 +72,12 @@ template <> struct MatrixUnit<int8_t> : MfmaBlock<int, 1> {
     }
 };
 #endif
-#define MATRIX_UNIT_F32
 template <> struct MatrixUnit<float> : MfmaBlock<float, 4> {
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
         c = __builtin_amdgcn_mfma_f32_32x32x2f32(word_of<float>(a, part), word_of<float>(b, part), c, 0, 0, 0);
     }
 };
 #if AMD_MFMA > 1
-#define MATRIX_UNIT_F64
 template <> struct MatrixUnit<double> : LaneLoads {
     static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = 1, STEP_CHUNKS = 4, PIECES = 1, PARTS = 1, SUMS = 4;
     static constexpr bool UNROLLED = true;

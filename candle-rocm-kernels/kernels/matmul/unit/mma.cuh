@@ -62,7 +62,6 @@ template <> struct MatrixUnit<int8_t> : MmaBlock<int> {
 #undef MMA_INSTRUCTION
 
 // 8 x 8 sums over four of k, one of which each lane holds.
-#define MATRIX_UNIT_F64
 template <> struct MatrixUnit<double> : LaneLoads {
     static constexpr int ROWS = 8, COLUMNS = 8, CHUNKS = 1, STEP_CHUNKS = 4, PIECES = 1, PARTS = 1, SUMS = 2;
     static constexpr bool UNROLLED = true;
