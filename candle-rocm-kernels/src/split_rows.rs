@@ -4,15 +4,20 @@
 //! `fused`, on grids of (parts, rows) workgroups of [`THREADS`]: those of the first leave what each found in its part of a
 //! row, those of the second combine what all parts of their row found, and write their own part.
 
+use rocm_gpus::costs;
+
 use crate::geometry::Row;
+use crate::split::Split;
 
 /// Work-items of a workgroup of either kernel.
 pub const THREADS: u32 = 256;
 
-/// Bytes of a row that a workgroup makes by itself, however few rows there are.
-const LONG_ROW: u64 = 128 << 10;
-/// Bytes of a part at least.
-const PART: u64 = 16 << 10;
+/// How the bytes of a row are divided.
+const BYTES: Split = Split {
+    step: costs::PART_OF_ROW.value as u64,
+    least_steps: 1,
+    most: u32::MAX as u64,
+};
 
 /// How a kernel of rows is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,10 +171,10 @@ impl SplitRows {
 pub fn parts(rows: u32, row: Row, compute_units: u32) -> Option<u32> {
     let bytes = row.elements * row.element_bytes;
     let units = compute_units.max(1);
-    if bytes < LONG_ROW || rows == 0 || rows > units / 2 {
+    if bytes < costs::LONG_ROW.value as u64 || rows == 0 || rows > units / 2 {
         return None;
     }
-    let parts = u64::from((2 * units).div_ceil(rows)).min(bytes / PART);
+    let parts = u64::from((2 * units).div_ceil(rows)).min(BYTES.most(bytes));
     (parts > 1).then_some(parts as u32)
 }
 
