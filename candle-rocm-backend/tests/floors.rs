@@ -39,9 +39,10 @@ const FLOORS: &[Floor<'static>] = &[
     ("steps", &["ops::kv_cache::step"]),
     ("kernels compiled for shapes", &["specialised"]),
     ("whose rows are whose", &["grouped::groups"]),
+    ("what grouped products read", &["grouped::operand"]),
     (
         "ways of grouped products",
-        &["grouped::plan", "grouped::composed"],
+        &["grouped::arguments", "grouped::composed"],
     ),
     ("kernels of grouped products", &["grouped::kernel"]),
     ("grouped products", &["grouped"]),

@@ -5,6 +5,7 @@
 use rocm_gpus::{Architecture, MatrixUnit};
 
 use crate::processor::Processor;
+use crate::split::{self, Split};
 
 /// Work-items of a workgroup.
 pub const THREADS: u32 = 256;
@@ -68,9 +69,14 @@ impl Kernel {
 
     /// How many workgroups share `seen` keys on a GPU of so many compute units, where `others` have other queries or keys.
     pub fn parts(&self, units: u32, others: u32, seen: u32) -> u32 {
-        (units * self.resident / others)
-            .min(seen.div_ceil(self.keys))
-            .clamp(1, MOST_PARTS)
+        let keys = Split {
+            step: self.keys.into(),
+            least_steps: 1,
+            most: MOST_PARTS.into(),
+        };
+        // Beyond the last whole step there is work for one more.
+        let most = keys.most(u64::from(seen).next_multiple_of(keys.step));
+        split::filling((units * self.resident).into(), others.into(), most) as u32
     }
 }
 

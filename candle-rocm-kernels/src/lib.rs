@@ -31,6 +31,7 @@ pub mod occupancy;
 pub mod order;
 pub mod processor;
 pub mod report;
+pub mod split;
 pub mod split_rows;
 pub mod widen;
 

@@ -5,22 +5,26 @@
 //! its part of a row, those of the second combine what all parts of their row found, and write their own part. Of a
 //! reduction a row is what one output is made of, and the second kernel writes the output.
 
+use rocm_gpus::costs;
+
 use crate::geometry::Row;
+use crate::split::Split;
 use crate::Module;
 
 /// Work-items of a workgroup of either kernel.
 pub const THREADS: u32 = 256;
 
-/// Bytes of a row that a workgroup makes by itself, however few rows there are.
-const LONG_ROW: u64 = 128 << 10;
-/// Bytes of a part at least.
-const PART: u64 = 16 << 10;
-/// Bytes of many rows that a second launch for all of them costs little beside.
-const MANY_ROWS: u64 = 64 << 20;
 /// What every GPU allows along the second dimension of a grid.
 const MOST_ROWS: u32 = 65_535;
 /// Outputs that a workgroup of the first kernel makes parts of at once (`MOST_COLUMNS` in kernels/rows/long_fold.cuh).
 const COLUMNS: u32 = 32;
+
+/// How the bytes of a row are divided.
+const BYTES: Split = Split {
+    step: costs::PART_OF_ROW.value as u64,
+    least_steps: 1,
+    most: u32::MAX as u64,
+};
 
 /// How a kernel of rows is replaced.
 #[derive(Clone, Copy, Debug)]
@@ -211,16 +215,16 @@ impl SplitRows {
 pub fn parts(rows: u32, row: Row, compute_units: u32, reads_once: bool) -> Option<u32> {
     let bytes = row.elements * row.element_bytes;
     let units = compute_units.max(1);
-    if bytes < LONG_ROW || rows == 0 {
+    if bytes < costs::LONG_ROW.value as u64 || rows == 0 {
         return None;
     }
     let wanted = (units * if reads_once { 8 } else { 2 }).div_ceil(rows);
     if rows <= units / 2 {
-        let parts = u64::from(wanted).min(bytes / PART);
+        let parts = u64::from(wanted).min(BYTES.most(bytes));
         return (parts > 1).then_some(parts as u32);
     }
-    let is_worth_it = reads_once && rows <= MOST_ROWS && bytes * u64::from(rows) >= MANY_ROWS;
-    is_worth_it.then_some(wanted)
+    let is_worth_it = bytes * u64::from(rows) >= costs::MANY_LONG_ROWS.value as u64;
+    (reads_once && rows <= MOST_ROWS && is_worth_it).then_some(wanted)
 }
 
 #[cfg(test)]

@@ -14,6 +14,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use candle_rocm_runtime::cuda_names::cublasOperation_t;
+use candle_rocm_runtime::quantized::{
+    multiply_matrices, multiply_vectors, FloatType, MatrixProduct, VectorProduct,
+};
 use candle_rocm_runtime::{
     Blas, Context, DeviceBuffer, Function, Gemm, GemmConfig, LaunchConfig, Module, PushKernelArg,
     Stream,
@@ -95,6 +98,44 @@ fn products(calls: &HipCalls, stream: &Arc<Stream>, operator: f64) {
     });
 }
 
+/// Products of a matrix of q4_k with a vector and with several, each beside the operator that took so many nanoseconds.
+fn quantised_products(calls: &HipCalls, stream: &Arc<Stream>, operator: f64) {
+    let format = &candle_rocm_kernels::gguf::Q4_K;
+    let (vx, vy, dst) = (1 << 20, 2 << 20, 3 << 20);
+    let vector = VectorProduct {
+        vx,
+        vy,
+        dst,
+        ncols_x: 4096,
+        nrows_x: 4096,
+        stride_col_y: 128,
+        stride_col_dst: 4096,
+        b_size: 1,
+    };
+    let time = measure(calls, "quantised product with a vector", |_| {
+        // SAFETY: there is no GPU that could access memory.
+        unsafe { multiply_vectors(stream, format, FloatType::F32, &vector) }.unwrap();
+    });
+    println!("{:<44} {:8.2} times an operator", "", time / operator);
+    let matrix = MatrixProduct {
+        tmp_fixup: 4 << 20,
+        x: vx,
+        y: vy,
+        dst,
+        ncols_x: 4096,
+        nrows_x: 4096,
+        ncols_y: 32,
+        stride_row_x: 16,
+        stride_col_dst: 4096,
+        nsm: 48,
+    };
+    let time = measure(calls, "quantised product with 32 vectors", |_| {
+        // SAFETY: there is no GPU that could access memory.
+        unsafe { multiply_matrices(stream, format, &matrix) }.unwrap();
+    });
+    println!("{:<44} {:8.2} times an operator", "", time / operator);
+}
+
 /// Runs a step `LENGTH` times, `RUNS` times over, prints a line, and returns the median.
 fn measure(calls: &HipCalls, what: &str, mut step: impl FnMut(usize)) -> f64 {
     let mut run = || {
@@ -165,6 +206,7 @@ fn main() {
     // The library says that it is this GPU.
     if candle_rocm_kernels::serves("gfx1100") {
         products(&calls, &stream, of_a_chain);
+        quantised_products(&calls, &stream, of_a_chain);
     }
     let second = context.new_stream().unwrap();
     let mut x = alloc(&second, 64);

@@ -9,7 +9,7 @@ use crate::base::cuda_names::{
 use crate::base::error::{BlasError, Error};
 use crate::gemm::multiply;
 use crate::gemm::problem::{GemmDtype, GemmProblem, Transpose};
-use crate::memory::access::{DevicePtr, DevicePtrMut};
+use crate::memory::access::{DevicePtr, DevicePtrMut, SyncOnDrop};
 use crate::stream::queue::Stream;
 
 /// A stream on which matrices are multiplied.
@@ -178,9 +178,9 @@ impl<T: Element> Gemm<T> for Blas {
         c: &mut C,
     ) -> Result<(), BlasError> {
         let stream = self.stream();
-        let (a, _a) = a.device_ptr(stream);
-        let (b, _b) = b.device_ptr(stream);
-        let (c, _c) = c.device_ptr_mut(stream);
+        let (a, use_of_a) = a.device_ptr(stream);
+        let (b, use_of_b) = b.device_ptr(stream);
+        let (c, use_of_c) = c.device_ptr_mut(stream);
         let gemm = cfg.gemm;
         let problem = GemmProblem {
             transa: transpose(gemm.transa),
@@ -204,7 +204,9 @@ impl<T: Element> Gemm<T> for Blas {
             compute: T::DTYPE.compute(),
         };
         // SAFETY: the caller's promise.
-        unsafe { multiply::gemm_strided_batched(stream, &problem) }.map_err(BlasError)
+        let given = unsafe { multiply::gemm_strided_batched(stream, &problem) };
+        SyncOnDrop::end_all([use_of_a, use_of_b, use_of_c], stream);
+        given.map_err(BlasError)
     }
 }
 

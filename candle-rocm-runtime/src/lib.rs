@@ -7,12 +7,14 @@
 //! 1. base: [`error`], [`dtype`], [`cuda_names`], [`enqueued`], and [`hip`]: HIP as one table of functions, filled from AMD's library
 //!    or from the emulator;
 //! 2. [`runtime`]: which of them this process uses;
-//! 3. [`device`]: its GPUs, and where the floors above keep what they have for each;
+//! 3. [`device`]: its GPUs, and where the floors above keep what they have for each; [`plan`]: what all plans of launches are
+//!    made of, and where they are kept;
 //! 4. order: what names a stream, the streams that live, what is done when one ends;
 //! 5. [`pool`]: device memory, allocated and freed in the order of streams;
 //! 6. stream: [`context`], [`stream`], captures, [`event`]: where work runs and in which order;
 //! 7. memory: [`buffer`] with its views, [`host`], [`copy`], workspaces;
-//! 8. kernels: [`module`] with its images, submitting on a grid, few long rows, [`launch`] with its arguments;
+//! 8. kernels: [`module`] with its images, submitting on a grid, few long rows, [`launch`] with its arguments, [`ready`]: launches
+//!    whose grids were checked once;
 //! 9. [`gemm`]: matrix products: problem, product, plan, library, tuner;
 //! 10. [`quantized`]: products of quantised matrices;
 //! 11. [`graph`]: captured work; [`random`], our own generator; [`blas`] and [`rng`] give cuBLAS's and cuRAND's shape;
@@ -57,6 +59,7 @@ mod kernels;
 mod linked;
 mod memory;
 mod order;
+pub mod plan;
 pub mod pool;
 pub mod quantized;
 pub mod random;
@@ -69,7 +72,7 @@ pub mod stream;
 pub use base::{cuda_names, dtype, enqueued, error, hip};
 /// The variables of the environment, which the crates above name in their errors.
 pub use candle_rocm_variables as variables;
-pub use kernels::{launch, module};
+pub use kernels::{launch, module, ready};
 pub use memory::{buffer, copy, host, workspace};
 pub use stream::{context, event};
 

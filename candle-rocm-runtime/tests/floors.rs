@@ -9,6 +9,7 @@ const FLOORS: &[Floor<'static>] = &[
     ("base", &["base"]),
     ("runtime", &["runtime"]),
     ("device", &["device"]),
+    ("what all plans are made of", &["plan"]),
     ("order", &["order"]),
     ("pool", &["pool"]),
     ("stream", &["stream"]),
@@ -17,10 +18,6 @@ const FLOORS: &[Floor<'static>] = &[
     ("problems", &["gemm::problem", "gemm::choice"]),
     ("what follows products", &["gemm::epilogue"]),
     ("products as kernels see them", &["gemm::product"]),
-    (
-        "what plans know of a GPU, and what times are made of",
-        &["gemm::hardware", "gemm::estimate"],
-    ),
     ("how long plans take", &["gemm::cost"]),
     ("plans", &["gemm::kernel", "gemm::handover", "gemm::plan"]),
     (

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod architectures;
+pub mod costs;
 mod generic;
 mod gpus;
 mod matrix;

@@ -4,7 +4,7 @@ use candle_core::{bail, CudaDevice, DType, Device, Result, Tensor, D};
 use candle_rocm_kernels::FP8;
 use float8::F8E4M3;
 
-use crate::grouped::kernel::{Operand, Scales};
+use crate::grouped::operand::{Operand, Scales};
 use crate::ops::launch::{allocate, batched, int, launch, work_grid, Arg};
 use crate::ops::node::plain;
 

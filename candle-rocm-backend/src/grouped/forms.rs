@@ -5,7 +5,8 @@ use candle_rocm_kernels::grouped::DEPTH;
 
 use super::composed::{by_rows, each_in_use, each_k};
 use super::groups::RowGroups;
-use super::kernel::{Grouping, Operand, Product};
+use super::kernel::{Grouping, Product};
+use super::operand::Operand;
 use crate::ops::launch::int;
 use crate::ops::node::plain;
 

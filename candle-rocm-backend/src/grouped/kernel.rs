@@ -1,130 +1,28 @@
 //! Launching the kernels of module `grouped`.
 
+use std::sync::OnceLock;
+
 use candle_core::{bail, CudaDevice, CudaStorage, DType, Error, Result, Tensor};
 use candle_rocm_kernels::few;
-use candle_rocm_kernels::grouped::{self, few_name, kernel_name, threads, Element, COLUMNS, DEPTH};
+use candle_rocm_kernels::grouped::{few_name, kernel_name, threads, Element, COLUMNS, DEPTH};
 use candle_rocm_kernels::{Processor, GROUPED};
 use candle_rocm_runtime::gemm::tune::{self, Work};
 use candle_rocm_runtime::gemm::{Arguments, Gpu, MatmulArguments};
-use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
+use candle_rocm_runtime::plan::grouped::{plans, Kernel, Plan, Size, RESIDENT};
+use candle_rocm_runtime::plan_cache;
+use candle_rocm_runtime::ready::ReadyLaunch;
+use candle_rocm_runtime::{LaunchConfig, Stream, Workspace};
 
+use super::arguments::{wanted, GroupedArguments, ScaleArguments};
 use super::groups::RowGroups;
-use super::plan::{plans, Kernel, Plan, Size, RESIDENT};
+use super::operand::{Operand, Scales};
 use crate::ops::launch::{
-    allocate, batched, compute_units, grid, int, launch_function, launch_with, with_addresses,
-    write, THREADS,
+    allocate, batched, grid, int, launch_function, with_addresses, write, THREADS,
 };
-use crate::specialised::{self, Wanted};
+use crate::specialised;
 
 /// Workgroups for a compute unit of the kernel that adds up parts of k.
 const SUM_WORKGROUPS_PER_UNIT: usize = 8;
-
-candle_rocm_kernels::kernel_argument! { OPERAND_SCALES,
-    /// `OperandScales` of kernels/matmul/grouped_problem.cuh.
-    #[derive(Clone, Copy, Default)]
-    struct ScaleArguments {
-        values: u64,
-        stride: i64,
-        row_step: i64,
-        k_step: i64,
-        row_shift: u32,
-        format: u32,
-    }
-}
-
-candle_rocm_kernels::kernel_argument! { GROUPED_PROBLEM,
-    /// `GroupedProblem` of the same.
-    #[derive(Clone, Copy, Default)]
-    struct GroupedArguments {
-        product: MatmulArguments,
-        scales_a: ScaleArguments,
-        scales_b: ScaleArguments,
-        groups: u64,
-        grouping: u32,
-        result: u32,
-        sharing: u32,
-        reserved: u32,
-    }
-}
-
-// SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.
-unsafe impl DeviceRepr for GroupedArguments {}
-
-/// The factors of an operand, which are f32, or packed by four along k as exponents in words.
-#[derive(Clone, Debug)]
-pub(crate) struct Scales {
-    pub values: Tensor,
-    /// Between matrices, rows and 128 k: in factors or words.
-    pub steps: [usize; 3],
-    /// 2^this many rows share one.
-    pub row_shift: u32,
-    pub packed: bool,
-}
-
-impl Scales {
-    /// Whether all rows of a block have one.
-    fn rows_share(&self) -> bool {
-        self.row_shift == DEPTH.ilog2() || self.steps[1] == 0
-    }
-
-    /// Whether the factors of a tile's columns are within 32 bits of each other.
-    fn columns_are_near(&self) -> bool {
-        self.steps[1] * COLUMNS * size_of::<f32>() < 1 << 32
-    }
-}
-
-/// An operand: a matrix of rows and k for each of a batch, or one for all.
-#[derive(Clone, Debug)]
-pub(crate) struct Operand {
-    pub values: Tensor,
-    pub rows: usize,
-    pub k: usize,
-    /// Elements between matrices, rows and k: of the last two one is 1, unless there is but one row or k.
-    pub steps: [usize; 3],
-    pub scales: Option<Scales>,
-}
-
-impl Operand {
-    /// A tensor (rows, k) or (batch, rows, k), copied where neither rows nor k are together.
-    pub fn of(x: &Tensor, what: &str) -> Result<Self> {
-        let (rows, k, batch_step) = match *x.dims() {
-            [rows, k] => (rows, k, false),
-            [_, rows, k] => (rows, k, true),
-            _ => bail!(
-                "{what} of shape {:?} is no matrix, nor a batch of them",
-                x.shape()
-            ),
-        };
-        let steps = |x: &Tensor| match *x.stride() {
-            [row, k] => [0, row, k],
-            [batch, row, k] if batch_step => [batch, row, k],
-            _ => [0, 0, 0],
-        };
-        let mut operand = Self {
-            values: x.clone(),
-            rows,
-            k,
-            steps: steps(x),
-            scales: None,
-        };
-        if operand.order().is_none() {
-            operand.values = x.contiguous()?;
-            operand.steps = steps(&operand.values);
-        }
-        Ok(operand)
-    }
-
-    /// Whether k is together, and the elements between rows, or, where rows are together, between k.
-    fn order(&self) -> Option<(bool, usize)> {
-        let [_, row, along] = self.steps;
-        let together = |step: usize, count: usize, next: usize, others: usize| {
-            let fits = (step == 1 || count <= 1) && (others <= 1 || next >= count);
-            fits.then_some(if others <= 1 { count.max(1) } else { next })
-        };
-        let along_k = together(along, self.k, row, self.rows).map(|ld| (true, ld));
-        along_k.or_else(|| together(row, self.rows, along, self.k).map(|ld| (false, ld)))
-    }
-}
 
 /// Which elements of the operands a matrix of the result is made of.
 #[derive(Clone, Copy, Debug)]
@@ -172,6 +70,16 @@ impl Product<'_> {
             DType::BF16 => 2,
             other => bail!("{}: results are f32, f16 or bf16, not {other:?}", self.name),
         })
+    }
+
+    /// What kernels call the grouping.
+    fn grouping_number(&self) -> u32 {
+        match self.grouping {
+            Grouping::Batch => 0,
+            Grouping::Rows(_) => 1,
+            Grouping::InUse { .. } => 2,
+            Grouping::K(_) => 3,
+        }
     }
 
     /// What a plan is made for; C's rows, as kernels have them, are its columns here.
@@ -277,50 +185,95 @@ impl Product<'_> {
         }
         Ok(GroupedArguments {
             product,
-            scales_a: scales(self.b),
-            scales_b: scales(self.a),
-            grouping: match self.grouping {
-                Grouping::Batch => 0,
-                Grouping::Rows(_) => 1,
-                Grouping::InUse { .. } => 2,
-                Grouping::K(_) => 3,
-            },
+            scales_a: ScaleArguments::of(self.b),
+            scales_b: ScaleArguments::of(self.a),
+            grouping: self.grouping_number(),
             result: self.result_type()?,
             sharing: teams,
             ..Default::default()
         })
     }
 
+    /// All that a plan and its launches depend on, but for addresses.
+    fn key(&self, layout: &Layout) -> Result<Key> {
+        let factors = |operand: &Operand| {
+            let of = |scales: &Scales| (scales.steps, scales.row_shift, scales.packed);
+            operand.scales.as_ref().map(of)
+        };
+        Ok(Key {
+            size: self.size(),
+            element: self.element(),
+            result: self.result_type()?,
+            layout: *layout,
+            strides: [self.b.steps, self.a.steps],
+            factors: [factors(self.b), factors(self.a)],
+            grouping: self.grouping_number(),
+        })
+    }
+
+    /// The plans that may be worth a try.
+    fn planned(&self, gpu: Gpu, layout: &Layout) -> Planned {
+        let few = layout.along_k == [true; 2]
+            && !matches!(self.grouping, Grouping::K(_))
+            && self.within_reach();
+        let units = gpu.compute_units.max(1) as usize;
+        let plans = plans(self.element(), self.size(), few, gpu.processor, units);
+        Planned {
+            ready: plans.iter().map(|_| OnceLock::new()).collect(),
+            plans,
+        }
+    }
+
+    /// A plan's kernels, found, and their argument but for addresses.
+    fn ready(&self, stream: &Stream, plan: &Plan, layout: &Layout) -> Result<Ready> {
+        let context = stream.context();
+        let gpu = Gpu::from(context.info());
+        let [a_along_k, b_along_k] = layout.along_k;
+        let arguments = self.arguments(plan, layout.lds, gpu)?;
+        let (kernel, config) = self.launch_of(plan, gpu.processor, [a_along_k, !b_along_k])?;
+        let find = |kernel: &str, config| ReadyLaunch::of(context, &GROUPED, kernel, config);
+        let sum = match plan.parts {
+            1 => None,
+            _ => {
+                let workgroups = self.elements().div_ceil(THREADS as usize);
+                let most = SUM_WORKGROUPS_PER_UNIT * gpu.compute_units.max(1) as usize;
+                let config = grid(workgroups.min(most), 1, THREADS)?;
+                Some(find("grouped_sum", config).map_err(Error::wrap)?)
+            }
+        };
+        Ok(Ready {
+            product: find(&kernel, config).map_err(Error::wrap)?,
+            kernel,
+            arguments,
+            sum,
+        })
+    }
+
     /// Computes it.
     pub fn compute(&self, device: &CudaDevice) -> Result<CudaStorage> {
-        let size = self.size();
         let mut result = allocate(device, self.dtype, self.elements())?;
         if self.elements() == 0 {
             return Ok(result);
         }
         let layout = self.layout()?;
         let stream = device.cuda_stream();
-        let gpu = Gpu::from(stream.context().info());
-        let few = layout.along_k == [true; 2]
-            && !matches!(self.grouping, Grouping::K(_))
-            && self.within_reach();
-        let plans = plans(
-            self.element(),
-            size,
-            few,
-            gpu.processor,
-            compute_units(device),
-        );
+        let context = stream.context();
+        let planned = PLANNED.get_or_make(context.device(), &self.key(&layout)?, || {
+            Ok::<_, Error>(self.planned(Gpu::from(context.info()), &layout))
+        })?;
         let mut refused = None;
         let timed = tune::fastest_of(
             &stream,
-            || Work {
-                kind: self.kind(&layout),
-                sizes: [size.m, size.n, size.k, size.batch],
+            || {
+                let Size { m, n, k, batch, .. } = self.size();
+                Work {
+                    kind: self.kind(&layout),
+                    sizes: [m, n, k, batch],
+                }
             },
-            || plans.iter().map(ToString::to_string).collect(),
+            || planned.plans.iter().map(ToString::to_string).collect(),
             &mut |place| {
-                self.launch(device, &plans[place], &layout, &mut result)
+                self.launch(device, &planned, place, &layout, &mut result)
                     .map_err(|error| {
                         let text = error.to_string();
                         refused = Some(error);
@@ -332,7 +285,7 @@ impl Product<'_> {
         if let Some(error) = refused {
             return Err(error);
         }
-        self.launch(device, &plans[place], &layout, &mut result)?;
+        self.launch(device, &planned, place, &layout, &mut result)?;
         Ok(result)
     }
 
@@ -373,29 +326,35 @@ impl Product<'_> {
         })
     }
 
-    /// Gives it to the stream by a plan.
+    /// Gives it to the stream by one of its plans.
     fn launch(
         &self,
         device: &CudaDevice,
-        plan: &Plan,
+        planned: &Planned,
+        place: usize,
         layout: &Layout,
         result: &mut CudaStorage,
     ) -> Result<()> {
-        let elements = self.elements();
         let groups = match self.grouping {
             Grouping::Batch => None,
             Grouping::Rows(groups) => Some(groups.numbers()),
             Grouping::InUse { rows: groups, .. } | Grouping::K(groups) => Some(groups),
         };
         let stream = device.cuda_stream();
-        let gpu = Gpu::from(stream.context().info());
-        let mut partial = match plan.parts {
-            1 => None,
-            parts => Some(allocate(device, DType::F32, elements * parts)?),
+        let (plan, ready) = (&planned.plans[place], &planned.ready[place]);
+        let ready = match ready.get() {
+            Some(ready) => ready,
+            None => {
+                let made = self.ready(&stream, plan, layout)?;
+                ready.get_or_init(|| made)
+            }
         };
-        let [a_along_k, b_along_k] = layout.along_k;
-        let mut arguments = self.arguments(plan, layout.lds, gpu)?;
-        let (kernel, config) = self.launch_of(plan, gpu.processor, [a_along_k, !b_along_k])?;
+        let mut arguments = ready.arguments;
+        let bytes = match plan.parts {
+            1 => 0,
+            parts => (self.elements() * parts * size_of::<f32>()) as u64,
+        };
+        let partial = Workspace::new(&stream, bytes).map_err(Error::wrap)?;
         let factors =
             |operand: &Operand| operand.scales.as_ref().map(|scales| scales.values.clone());
         let (scales_a, scales_b) = (factors(self.b), factors(self.a));
@@ -413,100 +372,78 @@ impl Product<'_> {
             tensors,
             |[a, b, scales_a, scales_b, addend, groups]| {
                 let (c, _written) = write(result, &stream)?;
-                let sums = partial
-                    .as_mut()
-                    .map(|partial| write(partial, &stream))
-                    .transpose()?;
                 let product = &mut arguments.product;
                 (product.gemm.a, product.gemm.b, product.gemm.c) = (a, b, c);
-                (product.residual, product.partial) =
-                    (addend, sums.as_ref().map_or(0, |(sums, _)| *sums));
+                (product.residual, product.partial) = (addend, partial.address());
                 (arguments.scales_a.values, arguments.scales_b.values) = (scales_a, scales_b);
                 arguments.groups = groups;
-                let special =
-                    specialised::function(device, || wanted(&kernel, &arguments, b_along_k))?;
+                let special = specialised::function(device, || {
+                    wanted(&ready.kernel, &arguments, layout.along_k[1])
+                })?;
                 // SAFETY: the matrices are those that the arguments describe, and the result has room for all of C and, with
-                // several parts, the sums for each part's. A kernel for the shape is the same with constants of it.
+                // several parts, the workspace for each part's sums. A kernel for the shape is the same with constants of it.
                 unsafe {
                     match &special {
-                        Some(function) => launch_function(device, function, config, &arguments),
-                        None => launch_with(device, &GROUPED, &kernel, config, &arguments),
+                        Some(function) => {
+                            let config = ready.product.config();
+                            launch_function(device, function, config, &arguments)
+                        }
+                        None => ready
+                            .product
+                            .launch_with(&stream, &arguments)
+                            .map_err(Error::wrap),
                     }
                 }?;
-                if plan.parts > 1 {
-                    let workgroups = elements.div_ceil(THREADS as usize);
-                    let most = SUM_WORKGROUPS_PER_UNIT * compute_units(device);
-                    let config = grid(workgroups.min(most), 1, THREADS)?;
+                match &ready.sum {
                     // SAFETY: as above; the sums were given to the same stream.
-                    unsafe { launch_with(device, &GROUPED, "grouped_sum", config, &arguments) }?;
+                    Some(sum) => {
+                        unsafe { sum.launch_with(&stream, &arguments) }.map_err(Error::wrap)
+                    }
+                    None => Ok(()),
                 }
-                Ok(())
             },
-        )
+        )?;
+        partial.free().map_err(Error::wrap)
     }
+}
+
+plan_cache!(
+    /// Plans of grouped products.
+    static PLANNED: Key => Planned
+);
+
+/// What plans and launches are kept by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    size: Size,
+    element: Element,
+    result: u32,
+    layout: Layout,
+    strides: [[usize; 3]; 2],
+    /// Steps, rows that share one, and whether they are packed.
+    factors: [Option<([usize; 3], u32, bool)>; 2],
+    grouping: u32,
+}
+
+/// The plans of a problem, the most promising first, each with what it is launched by, once it was.
+struct Planned {
+    plans: Vec<Plan>,
+    ready: Vec<OnceLock<Ready>>,
+}
+
+/// What a plan is launched by.
+struct Ready {
+    /// The name of the product's kernel, by which those for a shape are found.
+    kernel: String,
+    product: ReadyLaunch,
+    arguments: GroupedArguments,
+    /// Adds up parts of K.
+    sum: Option<ReadyLaunch>,
 }
 
 /// How the operands lie, B's rows' first, as kernels have them: whether k is together, and elements between lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Layout {
     along_k: [bool; 2],
     lds: [usize; 2],
-}
-
-/// A kernel for the constants of a shape: what is the same whatever the number of the result's rows, and whatever of their
-/// plan it has.
-fn wanted(kernel: &str, arguments: &GroupedArguments, b_along_k: bool) -> Option<Wanted> {
-    let invocation = grouped::invocation(kernel)?;
-    let GroupedArguments {
-        product,
-        scales_a,
-        scales_b,
-        ..
-    } = arguments;
-    let gemm = &product.gemm;
-    let mut constants = vec![
-        ("product.gemm.m", gemm.m.into()),
-        ("product.gemm.k", gemm.k.into()),
-        ("product.gemm.lda", gemm.lda),
-        ("product.gemm.ldc", gemm.ldc),
-        ("product.parts", product.parts.into()),
-        ("product.part_k", product.part_k.into()),
-        ("product.order.tiles_m", product.order.tiles_m.into()),
-        ("scales_a.row_step", scales_a.row_step),
-        ("scales_a.k_step", scales_a.k_step),
-        ("scales_a.row_shift", scales_a.row_shift.into()),
-        ("scales_a.format", scales_a.format.into()),
-        ("scales_b.row_step", scales_b.row_step),
-        ("scales_b.row_shift", scales_b.row_shift.into()),
-        ("scales_b.format", scales_b.format.into()),
-        ("grouping", arguments.grouping.into()),
-        ("result", arguments.result.into()),
-        ("sharing", arguments.sharing.into()),
-    ];
-    if b_along_k {
-        constants.push(("product.gemm.ldb", gemm.ldb));
-    }
-    if product.residual == 0 {
-        constants.push(("product.residual", 0));
-    }
-    Some(Wanted {
-        kernel: kernel.to_owned(),
-        header: grouped::HEADER,
-        invocation,
-        constants,
-    })
-}
-
-fn scales(operand: &Operand) -> ScaleArguments {
-    let Some(scales) = &operand.scales else {
-        return ScaleArguments::default();
-    };
-    let [stride, row_step, k_step] = scales.steps.map(|step| step as i64);
-    ScaleArguments {
-        values: 0,
-        stride,
-        row_step,
-        k_step,
-        row_shift: scales.row_shift,
-        format: scales.packed.into(),
-    }
 }

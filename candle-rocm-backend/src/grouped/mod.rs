@@ -3,11 +3,12 @@
 //!
 //! On the CPU the same functions are loops over Candle's products.
 
+mod arguments;
 mod composed;
 pub(crate) mod forms;
 mod groups;
 pub(crate) mod kernel;
-mod plan;
+pub(crate) mod operand;
 
 use candle_core::{bail, DType, Device, Result, Tensor};
 
@@ -17,7 +18,7 @@ pub use groups::RowGroups;
 use crate::ops::node::result_of;
 use crate::ops::operands::check_device;
 use forms::{along_k, rows_in_use, rows_of_groups, starts_along_k, Factor};
-use kernel::Operand;
+use operand::Operand;
 
 impl Factor for Tensor {
     fn dims(&self) -> &[usize] {

@@ -8,11 +8,11 @@ use candle_rocm_kernels::matmul::SumsOfParts;
 
 use super::cost::{Units, Work};
 use super::epilogue::Epilogue;
-use super::hardware::Gpu;
 use super::kernel::{Kernel, MatrixTile, TILES};
 use super::plan::Plan;
 use super::problem::{GemmDtype, GemmProblem};
 use super::product::Product;
+use crate::plan::gpu::Gpu;
 
 #[cfg(test)]
 mod tests;

@@ -4,38 +4,14 @@
 //! before them.
 
 use candle_rocm_kernels::matmul::SumsOfParts;
-use rocm_gpus::Rates;
+use rocm_gpus::{costs, Rates};
 
-use super::estimate::{
-    memory_cycles, overlapped, CACHE_RATE, ENDS, LATENCY, LAUNCH, LDS_RATE, NOT_HIDDEN,
-};
-use super::hardware::{Gpu, Unit, RESERVED_LDS};
 use super::problem::GemmDtype;
 use super::product::Product;
+use crate::plan::gpu::{Gpu, Unit, RESERVED_LDS};
+use crate::plan::roofline::{memory_cycles, overlapped, Roofline};
 
-/// What several second-level caches read of operands, beside what each reads alone, as a share of what memory would pass: an
-/// Infinity Cache has it.
-const READ_AGAIN: f64 = 0.7;
-/// Beside [`ENDS`], cycles for each element of a tile by whole lines, on its way from there to C: by the emulator's clock, as
-/// below. Sums of parts are counted by their bytes.
-const END_OF_ELEMENT: f64 = 0.2;
-/// How much of the time shows that parts of k take to write their sums, which the launch that adds them up then reads: some
-/// workgroups multiply meanwhile. By the emulator's clock of an MI300X, of LLaMA's layers with 128 to 1,024 tokens: it
-/// ranks plans alike from here to 0.5.
-const SHOWN_OF_WRITTEN: f64 = 0.25;
-/// Where parts hand their sums over, cycles until the last part's workgroups have them, and for each element of a tile: of the
-/// first other part, whose code waits as well, and of each more. By the same clock.
-const HANDOVER: f64 = 2000.0;
-const OF_ELEMENT_HANDED_OVER: f64 = 0.5;
-const OF_EACH_MORE: f64 = 0.1;
-/// Cycles in which the first workgroups of a kernel by whole lines wait for its code, which is longer than the others': by the
-/// same clock, alike from 6,000 to 8,000.
-const FIRST_OF_CODE: f64 = 7000.0;
-
-/// [`NOT_HIDDEN`] within a step where an order was asked for in which matrix instructions hide the rest, and a SIMD has two
-/// wavefronts or more, so that one multiplies while another waits: by the emulator's clock of an MI300X.
-const NOT_HIDDEN_IN_ORDER: f64 = 0.08;
-/// Wavefronts' places for that: a unit's SIMDs, twice.
+/// Wavefronts' places where one of a SIMD's two multiplies while the other waits: a unit's SIMDs, twice.
 const TWO_A_SIMD: u64 = 8;
 
 fn rate(rates: &Rates, dtype: GemmDtype) -> f64 {
@@ -106,14 +82,14 @@ impl Work {
         let edges = (self.rows + self.columns) as f64;
         let bound = [
             (self.rows * self.columns * self.depth) as f64 / rate(rates, dtype),
-            self.lds_traffic(unit, dtype) / LDS_RATE,
-            edges * self.depth as f64 * dtype.bytes() as f64 / CACHE_RATE,
+            self.lds_traffic(unit, dtype) / costs::LDS_RATE.value,
+            edges * self.depth as f64 * dtype.bytes() as f64 / costs::CACHE_RATE.value,
         ];
         let most = bound.into_iter().fold(0.0, f64::max);
         let wavefronts = workgroups * self.threads / unit.wavefront;
         let not_hidden = match self.whole_lines && wavefronts >= TWO_A_SIMD {
-            true => NOT_HIDDEN_IN_ORDER,
-            false => NOT_HIDDEN,
+            true => costs::NOT_HIDDEN_SCHEDULED.value,
+            false => costs::NOT_HIDDEN.value,
         };
         most + not_hidden * (bound.into_iter().sum::<f64>() - most)
     }
@@ -142,6 +118,15 @@ impl Work {
             .min(unit.registers / (registers * self.threads))
             .min(unit.threads / self.threads)
             .max(1)
+    }
+
+    /// Cycles of a unit for a round of so many workgroups, each of so many steps of k.
+    fn round(&self, unit: &Unit, dtype: GemmDtype, workgroups: u64, [steps, end]: [f64; 2]) -> f64 {
+        let step = self.step(unit, dtype, workgroups);
+        // Of two on a unit one multiplies while the other waits.
+        let ahead = f64::from(self.ahead - 1) / if workgroups == 1 { 2.0 } else { 4.0 };
+        let latency = costs::LATENCY.value * (1.0 - ahead);
+        steps * overlapped(workgroups as f64 * step, latency) + end
     }
 }
 
@@ -182,27 +167,33 @@ impl Gpu {
         let (unit, dtype) = (self.unit(), product.dtype);
         let steps = product.k.div_ceil(parts).div_ceil(work.depth).max(1) as f64;
         let tiles = product.m.div_ceil(work.rows) * product.n.div_ceil(work.columns);
-        let of_unit = (tiles * product.batch * parts).div_ceil(self.units());
-        let resident = work.resident(&unit, dtype);
-        let round = |workgroups: u64| match workgroups {
-            0 => 0.0,
-            _ => {
-                let step = work.step(&unit, dtype, workgroups);
-                let elements = match work.whole_lines && parts == 1 {
-                    true => (work.rows * work.columns) as f64,
-                    false => 0.0,
-                };
-                let ends = ENDS + END_OF_ELEMENT * elements;
-                // Of two on a unit one multiplies while the other waits.
-                let ahead = f64::from(work.ahead - 1) / if workgroups == 1 { 2.0 } else { 4.0 };
-                let latency = LATENCY * (1.0 - ahead);
-                steps * overlapped(workgroups as f64 * step, latency) + ends
-            }
+        // Those that are handed to others are counted with the reduction.
+        let elements = match work.whole_lines && parts == 1 {
+            true => (work.rows * work.columns) as f64,
+            false => 0.0,
         };
-        let first = if work.whole_lines { FIRST_OF_CODE } else { 0.0 };
-        let rounds = (of_unit / resident) as f64 * round(resident) + round(of_unit % resident);
-        let computing = first + rounds;
-        let memory = |bytes: f64| memory_cycles(bytes, self.units() as f64);
+        let end = costs::ENDS.value + costs::END_OF_ELEMENT.value * elements;
+        let launch = Roofline {
+            workgroups: tiles * product.batch * parts,
+            units: self.units(),
+            resident: work.resident(&unit, dtype),
+            whole_rounds: false,
+            first: match work.whole_lines {
+                true => costs::FIRST_CODE.value,
+                false => 0.0,
+            },
+            memory: self.memory(self.bytes(product, work, sums_of_parts)),
+            reduction: self.reduction(product, work, parts, sums_of_parts),
+        };
+        launch.time(|workgroups| work.round(&unit, dtype, workgroups, [steps, end]))
+    }
+
+    fn memory(&self, bytes: f64) -> f64 {
+        memory_cycles(bytes, self.units() as f64)
+    }
+
+    /// Bytes of operands and result that memory passes.
+    fn bytes(&self, product: &Product, work: &Work, sums_of_parts: SumsOfParts) -> f64 {
         let (m, n, k) = (product.m as f64, product.n as f64, product.k as f64);
         let batch = product.batch as f64;
         let matrices = |stride: i64| if stride == 0 { 1.0 } else { batch };
@@ -211,21 +202,29 @@ impl Gpu {
         let elements = |rows: f64, columns: f64| {
             k * (rows * matrices(product.a.stride) + columns * matrices(product.b.stride))
         };
-        let inputs = elements(m, n).max(READ_AGAIN * elements(rows, columns));
-        let output = m * n * batch * dtype.output_bytes() as f64;
-        let mut cycles = overlapped(computing, memory(inputs * dtype.bytes() as f64 + output));
-        if parts > 1 {
-            let sums = m * n * batch * parts as f64 * dtype.sum_bytes() as f64;
-            let elements = (work.rows * work.columns) as f64;
-            cycles += memory(SHOWN_OF_WRITTEN * sums);
-            cycles += match sums_of_parts {
-                SumsOfParts::HandedOver => {
-                    HANDOVER
-                        + elements * (OF_ELEMENT_HANDED_OVER + OF_EACH_MORE * (parts - 2) as f64)
-                }
-                SumsOfParts::AddedUp | SumsOfParts::OfChiplets => memory(sums) + LAUNCH,
-            };
+        let inputs = elements(m, n).max(costs::READ_AGAIN.value * elements(rows, columns));
+        let output = m * n * batch * product.dtype.output_bytes() as f64;
+        inputs * product.dtype.bytes() as f64 + output
+    }
+
+    /// Cycles of what becomes of the parts' sums.
+    fn reduction(&self, product: &Product, work: &Work, parts: u64, of: SumsOfParts) -> f64 {
+        if parts == 1 {
+            return 0.0;
         }
-        cycles
+        let (m, n, batch) = (product.m as f64, product.n as f64, product.batch as f64);
+        let sums = m * n * batch * parts as f64 * product.dtype.sum_bytes() as f64;
+        let elements = (work.rows * work.columns) as f64;
+        let written = self.memory(costs::SHOWN_OF_PARTIAL_SUMS.value * sums);
+        written
+            + match of {
+                SumsOfParts::HandedOver => {
+                    let further = costs::HANDOVER_OF_FURTHER_SPLIT.value * (parts - 2) as f64;
+                    costs::HANDOVER.value + elements * (costs::HANDOVER_OF_ELEMENT.value + further)
+                }
+                SumsOfParts::AddedUp | SumsOfParts::OfChiplets => {
+                    self.memory(sums) + costs::LAUNCH.value
+                }
+            }
     }
 }

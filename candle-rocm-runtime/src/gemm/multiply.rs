@@ -1,12 +1,11 @@
 //! Matrix products, by whichever way is chosen for each.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use candle_rocm_kernels::few;
 
 use super::choice::GemmChoice;
 use super::epilogue::Epilogue;
-use super::hardware::Gpu;
 use super::kernel::Kernel;
 use super::library::product::multiply_by;
 use super::library::selection;
@@ -15,8 +14,10 @@ use super::prepared::Prepared;
 use super::problem::{GemmDtype, GemmProblem};
 use super::product::Values;
 use super::tune::tuner::{self, Choice};
-use super::ways::{self, Key, Way};
+use super::ways::{Key, Way, WAYS};
 use crate::base::error::{Error, Result};
+use crate::plan::cache::Found;
+use crate::plan::gpu::Gpu;
 use crate::stream::queue::Stream;
 
 /// Gives the products to the stream.
@@ -49,9 +50,9 @@ pub unsafe fn gemm_with_epilogue(
     problem: &GemmProblem,
     epilogue: &Epilogue,
 ) -> Result<()> {
-    let kept = ways::of(stream.context().device());
+    let device = stream.context().device();
     let key = Key::of(problem, epilogue);
-    let kept_way = kept.get(&key);
+    let kept_way = WAYS.get(device, &key);
     // A problem whose key is kept passed its checks, but for what they ask of factors of integers and of addresses that follow.
     if kept_way.is_none() || problem.dtype == GemmDtype::I8 || !epilogue.is_none() {
         problem.check()?;
@@ -66,11 +67,10 @@ pub unsafe fn gemm_with_epilogue(
             None => {
                 // SAFETY: the caller's promise.
                 let (way, is_final) = unsafe { find_way(stream, problem, epilogue) }?;
-                let way = Arc::new(way);
-                if is_final {
-                    kept.keep(key, &way);
+                match is_final {
+                    true => WAYS.keep(device, key, way),
+                    false => Found::alone(way),
                 }
-                way
             }
         };
         // SAFETY: the caller's promise.

@@ -9,8 +9,7 @@ use super::epilogue::Epilogue;
 use super::problem::{GemmDtype, GemmProblem};
 use super::product::Product;
 use crate::base::error::Result;
-use crate::kernels::launch::PushKernelArg;
-use crate::kernels::module::Function;
+use crate::kernels::ready::{addresses_of, ReadyLaunch};
 use crate::kernels::submit::LaunchConfig;
 use crate::stream::context::Context;
 use crate::stream::queue::Stream;
@@ -23,7 +22,8 @@ const WORKGROUPS_PER_UNIT: u32 = 8;
 /// A pass over C, ready to be launched.
 #[derive(Debug)]
 pub(super) struct Pass {
-    function: Function,
+    /// On as many workgroups as the GPU holds.
+    launch: ReadyLaunch,
     /// Its argument after the product, if it has one.
     layout: Option<u32>,
 }
@@ -52,8 +52,14 @@ impl Pass {
         layout: Option<u32>,
     ) -> Result<Self> {
         let name = format!("{kernel}_{}", dtype.operands().name());
-        let function = context.kernel(module, &name)?;
-        Ok(Self { function, layout })
+        let most = context.info().compute_units.max(1) * WORKGROUPS_PER_UNIT;
+        let config = LaunchConfig {
+            grid_dim: (most, 1, 1),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        let launch = ReadyLaunch::of(context, module, &name, config)?;
+        Ok(Self { launch, layout })
     }
 
     /// Launches it.
@@ -64,20 +70,20 @@ impl Pass {
         let product = &arguments.gemm;
         let elements = (u64::from(product.m) * u64::from(product.n))
             .saturating_mul(u64::from(arguments.batch));
-        let most = stream.context().info().compute_units.max(1) * WORKGROUPS_PER_UNIT;
-        let workgroups = elements.div_ceil(THREADS.into()).min(most.into()) as u32;
-        let mut launch = stream.launch_builder(&self.function);
-        launch.arg(arguments);
-        if let Some(layout) = &self.layout {
-            launch.arg(layout);
-        }
-        let config = LaunchConfig {
-            grid_dim: (workgroups, 1, 1),
-            block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: 0,
-        };
+        let workgroups = elements.div_ceil(THREADS.into());
         // SAFETY: the kernel's parameters in order; the rest is the caller's promise.
-        unsafe { launch.launch(config) }.map(drop)
+        unsafe {
+            match &self.layout {
+                None => {
+                    let addresses = &mut addresses_of![*arguments];
+                    self.launch.launch_part(stream, workgroups, addresses)
+                }
+                Some(layout) => {
+                    let addresses = &mut addresses_of![*arguments, *layout];
+                    self.launch.launch_part(stream, workgroups, addresses)
+                }
+            }
+        }
     }
 }
 

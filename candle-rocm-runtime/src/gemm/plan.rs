@@ -1,6 +1,7 @@
 //! What computes a product: a kernel, and the grids that cover C.
 
 use candle_rocm_kernels::matmul::SumsOfParts;
+use candle_rocm_kernels::split::{Parts, Split};
 
 use super::handover;
 use super::problem::Transpose;
@@ -12,10 +13,8 @@ pub use super::kernel::{FewKernel, Kernel, MatrixTile, Tile, TILES};
 const MAX_GRID_X: u64 = 1 << 23;
 /// Most workgroups in y and in z.
 pub(super) const MAX_GRID_YZ: u64 = 65_535;
-/// Most sums that are handed over to a tile's workgroup, which reads those of all other parts: a launch of its own shares them
-/// out. On an H200 both take as long with six parts of 64 x 64, and with three of 128 x 128; by the emulator's clock of an
-/// MI300X with eight and four.
-pub(super) const MOST_HANDED_OVER: u64 = 5 * 64 * 64;
+/// Most sums that are handed over to a tile's workgroup, which reads those of all other parts.
+pub(super) const MOST_HANDED_OVER: u64 = rocm_gpus::costs::MOST_HANDED_OVER.value as u64;
 /// Most parts of k.
 pub(super) const MAX_PARTS: u64 = 64;
 /// Most bytes of partial sums where k is divided.
@@ -65,6 +64,16 @@ impl Plan {
             group: 1,
             chiplets: 1,
             deals_parts: false,
+        }
+    }
+
+    /// The plan with k in about so many parts.
+    pub(super) fn in_parts(self, split: &Split, wanted: u64) -> Self {
+        let Parts { count, elements } = split.into_parts(self.product.k, wanted);
+        Self {
+            parts: count as u32,
+            part_k: elements.min(u64::from(u32::MAX)) as u32,
+            ..self
         }
     }
 

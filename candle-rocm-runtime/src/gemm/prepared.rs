@@ -9,8 +9,7 @@ use super::pass::Pass;
 use super::plan::Plan;
 use super::product::Values;
 use crate::base::error::Result;
-use crate::kernels::launch::PushKernelArg;
-use crate::kernels::module::Function;
+use crate::kernels::ready::{addresses_of, ReadyLaunch};
 use crate::kernels::submit::LaunchConfig;
 use crate::memory::workspace::Workspace;
 use crate::stream::context::Context;
@@ -103,11 +102,11 @@ struct Sums {
 #[derive(Debug)]
 pub(super) struct Prepared {
     template: Template,
-    function: Function,
+    first: ReadyLaunch,
     /// Adds up the parts' sums where they are not handed over.
     sum: Option<Pass>,
-    /// Does the epilogue, where the product's kernel does not.
-    epilogue: Option<Pass>,
+    /// Does the epilogue, where the product's kernel does not, with these arguments but for values.
+    epilogue: Option<(Pass, MatmulArguments)>,
 }
 
 impl Prepared {
@@ -120,7 +119,8 @@ impl Prepared {
             return Ok(None);
         };
         let (kernel, dtype) = (&plan.kernel, plan.product.dtype);
-        let function = context.kernel(kernel.module(), &kernel.name(dtype))?;
+        let name = kernel.name(dtype);
+        let first = ReadyLaunch::of(context, kernel.module(), &name, template.config)?;
         let sum = match kernel {
             _ if plan.parts == 1 => None,
             Kernel::Few(_) => Some(Pass::sum_of_few(context, dtype, template.layout)?),
@@ -128,11 +128,14 @@ impl Prepared {
         };
         let epilogue = match kernel.does_epilogue() || plan.product.epilogue.is_none() {
             true => None,
-            false => Some(Pass::epilogue(context, dtype)?),
+            false => {
+                let arguments = MatmulArguments::new(&plan.product);
+                Some((Pass::epilogue(context, dtype)?, arguments))
+            }
         };
         Ok(Some(Self {
             template,
-            function,
+            first,
             sum,
             epilogue,
         }))
@@ -164,16 +167,18 @@ impl Prepared {
         };
         let first = template.first(values, sums);
         // SAFETY: the caller's promise.
-        unsafe { self.launch_piece(stream, &first, template.config, sums.hands_over) }?;
+        unsafe { self.launch_piece(stream, &self.first, &first, sums.hands_over) }?;
         for (arguments, config) in template.others(values, sums) {
+            let other = self.first.with_config(config)?;
             // SAFETY: the caller's promise.
-            unsafe { self.launch_piece(stream, &arguments, config, sums.hands_over) }?;
+            unsafe { self.launch_piece(stream, &other, &arguments, sums.hands_over) }?;
         }
         workspace.free()?;
-        let Some(pass) = &self.epilogue else {
+        let Some((pass, arguments)) = &self.epilogue else {
             return Ok(());
         };
-        let arguments = MatmulArguments::new(&template.plan.product.with_values(values));
+        let mut arguments = *arguments;
+        arguments.set_values(&values.exchanged(template.plan.product.is_transposed), 0);
         // SAFETY: the caller's promise.
         unsafe { pass.launch(stream, &arguments) }
     }
@@ -181,26 +186,27 @@ impl Prepared {
     /// Launches a piece, and what adds its parts' sums up.
     ///
     /// # Safety
-    /// The arguments are those of the plan's piece; the rest is as for [`launch`](Self::launch).
+    /// Launch and arguments are those of the plan's piece; the rest is as for [`launch`](Self::launch).
+    #[inline]
     unsafe fn launch_piece(
         &self,
         stream: &Stream,
+        launch: &ReadyLaunch,
         arguments: &MatmulArguments,
-        config: LaunchConfig,
         hands_over: bool,
     ) -> Result<()> {
         let template = &self.template;
-        let mut launch = stream.launch_builder(&self.function);
-        match &template.plan.kernel {
-            Kernel::Tile { .. } => launch.arg(&arguments.gemm),
-            Kernel::Matrix { .. } => launch.arg(arguments),
-            Kernel::Few(few) => launch
-                .arg(arguments)
-                .arg(&template.layout)
-                .arg(&few.sharing),
-        };
         // SAFETY: the kernel's parameters in order; the matrices are the caller's promise.
-        let launched = unsafe { launch.launch(config) };
+        let launched = unsafe {
+            match &template.plan.kernel {
+                Kernel::Tile { .. } => launch.launch(stream, &mut addresses_of![arguments.gemm]),
+                Kernel::Matrix { .. } => launch.launch(stream, &mut addresses_of![*arguments]),
+                Kernel::Few(few) => {
+                    let arguments = &mut addresses_of![*arguments, template.layout, few.sharing];
+                    launch.launch(stream, arguments)
+                }
+            }
+        };
         if launched.is_err() && hands_over {
             handover::forget(stream);
         }
@@ -234,8 +240,8 @@ mod tests {
 
     use super::*;
     use crate::gemm::epilogue::{Activation, Epilogue, Residual};
-    use crate::gemm::hardware::Gpu;
     use crate::gemm::problem::{GemmDtype, GemmProblem, Transpose};
+    use crate::plan::gpu::Gpu;
 
     const GPUS: [(&str, u32); 4] = [
         ("gfx942", 304),
@@ -334,6 +340,9 @@ mod tests {
                     let fresh = Plan::new(&other, &outside, gpu).unwrap();
                     let values = Values::of(&other, &outside);
                     assert_eq!(values, fresh.product.values());
+                    let mut alone = MatmulArguments::new(&plan.product);
+                    alone.set_values(&values.exchanged(plan.product.is_transposed), 0);
+                    assert_eq!(alone, MatmulArguments::new(&fresh.product));
                     assert_eq!(template.handover_bytes, fresh.handover_bytes());
                     assert_eq!(template.workspace_bytes, fresh.workspace_bytes());
                     divided += u32::from(plan.parts > 1);

@@ -1,15 +1,10 @@
 //! Ways to compute products that were found before, by GPU and problem.
 //!
-//! What a way depends on is in the [`Key`], or stays as it is for the whole process: the GPU, the environment, the library that
-//! was loaded, the winners of timings. What a launch depends on beside it, such as a capture in progress or a stream's memory
-//! for sums that are handed over, is asked for at each launch.
+//! What a launch depends on beside its [`Key`], such as a capture in progress or a stream's memory for sums that are handed over,
+//! is asked for at each launch.
 
-use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, OnceLock};
-
-use foldhash::fast::RandomState;
-use parking_lot::RwLock;
+use std::sync::OnceLock;
 
 use super::choice::timings_choose;
 use super::epilogue::Epilogue;
@@ -17,11 +12,7 @@ use super::library::handles::Library;
 use super::plan::Plan;
 use super::prepared::Prepared;
 use super::problem::{GemmProblem, Transpose};
-use crate::device::gpu::Device;
-use crate::device::per_device::PerDevice;
-
-/// Most problems that ways are kept of: a context that grows has products of new shapes for each token.
-const MOST: usize = 1024;
+use crate::plan_cache;
 
 /// All of a problem and its epilogue that a way depends on: two with the same key differ in
 /// [`Values`](super::product::Values) alone. In words, so that it is compared as a whole.
@@ -105,42 +96,10 @@ pub(super) struct Way {
     pub own: OnceLock<Prepared>,
 }
 
-/// What is kept of one GPU's problems, at most so many of them.
-#[derive(Debug)]
-pub(super) struct Kept<T> {
-    of_keys: RwLock<HashMap<Key, Arc<T>, RandomState>>,
-}
-
-static WAYS: PerDevice<Kept<Way>> = PerDevice::new();
-
-/// The ways kept for this GPU.
-pub(super) fn of(device: &Device) -> &'static Kept<Way> {
-    WAYS.get_or_init(device, Kept::new)
-}
-
-impl<T> Kept<T> {
-    fn new() -> Self {
-        Self {
-            of_keys: RwLock::default(),
-        }
-    }
-
-    /// What is kept for this key.
-    #[inline]
-    pub fn get(&self, key: &Key) -> Option<Arc<T>> {
-        self.of_keys.read().get(key).cloned()
-    }
-
-    /// Keeps a value, unless another thread was first. Where there are too many, the others go, and those still in use come
-    /// back one by one.
-    pub fn keep(&self, key: Key, value: &Arc<T>) {
-        let mut of_keys = self.of_keys.write();
-        if of_keys.len() >= MOST {
-            of_keys.clear();
-        }
-        of_keys.entry(key).or_insert_with(|| value.clone());
-    }
-}
+plan_cache!(
+    /// The ways of all GPUs' problems.
+    pub(super) static WAYS: Key => Way
+);
 
 #[cfg(test)]
 mod tests {
@@ -149,9 +108,9 @@ mod tests {
     use super::*;
     use crate::base::cuda_names::cublasComputeType_t;
     use crate::gemm::epilogue::{Activation, Residual};
-    use crate::gemm::hardware::Gpu;
     use crate::gemm::problem::GemmDtype;
     use crate::gemm::product::Values;
+    use crate::plan::gpu::Gpu;
 
     fn problem() -> GemmProblem {
         GemmProblem {
@@ -260,48 +219,5 @@ mod tests {
         assert_ne!(Key::new(&moved, &outside, true), key);
         (moved.a, moved.b, moved.c) = (1 << 20, 1 << 21, 1 << 22);
         assert_eq!(Key::new(&moved, &outside, true), key);
-    }
-
-    #[test]
-    fn only_so_many_are_kept() {
-        let kept = Kept::new();
-        let key = |m| Key::new(&GemmProblem { m, ..problem() }, &epilogue(), false);
-        for m in 1..=MOST {
-            kept.keep(key(m), &Arc::new(m));
-        }
-        assert_eq!(kept.get(&key(1)).as_deref(), Some(&1));
-        kept.keep(key(MOST + 1), &Arc::new(MOST + 1));
-        assert_eq!(kept.get(&key(1)), None);
-        assert_eq!(kept.get(&key(MOST + 1)).as_deref(), Some(&(MOST + 1)));
-        assert!(kept.of_keys.read().len() <= MOST);
-    }
-
-    #[cfg(feature = "emulator")]
-    #[test]
-    fn gpus_have_ways_of_their_own() {
-        use crate::runtime::{self, RuntimeKind};
-        use crate::stream::context::Context;
-
-        candle_rocm_testing::process::alone(
-            "gemm::ways::tests::gpus_have_ways_of_their_own",
-            &[("ROCM_EMU_ARCH", "gfx90a,gfx1100")],
-            || {
-                runtime::select(RuntimeKind::Emulator).unwrap();
-                let [one, other] = [0, 1].map(|ordinal| Context::new(ordinal).unwrap());
-                let (problem, epilogue) = (problem(), epilogue());
-                let key = Key::of(&problem, &epilogue);
-                let way = |context: &Context| Way {
-                    library: None,
-                    plan: Plan::new(&problem, &epilogue, context.info().into()),
-                    own: OnceLock::new(),
-                };
-                of(one.device()).keep(key, &Arc::new(way(&one)));
-                assert!(of(other.device()).get(&key).is_none());
-                of(other.device()).keep(key, &Arc::new(way(&other)));
-                let plan = |context: &Context| of(context.device()).get(&key).unwrap().plan;
-                assert_eq!(plan(&one), way(&one).plan);
-                assert_ne!(plan(&one), plan(&other));
-            },
-        );
     }
 }

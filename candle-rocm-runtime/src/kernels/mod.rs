@@ -14,6 +14,7 @@ pub mod module;
 mod no_code;
 #[cfg(not(feature = "rtc"))]
 mod no_rtc;
+pub mod ready;
 mod report;
 mod rtc;
 #[cfg(feature = "rtc")]

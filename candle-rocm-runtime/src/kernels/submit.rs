@@ -113,7 +113,7 @@ impl LaunchConfig {
         )
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.grid_dim.0 == 0 || self.grid_dim.1 == 0 || self.grid_dim.2 == 0
     }
 }

@@ -109,6 +109,20 @@ impl<'a> SyncOnDrop<'a> {
         Self(Pending::Synchronize(stream))
     }
 
+    /// Notes the uses of several buffers by work that this stream was given. Whether anybody is to be told is asked once.
+    #[inline]
+    pub(crate) fn end_all<const N: usize>(uses: [Self; N], stream: &Stream) {
+        let marks_here = |of: &Self| match of.0 {
+            Pending::Nothing => true,
+            Pending::Mark(_, on) => std::ptr::eq(on, stream),
+            Pending::Record(..) | Pending::Synchronize(_) => false,
+        };
+        if uses.iter().all(marks_here) && !stream.context().notes_given_work() {
+            // They own nothing, and have nothing to note.
+            std::mem::forget(uses);
+        }
+    }
+
     pub(crate) fn mark(mark: &'a Option<UseMark>, stream: &'a Stream) -> Self {
         Self(match mark {
             Some(mark) => Pending::Mark(mark, stream),

@@ -3,7 +3,8 @@
 use candle_rocm_kernels::gguf::Scales;
 use candle_rocm_kernels::{mmq, mmvq, MMQ, MMVQ};
 
-use super::arguments::{address, blocks, count, launch};
+use super::arguments::{address, blocks, count};
+use super::launches::{launch, Name};
 use crate::base::error::{Error, Result};
 use crate::stream::queue::Stream;
 
@@ -75,7 +76,7 @@ pub unsafe fn quantize_vectors(stream: &Stream, of: FloatType, vectors: &Vectors
         launch!(
             stream,
             &MMVQ,
-            &format!("mmvq_quantize_q8_1_{}", of.name()),
+            Name(["mmvq_quantize_q8_1", of.name(), ""], 0),
             (workgroups, 1, 1),
             mmvq::THREADS,
             [source, target, columns, padded, elements]
@@ -154,7 +155,7 @@ pub unsafe fn quantize_matrices(
         launch!(
             stream,
             &MMQ,
-            &format!("mmq_quantize_q8_1_{}", scales.name()),
+            Name(["mmq_quantize_q8_1", scales.name(), ""], 0),
             (workgroups, 1, 1),
             mmq::THREADS,
             [

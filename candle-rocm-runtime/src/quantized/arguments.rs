@@ -1,4 +1,4 @@
-//! Checks of what C functions are given, and launches with arguments that passed them.
+//! Checks of what C functions are given.
 
 use crate::base::error::{Error, Result};
 
@@ -31,21 +31,3 @@ pub(super) fn blocks(name: &str, blocks: u64, bytes: u32) -> Result<u64> {
     }
     Ok(at)
 }
-
-/// Launches a kernel with these arguments, each a variable, in the kernel's order. To be called in an `unsafe` block: the
-/// arguments are the kernel's, in number, order and type, and what the addresses name is memory that it may read and write.
-macro_rules! launch {
-    ($stream:expr, $module:expr, $name:expr, $grid:expr, $threads:expr, [$($argument:expr),* $(,)?]) => {{
-        use crate::kernels::launch::PushKernelArg as _;
-        let function = $stream.context().kernel($module, $name)?;
-        let mut builder = $stream.launch_builder(&function);
-        $(builder.arg(&$argument);)*
-        let config = crate::kernels::submit::LaunchConfig {
-            grid_dim: $grid,
-            block_dim: ($threads, 1, 1),
-            shared_mem_bytes: 0,
-        };
-        builder.launch(config).map(drop)
-    }};
-}
-pub(super) use launch;

@@ -6,7 +6,7 @@
 use candle_rocm_kernels::gguf::Format;
 use candle_rocm_kernels::{mmvq, CHAINED};
 
-use super::arguments::launch;
+use super::launches::{launch, Name};
 use crate::base::error::Result;
 use crate::stream::queue::Stream;
 
@@ -78,7 +78,7 @@ pub unsafe fn multiply(
         launch!(
             stream,
             &CHAINED,
-            &format!("chained_{}", format.name),
+            Name(["chained", format.name, ""], 0),
             (rows.div_ceil(of_workgroup), 1, 1),
             mmvq::CHAINED_THREADS,
             [
@@ -128,7 +128,7 @@ pub unsafe fn multiply_gated(
         launch!(
             stream,
             &CHAINED,
-            &format!("gated_{}", format.name),
+            Name(["gated", format.name, ""], 0),
             (rows / mmvq::GATED_ROWS, 1, 1),
             mmvq::THREADS,
             [address, vector, made, counters, result, columns, rows]

@@ -15,7 +15,8 @@
 use candle_rocm_kernels::gguf::{self, Format};
 use candle_rocm_kernels::MOE;
 
-use super::arguments::{address, count, launch};
+use super::arguments::{address, count};
+use super::launches::{launch, Name};
 use crate::base::error::{Error, Result};
 use crate::stream::queue::Stream;
 
@@ -52,7 +53,7 @@ pub struct Product {
 
 /// A kernel, and what it asks of its arguments.
 struct Kernel {
-    name: String,
+    name: Name,
     /// Of the weights.
     format: &'static str,
     /// Elements and bytes of a block of weights; plain ones have blocks of one element.
@@ -65,7 +66,7 @@ struct Kernel {
 }
 
 impl Kernel {
-    fn quantised(name: String, format: &Format) -> Self {
+    fn quantised(name: Name, format: &Format) -> Self {
         Self {
             name,
             format: format.name,
@@ -87,7 +88,7 @@ impl Kernel {
 pub unsafe fn multiply(stream: &Stream, product: &Product, dtype: i32) -> Result<()> {
     let dtype = choice("dtype", &INPUTS, dtype)?;
     let kernel = Kernel {
-        name: format!("moe_gemm_{dtype}"),
+        name: Name(["moe_gemm", dtype, ""], 0),
         format: dtype,
         block: [1, 2],
         alignment: 8,
@@ -112,7 +113,7 @@ pub unsafe fn multiply_few(stream: &Stream, product: &Product, gguf_dtype: i32) 
         alignment: 16,
         tile: [1, DECODED],
         threads: DECODE_THREADS,
-        ..Kernel::quantised(format!("moe_decode_{}", format.name), &format)
+        ..Kernel::quantised(Name(["moe_decode", format.name, ""], 0), &format)
     };
     // SAFETY: the caller's promise.
     unsafe { product.launch(stream, &kernel) }
@@ -133,7 +134,7 @@ pub unsafe fn multiply_many(
 ) -> Result<()> {
     let format = choice("gguf_dtype", &gguf::OF_EXPERTS, gguf_dtype)?;
     let input = choice("input_dtype", &INPUTS, input_dtype)?;
-    let kernel = Kernel::quantised(format!("moe_prefill_{}_{input}", format.name), &format);
+    let kernel = Kernel::quantised(Name(["moe_prefill", format.name, input], 0), &format);
     // SAFETY: the caller's promise.
     unsafe { product.launch(stream, &kernel) }
 }
@@ -222,7 +223,7 @@ impl Product {
             launch!(
                 stream,
                 &MOE,
-                &kernel.name,
+                kernel.name,
                 grid,
                 kernel.threads,
                 [

@@ -8,15 +8,21 @@
 use candle_rocm_kernels::gguf::Format;
 use candle_rocm_kernels::{mmq, MMQ};
 
-use super::arguments::launch;
+use super::launches::{launch, Name};
 use super::matrix_product::{Checked, MatrixProduct};
 use super::strips::{self, Strip};
 use super::upcast;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
+use crate::plan_cache;
 use crate::stream::queue::Stream;
 
 /// Results that there is room for in the workspace.
 const WORKSPACE: u64 = 1 << 22;
+
+plan_cache!(
+    /// By k, rows, columns, compute units, and whether there is a workspace.
+    static STRIPS: [u32; 5] => Vec<Strip>
+);
 
 /// Gives the product to the stream.
 ///
@@ -41,9 +47,21 @@ pub unsafe fn multiply_matrices(
     }
     let units = u32::try_from(product.nsm).unwrap_or(0).max(1);
     let room = if product.tmp_fixup == 0 { 0 } else { WORKSPACE };
-    for strip in strips::plan(checked.k, checked.rows, checked.columns, units, room) {
+    let key = [
+        checked.k,
+        checked.rows,
+        checked.columns,
+        units,
+        u32::from(room > 0),
+    ];
+    let make = || {
+        let [k, rows, columns, units, _] = key;
+        Ok::<_, Error>(strips::plan(k, rows, columns, units, room))
+    };
+    let strips = STRIPS.get_or_make(stream.context().device(), &key, make)?;
+    for strip in strips.iter() {
         // SAFETY: the caller's promise, and the strip's parts fit into the workspace.
-        unsafe { multiply_strip(stream, &checked, &strip, product.tmp_fixup) }?;
+        unsafe { multiply_strip(stream, &checked, strip, product.tmp_fixup) }?;
     }
     Ok(())
 }
@@ -84,7 +102,7 @@ unsafe fn multiply_strip(
         launch!(
             stream,
             &MMQ,
-            &format!("mmq_{}_{}", product.format.name, strip.tile),
+            Name(["mmq", product.format.name, ""], strip.tile),
             grid,
             mmq::THREADS,
             [
@@ -110,7 +128,7 @@ unsafe fn multiply_strip(
         launch!(
             stream,
             &MMQ,
-            "mmq_sum",
+            Name::whole("mmq_sum"),
             grid,
             mmq::THREADS,
             [target, output, strip.rows, columns, dst_rows, parts, results]

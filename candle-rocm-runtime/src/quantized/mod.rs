@@ -16,6 +16,7 @@ mod activations;
 mod arguments;
 pub mod chained;
 pub mod experts;
+mod launches;
 mod matrices;
 mod matrix_product;
 mod routing;

@@ -2,8 +2,9 @@
 
 use candle_rocm_kernels::MOE;
 
-use super::arguments::{address, count, launch};
+use super::arguments::{address, count};
 use super::experts::MOST_WORKGROUPS;
+use super::launches::{launch, Name};
 use crate::base::error::{Error, Result};
 use crate::stream::queue::Stream;
 
@@ -61,7 +62,7 @@ pub unsafe fn align(stream: &Stream, alignment: &Alignment) -> Result<()> {
         launch!(
             stream,
             &MOE,
-            "moe_align",
+            Name::whole("moe_align"),
             (1 + fill, 1, 1),
             THREADS,
             [
@@ -86,7 +87,7 @@ pub unsafe fn align(stream: &Stream, alignment: &Alignment) -> Result<()> {
         launch!(
             stream,
             &MOE,
-            "moe_align_sort",
+            Name::whole("moe_align_sort"),
             grid,
             THREADS,
             [source, sorted, cumsum, num_experts, slots, sorted_len]

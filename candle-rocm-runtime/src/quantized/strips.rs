@@ -1,9 +1,22 @@
 //! How products of module `mmq` are shared out: in strips of rows, tiles of columns and parts of k.
 
 use candle_rocm_kernels::mmq::TILE_ROWS;
+use candle_rocm_kernels::split::Split;
+use rocm_gpus::costs::{self, QuantizedPace};
+
+use crate::plan::roofline::Roofline;
 
 /// Parts of the inner dimension are multiples of so many elements: the largest block.
 const PART: u32 = 256;
+/// How the inner dimension is divided; the room for results bounds the parts.
+const SPLIT: Split = Split {
+    step: PART as u64,
+    least_steps: 1,
+    most: u32::MAX as u64,
+};
+
+/// Times that differ by less are equal: their sums were rounded.
+const ROUNDING: f64 = 1e-9;
 
 /// Rows that are multiplied in tiles of one width.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,86 +37,66 @@ fn blocks_of(k: u32) -> u32 {
     k.div_ceil(PART).max(1)
 }
 
-/// Tiles of one width, and the time of a step of [`PART`] elements.
-///
-/// The times are of q4_k on an NVIDIA H200, in microseconds, fitted to some hundred products; what counts is how they
-/// compare. No AMD GPU was timed.
+/// Tiles of one width, and how their workgroups get on.
 struct Tile {
-    columns: u32,
     rows: u32,
-    /// Workgroups that a compute unit holds.
-    together: u64,
-    /// With one of them on a unit, and more for each further one.
-    alone: f32,
-    more: f32,
+    pace: &'static QuantizedPace,
 }
 
 const TILES: [Tile; 3] = [
-    Tile {
-        columns: 16,
-        rows: TILE_ROWS,
-        together: 2,
-        alone: 1.6,
-        more: 0.5,
-    },
-    Tile {
-        columns: 64,
-        rows: TILE_ROWS,
-        together: 2,
-        alone: 2.65,
-        more: 1.6,
-    },
+    tile(TILE_ROWS, &costs::QUANTIZED[0]),
+    tile(TILE_ROWS, &costs::QUANTIZED[1]),
     // Two workgroups together make one where the matrix instructions make tiles so high.
-    Tile {
-        columns: 128,
-        rows: 2 * TILE_ROWS,
-        together: 1,
-        alone: 6.4,
-        more: 0.0,
-    },
+    tile(2 * TILE_ROWS, &costs::QUANTIZED[2]),
 ];
-/// Microseconds of adding up parts: of the launch, and of a million results of each part.
-const SUM: f32 = 4.5;
-const SUM_MILLION: f32 = 1.7;
+
+const fn tile(rows: u32, pace: &'static QuantizedPace) -> Tile {
+    Tile { rows, pace }
+}
 
 impl Tile {
     fn count(&self, rows: u32, columns: u32) -> u64 {
-        u64::from(rows.div_ceil(self.rows)) * u64::from(columns.div_ceil(self.columns))
+        u64::from(rows.div_ceil(self.rows)) * u64::from(columns.div_ceil(self.pace.columns))
     }
 
     /// Microseconds for all rows in so many parts.
-    fn time(&self, k: u32, rows: u32, columns: u32, parts: u32, units: u64) -> f32 {
-        let on_a_unit = (self.count(rows, columns) * u64::from(parts)).div_ceil(units);
-        let (rounds, rest) = (on_a_unit / self.together, on_a_unit % self.together);
-        let round = |workgroups: u64| match workgroups {
-            0 => 0.0,
-            more => self.alone + self.more * (more - 1) as f32,
-        };
-        let steps = blocks_of(k).div_ceil(parts) as f32;
-        let products = steps * (rounds as f32 * round(self.together) + round(rest));
-        if parts == 1 {
-            return products;
-        }
+    fn time(&self, k: u32, rows: u32, columns: u32, parts: u32, units: u64) -> f64 {
         let results = u64::from(rows) * u64::from(columns) * u64::from(parts);
-        products + SUM + SUM_MILLION * results as f32 * 1e-6
+        let sum = costs::QUANTIZED_SUM_MILLION.value * results as f64 * 1e-6;
+        let launch = Roofline {
+            workgroups: self.count(rows, columns) * u64::from(parts),
+            units,
+            resident: self.pace.resident,
+            whole_rounds: false,
+            first: 0.0,
+            // Part of the pace.
+            memory: 0.0,
+            reduction: match parts {
+                1 => 0.0,
+                _ => costs::QUANTIZED_SUM.value + sum,
+            },
+        };
+        let steps = f64::from(blocks_of(k).div_ceil(parts));
+        let QuantizedPace { alone, more, .. } = *self.pace;
+        launch.time(|workgroups| steps * (alone + more * (workgroups - 1) as f64))
     }
 }
 
 /// The fastest way to multiply `rows` from `first` on in one kind of tiles, and its time.
-fn strip(k: u32, first: u32, rows: u32, columns: u32, units: u64, room: u64) -> (f32, Strip) {
+fn strip(k: u32, first: u32, rows: u32, columns: u32, units: u64, room: u64) -> (f64, Strip) {
     let blocks = blocks_of(k);
     let results = u64::from(rows) * u64::from(columns);
-    let mut best = (f32::INFINITY, None);
+    let mut best = (f64::INFINITY, None);
     for tile in &TILES {
         // More would only wait.
-        let most = (tile.together * units).div_ceil(tile.count(rows, columns));
+        let most = (tile.pace.resident * units).div_ceil(tile.count(rows, columns));
         for parts in 1..=u64::from(blocks).min(most) as u32 {
             if parts > 1 && results * u64::from(parts) > room {
                 break;
             }
             let time = tile.time(k, rows, columns, parts, units);
             if time < best.0 {
-                best = (time, Some((tile.columns, parts)));
+                best = (time, Some((tile.pace.columns, parts)));
             }
         }
     }
@@ -112,7 +105,7 @@ fn strip(k: u32, first: u32, rows: u32, columns: u32, units: u64, room: u64) -> 
         first,
         rows,
         tile,
-        part: blocks.div_ceil(parts) * PART,
+        part: SPLIT.into_parts(k.max(1).into(), parts.into()).elements as u32,
     };
     (best.0, strip)
 }
@@ -123,19 +116,21 @@ pub(super) fn plan(k: u32, rows: u32, columns: u32, units: u32, room: u64) -> Ve
     let units = u64::from(units);
     let (time, all) = strip(k, 0, rows, columns, units, room);
     let wide = &TILES[2];
-    let across = u64::from(columns.div_ceil(wide.columns));
+    let across = u64::from(columns.div_ceil(wide.pace.columns));
     let rounds = wide.count(rows, columns) / units;
     let wide_rows = (rounds * units / across) as u32 * wide.rows;
     if wide_rows == 0 || wide_rows >= rows {
         return vec![all];
     }
     let (rest_time, rest) = strip(k, wide_rows, rows - wide_rows, columns, units, room);
-    if wide.time(k, wide_rows, columns, 1, units) + rest_time < time {
+    // One launch where both take as long.
+    let in_two = wide.time(k, wide_rows, columns, 1, units) + rest_time;
+    if in_two < time * (1.0 - ROUNDING) {
         let wide = Strip {
             first: 0,
             rows: wide_rows,
-            tile: wide.columns,
-            part: blocks_of(k) * PART,
+            tile: wide.pace.columns,
+            part: SPLIT.into_parts(k.max(1).into(), 1).elements as u32,
         };
         return vec![wide, rest];
     }
@@ -163,7 +158,10 @@ mod tests {
                                 assert_eq!(strip.first, next, "{what}");
                                 next += strip.rows;
                                 assert!(strip.rows > 0, "{what}");
-                                assert!(TILES.iter().any(|t| t.columns == strip.tile), "{what}");
+                                assert!(
+                                    TILES.iter().any(|t| t.pace.columns == strip.tile),
+                                    "{what}"
+                                );
                                 let parts = k.div_ceil(strip.part);
                                 let results = u64::from(strip.rows) * u64::from(columns);
                                 let fits = results * u64::from(parts) <= room;
@@ -175,6 +173,33 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// As `tests/plans.rs` has it of the other families: an FNV-1a hash of all numbers of strips.
+    #[test]
+    fn strips_are_the_recorded_ones() {
+        const RECORDED: u64 = 0x0248_6c79_262b_97d5;
+        let mut hash = 0xcbf2_9ce4_8422_2325u64;
+        for k in [256, 2048, 4096, 14_336] {
+            for rows in [1, 200, 1024, 4096, 14_336, 128_256] {
+                for columns in [9, 16, 33, 64, 100, 512, 1000, 5000] {
+                    for units in [32, 48, 104, 132, 304] {
+                        for room in [0, WORKSPACE] {
+                            for strip in plan(k, rows, columns, units, room) {
+                                for number in [strip.first, strip.rows, strip.tile, strip.part] {
+                                    let mixed = hash ^ u64::from(number);
+                                    hash = mixed.wrapping_mul(0x0100_0000_01b3);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(
+            hash, RECORDED,
+            "other strips: if that is meant, say which: {hash:#x}"
+        );
     }
 
     #[test]

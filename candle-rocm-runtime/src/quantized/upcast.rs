@@ -3,7 +3,7 @@
 
 use candle_rocm_kernels::{mmq, widen, Processor, WIDEN};
 
-use super::arguments::launch;
+use super::launches::{launch, Name};
 use super::matrix_product::Checked;
 use crate::base::error::Result;
 use crate::gemm::{gemm_strided_batched, GemmDtype, GemmProblem, Transpose};
@@ -89,7 +89,7 @@ unsafe fn upcast_vectors(stream: &Stream, product: &Checked, to: u64) -> Result<
         launch!(
             stream,
             &WIDEN,
-            &format!("widen_blocks_{}", product.format.scales.name()),
+            Name(["widen_blocks", product.format.scales.name(), ""], 0),
             grid(whole, widen::SIXTEEN),
             widen::THREADS,
             [activations, to, k, columns]
@@ -121,7 +121,7 @@ unsafe fn multiply_rows(
         launch!(
             stream,
             &WIDEN,
-            &format!("widen_{}", product.format.name),
+            Name(["widen", product.format.name, ""], 0),
             grid(u64::from(count) * u64::from(k), widen::PIECE),
             widen::THREADS,
             [weights, matrix, k, count, row_bytes]

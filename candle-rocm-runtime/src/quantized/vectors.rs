@@ -6,7 +6,8 @@ use candle_rocm_kernels::gguf::Format;
 use candle_rocm_kernels::{mmvq, MMVQ};
 
 use super::activations::FloatType;
-use super::arguments::{address, blocks, count, launch};
+use super::arguments::{address, blocks, count};
+use super::launches::{launch, Name};
 use crate::base::error::{Error, Result};
 use crate::stream::queue::Stream;
 
@@ -129,10 +130,10 @@ pub unsafe fn multiply_vectors(
     let row_threads = mmvq::row_threads(units, rows, thread_rows, pieces, size);
     let (name, workgroups) = if mmvq::gives_cudas_bits(format, rows, columns) {
         let results = mmvq::THREADS / mmvq::GROUP;
-        let name = format!("mmvq_{}_cudas", format.name);
+        let name = Name(["mmvq", format.name, "cudas"], 0);
         (name, (rows * vectors).div_ceil(results))
     } else {
-        let name = format!("mmvq_{}_{size}", format.name);
+        let name = Name(["mmvq", format.name, ""], size);
         (
             name,
             rows.div_ceil(mmvq::THREADS / row_threads * thread_rows),
@@ -144,7 +145,7 @@ pub unsafe fn multiply_vectors(
         launch!(
             stream,
             &MMVQ,
-            &name,
+            name,
             (workgroups, 1, 1),
             mmvq::THREADS,
             [

@@ -1,12 +1,13 @@
 //! Plans by the kernels for few columns.
 
 use candle_rocm_kernels::few;
+use candle_rocm_kernels::split::{filling, Split};
 
-use crate::gemm::hardware::Gpu;
 use crate::gemm::kernel::{FewKernel, Kernel};
 use crate::gemm::plan::{Plan, MAX_PARTS, MAX_WORKSPACE};
 use crate::gemm::problem::Transpose;
 use crate::gemm::product::{Operand, Product};
+use crate::plan::gpu::Gpu;
 
 /// Bytes that the 32-bit offsets within a workgroup's part of A may span.
 const MAX_OFFSET: u64 = 1 << 31;
@@ -39,13 +40,9 @@ pub(super) fn plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
         let few = FewKernel { sharing, ..few };
         for parts in parts_of(&best.product, &few, gpu) {
             // Whole rounds, so that no part begins within one.
-            let part_k = (best.product.k.div_ceil(parts)).next_multiple_of(few.round().into());
-            let parts = best.product.k.div_ceil(part_k.max(1)).max(1) as u32;
             let plan = Plan {
                 kernel: Kernel::Few(few),
-                parts,
-                part_k: part_k.min(u64::from(u32::MAX)) as u32,
-                ..best
+                ..best.in_parts(&split_of(&few, 1), parts)
             };
             if fits(&plan.product, &few) && !plans.contains(&plan) {
                 plans.push(plan);
@@ -71,9 +68,7 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
         true => 1,
         false => few::LEAST_ROUNDS << (u32::from(half_busy) + u32::from(half_busy && lines)),
     };
-    let most = (product.k / (least_rounds * u64::from(few.round())))
-        .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)
-        .min(MAX_PARTS);
+    let most = split_of(few, least_rounds).most_within(product.k, of_a_part, MAX_WORKSPACE);
     // Such workgroups fill a unit, or all of memory's way to it.
     let alone = few.shape.is_doubled(few.sharing) || (turns_lines && few.shape.columns > 8);
     let of_unit = match few
@@ -84,7 +79,7 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
         None if alone => 1,
         None => 2,
     };
-    let filling = (of_unit * gpu.units() / workgroups).clamp(1, most.max(1));
+    let filling = filling(of_unit * gpu.units(), workgroups, most);
     // Such kernels have the next step's vectors on their way (AHEAD in few/product.cuh): by the emulator's clock of an MI300X
     // a fifth of its units is busy enough.
     let ahead = few.op_a == Transpose::Yes && product.dtype.bytes() == 2 && !is_nvidia;
@@ -100,6 +95,15 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
     match busy {
         false => [filling, 1],
         true => [1, filling],
+    }
+}
+
+/// How k is divided, into parts of so many rounds at least.
+fn split_of(few: &FewKernel, least_rounds: u64) -> Split {
+    Split {
+        step: few.round().into(),
+        least_steps: least_rounds,
+        most: MAX_PARTS,
     }
 }
 

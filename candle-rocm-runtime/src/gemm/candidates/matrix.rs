@@ -1,10 +1,12 @@
 //! Plans by the tiles of matrix units: k whole, and where C has too few tiles for the GPU, in parts.
 
+use candle_rocm_kernels::split::Split;
+
 use crate::gemm::cost::{Units, Work};
-use crate::gemm::hardware::Gpu;
 use crate::gemm::kernel::{Kernel, MatrixTile};
 use crate::gemm::plan::{Plan, MAX_GRID_YZ, MAX_PARTS, MAX_WORKSPACE, MOST_HANDED_OVER};
 use crate::gemm::product::Product;
+use crate::plan::gpu::Gpu;
 
 /// Fewest steps of a part of k: the sums of a part cost as much as a few.
 const LEAST_STEPS: u64 = 4;
@@ -35,23 +37,14 @@ pub(super) fn plans(
     };
     let mut tried = 0;
     for parts in likely_parts(product, &tile, tiles, concurrent, gpu) {
-        let part_k = product.k.div_ceil(parts).next_multiple_of(work.depth);
-        let parts = product.k.div_ceil(part_k.max(1)).max(1);
-        if parts <= tried {
+        let plan = whole.in_parts(&split_of(&tile), parts);
+        if plan.parts <= tried {
             continue;
         }
-        tried = parts;
-        let plan = dealt_out(
-            Plan {
-                parts: parts as u32,
-                part_k: part_k.min(u64::from(u32::MAX)) as u32,
-                ..whole
-            },
-            tiles,
-            gpu,
-        );
+        tried = plan.parts;
+        let plan = dealt_out(plan, tiles, gpu);
         let sums = plan.sums_of_parts(plan.may_wait());
-        visit(plan, gpu.cycles(product, &work, parts, sums));
+        visit(plan, gpu.cycles(product, &work, plan.parts.into(), sums));
     }
 }
 
@@ -69,6 +62,15 @@ fn work_of(tile: &MatrixTile) -> Work {
     }
 }
 
+/// How k is divided.
+fn split_of(tile: &MatrixTile) -> Split {
+    Split {
+        step: tile.depth.into(),
+        least_steps: LEAST_STEPS,
+        most: MAX_PARTS,
+    }
+}
+
 /// In how many parts k may be worth dividing where so many workgroups run at once, the fewest first.
 fn likely_parts(
     product: &Product,
@@ -82,9 +84,7 @@ fn likely_parts(
     let workgroups = tiles_m
         .saturating_mul(tiles_n)
         .saturating_mul(product.batch);
-    let most = (product.k / (LEAST_STEPS * u64::from(tile.depth)))
-        .min((u128::from(MAX_WORKSPACE) / of_a_part.max(1)) as u64)
-        .min(MAX_PARTS);
+    let most = split_of(tile).most_within(product.k, of_a_part, MAX_WORKSPACE);
     let filling = concurrent / workgroups;
     let one_each = gpu.units() / workgroups;
     // As many as hand their sums over.

@@ -14,7 +14,6 @@ use crate::device::gpu::Device;
 use crate::device::per_device::PerDevice;
 use crate::gemm::choice::{timings_choose, Tuning, TUNE_VARIABLE};
 use crate::gemm::epilogue::Epilogue;
-use crate::gemm::hardware::Gpu;
 use crate::gemm::kernel::Kernel;
 use crate::gemm::library::handles::Library;
 use crate::gemm::library::product::multiply_by;
@@ -22,6 +21,7 @@ use crate::gemm::library::selection;
 use crate::gemm::plan::Plan;
 use crate::gemm::prepared::launch_plan;
 use crate::gemm::problem::{GemmDtype, GemmProblem};
+use crate::plan::gpu::Gpu;
 use crate::stream::queue::Stream;
 
 /// Products of fewer multiply-adds are over before the next one is launched, whoever computes them.

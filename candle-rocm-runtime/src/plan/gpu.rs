@@ -1,5 +1,4 @@
-//! What plans know of a GPU: the figures that AMD publishes (`rocm-gpus` has them), and the order of tiles that its caches
-//! ask for.
+//! What plans know of a GPU: what AMD publishes (`rocm-gpus` has it), and the order of tiles that its caches ask for.
 
 use candle_rocm_kernels::nvidia::Multiprocessor;
 use candle_rocm_kernels::order::TileOrder;
@@ -27,19 +26,19 @@ impl From<&DeviceInfo> for Gpu {
 }
 
 /// A compute unit of an architecture (a workgroup processor of RDNA).
-pub(super) struct Unit {
+pub(crate) struct Unit {
     /// Of the matrix units, or dot products where there are none.
-    pub(super) matrix: Rates,
+    pub(crate) matrix: Rates,
     /// Of the vector units, on operands widened to the type of the sums.
-    pub(super) vector: Rates,
+    pub(crate) vector: Rates,
     /// 32-bit registers of all its lanes.
-    pub(super) registers: u64,
+    pub(crate) registers: u64,
     /// Work-items that it holds at most.
-    pub(super) threads: u64,
+    pub(crate) threads: u64,
     /// Work-items of a wavefront.
-    pub(super) wavefront: u64,
+    pub(crate) wavefront: u64,
     /// Bytes of LDS.
-    pub(super) lds: u64,
+    pub(crate) lds: u64,
     /// Compute units that share a second-level cache, where a GPU has several of those.
     units_of_chiplet: Option<u32>,
 }
@@ -93,10 +92,10 @@ impl From<Multiprocessor> for Unit {
 }
 
 /// Bytes of LDS that NVIDIA's GPUs take of each workgroup's for themselves.
-pub(super) const RESERVED_LDS: u64 = 1024;
+pub(crate) const RESERVED_LDS: u64 = 1024;
 
 impl Gpu {
-    pub(super) fn unit(&self) -> Unit {
+    pub(crate) fn unit(&self) -> Unit {
         match self.processor {
             Processor::Amd(CodeTarget::Gpu(gpu)) => gpu.into(),
             Processor::Nvidia(Some(unit)) => unit.into(),
@@ -106,12 +105,12 @@ impl Gpu {
         }
     }
 
-    pub(super) fn units(&self) -> u64 {
+    pub(crate) fn units(&self) -> u64 {
         self.compute_units.max(1).into()
     }
 
     /// Second-level caches, over which workgroups are dealt out in turn.
-    pub(super) fn chiplets(&self) -> u32 {
+    pub(crate) fn chiplets(&self) -> u32 {
         match self.unit().units_of_chiplet {
             None => 1,
             // Several chiplets have a few units switched off.
@@ -128,7 +127,7 @@ impl Gpu {
 
     /// What that is made of: how many tiles of rows are gone through together, and over how many second-level caches they are
     /// dealt out.
-    pub(super) fn grouped(
+    pub(crate) fn grouped(
         &self,
         tile: [u32; 2],
         [tiles_m, tiles_n]: [u64; 2],

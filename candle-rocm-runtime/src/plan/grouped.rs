@@ -1,56 +1,43 @@
-//! Which kernel makes a product, and in how many parts of k.
+//! Grouped products, in bf16 and FP8: which kernel makes one, and in how many parts of K.
 
 use std::fmt;
 
 use candle_rocm_kernels::few;
 use candle_rocm_kernels::grouped::{self, Element, ALONG_K, DEPTH, TILES};
 use candle_rocm_kernels::matmul::Tile;
+use candle_rocm_kernels::split::{filling, Parts, Split};
 use candle_rocm_kernels::Processor;
-use candle_rocm_runtime::gemm::estimate::{
-    memory_cycles, overlapped, CACHE_RATE, ENDS, GROUPED_LAUNCH,
-};
+use rocm_gpus::costs::{self, GroupedPace};
+
+use super::roofline::{memory_cycles, Roofline};
 
 /// Workgroups of the largest tile that a compute unit holds at least.
-pub(super) const RESIDENT: u64 = 2;
+pub const RESIDENT: u64 = costs::GROUPED.resident[0];
 
-/// How workgroups get on.
-struct Pace {
-    /// Cycles before the first multiply-add and after the last.
-    ends: f64,
-    /// Of tiles of 128, 64 and 32 columns: those that keep a compute unit busy (one that is alone waits for memory most of
-    /// the time), and what their multiply-adds take of the time at the unit's rate.
-    resident: [u64; 3],
-    steps: [f64; 3],
-}
-const PACE: Pace = Pace {
-    ends: ENDS,
-    resident: [RESIDENT, 3, 3],
-    steps: [1.0; 3],
+/// Parts of K that are tried.
+const PARTS: [u64; 5] = [1, 2, 4, 8, 16];
+/// How tiles divide K.
+const OF_TILES: Split = Split {
+    step: DEPTH as u64,
+    least_steps: 4,
+    most: PARTS[PARTS.len() - 1],
 };
-/// Where tiles of 64 and 32 columns have a schedule of their own (kernels/matmul/matmul_rows.cuh). (By timings on an H200: of
-/// 24 products in FP8 and bf16 with 24 to 4,096 rows this finds the fastest tile of 23; it was
-/// fitted to them.)
-const PACE_BY_ROWS: Pace = Pace {
-    ends: 4000.0,
-    resident: [RESIDENT, 3, 2],
-    steps: [1.5, 1.0, 1.8],
-};
-
-/// Parts of k that are tried, and the fewest steps in one.
-const PARTS: [usize; 5] = [1, 2, 4, 8, 16];
-const LEAST_STEPS: usize = 4;
-/// Fewest rounds of a workgroup for few columns in a part of k, and most parts.
-const LEAST_ROUNDS: usize = 2;
-const MOST_PARTS: usize = 64;
+/// Fewest rounds of a workgroup for few columns in a part of K, and most parts.
+const LEAST_ROUNDS: u64 = 2;
+const MOST_PARTS: u64 = 64;
 /// Most blocks of columns that are a grid's third dimension.
 const MOST_BLOCKS: usize = 65_535;
 
 /// What a plan is made for: C is m x n for each of a batch, as kernels have it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Size {
+    /// Rows of C.
     pub m: usize,
+    /// Columns of C.
     pub n: usize,
+    /// Of both operands.
     pub k: usize,
+    /// Matrices.
     pub batch: usize,
     /// Whether k may be summed in parts.
     pub divides: bool,
@@ -62,9 +49,12 @@ pub(super) struct Size {
 
 /// A kernel, and the parts of k, each of so many elements but the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Plan {
+pub struct Plan {
+    /// The kernel.
     pub kernel: Kernel,
+    /// Parts of K.
     pub parts: usize,
+    /// Elements of K in each part but the last.
     pub part_k: usize,
 }
 
@@ -83,19 +73,23 @@ impl fmt::Display for Plan {
 
 /// What multiplies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kernel {
+pub enum Kernel {
+    /// Tiles.
     Tile(Tile),
-    /// So many columns at a time, of which 2^sharing teams of a workgroup share rows.
+    /// A skinny product.
     Few {
+        /// Columns at a time.
         columns: u32,
+        /// What a workgroup makes.
         shape: few::Shape,
+        /// 2^this many of a workgroup's teams share rows.
         sharing: u32,
     },
 }
 
 /// What may be worth a try on a GPU of so many compute units, the most promising first. Kernels for few columns, which read
 /// k by vectors, and the tile for that are among it if both operands have it together.
-pub(super) fn plans(
+pub fn plans(
     element: Element,
     size: Size,
     along_k: bool,
@@ -104,26 +98,21 @@ pub(super) fn plans(
 ) -> Vec<Plan> {
     let few = few_plan(element, size, processor, units).filter(|_| along_k);
     let pace = match along_k && processor.is_nvidia() {
-        true => &PACE_BY_ROWS,
-        false => &PACE,
+        true => &costs::GROUPED_BY_ROWS,
+        false => &costs::GROUPED,
     };
     let mut tiles = Vec::new();
     for tile in TILES.into_iter().chain(along_k.then_some(ALONG_K)) {
         for parts in PARTS {
-            let steps = size.k.div_ceil(DEPTH);
-            let most = if size.divides { steps / LEAST_STEPS } else { 1 };
+            let most = match size.divides {
+                true => OF_TILES.most((size.k as u64).next_multiple_of(OF_TILES.step)),
+                false => 1,
+            };
             if parts > most.max(1) {
                 break;
             }
-            let plan = divided(Kernel::Tile(tile), size.k, parts, DEPTH);
-            let cycles = cycles(
-                element,
-                size,
-                tile,
-                &plan,
-                pace,
-                (processor, units.max(1) as f64),
-            );
+            let plan = divided(Kernel::Tile(tile), size.k, parts, &OF_TILES);
+            let cycles = cycles(element, size, tile, &plan, pace, (processor, units));
             tiles.push((plan, cycles));
         }
     }
@@ -139,13 +128,13 @@ fn plan(element: Element, size: Size, along_k: bool, name: &str, units: usize) -
     plans(element, size, along_k, Processor::of(name), units)[0]
 }
 
-/// A plan with about so many parts of k, each of whole steps.
-fn divided(kernel: Kernel, k: usize, parts: usize, step: usize) -> Plan {
-    let part_k = k.div_ceil(step).div_ceil(parts) * step;
+/// A plan with about so many parts of K.
+fn divided(kernel: Kernel, k: usize, wanted: u64, split: &Split) -> Plan {
+    let Parts { count, elements } = split.into_parts(k as u64, wanted);
     Plan {
         kernel,
-        parts: k.div_ceil(part_k.max(1)).max(1),
-        part_k,
+        parts: count as usize,
+        part_k: elements as usize,
     }
 }
 
@@ -163,12 +152,15 @@ fn few_plan(element: Element, size: Size, processor: Processor, units: usize) ->
     let units_of_one = (units.div_ceil(matrices.max(1))) as u64;
     let sharing = shape.sharing(m, k, shape.most_sharing(k), units_of_one);
     let workgroups = size.m.div_ceil(shape.rows_of_workgroup(sharing) as usize) * matrices;
-    let round = (shape.step << sharing) as usize;
+    let split = Split {
+        step: (shape.step << sharing).into(),
+        least_steps: LEAST_ROUNDS,
+        most: MOST_PARTS,
+    };
     // Several parts where much of the GPU would have nothing to do.
     let parts = match size.divides {
         true if 2 * workgroups <= units => {
-            let most = (size.k / (LEAST_ROUNDS * round)).clamp(1, MOST_PARTS);
-            (2 * units / workgroups.max(1)).clamp(1, most)
+            filling(2 * units as u64, workgroups as u64, split.most(k))
         }
         _ => 1,
     };
@@ -177,7 +169,7 @@ fn few_plan(element: Element, size: Size, processor: Processor, units: usize) ->
         shape,
         sharing,
     };
-    Some(divided(kernel, size.k, parts, round))
+    Some(divided(kernel, size.k, parts, &split))
 }
 
 /// The estimated cycles of a plan.
@@ -186,35 +178,42 @@ fn cycles(
     size: Size,
     tile: Tile,
     plan: &Plan,
-    pace: &Pace,
-    (processor, units): (Processor, f64),
+    pace: &GroupedPace,
+    (processor, units): (Processor, usize),
 ) -> f64 {
     let (rows, columns) = (f64::from(tile.rows), f64::from(tile.columns));
     let (m, n, k) = (size.m as f64, size.n as f64, size.k as f64);
     let (batch, bytes) = (size.batch as f64, f64::from(element.bytes()));
     let step = (rows * columns / f64::from(grouped::rate(processor, element)))
-        .max((rows + columns) * bytes / CACHE_RATE);
+        .max((rows + columns) * bytes / costs::CACHE_RATE.value);
     let place = match tile.columns {
         0..=32 => 2,
         33..=64 => 1,
         _ => 0,
     };
-    let (resident, step) = (pace.resident[place] as f64, step * pace.steps[place]);
+    let step = step * pace.steps[place];
     // Tiles whose columns only fill groups up pass over.
     let matrices = size.matrices.max(1);
     let of_matrix = (size.n * size.batch).div_ceil(matrices);
     let in_use = size.usual.unwrap_or(of_matrix).clamp(1, of_matrix.max(1));
-    let tiles = (m / rows).ceil() * (matrices * in_use.div_ceil(tile.columns as usize)) as f64;
-    let workgroups = tiles * plan.parts as f64;
-    let rounds = ((workgroups / units).ceil() / resident).ceil();
-    let computing = rounds * (resident * step * plan.part_k.min(size.k) as f64 + pace.ends);
-    let memory = |bytes: f64| memory_cycles(bytes, units);
-    let all = memory((m + n) * k * batch * bytes + 2.0 * m * n * batch);
-    let sums = match plan.parts {
-        1 => 0.0,
-        parts => memory(8.0 * m * n * batch * parts as f64) + GROUPED_LAUNCH,
+    let tiles_n = matrices * in_use.div_ceil(tile.columns as usize);
+    let tiles = size.m.div_ceil(tile.rows as usize) * tiles_n;
+    let units = units.max(1);
+    let memory = |bytes: f64| memory_cycles(bytes, units as f64);
+    let launch = Roofline {
+        workgroups: (tiles * plan.parts) as u64,
+        units: units as u64,
+        resident: pace.resident[place],
+        whole_rounds: true,
+        first: 0.0,
+        memory: memory((m + n) * k * batch * bytes + 2.0 * m * n * batch),
+        reduction: match plan.parts {
+            1 => 0.0,
+            parts => memory(8.0 * m * n * batch * parts as f64) + costs::GROUPED_LAUNCH.value,
+        },
     };
-    overlapped(computing, all) + sums
+    let part_k = plan.part_k.min(size.k) as f64;
+    launch.time(|workgroups| workgroups as f64 * step * part_k + pace.ends)
 }
 
 #[cfg(test)]

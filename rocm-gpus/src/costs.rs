@@ -1,0 +1,192 @@
+//! What estimates of kernels' times are made of, beside the rates of a [`Unit`](crate::Unit): each figure with where it is
+//! from. Estimates rank plans. A timing, where there is one, comes before them.
+
+use std::fmt;
+
+/// Where a figure is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// AMD publishes it, or it follows from what AMD publishes.
+    Published,
+    /// Fitted to the emulator's clock of an MI300X, which is no measurement.
+    Clock,
+    /// Fitted to times that were measured on an NVIDIA H200. No AMD GPU was timed.
+    MeasuredH200,
+    /// None of these.
+    Assumed,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Published => "published",
+            Self::Clock => "by the clock, of an MI300X",
+            Self::MeasuredH200 => "measured, on an H200",
+            Self::Assumed => "assumed",
+        })
+    }
+}
+
+/// A figure of the estimates.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// How it is called here.
+    pub name: &'static str,
+    /// How much.
+    pub value: f64,
+    /// Of what.
+    pub unit: &'static str,
+    /// Where it is from.
+    pub origin: Origin,
+}
+
+macro_rules! costs {
+    ($($(#[doc = $doc:literal])+ $name:ident $value:literal $unit:literal, $origin:ident;)*) => {
+        $(
+            $(#[doc = $doc])+
+            pub const $name: Cost = Cost {
+                name: stringify!($name),
+                value: $value,
+                unit: $unit,
+                origin: Origin::$origin,
+            };
+        )*
+        /// All of them but those of [`GROUPED`], [`GROUPED_BY_ROWS`] and [`QUANTIZED`].
+        pub const ALL: &[Cost] = &[$($name),*];
+    };
+}
+
+costs! {
+    /// What a compute unit gets from LDS.
+    LDS_RATE 128.0 "bytes a cycle", Published;
+    /// What a compute unit gets from the second-level cache: about the same on all GPUs of the table.
+    CACHE_RATE 48.0 "bytes a cycle", Published;
+    /// A compute unit's share of the memory's bandwidth: about the same on all GPUs of the table.
+    MEMORY_RATE 8.0 "bytes a cycle", Published;
+    /// From a load to its use. A workgroup that is alone on its compute unit waits so long for each step.
+    LATENCY 900.0 "cycles", Assumed;
+    /// Of a workgroup before its first multiply-add and after its last.
+    ENDS 2500.0 "cycles", Assumed;
+    /// One more launch, after a product in tiles.
+    LAUNCH 6500.0 "cycles", Clock;
+    /// One more launch, after a grouped product: assumed before the clock found [`LAUNCH`], and plans rest on it.
+    GROUPED_LAUNCH 6000.0 "cycles", Assumed;
+    /// How much of the shorter of two overlapped times shows.
+    NOT_HIDDEN 0.3 "of the shorter time", Assumed;
+    /// [`NOT_HIDDEN`] within a step whose instructions are scheduled so that matrix instructions hide the rest, where a SIMD has
+    /// two wavefronts or more.
+    NOT_HIDDEN_SCHEDULED 0.08 "of the shorter time", Clock;
+    /// What several second-level caches read of operands, beside what each reads alone, as a share of what memory would pass: an
+    /// Infinity Cache has it.
+    READ_AGAIN 0.7 "of memory's time", Assumed;
+    /// Beside [`ENDS`], for each element of a tile of whole cache lines, from the sums to C.
+    END_OF_ELEMENT 0.2 "cycles an element", Clock;
+    /// How much of the time shows in which workgroups write partial sums: others multiply meanwhile. Plans rank alike from here
+    /// to 0.5, of LLaMA's layers with 128 to 1,024 tokens.
+    SHOWN_OF_PARTIAL_SUMS 0.25 "of memory's time", Clock;
+    /// In-kernel split-K reduction: until the last split's workgroups have the partial sums.
+    HANDOVER 2000.0 "cycles", Clock;
+    /// In-kernel split-K reduction: for each element of a tile, of the first other split, whose code waits as well.
+    HANDOVER_OF_ELEMENT 0.5 "cycles an element", Clock;
+    /// In-kernel split-K reduction: for each element of a tile, of each further split.
+    HANDOVER_OF_FURTHER_SPLIT 0.1 "cycles an element", Clock;
+    /// For which the first workgroups of a tile of whole cache lines wait for its code, which is longer than the others': alike
+    /// from 6,000 to 8,000.
+    FIRST_CODE 7000.0 "cycles", Clock;
+    /// Most partial sums that a tile's workgroup reduces in the kernel; a launch of its own shares more of them out. On an H200
+    /// both take as long with six splits of 64 x 64 and with three of 128 x 128; by the clock with eight and four.
+    MOST_HANDED_OVER 20480.0 "elements", MeasuredH200;
+    /// The launch that adds up partial sums of quantised matrices' products.
+    QUANTIZED_SUM 4.5 "microseconds", MeasuredH200;
+    /// Beside [`QUANTIZED_SUM`], for a million partial sums.
+    QUANTIZED_SUM_MILLION 1.7 "microseconds", MeasuredH200;
+    /// The shortest row that several workgroups share where rows are few: they read it twice.
+    LONG_ROW 131072.0 "bytes", MeasuredH200;
+    /// The least part of such a row.
+    PART_OF_ROW 16384.0 "bytes", MeasuredH200;
+    /// Of long rows that are read once: beside so much a second launch for all of them costs little.
+    MANY_LONG_ROWS 67108864.0 "bytes", MeasuredH200;
+}
+
+/// How workgroups of a family of grouped products get on, by columns of their tiles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GroupedPace {
+    /// Cycles of a workgroup before its first multiply-add and after its last.
+    pub ends: f64,
+    /// Workgroups that keep a compute unit busy, of tiles of 128, 64 and 32 columns: one that is alone waits for memory most of
+    /// the time.
+    pub resident: [u64; 3],
+    /// What a step takes of these, as multiples of the time at the unit's rate.
+    pub steps: [f64; 3],
+    /// Where that is from.
+    pub origin: Origin,
+}
+
+/// Grouped products.
+pub const GROUPED: GroupedPace = GroupedPace {
+    ends: ENDS.value,
+    resident: [2, 3, 3],
+    steps: [1.0; 3],
+    origin: Origin::Assumed,
+};
+/// Grouped products on NVIDIA's GPUs where both operands have k contiguous: tiles of 64 and 32 columns have a schedule of their
+/// own there. Of 24 products in FP8 and bf16 with 24 to 4,096 rows, to which it was fitted, this finds the fastest tile of 23.
+pub const GROUPED_BY_ROWS: GroupedPace = GroupedPace {
+    ends: 4000.0,
+    resident: [2, 3, 2],
+    steps: [1.5, 1.0, 1.8],
+    origin: Origin::MeasuredH200,
+};
+
+/// How workgroups of products of quantised matrices with many vectors get on, by columns of their tiles: microseconds of a step
+/// of 256 elements of k, of q4_k. What counts is how they compare.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuantizedPace {
+    /// Columns of the tile.
+    pub columns: u32,
+    /// Workgroups that a compute unit holds.
+    pub resident: u64,
+    /// Of one workgroup that is alone on a compute unit.
+    pub alone: f64,
+    /// Of each further one.
+    pub more: f64,
+    /// Where that is from.
+    pub origin: Origin,
+}
+
+/// The tiles, narrowest first; fitted to some hundred products.
+pub const QUANTIZED: [QuantizedPace; 3] = [
+    quantized(16, 2, 1.6, 0.5),
+    quantized(64, 2, 2.65, 1.6),
+    quantized(128, 1, 6.4, 0.0),
+];
+
+const fn quantized(columns: u32, resident: u64, alone: f64, more: f64) -> QuantizedPace {
+    QuantizedPace {
+        columns,
+        resident,
+        alone,
+        more,
+        origin: Origin::MeasuredH200,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A figure's name is its constant's, so that a list of them can be looked up here.
+    #[test]
+    fn figures_are_told_apart_and_positive() {
+        let names: std::collections::BTreeSet<&str> = ALL.iter().map(|cost| cost.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for cost in ALL {
+            assert!(cost.value > 0.0 && !cost.unit.is_empty(), "{cost:?}");
+            // A share is one.
+            assert!(
+                cost.value < 1.0 || !cost.unit.starts_with("of "),
+                "{cost:?}"
+            );
+        }
+    }
+}
