@@ -27,36 +27,17 @@ constexpr size_t NONE = ~(size_t)0;
 // Elements that a thread has on their way at once.
 constexpr int AT_ONCE = 4;
 
-// dst[i] = the unit of src that place(i, index) gives, 0 where the index is absent, for all i below `count`; index(i)
-// reads the index. A bad index is read as absent, and its i returned: a trap in the loop would keep loads from overlapping.
-template <class U, class Index, class Place>
-__device__ __forceinline__ size_t select(size_t count, size_t src_dim, const U *__restrict__ src, U *__restrict__ dst,
-                                         Index index, Place place) {
-    size_t refused = NONE, step = global_threads();
-    for (size_t first = global_thread(); first < count; first += AT_ONCE * step) {
-        decltype(index(first)) found[AT_ONCE];
-        U values[AT_ONCE];
-#pragma unroll
-        for (int s = 0; s < AT_ONCE; s++) {
-            size_t i = first + s * step;
-            if (i < count) found[s] = index(i);
-        }
-#pragma unroll
-        for (int s = 0; s < AT_ONCE; s++) {
-            size_t i = first + s * step;
-            values[s] = U{};
-            if (i >= count || is_absent(found[s])) continue;
-            // A negative index is a huge unsigned one.
-            if ((uint64_t)(int64_t)found[s] >= (uint64_t)src_dim) refused = i;
-            else values[s] = read_global<U>(src + place(i, (size_t)found[s]));
-        }
-#pragma unroll
-        for (int s = 0; s < AT_ONCE; s++) {
-            size_t i = first + s * step;
-            if (i < count) dst[i] = values[s];
-        }
-    }
-    return refused;
+// The unit of src whose place is place(index), 0 where the index is absent. A bad index is read as absent, and `refused`
+// becomes i: a trap in a loop would keep its loads from overlapping.
+template <class U, class I, class Place>
+__device__ __forceinline__ U select(I index, size_t i, size_t src_dim, const U *__restrict__ src, size_t &refused,
+                                    Place place) {
+    // A negative index is a huge unsigned one.
+    bool absent = is_absent(index), outside = (uint64_t)(int64_t)index >= (uint64_t)src_dim;
+    if (outside && !absent) refused = i;
+    U value = {};
+    if (!outside && !absent) value = read_global<U>(src + place((size_t)index));
+    return value;
 }
 
 // Moves units of U, which may be several elements.
@@ -66,14 +47,28 @@ __device__ __forceinline__ void index_select(size_t units, size_t num_dims, cons
                                              size_t src_dim, size_t ids_dim, size_t right) {
     constexpr Operation OPERATION("index_select");
     bool narrow = units <= 0xffffffffu;
+    size_t refused = NONE, step = global_threads(), i = global_thread();
     auto index = [&](size_t i) INLINED {
         size_t row = divide(i, right, narrow), id = row - divide(row, ids_dim, narrow) * ids_dim;
         return ids[num_dims == 1 ? id * info[1] : strided_offset(id, num_dims, info)];
     };
-    size_t refused = select(units, src_dim, src, dst, index, [&](size_t i, size_t from) INLINED {
-        size_t row = divide(i, right, narrow), left = divide(row, ids_dim, narrow);
-        return (left * src_dim + from) * right + (i - row * right);
-    });
+    auto unit = [&](size_t i, I index) INLINED {
+        return select(index, i, src_dim, src, refused, [&](size_t from) INLINED {
+            size_t row = divide(i, right, narrow), left = divide(row, ids_dim, narrow);
+            return (left * src_dim + from) * right + (i - row * right);
+        });
+    };
+    for (; i + (AT_ONCE - 1) * step < units; i += AT_ONCE * step) {
+        I found[AT_ONCE];
+        U values[AT_ONCE];
+#pragma unroll
+        for (int s = 0; s < AT_ONCE; s++) found[s] = index(i + s * step);
+#pragma unroll
+        for (int s = 0; s < AT_ONCE; s++) values[s] = unit(i + s * step, found[s]);
+#pragma unroll
+        for (int s = 0; s < AT_ONCE; s++) dst[i + s * step] = values[s];
+    }
+    for (; i < units; i += step) dst[i] = unit(i, index(i));
     if (refused != NONE) {
         size_t id = divide(refused, right, narrow) % ids_dim;
         refuse<I>(OPERATION, row_outside, (int64_t)index(refused), src_dim, id);
@@ -94,19 +89,36 @@ __device__ __forceinline__ void index_select(size_t units, size_t num_dims, cons
         }                                                                                                              \
     }
 
-template <class T, class I>
+// N neighbouring elements from each place: they lie in one row of the indices, or are columns of one.
+template <int N, class T, class I>
 __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, const T *__restrict__ src,
                                        T *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right) {
     constexpr Operation OPERATION("gather");
     bool narrow = numel <= 0xffffffffu;
-    auto index = [&](size_t i) INLINED {
-        return ids[i];
-    };
-    size_t refused = select(numel, src_dim, src, dst, index, [&](size_t i, size_t from) INLINED {
-        size_t row = divide(i, right, narrow), left = divide(row, ids_dim, narrow);
-        return (left * src_dim + from) * right + (i - row * right);
-    });
+    size_t refused = NONE;
+    for (size_t i = global_thread() * N; i < numel; i += global_threads() * N) {
+        size_t row = divide(i, right, narrow), at = i - row * right, left = divide(row, ids_dim, narrow);
+        auto index = load_vec<vec<I, N>>(ids + i);
+        vec<T, N> values;
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            values[k] = select(index[k], i + k, src_dim, src, refused, [&](size_t from) INLINED {
+                return (left * src_dim + from) * right + at + (right == 1 ? 0 : k);
+            });
+        store_vec(dst + i, values);
+    }
     if (refused != NONE) refuse<I>(OPERATION, place_outside, (int64_t)ids[refused], src_dim, refused);
+}
+
+template <class T, class I>
+__device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, const T *__restrict__ src,
+                                       T *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right) {
+    constexpr size_t N = AT_ONCE;
+    bool together = right == 1 ? ids_dim % N == 0 : right % N == 0;
+    // A small tensor has a thread for each element.
+    if (together && numel > global_threads() && is_aligned(ids, N * sizeof(I)) && is_aligned(dst, N * sizeof(T)))
+        gather<(int)N>(numel, ids, src, dst, src_dim, ids_dim, right);
+    else gather<1>(numel, ids, src, dst, src_dim, ids_dim, right);
 }
 #define GATHER(I_NAME, I, NAME, T)                                                                                   \
     ENTRY gather_##I_NAME##_##NAME(size_t numel, const I *__restrict__ ids, const T *__restrict__ src,               \

@@ -187,6 +187,59 @@ const SHAPES: [(&[usize], usize, usize); 9] = [
     (&[3, 0], 4, 0),
 ];
 
+/// More elements than a grid has threads: each thread has several on their way. By rows of indices, by columns, and from
+/// where vectors are not aligned.
+#[test]
+fn long_gathers() -> Result<()> {
+    let gpu = device()?;
+    let (rows, columns) = (720, 644);
+    for dtype in [DType::U8, DType::U32, DType::F64] {
+        let long = many_numbers(dtype, 86, rows * columns + 1)?;
+        for (dim, offset) in [(0, 0), (1, 0), (1, 1)] {
+            let table = long.narrow(0, offset, rows * columns)?;
+            let from = Elements::of(&table)?;
+            let table = long.to_device(&gpu)?.narrow(0, offset, rows * columns)?;
+            let table = table.reshape((rows, columns))?;
+            for ids_dtype in INDICES {
+                let ids = indices(ids_dtype, 87, 250, &[rows, columns])?;
+                let found = table.gather(&ids.to_device(&gpu)?, dim)?;
+                let mut expected = Elements::zeros(dtype, rows * columns);
+                for (at, &id) in integers(&ids)?.iter().enumerate() {
+                    let (row, column) = (at / columns, at % columns);
+                    let place = (id != absent(ids_dtype)).then(|| match dim {
+                        0 => id as usize * columns + column,
+                        _ => row * columns + id as usize,
+                    });
+                    expected.set(at, &from, place);
+                }
+                let what = format!("gather of {dtype:?} at {offset}, ids {ids_dtype:?} over {dim}");
+                expected.check(&what, &found)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// As above; rows that are no vectors.
+#[test]
+fn long_selection() -> Result<()> {
+    let gpu = device()?;
+    let (rows, columns, selected) = (250, 131, 13_001);
+    let long = many_numbers(DType::U8, 88, rows * columns)?;
+    let from = Elements::of(&long)?;
+    let ids = indices(DType::U32, 89, rows, &[selected])?;
+    let table = long.to_device(&gpu)?.reshape((rows, columns))?;
+    let found = table.index_select(&ids.to_device(&gpu)?, 0)?;
+    let mut expected = Elements::zeros(DType::U8, selected * columns);
+    for (i, &id) in integers(&ids)?.iter().enumerate() {
+        for column in 0..columns {
+            let place = (id != absent(DType::U32)).then(|| id as usize * columns + column);
+            expected.set(i * columns + column, &from, place);
+        }
+    }
+    expected.check("index_select of many rows", &found)
+}
+
 #[test]
 fn gather_and_scatter() -> Result<()> {
     let gpu = device()?;
