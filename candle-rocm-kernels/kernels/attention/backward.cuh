@@ -147,19 +147,12 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
         float factor;
         Others &others;
         Results &of_changes, &of_weights;
-        Keys first_tile, second_tile;
-        Turned turned;
-        QueryFragments own_first, own_second;
-        Numbers own[N];
+        Keys &first_tile, &second_tile;
+        Turned &turned;
+        QueryFragments &own_first, &own_second;
+        Numbers (&own)[N];
         // Of copies straight to LDS, which of its two places the tile is in.
-        uint32_t buffer = 0;
-
-        __device__ __forceinline__ MainLoop(const AttentionGradients &g, const Place &place, Sequence &s,
-                                            const Biases<T> &biases, float factor, Others &others, Results &of_changes,
-                                            Results &of_weights)
-            : place(place), s(s), biases(biases), factor(factor), others(others), of_changes(of_changes),
-              of_weights(of_weights), first_tile(g.forward.dim), second_tile(g.forward.dim),
-              turned(g.forward.dim - place.column) {}
+        uint32_t &buffer;
 
         // Load: what is known of own queries.
         __device__ __forceinline__ void load_numbers() {
@@ -317,8 +310,14 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
             uint32_t tiles = ceil_div((uint32_t)(others.end - others.begin), (uint32_t)OTHERS);
             uint32_t left = tiles * (OF_KEYS ? p.group : 1);
             Place place = {lds, weights, wave, lane, first, my_first, column, inner_begin, inner_end};
-            MainLoop loop(g, place, s, biases, factor, others, of_changes, of_weights);
-            load_own(loop.own_first, loop.own_second, g, s, lds, first, wave, lane);
+            Keys first_tile(p.dim), second_tile(p.dim);
+            Turned turned(p.dim - column);
+            QueryFragments own_first, own_second;
+            load_own(own_first, own_second, g, s, lds, first, wave, lane);
+            Numbers own[N];
+            uint32_t buffer = 0;
+            MainLoop loop = {place,      s,           biases, factor,    others,     of_changes, of_weights,
+                             first_tile, second_tile, turned, own_first, own_second, own,        buffer};
             loop.load_numbers();
             loop.begin();
 #pragma unroll 1

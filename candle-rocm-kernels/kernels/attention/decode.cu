@@ -303,6 +303,55 @@ __device__ __forceinline__ void merge_last(typename Team::Lds &lds, const Parts 
     }
 }
 
+// A head of the step that LANES work-items bring to LDS: the `staged`th of the workgroup's `count` queries, or, behind
+// HEADS of those, the step's own key and then its value.
+template <class T, uint32_t HEADS> struct IncomingHead {
+    uint32_t staged, lane;
+    bool of_query, of_own, value, turned;
+    const T *norm;
+
+    __device__ __forceinline__ IncomingHead(const Step<T> &from, uint32_t count, bool has_own, bool packed)
+        : staged(threadIdx.x / from.LANES), lane(threadIdx.x % from.LANES), of_query(staged < count),
+          of_own(!of_query && staged - HEADS < 2 && has_own), value(of_own && staged != HEADS),
+          turned(packed && !value), norm(of_own ? value ? nullptr : from.key_norm : from.query_norm) {}
+};
+
+// Store: the step's own key and value, LDS -> the cache, at `place` of the sequence's rows.
+template <class C, int HEADS, class Team>
+__device__ __forceinline__ void keep_own(const typename Team::Lds &lds, C *keys, C *values, uint32_t place,
+                                         uint32_t dim) {
+    for (uint32_t i = threadIdx.x * VEC16<C>; i < 2 * dim; i += Team::THREADS * VEC16<C>) {
+        bool value = i >= dim;
+        uint32_t at = value ? i - dim : i;
+        C *to = (value ? values : keys) + (size_t)place * dim + at;
+        store_vec(to, *(const vec<C, VEC16<C>> *)(lds.heads[HEADS + value] + at));
+    }
+}
+
+// Load and compute: all keys of the part from `key` on, of which the first are in `rows`; behind those that are weighed
+// the next ones are on their way.
+template <class Team, class LoadKeys, class LoadValues>
+__device__ __forceinline__ void weigh_keys(Team &team, typename Team::Lds &lds, typename Team::Rows &rows,
+                                           uint32_t &key, uint32_t own, const Part &part, uint32_t count,
+                                           const Scores &how, LoadKeys load_keys, LoadValues load_values) {
+    while (key < part.end) {
+        uint32_t now = key;
+        key += Team::TEAMS * Team::KEYS;
+        auto step = [&](auto keys_used) INLINED {
+            team.step(rows, lds, now, own, part.end, part.last, count, how, keys_used);
+        };
+        if constexpr (Team::AHEAD) {
+            typename Team::Rows next;
+            load_keys(next), load_values(next);
+            step([] INLINED {});
+            rows = next;
+        } else {
+            step([&] INLINED { load_keys(rows); });
+            load_values(rows);
+        }
+    }
+}
+
 // The grid: parts of the keys, groups of HEADS queries with the same keys, steps of all sequences. With one part the
 // result is written, with more `parts` of all, then the logarithms, and, where there are `counters`, one for each group
 // of each step, zeros, the result by the workgroup that ends last. Heads of queries, keys and values are of one step
@@ -340,14 +389,13 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
     typename Team::Rows rows;
 
     // The step's heads are asked for first: they are few, and needed first. Who has none asks for one all the same.
-    uint32_t staged = threadIdx.x / from.LANES, lane = threadIdx.x % from.LANES;
+    IncomingHead<T, HEADS> head_in(from, count, own != NONE, packed);
     const T *row_from = from.heads + (size_t)row * (heads + (packed ? 2 * kv_heads : 0)) * dim;
-    bool of_query = staged < count, of_own = !of_query && staged - HEADS < 2 && own != NONE,
-         value = of_own && staged != HEADS, turned = packed && !value;
-    const T *norm = of_own ? value ? nullptr : from.key_norm : from.query_norm;
-    uint32_t number = of_own ? heads + value * kv_heads + of_keys : query + (of_query ? staged : 0);
+    uint32_t number =
+        head_in.of_own ? heads + head_in.value * kv_heads + of_keys : query + (head_in.of_query ? head_in.staged : 0);
     typename Step<T>::template Head<DIM> head_of_lane;
-    from.template ask<DIM>(head_of_lane, row_from + (size_t)number * dim, dim, norm, turned, place, lane);
+    from.template ask<DIM>(head_of_lane, row_from + (size_t)number * dim, dim, head_in.norm, head_in.turned, place,
+                           head_in.lane);
     // With the cache empty but for what is kept now, there is no row that could be read instead of those past the last:
     // of the step's own heads as many bytes are, which nobody uses.
     const C *read_keys = keys, *read_values = values;
@@ -365,35 +413,15 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
     };
     load_keys(rows), load_values(rows);
     uint32_t parts_count = counters != nullptr ? part.count() : most_parts;
-    if (of_query || of_own)
-        from.template stage<DIM>(head_of_lane, lds.heads[staged], dim, norm != nullptr, turned, lane);
+    if (head_in.of_query || head_in.of_own)
+        from.template stage<DIM>(head_of_lane, lds.heads[head_in.staged], dim, head_in.norm != nullptr, head_in.turned,
+                                 head_in.lane);
     __syncthreads();
-    if (own != NONE && in_group == 0)
-        for (uint32_t i = threadIdx.x * VEC16<C>; i < 2 * dim; i += Team::THREADS * VEC16<C>) {
-            bool value = i >= dim;
-            uint32_t at = value ? i - dim : i;
-            C *to = (value ? values : keys) + (size_t)own * dim + at;
-            store_vec(to, *(const vec<C, VEC16<C>> *)(lds.heads[HEADS + value] + at));
-        }
+    if (own != NONE && in_group == 0) keep_own<C, HEADS, Team>(lds, keys, values, own, dim);
 
     Scores how{softcap, slopes == nullptr ? slopes : slopes + query};
     team.start(lds, count, scale);
-    while (key < part.end) {
-        uint32_t now = key;
-        key += STEP;
-        auto step = [&](auto keys_used) INLINED {
-            team.step(rows, lds, now, own, part.end, part.last, count, how, keys_used);
-        };
-        if constexpr (Team::AHEAD) {
-            typename Team::Rows next;
-            load_keys(next), load_values(next);
-            step([] INLINED {});
-            rows = next;
-        } else {
-            step([&] INLINED { load_keys(rows); });
-            load_values(rows);
-        }
-    }
+    weigh_keys(team, lds, rows, key, own, part, count, how, load_keys, load_values);
     Parts parts{of_parts, (size_t)rows_of_grid * heads, most_parts, parts_count, dim};
     team.leave(lds);
     team.merge_waves(

@@ -307,6 +307,30 @@ __device__ __forceinline__ void map_singly(sequence<int, K...>, size_t numel, si
     }
 }
 
+// Compute and store: a vector of neighbours of a tile, or one element, in row i of it from place j on: `at` in the
+// result, `offset` in what is read as it lies. What is STAGED is in LDS.
+template <int WIDTH, class Shape, int... K, class F, class Out, class... In>
+__device__ __forceinline__ void store_group(sequence<int, K...>, const Access &now, const unsigned char *lds,
+                                            uint32_t i, uint32_t j, size_t at, const size_t (&offset)[sizeof...(In)],
+                                            size_t num_dims, const size_t *info, F &f, Out *out, const In *...in) {
+    constexpr int N = sizeof...(In);
+    if (now.has(Access::VECTORS)) {
+        vec<Out, WIDTH> result;
+        [&](const vec<In, WIDTH> &...x) INLINED {
+            if (refuses_any<F, WIDTH>(x...)) refuse_first<F, WIDTH>(indices<N>(), at, num_dims, info, in...);
+#pragma unroll
+            for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
+        }((now.has(Access::STAGED(K)) ? read_staged<WIDTH, Shape>((const In *)(lds + Shape::start(K)), i, j)
+                                      : read_or_repeat<WIDTH>(in + offset[K], now.has(Access::UNIT(K))))...);
+        store_vec(out + at, result);
+    } else {
+        out[at] =
+            apply(f, at,
+                  (now.has(Access::STAGED(K)) ? read_staged<1, Shape>((const In *)(lds + Shape::start(K)), i, j)[0]
+                                              : read_global<In>(in + offset[K]))...);
+    }
+}
+
 // The same by tiles, where some inputs are turned over.
 template <int WIDTH, int... K, class F, class Out, class... In>
 __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, size_t num_dims,
@@ -376,21 +400,7 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
             size_t at = first + i * row + j, offset[N];
             ((offset[K] = base[K] + i * info[(K + 1) * dims + now.turned()] + j * info[(K + 1) * dims + dims - 1]),
              ...);
-            if (now.has(Access::VECTORS)) {
-                vec<Out, WIDTH> result;
-                [&](const vec<In, WIDTH> &...x) INLINED {
-                    if (refuses_any<F, WIDTH>(x...)) refuse_first<F, WIDTH>(indices<N>(), at, num_dims, info, in...);
-#pragma unroll
-                    for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
-                }((now.has(Access::STAGED(K)) ? read_staged<WIDTH, Shape>((const In *)(lds + Shape::start(K)), i, j)
-                                              : read_or_repeat<WIDTH>(in + offset[K], now.has(Access::UNIT(K))))...);
-                store_vec(out + at, result);
-            } else {
-                out[at] = apply(
-                    f, at,
-                    (now.has(Access::STAGED(K)) ? read_staged<1, Shape>((const In *)(lds + Shape::start(K)), i, j)[0]
-                                                : read_global<In>(in + offset[K]))...);
-            }
+            store_group<WIDTH, Shape>(sequence<int, K...>(), now, lds, i, j, at, offset, num_dims, info, f, out, in...);
         }
         __syncthreads();
     }

@@ -132,52 +132,87 @@ template <class T, class Lines, int BLOCKS, bool ALONG_K> struct DirectOperand {
     }
 };
 
-// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS, with LDS for S::STAGES slices of both operands.
-template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void matmul_direct(const MatmulProblem &p) {
+// The phases of a workgroup's main loop, and what they share: registers of matmul_direct, by reference. Fragments have
+// two sets: a step's are read while those of the step before are multiplied.
+template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
     using Unit = MatrixUnit<T>;
     using PanelA = DirectPanel<T, S::M, S, OP_A == Op::T>;
     using PanelB = DirectPanel<T, S::N, S, OP_B == Op::N>;
-    constexpr int OF_A = PanelA::Lines::BYTES, SLICE = OF_A + PanelB::Lines::BYTES, LDS_BYTES = S::STAGES * SLICE;
+    // LDS: S::STAGES slices of k, each of A and then of B.
+    static constexpr int OF_A = PanelA::Lines::BYTES, SLICE = OF_A + PanelB::Lines::BYTES,
+                         LDS_BYTES = S::STAGES * SLICE;
     using Tile = WaveTile<T, S, LDS_BYTES>;
     static_assert(Tile::LDS_BYTES == LDS_BYTES && S::STAGES > 2, "results fit where operands were");
-    constexpr int DEPTH = PanelA::DEPTH, STEPS = S::SLICE_BYTES / 16 / Unit::STEP_CHUNKS;
+    static constexpr int DEPTH = PanelA::DEPTH, STEPS = S::SLICE_BYTES / 16 / Unit::STEP_CHUNKS;
     static_assert(STEPS % 2 == 0, "slices begin with the first of two sets of fragments");
+    using OperandA = DirectOperand<T, typename PanelA::Lines, Tile::BLOCKS_M, OP_A == Op::T>;
+    using OperandB = DirectOperand<T, typename PanelB::Lines, Tile::BLOCKS_N, OP_B == Op::N>;
 
-    const GemmProblem &g = p.gemm;
-    TilePart part = tile_part<S>(p);
-    auto a = rows_of<PanelA, T>(g, part);
-    auto b = columns_of<PanelB, T>(g, part);
-    Tile tile;
-    DirectOperand<T, typename PanelA::Lines, Tile::BLOCKS_M, OP_A == Op::T> of_a(tile.row, Unit::a_row(lane_id()),
-                                                                                 Unit::a_chunk(lane_id()));
-    DirectOperand<T, typename PanelB::Lines, Tile::BLOCKS_N, OP_B == Op::N> of_b(tile.column, Unit::b_column(lane_id()),
-                                                                                 Unit::b_chunk(lane_id()));
-    typename Unit::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
+    PanelA &a;
+    PanelB &b;
+    Tile &tile;
+    OperandA &of_a;
+    OperandB &of_b;
+    typename Unit::Fragment (&fragments_a)[2][Tile::BLOCKS_M], (&fragments_b)[2][Tile::BLOCKS_N];
 
-    LdsBytes lds = (LdsBytes)dynamic_lds;
-    auto read = [&](LdsBytes slice, int step) INLINED {
-        of_a.read(fragments_a[step % 2], slice, step);
-        of_b.read(fragments_b[step % 2], slice + OF_A, step);
-    };
-    auto multiply = [&](int step) INLINED {
-        tile.multiply(fragments_a[step % 2], fragments_b[step % 2]);
-    };
-    auto copy = [&](LdsBytes slice, bool is_one, int part, int parts) INLINED {
+    // Copy: one of `parts` parts of a slice, global -> LDS.
+    __device__ __forceinline__ void copy(LdsBytes slice, bool is_one, int part, int parts) {
         a.copy(slice, is_one, part, parts);
         b.copy(slice + OF_A, is_one, part, parts);
-    };
+    }
+    // Read: a step's fragments, LDS -> registers.
+    __device__ __forceinline__ void read(LdsBytes slice, int step) {
+        of_a.read(fragments_a[step % 2], slice, step);
+        of_b.read(fragments_b[step % 2], slice + OF_A, step);
+    }
+    // Multiply: a step's fragments, registers -> sums.
+    __device__ __forceinline__ void multiply(int step) { tile.multiply(fragments_a[step % 2], fragments_b[step % 2]); }
+    // What is left from k on, and products that have no whole slices.
+    __device__ __forceinline__ void multiply_rest(LdsBytes lds, uint32_t k, uint32_t end) {
+#pragma unroll 1
+        for (; k < end; k += DEPTH) {
+            a.stage_any(lds, k);
+            b.stage_any(lds + OF_A, k);
+            lds_barrier();
+#pragma unroll 1
+            for (int step = 0; step < STEPS; step++) {
+                of_a.read(fragments_a[0], lds, step);
+                of_b.read(fragments_b[0], lds + OF_A, step);
+                multiply(0);
+            }
+            lds_barrier();
+        }
+    }
+};
+
+// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS, with LDS for S::STAGES slices of both operands.
+template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void matmul_direct(const MatmulProblem &p) {
+    using Loop = DirectLoop<T, S, OP_A, OP_B>;
+    using Unit = typename Loop::Unit;
+    using Tile = typename Loop::Tile;
+    constexpr int SLICE = Loop::SLICE, LDS_BYTES = Loop::LDS_BYTES, STEPS = Loop::STEPS;
+    const GemmProblem &g = p.gemm;
+    TilePart part = tile_part<S>(p);
+    auto a = rows_of<typename Loop::PanelA, T>(g, part);
+    auto b = columns_of<typename Loop::PanelB, T>(g, part);
+    Tile tile;
+    typename Loop::OperandA of_a(tile.row, Unit::a_row(lane_id()), Unit::a_chunk(lane_id()));
+    typename Loop::OperandB of_b(tile.column, Unit::b_column(lane_id()), Unit::b_chunk(lane_id()));
+    typename Unit::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
+    LdsBytes lds = (LdsBytes)dynamic_lds;
+    Loop loop = {a, b, tile, of_a, of_b, fragments_a, fragments_b};
 
     uint32_t slices = min_of(a.panels(), b.panels());
     if (slices > 0) {
         // All slices but one are on their way before the first is multiplied.
 #pragma unroll
         for (int stage = 0; stage < S::STAGES - 1; stage++) {
-            copy(lds + stage * SLICE, (uint32_t)stage < slices, 0, 1);
+            loop.copy(lds + stage * SLICE, (uint32_t)stage < slices, 0, 1);
             end_copies();
         }
         wait_for_copies<S::STAGES - 2>();
         lds_barrier();
-        read(lds, 0);
+        loop.read(lds, 0);
         // Where the slice lies that is multiplied, the next one, and the one before.
         uint32_t now = 0, before = LDS_BYTES - SLICE;
 #pragma unroll 1
@@ -186,34 +221,21 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
 #pragma unroll
             for (int step = 0; step < STEPS; step++) {
                 if (step + 1 < STEPS) {
-                    read(lds + now, step + 1);
-                    copy(lds + before, left >= S::STAGES, step, STEPS - 1);
+                    loop.read(lds + now, step + 1);
+                    loop.copy(lds + before, left >= S::STAGES, step, STEPS - 1);
                 } else {
                     end_copies();
                     wait_for_copies<S::STAGES - 2>();
                     lds_barrier();
-                    read(lds + next, 0);
+                    loop.read(lds + next, 0);
                 }
-                multiply(step);
+                loop.multiply(step);
             }
             before = now;
             now = next;
         }
         lds_barrier();
     }
-    // What is left of k, and products that `panels` excludes.
-#pragma unroll 1
-    for (uint32_t k = part.begin + slices * DEPTH; k < part.end; k += DEPTH) {
-        a.stage_any(lds, k);
-        b.stage_any(lds + OF_A, k);
-        lds_barrier();
-#pragma unroll 1
-        for (int step = 0; step < STEPS; step++) {
-            of_a.read(fragments_a[0], lds, step);
-            of_b.read(fragments_b[0], lds + OF_A, step);
-            multiply(0);
-        }
-        lds_barrier();
-    }
+    loop.multiply_rest(lds, part.begin + slices * Loop::DEPTH, part.end);
     store_tile<Plain<T, S>, T, S, false>(tile, p, lds, part);
 }

@@ -371,17 +371,13 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     // Where both operands' turns differ, the code would be so long that the compiler inlined no functions any more.
     static constexpr bool HAS_ODD = !PanelA::IN_TURNS || !PanelB::IN_TURNS;
 
-    LdsBytes panel_a, panel_b;
-    Panels on_way;
-    Tile tile;
-    Scales scales;
-    LinesOperand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a;
-    LinesOperand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b;
-    typename Unit::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
-
-    __device__ __forceinline__ LinesLoop(const Problem &problem, const TilePart &part, const PanelA &a, const PanelB &b,
-                                         LdsBytes lds)
-        : panel_a(lds), panel_b(lds + SliceA::BYTES), on_way(a, b), scales(problem, part, tile) {}
+    LdsBytes &panel_a, &panel_b;
+    Panels &on_way;
+    Tile &tile;
+    Scales &scales;
+    LinesOperand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> &of_a;
+    LinesOperand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> &of_b;
+    typename Unit::Fragment (&fragments_a)[2][Tile::BLOCKS_M], (&fragments_b)[2][Tile::BLOCKS_N];
 
     // What the first loads do not need is made when they are on their way.
     __device__ __forceinline__ void begin() {
@@ -528,13 +524,20 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     using PanelA = typename Loop::PanelA;
     using PanelB = typename Loop::PanelB;
     __shared__ char lds[Loop::Tile::LDS_BYTES] __attribute__((aligned(128)));
+    LdsBytes panel_a = (LdsBytes)lds, panel_b = panel_a + Loop::SliceA::BYTES;
 
     const GemmProblem &g = product_of(problem).gemm;
     TilePart part;
     if (!Scheme<T, S>::part_of(problem, part)) return;
     auto a = rows_of<PanelA, T>(g, part);
     auto b = columns_of<PanelB, T>(g, part);
-    Loop loop(problem, part, a, b, (LdsBytes)lds);
+    Panels on_way(a, b);
+    typename Loop::Tile tile;
+    typename Loop::Scales scales(problem, part, tile);
+    LinesOperand<T, typename PanelA::Slice, Loop::Tile::BLOCKS_M, Loop::Unit::ROWS> of_a;
+    LinesOperand<T, typename PanelB::Slice, Loop::Tile::BLOCKS_N, Loop::Unit::COLUMNS> of_b;
+    typename Loop::Unit::Fragment fragments_a[2][Loop::Tile::BLOCKS_M], fragments_b[2][Loop::Tile::BLOCKS_N];
+    Loop loop = {panel_a, panel_b, on_way, tile, scales, of_a, of_b, fragments_a, fragments_b};
 
     // A single one is no panel: for its sake, a loop's registers would be copied.
     uint32_t panels = min_of(a.panels(), b.panels());
@@ -549,9 +552,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     }
     uint32_t k = part.begin + panels * PanelA::PANEL;
     if (__builtin_expect(k < part.end, 0)) loop.multiply_rest(problem, part, k);
-    loop.scales.finish(loop.tile);
-    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(loop.tile, problem, loop.panel_a,
-                                                                                       part);
+    scales.finish(tile);
+    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, panel_a, part);
 }
 
 // By the shape.

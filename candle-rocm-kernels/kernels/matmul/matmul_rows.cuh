@@ -134,52 +134,56 @@ template <class S, class Lines> struct ThreadsColumns {
     __device__ __forceinline__ uint32_t in_lds(int i, int) const { return Lines::place(row(i), vector()); }
 };
 
-// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS.
-template <class T, class S, template <class, class> class Scheme>
-__device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem &problem) {
+// The phases of a workgroup's main loop, and what they share: registers of matmul_rows, by reference.
+template <class T, class S, template <class, class> class Scheme> struct RowsLoop {
     using Wide = Widened<T>;
     using Vector = typename Wide::Vector;
     using Lines = ColumnLines<T, S::N>;
-    constexpr int WIDE = Wide::WIDE;
     using Tile = WaveTile<T, S, LanesRows<S>::BYTES>;
     using Scales = typename Scheme<T, S>::template Scales<Tile>;
     using RowsPlace = LanesRows<S>;
     using ColumnsPlace = ThreadsColumns<S, Lines>;
     using RowsOfA = ThreadsVectors<T, S::M, S, RowsPlace>;
     using ColumnsOfB = ThreadsVectors<T, S::N, S, ColumnsPlace>;
-    constexpr int COLUMNS_AT = S::AHEAD * RowsPlace::BYTES, SCALES_AT = COLUMNS_AT + (S::AHEAD + 1) * Lines::BYTES;
-    constexpr int LDS_BYTES = max_of(SCALES_AT + Scales::LDS_BYTES, Tile::LDS_BYTES);
+    static constexpr int WIDE = Wide::WIDE;
+    // LDS: AHEAD panels of A, one more of B, then the factors of the scheme.
+    static constexpr int COLUMNS_AT = S::AHEAD * RowsPlace::BYTES,
+                         SCALES_AT = COLUMNS_AT + (S::AHEAD + 1) * Lines::BYTES;
+    static constexpr int LDS_BYTES = max_of(SCALES_AT + Scales::LDS_BYTES, Tile::LDS_BYTES);
     static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");
-    __shared__ char lds_array[LDS_BYTES] __attribute__((aligned(128)));
-    LdsBytes lds = (LdsBytes)lds_array, lds_scales = lds + SCALES_AT;
+    // A's panel in registers: of a lane's rows one vector of either half, upcast.
+    using Rows = Vector[RowsPlace::LINES][2][WIDE];
 
-    const GemmProblem &g = product_of(problem).gemm;
-    TilePart part;
-    if (!Scheme<T, S>::part_of(problem, part)) return;
-    auto a = rows_of<RowsOfA, T>(g, part);
-    auto b = columns_of<ColumnsOfB, T>(g, part);
-    Tile tile;
-    Scales scales(problem, part, tile);
-    const uint32_t lane = lane_id();
+    LdsBytes &lds, &lds_scales;
+    RowsOfA &a;
+    ColumnsOfB &b;
+    Tile &tile;
+    Scales &scales;
+    const uint32_t &lane;
     // Which of the panels in LDS are this one's, of A's and of B's, and of the factors'.
-    uint32_t at_a = 0, at_b = 0, scaled = 0;
-    auto rows_at = [&](uint32_t number) INLINED {
-        return lds + number * RowsPlace::BYTES;
-    };
-    auto columns_at = [&](uint32_t number) INLINED {
-        return lds + COLUMNS_AT + number * Lines::BYTES;
-    };
+    uint32_t &at_a, &at_b, &scaled;
+    Rows &wide;
 
-    Vector wide[RowsPlace::LINES][2][WIDE];
-    auto widen = [&]() INLINED {
+    __device__ __forceinline__ LdsBytes rows_at(uint32_t number) const { return lds + number * RowsPlace::BYTES; }
+    __device__ __forceinline__ LdsBytes columns_at(uint32_t number) const {
+        return lds + COLUMNS_AT + number * Lines::BYTES;
+    }
+    // Copy: panels of both operands, global -> LDS, if they are `wanted`.
+    __device__ __forceinline__ void copy(uint32_t number_a, uint32_t number_b, bool wanted) {
+        b.copy(columns_at(number_b), wanted);
+        a.copy(rows_at(number_a), wanted);
+        end_copies();
+    }
+    // Upcast: A's panel, LDS -> registers.
+    __device__ __forceinline__ void upcast() {
 #pragma unroll
         for (int i = 0; i < RowsPlace::LINES; i++)
 #pragma unroll
             for (int half = 0; half < 2; half++)
                 Wide::widen(wide[i][half], lds_load<Vector>(rows_at(at_a) + a.place.in_lds(i, half)));
-    };
-    // All of the panel's k for block j of columns.
-    auto multiply_block = [&](int j) INLINED {
+    }
+    // Multiply: all of the panel's k for block j of columns, LDS -> registers -> sums.
+    __device__ __forceinline__ void multiply_block(int j) {
         using Unit = MatrixUnit<typename Wide::Type>;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
@@ -206,36 +210,53 @@ __device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem
                         }
                 }
         }
-    };
-    auto multiply = [&]() INLINED {
+    }
+    __device__ __forceinline__ void multiply() {
 #pragma unroll
         for (int j = 0; j < Tile::BLOCKS_N; j++) {
             multiply_block(j);
             if constexpr (Scales::LDS_BYTES > 0) scales.prepare(tile, lds_scales, scaled, j, j + 1);
             scales.promote(tile, lds_scales, scaled, j, j + 1);
         }
-    };
+    }
+};
+
+// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS.
+template <class T, class S, template <class, class> class Scheme>
+__device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem &problem) {
+    using Loop = RowsLoop<T, S, Scheme>;
+    using RowsOfA = typename Loop::RowsOfA;
+    using ColumnsOfB = typename Loop::ColumnsOfB;
+    __shared__ char lds_array[Loop::LDS_BYTES] __attribute__((aligned(128)));
+    LdsBytes lds = (LdsBytes)lds_array, lds_scales = lds + Loop::SCALES_AT;
+
+    const GemmProblem &g = product_of(problem).gemm;
+    TilePart part;
+    if (!Scheme<T, S>::part_of(problem, part)) return;
+    auto a = rows_of<RowsOfA, T>(g, part);
+    auto b = columns_of<ColumnsOfB, T>(g, part);
+    typename Loop::Tile tile;
+    typename Loop::Scales scales(problem, part, tile);
+    const uint32_t lane = lane_id();
+    uint32_t at_a = 0, at_b = 0, scaled = 0;
+    typename Loop::Rows wide;
+    Loop loop = {lds, lds_scales, a, b, tile, scales, lane, at_a, at_b, scaled, wide};
 
     uint32_t panels = min_of(a.panels(), b.panels());
     if (panels > 0) {
         scales.load();
-        auto copy = [&](uint32_t number_a, uint32_t number_b, bool wanted) INLINED {
-            b.copy(columns_at(number_b), wanted);
-            a.copy(rows_at(number_a), wanted);
-            end_copies();
-        };
 #pragma unroll
-        for (uint32_t i = 0; i < S::AHEAD; i++) copy(i, i, i < panels);
+        for (uint32_t i = 0; i < S::AHEAD; i++) loop.copy(i, i, i < panels);
         scales.stage(lds_scales, 0);
         uint32_t last = S::AHEAD;
 #pragma unroll 1
         for (uint32_t left = panels; left > 0; left--) {
             wait_for_copies<S::AHEAD - 1>();
-            widen();
+            loop.upcast();
             lds_barrier();
-            copy(at_a, last, left > S::AHEAD);
+            loop.copy(at_a, last, left > S::AHEAD);
             if (left > 1) scales.load();
-            multiply();
+            loop.multiply();
             scaled ^= 1;
             if (left > 1) scales.stage(lds_scales, scaled);
             last = at_b;
@@ -248,12 +269,12 @@ __device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem
     at_a = at_b = scaled = 0;
 #pragma unroll 1
     for (uint32_t k = part.begin + panels * RowsOfA::PANEL; k < part.end; k += RowsOfA::PANEL) {
-        a.copy_any(rows_at(0), k);
-        b.copy_any(columns_at(0), k);
+        a.copy_any(loop.rows_at(0), k);
+        b.copy_any(loop.columns_at(0), k);
         scales.stage_any(lds_scales, k);
         lds_barrier();
-        widen();
-        multiply();
+        loop.upcast();
+        loop.multiply();
         lds_barrier();
     }
     scales.finish(tile);

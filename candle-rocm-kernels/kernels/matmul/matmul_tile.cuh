@@ -94,22 +94,15 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     // thinner.
     static constexpr bool LATE = Scales::LDS_BYTES == 0;
 
-    LdsBytes lds;
-    PanelA a;
-    PanelB b;
-    Tile tile;
-    Scales scales;
-    Operand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a;
-    Operand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b;
+    LdsBytes &lds;
+    PanelA &a;
+    PanelB &b;
+    Tile &tile;
+    Scales &scales;
+    Operand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> &of_a;
+    Operand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> &of_b;
     // Whole panels, the buffer that is read, and that of the factors.
-    uint32_t panels, buffer = 0, scaled = 0;
-
-    __device__ __forceinline__ TileLoop(const Problem &problem, const TilePart &part, LdsBytes lds)
-        : lds(lds), a(rows_of<PanelA, T>(product_of(problem).gemm, part)),
-          b(columns_of<PanelB, T>(product_of(problem).gemm, part)), scales(problem, part, tile) {
-        if (!LATE) place(lane_id());
-        panels = min_of(a.panels(), b.panels());
-    }
+    uint32_t &panels, &buffer, &scaled;
 
     __device__ __forceinline__ LdsBytes slice_a(uint32_t buffer) const { return lds + buffer * BUFFER; }
     __device__ __forceinline__ LdsBytes slice_b(uint32_t buffer) const { return slice_a(buffer) + SliceA::BYTES; }
@@ -220,21 +213,31 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
     using Loop = TileLoop<T, S, OP_A, OP_B, Scheme>;
     using PanelA = typename Loop::PanelA;
     using PanelB = typename Loop::PanelB;
-    __shared__ char lds[Loop::LDS_BYTES] __attribute__((aligned(128)));
+    __shared__ char lds_array[Loop::LDS_BYTES] __attribute__((aligned(128)));
+    LdsBytes lds = (LdsBytes)lds_array;
+    const GemmProblem &g = product_of(problem).gemm;
     TilePart part;
     if (!Scheme<T, S>::part_of(problem, part)) return;
-    Loop loop(problem, part, (LdsBytes)lds);
+    auto a = rows_of<PanelA, T>(g, part);
+    auto b = columns_of<PanelB, T>(g, part);
+    typename Loop::Tile tile;
+    typename Loop::Scales scales(problem, part, tile);
+    Operand<T, typename PanelA::Slice, Loop::Tile::BLOCKS_M, Loop::Unit::ROWS> of_a;
+    Operand<T, typename PanelB::Slice, Loop::Tile::BLOCKS_N, Loop::Unit::COLUMNS> of_b;
+    uint32_t panels = min_of(a.panels(), b.panels()), buffer = 0, scaled = 0;
+    Loop loop = {lds, a, b, tile, scales, of_a, of_b, panels, buffer, scaled};
+    if (!Loop::LATE) loop.place(lane_id());
 
     // Where two turns have loops of their own, neither has a branch, and what they stage is known when they are
     // compiled. So are the last panel, after which none is loaded, and a single one, for whose sake a loop's registers
     // would be copied.
-    if (__builtin_expect(loop.panels == 0, 0)) {
+    if (__builtin_expect(panels == 0, 0)) {
         loop.begin();
     } else if constexpr (!Loop::Unit::UNROLLED) {
         loop.template start<ANY_TURN>();
 #pragma unroll 1
-        for (uint32_t left = loop.panels; left > 0; left--) loop.template multiply_panel<ANY_TURN>(left > 1);
-    } else if (__builtin_expect(loop.panels == 1, 0)) {
+        for (uint32_t left = panels; left > 0; left--) loop.template multiply_panel<ANY_TURN>(left > 1);
+    } else if (__builtin_expect(panels == 1, 0)) {
         loop.template start<ANY_TURN>();
         loop.template multiply_panel<ANY_TURN>(Constant<false>());
     } else {
@@ -242,8 +245,7 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
         else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_panels<FIRST_TURN>();
         else loop.template multiply_panels<SECOND_TURN>();
     }
-    loop.multiply_rest(part, part.begin + loop.panels * PanelA::PANEL);
-    loop.scales.finish(loop.tile);
-    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(loop.tile, problem, loop.lds,
-                                                                                       part);
+    loop.multiply_rest(part, part.begin + panels * PanelA::PANEL);
+    scales.finish(tile);
+    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, lds, part);
 }

@@ -263,34 +263,43 @@ INDEXED_MOE(q8_0, Q8_0)
 
 // ---------------------------------------------- products with q8_1 matrices
 
-// dst (columns of y, rows) = weights times activations, in tiles of ROWS x COLUMNS outputs for a
-// workgroup of 128 threads. 64 elements of the inner dimension at a time go to LDS; a thread makes
-// every 16th row and every 8th column of the tile.
-template <class Q, int ROWS, int COLUMNS>
-__device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,
-                                        float *__restrict__ dst, int32_t inner, int32_t rows, int32_t columns,
-                                        int32_t padded, int32_t dst_rows) {
-    constexpr int THREADS = 128, LANES = 16, MY_ROWS = ROWS / LANES, MY_COLUMNS = COLUMNS / (THREADS / LANES);
-    constexpr int PARTS = 64 / Q::SCALED, QUADS = 16 / PARTS;
+// A tile of ROWS x COLUMNS outputs by a workgroup of 128 threads: a thread makes every 16th row and every 8th column of
+// it. 64 elements of the inner dimension at a time go to LDS.
+template <class Q, int ROWS, int COLUMNS> struct MulMatTile {
+    static constexpr int THREADS = 128, LANES = 16, MY_ROWS = ROWS / LANES, MY_COLUMNS = COLUMNS / (THREADS / LANES);
+    static constexpr int PARTS = 64 / Q::SCALED, QUADS = 16 / PARTS;
+    static constexpr bool IS_Q4_0 = is_same<Q, Q4_0>::value;
+
     // Rows of words by element quad, so that neighbouring threads use neighbouring banks.
-    __shared__ uint32_t weights[16][ROWS], activations[16][COLUMNS];
-    __shared__ float scale[PARTS][ROWS], min[Q::HAS_MIN ? PARTS : 1][ROWS], d[2][COLUMNS];
-    // What CUDA's formula adds to products of Q4_0, or 0.
-    constexpr bool IS_Q4_0 = is_same<Q, Q4_0>::value;
-    __shared__ float addend[2][IS_Q4_0 ? COLUMNS : 1];
-    bool cudas_bits = IS_Q4_0 && gives_cudas_bits(rows, inner);
-    __shared__ int32_t plain[PARTS][COLUMNS];
-    uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, pieces = (uint32_t)inner / 32;
+    struct Lds {
+        uint32_t (&weights)[16][ROWS], (&activations)[16][COLUMNS];
+        float (&scale)[PARTS][ROWS], (&min)[Q::HAS_MIN ? PARTS : 1][ROWS], (&d)[2][COLUMNS];
+        // What CUDA's formula adds to products of Q4_0, or 0.
+        float (&addend)[2][IS_Q4_0 ? COLUMNS : 1];
+        int32_t (&plain)[PARTS][COLUMNS];
+    };
+
+    Lds lds;
+    uint32_t rows, columns, pieces;
+    size_t row_bytes, column_bytes;
+    bool cudas_bits;
+    uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
     uint32_t first_row = blockIdx.x * ROWS, first_column = blockIdx.y * COLUMNS;
     uint32_t my_row = thread % LANES, my_column = thread / LANES;
-    size_t row_bytes = (size_t)(inner / Q::ELEMENTS) * Q::BYTES, column_bytes = (size_t)(padded / 32) * Q8_1::BYTES;
     float sums[MY_ROWS][MY_COLUMNS] = {};
-    for (uint32_t step = 0; step < ceil_div(pieces, 2u); step++) {
+
+    __device__ __forceinline__ MulMatTile(const Lds &lds, int32_t inner, int32_t rows, int32_t columns, int32_t padded)
+        : lds(lds), rows((uint32_t)rows), columns((uint32_t)columns), pieces((uint32_t)inner / 32),
+          row_bytes((size_t)(inner / Q::ELEMENTS) * Q::BYTES), column_bytes((size_t)(padded / 32) * Q8_1::BYTES),
+          cudas_bits(IS_Q4_0 && gives_cudas_bits(rows, inner)) {}
+
+    // Stage: a step's weights, global -> registers, unpacked -> LDS.
+    __device__ __forceinline__ void stage_weights(const uint8_t *src, uint32_t step) {
 #pragma unroll
         for (uint32_t i = thread; i < 2 * ROWS; i += THREADS) {
             uint32_t h = i / ROWS, r = i % ROWS, piece_of_row = 2 * step + h;
-            // Rows past the end repeat the last; nobody stores what comes of them.
-            size_t row = min_of(first_row + r, (uint32_t)rows - 1);
+            // Rows past the end repeat the last; they are never stored.
+            size_t row = min_of(first_row + r, rows - 1);
             Piece piece = {};
             if (piece_of_row < pieces)
                 piece = Q::piece(load_piece<Q>(src + row * row_bytes, piece_of_row), piece_of_row % (Q::ELEMENTS / 32));
@@ -299,75 +308,102 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
                 uint32_t place = place_of<Q>(h, s), part = 4 * place / QUADS;
 #pragma unroll
                 for (uint32_t k = 0; k < 4; k++)
-                    weights[4 * place + k][r] =
+                    lds.weights[4 * place + k][r] =
                         Q::OFFSET != 0 ? subtract_bytes(piece.q[s][k], Q::OFFSET) : piece.q[s][k];
-                scale[part][r] = piece.scale[s];
-                if constexpr (Q::HAS_MIN) min[part][r] = piece.min[s];
+                lds.scale[part][r] = piece.scale[s];
+                if constexpr (Q::HAS_MIN) lds.min[part][r] = piece.min[s];
             }
         }
+    }
+    // Stage: a step's activations, and their sums, global -> registers -> LDS.
+    __device__ __forceinline__ void stage_activations(const uint8_t *y, uint32_t step) {
 #pragma unroll
         for (uint32_t i = thread; i < 2 * COLUMNS; i += THREADS) {
             uint32_t slot = i / COLUMNS, c = i % COLUMNS, chunk = chunk_of<Q>(step, slot);
-            size_t column = min_of(first_column + c, (uint32_t)columns - 1);
+            size_t column = min_of(first_column + c, columns - 1);
             const uint32_t *block =
                 (const uint32_t *)(y + column * column_bytes + (size_t)min_of(chunk, pieces - 1) * Q8_1::BYTES);
-            d[slot][c] = half_of(block[0]);
+            lds.d[slot][c] = half_of(block[0]);
             int32_t sum = 0;
 #pragma unroll
             for (uint32_t k = 0; k < 8; k++) {
                 uint32_t q = block[1 + k];
-                activations[8 * slot + k][c] = q;
+                lds.activations[8 * slot + k][c] = q;
                 sum = dot4(0x01010101u, q, sum);
                 if ((k + 1) % QUADS == 0) {
-                    plain[(8 * slot + k) / QUADS][c] = sum;
+                    lds.plain[(8 * slot + k) / QUADS][c] = sum;
                     if constexpr (IS_Q4_0)
-                        addend[slot][c] =
-                            cudas_bits ? cudas_addend(sum, d[slot][c], half_of(block[0] >> 16), 8.0f) : 0.0f;
+                        lds.addend[slot][c] =
+                            cudas_bits ? cudas_addend(sum, lds.d[slot][c], half_of(block[0] >> 16), 8.0f) : 0.0f;
                     sum = 0;
                 }
             }
         }
-        __syncthreads();
-#pragma unroll 1
-        for (int part = 0; part < PARTS; part++) {
-            uint32_t slot = part * QUADS / 8, w[MY_ROWS][QUADS];
+    }
+    // Multiply: the elements that share a scale, LDS -> registers -> sums.
+    __device__ __forceinline__ void multiply(int part) {
+        uint32_t slot = part * QUADS / 8, w[MY_ROWS][QUADS];
 #pragma unroll
-            for (int r = 0; r < MY_ROWS; r++)
+        for (int r = 0; r < MY_ROWS; r++)
 #pragma unroll
-                for (int k = 0; k < QUADS; k++) w[r][k] = weights[QUADS * part + k][my_row + r * LANES];
+            for (int k = 0; k < QUADS; k++) w[r][k] = lds.weights[QUADS * part + k][my_row + r * LANES];
 #pragma unroll
-            for (int c = 0; c < MY_COLUMNS; c++) {
-                uint32_t column = my_column + c * (THREADS / LANES), q[QUADS];
+        for (int c = 0; c < MY_COLUMNS; c++) {
+            uint32_t column = my_column + c * (THREADS / LANES), q[QUADS];
 #pragma unroll
-                for (int k = 0; k < QUADS; k++) q[k] = activations[QUADS * part + k][column];
+            for (int k = 0; k < QUADS; k++) q[k] = lds.activations[QUADS * part + k][column];
 #pragma unroll
-                for (int r = 0; r < MY_ROWS; r++) {
-                    uint32_t row = my_row + r * LANES;
-                    int32_t products = 0;
+            for (int r = 0; r < MY_ROWS; r++) {
+                uint32_t row = my_row + r * LANES;
+                int32_t products = 0;
 #pragma unroll
-                    for (int k = 0; k < QUADS; k++) products = dot4(w[r][k], q[k], products);
-                    if constexpr (IS_Q4_0) {
-                        float product = math::fma((float)products, d[slot][column], addend[slot][column]);
-                        sums[r][c] = math::fma(scale[part][row], product, sums[r][c]);
-                        continue;
-                    }
-                    float sum = scale[part][row] * (float)products;
-                    if constexpr (Q::HAS_MIN) sum = math::fma(min[part][row], (float)plain[part][column], sum);
-                    sums[r][c] = math::fma(d[slot][column], sum, sums[r][c]);
+                for (int k = 0; k < QUADS; k++) products = dot4(w[r][k], q[k], products);
+                if constexpr (IS_Q4_0) {
+                    float product = math::fma((float)products, lds.d[slot][column], lds.addend[slot][column]);
+                    sums[r][c] = math::fma(lds.scale[part][row], product, sums[r][c]);
+                    continue;
                 }
+                float sum = lds.scale[part][row] * (float)products;
+                if constexpr (Q::HAS_MIN) sum = math::fma(lds.min[part][row], (float)lds.plain[part][column], sum);
+                sums[r][c] = math::fma(lds.d[slot][column], sum, sums[r][c]);
             }
         }
-        __syncthreads();
     }
+    // Store: the sums of rows and columns that there are.
+    __device__ __forceinline__ void store(float *dst, int32_t dst_rows) const {
 #pragma unroll
-    for (int c = 0; c < MY_COLUMNS; c++) {
-        uint32_t column = first_column + my_column + c * (THREADS / LANES);
+        for (int c = 0; c < MY_COLUMNS; c++) {
+            uint32_t column = first_column + my_column + c * (THREADS / LANES);
 #pragma unroll
-        for (int r = 0; r < MY_ROWS; r++) {
-            uint32_t row = first_row + my_row + r * LANES;
-            if (row < (uint32_t)rows && column < (uint32_t)columns) dst[(size_t)column * dst_rows + row] = sums[r][c];
+            for (int r = 0; r < MY_ROWS; r++) {
+                uint32_t row = first_row + my_row + r * LANES;
+                if (row < rows && column < columns) dst[(size_t)column * dst_rows + row] = sums[r][c];
+            }
         }
     }
+};
+
+// dst (columns of y, rows) = weights times activations.
+template <class Q, int ROWS, int COLUMNS>
+__device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,
+                                        float *__restrict__ dst, int32_t inner, int32_t rows, int32_t columns,
+                                        int32_t padded, int32_t dst_rows) {
+    using Tile = MulMatTile<Q, ROWS, COLUMNS>;
+    constexpr int PARTS = Tile::PARTS;
+    __shared__ uint32_t weights[16][ROWS], activations[16][COLUMNS];
+    __shared__ float scale[PARTS][ROWS], min[Q::HAS_MIN ? PARTS : 1][ROWS], d[2][COLUMNS];
+    __shared__ float addend[2][Tile::IS_Q4_0 ? COLUMNS : 1];
+    __shared__ int32_t plain[PARTS][COLUMNS];
+    Tile tile({weights, activations, scale, min, d, addend, plain}, inner, rows, columns, padded);
+    for (uint32_t step = 0; step < ceil_div(tile.pieces, 2u); step++) {
+        tile.stage_weights(src, step);
+        tile.stage_activations(y, step);
+        __syncthreads();
+#pragma unroll 1
+        for (int part = 0; part < PARTS; part++) tile.multiply(part);
+        __syncthreads();
+    }
+    tile.store(dst, dst_rows);
 }
 #define MUL_MAT(NAME, Q, ROWS, COLUMNS)                                                                         \
     ENTRY __launch_bounds__(128)                                                                                \

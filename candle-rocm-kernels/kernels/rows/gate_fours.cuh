@@ -248,23 +248,19 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
     typedef int32_t Numbers __attribute__((ext_vector_type(4)));
     static constexpr int SLOTS = Lds::CANDIDATES / LANES;
 
-    const T *logits;
-    const float *bias;
+    // Registers of gate_fours, by reference.
+    const T *&logits;
+    const float *&bias;
     const GateOptions &o;
-    LdsBytes lds;
-    uint32_t lane;
-    uint32_t fours = o.experts / 4;
+    LdsBytes &lds;
+    uint32_t &lane, &fours;
     // Whether every lane's fours are experts. A lane beyond the experts has the last ones once more, which then count
     // for nothing.
-    bool whole = fours == LANES * FOURS;
-    GateScores scores = {o.sigmoid != 0, 0, 1};
-    float choices[FOURS][4];
+    bool &whole;
+    GateScores &scores;
+    float (&choices)[FOURS][4];
     // The best of each four, and the largest sum of two of its choices; below all where it is not looked at.
-    float best[FOURS], sums[FOURS];
-
-    __device__ __forceinline__ TokenGate(const T *logits, const float *bias, const GateOptions &o, LdsBytes lds,
-                                         uint32_t lane)
-        : logits(logits), bias(bias), o(o), lds(lds), lane(lane) {}
+    float (&best)[FOURS], (&sums)[FOURS];
 
     __device__ __forceinline__ uint32_t four(uint32_t j) const { return j * LANES + lane; }
     __device__ __forceinline__ uint32_t held_four(uint32_t j) const { return min_of(four(j), fours - 1); }
@@ -622,20 +618,24 @@ template <int LANES, int FOURS, int CELLS, class T>
 __device__ __forceinline__ void gate_fours(const T *logits, const float *bias, uint32_t *ids, float *weights,
                                            const GateOptions &o, LdsBytes lds, uint32_t lane, bool writes) {
     using Gate = TokenGate<LANES, FOURS, CELLS, T>;
-    Gate gate(logits, bias, o, lds, lane);
+    uint32_t fours = o.experts / 4;
+    bool whole = fours == LANES * FOURS;
+    GateScores scores = {o.sigmoid != 0, 0, 1};
+    float choices[FOURS][4], best[FOURS], sums[FOURS];
+    Gate gate = {logits, bias, o, lds, lane, fours, whole, scores, choices, best, sums};
     gate.load();
     if (o.sigmoid) gate.score_by_sigmoid();
     else gate.score_by_softmax();
-    if (bias && gate.whole) gate.add_bias([&](uint32_t j) INLINED { return gate.four(j); });
+    if (bias && whole) gate.add_bias([&](uint32_t j) INLINED { return gate.four(j); });
     else if (bias) gate.add_bias([&](uint32_t j) INLINED { return gate.held_four(j); });
     gate.bound_choices();
 
     gate.reduce_fours();
     if (o.groups > 1) {
-        if (gate.whole && o.groups == GATE_GROUPS && FOURS % GATE_GROUPS == 0) gate.mask_regular_groups();
+        if (whole && o.groups == GATE_GROUPS && FOURS % GATE_GROUPS == 0) gate.mask_regular_groups();
         else gate.mask_groups();
         wave_fence();
-    } else if (!gate.whole) {
+    } else if (!whole) {
         gate.mask_repeated();
     }
 

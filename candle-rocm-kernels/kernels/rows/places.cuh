@@ -58,18 +58,16 @@ __device__ __forceinline__ void count_chunk(const uint32_t *ids, int32_t *counts
     for (uint32_t e = threadIdx.x; e < experts; e += EXPERTS_THREADS) counts[blockIdx.x * experts + e] = of_expert[e];
 }
 
-__device__ __forceinline__ void place_chunk(const ExpertPlaces &p, uint32_t chunk) {
-    static __shared__ int32_t rows_of_waves[PLACES_WAVES][PLACES_MOST], rows_of_experts[PLACES_MOST];
-    static __shared__ int32_t starts[PLACES_MOST + 1], of_wave[PLACES_WAVES];
-    uint32_t wave = threadIdx.x / WAVEFRONT, lane = threadIdx.x % WAVEFRONT, chunks = gridDim.x;
-    LDS_MEMORY int32_t *next = (LDS_MEMORY int32_t *)rows_of_waves[wave];
-    for (uint32_t e = lane; e < p.experts; e += WAVEFRONT) next[e] = 0;
-    wave_fence();
-    each_of_chunk(p.ids, p.assignments, p.experts, chunk, [&](uint32_t, uint32_t, uint32_t expert) INLINED {
-        if (expert < p.experts) lds_add(next + expert, 1);
-    });
-    __syncthreads();
-    // Where each expert begins, and there each wavefront's rows.
+// What a workgroup of place_chunk has in LDS: rows of each expert before this chunk's of each wavefront, all of an
+// expert's, and where these begin.
+struct PlacesLds {
+    int32_t (&rows_of_waves)[PLACES_WAVES][PLACES_MOST], (&rows_of_experts)[PLACES_MOST];
+    int32_t (&starts)[PLACES_MOST + 1], (&of_wave)[PLACES_WAVES];
+};
+
+// Scan: where each expert begins, and there each wavefront's rows. Returns how many blocks all experts have.
+__device__ __forceinline__ int32_t scan_experts(const ExpertPlaces &p, const PlacesLds &lds, uint32_t wave,
+                                                uint32_t lane, uint32_t chunks) {
     int32_t blocks = 0;
     for (uint32_t from = 0; from < p.experts; from += EXPERTS_THREADS) {
         uint32_t e = from + threadIdx.x;
@@ -89,31 +87,34 @@ __device__ __forceinline__ void place_chunk(const ExpertPlaces &p, uint32_t chun
             int32_t other = shfl_up(end, step, (uint32_t)WAVEFRONT);
             if (lane >= step) end += other;
         }
-        if (lane == WAVEFRONT - 1) of_wave[wave] = end;
+        if (lane == WAVEFRONT - 1) lds.of_wave[wave] = end;
         __syncthreads();
         int32_t earlier = blocks;
 #pragma unroll
         for (uint32_t w = 0; w < PLACES_WAVES; w++) {
-            earlier += w < wave ? of_wave[w] : 0;
-            blocks += of_wave[w];
+            earlier += w < wave ? lds.of_wave[w] : 0;
+            blocks += lds.of_wave[w];
         }
         __syncthreads();
         if (!inside) continue;
         int32_t start = (earlier + end - mine) * (int32_t)EXPERTS_ROWS, row = start + before;
-        starts[e] = start;
-        rows_of_experts[e] = rows;
+        lds.starts[e] = start;
+        lds.rows_of_experts[e] = rows;
         for (uint32_t w = 0; w < PLACES_WAVES; w++) {
-            int32_t count = rows_of_waves[w][e];
-            rows_of_waves[w][e] = row;
+            int32_t count = lds.rows_of_waves[w][e];
+            lds.rows_of_waves[w][e] = row;
             row += count;
         }
     }
-    if (threadIdx.x == 0) starts[p.experts] = blocks * (int32_t)EXPERTS_ROWS;
-    __syncthreads();
+    return blocks;
+}
 
-    // Each assignment's row: how many lanes before have the same expert.
+// Place: each assignment's row. `next` has the next row of each expert for this wavefront.
+__device__ __forceinline__ void place_assignments(const ExpertPlaces &p, LDS_MEMORY int32_t *next, uint32_t chunk,
+                                                  uint32_t lane) {
     uint32_t bits = 32 - (uint32_t)__builtin_clz(p.experts);
     each_of_chunk(p.ids, p.assignments, p.experts, chunk, [&](uint32_t i, uint32_t end, uint32_t expert) INLINED {
+        // How many lanes before have the same expert.
         Lanes same = ~(Lanes)0;
 #pragma unroll 1
         for (uint32_t b = 0; b < bits; b++) {
@@ -129,12 +130,16 @@ __device__ __forceinline__ void place_chunk(const ExpertPlaces &p, uint32_t chun
         if (i < end) p.place[i] = row;
         if (placed) p.source[row] = (int32_t)i;
     });
+}
 
-    // What no assignment has is for all workgroups together.
+// Store: what no assignment has, by all workgroups together: where experts begin, whose blocks are, and rows that are
+// nobody's.
+__device__ __forceinline__ void store_blocks(const ExpertPlaces &p, const PlacesLds &lds, int32_t blocks, uint32_t wave,
+                                             uint32_t lane, uint32_t chunks) {
     if (blockIdx.x == 0)
-        for (uint32_t e = threadIdx.x; e <= p.experts; e += EXPERTS_THREADS) p.starts[e] = starts[e];
+        for (uint32_t e = threadIdx.x; e <= p.experts; e += EXPERTS_THREADS) p.starts[e] = lds.starts[e];
     for (uint32_t e = blockIdx.x + chunks * wave; e < p.experts; e += chunks * PLACES_WAVES) {
-        int32_t rows = rows_of_experts[e], first = starts[e], end = starts[e + 1];
+        int32_t rows = lds.rows_of_experts[e], first = lds.starts[e], end = lds.starts[e + 1];
         for (int32_t block = lane; block * (int32_t)EXPERTS_ROWS < rows; block += WAVEFRONT)
             p.numbers[first / (int32_t)EXPERTS_ROWS + block] = (int32_t)e | (in_use(rows, block) - 1)
                                                                                 << EXPERTS_GROUP_BITS;
@@ -145,4 +150,24 @@ __device__ __forceinline__ void place_chunk(const ExpertPlaces &p, uint32_t chun
     for (uint32_t row = blocks * EXPERTS_ROWS + (uint32_t)global_thread(); row < p.blocks * EXPERTS_ROWS;
          row += global_threads())
         p.source[row] = -1;
+}
+
+__device__ __forceinline__ void place_chunk(const ExpertPlaces &p, uint32_t chunk) {
+    static __shared__ int32_t rows_of_waves[PLACES_WAVES][PLACES_MOST], rows_of_experts[PLACES_MOST];
+    static __shared__ int32_t starts[PLACES_MOST + 1], of_wave[PLACES_WAVES];
+    PlacesLds lds = {rows_of_waves, rows_of_experts, starts, of_wave};
+    uint32_t wave = threadIdx.x / WAVEFRONT, lane = threadIdx.x % WAVEFRONT, chunks = gridDim.x;
+    // Count: this chunk's rows of each wavefront.
+    LDS_MEMORY int32_t *next = (LDS_MEMORY int32_t *)rows_of_waves[wave];
+    for (uint32_t e = lane; e < p.experts; e += WAVEFRONT) next[e] = 0;
+    wave_fence();
+    each_of_chunk(p.ids, p.assignments, p.experts, chunk, [&](uint32_t, uint32_t, uint32_t expert) INLINED {
+        if (expert < p.experts) lds_add(next + expert, 1);
+    });
+    __syncthreads();
+    int32_t blocks = scan_experts(p, lds, wave, lane, chunks);
+    if (threadIdx.x == 0) starts[p.experts] = blocks * (int32_t)EXPERTS_ROWS;
+    __syncthreads();
+    place_assignments(p, next, chunk, lane);
+    store_blocks(p, lds, blocks, wave, lane, chunks);
 }

@@ -219,23 +219,20 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     };
 
     // The main loop over all whole vectors of k: rounds in which each team has a whole step, and one in which some of the
-    // lanes have none. A lane's offsets stay what they are; the bases go on.
+    // lanes have none. Its phases, and what they share: registers of whole_vectors, by reference, since clang 19 copies
+    // more of them where they are members.
     struct MainLoop {
         using Round = Operands[UNROLL / DEPTH];
 
         FewProduct &product;
         const Place &at;
-        // Elements of k in a round, and the lane's first of them.
-        uint32_t lane, round, k, offset_a[TILES], offset_b[B_VECTORS], offset_k, lda;
-        const T *a, *b;
-        // Where the round begins.
-        uint32_t begin_k = 0;
+        // Elements of k in a round, and the lane's first of them. Offsets stay what they are; the bases go on.
+        uint32_t &lane, &round, &k, (&offset_a)[TILES], (&offset_b)[B_VECTORS], &offset_k, &lda;
+        const T *&a, *&b;
+        uint32_t &begin_k;
 
-        __device__ __forceinline__ MainLoop(FewProduct &product, const Place &at, uint32_t lane, uint32_t sharer,
-                                            uint32_t sharing)
-            : product(product), at(at), lane(lane), round(STEP << sharing), k(sharer * STEP + Unit::k_place(lane) * V),
-              offset_k(k * SIZE), lda((uint32_t)at.lda),
-              a(at.a + (ROWS_TOGETHER ? (int64_t)at.first : at.first * at.lda)), b(at.b) {
+        // Where the lane's vectors are, from the round's first on.
+        __device__ __forceinline__ void find_offsets() {
             // Rows and columns beyond the last repeat it, or the last vector of rows, and are not stored.
             uint32_t last = at.m - 1 - at.first, row;
 #pragma unroll
@@ -255,7 +252,6 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             for (int j = 0; j < B_VECTORS; j++)
                 offset_b[j] = (min_of(Unit::column(lane, j), at.n - 1) * (uint32_t)at.column_b + k) * SIZE;
         }
-
         // Whether vector `u` has `left` elements of k and more to go.
         template <class All> __device__ __forceinline__ bool is_there(All, uint32_t left, int u) const {
             return All::value || k + u * K_VECTOR + V <= left;
@@ -360,83 +356,85 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             load_a(Constant<true>(), 0, operands);
             advance_a();
         }
-
-        // The first round where there is a norm: A's first vectors are on their way while the columns' squares are
-        // added up. Returns how many rounds are done.
-        __device__ __forceinline__ uint32_t first_normed_round(uint32_t rounds) {
-            Round operands;
-            product.input.begin(at);
-            in_order();
-            if (rounds > 0) load_round(operands);
-            in_order();
-            product.input.template meet<Unit>(at, lane);
-            if (rounds == 0) return 0;
-            load_b_and_multiply(Constant<true>(), 0, operands, []() INLINED {});
-            advance_others();
-            return 1;
-        }
-        // All whole rounds, ROLLING: each step's vectors are replaced by the next round's once they were multiplied.
-        __device__ __forceinline__ void rolling_rounds(uint32_t rounds) {
-            static_assert(DEPTH == 1, "a step is multiplied by itself");
-            if (rounds == 0) return;
-            Constant<true> all;
-            Round now;
-            load_round(now);
-            load_b(all, 0, now);
-            advance_others();
-#pragma unroll 1
-            for (uint32_t left = rounds; left > 1; left--) {
-                keep(offset_a);
-                keep(offset_b);
+        // ROLLING: multiplies a round each of whose steps is replaced by the next round's once it was multiplied.
+        __device__ __forceinline__ void roll(Round &now) {
+            keep(offset_a);
+            keep(offset_b);
 #pragma unroll
-                for (int u = 0; u < UNROLL; u++) {
-                    multiply(product.sums, now[u]);
-                    load_a_at(all, 0, now, u);
-                    load_b_at(all, 0, now, u);
-                }
-                advance_a();
-                advance_others();
+            for (int u = 0; u < UNROLL; u++) {
+                multiply(product.sums, now[u]);
+                load_a_at(Constant<true>(), 0, now, u);
+                load_b_at(Constant<true>(), 0, now, u);
             }
-            // Apart, since loads under a condition take more registers.
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++) multiply(product.sums, now[u]);
-        }
-        // All whole rounds from `begun` on; AHEAD, with the next round's A on its way during products.
-        __device__ __forceinline__ void whole_rounds(uint32_t rounds, uint32_t begun) {
-            Round now;
-            if (AHEAD && rounds > 0) load_round(now);
-#pragma unroll 1
-            for (uint32_t left = rounds - begun; left > 0; left--) {
-                keep(offset_a);
-                keep(offset_b);
-                Round next;
-                if (!AHEAD) load_round(now);
-                load_b_and_multiply(Constant<true>(), 0, now, [&]() INLINED {
-                    if (AHEAD && left > 1) load_round(next);
-                });
-                advance_others();
-#pragma unroll
-                for (int n = 0; AHEAD && n < UNROLL / DEPTH; n++) now[n] = next[n];
-            }
-        }
-        // The vectors of k after the last whole round, of which some lanes have none.
-        __device__ __forceinline__ void last_round(uint32_t left) {
-            if (left < V) return;
-            Round operands;
-            load_a(Constant<false>(), left, operands);
-            load_b_and_multiply(Constant<false>(), left, operands, []() INLINED {});
+            advance_a();
+            advance_others();
         }
     };
 
     // Adds up the products of all whole vectors of k. Returns the elements of k that are done.
     __device__ __forceinline__ uint32_t whole_vectors(const Place &at, uint32_t lane, uint32_t sharer,
                                                       uint32_t sharing) {
-        MainLoop loop(*this, at, lane, sharer, sharing);
-        uint32_t rounds = at.k / STEP >> sharing, begun = 0;
-        if constexpr (Input::NORMS) begun = loop.first_normed_round(rounds);
-        if constexpr (ROLLING) loop.rolling_rounds(rounds);
-        else loop.whole_rounds(rounds, begun);
-        loop.last_round(at.k - rounds * loop.round);
+        using Round = typename MainLoop::Round;
+
+        uint32_t round = STEP << sharing, rounds = at.k / STEP >> sharing, k = sharer * STEP + Unit::k_place(lane) * V;
+        uint32_t offset_a[TILES], offset_b[B_VECTORS], offset_k = k * SIZE;
+        uint32_t lda = (uint32_t)at.lda;
+        const T *a = at.a + (ROWS_TOGETHER ? (int64_t)at.first : at.first * at.lda), *b = at.b;
+        // Where the round begins.
+        uint32_t begin_k = 0, begun = 0;
+        MainLoop loop{*this, at, lane, round, k, offset_a, offset_b, offset_k, lda, a, b, begin_k};
+        loop.find_offsets();
+        Constant<true> all;
+        auto nothing = []() INLINED {
+        };
+        if constexpr (Input::NORMS) {
+            // A's first vectors are on their way while the columns' squares are added up.
+            Round operands;
+            input.begin(at);
+            in_order();
+            if (rounds > 0) loop.load_round(operands);
+            in_order();
+            input.template meet<Unit>(at, lane);
+            if (rounds > 0) {
+                loop.load_b_and_multiply(all, 0, operands, nothing);
+                loop.advance_others();
+                begun = 1;
+            }
+        }
+        Round now;
+        if ((AHEAD || ROLLING) && rounds > 0) loop.load_round(now);
+        if constexpr (ROLLING) {
+            static_assert(DEPTH == 1, "a step is multiplied by itself");
+            if (rounds > 0) {
+                loop.load_b(all, 0, now);
+                loop.advance_others();
+#pragma unroll 1
+                for (uint32_t left = rounds; left > 1; left--) loop.roll(now);
+                // Apart, since loads under a condition take more registers.
+#pragma unroll
+                for (int u = 0; u < UNROLL; u++) multiply(sums, now[u]);
+            }
+        } else {
+#pragma unroll 1
+            for (uint32_t left = rounds - begun; left > 0; left--) {
+                keep(loop.offset_a);
+                keep(loop.offset_b);
+                Round next;
+                if (!AHEAD) loop.load_round(now);
+                loop.load_b_and_multiply(all, 0, now, [&]() INLINED {
+                    if (AHEAD && left > 1) loop.load_round(next);
+                });
+                loop.advance_others();
+#pragma unroll
+                for (int n = 0; AHEAD && n < UNROLL / DEPTH; n++) now[n] = next[n];
+            }
+        }
+        uint32_t left = at.k - rounds * loop.round;
+        if (left >= V) {
+            Round operands;
+            loop.load_a(Constant<false>(), left, operands);
+            loop.load_b_and_multiply(Constant<false>(), left, operands, nothing);
+        }
         settle_products();
         return at.k / V * V;
     }
