@@ -317,9 +317,13 @@ impl Geometry {
         }
     }
 
-    /// How many rows were asked for, a workgroup for each, if that is how the kernel is launched.
+    /// How many rows or outputs were asked for, a workgroup for each, if that is how the kernel is launched.
     pub fn rows(self, asked: Grid) -> Option<u32> {
         match (self, asked.workgroups) {
+            // One thread may mean outputs of no elements.
+            (Self::Outputs { .. }, [count, 1, 1]) if asked.is_line() && asked.threads[0] > 1 => {
+                Some(count)
+            }
             (Self::Rows { axis, .. }, [count, 1, 1])
                 if asked.threads[axis] == 1 && asked.threads[2] == 1 =>
             {

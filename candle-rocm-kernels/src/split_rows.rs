@@ -1,13 +1,15 @@
 //! Few long rows: two kernels instead of one, so that several workgroups share each row.
 //!
-//! A workgroup for each row would leave most of the GPU idle. The kernels listed here can be replaced by a pair of module
-//! `fused`, on grids of (parts, rows) workgroups of [`THREADS`]: those of the first leave what each found in its part of a
-//! row, those of the second combine what all parts of their row found, and write their own part.
+//! A workgroup for each row would leave most of the GPU idle. The kernels listed here can be replaced by a pair of another
+//! module or their own, on grids of (parts, rows) workgroups of [`THREADS`]: those of the first leave what each found in
+//! its part of a row, those of the second combine what all parts of their row found, and write their own part. Of a
+//! reduction a row is what one output is made of, and the second kernel writes the output.
 
 use rocm_gpus::costs;
 
 use crate::geometry::Row;
 use crate::split::Split;
+use crate::Module;
 
 /// Work-items of a workgroup of either kernel.
 pub const THREADS: u32 = 256;
@@ -18,15 +20,25 @@ const BYTES: Split = Split {
     least_steps: 1,
     most: u32::MAX as u64,
 };
+/// Bytes of many rows that a second launch for all of them costs little beside.
+const MANY_ROWS: u64 = 64 << 20;
+/// What every GPU allows along the second dimension of a grid.
+const MOST_ROWS: u32 = 65_535;
+/// Outputs that a workgroup of the first kernel makes parts of at once (`MOST_COLUMNS` in kernels/rows/long_fold.cuh).
+const COLUMNS: u32 = 32;
 
 /// How a kernel of rows is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct SplitRows {
     /// Which of the kernel's arguments are pointers that both kernels of the pair read or write in vectors, if all are at
     /// multiples of 16 bytes.
     pub pointers: &'static [usize],
-    /// What a part leaves for the second kernel: so many numbers of f64 for rows of f64, of f32 for others.
+    /// What a part leaves for the second kernel: so many numbers of 8 bytes for rows of such elements, of 4 for others.
     pub numbers: u32,
+    /// Whether the second kernel reads no more than what the parts left.
+    pub reads_once: bool,
+    /// The module of the pair.
+    pub module: &'static Module,
     /// The pair.
     pub kernels: [SplitKernel; 2],
 }
@@ -79,8 +91,18 @@ macro_rules! argument {
     };
 }
 
+/// How often the table below says that a pair reads its rows.
+macro_rules! reads {
+    (once) => {
+        true
+    };
+    (twice) => {
+        false
+    };
+}
+
 macro_rules! splits {
-    ($($module:literal, $kernel:literal, [$($pointer:literal)*], $numbers:literal:
+    ($($module:literal, $kernel:literal, [$($pointer:literal)*], $numbers:expr, $reads:ident, $of:ident:
        $($prefix:literal ($($argument:tt)*))*;)*) => {
         &[$((
             $module,
@@ -88,6 +110,8 @@ macro_rules! splits {
             SplitRows {
                 pointers: &[$($pointer),*],
                 numbers: $numbers,
+                reads_once: reads!($reads),
+                module: &crate::$of,
                 kernels: [$(SplitKernel {
                     prefix: $prefix,
                     arguments: &[$(argument!($argument)),*],
@@ -99,44 +123,60 @@ macro_rules! splits {
 
 /// (module, beginning of the kernel's name, how it is replaced: pointers, numbers, pair); the first that matches holds.
 const SPLITS: &[(&str, &str, SplitRows)] = splits! {
-    "reduce", "softmax_", [0 1], 2:
+    "reduce", "fast_sum_", [], COLUMNS, once, REDUCE:
+        "long_sum_parts" (1 2 3 4 partial)
+        "long_sum_finish" (1 2 3 4 5 partial);
+    // An extremum and its place.
+    "reduce", "fast_min_", [], 2 * COLUMNS, once, REDUCE:
+        "long_min_parts" (1 2 3 4 partial)
+        "long_min_finish" (1 2 3 4 5 partial);
+    "reduce", "fast_max_", [], 2 * COLUMNS, once, REDUCE:
+        "long_max_parts" (1 2 3 4 partial)
+        "long_max_finish" (1 2 3 4 5 partial);
+    "reduce", "fast_argmin_", [], 2 * COLUMNS, once, REDUCE:
+        "long_min_parts" (1 2 3 4 partial)
+        "long_argmin_finish" (1 2 3 4 5 partial);
+    "reduce", "fast_argmax_", [], 2 * COLUMNS, once, REDUCE:
+        "long_max_parts" (1 2 3 4 partial)
+        "long_argmax_finish" (1 2 3 4 5 partial);
+    "reduce", "softmax_", [0 1], 2, twice, FUSED:
         "long_softmax_parts" (0 partial 2 parts one wide)
         "long_softmax_finish" (0 partial 1 2 parts one wide);
-    "reduce", "rmsnorm_", [0 1 2], 2:
+    "reduce", "rmsnorm_", [0 1 2], 2, twice, FUSED:
         "long_rmsnorm_parts" (0 partial 3 parts wide)
         "long_rmsnorm_finish" (0 partial 1 2 null 3 parts 5 wide);
-    "reduce", "layernorm_", [0 1 2 3], 2:
+    "reduce", "layernorm_", [0 1 2 3], 2, twice, FUSED:
         "long_layernorm_parts" (0 partial 4 parts wide)
         "long_layernorm_finish" (0 partial 1 2 3 4 parts 6 wide);
-    "fused", "log_softmax_", [0 1], 2:
+    "fused", "log_softmax_", [0 1], 2, twice, FUSED:
         "long_softmax_parts" (0 partial 2 parts one wide)
         "long_log_softmax_finish" (0 partial 1 2 parts one wide);
-    "fused", "scaled_softmax_", [0 1], 2:
+    "fused", "scaled_softmax_", [0 1], 2, twice, FUSED:
         "long_softmax_parts" (0 partial 2 parts 3 wide)
         "long_softmax_finish" (0 partial 1 2 parts 3 wide);
     // These see by themselves, both alike, whether the mask can be read in vectors.
-    "fused", "masked_softmax_", [0 1], 2:
+    "fused", "masked_softmax_", [0 1], 2, twice, FUSED:
         "long_masked_softmax_parts" (0 partial 2 parts 3 wide 4 5 6 7 8 9)
         "long_masked_softmax_finish" (0 partial 1 2 parts 3 wide 4 5 6 7 8 9);
-    "fused", "flagged_softmax_", [0 1], 2:
+    "fused", "flagged_softmax_", [0 1], 2, twice, FUSED:
         "long_flagged_softmax_parts" (0 partial 2 parts 3 wide 4 5 6 7 8 9)
         "long_flagged_softmax_finish" (0 partial 1 2 parts 3 wide 4 5 6 7 8 9);
-    "fused", "add_rmsnorm_", [0 1 2 3 4], 2:
+    "fused", "add_rmsnorm_", [0 1 2 3 4], 2, twice, FUSED:
         "long_add_rmsnorm_parts" (0 1 2 partial 5 parts wide)
         "long_rmsnorm_finish" (2 partial 3 4 null 5 parts 6 wide);
-    "fused", "add_layernorm_", [0 1 2 3 4 5], 2:
+    "fused", "add_layernorm_", [0 1 2 3 4 5], 2, twice, FUSED:
         "long_add_layernorm_parts" (0 1 2 partial 6 parts wide)
         "long_layernorm_finish" (2 partial 3 4 5 6 parts 7 wide);
-    "fused", "backward_softmax_", [0 1 2], 1:
+    "fused", "backward_softmax_", [0 1 2], 1, twice, FUSED:
         "long_backward_softmax_parts" (0 1 partial 3 parts wide)
         "long_backward_softmax_finish" (0 1 partial 2 3 parts 4 wide);
-    "fused", "backward_log_softmax_", [0 1 2], 1:
+    "fused", "backward_log_softmax_", [0 1 2], 1, twice, FUSED:
         "long_backward_log_softmax_parts" (0 1 partial 3 parts wide)
         "long_backward_log_softmax_finish" (0 1 partial 2 3 parts one wide);
-    "fused", "backward_rmsnorm_", [0 1 2 3], 4:
+    "fused", "backward_rmsnorm_", [0 1 2 3], 4, twice, FUSED:
         "long_backward_rmsnorm_parts" (0 1 2 partial 5 parts wide)
         "long_backward_rmsnorm_finish" (0 1 2 partial 3 4 5 parts 6 wide);
-    "fused", "backward_layernorm_", [0 1 2 3], 4:
+    "fused", "backward_layernorm_", [0 1 2 3], 4, twice, FUSED:
         "long_backward_layernorm_parts" (0 1 2 partial 5 parts wide)
         "long_backward_layernorm_finish" (0 1 2 partial 3 4 5 parts 6 wide);
 };
@@ -146,11 +186,15 @@ impl SplitRows {
     pub fn of(module: &str, kernel: &str) -> Option<Self> {
         SPLITS
             .iter()
-            .find(|(of, prefix, _)| *of == module && kernel.starts_with(prefix))
+            .find(|(of, prefix, _)| {
+                // After it the dtype alone: `fast_sum_small_f32` is another kernel than `fast_sum_f32`.
+                let dtype = kernel.strip_prefix(prefix);
+                *of == module && dtype.is_some_and(|dtype| !dtype.contains('_'))
+            })
             .map(|(_, _, split)| *split)
     }
 
-    /// The names of the pair, in module `fused`, for the replaced kernel of this name.
+    /// The names of the pair, in its module, for the replaced kernel of this name.
     pub fn names(&self, kernel: &str) -> [String; 2] {
         let dtype = kernel.rsplit('_').next().unwrap_or_default();
         self.kernels.map(|of| format!("{}_{dtype}", of.prefix))
@@ -163,19 +207,25 @@ impl SplitRows {
     }
 }
 
-/// How many workgroups should share each of so many rows, if more than one.
+/// How many workgroups should share each of so many rows, if the pair should replace the kernel.
 ///
 /// Rows of 128 KiB and more, at most one for two compute units, are cut into as many parts as give each compute unit two,
-/// but of no less than 16 KiB. On an NVIDIA H200 shorter rows take as long or longer in parts, as do more rows: they are
-/// read twice.
-pub fn parts(rows: u32, row: Row, compute_units: u32) -> Option<u32> {
+/// but of no less than 16 KiB. On an NVIDIA H200 shorter rows take as long or longer in parts, as do more rows, if they are
+/// read twice. Of those that are read once each compute unit gets eight; and 64 MiB of any number of long rows are
+/// shared, since these may be columns, of which a workgroup then takes 32 instead of as few as leave work for all.
+pub fn parts(rows: u32, row: Row, compute_units: u32, reads_once: bool) -> Option<u32> {
     let bytes = row.elements * row.element_bytes;
     let units = compute_units.max(1);
-    if bytes < costs::LONG_ROW.value as u64 || rows == 0 || rows > units / 2 {
+    if bytes < costs::LONG_ROW.value as u64 || rows == 0 {
         return None;
     }
-    let parts = u64::from((2 * units).div_ceil(rows)).min(BYTES.most(bytes));
-    (parts > 1).then_some(parts as u32)
+    let wanted = (units * if reads_once { 8 } else { 2 }).div_ceil(rows);
+    if rows <= units / 2 {
+        let parts = u64::from(wanted).min(BYTES.most(bytes));
+        return (parts > 1).then_some(parts as u32);
+    }
+    let is_worth_it = reads_once && rows <= MOST_ROWS && bytes * u64::from(rows) >= MANY_ROWS;
+    is_worth_it.then_some(wanted)
 }
 
 #[cfg(test)]
@@ -190,7 +240,7 @@ mod tests {
                 elements,
                 element_bytes,
             };
-            parts(rows, row, compute_units)
+            parts(rows, row, compute_units, false)
         };
         // As many as two for each compute unit, or as there are 16 KiB.
         assert_eq!(of(1, 100_003, 4, 96), Some(24));
@@ -207,6 +257,24 @@ mod tests {
     }
 
     #[test]
+    fn many_rows_that_are_read_once_are_shared() {
+        let of = |rows, elements| {
+            let row = Row {
+                elements,
+                element_bytes: 4,
+            };
+            parts(rows, row, 96, true)
+        };
+        assert_eq!(of(1, 1 << 25), Some(768));
+        assert_eq!(of(1024, 1 << 15), Some(1));
+        assert_eq!(of(100, 1 << 18), Some(8));
+        // Short rows, little memory, more rows than a grid has in y.
+        assert_eq!(of(1024, 32_767), None);
+        assert_eq!(of(49, 1 << 15), None);
+        assert_eq!(of(65_536, 1 << 15), None);
+    }
+
+    #[test]
     fn what_is_replaced_is_launched_with_a_workgroup_for_a_row() {
         for (module, prefix, split) in SPLITS {
             let kernel = format!("{prefix}bf16");
@@ -220,14 +288,17 @@ mod tests {
                 threads,
             };
             assert_eq!(geometry.rows(asked), Some(5), "{kernel}");
-            assert_eq!(SplitRows::of(module, &kernel), Some(*split));
+            assert_eq!(
+                SplitRows::of(module, &kernel).map(|of| of.kernels),
+                Some(split.kernels)
+            );
             for name in split.names(&kernel) {
-                assert_eq!(Geometry::of("fused", &name), Geometry::AsAsked);
-                assert_eq!(SplitRows::of("fused", &name), None);
+                assert_eq!(Geometry::of(split.module.name(), &name), Geometry::AsAsked);
+                assert!(SplitRows::of(split.module.name(), &name).is_none());
                 assert!(name.ends_with("_bf16") && name.starts_with("long_"));
             }
         }
-        assert_eq!(SplitRows::of("reduce", "fast_sum_f32"), None);
-        assert_eq!(SplitRows::of("elsewhere", "softmax_f32"), None);
+        assert!(SplitRows::of("reduce", "fast_sum_small_f32").is_none());
+        assert!(SplitRows::of("elsewhere", "softmax_f32").is_none());
     }
 }

@@ -231,6 +231,61 @@ fn few_long_rows_are_shared_wherever_they_begin() {
     }
 }
 
+/// `fast_sum_f32` of a tensor of `outputs` rows, as Candle launches it.
+fn sum(
+    context: &Arc<Context>,
+    stream: &Arc<Stream>,
+    x: &DeviceBuffer<f32>,
+    outputs: usize,
+) -> Vec<f32> {
+    let of_each = x.len() / outputs;
+    let function = context.kernel(&REDUCE, "fast_sum_f32").unwrap();
+    let info = stream.clone_htod(&[outputs, of_each, of_each, 1]).unwrap();
+    let mut y = stream.clone_htod(&vec![f32::NAN; outputs]).unwrap();
+    let config = LaunchConfig {
+        grid_dim: (outputs as u32, 1, 1),
+        block_dim: (1024, 1, 1),
+        shared_mem_bytes: 0,
+    };
+    let (total, dimensions) = (x.len(), 2usize);
+    let mut launch = stream.launch_builder(&function);
+    launch.arg(&total).arg(&of_each).arg(&dimensions);
+    launch.arg(&info).arg(x).arg(&mut y);
+    // SAFETY: the kernel's arguments; `info` has the two dimensions and strides of x, y an element for each row.
+    unsafe { launch.launch(config) }.unwrap();
+    stream.clone_dtoh(&y).unwrap()
+}
+
+#[test]
+fn few_long_reductions_are_shared() {
+    let context = context();
+    let stream = context.default_stream();
+    let units = context.info().compute_units as usize;
+    for (outputs, of_each) in [
+        (1, 300_007),
+        (3, 32_768),
+        (1, 32_767),
+        (units / 2 + 1, 32_768),
+    ] {
+        let values = numbers(outputs * of_each, 4);
+        let x = stream.clone_htod(&values).unwrap();
+        let (found, kernels) = launched(|| sum(&context, &stream, &x, outputs));
+        let expected: Vec<f64> = values
+            .chunks(of_each)
+            .map(|row| row.iter().map(|&x| f64::from(x)).sum())
+            .collect();
+        let what = format!("{outputs} sums of {of_each}");
+        assert_close(&found, &expected, Softmax, &what);
+        let pair: &[&str] = &["long_sum_parts_f32", "long_sum_finish_f32"];
+        let is_shared = of_each * 4 >= 128 << 10 && outputs <= units / 2;
+        assert_eq!(
+            kernels,
+            if is_shared { pair } else { &["fast_sum_f32"] },
+            "{what}"
+        );
+    }
+}
+
 #[test]
 fn short_rows_and_many_rows_are_not() {
     let context = context();

@@ -259,7 +259,7 @@ variables! {
         "Writes the tables of registers, LDS and occupancy anew.";
     WRITE_PAGES "CANDLE_ROCM_WRITE_PAGES" Tests:
         "`1`", "the pages are compared";
-        "Writes the generated pages of the book anew: this one and the supported GPUs.";
+        "Writes the generated pages of the book anew: this one, the supported GPUs and the figures of the ladders.";
     AMD_PACKAGES "CANDLE_ROCM_AMD_PACKAGES" Tests:
         "a folder", "this machine's mirror of Debian";
         "Where `cargo xtask rocm` finds AMD's packages.";

@@ -129,6 +129,167 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
         }
     };
 
+    // The tile of own rows that a workgroup makes, and what this wavefront has of it.
+    struct Place {
+        LdsBytes lds, weights;
+        uint32_t wave, lane;
+        // The workgroup's first own row and the wavefront's, and the first column of results.
+        uint32_t first, my_first, column;
+        // Others that each of this wavefront's rows goes with.
+        int32_t inner_begin, inner_end;
+    };
+
+    // The main loop over tiles of others: what is on its way, own rows in registers, and the phases of a tile.
+    struct MainLoop {
+        const Place &place;
+        Sequence &s;
+        const Biases<T> &biases;
+        float factor;
+        Others &others;
+        Results &of_changes, &of_weights;
+        Keys first_tile, second_tile;
+        Turned turned;
+        QueryFragments own_first, own_second;
+        Numbers own[N];
+        // Of copies straight to LDS, which of its two places the tile is in.
+        uint32_t buffer = 0;
+
+        __device__ __forceinline__ MainLoop(const AttentionGradients &g, const Place &place, Sequence &s,
+                                            const Biases<T> &biases, float factor, Others &others, Results &of_changes,
+                                            Results &of_weights)
+            : place(place), s(s), biases(biases), factor(factor), others(others), of_changes(of_changes),
+              of_weights(of_weights), first_tile(g.forward.dim), second_tile(g.forward.dim),
+              turned(g.forward.dim - place.column) {}
+
+        // Load: what is known of own queries.
+        __device__ __forceinline__ void load_numbers() {
+            if constexpr (!OF_KEYS) {
+#pragma unroll
+                for (int n = 0; n < N; n++) {
+                    own[n] = numbers_of(others, place.my_first + Held().query(n), s.queries);
+                    own[n].lse = exponent(own[n].lse);
+                }
+            }
+        }
+        // Multiply: own rows times the others' first or SECOND ones. `also` as multiply_keys() says.
+        template <bool SECOND, class Also>
+        __device__ __forceinline__ void multiply(Held &held, LdsBytes others_lds, Also also) {
+            Base::multiply_keys(held.block, SECOND ? own_second : own_first, others_lds + (SECOND ? SECOND_AT : 0),
+                                place.lds + OWN_AT + (SECOND ? Base::STAYING_BYTES : 0), place.wave, place.lane, also);
+        }
+        template <bool SECOND> __device__ __forceinline__ void multiply(Held &held, LdsBytes others_lds) {
+            multiply<SECOND>(held, others_lds, [](int) INLINED {});
+        }
+        // Weigh: products -> weights and changes, of others from `at` on.
+        __device__ __forceinline__ void weigh(Held &scores, Held &changes, LdsBytes others_lds, int32_t at,
+                                              const Sequence &s) {
+            make_weights(scores, changes, biases, factor, s, others_lds + NUMBERS_AT, own, place.my_first, at,
+                         at < place.inner_begin || at + OTHERS > place.inner_end);
+        }
+
+        // Load: both kinds of the others' rows, global -> a buffer in LDS.
+        __device__ __forceinline__ void copy(uint32_t buffer) {
+            first_tile.into(place.lds + buffer), second_tile.into(place.lds + buffer + SECOND_AT);
+            others.first.template load<OTHERS>(first_tile, (uint32_t)others.at);
+            others.second.template load<OTHERS>(second_tile, (uint32_t)others.at);
+            load_own_number(others, own[0]);
+        }
+        __device__ __forceinline__ void settle_copies() {
+            stage_own_number(place.lds + buffer, own[0]);
+            Base::settle_copies();
+        }
+        // A tile where others are copied straight to LDS.
+        __device__ __forceinline__ void direct_tile() {
+            static_assert(Keys::Layout::CHUNK_PITCH == Values::Layout::CHUNK_PITCH, "both read the same tiles");
+            LdsBytes now = place.lds + buffer, turned_lds = now + place.column / 8 * Keys::Layout::CHUNK_PITCH;
+            Held scores, changes;
+            multiply<false>(scores, now);
+            multiply<true>(changes, now);
+            weigh(scores, changes, now, others.at, s);
+            others.advance(s);
+            copy(buffer ^ BUFFER);
+            if constexpr (OF_KEYS)
+                Base::multiply_values(of_weights, scores.block, turned_lds + SECOND_AT, place.weights, place.lane);
+            Base::multiply_values(of_changes, changes.block, turned_lds, place.weights, place.lane);
+            buffer ^= BUFFER;
+            settle_copies();
+        }
+
+        // Load: the others' first rows, global -> registers; or the second ones, and what is turned over.
+        __device__ __forceinline__ void load_first() {
+            others.first.template load<OTHERS>(first_tile, (uint32_t)others.at);
+        }
+        __device__ __forceinline__ void load_second() {
+            others.second.template load<OTHERS>(second_tile, (uint32_t)others.at);
+            load_own_number(others, own[0]);
+            load_turned(others, turned, place.column);
+        }
+        // A tile where others go through registers.
+        __device__ __forceinline__ void staged_tile() {
+            LdsBytes lds = place.lds;
+            if (LATE) load_second();
+            Held scores, changes;
+            multiply<false>(scores, lds, [&](int step) INLINED {
+                if (step == min_of(1, Base::AHEAD)) {
+                    second_tile.stage(lds + SECOND_AT);
+                    stage_own_number(lds, own[0]);
+                }
+                if (step == min_of(2 * Base::AHEAD, min_of(2, Base::STEPS - 1))) turned.stage(lds + TURNED_AT);
+            });
+            Sequence now = s;
+            int32_t at = others.at;
+            others.advance(s);
+            lds_barrier();
+            // Before weights, where there are registers for it.
+            if (EARLY) load_first();
+            multiply<true>(changes, lds);
+            if (EARLY) {
+                first_tile.stage(lds);
+                load_second();
+            }
+            // Of a SIMD's wavefronts one makes weights while another multiplies, which goes first.
+            set_priority<0>();
+            in_order();
+            weigh(scores, changes, lds, at, now);
+            decltype(auto) weights_of_scores = Base::packed(scores.block, place.lane);
+            decltype(auto) weights_of_changes = Base::packed(changes.block, place.lane);
+            in_order();
+            if (!EARLY && !LATE) load_first();
+            in_order();
+            set_priority<1>();
+            if constexpr (OF_KEYS)
+                Base::template multiply_values<Turned>(of_weights, weights_of_scores, lds + TURNED_AT, place.weights,
+                                                       place.lane, S::ELEMENTS);
+            in_order();
+            if (LATE) load_first();
+            if (!EARLY) first_tile.stage(lds);
+            if (!EARLY && !LATE) load_second();
+            in_order();
+            Base::template multiply_values<Turned>(of_changes, weights_of_changes, lds + TURNED_AT, place.weights,
+                                                   place.lane);
+            in_order();
+            lds_barrier();
+        }
+
+        // The first tile is on its way, or there.
+        __device__ __forceinline__ void begin() {
+            if constexpr (DIRECT) {
+                copy(buffer);
+                settle_copies();
+            } else {
+                load_first();
+                if (!LATE) load_second();
+                first_tile.stage(place.lds);
+                lds_barrier();
+            }
+        }
+        // Load, multiply, weigh and multiply: a tile, behind which the next one is on its way.
+        __device__ __forceinline__ void next_tile() {
+            if constexpr (DIRECT) direct_tile();
+            else staged_tile();
+        }
+    };
+
     static __device__ __forceinline__ void run(const AttentionGradients &g) {
         LdsBytes lds = Base::template lds_of_workgroup<LDS_BYTES>();
         const AttentionProblem &p = g.forward;
@@ -145,7 +306,6 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
         Visible visible(p, s, OF_KEYS);
         Biases<T> biases(p);
         float factor = uniform(biases.factor());
-        // Tiles that each of this wavefront's rows goes with.
         int32_t inner_begin = visible.begin(my_first + WAVE_OWN - 1), inner_end = visible.end(my_first);
         Others others = others_of(g, s);
         others.begin = visible.begin(first) / OTHERS * OTHERS;
@@ -156,118 +316,13 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
         if (others.begin < others.end) {
             uint32_t tiles = ceil_div((uint32_t)(others.end - others.begin), (uint32_t)OTHERS);
             uint32_t left = tiles * (OF_KEYS ? p.group : 1);
-            Keys first_tile(p.dim), second_tile(p.dim);
-            Turned turned(p.dim - column);
-            QueryFragments own_first, own_second;
-            load_own(own_first, own_second, g, s, lds, first, wave, lane);
-            Numbers own[N];
-            if constexpr (!OF_KEYS) {
-#pragma unroll
-                for (int n = 0; n < N; n++) {
-                    own[n] = numbers_of(others, my_first + Held().query(n), s.queries);
-                    own[n].lse = exponent(own[n].lse);
-                }
-            }
-            // Own rows times the others' first or second ones. `also` as multiply_keys() says.
-            auto multiply = [&](Held &held, auto second, LdsBytes others_lds, auto also) INLINED {
-                constexpr bool SECOND = second.value;
-                Base::multiply_keys(held.block, SECOND ? own_second : own_first, others_lds + (SECOND ? SECOND_AT : 0),
-                                    lds + OWN_AT + (SECOND ? Base::STAYING_BYTES : 0), wave, lane, also);
-            };
-            auto nothing = [](int) INLINED {
-            };
-            auto weigh = [&](Held &scores, Held &changes, LdsBytes others_lds, int32_t at, const Sequence &s) INLINED {
-                make_weights(scores, changes, biases, factor, s, others_lds + NUMBERS_AT, own, my_first, at,
-                             at < inner_begin || at + OTHERS > inner_end);
-            };
-            if constexpr (DIRECT) {
-                static_assert(Keys::Layout::CHUNK_PITCH == Values::Layout::CHUNK_PITCH, "both read the same tiles");
-                auto load = [&](uint32_t buffer) INLINED {
-                    first_tile.into(lds + buffer), second_tile.into(lds + buffer + SECOND_AT);
-                    others.first.template load<OTHERS>(first_tile, (uint32_t)others.at);
-                    others.second.template load<OTHERS>(second_tile, (uint32_t)others.at);
-                    load_own_number(others, own[0]);
-                };
-                uint32_t now = 0;
-                load(now);
-                stage_own_number(lds + now, own[0]);
-                Base::settle_copies();
+            Place place = {lds, weights, wave, lane, first, my_first, column, inner_begin, inner_end};
+            MainLoop loop(g, place, s, biases, factor, others, of_changes, of_weights);
+            load_own(loop.own_first, loop.own_second, g, s, lds, first, wave, lane);
+            loop.load_numbers();
+            loop.begin();
 #pragma unroll 1
-                for (; left > 0; left--) {
-                    Held scores, changes;
-                    multiply(scores, Constant<false>(), lds + now, nothing);
-                    multiply(changes, Constant<true>(), lds + now, nothing);
-                    weigh(scores, changes, lds + now, others.at, s);
-                    others.advance(s);
-                    load(now ^ BUFFER);
-                    LdsBytes place = lds + now + column / 8 * Keys::Layout::CHUNK_PITCH;
-                    if constexpr (OF_KEYS)
-                        Base::multiply_values(of_weights, scores.block, place + SECOND_AT, weights, lane);
-                    Base::multiply_values(of_changes, changes.block, place, weights, lane);
-                    now ^= BUFFER;
-                    stage_own_number(lds + now, own[0]);
-                    Base::settle_copies();
-                }
-            } else {
-                auto load_first = [&]() INLINED {
-                    others.first.template load<OTHERS>(first_tile, (uint32_t)others.at);
-                };
-                // And what is turned over.
-                auto load_second = [&]() INLINED {
-                    others.second.template load<OTHERS>(second_tile, (uint32_t)others.at);
-                    load_own_number(others, own[0]);
-                    load_turned(others, turned, column);
-                };
-                load_first();
-                if (!LATE) load_second();
-                first_tile.stage(lds);
-                lds_barrier();
-#pragma unroll 1
-                for (; left > 0; left--) {
-                    if (LATE) load_second();
-                    Held scores, changes;
-                    multiply(scores, Constant<false>(), lds, [&](int step) INLINED {
-                        if (step == min_of(1, Base::AHEAD)) {
-                            second_tile.stage(lds + SECOND_AT);
-                            stage_own_number(lds, own[0]);
-                        }
-                        if (step == min_of(2 * Base::AHEAD, min_of(2, Base::STEPS - 1))) turned.stage(lds + TURNED_AT);
-                    });
-                    Sequence now = s;
-                    int32_t at = others.at;
-                    others.advance(s);
-                    lds_barrier();
-                    // Before weights, where there are registers for it.
-                    if (EARLY) load_first();
-                    multiply(changes, Constant<true>(), lds, nothing);
-                    if (EARLY) {
-                        first_tile.stage(lds);
-                        load_second();
-                    }
-                    // Of a SIMD's wavefronts one makes weights while another multiplies, which goes first.
-                    set_priority<0>();
-                    in_order();
-                    weigh(scores, changes, lds, at, now);
-                    decltype(auto) weights_of_scores = Base::packed(scores.block, lane);
-                    decltype(auto) weights_of_changes = Base::packed(changes.block, lane);
-                    in_order();
-                    if (!EARLY && !LATE) load_first();
-                    in_order();
-                    set_priority<1>();
-                    if constexpr (OF_KEYS)
-                        Base::template multiply_values<Turned>(of_weights, weights_of_scores, lds + TURNED_AT, weights,
-                                                               lane, S::ELEMENTS);
-                    in_order();
-                    if (LATE) load_first();
-                    if (!EARLY) first_tile.stage(lds);
-                    if (!EARLY && !LATE) load_second();
-                    in_order();
-                    Base::template multiply_values<Turned>(of_changes, weights_of_changes, lds + TURNED_AT, weights,
-                                                           lane);
-                    in_order();
-                    lds_barrier();
-                }
-            }
+            for (; left > 0; left--) loop.next_tile();
         }
         settle_products();
         store(g, s, of_changes, of_weights, lds + wave * Base::RESULT_BYTES, my_first, column, lane_anew());

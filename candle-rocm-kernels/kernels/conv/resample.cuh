@@ -2,10 +2,10 @@
 #pragma once
 #include "conv/convolution.cuh"
 
-// Calls f(pointer to the channel's first element, y, x) for each output element and stores the result.
-template <class T, class F>
+// Calls f(pointer to the channel's first element, y, x) for each output, an element or a vector, and stores the result.
+template <class T, class Out, class F>
 __device__ __forceinline__ void for_each_output(size_t out_h, size_t out_w, const Layout<4> &s,
-                                                const T *__restrict__ src, T *__restrict__ dst, F f) {
+                                                const T *__restrict__ src, Out *__restrict__ dst, F f) {
     size_t numel = s.dims[0] * s.dims[1] * out_h * out_w;
     bool narrow32 = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
@@ -65,15 +65,47 @@ __device__ __forceinline__ void max_pool2d(size_t h_k, size_t w_k, size_t h_stri
     });
 }
 
+// The input place of each output place along an axis, as on the CPU: the product in f64, towards zero.
+struct NearestAxis {
+    double scale;
+    size_t last;
+    float short_scale;
+    bool is_short;
+
+    // Scales of at most 8 significant bits, such as 1/2, make exact products with 16 bits in f32, of which every GPU
+    // makes many more than in f64.
+    __device__ __forceinline__ NearestAxis(double scale, size_t in, size_t out)
+        : scale(scale), last(in - 1), short_scale((float)scale) {
+        uint32_t rest = bit_cast<uint32_t>(short_scale) & 0xffffu;
+        is_short = (double)short_scale == scale && rest == 0 && out <= 65536;
+    }
+    __device__ __forceinline__ size_t at(size_t i) const {
+        size_t place = is_short ? (uint32_t)((float)(uint32_t)i * short_scale) : (size_t)((double)i * scale);
+        return min_of(place, last);
+    }
+};
+
 template <class T>
 __device__ __forceinline__ void upsample_nearest2d(size_t out_h, size_t out_w, double h_scale, double w_scale,
                                                    const size_t *__restrict__ info, const T *__restrict__ src,
                                                    T *__restrict__ dst) {
     Layout<4> s(info);
-    for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
-        size_t sy = min_of((size_t)((double)y * h_scale), s.dims[2] - 1);
-        size_t sx = min_of((size_t)((double)x * w_scale), s.dims[3] - 1);
-        return from[sy * s.strides[2] + sx * s.strides[3]];
+    NearestAxis h(h_scale, s.dims[2], out_h), w(w_scale, s.dims[3], out_w);
+    constexpr uint32_t WIDTH = VEC16<T>;
+    if (out_w % WIDTH != 0 || !is_aligned(dst, 16)) {
+        for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
+            return from[h.at(y) * s.strides[2] + w.at(x) * s.strides[3]];
+        });
+        return;
+    }
+    // Vectors of neighbours in a row.
+    auto *wide = (vec<T, WIDTH> *)dst;
+    for_each_output(out_h, out_w / WIDTH, s, src, wide, [&](const T *from, size_t y, size_t x) {
+        const T *row = from + h.at(y) * s.strides[2];
+        vec<T, WIDTH> values;
+#pragma unroll
+        for (uint32_t k = 0; k < WIDTH; k++) values[k] = row[w.at(x * WIDTH + k) * s.strides[3]];
+        return values;
     });
 }
 

@@ -22,6 +22,43 @@ __device__ __forceinline__ size_t checked(I index, size_t size, Operation operat
     return (size_t)index;
 }
 
+// No place.
+constexpr size_t NONE = ~(size_t)0;
+// Elements that a thread has on their way at once.
+constexpr int AT_ONCE = 4;
+
+// dst[i] = the unit of src that place(i, index) gives, 0 where the index is absent, for all i below `count`; index(i)
+// reads the index. A bad index is read as absent, and its i returned: a trap in the loop would keep loads from overlapping.
+template <class U, class Index, class Place>
+__device__ __forceinline__ size_t select(size_t count, size_t src_dim, const U *__restrict__ src, U *__restrict__ dst,
+                                         Index index, Place place) {
+    size_t refused = NONE, step = global_threads();
+    for (size_t first = global_thread(); first < count; first += AT_ONCE * step) {
+        decltype(index(first)) found[AT_ONCE];
+        U values[AT_ONCE];
+#pragma unroll
+        for (int s = 0; s < AT_ONCE; s++) {
+            size_t i = first + s * step;
+            if (i < count) found[s] = index(i);
+        }
+#pragma unroll
+        for (int s = 0; s < AT_ONCE; s++) {
+            size_t i = first + s * step;
+            values[s] = U{};
+            if (i >= count || is_absent(found[s])) continue;
+            // A negative index is a huge unsigned one.
+            if ((uint64_t)(int64_t)found[s] >= (uint64_t)src_dim) refused = i;
+            else values[s] = read_global<U>(src + place(i, (size_t)found[s]));
+        }
+#pragma unroll
+        for (int s = 0; s < AT_ONCE; s++) {
+            size_t i = first + s * step;
+            if (i < count) dst[i] = values[s];
+        }
+    }
+    return refused;
+}
+
 // Moves units of U, which may be several elements.
 template <class U, class I>
 __device__ __forceinline__ void index_select(size_t units, size_t num_dims, const size_t *__restrict__ info,
@@ -29,16 +66,17 @@ __device__ __forceinline__ void index_select(size_t units, size_t num_dims, cons
                                              size_t src_dim, size_t ids_dim, size_t right) {
     constexpr Operation OPERATION("index_select");
     bool narrow = units <= 0xffffffffu;
-    for (size_t i = global_thread(); i < units; i += global_threads()) {
-        size_t row = divide(i, right, narrow), at = i - row * right;
-        size_t left = divide(row, ids_dim, narrow), id = row - left * ids_dim;
-        I index = ids[num_dims == 1 ? id * info[1] : strided_offset(id, num_dims, info)];
-        U value = {};
-        if (!is_absent(index)) {
-            size_t from = checked(index, src_dim, OPERATION, row_outside, id);
-            value = src[(left * src_dim + from) * right + at];
-        }
-        dst[i] = value;
+    auto index = [&](size_t i) INLINED {
+        size_t row = divide(i, right, narrow), id = row - divide(row, ids_dim, narrow) * ids_dim;
+        return ids[num_dims == 1 ? id * info[1] : strided_offset(id, num_dims, info)];
+    };
+    size_t refused = select(units, src_dim, src, dst, index, [&](size_t i, size_t from) INLINED {
+        size_t row = divide(i, right, narrow), left = divide(row, ids_dim, narrow);
+        return (left * src_dim + from) * right + (i - row * right);
+    });
+    if (refused != NONE) {
+        size_t id = divide(refused, right, narrow) % ids_dim;
+        refuse<I>(OPERATION, row_outside, (int64_t)index(refused), src_dim, id);
     }
 }
 
@@ -47,7 +85,7 @@ __device__ __forceinline__ void index_select(size_t units, size_t num_dims, cons
                                const I *__restrict__ ids, const T *__restrict__ src, T *__restrict__ dst, size_t left, \
                                size_t src_dim, size_t ids_dim, size_t right) {                                         \
         using Bits = bits_of<sizeof(T)>::type;                                                                         \
-        using Wide = vec<Bits, VEC16<T>>;                                                                              \
+        using Wide = vec<uint32_t, 4>;                                                                                 \
         if (right % VEC16<T> == 0 && is_aligned(src, 16) && is_aligned(dst, 16)) {                                     \
             index_select(numel / VEC16<T>, num_dims, info, ids, (const Wide *)src, (Wide *)dst, src_dim, ids_dim,      \
                          right / VEC16<T>);                                                                            \
@@ -61,17 +99,14 @@ __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, 
                                        T *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right) {
     constexpr Operation OPERATION("gather");
     bool narrow = numel <= 0xffffffffu;
-    for (size_t i = global_thread(); i < numel; i += global_threads()) {
-        size_t row = divide(i, right, narrow), at = i - row * right;
-        size_t left = divide(row, ids_dim, narrow);
-        I index = ids[i];
-        T value = {};
-        if (!is_absent(index)) {
-            size_t from = checked(index, src_dim, OPERATION, place_outside, i);
-            value = src[(left * src_dim + from) * right + at];
-        }
-        dst[i] = value;
-    }
+    auto index = [&](size_t i) INLINED {
+        return ids[i];
+    };
+    size_t refused = select(numel, src_dim, src, dst, index, [&](size_t i, size_t from) INLINED {
+        size_t row = divide(i, right, narrow), left = divide(row, ids_dim, narrow);
+        return (left * src_dim + from) * right + (i - row * right);
+    });
+    if (refused != NONE) refuse<I>(OPERATION, place_outside, (int64_t)ids[refused], src_dim, refused);
 }
 #define GATHER(I_NAME, I, NAME, T)                                                                                   \
     ENTRY gather_##I_NAME##_##NAME(size_t numel, const I *__restrict__ ids, const T *__restrict__ src,               \

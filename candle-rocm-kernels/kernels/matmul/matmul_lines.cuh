@@ -346,92 +346,96 @@ __device__ __forceinline__ void interleave() {
     if constexpr (AT == PRODUCTS) in_order();
 }
 
-// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS.
-template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
-__device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Problem &problem) {
+// What a workgroup has during its main loop, and the clusters of its schedule, whose instructions interleave() puts in
+// order. Fragments have two sets: a step's are read while those of the step before are multiplied.
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme> struct LinesLoop {
+    using Problem = typename Scheme<T, S>::Problem;
     using Unit = MatrixUnit<T>;
     using Panels = LinesPanels<T, S, OP_A == Op::T, OP_B == Op::N>;
     using PanelA = typename Panels::PanelA;
     using PanelB = typename Panels::PanelB;
     using SliceA = typename PanelA::Slice;
     using SliceB = typename PanelB::Slice;
-    constexpr int LDS_PANELS = SliceA::BYTES + SliceB::BYTES;
-    using Tile = WaveTile<T, S, LDS_PANELS>;
-    constexpr int STEPS = SliceA::CHUNKS / Unit::STEP_CHUNKS;
+    using Tile = WaveTile<T, S, SliceA::BYTES + SliceB::BYTES>;
+    using Scales = typename Scheme<T, S>::template Scales<Tile>;
+    static constexpr int STEPS = SliceA::CHUNKS / Unit::STEP_CHUNKS, FIRST_BLOCKS = Tile::BLOCKS_N / 2;
     static_assert(STEPS % 2 == 0, "panels begin with the first of two sets of fragments");
     static_assert(Tile::LDS_BYTES <= LDS_MOST, "what a workgroup may have");
-    __shared__ char lds[Tile::LDS_BYTES] __attribute__((aligned(128)));
-    LdsBytes panel_a = (LdsBytes)lds, panel_b = panel_a + SliceA::BYTES;
-
-    const GemmProblem &g = product_of(problem).gemm;
-    TilePart part;
-    if (!Scheme<T, S>::part_of(problem, part)) return;
-    auto a = rows_of<PanelA, T>(g, part);
-    auto b = columns_of<PanelB, T>(g, part);
-    Panels on_way(a, b);
-    Tile tile;
-    using Scales = typename Scheme<T, S>::template Scales<Tile>;
     static_assert(Scales::LDS_BYTES == 0, "the lines fill it");
-    Scales scales(problem, part, tile);
+    // What the first product needs comes last: one wait is for all then, which is later. By the clock that is faster,
+    // but where a wavefront has fewer rows and no operand is turned over.
+    static constexpr bool IS_TURNED = OP_A != Op::T || OP_B != Op::N;
+    static constexpr int LATE = S::IN_STEP && (IS_TURNED || !Tile::UNEVEN) ? 1 : 0;
+    // Where both operands' turns differ, the code would be so long that the compiler inlined no functions any more.
+    static constexpr bool HAS_ODD = !PanelA::IN_TURNS || !PanelB::IN_TURNS;
+
+    LdsBytes panel_a, panel_b;
+    Panels on_way;
+    Tile tile;
+    Scales scales;
     LinesOperand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a;
     LinesOperand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b;
+    typename Unit::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
+
+    __device__ __forceinline__ LinesLoop(const Problem &problem, const TilePart &part, const PanelA &a, const PanelB &b,
+                                         LdsBytes lds)
+        : panel_a(lds), panel_b(lds + SliceA::BYTES), on_way(a, b), scales(problem, part, tile) {}
+
     // What the first loads do not need is made when they are on their way.
-    auto begin = [&]() INLINED {
+    __device__ __forceinline__ void begin() {
         uint32_t lane = lane_id();
         in_order();
         opaque(lane);
         of_a = {tile.row + Unit::a_row(lane), Unit::a_chunk(lane)};
         of_b = {tile.column + Unit::b_column(lane), Unit::b_chunk(lane)};
         tile.pin();
-    };
-    typename Unit::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
-
-    // The schedule's clusters, whose instructions interleave() puts in order.
-    auto load = [&](auto turn, int to = 0, uint32_t reach = ALL) INLINED {
+    }
+    // Load: the next panel, global -> registers.
+    template <Turn TURN> __device__ __forceinline__ void load(int to = 0, uint32_t reach = ALL) {
         scales.load();
-        on_way.template load<turn.value>(to, reach);
-    };
-    auto stage = [&](auto turn, int half, int from = 0) INLINED {
-        on_way.template stage<turn.value>(panel_a, panel_b, half, from);
-    };
-    // What the first product needs comes last: one wait is for all then, which is later. By the clock that is faster,
-    // but where a wavefront has fewer rows and no operand is turned over.
-    constexpr bool IS_TURNED = OP_A != Op::T || OP_B != Op::N;
-    constexpr int LATE = S::IN_STEP && (IS_TURNED || !Tile::UNEVEN) ? 1 : 0;
-    auto read = [&](int step, int rows) INLINED {
+        on_way.template load<TURN>(to, reach);
+    }
+    // Stage: a half of a panel, registers -> LDS.
+    template <Turn TURN> __device__ __forceinline__ void stage(int half, int from = 0) {
+        on_way.template stage<TURN>(panel_a, panel_b, half, from);
+    }
+    // Read: a step's fragments, LDS -> registers.
+    __device__ __forceinline__ void read(int step, int rows) {
         if (LATE) of_b.read(fragments_b[step % 2], panel_b, step, LATE);
         of_a.read(fragments_a[step % 2], panel_a, step, 0, rows);
         of_b.read(fragments_b[step % 2], panel_b, step, 0, LATE ? LATE : Tile::BLOCKS_N);
-    };
-    // Blocks of columns from `first` on.
-    auto multiply = [&](int step, int rows, int first = 0, int end = Tile::BLOCKS_N) INLINED {
+    }
+    // Multiply: a step's fragments, those of blocks of columns from `first` on.
+    __device__ __forceinline__ void multiply(int step, int rows, int first = 0, int end = Tile::BLOCKS_N) {
         tile.multiply(fragments_a[step % 2], fragments_b[step % 2], first, end, rows);
-    };
+    }
     // As lds_barrier(), but that what was waited for before it is not waited for once more.
-    auto barrier = [&]() INLINED {
+    static __device__ __forceinline__ void barrier() {
         LDS_FENCE(__ATOMIC_RELEASE, "workgroup");
         __builtin_amdgcn_s_barrier();
         asm volatile("" ::: "memory");
         in_order();
-    };
-    constexpr int FIRST_BLOCKS = Tile::BLOCKS_N / 2;
-    // The panel in place `now`, behind which that in `next` is on its way, and another will be, if it is within reach.
-    auto multiply_panel = [&](auto turn, auto more, int now = 0, int next = 0, uint32_t reach = ALL) INLINED {
-        constexpr int ROWS = Tile::blocks_of(turn.value == SECOND_TURN), READS = ROWS + Tile::BLOCKS_N;
+    }
+
+    // The panel in place `now`, behind which that in `next` is on its way, and another will be, if there are MORE and it
+    // is within reach.
+    template <Turn TURN, bool MORE>
+    __device__ __forceinline__ void multiply_panel(int now = 0, int next = 0, uint32_t reach = ALL) {
+        constexpr int ROWS = Tile::blocks_of(TURN == SECOND_TURN), READS = ROWS + Tile::BLOCKS_N;
         constexpr int PRODUCTS = ROWS * Tile::BLOCKS_N * Unit::PARTS, FIRST = ROWS * FIRST_BLOCKS * Unit::PARTS;
-        constexpr int LOADS = more.value ? Panels::loads(turn.value) : 0;
+        constexpr int LOADS = MORE ? Panels::loads(TURN) : 0;
         // The fewer rows, the shorter is the loop: its writes and loads are closer together, lest loads be waited for.
         constexpr bool SHORT = ROWS < Tile::BLOCKS_M;
         constexpr int ROOM = LOADS == 0 ? PRODUCTS : SHORT ? 2 : max_of(PRODUCTS / Panels::SHARE, 4);
-        constexpr int WRITES[2] = {Panels::writes(turn.value, 0), Panels::writes(turn.value, 1)};
-        constexpr int VECTOR[2] = {Panels::vector(turn.value, 0), Panels::vector(turn.value, 1)};
+        constexpr int WRITES[2] = {Panels::writes(TURN, 0), Panels::writes(TURN, 1)};
+        constexpr int VECTOR[2] = {Panels::vector(TURN, 0), Panels::vector(TURN, 1)};
         // The rest of the last panel's.
         scales.promote(tile, panel_a, 0, FIRST_BLOCKS);
         scales.prepare(tile, panel_a, 0);
         scales.begin(tile);
         if (WRITES[0] == 0) wait_for_operands<S, true>();
-        stage(turn, 1, now);
-        if (more) load(turn, now, reach);
+        stage<TURN>(1, now);
+        if (MORE) load<TURN>(now, reach);
         read(1, ROWS);
         multiply(0, ROWS);
         interleave<PRODUCTS, READS, WRITES[1], VECTOR[1], LOADS,
@@ -446,26 +450,26 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
             multiply(step, ROWS);
             interleave<PRODUCTS, READS, 0, 0, 0>();
         }
-        wait_for_operands<S, (more.value && WRITES[0] > 0)>();
-        if (more) stage(turn, 0, next);
+        wait_for_operands<S, (MORE && WRITES[0] > 0)>();
+        if (MORE) stage<TURN>(0, next);
         multiply(STEPS - 1, ROWS, 0, FIRST_BLOCKS);
-        interleave<FIRST, 0, more.value ? WRITES[0] : 0, VECTOR[0], 0>();
+        interleave<FIRST, 0, MORE ? WRITES[0] : 0, VECTOR[0], 0>();
         barrier();
-        if (more) read(0, ROWS);
+        if (MORE) read(0, ROWS);
         multiply(STEPS - 1, ROWS, FIRST_BLOCKS);
         scales.promote(tile, panel_a, 0, 0, FIRST_BLOCKS);
-        interleave<PRODUCTS - FIRST, more.value ? READS : 0, 0, 0, 0, Scales::VECTOR * FIRST_BLOCKS>();
-    };
-    // Where both operands' turns differ, the code would be so long that the compiler inlined no functions any more.
-    constexpr bool HAS_ODD = !PanelA::IN_TURNS || !PanelB::IN_TURNS;
-    auto multiply_panels = [&](auto turn, uint32_t panels) INLINED {
-        load(turn);
-        if constexpr (S::AHEAD == 2) load(turn, 1);
+        interleave<PRODUCTS - FIRST, MORE ? READS : 0, 0, 0, 0, Scales::VECTOR * FIRST_BLOCKS>();
+    }
+
+    // The main loop of wavefronts whose turn it is.
+    template <Turn TURN> __device__ __forceinline__ void multiply_panels(uint32_t panels) {
+        load<TURN>();
+        if constexpr (S::AHEAD == 2) load<TURN>(1);
         begin();
-        if (Panels::writes(turn.value, 0) > 0) wait_for_operands<S, true>();
-        stage(turn, 0);
+        if (Panels::writes(TURN, 0) > 0) wait_for_operands<S, true>();
+        stage<TURN>(0);
         barrier();
-        read(0, Tile::blocks_of(turn.value == SECOND_TURN));
+        read(0, Tile::blocks_of(TURN == SECOND_TURN));
         in_order();
         if constexpr (S::AHEAD == 2) {
             // Two at a time, and one end alone: of others the compiler would not know what they wait for.
@@ -474,37 +478,25 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
             opaque_uniform(all);
 #pragma unroll 1
             do {
-                multiply_panel(turn, Constant<true>(), 0, 1, left > 2 ? all : 0);
-                multiply_panel(turn, Constant<true>(), 1, 0, left > 3 ? all : 0);
+                multiply_panel<TURN, true>(0, 1, left > 2 ? all : 0);
+                multiply_panel<TURN, true>(1, 0, left > 3 ? all : 0);
                 left -= 2;
             } while (left > 1);
-            if (HAS_ODD && left == 1) multiply_panel(turn, Constant<false>());
+            if (HAS_ODD && left == 1) multiply_panel<TURN, false>();
         } else {
             const T *end = on_way.after(panels - 1);
 #pragma unroll 1
-            do multiply_panel(turn, Constant<true>());
+            do multiply_panel<TURN, true>();
             while (on_way.at() != end);
-            multiply_panel(turn, Constant<false>());
+            multiply_panel<TURN, false>();
         }
         scales.promote(tile, panel_a, 0, FIRST_BLOCKS);
-    };
-
-    // A single one is no panel: for its sake, a loop's registers would be copied.
-    uint32_t panels = min_of(a.panels(), b.panels());
-    if (S::AHEAD == 2 && !HAS_ODD) panels &= ~1u;
-    if (__builtin_expect(panels < 2, 0)) {
-        panels = 0;
-        begin();
-    } else {
-        if constexpr (!Panels::IN_TURNS && !Tile::UNEVEN) multiply_panels(Constant<ANY_TURN>(), panels);
-        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) multiply_panels(Constant<FIRST_TURN>(), panels);
-        else multiply_panels(Constant<SECOND_TURN>(), panels);
     }
-    // What is left of k, and products that `panels` excludes.
-    uint32_t k = part.begin + panels * PanelA::PANEL;
-    if (__builtin_expect(k < part.end, 0)) {
+
+    // What is left from k on, and products that have no whole panels.
+    __device__ __forceinline__ void multiply_rest(const Problem &problem, const TilePart &part, uint32_t k) {
         // What the loop did not need in registers.
-        const GemmProblem &to = product_of((const typename Scheme<T, S>::Problem &)seldom(problem)).gemm;
+        const GemmProblem &to = product_of((const Problem &)seldom(problem)).gemm;
         auto rest_a = rows_of<PanelA, T>(to, part);
         auto rest_b = columns_of<PanelB, T>(to, part);
 #pragma unroll 1
@@ -524,8 +516,40 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
             barrier();
         }
     }
-    scales.finish(tile);
-    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, panel_a, part);
+};
+
+// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS.
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
+__device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Problem &problem) {
+    using Loop = LinesLoop<T, S, OP_A, OP_B, Scheme>;
+    using Panels = typename Loop::Panels;
+    using PanelA = typename Loop::PanelA;
+    using PanelB = typename Loop::PanelB;
+    __shared__ char lds[Loop::Tile::LDS_BYTES] __attribute__((aligned(128)));
+
+    const GemmProblem &g = product_of(problem).gemm;
+    TilePart part;
+    if (!Scheme<T, S>::part_of(problem, part)) return;
+    auto a = rows_of<PanelA, T>(g, part);
+    auto b = columns_of<PanelB, T>(g, part);
+    Loop loop(problem, part, a, b, (LdsBytes)lds);
+
+    // A single one is no panel: for its sake, a loop's registers would be copied.
+    uint32_t panels = min_of(a.panels(), b.panels());
+    if (S::AHEAD == 2 && !Loop::HAS_ODD) panels &= ~1u;
+    if (__builtin_expect(panels < 2, 0)) {
+        panels = 0;
+        loop.begin();
+    } else {
+        if constexpr (!Panels::IN_TURNS && !Loop::Tile::UNEVEN) loop.template multiply_panels<ANY_TURN>(panels);
+        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_panels<FIRST_TURN>(panels);
+        else loop.template multiply_panels<SECOND_TURN>(panels);
+    }
+    uint32_t k = part.begin + panels * PanelA::PANEL;
+    if (__builtin_expect(k < part.end, 0)) loop.multiply_rest(problem, part, k);
+    loop.scales.finish(loop.tile);
+    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(loop.tile, problem, loop.panel_a,
+                                                                                       part);
 }
 
 // By the shape.

@@ -73,72 +73,74 @@ template <class T, class S> struct Plain {
     }
 };
 
-// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS.
-template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
-__device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem &problem) {
+// What a workgroup has during its main loop, and the clusters of its schedule.
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme> struct TileLoop {
+    using Problem = typename Scheme<T, S>::Problem;
     using Unit = MatrixUnit<T>;
     using PanelA = Panel<T, S::M, S, OP_A == Op::T>;
     using PanelB = Panel<T, S::N, S, OP_B == Op::N>;
     using SliceA = typename PanelA::Slice;
     using SliceB = typename PanelB::Slice;
-    constexpr int LDS_SLICES = 2 * (SliceA::BYTES + SliceB::BYTES);
-    using Tile = WaveTile<T, S, LDS_SLICES>;
+    // LDS: two buffers of a slice of both operands, then the factors of the scheme.
+    static constexpr int BUFFER = SliceA::BYTES + SliceB::BYTES, SCALES_AT = 2 * BUFFER;
+    using Tile = WaveTile<T, S, SCALES_AT>;
     using Scales = typename Scheme<T, S>::template Scales<Tile>;
-    constexpr int STEPS = SliceA::CHUNKS / Unit::STEP_CHUNKS, STEPS_UNROLLED = Unit::UNROLLED ? STEPS : 1;
+    static constexpr int STEPS = SliceA::CHUNKS / Unit::STEP_CHUNKS, STEPS_UNROLLED = Unit::UNROLLED ? STEPS : 1;
     static_assert(STEPS > 0, "a slice has whole steps");
     static_assert(!Tile::UNEVEN, "all wavefronts do the same");
-    constexpr int LDS_BYTES = max_of(LDS_SLICES + Scales::LDS_BYTES, Tile::LDS_BYTES);
+    static constexpr int LDS_BYTES = max_of(SCALES_AT + Scales::LDS_BYTES, Tile::LDS_BYTES);
     static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");
-    __shared__ char lds_array[LDS_BYTES] __attribute__((aligned(128)));
-    LdsBytes lds = (LdsBytes)lds_array, lds_scales = lds + LDS_SLICES;
-    auto slice_a = [&](uint32_t buffer) INLINED {
-        return lds + buffer * (SliceA::BYTES + SliceB::BYTES);
-    };
-    auto slice_b = [&](uint32_t buffer) INLINED {
-        return slice_a(buffer) + SliceA::BYTES;
-    };
-
-    const GemmProblem &g = product_of(problem).gemm;
-    TilePart part;
-    if (!Scheme<T, S>::part_of(problem, part)) return;
-    auto a = rows_of<PanelA, T>(g, part);
-    auto b = columns_of<PanelB, T>(g, part);
-    Tile tile;
-    Scales scales(problem, part, tile);
-    Operand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a;
-    Operand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b;
-    auto place = [&](uint32_t lane) INLINED {
-        of_a = {tile.row + Unit::a_row(lane), Unit::a_chunk(lane)};
-        of_b = {tile.column + Unit::b_column(lane), Unit::b_chunk(lane)};
-    };
     // What the first loads do not need is made when they are on their way; not with factors, whose loops it made
     // thinner.
-    constexpr bool LATE = Scales::LDS_BYTES == 0;
-    if (!LATE) place(lane_id());
-    auto begin = [&]() INLINED {
+    static constexpr bool LATE = Scales::LDS_BYTES == 0;
+
+    LdsBytes lds;
+    PanelA a;
+    PanelB b;
+    Tile tile;
+    Scales scales;
+    Operand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> of_a;
+    Operand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> of_b;
+    // Whole panels, the buffer that is read, and that of the factors.
+    uint32_t panels, buffer = 0, scaled = 0;
+
+    __device__ __forceinline__ TileLoop(const Problem &problem, const TilePart &part, LdsBytes lds)
+        : lds(lds), a(rows_of<PanelA, T>(product_of(problem).gemm, part)),
+          b(columns_of<PanelB, T>(product_of(problem).gemm, part)), scales(problem, part, tile) {
+        if (!LATE) place(lane_id());
+        panels = min_of(a.panels(), b.panels());
+    }
+
+    __device__ __forceinline__ LdsBytes slice_a(uint32_t buffer) const { return lds + buffer * BUFFER; }
+    __device__ __forceinline__ LdsBytes slice_b(uint32_t buffer) const { return slice_a(buffer) + SliceA::BYTES; }
+    __device__ __forceinline__ LdsBytes lds_scales() const { return lds + SCALES_AT; }
+
+    // Where the lane reads fragments.
+    __device__ __forceinline__ void place(uint32_t lane) {
+        of_a = {tile.row + Unit::a_row(lane), Unit::a_chunk(lane)};
+        of_b = {tile.column + Unit::b_column(lane), Unit::b_chunk(lane)};
+    }
+    __device__ __forceinline__ void begin() {
         if (!LATE) return;
         uint32_t lane = lane_id();
         in_order();
         opaque(lane);
         tile.pin();
         place(lane);
-    };
-
-    uint32_t panels = min_of(a.panels(), b.panels()), buffer = 0, scaled = 0;
-
-    // The schedule's clusters. Load: the next panel, global -> registers.
-    auto load = [&]() INLINED {
+    }
+    // Load: the next panel, global -> registers.
+    __device__ __forceinline__ void load() {
         scales.load();
         a.load();
         b.load();
-    };
+    }
     // Stage: a slice of the panel, registers -> LDS.
-    auto stage = [&](auto turn, uint32_t buffer, int slice) INLINED {
-        a.template stage<turn.value>(slice_a(buffer), slice);
-        b.template stage<turn.value>(slice_b(buffer), slice);
-    };
+    template <Turn TURN> __device__ __forceinline__ void stage(uint32_t buffer, int slice) {
+        a.template stage<TURN>(slice_a(buffer), slice);
+        b.template stage<TURN>(slice_b(buffer), slice);
+    }
     // Multiply: a slice, LDS -> registers -> sums.
-    auto multiply = [&](uint32_t buffer) INLINED {
+    __device__ __forceinline__ void multiply(uint32_t buffer) {
 #pragma unroll STEPS_UNROLLED
         for (int step = 0; step < STEPS; step++)
 #pragma unroll
@@ -149,22 +151,22 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
                 // Reading ahead, the compiler would run out of registers. There are other wavefronts to wait with.
                 if (S::WAVE == 32) tile.pin();
             }
-    };
+    }
 
     // The schedule: what stands between two barriers runs while others multiply. `more` says that a panel follows. Lest
     // its loads sink below the products, or waits for them rise above those, nothing passes in_order().
-    auto start = [&](auto turn) INLINED {
+    template <Turn TURN> __device__ __forceinline__ void start() {
         load();
         begin();
-        stage(turn, 0, 0);
-        scales.stage(lds_scales, 0);
+        stage<TURN>(0, 0);
+        scales.stage(lds_scales(), 0);
         lds_barrier();
-    };
-    auto multiply_panel = [&](auto turn, auto more) INLINED {
+    }
+    template <Turn TURN, class More> __device__ __forceinline__ void multiply_panel(More more) {
 #pragma unroll
         for (int j = 0; j < S::SLICES; j++) {
             uint32_t now = S::SLICES % 2 == 0 ? j % 2 : buffer, next = now ^ 1;
-            if (j + 1 < S::SLICES) stage(turn, next, j + 1);
+            if (j + 1 < S::SLICES) stage<TURN>(next, j + 1);
             // The panel's registers are free before its last two slices, or, if it has but one, before that.
             if (j == max_of(S::SLICES - 2, 0) && more) {
                 load();
@@ -172,60 +174,76 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
             }
             // Read a slice ahead, the factors are there after the last products, and then the first sums are, too.
             bool is_last = j + 1 == S::SLICES;
-            if (Scales::AHEAD && j == S::SLICES - 2) scales.prepare(tile, lds_scales, scaled);
+            if (Scales::AHEAD && j == S::SLICES - 2) scales.prepare(tile, lds_scales(), scaled);
             multiply(now);
             if (Scales::AHEAD && is_last) in_order();
-            if (!Scales::AHEAD && is_last) scales.prepare(tile, lds_scales, scaled);
-            if (is_last) scales.promote(tile, lds_scales, scaled);
+            if (!Scales::AHEAD && is_last) scales.prepare(tile, lds_scales(), scaled);
+            if (is_last) scales.promote(tile, lds_scales(), scaled);
             if (j + 1 == S::SLICES && more) {
                 in_order();
-                stage(turn, next, 0);
-                scales.stage(lds_scales, scaled ^ 1);
+                stage<TURN>(next, 0);
+                scales.stage(lds_scales(), scaled ^ 1);
             }
             lds_barrier();
             buffer ^= 1;
         }
         scaled ^= 1;
-    };
-    auto multiply_panels = [&](auto turn) INLINED {
-        start(turn);
+    }
+    template <Turn TURN> __device__ __forceinline__ void multiply_panels() {
+        start<TURN>();
         uint32_t left = panels;
 #pragma unroll 1
-        do multiply_panel(turn, Constant<true>());
+        do multiply_panel<TURN>(Constant<true>());
         while (--left > 1);
-        multiply_panel(turn, Constant<false>());
-    };
+        multiply_panel<TURN>(Constant<false>());
+    }
+
+    // What is left from k on, and products that have no whole panels.
+    __device__ __forceinline__ void multiply_rest(const TilePart &part, uint32_t k) {
+#pragma unroll 1
+        for (; __builtin_expect(k < part.end, 0); k += PanelA::DEPTH) {
+            a.stage_any(slice_a(0), k);
+            b.stage_any(slice_b(0), k);
+            scales.stage_any(lds_scales(), k);
+            lds_barrier();
+            scales.prepare(tile, lds_scales(), 0);
+            multiply(0);
+            scales.promote(tile, lds_scales(), 0);
+            lds_barrier();
+        }
+    }
+};
+
+// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS.
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
+__device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem &problem) {
+    using Loop = TileLoop<T, S, OP_A, OP_B, Scheme>;
+    using PanelA = typename Loop::PanelA;
+    using PanelB = typename Loop::PanelB;
+    __shared__ char lds[Loop::LDS_BYTES] __attribute__((aligned(128)));
+    TilePart part;
+    if (!Scheme<T, S>::part_of(problem, part)) return;
+    Loop loop(problem, part, (LdsBytes)lds);
 
     // Where two turns have loops of their own, neither has a branch, and what they stage is known when they are
     // compiled. So are the last panel, after which none is loaded, and a single one, for whose sake a loop's registers
     // would be copied.
-    constexpr Constant<ANY_TURN> any;
-    if (__builtin_expect(panels == 0, 0)) {
-        begin();
-    } else if constexpr (!Unit::UNROLLED) {
-        start(any);
+    if (__builtin_expect(loop.panels == 0, 0)) {
+        loop.begin();
+    } else if constexpr (!Loop::Unit::UNROLLED) {
+        loop.template start<ANY_TURN>();
 #pragma unroll 1
-        for (uint32_t left = panels; left > 0; left--) multiply_panel(any, left > 1);
-    } else if (__builtin_expect(panels == 1, 0)) {
-        start(any);
-        multiply_panel(any, Constant<false>());
+        for (uint32_t left = loop.panels; left > 0; left--) loop.template multiply_panel<ANY_TURN>(left > 1);
+    } else if (__builtin_expect(loop.panels == 1, 0)) {
+        loop.template start<ANY_TURN>();
+        loop.template multiply_panel<ANY_TURN>(Constant<false>());
     } else {
-        if constexpr (!PanelA::IN_TURNS && !PanelB::IN_TURNS) multiply_panels(any);
-        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) multiply_panels(Constant<FIRST_TURN>());
-        else multiply_panels(Constant<SECOND_TURN>());
+        if constexpr (!PanelA::IN_TURNS && !PanelB::IN_TURNS) loop.template multiply_panels<ANY_TURN>();
+        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_panels<FIRST_TURN>();
+        else loop.template multiply_panels<SECOND_TURN>();
     }
-    // What is left of k, and products that `panels` excludes.
-#pragma unroll 1
-    for (uint32_t k = part.begin + panels * PanelA::PANEL; __builtin_expect(k < part.end, 0); k += PanelA::DEPTH) {
-        a.stage_any(slice_a(0), k);
-        b.stage_any(slice_b(0), k);
-        scales.stage_any(lds_scales, k);
-        lds_barrier();
-        scales.prepare(tile, lds_scales, 0);
-        multiply(0);
-        scales.promote(tile, lds_scales, 0);
-        lds_barrier();
-    }
-    scales.finish(tile);
-    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, lds, part);
+    loop.multiply_rest(part, part.begin + loop.panels * PanelA::PANEL);
+    loop.scales.finish(loop.tile);
+    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(loop.tile, problem, loop.lds,
+                                                                                       part);
 }

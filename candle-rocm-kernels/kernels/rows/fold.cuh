@@ -128,13 +128,141 @@ __device__ __forceinline__ Teams teams_for_columns(size_t outputs, uint32_t redu
 //   add(State &, T element, uint32_t index), in ascending order of the index;
 //   State both(State, State), commutative;
 //   Out finish(State, T first).
+
+// A thread's place in its team: its number, the column whose elements it takes, its number among those that take
+// elements of that column, and the team's number in the workgroup.
+struct Seat {
+    uint32_t lane, column, group, team;
+
+    __device__ __forceinline__ Seat(uint32_t thread, const Teams &shared)
+        : lane(thread & ((1u << shared.size) - 1)), column(lane & ((1u << shared.columns) - 1)),
+          group(lane >> shared.columns), team(thread >> shared.size & ((1u << shared.teams) - 1)) {}
+};
+
+// Elements [first, first + elements) of an output.
+struct Stretch {
+    uint32_t first, elements;
+};
+
+// The number of `parts` that are a group's: one in 1 << `groups`, from the group's own number on.
+__device__ __forceinline__ uint32_t own_parts(uint32_t parts, uint32_t group, uint32_t groups) {
+    return parts > group ? ((parts - 1 - group) >> groups) + 1 : 0;
+}
+
+// Combines a group's share of the elements that are neighbours in memory, in vectors of 16 bytes; `at` is the first
+// element of the stretch, a multiple of 16 bytes.
+template <class Fold, class T>
+__device__ __forceinline__ void fold_vectors(typename Fold::State &state, const T *at, Stretch stretch, uint32_t group,
+                                             uint32_t log_groups) {
+    // Vectors that a thread reads at once; fewer where registers go on unpacking bytes and small integers.
+    constexpr uint32_t WIDTH = VEC16<T>, STRIP = sizeof(T) + sizeof(compute_t<T>) < 6 ? 2 : 4;
+    const uint32_t groups = 1u << log_groups;
+    at += (size_t)group * WIDTH;
+    uint32_t i = stretch.first + group * WIDTH;
+#pragma nounroll
+    for (uint32_t left = own_parts(stretch.elements / WIDTH, group, log_groups); left > 0;
+         left -= min_of(left, STRIP)) {
+        // As words: elements that may not have been read would take a register each.
+        vec<uint32_t, 4> x[STRIP];
+#pragma unroll
+        for (uint32_t s = 0; s < STRIP; s++, at += groups * WIDTH)
+            if (s < left) x[s] = read_global<vec<uint32_t, 4>>(at);
+#pragma unroll
+        for (uint32_t s = 0; s < STRIP; s++, i += groups * WIDTH) {
+            if (s >= left) break;
+            auto elements = bit_cast<vec<T, WIDTH>>(x[s]);
+#pragma unroll
+            for (uint32_t k = 0; k < WIDTH; k++) Fold::add(state, elements[k], i + k);
+        }
+    }
+}
+
+// Combines a group's share of elements that one stride leads through, one by one; `at` is the first of the stretch.
+// `zero` is 0, which the compiler does not know.
+template <class Fold, class T>
+__device__ __forceinline__ void fold_strided(typename Fold::State &state, const T *at, size_t stride, Stretch stretch,
+                                             uint32_t group, uint32_t log_groups, uint32_t zero) {
+    constexpr uint32_t STRIP = sizeof(T) + sizeof(compute_t<T>) < 6 ? 4 : 8;
+    const uint32_t groups = 1u << log_groups;
+    size_t step = groups * stride;
+    uint32_t i = stretch.first + group;
+    at += group * stride;
+#pragma nounroll
+    for (uint32_t left = own_parts(stretch.elements, group, log_groups); left > 0; left -= min_of(left, STRIP)) {
+        // Multiples of the step are not worth keeping: they take more registers than there are.
+        forget(step, zero);
+        T x[STRIP];
+#pragma unroll
+        for (uint32_t s = 0; s < STRIP; s++, at += step)
+            if (s < left) x[s] = read_global<T>(at);
+#pragma unroll
+        for (uint32_t s = 0; s < STRIP; s++, i += groups)
+            if (s < left) Fold::add(state, x[s], i);
+    }
+}
+
+// What a thread's group makes of its share of a stretch of the output whose first element is row[0].
+template <class Fold, class T>
+__device__ __forceinline__ typename Fold::State fold_stretch(const T *row, const Span &inner, Stretch stretch,
+                                                             uint32_t group, uint32_t log_groups, uint32_t zero,
+                                                             const size_t *dims, const size_t *strides) {
+    constexpr uint32_t WIDTH = VEC16<T>;
+    typename Fold::State state = Fold::start();
+    if (!inner.uniform) {
+        uint32_t groups = 1u << log_groups, end = stretch.first + stretch.elements;
+#pragma nounroll
+        for (uint32_t i = stretch.first + group; i < end; i += groups)
+            Fold::add(state, row[inner.offset(i, dims, strides)], i);
+        return state;
+    }
+    const T *at = row + stretch.first * inner.stride;
+    if (inner.stride == 1 && is_aligned(at, 16)) {
+        fold_vectors<Fold>(state, at, stretch, group, log_groups);
+        uint32_t done = stretch.elements & ~(WIDTH - 1);
+        at += done;
+        stretch = {stretch.first + done, stretch.elements - done};
+    }
+    fold_strided<Fold>(state, at, inner.stride, stretch, group, log_groups, zero);
+    return state;
+}
+
+// Values of a workgroup's wavefronts, for `fold_team`.
+template <class State> struct FoldValues {
+    State of_wave[1 << FOLD_VALUES];
+};
+
+// What a team comes to in each column, from its threads' states; in the threads of group 0. `again`: the workgroup will
+// call this once more.
+template <class Fold, class State>
+__device__ __forceinline__ State fold_team(State state, const Teams &shared, const Seat &seat, bool again,
+                                           FoldValues<State> &lds) {
+    uint32_t wave = log2_of(wave_size());
+    auto both = [](State a, State b) INLINED {
+        return Fold::both(a, b);
+    };
+    state = exchange(state, (1u << min_of(shared.size, wave)) - (1u << shared.columns), both);
+    if (shared.size <= wave) return state;
+    uint32_t waves = 1u << (shared.size - wave), of_wave = 1u << (wave - shared.columns),
+             w = seat.group & (of_wave - 1);
+    State *values = lds.of_wave + (seat.team << (shared.size - wave + shared.columns)) + seat.column;
+    if (w == 0) values[seat.lane >> wave << shared.columns] = state;
+    __syncthreads();
+    w &= waves - 1;
+    state = values[w << shared.columns];
+    // The team's first wavefront has the result.
+    uint32_t end = seat.lane >> wave == 0 ? waves : 0;
+#pragma nounroll
+    while ((w += of_wave) < end) state = both(state, values[w << shared.columns]);
+    state = exchange(state, (min_of(of_wave, waves) - 1) << shared.columns, both);
+    if (again) __syncthreads();
+    return state;
+}
+
 template <class Fold, class T, class Out>
 __device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_dims, const size_t *__restrict__ info,
                                      const T *__restrict__ src, Out *__restrict__ dst) {
-    using State = typename Fold::State;
-    // Vectors that a thread reads at once, or elements; fewer where registers go on unpacking bytes and small integers.
-    constexpr uint32_t WIDTH = VEC16<T>, STRIP = sizeof(T) + sizeof(compute_t<T>) < 6 ? 2 : 4, LONG_STRIP = 2 * STRIP;
-    __shared__ State lds[1 << FOLD_VALUES];
+    constexpr uint32_t WIDTH = VEC16<T>;
+    __shared__ FoldValues<typename Fold::State> lds;
     const size_t *dims = info, *strides = info + num_dims;
     uint32_t reduced = (uint32_t)of_each, thread = threadIdx.x, wave = log2_of(wave_size());
     Split split(reduced, num_dims, dims, strides);
@@ -157,80 +285,15 @@ __device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_di
         shared = {uniform(shared.size), uniform(shared.teams), uniform(shared.columns)};
         forget(reduced, zero);
         reduced = uniform(reduced);
-        uint32_t lane = thread & ((1u << shared.size) - 1), group = lane >> shared.columns,
-                 groups = 1u << (shared.size - shared.columns);
-        uint32_t team = thread >> shared.size & ((1u << shared.teams) - 1),
-                 column = lane & ((1u << shared.columns) - 1);
+        Seat seat(thread, shared);
         // The last teams and columns may be left over. They make the last output once more.
-        size_t o = min_of(block + (team << shared.columns) + column, outputs - 1);
+        size_t o = min_of(block + (seat.team << shared.columns) + seat.column, outputs - 1);
         const T *row = src + kept.offset(o, dims, strides);
-        State state = Fold::start();
-        // Of so many parts, how many are this thread's: one in `groups`, from its group's number on.
-        auto own = [&](uint32_t parts) INLINED {
-            return parts > group ? ((parts - 1 - group) >> (shared.size - shared.columns)) + 1 : 0;
-        };
-        uint32_t done = 0;
-        if (adjacent && is_aligned(row, 16)) {
-            const T *at = row + (size_t)group * WIDTH;
-            uint32_t i = group * WIDTH;
-#pragma nounroll
-            for (uint32_t left = own(reduced / WIDTH); left > 0; left -= min_of(left, STRIP)) {
-                // As words: elements that may not have been read would take a register each.
-                vec<uint32_t, 4> x[STRIP];
-#pragma unroll
-                for (uint32_t s = 0; s < STRIP; s++, at += groups * WIDTH)
-                    if (s < left) x[s] = read_global<vec<uint32_t, 4>>(at);
-#pragma unroll
-                for (uint32_t s = 0; s < STRIP; s++, i += groups * WIDTH) {
-                    if (s >= left) break;
-                    auto elements = bit_cast<vec<T, WIDTH>>(x[s]);
-#pragma unroll
-                    for (uint32_t k = 0; k < WIDTH; k++) Fold::add(state, elements[k], i + k);
-                }
-            }
-            done = reduced & ~(WIDTH - 1);
-        }
-        if (inner.uniform) {
-            size_t step = groups * inner.stride;
-            uint32_t i = done + group;
-            const T *at = row + i * inner.stride;
-#pragma nounroll
-            for (uint32_t left = own(reduced - done); left > 0; left -= min_of(left, LONG_STRIP)) {
-                // Its multiples likewise.
-                forget(step, zero);
-                T x[LONG_STRIP];
-#pragma unroll
-                for (uint32_t s = 0; s < LONG_STRIP; s++, at += step)
-                    if (s < left) x[s] = read_global<T>(at);
-#pragma unroll
-                for (uint32_t s = 0; s < LONG_STRIP; s++, i += groups)
-                    if (s < left) Fold::add(state, x[s], i);
-            }
-        } else {
-#pragma nounroll
-            for (uint32_t i = group; i < reduced; i += groups) Fold::add(state, row[inner.offset(i, dims, strides)], i);
-        }
+        auto state = fold_stretch<Fold>(row, inner, Stretch{0, reduced}, seat.group, shared.size - shared.columns, zero,
+                                        dims, strides);
         T front = reduced == 0 ? T() : row[0];
-        auto both = [](State a, State b) INLINED {
-            return Fold::both(a, b);
-        };
-        state = exchange(state, (1u << min_of(shared.size, wave)) - (1u << shared.columns), both);
-        if (shared.size > wave) {
-            uint32_t waves = 1u << (shared.size - wave), of_wave = 1u << (wave - shared.columns),
-                     w = group & (of_wave - 1);
-            State *values = lds + (team << (shared.size - wave + shared.columns)) + column;
-            if (w == 0) values[lane >> wave << shared.columns] = state;
-            __syncthreads();
-            w &= waves - 1;
-            state = values[w << shared.columns];
-            // What the team's first wavefront comes to is written.
-            uint32_t end = lane >> wave == 0 ? waves : 0;
-#pragma nounroll
-            while ((w += of_wave) < end) state = both(state, values[w << shared.columns]);
-            state = exchange(state, (min_of(of_wave, waves) - 1) << shared.columns, both);
-            if (outputs - block > (size_t)gridDim.x * together) __syncthreads();
-        }
-        if (group == 0) dst[o] = Fold::finish(state, front);
+        state = fold_team<Fold>(state, shared, seat, outputs - block > (size_t)gridDim.x * together, lds);
+        if (seat.group == 0) dst[o] = Fold::finish(state, front);
     }
 }
 

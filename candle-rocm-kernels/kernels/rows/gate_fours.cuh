@@ -229,45 +229,71 @@ __device__ __forceinline__ void rank_groups(bool (&open)[MINE], const GateOption
     for (int i = 0; i < MINE; i++) open[i] = ranks[i] < o.top_groups;
 }
 
-// The experts of a token and their weights, as `experts_gate` chooses them. All lanes of a workgroup come here; `lds`
-// is a team's. What is read is aligned to 16 bytes, and experts divide by four, as those of a group do. Groups are
-// GATE_GROUPS at most.
-template <int LANES, int FOURS, int CELLS, class T>
-__device__ __forceinline__ void gate_fours(const T *logits, const float *bias, uint32_t *ids, float *weights,
-                                           const GateOptions &o, LdsBytes lds, uint32_t lane, bool writes) {
+// A token's top-k gate, as a lane of its team has it. Phases, in the order of `gate_fours`:
+//
+//   load       logits, global -> registers, upcast to f32
+//   score      logits -> scores, and with the bias choices
+//   mask       choices of groups that are not looked at
+//   select     a bound that the chosen reach, and the fours that reach it, registers -> LDS
+//   compact    those fours' experts that reach the bound, as keys, LDS -> registers -> LDS
+//   rank       keys -> the chosen experts in order, LDS -> LDS
+//   store      chosen experts and their weights, LDS -> global
+//
+// Lane `l` of a team holds the experts 4 * (j * LANES + l) + i in `choices[j][i]`.
+template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
     using Lds = FoursLds<LANES, FOURS, CELLS>;
     using Bits = FourBits<LANES, FOURS>;
-    typedef float Four __attribute__((ext_vector_type(4)));
     using Some = vec<T, 4>;
+    typedef float Four __attribute__((ext_vector_type(4)));
+    typedef int32_t Numbers __attribute__((ext_vector_type(4)));
+    static constexpr int SLOTS = Lds::CANDIDATES / LANES;
+
+    const T *logits;
+    const float *bias;
+    const GateOptions &o;
+    LdsBytes lds;
+    uint32_t lane;
     uint32_t fours = o.experts / 4;
-    auto four = [&](uint32_t j) INLINED {
-        return j * LANES + lane;
-    };
+    // Whether every lane's fours are experts. A lane beyond the experts has the last ones once more, which then count
+    // for nothing.
     bool whole = fours == LANES * FOURS;
-    auto held_four = [&](uint32_t j) INLINED {
-        return min_of(four(j), fours - 1);
-    };
-    // A lane beyond the experts has the last ones once more, which then count for nothing.
-    Some held[FOURS];
-    if (whole) {
-#pragma unroll
-        for (int j = 0; j < FOURS; j++) held[j] = read_global<Some>(logits + four(j) * 4);
-    } else {
-#pragma unroll
-        for (int j = 0; j < FOURS; j++) held[j] = read_global<Some>(logits + held_four(j) * 4);
-    }
-    float choices[FOURS][4];
-#pragma unroll
-    for (int j = 0; j < FOURS; j++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) choices[j][i] = widen(held[j][i]);
     GateScores scores = {o.sigmoid != 0, 0, 1};
-    if (o.sigmoid) {
+    float choices[FOURS][4];
+    // The best of each four, and the largest sum of two of its choices; below all where it is not looked at.
+    float best[FOURS], sums[FOURS];
+
+    __device__ __forceinline__ TokenGate(const T *logits, const float *bias, const GateOptions &o, LdsBytes lds,
+                                         uint32_t lane)
+        : logits(logits), bias(bias), o(o), lds(lds), lane(lane) {}
+
+    __device__ __forceinline__ uint32_t four(uint32_t j) const { return j * LANES + lane; }
+    __device__ __forceinline__ uint32_t held_four(uint32_t j) const { return min_of(four(j), fours - 1); }
+
+    // Load: the lane's logits, global -> registers, as f32.
+    __device__ __forceinline__ void load() {
+        Some held[FOURS];
+        if (whole) {
+#pragma unroll
+            for (int j = 0; j < FOURS; j++) held[j] = read_global<Some>(logits + four(j) * 4);
+        } else {
+#pragma unroll
+            for (int j = 0; j < FOURS; j++) held[j] = read_global<Some>(logits + held_four(j) * 4);
+        }
+#pragma unroll
+        for (int j = 0; j < FOURS; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) choices[j][i] = widen(held[j][i]);
+    }
+
+    // Score: sigmoids of the logits, each by itself.
+    __device__ __forceinline__ void score_by_sigmoid() {
 #pragma unroll
         for (int j = 0; j < FOURS; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) choices[j][i] = GateScores::sigmoid_of(choices[j][i]);
-    } else {
+    }
+    // Score: the softmax of all of the token's logits.
+    __device__ __forceinline__ void score_by_softmax() {
         float largest = -INFINITY, sum = 0;
 #pragma unroll
         for (int j = 0; j < FOURS; j++)
@@ -288,9 +314,11 @@ __device__ __forceinline__ void gate_fours(const T *logits, const float *bias, u
 #pragma unroll
             for (int i = 0; i < 4; i++) choices[j][i] *= scores.factor;
     }
-    // Four at once: registers are few.
-    constexpr int TOGETHER = min_of(FOURS, 4);
-    auto add_bias = [&](auto number) INLINED {
+
+    // Score: adds the bias of the fours that `number` names.
+    template <class Number> __device__ __forceinline__ void add_bias(Number number) {
+        // Four at once: registers are few.
+        constexpr int TOGETHER = min_of(FOURS, 4);
 #pragma unroll
         for (int from = 0; from < FOURS; from += TOGETHER) {
             Four of_bias[TOGETHER];
@@ -301,145 +329,161 @@ __device__ __forceinline__ void gate_fours(const T *logits, const float *bias, u
 #pragma unroll
                 for (int i = 0; i < 4; i++) choices[from + j][i] += of_bias[j][i];
         }
-    };
-    if (bias && whole) add_bias(four);
-    else if (bias) add_bias(held_four);
-    // Seldom is one no number or infinite, which such a sum finds, and what is none is last.
-    float finite[2] = {};
-#pragma unroll
-    for (int j = 0; j < FOURS; j++)
-#pragma unroll
-        for (int i = 0; i < 2; i++) finite[i] = math::fma(choices[j][2 * i], choices[j][2 * i + 1], finite[i]);
-    if (!(math::abs(finite[0] + finite[1]) < INFINITY)) {
+    }
+
+    // Score: NaN and Inf are rare; one FMA chain detects them. NaN sorts last.
+    __device__ __forceinline__ void bound_choices() {
+        float finite[2] = {};
 #pragma unroll
         for (int j = 0; j < FOURS; j++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) choices[j][i] = math::fmax(choices[j][i], GATE_LAST);
+            for (int i = 0; i < 2; i++) finite[i] = math::fma(choices[j][2 * i], choices[j][2 * i + 1], finite[i]);
+        if (!(math::abs(finite[0] + finite[1]) < INFINITY)) {
+#pragma unroll
+            for (int j = 0; j < FOURS; j++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) choices[j][i] = math::fmax(choices[j][i], GATE_LAST);
+        }
     }
 
-    // The best of each four, and the largest sum of two of its choices.
-    float best[FOURS], sums[FOURS];
+    // Mask: what groups are ranked by, of each four.
+    __device__ __forceinline__ void reduce_fours() {
 #pragma unroll
-    for (int j = 0; j < FOURS; j++) {
-        const float *x = choices[j];
-        float some = math::fmax(x[0], x[1]), others = math::fmax(x[2], x[3]);
-        best[j] = math::fmax(some, others);
-        if (o.groups > 1) sums[j] = math::fmax(math::fmax(x[0] + x[1], x[2] + x[3]), some + others);
+        for (int j = 0; j < FOURS; j++) {
+            const float *x = choices[j];
+            float some = math::fmax(x[0], x[1]), others = math::fmax(x[2], x[3]);
+            best[j] = math::fmax(some, others);
+            if (o.groups > 1) sums[j] = math::fmax(math::fmax(x[0] + x[1], x[2] + x[3]), some + others);
+        }
     }
-    // Below all where there is none.
-    if (o.groups > 1) {
-        constexpr int MINE = GATE_GROUPS / LANES, ROUNDS = FOURS / Lds::AT_ONCE;
-        // Regular groups are as large as can be: which one a lane's four belongs to is known.
-        bool regular = whole && o.groups == GATE_GROUPS && FOURS % GATE_GROUPS == 0;
-        auto bests_at = [&](uint32_t number) INLINED {
-            FloatPair pair = lds_load<FloatPair>(lds + number * 8);
-            return BestAndSum{pair[0], pair[1]};
-        };
+
+    // A lane ranks so many groups; LDS has fours of so many rounds, one after another.
+    static constexpr int MINE = GATE_GROUPS / LANES, ROUNDS = FOURS / Lds::AT_ONCE;
+
+    __device__ __forceinline__ BestAndSum bests_at(uint32_t number) const {
+        FloatPair pair = lds_load<FloatPair>(lds + number * 8);
+        return BestAndSum{pair[0], pair[1]};
+    }
+
+    // Mask: groups as large as can be, of which the one that a lane's four belongs to is known.
+    __device__ __forceinline__ void mask_regular_groups() {
         BestAndSum bests[MINE];
         bool open[MINE];
-        if (regular) {
-            // Behind a group there is a gap, for the sake of banks.
+        // Behind a group there is a gap, for the sake of banks.
 #pragma unroll
-            for (int g = 0; g < FOURS / ROUNDS; g++) {
-                BestAndSum mine = {best[g * ROUNDS], sums[g * ROUNDS]};
+        for (int g = 0; g < FOURS / ROUNDS; g++) {
+            BestAndSum mine = {best[g * ROUNDS], sums[g * ROUNDS]};
 #pragma unroll
-                for (int j = 1; j < ROUNDS; j++) mine.add(BestAndSum{best[g * ROUNDS + j], sums[g * ROUNDS + j]});
-                lds_store(lds + (g * (LANES + 1) + lane) * 8, FloatPair{mine.best, mine.sum});
-            }
+            for (int j = 1; j < ROUNDS; j++) mine.add(BestAndSum{best[g * ROUNDS + j], sums[g * ROUNDS + j]});
+            lds_store(lds + (g * (LANES + 1) + lane) * 8, FloatPair{mine.best, mine.sum});
+        }
+        wave_fence();
+#pragma unroll
+        for (int i = 0; i < MINE; i++) {
+            BestAndSum some[LANES];
+#pragma unroll
+            for (int k = 0; k < LANES; k++) some[k] = bests_at((i * LANES + lane) * (LANES + 1) + k);
+#pragma unroll
+            for (int step = 1; step < LANES; step *= 2)
+#pragma unroll
+                for (int k = 0; k + step < LANES; k += 2 * step) some[k].add(some[k + step]);
+            bests[i] = some[0];
+        }
+        rank_groups<LANES>(open, o, bests, lane);
+        uint32_t bits = 0;
+#pragma unroll
+        for (int i = 0; i < MINE; i++) bits |= team_bits<LANES>(open[i]) << (i * LANES);
+#pragma unroll
+        for (int j = 0; j < FOURS; j++) best[j] = bits >> (j / ROUNDS) & 1 ? best[j] : -INFINITY;
+    }
+
+    // Mask: groups of any size, whose fours pass by LDS.
+    __device__ __forceinline__ void mask_groups() {
+        BestAndSum bests[MINE];
+        bool open[MINE];
+        // It divides.
+        uint32_t each = (uint32_t)math::fma((float)fours, math::fast_recip((float)o.groups), 0.5f);
+#pragma unroll
+        for (int round = 0; round < ROUNDS; round++) {
+            constexpr uint32_t ROOM = Lds::AT_ONCE * LANES;
+#pragma unroll
+            for (int j = 0; j < Lds::AT_ONCE; j++)
+                lds_store(lds + (j * LANES + lane) * 8,
+                          FloatPair{best[round * Lds::AT_ONCE + j], sums[round * Lds::AT_ONCE + j]});
             wave_fence();
 #pragma unroll
             for (int i = 0; i < MINE; i++) {
-                BestAndSum some[LANES];
-#pragma unroll
-                for (int k = 0; k < LANES; k++) some[k] = bests_at((i * LANES + lane) * (LANES + 1) + k);
-#pragma unroll
-                for (int step = 1; step < LANES; step *= 2)
-#pragma unroll
-                    for (int k = 0; k + step < LANES; k += 2 * step) some[k].add(some[k + step]);
-                bests[i] = some[0];
-            }
-            rank_groups<LANES>(open, o, bests, lane);
-            uint32_t bits = 0;
-#pragma unroll
-            for (int i = 0; i < MINE; i++) bits |= team_bits<LANES>(open[i]) << (i * LANES);
-#pragma unroll
-            for (int j = 0; j < FOURS; j++) best[j] = bits >> (j / ROUNDS) & 1 ? best[j] : -INFINITY;
-        } else {
-            // It divides.
-            uint32_t each = (uint32_t)math::fma((float)fours, math::fast_recip((float)o.groups), 0.5f);
-#pragma unroll
-            for (int round = 0; round < ROUNDS; round++) {
-                constexpr uint32_t ROOM = Lds::AT_ONCE * LANES;
-#pragma unroll
-                for (int j = 0; j < Lds::AT_ONCE; j++)
-                    lds_store(lds + (j * LANES + lane) * 8,
-                              FloatPair{best[round * Lds::AT_ONCE + j], sums[round * Lds::AT_ONCE + j]});
-                wave_fence();
-#pragma unroll
-                for (int i = 0; i < MINE; i++) {
-                    uint32_t first = (i * LANES + lane) * each, end = min_of(first + each, (round + 1) * ROOM);
-                    if (i * LANES + lane < o.groups)
+                uint32_t first = (i * LANES + lane) * each, end = min_of(first + each, (round + 1) * ROOM);
+                if (i * LANES + lane < o.groups)
 #pragma unroll 2
-                        for (uint32_t f = max_of(first, round * ROOM); f < end; f++)
-                            bests[i].add(bests_at(f - round * ROOM));
-                }
-                wave_fence();
+                    for (uint32_t f = max_of(first, round * ROOM); f < end; f++)
+                        bests[i].add(bests_at(f - round * ROOM));
             }
-            rank_groups<LANES>(open, o, bests, lane);
-            Bits bits = {};
-#pragma unroll
-            for (int i = 0; i < MINE; i++) {
-                uint32_t first = (i * LANES + lane) * each;
-                if (open[i]) bits.add(first, first + each);
-            }
-            bits.all_of_team();
-            bits = bits.of_lane(lane);
-#pragma unroll
-            for (int j = 0; j < FOURS; j++) best[j] = bits.has(j) ? best[j] : -INFINITY;
+            wave_fence();
         }
-        wave_fence();
-    } else if (!whole) {
+        rank_groups<LANES>(open, o, bests, lane);
+        Bits bits = {};
+#pragma unroll
+        for (int i = 0; i < MINE; i++) {
+            uint32_t first = (i * LANES + lane) * each;
+            if (open[i]) bits.add(first, first + each);
+        }
+        bits.all_of_team();
+        bits = bits.of_lane(lane);
+#pragma unroll
+        for (int j = 0; j < FOURS; j++) best[j] = bits.has(j) ? best[j] : -INFINITY;
+    }
+
+    // Mask: fours beyond the experts.
+    __device__ __forceinline__ void mask_repeated() {
 #pragma unroll
         for (int j = 0; j < FOURS; j++) best[j] = four(j) < fours ? best[j] : -INFINITY;
     }
 
-    BestTwo cells[CELLS];
+    // Select: a choice that as many fours reach as can be chosen, and seldom many more.
+    __device__ __forceinline__ float least_choice() const {
+        BestTwo cells[CELLS];
 #pragma unroll
-    for (int j = 0; j < FOURS; j++) {
-        if (j < CELLS) cells[j].best = best[j];
-        else cells[j % CELLS].add(best[j]);
+        for (int j = 0; j < FOURS; j++) {
+            if (j < CELLS) cells[j].best = best[j];
+            else cells[j % CELLS].add(best[j]);
+        }
+        float largest[2 * CELLS] = {cells[0].best, cells[0].second};
+        if constexpr (CELLS == 2) {
+            BestTwo other = cells[1];
+            float middle = math::fmax(cells[0].second, other.second), met = math::fmin(cells[0].best, other.best);
+            largest[0] = math::fmax(cells[0].best, other.best), largest[1] = math::fmax(met, middle);
+            largest[2] = math::fmin(met, middle), largest[3] = math::fmin(cells[0].second, other.second);
+        }
+        return math::fmax(middle_of_team<LANES>(largest, lane), GATE_BELOW);
     }
-    float largest[2 * CELLS] = {cells[0].best, cells[0].second};
-    if constexpr (CELLS == 2) {
-        BestTwo other = cells[1];
-        float middle = math::fmax(cells[0].second, other.second), met = math::fmin(cells[0].best, other.best);
-        largest[0] = math::fmax(cells[0].best, other.best), largest[1] = math::fmax(met, middle);
-        largest[2] = math::fmin(met, middle), largest[3] = math::fmin(cells[0].second, other.second);
-    }
-    float bound = math::fmax(middle_of_team<LANES>(largest, lane), GATE_BELOW);
 
-    // Fours that reach the bound. Where many are equal to it, those of the least numbers are as many as can be chosen
-    // beside those that are beyond.
-    Bits candidates = Bits::where(lane, [&](int j) INLINED { return best[j] >= bound; });
-    uint32_t count = candidates.count();
-    if (ballot(count > (uint32_t)Lds::CANDIDATES) != 0) {
-        Bits beyond = Bits::where(lane, [&](int j) INLINED { return best[j] > bound; });
-        uint32_t left = o.top, of_beyond = beyond.count();
-        left = left > of_beyond ? left - of_beyond : 0;
-        if (count > (uint32_t)Lds::CANDIDATES) {
-            count = of_beyond + left;
+    // Select: the team's fours that reach the bound, and how many these are. Where many are equal to it, those of the
+    // least numbers are as many as can be chosen beside those that are beyond.
+    __device__ __forceinline__ Bits candidates_from(float bound, uint32_t &count) const {
+        Bits candidates = Bits::where(lane, [&](int j) INLINED { return best[j] >= bound; });
+        count = candidates.count();
+        if (ballot(count > (uint32_t)Lds::CANDIDATES) != 0) {
+            Bits beyond = Bits::where(lane, [&](int j) INLINED { return best[j] > bound; });
+            uint32_t left = o.top, of_beyond = beyond.count();
+            left = left > of_beyond ? left - of_beyond : 0;
+            if (count > (uint32_t)Lds::CANDIDATES) {
+                count = of_beyond + left;
 #pragma unroll
-            for (int w = 0; w < Bits::WORDS; w++) {
-                uint32_t equal = candidates.words[w] & ~beyond.words[w];
-                candidates.words[w] = beyond.words[w];
+                for (int w = 0; w < Bits::WORDS; w++) {
+                    uint32_t equal = candidates.words[w] & ~beyond.words[w];
+                    candidates.words[w] = beyond.words[w];
 #pragma unroll 1
-                for (; equal != 0 && left != 0; left--, equal &= equal - 1) candidates.words[w] |= equal & (0 - equal);
+                    for (; equal != 0 && left != 0; left--, equal &= equal - 1)
+                        candidates.words[w] |= equal & (0 - equal);
+                }
             }
         }
+        return candidates;
     }
-    bool fits = count <= (uint32_t)Lds::CANDIDATES;
-    Bits mine = candidates.of_lane(lane);
-    if (fits) {
+
+    // Select: the lane's candidates, registers -> LDS, behind those of the lanes before.
+    __device__ __forceinline__ void stage_candidates(const Bits &candidates, const Bits &mine) const {
         uint32_t lower = ((1u << lane) - 1) * (LANES == 8 ? 0x01010101u : 0x11111111u);
         uint32_t first = candidates.count(lower);
         LdsBytes at = lds + first * 16, of_number = lds + Lds::NUMBERS + first * 4;
@@ -451,53 +495,56 @@ __device__ __forceinline__ void gate_fours(const T *logits, const float *bias, u
                 at += 16, of_number += 4;
             }
     }
-    wave_fence();
-    // Experts of these that reach the bound, by choices as numbers, which those that are not negative are as they are.
-    constexpr int SLOTS = Lds::CANDIDATES / LANES;
-    typedef int32_t Numbers __attribute__((ext_vector_type(4)));
-    Numbers slots[SLOTS];
-    uint32_t experts[SLOTS], hits = 0;
+
+    // Compact: experts of the candidates that reach the bound, by choices as numbers, which those that are not negative
+    // are as they are. LDS has their keys then, if they have room; returns how many there are.
+    __device__ __forceinline__ uint32_t compact(float bound, uint32_t count, bool &fits) const {
+        Numbers slots[SLOTS];
+        uint32_t experts[SLOTS], hits = 0;
 #pragma unroll
-    for (int s = 0; s < SLOTS; s++) {
-        uint32_t at = s * LANES + lane;
-        Four some = -INFINITY;
-        experts[s] = 0;
-        if (fits && at < count) {
-            some = lds_load<Four>(lds + at * 16);
-            experts[s] = lds_load<uint32_t>(lds + Lds::NUMBERS + at * 4);
+        for (int s = 0; s < SLOTS; s++) {
+            uint32_t at = s * LANES + lane;
+            Four some = -INFINITY;
+            experts[s] = 0;
+            if (fits && at < count) {
+                some = lds_load<Four>(lds + at * 16);
+                experts[s] = lds_load<uint32_t>(lds + Lds::NUMBERS + at * 4);
+            }
+#pragma unroll
+            for (int i = 0; i < 4; i++) hits += some[i] >= bound;
+            slots[s] = bit_cast<Numbers>(some);
         }
+        if (bound < 0) {
 #pragma unroll
-        for (int i = 0; i < 4; i++) hits += some[i] >= bound;
-        slots[s] = bit_cast<Numbers>(some);
+            for (int s = 0; s < SLOTS; s++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) slots[s][i] = ordered(bit_cast<float>(slots[s][i]));
+        }
+        int32_t least = ordered(bound);
+        uint32_t to = hits, from_lane = lane_id() - lane;
+#pragma unroll
+        for (uint32_t step = 1; step < LANES; step *= 2) {
+            uint32_t other = shfl_up(to, step, TEAMS_LANES);
+            if (lane >= step) to += other;
+        }
+        uint32_t all = shfl(to, from_lane % TEAMS_LANES + LANES - 1, TEAMS_LANES);
+        fits = fits && all <= (uint32_t)Lds::KEYS;
+        wave_fence();
+        if (fits) {
+            LdsBytes at = lds + (to - hits) * 8;
+#pragma unroll
+            for (int s = 0; s < SLOTS; s++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    if (slots[s][i] >= least) lds_store(at, gate_key(slots[s][i], experts[s] + i)), at += 8;
+            // One more than there are: nobody's key.
+            if (lane == LANES - 1) lds_store(at, GATE_NOBODY);
+        }
+        return all;
     }
-    if (bound < 0) {
-#pragma unroll
-        for (int s = 0; s < SLOTS; s++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) slots[s][i] = ordered(bit_cast<float>(slots[s][i]));
-    }
-    int32_t least = ordered(bound);
-    uint32_t to = hits, from_lane = lane_id() - lane;
-#pragma unroll
-    for (uint32_t step = 1; step < LANES; step *= 2) {
-        uint32_t other = shfl_up(to, step, TEAMS_LANES);
-        if (lane >= step) to += other;
-    }
-    uint32_t all = shfl(to, from_lane % TEAMS_LANES + LANES - 1, TEAMS_LANES);
-    fits = fits && all <= (uint32_t)Lds::KEYS;
-    wave_fence();
-    if (fits) {
-        LdsBytes at = lds + (to - hits) * 8;
-#pragma unroll
-        for (int s = 0; s < SLOTS; s++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                if (slots[s][i] >= least) lds_store(at, gate_key(slots[s][i], experts[s] + i)), at += 8;
-        // One more than there are: nobody's key.
-        if (lane == LANES - 1) lds_store(at, GATE_NOBODY);
-    }
-    if (ballot(!fits) != 0) {
-        // Too many in too few cells: one after another, what comes after the last one in their order.
+
+    // Rank: too many in too few cells, one after another: what comes after the last one in their order.
+    __device__ __forceinline__ void choose_one_by_one(const Bits &mine, bool fits) const {
         uint32_t own = 0;
 #pragma unroll
         for (int j = 0; j < FOURS; j++) own |= mine.has(j) ? 1u << j : 0;
@@ -517,48 +564,95 @@ __device__ __forceinline__ void gate_fours(const T *logits, const float *bias, u
             last = team_reduce<LANES>(next, [](int64_t a, int64_t b) INLINED { return max_of(a, b); });
             if (!fits && lane == 0) lds_store(lds + Lds::CHOSEN + i * 4, ~(uint32_t)last);
         }
+    }
+
+    // Rank: of `all` keys each one's number of larger ones is its place among the chosen.
+    __device__ __forceinline__ void rank(uint32_t all) const {
+        // Candidates that a lane ranks together: seldom has a team more.
+        constexpr uint32_t RANKED = 2 * CELLS;
+#pragma unroll 1
+        for (uint32_t from = lane; from < all; from += RANKED * LANES) {
+            int64_t keys[RANKED];
+            uint32_t ranks[RANKED] = {};
+#pragma unroll
+            for (uint32_t i = 0; i < RANKED; i++) keys[i] = lds_load<int64_t>(lds + (from + i * LANES) * 8);
+#pragma unroll 1
+            for (uint32_t i = 0; i < all; i += 2) {
+                KeyPair others = lds_load<KeyPair>(lds + i * 8);
+#pragma unroll
+                for (uint32_t j = 0; j < RANKED; j++) ranks[j] += (others[0] > keys[j]) + (others[1] > keys[j]);
+            }
+#pragma unroll
+            for (uint32_t i = 0; i < RANKED; i++)
+                if (from + i * LANES < all && ranks[i] < o.top)
+                    lds_store(lds + Lds::CHOSEN + ranks[i] * 4, ~(uint32_t)keys[i]);
+        }
+    }
+
+    // Store: the chosen experts and their weights, of the logits anew.
+    __device__ __forceinline__ void store(uint32_t *ids, float *weights, bool writes) const {
+        uint32_t chosen[CELLS] = {};
+        float weighed[CELLS] = {}, sum = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < CELLS; i++) {
+            uint32_t rank = lane + i * LANES;
+            if (rank < o.top) {
+                chosen[i] = lds_load<uint32_t>(lds + Lds::CHOSEN + rank * 4);
+                weighed[i] = scores.weight(widen(logits[chosen[i]]));
+            }
+            sum += weighed[i];
+        }
+        sum = team_reduce<LANES>(sum, Sum());
+        float factor = o.normalise ? o.factor / (sum + 1e-20f) : o.factor;
+#pragma unroll
+        for (uint32_t i = 0; i < CELLS; i++) {
+            uint32_t rank = lane + i * LANES;
+            if (writes && rank < o.top) {
+                ids[rank] = chosen[i];
+                weights[rank] = weighed[i] * factor;
+            }
+        }
+    }
+};
+
+// The experts of a token and their weights, as `experts_gate` chooses them. All lanes of a workgroup come here; `lds`
+// is a team's. What is read is aligned to 16 bytes, and experts divide by four, as those of a group do. Groups are
+// GATE_GROUPS at most. A fence stands between writes of LDS and reads of it.
+template <int LANES, int FOURS, int CELLS, class T>
+__device__ __forceinline__ void gate_fours(const T *logits, const float *bias, uint32_t *ids, float *weights,
+                                           const GateOptions &o, LdsBytes lds, uint32_t lane, bool writes) {
+    using Gate = TokenGate<LANES, FOURS, CELLS, T>;
+    Gate gate(logits, bias, o, lds, lane);
+    gate.load();
+    if (o.sigmoid) gate.score_by_sigmoid();
+    else gate.score_by_softmax();
+    if (bias && gate.whole) gate.add_bias([&](uint32_t j) INLINED { return gate.four(j); });
+    else if (bias) gate.add_bias([&](uint32_t j) INLINED { return gate.held_four(j); });
+    gate.bound_choices();
+
+    gate.reduce_fours();
+    if (o.groups > 1) {
+        if (gate.whole && o.groups == GATE_GROUPS && FOURS % GATE_GROUPS == 0) gate.mask_regular_groups();
+        else gate.mask_groups();
+        wave_fence();
+    } else if (!gate.whole) {
+        gate.mask_repeated();
+    }
+
+    float bound = gate.least_choice();
+    uint32_t count;
+    auto candidates = gate.candidates_from(bound, count);
+    bool fits = count <= (uint32_t)Gate::Lds::CANDIDATES;
+    auto mine = candidates.of_lane(lane);
+    if (fits) gate.stage_candidates(candidates, mine);
+    wave_fence();
+    uint32_t all = gate.compact(bound, count, fits);
+    if (ballot(!fits) != 0) {
+        gate.choose_one_by_one(mine, fits);
         all = fits ? all : 0;
     }
     wave_fence();
-    // Candidates that a lane ranks together: seldom has a team more.
-    constexpr uint32_t RANKED = 2 * CELLS;
-#pragma unroll 1
-    for (uint32_t from = lane; from < all; from += RANKED * LANES) {
-        int64_t keys[RANKED];
-        uint32_t ranks[RANKED] = {};
-#pragma unroll
-        for (uint32_t i = 0; i < RANKED; i++) keys[i] = lds_load<int64_t>(lds + (from + i * LANES) * 8);
-#pragma unroll 1
-        for (uint32_t i = 0; i < all; i += 2) {
-            KeyPair others = lds_load<KeyPair>(lds + i * 8);
-#pragma unroll
-            for (uint32_t j = 0; j < RANKED; j++) ranks[j] += (others[0] > keys[j]) + (others[1] > keys[j]);
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < RANKED; i++)
-            if (from + i * LANES < all && ranks[i] < o.top)
-                lds_store(lds + Lds::CHOSEN + ranks[i] * 4, ~(uint32_t)keys[i]);
-    }
+    gate.rank(all);
     wave_fence();
-    uint32_t chosen[CELLS] = {};
-    float weighed[CELLS] = {}, sum = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < CELLS; i++) {
-        uint32_t rank = lane + i * LANES;
-        if (rank < o.top) {
-            chosen[i] = lds_load<uint32_t>(lds + Lds::CHOSEN + rank * 4);
-            weighed[i] = scores.weight(widen(logits[chosen[i]]));
-        }
-        sum += weighed[i];
-    }
-    sum = team_reduce<LANES>(sum, Sum());
-    float factor = o.normalise ? o.factor / (sum + 1e-20f) : o.factor;
-#pragma unroll
-    for (uint32_t i = 0; i < CELLS; i++) {
-        uint32_t rank = lane + i * LANES;
-        if (writes && rank < o.top) {
-            ids[rank] = chosen[i];
-            weights[rank] = weighed[i] * factor;
-        }
-    }
+    gate.store(ids, weights, writes);
 }

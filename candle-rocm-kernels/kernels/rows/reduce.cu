@@ -1,5 +1,6 @@
 // Reductions over dimensions, softmax, normalisations, rotary embedding.
 #include "rows/fold.cuh"
+#include "rows/long_fold.cuh"
 #include "rows/rope.cuh"
 #include "rows/rows.cuh"
 
@@ -23,6 +24,32 @@
         fold<Extremum<Largest, true, T>>(numel, reduced, num_dims, info, src, dst);                                  \
     }
 FOR_ALL(FOLDS)
+
+// What replaces a fold of few long outputs (candle_rocm_kernels::split_rows). The parts of an extremum and of its place
+// are the same.
+#define LONG_PARTS(KERNEL, NAME, T, ...)                                                                            \
+    ENTRY __launch_bounds__(256) long_##KERNEL##_parts_##NAME(                                                      \
+        size_t reduced, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ src, void *found) { \
+        using Fold = __VA_ARGS__;                                                                                   \
+        fold_parts<Fold>(reduced, num_dims, info, src, (typename Fold::State *)found);                              \
+    }
+#define LONG_FINISH(KERNEL, NAME, T, OUT, ...)                                                               \
+    ENTRY __launch_bounds__(256)                                                                             \
+        long_##KERNEL##_finish_##NAME(size_t reduced, size_t num_dims, const size_t *__restrict__ info,      \
+                                      const T *__restrict__ src, OUT *__restrict__ dst, const void *found) { \
+        using Fold = __VA_ARGS__;                                                                            \
+        fold_finish<Fold>(reduced, num_dims, info, src, dst, (const typename Fold::State *)found);           \
+    }
+#define LONG_FOLDS(NAME, T)                                             \
+    LONG_PARTS(sum, NAME, T, Summing<T>)                                \
+    LONG_PARTS(min, NAME, T, Extremum<Smallest, true, T>)               \
+    LONG_PARTS(max, NAME, T, Extremum<Largest, true, T>)                \
+    LONG_FINISH(sum, NAME, T, T, Summing<T>)                            \
+    LONG_FINISH(min, NAME, T, T, Extremum<Smallest, false, T>)          \
+    LONG_FINISH(max, NAME, T, T, Extremum<Largest, false, T>)           \
+    LONG_FINISH(argmin, NAME, T, uint32_t, Extremum<Smallest, true, T>) \
+    LONG_FINISH(argmax, NAME, T, uint32_t, Extremum<Largest, true, T>)
+FOR_ALL(LONG_FOLDS)
 
 // block_size is what Candle launches with; blockDim says the same.
 #define ROWS(NAME, T)                                                                                                  \

@@ -43,12 +43,22 @@ pub(crate) fn remove(report: *const Report) {
 
 /// What kernels on this GPU said before they trapped.
 pub(crate) fn of_device(device: usize) -> Option<String> {
+    said(|on| on == device)
+}
+
+/// What kernels on any GPU said before they trapped.
+pub(crate) fn of_all_devices() -> Option<String> {
+    said(|_| true)
+}
+
+/// What kernels said on the GPUs whose numbers are asked for, one sentence after the other.
+fn said(is_asked_for: impl Fn(usize) -> bool) -> Option<String> {
     let mut reports = REPORTS.lock();
     reports.read();
     let said: Vec<&str> = reports
         .said
         .iter()
-        .filter(|(on, _)| *on == device)
+        .filter(|(on, _)| is_asked_for(*on))
         .map(|(_, said)| said.as_str())
         .collect();
     (!said.is_empty()).then(|| said.join("; "))

@@ -231,7 +231,8 @@ impl<'a> LaunchArgs<'a> {
         let (launched, what) = match instead {
             Instead::Split(split) => {
                 let rows = kernel.geometry.rows(grid)?;
-                let launch = SplitLaunch::of(rows, self.row(told), self.gpu().compute_units)?;
+                let launch =
+                    SplitLaunch::of(split, rows, self.row(told), self.gpu().compute_units)?;
                 // SAFETY: the caller's promise.
                 let launched = unsafe { split.launch(stream, launch, given) };
                 (

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use candle_rocm_kernels::geometry::Row;
 use candle_rocm_kernels::split_rows::{parts, SplitArgument, THREADS};
-use candle_rocm_kernels::FUSED;
 
 use super::function::{LoadedFunction, SplitFunction};
 use super::module::embedded;
@@ -29,7 +28,7 @@ impl SplitFunction {
         if let Some(pair) = self.pair.get() {
             return Ok(pair);
         }
-        let module = embedded(device, &FUSED)?;
+        let module = embedded(device, self.split.module)?;
         let [first, second] = &self.names;
         let pair = [module.function(first)?, module.function(second)?];
         Ok(self.pair.get_or_init(|| pair))
@@ -83,8 +82,8 @@ impl SplitFunction {
 
 impl SplitLaunch {
     /// How a launch of so many rows should be split, if it should.
-    pub fn of(rows: u32, row: Row, compute_units: u32) -> Option<Self> {
-        let parts = parts(rows, row, compute_units)?;
+    pub fn of(split: &SplitFunction, rows: u32, row: Row, compute_units: u32) -> Option<Self> {
+        let parts = parts(rows, row, compute_units, split.split.reads_once)?;
         Some(Self { rows, parts, row })
     }
 }

@@ -40,15 +40,17 @@ fn summable(dtype: DType, seed: u64, count: usize) -> Result<Tensor> {
 }
 
 fn check_all(what: &str, tensor: &Tensor) -> Result<()> {
-    for dim in 0..tensor.rank() {
-        for (name, nearness, operator) in OVER_ONE {
-            let what = format!(
-                "{name} of {:?}, {what}, over dimension {dim}",
-                tensor.dtype()
-            );
-            let operator = |x: &[Tensor]| operator(&x[0], dim);
-            check(&what, std::slice::from_ref(tensor), nearness, &operator)?;
-        }
+    (0..tensor.rank()).try_for_each(|dim| check_over(what, tensor, dim))
+}
+
+fn check_over(what: &str, tensor: &Tensor, dim: usize) -> Result<()> {
+    for (name, nearness, operator) in OVER_ONE {
+        let what = format!(
+            "{name} of {:?}, {what}, over dimension {dim}",
+            tensor.dtype()
+        );
+        let operator = |x: &[Tensor]| operator(&x[0], dim);
+        check(&what, std::slice::from_ref(tensor), nearness, &operator)?;
     }
     Ok(())
 }
@@ -122,6 +124,76 @@ fn long_rows_and_many_rows() -> Result<()> {
         }
         let across = summable(dtype, 15, 1237 * 5)?.to_device(&gpu)?;
         check_all("transposed", &across.reshape((1237, 5))?.t()?)?;
+    }
+    Ok(())
+}
+
+/// Few outputs of 128 KiB and more, which several workgroups share: along memory, across it by columns, by neither; with an
+/// element too many for vectors, and at an offset.
+#[test]
+fn few_long_outputs() -> Result<()> {
+    let gpu = device()?;
+    for dtype in all_dtypes() {
+        // Sums of so many other 8-bit floats would saturate at 448.
+        let n = (132 << 10) / dtype.size_in_bytes();
+        let count = 5 * (n + 3);
+        let long = match dtype {
+            DType::F8E4M3 => from_floats(&vec![0.001_953_125; count], dtype)?,
+            _ => summable(dtype, 18, count)?,
+        };
+        let long = long.to_device(&gpu)?;
+        let all = long.narrow(0, 1, n + 1)?;
+        check_over("all", &all, 0)?;
+        check_over("two rows", &long.narrow(0, 0, 2 * n)?.reshape((2, n))?, 1)?;
+        let columns = long.reshape((n + 3, 5))?;
+        check_over("five columns", &columns, 0)?;
+        check_over("three of five columns", &columns.narrow(1, 1, 3)?, 0)?;
+        let middle = long.narrow(0, 0, n)?.reshape((n / 64, 4, 16))?;
+        check("over 2, 0", &[middle], Nearness::Sum(0.0), &|x| {
+            x[0].sum((2, 0))
+        })?;
+        // Sums of equal numbers err in one direction on the CPU too; those of these are exact.
+        let two = match dtype.is_int() {
+            true => from_integers(&[1, 0], dtype)?,
+            false => from_floats(&[0.001_953_125, 0.0], dtype)?,
+        };
+        let two = two.to_device(&gpu)?;
+        let broadcast = two.reshape((2, 1))?.broadcast_as((2, n))?;
+        check_over("broadcast", &broadcast, 1)?;
+    }
+    Ok(())
+}
+
+/// The first of equal extrema counts wherever parts meet; a NaN loses unless it comes first.
+#[test]
+fn extrema_of_few_long_outputs() -> Result<()> {
+    let gpu = device()?;
+    let n = 70_001;
+    for dtype in WIDE_FLOATS {
+        let mut values = vec![0.0; 3 * n];
+        for (row, place, value) in [
+            (0, 60_000, 7.0),
+            (0, 40_000, 7.0),
+            (0, 50_000, -7.0),
+            (0, 69_999, -7.0),
+            (1, 0, f64::NAN),
+            (1, 1, 5.0),
+            (2, 35_000, f64::NAN),
+            (2, 70_000, -1.0),
+        ] {
+            values[row * n + place] = value;
+        }
+        let matrix = from_floats(&values, dtype)?.to_device(&gpu)?;
+        let matrix = matrix.reshape((3, n))?;
+        for (name, nearness, operator) in OVER_ONE {
+            if name.starts_with("sum") {
+                continue;
+            }
+            let what = format!("{name} of {dtype:?}");
+            check(&what, std::slice::from_ref(&matrix), nearness, &|x| {
+                operator(&x[0], 1)
+            })?;
+        }
     }
     Ok(())
 }

@@ -198,42 +198,56 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         uint32_t first_k, length;
         // Whether vectors may be loaded as such.
         bool wide_a, wide_b;
+
+        // Whether the team has any.
+        __device__ __forceinline__ bool has_rows() const { return first + team_row < m; }
     };
 
-    // All whole vectors of k: rounds in which each team has a whole step, and one in which some of the lanes have none.
-    // Returns the elements of k that are done.
-    __device__ __forceinline__ uint32_t whole_vectors(const Place &at, uint32_t lane, uint32_t sharer,
-                                                      uint32_t sharing) {
-        uint32_t round = STEP << sharing, rounds = at.k / STEP >> sharing, k = sharer * STEP + Unit::k_place(lane) * V;
-        uint32_t offset_a[TILES], offset_b[B_VECTORS], offset_k = k * SIZE;
-        uint32_t lda = (uint32_t)at.lda;
-        const T *a = at.a + (ROWS_TOGETHER ? (int64_t)at.first : at.first * at.lda), *b = at.b;
-        // Rows and columns beyond the last repeat it, or the last vector of rows, and are not stored.
-        uint32_t last = at.m - 1 - at.first, row;
-#pragma unroll
-        for (int i = 0; i < TILES; i++) {
-            if constexpr (ROWS_TOGETHER) {
-                row = at.team_row + row_of(i / V * V, Unit::row_place(lane));
-                // Of a matrix with whole vectors of rows.
-                if (row > last) row = last + 1 - V;
-                offset_a[i] = ((k + i % V) * lda + row) * SIZE;
-            } else {
-                row = row_of(i, Unit::row_place(lane));
-                row = min_of(at.team_row + row % OUT, last) + row / OUT * at.m;
-                offset_a[i] = (row * lda + k) * SIZE;
-            }
-        }
-#pragma unroll
-        for (int j = 0; j < B_VECTORS; j++)
-            offset_b[j] = (min_of(Unit::column(lane, j), at.n - 1) * (uint32_t)at.column_b + k) * SIZE;
+    // The main loop over all whole vectors of k: rounds in which each team has a whole step, and one in which some of the
+    // lanes have none. A lane's offsets stay what they are; the bases go on.
+    struct MainLoop {
+        using Round = Operands[UNROLL / DEPTH];
+
+        FewProduct &product;
+        const Place &at;
+        // Elements of k in a round, and the lane's first of them.
+        uint32_t lane, round, k, offset_a[TILES], offset_b[B_VECTORS], offset_k, lda;
+        const T *a, *b;
         // Where the round begins.
         uint32_t begin_k = 0;
-        // The vectors with `left` elements of k and more to go.
-        auto is_there = [&](auto all, uint32_t left, int u) INLINED {
-            return decltype(all)::value || k + u * K_VECTOR + V <= left;
-        };
-        // Vector `u` of all rows, or all columns.
-        auto load_a_at = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH], int u) INLINED {
+
+        __device__ __forceinline__ MainLoop(FewProduct &product, const Place &at, uint32_t lane, uint32_t sharer,
+                                            uint32_t sharing)
+            : product(product), at(at), lane(lane), round(STEP << sharing), k(sharer * STEP + Unit::k_place(lane) * V),
+              offset_k(k * SIZE), lda((uint32_t)at.lda),
+              a(at.a + (ROWS_TOGETHER ? (int64_t)at.first : at.first * at.lda)), b(at.b) {
+            // Rows and columns beyond the last repeat it, or the last vector of rows, and are not stored.
+            uint32_t last = at.m - 1 - at.first, row;
+#pragma unroll
+            for (int i = 0; i < TILES; i++) {
+                if constexpr (ROWS_TOGETHER) {
+                    row = at.team_row + row_of(i / V * V, Unit::row_place(lane));
+                    // Of a matrix with whole vectors of rows.
+                    if (row > last) row = last + 1 - V;
+                    offset_a[i] = ((k + i % V) * lda + row) * SIZE;
+                } else {
+                    row = row_of(i, Unit::row_place(lane));
+                    row = min_of(at.team_row + row % OUT, last) + row / OUT * at.m;
+                    offset_a[i] = (row * lda + k) * SIZE;
+                }
+            }
+#pragma unroll
+            for (int j = 0; j < B_VECTORS; j++)
+                offset_b[j] = (min_of(Unit::column(lane, j), at.n - 1) * (uint32_t)at.column_b + k) * SIZE;
+        }
+
+        // Whether vector `u` has `left` elements of k and more to go.
+        template <class All> __device__ __forceinline__ bool is_there(All, uint32_t left, int u) const {
+            return All::value || k + u * K_VECTOR + V <= left;
+        }
+        // Load: vector `u` of all rows, or all columns, global -> registers.
+        template <class All>
+        __device__ __forceinline__ void load_a_at(All all, uint32_t left, Round &operands, int u) const {
             const T *line = ROWS_TOGETHER ? a + (int64_t)u * K_VECTOR * lda : a;
 #pragma unroll
             for (int i = 0; i < TILES; i++) {
@@ -241,152 +255,173 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 to = {};
                 if (is_there(all, left, u)) to = load_streamed(line, offset_a[i], ROWS_TOGETHER ? 0 : u * K_VECTOR);
             }
-        };
-        auto load_b_at = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH], int u) INLINED {
+        }
+        template <class All>
+        __device__ __forceinline__ void load_b_at(All all, uint32_t left, Round &operands, int u) const {
 #pragma unroll
             for (int j = 0; j < B_VECTORS; j++) {
                 Words4 &to = operands[u / DEPTH].b[u % DEPTH][j];
                 to = {};
                 if (is_there(all, left, u)) to = load_cached(b, offset_b[j], u * K_VECTOR);
             }
-        };
-        auto load_a = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH]) INLINED {
+        }
+        template <class All> __device__ __forceinline__ void load_a(All all, uint32_t left, Round &operands) const {
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) load_a_at(all, left, operands, u);
-        };
-        auto load_b = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH]) INLINED {
+        }
+        template <class All> __device__ __forceinline__ void load_b(All all, uint32_t left, Round &operands) const {
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) load_b_at(all, left, operands, u);
-        };
-        // `meanwhile` is asked for after B, since loads come in their order.
-        auto load_b_and_multiply = [&](auto all, uint32_t left, Operands(&operands)[UNROLL / DEPTH],
-                                       auto meanwhile) INLINED {
-            if constexpr (Input::NORMS) {
-                if (input.staged) {
-                    Words4 column[UNROLL];
-                    input.template read<K_VECTOR>(column, k, [&](int u) INLINED { return is_there(all, left, u); });
+        }
+        // Load: B's vectors with their norm, as LDS has them already, or made here of B and the norm's weights.
+        template <class All> __device__ __forceinline__ void load_normed_b(All all, uint32_t left, Round &operands) {
+            if (product.input.staged) {
+                Words4 column[UNROLL];
+                product.input.template read<K_VECTOR>(column, k, [&](int u) INLINED { return is_there(all, left, u); });
 #pragma unroll
-                    for (int u = 0; u < UNROLL; u++)
+                for (int u = 0; u < UNROLL; u++)
 #pragma unroll
-                        for (int j = 0; j < B_VECTORS; j++) operands[u / DEPTH].b[u % DEPTH][j] = column[u];
-                } else {
-                    load_b(all, left, operands);
-                    Words4 weight[UNROLL];
-#pragma unroll
-                    for (int u = 0; u < UNROLL; u++) {
-                        weight[u] = {};
-                        if (is_there(all, left, u)) weight[u] = load_cached(input.weight, offset_k, u * K_VECTOR);
-                    }
-                    in_order();
-#pragma unroll
-                    for (int u = 0; u < UNROLL; u++)
-#pragma unroll
-                        for (int j = 0; j < B_VECTORS; j++)
-                            input.norm(operands[u / DEPTH].b[u % DEPTH][j], j, weight[u]);
-                }
+                    for (int j = 0; j < B_VECTORS; j++) operands[u / DEPTH].b[u % DEPTH][j] = column[u];
             } else {
                 load_b(all, left, operands);
+                Words4 weight[UNROLL];
+#pragma unroll
+                for (int u = 0; u < UNROLL; u++) {
+                    weight[u] = {};
+                    if (is_there(all, left, u)) weight[u] = load_cached(product.input.weight, offset_k, u * K_VECTOR);
+                }
+                in_order();
+#pragma unroll
+                for (int u = 0; u < UNROLL; u++)
+#pragma unroll
+                    for (int j = 0; j < B_VECTORS; j++)
+                        product.input.norm(operands[u / DEPTH].b[u % DEPTH][j], j, weight[u]);
             }
+        }
+        // Multiply: a round whose sums are scaled for each block of k.
+        __device__ __forceinline__ void multiply_scaled(Round &operands) {
+            // Vectors that lie in one block of k, which those of a lane do in any case.
+            constexpr int OF_BLOCK = max_of(1, Input::BLOCK / (int)K_VECTOR), BLOCKS = UNROLL / OF_BLOCK;
+            static_assert(DEPTH == 1 && STEP % Input::BLOCK == 0, "steps are whole blocks");
+            typename Input::template Factors<Unit> factors[BLOCKS];
+#pragma unroll
+            for (int i = 0; i < BLOCKS; i++)
+                factors[i] = product.input.template load<Unit>(at, lane, begin_k + k + i * OF_BLOCK * K_VECTOR);
+            in_order();
+#pragma unroll
+            for (int i = 0; i < BLOCKS; i++) {
+                Sums of_block[TILES] = {};
+#pragma unroll
+                for (int u = 0; u < OF_BLOCK; u++) multiply(of_block, operands[i * OF_BLOCK + u]);
+                product.input.template promote<Unit>(at, lane, product.sums, of_block, factors[i], row_of);
+            }
+        }
+        // Loads B of a round whose A is on its way, and multiplies both. `meanwhile` is asked for after B, since loads
+        // come in their order.
+        template <class All, class Meanwhile>
+        __device__ __forceinline__ void load_b_and_multiply(All all, uint32_t left, Round &operands,
+                                                            Meanwhile meanwhile) {
+            if constexpr (Input::NORMS) load_normed_b(all, left, operands);
+            else load_b(all, left, operands);
             in_order();
             meanwhile();
             if constexpr (Input::SCALES) {
-                // Vectors that lie in one block of k, which those of a lane do in any case.
-                constexpr int OF_BLOCK = max_of(1, Input::BLOCK / (int)K_VECTOR), BLOCKS = UNROLL / OF_BLOCK;
-                static_assert(DEPTH == 1 && STEP % Input::BLOCK == 0, "steps are whole blocks");
-                typename Input::template Factors<Unit> factors[BLOCKS];
-#pragma unroll
-                for (int i = 0; i < BLOCKS; i++)
-                    factors[i] = input.template load<Unit>(at, lane, begin_k + k + i * OF_BLOCK * K_VECTOR);
-                in_order();
-#pragma unroll
-                for (int i = 0; i < BLOCKS; i++) {
-                    Sums of_block[TILES] = {};
-#pragma unroll
-                    for (int u = 0; u < OF_BLOCK; u++) multiply(of_block, operands[i * OF_BLOCK + u]);
-                    input.template promote<Unit>(at, lane, sums, of_block, factors[i], row_of);
-                }
+                multiply_scaled(operands);
             } else {
                 in_order();
 #pragma unroll
-                for (int u = 0; u < UNROLL / DEPTH; u++) multiply(sums, operands[u]);
+                for (int u = 0; u < UNROLL / DEPTH; u++) multiply(product.sums, operands[u]);
             }
-        };
-        auto nothing = []() INLINED {
-        };
+        }
         // On to the next round's vectors of A, or all others.
-        auto a_goes_on = [&]() INLINED {
-            advance(a, ROWS_TOGETHER ? round * at.lda : round);
-        };
-        auto load_round = [&](Operands(&operands)[UNROLL / DEPTH]) INLINED {
-            load_a(Constant<true>(), 0, operands);
-            a_goes_on();
-        };
-        auto go_on = [&]() INLINED {
+        __device__ __forceinline__ void advance_a() { advance(a, ROWS_TOGETHER ? round * at.lda : round); }
+        __device__ __forceinline__ void advance_others() {
             advance(b, round);
-            if constexpr (Input::NORMS) advance(input.weight, round), input.done += round;
+            if constexpr (Input::NORMS) advance(product.input.weight, round), product.input.done += round;
             if constexpr (Input::SCALES) begin_k += round;
-        };
-        Constant<true> all;
-        uint32_t begun = 0;
-        if constexpr (Input::NORMS) {
-            // A's first vectors are on their way while the columns' squares are added up.
-            Operands operands[UNROLL / DEPTH];
-            input.begin(at);
+        }
+        // Load: all of a whole round's A.
+        __device__ __forceinline__ void load_round(Round &operands) {
+            load_a(Constant<true>(), 0, operands);
+            advance_a();
+        }
+
+        // The first round where there is a norm: A's first vectors are on their way while the columns' squares are
+        // added up. Returns how many rounds are done.
+        __device__ __forceinline__ uint32_t first_normed_round(uint32_t rounds) {
+            Round operands;
+            product.input.begin(at);
             in_order();
             if (rounds > 0) load_round(operands);
             in_order();
-            input.template meet<Unit>(at, lane);
-            if (rounds > 0) {
-                load_b_and_multiply(all, 0, operands, nothing);
-                go_on();
-                begun = 1;
-            }
+            product.input.template meet<Unit>(at, lane);
+            if (rounds == 0) return 0;
+            load_b_and_multiply(Constant<true>(), 0, operands, []() INLINED {});
+            advance_others();
+            return 1;
         }
-        Operands now[UNROLL / DEPTH];
-        if ((AHEAD || ROLLING) && rounds > 0) load_round(now);
-        if constexpr (ROLLING) {
+        // All whole rounds, ROLLING: each step's vectors are replaced by the next round's once they were multiplied.
+        __device__ __forceinline__ void rolling_rounds(uint32_t rounds) {
             static_assert(DEPTH == 1, "a step is multiplied by itself");
-            if (rounds > 0) {
-                load_b(all, 0, now);
-                go_on();
+            if (rounds == 0) return;
+            Constant<true> all;
+            Round now;
+            load_round(now);
+            load_b(all, 0, now);
+            advance_others();
 #pragma unroll 1
-                for (uint32_t left = rounds; left > 1; left--) {
-                    keep(offset_a);
-                    keep(offset_b);
+            for (uint32_t left = rounds; left > 1; left--) {
+                keep(offset_a);
+                keep(offset_b);
 #pragma unroll
-                    for (int u = 0; u < UNROLL; u++) {
-                        multiply(sums, now[u]);
-                        load_a_at(all, 0, now, u);
-                        load_b_at(all, 0, now, u);
-                    }
-                    a_goes_on();
-                    go_on();
+                for (int u = 0; u < UNROLL; u++) {
+                    multiply(product.sums, now[u]);
+                    load_a_at(all, 0, now, u);
+                    load_b_at(all, 0, now, u);
                 }
-                // Apart, since loads under a condition take more registers.
-#pragma unroll
-                for (int u = 0; u < UNROLL; u++) multiply(sums, now[u]);
+                advance_a();
+                advance_others();
             }
-        } else {
+            // Apart, since loads under a condition take more registers.
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++) multiply(product.sums, now[u]);
+        }
+        // All whole rounds from `begun` on; AHEAD, with the next round's A on its way during products.
+        __device__ __forceinline__ void whole_rounds(uint32_t rounds, uint32_t begun) {
+            Round now;
+            if (AHEAD && rounds > 0) load_round(now);
 #pragma unroll 1
             for (uint32_t left = rounds - begun; left > 0; left--) {
                 keep(offset_a);
                 keep(offset_b);
-                Operands next[UNROLL / DEPTH];
+                Round next;
                 if (!AHEAD) load_round(now);
-                load_b_and_multiply(all, 0, now, [&]() INLINED {
+                load_b_and_multiply(Constant<true>(), 0, now, [&]() INLINED {
                     if (AHEAD && left > 1) load_round(next);
                 });
-                go_on();
+                advance_others();
 #pragma unroll
                 for (int n = 0; AHEAD && n < UNROLL / DEPTH; n++) now[n] = next[n];
             }
         }
-        uint32_t left = at.k - rounds * round;
-        if (left >= V) {
-            Operands operands[UNROLL / DEPTH];
+        // The vectors of k after the last whole round, of which some lanes have none.
+        __device__ __forceinline__ void last_round(uint32_t left) {
+            if (left < V) return;
+            Round operands;
             load_a(Constant<false>(), left, operands);
-            load_b_and_multiply(Constant<false>(), left, operands, nothing);
+            load_b_and_multiply(Constant<false>(), left, operands, []() INLINED {});
         }
+    };
+
+    // Adds up the products of all whole vectors of k. Returns the elements of k that are done.
+    __device__ __forceinline__ uint32_t whole_vectors(const Place &at, uint32_t lane, uint32_t sharer,
+                                                      uint32_t sharing) {
+        MainLoop loop(*this, at, lane, sharer, sharing);
+        uint32_t rounds = at.k / STEP >> sharing, begun = 0;
+        if constexpr (Input::NORMS) begun = loop.first_normed_round(rounds);
+        if constexpr (ROLLING) loop.rolling_rounds(rounds);
+        else loop.whole_rounds(rounds, begun);
+        loop.last_round(at.k - rounds * loop.round);
         settle_products();
         return at.k / V * V;
     }
@@ -637,17 +672,14 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                   row_of(pass * PASS_TILES + in_pass / Unit::ROW_LANES, in_pass % Unit::ROW_LANES)) {}
     };
 
-    // The product with so many columns of B, or, if none is in use, zeros. `results` makes what stores it, once the
-    // sums are there. `residual_of` reads what is added to one; a thread's first is asked for before the product, as
-    // nothing else would hide the wait.
-    template <class Results, class Residual = AsItIs>
-    __device__ __forceinline__ void compute(const MatmulProblem &problem, const T *a, const T *b, uint32_t columns,
-                                            bool in_use, uint32_t layout, uint32_t sharing, Results results,
-                                            Residual residual_of = {}) {
-        constexpr bool EARLY = !is_same<Residual, AsItIs>::value && !Input::NORMS && PASSES == 1;
-        __shared__ Sum shared[TEAMS][COLUMNS][PASS_ROWS];
+    // Sums of all teams, as a pass brings them together.
+    using Shared = Sum[TEAMS][COLUMNS][PASS_ROWS];
+
+    // Where this workgroup's operands lie, of which the product has `columns` columns.
+    static __device__ __forceinline__ Place place_of(const MatmulProblem &problem, const T *a, const T *b,
+                                                     uint32_t columns, bool in_use, uint32_t layout, uint32_t team,
+                                                     uint32_t sharing) {
         const GemmProblem &p = problem.gemm;
-        uint32_t team = threadIdx.x / LANES, lane = threadIdx.x % LANES, sharer = team & ((1u << sharing) - 1);
         uint32_t groups = FewProduct::groups(sharing), first_k = blockIdx.y * problem.part_k;
         bool along_k = layout & B_ALONG_K;
         Place at;
@@ -661,21 +693,17 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         at.first_k = first_k;
         at.length = p.k;
         // Nothing for a team without rows; where all go on together, what others do as well.
-        bool has_rows = at.first + at.team_row < p.m;
-        uint32_t part_length = min_of(p.k - first_k, problem.part_k);
-        at.k = Input::NORMS || (in_use && (AHEAD || has_rows)) ? part_length : 0;
+        at.k = Input::NORMS || (in_use && (AHEAD || at.has_rows())) ? min_of(p.k - first_k, problem.part_k) : 0;
         at.a = a + first_k * (ROWS_TOGETHER ? p.lda : 1);
         at.b = b + first_k * at.step_b;
         at.wide_a = ANY_ADDRESS || (((uintptr_t)at.a | p.lda * SIZE) & 15) == 0;
         at.wide_b = along_k && (ANY_ADDRESS || (((uintptr_t)at.b | p.ldb * SIZE) & 15) == 0);
-        // Blocks of rows are whole, or beyond the last.
-        bool whole_rows = !ROWS_TOGETHER || p.m % V == 0 || p.m - at.first >= groups * ROWS;
+        return at;
+    }
 
-        T early = {};
-        if constexpr (EARLY) {
-            At own(threadIdx.x, 0, at.first);
-            if (own.group < groups && own.row < at.m && own.column < at.n) early = residual_of(own.row, own.column);
-        }
+    // Main loop: the team's sums, in registers. `whole_rows` says that blocks of rows are whole, or beyond the last.
+    __device__ __forceinline__ void add_up(Place &at, uint32_t lane, uint32_t sharer, uint32_t sharing,
+                                           bool whole_rows) {
         if constexpr (Input::SCALES) input.template meet<Unit>(at, lane);
         if constexpr (Input::NORMS) {
             // The host gives whole vectors alone.
@@ -690,55 +718,96 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #endif
             } else {
                 if (by_vectors) done = whole_vectors(at, lane, sharer, sharing);
-                if (!has_rows) at.k = 0;
+                if (!at.has_rows()) at.k = 0;
                 careful_steps(at, lane, sharer, sharing, done);
             }
         }
+    }
+
+    // Reduce: the sum of the teams that share a row, in their order.
+    static __device__ __forceinline__ Sum sum_of(const Shared &shared, uint32_t sharing, uint32_t group,
+                                                 uint32_t column, uint32_t in_pass) {
+        Sum sum = shared[group << sharing][column][in_pass];
+        for (uint32_t s = 1; s >> sharing == 0; s++) sum += shared[(group << sharing) + s][column][in_pass];
+        return sum;
+    }
+
+    // Store: gated rows.
+    template <class Out>
+    static __device__ __forceinline__ void store_gated(const Shared &shared, const Place &at, const Out &out,
+                                                       uint32_t sharing) {
+        for (uint32_t i = threadIdx.x; i < groups(sharing) * OUT * COLUMNS; i += threads()) {
+            uint32_t in_pass = i % OUT, column = i / OUT % COLUMNS, group = i / (OUT * COLUMNS);
+            uint32_t row = at.first + group * OUT + in_pass;
+            if (row >= at.m || column >= at.n) continue;
+            out.store_gated(row, column, sum_of(shared, sharing, group, column, in_pass),
+                            sum_of(shared, sharing, group, column, in_pass + OUT));
+        }
+    }
+    // Store: a pass's results of a whole product, or of one of its parts of k. With EARLY `early` is what is added to the
+    // thread's first.
+    template <bool IN_PARTS, bool EARLY, class Out, class Residual>
+    static __device__ __forceinline__ void store_pass(const Shared &shared, const Place &at, const Out &out, int pass,
+                                                      uint32_t sharing, uint32_t part_length, Residual residual_of,
+                                                      T &early) {
+#pragma unroll 1
+        for (uint32_t i = threadIdx.x; i < groups(sharing) * PASS_ROWS * COLUMNS; i += threads()) {
+            At own(i, pass, at.first);
+            if (own.row >= at.m || own.column >= at.n) continue;
+            Sum sum = sum_of(shared, sharing, own.group, own.column, own.in_pass);
+            if constexpr (Unit::SPLITS)
+                if (sum != sum) sum = alone(at, part_length, own.row, own.column);
+            if constexpr (IN_PARTS) {
+                if (out.is_whole(own.row, own.column, sum)) out.store(own.row, own.column, sum);
+            } else if constexpr (EARLY) {
+                if (i != threadIdx.x) early = residual_of(own.row, own.column);
+                out.store(own.row, own.column, sum, early);
+            } else {
+                out.store(own.row, own.column, sum);
+            }
+        }
+    }
+
+    // The product with so many columns of B, or, if none is in use, zeros. `results` makes what stores it, once the
+    // sums are there. `residual_of` reads what is added to one; a thread's first is asked for before the product, as
+    // nothing else would hide the wait.
+    template <class Results, class Residual = AsItIs>
+    __device__ __forceinline__ void compute(const MatmulProblem &problem, const T *a, const T *b, uint32_t columns,
+                                            bool in_use, uint32_t layout, uint32_t sharing, Results results,
+                                            Residual residual_of = {}) {
+        constexpr bool EARLY = !is_same<Residual, AsItIs>::value && !Input::NORMS && PASSES == 1;
+        __shared__ Shared shared;
+        const GemmProblem &p = problem.gemm;
+        uint32_t team = threadIdx.x / LANES, lane = threadIdx.x % LANES, sharer = team & ((1u << sharing) - 1);
+        uint32_t groups = FewProduct::groups(sharing);
+        Place at = place_of(problem, a, b, columns, in_use, layout, team, sharing);
+        uint32_t part_length = min_of(p.k - at.first_k, problem.part_k);
+        bool whole_rows = !ROWS_TOGETHER || p.m % V == 0 || p.m - at.first >= groups * ROWS;
+
+        T early = {};
+        if constexpr (EARLY) {
+            At own(threadIdx.x, 0, at.first);
+            if (own.group < groups && own.row < at.m && own.column < at.n) early = residual_of(own.row, own.column);
+        }
+        add_up(at, lane, sharer, sharing, whole_rows);
 
         auto out = results();
 #pragma unroll 1
         for (int pass = 0; pass < PASSES; pass++) {
             if (pass > 0) __syncthreads();
+            // Reduce: a pass's sums of each team, registers -> LDS.
             Unit::each(sums, lane, [&](uint32_t tile, uint32_t place, uint32_t column, Sum sum) INLINED {
                 if (tile / PASS_TILES == (uint32_t)pass)
                     shared[team][column][tile % PASS_TILES * Unit::ROW_LANES + place] = sum;
             });
             __syncthreads();
-            auto sum_of = [&](uint32_t group, uint32_t column, uint32_t in_pass) INLINED {
-                Sum sum = shared[group << sharing][column][in_pass];
-                for (uint32_t s = 1; s >> sharing == 0; s++) sum += shared[(group << sharing) + s][column][in_pass];
-                return sum;
-            };
             if constexpr (GATED) {
-                for (uint32_t i = threadIdx.x; i < groups * OUT * COLUMNS; i += threads()) {
-                    uint32_t in_pass = i % OUT, column = i / OUT % COLUMNS, group = i / (OUT * COLUMNS);
-                    uint32_t row = at.first + group * OUT + in_pass;
-                    if (row >= at.m || column >= at.n) continue;
-                    out.store_gated(row, column, sum_of(group, column, in_pass), sum_of(group, column, in_pass + OUT));
-                }
+                store_gated(shared, at, out, sharing);
                 return;
             }
-            auto store = [&](auto in_parts) INLINED {
-#pragma unroll 1
-                for (uint32_t i = threadIdx.x; i < groups * PASS_ROWS * COLUMNS; i += threads()) {
-                    At own(i, pass, at.first);
-                    if (own.row >= at.m || own.column >= at.n) continue;
-                    Sum sum = sum_of(own.group, own.column, own.in_pass);
-                    if constexpr (Unit::SPLITS)
-                        if (sum != sum) sum = alone(at, part_length, own.row, own.column);
-                    if constexpr (decltype(in_parts)::value) {
-                        if (out.is_whole(own.row, own.column, sum)) out.store(own.row, own.column, sum);
-                    } else if constexpr (EARLY) {
-                        if (i != threadIdx.x) early = residual_of(own.row, own.column);
-                        out.store(own.row, own.column, sum, early);
-                    } else {
-                        out.store(own.row, own.column, sum);
-                    }
-                }
-            };
             // A loop each, so that the code of products in one part is together: short ones wait for its lines.
-            if (out.partial) store(Constant<true>());
-            else store(Constant<false>());
+            if (out.partial) store_pass<true, EARLY>(shared, at, out, pass, sharing, part_length, residual_of, early);
+            else store_pass<false, EARLY>(shared, at, out, pass, sharing, part_length, residual_of, early);
         }
     }
 };

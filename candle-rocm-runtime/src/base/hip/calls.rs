@@ -79,9 +79,12 @@ impl HipTable {
             return None;
         }
         let mut device = -1;
-        // SAFETY: `device` is writable. A failure leaves it, and there is no such GPU.
-        unsafe { (self.hipGetDevice)(&mut device) };
-        reports::of_device(usize::try_from(device).ok()?)
+        // SAFETY: `device` is writable.
+        match unsafe { (self.hipGetDevice)(&mut device) } {
+            HIP_SUCCESS => reports::of_device(usize::try_from(device).ok()?),
+            // After a trap AMD's HIP (7.2) fails every call, this one too, whichever GPU is the current one.
+            _ => reports::of_all_devices(),
+        }
     }
 
     /// The emulator's account of the last fault on this thread; `None` on real hardware.
