@@ -42,7 +42,7 @@ const FLOORS: &[Floor<'static>] = &[
     ("what grouped products read", &["grouped::operand"]),
     (
         "ways of grouped products",
-        &["grouped::arguments", "grouped::composed"],
+        &["grouped::problem", "grouped::composed"],
     ),
     ("kernels of grouped products", &["grouped::kernel"]),
     ("grouped products", &["grouped"]),

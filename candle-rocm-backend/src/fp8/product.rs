@@ -6,8 +6,8 @@ use super::matrix::Fp8Matrix;
 use crate::grouped::forms::{
     along_k, checked_addend, finished, rows_in_use, rows_of_groups, starts_along_k, Factor, Form,
 };
-use crate::grouped::kernel::Grouping;
 use crate::grouped::operand::Operand;
+use crate::grouped::problem::Grouping;
 use crate::grouped::RowGroups;
 use crate::ops::node::plain;
 use crate::ops::operands::check_device;

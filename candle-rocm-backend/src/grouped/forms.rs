@@ -5,8 +5,9 @@ use candle_rocm_kernels::grouped::DEPTH;
 
 use super::composed::{by_rows, each_in_use, each_k};
 use super::groups::RowGroups;
-use super::kernel::{Grouping, Product};
+use super::kernel::Product;
 use super::operand::Operand;
+use super::problem::Grouping;
 use crate::ops::launch::int;
 use crate::ops::node::plain;
 

@@ -4,38 +4,55 @@ use std::sync::OnceLock;
 
 use candle_core::{bail, CudaDevice, CudaStorage, DType, Error, Result, Tensor};
 use candle_rocm_kernels::few;
-use candle_rocm_kernels::grouped::{few_name, kernel_name, threads, Element, COLUMNS, DEPTH};
+use candle_rocm_kernels::grouped::{self, few_name, kernel_name, threads, Element, COLUMNS, DEPTH};
 use candle_rocm_kernels::{Processor, GROUPED};
 use candle_rocm_runtime::gemm::tune::{self, Work};
 use candle_rocm_runtime::gemm::{Arguments, Gpu, MatmulArguments};
 use candle_rocm_runtime::plan::grouped::{plans, Kernel, Plan, Size, RESIDENT};
 use candle_rocm_runtime::plan_cache;
 use candle_rocm_runtime::ready::ReadyLaunch;
-use candle_rocm_runtime::{LaunchConfig, Stream, Workspace};
+use candle_rocm_runtime::{DeviceRepr, LaunchConfig, Stream, Workspace};
 
-use super::arguments::{wanted, GroupedArguments, ScaleArguments};
-use super::groups::RowGroups;
 use super::operand::{Operand, Scales};
+use super::problem::{Grouping, Key, Layout};
 use crate::ops::launch::{
     allocate, batched, grid, int, launch_function, with_addresses, write, THREADS,
 };
-use crate::specialised;
+use crate::specialised::{self, Wanted};
 
 /// Workgroups for a compute unit of the kernel that adds up parts of k.
 const SUM_WORKGROUPS_PER_UNIT: usize = 8;
 
-/// Which elements of the operands a matrix of the result is made of.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Grouping<'a> {
-    /// Matrix by matrix.
-    Batch,
-    /// Rows of the result, each 128 of the group that the number says.
-    Rows(&'a RowGroups),
-    /// So many rows of each matrix, about `expected` of one.
-    InUse { rows: &'a Tensor, expected: usize },
-    /// k from where this group begins to where the next does.
-    K(&'a Tensor),
+candle_rocm_kernels::kernel_argument! { OPERAND_SCALES,
+    /// `OperandScales` of kernels/matmul/grouped_problem.cuh.
+    #[derive(Clone, Copy, Default)]
+    struct ScaleArguments {
+        values: u64,
+        stride: i64,
+        row_step: i64,
+        k_step: i64,
+        row_shift: u32,
+        format: u32,
+    }
 }
+
+candle_rocm_kernels::kernel_argument! { GROUPED_PROBLEM,
+    /// `GroupedProblem` of the same.
+    #[derive(Clone, Copy, Default)]
+    struct GroupedArguments {
+        product: MatmulArguments,
+        scales_a: ScaleArguments,
+        scales_b: ScaleArguments,
+        groups: u64,
+        grouping: u32,
+        result: u32,
+        sharing: u32,
+        reserved: u32,
+    }
+}
+
+// SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.
+unsafe impl DeviceRepr for GroupedArguments {}
 
 /// A product of `a` (rows of the result) and `b` (its columns): result (batch, rows of a, rows of b).
 #[derive(Clone, Debug)]
@@ -70,16 +87,6 @@ impl Product<'_> {
             DType::BF16 => 2,
             other => bail!("{}: results are f32, f16 or bf16, not {other:?}", self.name),
         })
-    }
-
-    /// What kernels call the grouping.
-    fn grouping_number(&self) -> u32 {
-        match self.grouping {
-            Grouping::Batch => 0,
-            Grouping::Rows(_) => 1,
-            Grouping::InUse { .. } => 2,
-            Grouping::K(_) => 3,
-        }
     }
 
     /// What a plan is made for; C's rows, as kernels have them, are its columns here.
@@ -185,9 +192,9 @@ impl Product<'_> {
         }
         Ok(GroupedArguments {
             product,
-            scales_a: ScaleArguments::of(self.b),
-            scales_b: ScaleArguments::of(self.a),
-            grouping: self.grouping_number(),
+            scales_a: scales(self.b),
+            scales_b: scales(self.a),
+            grouping: self.grouping.number(),
             result: self.result_type()?,
             sharing: teams,
             ..Default::default()
@@ -207,7 +214,7 @@ impl Product<'_> {
             layout: *layout,
             strides: [self.b.steps, self.a.steps],
             factors: [factors(self.b), factors(self.a)],
-            grouping: self.grouping_number(),
+            grouping: self.grouping.number(),
         })
     }
 
@@ -412,19 +419,6 @@ plan_cache!(
     static PLANNED: Key => Planned
 );
 
-/// What plans and launches are kept by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    size: Size,
-    element: Element,
-    result: u32,
-    layout: Layout,
-    strides: [[usize; 3]; 2],
-    /// Steps, rows that share one, and whether they are packed.
-    factors: [Option<([usize; 3], u32, bool)>; 2],
-    grouping: u32,
-}
-
 /// The plans of a problem, the most promising first, each with what it is launched by, once it was.
 struct Planned {
     plans: Vec<Plan>,
@@ -441,9 +435,61 @@ struct Ready {
     sum: Option<ReadyLaunch>,
 }
 
-/// How the operands lie, B's rows' first, as kernels have them: whether k is together, and elements between lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Layout {
-    along_k: [bool; 2],
-    lds: [usize; 2],
+/// A kernel for the constants of a shape: what is the same whatever the number of the result's rows, and whatever of their
+/// plan it has.
+fn wanted(kernel: &str, arguments: &GroupedArguments, b_along_k: bool) -> Option<Wanted> {
+    let invocation = grouped::invocation(kernel)?;
+    let GroupedArguments {
+        product,
+        scales_a,
+        scales_b,
+        ..
+    } = arguments;
+    let gemm = &product.gemm;
+    let mut constants = vec![
+        ("product.gemm.m", gemm.m.into()),
+        ("product.gemm.k", gemm.k.into()),
+        ("product.gemm.lda", gemm.lda),
+        ("product.gemm.ldc", gemm.ldc),
+        ("product.parts", product.parts.into()),
+        ("product.part_k", product.part_k.into()),
+        ("product.order.tiles_m", product.order.tiles_m.into()),
+        ("scales_a.row_step", scales_a.row_step),
+        ("scales_a.k_step", scales_a.k_step),
+        ("scales_a.row_shift", scales_a.row_shift.into()),
+        ("scales_a.format", scales_a.format.into()),
+        ("scales_b.row_step", scales_b.row_step),
+        ("scales_b.row_shift", scales_b.row_shift.into()),
+        ("scales_b.format", scales_b.format.into()),
+        ("grouping", arguments.grouping.into()),
+        ("result", arguments.result.into()),
+        ("sharing", arguments.sharing.into()),
+    ];
+    if b_along_k {
+        constants.push(("product.gemm.ldb", gemm.ldb));
+    }
+    if product.residual == 0 {
+        constants.push(("product.residual", 0));
+    }
+    Some(Wanted {
+        kernel: kernel.to_owned(),
+        header: grouped::HEADER,
+        invocation,
+        constants,
+    })
+}
+
+fn scales(operand: &Operand) -> ScaleArguments {
+    let Some(scales) = &operand.scales else {
+        return ScaleArguments::default();
+    };
+    let [stride, row_step, k_step] = scales.steps.map(|step| step as i64);
+    ScaleArguments {
+        values: 0,
+        stride,
+        row_step,
+        k_step,
+        row_shift: scales.row_shift,
+        format: scales.packed.into(),
+    }
 }

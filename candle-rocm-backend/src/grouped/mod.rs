@@ -3,12 +3,12 @@
 //!
 //! On the CPU the same functions are loops over Candle's products.
 
-mod arguments;
 mod composed;
 pub(crate) mod forms;
 mod groups;
 pub(crate) mod kernel;
 pub(crate) mod operand;
+pub(crate) mod problem;
 
 use candle_core::{bail, DType, Device, Result, Tensor};
 

@@ -1,7 +1,7 @@
 //! Plans that were made before, by GPU and problem: the second launch of a problem plans nothing.
 //!
 //! What a plan depends on is in its key, or stays as it is for the whole process: the GPU, the environment, the library that was
-//! loaded, the winners of timings. A family has a static [`PlanCache`] of its own, made by [`plan_cache!`].
+//! loaded, the winners of timings. A family has a static [`PlanCache`] of its own, declared by [`plan_cache`](crate::plan_cache).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
