@@ -4,7 +4,7 @@
 //! `fused`, on grids of (parts, rows) workgroups of [`THREADS`]: those of the first leave what each found in its part of a
 //! row, those of the second combine what all parts of their row found, and write their own part.
 
-use crate::geometry::Row;
+use crate::geometry::{untyped, Row};
 
 /// Work-items of a workgroup of either kernel.
 pub const THREADS: u32 = 256;
@@ -92,46 +92,46 @@ macro_rules! splits {
     };
 }
 
-/// (module, beginning of the kernel's name, how it is replaced: pointers, numbers, pair); the first that matches holds.
+/// (module, the kernel's name without the type, how it is replaced: pointers, numbers, pair).
 const SPLITS: &[(&str, &str, SplitRows)] = splits! {
-    "reduce", "softmax_", [0 1], 2:
+    "reduce", "softmax", [0 1], 2:
         "long_softmax_parts" (0 partial 2 parts one wide)
         "long_softmax_finish" (0 partial 1 2 parts one wide);
-    "reduce", "rmsnorm_", [0 1 2], 2:
+    "reduce", "rmsnorm", [0 1 2], 2:
         "long_rmsnorm_parts" (0 partial 3 parts wide)
         "long_rmsnorm_finish" (0 partial 1 2 null 3 parts 5 wide);
-    "reduce", "layernorm_", [0 1 2 3], 2:
+    "reduce", "layernorm", [0 1 2 3], 2:
         "long_layernorm_parts" (0 partial 4 parts wide)
         "long_layernorm_finish" (0 partial 1 2 3 4 parts 6 wide);
-    "fused", "log_softmax_", [0 1], 2:
+    "fused", "log_softmax", [0 1], 2:
         "long_softmax_parts" (0 partial 2 parts one wide)
         "long_log_softmax_finish" (0 partial 1 2 parts one wide);
-    "fused", "scaled_softmax_", [0 1], 2:
+    "fused", "scaled_softmax", [0 1], 2:
         "long_softmax_parts" (0 partial 2 parts 3 wide)
         "long_softmax_finish" (0 partial 1 2 parts 3 wide);
     // These see by themselves, both alike, whether the mask can be read in vectors.
-    "fused", "masked_softmax_", [0 1], 2:
+    "fused", "masked_softmax", [0 1], 2:
         "long_masked_softmax_parts" (0 partial 2 parts 3 wide 4 5 6 7 8 9)
         "long_masked_softmax_finish" (0 partial 1 2 parts 3 wide 4 5 6 7 8 9);
-    "fused", "flagged_softmax_", [0 1], 2:
+    "fused", "flagged_softmax", [0 1], 2:
         "long_flagged_softmax_parts" (0 partial 2 parts 3 wide 4 5 6 7 8 9)
         "long_flagged_softmax_finish" (0 partial 1 2 parts 3 wide 4 5 6 7 8 9);
-    "fused", "add_rmsnorm_", [0 1 2 3 4], 2:
+    "fused", "add_rmsnorm", [0 1 2 3 4], 2:
         "long_add_rmsnorm_parts" (0 1 2 partial 5 parts wide)
         "long_rmsnorm_finish" (2 partial 3 4 null 5 parts 6 wide);
-    "fused", "add_layernorm_", [0 1 2 3 4 5], 2:
+    "fused", "add_layernorm", [0 1 2 3 4 5], 2:
         "long_add_layernorm_parts" (0 1 2 partial 6 parts wide)
         "long_layernorm_finish" (2 partial 3 4 5 6 parts 7 wide);
-    "fused", "backward_softmax_", [0 1 2], 1:
+    "fused", "backward_softmax", [0 1 2], 1:
         "long_backward_softmax_parts" (0 1 partial 3 parts wide)
         "long_backward_softmax_finish" (0 1 partial 2 3 parts 4 wide);
-    "fused", "backward_log_softmax_", [0 1 2], 1:
+    "fused", "backward_log_softmax", [0 1 2], 1:
         "long_backward_log_softmax_parts" (0 1 partial 3 parts wide)
         "long_backward_log_softmax_finish" (0 1 partial 2 3 parts one wide);
-    "fused", "backward_rmsnorm_", [0 1 2 3], 4:
+    "fused", "backward_rmsnorm", [0 1 2 3], 4:
         "long_backward_rmsnorm_parts" (0 1 2 partial 5 parts wide)
         "long_backward_rmsnorm_finish" (0 1 2 partial 3 4 5 parts 6 wide);
-    "fused", "backward_layernorm_", [0 1 2 3], 4:
+    "fused", "backward_layernorm", [0 1 2 3], 4:
         "long_backward_layernorm_parts" (0 1 2 partial 5 parts wide)
         "long_backward_layernorm_finish" (0 1 2 partial 3 4 5 parts 6 wide);
 };
@@ -139,10 +139,9 @@ const SPLITS: &[(&str, &str, SplitRows)] = splits! {
 impl SplitRows {
     /// That of a kernel of an embedded module, both by name; `None` for kernels that are never replaced.
     pub fn of(module: &str, kernel: &str) -> Option<Self> {
-        SPLITS
-            .iter()
-            .find(|(of, prefix, _)| *of == module && kernel.starts_with(prefix))
-            .map(|(_, _, split)| *split)
+        let wanted = (module, untyped(kernel));
+        let found = SPLITS.iter().find(|(of, name, _)| (*of, *name) == wanted);
+        found.map(|(_, _, split)| *split)
     }
 
     /// The names of the pair, in module `fused`, for the replaced kernel of this name.
@@ -203,8 +202,8 @@ mod tests {
 
     #[test]
     fn what_is_replaced_is_launched_with_a_workgroup_for_a_row() {
-        for (module, prefix, split) in SPLITS {
-            let kernel = format!("{prefix}bf16");
+        for (module, name, split) in SPLITS {
+            let kernel = format!("{name}_bf16");
             let geometry = Geometry::of(module, &kernel);
             let threads = match geometry {
                 Geometry::Rows { axis: 0, .. } => [1, 32, 1],
