@@ -54,7 +54,7 @@ struct Family {
 }
 
 /// What lists are named for (kernels/portable/architecture.cuh), and the field of `by_architecture::Lists`.
-const ARCHITECTURES: [(&str, &str); 9] = [
+pub const ARCHITECTURES: [(&str, &str); 9] = [
     ("Vega20", "vega20"),
     ("Cdna1", "cdna1"),
     ("Cdna2", "cdna2"),

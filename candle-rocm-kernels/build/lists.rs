@@ -1,11 +1,14 @@
-//! Lists that kernels and host share, the same for all architectures: element types, activations, kernels of decoding's
-//! attention, and why kernels trap. The headers have them, as tables of C macros; this makes the Rust of them.
+//! Lists that kernels and host share, the same for all architectures: element types, activations, kernels of rows, tiles of products
+//! without matrix units, kernels of decoding's attention, and why kernels trap. The headers have them, as tables of C macros; this makes the Rust of them.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use crate::families::ARCHITECTURES;
 use crate::macros::Header;
 
-/// Writes `dtypes.rs`, `activations.rs`, `attend.rs`, `attend_types.rs` and `reasons.rs` to `out`.
+/// Writes `dtypes.rs`, `activations.rs`, `row_kernels.rs`, `gemm_tiles.rs`, `attend.rs`, `attend_types.rs` and `reasons.rs` to `out`.
 ///
 /// # Errors
 /// A header cannot be read, or has no such list or one with other rows; or a file cannot be written.
@@ -48,6 +51,12 @@ pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
     let text = format!("{constants}/// All of them.\npub const ALL: &[Activation] = &[{all}];\n");
     save(&out.join("activations.rs"), &text)?;
 
+    let rows = Header::read(&kernels.join("rows/row_kernels.cuh"))?;
+    save(&out.join("row_kernels.rs"), &row_kernels(&rows)?)?;
+
+    let gemm = Header::read(&kernels.join("matmul/gemm_kernels.cuh"))?;
+    save(&out.join("gemm_tiles.rs"), &gemm_tiles(&gemm)?)?;
+
     let attend = Header::read(&kernels.join("attention/decode_kernels.cuh"))?;
     let mut text = String::new();
     for row in attend.rows("FOR_ATTEND", 1)? {
@@ -71,6 +80,75 @@ pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
         text += &format!("const {}: u32 = {number};\n", name.to_uppercase());
     }
     save(&out.join("reasons.rs"), &text)
+}
+
+/// The kernels of rows: module, name without the type, and geometry.
+fn row_kernels(header: &Header) -> Result<String, String> {
+    let mut text = String::new();
+    for row in header.rows("FOR_ROW_KERNELS", 1)? {
+        let strange = || format!("{}: {:?}", row.place, row.arguments);
+        let [module, kernel, axis, numbers @ ..] = row.arguments.as_slice() else {
+            return Err(strange());
+        };
+        let axis = match axis.as_str() {
+            "x" => 0,
+            "y" => 1,
+            _ => return Err(strange()),
+        };
+        let numbers: Result<Vec<u32>, _> = numbers.iter().map(|word| word.parse()).collect();
+        let Ok(&[length, vectors, numbers, threads]) = numbers.as_deref() else {
+            return Err(strange());
+        };
+        text += &format!(
+            "({module:?}, {kernel:?}, rows_of({axis}, {length}, {vectors}, {numbers}, {threads})),\n"
+        );
+    }
+    Ok(format!("&[\n{text}]\n"))
+}
+
+/// The tiles of module `gemm`, largest first: its list's, of all architectures.
+fn gemm_tiles(header: &Header) -> Result<String, String> {
+    // (rows, columns), threads, types.
+    type Tiles = BTreeMap<Reverse<(u32, u32)>, (u32, BTreeSet<String>)>;
+    let tiles_of = |architecture: &str| -> Result<Tiles, String> {
+        let mut tiles = Tiles::new();
+        let rows = header.rows(&format!("GEMM_KERNELS_{architecture}"), 3)?;
+        for row in rows.iter().filter(|row| row.callback == 0) {
+            let strange = || format!("{}: {:?}", row.place, row.arguments);
+            let [dtype, numbers @ ..] = row.arguments.as_slice() else {
+                return Err(strange());
+            };
+            let numbers: Result<Vec<u32>, _> = numbers.iter().map(|word| word.parse()).collect();
+            let Ok(&[rows, columns, thread_rows, thread_columns]) = numbers.as_deref() else {
+                return Err(strange());
+            };
+            let threads = rows * columns / (thread_rows * thread_columns);
+            let tile = tiles.entry(Reverse((rows, columns)));
+            let (of_tile, dtypes) = tile.or_insert((threads, BTreeSet::new()));
+            if *of_tile != threads || !dtypes.insert(dtype.clone()) {
+                return Err(strange());
+            }
+        }
+        Ok(tiles)
+    };
+    let tiles = tiles_of(ARCHITECTURES[0].0)?;
+    for (architecture, _) in ARCHITECTURES {
+        if tiles_of(architecture)? != tiles {
+            return Err(format!(
+                "GEMM_KERNELS_{architecture} has other tiles than others"
+            ));
+        }
+    }
+    let row = |(Reverse((rows, columns)), (threads, dtypes)): (&Reverse<_>, &(u32, _))| {
+        let dtypes: &BTreeSet<String> = dtypes;
+        let f64 = dtypes.contains("f64");
+        format!("Tile {{ rows: {rows}, columns: {columns}, threads: {threads}, f64: {f64} }},\n")
+    };
+    let rows: String = tiles.iter().map(row).collect();
+    Ok(format!(
+        "/// Every tile, largest first.\npub const TILES: [Tile; {}] = [\n{rows}];\n",
+        tiles.len()
+    ))
 }
 
 fn save(file: &Path, text: &str) -> Result<(), String> {

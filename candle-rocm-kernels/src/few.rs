@@ -205,6 +205,22 @@ pub(crate) struct Measures {
     pub lds_kib: u32,
 }
 
+/// Those of a list's row, and of so many KiB of LDS that a launch asks for.
+macro_rules! measures {
+    ($row:expr, $lds_kib:expr) => {
+        $crate::few::Measures {
+            columns: $row.columns,
+            lanes_multiply: $row.lanes_multiply,
+            lanes: $row.lanes,
+            threads: $row.threads,
+            rows: $row.rows,
+            step: $row.step,
+            lds_kib: $lds_kib,
+        }
+    };
+}
+pub(crate) use measures;
+
 impl Measures {
     /// Of a kernel for elements of so many bytes.
     pub fn shape(self, processor: Processor, bytes: u32, rows_together: bool) -> Shape {
@@ -235,15 +251,7 @@ pub fn columns(processor: Processor, dtype: Dtype, rows_together: bool) -> &'sta
 pub fn normed(processor: Processor, dtype: Dtype) -> Option<Shape> {
     let mut kernels = NORMED.of(processor).iter();
     let kernel = kernels.find(|kernel| kernel.dtype == dtype)?;
-    let measures = Measures {
-        columns: kernel.columns,
-        lanes_multiply: kernel.lanes_multiply,
-        lanes: kernel.lanes,
-        threads: kernel.threads,
-        rows: kernel.rows,
-        step: kernel.step,
-        lds_kib: 0,
-    };
+    let measures = measures!(kernel, 0);
     Some(measures.shape(processor, dtype.bytes(), false))
 }
 
@@ -258,15 +266,7 @@ pub fn shape(processor: Processor, dtype: Dtype, columns: u32, rows_together: bo
     let Some(kernel) = kernel else {
         panic!("no gemv kernel of {dtype:?} for {columns} columns: few::columns lists them");
     };
-    let measures = Measures {
-        columns,
-        lanes_multiply: kernel.lanes_multiply,
-        lanes: kernel.lanes,
-        threads: kernel.threads,
-        rows: kernel.rows,
-        step: kernel.step,
-        lds_kib: kernel.lds_kib,
-    };
+    let measures = measures!(kernel, kernel.lds_kib);
     measures.shape(processor, dtype.bytes(), rows_together)
 }
 

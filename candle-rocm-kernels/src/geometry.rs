@@ -140,7 +140,10 @@ pub const MOST_COUNTED: u64 = u32::MAX as u64;
 /// What 31 bits count, in which Candle passes the columns to sort.
 const MOST_SORTED: u64 = i32::MAX as u64;
 
-/// (module, beginning of the kernel's name, geometry); the first that matches holds.
+/// (module, the kernel's name without the type, geometry) of kernels of rows: the list of kernels/rows/row_kernels.cuh.
+const ROWS: &[(&str, &str, Geometry)] = include!(concat!(env!("OUT_DIR"), "/row_kernels.rs"));
+
+/// (module, beginning of the kernel's name, geometry) of others; the first that matches holds.
 const GEOMETRIES: &[(&str, &str, Geometry)] = &[
     ("affine", "", loops(4, Count::Sizes(&[0]))),
     ("binary", "", loops(4, Count::Sizes(&[0]))),
@@ -170,20 +173,6 @@ const GEOMETRIES: &[(&str, &str, Geometry)] = &[
             length: 1,
         },
     ),
-    ("reduce", "softmax_", rows_of(0, 2, 8, 16)),
-    ("reduce", "rmsnorm_", rows_of(1, 3, 8, 16)),
-    ("reduce", "layernorm_", rows_of(1, 4, 4, 16)),
-    ("fused", "log_softmax_", rows_of(1, 2, 4, 16)),
-    // Those that hold two numbers for an element, or read two.
-    ("fused", "scaled_softmax_", rows_of(1, 2, 4, 8)),
-    ("fused", "masked_softmax_", rows_of(1, 2, 4, 8)),
-    ("fused", "flagged_softmax_", rows_of(1, 2, 4, 8)),
-    ("fused", "backward_softmax_", two_rows(3)),
-    ("fused", "backward_log_softmax_", two_rows(3)),
-    ("fused", "add_rmsnorm_", rows_of(1, 5, 4, 8)),
-    ("fused", "add_layernorm_", rows_of(1, 6, 4, 8)),
-    ("fused", "backward_rmsnorm_", two_rows(5)),
-    ("fused", "backward_layernorm_", two_rows(5)),
     ("sort", "asort_asc_", Geometry::Sorted { length: 2 }),
     ("sort", "asort_desc_", Geometry::Sorted { length: 2 }),
     ("quantized", "indexed_moe_forward_", Geometry::LoopsOverY),
@@ -193,27 +182,18 @@ const fn loops(elements: u32, count: Count) -> Geometry {
     Geometry::AnyGrid { elements, count }
 }
 
-const fn rows_of(axis: usize, length: usize, vectors: u32, elements: u32) -> Geometry {
+/// Elements that a thread holds at most of a row that does not divide into vectors, if it holds a number for each
+/// (`MOST_ELEMENTS` in kernels/rows/rows.cuh).
+const MOST_ELEMENTS: u32 = 16;
+
+const fn rows_of(axis: usize, length: usize, vectors: u32, numbers: u32, threads: u32) -> Geometry {
     Geometry::Rows {
         axis,
         length,
         held: Held {
             vectors,
-            elements,
-            threads: 1024,
-        },
-    }
-}
-
-/// Gradients, which hold two rows and the sums of both.
-const fn two_rows(length: usize) -> Geometry {
-    Geometry::Rows {
-        axis: 1,
-        length,
-        held: Held {
-            vectors: 4,
-            elements: 8,
-            threads: 512,
+            elements: MOST_ELEMENTS / numbers,
+            threads,
         },
     }
 }
@@ -221,10 +201,14 @@ const fn two_rows(length: usize) -> Geometry {
 impl Geometry {
     /// That of a kernel of an embedded module, both by name.
     pub fn of(module: &str, kernel: &str) -> Self {
-        GEOMETRIES
-            .iter()
-            .find(|(of, prefix, _)| *of == module && kernel.starts_with(prefix))
-            .map_or(Self::AsAsked, |(_, _, geometry)| *geometry)
+        let untyped = untyped(kernel);
+        let rows = ROWS.iter();
+        let mut rows = rows.filter(|(of, name, _)| (*of, *name) == (module, untyped));
+        let mut others = GEOMETRIES.iter();
+        let found = rows
+            .next()
+            .or_else(|| others.find(|(of, prefix, _)| *of == module && kernel.starts_with(prefix)));
+        found.map_or(Self::AsAsked, |(_, _, geometry)| *geometry)
     }
 
     /// What a launch says, of whose buffers the longest has so many elements. `read` gives an argument's value.
@@ -352,6 +336,11 @@ impl Geometry {
             Self::Outputs { .. } => outputs(asked, row, gpu),
         }
     }
+}
+
+/// A kernel's name without the type that it ends with: `softmax` of `softmax_f16`.
+pub(crate) fn untyped(kernel: &str) -> &str {
+    kernel.rsplit_once('_').map_or(kernel, |(name, _)| name)
 }
 
 /// Bytes of the elements that a kernel reads, by the end of its name (`softmax_f16`); 1 where it names no dtype.
@@ -778,7 +767,7 @@ mod tests {
                         workgroups: [count, 1, 1],
                         threads,
                     };
-                    let geometry = rows_of(axis, 2, 8, 16);
+                    let geometry = rows_of(axis, 2, 8, 1, 1024);
                     let grid = geometry.plan(asked, row_of(row), GPU);
                     let together = grid.threads[axis];
                     assert_eq!(grid.workgroups[0] * together, count);
@@ -794,7 +783,7 @@ mod tests {
                 workgroups: [count, 1, 1],
                 threads: [1, 32, 1],
             };
-            let geometry = rows_of(0, 2, 8, 16);
+            let geometry = rows_of(0, 2, 8, 1, 1024);
             let grid = geometry.plan(asked, row_of(row), GPU);
             (grid.workgroups[0], grid.threads)
         };

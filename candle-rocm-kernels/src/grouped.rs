@@ -186,15 +186,7 @@ pub fn few_shape(processor: Processor, element: Element, columns: u32) -> few::S
     let Some(kernel) = FEW.of(processor).iter().find(of) else {
         panic!("no grouped kernel of {element:?} for {columns} columns: grouped::few_columns lists them");
     };
-    let measures = few::Measures {
-        columns,
-        lanes_multiply: kernel.lanes_multiply,
-        lanes: kernel.lanes,
-        threads: kernel.threads,
-        rows: kernel.rows,
-        step: kernel.step,
-        lds_kib: 0,
-    };
+    let measures = few::measures!(kernel, 0);
     measures.shape(processor, element.bytes(), false)
 }
 

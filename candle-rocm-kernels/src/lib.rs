@@ -19,6 +19,7 @@ pub mod choice;
 pub mod decode;
 pub mod dtypes;
 pub mod few;
+pub mod gemm;
 pub mod geometry;
 pub mod gguf;
 pub mod grouped;

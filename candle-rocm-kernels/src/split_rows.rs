@@ -7,7 +7,7 @@
 
 use rocm_gpus::costs;
 
-use crate::geometry::Row;
+use crate::geometry::{untyped, Row};
 use crate::split::Split;
 use crate::Module;
 
@@ -120,62 +120,62 @@ macro_rules! splits {
     };
 }
 
-/// (module, beginning of the kernel's name, how it is replaced: pointers, numbers, pair); the first that matches holds.
+/// (module, the kernel's name without the type, how it is replaced: pointers, numbers, pair).
 const SPLITS: &[(&str, &str, SplitRows)] = splits! {
-    "reduce", "fast_sum_", [], COLUMNS, once, REDUCE:
+    "reduce", "fast_sum", [], COLUMNS, once, REDUCE:
         "long_sum_parts" (1 2 3 4 partial)
         "long_sum_finish" (1 2 3 4 5 partial);
     // An extremum and its place.
-    "reduce", "fast_min_", [], 2 * COLUMNS, once, REDUCE:
+    "reduce", "fast_min", [], 2 * COLUMNS, once, REDUCE:
         "long_min_parts" (1 2 3 4 partial)
         "long_min_finish" (1 2 3 4 5 partial);
-    "reduce", "fast_max_", [], 2 * COLUMNS, once, REDUCE:
+    "reduce", "fast_max", [], 2 * COLUMNS, once, REDUCE:
         "long_max_parts" (1 2 3 4 partial)
         "long_max_finish" (1 2 3 4 5 partial);
-    "reduce", "fast_argmin_", [], 2 * COLUMNS, once, REDUCE:
+    "reduce", "fast_argmin", [], 2 * COLUMNS, once, REDUCE:
         "long_min_parts" (1 2 3 4 partial)
         "long_argmin_finish" (1 2 3 4 5 partial);
-    "reduce", "fast_argmax_", [], 2 * COLUMNS, once, REDUCE:
+    "reduce", "fast_argmax", [], 2 * COLUMNS, once, REDUCE:
         "long_max_parts" (1 2 3 4 partial)
         "long_argmax_finish" (1 2 3 4 5 partial);
-    "reduce", "softmax_", [0 1], 2, twice, FUSED:
+    "reduce", "softmax", [0 1], 2, twice, FUSED:
         "long_softmax_parts" (0 partial 2 parts one wide)
         "long_softmax_finish" (0 partial 1 2 parts one wide);
-    "reduce", "rmsnorm_", [0 1 2], 2, twice, FUSED:
+    "reduce", "rmsnorm", [0 1 2], 2, twice, FUSED:
         "long_rmsnorm_parts" (0 partial 3 parts wide)
         "long_rmsnorm_finish" (0 partial 1 2 null 3 parts 5 wide);
-    "reduce", "layernorm_", [0 1 2 3], 2, twice, FUSED:
+    "reduce", "layernorm", [0 1 2 3], 2, twice, FUSED:
         "long_layernorm_parts" (0 partial 4 parts wide)
         "long_layernorm_finish" (0 partial 1 2 3 4 parts 6 wide);
-    "fused", "log_softmax_", [0 1], 2, twice, FUSED:
+    "fused", "log_softmax", [0 1], 2, twice, FUSED:
         "long_softmax_parts" (0 partial 2 parts one wide)
         "long_log_softmax_finish" (0 partial 1 2 parts one wide);
-    "fused", "scaled_softmax_", [0 1], 2, twice, FUSED:
+    "fused", "scaled_softmax", [0 1], 2, twice, FUSED:
         "long_softmax_parts" (0 partial 2 parts 3 wide)
         "long_softmax_finish" (0 partial 1 2 parts 3 wide);
     // These see by themselves, both alike, whether the mask can be read in vectors.
-    "fused", "masked_softmax_", [0 1], 2, twice, FUSED:
+    "fused", "masked_softmax", [0 1], 2, twice, FUSED:
         "long_masked_softmax_parts" (0 partial 2 parts 3 wide 4 5 6 7 8 9)
         "long_masked_softmax_finish" (0 partial 1 2 parts 3 wide 4 5 6 7 8 9);
-    "fused", "flagged_softmax_", [0 1], 2, twice, FUSED:
+    "fused", "flagged_softmax", [0 1], 2, twice, FUSED:
         "long_flagged_softmax_parts" (0 partial 2 parts 3 wide 4 5 6 7 8 9)
         "long_flagged_softmax_finish" (0 partial 1 2 parts 3 wide 4 5 6 7 8 9);
-    "fused", "add_rmsnorm_", [0 1 2 3 4], 2, twice, FUSED:
+    "fused", "add_rmsnorm", [0 1 2 3 4], 2, twice, FUSED:
         "long_add_rmsnorm_parts" (0 1 2 partial 5 parts wide)
         "long_rmsnorm_finish" (2 partial 3 4 null 5 parts 6 wide);
-    "fused", "add_layernorm_", [0 1 2 3 4 5], 2, twice, FUSED:
+    "fused", "add_layernorm", [0 1 2 3 4 5], 2, twice, FUSED:
         "long_add_layernorm_parts" (0 1 2 partial 6 parts wide)
         "long_layernorm_finish" (2 partial 3 4 5 6 parts 7 wide);
-    "fused", "backward_softmax_", [0 1 2], 1, twice, FUSED:
+    "fused", "backward_softmax", [0 1 2], 1, twice, FUSED:
         "long_backward_softmax_parts" (0 1 partial 3 parts wide)
         "long_backward_softmax_finish" (0 1 partial 2 3 parts 4 wide);
-    "fused", "backward_log_softmax_", [0 1 2], 1, twice, FUSED:
+    "fused", "backward_log_softmax", [0 1 2], 1, twice, FUSED:
         "long_backward_log_softmax_parts" (0 1 partial 3 parts wide)
         "long_backward_log_softmax_finish" (0 1 partial 2 3 parts one wide);
-    "fused", "backward_rmsnorm_", [0 1 2 3], 4, twice, FUSED:
+    "fused", "backward_rmsnorm", [0 1 2 3], 4, twice, FUSED:
         "long_backward_rmsnorm_parts" (0 1 2 partial 5 parts wide)
         "long_backward_rmsnorm_finish" (0 1 2 partial 3 4 5 parts 6 wide);
-    "fused", "backward_layernorm_", [0 1 2 3], 4, twice, FUSED:
+    "fused", "backward_layernorm", [0 1 2 3], 4, twice, FUSED:
         "long_backward_layernorm_parts" (0 1 2 partial 5 parts wide)
         "long_backward_layernorm_finish" (0 1 2 partial 3 4 5 parts 6 wide);
 };
@@ -183,14 +183,9 @@ const SPLITS: &[(&str, &str, SplitRows)] = splits! {
 impl SplitRows {
     /// That of a kernel of an embedded module, both by name; `None` for kernels that are never replaced.
     pub fn of(module: &str, kernel: &str) -> Option<Self> {
-        SPLITS
-            .iter()
-            .find(|(of, prefix, _)| {
-                // After it the dtype alone: `fast_sum_small_f32` is another kernel than `fast_sum_f32`.
-                let dtype = kernel.strip_prefix(prefix);
-                *of == module && dtype.is_some_and(|dtype| !dtype.contains('_'))
-            })
-            .map(|(_, _, split)| *split)
+        let wanted = (module, untyped(kernel));
+        let found = SPLITS.iter().find(|(of, name, _)| (*of, *name) == wanted);
+        found.map(|(_, _, split)| *split)
     }
 
     /// The names of the pair, in its module, for the replaced kernel of this name.
@@ -275,8 +270,8 @@ mod tests {
 
     #[test]
     fn what_is_replaced_is_launched_with_a_workgroup_for_a_row() {
-        for (module, prefix, split) in SPLITS {
-            let kernel = format!("{prefix}bf16");
+        for (module, name, split) in SPLITS {
+            let kernel = format!("{name}_bf16");
             let geometry = Geometry::of(module, &kernel);
             let threads = match geometry {
                 Geometry::Rows { axis: 0, .. } => [1, 32, 1],

@@ -8,7 +8,8 @@ mod support;
 
 use candle_rocm_kernels as kernels;
 use kernels::arguments::{
-    Layout, ATTEND_PROBLEM, ATTENTION_GRADIENTS, ATTENTION_PROBLEM, GROUPED_PROBLEM, MATMUL_PROBLEM,
+    Layout, ATTEND_PROBLEM, ATTENTION_GRADIENTS, ATTENTION_PROBLEM, GEMM_PROBLEM, GROUPED_PROBLEM,
+    MATMUL_PROBLEM,
 };
 use kernels::{dtypes, Module};
 use std::collections::{BTreeMap, BTreeSet};
@@ -970,40 +971,49 @@ fn grouped_has_the_kernels_of_its_table() {
     });
 }
 
-/// The products with few columns: which kernels there are depends on the architecture.
+/// The products by vector units: which kernels for few columns there are depends on the architecture.
 #[test]
-fn gemm_has_the_kernels_for_few_columns_of_its_table() {
-    use kernels::{few, matmul::Dtype};
-    // And two numbers.
-    let arguments = vec![
-        by_value(&MATMUL_PROBLEM),
-        argument('i', 0),
-        argument('i', 0),
-    ];
+fn gemm_has_the_kernels_of_its_tables() {
+    use kernels::{few, gemm, matmul::Dtype};
     let gpus = kernels::architectures().iter();
     for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
         let processor = kernels::Processor::of(arch);
+        // Names, and workgroups and arguments.
         let mut expected = BTreeMap::new();
+        let two_numbers = [argument('i', 0), argument('i', 0)];
         for dtype in Dtype::ALL {
+            let name = dtype.name();
             for (form, rows_together) in [("n", true), ("t", false)] {
                 for &columns in few::columns(processor, dtype, rows_together) {
                     let shape = few::shape(processor, dtype, columns, rows_together);
                     let threads = shape.threads(shape.most_sharing(u64::MAX));
-                    let name = format!("gemv_{form}_{}_c{columns}", dtype.name());
-                    expected.insert(name, u64::from(threads));
+                    let arguments = [&[by_value(&MATMUL_PROBLEM)], &two_numbers[..]].concat();
+                    let name = format!("gemv_{form}_{name}_c{columns}");
+                    expected.insert(name, (threads, arguments));
                 }
             }
+            if dtype == Dtype::I8 {
+                continue;
+            }
+            let tiles = gemm::TILES.into_iter();
+            for tile in tiles.filter(|tile| dtype != Dtype::F64 || tile.f64) {
+                for ops in ["nn", "nt", "tn", "tt"] {
+                    let name = format!("gemm_{name}_{}x{}_{ops}", tile.rows, tile.columns);
+                    expected.insert(name, (tile.threads, vec![by_value(&GEMM_PROBLEM)]));
+                }
+            }
+            let sum = [by_value(&MATMUL_PROBLEM), argument('i', 0)];
+            expected.insert(format!("gemm_sum_{name}"), (few::THREADS, sum.to_vec()));
+            let epilogue = (few::THREADS, vec![by_value(&MATMUL_PROBLEM)]);
+            expected.insert(format!("gemm_epilogue_{name}"), epilogue);
         }
         let code = kernels::GEMM
             .code_object(arch)
             .expect("an embedded architecture");
-        let mut found = support::kernels(&code);
-        found.retain(|name, _| name.starts_with("gemv_"));
-        for (name, kernel) in &found {
-            assert_eq!(kernel.arguments, arguments, "{name} for {arch}");
-        }
-        let workgroups = |(name, kernel): (String, support::Kernel)| (name, kernel.max_workgroup);
-        let found: BTreeMap<_, _> = found.into_iter().map(workgroups).collect();
-        assert_eq!(found, expected, "kernels and their workgroups for {arch}");
+        let found = support::kernels(&code).into_iter();
+        let found: BTreeMap<_, _> = found
+            .map(|(name, kernel)| (name, (kernel.max_workgroup as u32, kernel.arguments)))
+            .collect();
+        assert_eq!(found, expected, "kernels for {arch}");
     }
 }

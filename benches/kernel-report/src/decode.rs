@@ -1,6 +1,7 @@
 //! What the kernels of one token of LLaMA would take, by the emulator's model of time: what a user waits for.
 
 use anyhow::{Context, Result};
+use candle_rocm_kernels::arguments::{Layout, ATTEND_PROBLEM};
 use candle_rocm_kernels::decode::{Kernel, THREADS};
 use candle_rocm_kernels::matmul::Dtype;
 use candle_rocm_kernels::{activations, few, Module, Processor, DECODE, NORMED};
@@ -192,6 +193,17 @@ fn product(gpus: &Gpus, device: &Device, [rows, k]: [u32; 2]) -> Result<Timing> 
     Ok((kernel, timed, with_code.microseconds))
 }
 
+/// A struct of which these fields are not 0.
+fn argument(layout: &Layout, fields: &[(&str, Arg)]) -> Result<Arg> {
+    let mut bytes = vec![0; layout.bytes];
+    for (name, value) in fields {
+        let field = layout.fields.iter().find(|field| field.name == *name);
+        let field = field.with_context(|| format!("no field {name}"))?;
+        bytes[field.offset..][..field.bytes].copy_from_slice(&value.bytes());
+    }
+    Ok(Arg::Struct(bytes))
+}
+
 /// A step's query of each head to its keys, the last of which is the step's own, as `KvCache::append_and_attend` launches it.
 fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<Timing> {
     let Model {
@@ -219,17 +231,25 @@ fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<Timing> {
     ];
     let [packed, cache, position, result, of_parts, counters, angles] = buffers;
     let sines = angles + u64::from(keys * dim);
-    let mut args: Vec<_> = [
-        packed, cache, position, result, of_parts, counters, angles, sines,
-    ]
-    .map(Arg::U64)
-    .into();
-    args.extend([keys, 0].map(Arg::U32));
-    args.extend([0, 0].map(Arg::U64));
-    args.push(Arg::F32(0.));
-    args.extend([1, 1, group, kv_heads, dim, keys, 0].map(Arg::U32));
-    args.extend([Arg::F32((dim as f32).sqrt().recip()), Arg::F32(0.)]);
-    args.extend([0, 0].map(Arg::U64));
+    let fields = [
+        ("heads", Arg::U64(packed)),
+        ("cache", Arg::U64(cache)),
+        ("position", Arg::U64(position)),
+        ("result", Arg::U64(result)),
+        ("parts", Arg::U64(of_parts)),
+        ("counters", Arg::U64(counters)),
+        ("cos", Arg::U64(angles)),
+        ("sin", Arg::U64(sines)),
+        ("table", Arg::U32(keys)),
+        ("batch", Arg::U32(1)),
+        ("steps", Arg::U32(1)),
+        ("group", Arg::U32(group)),
+        ("kv_heads", Arg::U32(kv_heads)),
+        ("dim", Arg::U32(dim)),
+        ("capacity", Arg::U32(keys)),
+        ("scale", Arg::F32((dim as f32).sqrt().recip())),
+    ];
+    let args = [argument(&ATTEND_PROBLEM, &fields)?];
     let grid = [[parts, columns, 1], [THREADS, 1, 1]];
     let timed = time(device, &DECODE, kernel.name("f16"), grid, &args, of_cache);
     buffers.into_iter().try_for_each(|it| device.free(it))?;

@@ -8,10 +8,11 @@
 //
 // A workgroup's y is the number of its rows, as of Candle's norms.
 
-// Calls make(form, team, row) for a workgroup's rows. What holds NUMBERS for an element has room for so many fewer.
-template <class T, int NUMBERS, class F>
+// Calls make(form, team, row) for a workgroup's rows. What holds several numbers for an element has room for so many
+// fewer.
+template <class Rows, class T, class F>
 __device__ __forceinline__ void each_row(uint32_t columns, bool wide, F make) {
-    for_rows_of<4, T, MOST_ELEMENTS<T> / NUMBERS>(blockDim.y, columns, wide, make);
+    for_rows_of<Rows::VECTORS, T, MOST_ELEMENTS<T> / Rows::NUMBERS>(blockDim.y, columns, wide, make);
 }
 
 // Whether a mask can be read in vectors of as many elements as T has.
@@ -28,12 +29,12 @@ template <class T, class M> __device__ __forceinline__ Logits<T, M> logits(const
     else return {src + row * columns, mask + rows.offset(row), (compute_t<T>)scale};
 }
 
-template <class T, class M>
+template <class Rows, class T, class M>
 __device__ __forceinline__ void masked_softmax(const T *src, T *dst, uint32_t columns, double scale, const M *mask,
                                                const MaskRows &rows) {
     constexpr bool MASKED = !is_same<M, NoMask>::value;
     bool wide = can_widen<T>(columns, src, dst) && can_widen_mask<T>(mask, rows);
-    each_row<T, 2>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+    each_row<Rows, T>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
         auto source = logits(src, mask, rows, row, columns, scale);
         softmax_row<decltype(form), false, MASKED>(source, dst + row * columns, columns, team);
     });
@@ -41,7 +42,7 @@ __device__ __forceinline__ void masked_softmax(const T *src, T *dst, uint32_t co
 
 template <class T> __device__ __forceinline__ void log_softmax(const T *src, T *dst, uint32_t columns) {
     bool wide = can_widen<T>(columns, src, dst);
-    each_row<T, 1>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+    each_row<RowsOf_log_softmax, T>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
         size_t at = row * columns;
         softmax_row<decltype(form), true>(Plain<T>{src + at}, dst + at, columns, team);
     });
@@ -49,8 +50,9 @@ template <class T> __device__ __forceinline__ void log_softmax(const T *src, T *
 
 template <bool LOG, class T>
 __device__ __forceinline__ void softmax_backward(const T *y, const T *dy, T *dx, uint32_t columns, double scale) {
+    using Rows = typename conditional<LOG, RowsOf_backward_log_softmax, RowsOf_backward_softmax>::type;
     bool wide = can_widen<T>(columns, y, dy, dx);
-    each_row<T, 2>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+    each_row<Rows, T>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
         size_t at = row * columns;
         Two<T> source{y + at, dy + at};
         softmax_backward_row<decltype(form), LOG>(source, dx + at, columns, (compute_t<T>)scale, team);
@@ -61,7 +63,7 @@ template <class T>
 __device__ __forceinline__ void add_rmsnorm(const T *x, const T *residual, T *sum, T *dst, const T *alpha,
                                             uint32_t columns, float eps) {
     bool wide = can_widen<T>(columns, x, residual, sum, dst, alpha);
-    each_row<T, 2>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+    each_row<RowsOf_add_rmsnorm, T>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
         size_t at = row * columns;
         SumOf<T> source{x + at, residual + at, sum + at};
         rmsnorm_row<decltype(form)>(source, dst + at, alpha, columns, eps, team);
@@ -72,7 +74,7 @@ template <class T>
 __device__ __forceinline__ void add_layernorm(const T *x, const T *residual, T *sum, T *dst, const T *alpha,
                                               const T *beta, uint32_t columns, float eps) {
     bool wide = can_widen<T>(columns, x, residual, sum, dst, alpha, beta);
-    each_row<T, 2>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+    each_row<RowsOf_add_layernorm, T>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
         size_t at = row * columns;
         SumOf<T> source{x + at, residual + at, sum + at};
         layernorm_row<decltype(form)>(source, dst + at, alpha, Plain<T>{beta}, columns, eps, team);
@@ -82,8 +84,9 @@ __device__ __forceinline__ void add_layernorm(const T *x, const T *residual, T *
 template <bool RMS, class T>
 __device__ __forceinline__ void norm_backward(const T *x, const T *dy, const T *alpha, T *dx, compute_t<T> *stats,
                                               uint32_t columns, float eps) {
+    using Rows = typename conditional<RMS, RowsOf_backward_rmsnorm, RowsOf_backward_layernorm>::type;
     bool wide = can_widen<T>(columns, x, dy, alpha, dx);
-    each_row<T, 2>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+    each_row<Rows, T>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
         size_t at = row * columns;
         compute_t<T> *of_row = stats == nullptr ? stats : stats + 2 * row;
         norm_backward_row<decltype(form), RMS>(Two<T>{x + at, dy + at}, alpha, dx + at, of_row, columns, eps, team);
@@ -96,23 +99,23 @@ __device__ __forceinline__ void norm_backward(const T *x, const T *dy, const T *
                           const M *__restrict__ mask, uint32_t middle, uint32_t inner, size_t stride0, size_t stride1, \
                           size_t stride2) {                                                                            \
         MaskRows rows{middle, inner, {stride0, stride1, stride2}};                                                     \
-        masked_softmax(src, dst, columns, scale, mask, rows);                                                          \
+        masked_softmax<RowsOf_##KERNEL>(src, dst, columns, scale, mask, rows);                                         \
     }
 #define SOFTMAXES(NAME, T)                                                                                        \
     ENTRY log_softmax_##NAME(const T *__restrict__ src, T *__restrict__ dst, uint32_t columns) {                  \
         log_softmax(src, dst, columns);                                                                           \
     }                                                                                                             \
     ENTRY scaled_softmax_##NAME(const T *__restrict__ src, T *__restrict__ dst, uint32_t columns, double scale) { \
-        masked_softmax<T, NoMask>(src, dst, columns, scale, nullptr, MaskRows{});                                 \
+        masked_softmax<RowsOf_scaled_softmax, T, NoMask>(src, dst, columns, scale, nullptr, MaskRows{});          \
     }                                                                                                             \
     MASKED_SOFTMAX(masked_softmax, NAME, T, T)                                                                    \
     MASKED_SOFTMAX(flagged_softmax, NAME, T, uint8_t)                                                             \
-    ENTRY __launch_bounds__(512) backward_softmax_##NAME(const T *__restrict__ y, const T *__restrict__ dy,       \
-                                                         T *__restrict__ dx, uint32_t columns, double scale) {    \
+    ENTRY __launch_bounds__(RowsOf_backward_softmax::THREADS) backward_softmax_##NAME(                            \
+        const T *__restrict__ y, const T *__restrict__ dy, T *__restrict__ dx, uint32_t columns, double scale) {  \
         softmax_backward<false>(y, dy, dx, columns, scale);                                                       \
     }                                                                                                             \
-    ENTRY __launch_bounds__(512) backward_log_softmax_##NAME(const T *__restrict__ y, const T *__restrict__ dy,   \
-                                                             T *__restrict__ dx, uint32_t columns) {              \
+    ENTRY __launch_bounds__(RowsOf_backward_log_softmax::THREADS) backward_log_softmax_##NAME(                    \
+        const T *__restrict__ y, const T *__restrict__ dy, T *__restrict__ dx, uint32_t columns) {                \
         softmax_backward<true>(y, dy, dx, columns, 1.0);                                                          \
     }
 FOR_WIDE_FLOATS(SOFTMAXES)
@@ -127,12 +130,12 @@ FOR_WIDE_FLOATS(SOFTMAXES)
                                uint32_t columns, float eps) {                                                          \
         add_layernorm(x, residual, sum, dst, alpha, beta, columns, eps);                                               \
     }                                                                                                                  \
-    ENTRY __launch_bounds__(512)                                                                                       \
+    ENTRY __launch_bounds__(RowsOf_backward_rmsnorm::THREADS)                                                          \
         backward_rmsnorm_##NAME(const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,        \
                                 T *__restrict__ dx, compute_t<T> *__restrict__ stats, uint32_t columns, float eps) {   \
         norm_backward<true>(x, dy, alpha, dx, stats, columns, eps);                                                    \
     }                                                                                                                  \
-    ENTRY __launch_bounds__(512)                                                                                       \
+    ENTRY __launch_bounds__(RowsOf_backward_layernorm::THREADS)                                                        \
         backward_layernorm_##NAME(const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,      \
                                   T *__restrict__ dx, compute_t<T> *__restrict__ stats, uint32_t columns, float eps) { \
         norm_backward<false>(x, dy, alpha, dx, stats, columns, eps);                                                   \

@@ -5,6 +5,7 @@
 // are wavefronts of 32 and more, and a power of two of rows each, will do.
 #pragma once
 #include "portable/block_reduce.cuh"
+#include "rows/row_kernels.cuh"
 
 // The threads that make one row: a power of two of neighbours, some of a wavefront's or several whole wavefronts.
 struct Team {
@@ -421,7 +422,7 @@ __device__ __forceinline__ void for_rows_of(uint32_t rows, uint32_t columns, boo
 // Candle launches a workgroup of (1, 32) for each row. Its x is the number of rows, and there may be more of them.
 template <class T> __device__ __forceinline__ void softmax(const T *src, T *dst, int32_t columns) {
     // Eight vectors of f64 exponentials are more than the registers of a workgroup of 1024.
-    constexpr int MOST = sizeof(T) == 8 ? 4 : 8;
+    constexpr int MOST = sizeof(T) == 8 ? 4 : RowsOf_softmax::VECTORS;
     auto make = [&](auto form, const Team &team, size_t row) INLINED {
         softmax_row<decltype(form)>(Plain<T>{src + row * columns}, dst + row * columns, columns, team);
     };
@@ -435,7 +436,7 @@ __device__ __forceinline__ void rmsnorm(const T *src, T *dst, const T *alpha, in
         Plain<T> source{src + row * columns};
         rmsnorm_row<decltype(form)>(source, dst + row * columns, alpha, columns, eps, team);
     };
-    for_rows_of<8, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha), make);
+    for_rows_of<RowsOf_rmsnorm::VECTORS, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha), make);
 }
 
 template <class T>
@@ -445,5 +446,5 @@ __device__ __forceinline__ void layernorm(const T *src, T *dst, const T *alpha, 
         Plain<T> source{src + row * columns};
         layernorm_row<decltype(form)>(source, dst + row * columns, alpha, Plain<T>{beta}, columns, eps, team);
     };
-    for_rows_of<4, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha, beta), make);
+    for_rows_of<RowsOf_layernorm::VECTORS, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha, beta), make);
 }

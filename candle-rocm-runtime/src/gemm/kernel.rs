@@ -2,6 +2,8 @@
 
 use candle_rocm_kernels::{few, matmul, Processor};
 
+pub use candle_rocm_kernels::gemm::{Tile, TILES};
+
 use super::problem::{GemmDtype, Transpose};
 
 /// A kernel of the modules `gemm` and `matmul`.
@@ -51,41 +53,6 @@ impl FewKernel {
         self.shape.step << self.sharing
     }
 }
-
-/// The shape of a tile of the vector units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tile {
-    /// Rows of C.
-    pub rows: u32,
-    /// Columns of C.
-    pub columns: u32,
-    /// Work-items of a workgroup.
-    pub threads: u32,
-    /// Whether it exists for f64.
-    pub(super) f64: bool,
-}
-
-/// The tiles that kernels/matmul/gemm.cu instantiates.
-pub const TILES: [Tile; 3] = [
-    Tile {
-        rows: 128,
-        columns: 128,
-        threads: 256,
-        f64: false,
-    },
-    Tile {
-        rows: 64,
-        columns: 64,
-        threads: 256,
-        f64: true,
-    },
-    Tile {
-        rows: 32,
-        columns: 32,
-        threads: 64,
-        f64: true,
-    },
-];
 
 /// The shape of a tile of the matrix units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
