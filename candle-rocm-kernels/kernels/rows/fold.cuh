@@ -144,8 +144,8 @@ struct ThreadShare {
 //   State both(State, State), commutative;
 //   Out finish(State, T first).
 //
-// The phases of an output: a thread adds its elements, by whole vectors (add_vectors), by one stride (add_strided) or by
-// their places (add_scattered), global -> registers; its team's states are combined within wavefronts, then through
+// The phases of an output: a thread adds its elements, by whole vectors (add_vectors), by one stride (add_strided) or
+// by their places (add_scattered), global -> registers; its team's states are combined within wavefronts, then through
 // LDS (combine); one of the team stores.
 template <class Fold, class T> struct FoldPhases {
     using State = typename Fold::State;
