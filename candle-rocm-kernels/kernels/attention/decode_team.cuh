@@ -1,4 +1,12 @@
 // A workgroup's part of the keys for some queries, which read the same keys: teams of lanes hold a row each.
+//
+// Registers: lane l of a team of TEAM lanes holds the elements (e * TEAM + l) * 8 .. + 7 of a row, for each of EACH e,
+// of KEYS keys and their values, of all queries, and of the results.
+//
+//   a row, in eights of elements:   | lane 0 | lane 1 | ... | lane TEAM - 1 | lane 0 | lane 1 | ...
+//                                   |------------- e = 0 ---------------- |----- e = 1 ---- ...
+//
+// LDS: the step's queries, its own key and value, and then what wavefronts merge.
 #pragma once
 #include "attention/unit.cuh"
 

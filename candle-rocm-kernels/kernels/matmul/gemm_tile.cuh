@@ -7,6 +7,8 @@
 //
 // The types are a tile's shape (`Shape`), a slice on its way to LDS (`Panel`), a slice in LDS
 // (`Slice`) and the accumulators of a thread (`Accumulator`). Matrix instructions replace the last two.
+//
+// LDS: two buffers of K lines of A's rows and of B's columns, in the compute type, each with 16 bytes free behind it.
 #pragma once
 #include "matmul/gemm_problem.cuh"
 

@@ -17,6 +17,17 @@
 // is loaded is on its way for all steps but the last, and neither reads nor writes of LDS are waited for before there
 // is something else to multiply.
 //
+// LDS: lines of 128 bytes of k, A's rows and then B's columns; chunk c of row r is at place c ^ (r ^ r / 8) % 8 of its
+// line (of 8-bit elements r / 16), so that eight rows' same chunks are in different banks.
+//
+//   row 0   0 1 2 3 4 5 6 7        row 8    1 0 3 2 5 4 7 6
+//   row 1   1 0 3 2 5 4 7 6        row 9    0 1 2 3 4 5 6 7
+//   row 2   2 3 0 1 6 7 4 5        row 10   3 2 1 0 7 6 5 4
+//   ...                            ...
+//
+// Registers: a panel on its way (LinesPanel::held), two sets of fragments of a step, and the sums; who holds which
+// element of these, the unit says (matmul/unit).
+//
 // Types: a tile's shape (LinesShape), a panel in LDS (Lines), an operand on its way there (LinesPanel) and from there
 // (LinesOperand), and a wavefront's sums (WaveTile).
 #pragma once
@@ -415,8 +426,8 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
         in_order();
     }
 
-    // The panel in place `now`, behind which that in `next` is on its way, and another will be, if there are MORE and it
-    // is within reach.
+    // The panel in place `now`, behind which that in `next` is on its way, and another will be, if there are MORE and
+    // it is within reach.
     template <Turn TURN, bool MORE>
     __device__ __forceinline__ void multiply_panel(int now = 0, int next = 0, uint32_t reach = ALL) {
         constexpr int ROWS = Tile::blocks_of(TURN == SECOND_TURN), READS = ROWS + Tile::BLOCKS_N;

@@ -5,6 +5,15 @@
 // all rows together, so that what a lane multiplies is one read of 16 bytes (of f64, 8). An operand whose k is together
 // in memory (ALONG_K) is copied there; of another, each thread reads a block of so many elements of k by one vector of
 // rows, and transposes it.
+//
+// LDS, a slice of 16-bit or 32-bit elements: 16 bytes for each row, and as many free behind each eight of rows.
+//
+//   chunk 0               rows 0 .. 7 | free | 8 .. 15 | free | 32 .. 39 | free | 40 .. 47 | free | ...
+//     HALF * 16 further   rows 16 .. 23 | free | 24 .. 31 | free | 48 .. 55 | free | 56 .. 63 | free | ...
+//   chunk 1               CHUNK_PITCH further, likewise
+//
+// Registers, a thread's `Held` of a panel: vectors of k of some rows, or V vectors of V rows (a block), which are
+// transposed when they are staged.
 #pragma once
 #include "matmul/matmul_vectors.cuh"
 #include "matmul/unit/unit.cuh"

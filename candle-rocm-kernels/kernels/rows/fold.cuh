@@ -128,6 +128,10 @@ __device__ __forceinline__ Teams teams_for_columns(size_t outputs, uint32_t redu
 //   add(State &, T element, uint32_t index), in ascending order of the index;
 //   State both(State, State), commutative;
 //   Out finish(State, T first).
+//
+// The phases of an output: a thread combines its elements, by whole vectors (fold_vectors), by one stride (fold_strided)
+// or by their places (fold_stretch), global -> registers; its team's states are combined within wavefronts, then through
+// LDS (fold_team); group 0 of the team stores.
 
 // A thread's place in its team: its number, the column whose elements it takes, its number among those that take
 // elements of that column, and the team's number in the workgroup.

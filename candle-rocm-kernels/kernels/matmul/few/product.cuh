@@ -218,9 +218,9 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         __device__ __forceinline__ bool has_rows() const { return first + team_row < m; }
     };
 
-    // The main loop over all whole vectors of k: rounds in which each team has a whole step, and one in which some of the
-    // lanes have none. Its phases, and what they share: registers of whole_vectors, by reference, since clang 19 copies
-    // more of them where they are members.
+    // The main loop over all whole vectors of k: rounds in which each team has a whole step, and one in which some of
+    // the lanes have none. Its phases, and what they share: registers of whole_vectors, by reference, since clang 19
+    // copies more of them where they are members.
     struct MainLoop {
         using Round = Operands[UNROLL / DEPTH];
 
@@ -757,8 +757,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                             sum_of(shared, sharing, group, column, in_pass + OUT));
         }
     }
-    // Store: a pass's results of a whole product, or of one of its parts of k. With EARLY `early` is what is added to the
-    // thread's first.
+    // Store: a pass's results of a whole product, or of one of its parts of k. With EARLY `early` is what is added to
+    // the thread's first.
     template <bool IN_PARTS, bool EARLY, class Out, class Residual>
     static __device__ __forceinline__ void store_pass(const Shared &shared, const Place &at, const Out &out, int pass,
                                                       uint32_t sharing, uint32_t part_length, Residual residual_of,

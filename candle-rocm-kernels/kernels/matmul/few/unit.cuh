@@ -8,6 +8,10 @@
 // `each` calls f(tile, row place, column, sum) with those that the lane is to store. Where k is together a step takes
 // TILES rows in a lane (NORMED_TILES where each workgroup norms B first), and UNROLL vectors of each. BY says what
 // multiplies, as lists of kernels have it (gemm_kernels.cuh).
+//
+//   k of a row of A, or of a column of B, in vectors of 16 bytes, by their places l:
+//     | 0 | 1 | ... | K_LANES - 1 | 0 | 1 | ... | K_LANES - 1 | ...
+//     |------ vector d = 0 -------|------ vector d = 1 -------|
 #pragma once
 #include "matmul/gemm_problem.cuh"
 #include "portable/streams.cuh"

@@ -1,5 +1,15 @@
 // CDNA's MFMA: 32 x 32 sums, a row's eight bytes in a lane (four for some, on gfx950 sixteen), the lanes' halves at
 // different k. In f64, which gfx908 has not, 16 x 16 sums and four groups of lanes.
+//
+//   A, in fragments of a chunk          C, in 16 sums of a lane, whose column is lane % 32
+//            chunk 0    chunk 1           rows  0 ..  3   lanes 0 .. 31    sums  0 ..  3
+//   row  0   lane  0    lane 32           rows  4 ..  7   lanes 32 .. 63   sums  0 ..  3
+//   row  1   lane  1    lane 33           rows  8 .. 11   lanes 0 .. 31    sums  4 ..  7
+//   ...                                   ...
+//   row 31   lane 31    lane 63           rows 28 .. 31   lanes 32 .. 63   sums 12 .. 15
+//
+// B as A, its columns in place of rows. In f64 a lane has row (or column) lane % 16 of A and B, k lane / 16, and of C
+// column lane % 16 and the rows lane / 16, 4 + lane / 16, 8 + lane / 16, 12 + lane / 16.
 #pragma once
 
 template <class V, int PARTS_> struct MfmaBlock : LaneLoads {

@@ -1,6 +1,10 @@
 // Without matrix instructions: a lane makes one sum of a block of 8 x 4 (of 8 x 8, where wavefronts have 64 lanes), by
 // dot products of two (f16) or four (i8) elements an instruction; bf16, of which neither RDNA2 nor Vega has any, by two
 // FMA.
+//
+//   A   a lane holds a chunk, or half of one, of row lane % 8
+//   B   likewise of column lane / 8
+//   C   a lane has the sum of row lane % 8 and column lane / 8
 #pragma once
 
 template <class V> struct DotBlock : LaneLoads {

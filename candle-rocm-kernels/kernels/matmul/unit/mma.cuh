@@ -2,6 +2,15 @@
 // those of four blocks of 8 rows by 16 bytes, which ldmatrix deals out as the instructions want them, a word of each
 // block for a lane: of A both halves of the rows, then of the second chunk; of B both chunks, then of the other
 // columns.
+//
+//   A, in four words, word w from       C, in 8 sums of a lane, whose row is lane / 4 of eight
+//   lane / 4's row of eight, bytes      and whose columns are lane % 4 * 2 and the next
+//   lane % 4 * 4 on of a chunk
+//               chunk 0   chunk 1                   columns 0 .. 7   columns 8 .. 15
+//   rows 0 .. 7   word 0    word 2      rows 0 .. 7   sums 0, 1        sums 4, 5
+//   rows 8 .. 15  word 1    word 3      rows 8 .. 15  sums 2, 3        sums 6, 7
+//
+//   B likewise: columns 0 .. 7 are words 0 and 1, of chunk 0 and chunk 1, columns 8 .. 15 words 2 and 3.
 #pragma once
 
 template <class V> struct MmaBlock {

@@ -1,4 +1,13 @@
 // RDNA3's WMMA: 16 x 16 sums over 16 of k. A lane holds a whole row, and the wavefront's halves the same rows.
+//
+//   A, in fragments of 16 elements      C, in 8 sums of a lane, whose column is lane % 16
+//   row  0   lanes  0 and 16              row  0   lanes  0 .. 15   sum 0
+//   row  1   lanes  1 and 17              row  1   lanes 16 .. 31   sum 0
+//   ...                                   row  2   lanes  0 .. 15   sum 1
+//   row 15   lanes 15 and 31              ...
+//                                         row 15   lanes 16 .. 31   sum 7
+//
+// B as A, its columns in place of rows. 16 elements are two chunks, or one of i8.
 #pragma once
 
 template <class V, int CHUNKS_> struct WmmaBlock : LaneLoads {

@@ -1,4 +1,13 @@
 // RDNA4's WMMA: 16 x 16 sums over 16 of k, of which each half of the wavefront holds one half.
+//
+//   A, in fragments of a chunk          C, in 8 sums of a lane, whose column is lane % 16
+//            chunk 0    chunk 1           rows 0 ..  7   lanes  0 .. 15   sums 0 .. 7
+//   row  0   lane  0    lane 16           rows 8 .. 15   lanes 16 .. 31   sums 0 .. 7
+//   row  1   lane  1    lane 17
+//   ...
+//   row 15   lane 15    lane 31
+//
+// B as A, its columns in place of rows. Of i8 two chunks are two instructions' k, and each takes half of both.
 #pragma once
 
 template <class V, int PARTS_> struct WmmaBlock : LaneLoads {
