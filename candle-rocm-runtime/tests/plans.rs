@@ -1,0 +1,269 @@
+//! Plans stay as they are unless a change means to change them: a hash of each family's plans on each GPU, as recorded here. What a
+//! plan launches decides the order of its sums, and so its bits.
+
+use candle_rocm_kernels::geometry::Row;
+use candle_rocm_kernels::grouped::Element;
+use candle_rocm_kernels::{decode, gguf, mmvq, split_rows, Processor};
+use candle_rocm_runtime::gemm::plan::Plan;
+use candle_rocm_runtime::gemm::{Epilogue, GemmDtype, GemmProblem, Gpu, Transpose};
+use candle_rocm_runtime::plan::grouped;
+
+/// Compute units as HIP counts them.
+const GPUS: [(&str, u32); 6] = [
+    ("gfx90a", 104),
+    ("gfx942", 304),
+    ("gfx1030", 40),
+    ("gfx1100", 48),
+    ("gfx1201", 32),
+    ("sm_90", 132),
+];
+
+/// By family: the plans of each of [`GPUS`].
+const RECORDED: [(&str, [u64; 6]); 5] = [
+    (
+        "gemm",
+        [
+            0x67422e3353533fa1,
+            0x207d0ada656e6e36,
+            0x3389a37fb65433ab,
+            0x3895b5612914d45f,
+            0x5c63724422b2410c,
+            0x8a7147a1c842c47c,
+        ],
+    ),
+    (
+        "grouped",
+        [
+            0xe2a0cf0a85db4ef8,
+            0x5e4943b358f9d804,
+            0x315ff931e90fb6ef,
+            0x89592593359ea447,
+            0x372e081d05092581,
+            0xe050210236cfb5b9,
+        ],
+    ),
+    (
+        "mmvq",
+        [
+            0x65919ac76651f825,
+            0xa6312b5b80ac7825,
+            0xda51f0cd1fc96725,
+            0xda51f0cd1fc96725,
+            0xda51f0cd1fc96725,
+            0x65919ac76651f825,
+        ],
+    ),
+    (
+        "decode",
+        [
+            0x69e0641e17ee0025,
+            0xf27577efaa596d89,
+            0x0590beb8cac42b85,
+            0x4d45a10969ab0bd5,
+            0xb05f3f285b292bdd,
+            0xfd83c713e8311bdd,
+        ],
+    ),
+    (
+        "split_rows",
+        [
+            0x9ef466b65a2f8035,
+            0xc1c680d24a33e02a,
+            0x468b76c1efef97cd,
+            0xaac893b6cbdfeb94,
+            0xd8bb82d2abb75638,
+            0xea57889b58bb01d6,
+        ],
+    ),
+];
+
+/// FNV-1a, and how many numbers there were.
+struct Plans(u64, u64);
+
+impl Plans {
+    fn add(&mut self, numbers: &[u64]) {
+        for number in numbers {
+            for byte in number.to_le_bytes() {
+                self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+            self.1 += 1;
+        }
+    }
+}
+
+fn gemm(gpu: Gpu, plans: &mut Plans) {
+    let dtypes = [
+        GemmDtype::F16,
+        GemmDtype::BF16ToF32,
+        GemmDtype::F32,
+        GemmDtype::F64,
+        GemmDtype::I8,
+    ];
+    let ops = [[Transpose::Yes, Transpose::No], [Transpose::No; 2]];
+    for m in [1usize, 8, 48, 128, 1000, 4096, 14_336] {
+        for n in [1usize, 2, 16, 17, 100, 512, 4096] {
+            for k in [1usize, 64, 300, 4096, 14_336] {
+                for dtype in dtypes {
+                    for (op, batch) in ops.into_iter().zip([1, 3]) {
+                        let problem = GemmProblem {
+                            batch,
+                            stride_a: (m * k) as i64,
+                            stride_b: (k * n) as i64,
+                            stride_c: (m * n) as i64,
+                            ..GemmProblem::packed(dtype, op, [m, n, k], [512, 1024, 2048])
+                        };
+                        // The best first.
+                        for plan in Plan::candidates(&problem, &Epilogue::default(), gpu) {
+                            add_gemm(&plan, plans);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn add_gemm(plan: &Plan, plans: &mut Plans) {
+    let (rows, columns) = plan.kernel.tile();
+    plans.add(&[rows, columns, plan.product.is_transposed.into()]);
+    let words = [
+        plan.kernel.threads(),
+        plan.kernel.dynamic_lds(),
+        plan.parts,
+        plan.part_k,
+        plan.group,
+        plan.chiplets,
+        plan.deals_parts.into(),
+    ];
+    plans.add(&words.map(u64::from));
+    for piece in plan.pieces().take(2) {
+        let (x, y, z) = piece.grid;
+        plans.add(&[x, y, z].map(u64::from));
+    }
+}
+
+fn of_grouped(gpu: Gpu, plans: &mut Plans) {
+    // Batch, columns of a group in use, whether matrices are blocks of columns, whether K may be divided.
+    let forms = [
+        (1, None, false, true),
+        (4, None, false, true),
+        (1, Some(7), true, true),
+        (1, Some(40), true, true),
+        (8, Some(20), false, false),
+    ];
+    for element in [Element::Bf16, Element::F8e4m3] {
+        for m in [128usize, 1000, 4096, 7168] {
+            for n in [1usize, 16, 17, 64, 100, 500, 4096] {
+                for k in [128usize, 512, 7168, 16_384] {
+                    for (batch, usual, blocks, divides) in forms {
+                        let size = grouped::Size {
+                            m,
+                            n,
+                            k,
+                            batch,
+                            divides,
+                            usual,
+                            matrices: if blocks { n.div_ceil(128) } else { batch },
+                        };
+                        for along_k in [true, false] {
+                            let units = gpu.compute_units as usize;
+                            for plan in grouped::plans(element, size, along_k, gpu.processor, units)
+                            {
+                                let (tile, columns) = match plan.kernel {
+                                    grouped::Kernel::Tile(tile) => (tile.rows, tile.columns),
+                                    grouped::Kernel::Few {
+                                        columns, sharing, ..
+                                    } => (1 << sharing, columns),
+                                };
+                                plans.add(&[tile, columns].map(u64::from));
+                                plans.add(&[plan.parts, plan.part_k].map(|number| number as u64));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn of_mmvq(gpu: Gpu, plans: &mut Plans) {
+    let wavefront = match gpu.processor.architecture() {
+        Some(architecture) => architecture.unit().wavefront,
+        None => 32,
+    };
+    let units = (gpu.compute_units, wavefront);
+    for format in gguf::FORMATS {
+        for rows in [1u32, 200, 2047, 2048, 8192, 128_256] {
+            for columns in [256u32, 2048, 4096, 14_336] {
+                for size in [1u32, 2, 4, 8] {
+                    let thread_rows = mmvq::thread_rows(format.elements, size);
+                    let pieces = columns / mmvq::BLOCK;
+                    let threads = mmvq::row_threads(units, rows, thread_rows, pieces, size);
+                    plans.add(&[thread_rows, threads].map(u64::from));
+                }
+            }
+        }
+    }
+}
+
+fn of_decode(gpu: Gpu, plans: &mut Plans) {
+    for bytes in [2usize, 4] {
+        for elements in [64u32, 80, 128, 256, 512] {
+            for group in [1u32, 4, 8] {
+                let kernel = decode::Kernel::of(gpu.processor, bytes, elements, group).unwrap();
+                for others in [1u32, 8, 32, 256] {
+                    for seen in [1u32, 16, 1000, 4096, 131_072] {
+                        let parts = kernel.parts(gpu.compute_units, others, seen);
+                        plans.add(&[kernel.elements, kernel.queries, parts].map(u64::from));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn of_split_rows(gpu: Gpu, plans: &mut Plans) {
+    for rows in [0u32, 1, 2, 16, 24, 48, 66, 152, 1024] {
+        for elements in [1000u64, 32_768, 65_536, 100_003, 1 << 24] {
+            for element_bytes in [2u64, 4, 8] {
+                let row = Row {
+                    elements,
+                    element_bytes,
+                };
+                for reads_once in [false, true] {
+                    let parts = split_rows::parts(rows, row, gpu.compute_units, reads_once);
+                    plans.add(&[parts.map_or(0, u64::from)]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn plans_are_the_recorded_ones() {
+    let families: [fn(Gpu, &mut Plans); 5] = [gemm, of_grouped, of_mmvq, of_decode, of_split_rows];
+    let (mut found, mut numbers) = (Vec::new(), 0);
+    for ((family, recorded), of_family) in RECORDED.into_iter().zip(families) {
+        let hashes = GPUS.map(|(name, compute_units)| {
+            let mut plans = Plans(0xcbf2_9ce4_8422_2325, 0);
+            let processor = Processor::of(name);
+            let gpu = Gpu {
+                processor,
+                compute_units,
+            };
+            of_family(gpu, &mut plans);
+            numbers += plans.1;
+            plans.0
+        });
+        if hashes != recorded {
+            let hashes = hashes.map(|hash| format!("{hash:#018x}")).join(", ");
+            found.push(format!("    (\"{family}\", [{hashes}]),"));
+        }
+    }
+    assert!(numbers > 100_000, "{numbers} numbers of plans");
+    assert!(
+        found.is_empty(),
+        "other plans than those recorded; if that is meant, say in the commit which changed and why, and record\n{}",
+        found.join("\n")
+    );
+}
