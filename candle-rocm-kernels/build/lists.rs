@@ -1,5 +1,6 @@
-//! Lists that kernels and host share, the same for all architectures: element types, activations, kernels of rows, tiles of products
-//! without matrix units, kernels of decoding's attention, and why kernels trap. The headers have them, as tables of C macros; this makes the Rust of them.
+//! Lists that kernels and host share, the same for all architectures: element types, activations, kernels of rows, tiles of
+//! products without matrix units, kernels of decoding's attention, and why kernels trap. The headers have them, as tables of
+//! C macros; this makes the Rust of them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +9,7 @@ use std::path::Path;
 use crate::families::ARCHITECTURES;
 use crate::macros::Header;
 
-/// Writes `dtypes.rs`, `activations.rs`, `row_kernels.rs`, `gemm_tiles.rs`, `attend.rs`, `attend_types.rs` and `reasons.rs` to `out`.
+/// Writes a file of each list to `out`.
 ///
 /// # Errors
 /// A header cannot be read, or has no such list or one with other rows; or a file cannot be written.
