@@ -1,4 +1,4 @@
-//! Norms within products of few columns, and gated products, against plain Rust in f64.
+//! Norms within skinny products, and gated products, against plain Rust in f64.
 
 mod common;
 
@@ -197,7 +197,7 @@ fn one_row_is_one_launch() -> Result<()> {
         });
         done?;
         let expected =
-            ["normed_gemv", "gated_gemv"].map(|kind| format!("{kind}_{}", dtype.as_str()));
+            ["normed_skinny", "gated_skinny"].map(|kind| format!("{kind}_{}", dtype.as_str()));
         assert_eq!(noted.kernels, expected);
     }
     Ok(())

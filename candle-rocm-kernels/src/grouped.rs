@@ -2,15 +2,15 @@
 //!
 //! A kernel's name is `grouped_<element>_<rows>x<columns>_<ops>`, as those of [`MATMUL`](crate::MATMUL), with `_blocks` after
 //! the element where A's scales are shared by rows; `grouped_sum` adds up the parts of k. All architectures have all of them.
-//! `grouped_few_<element>_c<columns>` is for few columns, as the `gemv_t_*` of [`GEMM`](crate::GEMM) are, or groups that have
+//! `grouped_skinny_<element>_n<columns>` is for few columns, as the `skinny_t_*` of [`GEMM`](crate::GEMM) are, or groups that have
 //! few in use.
 
 use rocm_gpus::Architecture;
 
 use crate::by_architecture::Lists;
-use crate::few;
 use crate::matmul::Tile;
 use crate::processor::Processor;
+use crate::skinny;
 
 /// Elements of k that share a scale, and by which parts of k and groups along k begin.
 pub const DEPTH: usize = 128;
@@ -77,9 +77,9 @@ struct Kernel {
     waves_n: u32,
 }
 
-/// A kernel for few columns, likewise.
+/// A skinny kernel, likewise.
 #[derive(Clone, Copy, Debug)]
-struct Few {
+struct Skinny {
     operands: (Element, bool),
     columns: u32,
     lanes_multiply: bool,
@@ -103,7 +103,7 @@ pub fn threads(processor: Processor, element: Element, tile: Tile) -> u32 {
 
 /// The names of the kernels that a processor has, with the threads of their workgroups.
 pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
-    let mut all = vec![("grouped_sum".to_string(), few::THREADS)];
+    let mut all = vec![("grouped_sum".to_string(), skinny::THREADS)];
     for kernel in KERNELS.of(processor) {
         let (element, blocks) = kernel.operands;
         let tile = kernel.tile();
@@ -112,9 +112,9 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
         let ops = ops.filter(|ops| !kernel.along_k_alone || *ops == [true, false]);
         all.extend(ops.map(|ops| (kernel_name(element, blocks, tile, ops), threads)));
     }
-    for few in FEW.of(processor) {
-        let (element, blocks) = few.operands;
-        all.push((few_name(element, blocks, few.columns), few.threads));
+    for skinny in FEW.of(processor) {
+        let (element, blocks) = skinny.operands;
+        all.push((skinny_name(element, blocks, skinny.columns), skinny.threads));
     }
     all
 }
@@ -172,7 +172,7 @@ fn spelled(element: Element, blocks: bool) -> String {
 }
 
 /// The columns that kernels for few of them take at a time, least first, of all operands.
-pub fn few_columns(processor: Processor) -> &'static [u32] {
+pub fn skinny_columns(processor: Processor) -> &'static [u32] {
     let lists = FEW_COLUMNS.of(processor);
     lists.first().map_or(&[], |(_, columns)| columns)
 }
@@ -180,19 +180,19 @@ pub fn few_columns(processor: Processor) -> &'static [u32] {
 /// The measures of the kernel for so many columns.
 ///
 /// # Panics
-/// If [`few_columns`] does not list them.
-pub fn few_shape(processor: Processor, element: Element, columns: u32) -> few::Shape {
-    let of = |few: &&Few| few.operands.0 == element && few.columns == columns;
+/// If [`skinny_columns`] does not list them.
+pub fn skinny_shape(processor: Processor, element: Element, columns: u32) -> skinny::Shape {
+    let of = |skinny: &&Skinny| skinny.operands.0 == element && skinny.columns == columns;
     let Some(kernel) = FEW.of(processor).iter().find(of) else {
-        panic!("no grouped kernel of {element:?} for {columns} columns: grouped::few_columns lists them");
+        panic!("no grouped kernel of {element:?} for {columns} columns: grouped::skinny_columns lists them");
     };
-    let measures = few::measures!(kernel, 0);
+    let measures = skinny::measures!(kernel, 0);
     measures.shape(processor, element.bytes(), false)
 }
 
 /// Its name; `blocks` as [`kernel_name`]'s.
-pub fn few_name(element: Element, blocks: bool, columns: u32) -> String {
-    format!("grouped_few_{}_c{columns}", spelled(element, blocks))
+pub fn skinny_name(element: Element, blocks: bool, columns: u32) -> String {
+    format!("grouped_skinny_{}_n{columns}", spelled(element, blocks))
 }
 
 /// The header that has what each kernel is, below the kernels' folder.
@@ -201,9 +201,9 @@ pub const HEADER: &str = "matmul/grouped.cuh";
 /// What makes the kernel of this name of [`HEADER`]'s macros; none of `grouped_sum`, which is the same for all shapes.
 pub fn invocation(kernel: &str) -> Option<String> {
     let name = kernel.strip_prefix("grouped_")?;
-    if let Some(few) = name.strip_prefix("few_") {
-        let (spelled, columns) = few.rsplit_once("_c")?;
-        return Some(format!("FEW({spelled}, {columns})"));
+    if let Some(skinny) = name.strip_prefix("skinny_") {
+        let (spelled, columns) = skinny.rsplit_once("_n")?;
+        return Some(format!("SKINNY({spelled}, {columns})"));
     }
     let (rest, ops) = name.rsplit_once('_')?;
     let (spelled, tile) = rest.rsplit_once('_')?;

@@ -971,10 +971,10 @@ fn grouped_has_the_kernels_of_its_table() {
     });
 }
 
-/// The products by vector units: which kernels for few columns there are depends on the architecture.
+/// The products by vector units: which skinny kernels there are depends on the architecture.
 #[test]
 fn gemm_has_the_kernels_of_its_tables() {
-    use kernels::{few, gemm, matmul::Dtype};
+    use kernels::{gemm, matmul::Dtype, skinny};
     let gpus = kernels::architectures().iter();
     for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
         let processor = kernels::Processor::of(arch);
@@ -984,11 +984,11 @@ fn gemm_has_the_kernels_of_its_tables() {
         for dtype in Dtype::ALL {
             let name = dtype.name();
             for (form, rows_together) in [("n", true), ("t", false)] {
-                for &columns in few::columns(processor, dtype, rows_together) {
-                    let shape = few::shape(processor, dtype, columns, rows_together);
+                for &columns in skinny::columns(processor, dtype, rows_together) {
+                    let shape = skinny::shape(processor, dtype, columns, rows_together);
                     let threads = shape.threads(shape.most_sharing(u64::MAX));
                     let arguments = [&[by_value(&MATMUL_PROBLEM)], &two_numbers[..]].concat();
-                    let name = format!("gemv_{form}_{name}_c{columns}");
+                    let name = format!("skinny_{form}_{name}_n{columns}");
                     expected.insert(name, (threads, arguments));
                 }
             }
@@ -1003,8 +1003,8 @@ fn gemm_has_the_kernels_of_its_tables() {
                 }
             }
             let sum = [by_value(&MATMUL_PROBLEM), argument('i', 0)];
-            expected.insert(format!("gemm_sum_{name}"), (few::THREADS, sum.to_vec()));
-            let epilogue = (few::THREADS, vec![by_value(&MATMUL_PROBLEM)]);
+            expected.insert(format!("gemm_sum_{name}"), (skinny::THREADS, sum.to_vec()));
+            let epilogue = (skinny::THREADS, vec![by_value(&MATMUL_PROBLEM)]);
             expected.insert(format!("gemm_epilogue_{name}"), epilogue);
         }
         let code = kernels::GEMM

@@ -1,7 +1,7 @@
 //! Kernels compiled for constants: each is there under its name, is not the one for any shape, and is found again.
 
 use candle_rocm_kernels::grouped::{
-    few_columns, few_name, invocation, kernel_name, Element, HEADER, TILES,
+    invocation, kernel_name, skinny_columns, skinny_name, Element, HEADER, TILES,
 };
 use candle_rocm_kernels::{Processor, SOURCES};
 use object::{Object as _, ObjectSymbol as _};
@@ -31,8 +31,8 @@ fn names(arch: &str) -> Vec<String> {
                 names.push(kernel_name(element, blocks, tile, transposed));
             }
         }
-        let few = few_columns(Processor::of(arch)).iter();
-        names.extend(few.map(|&columns| few_name(element, blocks, columns)));
+        let skinny = skinny_columns(Processor::of(arch)).iter();
+        names.extend(skinny.map(|&columns| skinny_name(element, blocks, columns)));
     }
     names.sort();
     // Narrow tiles are the same for both.
@@ -69,7 +69,7 @@ fn check(arch: &str, names: &[String]) {
             code_bytes(&code.object, name)
         });
         // Loops whose turns are known may be unrolled further, in those for few columns.
-        let is_shorter = special < general || name.contains("few") && special != general;
+        let is_shorter = special < general || name.contains("skinny") && special != general;
         assert!(is_shorter, "{arch} {name}: {special} of {general}");
         let again = specialiser.compile(&kernel, &SHAPE, arch).unwrap();
         assert!(!again.compiled, "{arch} {name}");
@@ -86,13 +86,13 @@ fn every_kernel_is_made_for_a_shape() {
 #[test]
 fn every_architecture_has_them() {
     for arch in ["gfx90a", "gfx1030", "gfx1100", "gfx1201"] {
-        let few = few_name(
+        let skinny = skinny_name(
             Element::F8e4m3,
             true,
-            *few_columns(Processor::of(arch)).last().unwrap(),
+            *skinny_columns(Processor::of(arch)).last().unwrap(),
         );
         let tile = kernel_name(Element::F8e4m3, true, TILES[0], [true, false]);
-        check(arch, &[few, tile]);
+        check(arch, &[skinny, tile]);
     }
 }
 

@@ -22,7 +22,7 @@ const FLOORS: &[Floor<'static>] = &[
     ("plans", &["gemm::kernel", "gemm::handover", "gemm::plan"]),
     (
         "plans by kind of kernel",
-        &["gemm::candidates::few", "gemm::candidates::matrix"],
+        &["gemm::candidates::skinny", "gemm::candidates::matrix"],
     ),
     ("plans for a problem", &["gemm::candidates"]),
     ("gemm", &["gemm"]),

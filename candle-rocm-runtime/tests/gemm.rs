@@ -7,7 +7,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use candle_rocm_kernels::{few, matmul};
+use candle_rocm_kernels::{matmul, skinny};
 use candle_rocm_runtime::cuda_names::{
     cublasComputeType_t, CUgraphInstantiate_flags, CUstreamCaptureMode,
 };
@@ -632,7 +632,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
     let mut names = BTreeSet::new();
     let kernels = OPS.map(|op| {
         let rows_together = op == Transpose::No;
-        let columns = few::columns(processor, few_dtype(T::DTYPE), rows_together);
+        let columns = skinny::columns(processor, skinny_dtype(T::DTYPE), rows_together);
         columns.iter().map(move |&columns| (columns, op))
     });
     for (columns, op_a) in kernels.into_iter().flatten() {
@@ -640,17 +640,17 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
             let problem = simple::<T>(op_a, Transpose::No, m, columns as usize, k);
             let plans = Plan::candidates(&problem, &Epilogue::default(), gpu);
             for (number, plan) in plans.iter().enumerate() {
-                if let Kernel::Few(few) = plan.kernel {
+                if let Kernel::Skinny(skinny) = plan.kernel {
                     let by = By::Kernel {
                         compute_units: gpu.compute_units,
                         number,
                     };
                     assert_eq!(run_with(problem, by, true).kernel, plan.kernel);
-                    names.insert((plan.kernel.name(T::DTYPE), few.sharing, plan.parts > 1));
+                    names.insert((plan.kernel.name(T::DTYPE), skinny.sharing, plan.parts > 1));
                 }
             }
         }
-        let name = format!("gemv_{}_{}_c{columns}", op_a.letter(), T::DTYPE.name());
+        let name = format!("skinny_{}_{}_n{columns}", op_a.letter(), T::DTYPE.name());
         for sharing in 0..2 {
             let found = |parts| names.contains(&(name.clone(), sharing, parts));
             assert!(found(false) && found(true), "{name} {sharing}: {names:?}");
@@ -658,7 +658,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
     }
 }
 
-fn few_dtype(dtype: GemmDtype) -> matmul::Dtype {
+fn skinny_dtype(dtype: GemmDtype) -> matmul::Dtype {
     let name = |of: &matmul::Dtype| of.name() == dtype.name();
     matmul::Dtype::ALL.into_iter().find(name).unwrap()
 }
@@ -1042,9 +1042,9 @@ impl<T: Element<Output = T> + ValidAsZeroBits> InParts<T> {
     const ROWS: usize = 45;
 
     /// Of three columns.
-    fn few(stream: &Arc<Stream>) -> Self {
+    fn skinny(stream: &Arc<Stream>) -> Self {
         Self::new(stream, [3, 8192], |plan| {
-            matches!(plan.kernel, Kernel::Few(_)) && plan.parts > 1
+            matches!(plan.kernel, Kernel::Skinny(_)) && plan.parts > 1
         })
     }
 
@@ -1133,7 +1133,7 @@ where
 #[test]
 fn parts_are_added_up_within_their_launch() {
     on_each_device("parts_are_added_up_within_their_launch", |context| {
-        on_streams(context, InParts::<f32>::few);
+        on_streams(context, InParts::<f32>::skinny);
         on_streams(context, InParts::<f16>::tiles);
         on_streams(context, InParts::<bf16>::tiles);
     });
@@ -1148,14 +1148,14 @@ fn captured_parts_are_added_up() {
         let other = context.new_stream().unwrap();
         // SAFETY: what the streams share they wait for.
         unsafe { context.disable_event_tracking() };
-        capture_of_two_streams([&stream, &other], InParts::<f32>::few);
+        capture_of_two_streams([&stream, &other], InParts::<f32>::skinny);
         capture_of_two_streams([&stream, &other], InParts::<f16>::tiles);
 
         let own = context.per_thread_stream();
-        second_launch_adds_captured_parts_up(&own, InParts::<f16>::few);
-        second_launch_adds_captured_parts_up(&own, InParts::<bf16>::few);
-        second_launch_adds_captured_parts_up(&own, InParts::<f32>::few);
-        second_launch_adds_captured_parts_up(&own, InParts::<f64>::few);
+        second_launch_adds_captured_parts_up(&own, InParts::<f16>::skinny);
+        second_launch_adds_captured_parts_up(&own, InParts::<bf16>::skinny);
+        second_launch_adds_captured_parts_up(&own, InParts::<f32>::skinny);
+        second_launch_adds_captured_parts_up(&own, InParts::<f64>::skinny);
         second_launch_adds_captured_parts_up(&own, InParts::<bf16>::tiles);
     });
 }

@@ -1,4 +1,4 @@
-//! Products with few columns: every plan of ours, the vendor's library, and a copy that moves as many bytes.
+//! Skinny products: every plan of ours, the vendor's library, and a copy that moves as many bytes.
 //!
 //! Each is captured into a graph of many runs, so that the host's time for a launch is not in the figures. A lies in one
 //! buffer for each type, from which runs take their matrices in turns.
@@ -136,12 +136,12 @@ pub fn measure(
     Ok(())
 }
 
-/// Those by the kernels for few columns; of more columns than these are for, all.
+/// Those by the skinny kernels; of more columns than these are for, all.
 fn plans_of(problem: &GemmProblem, gpu: Gpu) -> Vec<Plan> {
     let mut plans = Plan::candidates(problem, &Epilogue::default(), gpu);
-    let is_few = |plan: &Plan| matches!(plan.kernel, Kernel::Few(_));
-    if plans.iter().any(is_few) {
-        plans.retain(is_few);
+    let is_skinny = |plan: &Plan| matches!(plan.kernel, Kernel::Skinny(_));
+    if plans.iter().any(is_skinny) {
+        plans.retain(is_skinny);
     }
     plans
 }

@@ -18,7 +18,7 @@ pub struct Figures {
     pub products: Vec<Product>,
     /// Row kernels.
     pub rows: Vec<RowKernel>,
-    /// Products with few columns.
+    /// Skinny products.
     pub few: Vec<few::Line>,
     /// Quantised products.
     pub quantized: Vec<quantized::Line>,
@@ -130,7 +130,7 @@ impl Figures {
                     .map_or("-".to_owned(), |error| format!("{error:.1e}")),
             );
         }
-        page += &self.few_columns();
+        page += &self.skinny_columns();
         page += &self.quantized();
         page += &self.plans();
         page += &self.reductions();
@@ -164,7 +164,7 @@ impl Figures {
         page
     }
 
-    fn few_columns(&self) -> String {
+    fn skinny_columns(&self) -> String {
         if self.few.is_empty() {
             return String::new();
         }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use candle_rocm_kernels::arguments::{Layout, ATTEND_PROBLEM};
 use candle_rocm_kernels::decode::{Kernel, THREADS};
 use candle_rocm_kernels::matmul::Dtype;
-use candle_rocm_kernels::{activations, few, Module, Processor, DECODE, NORMED};
+use candle_rocm_kernels::{activations, skinny, Module, Processor, DECODE, NORMED};
 use candle_rocm_runtime::gemm::GemmDtype;
 use rocm_emulator::hip::compute_units;
 
@@ -155,12 +155,13 @@ fn time(
 /// A product of (rows, k) with the norm of a vector; `gated`, of which the first half of rows are gates of the second.
 fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<Timing> {
     let arch = device.target.name();
-    let shape = few::normed(Processor::of(arch), Dtype::F16).context("no products with a norm")?;
+    let shape =
+        skinny::normed(Processor::of(arch), Dtype::F16).context("no products with a norm")?;
     let units = compute_units(device.target).into();
     let sharing = shape.sharing_of_normed(rows.into(), shape.most_sharing(k.into()), units);
     let (name, results, activation) = match gated {
-        true => ("gated_gemv_f16", rows / 2, activations::SILU.number),
-        false => ("normed_gemv_f16", rows, activations::NONE.number),
+        true => ("gated_skinny_f16", rows / 2, activations::SILU.number),
+        false => ("normed_skinny_f16", rows, activations::NONE.number),
     };
     let least_bytes = 2 * u64::from(rows) * u64::from(k);
     let weights = device.room(least_bytes)?;

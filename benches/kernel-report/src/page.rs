@@ -627,7 +627,7 @@ fn executed_rows(device: &mut Device) -> Result<String> {
 const MULTIPLY: [(&candle_rocm_kernels::Module, &str); 4] = [
     (&candle_rocm_kernels::MATMUL, "matmul_"),
     (&candle_rocm_kernels::GEMM, "gemm_"),
-    (&candle_rocm_kernels::GEMM, "gemv_"),
+    (&candle_rocm_kernels::GEMM, "skinny_"),
     (&candle_rocm_kernels::MMQ, "mmq_q"),
 ];
 

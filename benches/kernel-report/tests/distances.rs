@@ -53,9 +53,9 @@ fn loads_are_ahead_of_their_waits() {
                     && ["128x32", "128x64"].iter().any(|of| name.contains(of))
             };
             // Those for few columns have no panels: all loads of a round are on their way before the first is used.
-            let is_few = |name: &str| name.contains("_few_");
+            let is_skinny = |name: &str| name.contains("_skinny_");
             let is_product =
-                |name: &&String| !(name.contains("_sum") || is_narrow(name) || is_few(name));
+                |name: &&String| !(name.contains("_sum") || is_narrow(name) || is_skinny(name));
             for name in names.iter().filter(is_product) {
                 below.extend(shortcoming(arch, &mut kernels, module, name));
             }

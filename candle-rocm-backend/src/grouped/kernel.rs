@@ -3,8 +3,10 @@
 use std::sync::OnceLock;
 
 use candle_core::{bail, CudaDevice, CudaStorage, DType, Error, Result, Tensor};
-use candle_rocm_kernels::few;
-use candle_rocm_kernels::grouped::{self, few_name, kernel_name, threads, Element, COLUMNS, DEPTH};
+use candle_rocm_kernels::grouped::{
+    self, kernel_name, skinny_name, threads, Element, COLUMNS, DEPTH,
+};
+use candle_rocm_kernels::skinny;
 use candle_rocm_kernels::{Processor, GROUPED};
 use candle_rocm_runtime::gemm::tune::{self, Work};
 use candle_rocm_runtime::gemm::{Arguments, Gpu, MatmulArguments};
@@ -113,7 +115,7 @@ impl Product<'_> {
     fn within_reach(&self) -> bool {
         let operands = [self.a, self.b].into_iter();
         operands.into_iter().all(|operand| {
-            let lines = operand.rows.min(few::THREADS as usize);
+            let lines = operand.rows.min(skinny::THREADS as usize);
             let of_values = lines * operand.steps[1] + operand.k;
             let of_scales = operand.scales.as_ref().map_or(0, |scales| {
                 let rows = operand.rows >> scales.row_shift.min(31);
@@ -141,7 +143,7 @@ impl Product<'_> {
                 let config = batched(self.name, config, self.batch)?;
                 Ok((kernel_name(element, shared, tile, transposed), config))
             }
-            Kernel::Few {
+            Kernel::Skinny {
                 columns,
                 shape,
                 sharing,
@@ -149,7 +151,7 @@ impl Product<'_> {
                 let rows = m.div_ceil(shape.rows_of_workgroup(sharing) as usize);
                 let config = grid(rows, plan.parts, shape.threads(sharing))?;
                 let config = batched(self.name, config, matrices)?;
-                Ok((few_name(element, shared, columns), config))
+                Ok((skinny_name(element, shared, columns), config))
             }
         }
     }
@@ -188,7 +190,7 @@ impl Product<'_> {
                 let concurrent = RESIDENT * u64::from(gpu.compute_units);
                 product.order = gpu.order(tile, tiles, concurrent);
             }
-            Kernel::Few { sharing, .. } => teams = sharing,
+            Kernel::Skinny { sharing, .. } => teams = sharing,
         }
         Ok(GroupedArguments {
             product,
@@ -220,11 +222,11 @@ impl Product<'_> {
 
     /// The plans that may be worth a try.
     fn planned(&self, gpu: Gpu, layout: &Layout) -> Planned {
-        let few = layout.along_k == [true; 2]
+        let skinny = layout.along_k == [true; 2]
             && !matches!(self.grouping, Grouping::K(_))
             && self.within_reach();
         let units = gpu.compute_units.max(1) as usize;
-        let plans = plans(self.element(), self.size(), few, gpu.processor, units);
+        let plans = plans(self.element(), self.size(), skinny, gpu.processor, units);
         Planned {
             ready: plans.iter().map(|_| OnceLock::new()).collect(),
             plans,

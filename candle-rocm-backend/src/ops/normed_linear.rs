@@ -1,7 +1,7 @@
 //! The norm of a state and the product that reads it, in one launch where rows are few: half of what decoding launches.
 
 use candle_core::{bail, CudaDevice, DType, Device, Result, Tensor};
-use candle_rocm_kernels::{activations, few, matmul, NORMED};
+use candle_rocm_kernels::{activations, matmul, skinny, NORMED};
 
 use super::activation::{swiglu_packed, Activation};
 use super::launch::{allocate, compute_units, grid, int, launch, Arg};
@@ -130,7 +130,7 @@ impl Call<'_> {
             });
         let stream = device.cuda_stream();
         let processor = stream.context().info().processor;
-        let Some(shape) = few::normed(processor, dtype) else {
+        let Some(shape) = skinny::normed(processor, dtype) else {
             return Ok(None);
         };
         let whole = (k * self.x.dtype().size_in_bytes()).is_multiple_of(VECTOR_BYTES);
@@ -148,13 +148,13 @@ impl Call<'_> {
     fn launch(
         &self,
         device: &CudaDevice,
-        shape: few::Shape,
+        shape: skinny::Shape,
         [rows, count, k]: [usize; 3],
     ) -> Result<Tensor> {
         let dtype = self.x.dtype();
         let (kind, of_weight) = match self.gated {
-            true => ("gated_gemv", 2 * rows),
-            false => ("normed_gemv", rows),
+            true => ("gated_skinny", 2 * rows),
+            false => ("normed_skinny", rows),
         };
         let most = shape.most_sharing(k as u64);
         let units = compute_units(device) as u64;

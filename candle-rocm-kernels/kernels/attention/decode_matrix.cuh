@@ -4,7 +4,7 @@
 // are operands as they lie, but for the values, of which two keys' elements are paired.
 #pragma once
 #include "attention/decode_team.cuh"
-#include "matmul/few/unit.cuh"
+#include "matmul/skinny/unit.cuh"
 
 // The words of elements of one place in a word of two keys each, of which they take the lower and the upper half.
 __device__ __forceinline__ uint32_t pair_halves(uint32_t of_one, uint32_t of_next, bool upper) {

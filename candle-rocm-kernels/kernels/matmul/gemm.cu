@@ -1,7 +1,7 @@
 // Matrix products for Candle's matmul, in place of cuBLAS: strided batches, column-major.
 // Sums are f32 for f16, bf16 and f32, and f64 for f64, in an order that depends on the shape alone.
 #include "matmul/elements.cuh"
-#include "matmul/few/product.cuh"
+#include "matmul/skinny/product.cuh"
 #include "matmul/gemm_kernels.cuh"
 #include "matmul/gemm_tile.cuh"
 
@@ -19,7 +19,7 @@
 
 // Few columns. `layout`, of `Layout`, is an argument, for it costs the loops nothing.
 #define GEMV(FORM, TYPE, COLUMNS, UNIT, LANES, THREADS, ROWS, STEP, LDS_KIB)                                 \
-    using Gemv_##FORM##_##TYPE##_##COLUMNS = FewProduct<element_##TYPE, COLUMNS, ROWS_TOGETHER_##FORM>;      \
+    using Gemv_##FORM##_##TYPE##_##COLUMNS = SkinnyProduct<element_##TYPE, COLUMNS, ROWS_TOGETHER_##FORM>;   \
     static_assert(Gemv_##FORM##_##TYPE##_##COLUMNS::is_listed_as(UNIT, LANES, THREADS, ROWS, STEP, LDS_KIB), \
                   "the list's measures");                                                                    \
     ENTRY __launch_bounds__(THREADS, (Gemv_##FORM##_##TYPE##_##COLUMNS::RESIDENT))                           \

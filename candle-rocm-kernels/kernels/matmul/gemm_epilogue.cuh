@@ -1,4 +1,4 @@
-// What follows a product: bias, activation, residual, one rounding. In products of few columns, and for C as it is
+// What follows a product: bias, activation, residual, one rounding. In skinny products, and for C as it is
 // after those whose kernels or libraries do not do it.
 #pragma once
 #include "matmul/matmul_problem.cuh"

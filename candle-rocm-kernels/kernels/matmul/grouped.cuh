@@ -2,7 +2,7 @@
 // of k, in FP8: what each kernel is. grouped.cu has all of them; a program that compiles one for the constants of a
 // shape (src/specialised.rs) has it alone.
 #pragma once
-#include "matmul/few/grouped.cuh"
+#include "matmul/skinny/grouped.cuh"
 #include "matmul/grouped_kernels.cuh"
 #include "matmul/grouped_tile.cuh"
 #include "matmul/unit/fp8.cuh"
@@ -51,10 +51,10 @@
 #define GROUPED_SHAPE(TYPE, OPS, SCHEDULE, ROWS, COLUMNS, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD) \
     using Grouped_##TYPE##_##ROWS##x##COLUMNS =                                                         \
         GROUPED_##SCHEDULE(ROWS, COLUMNS, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD);
-#define GROUPED_MEASURES(TYPE, COLUMNS, UNIT, LANES, THREADS, ROWS, STEP)                                            \
-    static_assert(                                                                                                   \
-        FewProduct<ELEMENT_##TYPE, COLUMNS, false, INPUT_##TYPE>::is_listed_as(UNIT, LANES, THREADS, ROWS, STEP, 0), \
-        "the list's measures");
+#define GROUPED_MEASURES(TYPE, COLUMNS, UNIT, LANES, THREADS, ROWS, STEP)                                         \
+    static_assert(SkinnyProduct<ELEMENT_##TYPE, COLUMNS, false, INPUT_##TYPE>::is_listed_as(UNIT, LANES, THREADS, \
+                                                                                            ROWS, STEP, 0),       \
+                  "the list's measures");
 LISTED(GROUPED_KERNELS)(GROUPED_SHAPE, GROUPED_MEASURES)
 
 #define PRODUCT(TYPE, TILE, OPS) PRODUCT_OF(TYPE, Grouped_##TYPE##_##TILE, grouped_##TYPE##_##TILE##_##OPS, OPS)
@@ -65,8 +65,8 @@ LISTED(GROUPED_KERNELS)(GROUPED_SHAPE, GROUPED_MEASURES)
     }
 
 // At most so many columns at a time, both operands with k together.
-#define FEW(TYPE, COLUMNS)                                                              \
-    ENTRY __launch_bounds__(256, 2) grouped_few_##TYPE##_c##COLUMNS(GroupedProblem p) { \
-        KNOWN(p);                                                                       \
-        few_grouped<ELEMENT_##TYPE, COLUMNS, INPUT_##TYPE>(p);                          \
+#define SKINNY(TYPE, COLUMNS)                                                              \
+    ENTRY __launch_bounds__(256, 2) grouped_skinny_##TYPE##_n##COLUMNS(GroupedProblem p) { \
+        KNOWN(p);                                                                          \
+        skinny_grouped<ELEMENT_##TYPE, COLUMNS, INPUT_##TYPE>(p);                          \
     }

@@ -53,7 +53,7 @@ struct GroupedProblem {
     const int32_t *groups;
     uint32_t grouping;
     uint32_t result;
-    // Of products of few columns: 2^sharing teams of a workgroup share rows and divide k.
+    // Of skinny products: 2^sharing teams of a workgroup share rows and divide k.
     uint32_t sharing;
     uint32_t reserved;
 };
@@ -104,15 +104,15 @@ private:
         const C *more = (const C *)residual + (int64_t)column * ld_residual + row;
 #pragma unroll
         for (int first = 0; first < N; first += V) {
-            Sum few[V];
+            Sum some[V];
 #pragma unroll
-            for (int i = 0; i < V; i++) few[i] = x[first + i];
+            for (int i = 0; i < V; i++) some[i] = x[first + i];
             if (residual) {
                 vec<C, V> old = read<V>(more + first);
 #pragma unroll
-                for (int i = 0; i < V; i++) few[i] += widen(old[i]);
+                for (int i = 0; i < V; i++) some[i] += widen(old[i]);
             }
-            vec<C, V> out = narrow_all<C>(few);
+            vec<C, V> out = narrow_all<C>(some);
             if constexpr (V == 1) store_at(to + first, out);
             else store_vector(to + first, out);
         }

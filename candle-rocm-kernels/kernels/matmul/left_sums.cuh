@@ -39,8 +39,8 @@ private:
 // The same of a lane's COUNT floats, four at a time, which is how those of all lanes of a wavefront of so many lie.
 template <int COUNT, int LANES> struct LeftFloats {
     // Those of a lane that are on their way at a time, of so many parts.
-    static constexpr int FEW = COUNT == 64 ? 64 : COUNT % 32 == 0 ? 32 : 16, PARTS = max_of(48 / FEW, 1);
-    static_assert(COUNT % FEW == 0, "some at a time");
+    static constexpr int AT_ONCE = COUNT == 64 ? 64 : COUNT % 32 == 0 ? 32 : 16, PARTS = max_of(48 / AT_ONCE, 1);
+    static_assert(COUNT % AT_ONCE == 0, "some at a time");
 
     static __device__ __forceinline__ void leave(const HandoverMemory &memory, uint32_t at,
                                                  const float (&sums)[COUNT]) {
@@ -56,25 +56,25 @@ template <int COUNT, int LANES> struct LeftFloats {
     static __device__ __forceinline__ void add(float (&sums)[COUNT], void *memory, uint32_t at, uint32_t plane,
                                                uint32_t parts) {
 #pragma unroll
-        for (int first = 0; first < COUNT; first += FEW)
+        for (int first = 0; first < COUNT; first += AT_ONCE)
 #pragma unroll 1
             for (uint32_t part = 0; part < parts; part += PARTS)
-                add_few(sums + first, memory, at + part * plane, first * 4 * LANES, plane, parts - part);
+                add_at_once(sums + first, memory, at + part * plane, first * 4 * LANES, plane, parts - part);
     }
 
 private:
     static constexpr uint32_t NOTHING = 0xffffffff;
 
     // FEW of as many parts as there are, at most PARTS.
-    static __device__ __forceinline__ void add_few(float *sums, void *memory, uint32_t at, int first, uint32_t plane,
-                                                   uint32_t parts) {
-        HandedWords words[PARTS][FEW / 4];
+    static __device__ __forceinline__ void add_at_once(float *sums, void *memory, uint32_t at, int first,
+                                                       uint32_t plane, uint32_t parts) {
+        HandedWords words[PARTS][AT_ONCE / 4];
         auto each = [&](auto f) INLINED {
 #pragma unroll
             for (int part = 0; part < PARTS; part++) {
                 HandoverMemory of_part(memory, part == 0 || (uint32_t)part < parts);
 #pragma unroll
-                for (int i = 0; i < FEW; i += 4)
+                for (int i = 0; i < AT_ONCE; i += 4)
                     f(of_part, at + part * plane, first + i * 4 * LANES, words[part][i / 4]);
             }
         };
@@ -88,13 +88,13 @@ private:
 #pragma unroll
             for (int part = 0; part < PARTS; part++)
 #pragma unroll
-                for (int i = 0; i < FEW; i++) largest = max_of(largest, words[part][i / 4][i % 4]);
+                for (int i = 0; i < AT_ONCE; i++) largest = max_of(largest, words[part][i / 4][i % 4]);
         } while (__builtin_expect(largest == NOTHING, 0));
         each([&](const HandoverMemory &part, uint32_t to, int constant, HandedWords &)
                  INLINED { part.write(to, lane, constant, HandedWords(NOTHING)); });
 #pragma unroll
         for (int part = 0; part < PARTS; part++)
 #pragma unroll
-            for (int i = 0; i < FEW; i++) sums[i] += bit_cast<float>(words[part][i / 4][i % 4]);
+            for (int i = 0; i < AT_ONCE; i++) sums[i] += bit_cast<float>(words[part][i / 4][i % 4]);
     }
 };

@@ -221,8 +221,8 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     static constexpr int V = Base::V, SIZE = Base::SIZE;
     // Four lines make longer writes to LDS, two more blocks: enough for all threads in each slice, or in every other.
     static constexpr int VECTORS = ROWS / V;
-    static constexpr bool FEW = VECTORS * (16 / (4 * SIZE)) * S::VECTORS * min_of(S::SLICES, 2) < S::THREADS;
-    static constexpr int LINES = SIZE == 8 || (SIZE != 1 && FEW) ? 2 : 4, PART = LINES * SIZE, PARTS = 16 / PART;
+    static constexpr bool TWO_LINES = VECTORS * (16 / (4 * SIZE)) * S::VECTORS * min_of(S::SLICES, 2) < S::THREADS;
+    static constexpr int LINES = SIZE == 8 || (SIZE != 1 && TWO_LINES) ? 2 : 4, PART = LINES * SIZE, PARTS = 16 / PART;
     static constexpr int PER_SLICE = VECTORS * PARTS * S::VECTORS;
     static constexpr int TOTAL = PER_SLICE * S::SLICES, BLOCKS = ceil_div(TOTAL, S::THREADS);
     static constexpr bool EVEN = TOTAL % S::THREADS == 0, IN_TURNS = PER_SLICE % S::THREADS != 0 && S::SLICES > 1;

@@ -85,10 +85,10 @@ private:
         constexpr int V = min_of(N, VEC16<float>);
 #pragma unroll
         for (int first = 0; first < N; first += V) {
-            Sum few[V], x[V];
+            Sum some[V], x[V];
 #pragma unroll
-            for (int i = 0; i < V; i++) few[i] = sums.v[first + i];
-            scaling(x, few, (const float *)to + first);
+            for (int i = 0; i < V; i++) some[i] = sums.v[first + i];
+            scaling(x, some, (const float *)to + first);
             vec<float, V> out;
 #pragma unroll
             for (int i = 0; i < V; i++) out[i] = x[i];
@@ -106,9 +106,9 @@ private:
 #pragma unroll
         for (int i = 0; i < N; i += V) {
             auto words = lds_load<typename WordVector<V * sizeof(Sum) / 4>::type>((const LDS_MEMORY char *)(from + i));
-            auto few = bit_cast<vec<Sum, V>>(words);
+            auto some = bit_cast<vec<Sum, V>>(words);
 #pragma unroll
-            for (int j = 0; j < V; j++) sums.v[i + j] = few[j];
+            for (int j = 0; j < V; j++) sums.v[i + j] = some[j];
         }
 #endif
         return sums;

@@ -1,12 +1,12 @@
 // What decoding makes of a state's few columns in one launch each: their norm and a product with it, and where the
 // product's rows are gates and what they are for, their activation.
 #include "matmul/elements.cuh"
-#include "matmul/few/normed.cuh"
+#include "matmul/skinny/normed.cuh"
 #include "matmul/normed_kernels.cuh"
 
-template <class T, int COLUMNS, bool GATED> struct NormedGemv {
-    using Unit = FewUnit<T, COLUMNS, false>;
-    using Product = FewProduct<T, COLUMNS, false, Normed<T, Unit::B_VECTORS>, GATED>;
+template <class T, int COLUMNS, bool GATED> struct NormedSkinny {
+    using Unit = SkinnyUnit<T, COLUMNS, false>;
+    using Product = SkinnyProduct<T, COLUMNS, false, Normed<T, Unit::B_VECTORS>, GATED>;
 
     static __device__ __forceinline__ void run(const T *x, const T *norm, const T *weight, const T *bias, T *result,
                                                uint32_t rows, uint32_t columns, uint32_t length, uint32_t activation,
@@ -33,7 +33,7 @@ template <class T, int COLUMNS, bool GATED> struct NormedGemv {
 };
 
 // result (columns, rows) = rms_norm(x (columns, length)) * weight (rows, length) transposed, then bias and activation;
-// gated_gemv: weight is (2 rows, length), and the result activation(its first rows) * its last. `length` and all
+// gated_skinny: weight is (2 rows, length), and the result activation(its first rows) * its last. `length` and all
 // addresses are whole vectors of 16 bytes. A grid of workgroups that have so many rows with 2^sharing teams to each.
 #define NORMED(NAME, TYPE, T, PRODUCT)                                                                     \
     ENTRY __launch_bounds__(256, (PRODUCT::Product::RESIDENT))                                             \
@@ -43,9 +43,9 @@ template <class T, int COLUMNS, bool GATED> struct NormedGemv {
         PRODUCT::run(x, norm, weight, bias, result, rows, columns, length, activation, epsilon, sharing);  \
     }
 #define BOTH(TYPE, COLUMNS, UNIT, LANES, THREADS, ROWS, STEP)                                               \
-    using Normed_##TYPE = NormedGemv<element_##TYPE, COLUMNS, false>;                                       \
-    using Gated_##TYPE = NormedGemv<element_##TYPE, COLUMNS, true>;                                         \
+    using Normed_##TYPE = NormedSkinny<element_##TYPE, COLUMNS, false>;                                     \
+    using Gated_##TYPE = NormedSkinny<element_##TYPE, COLUMNS, true>;                                       \
     static_assert(Normed_##TYPE::Product::is_listed_as(UNIT, LANES, THREADS, ROWS, STEP, 0), "the list's"); \
-    NORMED(normed_gemv, TYPE, element_##TYPE, Normed_##TYPE)                                                \
-    NORMED(gated_gemv, TYPE, element_##TYPE, Gated_##TYPE)
+    NORMED(normed_skinny, TYPE, element_##TYPE, Normed_##TYPE)                                              \
+    NORMED(gated_skinny, TYPE, element_##TYPE, Gated_##TYPE)
 LISTED(NORMED_KERNELS)(BOTH)

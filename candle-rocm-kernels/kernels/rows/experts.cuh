@@ -5,22 +5,22 @@
 // assignment.
 #pragma once
 #include "portable/block_reduce.cuh"
-#include "rows/few.cuh"
+#include "rows/float_vector.cuh"
 
 static constexpr uint32_t EXPERTS_ROWS = 128, EXPERTS_GROUP_BITS = 20;
 static constexpr uint32_t EXPERTS_TEAM = 32, EXPERTS_THREADS = 256;
 
-// Which of EXPERTS_FEW assignments from `first` on are an expert's, or, of number `experts`, of none that there is: a
-// bit for each.
-static constexpr uint32_t EXPERTS_FEW = 8;
+// Which of EXPERTS_TOGETHER assignments from `first` on are an expert's, or, of number `experts`, of none that there
+// is: a bit for each.
+static constexpr uint32_t EXPERTS_TOGETHER = 8;
 __device__ __forceinline__ uint32_t whose(const uint32_t *ids, uint32_t first, uint32_t assignments, uint32_t expert,
                                           uint32_t experts) {
-    Held<uint32_t, EXPERTS_FEW> held;
-    bool aligned = is_aligned(ids, 16) && first + EXPERTS_FEW <= assignments;
-    held.load(ids + first, first < assignments ? min_of(assignments - first, EXPERTS_FEW) : 0, aligned);
+    Held<uint32_t, EXPERTS_TOGETHER> held;
+    bool aligned = is_aligned(ids, 16) && first + EXPERTS_TOGETHER <= assignments;
+    held.load(ids + first, first < assignments ? min_of(assignments - first, EXPERTS_TOGETHER) : 0, aligned);
     uint32_t mine = 0;
 #pragma unroll
-    for (uint32_t i = 0; i < EXPERTS_FEW; i++) {
+    for (uint32_t i = 0; i < EXPERTS_TOGETHER; i++) {
         uint32_t id = min_of((uint32_t)held.words[i / 4][i % 4], experts);
         mine |= (first + i < assignments && id == expert ? 1u : 0u) << i;
     }
@@ -32,7 +32,7 @@ __device__ __forceinline__ void count_experts(const uint32_t *ids, int32_t *coun
                                               uint32_t experts) {
     __shared__ WaveValues<int32_t> lds;
     int32_t count = 0;
-    for (uint32_t i = threadIdx.x * EXPERTS_FEW; i < assignments; i += EXPERTS_THREADS * EXPERTS_FEW)
+    for (uint32_t i = threadIdx.x * EXPERTS_TOGETHER; i < assignments; i += EXPERTS_THREADS * EXPERTS_TOGETHER)
         count += __builtin_popcount(whose(ids, i, assignments, blockIdx.x, experts));
     count = block_all_reduce(count, threadIdx.x, EXPERTS_THREADS, Sum(), lds);
     if (threadIdx.x == 0) counts[blockIdx.x] = count;
@@ -70,8 +70,8 @@ __device__ __forceinline__ void place_experts(const ExpertPlaces &p) {
         p.source[row] = -1;
     // Assignments of experts that there are not have no row.
     int32_t next = first;
-    for (uint32_t from = 0; from < p.assignments; from += EXPERTS_THREADS * EXPERTS_FEW) {
-        uint32_t i = from + threadIdx.x * EXPERTS_FEW;
+    for (uint32_t from = 0; from < p.assignments; from += EXPERTS_THREADS * EXPERTS_TOGETHER) {
+        uint32_t i = from + threadIdx.x * EXPERTS_TOGETHER;
         uint32_t mine = whose(p.ids, i, p.assignments, expert, p.experts);
         // How many those before this thread have: within 32 lanes, then of those before.
         int32_t count = __builtin_popcount(mine), within = count;
@@ -110,7 +110,7 @@ __device__ __forceinline__ void experts_scatter(const T *x, const int32_t *place
     auto to = [&](uint64_t row, uint32_t column) INLINED {
         return y + row * columns + column;
     };
-    each_few<V>(tokens, columns, [&](uint32_t token, uint32_t column, uint32_t count) INLINED {
+    for_vectors<V>(tokens, columns, [&](uint32_t token, uint32_t column, uint32_t count) INLINED {
         Held<T, V> held;
         held.load(x + (uint64_t)token * columns + column, count, aligned);
         for (uint32_t i = 0; i < top; i++) {
@@ -120,10 +120,10 @@ __device__ __forceinline__ void experts_scatter(const T *x, const int32_t *place
             Held<T, V> weighted = held;
             if (weights) {
                 float weight = weights[assignment];
-                Few<T, V> few = held;
+                FloatVector<T, V> values = held;
 #pragma unroll
-                for (int e = 0; e < V; e++) few.x[e] *= weight;
-                weighted = few.narrowed();
+                for (int e = 0; e < V; e++) values.x[e] *= weight;
+                weighted = values.narrowed();
             }
             weighted.store(to(row, column), count, aligned);
         }
@@ -144,10 +144,10 @@ __device__ __forceinline__ void experts_combine(const T *x, const int32_t *place
     // Rows of a token that are on their way together.
     constexpr int V = VEC16<T>, TOGETHER = 4;
     bool aligned = is_aligned(x, 16) && is_aligned(y, 16) && is_aligned(more, 16) && columns % V == 0;
-    each_few<V>(tokens, columns, [&](uint32_t token, uint32_t column, uint32_t count) INLINED {
+    for_vectors<V>(tokens, columns, [&](uint32_t token, uint32_t column, uint32_t count) INLINED {
         Held<T, V> of_more;
         if (more) of_more.load(more + (uint64_t)token * columns + column, count, aligned);
-        Few<T, V> sum = of_more;
+        FloatVector<T, V> sum = of_more;
         for (uint32_t first = 0; first < top; first += TOGETHER) {
             Held<T, V> held[TOGETHER];
             int32_t rows[TOGETHER];
@@ -159,10 +159,10 @@ __device__ __forceinline__ void experts_combine(const T *x, const int32_t *place
 #pragma unroll
             for (int i = 0; i < TOGETHER; i++) {
                 if (rows[i] < 0) continue;
-                Few<T, V> few = held[i];
+                FloatVector<T, V> values = held[i];
                 float weight = weights ? weights[token * top + first + i] : 1.0f;
 #pragma unroll
-                for (int e = 0; e < V; e++) sum.x[e] = math::fma(few.x[e], weight, sum.x[e]);
+                for (int e = 0; e < V; e++) sum.x[e] = math::fma(values.x[e], weight, sum.x[e]);
             }
         }
         sum.narrowed().store(y + (uint64_t)token * columns + column, count, aligned);

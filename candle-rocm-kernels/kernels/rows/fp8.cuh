@@ -8,7 +8,7 @@
 #include "portable/activations.cuh"
 #include "portable/block_reduce.cuh"
 #include "portable/largest.cuh"
-#include "rows/few.cuh"
+#include "rows/float_vector.cuh"
 
 static constexpr float FP8_LARGEST = 448.0f, FP8_LEAST_LARGEST = 1e-4f;
 // Elements of a row, or rows and columns of a block, that share a factor.
@@ -110,9 +110,9 @@ __device__ __forceinline__ void fp8_store(uint8_t *to, Fp8Words words, uint32_t 
 }
 
 // Elements that a thread handles, in f32.
-template <class T> struct Fp8Few : Few<T, FP8_V> {
-    using Few<T, FP8_V>::Few;
-    using Few<T, FP8_V>::x;
+template <class T> struct Fp8Vector : FloatVector<T, FP8_V> {
+    using FloatVector<T, FP8_V>::FloatVector;
+    using FloatVector<T, FP8_V>::x;
 
     __device__ __forceinline__ uint32_t largest() const {
         uint32_t most = 0;
@@ -184,10 +184,10 @@ __device__ __forceinline__ void fp8_groups(const Source &source, const Fp8Matrix
         if (high > 1) group = high == FP8_TOGETHER ? rest / FP8_TOGETHER : rest / high;
         row += rest - group * high;
         uint32_t column = group * FP8_GROUP + within, count = is_one ? m.count(column) : 0;
-        Fp8Few<T> few = source.read(m, row, column, count, aligned);
-        uint32_t largest = wave_all_reduce(few.largest(), LANES, Larger());
+        Fp8Vector<T> values = source.read(m, row, column, count, aligned);
+        uint32_t largest = wave_all_reduce(values.largest(), LANES, Larger());
         Fp8Scale scale(bit_cast<float>(largest), scales.powers);
-        Fp8Words bytes = few.bytes(scale.inverse);
+        Fp8Words bytes = values.bytes(scale.inverse);
         source.each_row(row, [&](uint32_t to) INLINED {
             if (count > 0) fp8_store(m.to(to, column), bytes, count, aligned);
         });
@@ -241,8 +241,8 @@ struct Fp8AsItIs {
     // Whether what is cast is read in one place, and is in one: of more than one, those of several rows are too many.
     static constexpr bool FROM_ONE_PLACE = true;
     template <class T>
-    __device__ __forceinline__ Fp8Few<T> read(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
-                                              bool aligned) const {
+    __device__ __forceinline__ Fp8Vector<T> read(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
+                                                 bool aligned) const {
         Fp8Held<T> held;
         held.load(m.from(row, column), count, aligned);
         return held;
@@ -269,12 +269,12 @@ struct Fp8Scattered : Fp8AsItIs {
 struct Fp8Gated : Fp8AsItIs {
     static constexpr bool FROM_ONE_PLACE = false;
     template <class T>
-    __device__ __forceinline__ Fp8Few<T> read(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
-                                              bool aligned) const {
+    __device__ __forceinline__ Fp8Vector<T> read(const Fp8Matrix<T> &m, uint32_t row, uint32_t column, uint32_t count,
+                                                 bool aligned) const {
         Fp8Held<T> gates, ups;
         gates.load(m.from(row, column), count, aligned);
         ups.load(m.from(row, m.columns + column), count, aligned);
-        Fp8Few<T> gate = gates, up = ups;
+        Fp8Vector<T> gate = gates, up = ups;
 #pragma unroll
         for (int i = 0; i < FP8_V; i++) gate.x[i] = widen(narrow<T>(SiluFunction::of<T>(gate.x[i]) * up.x[i]));
         return gate;
@@ -296,13 +296,13 @@ template <class T> __device__ __forceinline__ void fp8_blocks(const Fp8Matrix<T>
         held[i].load(m.from(row, column), row < m.rows ? count : 0, aligned);
     }
 #pragma unroll
-    for (uint32_t i = 0; i < ROWS; i++) largest = max_of(largest, Fp8Few<T>(held[i]).largest());
+    for (uint32_t i = 0; i < ROWS; i++) largest = max_of(largest, Fp8Vector<T>(held[i]).largest());
     largest = block_all_reduce(largest, threadIdx.x, THREADS, Larger(), lds);
     Fp8Scale scale(bit_cast<float>(largest), scales.powers);
 #pragma unroll
     for (uint32_t i = 0; i < ROWS; i++) {
         uint32_t row = first + i * STEP;
-        if (row < m.rows && count > 0) Fp8Few<T>(held[i]).write(m.to(row, column), scale.inverse, count, aligned);
+        if (row < m.rows && count > 0) Fp8Vector<T>(held[i]).write(m.to(row, column), scale.inverse, count, aligned);
     }
     if (threadIdx.x == 0) scales.put(blockIdx.y, blockIdx.x, scale.scale);
 }
@@ -323,11 +323,11 @@ template <class T> __device__ __forceinline__ void fp8_rows(const Fp8Matrix<T> &
             for (uint32_t i = 0; i < HELD; i++)
                 if (first + i * STEP < m.columns) held[i].load(from + first + i * STEP);
 #pragma unroll
-            for (uint32_t i = 0; i < HELD; i++) largest = max_of(largest, Fp8Few<T>(held[i]).largest());
+            for (uint32_t i = 0; i < HELD; i++) largest = max_of(largest, Fp8Vector<T>(held[i]).largest());
             for (uint32_t column = first + HELD * STEP; column < m.columns; column += STEP) {
                 Fp8Held<T> more;
                 more.load(from + column);
-                largest = max_of(largest, Fp8Few<T>(more).largest());
+                largest = max_of(largest, Fp8Vector<T>(more).largest());
             }
         } else {
             for (uint32_t column = threadIdx.x; column < m.columns; column += THREADS)
@@ -339,17 +339,17 @@ template <class T> __device__ __forceinline__ void fp8_rows(const Fp8Matrix<T> &
 #pragma unroll
             for (uint32_t i = 0; i < HELD; i++)
                 if (first + i * STEP < m.columns)
-                    *(Fp8Words *)(to + first + i * STEP) = Fp8Few<T>(held[i]).bytes(scale.inverse);
+                    *(Fp8Words *)(to + first + i * STEP) = Fp8Vector<T>(held[i]).bytes(scale.inverse);
             for (uint32_t column = first + HELD * STEP; column < m.columns; column += STEP) {
                 Fp8Held<T> more;
                 more.load(from + column);
-                *(Fp8Words *)(to + column) = Fp8Few<T>(more).bytes(scale.inverse);
+                *(Fp8Words *)(to + column) = Fp8Vector<T>(more).bytes(scale.inverse);
             }
         } else {
             for (uint32_t column = threadIdx.x; column < m.columns; column += THREADS) {
-                Fp8Few<T> few = {};
-                few.x[0] = widen(from[column]);
-                to[column] = (uint8_t)few.bytes(scale.inverse)[0];
+                Fp8Vector<T> values = {};
+                values.x[0] = widen(from[column]);
+                to[column] = (uint8_t)values.bytes(scale.inverse)[0];
             }
         }
         if (threadIdx.x == 0) scales.put(row, 0, scale.scale);
@@ -361,7 +361,7 @@ template <class T> __device__ __forceinline__ void fp8_largest(const Fp8Matrix<T
     __shared__ WaveValues<uint32_t> lds;
     bool aligned = m.aligned();
     uint32_t most = 0;
-    each_few<FP8_V>(m.rows, m.columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
+    for_vectors<FP8_V>(m.rows, m.columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
         most = max_of(most, Fp8AsItIs().read(m, row, column, count, aligned).largest());
     });
     most = block_all_reduce(most, threadIdx.x, 256u, Larger(), lds);
@@ -373,7 +373,7 @@ template <class T>
 __device__ __forceinline__ void fp8_all(const Fp8Matrix<T> &m, const Fp8Scales &scales, uint32_t largest) {
     bool aligned = m.aligned();
     Fp8Scale scale(bit_cast<float>(largest), scales.powers);
-    each_few<FP8_V>(m.rows, m.columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
+    for_vectors<FP8_V>(m.rows, m.columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
         Fp8AsItIs().read(m, row, column, count, aligned).write(m.to(row, column), scale.inverse, count, aligned);
     });
     if (global_thread() == 0) scales.put(0, 0, scale.scale);
@@ -383,7 +383,7 @@ __device__ __forceinline__ void fp8_all(const Fp8Matrix<T> &m, const Fp8Scales &
 // and of k / 128 where those differ.
 __device__ __forceinline__ void fp8_prepare(const Fp8Matrix<uint8_t> &m, const Fp8Scales &scales, uint32_t shift) {
     bool aligned = is_aligned(m.x, FP8_V) && is_aligned(m.y, FP8_V) && m.columns % FP8_V == 0 && m.ld % FP8_V == 0;
-    each_few<FP8_V>(m.rows, m.columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
+    for_vectors<FP8_V>(m.rows, m.columns, [&](uint32_t row, uint32_t column, uint32_t count) INLINED {
         const uint8_t *from = m.from(row, column);
         uint8_t *to = m.to(row, column);
         Fp8Words bytes = {};

@@ -5,7 +5,7 @@ use crate::architectures;
 use crate::device::{Arg, Gpu};
 use crate::elements::Element as Number;
 use candle_rocm_kernels::grouped::{
-    few_columns, few_name, few_shape, kernel_name, threads, Element, ALONG_K, DEPTH, TILES,
+    kernel_name, skinny_columns, skinny_name, skinny_shape, threads, Element, ALONG_K, DEPTH, TILES,
 };
 use candle_rocm_kernels::matmul::Tile;
 use candle_rocm_kernels::order::TileOrder;
@@ -32,7 +32,7 @@ struct Case {
 enum Kernel {
     Tile(Tile),
     /// For so many columns at a time, with 2^sharing teams to a row.
-    Few {
+    Skinny {
         columns: u32,
         sharing: u32,
     },
@@ -50,10 +50,10 @@ impl Case {
                 let threads = threads(Processor::of(arch), self.element, tile);
                 (name, tiles[0] * tiles[1], threads, tiles)
             }
-            Kernel::Few { columns, sharing } => {
-                let shape = few_shape(Processor::of(arch), self.element, columns);
+            Kernel::Skinny { columns, sharing } => {
+                let shape = skinny_shape(Processor::of(arch), self.element, columns);
                 let rows = shape.rows_of_workgroup(sharing) as usize;
-                let name = few_name(self.element, blocks, columns);
+                let name = skinny_name(self.element, blocks, columns);
                 (name, self.m.div_ceil(rows), shape.threads(sharing), [0, 0])
             }
         }
@@ -113,7 +113,7 @@ fn check<C: Number>(gpu: &Gpu, arch: &str, case: Case, result: usize, random: &m
     let (name, workgroups, threads, tiles) = case.launch(arch);
     let sharing = match case.kernel {
         Kernel::Tile(_) => 0,
-        Kernel::Few { sharing, .. } => sharing,
+        Kernel::Skinny { sharing, .. } => sharing,
     };
     let more_values: Vec<C> = more.iter().map(|&x| C::of(x)).collect();
     let ld = |rows: usize, along_k: bool| if along_k { k } else { rows };
@@ -234,8 +234,8 @@ fn every_kernel_of_few_columns_is_exact() {
         let mut random = Random::new(37);
         let mut which = 0;
         for element in [Element::Bf16, Element::F8e4m3] {
-            for &columns in few_columns(Processor::of(arch)) {
-                let teams = few_shape(Processor::of(arch), element, columns)
+            for &columns in skinny_columns(Processor::of(arch)) {
+                let teams = skinny_shape(Processor::of(arch), element, columns)
                     .teams
                     .ilog2();
                 let all = columns as usize;
@@ -249,7 +249,7 @@ fn every_kernel_of_few_columns_is_exact() {
                 ] {
                     let case = Case {
                         element,
-                        kernel: Kernel::Few { columns, sharing },
+                        kernel: Kernel::Skinny { columns, sharing },
                         transposed: [true, false],
                         m,
                         n,

@@ -1,8 +1,8 @@
 //! Which kernel computes a product, and with which grid: a function of shapes, element type, architecture and the
 //! number of compute units.
 
-mod few;
 mod matrix;
+mod skinny;
 
 use candle_rocm_kernels::matmul::SumsOfParts;
 
@@ -85,11 +85,11 @@ fn each_candidate(
     }
     let product = Product::new(problem, epilogue);
     // Where these can multiply, reading A is the work, and nobody reads it with less ado.
-    let few = match product.dtype.widens() {
+    let skinny = match product.dtype.widens() {
         true => Vec::new(),
-        false => few::plans(&product, gpu),
+        false => skinny::plans(&product, gpu),
     };
-    for (number, plan) in few.into_iter().enumerate() {
+    for (number, plan) in skinny.into_iter().enumerate() {
         visit(plan, number as f64);
         if which == Which::Likely {
             return;

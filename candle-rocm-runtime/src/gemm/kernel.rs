@@ -1,6 +1,6 @@
 //! The kernels of the modules `gemm` and `matmul`: their names, tiles and workgroups.
 
-use candle_rocm_kernels::{few, matmul, Processor};
+use candle_rocm_kernels::{matmul, skinny, Processor};
 
 pub use candle_rocm_kernels::gemm::{Tile, TILES};
 
@@ -27,22 +27,22 @@ pub enum Kernel {
         /// What op does to B.
         op_b: Transpose,
     },
-    /// Few columns: `gemv_*`.
-    Few(FewKernel),
+    /// Skinny GEMM: `skinny_*`.
+    Skinny(SkinnyKernel),
 }
 
-/// A kernel for few columns, and how it is used.
+/// A skinny kernel, and how it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FewKernel {
-    /// What op does to A: `gemv_t_*` has k together, `gemv_n_*` rows.
+pub struct SkinnyKernel {
+    /// What op does to A: `skinny_t_*` has k together, `skinny_n_*` rows.
     pub op_a: Transpose,
     /// What a workgroup makes.
-    pub shape: few::Shape,
+    pub shape: skinny::Shape,
     /// 2^this many of a workgroup's teams divide k.
     pub sharing: u32,
 }
 
-impl FewKernel {
+impl SkinnyKernel {
     /// Rows of C that a workgroup makes.
     pub fn rows(&self) -> u32 {
         self.shape.rows_of_workgroup(self.sharing)
@@ -114,9 +114,9 @@ impl Kernel {
                 op_a,
                 op_b,
             } => tile("matmul", rows, columns, op_a, op_b),
-            Self::Few(FewKernel { op_a, shape, .. }) => {
+            Self::Skinny(SkinnyKernel { op_a, shape, .. }) => {
                 let columns = shape.columns;
-                format!("gemv_{}_{dtype}_c{columns}", op_a.letter())
+                format!("skinny_{}_{dtype}_n{columns}", op_a.letter())
             }
         }
     }
@@ -125,7 +125,7 @@ impl Kernel {
     pub(super) fn described(&self, dtype: GemmDtype, is_transposed: bool, parts: u32) -> String {
         let turned = if is_transposed { " turned" } else { "" };
         let teams = match self {
-            Self::Few(few) => format!(" teams {}", 1 << few.sharing),
+            Self::Skinny(skinny) => format!(" teams {}", 1 << skinny.sharing),
             _ => String::new(),
         };
         format!("{}{turned}{teams} parts {parts}", self.name(dtype))
@@ -144,7 +144,7 @@ impl Kernel {
         match self {
             Self::Tile { tile, .. } => tile.threads,
             Self::Matrix { tile, .. } => tile.threads,
-            Self::Few(few) => few.shape.threads(few.sharing),
+            Self::Skinny(skinny) => skinny.shape.threads(skinny.sharing),
         }
     }
 
@@ -153,7 +153,7 @@ impl Kernel {
         match self {
             Self::Tile { .. } => 0,
             Self::Matrix { tile, .. } => tile.dynamic_lds,
-            Self::Few(few) => few.shape.dynamic_lds,
+            Self::Skinny(skinny) => skinny.shape.dynamic_lds,
         }
     }
 
@@ -168,7 +168,7 @@ impl Kernel {
         match *self {
             Self::Tile { tile, .. } => (tile.rows.into(), tile.columns.into()),
             Self::Matrix { tile, .. } => (tile.rows.into(), tile.columns.into()),
-            Self::Few(few) => (few.rows().into(), few.shape.columns.into()),
+            Self::Skinny(skinny) => (skinny.rows().into(), skinny.shape.columns.into()),
         }
     }
 }

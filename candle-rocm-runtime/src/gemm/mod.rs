@@ -9,7 +9,7 @@
 //! | kernels | for |
 //! |---|---|
 //! | `matmul_*` | matrix units: f16, bf16 and i8 on every AMD GPU (dot products where it has none), f32 and f64 on CDNA |
-//! | `gemv_*` | up to 16 columns or rows |
+//! | `skinny_*` | up to 16 columns or rows |
 //! | `gemm_*` | vector units: everything else, f32 and f64 on RDNA among it |
 //!
 //! Our own sums are f32 for f16, bf16 and f32, f64 for f64, and i32 for i8: where cuBLAS was asked for sums in f16

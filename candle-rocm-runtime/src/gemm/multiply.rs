@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use candle_rocm_kernels::few;
+use candle_rocm_kernels::skinny;
 
 use super::choice::GemmChoice;
 use super::epilogue::Epilogue;
@@ -170,12 +170,12 @@ fn prepare(
 /// Our own plan where a library is only the default, and would be followed by a launch of what comes after the product:
 /// few columns take about as long as that.
 fn in_one_launch(problem: &GemmProblem, epilogue: &Epilogue, gpu: Gpu) -> Result<Option<Plan>> {
-    let columns = few::columns(gpu.processor, problem.dtype.of_kernels(), false);
+    let columns = skinny::columns(gpu.processor, problem.dtype.of_kernels(), false);
     let most = columns.last().map_or(0, |&columns| columns as usize);
-    let are_few = problem.m.min(problem.n) <= most;
-    if epilogue.is_none() || !are_few || GemmChoice::current()? != GemmChoice::Auto {
+    let are_skinny = problem.m.min(problem.n) <= most;
+    if epilogue.is_none() || !are_skinny || GemmChoice::current()? != GemmChoice::Auto {
         return Ok(None);
     }
     let plan = Plan::new(problem, epilogue, gpu);
-    Ok(plan.filter(|plan| matches!(plan.kernel, Kernel::Few(_)) && plan.parts == 1))
+    Ok(plan.filter(|plan| matches!(plan.kernel, Kernel::Skinny(_)) && plan.parts == 1))
 }

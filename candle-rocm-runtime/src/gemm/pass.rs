@@ -39,8 +39,8 @@ impl Pass {
         Self::find(context, &MATMUL, "matmul_sum", dtype, None)
     }
 
-    /// Adds up the sums of the parts of a product of few columns.
-    pub fn sum_of_few(context: &Arc<Context>, dtype: GemmDtype, layout: u32) -> Result<Self> {
+    /// Adds up the sums of the parts of a skinny product.
+    pub fn sum_of_skinny(context: &Arc<Context>, dtype: GemmDtype, layout: u32) -> Result<Self> {
         Self::find(context, &GEMM, "gemm_sum", dtype, Some(layout))
     }
 

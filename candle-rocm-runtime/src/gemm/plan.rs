@@ -7,7 +7,7 @@ use super::handover;
 use super::problem::Transpose;
 use super::product::Product;
 
-pub use super::kernel::{FewKernel, Kernel, MatrixTile, Tile, TILES};
+pub use super::kernel::{Kernel, MatrixTile, SkinnyKernel, Tile, TILES};
 
 /// Most workgroups in x: with workgroups of 256, a grid may have 2^32 - 1 work-items in x.
 const MAX_GRID_X: u64 = 1 << 23;
@@ -27,7 +27,7 @@ pub struct Plan {
     pub kernel: Kernel,
     /// The product, transposed where the kernel wants it so.
     pub product: Product,
-    /// Whether B's columns have k together, which the kernels for few columns ask for.
+    /// Whether B's columns have k together, which the skinny kernels ask for.
     pub b_along_k: bool,
     /// Parts into which k is divided. Where there are more than one, their sums are handed over to the last part's
     /// workgroups, or go to a workspace and are added by a kernel of their own.
@@ -141,11 +141,11 @@ impl Plan {
     pub(super) fn handover_bytes(&self) -> Option<u64> {
         let others = self.parts - 1;
         let (hands_over, whole_tiles) = match self.kernel {
-            Kernel::Few(_) => (true, false),
+            Kernel::Skinny(_) => (true, false),
             Kernel::Matrix { tile, .. } => {
                 let of_tile = u64::from(tile.rows * tile.columns);
-                let few = of_tile * u64::from(others) <= MOST_HANDED_OVER;
-                (tile.hands_over && few, true)
+                let fits = of_tile * u64::from(others) <= MOST_HANDED_OVER;
+                (tile.hands_over && fits, true)
             }
             Kernel::Tile { .. } => (false, false),
         };

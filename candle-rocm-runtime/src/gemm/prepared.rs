@@ -22,7 +22,7 @@ struct Template {
     /// Of the first launch, where another adds the parts' sums up and where they are handed over.
     first: [MatmulArguments; 2],
     config: LaunchConfig,
-    /// How the kernels for few columns, which take C either way round, find it and B.
+    /// How the skinny kernels, which take C either way round, find it and B.
     layout: u32,
     /// Whether C takes more launches than the first.
     has_more: bool,
@@ -123,7 +123,7 @@ impl Prepared {
         let first = ReadyLaunch::of(context, kernel.module(), &name, template.config)?;
         let sum = match kernel {
             _ if plan.parts == 1 => None,
-            Kernel::Few(_) => Some(Pass::sum_of_few(context, dtype, template.layout)?),
+            Kernel::Skinny(_) => Some(Pass::sum_of_skinny(context, dtype, template.layout)?),
             Kernel::Tile { .. } | Kernel::Matrix { .. } => Some(Pass::sum(context, dtype)?),
         };
         let epilogue = match kernel.does_epilogue() || plan.product.epilogue.is_none() {
@@ -201,8 +201,8 @@ impl Prepared {
             match &template.plan.kernel {
                 Kernel::Tile { .. } => launch.launch(stream, &mut addresses_of![arguments.gemm]),
                 Kernel::Matrix { .. } => launch.launch(stream, &mut addresses_of![*arguments]),
-                Kernel::Few(few) => {
-                    let arguments = &mut addresses_of![*arguments, template.layout, few.sharing];
+                Kernel::Skinny(skinny) => {
+                    let arguments = &mut addresses_of![*arguments, template.layout, skinny.sharing];
                     launch.launch(stream, arguments)
                 }
             }

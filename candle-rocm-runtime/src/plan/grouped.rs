@@ -22,7 +22,7 @@ const OF_TILES: Split = Split {
     least_steps: 4,
     most: PARTS[PARTS.len() - 1],
 };
-/// Fewest rounds of a workgroup for few columns in a part of K, and most parts.
+/// Fewest rounds of a workgroup of a skinny product in a part of K, and most parts.
 const LEAST_ROUNDS: u64 = 2;
 const MOST_PARTS: u64 = 64;
 /// Most blocks of columns that are a grid's third dimension.
@@ -43,7 +43,7 @@ pub struct Size {
     pub divides: bool,
     /// Columns of a group in use, on average, where not all are.
     pub usual: Option<usize>,
-    /// Matrices, or blocks of columns, that kernels for few columns take by themselves.
+    /// Matrices, or blocks of columns, that skinny kernels take by themselves.
     pub matrices: usize,
 }
 
@@ -87,7 +87,7 @@ pub enum Kernel {
     },
 }
 
-/// What may be worth a try on a GPU of so many compute units, the most promising first. Kernels for few columns, which read
+/// What may be worth a try on a GPU of so many compute units, the most promising first. Skinny kernels, which read
 /// k by vectors, and the tile for that are among it if both operands have it together.
 pub fn plans(
     element: Element,
@@ -96,7 +96,7 @@ pub fn plans(
     processor: Processor,
     units: usize,
 ) -> Vec<Plan> {
-    let few = few_plan(element, size, processor, units).filter(|_| along_k);
+    let few = skinny_plan(element, size, processor, units).filter(|_| along_k);
     let pace = match along_k && processor.is_nvidia() {
         true => &costs::GROUPED_BY_ROWS,
         false => &costs::GROUPED,
@@ -138,16 +138,16 @@ fn divided(kernel: Kernel, k: usize, wanted: u64, split: &Split) -> Plan {
     }
 }
 
-/// The plan by a kernel for few columns, where there are few, or few of each group are in use: reading A is the work.
-fn few_plan(element: Element, size: Size, processor: Processor, units: usize) -> Option<Plan> {
+/// The plan by a skinny kernel, where there are few, or few of each group are in use: reading A is the work.
+fn skinny_plan(element: Element, size: Size, processor: Processor, units: usize) -> Option<Plan> {
     let usual = size.usual.unwrap_or(size.n).max(1);
-    let mut all = grouped::few_columns(processor).iter().copied();
+    let mut all = grouped::skinny_columns(processor).iter().copied();
     let columns = all.find(|&columns| usual <= columns as usize)?;
     let matrices = size.matrices;
     if matrices > MOST_BLOCKS {
         return None;
     }
-    let shape = grouped::few_shape(processor, element, columns);
+    let shape = grouped::skinny_shape(processor, element, columns);
     let (m, k) = (size.m as u64, size.k as u64);
     let units_of_one = (units.div_ceil(matrices.max(1))) as u64;
     let sharing = shape.sharing(m, k, shape.most_sharing(k), units_of_one);

@@ -84,19 +84,19 @@ fn of_type(dtype: GemmDtype, problem: GemmProblem) -> GemmProblem {
 /// The teams that share a row by the plan.
 fn teams(problem: &GemmProblem, gpu: Gpu) -> u32 {
     match plan_on(problem, gpu).unwrap().kernel {
-        Kernel::Few(few) => 1 << few.sharing,
+        Kernel::Skinny(skinny) => 1 << skinny.sharing,
         other => panic!("{other:?} for {problem}"),
     }
 }
 
 #[test]
 fn decoding_uses_the_kernels_for_few_columns() {
-    assert_eq!(kernel_of(&row_major(1, 512, 256, true)), "gemv_t_f32_c1");
-    assert_eq!(kernel_of(&row_major(1, 512, 256, false)), "gemv_n_f32_c1");
-    assert_eq!(kernel_of(&row_major(3, 512, 256, true)), "gemv_t_f32_c4");
-    assert_eq!(kernel_of(&row_major(8, 512, 256, false)), "gemv_n_f32_c8");
+    assert_eq!(kernel_of(&row_major(1, 512, 256, true)), "skinny_t_f32_n1");
+    assert_eq!(kernel_of(&row_major(1, 512, 256, false)), "skinny_n_f32_n1");
+    assert_eq!(kernel_of(&row_major(3, 512, 256, true)), "skinny_t_f32_n4");
+    assert_eq!(kernel_of(&row_major(8, 512, 256, false)), "skinny_n_f32_n8");
     let halves = of_type(GemmDtype::F16, row_major(1, 512, 256, true));
-    assert_eq!(kernel_of(&halves), "gemv_t_f16_c16");
+    assert_eq!(kernel_of(&halves), "skinny_t_f16_n16");
 }
 
 /// As many teams as there are steps of k, or the next power of two: 128 elements of f32, so many of f16 as its unit takes.
@@ -186,13 +186,13 @@ fn workgroups_that_nearly_fill_the_gpu_divide_k() {
 #[test]
 fn few_rows_are_few_columns_of_the_transpose() {
     let plan = plan_for(&row_major(1000, 1, 64, false));
-    assert_eq!(plan.kernel.name(GemmDtype::F32), "gemv_t_f32_c1");
+    assert_eq!(plan.kernel.name(GemmDtype::F32), "skinny_t_f32_n1");
     assert!(plan.b_along_k);
     assert_eq!((plan.product.m, plan.product.n), (1000, 1));
     assert_eq!((plan.product.row_c, plan.product.column_c), (1, 1));
     assert_eq!(plan.product.a.address, 0x2000);
     let plan = plan_for(&row_major(1000, 4, 64, false));
-    assert_eq!(plan.kernel.name(GemmDtype::F32), "gemv_t_f32_c4");
+    assert_eq!(plan.kernel.name(GemmDtype::F32), "skinny_t_f32_n4");
     assert!(!plan.b_along_k);
     assert_eq!((plan.product.row_c, plan.product.column_c), (4, 1));
 }
@@ -354,16 +354,16 @@ fn rdna_multiplies_f32_and_f64_by_vector_units() {
 #[test]
 fn up_to_16_columns_are_few() {
     for (columns, dtype, gpu, expected) in [
-        (9, GemmDtype::F32, rx_7900_xtx(), "gemv_t_f32_c16"),
-        (2, GemmDtype::F64, rx_7900_xtx(), "gemv_t_f64_c4"),
-        (16, GemmDtype::F64, rx_7900_xtx(), "gemv_t_f64_c16"),
+        (9, GemmDtype::F32, rx_7900_xtx(), "skinny_t_f32_n16"),
+        (2, GemmDtype::F64, rx_7900_xtx(), "skinny_t_f64_n4"),
+        (16, GemmDtype::F64, rx_7900_xtx(), "skinny_t_f64_n16"),
         (17, GemmDtype::F32, rx_7900_xtx(), "gemm_f32_32x32_tn"),
-        (8, GemmDtype::F16, rx_7900_xtx(), "gemv_t_f16_c16"),
+        (8, GemmDtype::F16, rx_7900_xtx(), "skinny_t_f16_n16"),
         (17, GemmDtype::F16, rx_7900_xtx(), "matmul_f16_128x32_tn"),
-        (16, GemmDtype::F32, mi300x(), "gemv_t_f32_c16"),
-        (1, GemmDtype::BF16, h200(), "gemv_t_bf16_c8"),
-        (3, GemmDtype::BF16, h200(), "gemv_t_bf16_c8"),
-        (9, GemmDtype::BF16, h200(), "gemv_t_bf16_c16"),
+        (16, GemmDtype::F32, mi300x(), "skinny_t_f32_n16"),
+        (1, GemmDtype::BF16, h200(), "skinny_t_bf16_n8"),
+        (3, GemmDtype::BF16, h200(), "skinny_t_bf16_n8"),
+        (9, GemmDtype::BF16, h200(), "skinny_t_bf16_n16"),
         (1, GemmDtype::I8, rx_7900_xtx(), "matmul_i8_128x32_tn"),
     ] {
         let problem = of_type(dtype, row_major(columns, 4096, 512, true));
@@ -405,9 +405,9 @@ fn nvidia_has_matrix_units() {
             assert_eq!(tile.dynamic_lds > 0, halves, "{arch} {expected}");
         }
     }
-    let few = of_type(GemmDtype::BF16, row_major(16, 4096, 4096, true));
-    let plan = plan_on(&few, h200()).unwrap();
-    assert_eq!(plan.kernel.name(few.dtype), "gemv_t_bf16_c16");
+    let skinny = of_type(GemmDtype::BF16, row_major(16, 4096, 4096, true));
+    let plan = plan_on(&skinny, h200()).unwrap();
+    assert_eq!(plan.kernel.name(skinny.dtype), "skinny_t_bf16_n16");
 }
 
 #[test]
@@ -438,7 +438,7 @@ fn parts_cover_k_within_the_workspace() {
                     assert!(plan.workspace_bytes() <= MAX_WORKSPACE);
                     let depth = match plan.kernel {
                         Kernel::Matrix { tile, .. } => tile.depth,
-                        Kernel::Few(few) => few.round(),
+                        Kernel::Skinny(skinny) => skinny.round(),
                         Kernel::Tile { .. } => {
                             assert_eq!(plan.parts, 1);
                             continue;
@@ -527,7 +527,7 @@ fn far_apart_rows_go_to_tiles() {
         lda: 1 << 30,
         ..row_major(1, 1, 256, true)
     };
-    assert!(kernel_of(&single).starts_with("gemv_t"));
+    assert!(kernel_of(&single).starts_with("skinny_t"));
 }
 
 #[test]

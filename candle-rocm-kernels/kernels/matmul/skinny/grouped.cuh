@@ -1,8 +1,8 @@
 // Grouped products (grouped_problem.cuh) of few columns, or of groups that have few of theirs in use, as in decoding:
 // each group's matrix is read once for each COLUMNS of its columns.
 #pragma once
-#include "matmul/few/fp8.cuh"
-#include "matmul/few/product.cuh"
+#include "matmul/skinny/fp8.cuh"
+#include "matmul/skinny/product.cuh"
 #include "matmul/grouped_problem.cuh"
 
 // Sums of each 128 of k times their factors. ROWS_SHARE where all of a team's rows have one, as those of weights.
@@ -87,12 +87,12 @@ private:
 };
 
 // Results from a column of a matrix on: finished, or raw as one part of k.
-struct FewOut {
+struct SkinnyOut {
     GroupedResults results;
     GLOBAL_MEMORY float *partial;
     uint32_t rows, column;
 
-    __device__ __forceinline__ FewOut(const GroupedProblem &problem, uint32_t z, uint32_t column)
+    __device__ __forceinline__ SkinnyOut(const GroupedProblem &problem, uint32_t z, uint32_t column)
         : results(problem, z), partial(part_of<float>(problem.product, z)), rows(problem.product.gemm.m),
           column(column) {}
     __device__ __forceinline__ void store(uint32_t row, uint32_t at, float sum) const {
@@ -107,8 +107,8 @@ struct FewOut {
 
 // Grid: x rows, y parts of k, z matrices of the batch, or blocks of columns. Of `problem.sharing` teams share rows.
 template <class T, int COLUMNS, class Input>
-__device__ __forceinline__ void few_grouped(const GroupedProblem &problem) {
-    using Few = FewProduct<T, COLUMNS, false, Input>;
+__device__ __forceinline__ void skinny_grouped(const GroupedProblem &problem) {
+    using Skinny = SkinnyProduct<T, COLUMNS, false, Input>;
     const MatmulProblem &p = problem.product;
     const GemmProblem &g = p.gemm;
     // Which matrices, which columns of theirs, and how many of those are products: of a block of columns, which are
@@ -127,10 +127,10 @@ __device__ __forceinline__ void few_grouped(const GroupedProblem &problem) {
     for (uint32_t done = 0; done < count; done += COLUMNS) {
         uint32_t column = first + done;
         if (done > 0) __syncthreads();
-        Few few;
-        if constexpr (Input::SCALES) few.input.begin(problem, of_a, of_b, column);
+        Skinny skinny;
+        if constexpr (Input::SCALES) skinny.input.begin(problem, of_a, of_b, column);
         // C's matrix is B's.
-        few.compute(p, a, b + column * g.ldb, count - done, done < in_use, B_ALONG_K, problem.sharing,
-                    [&]() INLINED { return FewOut(problem, of_b, column); });
+        skinny.compute(p, a, b + column * g.ldb, count - done, done < in_use, B_ALONG_K, problem.sharing,
+                       [&]() INLINED { return SkinnyOut(problem, of_b, column); });
     }
 }

@@ -1,9 +1,9 @@
-//! Plans by the kernels for few columns.
+//! Plans by the kernels of skinny GEMM.
 
-use candle_rocm_kernels::few;
+use candle_rocm_kernels::skinny;
 use candle_rocm_kernels::split::{filling, Split};
 
-use crate::gemm::kernel::{FewKernel, Kernel};
+use crate::gemm::kernel::{Kernel, SkinnyKernel};
 use crate::gemm::plan::{Plan, MAX_PARTS, MAX_WORKSPACE};
 use crate::gemm::problem::Transpose;
 use crate::gemm::product::{Operand, Product};
@@ -12,11 +12,11 @@ use crate::plan::gpu::Gpu;
 /// Bytes that the 32-bit offsets within a workgroup's part of A may span.
 const MAX_OFFSET: u64 = 1 << 31;
 
-/// Those by a kernel for few columns, if C has few columns, or few rows and is taken transposed; the best first.
+/// Those by a skinny kernel, if C has few columns, or few rows and is taken transposed; the best first.
 pub(super) fn plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
     let suits = [*product, product.transposed()]
         .into_iter()
-        .filter_map(|candidate| as_few(candidate, gpu))
+        .filter_map(|candidate| as_skinny(candidate, gpu))
         // The first of those that suit best: B read by vectors, then more rows to share out.
         .reduce(|best, other| {
             let rank = |plan: &Plan| (plan.b_along_k, plan.product.m);
@@ -27,24 +27,24 @@ pub(super) fn plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
             }
         });
     let Some(best) = suits else { return Vec::new() };
-    let Kernel::Few(few) = best.kernel else {
+    let Kernel::Skinny(skinny) = best.kernel else {
         return vec![best];
     };
     let mut plans = Vec::new();
     let units = gpu.units().div_ceil(best.product.batch.max(1));
-    let best_sharing = few
+    let best_sharing = skinny
         .shape
-        .sharing(best.product.m, best.product.k, few.sharing, units);
-    let others = (0..=few.sharing).rev().filter(|&n| n != best_sharing);
+        .sharing(best.product.m, best.product.k, skinny.sharing, units);
+    let others = (0..=skinny.sharing).rev().filter(|&n| n != best_sharing);
     for sharing in std::iter::once(best_sharing).chain(others) {
-        let few = FewKernel { sharing, ..few };
-        for parts in parts_of(&best.product, &few, gpu) {
+        let skinny = SkinnyKernel { sharing, ..skinny };
+        for parts in parts_of(&best.product, &skinny, gpu) {
             // Whole rounds, so that no part begins within one.
             let plan = Plan {
-                kernel: Kernel::Few(few),
-                ..best.in_parts(&split_of(&few, 1), parts)
+                kernel: Kernel::Skinny(skinny),
+                ..best.in_parts(&split_of(&skinny, 1), parts)
             };
-            if fits(&plan.product, &few) && !plans.contains(&plan) {
+            if fits(&plan.product, &skinny) && !plans.contains(&plan) {
                 plans.push(plan);
             }
         }
@@ -54,38 +54,39 @@ pub(super) fn plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
 
 /// In how many parts k may be worth dividing, the best first: several where much of the GPU would have nothing to do.
 /// Adding them up takes time, which what reads much of B outweighs sooner.
-fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
-    let workgroups = few.shape.workgroups(product.m, few.sharing) * product.batch.max(1);
+fn parts_of(product: &Product, skinny: &SkinnyKernel, gpu: Gpu) -> [u64; 2] {
+    let workgroups = skinny.shape.workgroups(product.m, skinny.sharing) * product.batch.max(1);
     let sums = product.m as u128 * product.n as u128 * u128::from(product.batch);
     let of_a_part = sums * product.dtype.sum_bytes() as u128;
     let half_busy = 2 * workgroups > gpu.units();
     let is_nvidia = gpu.processor.multiprocessor().is_some();
-    let turns_lines = few.shape.turns_lines();
-    let lines = is_nvidia && few.op_a == Transpose::No;
+    let turns_lines = skinny.shape.turns_lines();
+    let lines = is_nvidia && skinny.op_a == Transpose::No;
     // Where parts could but double the speed, or the next step's lines are on their way, they must be longer.
     let least_rounds = match turns_lines {
-        true if 4 * workgroups >= gpu.units() => 2 * few::LEAST_ROUNDS,
+        true if 4 * workgroups >= gpu.units() => 2 * skinny::LEAST_ROUNDS,
         true => 1,
-        false => few::LEAST_ROUNDS << (u32::from(half_busy) + u32::from(half_busy && lines)),
+        false => skinny::LEAST_ROUNDS << (u32::from(half_busy) + u32::from(half_busy && lines)),
     };
-    let most = split_of(few, least_rounds).most_within(product.k, of_a_part, MAX_WORKSPACE);
+    let most = split_of(skinny, least_rounds).most_within(product.k, of_a_part, MAX_WORKSPACE);
     // Such workgroups fill a unit, or all of memory's way to it.
-    let alone = few.shape.is_doubled(few.sharing) || (turns_lines && few.shape.columns > 8);
-    let of_unit = match few
+    let alone =
+        skinny.shape.is_doubled(skinny.sharing) || (turns_lines && skinny.shape.columns > 8);
+    let of_unit = match skinny
         .shape
         .shares_long_rows(product.m, product.k, gpu.units())
     {
-        Some(_) => few::OF_LONG_ROWS,
+        Some(_) => skinny::OF_LONG_ROWS,
         None if alone => 1,
         None => 2,
     };
     let filling = filling(of_unit * gpu.units(), workgroups, most);
-    // Such kernels have the next step's vectors on their way (AHEAD in few/product.cuh): by the emulator's clock of an MI300X
+    // Such kernels have the next step's vectors on their way (AHEAD in skinny/product.cuh): by the emulator's clock of an MI300X
     // a fifth of its units is busy enough.
-    let ahead = few.op_a == Transpose::Yes && product.dtype.bytes() == 2 && !is_nvidia;
+    let ahead = skinny.op_a == Transpose::Yes && product.dtype.bytes() == 2 && !is_nvidia;
     let busy = if turns_lines {
         half_busy
-    } else if few.shape.reads_b || lines {
+    } else if skinny.shape.reads_b || lines {
         workgroups >= gpu.units()
     } else if ahead {
         5 * workgroups >= gpu.units()
@@ -99,16 +100,16 @@ fn parts_of(product: &Product, few: &FewKernel, gpu: Gpu) -> [u64; 2] {
 }
 
 /// How k is divided, into parts of so many rounds at least.
-fn split_of(few: &FewKernel, least_rounds: u64) -> Split {
+fn split_of(skinny: &SkinnyKernel, least_rounds: u64) -> Split {
     Split {
-        step: few.round().into(),
+        step: skinny.round().into(),
         least_steps: least_rounds,
         most: MAX_PARTS,
     }
 }
 
 /// The plan with as many teams to a row as have something to do.
-fn as_few(mut product: Product, gpu: Gpu) -> Option<Plan> {
+fn as_skinny(mut product: Product, gpu: Gpu) -> Option<Plan> {
     // One row at distance 1 is one column.
     if product.m == 1 && product.a.op == Transpose::No && product.a.ld == 1 {
         product.a = Operand {
@@ -119,27 +120,27 @@ fn as_few(mut product: Product, gpu: Gpu) -> Option<Plan> {
     }
     let dtype = product.dtype.of_kernels();
     let rows_together = product.a.op == Transpose::No;
-    let columns = few::columns(gpu.processor, dtype, rows_together)
+    let columns = skinny::columns(gpu.processor, dtype, rows_together)
         .iter()
         .copied()
         .find(|&columns| product.n <= u64::from(columns))?;
-    let shape = few::shape(gpu.processor, dtype, columns, rows_together);
-    let few = FewKernel {
+    let shape = skinny::shape(gpu.processor, dtype, columns, rows_together);
+    let skinny = SkinnyKernel {
         op_a: product.a.op,
         shape,
         sharing: shape.most_sharing(product.k),
     };
-    fits(&product, &few).then_some(Plan {
+    fits(&product, &skinny).then_some(Plan {
         b_along_k: product.b.op == Transpose::No || product.b.ld == 1,
-        ..Plan::simple(Kernel::Few(few), product)
+        ..Plan::simple(Kernel::Skinny(skinny), product)
     })
 }
 
 /// Whether what a workgroup reads at a time is within the reach of 32-bit offsets.
-fn fits(product: &Product, few: &FewKernel) -> bool {
-    let lines = match few.op_a {
-        Transpose::Yes => product.m.min(few.rows().into()),
-        Transpose::No => product.k.min(few.round().into()),
+fn fits(product: &Product, skinny: &SkinnyKernel) -> bool {
+    let lines = match skinny.op_a {
+        Transpose::Yes => product.m.min(skinny.rows().into()),
+        Transpose::No => product.k.min(skinny.round().into()),
     };
     let bytes = product.dtype.bytes() as u128;
     let span = |lines: u64, ld: i64| u128::from(lines.saturating_sub(1)) * ld as u128 * bytes;

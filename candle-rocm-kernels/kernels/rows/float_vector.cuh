@@ -48,12 +48,12 @@ template <class T, int V> struct Held {
 };
 
 // The same in f32.
-template <class T, int V> struct Few {
+template <class T, int V> struct FloatVector {
     using Held = ::Held<T, V>;
     float x[V] = {};
 
-    Few() = default;
-    __device__ __forceinline__ Few(const Held &held) {
+    FloatVector() = default;
+    __device__ __forceinline__ FloatVector(const Held &held) {
 #pragma unroll
         for (int i = 0; i < Held::COUNT; i++) {
             vec<T, Held::W> elements = bit_cast<vec<T, Held::W>>(held.words[i]);
@@ -75,7 +75,7 @@ template <class T, int V> struct Few {
 };
 
 // Calls f(row, column, count) for the vectors of V columns of a matrix. Grid: any in x.
-template <int V, class F> __device__ __forceinline__ void each_few(uint32_t rows, uint32_t columns, F f) {
+template <int V, class F> __device__ __forceinline__ void for_vectors(uint32_t rows, uint32_t columns, F f) {
     uint32_t vectors = ceil_div(columns, (uint32_t)V);
     uint64_t total = (uint64_t)rows * vectors;
     bool narrow = total >> 32 == 0;

@@ -183,7 +183,7 @@ template <int LANES_, int DEPTH_, int K_LANES_, int SUMS, int SUM_ROW, int SUM_L
 };
 
 // The unit of a type, for at most COLUMNS columns.
-template <class T, int COLUMNS, bool ROWS_TOGETHER> struct FewUnit : FmaUnit<T, COLUMNS, ROWS_TOGETHER> {};
+template <class T, int COLUMNS, bool ROWS_TOGETHER> struct SkinnyUnit : FmaUnit<T, COLUMNS, ROWS_TOGETHER> {};
 
 #if defined(__HIP__) && (defined(AMD_MFMA) || defined(__GFX12__))
 // One instruction of 16 x 16 sums. A lane has a row and, of k, RUN elements, as many as it has sums, which are of one
@@ -238,7 +238,7 @@ template <class T> struct MfmaUnit : SixteenUnit<64, 1, 4, 4, 1, 4> {
         }
     }
 };
-#define FEW_UNIT MfmaUnit
+#define SKINNY_UNIT MfmaUnit
 #elif defined(__GFX11__)
 template <class T> struct WmmaUnit : SixteenUnit<32, 2, 1, 8, 2, 1> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[2], const Words4 (&b)[1][2]) {
@@ -252,18 +252,18 @@ template <class T> struct WmmaUnit : SixteenUnit<32, 2, 1, 8, 2, 1> {
         else sums.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(bit_cast<Shorts>(x), bit_cast<Shorts>(y), sums.v);
     }
 };
-#define FEW_UNIT WmmaUnit
+#define SKINNY_UNIT WmmaUnit
 #elif defined(__GFX12__)
 template <class T> struct WmmaUnit : SixteenUnit<32, 1, 2, 8, 1, 8> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
         SixteenColumns<T>::multiply(sums.v, a[0], b[0][0]);
     }
 };
-#define FEW_UNIT WmmaUnit
+#define SKINNY_UNIT WmmaUnit
 #endif
-#if defined(FEW_UNIT)
-template <bool ROWS_TOGETHER> struct FewUnit<half_t, 16, ROWS_TOGETHER> : FEW_UNIT<half_t> {};
-template <bool ROWS_TOGETHER> struct FewUnit<bf16_t, 16, ROWS_TOGETHER> : FEW_UNIT<bf16_t> {};
+#if defined(SKINNY_UNIT)
+template <bool ROWS_TOGETHER> struct SkinnyUnit<half_t, 16, ROWS_TOGETHER> : SKINNY_UNIT<half_t> {};
+template <bool ROWS_TOGETHER> struct SkinnyUnit<bf16_t, 16, ROWS_TOGETHER> : SKINNY_UNIT<bf16_t> {};
 #endif
 #else
 // A float's word as the nearest TF32 and the rest, which the unit takes 11 bits of.
@@ -349,9 +349,9 @@ template <class T, int COLUMNS_> struct MmaUnit {
     }
 };
 template <int COLUMNS, bool ROWS_TOGETHER>
-struct FewUnit<half_t, COLUMNS, ROWS_TOGETHER> : MmaUnit<half_t, COLUMNS> {};
+struct SkinnyUnit<half_t, COLUMNS, ROWS_TOGETHER> : MmaUnit<half_t, COLUMNS> {};
 template <int COLUMNS, bool ROWS_TOGETHER>
-struct FewUnit<bf16_t, COLUMNS, ROWS_TOGETHER> : MmaUnit<bf16_t, COLUMNS> {};
-template <bool ROWS_TOGETHER> struct FewUnit<float, 16, ROWS_TOGETHER> : MmaUnit<float, 16> {};
-#define FEW_MMA
+struct SkinnyUnit<bf16_t, COLUMNS, ROWS_TOGETHER> : MmaUnit<bf16_t, COLUMNS> {};
+template <bool ROWS_TOGETHER> struct SkinnyUnit<float, 16, ROWS_TOGETHER> : MmaUnit<float, 16> {};
+#define SKINNY_MMA
 #endif

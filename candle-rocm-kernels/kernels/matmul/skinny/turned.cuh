@@ -2,12 +2,12 @@
 // and reads vectors along k from there, as if k were together. Turned over in registers the lines of one step would
 // take half of them; here the next step's are on their way meanwhile, and need none.
 #pragma once
-#include "matmul/few/unit.cuh"
+#include "matmul/skinny/unit.cuh"
 #include "portable/lds.cuh"
 
 #if defined(LDS_COPIES)
 #include "matmul/unit/unit.cuh"
-#define FEW_TURNED
+#define SKINNY_TURNED
 
 // The lines of a team's steps: of ROWS rows each, as many as fill COPIES vectors of every lane.
 template <class T, int ROWS> struct TurnedLines {

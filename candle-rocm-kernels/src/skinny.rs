@@ -1,7 +1,7 @@
-//! What the kernels for few columns of [`GEMM`](crate::GEMM) are: for how many columns, and what a workgroup of them
+//! What the skinny kernels of [`GEMM`](crate::GEMM) are: for how many columns, and what a workgroup of them
 //! makes. The host chooses among them by the list of `kernels/matmul/gemm_kernels.cuh`.
 //!
-//! `gemv_t_<dtype>_c<columns>` is for matrices whose k is together, `gemv_n_<dtype>_c<columns>` for those whose rows are.
+//! `skinny_t_<dtype>_n<columns>` is for matrices whose k is together, `skinny_n_<dtype>_n<columns>` for those whose rows are.
 //! A workgroup has several teams of lanes, of which 2^`sharing`, an argument, share rows and divide k.
 
 use std::ops::Range;
@@ -193,7 +193,7 @@ struct Normed {
 
 include!(concat!(env!("OUT_DIR"), "/normed_kernels.rs"));
 
-/// A kernel of products with few columns, as lists of kernels measure it.
+/// A kernel of skinny products, as lists of kernels measure it.
 #[derive(Clone, Copy)]
 pub(crate) struct Measures {
     pub columns: u32,
@@ -208,7 +208,7 @@ pub(crate) struct Measures {
 /// Those of a list's row, and of so many KiB of LDS that a launch asks for.
 macro_rules! measures {
     ($row:expr, $lds_kib:expr) => {
-        $crate::few::Measures {
+        $crate::skinny::Measures {
             columns: $row.columns,
             lanes_multiply: $row.lanes_multiply,
             lanes: $row.lanes,

@@ -1,9 +1,9 @@
-// B's columns normed on their way into products of few columns: x / sqrt(mean(x^2) + epsilon) * weight, rounded as the
+// B's columns normed on their way into skinny products: x / sqrt(mean(x^2) + epsilon) * weight, rounded as the
 // norm's own kernel rounds it. Each workgroup adds up the squares anew, while its first part of A is on its way: for
 // the few columns of decoding that costs less than a launch. A column alone is normed once, to LDS, if it has room
 // there; of several each lane norms what it multiplies.
 #pragma once
-#include "matmul/few/product.cuh"
+#include "matmul/skinny/product.cuh"
 #include "rows/rows.cuh"
 
 template <class T, int B_VECTORS> struct Normed {

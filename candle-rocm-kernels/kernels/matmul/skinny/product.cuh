@@ -1,5 +1,5 @@
-// Products with few columns, as in decoding, where reading A is the work: each 16 bytes of A are loaded once, by lanes
-// that read whole lines together, straight into the operands of a FewUnit, and so is B, which stays in the caches.
+// Skinny products, as in decoding, where reading A is the work: each 16 bytes of A are loaded once, by lanes
+// that read whole lines together, straight into the operands of a SkinnyUnit, and so is B, which stays in the caches.
 //
 //   a workgroup has threads() / LANES teams; 2^sharing of them share ROWS rows of C and divide k
 //   for each round of k, a step for each of these teams:
@@ -9,12 +9,12 @@
 //   of several parts of k the last one's workgroup waits for the others' sums, and adds up all of them, in their order
 //
 // With ROWS_TOGETHER, where op(A) = N, a lane loads a block of VEC16 lines of VEC16 rows and turns it over in its
-// registers, or the team lines, which LDS turns over (few/turned.cuh). What cannot be read by sixteens (the last
+// registers, or the team lines, which LDS turns over (skinny/turned.cuh). What cannot be read by sixteens (the last
 // elements of k, B whose k is not together, addresses that NVIDIA's loads do not take) is read with more care and less
 // haste.
 //
-// An Input may change B on its way into the operands (few/normed.cuh), or scale the sums of each 128 of k
-// (few/scaled.cuh). Where rows are GATED the first half of op(A)'s
+// An Input may change B on its way into the operands (skinny/normed.cuh), or scale the sums of each 128 of k
+// (skinny/scaled.cuh). Where rows are GATED the first half of op(A)'s
 // are gates of the second half: C has half as many, a team takes as many gates as rows that they are for, and what
 // is stored is activation(gate) * row.
 //
@@ -23,7 +23,7 @@
 // (gemm/candidates.rs).
 #pragma once
 #include "matmul/left_sums.cuh"
-#include "matmul/few/turned.cuh"
+#include "matmul/skinny/turned.cuh"
 #include "matmul/gemm_epilogue.cuh"
 
 // How B lies, and whether C is taken the other way round.
@@ -95,12 +95,12 @@ struct AsItIs {
     static constexpr bool NORMS = false, SCALES = false;
 };
 
-template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool GATED = false> struct FewProduct {
-    using Unit = FewUnit<T, COLUMNS_, ROWS_TOGETHER>;
+template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool GATED = false> struct SkinnyProduct {
+    using Unit = SkinnyUnit<T, COLUMNS_, ROWS_TOGETHER>;
     using Sum = typename Unit::Sum;
     static constexpr int V = VEC16<T>;
     // How rows that are together are turned over: lines in LDS, or blocks in registers.
-#if defined(FEW_TURNED)
+#if defined(SKINNY_TURNED)
     static constexpr bool LINES = ROWS_TOGETHER && sizeof(T) == 2;
 #else
     static constexpr bool LINES = false;
@@ -150,7 +150,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static constexpr int PASS_TILES = TILES / PASSES, PASS_ROWS = Unit::ROW_LANES * PASS_TILES;
     static_assert(PASS_TILES * PASSES == TILES, "powers of two");
     // What a launch asks for.
-#if defined(FEW_TURNED)
+#if defined(SKINNY_TURNED)
     static constexpr int lds_bytes() {
         if constexpr (LINES) return TurnedLines<T, (int)ROWS>::BYTES * TEAMS;
         else return 0;
@@ -224,7 +224,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     struct MainLoop {
         using Round = Operands[UNROLL / DEPTH];
 
-        FewProduct &product;
+        SkinnyProduct &product;
         const Place &at;
         // Elements of k in a round, and the lane's first of them. Offsets stay what they are; the bases go on.
         uint32_t &lane, &round, &k, (&offset_a)[TILES], (&offset_b)[B_VECTORS], &offset_k, &lda;
@@ -452,7 +452,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         return some(from, step, count);
     }
 
-#if defined(FEW_TURNED)
+#if defined(SKINNY_TURNED)
     // The same where lines are turned over in LDS: whole vectors of B and of A's rows, or, with care, any. Each step's
     // are there, or on their way, when the last one's are read. (What is read with care would slow the other loop down
     // if it were in it.)
@@ -693,7 +693,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                                                      uint32_t columns, bool in_use, uint32_t layout, uint32_t team,
                                                      uint32_t sharing) {
         const GemmProblem &p = problem.gemm;
-        uint32_t groups = FewProduct::groups(sharing), first_k = blockIdx.y * problem.part_k;
+        uint32_t groups = SkinnyProduct::groups(sharing), first_k = blockIdx.y * problem.part_k;
         bool along_k = layout & B_ALONG_K;
         Place at;
         at.lda = p.lda;
@@ -725,7 +725,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             bool by_vectors = at.wide_a && at.wide_b && whole_rows;
             uint32_t done = 0;
             if constexpr (LINES) {
-#if defined(FEW_TURNED)
+#if defined(SKINNY_TURNED)
                 if (by_vectors) done = lines_of_k<true>(at, lane, sharer, sharing);
                 if (done < at.k) lines_of_k<false>(at, lane, sharer, sharing, done);
 #endif
@@ -792,7 +792,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         __shared__ Shared shared;
         const GemmProblem &p = problem.gemm;
         uint32_t team = threadIdx.x / LANES, lane = threadIdx.x % LANES, sharer = team & ((1u << sharing) - 1);
-        uint32_t groups = FewProduct::groups(sharing);
+        uint32_t groups = SkinnyProduct::groups(sharing);
         Place at = place_of(problem, a, b, columns, in_use, layout, team, sharing);
         uint32_t part_length = min_of(p.k - at.first_k, problem.part_k);
         bool whole_rows = !ROWS_TOGETHER || p.m % V == 0 || p.m - at.first >= groups * ROWS;

@@ -1,7 +1,7 @@
-// What a team of lanes multiplies of FP8 where C has few columns (few/unit.cuh): 16 elements of a row and of a column,
+// What a team of lanes multiplies of FP8 where C has few columns (skinny/unit.cuh): 16 elements of a row and of a column,
 // by instructions of FP8 or widened to f16, as the units of larger products do (unit/fp8.cuh).
 #pragma once
-#include "matmul/few/unit.cuh"
+#include "matmul/skinny/unit.cuh"
 #include "matmul/unit/fp8.cuh"
 
 template <>
@@ -44,7 +44,7 @@ template <> struct WmmaUnit<f8e4m3_t> : SixteenUnit<32, 1, 1, 8, 2, 1> {
         sums.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(widen_sixteen(a[0]), widen_sixteen(b[0][0]), sums.v);
     }
 };
-#elif defined(FEW_MMA)
+#elif defined(SKINNY_MMA)
 template <int COLUMNS_> struct Fp8MmaUnit : MmaUnit<half_t, COLUMNS_> {
     using Base = MmaUnit<half_t, COLUMNS_>;
     using typename Base::Sums;
@@ -63,8 +63,8 @@ template <int COLUMNS_> struct Fp8MmaUnit : MmaUnit<half_t, COLUMNS_> {
     }
 };
 template <int COLUMNS, bool ROWS_TOGETHER>
-struct FewUnit<f8e4m3_t, COLUMNS, ROWS_TOGETHER> : Fp8MmaUnit<COLUMNS> {};
+struct SkinnyUnit<f8e4m3_t, COLUMNS, ROWS_TOGETHER> : Fp8MmaUnit<COLUMNS> {};
 #endif
-#if defined(FEW_UNIT)
-template <bool ROWS_TOGETHER> struct FewUnit<f8e4m3_t, 16, ROWS_TOGETHER> : FEW_UNIT<f8e4m3_t> {};
+#if defined(SKINNY_UNIT)
+template <bool ROWS_TOGETHER> struct SkinnyUnit<f8e4m3_t, 16, ROWS_TOGETHER> : SKINNY_UNIT<f8e4m3_t> {};
 #endif
