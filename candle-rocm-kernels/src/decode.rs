@@ -1,5 +1,5 @@
 //! What the kernels `attend_*` of [`DECODE`](crate::DECODE) take: attention of few queries to a long cache, whose keys
-//! workgroups share in parts. The host chooses by this; `kernels/attention/decode_team.cuh` and `decode_matrix.cuh` are what
+//! workgroups share in parts. The host chooses by this; `kernels/attention/decode_rows.cuh` and `decode_matrix.cuh` are what
 //! it says.
 
 use rocm_gpus::{Architecture, MatrixUnit};
@@ -42,13 +42,13 @@ impl Kernel {
             (2.., 2) => keys_by_matrix(processor, elements),
             _ => None,
         };
-        // Teams of lanes that hold a row each, of eight elements a lane, or sixteen: four rows are worth a team.
-        let team_keys = 4 * THREADS / (elements / 8).min(32);
+        // Groups of lanes that hold a row each, of eight elements a lane, or sixteen: four rows are worth a group.
+        let row_keys = 4 * THREADS / (elements / 8).min(32);
         let nvidia = processor.multiprocessor().is_some();
         Some(Kernel {
             elements,
             queries,
-            keys: matrix_keys.filter(|_| !nvidia).unwrap_or(team_keys),
+            keys: matrix_keys.filter(|_| !nvidia).unwrap_or(row_keys),
             // By matrix instructions rows of 128 take all registers of an NVIDIA GPU.
             resident: match matrix_keys {
                 Some(_) if nvidia && elements == 128 => 1,

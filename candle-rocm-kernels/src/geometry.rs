@@ -34,7 +34,7 @@ pub enum Geometry {
         held: Held,
     },
     /// A workgroup asked for is an output, its threads a power of two and no fewer than half of the output's elements, up
-    /// to 1024. Any one-dimensional grid will do: teams of threads take outputs in steps of the grid.
+    /// to 1024. Any one-dimensional grid will do: groups of threads take outputs in steps of the grid.
     Outputs {
         /// Which of the kernel's arguments, of 8 bytes, is the number of all outputs' elements.
         total: usize,

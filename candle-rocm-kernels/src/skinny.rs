@@ -2,7 +2,7 @@
 //! makes. The host chooses among them by the list of `kernels/matmul/gemm_kernels.cuh`.
 //!
 //! `skinny_t_<dtype>_n<columns>` is for matrices whose k is together, `skinny_n_<dtype>_n<columns>` for those whose rows are.
-//! A workgroup has several teams of lanes, of which 2^`sharing`, an argument, share rows and divide k.
+//! A workgroup has several warps, of which 2^`log2_slice_k`, an argument, share rows and divide k.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::processor::Processor;
 
 /// Threads of a workgroup, if it is not one of twice as many ([`Shape::is_doubled`]).
 pub const THREADS: u32 = 256;
-/// Fewest steps of each team in a part of k.
+/// Fewest steps of each warp in a part of k.
 pub const LEAST_ROUNDS: u64 = 2;
 /// Workgroups of each unit by [`Shape::shares_long_rows`], as timed on an H200.
 pub const OF_LONG_ROWS: u64 = 3;
@@ -20,15 +20,15 @@ pub const OF_LONG_ROWS: u64 = 3;
 /// A kernel's measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Lanes of a team.
+    /// Lanes of a warp.
     pub lanes: u32,
-    /// Teams of a workgroup, a power of two.
-    pub teams: u32,
+    /// Warps of a workgroup, a power of two.
+    pub warps: u32,
     /// Whether a workgroup may have twice as many, if all of them share rows.
     pub doubles: bool,
-    /// Rows of C that a team makes.
+    /// Rows of C that a warp makes.
     pub rows: u32,
-    /// Elements of k in a step of a team, a power of two.
+    /// Elements of k in a step of a warp, a power of two.
     pub step: u32,
     /// Columns of C that it makes at most, a power of two of at most 16.
     pub columns: u32,
@@ -43,24 +43,24 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Rows of C that a workgroup makes with 2^`sharing` teams to a row.
-    pub fn rows_of_workgroup(&self, sharing: u32) -> u32 {
-        self.rows * (self.teams_of(sharing) >> sharing)
+    /// Rows of C that a workgroup makes with 2^log2_slice_k warps to a row.
+    pub fn rows_of_workgroup(&self, log2_slice_k: u32) -> u32 {
+        self.rows * (self.warps_of(log2_slice_k) >> log2_slice_k)
     }
 
-    /// Teams of a workgroup with 2^`sharing` to a row.
-    fn teams_of(&self, sharing: u32) -> u32 {
-        self.teams.max(1 << sharing)
+    /// Warps of a workgroup with 2^`log2_slice_k` to a row.
+    fn warps_of(&self, log2_slice_k: u32) -> u32 {
+        self.warps.max(1 << log2_slice_k)
     }
 
-    /// Threads of a workgroup with 2^`sharing` teams to a row.
-    pub fn threads(&self, sharing: u32) -> u32 {
-        self.lanes * self.teams_of(sharing)
+    /// Threads of a workgroup with 2^log2_slice_k warps to a row.
+    pub fn threads(&self, log2_slice_k: u32) -> u32 {
+        self.lanes * self.warps_of(log2_slice_k)
     }
 
-    /// Whether a workgroup is one of twice as many teams.
-    pub fn is_doubled(&self, sharing: u32) -> bool {
-        self.teams_of(sharing) > self.teams
+    /// Whether a workgroup is one of twice as many warps.
+    pub fn is_doubled(&self, log2_slice_k: u32) -> bool {
+        self.warps_of(log2_slice_k) > self.warps
     }
 
     /// Whether lines of A, whose rows are together, are turned over in LDS, and the next are on their way there.
@@ -68,28 +68,29 @@ impl Shape {
         self.dynamic_lds > 0
     }
 
-    /// Workgroups that so many rows are for with 2^`sharing` teams to a row.
-    pub fn workgroups(&self, rows: u64, sharing: u32) -> u64 {
-        rows.div_ceil(self.rows_of_workgroup(sharing).into()).max(1)
+    /// Workgroups that so many rows are for with 2^log2_slice_k warps to a row.
+    pub fn workgroups(&self, rows: u64, log2_slice_k: u32) -> u64 {
+        rows.div_ceil(self.rows_of_workgroup(log2_slice_k).into())
+            .max(1)
     }
 
-    /// The most teams that so many `k` are worth, as the power of two.
-    pub fn most_sharing(&self, k: u64) -> u32 {
+    /// The most warps that so many `k` are worth, as the power of two.
+    pub fn max_log2_slice_k(&self, k: u64) -> u32 {
         let steps = k.div_ceil(self.step.into()).max(1);
-        // Where sums are soon added up, a team without a step costs less than one with two.
-        let sharing = match self.lanes_multiply && self.columns > 1 {
+        // Where sums are soon added up, a warp without a step costs less than one with two.
+        let log2_slice_k = match self.lanes_multiply && self.columns > 1 {
             true => steps.ilog2(),
             false => steps.next_power_of_two().ilog2(),
         };
-        (self.teams.ilog2() + u32::from(self.doubles)).min(sharing)
+        (self.warps.ilog2() + u32::from(self.doubles)).min(log2_slice_k)
     }
 
-    /// How many teams to a row are best, as the power of two and as timed on an H200: as many as it takes to fill the GPU's
+    /// How many warps to a row are best, as the power of two and as timed on an H200: as many as it takes to fill the GPU's
     /// `units` with the workgroups of `rows` rows. Of matrix instructions, whose sums are soon brought together, it may be
-    /// as many as have some hundred elements of k each. Twice as many teams are for what fills most of the GPU once. `most`
-    /// is from [`Shape::most_sharing`].
-    pub fn sharing(&self, rows: u64, k: u64, mut most: u32, units: u64) -> u32 {
-        /// Elements of k of a team.
+    /// as many as have some hundred elements of k each. Twice as many warps are for what fills most of the GPU once. `most`
+    /// is from [`Shape::max_log2_slice_k`].
+    pub fn log2_slice_k(&self, rows: u64, k: u64, mut most: u32, units: u64) -> u32 {
+        /// Elements of k of a warp.
         const LEAST: u64 = 512;
         const LEAST_OF_DOUBLED: u64 = 128;
         if self.is_doubled(most) {
@@ -100,7 +101,7 @@ impl Shape {
             most -= 1;
         }
         if self.small {
-            // Between half the units and all of them: fewer teams to a row, and k in parts that are long enough.
+            // Between half the units and all of them: fewer warps to a row, and k in parts that are long enough.
             let all = self.workgroups(rows, most);
             if most > 0 && all < units && 2 * all > units {
                 let parts = 2 * units / self.workgroups(rows, most - 1);
@@ -108,19 +109,19 @@ impl Shape {
                     return most - 1;
                 }
             }
-            if let Some(sharing) = self.shares_long_rows(rows, k, units) {
-                return sharing;
+            if let Some(log2_slice_k) = self.shares_long_rows(rows, k, units) {
+                return log2_slice_k;
             }
             let halves = if self.columns > 8 { 3 } else { 4 };
             return self.least_that_fills(rows, 1..most, halves * units, 2);
         }
         if self.turns_lines() {
             // All at once.
-            let at_once = |&sharing: &u32| self.workgroups(rows, sharing) <= 2 * units;
+            let at_once = |&log2_slice_k: &u32| self.workgroups(rows, log2_slice_k) <= 2 * units;
             return (0..=most).rev().find(at_once).unwrap_or(0);
         }
         if self.reads_b {
-            // Where parts of k fill the GPU, fewer teams to a row read B the less often.
+            // Where parts of k fill the GPU, fewer warps to a row read B the less often.
             let in_parts = !self.doubles && self.workgroups(rows, most) < units;
             let most = most.saturating_sub(in_parts.into());
             return self.least_that_fills(rows, 0..most, units, 1);
@@ -132,32 +133,33 @@ impl Shape {
         self.least_that_fills(rows, enough..most, 3 * units, 2)
     }
 
-    /// How many teams share rows, as the power of two, where all of them would make one or two small workgroups for each unit,
+    /// How many warps share rows, as the power of two, where all of them would make one or two small workgroups for each unit,
     /// and k is so long that parts of it fill the GPU [`OF_LONG_ROWS`] times with two: each reads B for more rows.
     pub fn shares_long_rows(&self, rows: u64, k: u64, units: u64) -> Option<u32> {
-        const SHARING: u32 = 1;
-        let all = self.workgroups(rows, self.most_sharing(k));
-        let parts = OF_LONG_ROWS * units / self.workgroups(rows, SHARING);
-        let rounds = (k >> SHARING) / u64::from(self.step);
+        const LOG2_SLICE_K: u32 = 1;
+        let all = self.workgroups(rows, self.max_log2_slice_k(k));
+        let parts = OF_LONG_ROWS * units / self.workgroups(rows, LOG2_SLICE_K);
+        let rounds = (k >> LOG2_SLICE_K) / u64::from(self.step);
         let suits = self.small && self.columns <= 8 && (units..2 * units).contains(&all);
-        (suits && rounds >= LEAST_ROUNDS * parts).then_some(SHARING)
+        (suits && rounds >= LEAST_ROUNDS * parts).then_some(LOG2_SLICE_K)
     }
 
     /// The same of products that norm their columns first, which each workgroup does: the more rows it has, the seldomer.
-    pub fn sharing_of_normed(&self, rows: u64, most: u32, units: u64) -> u32 {
+    pub fn log2_slice_k_of_normed(&self, rows: u64, most: u32, units: u64) -> u32 {
         self.least_that_fills(rows, 1..most, 5 * units, 4)
     }
 
-    /// The first of `sharings` by which `times` the workgroups are `enough`, or the end.
+    /// The first of `log2_slices` by which `times` the workgroups are `enough`, or the end.
     fn least_that_fills(
         &self,
         rows: u64,
-        mut sharings: Range<u32>,
+        mut log2_slices: Range<u32>,
         enough: u64,
         times: u64,
     ) -> u32 {
-        let most = sharings.end;
-        let fills = sharings.find(|&sharing| times * self.workgroups(rows, sharing) >= enough);
+        let most = log2_slices.end;
+        let fills =
+            log2_slices.find(|&log2_slice_k| times * self.workgroups(rows, log2_slice_k) >= enough);
         fills.unwrap_or(most)
     }
 }
@@ -227,7 +229,7 @@ impl Measures {
         let is_nvidia = processor.is_nvidia();
         Shape {
             lanes: self.lanes,
-            teams: THREADS / self.lanes,
+            warps: THREADS / self.lanes,
             doubles: self.threads > THREADS,
             rows: self.rows,
             step: self.step,
@@ -290,7 +292,7 @@ mod tests {
                         // The second-level cache fetches both halves of what is turned over in LDS.
                         let least = if shape.turns_lines() { 64 } else { 128 };
                         assert_eq!(line * dtype.bytes() % least, 0, "{arch} {dtype:?}");
-                        assert!(shape.teams.is_power_of_two() && shape.step.is_power_of_two());
+                        assert!(shape.warps.is_power_of_two() && shape.step.is_power_of_two());
                     }
                 }
             }

@@ -986,7 +986,7 @@ fn gemm_has_the_kernels_of_its_tables() {
             for (form, rows_together) in [("n", true), ("t", false)] {
                 for &columns in skinny::columns(processor, dtype, rows_together) {
                     let shape = skinny::shape(processor, dtype, columns, rows_together);
-                    let threads = shape.threads(shape.most_sharing(u64::MAX));
+                    let threads = shape.threads(shape.max_log2_slice_k(u64::MAX));
                     let arguments = [&[by_value(&MATMUL_PROBLEM)], &two_numbers[..]].concat();
                     let name = format!("skinny_{form}_{name}_n{columns}");
                     expected.insert(name, (threads, arguments));

@@ -624,7 +624,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
     if widens::<T>() {
         return;
     }
-    // Those for few columns with every number of teams to a row, and k whole and in parts.
+    // Those for few columns with every number of warps to a row, and k whole and in parts.
     let gpu = Gpu {
         processor,
         compute_units: 96,
@@ -646,14 +646,21 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
                         number,
                     };
                     assert_eq!(run_with(problem, by, true).kernel, plan.kernel);
-                    names.insert((plan.kernel.name(T::DTYPE), skinny.sharing, plan.parts > 1));
+                    names.insert((
+                        plan.kernel.name(T::DTYPE),
+                        skinny.log2_slice_k,
+                        plan.parts > 1,
+                    ));
                 }
             }
         }
         let name = format!("skinny_{}_{}_n{columns}", op_a.letter(), T::DTYPE.name());
-        for sharing in 0..2 {
-            let found = |parts| names.contains(&(name.clone(), sharing, parts));
-            assert!(found(false) && found(true), "{name} {sharing}: {names:?}");
+        for log2_slice_k in 0..2 {
+            let found = |parts| names.contains(&(name.clone(), log2_slice_k, parts));
+            assert!(
+                found(false) && found(true),
+                "{name} {log2_slice_k}: {names:?}"
+            );
         }
     }
 }

@@ -158,7 +158,8 @@ fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<Timin
     let shape =
         skinny::normed(Processor::of(arch), Dtype::F16).context("no products with a norm")?;
     let units = compute_units(device.target).into();
-    let sharing = shape.sharing_of_normed(rows.into(), shape.most_sharing(k.into()), units);
+    let log2_slice_k =
+        shape.log2_slice_k_of_normed(rows.into(), shape.max_log2_slice_k(k.into()), units);
     let (name, results, activation) = match gated {
         true => ("gated_skinny_f16", rows / 2, activations::SILU.number),
         false => ("normed_skinny_f16", rows, activations::NONE.number),
@@ -169,9 +170,9 @@ fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<Timin
     let (norm, result) = (vectors + 2 * u64::from(k), vectors + 4 * u64::from(k));
     let mut args: Vec<_> = [vectors, norm, weights, 0, result].map(Arg::U64).into();
     args.extend([results, 1, k, activation].map(Arg::U32));
-    args.extend([Arg::F32(1e-5), Arg::U32(sharing)]);
-    let workgroups = rows.div_ceil(shape.rows_of_workgroup(sharing));
-    let grid = [[workgroups, 1, 1], [shape.threads(sharing), 1, 1]];
+    args.extend([Arg::F32(1e-5), Arg::U32(log2_slice_k)]);
+    let workgroups = rows.div_ceil(shape.rows_of_workgroup(log2_slice_k));
+    let grid = [[workgroups, 1, 1], [shape.threads(log2_slice_k), 1, 1]];
     let timed = time(device, &NORMED, name.to_owned(), grid, &args, least_bytes);
     device.free(weights)?;
     device.free(vectors)?;

@@ -129,7 +129,7 @@ fn loaded(device: &mut Device, shape: &Shape, name: &str) -> Result<(&'static st
         ("scales_b.format", 0),
         ("grouping", 0),
         ("result", 2),
-        ("sharing", 0),
+        ("log2_slice_k", 0),
     ];
     if !shape.transposed[1] {
         constants.push(("product.gemm.ldb", k));
@@ -192,7 +192,7 @@ fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
         .longs(&[of_b, 0, 1, n])
         .ints(&[0, 0])
         .longs(&[0])
-        // The result is bf16; no teams share rows.
+        // The result is bf16; no warps share rows.
         .ints(&[0, 2, 0, 0]);
     let grid = [
         [tiles_m * tiles_n, 1, 1],

@@ -48,7 +48,7 @@ candle_rocm_kernels::kernel_argument! { GROUPED_PROBLEM,
         groups: u64,
         grouping: u32,
         result: u32,
-        sharing: u32,
+        log2_slice_k: u32,
         reserved: u32,
     }
 }
@@ -146,10 +146,10 @@ impl Product<'_> {
             Kernel::Skinny {
                 columns,
                 shape,
-                sharing,
+                log2_slice_k,
             } => {
-                let rows = m.div_ceil(shape.rows_of_workgroup(sharing) as usize);
-                let config = grid(rows, plan.parts, shape.threads(sharing))?;
+                let rows = m.div_ceil(shape.rows_of_workgroup(log2_slice_k) as usize);
+                let config = grid(rows, plan.parts, shape.threads(log2_slice_k))?;
                 let config = batched(self.name, config, matrices)?;
                 Ok((skinny_name(element, shared, columns), config))
             }
@@ -181,7 +181,7 @@ impl Product<'_> {
             part_k: self.int("k", plan.part_k)?,
             ..Default::default()
         };
-        let mut teams = 0;
+        let mut warps = 0;
         match plan.kernel {
             Kernel::Tile(tile) => {
                 let tile = [tile.rows, tile.columns];
@@ -190,7 +190,7 @@ impl Product<'_> {
                 let concurrent = RESIDENT * u64::from(gpu.compute_units);
                 product.order = gpu.order(tile, tiles, concurrent);
             }
-            Kernel::Skinny { sharing, .. } => teams = sharing,
+            Kernel::Skinny { log2_slice_k, .. } => warps = log2_slice_k,
         }
         Ok(GroupedArguments {
             product,
@@ -198,7 +198,7 @@ impl Product<'_> {
             scales_b: scales(self.a),
             grouping: self.grouping.number(),
             result: self.result_type()?,
-            sharing: teams,
+            log2_slice_k: warps,
             ..Default::default()
         })
     }
@@ -465,7 +465,7 @@ fn wanted(kernel: &str, arguments: &GroupedArguments, b_along_k: bool) -> Option
         ("scales_b.format", scales_b.format.into()),
         ("grouping", arguments.grouping.into()),
         ("result", arguments.result.into()),
-        ("sharing", arguments.sharing.into()),
+        ("log2_slice_k", arguments.log2_slice_k.into()),
     ];
     if b_along_k {
         constants.push(("product.gemm.ldb", gemm.ldb));

@@ -20,7 +20,7 @@ const FOURS: [(usize, usize, usize); 5] = [
 const FOURS_THREADS: u32 = 128;
 /// Groups that those kernels know at most.
 const FOURS_GROUPS: usize = 8;
-/// What a gate's LDS holds, and what a team of lanes keeps.
+/// What a gate's LDS holds, and what a warp of lanes keeps.
 const MOST_EXPERTS: usize = 512;
 const MOST_TOP: usize = 32;
 const MOST_GROUPS: usize = 32;

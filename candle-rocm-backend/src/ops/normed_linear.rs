@@ -156,10 +156,10 @@ impl Call<'_> {
             true => ("gated_skinny", 2 * rows),
             false => ("normed_skinny", rows),
         };
-        let most = shape.most_sharing(k as u64);
+        let most = shape.max_log2_slice_k(k as u64);
         let units = compute_units(device) as u64;
-        let sharing = shape.sharing_of_normed(of_weight as u64, most, units);
-        let of_workgroup = shape.rows_of_workgroup(sharing) as usize;
+        let log2_slice_k = shape.log2_slice_k_of_normed(of_weight as u64, most, units);
+        let of_workgroup = shape.rows_of_workgroup(log2_slice_k) as usize;
         let activation = match self.gated {
             true => activations::SILU.number,
             false => activations::NONE.number,
@@ -176,9 +176,13 @@ impl Call<'_> {
             Arg::Int(int(self.name, "elements", k)?),
             Arg::Int(activation),
             Arg::Float(self.epsilon as f32),
-            Arg::Int(sharing),
+            Arg::Int(log2_slice_k),
         ];
-        let config = grid(of_weight.div_ceil(of_workgroup), 1, shape.threads(sharing))?;
+        let config = grid(
+            of_weight.div_ceil(of_workgroup),
+            1,
+            shape.threads(log2_slice_k),
+        )?;
         let kernel = format!("{kind}_{}", dtype.as_str());
         // SAFETY: the kernel's arguments: contiguous, of whole vectors, and of the shapes that were looked at.
         unsafe { launch(device, &NORMED, &kernel, config, args)? };

@@ -269,11 +269,11 @@ template <class T> struct Result {
 
 // The workgroup that ends last of those with the same queries puts `heads` results together, from row `head` on. All
 // others have written theirs by then, and the counter is 0 again.
-template <class Team, class T>
-__device__ __forceinline__ void merge_last(typename Team::Lds &lds, const Parts &parts, size_t head, uint32_t heads,
-                                           int32_t *counter, const Result<T> &result) {
+template <class KeyReader, class T>
+__device__ __forceinline__ void merge_last(typename KeyReader::Lds &lds, const Parts &parts, size_t head,
+                                           uint32_t heads, int32_t *counter, const Result<T> &result) {
     if (!ends_last(counter, parts.count, lds.ended)) return;
-    for (uint32_t h = threadIdx.x / WAVEFRONT; h < heads; h += Team::WAVES) {
+    for (uint32_t h = threadIdx.x / WAVEFRONT; h < heads; h += KeyReader::WAVES) {
         auto logarithms = parts.logarithm(head + h, 0);
         float most = -INFINITY, all = 0;
         for (uint32_t n = threadIdx.x % WAVEFRONT; n < parts.count; n += WAVEFRONT)
@@ -289,7 +289,7 @@ __device__ __forceinline__ void merge_last(typename Team::Lds &lds, const Parts 
             lds.share[h][n] = all == 0 ? 0 : lds.share[h][n] / all;
     }
     __syncthreads();
-    for (uint32_t i = threadIdx.x * 4; i < heads * parts.dim; i += Team::THREADS * 4) {
+    for (uint32_t i = threadIdx.x * 4; i < heads * parts.dim; i += KeyReader::THREADS * 4) {
         uint32_t h = i / parts.dim, at = i % parts.dim;
         const float *numbers = parts.number(head + h, 0) + at;
         Four x{};
@@ -317,10 +317,10 @@ template <class T, uint32_t HEADS> struct IncomingHead {
 };
 
 // Store: the step's own key and value, LDS -> the cache, at `place` of the sequence's rows.
-template <class C, int HEADS, class Team>
-__device__ __forceinline__ void keep_own(const typename Team::Lds &lds, C *keys, C *values, uint32_t place,
+template <class C, int HEADS, class KeyReader>
+__device__ __forceinline__ void keep_own(const typename KeyReader::Lds &lds, C *keys, C *values, uint32_t place,
                                          uint32_t dim) {
-    for (uint32_t i = threadIdx.x * VEC16<C>; i < 2 * dim; i += Team::THREADS * VEC16<C>) {
+    for (uint32_t i = threadIdx.x * VEC16<C>; i < 2 * dim; i += KeyReader::THREADS * VEC16<C>) {
         bool value = i >= dim;
         uint32_t at = value ? i - dim : i;
         C *to = (value ? values : keys) + (size_t)place * dim + at;
@@ -330,18 +330,19 @@ __device__ __forceinline__ void keep_own(const typename Team::Lds &lds, C *keys,
 
 // Load and compute: all keys of the part from `key` on, of which the first are in `rows`; behind those that are weighed
 // the next ones are on their way.
-template <class Team, class LoadKeys, class LoadValues>
-__device__ __forceinline__ void weigh_keys(Team &team, typename Team::Lds &lds, typename Team::Rows &rows,
-                                           uint32_t &key, uint32_t own, const Part &part, uint32_t count,
-                                           const Scores &how, LoadKeys load_keys, LoadValues load_values) {
+template <class KeyReader, class LoadKeys, class LoadValues>
+__device__ __forceinline__ void weigh_keys(KeyReader &reader, typename KeyReader::Lds &lds,
+                                           typename KeyReader::Rows &rows, uint32_t &key, uint32_t own,
+                                           const Part &part, uint32_t count, const Scores &how, LoadKeys load_keys,
+                                           LoadValues load_values) {
     while (key < part.end) {
         uint32_t now = key;
-        key += Team::TEAMS * Team::KEYS;
+        key += KeyReader::ROW_GROUPS * KeyReader::KEYS;
         auto step = [&](auto keys_used) INLINED {
-            team.step(rows, lds, now, own, part.end, part.last, count, how, keys_used);
+            reader.step(rows, lds, now, own, part.end, part.last, count, how, keys_used);
         };
-        if constexpr (Team::AHEAD) {
-            typename Team::Rows next;
+        if constexpr (KeyReader::AHEAD) {
+            typename KeyReader::Rows next;
             load_keys(next), load_values(next);
             step([] INLINED {});
             rows = next;
@@ -361,9 +362,9 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
                                        float *of_parts, int32_t *counters, uint32_t batch, uint32_t steps,
                                        uint32_t group, uint32_t kv_heads, uint32_t dim, uint32_t capacity,
                                        uint32_t window, float scale, float softcap, const float *slopes) {
-    using Team = typename TeamOf<C, DIM, HEADS>::type;
-    __shared__ typename Team::Lds lds;
-    constexpr uint32_t STEP = Team::TEAMS * Team::KEYS, NONE = ~0u;
+    using KeyReader = typename KeyReaderOf<C, DIM, HEADS>::type;
+    __shared__ typename KeyReader::Lds lds;
+    constexpr uint32_t STEP = KeyReader::ROW_GROUPS * KeyReader::KEYS, NONE = ~0u;
     // Read now, not where it is needed: the compiler would wait for each by itself.
     uint32_t most_parts = gridDim.x, columns = gridDim.y, rows_of_grid = gridDim.z;
     opaque_uniform(most_parts), opaque_uniform(columns), opaque_uniform(rows_of_grid);
@@ -384,9 +385,9 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
     bool packed = from.cos != nullptr;
     uint32_t own = packed && place < capacity && part.begin < part.end && part.end == place + 1 ? place : NONE;
     uint32_t kept_end = own == NONE ? part.end : own;
-    Team team(dim);
-    uint32_t key = part.begin + team.team * Team::KEYS;
-    typename Team::Rows rows;
+    KeyReader reader(dim);
+    uint32_t key = part.begin + reader.row_group * KeyReader::KEYS;
+    typename KeyReader::Rows rows;
 
     // The step's heads are asked for first: they are few, and needed first. Who has none asks for one all the same.
     IncomingHead<T, HEADS> head_in(from, count, own != NONE, packed);
@@ -405,11 +406,11 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
         read_values = read_keys + (size_t)kv_heads * dim;
     }
     uint32_t readable = max_of(kept_end, 1u);
-    auto load_keys = [&](typename Team::Rows &to) INLINED {
-        team.load_keys(to, read_keys, key, readable);
+    auto load_keys = [&](typename KeyReader::Rows &to) INLINED {
+        reader.load_keys(to, read_keys, key, readable);
     };
-    auto load_values = [&](typename Team::Rows &to) INLINED {
-        team.load_values(to, read_values, key, readable);
+    auto load_values = [&](typename KeyReader::Rows &to) INLINED {
+        reader.load_values(to, read_values, key, readable);
     };
     load_keys(rows), load_values(rows);
     uint32_t parts_count = counters != nullptr ? part.count() : most_parts;
@@ -417,14 +418,14 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
         from.template stage<DIM>(head_of_lane, lds.heads[head_in.staged], dim, head_in.norm != nullptr, head_in.turned,
                                  head_in.lane);
     __syncthreads();
-    if (own != NONE && in_group == 0) keep_own<C, HEADS, Team>(lds, keys, values, own, dim);
+    if (own != NONE && in_group == 0) keep_own<C, HEADS, KeyReader>(lds, keys, values, own, dim);
 
     Scores how{softcap, slopes == nullptr ? slopes : slopes + query};
-    team.start(lds, count, scale);
-    weigh_keys(team, lds, rows, key, own, part, count, how, load_keys, load_values);
+    reader.start(lds, count, scale);
+    weigh_keys(reader, lds, rows, key, own, part, count, how, load_keys, load_values);
     Parts parts{of_parts, (size_t)rows_of_grid * heads, most_parts, parts_count, dim};
-    team.leave(lds);
-    team.merge_waves(
+    reader.leave(lds);
+    reader.merge_waves(
         lds,
         [&](uint32_t h, uint32_t at, const Four &x) INLINED {
             if (h >= count) return;
@@ -435,7 +436,7 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
             if (h < count && parts_count != 1) *parts.logarithm(head + h, blockIdx.x) = logarithm;
         });
     if (counters != nullptr && parts_count != 1)
-        merge_last<Team>(lds, parts, head, count, counters + (size_t)row * columns + blockIdx.y, result);
+        merge_last<KeyReader>(lds, parts, head, count, counters + (size_t)row * columns + blockIdx.y, result);
 }
 
 // With registers for so many of them at once: wavefronts of a SIMD, workgroups of a multiprocessor.
@@ -456,11 +457,11 @@ __device__ __forceinline__ void attend_apart(const AttendProblem &p, const T *__
     attend<T, C, DIM, HEADS>(step, cache, position, Result<T>{result, vector}, parts, counters, p.batch, p.steps,
                              p.group, p.kv_heads, p.dim, p.capacity, p.window, p.scale, p.softcap, slopes);
 }
-#define ATTEND(DIM, HEADS, NAME, T, C)                                                                           \
-    ENTRY RESIDENT((TeamOf<C, DIM, HEADS>::type::RESIDENT)) attend_##DIM##_##HEADS##_##NAME(AttendProblem p) {   \
-        attend_apart<T, C, DIM, HEADS>(p, (const T *)p.heads, (C *)p.cache, p.position, (T *)p.result, p.vector, \
-                                       p.parts, p.counters, (const T *)p.cos, (const T *)p.sin,                  \
-                                       (const T *)p.query_norm, (const T *)p.key_norm, p.slopes);                \
+#define ATTEND(DIM, HEADS, NAME, T, C)                                                                              \
+    ENTRY RESIDENT((KeyReaderOf<C, DIM, HEADS>::type::RESIDENT)) attend_##DIM##_##HEADS##_##NAME(AttendProblem p) { \
+        attend_apart<T, C, DIM, HEADS>(p, (const T *)p.heads, (C *)p.cache, p.position, (T *)p.result, p.vector,    \
+                                       p.parts, p.counters, (const T *)p.cos, (const T *)p.sin,                     \
+                                       (const T *)p.query_norm, (const T *)p.key_norm, p.slopes);                   \
     }
 #define ATTENDS(NAME, T, C) FOR_ATTEND(ATTEND, NAME, T, C)
 FOR_ATTEND_TYPES(ATTENDS)
@@ -482,7 +483,7 @@ __device__ __forceinline__ void merge(const float *parts, T *result, uint32_t co
     float all = block_all_reduce(weight, thread, 256, Sum{}, values);
     share[thread] = all == 0 ? 0 : weight / all;
     __syncthreads();
-    // Teams of threads take a row's numbers, and with others share out the parts.
+    // Groups of threads take a row's numbers, and with others share out the parts.
     for (uint32_t begin = 0; begin < dim; begin += 256) {
         uint32_t width = min_of(power_of_two_from(dim - begin), 256u), at = begin + thread % width;
         float x = 0;

@@ -3,7 +3,7 @@
 // results, is nobody's concern if both operands have them alike: so lanes read 16 bytes at a time, and what they read
 // are operands as they lie, but for the values, of which two keys' elements are paired.
 #pragma once
-#include "attention/decode_team.cuh"
+#include "attention/decode_rows.cuh"
 #include "matmul/skinny/unit.cuh"
 
 // The words of elements of one place in a word of two keys each, of which they take the lower and the upper half.
@@ -35,7 +35,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     using Base = Attend<T, DIM, HEADS>;
     using Unit = MatrixUnit<T>;
     using Lds = typename Base::Lds;
-    static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, TEAMS = WAVES, KEYS = 16;
+    static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, ROW_GROUPS = WAVES, KEYS = 16;
     // The next rows are asked for when these were used: with room for both a lane's registers would spill, or half as
     // many wavefronts ask.
     static constexpr bool AHEAD = false;
@@ -46,7 +46,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     typedef vec<uint32_t, 4> Words;
 
     // A lane's place among rows of operands (keys of scores, elements of results), and among pairs of columns and k.
-    uint32_t team, dim, row, pair;
+    uint32_t row_group, dim, row, pair;
     float scale;
     Words query[OF_KEY];
     // Of queries 2 * pair and the next; and each four sums are of two elements times these two.
@@ -56,7 +56,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     };
 
     __device__ __forceinline__ AttendByMatrix(uint32_t dim)
-        : team(threadIdx.x / 32), dim(dim), row(threadIdx.x % 32 / 4), pair(threadIdx.x % 4) {}
+        : row_group(threadIdx.x / 32), dim(dim), row(threadIdx.x % 32 / 4), pair(threadIdx.x % 4) {}
 
     // Where a lane's sixteens of a key begin, and of a value; which key its rows i of each are of.
     __device__ __forceinline__ uint32_t of_key(int j) const { return (j * 4 + pair) * 8; }
@@ -179,14 +179,14 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
 #pragma unroll
             for (int mask = 4; mask < 32; mask *= 2) all += shfl_xor(all, mask, 32);
             if (head >= HEADS) continue;
-            if (row == 0) lds.top[head][team] = top[n], lds.sum[head][team] = all;
+            if (row == 0) lds.top[head][row_group] = top[n], lds.sum[head][row_group] = all;
 #pragma unroll
             for (int u = 0; u < OF_VALUE; u++)
 #pragma unroll
                 for (int w = 0; w < 4; w++)
 #pragma unroll
                     for (int i = 0; i < 2; i++)
-                        lds.rows[head][team * DIM + of_value(u) + 2 * w + i] = sums[u][w][2 * i + n];
+                        lds.rows[head][row_group * DIM + of_value(u) + 2 * w + i] = sums[u][w][2 * i + n];
         }
     }
     template <class Put, class Close> __device__ __forceinline__ void merge_waves(Lds &lds, Put put,
@@ -203,7 +203,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     using Lds = typename Base::Lds;
     using Sums = typename Unit::Sums;
     using Run = typename Unit::Words;
-    static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, TEAMS = WAVES, KEYS = 16;
+    static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, ROW_GROUPS = WAVES, KEYS = 16;
     // Wavefronts of a SIMD at least: with room for one, sums would be in accumulation registers, and move for each
     // scaling.
     static constexpr int RESIDENT = 2;
@@ -218,7 +218,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     typedef vec<uint32_t, VALUE_WORDS> ValueWords;
 
     // A lane's row or column, and its group.
-    uint32_t team, dim, row, group;
+    uint32_t row_group, dim, row, group;
     float scale, top, sum;
     Words query[OF_KEY];
     Sums sums[TILES];
@@ -228,8 +228,8 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     };
 
     __device__ __forceinline__ AttendByMatrix(uint32_t dim)
-        : team(uniform(threadIdx.x / WAVEFRONT)), dim(dim), row(threadIdx.x % 16), group(threadIdx.x % WAVEFRONT / 16) {
-    }
+        : row_group(uniform(threadIdx.x / WAVEFRONT)), dim(dim), row(threadIdx.x % 16),
+          group(threadIdx.x % WAVEFRONT / 16) {}
 
     // Where a lane's sixteens of a key begin, and its vectors of a value; which of the wavefront's keys its value i is
     // of.
@@ -350,12 +350,12 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
 #pragma unroll
         for (int mask = 16; mask < WAVEFRONT; mask *= 2) all += shfl_xor(all, mask, WAVEFRONT);
         if (row >= HEADS) return;
-        if (group == 0) lds.top[row][team] = top, lds.sum[row][team] = all;
+        if (group == 0) lds.top[row][row_group] = top, lds.sum[row][row_group] = all;
 #pragma unroll
         for (int i = 0; i < RUN; i++)
 #pragma unroll
             for (int tile = 0; tile < TILES; tile += 4)
-                *(Four *)&lds.rows[row][team * DIM + place(value(i) * TILES + tile)] =
+                *(Four *)&lds.rows[row][row_group * DIM + place(value(i) * TILES + tile)] =
                     Four{sums[tile][i], sums[tile + 1][i], sums[tile + 2][i], sums[tile + 3][i]};
     }
     template <class Put, class Close> __device__ __forceinline__ void merge_waves(Lds &lds, Put put,
@@ -376,9 +376,9 @@ static constexpr int MOST_BY_MATRIX = 0;
 template <class T, int DIM, int HEADS> struct AttendByMatrix;
 #endif
 template <class T, int DIM, int HEADS, bool BY_MATRIX = sizeof(T) == 2 && DIM <= MOST_BY_MATRIX && (HEADS > 1)>
-struct TeamOf {
+struct KeyReaderOf {
     using type = Attend<T, DIM, HEADS>;
 };
-template <class T, int DIM, int HEADS> struct TeamOf<T, DIM, HEADS, true> {
+template <class T, int DIM, int HEADS> struct KeyReaderOf<T, DIM, HEADS, true> {
     using type = AttendByMatrix<T, DIM, HEADS>;
 };

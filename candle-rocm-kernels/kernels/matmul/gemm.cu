@@ -23,8 +23,8 @@
     static_assert(Gemv_##FORM##_##TYPE##_##COLUMNS::is_listed_as(UNIT, LANES, THREADS, ROWS, STEP, LDS_KIB), \
                   "the list's measures");                                                                    \
     ENTRY __launch_bounds__(THREADS, (Gemv_##FORM##_##TYPE##_##COLUMNS::RESIDENT))                           \
-        gemv_##FORM##_##TYPE##_c##COLUMNS(MatmulProblem p, uint32_t layout, uint32_t sharing) {              \
-        Gemv_##FORM##_##TYPE##_##COLUMNS().run(p, layout, sharing);                                          \
+        gemv_##FORM##_##TYPE##_c##COLUMNS(MatmulProblem p, uint32_t layout, uint32_t log2_slice_k) {         \
+        Gemv_##FORM##_##TYPE##_##COLUMNS().run(p, layout, log2_slice_k);                                     \
     }
 #define ROWS_TOGETHER_t false
 #define ROWS_TOGETHER_n true

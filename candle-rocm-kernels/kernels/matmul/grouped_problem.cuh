@@ -53,8 +53,8 @@ struct GroupedProblem {
     const int32_t *groups;
     uint32_t grouping;
     uint32_t result;
-    // Of skinny products: 2^sharing teams of a workgroup share rows and divide k.
-    uint32_t sharing;
+    // Of skinny products: 2^log2_slice_k warps of a workgroup share rows and divide k.
+    uint32_t log2_slice_k;
     uint32_t reserved;
 };
 __device__ __forceinline__ const MatmulProblem &product_of(const GroupedProblem &p) { return p.product; }

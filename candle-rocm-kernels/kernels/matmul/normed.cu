@@ -10,7 +10,7 @@ template <class T, int COLUMNS, bool GATED> struct NormedSkinny {
 
     static __device__ __forceinline__ void run(const T *x, const T *norm, const T *weight, const T *bias, T *result,
                                                uint32_t rows, uint32_t columns, uint32_t length, uint32_t activation,
-                                               float epsilon, uint32_t sharing) {
+                                               float epsilon, uint32_t log2_slice_k) {
         MatmulProblem p{};
         p.gemm.a = weight;
         p.gemm.b = x;
@@ -28,19 +28,20 @@ template <class T, int COLUMNS, bool GATED> struct NormedSkinny {
         Product product;
         product.input.weight = norm;
         product.input.epsilon = epsilon;
-        product.run(p, B_ALONG_K, sharing);
+        product.run(p, B_ALONG_K, log2_slice_k);
     }
 };
 
 // result (columns, rows) = rms_norm(x (columns, length)) * weight (rows, length) transposed, then bias and activation;
 // gated_skinny: weight is (2 rows, length), and the result activation(its first rows) * its last. `length` and all
-// addresses are whole vectors of 16 bytes. A grid of workgroups that have so many rows with 2^sharing teams to each.
-#define NORMED(NAME, TYPE, T, PRODUCT)                                                                     \
-    ENTRY __launch_bounds__(256, (PRODUCT::Product::RESIDENT))                                             \
-        NAME##_##TYPE(const T *__restrict__ x, const T *__restrict__ norm, const T *__restrict__ weight,   \
-                      const T *__restrict__ bias, T *__restrict__ result, uint32_t rows, uint32_t columns, \
-                      uint32_t length, uint32_t activation, float epsilon, uint32_t sharing) {             \
-        PRODUCT::run(x, norm, weight, bias, result, rows, columns, length, activation, epsilon, sharing);  \
+// addresses are whole vectors of 16 bytes. A grid of workgroups that have so many rows with 2^log2_slice_k warps to
+// each.
+#define NORMED(NAME, TYPE, T, PRODUCT)                                                                         \
+    ENTRY __launch_bounds__(256, (PRODUCT::Product::RESIDENT))                                                 \
+        NAME##_##TYPE(const T *__restrict__ x, const T *__restrict__ norm, const T *__restrict__ weight,       \
+                      const T *__restrict__ bias, T *__restrict__ result, uint32_t rows, uint32_t columns,     \
+                      uint32_t length, uint32_t activation, float epsilon, uint32_t log2_slice_k) {            \
+        PRODUCT::run(x, norm, weight, bias, result, rows, columns, length, activation, epsilon, log2_slice_k); \
     }
 #define BOTH(TYPE, COLUMNS, UNIT, LANES, THREADS, ROWS, STEP)                                               \
     using Normed_##TYPE = NormedSkinny<element_##TYPE, COLUMNS, false>;                                     \

@@ -23,21 +23,21 @@ ENTRY __launch_bounds__(EXPERTS_THREADS)
 }
 
 // Of at most so many experts. A multiprocessor of NVIDIA's shall have registers for so many workgroups.
-#define GATE_FOURS(TYPE, T, MOST, LANES, FOURS, CELLS, WORKGROUPS)                                                    \
-    ENTRY __launch_bounds__(FOURS_THREADS, WORKGROUPS) experts_gate_fours_##MOST##_##TYPE(                            \
-        const T *logits, const float *bias, uint32_t *ids, float *weights, uint32_t tokens, uint32_t experts,         \
-        uint32_t top, uint32_t groups, uint32_t top_groups, uint32_t best_two, uint32_t sigmoid, uint32_t normalise,  \
-        float factor) {                                                                                               \
-        static __shared__ char lds[FOURS_THREADS / LANES][FoursLds<LANES, FOURS, CELLS>::BYTES]                       \
-            __attribute__((aligned(16)));                                                                             \
-        uint32_t team = threadIdx.x / LANES, token = blockIdx.x * (FOURS_THREADS / LANES) + team;                     \
-        /* As above. */                                                                                               \
-        bool mine = token < tokens;                                                                                   \
-        token = min_of(token, tokens - 1);                                                                            \
-        GateOptions o = {experts, top, groups, top_groups, best_two, sigmoid, normalise, factor};                     \
-        gate_fours<LANES, FOURS, CELLS>(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,        \
-                                        weights + (uint64_t)token * top, o, (LdsBytes)lds[team], threadIdx.x % LANES, \
-                                        mine);                                                                        \
+#define GATE_FOURS(TYPE, T, MOST, LANES, FOURS, CELLS, WORKGROUPS)                                                   \
+    ENTRY __launch_bounds__(FOURS_THREADS, WORKGROUPS) experts_gate_fours_##MOST##_##TYPE(                           \
+        const T *logits, const float *bias, uint32_t *ids, float *weights, uint32_t tokens, uint32_t experts,        \
+        uint32_t top, uint32_t groups, uint32_t top_groups, uint32_t best_two, uint32_t sigmoid, uint32_t normalise, \
+        float factor) {                                                                                              \
+        static __shared__ char lds[FOURS_THREADS / LANES][FoursLds<LANES, FOURS, CELLS>::BYTES]                      \
+            __attribute__((aligned(16)));                                                                            \
+        uint32_t lane_group = threadIdx.x / LANES, token = blockIdx.x * (FOURS_THREADS / LANES) + lane_group;        \
+        /* As above. */                                                                                              \
+        bool mine = token < tokens;                                                                                  \
+        token = min_of(token, tokens - 1);                                                                           \
+        GateOptions o = {experts, top, groups, top_groups, best_two, sigmoid, normalise, factor};                    \
+        gate_fours<LANES, FOURS, CELLS>(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,       \
+                                        weights + (uint64_t)token * top, o, (LdsBytes)lds[lane_group],               \
+                                        threadIdx.x % LANES, mine);                                                  \
     }
 
 #define EXPERTS(TYPE, T)                                                                                             \
@@ -45,14 +45,14 @@ ENTRY __launch_bounds__(EXPERTS_THREADS)
         experts_gate_##TYPE(const T *logits, const float *bias, uint32_t *ids, float *weights, uint32_t tokens,      \
                             uint32_t experts, uint32_t top, uint32_t groups, uint32_t top_groups, uint32_t best_two, \
                             uint32_t sigmoid, uint32_t normalise, float factor) {                                    \
-        __shared__ uint32_t lds[GATE_TEAMS][GATE_MOST];                                                              \
-        uint32_t team = threadIdx.x / EXPERTS_TEAM, token = blockIdx.x * GATE_TEAMS + team;                          \
+        __shared__ uint32_t lds[GATE_WARPS][GATE_MOST];                                                              \
+        uint32_t lane_group = threadIdx.x / EXPERTS_WARP, token = blockIdx.x * GATE_WARPS + lane_group;              \
         /* Whoever has no token does the last one's once more, for the sake of its wavefront. */                     \
         bool mine = token < tokens;                                                                                  \
         token = min_of(token, tokens - 1);                                                                           \
         GateOptions o = {experts, top, groups, top_groups, best_two, sigmoid, normalise, factor};                    \
         gate_of_any(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,                           \
-                    weights + (uint64_t)token * top, o, lds[team], threadIdx.x % EXPERTS_TEAM, mine);                \
+                    weights + (uint64_t)token * top, o, lds[lane_group], threadIdx.x % EXPERTS_WARP, mine);          \
     }                                                                                                                \
     GATE_FOURS(TYPE, T, 64, 4, 4, 2, 9)                                                                              \
     GATE_FOURS(TYPE, T, 128, 8, 4, 1, 10)                                                                            \

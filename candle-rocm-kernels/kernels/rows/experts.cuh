@@ -8,7 +8,7 @@
 #include "rows/float_vector.cuh"
 
 static constexpr uint32_t EXPERTS_ROWS = 128, EXPERTS_GROUP_BITS = 20;
-static constexpr uint32_t EXPERTS_TEAM = 32, EXPERTS_THREADS = 256;
+static constexpr uint32_t EXPERTS_WARP = 32, EXPERTS_THREADS = 256;
 
 // Which of EXPERTS_TOGETHER assignments from `first` on are an expert's, or, of number `experts`, of none that there
 // is: a bit for each.
@@ -128,10 +128,10 @@ __device__ __forceinline__ void experts_scatter(const T *x, const int32_t *place
             weighted.store(to(row, column), count, aligned);
         }
     });
-    uint32_t lane = threadIdx.x % EXPERTS_TEAM;
-    for (uint64_t row = global_thread() / EXPERTS_TEAM; row < rows; row += global_threads() / EXPERTS_TEAM) {
+    uint32_t lane = threadIdx.x % EXPERTS_WARP;
+    for (uint64_t row = global_thread() / EXPERTS_WARP; row < rows; row += global_threads() / EXPERTS_WARP) {
         if (source[row] >= 0) continue;
-        for (uint32_t column = lane * V; column < columns; column += EXPERTS_TEAM * V)
+        for (uint32_t column = lane * V; column < columns; column += EXPERTS_WARP * V)
             Held<T, V>().store(to(row, column), min_of(columns - column, (uint32_t)V), aligned);
     }
 }
@@ -169,23 +169,23 @@ __device__ __forceinline__ void experts_combine(const T *x, const int32_t *place
     });
 }
 
-// Weights' gradients: of each assignment, the product of its expert's row and of the token's gradient. Teams of 32
+// Weights' gradients: of each assignment, the product of its expert's row and of the token's gradient. Warps of 32
 // lanes.
 template <class T>
 __device__ __forceinline__ void experts_dots(const T *x, const int32_t *place, const T *gradient, float *y,
                                              uint32_t assignments, uint32_t columns, uint32_t top) {
-    uint32_t lane = threadIdx.x % EXPERTS_TEAM;
-    uint32_t first = (uint32_t)(global_thread() / EXPERTS_TEAM), step = (uint32_t)(global_threads() / EXPERTS_TEAM);
+    uint32_t lane = threadIdx.x % EXPERTS_WARP;
+    uint32_t first = (uint32_t)(global_thread() / EXPERTS_WARP), step = (uint32_t)(global_threads() / EXPERTS_WARP);
     // All lanes of a wavefront go on as long as one has an assignment.
     for (uint32_t from = first / 2 * 2; from < assignments; from += step) {
         uint32_t i = from + first % 2;
         int32_t row = i < assignments ? place[i] : -1;
         float sum = 0;
         if (row >= 0)
-            for (uint32_t c = lane; c < columns; c += EXPERTS_TEAM)
+            for (uint32_t c = lane; c < columns; c += EXPERTS_WARP)
                 sum = math::fma(widen(x[(uint64_t)row * columns + c]),
                                 widen(gradient[(uint64_t)(i / top) * columns + c]), sum);
-        sum = wave_all_reduce(sum, EXPERTS_TEAM, Sum());
+        sum = wave_all_reduce(sum, EXPERTS_WARP, Sum());
         if (lane == 0 && i < assignments) y[i] = sum;
     }
 }

@@ -1,7 +1,7 @@
 // Sums and extrema over some dimensions of a strided tensor.
 //
 // `info` holds the dimensions, the reduced ones last, then the strides. Output element o combines the elements [o *
-// reduced, (o + 1) * reduced) of that order. Candle asks for a workgroup for each output; here teams of threads take
+// reduced, (o + 1) * reduced) of that order. Candle asks for a workgroup for each output; here groups of threads take
 // outputs until none are left, so that any grid will do whose workgroups are a power of two of threads. An output has
 // fewer than 2^32 elements: its place among them is a u32.
 #pragma once
@@ -87,17 +87,17 @@ template <class T, class Op> __device__ __forceinline__ T exchange(T value, uint
     return value;
 }
 
-// How the threads of a workgroup are shared out, in exponents of 2: teams, each of which makes as many neighbouring
+// How the threads of a workgroup are shared out, in exponents of 2: groups, each of which makes as many neighbouring
 // outputs as it has columns; a thread takes elements of one of them.
-struct Teams {
-    uint32_t size, teams, columns;
+struct RowGroups {
+    uint32_t size, row_groups, columns;
 };
 
 // The exponent of the smallest power of two that is not below x.
 __device__ __forceinline__ uint32_t exponent_from(uint32_t x) { return x <= 1 ? 0 : 32 - __builtin_clz(x - 1); }
 
-// Where the elements of an output are neighbours in memory, or nothing is: a team for each output.
-__device__ __forceinline__ Teams teams_for_rows(uint32_t parts, uint32_t asked, uint32_t threads) {
+// Where the elements of an output are neighbours in memory, or nothing is: a group for each output.
+__device__ __forceinline__ RowGroups groups_for_rows(uint32_t parts, uint32_t asked, uint32_t threads) {
     uint32_t wave = log2_of(wave_size());
     // Exchanges need whole wavefronts.
     if (threads < wave) return {0, min_of(threads, asked), 0};
@@ -114,8 +114,8 @@ constexpr uint32_t FOLD_VALUES = 8;
 // Where neighbouring outputs are neighbours in memory: the workgroup takes 32. While threads have more than eight
 // elements each, fewer make more workgroups: as many as DRAM gives at once, `sector`, until these fill a large GPU;
 // still fewer, so that most is read in vain and comes from a cache, while there is not one for each of its units.
-__device__ __forceinline__ Teams teams_for_columns(size_t outputs, uint32_t reduced, uint32_t asked, uint32_t threads,
-                                                   uint32_t sector) {
+__device__ __forceinline__ RowGroups groups_for_columns(size_t outputs, uint32_t reduced, uint32_t asked,
+                                                        uint32_t threads, uint32_t sector) {
     uint32_t room = FOLD_VALUES + log2_of(wave_size()) - threads, columns = 5, length = exponent_from(reduced);
 #pragma nounroll
     while (columns > 0 && outputs >> columns < (columns > sector ? 2048 : 128) && columns + length > 3 + threads)
@@ -129,18 +129,18 @@ __device__ __forceinline__ Teams teams_for_columns(size_t outputs, uint32_t redu
 //   State both(State, State), commutative;
 //   Out finish(State, T first).
 //
-// The phases of an output: a thread combines its elements, by whole vectors (fold_vectors), by one stride (fold_strided)
-// or by their places (fold_stretch), global -> registers; its team's states are combined within wavefronts, then through
-// LDS (fold_team); group 0 of the team stores.
+// The phases of an output: a thread combines its elements, by whole vectors (fold_vectors), by one stride
+// (fold_strided) or by their places (fold_stretch), global -> registers; its group's states are combined within
+// wavefronts, then through LDS (fold_team); group 0 of the group stores.
 
-// A thread's place in its team: its number, the column whose elements it takes, its number among those that take
-// elements of that column, and the team's number in the workgroup.
+// A thread's place in its group: its number, the column whose elements it takes, its number among those that take
+// elements of that column, and the group's number in the workgroup.
 struct Seat {
-    uint32_t lane, column, group, team;
+    uint32_t lane, column, group, row_group;
 
-    __device__ __forceinline__ Seat(uint32_t thread, const Teams &shared)
+    __device__ __forceinline__ Seat(uint32_t thread, const RowGroups &shared)
         : lane(thread & ((1u << shared.size) - 1)), column(lane & ((1u << shared.columns) - 1)),
-          group(lane >> shared.columns), team(thread >> shared.size & ((1u << shared.teams) - 1)) {}
+          group(lane >> shared.columns), row_group(thread >> shared.size & ((1u << shared.row_groups) - 1)) {}
 };
 
 // Elements [first, first + elements) of an output.
@@ -235,10 +235,10 @@ template <class State> struct FoldValues {
     State of_wave[1 << FOLD_VALUES];
 };
 
-// What a team comes to in each column, from its threads' states; in the threads of group 0. `again`: the workgroup will
-// call this once more.
+// What a group comes to in each column, from its threads' states; in the threads of group 0. `again`: the workgroup
+// will call this once more.
 template <class Fold, class State>
-__device__ __forceinline__ State fold_team(State state, const Teams &shared, const Seat &seat, bool again,
+__device__ __forceinline__ State fold_team(State state, const RowGroups &shared, const Seat &seat, bool again,
                                            FoldValues<State> &lds) {
     uint32_t wave = log2_of(wave_size());
     auto both = [](State a, State b) INLINED {
@@ -248,12 +248,12 @@ __device__ __forceinline__ State fold_team(State state, const Teams &shared, con
     if (shared.size <= wave) return state;
     uint32_t waves = 1u << (shared.size - wave), of_wave = 1u << (wave - shared.columns),
              w = seat.group & (of_wave - 1);
-    State *values = lds.of_wave + (seat.team << (shared.size - wave + shared.columns)) + seat.column;
+    State *values = lds.of_wave + (seat.row_group << (shared.size - wave + shared.columns)) + seat.column;
     if (w == 0) values[seat.lane >> wave << shared.columns] = state;
     __syncthreads();
     w &= waves - 1;
     state = values[w << shared.columns];
-    // The team's first wavefront has the result.
+    // The group's first wavefront has the result.
     uint32_t end = seat.lane >> wave == 0 ? waves : 0;
 #pragma nounroll
     while ((w += of_wave) < end) state = both(state, values[w << shared.columns]);
@@ -278,20 +278,21 @@ __device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_di
 #pragma nounroll
     while (asked < threads && (size_t)gridDim.x << asked < outputs) asked++;
     bool side_by_side = kept.last == 1 && !adjacent && reduced > 1 && threads >= wave;
-    Teams shared = side_by_side ? teams_for_columns(outputs, reduced, asked, threads, log2_of(32 / sizeof(T)))
-                                : teams_for_rows(adjacent ? (reduced + WIDTH - 1) / WIDTH : reduced, asked, threads);
-    if (thread >> max_of(shared.size + shared.teams, wave)) return;
-    uint32_t together = 1u << (shared.teams + shared.columns);
+    RowGroups shared = side_by_side
+                           ? groups_for_columns(outputs, reduced, asked, threads, log2_of(32 / sizeof(T)))
+                           : groups_for_rows(adjacent ? (reduced + WIDTH - 1) / WIDTH : reduced, asked, threads);
+    if (thread >> max_of(shared.size + shared.row_groups, wave)) return;
+    uint32_t together = 1u << (shared.row_groups + shared.columns);
     for (size_t block = (size_t)blockIdx.x * together; block < outputs; block += (size_t)gridDim.x * together) {
         // What follows from these is not worth keeping from output to output: it takes more registers than there are.
         uint32_t zero = (uint32_t)num_dims >> 31;
         forget(shared, zero);
-        shared = {uniform(shared.size), uniform(shared.teams), uniform(shared.columns)};
+        shared = {uniform(shared.size), uniform(shared.row_groups), uniform(shared.columns)};
         forget(reduced, zero);
         reduced = uniform(reduced);
         Seat seat(thread, shared);
-        // The last teams and columns may be left over. They make the last output once more.
-        size_t o = min_of(block + (seat.team << shared.columns) + seat.column, outputs - 1);
+        // The last groups and columns may be left over. They make the last output once more.
+        size_t o = min_of(block + (seat.row_group << shared.columns) + seat.column, outputs - 1);
         const T *row = src + kept.offset(o, dims, strides);
         auto state = fold_stretch<Fold>(row, inner, Stretch{0, reduced}, seat.group, shared.size - shared.columns, zero,
                                         dims, strides);

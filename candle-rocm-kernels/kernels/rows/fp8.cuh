@@ -195,7 +195,7 @@ __device__ __forceinline__ void fp8_groups(const Source &source, const Fp8Matrix
     }
 }
 
-// Rows that are nobody's, where source[row] is negative, as casts of zeros. Teams of 32 lanes.
+// Rows that are nobody's, where source[row] is negative, as casts of zeros. Warps of 32 lanes.
 template <class T>
 __device__ __forceinline__ void fp8_nobodys(const int32_t *source, const Fp8Matrix<T> &m, uint32_t rows) {
     uint32_t lane = threadIdx.x % 32;

@@ -8,7 +8,7 @@
 //
 // A workgroup's y is the number of its rows, as of Candle's norms.
 
-// Calls make(form, team, row) for a workgroup's rows. What holds several numbers for an element has room for so many
+// Calls make(form, group, row) for a workgroup's rows. What holds several numbers for an element has room for so many
 // fewer.
 template <class Rows, class T, class F>
 __device__ __forceinline__ void each_row(uint32_t columns, bool wide, F make) {
@@ -34,17 +34,17 @@ __device__ __forceinline__ void masked_softmax(const T *src, T *dst, uint32_t co
                                                const MaskRows &rows) {
     constexpr bool MASKED = !is_same<M, NoMask>::value;
     bool wide = can_widen<T>(columns, src, dst) && can_widen_mask<T>(mask, rows);
-    each_row<Rows, T>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+    each_row<Rows, T>(columns, wide, [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         auto source = logits(src, mask, rows, row, columns, scale);
-        softmax_row<decltype(form), false, MASKED>(source, dst + row * columns, columns, team);
+        softmax_row<decltype(form), false, MASKED>(source, dst + row * columns, columns, row_group);
     });
 }
 
 template <class T> __device__ __forceinline__ void log_softmax(const T *src, T *dst, uint32_t columns) {
     bool wide = can_widen<T>(columns, src, dst);
-    each_row<RowsOf_log_softmax, T>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+    each_row<RowsOf_log_softmax, T>(columns, wide, [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         size_t at = row * columns;
-        softmax_row<decltype(form), true>(Plain<T>{src + at}, dst + at, columns, team);
+        softmax_row<decltype(form), true>(Plain<T>{src + at}, dst + at, columns, row_group);
     });
 }
 
@@ -52,10 +52,10 @@ template <bool LOG, class T>
 __device__ __forceinline__ void softmax_backward(const T *y, const T *dy, T *dx, uint32_t columns, double scale) {
     using Rows = typename conditional<LOG, RowsOf_backward_log_softmax, RowsOf_backward_softmax>::type;
     bool wide = can_widen<T>(columns, y, dy, dx);
-    each_row<Rows, T>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+    each_row<Rows, T>(columns, wide, [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         size_t at = row * columns;
         Two<T> source{y + at, dy + at};
-        softmax_backward_row<decltype(form), LOG>(source, dx + at, columns, (compute_t<T>)scale, team);
+        softmax_backward_row<decltype(form), LOG>(source, dx + at, columns, (compute_t<T>)scale, row_group);
     });
 }
 
@@ -63,10 +63,10 @@ template <class T>
 __device__ __forceinline__ void add_rmsnorm(const T *x, const T *residual, T *sum, T *dst, const T *alpha,
                                             uint32_t columns, float eps) {
     bool wide = can_widen<T>(columns, x, residual, sum, dst, alpha);
-    each_row<RowsOf_add_rmsnorm, T>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+    each_row<RowsOf_add_rmsnorm, T>(columns, wide, [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         size_t at = row * columns;
         SumOf<T> source{x + at, residual + at, sum + at};
-        rmsnorm_row<decltype(form)>(source, dst + at, alpha, columns, eps, team);
+        rmsnorm_row<decltype(form)>(source, dst + at, alpha, columns, eps, row_group);
     });
 }
 
@@ -74,10 +74,10 @@ template <class T>
 __device__ __forceinline__ void add_layernorm(const T *x, const T *residual, T *sum, T *dst, const T *alpha,
                                               const T *beta, uint32_t columns, float eps) {
     bool wide = can_widen<T>(columns, x, residual, sum, dst, alpha, beta);
-    each_row<RowsOf_add_layernorm, T>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+    each_row<RowsOf_add_layernorm, T>(columns, wide, [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         size_t at = row * columns;
         SumOf<T> source{x + at, residual + at, sum + at};
-        layernorm_row<decltype(form)>(source, dst + at, alpha, Plain<T>{beta}, columns, eps, team);
+        layernorm_row<decltype(form)>(source, dst + at, alpha, Plain<T>{beta}, columns, eps, row_group);
     });
 }
 
@@ -86,10 +86,11 @@ __device__ __forceinline__ void norm_backward(const T *x, const T *dy, const T *
                                               uint32_t columns, float eps) {
     using Rows = typename conditional<RMS, RowsOf_backward_rmsnorm, RowsOf_backward_layernorm>::type;
     bool wide = can_widen<T>(columns, x, dy, alpha, dx);
-    each_row<Rows, T>(columns, wide, [&](auto form, const Team &team, size_t row) INLINED {
+    each_row<Rows, T>(columns, wide, [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         size_t at = row * columns;
         compute_t<T> *of_row = stats == nullptr ? stats : stats + 2 * row;
-        norm_backward_row<decltype(form), RMS>(Two<T>{x + at, dy + at}, alpha, dx + at, of_row, columns, eps, team);
+        norm_backward_row<decltype(form), RMS>(Two<T>{x + at, dy + at}, alpha, dx + at, of_row, columns, eps,
+                                               row_group);
     });
 }
 

@@ -125,26 +125,26 @@ template <int WIDTH, bool LOG, class T> struct SoftmaxGradient {
 
 template <class Form, bool LOG, class T>
 __device__ __forceinline__ void softmax_backward_row(const Two<T> &src, T *__restrict__ dx, uint32_t columns,
-                                                     compute_t<T> scale, const Team &team) {
+                                                     compute_t<T> scale, const RowGroup &row_group) {
     constexpr int WIDTH = Form::WIDTH, N = Form::N;
     constexpr bool FULL = Form::FULL, REST = Form::REST;
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
-    Held<Two<T>, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
+    Held<Two<T>, WIDTH, N, FULL> held(src, row_group, columns, narrow<T>((C)0));
     SoftmaxGradient<WIDTH, LOG, T> gradient;
     auto add = [&](uint32_t, const V &x) INLINED {
         gradient.add(x);
     };
-    held.each_vector(team, columns, add);
-    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, add);
-    gradient.sum = team.all_reduce(gradient.sum, Sum(), lds);
+    held.each_vector(row_group, columns, add);
+    if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, add);
+    gradient.sum = row_group.all_reduce(gradient.sum, Sum(), lds);
     auto finish = [&](uint32_t i, const V &x) INLINED {
         store_vec(dx + i, gradient.of(x, scale));
     };
     held.forget(columns);
-    held.each_vector(team, columns, finish);
-    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, finish);
+    held.each_vector(row_group, columns, finish);
+    if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, finish);
 }
 
 template <class C> struct Three {
@@ -171,8 +171,8 @@ template <int WIDTH, bool RMS, class T> struct NormGradient {
         }
     }
     // Of all threads.
-    __device__ __forceinline__ void reduce(const Team &team, WaveValues<Three<C>> &lds) {
-        sums = team.all_reduce(
+    __device__ __forceinline__ void reduce(const RowGroup &row_group, WaveValues<Three<C>> &lds) {
+        sums = row_group.all_reduce(
             sums,
             [](const Three<C> &x, const Three<C> &y) INLINED { return Three<C>{x.a + y.a, x.b + y.b, x.c + y.c}; },
             lds);
@@ -202,7 +202,8 @@ template <int WIDTH, bool RMS, class T> struct NormGradient {
 template <bool REST, int WIDTH, int N, bool FULL, bool RMS, class T>
 __device__ __forceinline__ void norm_backward_sums(NormGradient<WIDTH, RMS, T> &gradient,
                                                    Held<Two<T>, WIDTH, N, FULL> &held, const Two<T> &src,
-                                                   const T *__restrict__ alpha, uint32_t columns, const Team &team) {
+                                                   const T *__restrict__ alpha, uint32_t columns,
+                                                   const RowGroup &row_group) {
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<Three<C>> lds;
@@ -213,37 +214,38 @@ __device__ __forceinline__ void norm_backward_sums(NormGradient<WIDTH, RMS, T> &
 #pragma unroll
             for (int k = 0; k < WIDTH; k++) mean += (C)widen(v.a[k]);
         };
-        held.each_vector(team, columns, add);
-        if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, add);
-        gradient.mean = team.all_reduce(mean, Sum(), lds_of_mean) / (C)columns;
+        held.each_vector(row_group, columns, add);
+        if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, add);
+        gradient.mean = row_group.all_reduce(mean, Sum(), lds_of_mean) / (C)columns;
     }
     held.forget(columns);
     auto add = [&](uint32_t i, const V &v) INLINED {
         gradient.add(v, read_global<vec<T, WIDTH>>(alpha + i));
     };
     // Beside both rows there is no room for all of alpha.
-    held.template each_vector<2>(team, columns, add);
-    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, add);
-    gradient.reduce(team, lds);
+    held.template each_vector<2>(row_group, columns, add);
+    if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, add);
+    gradient.reduce(row_group, lds);
 }
 
 template <class Form, bool RMS, class T>
 __device__ __forceinline__ void norm_backward_row(const Two<T> &src, const T *__restrict__ alpha, T *__restrict__ dx,
-                                                  compute_t<T> *stats, uint32_t columns, float eps, const Team &team) {
+                                                  compute_t<T> *stats, uint32_t columns, float eps,
+                                                  const RowGroup &row_group) {
     constexpr int WIDTH = Form::WIDTH, N = Form::N;
     constexpr bool FULL = Form::FULL, REST = Form::REST;
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
-    Held<Two<T>, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
+    Held<Two<T>, WIDTH, N, FULL> held(src, row_group, columns, narrow<T>((C)0));
     NormGradient<WIDTH, RMS, T> gradient;
-    norm_backward_sums<REST>(gradient, held, src, alpha, columns, team);
-    gradient.finish(stats, columns, eps, stats != nullptr && team.thread == 0);
+    norm_backward_sums<REST>(gradient, held, src, alpha, columns, row_group);
+    gradient.finish(stats, columns, eps, stats != nullptr && row_group.thread == 0);
     auto finish = [&](uint32_t i, const V &v) INLINED {
         store_vec(dx + i, gradient.of(v, read_global<vec<T, WIDTH>>(alpha + i)));
     };
     held.forget(columns);
-    held.template each_vector<2>(team, columns, finish);
-    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, finish);
+    held.template each_vector<2>(row_group, columns, finish);
+    if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, finish);
 }
 
 // The sums over rows that the gradients of a norm's parameters are: of dy * (x - mean) * r to `by_x`, of dy to `plain`,
@@ -345,11 +347,12 @@ __device__ __forceinline__ void softmax_part(const Source &row, Pair<compute_t<T
     using V = typename Source::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
     Part part(columns, parts, WIDTH, blockIdx.x);
-    Team team(blockDim.x, threadIdx.x);
+    RowGroup row_group(blockDim.x, threadIdx.x);
     Online<T> online;
-    for_rest<WIDTH, 0>(row.from(part.first), team, part.count, [&](uint32_t, const V &x) INLINED { online.add(x); });
-    C largest = team.all_reduce(online.largest, Maximum(), lds);
-    C sum = team.all_reduce(online.sum * rescale<T>(online.largest, finite(largest)), Sum(), lds);
+    for_rest<WIDTH, 0>(row.from(part.first), row_group, part.count,
+                       [&](uint32_t, const V &x) INLINED { online.add(x); });
+    C largest = row_group.all_reduce(online.largest, Maximum(), lds);
+    C sum = row_group.all_reduce(online.sum * rescale<T>(online.largest, finite(largest)), Sum(), lds);
     if (threadIdx.x == 0) partial[(size_t)blockIdx.y * parts + blockIdx.x] = {largest, sum};
 }
 
@@ -359,16 +362,16 @@ __device__ __forceinline__ void softmax_part_finish(const Source &row, const Pai
     using C = compute_t<T>;
     using V = typename Source::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
-    Team team(blockDim.x, threadIdx.x);
+    RowGroup row_group(blockDim.x, threadIdx.x);
     const Pair<C> *of_row = partial + (size_t)blockIdx.y * parts;
     C largest = -(C)INFINITY, sum = 0;
     for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) largest = math::fmax(largest, of_row[p].a);
-    C all = finite(team.all_reduce(largest, Maximum(), lds));
+    C all = finite(row_group.all_reduce(largest, Maximum(), lds));
     for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) sum += of_row[p].b * rescale<T>(of_row[p].a, all);
-    SoftmaxResult<T, LOG, ZERO> result(all, team.all_reduce(sum, Sum(), lds));
+    SoftmaxResult<T, LOG, ZERO> result(all, row_group.all_reduce(sum, Sum(), lds));
     Part part(columns, parts, WIDTH, blockIdx.x);
     T *__restrict__ to = dst + part.first;
-    for_rest<WIDTH, 0>(row.from(part.first), team, part.count,
+    for_rest<WIDTH, 0>(row.from(part.first), row_group, part.count,
                        [&](uint32_t i, const V &x) INLINED { store_vec(to + i, result.of(x)); });
 }
 
@@ -381,19 +384,19 @@ __device__ __forceinline__ void norm_part(const Source &row, Pair<compute_t<T>> 
     constexpr int N = 4;
     __shared__ WaveValues<C> lds;
     Part part(columns, parts, WIDTH, blockIdx.x);
-    Team team(blockDim.x, threadIdx.x);
+    RowGroup row_group(blockDim.x, threadIdx.x);
     Source src = row.from(part.first);
-    Held<Source, WIDTH, N, false> held(src, team, part.count, narrow<T>((C)0));
-    held.each_vector(team, part.count, [&](uint32_t i, V x) INLINED { src.keep(i, x); });
+    Held<Source, WIDTH, N, false> held(src, row_group, part.count, narrow<T>((C)0));
+    held.each_vector(row_group, part.count, [&](uint32_t i, V x) INLINED { src.keep(i, x); });
     C mean = 0, squares = 0;
     if constexpr (!RMS) {
         auto add = [&](uint32_t, V x) INLINED {
 #pragma unroll
             for (int k = 0; k < WIDTH; k++) mean += (C)widen(x[k]);
         };
-        held.each_vector(team, part.count, add);
-        for_rest<WIDTH, N>(src, team, part.count, add);
-        mean = team.all_reduce(mean, Sum(), lds) / (C)max_of(part.count, 1u);
+        held.each_vector(row_group, part.count, add);
+        for_rest<WIDTH, N>(src, row_group, part.count, add);
+        mean = row_group.all_reduce(mean, Sum(), lds) / (C)max_of(part.count, 1u);
     }
     auto add_square = [&](uint32_t, V x) INLINED {
 #pragma unroll
@@ -402,23 +405,23 @@ __device__ __forceinline__ void norm_part(const Source &row, Pair<compute_t<T>> 
             squares = math::fma(c, c, squares);
         }
     };
-    held.each_vector(team, part.count, add_square);
-    for_rest<WIDTH, N>(src, team, part.count, [&](uint32_t i, V x) INLINED {
+    held.each_vector(row_group, part.count, add_square);
+    for_rest<WIDTH, N>(src, row_group, part.count, [&](uint32_t i, V x) INLINED {
         src.keep(i, x);
         add_square(i, x);
     });
-    squares = team.all_reduce(squares, Sum(), lds);
+    squares = row_group.all_reduce(squares, Sum(), lds);
     if (threadIdx.x == 0) partial[(size_t)blockIdx.y * parts + blockIdx.x] = {mean, squares};
 }
 
 // The mean of a row, from the means `a` of its parts.
 template <int WIDTH, class Partial, class C>
 __device__ __forceinline__ C mean_of_parts(const Partial *__restrict__ of_row, uint32_t columns, uint32_t parts,
-                                           const Team &team, WaveValues<C> &lds) {
+                                           const RowGroup &row_group, WaveValues<C> &lds) {
     C sum = 0;
     for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x)
         sum += of_row[p].a * (C)Part(columns, parts, WIDTH, p).count;
-    return team.all_reduce(sum, Sum(), lds) / (C)columns;
+    return row_group.all_reduce(sum, Sum(), lds) / (C)columns;
 }
 
 template <int WIDTH, bool RMS, class T>
@@ -429,17 +432,17 @@ __device__ __forceinline__ void norm_part_finish(const T *__restrict__ row,
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
     __shared__ WaveValues<C> lds;
-    Team team(blockDim.x, threadIdx.x);
+    RowGroup row_group(blockDim.x, threadIdx.x);
     const Pair<C> *of_row = partial + (size_t)blockIdx.y * parts;
-    C mean = RMS ? (C)0 : mean_of_parts<WIDTH>(of_row, columns, parts, team, lds), squares = 0;
+    C mean = RMS ? (C)0 : mean_of_parts<WIDTH>(of_row, columns, parts, row_group, lds), squares = 0;
     for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) {
         C distance = of_row[p].a - mean;
         squares += of_row[p].b;
         if constexpr (!RMS) squares += distance * distance * (C)Part(columns, parts, WIDTH, p).count;
     }
-    C scale = norm_scale(team.all_reduce(squares, Sum(), lds), columns, eps);
+    C scale = norm_scale(row_group.all_reduce(squares, Sum(), lds), columns, eps);
     Part part(columns, parts, WIDTH, blockIdx.x);
-    for_rest<WIDTH, 0>(Plain<T>{row + part.first}, team, part.count, [&](uint32_t i, V x) INLINED {
+    for_rest<WIDTH, 0>(Plain<T>{row + part.first}, row_group, part.count, [&](uint32_t i, V x) INLINED {
         size_t at = (size_t)part.first + i;
         V a = read_global<V>(alpha + at), y;
         if constexpr (RMS) {
@@ -463,10 +466,11 @@ __device__ __forceinline__ void softmax_backward_part(const Two<T> &row, compute
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
     Part part(columns, parts, WIDTH, blockIdx.x);
-    Team team(blockDim.x, threadIdx.x);
+    RowGroup row_group(blockDim.x, threadIdx.x);
     SoftmaxGradient<WIDTH, LOG, T> gradient;
-    for_rest<WIDTH, 0>(row.from(part.first), team, part.count, [&](uint32_t, const V &x) INLINED { gradient.add(x); });
-    C sum = team.all_reduce(gradient.sum, Sum(), lds);
+    for_rest<WIDTH, 0>(row.from(part.first), row_group, part.count,
+                       [&](uint32_t, const V &x) INLINED { gradient.add(x); });
+    C sum = row_group.all_reduce(gradient.sum, Sum(), lds);
     if (threadIdx.x == 0) partial[(size_t)blockIdx.y * parts + blockIdx.x] = sum;
 }
 
@@ -478,13 +482,13 @@ __device__ __forceinline__ void softmax_backward_part_finish(const Two<T> &row,
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
-    Team team(blockDim.x, threadIdx.x);
+    RowGroup row_group(blockDim.x, threadIdx.x);
     SoftmaxGradient<WIDTH, LOG, T> gradient;
     for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) gradient.sum += partial[(size_t)blockIdx.y * parts + p];
-    gradient.sum = team.all_reduce(gradient.sum, Sum(), lds);
+    gradient.sum = row_group.all_reduce(gradient.sum, Sum(), lds);
     Part part(columns, parts, WIDTH, blockIdx.x);
     T *__restrict__ to = dx + part.first;
-    for_rest<WIDTH, 0>(row.from(part.first), team, part.count,
+    for_rest<WIDTH, 0>(row.from(part.first), row_group, part.count,
                        [&](uint32_t i, const V &x) INLINED { store_vec(to + i, gradient.of(x, scale)); });
 }
 
@@ -501,11 +505,11 @@ __device__ __forceinline__ void norm_backward_part(const Two<T> &row, const T *_
     using C = compute_t<T>;
     constexpr int N = 4;
     Part part(columns, parts, WIDTH, blockIdx.x);
-    Team team(blockDim.x, threadIdx.x);
+    RowGroup row_group(blockDim.x, threadIdx.x);
     Two<T> src = row.from(part.first);
-    Held<Two<T>, WIDTH, N, false> held(src, team, part.count, narrow<T>((C)0));
+    Held<Two<T>, WIDTH, N, false> held(src, row_group, part.count, narrow<T>((C)0));
     NormGradient<WIDTH, RMS, T> gradient;
-    norm_backward_sums<true>(gradient, held, src, alpha + part.first, part.count, team);
+    norm_backward_sums<true>(gradient, held, src, alpha + part.first, part.count, row_group);
     // A part without elements has no mean.
     C mean = part.count == 0 ? (C)0 : gradient.mean;
     if (threadIdx.x == 0) partial[(size_t)blockIdx.y * parts + blockIdx.x] = {mean, gradient.sums};
@@ -519,12 +523,12 @@ __device__ __forceinline__ void norm_backward_part_finish(const Two<T> &row, con
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<Three<C>> lds;
-    Team team(blockDim.x, threadIdx.x);
+    RowGroup row_group(blockDim.x, threadIdx.x);
     const PartOfGradient<C> *of_row = partial + (size_t)blockIdx.y * parts;
     NormGradient<WIDTH, RMS, T> gradient;
     if constexpr (!RMS) {
         __shared__ WaveValues<C> lds_of_mean;
-        gradient.mean = mean_of_parts<WIDTH>(of_row, columns, parts, team, lds_of_mean);
+        gradient.mean = mean_of_parts<WIDTH>(of_row, columns, parts, row_group, lds_of_mean);
     }
     for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) {
         Three<C> of_part = of_row[p].sums;
@@ -535,10 +539,10 @@ __device__ __forceinline__ void norm_backward_part_finish(const Two<T> &row, con
         }
         gradient.sums = {gradient.sums.a + of_part.a, gradient.sums.b + of_part.b, gradient.sums.c + of_part.c};
     }
-    gradient.reduce(team, lds);
+    gradient.reduce(row_group, lds);
     gradient.finish(stats, columns, eps, stats != nullptr && blockIdx.x == 0 && threadIdx.x == 0);
     Part part(columns, parts, WIDTH, blockIdx.x);
-    for_rest<WIDTH, 0>(row.from(part.first), team, part.count, [&](uint32_t i, const V &v) INLINED {
+    for_rest<WIDTH, 0>(row.from(part.first), row_group, part.count, [&](uint32_t i, const V &v) INLINED {
         size_t at = (size_t)part.first + i;
         store_vec(dx + at, gradient.of(v, read_global<vec<T, WIDTH>>(alpha + at)));
     });

@@ -4,7 +4,7 @@
 #include "portable/lds.cuh"
 
 static constexpr uint32_t GATE_MOST = 512, GATE_THREADS = 256;
-static constexpr uint32_t GATE_TEAM = EXTREMES_LANES, GATE_TEAMS = GATE_THREADS / GATE_TEAM;
+static constexpr uint32_t GATE_WARP = EXTREMES_LANES, GATE_WARPS = GATE_THREADS / GATE_WARP;
 // What a choice that is no number counts for, and what is below all choices.
 static constexpr float GATE_LAST = -3.0e38f, GATE_BELOW = -3.2e38f;
 
@@ -33,8 +33,8 @@ __device__ __forceinline__ int32_t ordered(float x) {
     return bits ^ (bits >> 31 & 0x7fffffff);
 }
 
-// Whose number is the largest of a team's, or, of several, the least: of each lane's best, or nobody's.
-__device__ __forceinline__ uint32_t first_of_team(int32_t best, uint32_t number) {
+// Whose number is the largest of a warp's, or, of several, the least: of each lane's best, or nobody's.
+__device__ __forceinline__ uint32_t first_of_warp(int32_t best, uint32_t number) {
     bool is_best = best == largest_of_32(best);
     return (uint32_t)least_of_32(is_best ? (int32_t)number : 0x7fffffff);
 }
@@ -45,7 +45,7 @@ __device__ __forceinline__ void choose_groups(int32_t *choices, const GateOption
     uint32_t each = o.experts / o.groups;
     // Lanes that share a group: a power of two.
     uint32_t shares = 1;
-    while (2 * shares * o.groups <= GATE_TEAM) shares *= 2;
+    while (2 * shares * o.groups <= GATE_WARP) shares *= 2;
     uint32_t group = lane / shares, first = group * each + lane % shares, end = (group + 1) * each;
     float best = LEAST, second = LEAST;
     if (group < o.groups)
@@ -55,7 +55,7 @@ __device__ __forceinline__ void choose_groups(int32_t *choices, const GateOption
             best = math::fmax(best, x);
         }
     for (uint32_t step = 1; step < shares; step *= 2) {
-        float other = shfl_xor(best, step, GATE_TEAM), other_second = shfl_xor(second, step, GATE_TEAM);
+        float other = shfl_xor(best, step, GATE_WARP), other_second = shfl_xor(second, step, GATE_WARP);
         second = math::fmax(math::fmin(best, other), math::fmax(second, other_second));
         best = math::fmax(best, other);
     }
@@ -63,12 +63,12 @@ __device__ __forceinline__ void choose_groups(int32_t *choices, const GateOption
     int32_t mine = group < o.groups ? ordered(score > GATE_LAST ? score : GATE_LAST) : GATE_TAKEN;
     bool taken = false;
     for (uint32_t i = 0; i < o.top_groups; i++)
-        if (first_of_team(mine, group) == group) taken = true, mine = GATE_TAKEN;
+        if (first_of_warp(mine, group) == group) taken = true, mine = GATE_TAKEN;
     if (group < o.groups && !taken)
         for (uint32_t e = first; e < end; e += shares) choices[e] = GATE_TAKEN;
 }
 
-// The experts of a token and their weights, by a team of 32 lanes, each of which holds SLOTS experts at most. `lds` has
+// The experts of a token and their weights, by a warp of 32 lanes, each of which holds SLOTS experts at most. `lds` has
 // an element for each expert. Weights are of scores, choices have the bias as well. What is no number is chosen last.
 template <int SLOTS, class T>
 __device__ __forceinline__ void experts_gate(const T *logits, const float *bias, uint32_t *ids, float *weights,
@@ -76,7 +76,7 @@ __device__ __forceinline__ void experts_gate(const T *logits, const float *bias,
     float scores[SLOTS];
     int32_t choices[SLOTS];
     auto expert = [&](int i) INLINED {
-        return lane + i * GATE_TEAM;
+        return lane + i * GATE_WARP;
     };
     float largest = -INFINITY, sum = 0;
 #pragma unroll
@@ -85,11 +85,11 @@ __device__ __forceinline__ void experts_gate(const T *logits, const float *bias,
         largest = math::fmax(largest, scores[i]);
     }
     if (!o.sigmoid) {
-        largest = wave_all_reduce(largest, GATE_TEAM, LargerFloat());
+        largest = wave_all_reduce(largest, GATE_WARP, LargerFloat());
 #pragma unroll
         for (int i = 0; i < SLOTS; i++)
             if (expert(i) < o.experts) sum += scores[i] = math::exp(scores[i] - largest);
-        sum = wave_all_reduce(sum, GATE_TEAM, Sum());
+        sum = wave_all_reduce(sum, GATE_WARP, Sum());
     }
 #pragma unroll
     for (int i = 0; i < SLOTS; i++) {
@@ -123,7 +123,7 @@ __device__ __forceinline__ void experts_gate(const T *logits, const float *bias,
 #pragma unroll
         for (int j = 1; j < SLOTS; j++)
             if (choices[j] > best) best = choices[j], of_best = expert(j);
-        uint32_t chosen = first_of_team(best, of_best);
+        uint32_t chosen = first_of_warp(best, of_best);
         if (lane == i) number = chosen;
 #pragma unroll
         for (int j = 0; j < SLOTS; j++)
@@ -131,7 +131,7 @@ __device__ __forceinline__ void experts_gate(const T *logits, const float *bias,
     }
     wave_fence();
     float score = lane < o.top ? bit_cast<float>(lds[number]) : 0;
-    float all = wave_all_reduce(score, GATE_TEAM, Sum());
+    float all = wave_all_reduce(score, GATE_WARP, Sum());
     if (writes && lane < o.top) {
         ids[lane] = number;
         weights[lane] = score * (o.normalise ? o.factor / (all + 1e-20f) : o.factor);
@@ -142,7 +142,7 @@ __device__ __forceinline__ void experts_gate(const T *logits, const float *bias,
 template <class T>
 __device__ __forceinline__ void gate_of_any(const T *logits, const float *bias, uint32_t *ids, float *weights,
                                             const GateOptions &o, uint32_t *lds, uint32_t lane, bool writes) {
-    if (o.experts <= 2 * GATE_TEAM) experts_gate<2>(logits, bias, ids, weights, o, lds, lane, writes);
-    else if (o.experts <= 8 * GATE_TEAM) experts_gate<8>(logits, bias, ids, weights, o, lds, lane, writes);
-    else experts_gate<GATE_MOST / GATE_TEAM>(logits, bias, ids, weights, o, lds, lane, writes);
+    if (o.experts <= 2 * GATE_WARP) experts_gate<2>(logits, bias, ids, weights, o, lds, lane, writes);
+    else if (o.experts <= 8 * GATE_WARP) experts_gate<8>(logits, bias, ids, weights, o, lds, lane, writes);
+    else experts_gate<GATE_MOST / GATE_WARP>(logits, bias, ids, weights, o, lds, lane, writes);
 }

@@ -1,9 +1,9 @@
-// Gates of experts whose number divides by four, for a `top` of at most as many as a team has cells.
+// Gates of experts whose number divides by four, for a `top` of at most as many as a subwarp has cells.
 //
-// A token has a team of LANES lanes, each of which holds FOURS times four experts in registers, in CELLS cells. Of
-// every cell the two best fours are known, and what as many of these reach as the team has cells is a bound that seldom
-// many more fours reach. They alone come to LDS, the team shares them out, and their experts that reach the bound are
-// put in order.
+// A token has a subwarp of LANES lanes, each of which holds FOURS times four experts in registers, in CELLS cells. Of
+// every cell the two best fours are known, and what as many of these reach as the subwarp has cells is a bound that
+// seldom many more fours reach. They alone come to LDS, the subwarp shares them out, and their experts that reach the
+// bound are put in order.
 #pragma once
 #include "rows/gate.cuh"
 
@@ -13,10 +13,11 @@ typedef float FloatPair __attribute__((ext_vector_type(2)));
 // Of a workgroup: few, so that others begin soon where one ends.
 static constexpr uint32_t FOURS_THREADS = 128;
 
-// All lanes of a warp exchange together: of a team alone NVIDIA's would first look who is there.
-static constexpr uint32_t TEAMS_LANES = 32;
+// All lanes of a warp exchange together: of a subwarp alone NVIDIA's would first look who is there.
+static constexpr uint32_t WARP_LANES = 32;
 
-// The value of lane ^ MASK of a team. On AMD all but 4 are moves within the vector unit: 3 turns fours round, 7 eights.
+// The value of lane ^ MASK of a subwarp. On AMD all but 4 are moves within the vector unit: 3 turns fours round, 7
+// eights.
 template <uint32_t LANES, uint32_t MASK, class T> __device__ __forceinline__ T across(T value) {
 #if defined(__HIP__)
     if constexpr (MASK == 3 || MASK == 7)
@@ -24,23 +25,23 @@ template <uint32_t LANES, uint32_t MASK, class T> __device__ __forceinline__ T a
             return __builtin_amdgcn_mov_dpp(word, MASK == 3 ? 0x1b : 0x141, 0xf, 0xf, true);
         });
 #endif
-    return shfl_xor(value, MASK, TEAMS_LANES);
+    return shfl_xor(value, MASK, WARP_LANES);
 }
-template <uint32_t LANES, class T, class Op> __device__ __forceinline__ T team_reduce(T value, Op op) {
+template <uint32_t LANES, class T, class Op> __device__ __forceinline__ T subwarp_reduce(T value, Op op) {
     value = op(value, across<LANES, 1>(value));
     value = op(value, across<LANES, 2>(value));
     if constexpr (LANES == 8) value = op(value, across<LANES, 7>(value));
     return value;
 }
 
-// A bit for each lane of a team for which it holds.
-template <uint32_t LANES> __device__ __forceinline__ uint32_t team_bits(bool holds) {
+// A bit for each lane of a subwarp for which it holds.
+template <uint32_t LANES> __device__ __forceinline__ uint32_t subwarp_bits(bool holds) {
     return (uint32_t)(ballot(holds) >> (lane_id() & ~(LANES - 1))) & ((1u << LANES) - 1);
 }
 
-// What half of a team's values reach. A lane's are in order, the largest first.
+// What half of a subwarp's values reach. A lane's are in order, the largest first.
 template <uint32_t LANES, int COUNT>
-__device__ __forceinline__ float middle_of_team(float (&values)[COUNT], uint32_t lane) {
+__device__ __forceinline__ float middle_of_subwarp(float (&values)[COUNT], uint32_t lane) {
     // A lane's in order, which rise and then fall or the other way round.
     auto within = [&]() INLINED {
 #pragma unroll
@@ -65,7 +66,7 @@ __device__ __forceinline__ float middle_of_team(float (&values)[COUNT], uint32_t
     };
     exchange(Constant<1u>(), 1, true), within();
     if constexpr (LANES == 8) exchange(Constant<3u>(), 2, true), exchange(Constant<1u>(), 1, false), within();
-    // Both halves of the team are in order. Each value meets one of the other half: the larger ones are half of all.
+    // Both halves of the subwarp are in order. Each value meets one of the other half: the larger ones are half of all.
     float least = INFINITY;
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
@@ -119,23 +120,23 @@ template <int LANES, int FOURS> struct FourBits {
     static __device__ constexpr uint32_t first_bit(int j) { return 1u << (j * LANES % 32); }
     static __device__ constexpr int word_of(int j) { return j * LANES / 32; }
 
-    __device__ __forceinline__ void all_of_team() {
+    __device__ __forceinline__ void all_of_subwarp() {
 #pragma unroll
         for (uint32_t &word : words)
-            word = team_reduce<LANES>(word, [](uint32_t a, uint32_t b) INLINED { return a | b; });
+            word = subwarp_reduce<LANES>(word, [](uint32_t a, uint32_t b) INLINED { return a | b; });
     }
-    // Those of a team's lanes for whose fours `holds`.
+    // Those of a subwarp's lanes for whose fours `holds`.
     template <class Holds> static __device__ __forceinline__ FourBits where(uint32_t lane, Holds holds) {
         FourBits bits = {};
         if constexpr (LANES == 8) {
-            // A byte of each vote is the team's.
-            uint32_t first = lane_id() / 8, team = first % 4, votes[4];
+            // A byte of each vote is the subwarp's.
+            uint32_t first = lane_id() / 8, subwarp = first % 4, votes[4];
 #pragma unroll
             for (int j = 0; j < FOURS; j++) {
                 votes[j % 4] = (uint32_t)(ballot(holds(j)) >> (first & ~3u) * 8);
                 if (j % 2)
                     votes[j % 4] = permute_bytes(votes[j % 4 - 1], votes[j % 4],
-                                                 byte_selector(team, 4 + team, 4 + team, 4 + team));
+                                                 byte_selector(subwarp, 4 + subwarp, 4 + subwarp, 4 + subwarp));
                 if (j % 4 == 1) bits.words[word_of(j)] = votes[1] & 0xffff;
                 if (j % 4 == 3) bits.words[word_of(j)] = permute_bytes(votes[1], votes[3], byte_selector(0, 1, 4, 5));
             }
@@ -145,7 +146,7 @@ template <int LANES, int FOURS> struct FourBits {
                 if (holds(j)) bits.words[word_of(j)] |= first_bit(j);
 #pragma unroll
             for (uint32_t &word : bits.words) word <<= lane;
-            bits.all_of_team();
+            bits.all_of_subwarp();
         }
         return bits;
     }
@@ -181,7 +182,7 @@ template <int LANES, int FOURS, int CELLS> struct FoursLds {
     static constexpr int AT_ONCE = FOURS % 8 == 0 ? 8 : 4, BESTS = (LANES + 1) * AT_ONCE * 8;
     static constexpr int NUMBERS = CANDIDATES * 16, CHOSEN = KEYS * 8;
     static constexpr int MOST = max_of(BESTS, max_of(NUMBERS + CANDIDATES * 4, CHOSEN + MOST_TOP * 4));
-    // Two teams' are in different banks.
+    // Two subwarps' are in different banks.
     static constexpr int BYTES = (MOST + 63) / 128 * 128 + 64;
 };
 
@@ -229,7 +230,7 @@ __device__ __forceinline__ void rank_groups(bool (&open)[MINE], const GateOption
     for (int i = 0; i < MINE; i++) open[i] = ranks[i] < o.top_groups;
 }
 
-// A token's top-k gate, as a lane of its team has it. Phases, in the order of `gate_fours`:
+// A token's top-k gate, as a lane of its subwarp has it. Phases, in the order of `gate_fours`:
 //
 //   load       logits, global -> registers, upcast to f32
 //   score      logits -> scores, and with the bias choices
@@ -239,7 +240,7 @@ __device__ __forceinline__ void rank_groups(bool (&open)[MINE], const GateOption
 //   rank       keys -> the chosen experts in order, LDS -> LDS
 //   store      chosen experts and their weights, LDS -> global
 //
-// Lane `l` of a team holds the experts 4 * (j * LANES + l) + i in `choices[j][i]`.
+// Lane `l` of a subwarp holds the experts 4 * (j * LANES + l) + i in `choices[j][i]`.
 template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
     using Lds = FoursLds<LANES, FOURS, CELLS>;
     using Bits = FourBits<LANES, FOURS>;
@@ -295,7 +296,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
         for (int j = 0; j < FOURS; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) largest = math::fmax(largest, choices[j][i]);
-        scores.largest = team_reduce<LANES>(largest, LargerFloat());
+        scores.largest = subwarp_reduce<LANES>(largest, LargerFloat());
 #pragma unroll
         for (int j = 0; j < FOURS; j++) {
             float *x = choices[j];
@@ -304,7 +305,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
             float of_four = (x[0] + x[1]) + (x[2] + x[3]);
             sum += four(j) < fours ? of_four : 0;
         }
-        scores.factor = 1.0f / team_reduce<LANES>(sum, Sum());
+        scores.factor = 1.0f / subwarp_reduce<LANES>(sum, Sum());
 #pragma unroll
         for (int j = 0; j < FOURS; j++)
 #pragma unroll
@@ -388,7 +389,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
         rank_groups<LANES>(open, o, bests, lane);
         uint32_t bits = 0;
 #pragma unroll
-        for (int i = 0; i < MINE; i++) bits |= team_bits<LANES>(open[i]) << (i * LANES);
+        for (int i = 0; i < MINE; i++) bits |= subwarp_bits<LANES>(open[i]) << (i * LANES);
 #pragma unroll
         for (int j = 0; j < FOURS; j++) best[j] = bits >> (j / ROUNDS) & 1 ? best[j] : -INFINITY;
     }
@@ -424,7 +425,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
             uint32_t first = (i * LANES + lane) * each;
             if (open[i]) bits.add(first, first + each);
         }
-        bits.all_of_team();
+        bits.all_of_subwarp();
         bits = bits.of_lane(lane);
 #pragma unroll
         for (int j = 0; j < FOURS; j++) best[j] = bits.has(j) ? best[j] : -INFINITY;
@@ -451,11 +452,11 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
             largest[0] = math::fmax(cells[0].best, other.best), largest[1] = math::fmax(met, middle);
             largest[2] = math::fmin(met, middle), largest[3] = math::fmin(cells[0].second, other.second);
         }
-        return math::fmax(middle_of_team<LANES>(largest, lane), GATE_BELOW);
+        return math::fmax(middle_of_subwarp<LANES>(largest, lane), GATE_BELOW);
     }
 
-    // Select: the team's fours that reach the bound, and how many these are. Where many are equal to it, those of the
-    // least numbers are as many as can be chosen beside those that are beyond.
+    // Select: the subwarp's fours that reach the bound, and how many these are. Where many are equal to it, those of
+    // the least numbers are as many as can be chosen beside those that are beyond.
     __device__ __forceinline__ Bits candidates_from(float bound, uint32_t &count) const {
         Bits candidates = Bits::where(lane, [&](int j) INLINED { return best[j] >= bound; });
         count = candidates.count();
@@ -520,10 +521,10 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
         uint32_t to = hits, from_lane = lane_id() - lane;
 #pragma unroll
         for (uint32_t step = 1; step < LANES; step *= 2) {
-            uint32_t other = shfl_up(to, step, TEAMS_LANES);
+            uint32_t other = shfl_up(to, step, WARP_LANES);
             if (lane >= step) to += other;
         }
-        uint32_t all = shfl(to, from_lane % TEAMS_LANES + LANES - 1, TEAMS_LANES);
+        uint32_t all = shfl(to, from_lane % WARP_LANES + LANES - 1, WARP_LANES);
         fits = fits && all <= (uint32_t)Lds::KEYS;
         wave_fence();
         if (fits) {
@@ -557,14 +558,14 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
                     if (key < last && key > next) next = key;
                 }
             }
-            last = team_reduce<LANES>(next, [](int64_t a, int64_t b) INLINED { return max_of(a, b); });
+            last = subwarp_reduce<LANES>(next, [](int64_t a, int64_t b) INLINED { return max_of(a, b); });
             if (!fits && lane == 0) lds_store(lds + Lds::CHOSEN + i * 4, ~(uint32_t)last);
         }
     }
 
     // Rank: of `all` keys each one's number of larger ones is its place among the chosen.
     __device__ __forceinline__ void rank(uint32_t all) const {
-        // Candidates that a lane ranks together: seldom has a team more.
+        // Candidates that a lane ranks together: seldom has a subwarp more.
         constexpr uint32_t RANKED = 2 * CELLS;
 #pragma unroll 1
         for (uint32_t from = lane; from < all; from += RANKED * LANES) {
@@ -598,7 +599,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
             }
             sum += weighed[i];
         }
-        sum = team_reduce<LANES>(sum, Sum());
+        sum = subwarp_reduce<LANES>(sum, Sum());
         float factor = o.normalise ? o.factor / (sum + 1e-20f) : o.factor;
 #pragma unroll
         for (uint32_t i = 0; i < CELLS; i++) {
@@ -612,7 +613,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
 };
 
 // The experts of a token and their weights, as `experts_gate` chooses them. All lanes of a workgroup come here; `lds`
-// is a team's. What is read is aligned to 16 bytes, and experts divide by four, as those of a group do. Groups are
+// is a subwarp's. What is read is aligned to 16 bytes, and experts divide by four, as those of a group do. Groups are
 // GATE_GROUPS at most. A fence stands between writes of LDS and reads of it.
 template <int LANES, int FOURS, int CELLS, class T>
 __device__ __forceinline__ void gate_fours(const T *logits, const float *bias, uint32_t *ids, float *weights,

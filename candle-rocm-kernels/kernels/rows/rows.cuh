@@ -1,6 +1,6 @@
 // Softmax and normalisation of the rows of a contiguous matrix.
 //
-// A row is read once: a team of threads holds it in registers, in vectors of WIDTH elements (16 bytes where rows and
+// A row is read once: a group of threads holds it in registers, in vectors of WIDTH elements (16 bytes where rows and
 // weights are aligned and divide into that, otherwise one element). Candle asks for a workgroup for each row; any that
 // are wavefronts of 32 and more, and a power of two of rows each, will do.
 #pragma once
@@ -8,10 +8,10 @@
 #include "rows/row_kernels.cuh"
 
 // The threads that make one row: a power of two of neighbours, some of a wavefront's or several whole wavefronts.
-struct Team {
+struct RowGroup {
     uint32_t size, thread, number;
 
-    __device__ __forceinline__ Team(uint32_t size, uint32_t thread)
+    __device__ __forceinline__ RowGroup(uint32_t size, uint32_t thread)
         : size(size), thread(thread & (size - 1)), number(thread >> log2_of(size)) {}
 
     // Combines one value a thread. Every thread of the workgroup takes part.
@@ -60,7 +60,7 @@ template <class T> struct Plain {
 };
 
 // What the code that makes a row is compiled for: vectors of WIDTH elements, N of which a thread holds. FULL says that
-// the team holds exactly the row; REST that the row may be longer than what it holds.
+// the group holds exactly the row; REST that the row may be longer than what it holds.
 template <int WIDTH_, int N_, bool FULL_, bool REST_> struct RowForm {
     static constexpr int WIDTH = WIDTH_, N = N_;
     static constexpr bool FULL = FULL_, REST = REST_;
@@ -71,12 +71,12 @@ template <class Source, int WIDTH, int N, bool FULL> struct Held {
     using V = typename Source::template Vector<WIDTH>;
     V x[N];
 
-    template <class Outside> __device__ __forceinline__ Held(const Source &row, const Team &team, uint32_t columns,
-                                                             Outside outside) {
+    template <class Outside> __device__ __forceinline__ Held(const Source &row, const RowGroup &row_group,
+                                                             uint32_t columns, Outside outside) {
         uint32_t vectors = columns / WIDTH;
 #pragma unroll
         for (int n = 0; n < N; n++) {
-            uint32_t v = team.thread + n * team.size;
+            uint32_t v = row_group.thread + n * row_group.size;
             if constexpr (!FULL) x[n] = Source::template all<WIDTH>(outside);
             if (FULL || v < vectors) x[n] = row.template read<WIDTH>((size_t)v * WIDTH);
         }
@@ -102,34 +102,33 @@ template <class Source, int WIDTH, int N, bool FULL> struct Held {
     // Calls f(first element's place, vector) for the vectors that exist. Masks of lanes and addresses, and what f
     // loads, are made for so many vectors at a time as TOGETHER says, where the registers have no room for those of
     // all.
-    template <int TOGETHER = (N > 8 ? 4 : N), class F> __device__ __forceinline__ void each_vector(const Team &team,
-                                                                                                   uint32_t columns,
-                                                                                                   F f) const {
-        uint32_t thread = team.thread;
+    template <int TOGETHER = (N > 8 ? 4 : N), class F> __device__ __forceinline__ void each_vector(
+        const RowGroup &row_group, uint32_t columns, F f) const {
+        uint32_t thread = row_group.thread;
 #pragma unroll
         for (int n = 0; n < N; n++) {
             if constexpr (TOGETHER < N) {
                 if (n % TOGETHER == 0) in_order(thread);
             }
-            uint32_t v = thread + n * team.size;
+            uint32_t v = thread + n * row_group.size;
             if (FULL || v < columns / WIDTH) f(v * WIDTH, x[n]);
         }
     }
 };
 
-// Calls f(first element's place, vector) for a row's vectors beyond the N that each thread of the team holds.
+// Calls f(first element's place, vector) for a row's vectors beyond the N that each thread of the group holds.
 template <int WIDTH, int N, class Source, class F>
-__device__ __forceinline__ void for_rest(const Source &row, const Team &team, uint32_t columns, F f) {
+__device__ __forceinline__ void for_rest(const Source &row, const RowGroup &row_group, uint32_t columns, F f) {
     constexpr int STRIP = WIDTH == 1 ? 1 : 2;
-    uint32_t vectors = columns / WIDTH, v = team.thread + N * team.size;
-    for (; v + (STRIP - 1) * team.size < vectors; v += STRIP * team.size) {
+    uint32_t vectors = columns / WIDTH, v = row_group.thread + N * row_group.size;
+    for (; v + (STRIP - 1) * row_group.size < vectors; v += STRIP * row_group.size) {
         typename Source::template Vector<WIDTH> x[STRIP];
 #pragma unroll
-        for (int s = 0; s < STRIP; s++) x[s] = row.template read<WIDTH>((size_t)(v + s * team.size) * WIDTH);
+        for (int s = 0; s < STRIP; s++) x[s] = row.template read<WIDTH>((size_t)(v + s * row_group.size) * WIDTH);
 #pragma unroll
-        for (int s = 0; s < STRIP; s++) f((v + s * team.size) * WIDTH, x[s]);
+        for (int s = 0; s < STRIP; s++) f((v + s * row_group.size) * WIDTH, x[s]);
     }
-    for (; v < vectors; v += team.size) f(v * WIDTH, row.template read<WIDTH>((size_t)v * WIDTH));
+    for (; v < vectors; v += row_group.size) f(v * WIDTH, row.template read<WIDTH>((size_t)v * WIDTH));
 }
 
 // ------------------------------------------------------------------ softmax
@@ -204,7 +203,7 @@ template <class T, bool LOG, bool ZERO> struct SoftmaxResult {
 // largest, and computes anew.
 template <class Form, bool LOG = false, bool ZERO = false, class Source, class T>
 __device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ dst, uint32_t columns,
-                                            const Team &team) {
+                                            const RowGroup &row_group) {
     constexpr int WIDTH = Form::WIDTH, N = Form::N;
     constexpr bool FULL = Form::FULL, REST = Form::REST;
     using C = compute_t<T>;
@@ -213,7 +212,7 @@ __device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ d
     // f32 and f64 keep the exponentials; smaller types would round them, and compute twice.
     constexpr bool KEEP = !LOG && is_same<T, C>::value;
     __shared__ WaveValues<C> lds;
-    Held<Source, WIDTH, N, FULL> held(src, team, columns, narrow<E>(-(C)INFINITY));
+    Held<Source, WIDTH, N, FULL> held(src, row_group, columns, narrow<E>(-(C)INFINITY));
     Online<T> online;
     held.each([&](C x) INLINED { online.largest = math::fmax(online.largest, x); });
     held.forget(columns);
@@ -228,23 +227,23 @@ __device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ d
             }
     };
     if constexpr (!KEEP) add_held(finite(online.largest));
-    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, [&](uint32_t, V x) INLINED { online.add(x); });
-    C all = finite(team.all_reduce(online.largest, Maximum(), lds));
+    if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, [&](uint32_t, V x) INLINED { online.add(x); });
+    C all = finite(row_group.all_reduce(online.largest, Maximum(), lds));
     if constexpr (REST || !KEEP) online.sum *= rescale<T>(online.largest, all);
     if constexpr (KEEP) add_held(all);
-    SoftmaxResult<T, LOG, ZERO> result(all, team.all_reduce(online.sum, Sum(), lds));
+    SoftmaxResult<T, LOG, ZERO> result(all, row_group.all_reduce(online.sum, Sum(), lds));
     held.forget(columns);
     if constexpr (KEEP) {
-        held.each_vector(team, columns, [&](uint32_t i, V x) INLINED {
+        held.each_vector(row_group, columns, [&](uint32_t i, V x) INLINED {
 #pragma unroll
             for (int k = 0; k < WIDTH; k++) x[k] *= result.scale;
             store_vec(dst + i, x);
         });
     } else {
-        held.each_vector(team, columns, [&](uint32_t i, V x) INLINED { store_vec(dst + i, result.of(x)); });
+        held.each_vector(row_group, columns, [&](uint32_t i, V x) INLINED { store_vec(dst + i, result.of(x)); });
     }
     if constexpr (REST)
-        for_rest<WIDTH, N>(src, team, columns, [&](uint32_t i, V x) INLINED { store_vec(dst + i, result.of(x)); });
+        for_rest<WIDTH, N>(src, row_group, columns, [&](uint32_t i, V x) INLINED { store_vec(dst + i, result.of(x)); });
 }
 
 // ------------------------------------------------------------ normalisations
@@ -258,27 +257,27 @@ template <class C> __device__ __forceinline__ C norm_scale(C sum, uint32_t colum
 // x / sqrt(mean(x^2) + eps) * alpha
 template <class Form, class Source, class T>
 __device__ __forceinline__ void rmsnorm_row(const Source &src, T *__restrict__ dst, const T *__restrict__ alpha,
-                                            uint32_t columns, float eps, const Team &team) {
+                                            uint32_t columns, float eps, const RowGroup &row_group) {
     constexpr int WIDTH = Form::WIDTH, N = Form::N;
     constexpr bool FULL = Form::FULL, REST = Form::REST;
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
     __shared__ WaveValues<C> lds;
-    Held<Source, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
+    Held<Source, WIDTH, N, FULL> held(src, row_group, columns, narrow<T>((C)0));
     auto keep = [&](uint32_t i, V x) INLINED {
         src.keep(i, x);
     };
-    held.each_vector(team, columns, keep);
+    held.each_vector(row_group, columns, keep);
     C sum = 0;
     held.each([&](C x) INLINED { sum = math::fma(x, x, sum); });
     if constexpr (REST) {
-        for_rest<WIDTH, N>(src, team, columns, [&](uint32_t i, V x) INLINED {
+        for_rest<WIDTH, N>(src, row_group, columns, [&](uint32_t i, V x) INLINED {
             keep(i, x);
 #pragma unroll
             for (int k = 0; k < WIDTH; k++) sum = math::fma((C)widen(x[k]), (C)widen(x[k]), sum);
         });
     }
-    sum = team.all_reduce(sum, Sum(), lds);
+    sum = row_group.all_reduce(sum, Sum(), lds);
     C scale = norm_scale(sum, columns, eps);
     auto finish = [&](uint32_t i, V x) INLINED {
         V a = read_global<V>(alpha + i), y;
@@ -287,8 +286,8 @@ __device__ __forceinline__ void rmsnorm_row(const Source &src, T *__restrict__ d
         store_vec(dst + i, y);
     };
     held.forget(columns);
-    held.each_vector(team, columns, finish);
-    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, finish);
+    held.each_vector(row_group, columns, finish);
+    if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, finish);
 }
 
 // The mean of some numbers and the sum of the squares of their distances from it.
@@ -301,16 +300,17 @@ template <class C> struct Moments {
 // they agree on the mean first.
 template <class Form, class Source, class T, class Beta>
 __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__ dst, const T *__restrict__ alpha,
-                                              const Beta &beta, uint32_t columns, float eps, const Team &team) {
+                                              const Beta &beta, uint32_t columns, float eps,
+                                              const RowGroup &row_group) {
     constexpr int WIDTH = Form::WIDTH, N = Form::N;
     constexpr bool FULL = Form::FULL, REST = Form::REST;
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
-    Held<Source, WIDTH, N, FULL> held(src, team, columns, narrow<T>((C)0));
+    Held<Source, WIDTH, N, FULL> held(src, row_group, columns, narrow<T>((C)0));
     auto keep = [&](uint32_t i, V x) INLINED {
         src.keep(i, x);
     };
-    held.each_vector(team, columns, keep);
+    held.each_vector(row_group, columns, keep);
     C sum = 0;
     held.each([&](C x) INLINED { sum += x; });
     C mean, squares = 0;
@@ -326,7 +326,7 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
         __shared__ WaveValues<Moments<C>> lds;
         C count = N * WIDTH;
         mean = sum / count;
-        held.each_vector(team, columns, add_square);
+        held.each_vector(row_group, columns, add_square);
         auto combine = [&](Moments<C> a, Moments<C> b) INLINED {
             C distance = b.mean - a.mean;
             Moments<C> both = {(C)0.5 * (a.mean + b.mean),
@@ -334,22 +334,22 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
             count *= (C)2;
             return both;
         };
-        Moments<C> all = team.all_reduce(Moments<C>{mean, squares}, combine, lds);
+        Moments<C> all = row_group.all_reduce(Moments<C>{mean, squares}, combine, lds);
         mean = all.mean;
         squares = all.squares;
     } else {
         __shared__ WaveValues<C> lds;
         if constexpr (REST) {
-            for_rest<WIDTH, N>(src, team, columns, [&](uint32_t i, V x) INLINED {
+            for_rest<WIDTH, N>(src, row_group, columns, [&](uint32_t i, V x) INLINED {
                 keep(i, x);
 #pragma unroll
                 for (int k = 0; k < WIDTH; k++) sum += (C)widen(x[k]);
             });
         }
-        mean = team.all_reduce(sum, Sum(), lds) / (C)columns;
-        held.each_vector(team, columns, add_square);
-        if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, add_square);
-        squares = team.all_reduce(squares, Sum(), lds);
+        mean = row_group.all_reduce(sum, Sum(), lds) / (C)columns;
+        held.each_vector(row_group, columns, add_square);
+        if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, add_square);
+        squares = row_group.all_reduce(squares, Sum(), lds);
     }
     C scale = norm_scale(squares, columns, eps), shift = -mean * scale;
     auto finish = [&](uint32_t i, V x) INLINED {
@@ -364,8 +364,8 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
         store_vec(dst + i, y);
     };
     held.forget(columns);
-    held.each_vector(team, columns, finish);
-    if constexpr (REST) for_rest<WIDTH, N>(src, team, columns, finish);
+    held.each_vector(row_group, columns, finish);
+    if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, finish);
 }
 
 // ------------------------------------------------------------------- shapes
@@ -378,7 +378,7 @@ template <class T, class... P> __device__ __forceinline__ bool can_widen(uint32_
 // Elements that a thread holds at most of a row that is read by elements, so that 1024 threads hold 16,384.
 template <class T> constexpr int MOST_ELEMENTS = sizeof(T) == 8 ? 8 : 16;
 
-// Calls make(form, team, row), with N at most MOST (4 or 8, or SINGLE for vectors of one element), for the `rows` rows
+// Calls make(form, group, row), with N at most MOST (4 or 8, or SINGLE for vectors of one element), for the `rows` rows
 // of this workgroup (a power of two, as are its threads), of `vectors` vectors each.
 template <int MOST, int WIDTH, int SINGLE, class F>
 __device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32_t thread, uint32_t threads, F make) {
@@ -389,13 +389,13 @@ __device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32
     // stay, for the exchanges, and make some row a second time.
     if (most <= wave_size()) size = min_of(size, most);
     if (thread >= max_of(size * rows, wave_size())) return;
-    uint32_t teams = threads >> log2_of(size);
+    uint32_t row_groups = threads >> log2_of(size);
     auto run = [&](auto form) INLINED {
-        for (uint32_t done = 0; done < rows; done += teams) {
+        for (uint32_t done = 0; done < rows; done += row_groups) {
             // Addresses that depend on it are not worth keeping from row to row, one or two registers each.
             forget(thread, vectors >> 31);
-            Team team(size, thread);
-            make(form, team, (size_t)blockIdx.x * rows + done + (team.number & (rows - 1)));
+            RowGroup row_group(size, thread);
+            make(form, row_group, (size_t)blockIdx.x * rows + done + (row_group.number & (rows - 1)));
         }
     };
     if constexpr (WIDTH == 1) {
@@ -411,7 +411,7 @@ __device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32
 }
 
 // The rows of a kernel that is launched with one of the workgroup's dimensions, `rows`, as their number:
-// body(form, team, row).
+// body(form, group, row).
 template <int MOST, class T, int SINGLE = MOST_ELEMENTS<T>, class F>
 __device__ __forceinline__ void for_rows_of(uint32_t rows, uint32_t columns, bool wide, F body) {
     uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
@@ -423,8 +423,8 @@ __device__ __forceinline__ void for_rows_of(uint32_t rows, uint32_t columns, boo
 template <class T> __device__ __forceinline__ void softmax(const T *src, T *dst, int32_t columns) {
     // Eight vectors of f64 exponentials are more than the registers of a workgroup of 1024.
     constexpr int MOST = sizeof(T) == 8 ? 4 : RowsOf_softmax::VECTORS;
-    auto make = [&](auto form, const Team &team, size_t row) INLINED {
-        softmax_row<decltype(form)>(Plain<T>{src + row * columns}, dst + row * columns, columns, team);
+    auto make = [&](auto form, const RowGroup &row_group, size_t row) INLINED {
+        softmax_row<decltype(form)>(Plain<T>{src + row * columns}, dst + row * columns, columns, row_group);
     };
     for_rows_of<MOST, T>(blockDim.x, columns, can_widen<T>(columns, src, dst), make);
 }
@@ -432,9 +432,9 @@ template <class T> __device__ __forceinline__ void softmax(const T *src, T *dst,
 // Candle launches a workgroup of 32 or 1024 for each row. Its y is the number of rows.
 template <class T>
 __device__ __forceinline__ void rmsnorm(const T *src, T *dst, const T *alpha, int32_t columns, float eps) {
-    auto make = [&](auto form, const Team &team, size_t row) INLINED {
+    auto make = [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         Plain<T> source{src + row * columns};
-        rmsnorm_row<decltype(form)>(source, dst + row * columns, alpha, columns, eps, team);
+        rmsnorm_row<decltype(form)>(source, dst + row * columns, alpha, columns, eps, row_group);
     };
     for_rows_of<RowsOf_rmsnorm::VECTORS, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha), make);
 }
@@ -442,9 +442,9 @@ __device__ __forceinline__ void rmsnorm(const T *src, T *dst, const T *alpha, in
 template <class T>
 __device__ __forceinline__ void layernorm(const T *src, T *dst, const T *alpha, const T *beta, int32_t columns,
                                           float eps) {
-    auto make = [&](auto form, const Team &team, size_t row) INLINED {
+    auto make = [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         Plain<T> source{src + row * columns};
-        layernorm_row<decltype(form)>(source, dst + row * columns, alpha, Plain<T>{beta}, columns, eps, team);
+        layernorm_row<decltype(form)>(source, dst + row * columns, alpha, Plain<T>{beta}, columns, eps, row_group);
     };
     for_rows_of<RowsOf_layernorm::VECTORS, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha, beta), make);
 }

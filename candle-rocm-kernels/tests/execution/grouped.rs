@@ -31,10 +31,10 @@ struct Case {
 #[derive(Clone, Copy, Debug)]
 enum Kernel {
     Tile(Tile),
-    /// For so many columns at a time, with 2^sharing teams to a row.
+    /// For so many columns at a time, with 2^log2_slice_k warps to a row.
     Skinny {
         columns: u32,
-        sharing: u32,
+        log2_slice_k: u32,
     },
 }
 
@@ -50,11 +50,19 @@ impl Case {
                 let threads = threads(Processor::of(arch), self.element, tile);
                 (name, tiles[0] * tiles[1], threads, tiles)
             }
-            Kernel::Skinny { columns, sharing } => {
+            Kernel::Skinny {
+                columns,
+                log2_slice_k,
+            } => {
                 let shape = skinny_shape(Processor::of(arch), self.element, columns);
-                let rows = shape.rows_of_workgroup(sharing) as usize;
+                let rows = shape.rows_of_workgroup(log2_slice_k) as usize;
                 let name = skinny_name(self.element, blocks, columns);
-                (name, self.m.div_ceil(rows), shape.threads(sharing), [0, 0])
+                (
+                    name,
+                    self.m.div_ceil(rows),
+                    shape.threads(log2_slice_k),
+                    [0, 0],
+                )
             }
         }
     }
@@ -111,9 +119,9 @@ fn check<C: Number>(gpu: &Gpu, arch: &str, case: Case, result: usize, random: &m
     };
     let part_k = k.div_ceil(DEPTH).div_ceil(case.parts).max(1) * DEPTH;
     let (name, workgroups, threads, tiles) = case.launch(arch);
-    let sharing = match case.kernel {
+    let log2_slice_k = match case.kernel {
         Kernel::Tile(_) => 0,
-        Kernel::Skinny { sharing, .. } => sharing,
+        Kernel::Skinny { log2_slice_k, .. } => log2_slice_k,
     };
     let more_values: Vec<C> = more.iter().map(|&x| C::of(x)).collect();
     let ld = |rows: usize, along_k: bool| if along_k { k } else { rows };
@@ -141,7 +149,7 @@ fn check<C: Number>(gpu: &Gpu, arch: &str, case: Case, result: usize, random: &m
         ));
         fields.extend(scales(factors(n, &of_b), n, 0));
         fields.extend([Arg::Null, Arg::I(0), Arg::I(result as i32)]);
-        fields.extend([Arg::I(sharing as i32), Arg::I(0)]);
+        fields.extend([Arg::I(log2_slice_k as i32), Arg::I(0)]);
         [Arg::Struct(fields)]
     };
     let grid = [workgroups, case.parts, 1].map(|x| x as u32);
@@ -235,21 +243,24 @@ fn every_kernel_of_few_columns_is_exact() {
         let mut which = 0;
         for element in [Element::Bf16, Element::F8e4m3] {
             for &columns in skinny_columns(Processor::of(arch)) {
-                let teams = skinny_shape(Processor::of(arch), element, columns)
-                    .teams
+                let warps = skinny_shape(Processor::of(arch), element, columns)
+                    .warps
                     .ilog2();
                 let all = columns as usize;
                 // Whole rounds; a round and a half, in parts; what no vector covers; several times the columns.
-                for (m, n, k, share, parts, sharing) in [
+                for (m, n, k, share, parts, log2_slice_k) in [
                     (160, all, 2048, DEPTH, 1, 1),
-                    (131, all.div_ceil(2), 1664, DEPTH, 2, teams),
+                    (131, all.div_ceil(2), 1664, DEPTH, 2, warps),
                     (70, all, 1664, 1, 1, 0),
-                    (37, 1, 307, 1, 2, teams),
+                    (37, 1, 307, 1, 2, warps),
                     (37, 2 * all + 1, 435, DEPTH, 1, 0),
                 ] {
                     let case = Case {
                         element,
-                        kernel: Kernel::Skinny { columns, sharing },
+                        kernel: Kernel::Skinny {
+                            columns,
+                            log2_slice_k,
+                        },
                         transposed: [true, false],
                         m,
                         n,

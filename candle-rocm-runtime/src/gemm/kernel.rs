@@ -38,19 +38,19 @@ pub struct SkinnyKernel {
     pub op_a: Transpose,
     /// What a workgroup makes.
     pub shape: skinny::Shape,
-    /// 2^this many of a workgroup's teams divide k.
-    pub sharing: u32,
+    /// 2^this many of a workgroup's warps divide k.
+    pub log2_slice_k: u32,
 }
 
 impl SkinnyKernel {
     /// Rows of C that a workgroup makes.
     pub fn rows(&self) -> u32 {
-        self.shape.rows_of_workgroup(self.sharing)
+        self.shape.rows_of_workgroup(self.log2_slice_k)
     }
 
-    /// Elements of k that the teams which share rows take together at each step.
+    /// Elements of k that the warps which share rows take together at each step.
     pub fn round(&self) -> u32 {
-        self.shape.step << self.sharing
+        self.shape.step << self.log2_slice_k
     }
 }
 
@@ -124,11 +124,11 @@ impl Kernel {
     /// The kernel and how it is used.
     pub(super) fn described(&self, dtype: GemmDtype, is_transposed: bool, parts: u32) -> String {
         let turned = if is_transposed { " turned" } else { "" };
-        let teams = match self {
-            Self::Skinny(skinny) => format!(" teams {}", 1 << skinny.sharing),
+        let warps = match self {
+            Self::Skinny(skinny) => format!(" slice-K {}", 1 << skinny.log2_slice_k),
             _ => String::new(),
         };
-        format!("{}{turned}{teams} parts {parts}", self.name(dtype))
+        format!("{}{turned}{warps} parts {parts}", self.name(dtype))
     }
 
     /// The module that it is in.
@@ -144,7 +144,7 @@ impl Kernel {
         match self {
             Self::Tile { tile, .. } => tile.threads,
             Self::Matrix { tile, .. } => tile.threads,
-            Self::Skinny(skinny) => skinny.shape.threads(skinny.sharing),
+            Self::Skinny(skinny) => skinny.shape.threads(skinny.log2_slice_k),
         }
     }
 

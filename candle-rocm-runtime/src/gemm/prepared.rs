@@ -202,7 +202,8 @@ impl Prepared {
                 Kernel::Tile { .. } => launch.launch(stream, &mut addresses_of![arguments.gemm]),
                 Kernel::Matrix { .. } => launch.launch(stream, &mut addresses_of![*arguments]),
                 Kernel::Skinny(skinny) => {
-                    let arguments = &mut addresses_of![*arguments, template.layout, skinny.sharing];
+                    let arguments =
+                        &mut addresses_of![*arguments, template.layout, skinny.log2_slice_k];
                     launch.launch(stream, arguments)
                 }
             }

@@ -150,7 +150,7 @@ fn skinny_plan(element: Element, size: Size, processor: Processor, units: usize)
     let shape = grouped::skinny_shape(processor, element, columns);
     let (m, k) = (size.m as u64, size.k as u64);
     let units_of_one = (units.div_ceil(matrices.max(1))) as u64;
-    let sharing = shape.sharing(m, k, shape.most_sharing(k), units_of_one);
+    let sharing = shape.sharing(m, k, shape.max_log2_slice_k(k), units_of_one);
     let workgroups = size.m.div_ceil(shape.rows_of_workgroup(sharing) as usize) * matrices;
     let split = Split {
         step: (shape.step << sharing).into(),

@@ -1,5 +1,5 @@
-// What a team of lanes multiplies of FP8 where C has few columns (skinny/unit.cuh): 16 elements of a row and of a column,
-// by instructions of FP8 or widened to f16, as the units of larger products do (unit/fp8.cuh).
+// What a warp of lanes multiplies of FP8 where C has few columns (skinny/unit.cuh): 16 elements of a row and of a
+// column, by instructions of FP8 or widened to f16, as the units of larger products do (unit/fp8.cuh).
 #pragma once
 #include "matmul/skinny/unit.cuh"
 #include "matmul/unit/fp8.cuh"

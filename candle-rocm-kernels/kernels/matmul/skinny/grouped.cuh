@@ -5,7 +5,7 @@
 #include "matmul/skinny/product.cuh"
 #include "matmul/grouped_problem.cuh"
 
-// Sums of each 128 of k times their factors. ROWS_SHARE where all of a team's rows have one, as those of weights.
+// Sums of each 128 of k times their factors. ROWS_SHARE where all of a warp's rows have one, as those of weights.
 template <bool ROWS_SHARE> struct ScaledBlocks {
     static constexpr bool NORMS = false, SCALES = true;
     static constexpr int BLOCK = SCALE_DEPTH;
@@ -26,7 +26,7 @@ template <bool ROWS_SHARE> struct ScaledBlocks {
     // Before the product's loop.
     template <class Unit, class Place> __device__ __forceinline__ void meet(const Place &at, uint32_t lane) {
         static_assert(Unit::B_VECTORS <= MOST_COLUMNS, "a lane's");
-        if (ROWS_SHARE) of_row = offset(a, min_of(at.first + at.team_row, at.m - 1));
+        if (ROWS_SHARE) of_row = offset(a, min_of(at.first + at.warp_row, at.m - 1));
 #pragma unroll
         for (int j = 0; j < Unit::B_VECTORS; j++)
             of_column[j] = offset(b, first_column + min_of(Unit::column(lane, j), at.n - 1));
@@ -62,7 +62,7 @@ template <bool ROWS_SHARE> struct ScaledBlocks {
         for (int i = 0; i < TILES; i++)
             Unit::promote(to[i], sums[i], lane, of_columns, [&](uint32_t place) INLINED {
                 if (ROWS_SHARE) return 1.0f;
-                uint32_t row = min_of(at.first + at.team_row + row_of(i, place), at.m - 1);
+                uint32_t row = min_of(at.first + at.warp_row + row_of(i, place), at.m - 1);
                 return factor(a, word(a, offset(a, row), factors.block), factors.block);
             });
     }
@@ -105,7 +105,8 @@ struct SkinnyOut {
     }
 };
 
-// Grid: x rows, y parts of k, z matrices of the batch, or blocks of columns. Of `problem.sharing` teams share rows.
+// Grid: x rows, y parts of k, z matrices of the batch, or blocks of columns. Of `problem.log2_slice_k` warps share
+// rows.
 template <class T, int COLUMNS, class Input>
 __device__ __forceinline__ void skinny_grouped(const GroupedProblem &problem) {
     using Skinny = SkinnyProduct<T, COLUMNS, false, Input>;
@@ -130,7 +131,7 @@ __device__ __forceinline__ void skinny_grouped(const GroupedProblem &problem) {
         Skinny skinny;
         if constexpr (Input::SCALES) skinny.input.begin(problem, of_a, of_b, column);
         // C's matrix is B's.
-        skinny.compute(p, a, b + column * g.ldb, count - done, done < in_use, B_ALONG_K, problem.sharing,
+        skinny.compute(p, a, b + column * g.ldb, count - done, done < in_use, B_ALONG_K, problem.log2_slice_k,
                        [&]() INLINED { return SkinnyOut(problem, of_b, column); });
     }
 }

@@ -21,7 +21,7 @@ template <class T, int B_VECTORS> struct Normed {
     // Whether the column is in LDS, and how much of it was multiplied.
     bool staged;
     uint32_t done;
-    // With the teams' sums a quarter of a compute unit's LDS.
+    // With the warps' sums a quarter of a compute unit's LDS.
     static constexpr uint32_t MOST_STAGED = (11 << 10) / sizeof(T);
 
     static __device__ __forceinline__ T *column_in_lds() {

@@ -1,21 +1,21 @@
 // Skinny products, as in decoding, where reading A is the work: each 16 bytes of A are loaded once, by lanes
 // that read whole lines together, straight into the operands of a SkinnyUnit, and so is B, which stays in the caches.
 //
-//   a workgroup has threads() / LANES teams; 2^sharing of them share ROWS rows of C and divide k
-//   for each round of k, a step for each of these teams:
+//   a workgroup has threads() / LANES warps; 2^log2_slice_k of them share ROWS rows of C and divide k
+//   for each round of k, a step for each of these warps:
 //     load      STEP elements of k of ROWS rows of A, at least eight vectors in a lane, and of all columns of B
 //     multiply
-//   then the teams' sums meet in LDS, and are added in the teams' order
+//   then the warps' sums meet in LDS, and are added in the warps' order
 //   of several parts of k the last one's workgroup waits for the others' sums, and adds up all of them, in their order
 //
 // With ROWS_TOGETHER, where op(A) = N, a lane loads a block of VEC16 lines of VEC16 rows and turns it over in its
-// registers, or the team lines, which LDS turns over (skinny/turned.cuh). What cannot be read by sixteens (the last
+// registers, or the warp lines, which LDS turns over (skinny/turned.cuh). What cannot be read by sixteens (the last
 // elements of k, B whose k is not together, addresses that NVIDIA's loads do not take) is read with more care and less
 // haste.
 //
 // An Input may change B on its way into the operands (skinny/normed.cuh), or scale the sums of each 128 of k
 // (skinny/scaled.cuh). Where rows are GATED the first half of op(A)'s
-// are gates of the second half: C has half as many, a team takes as many gates as rows that they are for, and what
+// are gates of the second half: C has half as many, a warp takes as many gates as rows that they are for, and what
 // is stored is activation(gate) * row.
 //
 // Addresses in the loop are a uniform base, advanced by the scalar unit, plus 32-bit offsets that stay the same: the
@@ -120,9 +120,11 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static __device__ __forceinline__ uint32_t threads() {
         return THREADS == USUAL_THREADS ? (uint32_t)THREADS : blockDim.x;
     }
-    static constexpr int LANES = Unit::LANES, TEAMS = THREADS / LANES;
-    // Groups of 2^sharing teams that have their own rows.
-    static __device__ __forceinline__ uint32_t groups(uint32_t sharing) { return threads() / LANES >> sharing; }
+    static constexpr int LANES = Unit::LANES, WARPS = THREADS / LANES;
+    // Groups of 2^log2_slice_k warps that have their own rows.
+    static __device__ __forceinline__ uint32_t groups(uint32_t log2_slice_k) {
+        return threads() / LANES >> log2_slice_k;
+    }
     static constexpr int SIZE = sizeof(T), DEPTH = Unit::DEPTH, COLUMNS = Unit::COLUMNS;
     static constexpr int B_VECTORS = Unit::B_VECTORS;
     static constexpr uint32_t ROWS = Unit::ROW_LANES * TILES, K_VECTOR = Unit::K_LANES * V, STEP = K_VECTOR * UNROLL;
@@ -143,8 +145,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static constexpr bool ROLLING =
         GOES_ON && (SIZE == 2 ? COLUMNS == 16 : SIZE == 4 && !Unit::SPLITS && (BLOCKS || COLUMNS == 1));
 #endif
-    // What the sums of all teams take of LDS at a time, a few tiles of each.
-    static constexpr int WHOLE = TEAMS * (int)ROWS * COLUMNS * (int)sizeof(Sum),
+    // What the sums of all warps take of LDS at a time, a few tiles of each.
+    static constexpr int WHOLE = WARPS * (int)ROWS * COLUMNS * (int)sizeof(Sum),
                          MOST = 16 * THREADS / USUAL_THREADS << 10;
     static constexpr int PASSES = WHOLE <= MOST ? 1 : WHOLE / MOST < TILES ? WHOLE / MOST : TILES;
     static constexpr int PASS_TILES = TILES / PASSES, PASS_ROWS = Unit::ROW_LANES * PASS_TILES;
@@ -152,7 +154,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     // What a launch asks for.
 #if defined(SKINNY_TURNED)
     static constexpr int lds_bytes() {
-        if constexpr (LINES) return TurnedLines<T, (int)ROWS>::BYTES * TEAMS;
+        if constexpr (LINES) return TurnedLines<T, (int)ROWS>::BYTES * WARPS;
         else return 0;
     }
 #else
@@ -164,11 +166,11 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         return by == Unit::BY && lanes == LANES && threads == THREADS && rows == ROWS && step == STEP &&
                lds_kib << 10 == lds_bytes();
     }
-    // Rows of C that a team makes.
+    // Rows of C that a warp makes.
     static constexpr uint32_t OUT = GATED ? ROWS / 2 : ROWS;
     static_assert(!GATED || (PASSES == 1 && !ROWS_TOGETHER), "a gate and what it is for meet in LDS");
 
-    // A row of op(A) by the number of its tile and its place in that, from the team's first on.
+    // A row of op(A) by the number of its tile and its place in that, from the warp's first on.
     static __device__ __forceinline__ uint32_t row_of(uint32_t tile, uint32_t place) {
         return BLOCKS ? (tile / V * Unit::ROW_LANES + place) * V + tile % V : tile * Unit::ROW_LANES + place;
     }
@@ -207,18 +209,18 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     struct Place {
         const T *a, *b;
         int64_t lda, column_b, step_b;
-        // The workgroup's first row, the team's first after it, all rows and columns of the product, and k.
-        uint32_t first, team_row, m, n, k;
+        // The workgroup's first row, the warp's first after it, all rows and columns of the product, and k.
+        uint32_t first, warp_row, m, n, k;
         // The first of them among all k, and how many those are.
         uint32_t first_k, length;
         // Whether vectors may be loaded as such.
         bool wide_a, wide_b;
 
-        // Whether the team has any.
-        __device__ __forceinline__ bool has_rows() const { return first + team_row < m; }
+        // Whether the warp has any.
+        __device__ __forceinline__ bool has_rows() const { return first + warp_row < m; }
     };
 
-    // The main loop over all whole vectors of k: rounds in which each team has a whole step, and one in which some of
+    // The main loop over all whole vectors of k: rounds in which each warp has a whole step, and one in which some of
     // the lanes have none. Its phases, and what they share: registers of whole_vectors, by reference, since clang 19
     // copies more of them where they are members.
     struct MainLoop {
@@ -238,13 +240,13 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #pragma unroll
             for (int i = 0; i < TILES; i++) {
                 if constexpr (ROWS_TOGETHER) {
-                    row = at.team_row + row_of(i / V * V, Unit::row_place(lane));
+                    row = at.warp_row + row_of(i / V * V, Unit::row_place(lane));
                     // Of a matrix with whole vectors of rows.
                     if (row > last) row = last + 1 - V;
                     offset_a[i] = ((k + i % V) * lda + row) * SIZE;
                 } else {
                     row = row_of(i, Unit::row_place(lane));
-                    row = min_of(at.team_row + row % OUT, last) + row / OUT * at.m;
+                    row = min_of(at.warp_row + row % OUT, last) + row / OUT * at.m;
                     offset_a[i] = (row * lda + k) * SIZE;
                 }
             }
@@ -372,11 +374,12 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     };
 
     // Adds up the products of all whole vectors of k. Returns the elements of k that are done.
-    __device__ __forceinline__ uint32_t whole_vectors(const Place &at, uint32_t lane, uint32_t sharer,
-                                                      uint32_t sharing) {
+    __device__ __forceinline__ uint32_t whole_vectors(const Place &at, uint32_t lane, uint32_t k_slice,
+                                                      uint32_t log2_slice_k) {
         using Round = typename MainLoop::Round;
 
-        uint32_t round = STEP << sharing, rounds = at.k / STEP >> sharing, k = sharer * STEP + Unit::k_place(lane) * V;
+        uint32_t round = STEP << log2_slice_k, rounds = at.k / STEP >> log2_slice_k,
+                 k = k_slice * STEP + Unit::k_place(lane) * V;
         uint32_t offset_a[TILES], offset_b[B_VECTORS], offset_k = k * SIZE;
         uint32_t lda = (uint32_t)at.lda;
         const T *a = at.a + (ROWS_TOGETHER ? (int64_t)at.first : at.first * at.lda), *b = at.b;
@@ -457,15 +460,15 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     // are there, or on their way, when the last one's are read. (What is read with care would slow the other loop down
     // if it were in it.)
     template <bool WHOLE>
-    __device__ __forceinline__ uint32_t lines_of_k(const Place &at, uint32_t lane, uint32_t sharer, uint32_t sharing,
-                                                   uint32_t done = 0) {
+    __device__ __forceinline__ uint32_t lines_of_k(const Place &at, uint32_t lane, uint32_t k_slice,
+                                                   uint32_t log2_slice_k, uint32_t done = 0) {
         using Lines = TurnedLines<T, (int)ROWS>;
         static_assert(Lines::LINES == STEP && DEPTH == 1, "a step has the lines of one");
         constexpr int AT_A_TIME = WHOLE ? Lines::COPIES : 2;
-        uint32_t round = STEP << sharing, first = sharer * STEP, end = WHOLE ? at.k / V * V : at.k;
+        uint32_t round = STEP << log2_slice_k, first = k_slice * STEP, end = WHOLE ? at.k / V * V : at.k;
         // A lane's line of the first copy, and its vector of B.
         uint32_t line = first + Lines::line(lane), k = first + Unit::k_place(lane) * V;
-        uint32_t row = at.team_row + Lines::row(lane), rows = at.m - at.first;
+        uint32_t row = at.warp_row + Lines::row(lane), rows = at.m - at.first;
         if (WHOLE && row >= rows) row = rows - V;
         uint32_t offset_a = (line * (uint32_t)at.lda + row) * SIZE, offset_b[B_VECTORS];
 #pragma unroll
@@ -541,12 +544,12 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #endif
 
     // What is left from `done` on: a few rows after others, for which fewer registers do.
-    __device__ __forceinline__ void careful_steps(const Place &at, uint32_t lane, uint32_t sharer, uint32_t sharing,
-                                                  uint32_t done) {
+    __device__ __forceinline__ void careful_steps(const Place &at, uint32_t lane, uint32_t k_slice,
+                                                  uint32_t log2_slice_k, uint32_t done) {
         constexpr int BLOCK = BLOCKS ? V : 1;
-        const T *rows = at.a + (ROWS_TOGETHER ? at.first + at.team_row : (at.first + at.team_row) * at.lda);
-        uint32_t rows_left = at.m - at.first - at.team_row;
-        for (uint32_t first = done + sharer * STEP; first < at.k; first += STEP << sharing) {
+        const T *rows = at.a + (ROWS_TOGETHER ? at.first + at.warp_row : (at.first + at.warp_row) * at.lda);
+        uint32_t rows_left = at.m - at.first - at.warp_row;
+        for (uint32_t first = done + k_slice * STEP; first < at.k; first += STEP << log2_slice_k) {
 #pragma unroll 1
             for (uint32_t u = 0; u < UNROLL / DEPTH; u++) {
                 uint32_t k = first + u * DEPTH * K_VECTOR + Unit::k_place(lane) * V;
@@ -665,7 +668,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     };
 
     // Grid: x rows, y parts of k, z batch.
-    __device__ __forceinline__ void run(const MatmulProblem &problem, uint32_t layout, uint32_t sharing) {
+    __device__ __forceinline__ void run(const MatmulProblem &problem, uint32_t layout, uint32_t log2_slice_k) {
         auto operands = select_batch<T>(problem.gemm);
         auto results = [&]() INLINED {
             return Out(problem, operands.c, layout);
@@ -673,7 +676,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         auto residual_of = [&](uint32_t row, uint32_t column) INLINED {
             return Finish<T>(problem, blockIdx.z, layout & TRANSPOSED).residual_of(row, column);
         };
-        compute(problem, operands.a, operands.b, problem.gemm.n, true, layout, sharing, results, residual_of);
+        compute(problem, operands.a, operands.b, problem.gemm.n, true, layout, log2_slice_k, results, residual_of);
     }
 
     // Where a thread's result stands that is number `i` of those that a pass brings together.
@@ -685,27 +688,27 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                   row_of(pass * PASS_TILES + in_pass / Unit::ROW_LANES, in_pass % Unit::ROW_LANES)) {}
     };
 
-    // Sums of all teams, as a pass brings them together.
-    using Shared = Sum[TEAMS][COLUMNS][PASS_ROWS];
+    // Sums of all warps, as a pass brings them together.
+    using Shared = Sum[WARPS][COLUMNS][PASS_ROWS];
 
     // Where this workgroup's operands lie, of which the product has `columns` columns.
     static __device__ __forceinline__ Place place_of(const MatmulProblem &problem, const T *a, const T *b,
-                                                     uint32_t columns, bool in_use, uint32_t layout, uint32_t team,
-                                                     uint32_t sharing) {
+                                                     uint32_t columns, bool in_use, uint32_t layout, uint32_t warp,
+                                                     uint32_t log2_slice_k) {
         const GemmProblem &p = problem.gemm;
-        uint32_t groups = SkinnyProduct::groups(sharing), first_k = blockIdx.y * problem.part_k;
+        uint32_t groups = SkinnyProduct::groups(log2_slice_k), first_k = blockIdx.y * problem.part_k;
         bool along_k = layout & B_ALONG_K;
         Place at;
         at.lda = p.lda;
         at.column_b = along_k ? p.ldb : 1;
         at.step_b = along_k ? 1 : p.ldb;
         at.first = blockIdx.x * (groups * OUT);
-        at.team_row = (team >> sharing) * OUT;
+        at.warp_row = (warp >> log2_slice_k) * OUT;
         at.m = p.m;
         at.n = columns;
         at.first_k = first_k;
         at.length = p.k;
-        // Nothing for a team without rows; where all go on together, what others do as well.
+        // Nothing for a warp without rows; where all go on together, what others do as well.
         at.k = Input::NORMS || (in_use && (AHEAD || at.has_rows())) ? min_of(p.k - first_k, problem.part_k) : 0;
         at.a = a + first_k * (ROWS_TOGETHER ? p.lda : 1);
         at.b = b + first_k * at.step_b;
@@ -714,60 +717,60 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         return at;
     }
 
-    // Main loop: the team's sums, in registers. `whole_rows` says that blocks of rows are whole, or beyond the last.
-    __device__ __forceinline__ void add_up(Place &at, uint32_t lane, uint32_t sharer, uint32_t sharing,
+    // Main loop: the warp's sums, in registers. `whole_rows` says that blocks of rows are whole, or beyond the last.
+    __device__ __forceinline__ void add_up(Place &at, uint32_t lane, uint32_t k_slice, uint32_t log2_slice_k,
                                            bool whole_rows) {
         if constexpr (Input::SCALES) input.template meet<Unit>(at, lane);
         if constexpr (Input::NORMS) {
             // The host gives whole vectors alone.
-            whole_vectors(at, lane, sharer, sharing);
+            whole_vectors(at, lane, k_slice, log2_slice_k);
         } else {
             bool by_vectors = at.wide_a && at.wide_b && whole_rows;
             uint32_t done = 0;
             if constexpr (LINES) {
 #if defined(SKINNY_TURNED)
-                if (by_vectors) done = lines_of_k<true>(at, lane, sharer, sharing);
-                if (done < at.k) lines_of_k<false>(at, lane, sharer, sharing, done);
+                if (by_vectors) done = lines_of_k<true>(at, lane, k_slice, log2_slice_k);
+                if (done < at.k) lines_of_k<false>(at, lane, k_slice, log2_slice_k, done);
 #endif
             } else {
-                if (by_vectors) done = whole_vectors(at, lane, sharer, sharing);
+                if (by_vectors) done = whole_vectors(at, lane, k_slice, log2_slice_k);
                 if (!at.has_rows()) at.k = 0;
-                careful_steps(at, lane, sharer, sharing, done);
+                careful_steps(at, lane, k_slice, log2_slice_k, done);
             }
         }
     }
 
-    // Reduce: the sum of the teams that share a row, in their order.
-    static __device__ __forceinline__ Sum sum_of(const Shared &shared, uint32_t sharing, uint32_t group,
+    // Reduce: the sum of the warps that share a row, in their order.
+    static __device__ __forceinline__ Sum sum_of(const Shared &shared, uint32_t log2_slice_k, uint32_t group,
                                                  uint32_t column, uint32_t in_pass) {
-        Sum sum = shared[group << sharing][column][in_pass];
-        for (uint32_t s = 1; s >> sharing == 0; s++) sum += shared[(group << sharing) + s][column][in_pass];
+        Sum sum = shared[group << log2_slice_k][column][in_pass];
+        for (uint32_t s = 1; s >> log2_slice_k == 0; s++) sum += shared[(group << log2_slice_k) + s][column][in_pass];
         return sum;
     }
 
     // Store: gated rows.
     template <class Out>
     static __device__ __forceinline__ void store_gated(const Shared &shared, const Place &at, const Out &out,
-                                                       uint32_t sharing) {
-        for (uint32_t i = threadIdx.x; i < groups(sharing) * OUT * COLUMNS; i += threads()) {
+                                                       uint32_t log2_slice_k) {
+        for (uint32_t i = threadIdx.x; i < groups(log2_slice_k) * OUT * COLUMNS; i += threads()) {
             uint32_t in_pass = i % OUT, column = i / OUT % COLUMNS, group = i / (OUT * COLUMNS);
             uint32_t row = at.first + group * OUT + in_pass;
             if (row >= at.m || column >= at.n) continue;
-            out.store_gated(row, column, sum_of(shared, sharing, group, column, in_pass),
-                            sum_of(shared, sharing, group, column, in_pass + OUT));
+            out.store_gated(row, column, sum_of(shared, log2_slice_k, group, column, in_pass),
+                            sum_of(shared, log2_slice_k, group, column, in_pass + OUT));
         }
     }
     // Store: a pass's results of a whole product, or of one of its parts of k. With EARLY `early` is what is added to
     // the thread's first.
     template <bool IN_PARTS, bool EARLY, class Out, class Residual>
     static __device__ __forceinline__ void store_pass(const Shared &shared, const Place &at, const Out &out, int pass,
-                                                      uint32_t sharing, uint32_t part_length, Residual residual_of,
+                                                      uint32_t log2_slice_k, uint32_t part_length, Residual residual_of,
                                                       T &early) {
 #pragma unroll 1
-        for (uint32_t i = threadIdx.x; i < groups(sharing) * PASS_ROWS * COLUMNS; i += threads()) {
+        for (uint32_t i = threadIdx.x; i < groups(log2_slice_k) * PASS_ROWS * COLUMNS; i += threads()) {
             At own(i, pass, at.first);
             if (own.row >= at.m || own.column >= at.n) continue;
-            Sum sum = sum_of(shared, sharing, own.group, own.column, own.in_pass);
+            Sum sum = sum_of(shared, log2_slice_k, own.group, own.column, own.in_pass);
             if constexpr (Unit::SPLITS)
                 if (sum != sum) sum = alone(at, part_length, own.row, own.column);
             if constexpr (IN_PARTS) {
@@ -786,14 +789,14 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     // nothing else would hide the wait.
     template <class Results, class Residual = AsItIs>
     __device__ __forceinline__ void compute(const MatmulProblem &problem, const T *a, const T *b, uint32_t columns,
-                                            bool in_use, uint32_t layout, uint32_t sharing, Results results,
+                                            bool in_use, uint32_t layout, uint32_t log2_slice_k, Results results,
                                             Residual residual_of = {}) {
         constexpr bool EARLY = !is_same<Residual, AsItIs>::value && !Input::NORMS && PASSES == 1;
         __shared__ Shared shared;
         const GemmProblem &p = problem.gemm;
-        uint32_t team = threadIdx.x / LANES, lane = threadIdx.x % LANES, sharer = team & ((1u << sharing) - 1);
-        uint32_t groups = SkinnyProduct::groups(sharing);
-        Place at = place_of(problem, a, b, columns, in_use, layout, team, sharing);
+        uint32_t warp = threadIdx.x / LANES, lane = threadIdx.x % LANES, k_slice = warp & ((1u << log2_slice_k) - 1);
+        uint32_t groups = SkinnyProduct::groups(log2_slice_k);
+        Place at = place_of(problem, a, b, columns, in_use, layout, warp, log2_slice_k);
         uint32_t part_length = min_of(p.k - at.first_k, problem.part_k);
         bool whole_rows = !ROWS_TOGETHER || p.m % V == 0 || p.m - at.first >= groups * ROWS;
 
@@ -802,25 +805,26 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             At own(threadIdx.x, 0, at.first);
             if (own.group < groups && own.row < at.m && own.column < at.n) early = residual_of(own.row, own.column);
         }
-        add_up(at, lane, sharer, sharing, whole_rows);
+        add_up(at, lane, k_slice, log2_slice_k, whole_rows);
 
         auto out = results();
 #pragma unroll 1
         for (int pass = 0; pass < PASSES; pass++) {
             if (pass > 0) __syncthreads();
-            // Reduce: a pass's sums of each team, registers -> LDS.
+            // Reduce: a pass's sums of each warp, registers -> LDS.
             Unit::each(sums, lane, [&](uint32_t tile, uint32_t place, uint32_t column, Sum sum) INLINED {
                 if (tile / PASS_TILES == (uint32_t)pass)
-                    shared[team][column][tile % PASS_TILES * Unit::ROW_LANES + place] = sum;
+                    shared[warp][column][tile % PASS_TILES * Unit::ROW_LANES + place] = sum;
             });
             __syncthreads();
             if constexpr (GATED) {
-                store_gated(shared, at, out, sharing);
+                store_gated(shared, at, out, log2_slice_k);
                 return;
             }
             // A loop each, so that the code of products in one part is together: short ones wait for its lines.
-            if (out.partial) store_pass<true, EARLY>(shared, at, out, pass, sharing, part_length, residual_of, early);
-            else store_pass<false, EARLY>(shared, at, out, pass, sharing, part_length, residual_of, early);
+            if (out.partial)
+                store_pass<true, EARLY>(shared, at, out, pass, log2_slice_k, part_length, residual_of, early);
+            else store_pass<false, EARLY>(shared, at, out, pass, log2_slice_k, part_length, residual_of, early);
         }
     }
 };

@@ -1,4 +1,4 @@
-// A whose rows are together, for NVIDIA's matrix instructions: a team copies lines of A to LDS as they lie in memory,
+// A whose rows are together, for NVIDIA's matrix instructions: a warp copies lines of A to LDS as they lie in memory,
 // and reads vectors along k from there, as if k were together. Turned over in registers the lines of one step would
 // take half of them; here the next step's are on their way meanwhile, and need none.
 #pragma once
@@ -9,7 +9,7 @@
 #include "matmul/unit/unit.cuh"
 #define SKINNY_TURNED
 
-// The lines of a team's steps: of ROWS rows each, as many as fill COPIES vectors of every lane.
+// The lines of a warp's steps: of ROWS rows each, as many as fill COPIES vectors of every lane.
 template <class T, int ROWS> struct TurnedLines {
     static constexpr int V = VEC16<T>, SIZE = sizeof(T), LINE = ROWS * SIZE, CHUNKS = LINE / 16, AT_ONCE = 32 / CHUNKS;
     static constexpr int COPIES = 8, LINES = COPIES * AT_ONCE, STEP_BYTES = LINES * LINE, AHEAD = 2;
@@ -27,10 +27,10 @@ template <class T, int ROWS> struct TurnedLines {
     static __device__ __forceinline__ uint32_t line(uint32_t lane) { return lane / CHUNKS; }
     static __device__ __forceinline__ uint32_t row(uint32_t lane) { return lane % CHUNKS * V; }
 
-    // `team` has BYTES of LDS.
-    __device__ __forceinline__ TurnedLines(LdsBytes team, uint32_t lane)
-        : step(team), end(team + BYTES), to(team + place(line(lane), lane % CHUNKS)),
-          from(team + place(lane % 8 / 2 * V + lane / 8 * 2 + lane % 2, 0)) {}
+    // `warp` has BYTES of LDS.
+    __device__ __forceinline__ TurnedLines(LdsBytes warp, uint32_t lane)
+        : step(warp), end(warp + BYTES), to(warp + place(line(lane), lane % CHUNKS)),
+          from(warp + place(lane % 8 / 2 * V + lane / 8 * 2 + lane % 2, 0)) {}
 
     // Chunk `i` of a lane, of line line() + i * AT_ONCE: copied, or cleared if it is not `wanted`; or as it is held.
     __device__ __forceinline__ void copy(int i, const void *chunk, bool wanted) const {

@@ -1,7 +1,7 @@
-// What a team of lanes multiplies at a time where C has few columns: matrix instructions that take their operands as
+// What a warp of lanes multiplies at a time where C has few columns: matrix instructions that take their operands as
 // they come from memory, or multiply-adds.
 //
-// A team of LANES lanes has ROW_LANES places for rows of A and K_LANES for k, and B_VECTORS columns of B in a lane, of
+// A warp of LANES lanes has ROW_LANES places for rows of A and K_LANES for k, and B_VECTORS columns of B in a lane, of
 // COLUMNS in all. At each step a lane holds DEPTH vectors of 16 bytes along k for each of its rows and columns; vector
 // d of place l in k is the elements (d * K_LANES + l) * VEC16 on, of A and of B alike. `multiply` adds to a lane's sums
 // of one of its rows, `Sums`, and `promote` does so with such sums times factors of their columns and rows. At the end
@@ -274,7 +274,7 @@ struct Split {
 };
 
 // mma.sync, in which rows of A are the instruction's columns: eight of them, and 8 or 16 columns of B, which are its
-// rows. A lane's 16 bytes are operands of two instructions: which k stands where is the same for both. A team has few
+// rows. A lane's 16 bytes are operands of two instructions: which k stands where is the same for both. A warp has few
 // rows, so that more workgroups have some: on an H200 that gains more than each of them takes to read B.
 template <class T, int COLUMNS_> struct MmaUnit {
     static constexpr MultipliedBy BY = Matrix;

@@ -32,12 +32,18 @@ pub(super) fn plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
     };
     let mut plans = Vec::new();
     let units = gpu.units().div_ceil(best.product.batch.max(1));
-    let best_sharing = skinny
-        .shape
-        .sharing(best.product.m, best.product.k, skinny.sharing, units);
-    let others = (0..=skinny.sharing).rev().filter(|&n| n != best_sharing);
-    for sharing in std::iter::once(best_sharing).chain(others) {
-        let skinny = SkinnyKernel { sharing, ..skinny };
+    let best_log2_slice_k =
+        skinny
+            .shape
+            .log2_slice_k(best.product.m, best.product.k, skinny.log2_slice_k, units);
+    let others = (0..=skinny.log2_slice_k)
+        .rev()
+        .filter(|&n| n != best_log2_slice_k);
+    for log2_slice_k in std::iter::once(best_log2_slice_k).chain(others) {
+        let skinny = SkinnyKernel {
+            log2_slice_k,
+            ..skinny
+        };
         for parts in parts_of(&best.product, &skinny, gpu) {
             // Whole rounds, so that no part begins within one.
             let plan = Plan {
@@ -55,7 +61,7 @@ pub(super) fn plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
 /// In how many parts k may be worth dividing, the best first: several where much of the GPU would have nothing to do.
 /// Adding them up takes time, which what reads much of B outweighs sooner.
 fn parts_of(product: &Product, skinny: &SkinnyKernel, gpu: Gpu) -> [u64; 2] {
-    let workgroups = skinny.shape.workgroups(product.m, skinny.sharing) * product.batch.max(1);
+    let workgroups = skinny.shape.workgroups(product.m, skinny.log2_slice_k) * product.batch.max(1);
     let sums = product.m as u128 * product.n as u128 * u128::from(product.batch);
     let of_a_part = sums * product.dtype.sum_bytes() as u128;
     let half_busy = 2 * workgroups > gpu.units();
@@ -71,7 +77,7 @@ fn parts_of(product: &Product, skinny: &SkinnyKernel, gpu: Gpu) -> [u64; 2] {
     let most = split_of(skinny, least_rounds).most_within(product.k, of_a_part, MAX_WORKSPACE);
     // Such workgroups fill a unit, or all of memory's way to it.
     let alone =
-        skinny.shape.is_doubled(skinny.sharing) || (turns_lines && skinny.shape.columns > 8);
+        skinny.shape.is_doubled(skinny.log2_slice_k) || (turns_lines && skinny.shape.columns > 8);
     let of_unit = match skinny
         .shape
         .shares_long_rows(product.m, product.k, gpu.units())
@@ -108,7 +114,7 @@ fn split_of(skinny: &SkinnyKernel, least_rounds: u64) -> Split {
     }
 }
 
-/// The plan with as many teams to a row as have something to do.
+/// The plan with as many warps to a row as have something to do.
 fn as_skinny(mut product: Product, gpu: Gpu) -> Option<Plan> {
     // One row at distance 1 is one column.
     if product.m == 1 && product.a.op == Transpose::No && product.a.ld == 1 {
@@ -128,7 +134,7 @@ fn as_skinny(mut product: Product, gpu: Gpu) -> Option<Plan> {
     let skinny = SkinnyKernel {
         op_a: product.a.op,
         shape,
-        sharing: shape.most_sharing(product.k),
+        log2_slice_k: shape.max_log2_slice_k(product.k),
     };
     fits(&product, &skinny).then_some(Plan {
         b_along_k: product.b.op == Transpose::No || product.b.ld == 1,

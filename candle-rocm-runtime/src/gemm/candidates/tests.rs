@@ -81,10 +81,10 @@ fn of_type(dtype: GemmDtype, problem: GemmProblem) -> GemmProblem {
     }
 }
 
-/// The teams that share a row by the plan.
-fn teams(problem: &GemmProblem, gpu: Gpu) -> u32 {
+/// The warps that share a row by the plan.
+fn warps(problem: &GemmProblem, gpu: Gpu) -> u32 {
     match plan_on(problem, gpu).unwrap().kernel {
-        Kernel::Skinny(skinny) => 1 << skinny.sharing,
+        Kernel::Skinny(skinny) => 1 << skinny.log2_slice_k,
         other => panic!("{other:?} for {problem}"),
     }
 }
@@ -99,17 +99,17 @@ fn decoding_uses_the_kernels_for_few_columns() {
     assert_eq!(kernel_of(&halves), "skinny_t_f16_n16");
 }
 
-/// As many teams as there are steps of k, or the next power of two: 128 elements of f32, so many of f16 as its unit takes.
+/// As many warps as there are steps of k, or the next power of two: 128 elements of f32, so many of f16 as its unit takes.
 #[test]
 fn teams_share_a_row_as_far_as_there_are_steps() {
     for (k, expected) in [(1, 1), (128, 1), (256, 2), (300, 4), (1000, 8), (4096, 8)] {
         let problem = row_major(1, 512, k, true);
-        assert_eq!(teams(&problem, rx_7900_xtx()), expected, "{k}");
-        assert_eq!(teams(&problem, mi300x()), expected, "{k}");
+        assert_eq!(warps(&problem, rx_7900_xtx()), expected, "{k}");
+        assert_eq!(warps(&problem, mi300x()), expected, "{k}");
     }
     for (gpu, expected) in [(rx_7900_xtx(), 8), (mi300x(), 2)] {
         let problem = of_type(GemmDtype::F16, row_major(1, 512, 512, true));
-        assert_eq!(teams(&problem, gpu), expected);
+        assert_eq!(warps(&problem, gpu), expected);
     }
 }
 
@@ -142,7 +142,7 @@ fn a_fifth_of_the_units_multiplies_one_vector() {
     assert!(parts(1024, GemmDtype::F32) > 1);
 }
 
-/// Where lines wait in LDS as many teams share rows as leave all workgroups at once, and k is whole unless few would
+/// Where lines wait in LDS as many warps share rows as leave all workgroups at once, and k is whole unless few would
 /// have long to read; as timed on an H200.
 #[test]
 fn lines_that_are_turned_over_are_seldom_divided() {
@@ -159,7 +159,7 @@ fn lines_that_are_turned_over_are_seldom_divided() {
     ] {
         let problem = of_type(GemmDtype::F16, row_major(1, m, k, false));
         let plan = plan_on(&problem, h200()).unwrap();
-        assert_eq!((teams(&problem, h200()), plan.parts), expected, "{m} x {k}");
+        assert_eq!((warps(&problem, h200()), plan.parts), expected, "{m} x {k}");
         assert_eq!(plan.kernel.dynamic_lds(), 64 << 10);
     }
 }
@@ -178,7 +178,7 @@ fn workgroups_that_nearly_fill_the_gpu_divide_k() {
     ] {
         let problem = of_type(GemmDtype::F16, row_major(n, m, k, true));
         let plan = plan_on(&problem, h200()).unwrap();
-        let found = (teams(&problem, h200()), plan.parts);
+        let found = (warps(&problem, h200()), plan.parts);
         assert_eq!(found, expected, "{m} x {n} x {k}");
     }
 }

@@ -1,6 +1,6 @@
-// A workgroup's part of the keys for some queries, which read the same keys: teams of lanes hold a row each.
+// A workgroup's part of the keys for some queries, which read the same keys: groups of lanes hold a row each.
 //
-// Registers: lane l of a team of TEAM lanes holds the elements (e * TEAM + l) * 8 .. + 7 of a row, for each of EACH e,
+// Registers: lane l of a group of TEAM lanes holds the elements (e * TEAM + l) * 8 .. + 7 of a row, for each of EACH e,
 // of KEYS keys and their values, of all queries, and of the results.
 //
 //   a row, in eights of elements:   | lane 0 | lane 1 | ... | lane TEAM - 1 | lane 0 | lane 1 | ...
@@ -80,13 +80,13 @@ using Four = vec<float, 4>;
 // Parts of a head's result at most.
 static constexpr uint32_t MOST_PARTS = 256;
 
-// A workgroup's part of the keys for HEADS queries, which read the same keys. A team of lanes holds a row of DIM
-// elements, EACH eights a lane; teams take KEYS rows in turn, and the next are on their way while these are used, where
-// AHEAD says so.
+// A workgroup's part of the keys for HEADS queries, which read the same keys. A group of lanes holds a row of DIM
+// elements, EACH eights a lane; groups take KEYS rows in turn, and the next are on their way while these are used,
+// where AHEAD says so.
 template <class T, int DIM, int HEADS> struct Attend {
-    static constexpr int THREADS = 256, EACH = DIM > 256 ? 2 : 1, TEAM = DIM / 8 / EACH;
+    static constexpr int THREADS = 256, EACH = DIM > 256 ? 2 : 1, ROW_LANES = DIM / 8 / EACH;
     static constexpr int KEYS = EACH * sizeof(T) > 2 ? 1 : 2;
-    static constexpr int TEAMS = THREADS / TEAM, WAVES = THREADS / WAVEFRONT, OWN = 8 * EACH;
+    static constexpr int ROW_GROUPS = THREADS / ROW_LANES, WAVES = THREADS / WAVEFRONT, OWN = 8 * EACH;
     static constexpr bool AHEAD = true;
 #if defined(__HIP__)
     static constexpr int RESIDENT = 1;
@@ -110,16 +110,17 @@ template <class T, int DIM, int HEADS> struct Attend {
     };
 
     // Where a lane's eights begin in a row, and whether the row reaches so far.
-    uint32_t lane, team, dim;
+    uint32_t lane, row_group, dim;
     float query[HEADS][OWN], sums[HEADS][OWN], top[HEADS], sum[HEADS];
     // Rows of keys and values.
     struct Rows {
         Eight<T> k[KEYS][EACH], v[KEYS][EACH];
     };
 
-    __device__ __forceinline__ Attend(uint32_t dim) : lane(threadIdx.x % TEAM), team(threadIdx.x / TEAM), dim(dim) {}
+    __device__ __forceinline__ Attend(uint32_t dim)
+        : lane(threadIdx.x % ROW_LANES), row_group(threadIdx.x / ROW_LANES), dim(dim) {}
 
-    __device__ __forceinline__ uint32_t begin(int e) const { return (e * TEAM + lane) * 8; }
+    __device__ __forceinline__ uint32_t begin(int e) const { return (e * ROW_LANES + lane) * 8; }
 
     // Of the queries in LDS; those that there are not are zeros.
     __device__ __forceinline__ void start(const Lds &lds, uint32_t heads, float scale) {
@@ -191,7 +192,7 @@ template <class T, int DIM, int HEADS> struct Attend {
                 for (int e = 0; e < EACH; e++)
 #pragma unroll
                     for (int i = 0; i < 8; i++) dot = math::fma(k[n][e][i], query[h][e * 8 + i], dot);
-                score[h][n] = wave_all_reduce(dot, TEAM, Sum{});
+                score[h][n] = wave_all_reduce(dot, ROW_LANES, Sum{});
             }
         }
         keys_used();
@@ -235,10 +236,10 @@ template <class T, int DIM, int HEADS> struct Attend {
         }
     }
 
-    // Adds up COUNT values of each of a wavefront's teams. From step to step a lane keeps half as many, in the end from
-    // number `first` on: what each has to move, and to store, is the least.
+    // Adds up COUNT values of each of a wavefront's groups. From step to step a lane keeps half as many, in the end
+    // from number `first` on: what each has to move, and to store, is the least.
     template <int MASK, int COUNT>
-    static __device__ __forceinline__ void add_teams(float *values, uint32_t &first) {
+    static __device__ __forceinline__ void add_row_groups(float *values, uint32_t &first) {
         if constexpr (MASK < WAVEFRONT) {
             bool upper = threadIdx.x & MASK;
             constexpr int HALF = COUNT / 2;
@@ -248,23 +249,23 @@ template <class T, int DIM, int HEADS> struct Attend {
                 values[i] = (upper ? high : low) + shfl_xor(upper ? low : high, MASK, WAVEFRONT);
             }
             first += upper ? HALF : 0;
-            add_teams<MASK * 2, HALF>(values, first);
+            add_row_groups<MASK * 2, HALF>(values, first);
         }
     }
 
-    // What each wavefront's teams made to LDS.
+    // What each wavefront's groups made to LDS.
     __device__ __forceinline__ void leave(Lds &lds) const {
         uint32_t wave = threadIdx.x / WAVEFRONT, in_wave = threadIdx.x % WAVEFRONT;
         auto of_wave = [](float x, auto op) INLINED {
 #pragma unroll
-            for (int mask = TEAM; mask < WAVEFRONT; mask *= 2) x = op(x, shfl_xor(x, mask, WAVEFRONT));
+            for (int mask = ROW_LANES; mask < WAVEFRONT; mask *= 2) x = op(x, shfl_xor(x, mask, WAVEFRONT));
             return x;
         };
         float values[HEADS * OWN];
 #pragma unroll
         for (int h = 0; h < HEADS; h++) {
             float most = of_wave(top[h], [](float a, float b) INLINED { return math::fmax(a, b); });
-            // A team without keys has none of the weight.
+            // A group without keys has none of the weight.
             float share = top[h] == -INFINITY ? 0 : math::exp2(top[h] - most), all = of_wave(sum[h] * share, Sum{});
             if (in_wave == 0) {
                 lds.top[h][wave] = most;
@@ -274,12 +275,12 @@ template <class T, int DIM, int HEADS> struct Attend {
             for (int i = 0; i < OWN; i++) values[h * OWN + i] = sums[h][i] * share;
         }
         uint32_t first = 0;
-        add_teams<TEAM, HEADS * OWN>(values, first);
-        constexpr int LEFT = TEAM < WAVEFRONT ? HEADS * OWN * TEAM / WAVEFRONT : HEADS * OWN;
+        add_row_groups<ROW_LANES, HEADS * OWN>(values, first);
+        constexpr int LEFT = ROW_LANES < WAVEFRONT ? HEADS * OWN * ROW_LANES / WAVEFRONT : HEADS * OWN;
 #pragma unroll
         for (int n = 0; n < LEFT; n++) {
             uint32_t at = first + n, i = at % OWN;
-            lds.rows[at / OWN][wave * DIM + (i / 8 * TEAM + lane) * 8 + i % 8] = values[n];
+            lds.rows[at / OWN][wave * DIM + (i / 8 * ROW_LANES + lane) * 8 + i % 8] = values[n];
         }
     }
 
