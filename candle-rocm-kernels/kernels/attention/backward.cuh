@@ -78,10 +78,10 @@ template <class Shape> struct IsLate<Late<Shape>> {
 template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLate<S>::VALUE ? 1 : 2> {
     using Base = Products<T, S, IsLate<S>::VALUE ? 1 : 2>;
     using Base::N;
+    using typename Base::Atom;
     using typename Base::Keys;
     using typename Base::QueryFragments;
     using typename Base::Results;
-    using typename Base::Unit;
     using typename Base::Values;
     using Held = Blocks<T, Base::KB, Base::QB>;
     static constexpr int OWN = Base::QUERIES, WAVE_OWN = Base::WAVE_QUERIES, OTHERS = S::KEYS;

@@ -4,7 +4,7 @@
 // are operands as they lie, but for the values, of which two keys' elements are paired.
 #pragma once
 #include "attention/decode_rows.cuh"
-#include "matmul/skinny/unit.cuh"
+#include "matmul/skinny/atom.cuh"
 
 // The words of elements of one place in a word of two keys each, of which they take the lower and the upper half.
 __device__ __forceinline__ uint32_t pair_halves(uint32_t of_one, uint32_t of_next, bool upper) {
@@ -33,7 +33,7 @@ __device__ __forceinline__ uint32_t turn_8x8(uint32_t two) {
 
 template <class T, int DIM, int HEADS> struct AttendByMatrix {
     using Base = Attend<T, DIM, HEADS>;
-    using Unit = MatrixUnit<T>;
+    using Atom = MmaAtom<T>;
     using Lds = typename Base::Lds;
     static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, ROW_GROUPS = WAVES, KEYS = 16;
     // The next rows are asked for when these were used: with room for both a lane's registers would spill, or half as
@@ -124,7 +124,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
         for (int j = 0; j < OF_KEY; j++)
 #pragma unroll
             for (int w = 0; w < 4; w += 2)
-                Unit::multiply_half(score, {k0[j][w], k1[j][w], k0[j][w + 1], k1[j][w + 1]}, query[j][w],
+                Atom::multiply_half(score, {k0[j][w], k1[j][w], k0[j][w + 1], k1[j][w + 1]}, query[j][w],
                                     query[j][w + 1]);
         keys_used();
         bool exceeds = false;
@@ -164,7 +164,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
                 auto word = [&](int i) INLINED {
                     return rows.v[i][u][w];
                 };
-                Unit::multiply_half(sums[u][w],
+                Atom::multiply_half(sums[u][w],
                                     {pair_halves(word(0), word(1), false), pair_halves(word(0), word(1), true),
                                      pair_halves(word(2), word(3), false), pair_halves(word(2), word(3), true)},
                                     weights[0], weights[1]);
@@ -199,17 +199,17 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
 // product's operand as the first one left its scores.
 template <class T, int DIM, int HEADS> struct AttendByMatrix {
     using Base = Attend<T, DIM, HEADS>;
-    using Unit = SixteenColumns<T>;
+    using Atom = SixteenColumns<T>;
     using Lds = typename Base::Lds;
-    using Sums = typename Unit::Sums;
-    using Run = typename Unit::Words;
+    using Sums = typename Atom::Sums;
+    using Run = typename Atom::Words;
     static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, ROW_GROUPS = WAVES, KEYS = 16;
     // Wavefronts of a SIMD at least: with room for one, sums would be in accumulation registers, and move for each
     // scaling.
     static constexpr int RESIDENT = 2;
     // Groups of lanes, with other RUNs of k; the sixteens of bytes that a lane has of a key; its elements of a value,
     // of whose TILES it has one each, in vectors of VALUE_WORDS.
-    static constexpr int RUN = Unit::RUN, GROUPS = WAVEFRONT / 16, OF_KEY = DIM / 8 / GROUPS, TILES = DIM / 16;
+    static constexpr int RUN = Atom::RUN, GROUPS = WAVEFRONT / 16, OF_KEY = DIM / 8 / GROUPS, TILES = DIM / 16;
     static constexpr int VALUE_WORDS = min_of(TILES / 2, 4), VALUE_VECTORS = TILES / 2 / VALUE_WORDS;
     // Where a lane has registers for them, the next rows are on their way while these are used.
     static constexpr bool AHEAD = OF_KEY * 4 + RUN * TILES / 2 <= 32;
@@ -295,7 +295,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
         for (int c = 0; c < OF_KEY; c++)
 #pragma unroll
             for (int piece = 0; piece < 8 / RUN; piece++)
-                Unit::multiply(score, run_of(rows.k[c], piece), run_of(query[c], piece));
+                Atom::multiply(score, run_of(rows.k[c], piece), run_of(query[c], piece));
         keys_used();
         bool exceeds = false;
 #pragma unroll
@@ -339,7 +339,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
             Run of_keys;
 #pragma unroll
             for (int i = 0; i < RUN; i += 2) of_keys[i / 2] = pair_halves(word(i), word(i + 1), tile % 2);
-            Unit::multiply(sums[tile], of_keys, weights);
+            Atom::multiply(sums[tile], of_keys, weights);
         }
     }
 

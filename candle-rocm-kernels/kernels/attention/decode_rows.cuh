@@ -8,7 +8,7 @@
 //
 // LDS: the step's queries, its own key and value, and then what wavefronts merge.
 #pragma once
-#include "attention/unit.cuh"
+#include "attention/atom.cuh"
 
 // What a cache of C keeps of a number that came in as T. Where that narrows, what is beyond C's range becomes its
 // largest number of that sign, not an infinity, of which all later results would be NaN; NaN stays.

@@ -18,10 +18,10 @@ template <class T, class S> struct Forward : Products<T, S, 1> {
     using Base = Products<T, S, 1>;
     using Base::QUERIES;
     using Base::WAVE_QUERIES;
+    using typename Base::Atom;
     using typename Base::Keys;
     using typename Base::QueryFragments;
     using typename Base::Results;
-    using typename Base::Unit;
     using typename Base::Values;
     using Held = ::Scores<T, Base::KB, Base::QB>;
 
@@ -118,7 +118,7 @@ template <class T, class S> struct Forward : Products<T, S, 1> {
         float by[Held::N];
 #pragma unroll
         for (int n = 0; n < Held::N; n++) {
-            float sum = Unit::all_reduce(held.sums[n].x + held.sums[n].y, Sum());
+            float sum = Atom::all_reduce(held.sums[n].x + held.sums[n].y, Sum());
             by[n] = sum == 0 ? 0.0f : 1.0f / sum;
             uint32_t query = first + held.query(n);
             if (p.lse && with_lse && query < s.queries) {

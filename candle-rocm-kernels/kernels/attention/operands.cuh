@@ -4,7 +4,7 @@
 // the way, so that a chunk has eight keys of one element.
 #pragma once
 #include "attention/problem.cuh"
-#include "attention/unit.cuh"
+#include "attention/atom.cuh"
 #include "matmul/matmul_tile.cuh"
 
 // The sequence that a workgroup works on, and the heads.
@@ -152,8 +152,8 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct CopiedTile {
 #if defined(LDS_COPIES)
 // BLOCKS blocks of a tile's elements, turned over as they are read: chunks have eight rows of one element.
 template <class T, class Layout, int BLOCKS> struct TurnedOperand {
-    using Unit = MatrixUnit<T>;
-    using Fragment = typename Unit::Fragment;
+    using Atom = MmaAtom<T>;
+    using Fragment = typename Atom::Fragment;
 
     uint32_t at;
     Fragment fragment[BLOCKS];
@@ -163,9 +163,9 @@ template <class T, class Layout, int BLOCKS> struct TurnedOperand {
     __device__ __forceinline__ void load(LdsBytes tile, int step, int) {
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
-            LdsBytes block = tile + i * (Unit::COLUMNS / 8) * Layout::CHUNK_PITCH;
-            LdsBytes from = block + at + step * Unit::STEP_CHUNKS * 8 * Layout::CHUNK;
-            fragment[i].chunk[0] = Unit::template load_turned<typename Fragment::Words>(from);
+            LdsBytes block = tile + i * (Atom::COLUMNS / 8) * Layout::CHUNK_PITCH;
+            LdsBytes from = block + at + step * Atom::STEP_CHUNKS * 8 * Layout::CHUNK;
+            fragment[i].chunk[0] = Atom::template load_turned<typename Fragment::Words>(from);
         }
     }
 };
@@ -225,8 +225,8 @@ template <class T, int KEYS, int ELEMENTS, int THREADS_, int TENSORS = 1> struct
     using Turned = Panel<T, TENSORS * ELEMENTS, Shape, false>;
     using Slice = typename Turned::Slice;
     static constexpr int BYTES = Shape::SLICES * Slice::BYTES, SLICE_CHUNKS = Shape::VECTORS;
-    using Unit = AttentionUnit<T>;
-    template <int BLOCKS> using Read = Operand<T, Slice, BLOCKS, Unit::OTHERS>;
+    using Atom = AttentionAtom<T>;
+    template <int BLOCKS> using Read = Operand<T, Slice, BLOCKS, Atom::OTHERS>;
     Turned panel{(const T *)nullptr, 1, 0, TENSORS *ELEMENTS, 0, KEYS};
     uint32_t dim;
 
@@ -258,25 +258,25 @@ template <class T, int KEYS, int ELEMENTS, int THREADS_, int TENSORS = 1> struct
     // `at` gives the address of a key's row.
     template <class At> __device__ __forceinline__ void load(At at) {
         load_each([&](auto block, int l, uint32_t) INLINED {
-            uint32_t key = Unit::key_at(block.chunk, block.part * Turned::LINES + l);
+            uint32_t key = Atom::key_at(block.chunk, block.part * Turned::LINES + l);
             return load_vector<typename Turned::Vector>(at(key), block.row * 2);
         });
     }
     // Rows lie `pitch` elements apart. How far a block's lines are from each other does not depend on the block.
     __device__ __forceinline__ void load_lines(const T *lines, uint32_t pitch) {
         load_each([&](auto block, int l, uint32_t) INLINED {
-            uint32_t offset = (Unit::key_at(block.chunk, block.part * Turned::LINES) * pitch + block.row) * 2;
-            return load_vector<typename Turned::Vector>(lines + (uint64_t)Unit::key_at(0, l) * pitch, offset);
+            uint32_t offset = (Atom::key_at(block.chunk, block.part * Turned::LINES) * pitch + block.row) * 2;
+            return load_vector<typename Turned::Vector>(lines + (uint64_t)Atom::key_at(0, l) * pitch, offset);
         });
     }
     // Of these, row `last` stands for those after it. `lines` gives a tensor's.
     template <class Lines> __device__ __forceinline__ void load_lines_until(Lines lines, uint32_t last) {
         load_each([&](auto block, int l, uint32_t tensor) INLINED {
             auto of_tensor = lines(tensor);
-            uint32_t key = Unit::key_at(block.chunk, block.part * Turned::LINES);
+            uint32_t key = Atom::key_at(block.chunk, block.part * Turned::LINES);
             // Lest each line's be in a register all the time.
             pin(key);
-            uint32_t offset = min_of(key + Unit::key_at(0, l), last) * (of_tensor.row * 2);
+            uint32_t offset = min_of(key + Atom::key_at(0, l), last) * (of_tensor.row * 2);
             opaque(offset);
             offset += block.row * 2;
             return load_vector<typename Turned::Vector>(of_tensor.base, offset);

@@ -1,4 +1,4 @@
-// What attention's passes are made of: a wavefront's own rows, which are the unit's columns, times a tile of others;
+// What attention's passes are made of: a wavefront's own rows, which are the atom's columns, times a tile of others;
 // and those others, turned over, times what was made of the first product.
 //
 // Forward, a workgroup's own rows are queries and it passes over keys. Its pass for the gradients of keys has them the
@@ -7,7 +7,7 @@
 #include "attention/softmax.cuh"
 
 // DIM elements of a head at most, ELEMENTS of which a workgroup makes; tiles of KEYS keys; WAVES wavefronts with
-// QUERY_BLOCKS of the unit's blocks of queries each, which they keep in registers or in LDS; and the KiB of LDS that a
+// QUERY_BLOCKS of the atom's blocks of queries each, which they keep in registers or in LDS; and the KiB of LDS that a
 // launch asks for, where a kernel has none of its own.
 template <int DIM_, int ELEMENTS_, int KEYS_, int WAVES_, int QUERY_BLOCKS_, bool QUERIES_IN_LDS_, int LDS_KIB_ = 0>
 struct AttentionShape {
@@ -21,19 +21,19 @@ struct AttentionShape {
 enum class OwnRows { Registers, Lds };
 template <int DIM, int MADE, int OTHERS, int ROWS, int WAVES, OwnRows OWN, int LDS_KIB>
 using ListedShape =
-    AttentionShape<DIM, MADE, OTHERS, WAVES, ROWS / AttentionUnit<half_t>::QUERIES, OWN == OwnRows::Lds, LDS_KIB>;
+    AttentionShape<DIM, MADE, OTHERS, WAVES, ROWS / AttentionAtom<half_t>::QUERIES, OWN == OwnRows::Lds, LDS_KIB>;
 
 // READ_AHEAD says how many fragments are on their way while others are multiplied, where registers are left for them.
 template <class T, class S, int READ_AHEAD> struct Products {
-    using Unit = AttentionUnit<T>;
-    using Matrix = typename Unit::Unit;
-    using Fragment = typename Unit::Fragment;
-    using Sums = typename Unit::Sums;
-    static constexpr int QB = S::QUERY_BLOCKS, WAVE_QUERIES = QB * Unit::QUERIES, QUERIES = WAVE_QUERIES * S::WAVES;
-    static constexpr int KB = S::KEYS / Unit::OTHERS, EB = S::ELEMENTS / Unit::OTHERS;
+    using Atom = AttentionAtom<T>;
+    using Matrix = typename Atom::Atom;
+    using Fragment = typename Atom::Fragment;
+    using Sums = typename Atom::Sums;
+    static constexpr int QB = S::QUERY_BLOCKS, WAVE_QUERIES = QB * Atom::QUERIES, QUERIES = WAVE_QUERIES * S::WAVES;
+    static constexpr int KB = S::KEYS / Atom::OTHERS, EB = S::ELEMENTS / Atom::OTHERS;
     static constexpr int STEPS = S::CHUNKS / Matrix::STEP_CHUNKS, VALUE_STEPS = S::KEYS / 8 / Matrix::STEP_CHUNKS;
     // What a lane's queries are counted by.
-    static constexpr int N = QB * Unit::LANE_QUERIES;
+    static constexpr int N = QB * Atom::LANE_QUERIES;
 #if defined(LDS_COPIES)
     using Keys = DirectTile<T, S::KEYS, S::CHUNKS, S::THREADS>;
     using Values = DirectTile<T, S::KEYS, S::ELEMENTS / 8, S::THREADS>;
@@ -76,12 +76,12 @@ template <class T, class S, int READ_AHEAD> struct Products {
     // queries on their way to registers.
     static constexpr int PIECE = S::ELEMENTS % 64 == 0 ? 64 : 32, PITCH = PIECE + 8;
     static constexpr int WEIGHTS_PITCH = S::KEYS / 2 + (S::KEYS > 16 ? 8 : 0);
-    static constexpr int WEIGHTS_BYTES = Unit::WEIGHTS_IN_LDS ? WAVE_QUERIES * WEIGHTS_PITCH * 4 : 0;
+    static constexpr int WEIGHTS_BYTES = Atom::WEIGHTS_IN_LDS ? WAVE_QUERIES * WEIGHTS_PITCH * 4 : 0;
     static constexpr int RESULT_BYTES = WAVE_QUERIES * PITCH * 2;
-    static constexpr int LOADING_BYTES = Unit::LANE_READS || S::QUERIES_IN_LDS ? 0 : Queries::Layout::BYTES;
+    static constexpr int LOADING_BYTES = Atom::LANE_READS || S::QUERIES_IN_LDS ? 0 : Queries::Layout::BYTES;
     static constexpr int STAYING_BYTES = S::QUERIES_IN_LDS ? Queries::Layout::BYTES : 0;
 
-    // A wavefront's queries, as the unit takes them.
+    // A wavefront's queries, as the atom takes them.
     struct QueryFragments {
         Fragment fragment[S::QUERIES_IN_LDS ? 1 : STEPS][QB];
     };
@@ -91,16 +91,16 @@ template <class T, class S, int READ_AHEAD> struct Products {
     template <class At> static __device__ __forceinline__ void load_queries(QueryFragments &to, At at, uint32_t dim,
                                                                             LdsBytes place, uint32_t wave,
                                                                             uint32_t lane) {
-        if constexpr (Unit::LANE_READS && !S::QUERIES_IN_LDS) {
+        if constexpr (Atom::LANE_READS && !S::QUERIES_IN_LDS) {
             typedef typename Fragment::Words Words;
 #pragma unroll
             for (int q = 0; q < QB; q++) {
-                const T *from = at(wave * WAVE_QUERIES + q * Unit::QUERIES + Unit::read_query(lane));
+                const T *from = at(wave * WAVE_QUERIES + q * Atom::QUERIES + Atom::read_query(lane));
 #pragma unroll
                 for (int step = 0; step < STEPS; step++)
 #pragma unroll
                     for (int c = 0; c < Matrix::CHUNKS; c++) {
-                        uint32_t chunk = step * Matrix::STEP_CHUNKS + Unit::query_chunk(lane) + c;
+                        uint32_t chunk = step * Matrix::STEP_CHUNKS + Atom::query_chunk(lane) + c;
                         Words words = Words(0u);
                         if (chunk * 8 < dim) words = load_vector<Words>(from, chunk * 16);
                         to.fragment[step][q].chunk[c] = words;
@@ -110,8 +110,8 @@ template <class T, class S, int READ_AHEAD> struct Products {
             Queries(dim).copy(at, place);
             lds_barrier();
             if constexpr (!S::QUERIES_IN_LDS) {
-                Operand<T, typename Queries::Layout, QB, Unit::QUERIES> operand(
-                    wave * WAVE_QUERIES + Unit::read_query(lane), Unit::query_chunk(lane));
+                Operand<T, typename Queries::Layout, QB, Atom::QUERIES> operand(
+                    wave * WAVE_QUERIES + Atom::read_query(lane), Atom::query_chunk(lane));
 #pragma unroll
                 for (int step = 0; step < STEPS; step++) {
                     operand.load(place, step, 0);
@@ -128,24 +128,24 @@ template <class T, class S, int READ_AHEAD> struct Products {
     template <class F>
     static __device__ __forceinline__ void multiply_keys(Scored &to, const QueryFragments &queries, LdsBytes lds,
                                                          LdsBytes place, uint32_t wave, uint32_t lane, F also) {
-        Operand<T, typename Keys::Layout, KB, Unit::OTHERS> keys(Unit::read_other(lane), Unit::other_chunk(lane));
-        Operand<T, typename Queries::Layout, QB, Unit::QUERIES> from_lds(wave * WAVE_QUERIES + Unit::read_query(lane),
-                                                                         Unit::query_chunk(lane));
+        Operand<T, typename Keys::Layout, KB, Atom::OTHERS> keys(Atom::read_other(lane), Atom::other_chunk(lane));
+        Operand<T, typename Queries::Layout, QB, Atom::QUERIES> from_lds(wave * WAVE_QUERIES + Atom::read_query(lane),
+                                                                         Atom::query_chunk(lane));
 #pragma unroll
         for (int q = 0; q < QB; q++)
 #pragma unroll
             for (int k = 0; k < KB; k++) to[q][k] = {};
         auto multiply = [&](const Fragment(&keys)[KB], int step) INLINED {
 #pragma unroll
-            for (int part = 0; part < Matrix::PARTS; part++)
+            for (int instruction = 0; instruction < Matrix::INSTRUCTIONS; instruction++)
 #pragma unroll
                 for (int q = 0; q < QB; q++)
 #pragma unroll
                     for (int k = 0; k < KB; k++)
-                        Unit::multiply(to[q][k], keys[k],
+                        Atom::multiply(to[q][k], keys[k],
                                        S::QUERIES_IN_LDS ? from_lds.fragment[q]
                                                          : queries.fragment[S::QUERIES_IN_LDS ? 0 : step][q],
-                                       part);
+                                       instruction);
         };
         if constexpr (AHEAD > 0) {
             Fragment read[AHEAD + 1][KB];
@@ -170,9 +170,9 @@ template <class T, class S, int READ_AHEAD> struct Products {
 #pragma unroll UNROLLED
             for (int step = 0; step < STEPS; step++)
 #pragma unroll
-                for (int piece = 0; piece < Matrix::PIECES; piece++) {
-                    keys.load(lds, step, piece);
-                    if (S::QUERIES_IN_LDS) from_lds.load(place, step, piece);
+                for (int load = 0; load < Matrix::LOADS; load++) {
+                    keys.load(lds, step, load);
+                    if (S::QUERIES_IN_LDS) from_lds.load(place, step, load);
                     multiply(keys.fragment, step);
                     pin_blocks(to, 0, KB);
                 }
@@ -188,7 +188,7 @@ template <class T, class S, int READ_AHEAD> struct Products {
             for (int b = first; b < first + count; b++) pin(blocks[q][b]);
     }
 
-    // Weights as the unit takes them, which are half of the registers.
+    // Weights as the atom takes them, which are half of the registers.
     struct Packed {
         Fragment step[VALUE_STEPS][QB];
 
@@ -196,10 +196,10 @@ template <class T, class S, int READ_AHEAD> struct Products {
 #pragma unroll
             for (int s = 0; s < VALUE_STEPS; s++)
 #pragma unroll
-                for (int q = 0; q < QB; q++) Unit::weights(step[s][q], held[q], s, lane);
+                for (int q = 0; q < QB; q++) Atom::weights(step[s][q], held[q], s, lane);
         }
     };
-    static constexpr bool PACKED = !Unit::WEIGHTS_IN_LDS && Matrix::CHUNKS == 1;
+    static constexpr bool PACKED = !Atom::WEIGHTS_IN_LDS && Matrix::CHUNKS == 1;
     static __device__ __forceinline__ decltype(auto) packed(const Scored &held, uint32_t lane) {
         if constexpr (PACKED) return Packed(held, lane);
         else return (held);
@@ -209,7 +209,7 @@ template <class T, class S, int READ_AHEAD> struct Products {
     }
     static __device__ __forceinline__ Fragment weights_of(const Scored &held, int q, int step, uint32_t lane) {
         Fragment fragment;
-        Unit::weights(fragment, held[q], step, lane);
+        Atom::weights(fragment, held[q], step, lane);
         return fragment;
     }
 
@@ -222,11 +222,11 @@ template <class T, class S, int READ_AHEAD> struct Products {
                 for (int i = 0; i < Matrix::SUMS; i++)
                     set_sum<Matrix>(
                         results[q][e], i,
-                        sum_of<Matrix>(results[q][e], i) * by[q * Unit::LANE_QUERIES + Unit::query_number(i)]);
+                        sum_of<Matrix>(results[q][e], i) * by[q * Atom::LANE_QUERIES + Atom::query_number(i)]);
     }
 
     // Adds values in LDS, turned over, from a tile's element `first` on, times weights, which pass through LDS where
-    // the unit wants it.
+    // the atom wants it.
     template <class From = Values, class Held>
     static __device__ __forceinline__ void multiply_values(Results &results, const Held &held, LdsBytes lds,
                                                            LdsBytes passing, uint32_t lane, int first = 0) {
@@ -239,10 +239,10 @@ template <class T, class S, int READ_AHEAD> struct Products {
     static __device__ __forceinline__ void multiply_values_ahead(Results &results, const Held &held, LdsBytes lds,
                                                                  uint32_t lane, int first) {
         constexpr int SLICE_STEPS = From::SLICE_CHUNKS / Matrix::STEP_CHUNKS, OF_STEP = EB / AHEAD_GROUP;
-        typename From::template Read<AHEAD_GROUP> values(Unit::read_other(lane), Unit::other_chunk(lane));
+        typename From::template Read<AHEAD_GROUP> values(Atom::read_other(lane), Atom::other_chunk(lane));
         Fragment read[2][AHEAD_GROUP], of_queries[QB];
         auto read_group = [&](int n) INLINED {
-            int step = n / OF_STEP, element = first + n % OF_STEP * AHEAD_GROUP * Unit::OTHERS;
+            int step = n / OF_STEP, element = first + n % OF_STEP * AHEAD_GROUP * Atom::OTHERS;
             values.load(From::part(lds, step / SLICE_STEPS, element), step % SLICE_STEPS, 0);
 #pragma unroll
             for (int e = 0; e < AHEAD_GROUP; e++) read[n % 2][e] = values.fragment[e];
@@ -256,12 +256,13 @@ template <class T, class S, int READ_AHEAD> struct Products {
             for (int q = 0; q < QB; q++)
                 if (n % OF_STEP == 0) of_queries[q] = weights_of(held, q, n / OF_STEP, lane);
 #pragma unroll
-            for (int part = 0; part < Matrix::PARTS; part++)
+            for (int instruction = 0; instruction < Matrix::INSTRUCTIONS; instruction++)
 #pragma unroll
                 for (int q = 0; q < QB; q++)
 #pragma unroll
                     for (int e = 0; e < AHEAD_GROUP; e++)
-                        Unit::multiply(results[q][n % OF_STEP * AHEAD_GROUP + e], read[n % 2][e], of_queries[q], part);
+                        Atom::multiply(results[q][n % OF_STEP * AHEAD_GROUP + e], read[n % 2][e], of_queries[q],
+                                       instruction);
             in_order();
         }
     }
@@ -270,46 +271,46 @@ template <class T, class S, int READ_AHEAD> struct Products {
                                                                     LdsBytes passing, uint32_t lane, int first) {
         constexpr int UNROLLED = Matrix::UNROLLED ? VALUE_STEPS : 1,
                       SLICE_STEPS = From::SLICE_CHUNKS / Matrix::STEP_CHUNKS;
-        typename From::template Read<GROUP> values(Unit::read_other(lane), Unit::other_chunk(lane));
+        typename From::template Read<GROUP> values(Atom::read_other(lane), Atom::other_chunk(lane));
         LDS_MEMORY uint32_t *weights = (LDS_MEMORY uint32_t *)passing;
-        if constexpr (Unit::WEIGHTS_IN_LDS) {
+        if constexpr (Atom::WEIGHTS_IN_LDS) {
 #pragma unroll
             for (int q = 0; q < QB; q++)
 #pragma unroll
                 for (int k = 0; k < KB; k += 2)
-                    weights[(q * Unit::QUERIES + Unit::query(lane, 0)) * WEIGHTS_PITCH + k * 4 + lane % 8] =
+                    weights[(q * Atom::QUERIES + Atom::query(lane, 0)) * WEIGHTS_PITCH + k * 4 + lane % 8] =
                         weights_word<T>(held[q][k], held[q][k + 1]);
             wave_fence();
         }
 #pragma unroll UNROLLED
         for (int step = 0; step < VALUE_STEPS; step++) {
 #pragma unroll
-            for (int piece = 0; piece < Matrix::PIECES; piece++) {
+            for (int load = 0; load < Matrix::LOADS; load++) {
                 Fragment of_queries[QB];
 #pragma unroll
                 for (int q = 0; q < QB; q++) {
-                    if constexpr (Unit::WEIGHTS_IN_LDS)
+                    if constexpr (Atom::WEIGHTS_IN_LDS)
                         of_queries[q].chunk[0] = lds_load<typename Fragment::Words>(
-                            (LdsBytes)(weights + (q * Unit::QUERIES + Unit::query(lane, 0)) * WEIGHTS_PITCH + step * 4 +
-                                       piece * 2));
+                            (LdsBytes)(weights + (q * Atom::QUERIES + Atom::query(lane, 0)) * WEIGHTS_PITCH + step * 4 +
+                                       load * 2));
                     else of_queries[q] = weights_of(held, q, step, lane);
                 }
 #pragma unroll
                 for (int group = 0; group < EB; group += GROUP) {
-                    values.load(From::part(lds, step / SLICE_STEPS, first + group * Unit::OTHERS), step % SLICE_STEPS,
-                                piece);
+                    values.load(From::part(lds, step / SLICE_STEPS, first + group * Atom::OTHERS), step % SLICE_STEPS,
+                                load);
 #pragma unroll
-                    for (int part = 0; part < Matrix::PARTS; part++)
+                    for (int instruction = 0; instruction < Matrix::INSTRUCTIONS; instruction++)
 #pragma unroll
                         for (int q = 0; q < QB; q++)
 #pragma unroll
                             for (int e = 0; e < GROUP; e++)
-                                Unit::multiply(results[q][group + e], values.fragment[e], of_queries[q], part);
+                                Atom::multiply(results[q][group + e], values.fragment[e], of_queries[q], instruction);
                     if (AHEAD == 0) pin_blocks(results, group, GROUP);
                 }
             }
         }
-        if constexpr (Unit::WEIGHTS_IN_LDS) wave_fence();
+        if constexpr (Atom::WEIGHTS_IN_LDS) wave_fence();
     }
 
     // By pieces of PIECE elements through LDS, so that a lane has 16 bytes of a row and its neighbours the others.
@@ -319,7 +320,7 @@ template <class T, class S, int READ_AHEAD> struct Products {
                                                  const Results &results, LdsBytes lds, uint32_t first, uint32_t column,
                                                  uint32_t lane) {
         LDS_MEMORY uint16_t *strip = (LDS_MEMORY uint16_t *)lds;
-        constexpr int BLOCKS = PIECE / Unit::OTHERS, VECTORS = PIECE / 8;
+        constexpr int BLOCKS = PIECE / Atom::OTHERS, VECTORS = PIECE / 8;
 #pragma unroll
         for (int piece = 0; piece < S::ELEMENTS / PIECE; piece++) {
 #pragma unroll
@@ -328,8 +329,8 @@ template <class T, class S, int READ_AHEAD> struct Products {
                 for (int e = 0; e < BLOCKS; e++)
 #pragma unroll
                     for (int i = 0; i < Matrix::SUMS; i++)
-                        strip[(q * Unit::QUERIES + Unit::query(lane, Unit::query_number(i))) * PITCH +
-                              e * Unit::OTHERS + Unit::other(lane, i)] =
+                        strip[(q * Atom::QUERIES + Atom::query(lane, Atom::query_number(i))) * PITCH +
+                              e * Atom::OTHERS + Atom::other(lane, i)] =
                             bit_cast<uint16_t>(narrow<T>(sum_of<Matrix>(results[q][piece * BLOCKS + e], i)));
             wave_fence();
 #pragma unroll 1

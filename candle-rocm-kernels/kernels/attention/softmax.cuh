@@ -20,27 +20,27 @@ __device__ __forceinline__ float fast_tanh(float x) {
 
 // What a wavefront made of its QB blocks of queries and KB blocks of keys, a number of each pair.
 template <class T, int KB, int QB> struct Blocks {
-    using Unit = AttentionUnit<T>;
-    static constexpr int SUMS = Unit::Unit::SUMS, LANE = Unit::LANE_QUERIES, N = QB * LANE;
-    typename Unit::Sums block[QB][KB];
+    using Atom = AttentionAtom<T>;
+    static constexpr int SUMS = Atom::Atom::SUMS, LANE = Atom::LANE_QUERIES, N = QB * LANE;
+    typename Atom::Sums block[QB][KB];
     // The lane's first key, in units of TOGETHER that follow one another; how far its others are from that is the same
     // in all lanes.
-    static constexpr int TOGETHER = Unit::OTHERS_TOGETHER, TURN = min_of(SUMS, 4);
+    static constexpr int TOGETHER = Atom::OTHERS_TOGETHER, TURN = min_of(SUMS, 4);
     uint32_t lane, first;
 
-    __device__ __forceinline__ Blocks() : lane(lane_id()), first(Unit::other(lane, 0) / TOGETHER) {}
+    __device__ __forceinline__ Blocks() : lane(lane_id()), first(Atom::other(lane, 0) / TOGETHER) {}
     // What follows makes what it needs of the lane's number anew: none of that takes registers before.
     __device__ __forceinline__ void seldom() {
         lane = lane_anew();
-        first = Unit::other(lane, 0) / TOGETHER;
+        first = Atom::other(lane, 0) / TOGETHER;
         pin(first);
     }
     __device__ __forceinline__ uint32_t key(int k, int i) const {
-        return first * TOGETHER + (k * Unit::OTHERS + Unit::other(0, i));
+        return first * TOGETHER + (k * Atom::OTHERS + Atom::other(0, i));
     }
 
     __device__ __forceinline__ uint32_t query(int n) const {
-        return n / LANE * Unit::QUERIES + Unit::query(lane, n % LANE);
+        return n / LANE * Atom::QUERIES + Atom::query(lane, n % LANE);
     }
     // Calls f(number of the query among the lane's, key, score), whose result is the new score.
     // IN_TURNS, a few at a time, which takes few registers.
@@ -51,9 +51,9 @@ template <class T, int KB, int QB> struct Blocks {
             for (int k = 0; k < KB; k++)
 #pragma unroll
                 for (int i = 0; i < SUMS; i++) {
-                    set_sum<typename Unit::Unit>(
+                    set_sum<typename Atom::Atom>(
                         block[q][k], i,
-                        f(q * LANE + Unit::query_number(i), key(k, i), sum_of<typename Unit::Unit>(block[q][k], i)));
+                        f(q * LANE + Atom::query_number(i), key(k, i), sum_of<typename Atom::Atom>(block[q][k], i)));
                     if (IN_TURNS && i % TURN == TURN - 1) pin(block[q][k]);
                 }
     }
@@ -65,11 +65,11 @@ template <class T, int KB, int QB> struct Blocks {
             for (int k = 0; k < KB; k++)
 #pragma unroll
                 for (int i = 0; i < SUMS; i++) {
-                    float mine = sum_of<typename Unit::Unit>(block[q][k], i),
-                          theirs = sum_of<typename Unit::Unit>(other.block[q][k], i);
-                    f(q * LANE + Unit::query_number(i), key(k, i), mine, theirs);
-                    set_sum<typename Unit::Unit>(block[q][k], i, mine);
-                    set_sum<typename Unit::Unit>(other.block[q][k], i, theirs);
+                    float mine = sum_of<typename Atom::Atom>(block[q][k], i),
+                          theirs = sum_of<typename Atom::Atom>(other.block[q][k], i);
+                    f(q * LANE + Atom::query_number(i), key(k, i), mine, theirs);
+                    set_sum<typename Atom::Atom>(block[q][k], i, mine);
+                    set_sum<typename Atom::Atom>(other.block[q][k], i, theirs);
                     if (IN_TURNS && i % TURN == TURN - 1) pin(block[q][k]), pin(other.block[q][k]);
                 }
     }
@@ -83,7 +83,7 @@ template <class T, int KB, int QB> struct Scores : Blocks<T, KB, QB> {
     using Base::LANE;
     using Base::N;
     using Base::SUMS;
-    using typename Base::Unit;
+    using typename Base::Atom;
     // Two at a time, where there are instructions for it.
     typedef float Pair __attribute__((ext_vector_type(2)));
     // For each of the lane's queries: the largest score that its results are scaled by, in units of 1 / factor powers
@@ -110,7 +110,7 @@ template <class T, int KB, int QB> struct Scores : Blocks<T, KB, QB> {
         bool exceeds = false;
 #pragma unroll
         for (int n = 0; n < N; n++) {
-            most[n] = Unit::all_reduce(most[n], Largest());
+            most[n] = Atom::all_reduce(most[n], Largest());
             exceeds |= (most[n] - largest[n]) * factor > attention::SLACK;
         }
         if (ballot(exceeds) != 0) {
@@ -140,7 +140,7 @@ template <class T, int KB, int QB> struct Scores : Blocks<T, KB, QB> {
                 for (int k = 0; k < KB; k++)
 #pragma unroll
                     for (int i = 0; i < SUMS; i += 2) {
-                        int n = q * LANE + Unit::query_number(i);
+                        int n = q * LANE + Atom::query_number(i);
                         Pair score = {block[q][k][i], block[q][k][i + 1]};
                         score = __builtin_elementwise_fma(score, Pair(factor), Pair(offset[n]));
                         Pair weight = {math::fast_exp2(score.x), math::fast_exp2(score.y)};

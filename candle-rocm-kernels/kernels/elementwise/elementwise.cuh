@@ -148,8 +148,8 @@ template <class T, int WIDTH> struct Packed {
     vec<Word, WIDTH / EACH> words;
 
     // Neighbours, or one element as often.
-    __device__ __forceinline__ void read(const T *from, bool unit) {
-        if (WIDTH > 1 && unit) {
+    __device__ __forceinline__ void read(const T *from, bool unit_stride) {
+        if (WIDTH > 1 && unit_stride) {
             words = read_global<decltype(words)>(from);
         } else {
             Word all = 0;
@@ -168,9 +168,9 @@ template <class T, int WIDTH> struct Packed {
     }
 };
 
-template <int WIDTH, class T> __device__ __forceinline__ vec<T, WIDTH> read_or_repeat(const T *from, bool unit) {
+template <int WIDTH, class T> __device__ __forceinline__ vec<T, WIDTH> read_or_repeat(const T *from, bool unit_stride) {
     Packed<T, WIDTH> x;
-    x.read(from, unit);
+    x.read(from, unit_stride);
     return x.elements();
 }
 
@@ -272,7 +272,7 @@ __device__ __forceinline__ void map_in_place(sequence<int, K...>, Access access,
                 opaque_uniform(now.word);
                 size_t offset[N] = {((size_t)column * WIDTH * info[(K + 1) * dims + dims - 1])...};
                 add_offsets<N, uint32_t>(row, dims - 1, dims, info, offset);
-                (x.group[n].read(in + offset[K], now.has(Access::UNIT(K))), ...);
+                (x.group[n].read(in + offset[K], now.has(Access::UNIT_STRIDE(K))), ...);
                 row += down;
                 if (column >= size - across) column -= size - across, row++;
                 else column += across;
@@ -321,7 +321,7 @@ __device__ __forceinline__ void store_group(sequence<int, K...>, const Access &n
 #pragma unroll
             for (int k = 0; k < WIDTH; k++) result[k] = f(x[k]...);
         }((now.has(Access::STAGED(K)) ? read_staged<WIDTH, Shape>((const In *)(lds + Shape::start(K)), i, j)
-                                      : read_or_repeat<WIDTH>(in + offset[K], now.has(Access::UNIT(K))))...);
+                                      : read_or_repeat<WIDTH>(in + offset[K], now.has(Access::UNIT_STRIDE(K))))...);
         store_vec(out + at, result);
     } else {
         out[at] =

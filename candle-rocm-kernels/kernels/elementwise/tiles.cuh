@@ -53,7 +53,7 @@ struct Access {
     // Input k: turned over, in LDS; neighbours along the last dimension are neighbours in memory, not one and the same
     // element.
     static __host__ __device__ constexpr uint32_t STAGED(int k) { return 1u << k; }
-    static __host__ __device__ constexpr uint32_t UNIT(int k) { return 16u << k; }
+    static __host__ __device__ constexpr uint32_t UNIT_STRIDE(int k) { return 16u << k; }
     // Several elements at a time can be read and written. Some input is turned over.
     static constexpr uint32_t VECTORS = 256, TILES = 512;
 
@@ -90,7 +90,7 @@ __device__ __forceinline__ void lay_out(Access &access, int k, const T *from, si
         access.word |= Access::STAGED(k);
         along = access.turned();
     }
-    if (strides[last] == 1) access.word |= Access::UNIT(k);
+    if (strides[last] == 1) access.word |= Access::UNIT_STRIDE(k);
     if (strides[last] == 0) return;
     uint32_t group = staged ? GROUP<WIDTH, T> : WIDTH;
     bool fits = strides[along] == 1 && info[along] % group == 0 && is_aligned(from, sizeof(T) * group);

@@ -5,7 +5,7 @@
 #include "matmul/skinny/grouped.cuh"
 #include "matmul/grouped_kernels.cuh"
 #include "matmul/grouped_tile.cuh"
-#include "matmul/unit/fp8.cuh"
+#include "matmul/atoms/fp8.cuh"
 #if defined(__HIP__)
 #include "matmul/matmul_lines.cuh"
 #else

@@ -63,9 +63,9 @@ template <class Tile, class Sums> struct Totals {
 // Each 128 of k are summed by themselves, and added to the result times both operands' factors, in f32. ROWS_SHARE
 // where all of a tile's rows have one, as those of weights.
 template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
-    template <class Tile> struct Scales : Totals<Tile, typename MatrixUnit<T>::Sums> {
-        using Unit = MatrixUnit<T>;
-        using Sums = typename Unit::Sums;
+    template <class Tile> struct Scales : Totals<Tile, typename MmaAtom<T>::Sums> {
+        using Atom = MmaAtom<T>;
+        using Sums = typename Atom::Sums;
         // Whether all factors are read a slice before they are needed, for which wavefronts of 64 have registers: a
         // barrier follows then, and the next block's may take their place.
         static constexpr bool AHEAD = ROWS_SHARE && S::WAVE == 64;
@@ -119,7 +119,7 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
             for (int i = 0; i < COUNT; i++) {
                 uint32_t exponent = held[i] >> (block - 1) % 4 * 8 & 0xff;
                 float factor = packed(i) ? scale_of_exponent(exponent) : bit_cast<float>(held[i]);
-                if (mine(i)) lds_store(lds + buffer % BUFFERS * BUFFER + row(i) * 4, factor * Unit::SCALE);
+                if (mine(i)) lds_store(lds + buffer % BUFFERS * BUFFER + row(i) * 4, factor * Atom::SCALE);
             }
         }
         // Those of k, wherever it lies in its block.
@@ -136,7 +136,7 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
             const uint32_t lane = lane_id();
 #pragma unroll
             for (int j = first; j < end; j++) {
-                of_columns[j] = read(columns, [&](int e) INLINED { return j * Unit::COLUMNS + Unit::column(lane, e); });
+                of_columns[j] = read(columns, [&](int e) INLINED { return j * Atom::COLUMNS + Atom::column(lane, e); });
                 if (ROWS_SHARE) of_columns[j] *= lds_load<float>(rows);
             }
         }
@@ -149,7 +149,7 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
             for (int i = 0; i < Tile::BLOCKS_M; i++) {
                 Sums of_rows = {};
                 if (!ROWS_SHARE)
-                    of_rows = read(rows, [&](int e) INLINED { return i * Unit::ROWS + Unit::row(lane, e); });
+                    of_rows = read(rows, [&](int e) INLINED { return i * Atom::ROWS + Atom::row(lane, e); });
 #pragma unroll
                 for (int j = first; j < end; j++) {
                     Sums factors = ROWS_SHARE ? of_columns[j] : of_rows * of_columns[j];
@@ -165,11 +165,11 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
             auto factor = [&](int e) INLINED {
                 return lds_load<float>(from + place(e) * 4);
             };
-            if constexpr (Unit::SUMS == 1) return factor(0);
+            if constexpr (Atom::SUMS == 1) return factor(0);
             else {
                 Sums factors;
 #pragma unroll
-                for (int e = 0; e < Unit::SUMS; e++) factors[e] = factor(e);
+                for (int e = 0; e < Atom::SUMS; e++) factors[e] = factor(e);
                 return factors;
             }
         }
@@ -181,14 +181,14 @@ template <class T, class S> struct ScaledByBlocks : ScaledBy<T, S, true> {
 };
 
 // The same where all of a tile's rows have one factor, by lanes that read those of their own columns: nothing of them
-// is in LDS, which the lines fill (matmul_lines.cuh). For units whose sums of a lane are of one column.
+// is in LDS, which the lines fill (matmul_lines.cuh). For atoms whose sums of a lane are of one column.
 template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
     static_assert(S::M / S::WAVES_M <= SCALE_DEPTH, "a block's rows are a wavefront's or more");
-    template <class Tile> struct Scales : Totals<Tile, typename MatrixUnit<T>::Sums> {
-        using Unit = MatrixUnit<T>;
-        using Sums = typename Unit::Sums;
+    template <class Tile> struct Scales : Totals<Tile, typename MmaAtom<T>::Sums> {
+        using Atom = MmaAtom<T>;
+        using Sums = typename Atom::Sums;
         // Vector instructions by which a column of blocks is scaled, and by which factors become this block's.
-        static constexpr int LDS_BYTES = 0, VECTOR = Tile::BLOCKS_M * Unit::SUMS / 2;
+        static constexpr int LDS_BYTES = 0, VECTOR = Tile::BLOCKS_M * Atom::SUMS / 2;
         static constexpr int PREPARE = 7 * (1 + Tile::BLOCKS_N);
 
         const GLOBAL_MEMORY char *of_rows, *of_columns;
@@ -209,7 +209,7 @@ template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
             of_columns = first_scale(columns, part.b, part.column);
 #pragma unroll
             for (int j = 0; j < Tile::BLOCKS_N; j++) {
-                uint32_t column = part.column + tile.column + j * Unit::COLUMNS + Unit::column(lane_id(), 0);
+                uint32_t column = part.column + tile.column + j * Atom::COLUMNS + Atom::column(lane_id(), 0);
                 uint32_t own = min_of(column, part.columns - 1) >> columns.row_shift;
                 offset[j] = (own - (part.column >> columns.row_shift)) * (uint32_t)columns.row_step * 4;
             }
@@ -234,7 +234,7 @@ template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
             auto factor = [&](int operand, uint32_t held) INLINED {
                 uint32_t packed = 0 - (fours >> operand & 1), exponent = held >> (block - 1) % 4 * 8 & 0xff;
                 uint32_t of_exponent = bit_cast<uint32_t>(scale_of_exponent(exponent));
-                return Unit::SCALE * bit_cast<float>((of_exponent & packed) | (held & ~packed));
+                return Atom::SCALE * bit_cast<float>((of_exponent & packed) | (held & ~packed));
             };
             float of_row = factor(0, held_rows);
 #pragma unroll

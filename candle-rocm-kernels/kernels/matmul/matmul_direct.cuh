@@ -103,10 +103,10 @@ template <class T, int ROWS, class S, bool ALONG_K> struct DirectPanel : PanelBa
 
 // BLOCKS blocks of an operand's rows from `first` on, as a wavefront reads them.
 template <class T, class Lines, int BLOCKS, bool ALONG_K> struct DirectOperand {
-    using Unit = MatrixUnit<T>;
-    using Fragment = typename Unit::Fragment;
-    static constexpr int ROWS = Unit::ROWS, DEPTH = Unit::STEP_CHUNKS * VEC16<T>;
-    static_assert(Unit::ROWS == Unit::COLUMNS && (BLOCKS & (BLOCKS - 1)) == 0, "blocks differ in bits of their own");
+    using Atom = MmaAtom<T>;
+    using Fragment = typename Atom::Fragment;
+    static constexpr int ROWS = Atom::ROWS, DEPTH = Atom::STEP_CHUNKS * VEC16<T>;
+    static_assert(Atom::ROWS == Atom::COLUMNS && (BLOCKS & (BLOCKS - 1)) == 0, "blocks differ in bits of their own");
     static_assert(ALONG_K || sizeof(T) == 2, "what units turn over");
 
     uint32_t at;
@@ -122,11 +122,11 @@ template <class T, class Lines, int BLOCKS, bool ALONG_K> struct DirectOperand {
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             if constexpr (ALONG_K) {
-                LdsBytes from = exchanged_chunk(slice + at, step * Unit::STEP_CHUNKS);
-                to[i].chunk[0] = Unit::template load<Words>(from + i * ROWS * Lines::CHUNKS * 16);
+                LdsBytes from = exchanged_chunk(slice + at, step * Atom::STEP_CHUNKS);
+                to[i].chunk[0] = Atom::template load<Words>(from + i * ROWS * Lines::CHUNKS * 16);
             } else {
                 LdsBytes from = exchanged_chunk(slice + at, i * (ROWS / VEC16<T>));
-                to[i].chunk[0] = Unit::template load_turned<Words>(from + step * DEPTH * Lines::CHUNKS * 16);
+                to[i].chunk[0] = Atom::template load_turned<Words>(from + step * DEPTH * Lines::CHUNKS * 16);
             }
         }
     }
@@ -135,7 +135,7 @@ template <class T, class Lines, int BLOCKS, bool ALONG_K> struct DirectOperand {
 // The phases of a workgroup's main loop, and what they share: registers of matmul_direct, by reference. Fragments have
 // two sets: a step's are read while those of the step before are multiplied.
 template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
-    using Unit = MatrixUnit<T>;
+    using Atom = MmaAtom<T>;
     using PanelA = DirectPanel<T, S::M, S, OP_A == Op::T>;
     using PanelB = DirectPanel<T, S::N, S, OP_B == Op::N>;
     // LDS: S::STAGES slices of k, each of A and then of B.
@@ -143,7 +143,7 @@ template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
                          LDS_BYTES = S::STAGES * SLICE;
     using Tile = WaveTile<T, S, LDS_BYTES>;
     static_assert(Tile::LDS_BYTES == LDS_BYTES && S::STAGES > 2, "results fit where operands were");
-    static constexpr int DEPTH = PanelA::DEPTH, STEPS = S::SLICE_BYTES / 16 / Unit::STEP_CHUNKS;
+    static constexpr int DEPTH = PanelA::DEPTH, STEPS = S::SLICE_BYTES / 16 / Atom::STEP_CHUNKS;
     static_assert(STEPS % 2 == 0, "slices begin with the first of two sets of fragments");
     using OperandA = DirectOperand<T, typename PanelA::Lines, Tile::BLOCKS_M, OP_A == Op::T>;
     using OperandB = DirectOperand<T, typename PanelB::Lines, Tile::BLOCKS_N, OP_B == Op::N>;
@@ -153,7 +153,7 @@ template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
     Tile &tile;
     OperandA &of_a;
     OperandB &of_b;
-    typename Unit::Fragment (&fragments_a)[2][Tile::BLOCKS_M], (&fragments_b)[2][Tile::BLOCKS_N];
+    typename Atom::Fragment (&fragments_a)[2][Tile::BLOCKS_M], (&fragments_b)[2][Tile::BLOCKS_N];
 
     // Copy: one of `parts` parts of a slice, global -> LDS.
     __device__ __forceinline__ void copy(LdsBytes slice, bool is_one, int part, int parts) {
@@ -188,7 +188,7 @@ template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
 // Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS, with LDS for S::STAGES slices of both operands.
 template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void matmul_direct(const MatmulProblem &p) {
     using Loop = DirectLoop<T, S, OP_A, OP_B>;
-    using Unit = typename Loop::Unit;
+    using Atom = typename Loop::Atom;
     using Tile = typename Loop::Tile;
     constexpr int SLICE = Loop::SLICE, LDS_BYTES = Loop::LDS_BYTES, STEPS = Loop::STEPS;
     const GemmProblem &g = p.gemm;
@@ -196,9 +196,9 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
     auto a = rows_of<typename Loop::PanelA, T>(g, part);
     auto b = columns_of<typename Loop::PanelB, T>(g, part);
     Tile tile;
-    typename Loop::OperandA of_a(tile.row, Unit::a_row(lane_id()), Unit::a_chunk(lane_id()));
-    typename Loop::OperandB of_b(tile.column, Unit::b_column(lane_id()), Unit::b_chunk(lane_id()));
-    typename Unit::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
+    typename Loop::OperandA of_a(tile.row, Atom::a_row(lane_id()), Atom::a_chunk(lane_id()));
+    typename Loop::OperandB of_b(tile.column, Atom::b_column(lane_id()), Atom::b_chunk(lane_id()));
+    typename Atom::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
     LdsBytes lds = (LdsBytes)dynamic_lds;
     Loop loop = {a, b, tile, of_a, of_b, fragments_a, fragments_b};
 

@@ -299,9 +299,9 @@ template <class T, class S> struct LinesPanels<T, S, false, false, true> {
 
 // BLOCKS blocks of BLOCK rows of an operand from `first` on, as a wavefront reads them.
 template <class T, class Slice, int BLOCKS, int BLOCK> struct LinesOperand {
-    using Unit = MatrixUnit<T>;
-    using Fragment = typename Unit::Fragment;
-    static_assert(Unit::CHUNKS == 1 && Unit::PIECES == 1, "a lane reads a chunk of a row");
+    using Atom = MmaAtom<T>;
+    using Fragment = typename Atom::Fragment;
+    static_assert(Atom::CHUNKS == 1 && Atom::LOADS == 1, "a lane reads a chunk of a row");
 
     uint32_t at;
 
@@ -314,8 +314,8 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct LinesOperand {
         using Words = typename Fragment::Words;
 #pragma unroll
         for (int i = first; i < end; i++) {
-            LdsBytes from = Slice::after(exchanged_chunk(panel + at, step * Unit::STEP_CHUNKS), i * BLOCK);
-            to[i].chunk[0] = Unit::template load<Words>(from);
+            LdsBytes from = Slice::after(exchanged_chunk(panel + at, step * Atom::STEP_CHUNKS), i * BLOCK);
+            to[i].chunk[0] = Atom::template load<Words>(from);
         }
     }
 };
@@ -338,18 +338,18 @@ template <class S, bool LOADS> __device__ __forceinline__ void wait_for_operands
 template <int PRODUCTS, int READS, int WRITES, int VECTOR, int LOADS, int MORE = 0, int ROOM = PRODUCTS,
           int TOGETHER = 1, int AT = 0>
 __device__ __forceinline__ void interleave() {
-    constexpr int MATRIX_UNIT = 8, VECTOR_UNIT = 2, GLOBAL_LOAD = 0x20, LDS_READ = 0x100, LDS_WRITE = 0x200;
+    constexpr int MFMA = 8, VALU = 2, GLOBAL_LOAD = 0x20, LDS_READ = 0x100, LDS_WRITE = 0x200;
     if constexpr (AT < PRODUCTS) {
         constexpr int QUIET = LOADS > 0 ? 2 : 0;
         constexpr int WRITES_EACH = ceil_div(WRITES, ROOM), WRITING = WRITES > 0 ? ceil_div(WRITES, WRITES_EACH) : 0;
         constexpr int READS_EACH = ceil_div(READS, max_of(PRODUCTS - QUIET, 1)),
                       LOADS_EACH = max_of(TOGETHER, ceil_div(LOADS, max_of(PRODUCTS - WRITING, 1)));
         if constexpr (AT < WRITING) {
-            __builtin_amdgcn_sched_group_barrier(VECTOR_UNIT, VECTOR * WRITES_EACH / max_of(WRITES, 1), 0);
+            __builtin_amdgcn_sched_group_barrier(VALU, VECTOR * WRITES_EACH / max_of(WRITES, 1), 0);
             __builtin_amdgcn_sched_group_barrier(LDS_WRITE, WRITES_EACH, 0);
         }
-        __builtin_amdgcn_sched_group_barrier(MATRIX_UNIT, 1, 0);
-        if constexpr (MORE > 0) __builtin_amdgcn_sched_group_barrier(VECTOR_UNIT, ceil_div(MORE, PRODUCTS), 0);
+        __builtin_amdgcn_sched_group_barrier(MFMA, 1, 0);
+        if constexpr (MORE > 0) __builtin_amdgcn_sched_group_barrier(VALU, ceil_div(MORE, PRODUCTS), 0);
         if constexpr (AT >= QUIET && (AT - QUIET) * READS_EACH < READS)
             __builtin_amdgcn_sched_group_barrier(LDS_READ, READS_EACH, 0);
         if constexpr (AT >= WRITING && (AT - WRITING) * LOADS_EACH < LOADS)
@@ -363,7 +363,7 @@ __device__ __forceinline__ void interleave() {
 // order. Fragments have two sets: a step's are read while those of the step before are multiplied.
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme> struct LinesLoop {
     using Problem = typename Scheme<T, S>::Problem;
-    using Unit = MatrixUnit<T>;
+    using Atom = MmaAtom<T>;
     using Panels = LinesPanels<T, S, OP_A == Op::T, OP_B == Op::N>;
     using PanelA = typename Panels::PanelA;
     using PanelB = typename Panels::PanelB;
@@ -371,7 +371,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     using SliceB = typename PanelB::Slice;
     using Tile = WaveTile<T, S, SliceA::BYTES + SliceB::BYTES>;
     using Scales = typename Scheme<T, S>::template Scales<Tile>;
-    static constexpr int STEPS = SliceA::CHUNKS / Unit::STEP_CHUNKS, FIRST_BLOCKS = Tile::BLOCKS_N / 2;
+    static constexpr int STEPS = SliceA::CHUNKS / Atom::STEP_CHUNKS, FIRST_BLOCKS = Tile::BLOCKS_N / 2;
     static_assert(STEPS % 2 == 0, "panels begin with the first of two sets of fragments");
     static_assert(Tile::LDS_BYTES <= LDS_MOST, "what a workgroup may have");
     static_assert(Scales::LDS_BYTES == 0, "the lines fill it");
@@ -386,17 +386,17 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     Panels &on_way;
     Tile &tile;
     Scales &scales;
-    LinesOperand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> &of_a;
-    LinesOperand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> &of_b;
-    typename Unit::Fragment (&fragments_a)[2][Tile::BLOCKS_M], (&fragments_b)[2][Tile::BLOCKS_N];
+    LinesOperand<T, SliceA, Tile::BLOCKS_M, Atom::ROWS> &of_a;
+    LinesOperand<T, SliceB, Tile::BLOCKS_N, Atom::COLUMNS> &of_b;
+    typename Atom::Fragment (&fragments_a)[2][Tile::BLOCKS_M], (&fragments_b)[2][Tile::BLOCKS_N];
 
     // What the first loads do not need is made when they are on their way.
     __device__ __forceinline__ void begin() {
         uint32_t lane = lane_id();
         in_order();
         opaque(lane);
-        of_a = {tile.row + Unit::a_row(lane), Unit::a_chunk(lane)};
-        of_b = {tile.column + Unit::b_column(lane), Unit::b_chunk(lane)};
+        of_a = {tile.row + Atom::a_row(lane), Atom::a_chunk(lane)};
+        of_b = {tile.column + Atom::b_column(lane), Atom::b_chunk(lane)};
         tile.pin();
     }
     // Load: the next panel, global -> registers.
@@ -431,7 +431,8 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     template <Turn TURN, bool MORE>
     __device__ __forceinline__ void multiply_panel(int now = 0, int next = 0, uint32_t reach = ALL) {
         constexpr int ROWS = Tile::blocks_of(TURN == SECOND_TURN), READS = ROWS + Tile::BLOCKS_N;
-        constexpr int PRODUCTS = ROWS * Tile::BLOCKS_N * Unit::PARTS, FIRST = ROWS * FIRST_BLOCKS * Unit::PARTS;
+        constexpr int PRODUCTS = ROWS * Tile::BLOCKS_N * Atom::INSTRUCTIONS,
+                      FIRST = ROWS * FIRST_BLOCKS * Atom::INSTRUCTIONS;
         constexpr int LOADS = MORE ? Panels::loads(TURN) : 0;
         // The fewer rows, the shorter is the loop: its writes and loads are closer together, lest loads be waited for.
         constexpr bool SHORT = ROWS < Tile::BLOCKS_M;
@@ -545,9 +546,9 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     Panels on_way(a, b);
     typename Loop::Tile tile;
     typename Loop::Scales scales(problem, part, tile);
-    LinesOperand<T, typename PanelA::Slice, Loop::Tile::BLOCKS_M, Loop::Unit::ROWS> of_a;
-    LinesOperand<T, typename PanelB::Slice, Loop::Tile::BLOCKS_N, Loop::Unit::COLUMNS> of_b;
-    typename Loop::Unit::Fragment fragments_a[2][Loop::Tile::BLOCKS_M], fragments_b[2][Loop::Tile::BLOCKS_N];
+    LinesOperand<T, typename PanelA::Slice, Loop::Tile::BLOCKS_M, Loop::Atom::ROWS> of_a;
+    LinesOperand<T, typename PanelB::Slice, Loop::Tile::BLOCKS_N, Loop::Atom::COLUMNS> of_b;
+    typename Loop::Atom::Fragment fragments_a[2][Loop::Tile::BLOCKS_M], fragments_b[2][Loop::Tile::BLOCKS_N];
     Loop loop = {panel_a, panel_b, on_way, tile, scales, of_a, of_b, fragments_a, fragments_b};
 
     // A single one is no panel: for its sake, a loop's registers would be copied.

@@ -16,7 +16,7 @@
 // transposed when they are staged.
 #pragma once
 #include "matmul/matmul_vectors.cuh"
-#include "matmul/unit/unit.cuh"
+#include "matmul/atoms/atom.cuh"
 
 template <> struct Words<1> {
     typedef uint8_t type;

@@ -2,7 +2,7 @@
 #pragma once
 #include "matmul/matmul_problem.cuh"
 #include "matmul/matmul_vectors.cuh"
-#include "matmul/unit/unit.cuh"
+#include "matmul/atoms/atom.cuh"
 
 template <class T> struct Results {
     using Sum = typename Product<T>::Sum;

@@ -14,7 +14,7 @@
 // row have 16 bytes each of 64 that lie together.
 #pragma once
 #include "matmul/matmul_tile.cuh"
-#include "matmul/unit/fp8.cuh"
+#include "matmul/atoms/fp8.cuh"
 
 // What instructions take of 16 bytes of k: WIDE times as many, of another type.
 template <class T> struct Widened {
@@ -184,7 +184,7 @@ template <class T, class S, template <class, class> class Scheme> struct RowsLoo
     }
     // Multiply: all of the panel's k for block j of columns, LDS -> registers -> sums.
     __device__ __forceinline__ void multiply_block(int j) {
-        using Unit = MatrixUnit<typename Wide::Type>;
+        using Atom = MmaAtom<typename Wide::Type>;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             Vector columns[2][WIDE];
@@ -198,15 +198,15 @@ template <class T, class S, template <class, class> class Scheme> struct RowsLoo
 #pragma unroll
                 for (int word = 0; word < 4; word += 2) {
                     auto [first, second] = columns;
-                    typename Unit::Fragment of_b{
+                    typename Atom::Fragment of_b{
                         {{first[w][word], first[w][word + 1], second[w][word], second[w][word + 1]}}};
 #pragma unroll
-                    for (int part = 0; part < Unit::PARTS; part++)
+                    for (int instruction = 0; instruction < Atom::INSTRUCTIONS; instruction++)
 #pragma unroll
                         for (int i = 0; i < Tile::BLOCKS_M; i++) {
                             Vector low = wide[2 * i][half][w], high = wide[2 * i + 1][half][w];
-                            typename Unit::Fragment of_a{{{low[word], high[word], low[word + 1], high[word + 1]}}};
-                            Unit::multiply(tile.sums[i][j], of_a, of_b, part);
+                            typename Atom::Fragment of_a{{{low[word], high[word], low[word + 1], high[word + 1]}}};
+                            Atom::multiply(tile.sums[i][j], of_a, of_b, instruction);
                         }
                 }
         }

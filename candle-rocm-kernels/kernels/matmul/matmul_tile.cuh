@@ -11,7 +11,7 @@
 // the barrier that completes it, other wavefronts of the SIMD compute.
 //
 // Types: a tile's shape (MatmulShape), an operand's panel and slice (matmul_panel.cuh), what a wavefront multiplies at
-// a time (Operand, MatrixUnit), its sums (WaveTile), and what the product is beside those (a scheme, such as Plain).
+// a time (Operand, MmaAtom), its sums (WaveTile), and what the product is beside those (a scheme, such as Plain).
 #pragma once
 #include "matmul/matmul_panel.cuh"
 #include "matmul/whole_tile.cuh"
@@ -19,8 +19,8 @@
 
 // A wavefront's BLOCKS blocks of BLOCK rows of an operand, of which this lane reads from a row's chunk on.
 template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
-    using Unit = MatrixUnit<T>;
-    using Fragment = typename Unit::Fragment;
+    using Atom = MmaAtom<T>;
+    using Fragment = typename Atom::Fragment;
     using Words = typename Fragment::Words;
 
     uint32_t at;
@@ -29,16 +29,16 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
     Operand() = default;
     __device__ __forceinline__ Operand(uint32_t row, uint32_t chunk) : at(Slice::place(row, chunk)) {}
 
-    // Reads the fragments of a step, or piece `piece` of them.
-    __device__ __forceinline__ void load(LdsBytes slice, int step, int piece) {
+    // Reads the fragments of a step, or part `load` of them.
+    __device__ __forceinline__ void load(LdsBytes slice, int step, int load) {
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++)
 #pragma unroll
-            for (int c = 0; c < Unit::CHUNKS; c++) {
-                int chunk = step * Unit::STEP_CHUNKS + c;
+            for (int c = 0; c < Atom::CHUNKS; c++) {
+                int chunk = step * Atom::STEP_CHUNKS + c;
                 fragment[i].chunk[c] =
-                    Unit::template load<Words>(slice + at + Slice::position(i * BLOCK) * Slice::CHUNK +
-                                               chunk * Slice::CHUNK_PITCH + piece * (int)sizeof(Words));
+                    Atom::template load<Words>(slice + at + Slice::position(i * BLOCK) * Slice::CHUNK +
+                                               chunk * Slice::CHUNK_PITCH + load * (int)sizeof(Words));
             }
     }
 };
@@ -76,7 +76,7 @@ template <class T, class S> struct Plain {
 // What a workgroup has during its main loop, and the clusters of its schedule.
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme> struct TileLoop {
     using Problem = typename Scheme<T, S>::Problem;
-    using Unit = MatrixUnit<T>;
+    using Atom = MmaAtom<T>;
     using PanelA = Panel<T, S::M, S, OP_A == Op::T>;
     using PanelB = Panel<T, S::N, S, OP_B == Op::N>;
     using SliceA = typename PanelA::Slice;
@@ -85,7 +85,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     static constexpr int BUFFER = SliceA::BYTES + SliceB::BYTES, SCALES_AT = 2 * BUFFER;
     using Tile = WaveTile<T, S, SCALES_AT>;
     using Scales = typename Scheme<T, S>::template Scales<Tile>;
-    static constexpr int STEPS = SliceA::CHUNKS / Unit::STEP_CHUNKS, STEPS_UNROLLED = Unit::UNROLLED ? STEPS : 1;
+    static constexpr int STEPS = SliceA::CHUNKS / Atom::STEP_CHUNKS, STEPS_UNROLLED = Atom::UNROLLED ? STEPS : 1;
     static_assert(STEPS > 0, "a slice has whole steps");
     static_assert(!Tile::UNEVEN, "all wavefronts do the same");
     static constexpr int LDS_BYTES = max_of(SCALES_AT + Scales::LDS_BYTES, Tile::LDS_BYTES);
@@ -99,8 +99,8 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     PanelB &b;
     Tile &tile;
     Scales &scales;
-    Operand<T, SliceA, Tile::BLOCKS_M, Unit::ROWS> &of_a;
-    Operand<T, SliceB, Tile::BLOCKS_N, Unit::COLUMNS> &of_b;
+    Operand<T, SliceA, Tile::BLOCKS_M, Atom::ROWS> &of_a;
+    Operand<T, SliceB, Tile::BLOCKS_N, Atom::COLUMNS> &of_b;
     // Whole panels, the buffer that is read, and that of the factors.
     uint32_t &panels, &buffer, &scaled;
 
@@ -110,8 +110,8 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
 
     // Where the lane reads fragments.
     __device__ __forceinline__ void place(uint32_t lane) {
-        of_a = {tile.row + Unit::a_row(lane), Unit::a_chunk(lane)};
-        of_b = {tile.column + Unit::b_column(lane), Unit::b_chunk(lane)};
+        of_a = {tile.row + Atom::a_row(lane), Atom::a_chunk(lane)};
+        of_b = {tile.column + Atom::b_column(lane), Atom::b_chunk(lane)};
     }
     __device__ __forceinline__ void begin() {
         if (!LATE) return;
@@ -137,9 +137,9 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
 #pragma unroll STEPS_UNROLLED
         for (int step = 0; step < STEPS; step++)
 #pragma unroll
-            for (int piece = 0; piece < Unit::PIECES; piece++) {
-                of_a.load(slice_a(buffer), step, piece);
-                of_b.load(slice_b(buffer), step, piece);
+            for (int load = 0; load < Atom::LOADS; load++) {
+                of_a.load(slice_a(buffer), step, load);
+                of_b.load(slice_b(buffer), step, load);
                 tile.multiply(of_a.fragment, of_b.fragment);
                 // Reading ahead, the compiler would run out of registers. There are other wavefronts to wait with.
                 if (S::WAVE == 32) tile.pin();
@@ -222,8 +222,8 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
     auto b = columns_of<PanelB, T>(g, part);
     typename Loop::Tile tile;
     typename Loop::Scales scales(problem, part, tile);
-    Operand<T, typename PanelA::Slice, Loop::Tile::BLOCKS_M, Loop::Unit::ROWS> of_a;
-    Operand<T, typename PanelB::Slice, Loop::Tile::BLOCKS_N, Loop::Unit::COLUMNS> of_b;
+    Operand<T, typename PanelA::Slice, Loop::Tile::BLOCKS_M, Loop::Atom::ROWS> of_a;
+    Operand<T, typename PanelB::Slice, Loop::Tile::BLOCKS_N, Loop::Atom::COLUMNS> of_b;
     uint32_t panels = min_of(a.panels(), b.panels()), buffer = 0, scaled = 0;
     Loop loop = {lds, a, b, tile, scales, of_a, of_b, panels, buffer, scaled};
     if (!Loop::LATE) loop.place(lane_id());
@@ -233,7 +233,7 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
     // would be copied.
     if (__builtin_expect(panels == 0, 0)) {
         loop.begin();
-    } else if constexpr (!Loop::Unit::UNROLLED) {
+    } else if constexpr (!Loop::Atom::UNROLLED) {
         loop.template start<ANY_TURN>();
 #pragma unroll 1
         for (uint32_t left = panels; left > 0; left--) loop.template multiply_panel<ANY_TURN>(left > 1);

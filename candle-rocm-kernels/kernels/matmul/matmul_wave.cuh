@@ -3,7 +3,7 @@
 #include "matmul/left_sums.cuh"
 #include "matmul/matmul_panel.cuh"
 #include "matmul/matmul_results.cuh"
-#include "matmul/unit/unit.cuh"
+#include "matmul/atoms/atom.cuh"
 
 struct Divided {
     uint32_t quotient, rest;
@@ -59,37 +59,37 @@ __device__ __forceinline__ Panel columns_of(const GemmProblem &g, const TilePart
 
 // A wavefront's part of the tile, in a workgroup with so many bytes of LDS for operands.
 template <class T, class S, int LDS_OPERANDS> struct WaveTile {
-    using Unit = MatrixUnit<T>;
+    using Atom = MmaAtom<T>;
     using Sum = typename Product<T>::Sum;
     using C = typename Product<T>::C;
     // The first half of the wavefronts may have fewer rows than the second, and has those after the second's.
-    static constexpr int M = ceil_div(S::M / Unit::ROWS, S::WAVES_M) * Unit::ROWS, N = S::N / S::WAVES_N;
+    static constexpr int M = ceil_div(S::M / Atom::ROWS, S::WAVES_M) * Atom::ROWS, N = S::N / S::WAVES_N;
     static constexpr bool UNEVEN = S::M != S::WAVES_M * M;
-    static constexpr int BLOCKS_M = M / Unit::ROWS, BLOCKS_N = N / Unit::COLUMNS;
+    static constexpr int BLOCKS_M = M / Atom::ROWS, BLOCKS_N = N / Atom::COLUMNS;
     static_assert(!UNEVEN || S::WAVES_M == 2, "a half has the same rows");
-    static_assert(S::M % Unit::ROWS == 0 && N % Unit::COLUMNS == 0, "a wavefront has whole blocks");
+    static_assert(S::M % Atom::ROWS == 0 && N % Atom::COLUMNS == 0, "a wavefront has whole blocks");
     static_assert(M % 32 == 0 || S::WAVES_M == 1, "a wavefront's rows begin with the same low bits");
     static_assert(N % 32 == 0 || S::WAVES_N == 1, "and its columns");
 
-    typename Unit::Sums sums[BLOCKS_M][BLOCKS_N] = {};
+    typename Atom::Sums sums[BLOCKS_M][BLOCKS_N] = {};
     uint32_t wave = uniform(threadIdx.x / S::WAVE);
     uint32_t row = UNEVEN ? (1 - wave / S::WAVES_N) * M : wave % S::WAVES_M * M;
     uint32_t column = UNEVEN ? wave % S::WAVES_N * N : wave / S::WAVES_M * N;
 
     // Blocks of rows of a wavefront, by its half, and of this one.
-    static constexpr int blocks_of(bool second) { return UNEVEN && !second ? S::M / Unit::ROWS - BLOCKS_M : BLOCKS_M; }
+    static constexpr int blocks_of(bool second) { return UNEVEN && !second ? S::M / Atom::ROWS - BLOCKS_M : BLOCKS_M; }
     __device__ __forceinline__ int blocks() const { return UNEVEN && row > 0 ? blocks_of(false) : BLOCKS_M; }
 
     // Adds products of fragments of its rows and columns, or some blocks of them, to the sums.
-    using Fragment = typename Unit::Fragment;
+    using Fragment = typename Atom::Fragment;
     __device__ __forceinline__ void multiply(const Fragment (&a)[BLOCKS_M], const Fragment (&b)[BLOCKS_N],
                                              int first = 0, int end = BLOCKS_N, int rows = BLOCKS_M) {
 #pragma unroll
-        for (int part = 0; part < Unit::PARTS; part++)
+        for (int instruction = 0; instruction < Atom::INSTRUCTIONS; instruction++)
 #pragma unroll
             for (int j = first; j < end; j++)
 #pragma unroll
-                for (int i = 0; i < rows; i++) Unit::multiply(sums[i][j], a[i], b[j], part);
+                for (int i = 0; i < rows; i++) Atom::multiply(sums[i][j], a[i], b[j], instruction);
     }
 
     // Nothing that makes the sums moves past it, nor reads of LDS before it.
@@ -104,9 +104,9 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
     // A wavefront has a place there for a strip: STRIP rows of a block of columns, with 16 bytes between columns for
     // the banks.
     static constexpr int V = VEC16<C>, PAD = 16 / (int)sizeof(Sum);
-    static constexpr int strip_bytes(int rows) { return (rows + PAD) * Unit::COLUMNS * (int)sizeof(Sum); }
+    static constexpr int strip_bytes(int rows) { return (rows + PAD) * Atom::COLUMNS * (int)sizeof(Sum); }
     static constexpr int strip_rows(int lds_bytes) {
-        int rows = Unit::ROWS;
+        int rows = Atom::ROWS;
         while (2 * rows <= 64 && M % (2 * rows) == 0 && strip_bytes(2 * rows) * S::WAVES_M * S::WAVES_N <= lds_bytes)
             rows *= 2;
         return rows;
@@ -118,16 +118,16 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
 
     __device__ __forceinline__ void write_strip(LDS_MEMORY Sum *strip, int number) const {
         uint32_t lane = lane_id();
-        constexpr int BLOCKS = STRIP / Unit::ROWS;
+        constexpr int BLOCKS = STRIP / Atom::ROWS;
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             auto block = sums[number % (M / STRIP) * BLOCKS + i][number / (M / STRIP)];
 #pragma unroll
-            for (int e = 0; e < Unit::SUMS; e++) {
+            for (int e = 0; e < Atom::SUMS; e++) {
                 Sum sum;
-                if constexpr (Unit::SUMS == 1) sum = block;
+                if constexpr (Atom::SUMS == 1) sum = block;
                 else sum = block[e];
-                strip[Unit::column(lane, e) * PITCH + i * Unit::ROWS + Unit::row(lane, e)] = sum;
+                strip[Atom::column(lane, e) * PITCH + i * Atom::ROWS + Atom::row(lane, e)] = sum;
             }
         }
     }
@@ -139,7 +139,7 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
     // Leaves this part's sums for the last one's workgroup, as lanes have them; or, there, adds the others' to its own,
     // in their order. Returns whether the sums are whole.
     __device__ __forceinline__ bool hand_over(const MatmulProblem &p) {
-        constexpr int OF_LANE = BLOCKS_M * BLOCKS_N * Unit::SUMS, WAVES = S::WAVES_M * S::WAVES_N;
+        constexpr int OF_LANE = BLOCKS_M * BLOCKS_N * Atom::SUMS, WAVES = S::WAVES_M * S::WAVES_N;
         constexpr uint32_t OF_WAVE = OF_LANE * S::WAVE * sizeof(float);
         static_assert(sizeof(sums) == OF_LANE * sizeof(float), "nothing but sums");
         using Left = LeftFloats<OF_LANE, S::WAVE>;
@@ -170,9 +170,9 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
                 if (n == number) write_strip(strip, n);
             wave_fence();
             uint32_t strip_row = part.row + row + number % (M / STRIP) * STRIP;
-            uint32_t strip_column = part.column + column + number / (M / STRIP) * Unit::COLUMNS;
+            uint32_t strip_column = part.column + column + number / (M / STRIP) * Atom::COLUMNS;
 #pragma unroll 1
-            for (uint32_t i = lane_id(); i < STRIP * Unit::COLUMNS / V; i += S::WAVE) {
+            for (uint32_t i = lane_id(); i < STRIP * Atom::COLUMNS / V; i += S::WAVE) {
                 uint32_t r = i % (STRIP / V) * V, c = i / (STRIP / V);
                 uint32_t first = strip_row + r, at_column = strip_column + c;
                 LDS_MEMORY Sum *from = strip + c * PITCH + r;

@@ -5,8 +5,8 @@
 #include "matmul/normed_kernels.cuh"
 
 template <class T, int COLUMNS, bool GATED> struct NormedSkinny {
-    using Unit = SkinnyUnit<T, COLUMNS, false>;
-    using Product = SkinnyProduct<T, COLUMNS, false, Normed<T, Unit::B_VECTORS>, GATED>;
+    using Atom = SkinnyAtom<T, COLUMNS, false>;
+    using Product = SkinnyProduct<T, COLUMNS, false, Normed<T, Atom::B_VECTORS>, GATED>;
 
     static __device__ __forceinline__ void run(const T *x, const T *norm, const T *weight, const T *bias, T *result,
                                                uint32_t rows, uint32_t columns, uint32_t length, uint32_t activation,

@@ -8,16 +8,16 @@
 // block of columns at a time, so that eight lanes write a line of C, or 32 where it has no more. What is done to them
 // is there once: a launch has few workgroups for each instruction cache, and the first waits for every line of code.
 template <class Tile> struct WholeTile {
-    using Unit = typename Tile::Unit;
+    using Atom = typename Tile::Atom;
     using Sum = typename Tile::Sum;
     using C = typename Tile::C;
     static constexpr int ROWS = Tile::UNEVEN ? 32 : min_of(Tile::STRIP, 64), CHUNK = 16,
                          COLUMN = ROWS * (int)sizeof(Sum), CHUNKS = COLUMN / CHUNK;
-    static constexpr int LDS_BYTES = COLUMN * Unit::COLUMNS, PASSES = Tile::M / ROWS * Tile::BLOCKS_N;
+    static constexpr int LDS_BYTES = COLUMN * Atom::COLUMNS, PASSES = Tile::M / ROWS * Tile::BLOCKS_N;
     // Rows of a vector of C, and of a chunk.
     static constexpr int V = VEC16<C>, TOGETHER = CHUNK / (int)sizeof(Sum), OF_VECTOR = V / TOGETHER;
     static constexpr int VECTORS = CHUNKS / OF_VECTOR;
-    static_assert(TOGETHER == 4 && Unit::ROWS == 32 && Unit::SUMS == 16, "a lane has every other chunk of a column");
+    static_assert(TOGETHER == 4 && Atom::ROWS == 32 && Atom::SUMS == 16, "a lane has every other chunk of a column");
 
     // A column has the first chunks of its vectors, then the second ones. They are exchanged by the column's number.
     static __device__ __forceinline__ uint32_t place(uint32_t column, uint32_t chunk) {
@@ -27,21 +27,21 @@ template <class Tile> struct WholeTile {
     // `lds` is the workgroup's, `alpha` the factor.
     static __device__ __forceinline__ void store(const Tile &tile, LdsBytes lds, const TilePart &part, C *c,
                                                  int64_t ldc, Sum alpha) {
-        constexpr int EACH = WAVEFRONT / VECTORS, STORES = Unit::COLUMNS / EACH, UNROLLED = PASSES > 1 ? STORES : 1;
+        constexpr int EACH = WAVEFRONT / VECTORS, STORES = Atom::COLUMNS / EACH, UNROLLED = PASSES > 1 ? STORES : 1;
         uint32_t lane = lane_id(), column = lane / VECTORS, vector = lane % VECTORS;
         lds += tile.wave * LDS_BYTES;
-        LdsBytes to = lds + place(Unit::column(lane, 0), lane / Unit::COLUMNS * (OF_VECTOR > 1 ? VECTORS : 1));
+        LdsBytes to = lds + place(Atom::column(lane, 0), lane / Atom::COLUMNS * (OF_VECTOR > 1 ? VECTORS : 1));
         LdsBytes from = lds + place(column, vector);
         c += (part.column + tile.column) * ldc + part.row + tile.row + column * ldc + vector * V;
         // Columns of the first rows, then of the next.
-        int passes = tile.blocks() * Unit::ROWS / ROWS * Tile::BLOCKS_N;
+        int passes = tile.blocks() * Atom::ROWS / ROWS * Tile::BLOCKS_N;
 #pragma unroll 1
         for (int pass = 0; pass < passes; pass++) {
 #pragma unroll
             for (int n = 0; n < PASSES; n++)
-                if (n == pass) write(tile, to, n / Tile::BLOCKS_N * ROWS / Unit::ROWS, n % Tile::BLOCKS_N);
+                if (n == pass) write(tile, to, n / Tile::BLOCKS_N * ROWS / Atom::ROWS, n % Tile::BLOCKS_N);
             wave_fence();
-            C *at = c + pass / Tile::BLOCKS_N * ROWS + pass % Tile::BLOCKS_N * Unit::COLUMNS * ldc;
+            C *at = c + pass / Tile::BLOCKS_N * ROWS + pass % Tile::BLOCKS_N * Atom::COLUMNS * ldc;
 #pragma unroll UNROLLED
             for (int i = 0; i < STORES; i++) {
                 Sum scaled[V];
@@ -64,7 +64,7 @@ private:
     static __device__ __forceinline__ void write(const Tile &tile, LdsBytes to, int first, int column) {
 #pragma unroll
         for (int i = 0; i < CHUNKS / 2; i++) {
-            constexpr int OF_BLOCK = Unit::SUMS / TOGETHER;
+            constexpr int OF_BLOCK = Atom::SUMS / TOGETHER;
             auto sums = tile.sums[first + i / OF_BLOCK][column];
             vec<Sum, TOGETHER> chunk;
 #pragma unroll
@@ -98,8 +98,8 @@ __device__ __forceinline__ void store_tile(Tile &tile, const Problem &kept, LdsB
             raw = false;
         }
     }
-    using Unit = typename Tile::Unit;
-    if constexpr (Unit::ROWS == 32 && Unit::SUMS == 16) {
+    using Atom = typename Tile::Atom;
+    if constexpr (Atom::ROWS == 32 && Atom::SUMS == 16) {
         static_assert(S::WAVES_M * S::WAVES_N * WholeTile<Tile>::LDS_BYTES <= Tile::LDS_BYTES, "wavefronts' places");
         bool whole = p.gemm.m - part.row >= S::M && part.columns - part.column >= S::N;
         typename Tile::Sum factor;

@@ -120,7 +120,7 @@ template <int ALIGNMENT> __device__ __forceinline__ uint32_t nibbles_32(const ui
 // A piece: 32 elements of a block that lie in the same bytes, or close by, in two halves of 16. An element's value is
 // scale * (q - OFFSET) + min, q a signed byte, with the half's scale and min (none unless HAS_MIN). Piece p of a block
 // is read by `load_head`, for which pieces p + 2, p + 4, ... would read the same, and `load_body`, and decoded by
-// `piece`. Its half s is the elements 16 * unit(p, s) on; in blocks of 32, p counts the blocks of 256 elements.
+// `piece`. Its half s is the elements 16 * sixteen(p, s) on; in blocks of 32, p counts the blocks of 256 elements.
 struct Piece {
     uint32_t q[2][4];
     float scale[2], min[2];
@@ -158,7 +158,7 @@ __device__ __forceinline__ void scales_and_mins(const uint32_t (&header)[4], uin
 // A block of 32 is one piece of two halves, and has nothing to read but its body.
 struct BlockOf32 {
     template <class Raw> static __device__ __forceinline__ void load_head(const uint8_t *, uint32_t, Raw &) {}
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) { return 2 * p + s; }
+    static constexpr __device__ __forceinline__ uint32_t sixteen(uint32_t p, uint32_t s) { return 2 * p + s; }
 };
 
 struct Q4_0 : BlockOf32 {
@@ -278,7 +278,7 @@ struct Q8_0 : BlockOf32 {
 
 // Half s of piece 2 i + h is the elements 64 i + 32 s + 16 h on.
 struct PairedPieces {
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) {
+    static constexpr __device__ __forceinline__ uint32_t sixteen(uint32_t p, uint32_t s) {
         return 4 * (p >> 1) + 2 * s + (p & 1u);
     }
 };
@@ -457,7 +457,7 @@ struct Q6_K {
     static __device__ __forceinline__ void load_body(const uint8_t *block, uint32_t p, Raw &raw) {
         load_words<2>(block + 16 * p, raw.ql);
         load_words<2>(block + 128 + 32 * (p >> 2) + 16 * (p & 1u), raw.qh);
-        const int8_t *scales = (const int8_t *)block + 192 + unit(p, 0);
+        const int8_t *scales = (const int8_t *)block + 192 + sixteen(p, 0);
         raw.scales[0] = scales[0];
         raw.scales[1] = scales[4];
     }
@@ -472,7 +472,7 @@ struct Q6_K {
         }
         return piece;
     }
-    static constexpr __device__ __forceinline__ uint32_t unit(uint32_t p, uint32_t s) {
+    static constexpr __device__ __forceinline__ uint32_t sixteen(uint32_t p, uint32_t s) {
         return 8 * (p >> 2) + 4 * s + (p & 3u);
     }
 };
@@ -516,7 +516,7 @@ template <class Q> __device__ __forceinline__ uint32_t place_of(uint32_t h, uint
 // and the place in the row, in chunks, of the step's chunk `slot`.
 template <class Q> __device__ __forceinline__ uint32_t chunk_of(uint32_t step, uint32_t slot) {
     constexpr bool WHOLE = Q::ELEMENTS == 32;
-    return step / 4 * 8 + Q::unit(2 * (step % 4) + (WHOLE ? slot : 0), WHOLE ? 0 : slot) / 2;
+    return step / 4 * 8 + Q::sixteen(2 * (step % 4) + (WHOLE ? slot : 0), WHOLE ? 0 : slot) / 2;
 }
 
 // Quad number k of a row, counted over all its blocks.
@@ -592,11 +592,11 @@ __device__ __forceinline__ float multiply_piece(const Piece &piece, const vec<ui
 template <class Q>
 __device__ __forceinline__ void load_half_activations(const uint8_t *__restrict__ y, uint32_t i, uint32_t s,
                                                       vec<uint32_t, 4> &qs, uint32_t &ds) {
-    uint32_t unit = i / 8 * 16 + Q::unit(i % 8, s);
-    const uint32_t *block = (const uint32_t *)(y + (size_t)(unit / 2) * Q8_1::BYTES);
+    uint32_t sixteen = i / 8 * 16 + Q::sixteen(i % 8, s);
+    const uint32_t *block = (const uint32_t *)(y + (size_t)(sixteen / 2) * Q8_1::BYTES);
     ds = block[0];
 #pragma unroll
-    for (int k = 0; k < 4; k++) qs[k] = block[1 + 4 * (unit % 2) + k];
+    for (int k = 0; k < 4; k++) qs[k] = block[1 + 4 * (sixteen % 2) + k];
 }
 
 // Both halves, with their scales and what goes with these.

@@ -9,8 +9,8 @@
 namespace tensor_cores {
 
 template <class Q, int ROWS, int COLUMNS, int CHUNKS> struct Tile {
-    static constexpr int PARTS = 32 * CHUNKS / Q::SCALED, UNITS = 2 * CHUNKS;
-    vec<uint32_t, 4> weights[ROWS][UNITS], activations[COLUMNS][UNITS];
+    static constexpr int PARTS = 32 * CHUNKS / Q::SCALED, SIXTEENTHS = 2 * CHUNKS;
+    vec<uint32_t, 4> weights[ROWS][SIXTEENTHS], activations[COLUMNS][SIXTEENTHS];
     // A row's scale and min, by parts; a vector's scale and the sum of its integers, by parts or, without mins, by
     // chunks.
     static constexpr int SIDES = Q::HAS_MIN ? PARTS : CHUNKS, WIDE = Q::HAS_MIN ? 2 : 1;
@@ -21,8 +21,8 @@ template <class Q, int ROWS, int COLUMNS, int CHUNKS> struct Tile {
     alignas(16) vec<float, WIDE> column_side[SIDES][COLUMNS + GAP];
 
     // Where 16 bytes stand in a row of four or eight: eight rows' same 16 bytes then lie in all banks.
-    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t unit) {
-        return unit ^ (CHUNKS == 4 ? row & 7u : row >> 1 & 3u);
+    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t sixteen) {
+        return sixteen ^ (CHUNKS == 4 ? row & 7u : row >> 1 & 3u);
     }
 };
 
@@ -49,10 +49,10 @@ __device__ __forceinline__ void multiply_half(const uint32_t (&a)[4], const uint
 }
 
 // What this thread fetches of a step's operands: a piece of weights, and some of the vectors' sixteens.
-template <class Q, int UNITS> struct Fetched {
+template <class Q, int SIXTEENTHS> struct Fetched {
     typename Q::Raw raw;
-    vec<uint32_t, 4> words[UNITS];
-    float d[UNITS];
+    vec<uint32_t, 4> words[SIXTEENTHS];
+    float d[SIXTEENTHS];
 };
 
 template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THREADS> struct Product {
@@ -73,10 +73,10 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
     // beside memory's latency; and with 64 there are registers for it where blocks have no heads.
     static constexpr int AHEAD = COLUMNS == 16 || (COLUMNS == 64 && PIECES == 1) ? 2 : 1;
 
-    static constexpr int UNITS = ceil_div(2 * CHUNKS * COLUMNS, FIRST == 0 ? THREADS : (int)FIRST);
-    using Operands = Fetched<Q, UNITS>;
+    static constexpr int SIXTEENTHS = ceil_div(2 * CHUNKS * COLUMNS, FIRST == 0 ? THREADS : (int)FIRST);
+    using Operands = Fetched<Q, SIXTEENTHS>;
 
-    const uint8_t *row, *vectors[UNITS];
+    const uint8_t *row, *vectors[SIXTEENTHS];
     uint32_t pieces;
     size_t plane;
     float value[M][N][4] = {};
@@ -93,7 +93,7 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
     static __device__ __forceinline__ uint32_t fetched_column(int u) {
         return (FIRST == 0 ? u * THREADS + threadIdx.x : u * FIRST + threadIdx.x - FETCHERS) / (2 * CHUNKS);
     }
-    static __device__ __forceinline__ uint32_t fetched_unit() { return threadIdx.x % (2 * CHUNKS); }
+    static __device__ __forceinline__ uint32_t fetched_sixteen() { return threadIdx.x % (2 * CHUNKS); }
 
     __device__ __forceinline__ void fetch(Operands &fetched, uint32_t step) const {
         // Past the end stands the last piece again, for zeros in the vectors.
@@ -105,11 +105,11 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
             Q::load_body(block, i % PIECES, fetched.raw);
         }
         if (!fetches_vectors()) return;
-        uint32_t chunk = chunk_of<Q>(CHUNKS / 2 * step + fetched_unit() / 4, fetched_unit() / 2 % 2);
+        uint32_t chunk = chunk_of<Q>(CHUNKS / 2 * step + fetched_sixteen() / 4, fetched_sixteen() / 2 % 2);
 #pragma unroll
-        for (int u = 0; u < UNITS; u++) {
+        for (int u = 0; u < SIXTEENTHS; u++) {
             const uint8_t *block = vectors[u] + chunk / 4 * plane;
-            load_words<16>(block + Activations::SCALES + 32 * (chunk % 4) + 16 * (fetched_unit() % 2),
+            load_words<16>(block + Activations::SCALES + 32 * (chunk % 4) + 16 * (fetched_sixteen() % 2),
                            fetched.words[u].v);
             fetched.d[u] = Activations::scale(block, chunk % 4);
         }
@@ -122,16 +122,16 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
 #pragma unroll
             for (uint32_t i = 0; i < 2; i++) {
                 // In blocks of 256 neighbours take turns, lest their 16 bytes lie in the same banks.
-                uint32_t s = Q::ELEMENTS == 32 ? i : i ^ (h & 1u), unit = place_of<Q>(h, s),
-                         part = Q::SCALED == 16 ? unit : unit / 2;
+                uint32_t s = Q::ELEMENTS == 32 ? i : i ^ (h & 1u), sixteen = place_of<Q>(h, s),
+                         part = Q::SCALED == 16 ? sixteen : sixteen / 2;
                 vec<uint32_t, 4> q;
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
                     q[k] = s == 0 ? piece.q[0][k] : piece.q[1][k];
                     if constexpr (Q::OFFSET != 0) q[k] = subtract_bytes(q[k], Q::OFFSET);
                 }
-                tile.weights[r][Tile::place(r, unit)] = q;
-                if (Q::SCALED == 16 || unit % 2 == 0) {
+                tile.weights[r][Tile::place(r, sixteen)] = q;
+                if (Q::SCALED == 16 || sixteen % 2 == 0) {
                     vec<float, Tile::WIDE> side;
                     side[0] = s == 0 ? piece.scale[0] : piece.scale[1];
                     if constexpr (Q::HAS_MIN) side[1] = s == 0 ? piece.min[0] : piece.min[1];
@@ -140,11 +140,11 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
             }
         }
         if (!fetches_vectors()) return;
-        uint32_t unit = fetched_unit();
+        uint32_t sixteen = fetched_sixteen();
 #pragma unroll
-        for (int u = 0; u < UNITS; u++) {
+        for (int u = 0; u < SIXTEENTHS; u++) {
             uint32_t c = fetched_column(u);
-            tile.activations[c][Tile::place(c, unit)] = fetched.words[u];
+            tile.activations[c][Tile::place(c, sixteen)] = fetched.words[u];
             vec<float, Tile::WIDE> side;
             side[0] = fetched.d[u];
             if constexpr (Q::HAS_MIN) {
@@ -152,8 +152,8 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
                 if constexpr (Q::SCALED == 32) plain += shfl_xor(plain, 1, 32);
                 side[1] = (float)plain;
             }
-            if (Q::HAS_MIN && Q::SCALED == 16) tile.column_side[unit][c] = side;
-            else if (unit % 2 == 0) tile.column_side[unit / 2][c] = side;
+            if (Q::HAS_MIN && Q::SCALED == 16) tile.column_side[sixteen][c] = side;
+            else if (sixteen % 2 == 0) tile.column_side[sixteen / 2][c] = side;
         }
     }
 
@@ -255,7 +255,7 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
         // Rows and vectors past the end repeat the last; nobody stores what comes of them.
         row = src + min_of(first_row + threadIdx.x % FETCHERS / CHUNKS, rows - 1) * row_bytes;
 #pragma unroll
-        for (int u = 0; u < UNITS; u++)
+        for (int u = 0; u < SIXTEENTHS; u++)
             vectors[u] = y + (size_t)min_of(first_column + fetched_column(u), columns_of_y - 1) * Activations::BYTES;
         plane = (size_t)columns_of_y * Activations::BYTES;
         pieces = end / 32;

@@ -14,9 +14,9 @@ __device__ __forceinline__ void load_vector(const uint8_t *__restrict__ y, uint3
     uint32_t ds[2];
 #pragma unroll
     for (int s = 0; s < 2; s++) {
-        uint32_t unit = Q::unit(i % 8, s);
-        qs[s] = *(const vec<uint32_t, 4> *)(group + 16 * unit);
-        ds[s] = *(const uint32_t *)(group + ACTIVATIONS + unit / 2 * 4);
+        uint32_t sixteen = Q::sixteen(i % 8, s);
+        qs[s] = *(const vec<uint32_t, 4> *)(group + 16 * sixteen);
+        ds[s] = *(const uint32_t *)(group + ACTIVATIONS + sixteen / 2 * 4);
     }
     scales_and_sums<Q>(qs, ds, scale);
 }

@@ -20,7 +20,7 @@ __device__ __forceinline__ Eight widen_eight(const uint32_t (&q)[4], int first, 
 // Where half s of piece i of the matrix begins in dst.
 template <class Q> __device__ __forceinline__ size_t half_of_piece(uint32_t i, uint32_t s, uint32_t pieces) {
     uint32_t row = i / pieces, p = i - row * pieces;
-    return ((size_t)row * pieces + p / 8 * 8) * 32 + 16 * Q::unit(p % 8, s);
+    return ((size_t)row * pieces + p / 8 * 8) * 32 + 16 * Q::sixteen(p % 8, s);
 }
 
 // dst (rows, columns) = the matrix, whose rows are row_bytes apart. A thread makes a piece, whose halves it stores with

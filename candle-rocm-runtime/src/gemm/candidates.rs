@@ -6,7 +6,7 @@ mod skinny;
 
 use candle_rocm_kernels::matmul::SumsOfParts;
 
-use super::cost::{Units, Work};
+use super::cost::{MathPipe, Work};
 use super::epilogue::Epilogue;
 use super::kernel::{Kernel, MatrixTile, TILES};
 use super::plan::Plan;
@@ -108,7 +108,7 @@ fn each_candidate(
                 columns: tile.columns.into(),
                 depth: TILE_DEPTH,
                 threads: tile.threads.into(),
-                units: Units::Vector,
+                pipe: MathPipe::Vector,
                 dynamic_lds: 0,
                 whole_lines: false,
                 ahead: 1,

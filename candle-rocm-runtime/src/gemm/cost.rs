@@ -8,7 +8,7 @@ use rocm_gpus::{costs, Rates};
 
 use super::problem::GemmDtype;
 use super::product::Product;
-use crate::plan::gpu::{Gpu, Unit, RESERVED_LDS};
+use crate::plan::gpu::{ComputeUnit, Gpu, RESERVED_LDS};
 use crate::plan::roofline::{memory_cycles, overlapped, Roofline};
 
 /// Wavefronts' places where one of a SIMD's two multiplies while the other waits: a unit's SIMDs, twice.
@@ -26,7 +26,7 @@ fn rate(rates: &Rates, dtype: GemmDtype) -> f64 {
 
 /// Whose multiply-adds a kernel uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Units {
+pub(super) enum MathPipe {
     Matrix,
     Vector,
 }
@@ -40,7 +40,7 @@ pub(super) struct Work {
     /// Elements of k in a step.
     pub depth: u64,
     pub threads: u64,
-    pub units: Units,
+    pub pipe: MathPipe,
     /// Bytes of LDS that a launch asks for, where operands go straight to it; else 0.
     pub dynamic_lds: u64,
     /// Whether it reads whole lines, in an order that was asked for.
@@ -52,19 +52,19 @@ pub(super) struct Work {
 impl Work {
     /// Bytes of an element in LDS: vector units get them widened.
     fn lds_element(&self, dtype: GemmDtype) -> f64 {
-        match self.units {
-            Units::Matrix => dtype.bytes() as f64,
-            Units::Vector => dtype.sum_bytes() as f64,
+        match self.pipe {
+            MathPipe::Matrix => dtype.bytes() as f64,
+            MathPipe::Vector => dtype.sum_bytes() as f64,
         }
     }
 
     /// Bytes of LDS that it moves in a step: each operand is written once; waves of matrix units form a square and
     /// each read what its side needs, work-items of vector units the rows and columns of their own sums.
-    fn lds_traffic(&self, unit: &Unit, dtype: GemmDtype) -> f64 {
+    fn lds_traffic(&self, unit: &ComputeUnit, dtype: GemmDtype) -> f64 {
         let edges = (self.rows + self.columns) as f64;
-        let reads = match self.units {
-            Units::Matrix => edges * (self.threads as f64 / unit.wavefront as f64).sqrt(),
-            Units::Vector => {
+        let reads = match self.pipe {
+            MathPipe::Matrix => edges * (self.threads as f64 / unit.wavefront as f64).sqrt(),
+            MathPipe::Vector => {
                 let sums = (self.rows * self.columns) as f64 / self.threads as f64;
                 // Lanes that read the same words are served at once: a quarter remains.
                 2.0 * sums.sqrt() * self.threads as f64 / 4.0
@@ -74,10 +74,10 @@ impl Work {
     }
 
     /// Cycles of a unit for a step, if it waits for nothing, with so many workgroups at once.
-    fn step(&self, unit: &Unit, dtype: GemmDtype, workgroups: u64) -> f64 {
-        let rates = match self.units {
-            Units::Matrix => &unit.matrix,
-            Units::Vector => &unit.vector,
+    fn step(&self, unit: &ComputeUnit, dtype: GemmDtype, workgroups: u64) -> f64 {
+        let rates = match self.pipe {
+            MathPipe::Matrix => &unit.matrix,
+            MathPipe::Vector => &unit.vector,
         };
         let edges = (self.rows + self.columns) as f64;
         let bound = [
@@ -95,14 +95,14 @@ impl Work {
     }
 
     /// How many of them a compute unit holds, by LDS, registers and work-items; at least 1.
-    fn resident(&self, unit: &Unit, dtype: GemmDtype) -> u64 {
+    fn resident(&self, unit: &ComputeUnit, dtype: GemmDtype) -> u64 {
         let edges = (self.rows + self.columns) * self.depth;
         // Matrix units have one step's operands in slices, with room between rows where they are not whole lines, vector
         // units those of two.
-        let buffers = match self.units {
-            Units::Matrix if self.whole_lines => 1.0,
-            Units::Matrix => 1.28,
-            Units::Vector => 2.0,
+        let buffers = match self.pipe {
+            MathPipe::Matrix if self.whole_lines => 1.0,
+            MathPipe::Matrix => 1.28,
+            MathPipe::Vector => 2.0,
         };
         let (lds, on_its_way) = match self.dynamic_lds {
             0 => (
@@ -121,7 +121,13 @@ impl Work {
     }
 
     /// Cycles of a unit for a round of so many workgroups, each of so many steps of k.
-    fn round(&self, unit: &Unit, dtype: GemmDtype, workgroups: u64, [steps, end]: [f64; 2]) -> f64 {
+    fn round(
+        &self,
+        unit: &ComputeUnit,
+        dtype: GemmDtype,
+        workgroups: u64,
+        [steps, end]: [f64; 2],
+    ) -> f64 {
         let step = self.step(unit, dtype, workgroups);
         // Of two on a unit one multiplies while the other waits.
         let ahead = f64::from(self.ahead - 1) / if workgroups == 1 { 2.0 } else { 4.0 };

@@ -1,8 +1,8 @@
-// What a warp of lanes multiplies of FP8 where C has few columns (skinny/unit.cuh): 16 elements of a row and of a
-// column, by instructions of FP8 or widened to f16, as the units of larger products do (unit/fp8.cuh).
+// What a warp of lanes multiplies of FP8 where C has few columns (skinny/atom.cuh): 16 elements of a row and of a
+// column, by instructions of FP8 or widened to f16, as the units of larger products do (atoms/fp8.cuh).
 #pragma once
-#include "matmul/skinny/unit.cuh"
-#include "matmul/unit/fp8.cuh"
+#include "matmul/skinny/atom.cuh"
+#include "matmul/atoms/fp8.cuh"
 
 template <>
 __device__ __forceinline__ float dot<f8e4m3_t>(const Words4 &a, const Words4 &b, float sum) {
@@ -12,7 +12,7 @@ __device__ __forceinline__ float dot<f8e4m3_t>(const Words4 &a, const Words4 &b,
 }
 
 #if defined(AMD_MFMA)
-template <> struct MfmaUnit<f8e4m3_t> : SixteenUnit<64, 1, 4, 4, 1, 4> {
+template <> struct MfmaAtom<f8e4m3_t> : SixteenAtom<64, 1, 4, 4, 1, 4> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
 #if AMD_MFMA >= 3
 #pragma unroll
@@ -29,7 +29,7 @@ template <> struct MfmaUnit<f8e4m3_t> : SixteenUnit<64, 1, 4, 4, 1, 4> {
     }
 };
 #elif defined(__GFX12__)
-template <> struct WmmaUnit<f8e4m3_t> : SixteenUnit<32, 1, 2, 8, 1, 8> {
+template <> struct WmmaAtom<f8e4m3_t> : SixteenAtom<32, 1, 2, 8, 1, 8> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
         typedef int Half __attribute__((ext_vector_type(2)));
 #pragma unroll
@@ -39,14 +39,14 @@ template <> struct WmmaUnit<f8e4m3_t> : SixteenUnit<32, 1, 2, 8, 1, 8> {
     }
 };
 #elif defined(__GFX11__)
-template <> struct WmmaUnit<f8e4m3_t> : SixteenUnit<32, 1, 1, 8, 2, 1> {
+template <> struct WmmaAtom<f8e4m3_t> : SixteenAtom<32, 1, 1, 8, 2, 1> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
         sums.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(widen_sixteen(a[0]), widen_sixteen(b[0][0]), sums.v);
     }
 };
 #elif defined(SKINNY_MMA)
-template <int COLUMNS_> struct Fp8MmaUnit : MmaUnit<half_t, COLUMNS_> {
-    using Base = MmaUnit<half_t, COLUMNS_>;
+template <int COLUMNS_> struct Fp8MmaSyncAtom : MmaSyncAtom<half_t, COLUMNS_> {
+    using Base = MmaSyncAtom<half_t, COLUMNS_>;
     using typename Base::Sums;
     static __device__ __forceinline__ uint32_t two(uint32_t four, bool upper) {
         return bit_cast<uint32_t>(widen_two(four, upper));
@@ -63,8 +63,8 @@ template <int COLUMNS_> struct Fp8MmaUnit : MmaUnit<half_t, COLUMNS_> {
     }
 };
 template <int COLUMNS, bool ROWS_TOGETHER>
-struct SkinnyUnit<f8e4m3_t, COLUMNS, ROWS_TOGETHER> : Fp8MmaUnit<COLUMNS> {};
+struct SkinnyAtom<f8e4m3_t, COLUMNS, ROWS_TOGETHER> : Fp8MmaSyncAtom<COLUMNS> {};
 #endif
-#if defined(SKINNY_UNIT)
-template <bool ROWS_TOGETHER> struct SkinnyUnit<f8e4m3_t, 16, ROWS_TOGETHER> : SKINNY_UNIT<f8e4m3_t> {};
+#if defined(SKINNY_ATOM)
+template <bool ROWS_TOGETHER> struct SkinnyAtom<f8e4m3_t, 16, ROWS_TOGETHER> : SKINNY_ATOM<f8e4m3_t> {};
 #endif

@@ -10,7 +10,7 @@ template <bool ROWS_SHARE> struct ScaledBlocks {
     static constexpr bool NORMS = false, SCALES = true;
     static constexpr int BLOCK = SCALE_DEPTH;
     // What a unit's operands are multiplied with: of A's and of B's.
-    static constexpr float SCALE = MatrixUnit<f8e4m3_t>::SCALE * MatrixUnit<f8e4m3_t>::SCALE;
+    static constexpr float SCALE = MmaAtom<f8e4m3_t>::SCALE * MmaAtom<f8e4m3_t>::SCALE;
 
     // Of the matrices, and of B's from its first column on.
     OperandScales a, b;
@@ -24,43 +24,43 @@ template <bool ROWS_SHARE> struct ScaledBlocks {
     }
 
     // Before the product's loop.
-    template <class Unit, class Place> __device__ __forceinline__ void meet(const Place &at, uint32_t lane) {
-        static_assert(Unit::B_VECTORS <= MOST_COLUMNS, "a lane's");
+    template <class Atom, class Place> __device__ __forceinline__ void meet(const Place &at, uint32_t lane) {
+        static_assert(Atom::B_VECTORS <= MOST_COLUMNS, "a lane's");
         if (ROWS_SHARE) of_row = offset(a, min_of(at.first + at.warp_row, at.m - 1));
 #pragma unroll
-        for (int j = 0; j < Unit::B_VECTORS; j++)
-            of_column[j] = offset(b, first_column + min_of(Unit::column(lane, j), at.n - 1));
+        for (int j = 0; j < Atom::B_VECTORS; j++)
+            of_column[j] = offset(b, first_column + min_of(Atom::column(lane, j), at.n - 1));
     }
 
     // As they are in memory, lest anything waits for them.
-    template <class Unit> struct Factors {
+    template <class Atom> struct Factors {
         uint32_t block;
         uint32_t row;
-        uint32_t columns[Unit::B_VECTORS];
+        uint32_t columns[Atom::B_VECTORS];
     };
     // Those of the block of the part's element k.
-    template <class Unit, class Place>
-    __device__ __forceinline__ Factors<Unit> load(const Place &at, uint32_t lane, uint32_t k) const {
-        Factors<Unit> factors;
+    template <class Atom, class Place>
+    __device__ __forceinline__ Factors<Atom> load(const Place &at, uint32_t lane, uint32_t k) const {
+        Factors<Atom> factors;
         factors.block = min_of(at.first_k + k, at.length - 1) / BLOCK;
         if (ROWS_SHARE) factors.row = word(a, of_row, factors.block);
 #pragma unroll
-        for (int j = 0; j < Unit::B_VECTORS; j++) factors.columns[j] = word(b, of_column[j], factors.block);
+        for (int j = 0; j < Atom::B_VECTORS; j++) factors.columns[j] = word(b, of_column[j], factors.block);
         return factors;
     }
     // Adds a lane's sums of a block. `row_of` gives a tile's row at a place.
-    template <class Unit, class Place, int TILES, class F>
-    __device__ __forceinline__ void promote(const Place &at, uint32_t lane, typename Unit::Sums (&to)[TILES],
-                                            const typename Unit::Sums (&sums)[TILES], const Factors<Unit> &factors,
+    template <class Atom, class Place, int TILES, class F>
+    __device__ __forceinline__ void promote(const Place &at, uint32_t lane, typename Atom::Sums (&to)[TILES],
+                                            const typename Atom::Sums (&sums)[TILES], const Factors<Atom> &factors,
                                             F row_of) const {
-        float of_columns[Unit::B_VECTORS], of_rows = SCALE;
+        float of_columns[Atom::B_VECTORS], of_rows = SCALE;
         if (ROWS_SHARE) of_rows *= factor(a, factors.row, factors.block);
 #pragma unroll
-        for (int j = 0; j < Unit::B_VECTORS; j++)
+        for (int j = 0; j < Atom::B_VECTORS; j++)
             of_columns[j] = factor(b, factors.columns[j], factors.block) * of_rows;
 #pragma unroll
         for (int i = 0; i < TILES; i++)
-            Unit::promote(to[i], sums[i], lane, of_columns, [&](uint32_t place) INLINED {
+            Atom::promote(to[i], sums[i], lane, of_columns, [&](uint32_t place) INLINED {
                 if (ROWS_SHARE) return 1.0f;
                 uint32_t row = min_of(at.first + at.warp_row + row_of(i, place), at.m - 1);
                 return factor(a, word(a, offset(a, row), factors.block), factors.block);

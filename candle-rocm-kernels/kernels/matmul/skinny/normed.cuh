@@ -49,7 +49,7 @@ template <class T, int B_VECTORS> struct Normed {
     }
 
     // Every work-item must be there.
-    template <class Unit, class Place> __device__ __forceinline__ void meet(const Place &at, uint32_t lane) {
+    template <class Atom, class Place> __device__ __forceinline__ void meet(const Place &at, uint32_t lane) {
         __shared__ WaveValues<float> lds;
 #pragma unroll 1
         for (uint32_t column = 0; column < at.n; column++) {
@@ -66,7 +66,7 @@ template <class T, int B_VECTORS> struct Normed {
             sum = norm_scale(block_all_reduce(sum, threadIdx.x, THREADS, Sum{}, lds), at.length, epsilon);
 #pragma unroll
             for (int j = 0; j < B_VECTORS; j++)
-                if (min_of(Unit::column(lane, j), at.n - 1) == column) scale[j] = sum;
+                if (min_of(Atom::column(lane, j), at.n - 1) == column) scale[j] = sum;
         }
         staged = at.n == 1 && at.length <= MOST_STAGED;
         done = 0;

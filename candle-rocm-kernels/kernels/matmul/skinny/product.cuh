@@ -1,5 +1,5 @@
 // Skinny products, as in decoding, where reading A is the work: each 16 bytes of A are loaded once, by lanes
-// that read whole lines together, straight into the operands of a SkinnyUnit, and so is B, which stays in the caches.
+// that read whole lines together, straight into the operands of a SkinnyAtom, and so is B, which stays in the caches.
 //
 //   a workgroup has threads() / LANES warps; 2^log2_slice_k of them share ROWS rows of C and divide k
 //   for each round of k, a step for each of these warps:
@@ -96,8 +96,8 @@ struct AsItIs {
 };
 
 template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool GATED = false> struct SkinnyProduct {
-    using Unit = SkinnyUnit<T, COLUMNS_, ROWS_TOGETHER>;
-    using Sum = typename Unit::Sum;
+    using Atom = SkinnyAtom<T, COLUMNS_, ROWS_TOGETHER>;
+    using Sum = typename Atom::Sum;
     static constexpr int V = VEC16<T>;
     // How rows that are together are turned over: lines in LDS, or blocks in registers.
 #if defined(SKINNY_TURNED)
@@ -108,8 +108,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static constexpr bool BLOCKS = ROWS_TOGETHER && !LINES;
     // Rows of A in a lane, and vectors of each in a step, of BLOCKS those of one. LINES are of 32 rows: there are twice
     // as many workgroups as with whole lines of memory, whose other half the second-level cache fetches for another.
-    static constexpr int TILES = LINES ? 4 : BLOCKS ? V : Input::NORMS ? Unit::NORMED_TILES : Unit::TILES;
-    static constexpr int UNROLL = ROWS_TOGETHER ? 8 / TILES * Unit::DEPTH : Unit::UNROLL;
+    static constexpr int TILES = LINES ? 4 : BLOCKS ? V : Input::NORMS ? Atom::NORMED_TILES : Atom::TILES;
+    static constexpr int UNROLL = ROWS_TOGETHER ? 8 / TILES * Atom::DEPTH : Atom::UNROLL;
     // Work-items of a workgroup at most, and those of this one: the usual number, or, on NVIDIA's GPUs where blocks of
     // floats are turned over, twice as many, all of which share rows. k is then divided less, whose parts must meet.
 #if defined(__HIP__)
@@ -120,14 +120,14 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static __device__ __forceinline__ uint32_t threads() {
         return THREADS == USUAL_THREADS ? (uint32_t)THREADS : blockDim.x;
     }
-    static constexpr int LANES = Unit::LANES, WARPS = THREADS / LANES;
+    static constexpr int LANES = Atom::LANES, WARPS = THREADS / LANES;
     // Groups of 2^log2_slice_k warps that have their own rows.
     static __device__ __forceinline__ uint32_t groups(uint32_t log2_slice_k) {
         return threads() / LANES >> log2_slice_k;
     }
-    static constexpr int SIZE = sizeof(T), DEPTH = Unit::DEPTH, COLUMNS = Unit::COLUMNS;
-    static constexpr int B_VECTORS = Unit::B_VECTORS;
-    static constexpr uint32_t ROWS = Unit::ROW_LANES * TILES, K_VECTOR = Unit::K_LANES * V, STEP = K_VECTOR * UNROLL;
+    static constexpr int SIZE = sizeof(T), DEPTH = Atom::DEPTH, COLUMNS = Atom::COLUMNS;
+    static constexpr int B_VECTORS = Atom::B_VECTORS;
+    static constexpr uint32_t ROWS = Atom::ROW_LANES * TILES, K_VECTOR = Atom::K_LANES * V, STEP = K_VECTOR * UNROLL;
     static_assert(UNROLL % DEPTH == 0 && (!BLOCKS || TILES % V == 0), "whole blocks");
     // Workgroups that one of NVIDIA's multiprocessors has registers for, without spilling any.
     static constexpr bool SMALL = SIZE == 2 && COLUMNS == 8 && !ROWS_TOGETHER && !Input::NORMS;
@@ -143,13 +143,13 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #else
     static constexpr bool AHEAD = false;
     static constexpr bool ROLLING =
-        GOES_ON && (SIZE == 2 ? COLUMNS == 16 : SIZE == 4 && !Unit::SPLITS && (BLOCKS || COLUMNS == 1));
+        GOES_ON && (SIZE == 2 ? COLUMNS == 16 : SIZE == 4 && !Atom::SPLITS && (BLOCKS || COLUMNS == 1));
 #endif
     // What the sums of all warps take of LDS at a time, a few tiles of each.
     static constexpr int WHOLE = WARPS * (int)ROWS * COLUMNS * (int)sizeof(Sum),
                          MOST = 16 * THREADS / USUAL_THREADS << 10;
     static constexpr int PASSES = WHOLE <= MOST ? 1 : WHOLE / MOST < TILES ? WHOLE / MOST : TILES;
-    static constexpr int PASS_TILES = TILES / PASSES, PASS_ROWS = Unit::ROW_LANES * PASS_TILES;
+    static constexpr int PASS_TILES = TILES / PASSES, PASS_ROWS = Atom::ROW_LANES * PASS_TILES;
     static_assert(PASS_TILES * PASSES == TILES, "powers of two");
     // What a launch asks for.
 #if defined(SKINNY_TURNED)
@@ -163,7 +163,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     // Whether lists of kernels have these measures.
     static constexpr bool is_listed_as(MultipliedBy by, int lanes, int threads, uint32_t rows, uint32_t step,
                                        int lds_kib) {
-        return by == Unit::BY && lanes == LANES && threads == THREADS && rows == ROWS && step == STEP &&
+        return by == Atom::BY && lanes == LANES && threads == THREADS && rows == ROWS && step == STEP &&
                lds_kib << 10 == lds_bytes();
     }
     // Rows of C that a warp makes.
@@ -172,7 +172,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 
     // A row of op(A) by the number of its tile and its place in that, from the warp's first on.
     static __device__ __forceinline__ uint32_t row_of(uint32_t tile, uint32_t place) {
-        return BLOCKS ? (tile / V * Unit::ROW_LANES + place) * V + tile % V : tile * Unit::ROW_LANES + place;
+        return BLOCKS ? (tile / V * Atom::ROW_LANES + place) * V + tile % V : tile * Atom::ROW_LANES + place;
     }
 
     // Vector d of the rows and columns of a lane. With BLOCKS `a` first has lines.
@@ -180,7 +180,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         Words4 a[DEPTH][TILES];
         Words4 b[DEPTH][B_VECTORS];
     };
-    using Sums = typename Unit::Sums;
+    using Sums = typename Atom::Sums;
     Sums sums[TILES] = {};
     Input input;
 
@@ -201,7 +201,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             Words4 a[DEPTH];
 #pragma unroll
             for (int d = 0; d < DEPTH; d++) a[d] = operands.a[d][i];
-            Unit::multiply(sums[i], a, b);
+            Atom::multiply(sums[i], a, b);
         }
     }
 
@@ -240,19 +240,19 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #pragma unroll
             for (int i = 0; i < TILES; i++) {
                 if constexpr (ROWS_TOGETHER) {
-                    row = at.warp_row + row_of(i / V * V, Unit::row_place(lane));
+                    row = at.warp_row + row_of(i / V * V, Atom::row_place(lane));
                     // Of a matrix with whole vectors of rows.
                     if (row > last) row = last + 1 - V;
                     offset_a[i] = ((k + i % V) * lda + row) * SIZE;
                 } else {
-                    row = row_of(i, Unit::row_place(lane));
+                    row = row_of(i, Atom::row_place(lane));
                     row = min_of(at.warp_row + row % OUT, last) + row / OUT * at.m;
                     offset_a[i] = (row * lda + k) * SIZE;
                 }
             }
 #pragma unroll
             for (int j = 0; j < B_VECTORS; j++)
-                offset_b[j] = (min_of(Unit::column(lane, j), at.n - 1) * (uint32_t)at.column_b + k) * SIZE;
+                offset_b[j] = (min_of(Atom::column(lane, j), at.n - 1) * (uint32_t)at.column_b + k) * SIZE;
         }
         // Whether vector `u` has `left` elements of k and more to go.
         template <class All> __device__ __forceinline__ bool is_there(All, uint32_t left, int u) const {
@@ -316,17 +316,17 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             // Vectors that lie in one block of k, which those of a lane do in any case.
             constexpr int OF_BLOCK = max_of(1, Input::BLOCK / (int)K_VECTOR), BLOCKS = UNROLL / OF_BLOCK;
             static_assert(DEPTH == 1 && STEP % Input::BLOCK == 0, "steps are whole blocks");
-            typename Input::template Factors<Unit> factors[BLOCKS];
+            typename Input::template Factors<Atom> factors[BLOCKS];
 #pragma unroll
             for (int i = 0; i < BLOCKS; i++)
-                factors[i] = product.input.template load<Unit>(at, lane, begin_k + k + i * OF_BLOCK * K_VECTOR);
+                factors[i] = product.input.template load<Atom>(at, lane, begin_k + k + i * OF_BLOCK * K_VECTOR);
             in_order();
 #pragma unroll
             for (int i = 0; i < BLOCKS; i++) {
                 Sums of_block[TILES] = {};
 #pragma unroll
                 for (int u = 0; u < OF_BLOCK; u++) multiply(of_block, operands[i * OF_BLOCK + u]);
-                product.input.template promote<Unit>(at, lane, product.sums, of_block, factors[i], row_of);
+                product.input.template promote<Atom>(at, lane, product.sums, of_block, factors[i], row_of);
             }
         }
         // Loads B of a round whose A is on its way, and multiplies both. `meanwhile` is asked for after B, since loads
@@ -379,7 +379,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         using Round = typename MainLoop::Round;
 
         uint32_t round = STEP << log2_slice_k, rounds = at.k / STEP >> log2_slice_k,
-                 k = k_slice * STEP + Unit::k_place(lane) * V;
+                 k = k_slice * STEP + Atom::k_place(lane) * V;
         uint32_t offset_a[TILES], offset_b[B_VECTORS], offset_k = k * SIZE;
         uint32_t lda = (uint32_t)at.lda;
         const T *a = at.a + (ROWS_TOGETHER ? (int64_t)at.first : at.first * at.lda), *b = at.b;
@@ -397,7 +397,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             in_order();
             if (rounds > 0) loop.load_round(operands);
             in_order();
-            input.template meet<Unit>(at, lane);
+            input.template meet<Atom>(at, lane);
             if (rounds > 0) {
                 loop.load_b_and_multiply(all, 0, operands, nothing);
                 loop.advance_others();
@@ -467,13 +467,13 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         constexpr int AT_A_TIME = WHOLE ? Lines::COPIES : 2;
         uint32_t round = STEP << log2_slice_k, first = k_slice * STEP, end = WHOLE ? at.k / V * V : at.k;
         // A lane's line of the first copy, and its vector of B.
-        uint32_t line = first + Lines::line(lane), k = first + Unit::k_place(lane) * V;
+        uint32_t line = first + Lines::line(lane), k = first + Atom::k_place(lane) * V;
         uint32_t row = at.warp_row + Lines::row(lane), rows = at.m - at.first;
         if (WHOLE && row >= rows) row = rows - V;
         uint32_t offset_a = (line * (uint32_t)at.lda + row) * SIZE, offset_b[B_VECTORS];
 #pragma unroll
         for (int j = 0; j < B_VECTORS; j++)
-            offset_b[j] = (min_of(Unit::column(lane, j), at.n - 1) * (uint32_t)at.column_b + (WHOLE ? k : 0)) * SIZE;
+            offset_b[j] = (min_of(Atom::column(lane, j), at.n - 1) * (uint32_t)at.column_b + (WHOLE ? k : 0)) * SIZE;
         const T *a = at.a + at.first + done * at.lda, *b = at.b + done * at.step_b;
         Lines lines((LdsBytes)dynamic_lds + threadIdx.x / LANES * Lines::BYTES, lane), next = lines;
         // Elements of k that are still to be copied, and to be multiplied.
@@ -533,7 +533,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #pragma unroll
                 for (int i = 0; i < TILES; i++) {
                     Words4 vector[1] = {lines.vector(u, i)};
-                    Unit::multiply(sums[i], vector, b_now[u]);
+                    Atom::multiply(sums[i], vector, b_now[u]);
                 }
             wave_fence();
             copy(lines);
@@ -552,7 +552,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         for (uint32_t first = done + k_slice * STEP; first < at.k; first += STEP << log2_slice_k) {
 #pragma unroll 1
             for (uint32_t u = 0; u < UNROLL / DEPTH; u++) {
-                uint32_t k = first + u * DEPTH * K_VECTOR + Unit::k_place(lane) * V;
+                uint32_t k = first + u * DEPTH * K_VECTOR + Atom::k_place(lane) * V;
                 auto left = [&](int d) INLINED {
                     return at.k > k + d * K_VECTOR ? at.k - k - d * K_VECTOR : 0;
                 };
@@ -561,14 +561,14 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 Words4 b[B_VECTORS][DEPTH];
 #pragma unroll
                 for (int j = 0; j < B_VECTORS; j++) {
-                    const T *column = at.b + min_of(Unit::column(lane, j), at.n - 1) * at.column_b;
+                    const T *column = at.b + min_of(Atom::column(lane, j), at.n - 1) * at.column_b;
 #pragma unroll
                     for (int d = 0; d < DEPTH; d++)
                         b[j][d] = careful(column + (k + d * K_VECTOR) * at.step_b, at.step_b, left(d), at.wide_b);
                 }
 #pragma unroll
                 for (int i = 0; i < TILES; i += BLOCK) {
-                    uint32_t row = row_of(i, Unit::row_place(lane));
+                    uint32_t row = row_of(i, Atom::row_place(lane));
                     Words4 a[DEPTH][BLOCK];
 #pragma unroll
                     for (int d = 0; d < DEPTH; d++) {
@@ -589,21 +589,21 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                         Words4 one[DEPTH];
 #pragma unroll
                         for (int d = 0; d < DEPTH; d++) one[d] = a[d][l];
-                        Unit::multiply(to[i + l], one, b);
+                        Atom::multiply(to[i + l], one, b);
                     }
                     in_order();
                 }
                 if constexpr (Input::SCALES) {
                     // A block's elements, whichever lanes have them; or each lane's own.
                     uint32_t of_block_k = (int)K_VECTOR > Input::BLOCK ? k : first + u * DEPTH * K_VECTOR;
-                    auto factors = input.template load<Unit>(at, lane, of_block_k);
-                    input.template promote<Unit>(at, lane, sums, of_block, factors, row_of);
+                    auto factors = input.template load<Atom>(at, lane, of_block_k);
+                    input.template promote<Atom>(at, lane, sums, of_block, factors, row_of);
                 }
             }
         }
     }
 
-    // A result by multiply-adds alone: infinities have no rest (Unit::SPLITS), and what is none of a number is rare.
+    // A result by multiply-adds alone: infinities have no rest (Atom::SPLITS), and what is none of a number is rare.
     static __device__ __forceinline__ Sum alone(const Place &at, uint32_t k, uint32_t row, uint32_t column) {
         const T *a = at.a + (ROWS_TOGETHER ? row : row * at.lda), *b = at.b + column * at.column_b;
         int64_t step_a = ROWS_TOGETHER ? at.lda : 1;
@@ -685,7 +685,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         __device__ __forceinline__ At(uint32_t i, int pass, uint32_t first)
             : in_pass(i % PASS_ROWS), column(i / PASS_ROWS % COLUMNS), group(i / (PASS_ROWS * COLUMNS)),
               row(first + group * ROWS +
-                  row_of(pass * PASS_TILES + in_pass / Unit::ROW_LANES, in_pass % Unit::ROW_LANES)) {}
+                  row_of(pass * PASS_TILES + in_pass / Atom::ROW_LANES, in_pass % Atom::ROW_LANES)) {}
     };
 
     // Sums of all warps, as a pass brings them together.
@@ -720,7 +720,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     // Main loop: the warp's sums, in registers. `whole_rows` says that blocks of rows are whole, or beyond the last.
     __device__ __forceinline__ void add_up(Place &at, uint32_t lane, uint32_t k_slice, uint32_t log2_slice_k,
                                            bool whole_rows) {
-        if constexpr (Input::SCALES) input.template meet<Unit>(at, lane);
+        if constexpr (Input::SCALES) input.template meet<Atom>(at, lane);
         if constexpr (Input::NORMS) {
             // The host gives whole vectors alone.
             whole_vectors(at, lane, k_slice, log2_slice_k);
@@ -771,7 +771,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             At own(i, pass, at.first);
             if (own.row >= at.m || own.column >= at.n) continue;
             Sum sum = sum_of(shared, log2_slice_k, own.group, own.column, own.in_pass);
-            if constexpr (Unit::SPLITS)
+            if constexpr (Atom::SPLITS)
                 if (sum != sum) sum = alone(at, part_length, own.row, own.column);
             if constexpr (IN_PARTS) {
                 if (out.is_whole(own.row, own.column, sum)) out.store(own.row, own.column, sum);
@@ -812,9 +812,9 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         for (int pass = 0; pass < PASSES; pass++) {
             if (pass > 0) __syncthreads();
             // Reduce: a pass's sums of each warp, registers -> LDS.
-            Unit::each(sums, lane, [&](uint32_t tile, uint32_t place, uint32_t column, Sum sum) INLINED {
+            Atom::each(sums, lane, [&](uint32_t tile, uint32_t place, uint32_t column, Sum sum) INLINED {
                 if (tile / PASS_TILES == (uint32_t)pass)
-                    shared[warp][column][tile % PASS_TILES * Unit::ROW_LANES + place] = sum;
+                    shared[warp][column][tile % PASS_TILES * Atom::ROW_LANES + place] = sum;
             });
             __syncthreads();
             if constexpr (GATED) {

@@ -2,11 +2,11 @@
 // and reads vectors along k from there, as if k were together. Turned over in registers the lines of one step would
 // take half of them; here the next step's are on their way meanwhile, and need none.
 #pragma once
-#include "matmul/skinny/unit.cuh"
+#include "matmul/skinny/atom.cuh"
 #include "portable/lds.cuh"
 
 #if defined(LDS_COPIES)
-#include "matmul/unit/unit.cuh"
+#include "matmul/atoms/atom.cuh"
 #define SKINNY_TURNED
 
 // The lines of a warp's steps: of ROWS rows each, as many as fill COPIES vectors of every lane.

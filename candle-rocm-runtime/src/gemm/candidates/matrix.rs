@@ -2,7 +2,7 @@
 
 use candle_rocm_kernels::split::Split;
 
-use crate::gemm::cost::{Units, Work};
+use crate::gemm::cost::{MathPipe, Work};
 use crate::gemm::kernel::{Kernel, MatrixTile};
 use crate::gemm::plan::{Plan, MAX_GRID_YZ, MAX_PARTS, MAX_WORKSPACE, MOST_HANDED_OVER};
 use crate::gemm::product::Product;
@@ -55,7 +55,7 @@ fn work_of(tile: &MatrixTile) -> Work {
         columns: tile.columns.into(),
         depth: tile.depth.into(),
         threads: tile.threads.into(),
-        units: Units::Matrix,
+        pipe: MathPipe::Matrix,
         dynamic_lds: tile.dynamic_lds.into(),
         whole_lines: tile.whole_lines,
         ahead: tile.ahead,

@@ -14,7 +14,7 @@
 #pragma once
 
 template <class V> struct MmaBlock {
-    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = 1, STEP_CHUNKS = 2, PIECES = 1, PARTS = 2, SUMS = 8;
+    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = 1, STEP_CHUNKS = 2, LOADS = 1, INSTRUCTIONS = 2, SUMS = 8;
     static constexpr bool UNROLLED = true;
     typedef ::Fragment<4, 1> Fragment;
     typedef V Sums __attribute__((ext_vector_type(SUMS)));
@@ -47,32 +47,33 @@ template <class V> struct MmaBlock {
                  : NAME(C0), NAME(C1), NAME(C2), NAME(C3)                                                    \
                  : "r"((A)[0]), "r"((A)[1]), "r"((A)[2]), "r"((A)[3]), "r"(B0), "r"(B1))
 // It by itself, and as one of two on a block.
-#define MMA(TEXT, NAME, TYPE)                                                                                    \
-    static __device__ __forceinline__ void multiply_half(TYPE(&c)[4], const WordVector<4>::type &a, uint32_t b0, \
-                                                         uint32_t b1) {                                          \
-        MMA_INSTRUCTION(TEXT, NAME, c[0], c[1], c[2], c[3], a, b0, b1);                                          \
-    }                                                                                                            \
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {   \
-        int first = 4 * part;                                                                                    \
-        TYPE c0 = c[first], c1 = c[first + 1], c2 = c[first + 2], c3 = c[first + 3];                             \
-        MMA_INSTRUCTION(TEXT, NAME, c0, c1, c2, c3, a.chunk[0], b.chunk[0][2 * part], b.chunk[0][2 * part + 1]); \
-        c[first] = c0, c[first + 1] = c1, c[first + 2] = c2, c[first + 3] = c3;                                  \
+#define MMA(TEXT, NAME, TYPE)                                                                                         \
+    static __device__ __forceinline__ void multiply_half(TYPE(&c)[4], const WordVector<4>::type &a, uint32_t b0,      \
+                                                         uint32_t b1) {                                               \
+        MMA_INSTRUCTION(TEXT, NAME, c[0], c[1], c[2], c[3], a, b0, b1);                                               \
+    }                                                                                                                 \
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) { \
+        int first = 4 * instruction;                                                                                  \
+        TYPE c0 = c[first], c1 = c[first + 1], c2 = c[first + 2], c3 = c[first + 3];                                  \
+        MMA_INSTRUCTION(TEXT, NAME, c0, c1, c2, c3, a.chunk[0], b.chunk[0][2 * instruction],                          \
+                        b.chunk[0][2 * instruction + 1]);                                                             \
+        c[first] = c0, c[first + 1] = c1, c[first + 2] = c2, c[first + 3] = c3;                                       \
     }
-template <> struct MatrixUnit<bf16_t> : MmaBlock<float> {
+template <> struct MmaAtom<bf16_t> : MmaBlock<float> {
     MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "+f", float)
 };
-template <> struct MatrixUnit<half_t> : MmaBlock<float> {
+template <> struct MmaAtom<half_t> : MmaBlock<float> {
     MMA("m16n8k16.row.col.f32.f16.f16.f32", "+f", float)
 };
-template <> struct MatrixUnit<int8_t> : MmaBlock<int> {
+template <> struct MmaAtom<int8_t> : MmaBlock<int> {
     MMA("m16n8k32.row.col.s32.s8.s8.s32", "+r", int)
 };
 #undef MMA
 #undef MMA_INSTRUCTION
 
 // 8 x 8 sums over four of k, one of which each lane holds.
-template <> struct MatrixUnit<double> : LaneLoads {
-    static constexpr int ROWS = 8, COLUMNS = 8, CHUNKS = 1, STEP_CHUNKS = 4, PIECES = 1, PARTS = 1, SUMS = 2;
+template <> struct MmaAtom<double> : LaneLoads {
+    static constexpr int ROWS = 8, COLUMNS = 8, CHUNKS = 1, STEP_CHUNKS = 4, LOADS = 1, INSTRUCTIONS = 1, SUMS = 2;
     static constexpr bool UNROLLED = true;
     typedef ::Fragment<2, 1> Fragment;
     typedef double Sums __attribute__((ext_vector_type(SUMS)));

@@ -21,10 +21,10 @@ enum MultipliedBy { Lanes, Matrix };
 // 16 bytes as they are loaded.
 typedef uint32_t Words4 __attribute__((ext_vector_type(4)));
 
-// Half `part` of the words as a V.
-template <class V> __device__ __forceinline__ V half_of_words(const Words4 &words, int part) {
+// Half `half` of the words as a V.
+template <class V> __device__ __forceinline__ V half_of_words(const Words4 &words, int half) {
     typedef uint32_t Two __attribute__((ext_vector_type(2)));
-    return bit_cast<V>(Two{words[2 * part], words[2 * part + 1]});
+    return bit_cast<V>(Two{words[2 * half], words[2 * half + 1]});
 }
 
 // Adds up N values each over the lanes that differ in the bits LOW .. HIGH (exclusive) of their index,
@@ -103,7 +103,7 @@ template <class T> __device__ __forceinline__ compute_t<T> dot(const Words4 &a, 
 
 // Lanes share out k, and where columns are more than four the columns, too: what a lane holds of sums stays the same.
 // With ROWS_TOGETHER eight lanes read a line of rows.
-template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaUnit {
+template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaAtom {
     static constexpr MultipliedBy BY = Lanes;
     static constexpr int LANES = 32, COLUMNS = COLUMNS_, B_VECTORS = COLUMNS < 4 ? COLUMNS : 4, DEPTH = 1;
     static constexpr int TILES = 8, NORMED_TILES = TILES, UNROLL = 1;
@@ -149,7 +149,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaUnit {
 
 // What those of 16 x 16 sums have in common: a row of A and a column of B in a lane, SUMS sums, of which number s is of
 // row SUM_ROW * s + SUM_LANE * (lane / 16).
-template <int LANES_, int DEPTH_, int K_LANES_, int SUMS, int SUM_ROW, int SUM_LANE> struct SixteenUnit {
+template <int LANES_, int DEPTH_, int K_LANES_, int SUMS, int SUM_ROW, int SUM_LANE> struct SixteenAtom {
     static constexpr MultipliedBy BY = Matrix;
     static constexpr int LANES = LANES_, COLUMNS = 16, B_VECTORS = 1, DEPTH = DEPTH_, ROW_LANES = 16;
     static constexpr int TILES = 1, NORMED_TILES = TILES, UNROLL = 8;
@@ -182,8 +182,8 @@ template <int LANES_, int DEPTH_, int K_LANES_, int SUMS, int SUM_ROW, int SUM_L
     }
 };
 
-// The unit of a type, for at most COLUMNS columns.
-template <class T, int COLUMNS, bool ROWS_TOGETHER> struct SkinnyUnit : FmaUnit<T, COLUMNS, ROWS_TOGETHER> {};
+// The atom of a type, for at most COLUMNS columns.
+template <class T, int COLUMNS, bool ROWS_TOGETHER> struct SkinnyAtom : FmaAtom<T, COLUMNS, ROWS_TOGETHER> {};
 
 #if defined(__HIP__) && (defined(AMD_MFMA) || defined(__GFX12__))
 // One instruction of 16 x 16 sums. A lane has a row and, of k, RUN elements, as many as it has sums, which are of one
@@ -217,7 +217,7 @@ SIXTEEN_COLUMNS(bf16_t, short, 8,
 
 #if defined(__HIP__)
 #if defined(AMD_MFMA)
-template <class T> struct MfmaUnit : SixteenUnit<64, 1, 4, 4, 1, 4> {
+template <class T> struct MfmaAtom : SixteenAtom<64, 1, 4, 4, 1, 4> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
 #if AMD_MFMA == 1
         if constexpr (is_same<T, bf16_t>::value) {
@@ -238,9 +238,9 @@ template <class T> struct MfmaUnit : SixteenUnit<64, 1, 4, 4, 1, 4> {
         }
     }
 };
-#define SKINNY_UNIT MfmaUnit
+#define SKINNY_ATOM MfmaAtom
 #elif defined(__GFX11__)
-template <class T> struct WmmaUnit : SixteenUnit<32, 2, 1, 8, 2, 1> {
+template <class T> struct WmmaAtom : SixteenAtom<32, 2, 1, 8, 2, 1> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[2], const Words4 (&b)[1][2]) {
         typedef uint32_t Words8 __attribute__((ext_vector_type(8)));
         typedef half_t Halves __attribute__((ext_vector_type(16)));
@@ -252,18 +252,18 @@ template <class T> struct WmmaUnit : SixteenUnit<32, 2, 1, 8, 2, 1> {
         else sums.v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(bit_cast<Shorts>(x), bit_cast<Shorts>(y), sums.v);
     }
 };
-#define SKINNY_UNIT WmmaUnit
+#define SKINNY_ATOM WmmaAtom
 #elif defined(__GFX12__)
-template <class T> struct WmmaUnit : SixteenUnit<32, 1, 2, 8, 1, 8> {
+template <class T> struct WmmaAtom : SixteenAtom<32, 1, 2, 8, 1, 8> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
         SixteenColumns<T>::multiply(sums.v, a[0], b[0][0]);
     }
 };
-#define SKINNY_UNIT WmmaUnit
+#define SKINNY_ATOM WmmaAtom
 #endif
-#if defined(SKINNY_UNIT)
-template <bool ROWS_TOGETHER> struct SkinnyUnit<half_t, 16, ROWS_TOGETHER> : SKINNY_UNIT<half_t> {};
-template <bool ROWS_TOGETHER> struct SkinnyUnit<bf16_t, 16, ROWS_TOGETHER> : SKINNY_UNIT<bf16_t> {};
+#if defined(SKINNY_ATOM)
+template <bool ROWS_TOGETHER> struct SkinnyAtom<half_t, 16, ROWS_TOGETHER> : SKINNY_ATOM<half_t> {};
+template <bool ROWS_TOGETHER> struct SkinnyAtom<bf16_t, 16, ROWS_TOGETHER> : SKINNY_ATOM<bf16_t> {};
 #endif
 #else
 // A float's word as the nearest TF32 and the rest, which the unit takes 11 bits of.
@@ -276,7 +276,7 @@ struct Split {
 // mma.sync, in which rows of A are the instruction's columns: eight of them, and 8 or 16 columns of B, which are its
 // rows. A lane's 16 bytes are operands of two instructions: which k stands where is the same for both. A warp has few
 // rows, so that more workgroups have some: on an H200 that gains more than each of them takes to read B.
-template <class T, int COLUMNS_> struct MmaUnit {
+template <class T, int COLUMNS_> struct MmaSyncAtom {
     static constexpr MultipliedBy BY = Matrix;
     static constexpr int LANES = 32, COLUMNS = COLUMNS_, B_VECTORS = COLUMNS / 8, DEPTH = 1;
     static constexpr int ROW_LANES = 8, K_LANES = 4, TILES = B_VECTORS, NORMED_TILES = 2, UNROLL = 4;
@@ -349,9 +349,9 @@ template <class T, int COLUMNS_> struct MmaUnit {
     }
 };
 template <int COLUMNS, bool ROWS_TOGETHER>
-struct SkinnyUnit<half_t, COLUMNS, ROWS_TOGETHER> : MmaUnit<half_t, COLUMNS> {};
+struct SkinnyAtom<half_t, COLUMNS, ROWS_TOGETHER> : MmaSyncAtom<half_t, COLUMNS> {};
 template <int COLUMNS, bool ROWS_TOGETHER>
-struct SkinnyUnit<bf16_t, COLUMNS, ROWS_TOGETHER> : MmaUnit<bf16_t, COLUMNS> {};
-template <bool ROWS_TOGETHER> struct SkinnyUnit<float, 16, ROWS_TOGETHER> : MmaUnit<float, 16> {};
+struct SkinnyAtom<bf16_t, COLUMNS, ROWS_TOGETHER> : MmaSyncAtom<bf16_t, COLUMNS> {};
+template <bool ROWS_TOGETHER> struct SkinnyAtom<float, 16, ROWS_TOGETHER> : MmaSyncAtom<float, 16> {};
 #define SKINNY_MMA
 #endif

@@ -10,8 +10,9 @@
 // B as A, its columns in place of rows. Of i8 two chunks are two instructions' k, and each takes half of both.
 #pragma once
 
-template <class V, int PARTS_> struct WmmaBlock : LaneLoads {
-    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = 1, STEP_CHUNKS = 2, PIECES = 1, PARTS = PARTS_, SUMS = 8;
+template <class V, int INSTRUCTIONS_> struct WmmaBlock : LaneLoads {
+    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = 1, STEP_CHUNKS = 2, LOADS = 1, INSTRUCTIONS = INSTRUCTIONS_,
+                         SUMS = 8;
     static constexpr bool UNROLLED = true;
     typedef ::Fragment<4, 1> Fragment;
     typedef V Sums __attribute__((ext_vector_type(SUMS)));
@@ -23,22 +24,24 @@ template <class V, int PARTS_> struct WmmaBlock : LaneLoads {
     static __device__ __forceinline__ uint32_t column(uint32_t lane, int) { return lane % 16; }
 };
 
-template <> struct MatrixUnit<half_t> : WmmaBlock<float, 1> {
+template <> struct MmaAtom<half_t> : WmmaBlock<float, 1> {
     typedef half_t Half __attribute__((ext_vector_type(8)));
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(part_of<Half>(a, part), part_of<Half>(b, part), c);
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
+        c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(operand_of<Half>(a, instruction),
+                                                             operand_of<Half>(b, instruction), c);
     }
 };
-template <> struct MatrixUnit<bf16_t> : WmmaBlock<float, 1> {
+template <> struct MmaAtom<bf16_t> : WmmaBlock<float, 1> {
     typedef short Half __attribute__((ext_vector_type(8)));
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(part_of<Half>(a, part), part_of<Half>(b, part), c);
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
+        c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(operand_of<Half>(a, instruction),
+                                                              operand_of<Half>(b, instruction), c);
     }
 };
-template <> struct MatrixUnit<int8_t> : WmmaBlock<int, 2> {
+template <> struct MmaAtom<int8_t> : WmmaBlock<int, 2> {
     typedef int Half __attribute__((ext_vector_type(2)));
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        c = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, part_of<Half>(a, part), true, part_of<Half>(b, part),
-                                                             c, false);
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
+        c = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, operand_of<Half>(a, instruction), true,
+                                                             operand_of<Half>(b, instruction), c, false);
     }
 };

@@ -10,7 +10,7 @@
 template <class V> struct DotBlock : LaneLoads {
     static constexpr int ROWS = 8, COLUMNS = WAVEFRONT / 8, CHUNKS = 1, STEP_CHUNKS = 1, SUMS = 1;
     // A lane has so many rows and columns that whole chunks of them would fill its registers.
-    static constexpr int PIECES = 2, PARTS = 2;
+    static constexpr int LOADS = 2, INSTRUCTIONS = 2;
     // Nor would all steps fit the instruction cache.
     static constexpr bool UNROLLED = false;
     typedef ::Fragment<2, 1> Fragment;
@@ -23,10 +23,10 @@ template <class V> struct DotBlock : LaneLoads {
     static __device__ __forceinline__ uint32_t column(uint32_t lane, int) { return lane / 8; }
 };
 
-template <> struct MatrixUnit<half_t> : DotBlock<float> {
+template <> struct MmaAtom<half_t> : DotBlock<float> {
     typedef half_t Two __attribute__((ext_vector_type(2)));
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        Two x = word_of<Two>(a, part), y = word_of<Two>(b, part);
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
+        Two x = word_of<Two>(a, instruction), y = word_of<Two>(b, instruction);
 #if !defined(__gfx1010__) && !defined(__gfx1013__)
         c = __builtin_amdgcn_fdot2(x, y, c, false);
 #else
@@ -34,16 +34,16 @@ template <> struct MatrixUnit<half_t> : DotBlock<float> {
 #endif
     }
 };
-template <> struct MatrixUnit<bf16_t> : DotBlock<float> {
+template <> struct MmaAtom<bf16_t> : DotBlock<float> {
     static __device__ __forceinline__ float low(uint32_t two) { return bit_cast<float>(two << 16); }
     static __device__ __forceinline__ float high(uint32_t two) { return bit_cast<float>(two & 0xffff0000u); }
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        uint32_t x = word_of<uint32_t>(a, part), y = word_of<uint32_t>(b, part);
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
+        uint32_t x = word_of<uint32_t>(a, instruction), y = word_of<uint32_t>(b, instruction);
         c = math::fma(high(x), high(y), math::fma(low(x), low(y), c));
     }
 };
-template <> struct MatrixUnit<int8_t> : DotBlock<int32_t> {
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        c = dot4(word_of<uint32_t>(a, part), word_of<uint32_t>(b, part), c);
+template <> struct MmaAtom<int8_t> : DotBlock<int32_t> {
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
+        c = dot4(word_of<uint32_t>(a, instruction), word_of<uint32_t>(b, instruction), c);
     }
 };

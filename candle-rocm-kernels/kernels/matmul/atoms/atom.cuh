@@ -1,16 +1,16 @@
 // Matrix multiply-accumulate of a wavefront, as each architecture has it.
 //
-// MatrixUnit<T>::multiply adds to a block of ROWS x COLUMNS sums the product of a block of A and one of B. Operands lie
+// MmaAtom<T>::multiply adds to a block of ROWS x COLUMNS sums the product of a block of A and one of B. Operands lie
 // in LDS in chunks: 16 bytes (of f64, 8) of consecutive k of one row of A or one column of B. A lane holds a Fragment
 // of each, which load() reads: CHUNKS chunks of row a_row() from a_chunk() on, and of column b_column() from b_chunk()
-// on, or a PIECES-th of each chunk at a time; or, where lanes hand on what they read, what others read. All lanes
+// on, or a LOADS-th of each chunk at a time; or, where lanes hand on what they read, what others read. All lanes
 // together have STEP_CHUNKS of a row. Which element of k takes which place is the same for A and B, and otherwise
 // nobody's concern. A fragment is multiplied in PARTS instructions, so that a block's need not follow one another;
 // loops over steps are UNROLLED or not. A lane's sum i is that of row() and column() of the block.
 //
-// Where copies from global memory go straight to LDS (LDS_COPIES), a unit of 16-bit elements has load_turned() as well:
-// the same fragment of an operand whose rows are together. There a chunk is of 8 rows, and a lane reads for the element
-// of k that its row's last three bits and its chunk give, those 8 rows that its row is one of.
+// Where copies from global memory go straight to LDS (LDS_COPIES), an atom of 16-bit elements has load_turned() as
+// well: the same fragment of an operand whose rows are together. There a chunk is of 8 rows, and a lane reads for the
+// element of k that its row's last three bits and its chunk give, those 8 rows that its row is one of.
 #pragma once
 #include "matmul/gemm_problem.cuh"
 #include "portable/lds.cuh"
@@ -29,24 +29,24 @@ template <> struct Product<int8_t> {
     using C = int32_t;
 };
 
-// Part `part` of the fragment as a V.
-template <class V, class F> __device__ __forceinline__ V part_of(const F &fragment, int part) {
+// What an instruction takes of the fragment, as a V.
+template <class V, class F> __device__ __forceinline__ V operand_of(const F &fragment, int instruction) {
     typedef typename WordVector<sizeof(V) / 4>::type Words;
     Words words;
 #pragma unroll
     for (int i = 0; i < (int)sizeof(V) / 4; i++) {
-        int word = part * (int)sizeof(V) / 4 + i;
+        int word = instruction * (int)sizeof(V) / 4 + i;
         words[i] = fragment.chunk[word / 4][word % 4];
     }
     return bit_cast<V>(words);
 }
-template <class V, class F> __device__ __forceinline__ V word_of(const F &fragment, int part) {
-    return bit_cast<V>(fragment.chunk[0][part]);
+template <class V, class F> __device__ __forceinline__ V word_of(const F &fragment, int instruction) {
+    return bit_cast<V>(fragment.chunk[0][instruction]);
 }
 
-template <class T> struct MatrixUnit;
+template <class T> struct MmaAtom;
 
-// Units whose lanes multiply what they read.
+// Atoms whose lanes multiply what they read.
 struct LaneLoads {
     template <class Words> static __device__ __forceinline__ Words load(const LDS_MEMORY char *from) {
         return lds_load<Words>(from);
@@ -54,13 +54,13 @@ struct LaneLoads {
 };
 
 #if defined(__CUDA__) && !defined(__HIP__)
-#include "matmul/unit/mma.cuh"
+#include "matmul/atoms/mma.cuh"
 #elif defined(AMD_MFMA)
-#include "matmul/unit/cdna.cuh"
+#include "matmul/atoms/cdna.cuh"
 #elif defined(__GFX11__)
-#include "matmul/unit/rdna3.cuh"
+#include "matmul/atoms/rdna3.cuh"
 #elif defined(__GFX12__)
-#include "matmul/unit/rdna4.cuh"
+#include "matmul/atoms/rdna4.cuh"
 #else
-#include "matmul/unit/dot.cuh"
+#include "matmul/atoms/dot.cuh"
 #endif

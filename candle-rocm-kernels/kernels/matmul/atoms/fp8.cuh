@@ -4,7 +4,7 @@
 // another e4m3 (fnuz), whose bias is 8: the same bits are half as much there, which SCALE of either operand makes up
 // for.
 #pragma once
-#include "matmul/unit/unit.cuh"
+#include "matmul/atoms/atom.cuh"
 #include "portable/convert.cuh"
 
 template <> struct Product<f8e4m3_t> {
@@ -59,15 +59,15 @@ __device__ __forceinline__ float dot_four(uint32_t x, uint32_t y, float sum) {
 #if defined(__CUDA__) && !defined(__HIP__)
 // A lane's four k of either half are two pairs of an instruction of f16, the same of A and of B. (FP8 has instructions
 // since PTX 8.4, newer than what we emit; Hopper widens their operands, too.)
-template <> struct MatrixUnit<f8e4m3_t> : MmaBlock<float> {
+template <> struct MmaAtom<f8e4m3_t> : MmaBlock<float> {
     static constexpr float SCALE = 1;
     static __device__ __forceinline__ uint32_t two(uint32_t four, bool upper) {
         return bit_cast<uint32_t>(widen_two(four, upper));
     }
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
         auto [a0, a1, a2, a3] = a.chunk[0];
-        uint32_t b0 = b.chunk[0][2 * part], b1 = b.chunk[0][2 * part + 1];
-        int first = 4 * part;
+        uint32_t b0 = b.chunk[0][2 * instruction], b1 = b.chunk[0][2 * instruction + 1];
+        int first = 4 * instruction;
         float c0 = c[first], c1 = c[first + 1], c2 = c[first + 2], c3 = c[first + 3];
         auto half = [&](uint32_t low, uint32_t high, uint32_t of_b) INLINED {
             asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
@@ -82,42 +82,44 @@ template <> struct MatrixUnit<f8e4m3_t> : MmaBlock<float> {
     }
 };
 #elif defined(AMD_MFMA) && AMD_MFMA >= 3
-template <> struct MatrixUnit<f8e4m3_t> : MfmaBlock<float, 2> {
+template <> struct MmaAtom<f8e4m3_t> : MfmaBlock<float, 2> {
     // gfx950 takes OCP's.
     static constexpr float SCALE = AMD_MFMA == 3 ? 2 : 1;
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        c = __builtin_amdgcn_mfma_f32_32x32x16_fp8_fp8(part_of<long>(a, part), part_of<long>(b, part), c, 0, 0, 0);
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
+        c = __builtin_amdgcn_mfma_f32_32x32x16_fp8_fp8(operand_of<long>(a, instruction),
+                                                       operand_of<long>(b, instruction), c, 0, 0, 0);
     }
 };
 #elif defined(AMD_MFMA)
-template <> struct MatrixUnit<f8e4m3_t> : MfmaBlock<float, 4> {
+template <> struct MmaAtom<f8e4m3_t> : MfmaBlock<float, 4> {
     static constexpr float SCALE = 1;
     typedef half_t Four __attribute__((ext_vector_type(4)));
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        c = __builtin_amdgcn_mfma_f32_32x32x8f16(widen_four<Four>(word_of<uint32_t>(a, part)),
-                                                 widen_four<Four>(word_of<uint32_t>(b, part)), c, 0, 0, 0);
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
+        c = __builtin_amdgcn_mfma_f32_32x32x8f16(widen_four<Four>(word_of<uint32_t>(a, instruction)),
+                                                 widen_four<Four>(word_of<uint32_t>(b, instruction)), c, 0, 0, 0);
     }
 };
 #elif defined(__GFX12__)
-template <> struct MatrixUnit<f8e4m3_t> : WmmaBlock<float, 2> {
+template <> struct MmaAtom<f8e4m3_t> : WmmaBlock<float, 2> {
     static constexpr float SCALE = 1;
     typedef int Half __attribute__((ext_vector_type(2)));
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        c = __builtin_amdgcn_wmma_f32_16x16x16_fp8_fp8_w32_gfx12(part_of<Half>(a, part), part_of<Half>(b, part), c);
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
+        c = __builtin_amdgcn_wmma_f32_16x16x16_fp8_fp8_w32_gfx12(operand_of<Half>(a, instruction),
+                                                                 operand_of<Half>(b, instruction), c);
     }
 };
 #elif defined(__GFX11__)
-template <> struct MatrixUnit<f8e4m3_t> : WmmaBlock<float, 1> {
+template <> struct MmaAtom<f8e4m3_t> : WmmaBlock<float, 1> {
     static constexpr float SCALE = 1;
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int) {
         c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(widen_sixteen(a.chunk[0]), widen_sixteen(b.chunk[0]), c);
     }
 };
 #else
-template <> struct MatrixUnit<f8e4m3_t> : DotBlock<float> {
+template <> struct MmaAtom<f8e4m3_t> : DotBlock<float> {
     static constexpr float SCALE = 1;
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        c = dot_four(word_of<uint32_t>(a, part), word_of<uint32_t>(b, part), c);
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
+        c = dot_four(word_of<uint32_t>(a, instruction), word_of<uint32_t>(b, instruction), c);
     }
 };
 #endif

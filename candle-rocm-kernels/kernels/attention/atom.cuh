@@ -1,15 +1,15 @@
 // The matrix units as attention uses them.
 //
 // Both products are made so that what belongs to one query stays in the lanes that hold it: scores are (key, query)
-// and results (element, query), the queries being the unit's columns. Then the maximum and the sum of a query's scores
+// and results (element, query), the queries being the atom's columns. Then the maximum and the sum of a query's scores
 // are found within a lane, and among the few lanes that have its other keys; and its results are scaled in place.
-// NVIDIA's unit holds sums of a row together, and has the queries as its rows.
+// NVIDIA's atom holds sums of a row together, and has the queries as its rows.
 //
 // The weights, e^score, are the second product's operand as they lie in registers: which key takes which place of it is
 // nobody's concern, if the values are staged in the same order, key_at(). Only RDNA3, whose lanes hold whole rows, asks
 // for the other half's; and where there are no matrix instructions they go through LDS.
 #pragma once
-#include "matmul/unit/unit.cuh"
+#include "matmul/atoms/atom.cuh"
 #include "portable/streams.cuh"
 
 namespace attention {
@@ -38,38 +38,38 @@ template <> __device__ __forceinline__ uint32_t weights_word<bf16_t>(float first
 #endif
 
 // Sum i of a block.
-template <class Unit> __device__ __forceinline__ float sum_of(const typename Unit::Sums &sums, int i) {
-    if constexpr (Unit::SUMS == 1) return sums;
+template <class Atom> __device__ __forceinline__ float sum_of(const typename Atom::Sums &sums, int i) {
+    if constexpr (Atom::SUMS == 1) return sums;
     else return sums[i];
 }
-template <class Unit> __device__ __forceinline__ void set_sum(typename Unit::Sums &sums, int i, float value) {
-    if constexpr (Unit::SUMS == 1) sums = value;
+template <class Atom> __device__ __forceinline__ void set_sum(typename Atom::Sums &sums, int i, float value) {
+    if constexpr (Atom::SUMS == 1) sums = value;
     else sums[i] = value;
 }
 
 #if defined(__CUDA__) && !defined(__HIP__)
-template <class T> struct AttentionUnit {
-    using Unit = MatrixUnit<T>;
-    using Fragment = typename Unit::Fragment;
-    using Sums = typename Unit::Sums;
+template <class T> struct AttentionAtom {
+    using Atom = MmaAtom<T>;
+    using Fragment = typename Atom::Fragment;
+    using Sums = typename Atom::Sums;
     // A block of queries, and one of keys or of a result's elements; how many queries a lane has of a block.
-    static constexpr int QUERIES = Unit::ROWS, OTHERS = Unit::COLUMNS, LANE_QUERIES = 2, OTHERS_TOGETHER = 1;
+    static constexpr int QUERIES = Atom::ROWS, OTHERS = Atom::COLUMNS, LANE_QUERIES = 2, OTHERS_TOGETHER = 1;
     // Whether a lane holds what it reads of an operand, so that it may read it elsewhere than in LDS.
     static constexpr bool LANE_READS = false, WEIGHTS_IN_LDS = false;
 
-    static __device__ __forceinline__ uint32_t read_query(uint32_t lane) { return Unit::a_row(lane); }
-    static __device__ __forceinline__ uint32_t query_chunk(uint32_t lane) { return Unit::a_chunk(lane); }
-    static __device__ __forceinline__ uint32_t read_other(uint32_t lane) { return Unit::b_column(lane); }
-    static __device__ __forceinline__ uint32_t other_chunk(uint32_t lane) { return Unit::b_chunk(lane); }
+    static __device__ __forceinline__ uint32_t read_query(uint32_t lane) { return Atom::a_row(lane); }
+    static __device__ __forceinline__ uint32_t query_chunk(uint32_t lane) { return Atom::a_chunk(lane); }
+    static __device__ __forceinline__ uint32_t read_other(uint32_t lane) { return Atom::b_column(lane); }
+    static __device__ __forceinline__ uint32_t other_chunk(uint32_t lane) { return Atom::b_chunk(lane); }
 
     // The query of the lane's sum i, by its number among the lane's; its place; and the place of the key or element.
     static __device__ __forceinline__ int query_number(int i) { return i / 2 % 2; }
     static __device__ __forceinline__ uint32_t query(uint32_t lane, int number) { return lane / 4 + number * 8; }
-    static __device__ __forceinline__ uint32_t other(uint32_t lane, int i) { return Unit::column(lane, i); }
+    static __device__ __forceinline__ uint32_t other(uint32_t lane, int i) { return Atom::column(lane, i); }
 
     static __device__ __forceinline__ void multiply(Sums &sums, const Fragment &others, const Fragment &queries,
-                                                    int part) {
-        Unit::multiply(sums, queries, others, part);
+                                                    int instruction) {
+        Atom::multiply(sums, queries, others, instruction);
     }
     // Over the lanes that share queries.
     template <class Op> static __device__ __forceinline__ float all_reduce(float value, Op op) {
@@ -87,37 +87,37 @@ template <class T> struct AttentionUnit {
     }
 };
 #else
-template <class T> struct AttentionUnitBase {
-    using Unit = MatrixUnit<T>;
-    using Fragment = typename Unit::Fragment;
-    using Sums = typename Unit::Sums;
+template <class T> struct AttentionAtomBase {
+    using Atom = MmaAtom<T>;
+    using Fragment = typename Atom::Fragment;
+    using Sums = typename Atom::Sums;
     // A block of queries, and one of keys or of a result's elements; how many queries a lane has of a block.
-    static constexpr int QUERIES = Unit::COLUMNS, OTHERS = Unit::ROWS, LANE_QUERIES = 1;
+    static constexpr int QUERIES = Atom::COLUMNS, OTHERS = Atom::ROWS, LANE_QUERIES = 1;
     // How many of a lane's others follow one another, beginning with a multiple of it.
     static constexpr int OTHERS_TOGETHER = 1;
     // Whether a lane holds what it reads of an operand, so that it may read it elsewhere than in LDS.
     static constexpr bool LANE_READS = true;
 
-    static __device__ __forceinline__ uint32_t read_query(uint32_t lane) { return Unit::b_column(lane); }
-    static __device__ __forceinline__ uint32_t query_chunk(uint32_t lane) { return Unit::b_chunk(lane); }
-    static __device__ __forceinline__ uint32_t read_other(uint32_t lane) { return Unit::a_row(lane); }
-    static __device__ __forceinline__ uint32_t other_chunk(uint32_t lane) { return Unit::a_chunk(lane); }
+    static __device__ __forceinline__ uint32_t read_query(uint32_t lane) { return Atom::b_column(lane); }
+    static __device__ __forceinline__ uint32_t query_chunk(uint32_t lane) { return Atom::b_chunk(lane); }
+    static __device__ __forceinline__ uint32_t read_other(uint32_t lane) { return Atom::a_row(lane); }
+    static __device__ __forceinline__ uint32_t other_chunk(uint32_t lane) { return Atom::a_chunk(lane); }
 
     // The query of the lane's sum i, by its number among the lane's; its place; and the place of the key or element.
     static __device__ __forceinline__ int query_number(int) { return 0; }
-    static __device__ __forceinline__ uint32_t query(uint32_t lane, int) { return Unit::column(lane, 0); }
-    static __device__ __forceinline__ uint32_t other(uint32_t lane, int i) { return Unit::row(lane, i); }
+    static __device__ __forceinline__ uint32_t query(uint32_t lane, int) { return Atom::column(lane, 0); }
+    static __device__ __forceinline__ uint32_t other(uint32_t lane, int i) { return Atom::row(lane, i); }
 
     static __device__ __forceinline__ void multiply(Sums &sums, const Fragment &others, const Fragment &queries,
-                                                    int part) {
-        Unit::multiply(sums, others, queries, part);
+                                                    int instruction) {
+        Atom::multiply(sums, others, queries, instruction);
     }
 };
 
 #if defined(AMD_MFMA)
-template <class T> struct AttentionUnit : AttentionUnitBase<T> {
-    using typename AttentionUnitBase<T>::Fragment;
-    using typename AttentionUnitBase<T>::Sums;
+template <class T> struct AttentionAtom : AttentionAtomBase<T> {
+    using typename AttentionAtomBase<T>::Fragment;
+    using typename AttentionAtomBase<T>::Sums;
     static constexpr bool WEIGHTS_IN_LDS = false;
     static constexpr int OTHERS_TOGETHER = 4;
 
@@ -145,9 +145,9 @@ __device__ __forceinline__ uint32_t other_row(uint32_t word) {
     return (uint32_t)__builtin_amdgcn_permlanex16((int)word, (int)word, 0x76543210, (int)0xfedcba98, false, false);
 }
 
-template <class T> struct AttentionUnit : AttentionUnitBase<T> {
-    using typename AttentionUnitBase<T>::Fragment;
-    using typename AttentionUnitBase<T>::Sums;
+template <class T> struct AttentionAtom : AttentionAtomBase<T> {
+    using typename AttentionAtomBase<T>::Fragment;
+    using typename AttentionAtomBase<T>::Sums;
     static constexpr bool WEIGHTS_IN_LDS = false;
 
     // Over the lanes that share queries: the wavefront's halves.
@@ -182,7 +182,7 @@ template <class T> struct AttentionUnit : AttentionUnitBase<T> {
 #endif
 };
 #else
-template <class T> struct AttentionUnit : AttentionUnitBase<T> {
+template <class T> struct AttentionAtom : AttentionAtomBase<T> {
     static constexpr bool WEIGHTS_IN_LDS = true;
 
     // Over the lanes that share queries: eight neighbours.

@@ -11,7 +11,7 @@
 #pragma once
 
 template <class V, int CHUNKS_> struct WmmaBlock : LaneLoads {
-    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = CHUNKS_, STEP_CHUNKS = CHUNKS, PIECES = 1, PARTS = 1,
+    static constexpr int ROWS = 16, COLUMNS = 16, CHUNKS = CHUNKS_, STEP_CHUNKS = CHUNKS, LOADS = 1, INSTRUCTIONS = 1,
                          SUMS = 8;
     static constexpr bool UNROLLED = true;
     typedef ::Fragment<4, CHUNKS> Fragment;
@@ -24,22 +24,24 @@ template <class V, int CHUNKS_> struct WmmaBlock : LaneLoads {
     static __device__ __forceinline__ uint32_t column(uint32_t lane, int) { return lane % 16; }
 };
 
-template <> struct MatrixUnit<half_t> : WmmaBlock<float, 2> {
+template <> struct MmaAtom<half_t> : WmmaBlock<float, 2> {
     typedef half_t Row __attribute__((ext_vector_type(16)));
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(part_of<Row>(a, part), part_of<Row>(b, part), c);
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
+        c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(operand_of<Row>(a, instruction), operand_of<Row>(b, instruction),
+                                                       c);
     }
 };
-template <> struct MatrixUnit<bf16_t> : WmmaBlock<float, 2> {
+template <> struct MmaAtom<bf16_t> : WmmaBlock<float, 2> {
     typedef short Row __attribute__((ext_vector_type(16)));
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(part_of<Row>(a, part), part_of<Row>(b, part), c);
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
+        c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(operand_of<Row>(a, instruction),
+                                                        operand_of<Row>(b, instruction), c);
     }
 };
-template <> struct MatrixUnit<int8_t> : WmmaBlock<int, 1> {
+template <> struct MmaAtom<int8_t> : WmmaBlock<int, 1> {
     typedef int Row __attribute__((ext_vector_type(4)));
-    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int part) {
-        c = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, part_of<Row>(a, part), true, part_of<Row>(b, part), c,
-                                                       false);
+    static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
+        c = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, operand_of<Row>(a, instruction), true,
+                                                       operand_of<Row>(b, instruction), c, false);
     }
 };
