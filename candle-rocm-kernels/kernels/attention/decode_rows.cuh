@@ -291,8 +291,8 @@ template <class T, int DIM, int HEADS> struct Attend {
         merge_placed(lds, [](uint32_t at) INLINED { return at; }, put, close);
     }
     // The same where element `at` of a row, and the three after it, are at place(at).
-    template <class Place, class Put, class Close>
-    __device__ __forceinline__ void merge_placed(Lds &lds, Place place, Put put, Close close) const {
+    template <class Address, class Put, class Close>
+    __device__ __forceinline__ void merge_placed(Lds &lds, Address place, Put put, Close close) const {
         __syncthreads();
         for (uint32_t i = threadIdx.x * 4; i < HEADS * DIM; i += THREADS * 4) {
             uint32_t h = i / DIM, at = i % DIM;

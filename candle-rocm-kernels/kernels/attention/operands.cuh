@@ -76,7 +76,7 @@ template <int ROWS, int CHUNKS> struct CopiedLayout {
     static constexpr int CHUNK = 16, SHIFT = CHUNKS >= 8 ? 16 : 128 / CHUNKS, CHUNK_PITCH = ROWS * 16 + SHIFT,
                          BYTES = CHUNKS * CHUNK_PITCH;
     static __host__ __device__ __forceinline__ constexpr uint32_t position(uint32_t row) { return row; }
-    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) {
+    static __device__ __forceinline__ uint32_t lds_offset(uint32_t row, uint32_t chunk) {
         return chunk * CHUNK_PITCH + row * CHUNK;
     }
 };
@@ -136,7 +136,7 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct CopiedTile {
         }
 #pragma unroll
         for (int i = 0; i < VECTORS; i++)
-            if (mine(i)) lds_store(to + Layout::place(row, chunk) + i * STEP * 16, held[i]);
+            if (mine(i)) lds_store(to + Layout::lds_offset(row, chunk) + i * STEP * 16, held[i]);
     }
     // Straight on to LDS, a few vectors at a time.
     template <class At> __device__ __forceinline__ void copy(At at, LdsBytes to) const {
@@ -144,7 +144,7 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct CopiedTile {
         for (int i = 0; i < VECTORS; i++)
             if (mine(i)) {
                 Vector vector = load_vector<Vector>(at(row + i * STEP), from);
-                lds_store(to + Layout::place(row, chunk) + i * STEP * 16, chunk * 8 < dim ? vector : Vector(0u));
+                lds_store(to + Layout::lds_offset(row, chunk) + i * STEP * 16, chunk * 8 < dim ? vector : Vector(0u));
             }
     }
 };
@@ -159,7 +159,7 @@ template <class T, class Layout, int BLOCKS> struct TurnedOperand {
     Fragment fragment[BLOCKS];
 
     __device__ __forceinline__ TurnedOperand(uint32_t element, uint32_t chunk)
-        : at(Layout::place(chunk * 8 + element % 8, element / 8)) {}
+        : at(Layout::lds_offset(chunk * 8 + element % 8, element / 8)) {}
     __device__ __forceinline__ void load(LdsBytes tile, int step, int) {
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
@@ -183,11 +183,11 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct DirectTile : Copied
 
     // Where it will lie. What is beyond a head's elements is made 0 there.
     __device__ __forceinline__ void into(LdsBytes tile) {
-        to = tile + Layout::place(this->row, this->chunk);
+        to = tile + Layout::lds_offset(this->row, this->chunk);
         if (is_there()) return;
 #pragma unroll
         for (int i = 0; i < Base::VECTORS; i++)
-            if (this->mine(i)) lds_store(place(i), typename Base::Vector(0u));
+            if (this->mine(i)) lds_store(lds_offset(i), typename Base::Vector(0u));
     }
     template <class At> __device__ __forceinline__ void load(At at) {
 #pragma unroll
@@ -206,9 +206,9 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct DirectTile : Copied
 
 private:
     __device__ __forceinline__ bool is_there() const { return this->chunk * 8 < this->dim; }
-    __device__ __forceinline__ LdsBytes place(int i) const { return to + i * Base::STEP * 16; }
+    __device__ __forceinline__ LdsBytes lds_offset(int i) const { return to + i * Base::STEP * 16; }
     __device__ __forceinline__ void copy(const char *row, int i) const {
-        if (this->mine(i)) copy_to_lds(place(i), row + this->from, is_there());
+        if (this->mine(i)) copy_to_lds(lds_offset(i), row + this->from, is_there());
     }
 };
 #endif

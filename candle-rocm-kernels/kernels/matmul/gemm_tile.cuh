@@ -47,15 +47,15 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
         : base(matrix + (ALONG_K ? (int64_t)start * ld : (int64_t)start)), ld(ld), extent(extent - start),
           depth(depth) {}
 
-    struct Place {
+    struct Coordinates {
         uint32_t e;
         uint32_t k;
     };
     // Where vector i of this thread begins in the slice.
-    static __device__ __forceinline__ Place place(int i) {
+    static __device__ __forceinline__ Coordinates coordinates(int i) {
         uint32_t index = threadIdx.x + i * THREADS;
         uint32_t line = index / PER_LINE, along = index % PER_LINE * V;
-        return ALONG_K ? Place{line, along} : Place{along, line};
+        return ALONG_K ? Coordinates{line, along} : Coordinates{along, line};
     }
     static __device__ __forceinline__ bool mine(int i) { return EVEN || threadIdx.x + i * THREADS < TOTAL; }
     __device__ __forceinline__ const T *at(uint32_t e, uint32_t k) const {
@@ -67,13 +67,13 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
         if (extent >= EXTENT && k + K <= depth) {
 #pragma unroll
             for (int i = 0; i < VECTORS; i++) {
-                Place p = place(i);
+                Coordinates p = coordinates(i);
                 if (mine(i)) held[i] = load_at<vec<T, V>>(at(p.e, k + p.k), 0);
             }
         } else {
 #pragma unroll
             for (int i = 0; i < VECTORS; i++) {
-                Place p = place(i);
+                Coordinates p = coordinates(i);
                 if (mine(i)) load_edge(held[i], p.e, k + p.k);
             }
         }
@@ -97,7 +97,7 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
     __device__ __forceinline__ void stage(Slice<compute_t<T>, K, EXTENT> &slice) const {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++) {
-            Place p = place(i);
+            Coordinates p = coordinates(i);
             if (!mine(i)) continue;
 #pragma unroll
             for (int j = 0; j < V; j++) {

@@ -4,20 +4,21 @@
 #include "matmul/matmul_tile.cuh"
 
 // The operands' matrices, and what there is of k and of C's columns, by the grouping.
-template <class S> __device__ __forceinline__ bool grouped_part(const GroupedProblem &p, TilePart &part) {
-    part = tile_part<S>(p.product);
+template <class S> __device__ __forceinline__ bool grouped_coordinates(const GroupedProblem &p,
+                                                                       TileCoordinates &coords) {
+    coords = tile_coordinates<S>(p.product);
     if (p.grouping == GROUPING_COLUMNS) {
         static_assert(GROUP_COLUMNS % S::N == 0, "a tile has one group");
-        int32_t group = p.groups[part.column / GROUP_COLUMNS];
+        int32_t group = p.groups[coords.column / GROUP_COLUMNS];
         uint32_t last = (uint32_t)group >> GROUP_BITS;
-        part.a = group < 0 ? 0 : group & ((1 << GROUP_BITS) - 1), part.b = 0;
-        if (group < 0 || part.column % GROUP_COLUMNS > last) part.end = part.begin;
+        coords.a = group < 0 ? 0 : group & ((1 << GROUP_BITS) - 1), coords.b = 0;
+        if (group < 0 || coords.column % GROUP_COLUMNS > last) coords.end = coords.begin;
     } else if (p.grouping == GROUPING_USED) {
-        part.columns = min_of((uint32_t)max_of(p.groups[part.z], 0), part.columns);
-        return part.column < part.columns;
+        coords.columns = min_of((uint32_t)max_of(p.groups[coords.z], 0), coords.columns);
+        return coords.column < coords.columns;
     } else if (p.grouping == GROUPING_K) {
-        part.begin = p.groups[part.z], part.end = p.groups[part.z + 1];
-        part.a = part.b = 0;
+        coords.begin = p.groups[coords.z], coords.end = p.groups[coords.z + 1];
+        coords.a = coords.b = 0;
     }
     return true;
 }
@@ -26,8 +27,8 @@ template <class T, class S> struct Grouped {
     using Problem = GroupedProblem;
     using Results = GroupedResults;
     template <class Tile> using Scales = typename Plain<T, S>::template Scales<Tile, GroupedProblem>;
-    static __device__ __forceinline__ bool part_of(const GroupedProblem &p, TilePart &part) {
-        return grouped_part<S>(p, part);
+    static __device__ __forceinline__ bool coordinates_of(const GroupedProblem &p, TileCoordinates &coords) {
+        return grouped_coordinates<S>(p, coords);
     }
     static __device__ __forceinline__ typename Product<T>::C *bare(const GroupedProblem &p, uint32_t z, float &factor) {
         static_assert(is_same<typename Product<T>::C, bf16_t>::value, "the results that are written whole");
@@ -82,15 +83,15 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
         uint32_t held[COUNT]; // as they are in memory, lest anything waits for them
         Sums of_columns[Tile::BLOCKS_N];
 
-        __device__ __forceinline__ Scales(const GroupedProblem &p, const TilePart &part, const Tile &)
-            : problem(p), block(part.begin / SCALE_DEPTH) {
+        __device__ __forceinline__ Scales(const GroupedProblem &p, const TileCoordinates &coords, const Tile &)
+            : problem(p), block(coords.begin / SCALE_DEPTH) {
             const GemmProblem &g = p.product.gemm;
 #pragma unroll
             for (int i = 0; i < COUNT; i++) {
                 uint32_t index = row(i);
-                from[i] = index < S::M
-                              ? first_scale(p.scales_a, part.a, min_of(part.row + index, g.m - 1))
-                              : first_scale(p.scales_b, part.b, min_of(part.column + index - S::M, part.columns - 1));
+                from[i] = index < S::M ? first_scale(p.scales_a, coords.a, min_of(coords.row + index, g.m - 1))
+                                       : first_scale(p.scales_b, coords.b,
+                                                     min_of(coords.column + index - S::M, coords.columns - 1));
             }
         }
         static __device__ __forceinline__ uint32_t row(int i) { return threadIdx.x + i * S::THREADS; }
@@ -200,18 +201,18 @@ template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
         uint32_t held_rows, held[Tile::BLOCKS_N];
         float factors[Tile::BLOCKS_N] = {};
 
-        __device__ __forceinline__ Scales(const GroupedProblem &p, const TilePart &part, const Tile &tile)
+        __device__ __forceinline__ Scales(const GroupedProblem &p, const TileCoordinates &coords, const Tile &tile)
             : steps{p.scales_a.k_step * 4, p.scales_b.k_step * 4},
               fours((p.scales_a.format == SCALES_E8M0) + 2 * (p.scales_b.format == SCALES_E8M0)),
-              block(part.begin / SCALE_DEPTH) {
+              block(coords.begin / SCALE_DEPTH) {
             const OperandScales &columns = p.scales_b;
-            of_rows = first_scale(p.scales_a, part.a, part.row);
-            of_columns = first_scale(columns, part.b, part.column);
+            of_rows = first_scale(p.scales_a, coords.a, coords.row);
+            of_columns = first_scale(columns, coords.b, coords.column);
 #pragma unroll
             for (int j = 0; j < Tile::BLOCKS_N; j++) {
-                uint32_t column = part.column + tile.column + j * Atom::COLUMNS + Atom::column(lane_id(), 0);
-                uint32_t own = min_of(column, part.columns - 1) >> columns.row_shift;
-                offset[j] = (own - (part.column >> columns.row_shift)) * (uint32_t)columns.row_step * 4;
+                uint32_t column = coords.column + tile.column + j * Atom::COLUMNS + Atom::column(lane_id(), 0);
+                uint32_t own = min_of(column, coords.columns - 1) >> columns.row_shift;
+                offset[j] = (own - (coords.column >> columns.row_shift)) * (uint32_t)columns.row_step * 4;
             }
         }
         // Reads the next block's.

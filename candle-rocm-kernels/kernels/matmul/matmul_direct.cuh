@@ -35,7 +35,7 @@ template <int LINES_, int LINE_BYTES> struct SwizzledLines {
     static __device__ __forceinline__ uint32_t exchanged(uint32_t line, uint32_t chunk) {
         return chunk ^ (CHUNKS >= 8 ? line % 8 : line / 2 % 4);
     }
-    static __device__ __forceinline__ uint32_t place(uint32_t line, uint32_t chunk) {
+    static __device__ __forceinline__ uint32_t lds_offset(uint32_t line, uint32_t chunk) {
         return line * LINE_BYTES + exchanged(line, chunk) * 16;
     }
 };
@@ -57,7 +57,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct DirectPanel : PanelBa
     static __device__ __forceinline__ uint32_t along() {
         return Lines::exchanged(line(0), threadIdx.x % Lines::CHUNKS) * V;
     }
-    static __device__ __forceinline__ uint32_t place(int i) { return (threadIdx.x + i * S::THREADS) * 16; }
+    static __device__ __forceinline__ uint32_t lds_offset(int i) { return (threadIdx.x + i * S::THREADS) * 16; }
 
     __device__ __forceinline__ DirectPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
                                            uint32_t end)
@@ -70,13 +70,13 @@ template <class T, int ROWS, class S, bool ALONG_K> struct DirectPanel : PanelBa
         }
     }
 
-    // Asks for part `part` of `parts` of the next slice, if there is one.
-    __device__ __forceinline__ void copy(LdsBytes slice, bool is_one, int part = 0, int parts = 1) {
+    // Asks for share `share` of `shares` of the next slice, if there is one.
+    __device__ __forceinline__ void copy(LdsBytes slice, bool is_one, int share = 0, int shares = 1) {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++)
-            if (i >= part * VECTORS / parts && i < (part + 1) * VECTORS / parts)
-                copy_to_lds(slice + place(i), (const char *)base + offset[i], is_one);
-        if (part + 1 == parts) base += ALONG_K ? DEPTH : DEPTH * this->ld;
+            if (i >= share * VECTORS / shares && i < (share + 1) * VECTORS / shares)
+                copy_to_lds(slice + lds_offset(i), (const char *)base + offset[i], is_one);
+        if (share + 1 == shares) base += ALONG_K ? DEPTH : DEPTH * this->ld;
     }
 
     // Writes the slice that begins at k, whatever its place; what lies outside of the matrix is 0 there.
@@ -96,7 +96,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct DirectPanel : PanelBa
                 for (int j = 0; j < V; j++)
                     values[j] = (uint32_t)j < count ? ((const GLOBAL_MEMORY Element *)from)[j] : 0;
             }
-            lds_store(slice + place(i), bit_cast<WordVector<4>::type>(values));
+            lds_store(slice + lds_offset(i), bit_cast<WordVector<4>::type>(values));
         }
     }
 };
@@ -113,8 +113,8 @@ template <class T, class Lines, int BLOCKS, bool ALONG_K> struct DirectOperand {
 
     // A lane's row of a block, and its chunk.
     __device__ __forceinline__ DirectOperand(uint32_t first, uint32_t row, uint32_t chunk) {
-        if constexpr (ALONG_K) at = Lines::place(first + row, chunk);
-        else at = Lines::place(chunk * VEC16<T> + row % 8, first / VEC16<T> + row / 8);
+        if constexpr (ALONG_K) at = Lines::lds_offset(first + row, chunk);
+        else at = Lines::lds_offset(chunk * VEC16<T> + row % 8, first / VEC16<T> + row / 8);
     }
 
     __device__ __forceinline__ void read(Fragment (&to)[BLOCKS], LdsBytes slice, int step) const {
@@ -156,9 +156,9 @@ template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
     typename Atom::Fragment (&fragments_a)[2][Tile::BLOCKS_M], (&fragments_b)[2][Tile::BLOCKS_N];
 
     // Copy: one of `parts` parts of a slice, global -> LDS.
-    __device__ __forceinline__ void copy(LdsBytes slice, bool is_one, int part, int parts) {
-        a.copy(slice, is_one, part, parts);
-        b.copy(slice + OF_A, is_one, part, parts);
+    __device__ __forceinline__ void copy(LdsBytes slice, bool is_one, int share, int shares) {
+        a.copy(slice, is_one, share, shares);
+        b.copy(slice + OF_A, is_one, share, shares);
     }
     // Read: a step's fragments, LDS -> registers.
     __device__ __forceinline__ void read(LdsBytes slice, int step) {
@@ -192,9 +192,9 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
     using Tile = typename Loop::Tile;
     constexpr int SLICE = Loop::SLICE, LDS_BYTES = Loop::LDS_BYTES, STEPS = Loop::STEPS;
     const GemmProblem &g = p.gemm;
-    TilePart part = tile_part<S>(p);
-    auto a = rows_of<typename Loop::PanelA, T>(g, part);
-    auto b = columns_of<typename Loop::PanelB, T>(g, part);
+    TileCoordinates coords = tile_coordinates<S>(p);
+    auto a = rows_of<typename Loop::PanelA, T>(g, coords);
+    auto b = columns_of<typename Loop::PanelB, T>(g, coords);
     Tile tile;
     typename Loop::OperandA of_a(tile.row, Atom::a_row(lane_id()), Atom::a_chunk(lane_id()));
     typename Loop::OperandB of_b(tile.column, Atom::b_column(lane_id()), Atom::b_chunk(lane_id()));
@@ -236,6 +236,6 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
         }
         lds_barrier();
     }
-    loop.multiply_rest(lds, part.begin + slices * Loop::DEPTH, part.end);
-    store_tile<Plain<T, S>, T, S, false>(tile, p, lds, part);
+    loop.multiply_rest(lds, coords.begin + slices * Loop::DEPTH, coords.end);
+    store_tile<Plain<T, S>, T, S, false>(tile, p, lds, coords);
 }

@@ -67,7 +67,7 @@ template <class T, int ROWS> struct Lines {
     static __device__ __forceinline__ constexpr uint32_t exchanged(uint32_t row) {
         return (row ^ row / max_of(CHUNKS, VEC16<T>)) % CHUNKS;
     }
-    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) {
+    static __device__ __forceinline__ uint32_t lds_offset(uint32_t row, uint32_t chunk) {
         return row * LINE + (chunk ^ exchanged(row)) * CHUNK;
     }
     static __device__ __forceinline__ LdsBytes after(LdsBytes to, int rows) {
@@ -192,7 +192,7 @@ struct LinesPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true> {
     template <Turn> __device__ __forceinline__ void stage(LdsBytes panel, int half, int from) const {
         // Which of a pair this thread has of that half.
         bool second = chunk(half) >= HALF;
-        uint32_t at = second ? Slice::place(row(1), chunk(1)) : Slice::place(row(0), chunk(0));
+        uint32_t at = second ? Slice::lds_offset(row(1), chunk(1)) : Slice::lds_offset(row(0), chunk(0));
 #pragma unroll
         for (int i = 0; i < PAIRS; i++)
             Slice::store(Slice::after(panel + at, i * 2 * STEP), second ? held[from][i][1] : held[from][i][0]);
@@ -248,7 +248,7 @@ template <class T, class S> struct LinesPanels<T, S, false, false, true> {
     typedef WordVector<4>::type Vector;
 
     const T *base;
-    uint32_t ld, offset[LINES], place;
+    uint32_t ld, offset[LINES], at_lds;
     uint32_t selectors[2] = {byte_selector(0, 1, 4, 5), byte_selector(2, 3, 6, 7)};
     Vector held[LINES];
 
@@ -261,7 +261,7 @@ template <class T, class S> struct LinesPanels<T, S, false, false, true> {
 
     __device__ __forceinline__ LinesPanels(const PanelA &a, const PanelB &b)
         : base(is_of_b() ? b.base : a.base), ld((uint32_t)(is_of_b() ? b.ld : a.ld)),
-          place((is_of_b() ? Slice::BYTES : 0) + Slice::place(row(), chunk())) {
+          at_lds((is_of_b() ? Slice::BYTES : 0) + Slice::lds_offset(row(), chunk())) {
         uint32_t rows = is_of_b() ? b.rows : a.rows;
 #pragma unroll
         for (int l = 0; l < LINES; l++)
@@ -285,7 +285,7 @@ template <class T, class S> struct LinesPanels<T, S, false, false, true> {
         // Lest the compiler permute what is staged in one of several places before all of them.
 #pragma unroll
         for (uint32_t &selector : selectors) pin_uniform(selector);
-        LdsBytes to = panel_a + place;
+        LdsBytes to = panel_a + at_lds;
 #pragma unroll
         for (int r = 0; r < V; r++) {
             Vector words;
@@ -306,7 +306,7 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct LinesOperand {
     uint32_t at;
 
     LinesOperand() = default;
-    __device__ __forceinline__ LinesOperand(uint32_t row, uint32_t chunk) : at(Slice::place(row, chunk)) {}
+    __device__ __forceinline__ LinesOperand(uint32_t row, uint32_t chunk) : at(Slice::lds_offset(row, chunk)) {}
 
     // Some of them, those of a step.
     __device__ __forceinline__ void read(Fragment (&to)[BLOCKS], LdsBytes panel, int step, int first = 0,
@@ -504,13 +504,13 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     }
 
     // What is left from k on, and products that have no whole panels.
-    __device__ __forceinline__ void multiply_rest(const Problem &problem, const TilePart &part, uint32_t k) {
+    __device__ __forceinline__ void multiply_rest(const Problem &problem, const TileCoordinates &coords, uint32_t k) {
         // What the loop did not need in registers.
         const GemmProblem &to = product_of((const Problem &)seldom(problem)).gemm;
-        auto rest_a = rows_of<PanelA, T>(to, part);
-        auto rest_b = columns_of<PanelB, T>(to, part);
+        auto rest_a = rows_of<PanelA, T>(to, coords);
+        auto rest_b = columns_of<PanelB, T>(to, coords);
 #pragma unroll 1
-        for (; k < part.end; k += PanelA::DEPTH) {
+        for (; k < coords.end; k += PanelA::DEPTH) {
             rest_a.stage_any(panel_a, k);
             rest_b.stage_any(panel_b, k);
             scales.stage_any(panel_a, k);
@@ -539,13 +539,13 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     LdsBytes panel_a = (LdsBytes)lds, panel_b = panel_a + Loop::SliceA::BYTES;
 
     const GemmProblem &g = product_of(problem).gemm;
-    TilePart part;
-    if (!Scheme<T, S>::part_of(problem, part)) return;
-    auto a = rows_of<PanelA, T>(g, part);
-    auto b = columns_of<PanelB, T>(g, part);
+    TileCoordinates coords;
+    if (!Scheme<T, S>::coordinates_of(problem, coords)) return;
+    auto a = rows_of<PanelA, T>(g, coords);
+    auto b = columns_of<PanelB, T>(g, coords);
     Panels on_way(a, b);
     typename Loop::Tile tile;
-    typename Loop::Scales scales(problem, part, tile);
+    typename Loop::Scales scales(problem, coords, tile);
     LinesOperand<T, typename PanelA::Slice, Loop::Tile::BLOCKS_M, Loop::Atom::ROWS> of_a;
     LinesOperand<T, typename PanelB::Slice, Loop::Tile::BLOCKS_N, Loop::Atom::COLUMNS> of_b;
     typename Loop::Atom::Fragment fragments_a[2][Loop::Tile::BLOCKS_M], fragments_b[2][Loop::Tile::BLOCKS_N];
@@ -562,10 +562,10 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
         else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_panels<FIRST_TURN>(panels);
         else loop.template multiply_panels<SECOND_TURN>(panels);
     }
-    uint32_t k = part.begin + panels * PanelA::PANEL;
-    if (__builtin_expect(k < part.end, 0)) loop.multiply_rest(problem, part, k);
+    uint32_t k = coords.begin + panels * PanelA::PANEL;
+    if (__builtin_expect(k < coords.end, 0)) loop.multiply_rest(problem, coords, k);
     scales.finish(tile);
-    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, panel_a, part);
+    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, panel_a, coords);
 }
 
 // By the shape.

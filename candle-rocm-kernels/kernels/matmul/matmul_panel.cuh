@@ -47,7 +47,7 @@ template <class T, int ROWS, int VECTORS> struct Slice {
     static constexpr int CHUNK_PITCH = (POSITIONS * CHUNK + 127) / 128 * 128 + SHIFT / OF_VECTOR;
     static constexpr int BYTES = (CHUNKS * CHUNK_PITCH + 127) / 128 * 128;
 
-    static __device__ __forceinline__ uint32_t place(uint32_t row, uint32_t chunk) {
+    static __device__ __forceinline__ uint32_t lds_offset(uint32_t row, uint32_t chunk) {
         return chunk * CHUNK_PITCH + position(row) * CHUNK;
     }
     // The place of a row that follows `to`'s, of the same 16 bytes of rows.
@@ -134,10 +134,10 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
             uint32_t row = ALONG_K ? min_of(line, rows - 1) : along, within = ALONG_K ? along : line;
             uint32_t lines = ALONG_K ? ROWS : end - k, elements = ALONG_K ? end - k : rows;
             const T *from = at(row, k + within);
-            LdsBytes to = slice + Slice::place(ALONG_K ? line : along, within * SIZE / Slice::CHUNK) +
+            LdsBytes to = slice + Slice::lds_offset(ALONG_K ? line : along, within * SIZE / Slice::CHUNK) +
                           within * SIZE % Slice::CHUNK;
             // In LDS, element j of the vector.
-            auto place = [&](int j) INLINED {
+            auto element_at = [&](int j) INLINED {
                 return ALONG_K ? to + j * (Slice::CHUNK == SIZE ? Slice::CHUNK_PITCH : SIZE) : Slice::after(to, j);
             };
             typedef typename bits_of<SIZE>::type Element;
@@ -147,7 +147,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
                     Slice::store(to, bit_cast<WordVector<4>::type>(values));
                 } else {
 #pragma unroll
-                    for (int j = 0; j < V; j++) lds_store(place(j), values[j]);
+                    for (int j = 0; j < V; j++) lds_store(element_at(j), values[j]);
                 }
             } else {
 #pragma unroll 1
@@ -155,7 +155,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
                     Element element = 0;
                     if (line < lines && along + j < elements)
                         element = bit_cast<Element>(load_at<vec<T, 1>>(from + j, 0));
-                    lds_store(place(j), element);
+                    lds_store(element_at(j), element);
                 }
             }
         }
@@ -208,7 +208,7 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, true> : PanelBase
 #pragma unroll
         for (int i = 0; i < VECTORS; i++)
             if (mine(i))
-                Slice::store(slice + Slice::place(row(0), chunk() * Slice::OF_VECTOR) +
+                Slice::store(slice + Slice::lds_offset(row(0), chunk() * Slice::OF_VECTOR) +
                                  Slice::position(i * ROW_STEP) * Slice::CHUNK,
                              held[j][i]);
     }
@@ -334,7 +334,7 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
     __device__ __forceinline__ void store(LdsBytes slice, int i, const Vector (&from)[LINES]) const {
         Block b = block(i);
         auto [first, second, low, high] = selectors;
-        LdsBytes to = slice + Slice::place(b.row, b.chunk * Slice::OF_VECTOR % Slice::CHUNKS) + b.part * PART;
+        LdsBytes to = slice + Slice::lds_offset(b.row, b.chunk * Slice::OF_VECTOR % Slice::CHUNKS) + b.part * PART;
         auto put = [&](int row, Part part) INLINED {
             lds_store(Slice::after(to, row), part);
         };

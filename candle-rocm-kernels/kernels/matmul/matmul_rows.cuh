@@ -37,7 +37,7 @@ template <> struct Widened<f8e4m3_t> {
 // read four chunks of 16 bytes of one half of two columns.
 template <class T, int COLUMNS> struct ColumnLines {
     static constexpr int CHUNK = 16, LINE = 128, BYTES = COLUMNS * LINE;
-    static __device__ __forceinline__ uint32_t place(uint32_t column, uint32_t chunk) {
+    static __device__ __forceinline__ uint32_t lds_offset(uint32_t column, uint32_t chunk) {
         return column * LINE + (chunk ^ column % 2 * 4) * CHUNK;
     }
 };
@@ -67,21 +67,21 @@ template <int TOGETHER> __device__ __forceinline__ void copy_line(LdsBytes to, c
 
 // The vectors of 16 bytes of an operand's panel that a thread copies: of each of its LINES rows, row(i), VECTORS of
 // them, the first of which is vector(), each 64 bytes after another. Their places are in_lds(i, j).
-template <class T, int ROWS, class S, class Place> struct ThreadsVectors : PanelBase<T, ROWS, S, true> {
+template <class T, int ROWS, class S, class Mapping> struct ThreadsVectors : PanelBase<T, ROWS, S, true> {
     using Base = PanelBase<T, ROWS, S, true>;
-    static constexpr int LINES = Place::LINES, VECTORS = Place::VECTORS, APART = 64;
+    static constexpr int LINES = Mapping::LINES, VECTORS = Mapping::VECTORS, APART = 64;
 
     const T *base;
-    Place place;
+    Mapping mapping;
     uint32_t offset[LINES];
 
     __device__ __forceinline__ ThreadsVectors(const T *matrix, int64_t ld, uint32_t start, uint32_t rows,
                                               uint32_t begin, uint32_t end)
         : Base(matrix, ld, start, rows, begin, end), base(this->first + begin) {
 #pragma unroll
-        for (int i = 0; i < LINES; i++) offset[i] = (row(i) * (uint32_t)ld + place.vector() * Base::V) * Base::SIZE;
+        for (int i = 0; i < LINES; i++) offset[i] = (row(i) * (uint32_t)ld + mapping.vector() * Base::V) * Base::SIZE;
     }
-    __device__ __forceinline__ uint32_t row(int i) const { return min_of(place.row(i), this->rows - 1); }
+    __device__ __forceinline__ uint32_t row(int i) const { return min_of(mapping.row(i), this->rows - 1); }
 
     // Copies the next panel, if it is `wanted`.
     __device__ __forceinline__ void copy(LdsBytes panel, bool wanted) {
@@ -91,8 +91,8 @@ template <class T, int ROWS, class S, class Place> struct ThreadsVectors : Panel
             asm volatile("" : "+r"(offset[i]));
 #pragma unroll
             for (int j = 0; j < VECTORS; j++)
-                copy_line<Place::TOGETHER>(panel + place.in_lds(i, j), (const char *)base + offset[i] + j * APART,
-                                           wanted);
+                copy_line<Mapping::TOGETHER>(panel + mapping.in_lds(i, j), (const char *)base + offset[i] + j * APART,
+                                             wanted);
         }
         base += Base::PANEL;
     }
@@ -105,10 +105,10 @@ template <class T, int ROWS, class S, class Place> struct ThreadsVectors : Panel
             for (int j = 0; j < VECTORS; j++)
 #pragma unroll 1
                 for (uint32_t e = 0; e < Base::V; e++) {
-                    uint32_t at = k + place.vector() * Base::V + j * APART / Base::SIZE + e;
+                    uint32_t at = k + mapping.vector() * Base::V + j * APART / Base::SIZE + e;
                     Element element = 0;
                     if (at < this->end) element = bit_cast<Element>(load_at<vec<T, 1>>(this->at(row(i), at), 0));
-                    lds_store(panel + place.in_lds(i, j) + e * Base::SIZE, element);
+                    lds_store(panel + mapping.in_lds(i, j) + e * Base::SIZE, element);
                 }
     }
 };
@@ -131,7 +131,7 @@ template <class S, class Lines> struct ThreadsColumns {
     static_assert(LINES * S::THREADS == S::N * 8, "each thread has as many");
     __device__ __forceinline__ uint32_t row(int i) const { return threadIdx.x / 8 + i * (S::THREADS / 8); }
     __device__ __forceinline__ uint32_t vector() const { return threadIdx.x % 8; }
-    __device__ __forceinline__ uint32_t in_lds(int i, int) const { return Lines::place(row(i), vector()); }
+    __device__ __forceinline__ uint32_t in_lds(int i, int) const { return Lines::lds_offset(row(i), vector()); }
 };
 
 // The phases of a workgroup's main loop, and what they share: registers of matmul_rows, by reference.
@@ -141,18 +141,18 @@ template <class T, class S, template <class, class> class Scheme> struct RowsLoo
     using Lines = ColumnLines<T, S::N>;
     using Tile = WaveTile<T, S, LanesRows<S>::BYTES>;
     using Scales = typename Scheme<T, S>::template Scales<Tile>;
-    using RowsPlace = LanesRows<S>;
-    using ColumnsPlace = ThreadsColumns<S, Lines>;
-    using RowsOfA = ThreadsVectors<T, S::M, S, RowsPlace>;
-    using ColumnsOfB = ThreadsVectors<T, S::N, S, ColumnsPlace>;
+    using RowsMapping = LanesRows<S>;
+    using ColumnsMapping = ThreadsColumns<S, Lines>;
+    using RowsOfA = ThreadsVectors<T, S::M, S, RowsMapping>;
+    using ColumnsOfB = ThreadsVectors<T, S::N, S, ColumnsMapping>;
     static constexpr int WIDE = Wide::WIDE;
     // LDS: AHEAD panels of A, one more of B, then the factors of the scheme.
-    static constexpr int COLUMNS_AT = S::AHEAD * RowsPlace::BYTES,
+    static constexpr int COLUMNS_AT = S::AHEAD * RowsMapping::BYTES,
                          SCALES_AT = COLUMNS_AT + (S::AHEAD + 1) * Lines::BYTES;
     static constexpr int LDS_BYTES = max_of(SCALES_AT + Scales::LDS_BYTES, Tile::LDS_BYTES);
     static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");
     // A's panel in registers: of a lane's rows one vector of either half, upcast.
-    using Rows = Vector[RowsPlace::LINES][2][WIDE];
+    using Rows = Vector[RowsMapping::LINES][2][WIDE];
 
     LdsBytes &lds, &lds_scales;
     RowsOfA &a;
@@ -164,7 +164,7 @@ template <class T, class S, template <class, class> class Scheme> struct RowsLoo
     uint32_t &at_a, &at_b, &scaled;
     Rows &wide;
 
-    __device__ __forceinline__ LdsBytes rows_at(uint32_t number) const { return lds + number * RowsPlace::BYTES; }
+    __device__ __forceinline__ LdsBytes rows_at(uint32_t number) const { return lds + number * RowsMapping::BYTES; }
     __device__ __forceinline__ LdsBytes columns_at(uint32_t number) const {
         return lds + COLUMNS_AT + number * Lines::BYTES;
     }
@@ -177,10 +177,10 @@ template <class T, class S, template <class, class> class Scheme> struct RowsLoo
     // Upcast: A's panel, LDS -> registers.
     __device__ __forceinline__ void upcast() {
 #pragma unroll
-        for (int i = 0; i < RowsPlace::LINES; i++)
+        for (int i = 0; i < RowsMapping::LINES; i++)
 #pragma unroll
             for (int half = 0; half < 2; half++)
-                Wide::widen(wide[i][half], lds_load<Vector>(rows_at(at_a) + a.place.in_lds(i, half)));
+                Wide::widen(wide[i][half], lds_load<Vector>(rows_at(at_a) + a.mapping.in_lds(i, half)));
     }
     // Multiply: all of the panel's k for block j of columns, LDS -> registers -> sums.
     __device__ __forceinline__ void multiply_block(int j) {
@@ -191,7 +191,7 @@ template <class T, class S, template <class, class> class Scheme> struct RowsLoo
 #pragma unroll
             for (int eight = 0; eight < 2; eight++) {
                 uint32_t column = tile.column + j * 16 + eight * 8 + lane / 4, chunk = half * 4 + lane % 4;
-                Wide::widen(columns[eight], lds_load<Vector>(columns_at(at_b) + Lines::place(column, chunk)));
+                Wide::widen(columns[eight], lds_load<Vector>(columns_at(at_b) + Lines::lds_offset(column, chunk)));
             }
 #pragma unroll
             for (int w = 0; w < WIDE; w++)
@@ -231,12 +231,12 @@ __device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem
     LdsBytes lds = (LdsBytes)lds_array, lds_scales = lds + Loop::SCALES_AT;
 
     const GemmProblem &g = product_of(problem).gemm;
-    TilePart part;
-    if (!Scheme<T, S>::part_of(problem, part)) return;
-    auto a = rows_of<RowsOfA, T>(g, part);
-    auto b = columns_of<ColumnsOfB, T>(g, part);
+    TileCoordinates coords;
+    if (!Scheme<T, S>::coordinates_of(problem, coords)) return;
+    auto a = rows_of<RowsOfA, T>(g, coords);
+    auto b = columns_of<ColumnsOfB, T>(g, coords);
     typename Loop::Tile tile;
-    typename Loop::Scales scales(problem, part, tile);
+    typename Loop::Scales scales(problem, coords, tile);
     const uint32_t lane = lane_id();
     uint32_t at_a = 0, at_b = 0, scaled = 0;
     typename Loop::Rows wide;
@@ -268,7 +268,7 @@ __device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem
     // What is left of k, and products that `panels` excludes.
     at_a = at_b = scaled = 0;
 #pragma unroll 1
-    for (uint32_t k = part.begin + panels * RowsOfA::PANEL; k < part.end; k += RowsOfA::PANEL) {
+    for (uint32_t k = coords.begin + panels * RowsOfA::PANEL; k < coords.end; k += RowsOfA::PANEL) {
         a.copy_any(loop.rows_at(0), k);
         b.copy_any(loop.columns_at(0), k);
         scales.stage_any(lds_scales, k);
@@ -278,7 +278,7 @@ __device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem
         lds_barrier();
     }
     scales.finish(tile);
-    store_tile<Scheme<T, S>, T, S, false>(tile, problem, lds, part);
+    store_tile<Scheme<T, S>, T, S, false>(tile, problem, lds, coords);
 }
 
 // By the shape.

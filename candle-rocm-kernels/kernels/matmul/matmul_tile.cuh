@@ -27,7 +27,7 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
     Fragment fragment[BLOCKS];
 
     Operand() = default;
-    __device__ __forceinline__ Operand(uint32_t row, uint32_t chunk) : at(Slice::place(row, chunk)) {}
+    __device__ __forceinline__ Operand(uint32_t row, uint32_t chunk) : at(Slice::lds_offset(row, chunk)) {}
 
     // Reads the fragments of a step, or part `load` of them.
     __device__ __forceinline__ void load(LdsBytes slice, int step, int load) {
@@ -51,7 +51,7 @@ template <class T, class S> struct Plain {
     template <class Tile, class Problem = MatmulProblem> struct Scales {
         static constexpr int LDS_BYTES = 0, VECTOR = 0, PREPARE = 0;
         static constexpr bool AHEAD = false;
-        __device__ __forceinline__ Scales(const Problem &, const TilePart &, const Tile &) {}
+        __device__ __forceinline__ Scales(const Problem &, const TileCoordinates &, const Tile &) {}
         __device__ __forceinline__ void load() {}
         __device__ __forceinline__ void stage(LdsBytes, uint32_t) {}
         __device__ __forceinline__ void stage_any(LdsBytes, uint32_t) {}
@@ -60,9 +60,9 @@ template <class T, class S> struct Plain {
         __device__ __forceinline__ void promote(Tile &, LdsBytes, uint32_t, int = 0, int = 0) {}
         __device__ __forceinline__ void finish(Tile &) {}
     };
-    // The part of this workgroup; none is past its end.
-    static __device__ __forceinline__ bool part_of(const MatmulProblem &p, TilePart &part) {
-        part = tile_part<S>(p);
+    // The tile of this workgroup; none is past its end.
+    static __device__ __forceinline__ bool coordinates_of(const MatmulProblem &p, TileCoordinates &coords) {
+        coords = tile_coordinates<S>(p);
         return true;
     }
     // C's matrix z, if nothing but the factor is done to its whole sums; else nothing.
@@ -109,7 +109,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     __device__ __forceinline__ LdsBytes lds_scales() const { return lds + SCALES_AT; }
 
     // Where the lane reads fragments.
-    __device__ __forceinline__ void place(uint32_t lane) {
+    __device__ __forceinline__ void lds_offset(uint32_t lane) {
         of_a = {tile.row + Atom::a_row(lane), Atom::a_chunk(lane)};
         of_b = {tile.column + Atom::b_column(lane), Atom::b_chunk(lane)};
     }
@@ -119,7 +119,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
         in_order();
         opaque(lane);
         tile.pin();
-        place(lane);
+        locate(lane);
     }
     // Load: the next panel, global -> registers.
     __device__ __forceinline__ void load() {
@@ -192,9 +192,9 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     }
 
     // What is left from k on, and products that have no whole panels.
-    __device__ __forceinline__ void multiply_rest(const TilePart &part, uint32_t k) {
+    __device__ __forceinline__ void multiply_rest(const TileCoordinates &coords, uint32_t k) {
 #pragma unroll 1
-        for (; __builtin_expect(k < part.end, 0); k += PanelA::DEPTH) {
+        for (; __builtin_expect(k < coords.end, 0); k += PanelA::DEPTH) {
             a.stage_any(slice_a(0), k);
             b.stage_any(slice_b(0), k);
             scales.stage_any(lds_scales(), k);
@@ -216,17 +216,17 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
     __shared__ char lds_array[Loop::LDS_BYTES] __attribute__((aligned(128)));
     LdsBytes lds = (LdsBytes)lds_array;
     const GemmProblem &g = product_of(problem).gemm;
-    TilePart part;
-    if (!Scheme<T, S>::part_of(problem, part)) return;
-    auto a = rows_of<PanelA, T>(g, part);
-    auto b = columns_of<PanelB, T>(g, part);
+    TileCoordinates coords;
+    if (!Scheme<T, S>::coordinates_of(problem, coords)) return;
+    auto a = rows_of<PanelA, T>(g, coords);
+    auto b = columns_of<PanelB, T>(g, coords);
     typename Loop::Tile tile;
-    typename Loop::Scales scales(problem, part, tile);
+    typename Loop::Scales scales(problem, coords, tile);
     Operand<T, typename PanelA::Slice, Loop::Tile::BLOCKS_M, Loop::Atom::ROWS> of_a;
     Operand<T, typename PanelB::Slice, Loop::Tile::BLOCKS_N, Loop::Atom::COLUMNS> of_b;
     uint32_t panels = min_of(a.panels(), b.panels()), buffer = 0, scaled = 0;
     Loop loop = {lds, a, b, tile, scales, of_a, of_b, panels, buffer, scaled};
-    if (!Loop::LATE) loop.place(lane_id());
+    if (!Loop::LATE) loop.locate(lane_id());
 
     // Where two turns have loops of their own, neither has a branch, and what they stage is known when they are
     // compiled. So are the last panel, after which none is loaded, and a single one, for whose sake a loop's registers
@@ -245,7 +245,7 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
         else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_panels<FIRST_TURN>();
         else loop.template multiply_panels<SECOND_TURN>();
     }
-    loop.multiply_rest(part, part.begin + panels * PanelA::PANEL);
+    loop.multiply_rest(coords, coords.begin + panels * PanelA::PANEL);
     scales.finish(tile);
-    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, lds, part);
+    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, lds, coords);
 }

@@ -1,4 +1,4 @@
-// What every schedule of products has: the part of C that a workgroup makes, and a wavefront's sums of it.
+// What every schedule of products has: the tile of C that a workgroup makes, and a wavefront's sums of it.
 #pragma once
 #include "matmul/left_sums.cuh"
 #include "matmul/matmul_panel.cuh"
@@ -16,11 +16,11 @@ __device__ __forceinline__ Divided divided(uint32_t number, const Divisor &by) {
 // The tile of a workgroup of such a number. Workgroups are dealt to chiplets in turn, each with an L2 of its own, so
 // each chiplet's shall be neighbours; and neighbours are tiles that share operands: `group` tiles of rows for one tile
 // of columns after another.
-struct TilePlace {
+struct TileIndex {
     uint32_t m;
     uint32_t n;
 };
-__device__ __forceinline__ TilePlace tile_place(const TileOrder &order, uint32_t number) {
+__device__ __forceinline__ TileIndex tile_index(const TileOrder &order, uint32_t number) {
     auto [in_chiplet, chiplet] = divided(number, order.chiplets);
     uint32_t index = chiplet * order.of_chiplet + min_of(chiplet, order.more) + in_chiplet;
     auto [group, in_group] = divided(index, order.of_group);
@@ -30,8 +30,8 @@ __device__ __forceinline__ TilePlace tile_place(const TileOrder &order, uint32_t
     return {first + m, n};
 }
 
-// The part of the products that this workgroup makes: rows and columns of C from a corner on, over some of k.
-struct TilePart {
+// The tile that this workgroup makes: rows and columns of C from a corner on, over some of k.
+struct TileCoordinates {
     uint32_t row, column;
     uint32_t begin, end;
     uint32_t y;       // of the parts of k
@@ -39,25 +39,27 @@ struct TilePart {
     uint32_t a, b;    // the operands'
     uint32_t columns; // that C's matrix has
 };
-template <class S> __device__ __forceinline__ TilePart tile_part(const MatmulProblem &p) {
+template <class S> __device__ __forceinline__ TileCoordinates tile_coordinates(const MatmulProblem &p) {
     bool of_chiplets = p.sums_of_parts == SUMS_OF_CHIPLETS;
-    TilePlace place = tile_place(p.order, of_chiplets ? blockIdx.y : blockIdx.x);
+    TileIndex tile = tile_index(p.order, of_chiplets ? blockIdx.y : blockIdx.x);
     uint32_t y = p.parts > 1 ? of_chiplets ? blockIdx.x : blockIdx.y : 0, z = blockIdx.z,
              begin = min_of(y * p.part_k, p.gemm.k);
     uint32_t end = begin + min_of(p.gemm.k - begin, p.part_k);
-    return {place.m * S::M, place.n * S::N, begin, end, y, z, z, z, p.gemm.n};
+    return {tile.m * S::M, tile.n * S::N, begin, end, y, z, z, z, p.gemm.n};
 }
 
-// The operands' panels for that part.
-template <class Panel, class T> __device__ __forceinline__ Panel rows_of(const GemmProblem &g, const TilePart &part) {
-    return Panel((const T *)g.a + part.a * g.stride_a, g.lda, part.row, g.m, part.begin, part.end);
+// The operands' panels for that tile.
+template <class Panel, class T> __device__ __forceinline__ Panel rows_of(const GemmProblem &g,
+                                                                         const TileCoordinates &coords) {
+    return Panel((const T *)g.a + coords.a * g.stride_a, g.lda, coords.row, g.m, coords.begin, coords.end);
 }
 template <class Panel, class T>
-__device__ __forceinline__ Panel columns_of(const GemmProblem &g, const TilePart &part) {
-    return Panel((const T *)g.b + part.b * g.stride_b, g.ldb, part.column, part.columns, part.begin, part.end);
+__device__ __forceinline__ Panel columns_of(const GemmProblem &g, const TileCoordinates &coords) {
+    return Panel((const T *)g.b + coords.b * g.stride_b, g.ldb, coords.column, coords.columns, coords.begin,
+                 coords.end);
 }
 
-// A wavefront's part of the tile, in a workgroup with so many bytes of LDS for operands.
+// A wavefront's share of the tile, in a workgroup with so many bytes of LDS for operands.
 template <class T, class S, int LDS_OPERANDS> struct WaveTile {
     using Atom = MmaAtom<T>;
     using Sum = typename Product<T>::Sum;
@@ -144,23 +146,24 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
         static_assert(sizeof(sums) == OF_LANE * sizeof(float), "nothing but sums");
         using Left = LeftFloats<OF_LANE, S::WAVE>;
         auto &own = (float(&)[OF_LANE])sums;
-        GridPlace place;
+        GridIndex grid;
         uint32_t tiles = p.order.tiles_m * p.order.tiles_n, plane = p.batch * tiles * (WAVES * OF_WAVE);
-        uint32_t at = ((place.z * tiles + place.x) * WAVES + wave) * OF_WAVE;
-        bool is_last = place.y + 1 == p.parts;
-        if (__builtin_expect(is_last, 1)) Left::add(own, p.partial, at, plane, place.y);
-        else Left::leave(HandoverMemory(p.partial), at + place.y * plane, own);
+        uint32_t at = ((grid.z * tiles + grid.x) * WAVES + wave) * OF_WAVE;
+        bool is_last = grid.y + 1 == p.parts;
+        if (__builtin_expect(is_last, 1)) Left::add(own, p.partial, at, plane, grid.y);
+        else Left::leave(HandoverMemory(p.partial), at + grid.y * plane, own);
         return is_last;
     }
 
     // Writes what lies within C of the workgroup's part: finished, as Results has it, or raw as one part of k.
     template <class Results, class Problem>
-    __device__ __forceinline__ void store(const Problem &problem, LdsBytes lds, const TilePart &part, bool raw) {
+    __device__ __forceinline__ void store(const Problem &problem, LdsBytes lds, const TileCoordinates &coords,
+                                          bool raw) {
         const MatmulProblem &p = product_of(problem);
         LDS_MEMORY Sum *strip = (LDS_MEMORY Sum *)(lds + wave * strip_bytes(STRIP));
-        Results results(problem, part.z);
-        Sum *partial = (Sum *)p.partial + ((uint64_t)part.y * p.batch + part.z) * p.gemm.n * p.gemm.m;
-        uint32_t rows = UNEVEN ? min_of(p.gemm.m, part.row + S::M) : p.gemm.m;
+        Results results(problem, coords.z);
+        Sum *partial = (Sum *)p.partial + ((uint64_t)coords.y * p.batch + coords.z) * p.gemm.n * p.gemm.m;
+        uint32_t rows = UNEVEN ? min_of(p.gemm.m, coords.row + S::M) : p.gemm.m;
         bool has_vectors = raw ? vectors_at(partial, p.gemm.m) : results.has_vectors;
         // One strip at a time, so that what is done to results is there once.
 #pragma unroll 1
@@ -169,14 +172,14 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
             for (int n = 0; n < STRIPS; n++)
                 if (n == number) write_strip(strip, n);
             wave_fence();
-            uint32_t strip_row = part.row + row + number % (M / STRIP) * STRIP;
-            uint32_t strip_column = part.column + column + number / (M / STRIP) * Atom::COLUMNS;
+            uint32_t strip_row = coords.row + row + number % (M / STRIP) * STRIP;
+            uint32_t strip_column = coords.column + column + number / (M / STRIP) * Atom::COLUMNS;
 #pragma unroll 1
             for (uint32_t i = lane_id(); i < STRIP * Atom::COLUMNS / V; i += S::WAVE) {
                 uint32_t r = i % (STRIP / V) * V, c = i / (STRIP / V);
                 uint32_t first = strip_row + r, at_column = strip_column + c;
                 LDS_MEMORY Sum *from = strip + c * PITCH + r;
-                if (first >= rows || at_column >= part.columns) continue;
+                if (first >= rows || at_column >= coords.columns) continue;
                 bool whole = first + V <= rows && has_vectors;
                 uint32_t count = has_vectors ? rows - first : min_of((uint32_t)V, rows - first);
                 if (raw) {

@@ -20,19 +20,19 @@ template <class Tile> struct WholeTile {
     static_assert(TOGETHER == 4 && Atom::ROWS == 32 && Atom::SUMS == 16, "a lane has every other chunk of a column");
 
     // A column has the first chunks of its vectors, then the second ones. They are exchanged by the column's number.
-    static __device__ __forceinline__ uint32_t place(uint32_t column, uint32_t chunk) {
+    static __device__ __forceinline__ uint32_t lds_offset(uint32_t column, uint32_t chunk) {
         return column * COLUMN + (chunk ^ column % CHUNKS) * CHUNK;
     }
 
     // `lds` is the workgroup's, `alpha` the factor.
-    static __device__ __forceinline__ void store(const Tile &tile, LdsBytes lds, const TilePart &part, C *c,
+    static __device__ __forceinline__ void store(const Tile &tile, LdsBytes lds, const TileCoordinates &coords, C *c,
                                                  int64_t ldc, Sum alpha) {
         constexpr int EACH = WAVEFRONT / VECTORS, STORES = Atom::COLUMNS / EACH, UNROLLED = PASSES > 1 ? STORES : 1;
         uint32_t lane = lane_id(), column = lane / VECTORS, vector = lane % VECTORS;
         lds += tile.wave * LDS_BYTES;
-        LdsBytes to = lds + place(Atom::column(lane, 0), lane / Atom::COLUMNS * (OF_VECTOR > 1 ? VECTORS : 1));
-        LdsBytes from = lds + place(column, vector);
-        c += (part.column + tile.column) * ldc + part.row + tile.row + column * ldc + vector * V;
+        LdsBytes to = lds + lds_offset(Atom::column(lane, 0), lane / Atom::COLUMNS * (OF_VECTOR > 1 ? VECTORS : 1));
+        LdsBytes from = lds + lds_offset(column, vector);
+        c += (coords.column + tile.column) * ldc + coords.row + tile.row + column * ldc + vector * V;
         // Columns of the first rows, then of the next.
         int passes = tile.blocks() * Atom::ROWS / ROWS * Tile::BLOCKS_N;
 #pragma unroll 1
@@ -88,7 +88,8 @@ constexpr bool lacks_registers(int turned) {
 
 // Hands a part of k's sums over, or stores them: as results, or raw.
 template <class Scheme, class T, class S, bool ANEW, class Tile, class Problem>
-__device__ __forceinline__ void store_tile(Tile &tile, const Problem &kept, LdsBytes lds, const TilePart &part) {
+__device__ __forceinline__ void store_tile(Tile &tile, const Problem &kept, LdsBytes lds,
+                                           const TileCoordinates &coords) {
     const Problem &problem = ANEW ? (const Problem &)seldom(kept) : kept;
     const MatmulProblem &p = product_of(problem);
     bool raw = p.parts > 1;
@@ -101,10 +102,10 @@ __device__ __forceinline__ void store_tile(Tile &tile, const Problem &kept, LdsB
     using Atom = typename Tile::Atom;
     if constexpr (Atom::ROWS == 32 && Atom::SUMS == 16) {
         static_assert(S::WAVES_M * S::WAVES_N * WholeTile<Tile>::LDS_BYTES <= Tile::LDS_BYTES, "wavefronts' places");
-        bool whole = p.gemm.m - part.row >= S::M && part.columns - part.column >= S::N;
+        bool whole = p.gemm.m - coords.row >= S::M && coords.columns - coords.column >= S::N;
         typename Tile::Sum factor;
-        auto *c = raw ? nullptr : Scheme::bare(problem, part.z, factor);
-        if (__builtin_expect(whole && c, 1)) return WholeTile<Tile>::store(tile, lds, part, c, p.gemm.ldc, factor);
+        auto *c = raw ? nullptr : Scheme::bare(problem, coords.z, factor);
+        if (__builtin_expect(whole && c, 1)) return WholeTile<Tile>::store(tile, lds, coords, c, p.gemm.ldc, factor);
     }
-    tile.template store<typename Scheme::Results>(problem, lds, part, raw);
+    tile.template store<typename Scheme::Results>(problem, lds, coords, raw);
 }

@@ -21,12 +21,12 @@ __device__ __forceinline__ int32_t add_one_released(int32_t *at) {
 } // namespace device_atomic
 
 // The workgroup's place in the grid. NVIDIA's is read anew, so that no register holds it from earlier on.
-struct GridPlace {
+struct GridIndex {
     uint32_t x, y, z;
 #if defined(__HIP__)
-    __device__ __forceinline__ GridPlace() : x(blockIdx.x), y(blockIdx.y), z(blockIdx.z) {}
+    __device__ __forceinline__ GridIndex() : x(blockIdx.x), y(blockIdx.y), z(blockIdx.z) {}
 #else
-    __device__ __forceinline__ GridPlace() {
+    __device__ __forceinline__ GridIndex() {
         asm volatile("mov.u32 %0, %%ctaid.x; mov.u32 %1, %%ctaid.y; mov.u32 %2, %%ctaid.z;"
                      : "=r"(x), "=r"(y), "=r"(z));
     }

@@ -338,7 +338,7 @@ template <class T> struct Summing {
 };
 
 // An extremum and where it was first seen.
-template <class C> struct Place {
+template <class C> struct ValueAndIndex {
     C value;
     uint32_t index;
 };
@@ -363,7 +363,7 @@ struct Smallest {
 // far, a NaN loses against all numbers, unless it comes first: then nothing beats it.
 template <class Order, bool ARG, class T> struct Extremum {
     using C = compute_t<T>;
-    using State = Place<C>;
+    using State = ValueAndIndex<C>;
     static __device__ __forceinline__ State start() { return {Order::template start<T>(), ~0u}; }
     static __device__ __forceinline__ void add(State &best, T element, uint32_t i) {
         C value = widen(element);

@@ -114,8 +114,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaAtom {
     struct Sums {
         Sum v[B_VECTORS] = {};
     };
-    static __device__ __forceinline__ uint32_t row_place(uint32_t lane) { return lane % ROW_LANES; }
-    static __device__ __forceinline__ uint32_t k_place(uint32_t lane) { return lane / ROW_LANES % K_LANES; }
+    static __device__ __forceinline__ uint32_t row_index(uint32_t lane) { return lane % ROW_LANES; }
+    static __device__ __forceinline__ uint32_t k_index(uint32_t lane) { return lane / ROW_LANES % K_LANES; }
     static __device__ __forceinline__ uint32_t column(uint32_t lane, int j) {
         return lane / (ROW_LANES * K_LANES) * B_VECTORS + j;
     }
@@ -126,7 +126,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaAtom {
     template <class F>
     static __device__ __forceinline__ void promote(Sums &to, const Sums &sums, uint32_t lane,
                                                    const float (&of_columns)[B_VECTORS], F of_row) {
-        float row = of_row(row_place(lane));
+        float row = of_row(row_index(lane));
 #pragma unroll
         for (int j = 0; j < B_VECTORS; j++) to.v[j] = math::fma(sums.v[j], row * of_columns[j], to.v[j]);
     }
@@ -141,7 +141,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER> struct FmaAtom {
         uint32_t first = Reduction::first(lane);
 #pragma unroll
         for (int i = 0; i < Reduction::KEPT; i++)
-            f((first + i) / B_VECTORS, row_place(lane), column(lane, (int)((first + i) % B_VECTORS)), all[i]);
+            f((first + i) / B_VECTORS, row_index(lane), column(lane, (int)((first + i) % B_VECTORS)), all[i]);
     }
 };
 
@@ -161,8 +161,8 @@ template <int LANES_, int DEPTH_, int K_LANES_, int SUMS, int SUM_ROW, int SUM_L
         typedef float Vector __attribute__((ext_vector_type(SUMS)));
         Vector v = {};
     };
-    static __device__ __forceinline__ uint32_t row_place(uint32_t lane) { return lane % 16; }
-    static __device__ __forceinline__ uint32_t k_place(uint32_t lane) { return K_LANES == 1 ? 0 : lane / 16; }
+    static __device__ __forceinline__ uint32_t row_index(uint32_t lane) { return lane % 16; }
+    static __device__ __forceinline__ uint32_t k_index(uint32_t lane) { return K_LANES == 1 ? 0 : lane / 16; }
     static __device__ __forceinline__ uint32_t column(uint32_t lane, int) { return lane % 16; }
     template <class F>
     static __device__ __forceinline__ void promote(Sums &to, const Sums &sums, uint32_t lane,
@@ -287,8 +287,8 @@ template <class T, int COLUMNS_> struct MmaSyncAtom {
     struct Sums {
         float v[4] = {};
     };
-    static __device__ __forceinline__ uint32_t row_place(uint32_t lane) { return lane / 4; }
-    static __device__ __forceinline__ uint32_t k_place(uint32_t lane) { return lane % 4; }
+    static __device__ __forceinline__ uint32_t row_index(uint32_t lane) { return lane / 4; }
+    static __device__ __forceinline__ uint32_t k_index(uint32_t lane) { return lane % 4; }
     static __device__ __forceinline__ uint32_t column(uint32_t lane, int j) { return lane / 4 + 8 * j; }
     // m16n8k16, or m16n8k8 of TF32: of so many k, the words of half of them each of B's columns, and of A's rows.
     static __device__ __forceinline__ void multiply_once(float (&c)[4], uint32_t low0, uint32_t high0, uint32_t low1,

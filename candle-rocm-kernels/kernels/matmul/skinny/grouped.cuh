@@ -24,7 +24,8 @@ template <bool ROWS_SHARE> struct ScaledBlocks {
     }
 
     // Before the product's loop.
-    template <class Atom, class Place> __device__ __forceinline__ void meet(const Place &at, uint32_t lane) {
+    template <class Atom, class TileOperands> __device__ __forceinline__ void meet(const TileOperands &at,
+                                                                                   uint32_t lane) {
         static_assert(Atom::B_VECTORS <= MOST_COLUMNS, "a lane's");
         if (ROWS_SHARE) of_row = offset(a, min_of(at.first + at.warp_row, at.m - 1));
 #pragma unroll
@@ -39,8 +40,8 @@ template <bool ROWS_SHARE> struct ScaledBlocks {
         uint32_t columns[Atom::B_VECTORS];
     };
     // Those of the block of the part's element k.
-    template <class Atom, class Place>
-    __device__ __forceinline__ Factors<Atom> load(const Place &at, uint32_t lane, uint32_t k) const {
+    template <class Atom, class TileOperands>
+    __device__ __forceinline__ Factors<Atom> load(const TileOperands &at, uint32_t lane, uint32_t k) const {
         Factors<Atom> factors;
         factors.block = min_of(at.first_k + k, at.length - 1) / BLOCK;
         if (ROWS_SHARE) factors.row = word(a, of_row, factors.block);
@@ -49,8 +50,8 @@ template <bool ROWS_SHARE> struct ScaledBlocks {
         return factors;
     }
     // Adds a lane's sums of a block. `row_of` gives a tile's row at a place.
-    template <class Atom, class Place, int TILES, class F>
-    __device__ __forceinline__ void promote(const Place &at, uint32_t lane, typename Atom::Sums (&to)[TILES],
+    template <class Atom, class TileOperands, int TILES, class F>
+    __device__ __forceinline__ void promote(const TileOperands &at, uint32_t lane, typename Atom::Sums (&to)[TILES],
                                             const typename Atom::Sums (&sums)[TILES], const Factors<Atom> &factors,
                                             F row_of) const {
         float of_columns[Atom::B_VECTORS], of_rows = SCALE;
@@ -87,12 +88,12 @@ private:
 };
 
 // Results from a column of a matrix on: finished, or raw as one part of k.
-struct SkinnyOut {
+struct GroupedStore {
     GroupedResults results;
     GLOBAL_MEMORY float *partial;
     uint32_t rows, column;
 
-    __device__ __forceinline__ SkinnyOut(const GroupedProblem &problem, uint32_t z, uint32_t column)
+    __device__ __forceinline__ GroupedStore(const GroupedProblem &problem, uint32_t z, uint32_t column)
         : results(problem, z), partial(part_of<float>(problem.product, z)), rows(problem.product.gemm.m),
           column(column) {}
     __device__ __forceinline__ void store(uint32_t row, uint32_t at, float sum) const {
@@ -132,6 +133,6 @@ __device__ __forceinline__ void skinny_grouped(const GroupedProblem &problem) {
         if constexpr (Input::SCALES) skinny.input.begin(problem, of_a, of_b, column);
         // C's matrix is B's.
         skinny.compute(p, a, b + column * g.ldb, count - done, done < in_use, B_ALONG_K, problem.log2_slice_k,
-                       [&]() INLINED { return SkinnyOut(problem, of_b, column); });
+                       [&]() INLINED { return GroupedStore(problem, of_b, column); });
     }
 }

@@ -37,7 +37,7 @@ template <class T, int B_VECTORS> struct Normed {
         return sum;
     }
 
-    template <class Place> __device__ __forceinline__ void begin(const Place &at) {
+    template <class TileOperands> __device__ __forceinline__ void begin(const TileOperands &at) {
 #pragma unroll
         for (int h = 0; h < HELD; h++) {
             uint32_t k = (h * THREADS + threadIdx.x) * V;
@@ -49,7 +49,8 @@ template <class T, int B_VECTORS> struct Normed {
     }
 
     // Every work-item must be there.
-    template <class Atom, class Place> __device__ __forceinline__ void meet(const Place &at, uint32_t lane) {
+    template <class Atom, class TileOperands> __device__ __forceinline__ void meet(const TileOperands &at,
+                                                                                   uint32_t lane) {
         __shared__ WaveValues<float> lds;
 #pragma unroll 1
         for (uint32_t column = 0; column < at.n; column++) {

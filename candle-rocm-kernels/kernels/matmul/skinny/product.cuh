@@ -167,7 +167,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                lds_kib << 10 == lds_bytes();
     }
     // Rows of C that a warp makes.
-    static constexpr uint32_t OUT = GATED ? ROWS / 2 : ROWS;
+    static constexpr uint32_t STORED_ROWS = GATED ? ROWS / 2 : ROWS;
     static_assert(!GATED || (PASSES == 1 && !ROWS_TOGETHER), "a gate and what it is for meet in LDS");
 
     // A row of op(A) by the number of its tile and its place in that, from the warp's first on.
@@ -206,7 +206,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     }
 
     // Where a workgroup's operands lie.
-    struct Place {
+    struct TileOperands {
         const T *a, *b;
         int64_t lda, column_b, step_b;
         // The workgroup's first row, the warp's first after it, all rows and columns of the product, and k.
@@ -227,7 +227,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         using Round = Operands[UNROLL / DEPTH];
 
         SkinnyProduct &product;
-        const Place &at;
+        const TileOperands &at;
         // Elements of k in a round, and the lane's first of them. Offsets stay what they are; the bases go on.
         uint32_t &lane, &round, &k, (&offset_a)[TILES], (&offset_b)[B_VECTORS], &offset_k, &lda;
         const T *&a, *&b;
@@ -240,13 +240,13 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #pragma unroll
             for (int i = 0; i < TILES; i++) {
                 if constexpr (ROWS_TOGETHER) {
-                    row = at.warp_row + row_of(i / V * V, Atom::row_place(lane));
+                    row = at.warp_row + row_of(i / V * V, Atom::row_index(lane));
                     // Of a matrix with whole vectors of rows.
                     if (row > last) row = last + 1 - V;
                     offset_a[i] = ((k + i % V) * lda + row) * SIZE;
                 } else {
-                    row = row_of(i, Atom::row_place(lane));
-                    row = min_of(at.warp_row + row % OUT, last) + row / OUT * at.m;
+                    row = row_of(i, Atom::row_index(lane));
+                    row = min_of(at.warp_row + row % STORED_ROWS, last) + row / STORED_ROWS * at.m;
                     offset_a[i] = (row * lda + k) * SIZE;
                 }
             }
@@ -374,12 +374,12 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     };
 
     // Adds up the products of all whole vectors of k. Returns the elements of k that are done.
-    __device__ __forceinline__ uint32_t whole_vectors(const Place &at, uint32_t lane, uint32_t k_slice,
+    __device__ __forceinline__ uint32_t whole_vectors(const TileOperands &at, uint32_t lane, uint32_t k_slice,
                                                       uint32_t log2_slice_k) {
         using Round = typename MainLoop::Round;
 
         uint32_t round = STEP << log2_slice_k, rounds = at.k / STEP >> log2_slice_k,
-                 k = k_slice * STEP + Atom::k_place(lane) * V;
+                 k = k_slice * STEP + Atom::k_index(lane) * V;
         uint32_t offset_a[TILES], offset_b[B_VECTORS], offset_k = k * SIZE;
         uint32_t lda = (uint32_t)at.lda;
         const T *a = at.a + (ROWS_TOGETHER ? (int64_t)at.first : at.first * at.lda), *b = at.b;
@@ -460,14 +460,14 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     // are there, or on their way, when the last one's are read. (What is read with care would slow the other loop down
     // if it were in it.)
     template <bool WHOLE>
-    __device__ __forceinline__ uint32_t lines_of_k(const Place &at, uint32_t lane, uint32_t k_slice,
+    __device__ __forceinline__ uint32_t lines_of_k(const TileOperands &at, uint32_t lane, uint32_t k_slice,
                                                    uint32_t log2_slice_k, uint32_t done = 0) {
         using Lines = TurnedLines<T, (int)ROWS>;
         static_assert(Lines::LINES == STEP && DEPTH == 1, "a step has the lines of one");
         constexpr int AT_A_TIME = WHOLE ? Lines::COPIES : 2;
         uint32_t round = STEP << log2_slice_k, first = k_slice * STEP, end = WHOLE ? at.k / V * V : at.k;
         // A lane's line of the first copy, and its vector of B.
-        uint32_t line = first + Lines::line(lane), k = first + Atom::k_place(lane) * V;
+        uint32_t line = first + Lines::line(lane), k = first + Atom::k_index(lane) * V;
         uint32_t row = at.warp_row + Lines::row(lane), rows = at.m - at.first;
         if (WHOLE && row >= rows) row = rows - V;
         uint32_t offset_a = (line * (uint32_t)at.lda + row) * SIZE, offset_b[B_VECTORS];
@@ -544,7 +544,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #endif
 
     // What is left from `done` on: a few rows after others, for which fewer registers do.
-    __device__ __forceinline__ void careful_steps(const Place &at, uint32_t lane, uint32_t k_slice,
+    __device__ __forceinline__ void careful_steps(const TileOperands &at, uint32_t lane, uint32_t k_slice,
                                                   uint32_t log2_slice_k, uint32_t done) {
         constexpr int BLOCK = BLOCKS ? V : 1;
         const T *rows = at.a + (ROWS_TOGETHER ? at.first + at.warp_row : (at.first + at.warp_row) * at.lda);
@@ -552,7 +552,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         for (uint32_t first = done + k_slice * STEP; first < at.k; first += STEP << log2_slice_k) {
 #pragma unroll 1
             for (uint32_t u = 0; u < UNROLL / DEPTH; u++) {
-                uint32_t k = first + u * DEPTH * K_VECTOR + Atom::k_place(lane) * V;
+                uint32_t k = first + u * DEPTH * K_VECTOR + Atom::k_index(lane) * V;
                 auto left = [&](int d) INLINED {
                     return at.k > k + d * K_VECTOR ? at.k - k - d * K_VECTOR : 0;
                 };
@@ -568,7 +568,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 }
 #pragma unroll
                 for (int i = 0; i < TILES; i += BLOCK) {
-                    uint32_t row = row_of(i, Atom::row_place(lane));
+                    uint32_t row = row_of(i, Atom::row_index(lane));
                     Words4 a[DEPTH][BLOCK];
 #pragma unroll
                     for (int d = 0; d < DEPTH; d++) {
@@ -604,7 +604,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     }
 
     // A result by multiply-adds alone: infinities have no rest (Atom::SPLITS), and what is none of a number is rare.
-    static __device__ __forceinline__ Sum alone(const Place &at, uint32_t k, uint32_t row, uint32_t column) {
+    static __device__ __forceinline__ Sum alone(const TileOperands &at, uint32_t k, uint32_t row, uint32_t column) {
         const T *a = at.a + (ROWS_TOGETHER ? row : row * at.lda), *b = at.b + column * at.column_b;
         int64_t step_a = ROWS_TOGETHER ? at.lda : 1;
         Sum sum = 0;
@@ -614,12 +614,12 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     }
 
     // Where results go: finished, or raw as one part of k.
-    struct Out {
+    struct Store {
         const MatmulProblem &problem;
         FinishedSums<T> results;
         GLOBAL_MEMORY Sum *partial;
 
-        __device__ __forceinline__ Out(const MatmulProblem &p, T *c, uint32_t layout)
+        __device__ __forceinline__ Store(const MatmulProblem &p, T *c, uint32_t layout)
             : problem(p), results(p, c, layout & TRANSPOSED, blockIdx.z), partial(part_of<Sum>(p, blockIdx.z)) {}
         // A whole sum's result.
         __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum, T of_residual) const {
@@ -643,21 +643,20 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 partial[at] = sum;
                 return false;
             }
-            GridPlace place;
-            if (place.y + 1 < problem.parts) {
+            GridIndex grid;
+            if (grid.y + 1 < problem.parts) {
                 LeftSum<Sum>::leave(partial + at, sum);
                 return false;
             }
             uint64_t plane = (uint64_t)problem.gemm.m * problem.gemm.n * problem.batch;
-            GLOBAL_MEMORY Sum *first = partial - place.y * plane + at;
+            GLOBAL_MEMORY Sum *first = partial - grid.y * plane + at;
             Sum before = 0;
 #pragma unroll 1
-            for (uint32_t part = 0; part < place.y; part += PARTS) {
+            for (uint32_t part = 0; part < grid.y; part += PARTS) {
                 GLOBAL_MEMORY Sum *from[PARTS];
                 Sum sums[PARTS];
 #pragma unroll
-                for (uint32_t j = 0; j < PARTS; j++)
-                    from[j] = part + j < place.y ? first + (part + j) * plane : nullptr;
+                for (uint32_t j = 0; j < PARTS; j++) from[j] = part + j < grid.y ? first + (part + j) * plane : nullptr;
                 while (!LeftSum<Sum>::take(from, sums)) {}
 #pragma unroll
                 for (uint32_t j = 0; j < PARTS; j++) before += sums[j];
@@ -671,7 +670,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     __device__ __forceinline__ void run(const MatmulProblem &problem, uint32_t layout, uint32_t log2_slice_k) {
         auto operands = select_batch<T>(problem.gemm);
         auto results = [&]() INLINED {
-            return Out(problem, operands.c, layout);
+            return Store(problem, operands.c, layout);
         };
         auto residual_of = [&](uint32_t row, uint32_t column) INLINED {
             return Finish<T>(problem, blockIdx.z, layout & TRANSPOSED).residual_of(row, column);
@@ -692,18 +691,18 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     using Shared = Sum[WARPS][COLUMNS][PASS_ROWS];
 
     // Where this workgroup's operands lie, of which the product has `columns` columns.
-    static __device__ __forceinline__ Place place_of(const MatmulProblem &problem, const T *a, const T *b,
-                                                     uint32_t columns, bool in_use, uint32_t layout, uint32_t warp,
-                                                     uint32_t log2_slice_k) {
+    static __device__ __forceinline__ TileOperands place_of(const MatmulProblem &problem, const T *a, const T *b,
+                                                            uint32_t columns, bool in_use, uint32_t layout,
+                                                            uint32_t warp, uint32_t log2_slice_k) {
         const GemmProblem &p = problem.gemm;
         uint32_t groups = SkinnyProduct::groups(log2_slice_k), first_k = blockIdx.y * problem.part_k;
         bool along_k = layout & B_ALONG_K;
-        Place at;
+        TileOperands at;
         at.lda = p.lda;
         at.column_b = along_k ? p.ldb : 1;
         at.step_b = along_k ? 1 : p.ldb;
-        at.first = blockIdx.x * (groups * OUT);
-        at.warp_row = (warp >> log2_slice_k) * OUT;
+        at.first = blockIdx.x * (groups * STORED_ROWS);
+        at.warp_row = (warp >> log2_slice_k) * STORED_ROWS;
         at.m = p.m;
         at.n = columns;
         at.first_k = first_k;
@@ -718,7 +717,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     }
 
     // Main loop: the warp's sums, in registers. `whole_rows` says that blocks of rows are whole, or beyond the last.
-    __device__ __forceinline__ void add_up(Place &at, uint32_t lane, uint32_t k_slice, uint32_t log2_slice_k,
+    __device__ __forceinline__ void add_up(TileOperands &at, uint32_t lane, uint32_t k_slice, uint32_t log2_slice_k,
                                            bool whole_rows) {
         if constexpr (Input::SCALES) input.template meet<Atom>(at, lane);
         if constexpr (Input::NORMS) {
@@ -749,23 +748,23 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     }
 
     // Store: gated rows.
-    template <class Out>
-    static __device__ __forceinline__ void store_gated(const Shared &shared, const Place &at, const Out &out,
+    template <class Store>
+    static __device__ __forceinline__ void store_gated(const Shared &shared, const TileOperands &at, const Store &out,
                                                        uint32_t log2_slice_k) {
-        for (uint32_t i = threadIdx.x; i < groups(log2_slice_k) * OUT * COLUMNS; i += threads()) {
-            uint32_t in_pass = i % OUT, column = i / OUT % COLUMNS, group = i / (OUT * COLUMNS);
-            uint32_t row = at.first + group * OUT + in_pass;
+        for (uint32_t i = threadIdx.x; i < groups(log2_slice_k) * STORED_ROWS * COLUMNS; i += threads()) {
+            uint32_t in_pass = i % STORED_ROWS, column = i / STORED_ROWS % COLUMNS, group = i / (STORED_ROWS * COLUMNS);
+            uint32_t row = at.first + group * STORED_ROWS + in_pass;
             if (row >= at.m || column >= at.n) continue;
             out.store_gated(row, column, sum_of(shared, log2_slice_k, group, column, in_pass),
-                            sum_of(shared, log2_slice_k, group, column, in_pass + OUT));
+                            sum_of(shared, log2_slice_k, group, column, in_pass + STORED_ROWS));
         }
     }
     // Store: a pass's results of a whole product, or of one of its parts of k. With EARLY `early` is what is added to
     // the thread's first.
-    template <bool IN_PARTS, bool EARLY, class Out, class Residual>
-    static __device__ __forceinline__ void store_pass(const Shared &shared, const Place &at, const Out &out, int pass,
-                                                      uint32_t log2_slice_k, uint32_t part_length, Residual residual_of,
-                                                      T &early) {
+    template <bool IN_PARTS, bool EARLY, class Store, class Residual>
+    static __device__ __forceinline__ void store_pass(const Shared &shared, const TileOperands &at, const Store &out,
+                                                      int pass, uint32_t log2_slice_k, uint32_t part_length,
+                                                      Residual residual_of, T &early) {
 #pragma unroll 1
         for (uint32_t i = threadIdx.x; i < groups(log2_slice_k) * PASS_ROWS * COLUMNS; i += threads()) {
             At own(i, pass, at.first);
@@ -796,7 +795,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         const GemmProblem &p = problem.gemm;
         uint32_t warp = threadIdx.x / LANES, lane = threadIdx.x % LANES, k_slice = warp & ((1u << log2_slice_k) - 1);
         uint32_t groups = SkinnyProduct::groups(log2_slice_k);
-        Place at = place_of(problem, a, b, columns, in_use, layout, warp, log2_slice_k);
+        TileOperands at = place_of(problem, a, b, columns, in_use, layout, warp, log2_slice_k);
         uint32_t part_length = min_of(p.k - at.first_k, problem.part_k);
         bool whole_rows = !ROWS_TOGETHER || p.m % V == 0 || p.m - at.first >= groups * ROWS;
 

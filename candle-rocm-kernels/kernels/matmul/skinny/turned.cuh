@@ -20,7 +20,7 @@ template <class T, int ROWS> struct TurnedLines {
 
     // Where a chunk of a line lies in a step: the eight chunks that a copy's lanes write together, or ldmatrix reads
     // together, have different banks.
-    static __device__ __forceinline__ uint32_t place(uint32_t line, uint32_t chunk) {
+    static __device__ __forceinline__ uint32_t lds_offset(uint32_t line, uint32_t chunk) {
         return line * LINE + (chunk ^ line / 8 % 4) * 16;
     }
     // A lane's line in the first copy, and its first row there.
@@ -29,8 +29,8 @@ template <class T, int ROWS> struct TurnedLines {
 
     // `warp` has BYTES of LDS.
     __device__ __forceinline__ TurnedLines(LdsBytes warp, uint32_t lane)
-        : step(warp), end(warp + BYTES), to(warp + place(line(lane), lane % CHUNKS)),
-          from(warp + place(lane % 8 / 2 * V + lane / 8 * 2 + lane % 2, 0)) {}
+        : step(warp), end(warp + BYTES), to(warp + lds_offset(line(lane), lane % CHUNKS)),
+          from(warp + lds_offset(lane % 8 / 2 * V + lane / 8 * 2 + lane % 2, 0)) {}
 
     // Chunk `i` of a lane, of line line() + i * AT_ONCE: copied, or cleared if it is not `wanted`; or as it is held.
     __device__ __forceinline__ void copy(int i, const void *chunk, bool wanted) const {
