@@ -1,7 +1,7 @@
 //! What the kernels of [`GROUPED`](crate::GROUPED) are: their tiles and workgroups.
 //!
 //! A kernel's name is `grouped_<element>_<rows>x<columns>_<ops>`, as those of [`MATMUL`](crate::MATMUL), with `_blocks` after
-//! the element where A's scales are shared by rows; `grouped_sum` adds up the parts of k. All architectures have all of them.
+//! the element where A's scales are shared by rows; `grouped_sum` adds up the splits of k. All architectures have all of them.
 //! `grouped_skinny_<element>_n<columns>` is for few columns, as the `skinny_t_*` of [`GEMM`](crate::GEMM) are, or groups that have
 //! few in use.
 
@@ -12,7 +12,7 @@ use crate::matmul::Tile;
 use crate::processor::Processor;
 use crate::skinny;
 
-/// Elements of k that share a scale, and by which parts of k and groups along k begin.
+/// Elements of k that share a scale, and by which splits of k and groups along k begin.
 pub const DEPTH: usize = 128;
 /// Columns of C that have one group.
 pub const COLUMNS: usize = 128;

@@ -2,7 +2,7 @@
 //! has. The host chooses among them by this table.
 //!
 //! A kernel's name is `matmul_<dtype>_<rows>x<columns>_<ops>`, with `nn`, `nt`, `tn` or `tt` for op(A) and op(B), `n` as
-//! stored column-major; `matmul_sum_<dtype>` adds up the parts of k.
+//! stored column-major; `matmul_sum_<dtype>` adds up the splits of k.
 
 use crate::by_architecture::Lists;
 use crate::nvidia::Multiprocessor;
@@ -48,7 +48,7 @@ impl Dtype {
         }
     }
 
-    /// Elements of k by which kernels proceed: where a product is summed in parts, a part is a multiple of them.
+    /// Elements of k by which kernels proceed: where a product is summed in splits, a split is a multiple of them.
     pub fn depth(self) -> u32 {
         128 / self.bytes()
     }
@@ -178,21 +178,21 @@ pub fn dynamic_lds(processor: Processor, dtype: Dtype, tile: Tile) -> u32 {
     Kernel::of(processor, dtype, tile).map_or(0, |kernel| kernel.lds_kib << 10)
 }
 
-/// What becomes of the sums of parts of k (kernels/matmul/matmul_problem.cuh).
+/// What becomes of the sums of splits of k (kernels/matmul/matmul_problem.cuh).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum SumsOfParts {
+pub enum SplitKReduction {
     /// Another launch adds them up.
-    AddedUp = 0,
-    /// The last part's workgroups wait for the others'.
-    HandedOver = 1,
-    /// As the first; and the grid's x counts parts, its y tiles, so that each second-level cache gets whole parts.
-    OfChiplets = 2,
+    SeparateKernel = 0,
+    /// The last split's workgroups wait for the others'.
+    InKernel = 1,
+    /// As the first; and the grid's x counts splits, its y tiles, so that each second-level cache gets whole splits.
+    PerXcd = 2,
 }
 
-/// Whether workgroups that have parts of k hand their sums over to the last part's, within the launch: if these are f32. Of
-/// larger tiles few workgroups would read all parts' sums. It is the same wherever there is such a kernel.
-pub fn hands_over(dtype: Dtype, tile: Tile) -> bool {
+/// Whether the sums of splits of k are reduced in the kernel, by the last split's workgroups: if these are f32. Of
+/// larger tiles few workgroups would read all splits' sums. It is the same wherever there is such a kernel.
+pub fn reduces_in_kernel(dtype: Dtype, tile: Tile) -> bool {
     let of = |kernel: &&Kernel| kernel.dtype == dtype && kernel.tile() == tile;
     let kernel = KERNELS.lists().into_iter().flatten().find(of);
     kernel.is_some_and(|kernel| kernel.in_kernel_reduction)
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// What [`threads`] and [`hands_over`] say of a tile holds of all its rows.
+    /// What [`threads`] and [`reduces_in_kernel`] say of a tile holds of all its rows.
     #[test]
     fn rows_of_a_tile_agree() {
         for list in KERNELS.lists() {
@@ -225,8 +225,8 @@ mod tests {
                 let of_tile = kernel.waves_m * kernel.waves_n;
                 let earlier = waves.insert((tile.rows, tile.columns), of_tile);
                 assert!(earlier.is_none_or(|waves| waves == of_tile), "{kernel:?}");
-                let hands_over = hands_over(kernel.dtype, tile);
-                assert_eq!(kernel.in_kernel_reduction, hands_over, "{kernel:?}");
+                let reduces_in_kernel = reduces_in_kernel(kernel.dtype, tile);
+                assert_eq!(kernel.in_kernel_reduction, reduces_in_kernel, "{kernel:?}");
                 let count = |other: &&Kernel| other.dtype == kernel.dtype && other.tile() == tile;
                 assert_eq!(list.iter().filter(count).count(), 1, "{kernel:?}");
             }

@@ -12,7 +12,7 @@ use crate::processor::Processor;
 
 /// Threads of a workgroup, if it is not one of twice as many ([`Shape::is_doubled`]).
 pub const THREADS: u32 = 256;
-/// Fewest steps of each warp in a part of k.
+/// Fewest steps of each warp in a split of k.
 pub const LEAST_ROUNDS: u64 = 2;
 /// Workgroups of each unit by [`Shape::shares_long_rows`], as timed on an H200.
 pub const OF_LONG_ROWS: u64 = 3;
@@ -101,11 +101,11 @@ impl Shape {
             most -= 1;
         }
         if self.small {
-            // Between half the units and all of them: fewer warps to a row, and k in parts that are long enough.
+            // Between half the units and all of them: fewer warps to a row, and k in splits that are long enough.
             let all = self.workgroups(rows, most);
             if most > 0 && all < units && 2 * all > units {
-                let parts = 2 * units / self.workgroups(rows, most - 1);
-                if k >> (most - 1) >= u64::from(self.step) * LEAST_ROUNDS * parts {
+                let splits = 2 * units / self.workgroups(rows, most - 1);
+                if k >> (most - 1) >= u64::from(self.step) * LEAST_ROUNDS * splits {
                     return most - 1;
                 }
             }
@@ -121,9 +121,9 @@ impl Shape {
             return (0..=most).rev().find(at_once).unwrap_or(0);
         }
         if self.reads_b {
-            // Where parts of k fill the GPU, fewer warps to a row read B the less often.
-            let in_parts = !self.doubles && self.workgroups(rows, most) < units;
-            let most = most.saturating_sub(in_parts.into());
+            // Where splits of k fill the GPU, fewer warps to a row read B the less often.
+            let is_split = !self.doubles && self.workgroups(rows, most) < units;
+            let most = most.saturating_sub(is_split.into());
             return self.least_that_fills(rows, 0..most, units, 1);
         }
         let enough = match self.lanes_multiply {
@@ -138,10 +138,10 @@ impl Shape {
     pub fn shares_long_rows(&self, rows: u64, k: u64, units: u64) -> Option<u32> {
         const LOG2_SLICE_K: u32 = 1;
         let all = self.workgroups(rows, self.max_log2_slice_k(k));
-        let parts = OF_LONG_ROWS * units / self.workgroups(rows, LOG2_SLICE_K);
+        let splits = OF_LONG_ROWS * units / self.workgroups(rows, LOG2_SLICE_K);
         let rounds = (k >> LOG2_SLICE_K) / u64::from(self.step);
         let suits = self.small && self.columns <= 8 && (units..2 * units).contains(&all);
-        (suits && rounds >= LEAST_ROUNDS * parts).then_some(LOG2_SLICE_K)
+        (suits && rounds >= LEAST_ROUNDS * splits).then_some(LOG2_SLICE_K)
     }
 
     /// The same of products that norm their columns first, which each workgroup does: the more rows it has, the seldomer.

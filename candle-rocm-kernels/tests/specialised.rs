@@ -12,8 +12,8 @@ const SHAPE: [Constant; 8] = [
     ("product.gemm.k", 7168),
     ("product.gemm.lda", 7168),
     ("product.gemm.ldb", 7168),
-    ("product.parts", 1),
-    ("product.part_k", 7168),
+    ("product.splits", 1),
+    ("product.k_per_split", 7168),
     ("product.residual", 0),
     ("grouping", 0),
 ];

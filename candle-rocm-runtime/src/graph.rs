@@ -8,8 +8,8 @@ use crate::base::enqueued;
 use crate::base::error::Result;
 use crate::base::hip::calls::optional;
 use crate::base::hip::types::*;
-use crate::gemm::handover;
 use crate::gemm::library::selection;
+use crate::gemm::split_k_workspace;
 use crate::pool::captures::GraphMemory;
 use crate::stream::capture;
 use crate::stream::queue::Stream;
@@ -31,7 +31,7 @@ impl Stream {
     pub fn begin_capture(&self, mode: CUstreamCaptureMode) -> Result<()> {
         self.enter()?;
         selection::prepare(self)?;
-        handover::prepare(self)?;
+        split_k_workspace::prepare(self)?;
         capture::begin(self.context().device(), self.handle(), mode)
     }
 

@@ -19,7 +19,10 @@ const FLOORS: &[Floor<'static>] = &[
     ("what follows products", &["gemm::epilogue"]),
     ("products as kernels see them", &["gemm::product"]),
     ("how long plans take", &["gemm::cost"]),
-    ("plans", &["gemm::kernel", "gemm::handover", "gemm::plan"]),
+    (
+        "plans",
+        &["gemm::kernel", "gemm::split_k_workspace", "gemm::plan"],
+    ),
     (
         "plans by kind of kernel",
         &["gemm::candidates::skinny", "gemm::candidates::matrix"],

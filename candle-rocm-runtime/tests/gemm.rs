@@ -144,8 +144,8 @@ fn widens<T: Element>() -> bool {
 enum By {
     /// Our own kernel, by one of the plans for so many compute units: the first, or the number of another.
     Kernel { compute_units: u32, number: usize },
-    /// The plan with this kernel, with k in parts of so many elements if that is not 0.
-    This { kernel: Kernel, part_k: u32 },
+    /// The plan with this kernel, with split-K of so many elements if that is not 0.
+    This { kernel: Kernel, k_per_split: u32 },
     /// Whatever `CANDLE_ROCM_GEMM` says.
     Choice,
 }
@@ -333,14 +333,17 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Random) -> Ch
             let plans = plans(compute_units);
             plans.get(number % plans.len().max(1)).copied()
         }
-        By::This { kernel, part_k } => {
+        By::This {
+            kernel,
+            k_per_split,
+        } => {
             let plan = plans(1).into_iter().find(|plan| plan.kernel == kernel);
             let plan = plan.unwrap_or_else(|| panic!("{kernel:?} for {problem}"));
-            Some(match part_k {
+            Some(match k_per_split {
                 0 => plan,
                 _ => Plan {
-                    parts: (k as u32).div_ceil(part_k),
-                    part_k,
+                    splits: (k as u32).div_ceil(k_per_split),
+                    k_per_split,
                     ..plan
                 },
             })
@@ -475,7 +478,7 @@ impl<T: Element> Truth<'_, T> {
 /// How far a result may be from the exact one.
 ///
 /// Each of the k + 3 operations of the sum, of which `scale` is the sum of the terms' absolute values, rounds once: half
-/// an epsilon of a partial result, here and (for f64, where it matters) in the reference. k in parts adds in another
+/// an epsilon of a partial result, here and (for f64, where it matters) in the reference. split-K adds in another
 /// order and so no more. None of the functions is steeper than 1.13, and OpenCL, whose library they come from, allows
 /// exp and erf 16 epsilons, which are of 1 + erf or of 1 + exp at most. Then the result is rounded. Where a pass over C
 /// does the epilogue C is rounded before as well.
@@ -565,7 +568,7 @@ fn simple<T: Element>(
 const OPS: [Transpose; 2] = [Transpose::No, Transpose::Yes];
 
 /// Every kernel once or more: those for few columns by all plans for some shapes, tiles by shapes with edges, and
-/// the ones of matrix units with k in parts as well. Each with an epilogue.
+/// the ones of matrix units with split-K as well. Each with an epilogue.
 fn every_kernel<T: Element>(stream: &Arc<Stream>) {
     let mut draw = Random::from_state(1);
     let mut run_with = |problem: GemmProblem, by: By, has_epilogue: bool| -> Plan {
@@ -595,7 +598,14 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
                     let kernel = Kernel::Tile { tile, op_a, op_b };
                     let size = tile.rows as usize - 1;
                     let problem = simple::<T>(op_a, op_b, size, size, 37);
-                    run_with(problem, By::This { kernel, part_k: 0 }, true);
+                    run_with(
+                        problem,
+                        By::This {
+                            kernel,
+                            k_per_split: 0,
+                        },
+                        true,
+                    );
                 }
             }
             for tile in MatrixTile::all(processor, T::DTYPE) {
@@ -605,18 +615,46 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
                 // More slices than LDS holds, where they are copied straight to it.
                 let slices = if tile.dynamic_lds > 0 { 6 } else { 2 };
                 let whole = simple::<T>(op_a, op_b, rows, columns, slices * depth);
-                run_with(whole, By::This { kernel, part_k: 0 }, true);
+                run_with(
+                    whole,
+                    By::This {
+                        kernel,
+                        k_per_split: 0,
+                    },
+                    true,
+                );
                 // What is stored without more ado, by loops that go round more than once.
                 let bare = simple::<T>(op_a, op_b, rows, 2 * columns, (slices + 2) * depth + 3);
-                run_with(bare, By::This { kernel, part_k: 0 }, false);
-                // More parts than are read at a time where they are handed over.
+                run_with(
+                    bare,
+                    By::This {
+                        kernel,
+                        k_per_split: 0,
+                    },
+                    false,
+                );
+                // More parts than are read at a time where they are reduced in the kernel.
                 let edges = simple::<T>(op_a, op_b, rows + 1, columns - 1, 5 * depth + 3);
-                let part_k = tile.depth;
-                run_with(edges, By::This { kernel, part_k }, true);
+                let k_per_split = tile.depth;
+                run_with(
+                    edges,
+                    By::This {
+                        kernel,
+                        k_per_split,
+                    },
+                    true,
+                );
                 // As many as larger tiles hand over.
                 if rows * columns > 64 * 64 {
-                    let part_k = 3 * tile.depth;
-                    run_with(edges, By::This { kernel, part_k }, true);
+                    let k_per_split = 3 * tile.depth;
+                    run_with(
+                        edges,
+                        By::This {
+                            kernel,
+                            k_per_split,
+                        },
+                        true,
+                    );
                 }
             }
         }
@@ -649,14 +687,14 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
                     names.insert((
                         plan.kernel.name(T::DTYPE),
                         skinny.log2_slice_k,
-                        plan.parts > 1,
+                        plan.splits > 1,
                     ));
                 }
             }
         }
         let name = format!("skinny_{}_{}_n{columns}", op_a.letter(), T::DTYPE.name());
         for log2_slice_k in 0..2 {
-            let found = |parts| names.contains(&(name.clone(), log2_slice_k, parts));
+            let found = |splits| names.contains(&(name.clone(), log2_slice_k, splits));
             assert!(
                 found(false) && found(true),
                 "{name} {log2_slice_k}: {names:?}"
@@ -972,7 +1010,7 @@ fn a_captured_product_is_computed_at_each_launch() {
     });
 }
 
-/// The parts' sums lie in memory that the capture allocates and frees.
+/// The splits' sums lie in memory that the capture allocates and frees.
 #[test]
 fn a_captured_product_in_parts_is_computed_at_each_launch() {
     const SIZE: usize = 40;
@@ -987,7 +1025,7 @@ fn a_captured_product_in_parts_is_computed_at_each_launch() {
         let problem = on_buffers(&stream, problem, &a, &b, &mut c);
         let plan = Plan::new(&problem, &Epilogue::default(), context.info().into()).unwrap();
         if context.info().arch.starts_with("gfx") {
-            assert!(plan.parts > 1, "{}", plan.description());
+            assert!(plan.splits > 1, "{}", plan.description());
         }
         // SAFETY: the buffers hold the matrices.
         let multiply = || unsafe { gemm::launch_plan(&stream, &plan) }.unwrap();
@@ -1032,26 +1070,26 @@ fn threads_and_streams_multiply_at_once() {
     });
 }
 
-/// Whether the parts' sums are handed over, of tiles: more of them than are read at a time.
+/// Whether the splits' sums are reduced in the kernel, of tiles: more of them than are read at a time.
 fn has_small_tiles_in_parts(plan: &Plan) -> bool {
-    matches!(plan.kernel, Kernel::Matrix { .. }) && plan.may_wait() && plan.parts > 4
+    matches!(plan.kernel, Kernel::Matrix { .. }) && plan.may_wait() && plan.splits > 4
 }
 
-/// A product in parts, of whole numbers, whose parts are handed over.
-struct InParts<T: Element> {
+/// A product in parts, of whole numbers, whose splits are reduced in the kernel.
+struct SplitK<T: Element> {
     _operands: [DeviceBuffer<T>; 2],
     c: DeviceBuffer<T>,
     plan: Plan,
     expected: Vec<f64>,
 }
 
-impl<T: Element<Output = T> + ValidAsZeroBits> InParts<T> {
+impl<T: Element<Output = T> + ValidAsZeroBits> SplitK<T> {
     const ROWS: usize = 45;
 
     /// Of three columns.
     fn skinny(stream: &Arc<Stream>) -> Self {
         Self::new(stream, [3, 8192], |plan| {
-            matches!(plan.kernel, Kernel::Skinny(_)) && plan.parts > 1
+            matches!(plan.kernel, Kernel::Skinny(_)) && plan.splits > 1
         })
     }
 
@@ -1104,7 +1142,7 @@ impl<T: Element<Output = T> + ValidAsZeroBits> InParts<T> {
 }
 
 /// What is done with a product in parts on a stream.
-fn on_streams<T>(context: &Arc<Context>, make: fn(&Arc<Stream>) -> InParts<T>)
+fn on_streams<T>(context: &Arc<Context>, make: fn(&Arc<Stream>) -> SplitK<T>)
 where
     T: Element<Output = T> + ValidAsZeroBits,
 {
@@ -1140,14 +1178,15 @@ where
 #[test]
 fn parts_are_added_up_within_their_launch() {
     on_each_device("parts_are_added_up_within_their_launch", |context| {
-        on_streams(context, InParts::<f32>::skinny);
-        on_streams(context, InParts::<f16>::tiles);
-        on_streams(context, InParts::<bf16>::tiles);
+        on_streams(context, SplitK::<f32>::skinny);
+        on_streams(context, SplitK::<f16>::tiles);
+        on_streams(context, SplitK::<bf16>::tiles);
     });
 }
 
-/// A graph shares its stream's handover; a stream that became a part of another's capture has none there, since it may
-/// be given work while the graph runs, and neither has a thread's own, whose graph another thread may launch on its own.
+/// A graph shares its stream's split_k_workspace; a stream that became a part of another's capture has none there, since
+/// it may be given work while the graph runs, and neither has a thread's own, whose graph another thread may launch on
+/// its own.
 #[test]
 fn captured_parts_are_added_up() {
     on_each_device("captured_parts_are_added_up", |context| {
@@ -1155,21 +1194,21 @@ fn captured_parts_are_added_up() {
         let other = context.new_stream().unwrap();
         // SAFETY: what the streams share they wait for.
         unsafe { context.disable_event_tracking() };
-        capture_of_two_streams([&stream, &other], InParts::<f32>::skinny);
-        capture_of_two_streams([&stream, &other], InParts::<f16>::tiles);
+        capture_of_two_streams([&stream, &other], SplitK::<f32>::skinny);
+        capture_of_two_streams([&stream, &other], SplitK::<f16>::tiles);
 
         let own = context.per_thread_stream();
-        second_launch_adds_captured_parts_up(&own, InParts::<f16>::skinny);
-        second_launch_adds_captured_parts_up(&own, InParts::<bf16>::skinny);
-        second_launch_adds_captured_parts_up(&own, InParts::<f32>::skinny);
-        second_launch_adds_captured_parts_up(&own, InParts::<f64>::skinny);
-        second_launch_adds_captured_parts_up(&own, InParts::<bf16>::tiles);
+        second_launch_adds_captured_parts_up(&own, SplitK::<f16>::skinny);
+        second_launch_adds_captured_parts_up(&own, SplitK::<bf16>::skinny);
+        second_launch_adds_captured_parts_up(&own, SplitK::<f32>::skinny);
+        second_launch_adds_captured_parts_up(&own, SplitK::<f64>::skinny);
+        second_launch_adds_captured_parts_up(&own, SplitK::<bf16>::tiles);
     });
 }
 
 fn capture_of_two_streams<T>(
     [stream, other]: [&Arc<Stream>; 2],
-    make: fn(&Arc<Stream>) -> InParts<T>,
+    make: fn(&Arc<Stream>) -> SplitK<T>,
 ) where
     T: Element<Output = T> + ValidAsZeroBits,
 {
@@ -1193,10 +1232,10 @@ fn capture_of_two_streams<T>(
     }
 }
 
-/// The capture of a stream without a handover has a second launch for the parts, whatever their type.
+/// The capture of a stream without a split_k_workspace has a second launch for the parts, whatever their type.
 fn second_launch_adds_captured_parts_up<T>(
     stream: &Arc<Stream>,
-    make: fn(&Arc<Stream>) -> InParts<T>,
+    make: fn(&Arc<Stream>) -> SplitK<T>,
 ) where
     T: Element<Output = T> + ValidAsZeroBits,
 {
@@ -1258,7 +1297,8 @@ fn parts_of_tiles_have_the_same_sums_in_one_launch_and_in_two() {
     });
 }
 
-/// Where a GPU has several second-level caches, each may have parts of its own: the same sums of whole numbers as undivided.
+/// Where a GPU has several second-level caches, each may have splits of its own: the same sums of whole numbers as
+/// undivided.
 #[test]
 fn second_level_caches_have_parts_of_their_own() {
     const SIZES: [usize; 3] = [17 * 64 - 3, 61, 2048];
@@ -1279,10 +1319,10 @@ fn second_level_caches_have_parts_of_their_own() {
         let mut plans = Plan::candidates(&problem, &Epilogue::default(), gpu);
         plans.retain(|plan| matches!(plan.kernel, Kernel::Matrix { .. }));
         let has_several = plans.iter().any(|plan| plan.chiplets > 1);
-        let dealt = plans.iter().find(|plan| plan.deals_parts);
+        let dealt = plans.iter().find(|plan| plan.splits_per_xcd);
         assert_eq!(dealt.is_some(), has_several);
         let Some(dealt) = dealt else { return };
-        let whole = plans.iter().find(|plan| plan.parts == 1).unwrap();
+        let whole = plans.iter().find(|plan| plan.splits == 1).unwrap();
         let mut of = |plan: &Plan| {
             stream.memset_zeros(&mut c).unwrap();
             // SAFETY: the buffers hold the matrices.

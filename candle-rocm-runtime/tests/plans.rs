@@ -130,10 +130,10 @@ fn add_gemm(plan: &Plan, plans: &mut Plans) {
         plan.kernel.threads(),
         plan.kernel.dynamic_lds(),
         plan.parts,
-        plan.part_k,
+        plan.k_per_split,
         plan.group,
         plan.chiplets,
-        plan.deals_parts.into(),
+        plan.splits_per_xcd.into(),
     ];
     plans.add(&words.map(u64::from));
     for piece in plan.pieces().take(2) {
@@ -176,7 +176,9 @@ fn of_grouped(gpu: Gpu, plans: &mut Plans) {
                                     } => (1 << sharing, columns),
                                 };
                                 plans.add(&[tile, columns].map(u64::from));
-                                plans.add(&[plan.parts, plan.part_k].map(|number| number as u64));
+                                plans.add(
+                                    &[plan.parts, plan.k_per_split].map(|number| number as u64),
+                                );
                             }
                         }
                     }

@@ -162,7 +162,7 @@ fn the_fastest_is_kept_and_read_back() {
         );
     });
     let is_parent = file.exists();
-    let choice = "gemm_f32_128x128_nt parts 1";
+    let choice = "gemm_f32_128x128_nt splits 1";
     if is_parent {
         set(file, 2, choice);
     }
@@ -260,7 +260,7 @@ fn a_library_is_timed_too() {
     if is_parent {
         assert!(lines(file)[0][0].contains("rocBLAS"));
     }
-    for (choice, expected) in [("library", 1), ("gemm_f32_64x64_nt parts 1", 0)] {
+    for (choice, expected) in [("library", 1), ("gemm_f32_64x64_nt splits 1", 0)] {
         if is_parent {
             set(file, 2, choice);
         }

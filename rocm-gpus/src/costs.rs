@@ -85,7 +85,7 @@ costs! {
     /// to 0.5, of LLaMA's layers with 128 to 1,024 tokens.
     SHOWN_OF_PARTIAL_SUMS 0.25 "of memory's time", Clock;
     /// In-kernel split-K reduction: until the last split's workgroups have the partial sums.
-    HANDOVER 2000.0 "cycles", Clock;
+    IN_KERNEL_REDUCTION 2000.0 "cycles", Clock;
     /// In-kernel split-K reduction: for each element of a tile, of the first other split, whose code waits as well.
     HANDOVER_OF_ELEMENT 0.5 "cycles an element", Clock;
     /// In-kernel split-K reduction: for each element of a tile, of each further split.
@@ -95,7 +95,7 @@ costs! {
     FIRST_CODE 7000.0 "cycles", Clock;
     /// Most partial sums that a tile's workgroup reduces in the kernel; a launch of its own shares more of them out. On an H200
     /// both take as long with six splits of 64 x 64 and with three of 128 x 128; by the clock with eight and four.
-    MOST_HANDED_OVER 20480.0 "elements", MeasuredH200;
+    MAX_REDUCED_IN_KERNEL 20480.0 "elements", MeasuredH200;
     /// The launch that adds up partial sums of quantised matrices' products.
     QUANTIZED_SUM 4.5 "microseconds", MeasuredH200;
     /// Beside [`QUANTIZED_SUM`], for a million partial sums.

@@ -42,7 +42,7 @@ pub struct Outcome {
 /// What came of one plan of ours.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct PlanOutcome {
-    /// Its kernel, and parts of k.
+    /// Its kernel, and splits of k.
     pub plan: String,
     /// Microseconds.
     pub us: Option<f64>,

@@ -59,7 +59,7 @@ impl Shape {
         }
     }
 
-    /// The first part of k, by the plan of the whole.
+    /// The first split of k, by the plan of the whole.
     pub fn sliced(self, slice: usize) -> Shape {
         Shape { slice, ..self }
     }
@@ -75,7 +75,7 @@ impl Shape {
 
 /// What a product executed.
 pub struct Figures {
-    /// The kernel that multiplied; another may have added parts of k.
+    /// The kernel that multiplied; another may have added splits of k.
     pub kernel: String,
     /// Its workgroups, and work-items of each.
     pub grid: [[u32; 3]; 2],
@@ -84,7 +84,7 @@ pub struct Figures {
     /// Bytes that all kernels moved between the compute units and memory or its caches.
     pub bytes: u64,
     /// Bytes that the tiling needs: each workgroup reads its rows of A and columns of B once, and writes its part of C;
-    /// parts of k are written and read once more.
+    /// splits of k are written and read once more.
     pub least_bytes: u64,
     /// Of that kernel.
     pub total: InstructionProfile,
@@ -143,12 +143,12 @@ impl Gpus {
             };
             if shape.slice < shape.k {
                 ensure!(
-                    plan.parts == 1,
-                    "a slice of a product in {} parts",
-                    plan.parts
+                    plan.splits == 1,
+                    "a slice of a product in {} splits",
+                    plan.splits
                 );
                 plan.product.k = shape.slice as u64;
-                plan.part_k = shape.slice as u32;
+                plan.k_per_split = shape.slice as u32;
             }
             let done = work(stream, &plan)?;
             stream.synchronize()?;
@@ -157,7 +157,7 @@ impl Gpus {
     }
 
     /// How long a product would take by each of its first `most` plans, in the order in which they are thought to be fast, in
-    /// microseconds, with what adds parts of k up.
+    /// microseconds, with what adds splits of k up.
     ///
     /// # Errors
     /// As [`Gpus::time`].
@@ -210,10 +210,10 @@ impl Gpus {
             return Ok(None);
         };
         let (mut kernel, mut time) = (first.kernel.name.clone(), first.time?);
-        // Adds parts of k up.
+        // Adds splits of k up.
         for sum in launches {
             time.microseconds += sum.time?.microseconds;
-            kernel.push_str(", in parts");
+            kernel.push_str(", split-K");
         }
         Ok(Some((kernel, time)))
     }
@@ -321,9 +321,9 @@ fn least_bytes(plan: &Plan) -> u64 {
     let read = read * product.dtype.bytes() as u64;
     let elements = product.m * product.n;
     let written = elements * product.dtype.output_bytes() as u64;
-    let partial = match plan.parts {
+    let partial = match plan.splits {
         1 => 0,
-        parts => 2 * u64::from(parts) * elements * product.dtype.sum_bytes() as u64,
+        splits => 2 * u64::from(splits) * elements * product.dtype.sum_bytes() as u64,
     };
     product.batch * (read + written + partial)
 }

@@ -113,8 +113,8 @@ fn loaded(device: &mut Device, shape: &Shape, name: &str) -> Result<(&'static st
             shape.lines(shape.m, shape.transposed[0]) as i64,
         ),
         ("product.gemm.ldc", m),
-        ("product.parts", 1),
-        ("product.part_k", k),
+        ("product.splits", 1),
+        ("product.k_per_split", k),
         (
             "product.order.tiles_m",
             shape.m.div_ceil(shape.tile.rows).into(),

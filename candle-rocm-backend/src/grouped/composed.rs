@@ -21,23 +21,23 @@ fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// Rows with their groups' matrices, b's of (groups, n, k).
 pub(crate) fn by_rows(a: &Tensor, b: &Tensor, groups: &RowGroups) -> Result<Tensor> {
     let starts = places(groups.starts())?;
-    let mut parts = Vec::new();
+    let mut splits = Vec::new();
     let mut at = 0;
     let zeros = |rows: usize| Tensor::zeros((rows, b.dims()[1]), a.dtype(), a.device());
     for (group, pair) in starts.windows(2).enumerate() {
         if pair[0] > at {
-            parts.push(zeros(pair[0] - at)?);
+            splits.push(zeros(pair[0] - at)?);
         }
         if pair[1] > pair[0] {
             let rows = a.narrow(0, pair[0], pair[1] - pair[0])?;
-            parts.push(product(&rows, &b.get(group)?)?);
+            splits.push(product(&rows, &b.get(group)?)?);
         }
         at = pair[1];
     }
-    if groups.rows() > at || parts.is_empty() {
-        parts.push(zeros(groups.rows() - at)?);
+    if groups.rows() > at || splits.is_empty() {
+        splits.push(zeros(groups.rows() - at)?);
     }
-    Tensor::cat(&parts, 0)
+    Tensor::cat(&splits, 0)
 }
 
 /// Each matrix's rows in use; the others are 0.

@@ -22,7 +22,7 @@ use crate::ops::launch::{
 };
 use crate::specialised::{self, Wanted};
 
-/// Workgroups for a compute unit of the kernel that adds up parts of k.
+/// Workgroups for a compute unit of the kernel that adds up splits of k.
 const SUM_WORKGROUPS_PER_UNIT: usize = 8;
 
 candle_rocm_kernels::kernel_argument! { OPERAND_SCALES,
@@ -139,7 +139,7 @@ impl Product<'_> {
         match plan.kernel {
             Kernel::Tile(tile) => {
                 let tiles = m.div_ceil(tile.rows as usize) * n.div_ceil(tile.columns as usize);
-                let config = grid(tiles, plan.parts, threads(processor, element, tile))?;
+                let config = grid(tiles, plan.splits, threads(processor, element, tile))?;
                 let config = batched(self.name, config, self.batch)?;
                 Ok((kernel_name(element, shared, tile, transposed), config))
             }
@@ -149,7 +149,7 @@ impl Product<'_> {
                 log2_slice_k,
             } => {
                 let rows = m.div_ceil(shape.rows_of_workgroup(log2_slice_k) as usize);
-                let config = grid(rows, plan.parts, shape.threads(log2_slice_k))?;
+                let config = grid(rows, plan.splits, shape.threads(log2_slice_k))?;
                 let config = batched(self.name, config, matrices)?;
                 Ok((skinny_name(element, shared, columns), config))
             }
@@ -177,8 +177,8 @@ impl Product<'_> {
             ld_residual: m as i64,
             stride_residual: (m * n) as i64,
             batch: self.int("batch", self.batch)?,
-            parts: plan.parts as u32,
-            part_k: self.int("k", plan.part_k)?,
+            splits: plan.splits as u32,
+            k_per_split: self.int("k", plan.k_per_split)?,
             ..Default::default()
         };
         let mut warps = 0;
@@ -241,7 +241,7 @@ impl Product<'_> {
         let arguments = self.arguments(plan, layout.lds, gpu)?;
         let (kernel, config) = self.launch_of(plan, gpu.processor, [a_along_k, !b_along_k])?;
         let find = |kernel: &str, config| ReadyLaunch::of(context, &GROUPED, kernel, config);
-        let sum = match plan.parts {
+        let sum = match plan.splits {
             1 => None,
             _ => {
                 let workgroups = self.elements().div_ceil(THREADS as usize);
@@ -359,9 +359,9 @@ impl Product<'_> {
             }
         };
         let mut arguments = ready.arguments;
-        let bytes = match plan.parts {
+        let bytes = match plan.splits {
             1 => 0,
-            parts => (self.elements() * parts * size_of::<f32>()) as u64,
+            splits => (self.elements() * splits * size_of::<f32>()) as u64,
         };
         let partial = Workspace::new(&stream, bytes).map_err(Error::wrap)?;
         let factors =
@@ -390,7 +390,8 @@ impl Product<'_> {
                     wanted(&ready.kernel, &arguments, layout.along_k[1])
                 })?;
                 // SAFETY: the matrices are those that the arguments describe, and the result has room for all of C and, with
-                // several parts, the workspace for each part's sums. A kernel for the shape is the same with constants of it.
+                // several splits, the workspace for each split's sums. A kernel for the shape is the same with constants of
+                // it.
                 unsafe {
                     match &special {
                         Some(function) => {
@@ -453,8 +454,8 @@ fn wanted(kernel: &str, arguments: &GroupedArguments, b_along_k: bool) -> Option
         ("product.gemm.k", gemm.k.into()),
         ("product.gemm.lda", gemm.lda),
         ("product.gemm.ldc", gemm.ldc),
-        ("product.parts", product.parts.into()),
-        ("product.part_k", product.part_k.into()),
+        ("product.splits", product.splits.into()),
+        ("product.k_per_split", product.k_per_split.into()),
         ("product.order.tiles_m", product.order.tiles_m.into()),
         ("scales_a.row_step", scales_a.row_step),
         ("scales_a.k_step", scales_a.k_step),

@@ -13,7 +13,7 @@
 #include "attention/decode_matrix.cuh"
 #include "attention/decode_problem.cuh"
 #include "portable/block_reduce.cuh"
-#include "portable/handover.cuh"
+#include "portable/workspace.cuh"
 #include "quantized/vectors.cuh"
 #include "rows/rows.cuh"
 

@@ -29,7 +29,7 @@
 #define ROWS_TOGETHER_t false
 #define ROWS_TOGETHER_n true
 
-// gemm_sum_<type> adds up the parts of k; gemm_epilogue_<type> does what follows a product to C as it is.
+// gemm_sum_<type> adds up the splits of k; gemm_epilogue_<type> does what follows a product to C as it is.
 #define END(TYPE)                                                                    \
     ENTRY __launch_bounds__(256) gemm_sum_##TYPE(MatmulProblem p, uint32_t layout) { \
         gemm_sum<element_##TYPE>(p, layout & TRANSPOSED);                            \

@@ -58,7 +58,7 @@ template <class T> struct FinishedSums {
     }
 };
 
-// Adds up the parts of each element of C, in their order. Grid: any number of workgroups in x.
+// Adds up the splits of each element of C, in their order. Grid: any number of workgroups in x.
 template <class T> __device__ __forceinline__ void gemm_sum(const MatmulProblem &p, bool transposed) {
     using Acc = compute_t<T>;
     uint64_t plane = (uint64_t)p.gemm.m * p.gemm.n, total = plane * p.batch;
@@ -66,7 +66,7 @@ template <class T> __device__ __forceinline__ void gemm_sum(const MatmulProblem 
     for (uint64_t i = global_thread(); i < total; i += global_threads()) {
         const Acc *from = (const Acc *)p.partial + i;
         Acc sum = *from;
-        for (uint32_t part = 1; part < p.parts; part++) sum += from[part * total];
+        for (uint32_t split = 1; split < p.splits; split++) sum += from[split * total];
         uint64_t line = divide(i, p.gemm.m, narrow), z = divide(line, p.gemm.n, narrow);
         FinishedSums<T>(p, (T *)p.gemm.c + z * p.gemm.stride_c, transposed, (uint32_t)z)
             .store((uint32_t)(i - line * p.gemm.m), (uint32_t)(line - z * p.gemm.n), sum);

@@ -13,7 +13,7 @@
 // all share rows, 512. A warp makes so many rows, and takes step elements of k at a time. What multiplies is the lanes,
 // or a matrix unit (skinny/atom.cuh). lds_kib is what a launch asks for, where lines are turned over in LDS.
 //
-// END is gemm_sum_<type>, which adds up parts of k, and gemm_epilogue_<type>.
+// END is gemm_sum_<type>, which adds up splits of k, and gemm_epilogue_<type>.
 #pragma once
 #include "portable/architecture.cuh"
 

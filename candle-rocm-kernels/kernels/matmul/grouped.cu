@@ -11,7 +11,7 @@
 #define FEW_COLUMNS(TYPE, COLUMNS, ...) SKINNY(TYPE, COLUMNS)
 LISTED(GROUPED_KERNELS)(PRODUCTS, FEW_COLUMNS)
 
-    // Adds up parts of k.
+    // Adds up splits of k.
     ENTRY __launch_bounds__(256) grouped_sum(GroupedProblem p) {
     matmul_sum<bf16_t, GroupedResults>(p);
 }

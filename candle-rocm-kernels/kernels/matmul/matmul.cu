@@ -1,5 +1,5 @@
 // Matrix products on matrix units, for Candle's matmul in place of cuBLAS: strided batches, column-major, every
-// transposition, k in parts, and what often follows a product.
+// transposition, split-K, and what often follows a product.
 #include "portable/lds.cuh"
 #if defined(__HIP__) || defined(LDS_COPIES)
 #include "matmul/elements.cuh"

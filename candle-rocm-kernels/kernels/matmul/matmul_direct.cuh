@@ -155,7 +155,7 @@ template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
     OperandB &of_b;
     typename Atom::Fragment (&fragments_a)[2][Tile::BLOCKS_M], (&fragments_b)[2][Tile::BLOCKS_N];
 
-    // Copy: one of `parts` parts of a slice, global -> LDS.
+    // Copy: one of `splits` parts of a slice, global -> LDS.
     __device__ __forceinline__ void copy(LdsBytes slice, bool is_one, int share, int shares) {
         a.copy(slice, is_one, share, shares);
         b.copy(slice + OF_A, is_one, share, shares);
@@ -185,7 +185,7 @@ template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
     }
 };
 
-// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS, with LDS for S::STAGES slices of both operands.
+// Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS, with LDS for S::STAGES slices of both operands.
 template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void matmul_direct(const MatmulProblem &p) {
     using Loop = DirectLoop<T, S, OP_A, OP_B>;
     using Atom = typename Loop::Atom;

@@ -11,11 +11,11 @@
 //   Lines   so many panels of 128 bytes of k, in two halves, are on their way at once (matmul_lines.cuh)
 //   Direct  so many slices are in LDS, whose size, lds_kib, a launch asks for (matmul_direct.cuh)
 //
-// What adds up the sums of parts of k (split-K): InKernel the last part's workgroups, to which the launch's others hand
-// f32; or a SeparateKernel. Of larger tiles few workgroups would read all parts' sums, while a launch of its own has all
-// compute units for it.
+// What adds up the sums of splits of k (split-K): InKernel the last split's workgroups, to which the launch's others
+// hand f32; or a SeparateKernel. Of larger tiles few workgroups would read all splits' sums, while a launch of its own
+// has all compute units for it.
 //
-// SUM is matmul_sum_<type>, which adds up parts of k.
+// SUM is matmul_sum_<type>, which adds up splits of k.
 #pragma once
 #include "portable/architecture.cuh"
 

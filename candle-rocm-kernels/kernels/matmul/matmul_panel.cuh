@@ -63,7 +63,7 @@ template <class T, int ROWS, int VECTORS> struct Slice {
     }
 };
 
-// What adds up the sums of parts of k: another launch, or the last part's workgroups.
+// What adds up the sums of splits of k: another launch, or the last split's workgroups.
 enum class SplitK { SeparateKernel, InKernel };
 
 // A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. SLICES slices of SLICE_BYTES of k are a panel; two slices are

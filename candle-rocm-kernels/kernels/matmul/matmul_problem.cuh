@@ -26,15 +26,15 @@ struct TileOrder {
     Divisor of_group;
 };
 
-// What becomes of the sums of parts of k. Numbered as `SumsOfParts` in candle-rocm-kernels/src/matmul.rs.
-enum SumsOfParts {
+// What becomes of the sums of splits of k. Numbered as `SplitKReduction` in candle-rocm-kernels/src/matmul.rs.
+enum SplitKReduction {
     // matmul_sum_<type> adds them up.
-    SUMS_ADDED_UP,
-    // The last part's workgroups wait for the others'.
-    SUMS_HANDED_OVER,
-    // As the first; and the grid's x counts parts, its y tiles, so that each chiplet gets whole parts and reads but
+    SPLIT_K_SEPARATE_KERNEL,
+    // The last split's workgroups wait for the others'.
+    SPLIT_K_IN_KERNEL,
+    // As the first; and the grid's x counts splits, its y tiles, so that each chiplet gets whole splits and reads but
     // their share of both operands.
-    SUMS_OF_CHIPLETS,
+    SPLIT_K_PER_XCD,
 };
 
 // Column-major, distances in elements, row_c is 1.
@@ -46,10 +46,10 @@ enum SumsOfParts {
 // For i8 C is i32, alpha and beta are integers, results wrap, and there is no activation.
 struct MatmulProblem {
     GemmProblem gemm;
-    // With more than one part: raw sums of (part, batch, column, row), or, where they are handed over, of (part, batch,
-    // tile), which has all of its sums there, as lanes do.
+    // With more than one split: raw sums of (part, batch, column, row), or, where they are reduced in the kernel, of
+    // (part, batch, tile), which has all of its sums there, as lanes do.
     void *partial;
-    uint32_t sums_of_parts; // SumsOfParts
+    uint32_t split_k_reduction; // SplitKReduction
     // Nothing is done to whole sums but the factor (1, or 0), and C has the operands' type: the shortest code stores
     // them.
     uint32_t is_bare;
@@ -58,10 +58,10 @@ struct MatmulProblem {
     int64_t ld_residual;
     int64_t stride_residual;
     uint32_t batch;
-    // k is summed in so many parts (the grid's y, or x), each of part_k, a multiple of the slices' depth; one has all
-    // of k.
-    uint32_t parts;
-    uint32_t part_k;
+    // k is summed in so many splits (the grid's y, or x), each of k_per_split, a multiple of the slices' depth; one has
+    // all of k.
+    uint32_t splits;
+    uint32_t k_per_split;
     uint32_t activation;
     TileOrder order;
 };

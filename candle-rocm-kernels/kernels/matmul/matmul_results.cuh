@@ -115,8 +115,8 @@ private:
     }
 };
 
-// Adds up the parts of each element of C, the last one first, as where they are handed over (WaveTile::hand_over).
-// Grid: any number of workgroups in x.
+// Adds up the splits of each element of C, the last one first, as where they are reduced in the kernel
+// (WaveTile::reduce_in_kernel). Grid: any number of workgroups in x.
 template <class T, class Results = ::Results<T>, class Problem>
 __device__ __forceinline__ void matmul_sum(const Problem &problem) {
     using Sum = typename Product<T>::Sum;
@@ -128,10 +128,10 @@ __device__ __forceinline__ void matmul_sum(const Problem &problem) {
         constexpr int N = width.value;
         for (uint64_t i = global_thread() * N; i < total; i += global_threads() * N) {
             const Sum *from = (const Sum *)p.partial + i;
-            auto sums = load_vector<vec<Sum, N>>(from + (p.parts - 1) * total);
+            auto sums = load_vector<vec<Sum, N>>(from + (p.splits - 1) * total);
 #pragma unroll 4
-            for (uint32_t part = 0; part + 1 < p.parts; part++) {
-                auto more = load_vector<vec<Sum, N>>(from + part * total);
+            for (uint32_t split = 0; split + 1 < p.splits; split++) {
+                auto more = load_vector<vec<Sum, N>>(from + split * total);
 #pragma unroll
                 for (int e = 0; e < N; e++) sums[e] += more[e];
             }

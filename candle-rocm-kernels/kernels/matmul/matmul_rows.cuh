@@ -221,7 +221,7 @@ template <class T, class S, template <class, class> class Scheme> struct RowsLoo
     }
 };
 
-// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS.
+// Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS.
 template <class T, class S, template <class, class> class Scheme>
 __device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem &problem) {
     using Loop = RowsLoop<T, S, Scheme>;

@@ -207,7 +207,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     }
 };
 
-// Grid: x tiles, y parts of k, z batch. Workgroup: S::THREADS.
+// Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS.
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
 __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem &problem) {
     using Loop = TileLoop<T, S, OP_A, OP_B, Scheme>;

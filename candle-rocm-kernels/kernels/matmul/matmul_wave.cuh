@@ -1,6 +1,6 @@
 // What every schedule of products has: the tile of C that a workgroup makes, and a wavefront's sums of it.
 #pragma once
-#include "matmul/left_sums.cuh"
+#include "matmul/split_k_workspace.cuh"
 #include "matmul/matmul_panel.cuh"
 #include "matmul/matmul_results.cuh"
 #include "matmul/atoms/atom.cuh"
@@ -34,17 +34,17 @@ __device__ __forceinline__ TileIndex tile_index(const TileOrder &order, uint32_t
 struct TileCoordinates {
     uint32_t row, column;
     uint32_t begin, end;
-    uint32_t y;       // of the parts of k
+    uint32_t y;       // of the splits of k
     uint32_t z;       // of the batch: C's matrix
     uint32_t a, b;    // the operands'
     uint32_t columns; // that C's matrix has
 };
 template <class S> __device__ __forceinline__ TileCoordinates tile_coordinates(const MatmulProblem &p) {
-    bool of_chiplets = p.sums_of_parts == SUMS_OF_CHIPLETS;
+    bool of_chiplets = p.split_k_reduction == SPLIT_K_PER_XCD;
     TileIndex tile = tile_index(p.order, of_chiplets ? blockIdx.y : blockIdx.x);
-    uint32_t y = p.parts > 1 ? of_chiplets ? blockIdx.x : blockIdx.y : 0, z = blockIdx.z,
-             begin = min_of(y * p.part_k, p.gemm.k);
-    uint32_t end = begin + min_of(p.gemm.k - begin, p.part_k);
+    uint32_t y = p.splits > 1 ? of_chiplets ? blockIdx.x : blockIdx.y : 0, z = blockIdx.z,
+             begin = min_of(y * p.k_per_split, p.gemm.k);
+    uint32_t end = begin + min_of(p.gemm.k - begin, p.k_per_split);
     return {tile.m * S::M, tile.n * S::N, begin, end, y, z, z, z, p.gemm.n};
 }
 
@@ -134,28 +134,28 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
         }
     }
 
-    // Whether workgroups of parts of k may hand their sums over.
-    static constexpr bool HANDS_OVER = S::REDUCTION == SplitK::InKernel;
-    static_assert(!HANDS_OVER || is_same<Sum, float>::value, "f32 is handed over");
+    // Whether workgroups of splits of k may are reduced in the kernel.
+    static constexpr bool REDUCES_IN_KERNEL = S::REDUCTION == SplitK::InKernel;
+    static_assert(!REDUCES_IN_KERNEL || is_same<Sum, float>::value, "f32 is reduced in the kernel");
 
     // Leaves this part's sums for the last one's workgroup, as lanes have them; or, there, adds the others' to its own,
     // in their order. Returns whether the sums are whole.
-    __device__ __forceinline__ bool hand_over(const MatmulProblem &p) {
+    __device__ __forceinline__ bool reduce_in_kernel(const MatmulProblem &p) {
         constexpr int OF_LANE = BLOCKS_M * BLOCKS_N * Atom::SUMS, WAVES = S::WAVES_M * S::WAVES_N;
         constexpr uint32_t OF_WAVE = OF_LANE * S::WAVE * sizeof(float);
         static_assert(sizeof(sums) == OF_LANE * sizeof(float), "nothing but sums");
-        using Left = LeftFloats<OF_LANE, S::WAVE>;
+        using Workspace = SplitKFloats<OF_LANE, S::WAVE>;
         auto &own = (float(&)[OF_LANE])sums;
         GridIndex grid;
         uint32_t tiles = p.order.tiles_m * p.order.tiles_n, plane = p.batch * tiles * (WAVES * OF_WAVE);
         uint32_t at = ((grid.z * tiles + grid.x) * WAVES + wave) * OF_WAVE;
-        bool is_last = grid.y + 1 == p.parts;
-        if (__builtin_expect(is_last, 1)) Left::add(own, p.partial, at, plane, grid.y);
-        else Left::leave(HandoverMemory(p.partial), at + grid.y * plane, own);
+        bool is_last = grid.y + 1 == p.splits;
+        if (__builtin_expect(is_last, 1)) Workspace::add(own, p.partial, at, plane, grid.y);
+        else Workspace::leave(WorkspaceMemory(p.partial), at + grid.y * plane, own);
         return is_last;
     }
 
-    // Writes what lies within C of the workgroup's part: finished, as Results has it, or raw as one part of k.
+    // Writes what lies within C of the workgroup's part: finished, as Results has it, or raw as one split of k.
     template <class Results, class Problem>
     __device__ __forceinline__ void store(const Problem &problem, LdsBytes lds, const TileCoordinates &coords,
                                           bool raw) {

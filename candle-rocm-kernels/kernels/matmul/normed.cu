@@ -21,10 +21,10 @@ template <class T, int COLUMNS, bool GATED> struct NormedSkinny {
         p.gemm.alpha = 1;
         p.gemm.m = rows;
         p.gemm.n = columns;
-        p.gemm.k = p.part_k = length;
+        p.gemm.k = p.k_per_split = length;
         p.bias = bias;
         p.activation = activation;
-        p.batch = p.parts = 1;
+        p.batch = p.splits = 1;
         Product product;
         product.input.weight = norm;
         product.input.epsilon = epsilon;

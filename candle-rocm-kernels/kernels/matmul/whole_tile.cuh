@@ -86,16 +86,16 @@ constexpr bool lacks_registers(int turned) {
 #endif
 }
 
-// Hands a part of k's sums over, or stores them: as results, or raw.
+// Reduces a split's sums in the kernel, or stores them: as results, or raw.
 template <class Scheme, class T, class S, bool ANEW, class Tile, class Problem>
 __device__ __forceinline__ void store_tile(Tile &tile, const Problem &kept, LdsBytes lds,
                                            const TileCoordinates &coords) {
     const Problem &problem = ANEW ? (const Problem &)seldom(kept) : kept;
     const MatmulProblem &p = product_of(problem);
-    bool raw = p.parts > 1;
-    if constexpr (Tile::HANDS_OVER && is_same<Problem, MatmulProblem>::value) {
-        if (__builtin_expect(p.sums_of_parts == SUMS_HANDED_OVER, 1)) {
-            if (!tile.hand_over(p)) return;
+    bool raw = p.splits > 1;
+    if constexpr (Tile::REDUCES_IN_KERNEL && is_same<Problem, MatmulProblem>::value) {
+        if (__builtin_expect(p.split_k_reduction == SPLIT_K_IN_KERNEL, 1)) {
+            if (!tile.reduce_in_kernel(p)) return;
             raw = false;
         }
     }

@@ -2,7 +2,7 @@
 // few kernels. Results are f32; vectors are quantised as vectors.cuh has it, by the kernel that makes their elements.
 #include "portable/activations.cuh"
 #include "portable/block_reduce.cuh"
-#include "portable/handover.cuh"
+#include "portable/workspace.cuh"
 #include "quantized/mmvq.cuh"
 #include "rows/rows.cuh"
 

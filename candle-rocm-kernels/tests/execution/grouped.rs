@@ -25,7 +25,7 @@ struct Case {
     k: usize,
     /// Rows of A that share a factor.
     share: usize,
-    parts: usize,
+    splits: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +117,7 @@ fn check<C: Number>(gpu: &Gpu, arch: &str, case: Case, result: usize, random: &m
             Arg::I(0),
         ]
     };
-    let part_k = k.div_ceil(DEPTH).div_ceil(case.parts).max(1) * DEPTH;
+    let k_per_split = k.div_ceil(DEPTH).div_ceil(case.splits).max(1) * DEPTH;
     let (name, workgroups, threads, tiles) = case.launch(arch);
     let log2_slice_k = match case.kernel {
         Kernel::Tile(_) => 0,
@@ -138,7 +138,7 @@ fn check<C: Number>(gpu: &Gpu, arch: &str, case: Case, result: usize, random: &m
             Arg::N(m),
             Arg::N(m * n),
         ]);
-        fields.extend([1, case.parts, part_k, 0].map(|x| Arg::I(x as i32)));
+        fields.extend([1, case.splits, k_per_split, 0].map(|x| Arg::I(x as i32)));
         let order = TileOrder::new(tiles.map(|tiles| tiles as u32), 1, 1);
         fields.extend(order.words().map(|word| Arg::I(word as i32)));
         let of_rows = |row: usize, block: usize| of_a(row * case.share, block);
@@ -152,9 +152,9 @@ fn check<C: Number>(gpu: &Gpu, arch: &str, case: Case, result: usize, random: &m
         fields.extend([Arg::I(log2_slice_k as i32), Arg::I(0)]);
         [Arg::Struct(fields)]
     };
-    let grid = [workgroups, case.parts, 1].map(|x| x as u32);
+    let grid = [workgroups, case.splits, 1].map(|x| x as u32);
     let block = [threads, 1, 1];
-    let found: Vec<C> = if case.parts == 1 {
+    let found: Vec<C> = if case.splits == 1 {
         gpu.run(
             &GROUPED,
             &name,
@@ -163,7 +163,7 @@ fn check<C: Number>(gpu: &Gpu, arch: &str, case: Case, result: usize, random: &m
             &problem(Arg::output::<C>(m * n), Arg::Null),
         )
     } else {
-        let room = Arg::output::<f32>(case.parts * m * n);
+        let room = Arg::output::<f32>(case.splits * m * n);
         let unread = Arg::input(&more_values);
         let sums: Vec<f32> = gpu.run(&GROUPED, &name, grid, block, &problem(unread, room));
         let add = problem(Arg::output::<C>(m * n), Arg::input(&sums));
@@ -210,7 +210,7 @@ fn every_grouped_kernel_is_exact() {
             for tile in TILES.into_iter().chain([ALONG_K]) {
                 let orders = orders.clone();
                 for transposed in orders.filter(|&of| tile != ALONG_K || of == [true, false]) {
-                    let case = |m, n, k, share, parts| Case {
+                    let case = |m, n, k, share, splits| Case {
                         element,
                         kernel: Kernel::Tile(tile),
                         transposed,
@@ -218,9 +218,9 @@ fn every_grouped_kernel_is_exact() {
                         n,
                         k,
                         share,
-                        parts,
+                        splits,
                     };
-                    // Whole panels; edges of everything, k in parts.
+                    // Whole panels; edges of everything, split-K.
                     for case in [
                         case(128, 32, 256, 1, 1),
                         case(128, 32, 256, DEPTH, 1),
@@ -248,7 +248,7 @@ fn every_kernel_of_few_columns_is_exact() {
                     .ilog2();
                 let all = columns as usize;
                 // Whole rounds; a round and a half, in parts; what no vector covers; several times the columns.
-                for (m, n, k, share, parts, log2_slice_k) in [
+                for (m, n, k, share, splits, log2_slice_k) in [
                     (160, all, 2048, DEPTH, 1, 1),
                     (131, all.div_ceil(2), 1664, DEPTH, 2, warps),
                     (70, all, 1664, 1, 1, 0),
@@ -266,7 +266,7 @@ fn every_kernel_of_few_columns_is_exact() {
                         n,
                         k,
                         share,
-                        parts,
+                        splits,
                     };
                     check_one(&gpu, arch, case, &mut which, &mut random);
                 }

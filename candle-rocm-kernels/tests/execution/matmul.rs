@@ -5,7 +5,7 @@ use crate::architectures;
 use crate::device::{Arg, Gpu};
 use crate::elements::{from_bytes, Element};
 use candle_rocm_kernels::matmul::{
-    exists, kernel_name, panels_ahead, threads, Dtype, SumsOfParts, Tile, TILES,
+    exists, kernel_name, panels_ahead, threads, Dtype, SplitKReduction, Tile, TILES,
 };
 use candle_rocm_kernels::order::TileOrder;
 use candle_rocm_kernels::{Processor, MATMUL};
@@ -50,7 +50,7 @@ struct Case {
     activation: Activation,
     residual: bool,
     /// Elements of k that are summed apart; 0 for none.
-    part: usize,
+    split: usize,
     group: usize,
     chiplets: usize,
 }
@@ -67,7 +67,7 @@ const PLAIN: Case = Case {
     bias: false,
     activation: Activation::None,
     residual: false,
-    part: 0,
+    split: 0,
     group: 1,
     chiplets: 1,
 };
@@ -114,7 +114,7 @@ fn cases(tile: Tile, depth: usize) -> Vec<Case> {
             n: columns / 2 + 5,
             k: 3 * depth + depth / 2 + 1,
             more: 1,
-            part: 2 * depth,
+            split: 2 * depth,
             alpha: 2.0,
             beta: -1.0,
             bias: true,
@@ -144,14 +144,14 @@ fn ahead_case(tile: Tile, depth: usize) -> Case {
         m: tile.rows as usize - 5,
         n: 9,
         k: 9 * depth,
-        part: 5 * depth,
+        split: 5 * depth,
         more: 3,
         ..PLAIN
     }
 }
 
 /// Cases that need no kernel in particular: one element; matrices so thin that a vector covers several columns; many tiles,
-/// dealt to chiplets that do not divide them; no k; parts of k, of all tiles' sums and of two chiplets.
+/// dealt to chiplets that do not divide them; no k; splits of k, of all tiles' sums and of two chiplets.
 fn more_cases(tile: Tile, depth: usize) -> Vec<Case> {
     let (rows, columns) = (tile.rows as usize, tile.columns as usize);
     vec![
@@ -200,7 +200,7 @@ fn more_cases(tile: Tile, depth: usize) -> Vec<Case> {
             m: 9,
             n: 5,
             k: depth,
-            part: depth,
+            split: depth,
             batch: 2,
             residual: true,
             ..PLAIN
@@ -209,7 +209,7 @@ fn more_cases(tile: Tile, depth: usize) -> Vec<Case> {
             m: rows + 3,
             n: columns + 1,
             k: 3 * depth + 1,
-            part: depth,
+            split: depth,
             batch: 2,
             group: 2,
             chiplets: 2,
@@ -391,23 +391,23 @@ fn product<T: Element, C: Element>(
         of(&truth.residual, z, column, row)
     });
     let bias: Vec<C> = truth.bias.iter().map(|&x| C::of(x)).collect();
-    let parts = if case.part == 0 {
+    let splits = if case.split == 0 {
         1
     } else {
-        k.div_ceil(case.part).max(2)
+        k.div_ceil(case.split).max(2)
     };
     let tiles = [
         m.div_ceil(tile.rows as usize),
         n.div_ceil(tile.columns as usize),
     ];
-    // Nothing is handed over.
-    let deals_parts = parts > 1 && case.chiplets > 1;
-    let (sums, chiplets, grid) = match deals_parts {
-        true => (SumsOfParts::OfChiplets, 1, [parts, tiles[0] * tiles[1]]),
+    // Nothing is reduced in the kernel.
+    let splits_per_xcd = splits > 1 && case.chiplets > 1;
+    let (sums, chiplets, grid) = match splits_per_xcd {
+        true => (SplitKReduction::PerXcd, 1, [splits, tiles[0] * tiles[1]]),
         false => (
-            SumsOfParts::AddedUp,
+            SplitKReduction::SeparateKernel,
             case.chiplets,
-            [tiles[0] * tiles[1], parts],
+            [tiles[0] * tiles[1], splits],
         ),
     };
 
@@ -444,8 +444,8 @@ fn product<T: Element, C: Element>(
         fields.extend(longs(&[residual.ld, residual.stride]));
         fields.extend(integers(&[
             batch,
-            parts,
-            if case.part == 0 { k } else { case.part },
+            splits,
+            if case.split == 0 { k } else { case.split },
             case.activation as usize,
         ]));
         let [group, chiplets] = [case.group, chiplets].map(|count| count as u32);
@@ -456,7 +456,7 @@ fn product<T: Element, C: Element>(
     let name = kernel_name(dtype, tile, transposed);
     let grid = [grid[0], grid[1], batch].map(|x| x as u32);
     let block = [threads(Processor::of(arch), tile), 1, 1];
-    let found: Vec<C> = if parts == 1 {
+    let found: Vec<C> = if splits == 1 {
         gpu.run(
             &MATMUL,
             &name,
@@ -465,7 +465,7 @@ fn product<T: Element, C: Element>(
             &problem(Arg::in_out(&c.values), Arg::Null),
         )
     } else {
-        let room = parts * batch * m * n;
+        let room = splits * batch * m * n;
         let unread = || Arg::input(&c.values);
         let sum = format!("matmul_sum_{}", dtype.name());
         let add = |partial: Arg, c: Arg| {

@@ -1,7 +1,7 @@
 //! The kernels' parameters.
 
 use candle_rocm_kernels::activations;
-use candle_rocm_kernels::matmul::SumsOfParts;
+use candle_rocm_kernels::matmul::SplitKReduction;
 use candle_rocm_kernels::order::TileOrder;
 
 use super::epilogue::Activation;
@@ -40,15 +40,15 @@ candle_rocm_kernels::kernel_argument! { MATMUL_PROBLEM,
     pub struct MatmulArguments {
         pub gemm: Arguments,
         pub partial: u64,
-        pub sums_of_parts: u32,
+        pub split_k_reduction: u32,
         pub is_bare: u32,
         pub bias: u64,
         pub residual: u64,
         pub ld_residual: i64,
         pub stride_residual: i64,
         pub batch: u32,
-        pub parts: u32,
-        pub part_k: u32,
+        pub splits: u32,
+        pub k_per_split: u32,
         pub activation: u32,
         pub order: TileOrder,
     }
@@ -83,55 +83,60 @@ impl Arguments {
 }
 
 impl MatmulArguments {
-    /// The product and its epilogue, with k in one part and without tiles.
+    /// The product and its epilogue, with k in one split and without tiles.
     pub(super) fn new(product: &Product) -> Self {
         let epilogue = &product.epilogue;
         Self {
             gemm: Arguments::new(product),
             partial: 0,
-            sums_of_parts: SumsOfParts::AddedUp as u32,
+            split_k_reduction: SplitKReduction::SeparateKernel as u32,
             is_bare: u32::from(epilogue.is_none() && product.beta == 0. && !product.dtype.widens()),
             bias: epilogue.bias,
             residual: epilogue.residual,
             ld_residual: epilogue.ld_residual,
             stride_residual: epilogue.stride_residual,
             batch: product.batch as u32,
-            parts: 1,
-            part_k: product.k as u32,
+            splits: 1,
+            k_per_split: product.k as u32,
             activation: number(epilogue.activation),
             order: TileOrder::default(),
         }
     }
 
-    /// A piece of a plan, with the sums of its parts, if there are several, at `partial`, where its workgroups hand them over,
-    /// or leave them to another launch.
-    pub(super) fn of_piece(plan: &Plan, product: &Product, partial: u64, hands_over: bool) -> Self {
+    /// A piece of a plan, with the sums of the splits, if there are several, at `partial`, where its workgroups reduce them in
+    /// the kernel, or leave them to another launch.
+    pub(super) fn of_piece(
+        plan: &Plan,
+        product: &Product,
+        partial: u64,
+        reduces_in_kernel: bool,
+    ) -> Self {
         let (rows, columns) = plan.kernel.tile();
         let tiles = [product.m.div_ceil(rows), product.n.div_ceil(columns)];
-        // Of chiplets that have parts of their own each has all tiles.
-        let sums_of_parts = plan.sums_of_parts(hands_over);
-        let chiplets = match sums_of_parts {
-            SumsOfParts::OfChiplets => 1,
+        // Of chiplets that have splits of their own each has all tiles.
+        let split_k_reduction = plan.split_k_reduction(reduces_in_kernel);
+        let chiplets = match split_k_reduction {
+            SplitKReduction::PerXcd => 1,
             _ => plan.chiplets,
         };
         Self {
-            partial: if plan.parts > 1 { partial } else { 0 },
-            sums_of_parts: sums_of_parts as u32,
-            parts: plan.parts,
-            part_k: plan.part_k,
+            partial: if plan.splits > 1 { partial } else { 0 },
+            split_k_reduction: split_k_reduction as u32,
+            splits: plan.splits,
+            k_per_split: plan.k_per_split,
             order: TileOrder::new(tiles.map(|tiles| tiles as u32), plan.group, chiplets),
             ..Self::new(product)
         }
     }
 
-    /// Sets these values, A and B as the kernel has them, and this memory for the sums of parts, if there are several.
+    /// Sets these values, A and B as the kernel has them, and this memory for the sums of splits, if there are several.
     #[inline]
     pub(super) fn set_values(&mut self, values: &Values, partial: u64) {
         let gemm = &mut self.gemm;
         (gemm.a, gemm.b, gemm.c) = (values.a, values.b, values.c);
         (gemm.alpha, gemm.beta) = (values.alpha, values.beta);
         (self.bias, self.residual) = (values.bias, values.residual);
-        self.partial = if self.parts > 1 { partial } else { 0 };
+        self.partial = if self.splits > 1 { partial } else { 0 };
     }
 }
 

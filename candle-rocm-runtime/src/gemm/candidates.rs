@@ -4,7 +4,7 @@
 mod matrix;
 mod skinny;
 
-use candle_rocm_kernels::matmul::SumsOfParts;
+use candle_rocm_kernels::matmul::SplitKReduction;
 
 use super::cost::{MathPipe, Work};
 use super::epilogue::Epilogue;
@@ -43,18 +43,18 @@ impl Plan {
         all.into_iter().map(|(plan, _)| plan).collect()
     }
 
-    /// The plan with this kernel whose parts are nearest to so many; none if the kernel does not suit this problem.
+    /// The plan with this kernel whose splits are nearest to so many; none if the kernel does not suit this problem.
     pub(super) fn similar(
         problem: &GemmProblem,
         epilogue: &Epilogue,
         gpu: Gpu,
         kernel: Kernel,
         is_transposed: bool,
-        parts: u32,
+        splits: u32,
     ) -> Option<Self> {
         let mut nearest: Option<Self> = None;
         each_candidate(problem, epilogue, gpu, Which::All, |plan, _| {
-            let distance = |plan: &Self| plan.parts.abs_diff(parts);
+            let distance = |plan: &Self| plan.splits.abs_diff(splits);
             let suits = plan.kernel == kernel && plan.product.is_transposed == is_transposed;
             if suits && nearest.is_none_or(|nearest| distance(&plan) < distance(&nearest)) {
                 nearest = Some(plan);
@@ -114,7 +114,10 @@ fn each_candidate(
                 ahead: 1,
             };
             let plan = Plan::simple(Kernel::Tile { tile, op_a, op_b }, product);
-            visit(plan, gpu.cycles(&product, &work, 1, SumsOfParts::AddedUp));
+            visit(
+                plan,
+                gpu.cycles(&product, &work, 1, SplitKReduction::SeparateKernel),
+            );
         }
     }
     for tile in MatrixTile::all(gpu.processor, product.dtype) {

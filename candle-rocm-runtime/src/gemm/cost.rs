@@ -3,7 +3,7 @@
 //! The estimates are only to rank plans: nobody has timed these kernels on AMD hardware. What was timed, by `tune`, comes
 //! before them.
 
-use candle_rocm_kernels::matmul::SumsOfParts;
+use candle_rocm_kernels::matmul::SplitKReduction;
 use rocm_gpus::{costs, Rates};
 
 use super::problem::GemmDtype;
@@ -162,25 +162,25 @@ impl Gpu {
         [rows * of[0], columns * of[1]].map(|of_cache| (caches * of_cache) as f64)
     }
 
-    /// The estimated time of a product in tiles, in cycles, with k in so many parts, of whose sums there becomes this.
+    /// The estimated time of a product in tiles, in cycles, with k in so many splits, of whose sums there becomes this.
     pub(super) fn cycles(
         &self,
         product: &Product,
         work: &Work,
-        parts: u64,
-        sums_of_parts: SumsOfParts,
+        splits: u64,
+        split_k_reduction: SplitKReduction,
     ) -> f64 {
         let (unit, dtype) = (self.unit(), product.dtype);
-        let steps = product.k.div_ceil(parts).div_ceil(work.depth).max(1) as f64;
+        let steps = product.k.div_ceil(splits).div_ceil(work.depth).max(1) as f64;
         let tiles = product.m.div_ceil(work.rows) * product.n.div_ceil(work.columns);
         // Those that are handed to others are counted with the reduction.
-        let elements = match work.whole_lines && parts == 1 {
+        let elements = match work.whole_lines && splits == 1 {
             true => (work.rows * work.columns) as f64,
             false => 0.0,
         };
         let end = costs::ENDS.value + costs::END_OF_ELEMENT.value * elements;
         let launch = Roofline {
-            workgroups: tiles * product.batch * parts,
+            workgroups: tiles * product.batch * splits,
             units: self.units(),
             resident: work.resident(&unit, dtype),
             whole_rounds: false,
@@ -188,8 +188,8 @@ impl Gpu {
                 true => costs::FIRST_CODE.value,
                 false => 0.0,
             },
-            memory: self.memory(self.bytes(product, work, sums_of_parts)),
-            reduction: self.reduction(product, work, parts, sums_of_parts),
+            memory: self.memory(self.bytes(product, work, split_k_reduction)),
+            reduction: self.reduction(product, work, splits, split_k_reduction),
         };
         launch.time(|workgroups| work.round(&unit, dtype, workgroups, [steps, end]))
     }
@@ -199,11 +199,11 @@ impl Gpu {
     }
 
     /// Bytes of operands and result that memory passes.
-    fn bytes(&self, product: &Product, work: &Work, sums_of_parts: SumsOfParts) -> f64 {
+    fn bytes(&self, product: &Product, work: &Work, split_k_reduction: SplitKReduction) -> f64 {
         let (m, n, k) = (product.m as f64, product.n as f64, product.k as f64);
         let batch = product.batch as f64;
         let matrices = |stride: i64| if stride == 0 { 1.0 } else { batch };
-        let share_k = sums_of_parts == SumsOfParts::OfChiplets;
+        let share_k = split_k_reduction == SplitKReduction::PerXcd;
         let [rows, columns] = self.read_by_caches(product, work, share_k);
         let elements = |rows: f64, columns: f64| {
             k * (rows * matrices(product.a.stride) + columns * matrices(product.b.stride))
@@ -213,22 +213,23 @@ impl Gpu {
         inputs * product.dtype.bytes() as f64 + output
     }
 
-    /// Cycles of what becomes of the parts' sums.
-    fn reduction(&self, product: &Product, work: &Work, parts: u64, of: SumsOfParts) -> f64 {
-        if parts == 1 {
+    /// Cycles of what becomes of the splits' sums.
+    fn reduction(&self, product: &Product, work: &Work, splits: u64, of: SplitKReduction) -> f64 {
+        if splits == 1 {
             return 0.0;
         }
         let (m, n, batch) = (product.m as f64, product.n as f64, product.batch as f64);
-        let sums = m * n * batch * parts as f64 * product.dtype.sum_bytes() as f64;
+        let sums = m * n * batch * splits as f64 * product.dtype.sum_bytes() as f64;
         let elements = (work.rows * work.columns) as f64;
         let written = self.memory(costs::SHOWN_OF_PARTIAL_SUMS.value * sums);
         written
             + match of {
-                SumsOfParts::HandedOver => {
-                    let further = costs::HANDOVER_OF_FURTHER_SPLIT.value * (parts - 2) as f64;
-                    costs::HANDOVER.value + elements * (costs::HANDOVER_OF_ELEMENT.value + further)
+                SplitKReduction::InKernel => {
+                    let further = costs::HANDOVER_OF_FURTHER_SPLIT.value * (splits - 2) as f64;
+                    costs::IN_KERNEL_REDUCTION.value
+                        + elements * (costs::HANDOVER_OF_ELEMENT.value + further)
                 }
-                SumsOfParts::AddedUp | SumsOfParts::OfChiplets => {
+                SplitKReduction::SeparateKernel | SplitKReduction::PerXcd => {
                     self.memory(sums) + costs::LAUNCH.value
                 }
             }

@@ -63,7 +63,7 @@ pub struct MatrixTile {
     pub columns: u32,
     /// Work-items of a workgroup.
     pub threads: u32,
-    /// Elements of k in a step, of which parts of k are multiples.
+    /// Elements of k in a step, of which splits of k are multiples.
     pub depth: u32,
     /// Bytes of LDS that a launch asks for, beside the kernel's own.
     pub dynamic_lds: u32,
@@ -71,8 +71,8 @@ pub struct MatrixTile {
     pub(super) whole_lines: bool,
     /// Steps whose operands are on their way at once.
     pub(super) ahead: u32,
-    /// Whether workgroups hand over the sums of their parts of k.
-    pub(super) hands_over: bool,
+    /// Whether workgroups reduce the sums of their splits of k.
+    pub(super) reduces_in_kernel: bool,
 }
 
 impl MatrixTile {
@@ -90,7 +90,7 @@ impl MatrixTile {
                 dynamic_lds: matmul::dynamic_lds(processor, of, tile),
                 whole_lines: matmul::reads_whole_lines(processor, of, tile),
                 ahead: matmul::panels_ahead(processor, of, tile),
-                hands_over: matmul::hands_over(of, tile),
+                reduces_in_kernel: matmul::reduces_in_kernel(of, tile),
             })
     }
 }
@@ -122,13 +122,13 @@ impl Kernel {
     }
 
     /// The kernel and how it is used.
-    pub(super) fn described(&self, dtype: GemmDtype, is_transposed: bool, parts: u32) -> String {
+    pub(super) fn described(&self, dtype: GemmDtype, is_transposed: bool, splits: u32) -> String {
         let turned = if is_transposed { " turned" } else { "" };
         let warps = match self {
             Self::Skinny(skinny) => format!(" slice-K {}", 1 << skinny.log2_slice_k),
             _ => String::new(),
         };
-        format!("{}{turned}{warps} parts {parts}", self.name(dtype))
+        format!("{}{turned}{warps} splits {splits}", self.name(dtype))
     }
 
     /// The module that it is in.

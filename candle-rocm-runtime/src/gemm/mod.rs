@@ -13,16 +13,15 @@
 //! | `gemm_*` | vector units: everything else, f32 and f64 on RDNA among it |
 //!
 //! Our own sums are f32 for f16, bf16 and f32, f64 for f64, and i32 for i8: where cuBLAS was asked for sums in f16
-//! (`CUBLAS_COMPUTE_16F`) ours are more precise. Where C has too few tiles to fill the GPU, k is divided and the parts'
-//! sums are added afterwards, in their order. The order of summation depends on shapes and device alone (and on the
-//! timings, where those choose), so that equal inputs give equal bits.
+//! (`CUBLAS_COMPUTE_16F`) ours are more precise. Where C has too few tiles to fill the GPU, k is divided and the splits' sums
+//! are added afterwards, in their order. The order of summation depends on shapes and device alone (and on the timings, where
+//! those choose), so that equal inputs give equal bits.
 
 mod arguments;
 mod candidates;
 mod choice;
 mod cost;
 mod epilogue;
-pub(crate) mod handover;
 mod kernel;
 pub mod library;
 pub(crate) mod multiply;
@@ -31,6 +30,7 @@ pub mod plan;
 mod prepared;
 pub(crate) mod problem;
 mod product;
+pub(crate) mod split_k_workspace;
 pub mod tune;
 mod ways;
 

@@ -177,5 +177,5 @@ fn in_one_launch(problem: &GemmProblem, epilogue: &Epilogue, gpu: Gpu) -> Result
         return Ok(None);
     }
     let plan = Plan::new(problem, epilogue, gpu);
-    Ok(plan.filter(|plan| matches!(plan.kernel, Kernel::Skinny(_)) && plan.parts == 1))
+    Ok(plan.filter(|plan| matches!(plan.kernel, Kernel::Skinny(_)) && plan.splits == 1))
 }

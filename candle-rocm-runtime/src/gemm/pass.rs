@@ -34,12 +34,12 @@ impl Pass {
         Self::find(context, &GEMM, "gemm_epilogue", dtype, None)
     }
 
-    /// Adds up the sums of the parts of a product in tiles.
+    /// Adds up the sums of the splits of a product in tiles.
     pub fn sum(context: &Arc<Context>, dtype: GemmDtype) -> Result<Self> {
         Self::find(context, &MATMUL, "matmul_sum", dtype, None)
     }
 
-    /// Adds up the sums of the parts of a skinny product.
+    /// Adds up the sums of the splits of a skinny product.
     pub fn sum_of_skinny(context: &Arc<Context>, dtype: GemmDtype, layout: u32) -> Result<Self> {
         Self::find(context, &GEMM, "gemm_sum", dtype, Some(layout))
     }

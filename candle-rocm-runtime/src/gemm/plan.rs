@@ -1,11 +1,11 @@
 //! What computes a product: a kernel, and the grids that cover C.
 
-use candle_rocm_kernels::matmul::SumsOfParts;
+use candle_rocm_kernels::matmul::SplitKReduction;
 use candle_rocm_kernels::split::{Parts, Split};
 
-use super::handover;
 use super::problem::Transpose;
 use super::product::Product;
+use super::split_k_workspace;
 
 pub use super::kernel::{Kernel, MatrixTile, SkinnyKernel, Tile, TILES};
 
@@ -13,10 +13,10 @@ pub use super::kernel::{Kernel, MatrixTile, SkinnyKernel, Tile, TILES};
 const MAX_GRID_X: u64 = 1 << 23;
 /// Most workgroups in y and in z.
 pub(super) const MAX_GRID_YZ: u64 = 65_535;
-/// Most sums that are handed over to a tile's workgroup, which reads those of all other parts.
-pub(super) const MOST_HANDED_OVER: u64 = rocm_gpus::costs::MOST_HANDED_OVER.value as u64;
-/// Most parts of k.
-pub(super) const MAX_PARTS: u64 = 64;
+/// Most sums that are reduced in the kernel by a tile's workgroup, which reads those of all other splits.
+pub(super) const MAX_REDUCED_IN_KERNEL: u64 = rocm_gpus::costs::MAX_REDUCED_IN_KERNEL.value as u64;
+/// Most splits of k.
+pub(super) const MAX_SPLITS: u64 = 64;
 /// Most bytes of partial sums where k is divided.
 pub const MAX_WORKSPACE: u64 = 96 << 20;
 
@@ -29,18 +29,18 @@ pub struct Plan {
     pub product: Product,
     /// Whether B's columns have k together, which the skinny kernels ask for.
     pub b_along_k: bool,
-    /// Parts into which k is divided. Where there are more than one, their sums are handed over to the last part's
-    /// workgroups, or go to a workspace and are added by a kernel of their own.
-    pub parts: u32,
-    /// Elements of k in each part but the last.
-    pub part_k: u32,
+    /// Splits into which k is divided. Where there are more than one, their sums are reduced in the kernel by the last
+    /// split's workgroups, or go to a workspace and are added by a kernel of their own.
+    pub splits: u32,
+    /// Elements of k in each split but the last.
+    pub k_per_split: u32,
     /// Rows of tiles that follow one another before the next column of tiles.
     pub group: u32,
     /// Second-level caches of the GPU, each of which gets a connected part of C.
     pub chiplets: u32,
-    /// Whether each of them gets whole parts of k instead, and so their share of the operands: their number is a multiple of
-    /// the caches', and their sums are not handed over.
-    pub deals_parts: bool,
+    /// Whether each of them gets whole splits of k instead, and so their share of the operands: their number is a multiple
+    /// of the caches', and their sums are not reduced in the kernel.
+    pub splits_per_xcd: bool,
 }
 
 /// One launch of a plan: a part of C that a grid can cover.
@@ -53,26 +53,26 @@ pub struct Piece {
 }
 
 impl Plan {
-    /// A plan with one part and no order of its tiles.
+    /// A plan with one split and no order of its tiles.
     pub(super) fn simple(kernel: Kernel, product: Product) -> Self {
         Self {
             kernel,
             product,
             b_along_k: product.b.op == Transpose::No,
-            parts: 1,
-            part_k: product.k as u32,
+            splits: 1,
+            k_per_split: product.k as u32,
             group: 1,
             chiplets: 1,
-            deals_parts: false,
+            splits_per_xcd: false,
         }
     }
 
-    /// The plan with k in about so many parts.
+    /// The plan with k in about so many splits.
     pub(super) fn in_parts(self, split: &Split, wanted: u64) -> Self {
         let Parts { count, elements } = split.into_parts(self.product.k, wanted);
         Self {
-            parts: count as u32,
-            part_k: elements.min(u64::from(u32::MAX)) as u32,
+            splits: count as u32,
+            k_per_split: elements.min(u64::from(u32::MAX)) as u32,
             ..self
         }
     }
@@ -81,7 +81,7 @@ impl Plan {
     pub fn description(&self) -> String {
         let product = &self.product;
         self.kernel
-            .described(product.dtype, product.is_transposed, self.parts)
+            .described(product.dtype, product.is_transposed, self.splits)
     }
 
     /// The launches that cover C. There is more than one only where C exceeds the limits of a grid.
@@ -93,12 +93,12 @@ impl Plan {
                 .step_by(usize::try_from(step).unwrap_or(usize::MAX))
                 .map(move |start| (start, step.min(size - start)))
         };
-        // A grid of matrix units' tiles has them all in x, and the parts of k in y.
+        // A grid of matrix units' tiles has them all in x, and the splits of k in y.
         let in_x = matches!(self.kernel, Kernel::Matrix { .. });
         let columns_at_once = columns * MAX_GRID_YZ;
         let tiles_at_once = match in_x {
             // Of these C has no more.
-            true if self.deals_parts => MAX_GRID_YZ,
+            true if self.splits_per_xcd => MAX_GRID_YZ,
             true => MAX_GRID_X / product.n.min(columns_at_once).div_ceil(columns),
             false => MAX_GRID_X,
         };
@@ -109,13 +109,13 @@ impl Plan {
                     let tiles_m = m.1.div_ceil(rows) as u32;
                     let tiles_n = n.1.div_ceil(columns) as u32;
                     let (x, y) = match in_x {
-                        true if self.deals_parts => (self.parts, tiles_m * tiles_n),
-                        true => (tiles_m * tiles_n, self.parts),
+                        true if self.splits_per_xcd => (self.splits, tiles_m * tiles_n),
+                        true => (tiles_m * tiles_n, self.splits),
                         // Those for few columns have one tile of them.
-                        false => (tiles_m, tiles_n * self.parts),
+                        false => (tiles_m, tiles_n * self.splits),
                     };
                     Piece {
-                        product: product.part(m, n, batch),
+                        product: product.sub_product(m, n, batch),
                         grid: (x, y, batch.1 as u32),
                     }
                 })
@@ -123,49 +123,49 @@ impl Plan {
         })
     }
 
-    /// Whether workgroups of one part of k wait for those of others, which hand their sums over, if the stream lets them.
+    /// Whether workgroups of one split of k wait for others' sums, if the stream lets them.
     pub fn may_wait(&self) -> bool {
-        self.handover_bytes().is_some()
+        self.in_kernel_workspace_bytes().is_some()
     }
 
-    /// What becomes of the sums of its parts, if they are handed over or not.
-    pub(super) fn sums_of_parts(&self, hands_over: bool) -> SumsOfParts {
-        match (hands_over, self.deals_parts) {
-            (true, _) => SumsOfParts::HandedOver,
-            (false, true) => SumsOfParts::OfChiplets,
-            (false, false) => SumsOfParts::AddedUp,
+    /// What becomes of the sums of the splits, if they are reduced in the kernel or not.
+    pub(super) fn split_k_reduction(&self, reduces_in_kernel: bool) -> SplitKReduction {
+        match (reduces_in_kernel, self.splits_per_xcd) {
+            (true, _) => SplitKReduction::InKernel,
+            (false, true) => SplitKReduction::PerXcd,
+            (false, false) => SplitKReduction::SeparateKernel,
         }
     }
 
-    /// Bytes that a piece's sums take which parts hand over; `None` where they do not, or there are too many.
-    pub(super) fn handover_bytes(&self) -> Option<u64> {
-        let others = self.parts - 1;
-        let (hands_over, whole_tiles) = match self.kernel {
+    /// Bytes that a piece's sums take that are reduced in the kernel; `None` where they do not, or there are too many.
+    pub(super) fn in_kernel_workspace_bytes(&self) -> Option<u64> {
+        let others = self.splits - 1;
+        let (reduces_in_kernel, whole_tiles) = match self.kernel {
             Kernel::Skinny(_) => (true, false),
             Kernel::Matrix { tile, .. } => {
                 let of_tile = u64::from(tile.rows * tile.columns);
-                let fits = of_tile * u64::from(others) <= MOST_HANDED_OVER;
-                (tile.hands_over && fits, true)
+                let fits = of_tile * u64::from(others) <= MAX_REDUCED_IN_KERNEL;
+                (tile.reduces_in_kernel && fits, true)
             }
             Kernel::Tile { .. } => (false, false),
         };
-        if others == 0 || !hands_over {
+        if others == 0 || !reduces_in_kernel {
             return None;
         }
-        let bytes = self.part_bytes(whole_tiles) * u64::from(others);
-        (bytes <= handover::BYTES).then_some(bytes)
+        let bytes = self.split_bytes(whole_tiles) * u64::from(others);
+        (bytes <= split_k_workspace::BYTES).then_some(bytes)
     }
 
-    /// Bytes that a piece's partial sums take where a launch adds them up; 0 where k is in one part.
+    /// Bytes that a piece's partial sums take where a launch adds them up; 0 where k is in one split.
     pub fn workspace_bytes(&self) -> u64 {
-        match self.parts {
+        match self.splits {
             1 => 0,
-            parts => self.part_bytes(false) * u64::from(parts),
+            splits => self.split_bytes(false) * u64::from(splits),
         }
     }
 
-    /// Bytes of a piece's sums of one part: of whole tiles, or of the elements of C alone.
-    fn part_bytes(&self, whole_tiles: bool) -> u64 {
+    /// Bytes of a piece's sums of one split: of whole tiles, or of the elements of C alone.
+    fn split_bytes(&self, whole_tiles: bool) -> u64 {
         let (rows, columns) = match whole_tiles {
             true => self.kernel.tile(),
             false => (1, 1),

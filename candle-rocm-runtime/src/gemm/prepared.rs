@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::arguments::MatmulArguments;
-use super::handover;
 use super::kernel::Kernel;
 use super::pass::Pass;
 use super::plan::Plan;
 use super::product::Values;
+use super::split_k_workspace;
 use crate::base::error::Result;
 use crate::kernels::ready::{addresses_of, ReadyLaunch};
 use crate::kernels::submit::LaunchConfig;
@@ -19,14 +19,14 @@ use crate::stream::queue::Stream;
 #[derive(Debug)]
 struct Template {
     plan: Plan,
-    /// Of the first launch, where another adds the parts' sums up and where they are handed over.
+    /// Of the first launch, where another adds the splits' sums up and where they are reduced in the kernel.
     first: [MatmulArguments; 2],
     config: LaunchConfig,
     /// How the skinny kernels, which take C either way round, find it and B.
     layout: u32,
     /// Whether C takes more launches than the first.
     has_more: bool,
-    handover_bytes: Option<u64>,
+    in_kernel_workspace_bytes: Option<u64>,
     workspace_bytes: u64,
 }
 
@@ -37,14 +37,15 @@ impl Template {
         let piece = pieces.next()?;
         let has_more = pieces.next().is_some();
         drop(pieces);
-        let first = [false, true]
-            .map(|hands_over| MatmulArguments::of_piece(&plan, &piece.product, 0, hands_over));
+        let first = [false, true].map(|reduces_in_kernel| {
+            MatmulArguments::of_piece(&plan, &piece.product, 0, reduces_in_kernel)
+        });
         Some(Self {
             first,
             config: config(&plan, piece.grid),
             layout: u32::from(plan.b_along_k) | u32::from(plan.product.is_transposed) << 1,
             has_more,
-            handover_bytes: plan.handover_bytes(),
+            in_kernel_workspace_bytes: plan.in_kernel_workspace_bytes(),
             workspace_bytes: plan.workspace_bytes(),
             plan,
         })
@@ -54,7 +55,7 @@ impl Template {
     #[inline]
     fn first(&self, values: &Values, sums: Sums) -> MatmulArguments {
         let values = values.exchanged(self.plan.product.is_transposed);
-        let mut arguments = self.first[usize::from(sums.hands_over)];
+        let mut arguments = self.first[usize::from(sums.reduces_in_kernel)];
         arguments.set_values(&values, sums.partial);
         arguments
     }
@@ -73,10 +74,10 @@ impl Template {
             .map(|piece| {
                 let Sums {
                     partial,
-                    hands_over,
+                    reduces_in_kernel,
                 } = sums;
                 let arguments =
-                    MatmulArguments::of_piece(&plan, &piece.product, partial, hands_over);
+                    MatmulArguments::of_piece(&plan, &piece.product, partial, reduces_in_kernel);
                 (arguments, config(&plan, piece.grid))
             })
             .collect()
@@ -91,11 +92,11 @@ fn config(plan: &Plan, grid: (u32, u32, u32)) -> LaunchConfig {
     }
 }
 
-/// Where a launch leaves the sums of its parts of k, and whether its workgroups hand them over there.
+/// Where a launch leaves the sums of its splits of k, and whether its workgroups reduce them in the kernel there.
 #[derive(Clone, Copy, Debug)]
 struct Sums {
     partial: u64,
-    hands_over: bool,
+    reduces_in_kernel: bool,
 }
 
 /// A plan that is ready to be launched on one GPU, any number of times.
@@ -103,7 +104,7 @@ struct Sums {
 pub(super) struct Prepared {
     template: Template,
     first: ReadyLaunch,
-    /// Adds up the parts' sums where they are not handed over.
+    /// Adds up the splits' sums where they are not reduced in the kernel.
     sum: Option<Pass>,
     /// Does the epilogue, where the product's kernel does not, with these arguments but for values.
     epilogue: Option<(Pass, MatmulArguments)>,
@@ -122,7 +123,7 @@ impl Prepared {
         let name = kernel.name(dtype);
         let first = ReadyLaunch::of(context, kernel.module(), &name, template.config)?;
         let sum = match kernel {
-            _ if plan.parts == 1 => None,
+            _ if plan.splits == 1 => None,
             Kernel::Skinny(_) => Some(Pass::sum_of_skinny(context, dtype, template.layout)?),
             Kernel::Tile { .. } | Kernel::Matrix { .. } => Some(Pass::sum(context, dtype)?),
         };
@@ -151,27 +152,27 @@ impl Prepared {
     /// HIP refuses the launch, or there is no memory for partial sums.
     pub unsafe fn launch(&self, stream: &Stream, values: &Values) -> Result<()> {
         let template = &self.template;
-        let handover = match template.handover_bytes {
-            Some(bytes) => handover::of(stream, bytes)?,
+        let split_k_workspace = match template.in_kernel_workspace_bytes {
+            Some(bytes) => split_k_workspace::of(stream, bytes)?,
             None => None,
         };
-        let bytes = match handover {
+        let bytes = match split_k_workspace {
             Some(_) => 0,
             None => template.workspace_bytes,
         };
         let workspace =
             Workspace::new(stream, bytes).map_err(|error| error.context("partial sums"))?;
         let sums = Sums {
-            partial: handover.unwrap_or_else(|| workspace.address()),
-            hands_over: handover.is_some(),
+            partial: split_k_workspace.unwrap_or_else(|| workspace.address()),
+            reduces_in_kernel: split_k_workspace.is_some(),
         };
         let first = template.first(values, sums);
         // SAFETY: the caller's promise.
-        unsafe { self.launch_piece(stream, &self.first, &first, sums.hands_over) }?;
+        unsafe { self.launch_piece(stream, &self.first, &first, sums.reduces_in_kernel) }?;
         for (arguments, config) in template.others(values, sums) {
             let other = self.first.with_config(config)?;
             // SAFETY: the caller's promise.
-            unsafe { self.launch_piece(stream, &other, &arguments, sums.hands_over) }?;
+            unsafe { self.launch_piece(stream, &other, &arguments, sums.reduces_in_kernel) }?;
         }
         workspace.free()?;
         let Some((pass, arguments)) = &self.epilogue else {
@@ -183,7 +184,7 @@ impl Prepared {
         unsafe { pass.launch(stream, &arguments) }
     }
 
-    /// Launches a piece, and what adds its parts' sums up.
+    /// Launches a piece, and what adds its splits' sums up.
     ///
     /// # Safety
     /// Launch and arguments are those of the plan's piece; the rest is as for [`launch`](Self::launch).
@@ -193,7 +194,7 @@ impl Prepared {
         stream: &Stream,
         launch: &ReadyLaunch,
         arguments: &MatmulArguments,
-        hands_over: bool,
+        reduces_in_kernel: bool,
     ) -> Result<()> {
         let template = &self.template;
         // SAFETY: the kernel's parameters in order; the matrices are the caller's promise.
@@ -208,13 +209,13 @@ impl Prepared {
                 }
             }
         };
-        if launched.is_err() && hands_over {
-            handover::forget(stream);
+        if launched.is_err() && reduces_in_kernel {
+            split_k_workspace::forget(stream);
         }
         launched?;
         match &self.sum {
-            // SAFETY: the parts' sums were given to the same stream, and the rest is the caller's promise.
-            Some(pass) if !hands_over => unsafe { pass.launch(stream, arguments) },
+            // SAFETY: the splits' sums were given to the same stream, and the rest is the caller's promise.
+            Some(pass) if !reduces_in_kernel => unsafe { pass.launch(stream, arguments) },
             _ => Ok(()),
         }
     }
@@ -250,7 +251,7 @@ mod tests {
         ("gfx1201", 32),
         ("sm_90", 132),
     ];
-    /// m, n, k and batch: few columns, few rows, tiles, k in parts, and more than a grid covers.
+    /// m, n, k and batch: few columns, few rows, tiles, split-K, and more than a grid covers.
     const SIZES: [[usize; 4]; 9] = [
         [2048, 1, 2048, 1],
         [1, 300, 70, 1],
@@ -318,8 +319,12 @@ mod tests {
     fn made_afresh(plan: &Plan, sums: Sums) -> Vec<(MatmulArguments, LaunchConfig)> {
         plan.pieces()
             .map(|piece| {
-                let arguments =
-                    MatmulArguments::of_piece(plan, &piece.product, sums.partial, sums.hands_over);
+                let arguments = MatmulArguments::of_piece(
+                    plan,
+                    &piece.product,
+                    sums.partial,
+                    sums.reduces_in_kernel,
+                );
                 (arguments, config(plan, piece.grid))
             })
             .collect()
@@ -327,7 +332,7 @@ mod tests {
 
     #[test]
     fn arguments_are_those_of_a_fresh_plan() {
-        let (mut divided, mut handed_over, mut several) = (0, 0, 0);
+        let (mut divided, mut in_kernel, mut several) = (0, 0, 0);
         for (processor, compute_units) in GPUS {
             let gpu = Gpu {
                 processor: Processor::of(processor),
@@ -344,15 +349,18 @@ mod tests {
                     let mut alone = MatmulArguments::new(&plan.product);
                     alone.set_values(&values.exchanged(plan.product.is_transposed), 0);
                     assert_eq!(alone, MatmulArguments::new(&fresh.product));
-                    assert_eq!(template.handover_bytes, fresh.handover_bytes());
+                    assert_eq!(
+                        template.in_kernel_workspace_bytes,
+                        fresh.in_kernel_workspace_bytes()
+                    );
                     assert_eq!(template.workspace_bytes, fresh.workspace_bytes());
-                    divided += u32::from(plan.parts > 1);
-                    handed_over += u32::from(plan.may_wait());
-                    for hands_over in [false, plan.may_wait()] {
+                    divided += u32::from(plan.splits > 1);
+                    in_kernel += u32::from(plan.may_wait());
+                    for reduces_in_kernel in [false, plan.may_wait()] {
                         let partial = 7 << 45;
                         let sums = Sums {
                             partial,
-                            hands_over,
+                            reduces_in_kernel,
                         };
                         let mut given = vec![(template.first(&values, sums), template.config)];
                         given.extend(template.others(&values, sums));
@@ -364,8 +372,8 @@ mod tests {
         }
         // Each kind of plan was among them.
         assert!(
-            divided > handed_over && handed_over > 0 && several > 0,
-            "{divided} divided, {handed_over} handed over, {several} in several launches"
+            divided > in_kernel && in_kernel > 0 && several > 0,
+            "{divided} divided, {in_kernel} handed over, {several} in several launches"
         );
     }
 }

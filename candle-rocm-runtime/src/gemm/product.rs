@@ -239,7 +239,7 @@ impl Product {
     }
 
     /// Rows, columns and matrices given as (first, number).
-    pub(super) fn part(&self, m: (u64, u64), n: (u64, u64), batch: (u64, u64)) -> Self {
+    pub(super) fn sub_product(&self, m: (u64, u64), n: (u64, u64), batch: (u64, u64)) -> Self {
         let (bytes, output_bytes) = (self.dtype.bytes(), self.dtype.output_bytes());
         let at = |address: u64, elements: i64, bytes: usize| match address {
             // No bias, no residual.

@@ -1,7 +1,7 @@
 //! Ways to compute products that were found before, by GPU and problem.
 //!
-//! What a launch depends on beside its [`Key`], such as a capture in progress or a stream's memory for sums that are handed over,
-//! is asked for at each launch.
+//! What a launch depends on beside its [`Key`], such as a capture in progress or a stream's memory for sums that are reduced in
+//! the kernel, is asked for at each launch.
 
 use std::hash::{Hash, Hasher};
 use std::sync::OnceLock;

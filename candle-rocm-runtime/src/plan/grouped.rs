@@ -55,7 +55,7 @@ pub struct Plan {
     /// Parts of K.
     pub parts: usize,
     /// Elements of K in each part but the last.
-    pub part_k: usize,
+    pub k_per_split: usize,
 }
 
 /// As results of timings name it.
@@ -134,7 +134,7 @@ fn divided(kernel: Kernel, k: usize, wanted: u64, split: &Split) -> Plan {
     Plan {
         kernel,
         parts: count as usize,
-        part_k: elements as usize,
+        k_per_split: elements as usize,
     }
 }
 
@@ -212,8 +212,8 @@ fn cycles(
             parts => memory(8.0 * m * n * batch * parts as f64) + costs::GROUPED_LAUNCH.value,
         },
     };
-    let part_k = plan.part_k.min(size.k) as f64;
-    launch.time(|workgroups| workgroups as f64 * step * part_k + pace.ends)
+    let k_per_split = plan.k_per_split.min(size.k) as f64;
+    launch.time(|workgroups| workgroups as f64 * step * k_per_split + pace.ends)
 }
 
 #[cfg(test)]
@@ -305,9 +305,9 @@ mod tests {
         for k in [0, 1, 127, 128, 129, 1000, 7168] {
             for along_k in [false, true] {
                 let plan = of(1, k, along_k);
-                assert_eq!(plan.part_k % DEPTH, 0, "{k}");
-                assert!(plan.parts * plan.part_k >= k, "{k}");
-                assert!((plan.parts - 1) * plan.part_k < k.max(1), "{k}");
+                assert_eq!(plan.k_per_split % DEPTH, 0, "{k}");
+                assert!(plan.parts * plan.k_per_split >= k, "{k}");
+                assert!((plan.parts - 1) * plan.k_per_split < k.max(1), "{k}");
             }
         }
     }

@@ -86,7 +86,7 @@ TICKET(ticket_good, __hip_atomic_fetch_add(count, 1, __ATOMIC_ACQ_REL, __HIP_MEM
 TICKET(ticket_bad, GROUP)
 
 // One workgroup leaves a word for each work-item of the next, which waits for its own, and puts back what was there.
-#define HANDOVER(name, taken)                                                                                \
+#define IN_KERNEL_REDUCTION(name, taken)                                                                                \
     KERNEL name(unsigned *words, unsigned *out) {                                                            \
         if (GROUP == 0) {                                                                                    \
             __hip_atomic_store(words + X, X + 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);                \
@@ -98,8 +98,8 @@ TICKET(ticket_bad, GROUP)
         __hip_atomic_store(words + X, 0, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);                        \
         out[X] = word;                                                                                       \
     }
-HANDOVER(handover_good, __hip_atomic_load(words + X, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT))
-HANDOVER(handover_bad, X + 1)
+IN_KERNEL_REDUCTION(handover_good, __hip_atomic_load(words + X, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT))
+IN_KERNEL_REDUCTION(handover_bad, X + 1)
 
 #if __GFX12__
 // Between arriving at the barrier and waiting for it, nothing is ordered.

@@ -39,7 +39,7 @@ template <bool ROWS_SHARE> struct ScaledBlocks {
         uint32_t row;
         uint32_t columns[Atom::B_VECTORS];
     };
-    // Those of the block of the part's element k.
+    // Those of the block of the split's element k.
     template <class Atom, class TileOperands>
     __device__ __forceinline__ Factors<Atom> load(const TileOperands &at, uint32_t lane, uint32_t k) const {
         Factors<Atom> factors;
@@ -87,26 +87,26 @@ private:
     }
 };
 
-// Results from a column of a matrix on: finished, or raw as one part of k.
+// Results from a column of a matrix on: finished, or raw as one split of k.
 struct GroupedStore {
     GroupedResults results;
     GLOBAL_MEMORY float *partial;
     uint32_t rows, column;
 
     __device__ __forceinline__ GroupedStore(const GroupedProblem &problem, uint32_t z, uint32_t column)
-        : results(problem, z), partial(part_of<float>(problem.product, z)), rows(problem.product.gemm.m),
+        : results(problem, z), partial(split_sums<float>(problem.product, z)), rows(problem.product.gemm.m),
           column(column) {}
     __device__ __forceinline__ void store(uint32_t row, uint32_t at, float sum) const {
         results.store(row, column + at, sum);
     }
-    // The parts' sums are added up by another launch.
+    // The splits' sums are added up by another launch.
     __device__ __forceinline__ bool is_whole(uint32_t row, uint32_t at, float sum) const {
         partial[(uint64_t)(column + at) * rows + row] = sum;
         return false;
     }
 };
 
-// Grid: x rows, y parts of k, z matrices of the batch, or blocks of columns. Of `problem.log2_slice_k` warps share
+// Grid: x rows, y splits of k, z matrices of the batch, or blocks of columns. Of `problem.log2_slice_k` warps share
 // rows.
 template <class T, int COLUMNS, class Input>
 __device__ __forceinline__ void skinny_grouped(const GroupedProblem &problem) {

@@ -6,7 +6,7 @@
 //     load      STEP elements of k of ROWS rows of A, at least eight vectors in a lane, and of all columns of B
 //     multiply
 //   then the warps' sums meet in LDS, and are added in the warps' order
-//   of several parts of k the last one's workgroup waits for the others' sums, and adds up all of them, in their order
+//   of several splits of k the last one's workgroup waits for the others' sums, and adds up all of them, in their order
 //
 // With ROWS_TOGETHER, where op(A) = N, a lane loads a block of VEC16 lines of VEC16 rows and turns it over in its
 // registers, or the warp lines, which LDS turns over (skinny/turned.cuh). What cannot be read by sixteens (the last
@@ -22,7 +22,7 @@
 // loop then holds loads and multiply-adds, and next to nothing else. The host checks that the offsets fit
 // (gemm/candidates.rs).
 #pragma once
-#include "matmul/left_sums.cuh"
+#include "matmul/split_k_workspace.cuh"
 #include "matmul/skinny/turned.cuh"
 #include "matmul/gemm_epilogue.cuh"
 
@@ -83,8 +83,8 @@ template <class T> __device__ __forceinline__ void turn_over(Words4 *block) {
     }
 }
 
-// Where this workgroup's sums of its part of k go, of matrix z of the batch; null where there is but one part.
-template <class Sum> __device__ __forceinline__ GLOBAL_MEMORY Sum *part_of(const MatmulProblem &p, uint32_t z) {
+// Where this workgroup's sums of its split of k go, of matrix z of the batch; null where there is but one split.
+template <class Sum> __device__ __forceinline__ GLOBAL_MEMORY Sum *split_sums(const MatmulProblem &p, uint32_t z) {
     GLOBAL_MEMORY Sum *partial = (GLOBAL_MEMORY Sum *)p.partial;
     if (partial) partial += ((uint64_t)blockIdx.y * p.batch + z) * p.gemm.n * p.gemm.m;
     return partial;
@@ -613,14 +613,14 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         return sum;
     }
 
-    // Where results go: finished, or raw as one part of k.
+    // Where results go: finished, or raw as one split of k.
     struct Store {
         const MatmulProblem &problem;
         FinishedSums<T> results;
         GLOBAL_MEMORY Sum *partial;
 
         __device__ __forceinline__ Store(const MatmulProblem &p, T *c, uint32_t layout)
-            : problem(p), results(p, c, layout & TRANSPOSED, blockIdx.z), partial(part_of<Sum>(p, blockIdx.z)) {}
+            : problem(p), results(p, c, layout & TRANSPOSED, blockIdx.z), partial(split_sums<Sum>(p, blockIdx.z)) {}
         // A whole sum's result.
         __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum, T of_residual) const {
             results.store(row, column, sum, of_residual);
@@ -633,40 +633,41 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 narrow<T>(activated<T>(gate, problem.activation) * up);
         }
 
-        // Of several parts: leaves one's sum, for the last part's workgroup or for another launch; or makes it that of
-        // all parts, in their order, which is whole.
+        // Of several splits: leaves one's sum, for the last split's workgroup or for another launch; or makes it that
+        // of all splits, in their order, which is whole.
         __device__ __forceinline__ bool is_whole(uint32_t row, uint32_t column, Sum &sum) const {
-            // So many parts are on their way at a time.
-            constexpr int PARTS = sizeof(Sum) == 8 ? 4 : 8;
+            // So many splits are on their way at a time.
+            constexpr int SPLITS = sizeof(Sum) == 8 ? 4 : 8;
             uint64_t at = (uint64_t)column * problem.gemm.m + row;
-            if (problem.sums_of_parts == SUMS_ADDED_UP) {
+            if (problem.split_k_reduction == SPLIT_K_SEPARATE_KERNEL) {
                 partial[at] = sum;
                 return false;
             }
             GridIndex grid;
-            if (grid.y + 1 < problem.parts) {
-                LeftSum<Sum>::leave(partial + at, sum);
+            if (grid.y + 1 < problem.splits) {
+                SplitKSum<Sum>::leave(partial + at, sum);
                 return false;
             }
             uint64_t plane = (uint64_t)problem.gemm.m * problem.gemm.n * problem.batch;
             GLOBAL_MEMORY Sum *first = partial - grid.y * plane + at;
             Sum before = 0;
 #pragma unroll 1
-            for (uint32_t part = 0; part < grid.y; part += PARTS) {
-                GLOBAL_MEMORY Sum *from[PARTS];
-                Sum sums[PARTS];
+            for (uint32_t split = 0; split < grid.y; split += SPLITS) {
+                GLOBAL_MEMORY Sum *from[SPLITS];
+                Sum sums[SPLITS];
 #pragma unroll
-                for (uint32_t j = 0; j < PARTS; j++) from[j] = part + j < grid.y ? first + (part + j) * plane : nullptr;
-                while (!LeftSum<Sum>::take(from, sums)) {}
+                for (uint32_t j = 0; j < SPLITS; j++)
+                    from[j] = split + j < grid.y ? first + (split + j) * plane : nullptr;
+                while (!SplitKSum<Sum>::take(from, sums)) {}
 #pragma unroll
-                for (uint32_t j = 0; j < PARTS; j++) before += sums[j];
+                for (uint32_t j = 0; j < SPLITS; j++) before += sums[j];
             }
             sum = before + sum;
             return true;
         }
     };
 
-    // Grid: x rows, y parts of k, z batch.
+    // Grid: x rows, y splits of k, z batch.
     __device__ __forceinline__ void run(const MatmulProblem &problem, uint32_t layout, uint32_t log2_slice_k) {
         auto operands = select_batch<T>(problem.gemm);
         auto results = [&]() INLINED {
@@ -695,7 +696,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                                                             uint32_t columns, bool in_use, uint32_t layout,
                                                             uint32_t warp, uint32_t log2_slice_k) {
         const GemmProblem &p = problem.gemm;
-        uint32_t groups = SkinnyProduct::groups(log2_slice_k), first_k = blockIdx.y * problem.part_k;
+        uint32_t groups = SkinnyProduct::groups(log2_slice_k), first_k = blockIdx.y * problem.k_per_split;
         bool along_k = layout & B_ALONG_K;
         TileOperands at;
         at.lda = p.lda;
@@ -708,7 +709,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         at.first_k = first_k;
         at.length = p.k;
         // Nothing for a warp without rows; where all go on together, what others do as well.
-        at.k = Input::NORMS || (in_use && (AHEAD || at.has_rows())) ? min_of(p.k - first_k, problem.part_k) : 0;
+        at.k = Input::NORMS || (in_use && (AHEAD || at.has_rows())) ? min_of(p.k - first_k, problem.k_per_split) : 0;
         at.a = a + first_k * (ROWS_TOGETHER ? p.lda : 1);
         at.b = b + first_k * at.step_b;
         at.wide_a = ANY_ADDRESS || (((uintptr_t)at.a | p.lda * SIZE) & 15) == 0;
@@ -759,11 +760,11 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                             sum_of(shared, log2_slice_k, group, column, in_pass + STORED_ROWS));
         }
     }
-    // Store: a pass's results of a whole product, or of one of its parts of k. With EARLY `early` is what is added to
+    // Store: a pass's results of a whole product, or of one of its splits of k. With EARLY `early` is what is added to
     // the thread's first.
     template <bool IN_PARTS, bool EARLY, class Store, class Residual>
     static __device__ __forceinline__ void store_pass(const Shared &shared, const TileOperands &at, const Store &out,
-                                                      int pass, uint32_t log2_slice_k, uint32_t part_length,
+                                                      int pass, uint32_t log2_slice_k, uint32_t split_length,
                                                       Residual residual_of, T &early) {
 #pragma unroll 1
         for (uint32_t i = threadIdx.x; i < groups(log2_slice_k) * PASS_ROWS * COLUMNS; i += threads()) {
@@ -771,7 +772,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             if (own.row >= at.m || own.column >= at.n) continue;
             Sum sum = sum_of(shared, log2_slice_k, own.group, own.column, own.in_pass);
             if constexpr (Atom::SPLITS)
-                if (sum != sum) sum = alone(at, part_length, own.row, own.column);
+                if (sum != sum) sum = alone(at, split_length, own.row, own.column);
             if constexpr (IN_PARTS) {
                 if (out.is_whole(own.row, own.column, sum)) out.store(own.row, own.column, sum);
             } else if constexpr (EARLY) {
@@ -796,7 +797,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         uint32_t warp = threadIdx.x / LANES, lane = threadIdx.x % LANES, k_slice = warp & ((1u << log2_slice_k) - 1);
         uint32_t groups = SkinnyProduct::groups(log2_slice_k);
         TileOperands at = place_of(problem, a, b, columns, in_use, layout, warp, log2_slice_k);
-        uint32_t part_length = min_of(p.k - at.first_k, problem.part_k);
+        uint32_t split_length = min_of(p.k - at.first_k, problem.k_per_split);
         bool whole_rows = !ROWS_TOGETHER || p.m % V == 0 || p.m - at.first >= groups * ROWS;
 
         T early = {};
@@ -820,10 +821,10 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 store_gated(shared, at, out, log2_slice_k);
                 return;
             }
-            // A loop each, so that the code of products in one part is together: short ones wait for its lines.
+            // A loop each, so that the code of products in one split is together: short ones wait for its lines.
             if (out.partial)
-                store_pass<true, EARLY>(shared, at, out, pass, log2_slice_k, part_length, residual_of, early);
-            else store_pass<false, EARLY>(shared, at, out, pass, log2_slice_k, part_length, residual_of, early);
+                store_pass<true, EARLY>(shared, at, out, pass, log2_slice_k, split_length, residual_of, early);
+            else store_pass<false, EARLY>(shared, at, out, pass, log2_slice_k, split_length, residual_of, early);
         }
     }
 };

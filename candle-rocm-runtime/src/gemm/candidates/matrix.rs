@@ -1,14 +1,14 @@
-//! Plans by the tiles of matrix units: k whole, and where C has too few tiles for the GPU, in parts.
+//! Plans by the tiles of matrix units: k whole, and where C has too few tiles for the GPU, in splits.
 
 use candle_rocm_kernels::split::Split;
 
 use crate::gemm::cost::{MathPipe, Work};
 use crate::gemm::kernel::{Kernel, MatrixTile};
-use crate::gemm::plan::{Plan, MAX_GRID_YZ, MAX_PARTS, MAX_WORKSPACE, MOST_HANDED_OVER};
+use crate::gemm::plan::{Plan, MAX_GRID_YZ, MAX_REDUCED_IN_KERNEL, MAX_SPLITS, MAX_WORKSPACE};
 use crate::gemm::product::Product;
 use crate::plan::gpu::Gpu;
 
-/// Fewest steps of a part of k: the sums of a part cost as much as a few.
+/// Fewest steps of a split of k: the sums of a split cost as much as a few.
 const LEAST_STEPS: u64 = 4;
 
 /// Calls `visit` with each plan by one tile and the cycles that it may take.
@@ -36,15 +36,15 @@ pub(super) fn plans(
         ..Plan::simple(kernel, *product)
     };
     let mut tried = 0;
-    for parts in likely_parts(product, &tile, tiles, concurrent, gpu) {
-        let plan = whole.in_parts(&split_of(&tile), parts);
-        if plan.parts <= tried {
+    for splits in likely_splits(product, &tile, tiles, concurrent, gpu) {
+        let plan = whole.in_parts(&split_of(&tile), splits);
+        if plan.splits <= tried {
             continue;
         }
-        tried = plan.parts;
-        let plan = dealt_out(plan, tiles, gpu);
-        let sums = plan.sums_of_parts(plan.may_wait());
-        visit(plan, gpu.cycles(product, &work, plan.parts.into(), sums));
+        tried = plan.splits;
+        let plan = with_splits_per_xcd(plan, tiles, gpu);
+        let sums = plan.split_k_reduction(plan.may_wait());
+        visit(plan, gpu.cycles(product, &work, plan.splits.into(), sums));
     }
 }
 
@@ -67,12 +67,12 @@ fn split_of(tile: &MatrixTile) -> Split {
     Split {
         step: tile.depth.into(),
         least_steps: LEAST_STEPS,
-        most: MAX_PARTS,
+        most: MAX_SPLITS,
     }
 }
 
-/// In how many parts k may be worth dividing where so many workgroups run at once, the fewest first.
-fn likely_parts(
+/// In how many splits k may be worth dividing where so many workgroups run at once, the fewest first.
+fn likely_splits(
     product: &Product,
     tile: &MatrixTile,
     [tiles_m, tiles_n]: [u64; 2],
@@ -80,19 +80,19 @@ fn likely_parts(
     gpu: Gpu,
 ) -> impl Iterator<Item = u64> {
     let sums = product.m as u128 * product.n as u128 * u128::from(product.batch);
-    let of_a_part = sums * product.dtype.sum_bytes() as u128;
+    let of_a_split = sums * product.dtype.sum_bytes() as u128;
     let workgroups = tiles_m
         .saturating_mul(tiles_n)
         .saturating_mul(product.batch);
-    let most = split_of(tile).most_within(product.k, of_a_part, MAX_WORKSPACE);
+    let most = split_of(tile).most_within(product.k, of_a_split, MAX_WORKSPACE);
     let filling = concurrent / workgroups;
     let one_each = gpu.units() / workgroups;
-    // As many as hand their sums over.
-    let handing = match tile.hands_over {
-        true => 1 + MOST_HANDED_OVER / u64::from(tile.rows * tile.columns),
+    // As many as are reduced in the kernel.
+    let in_kernel = match tile.reduces_in_kernel {
+        true => 1 + MAX_REDUCED_IN_KERNEL / u64::from(tile.rows * tile.columns),
         false => 1,
     };
-    // Of a multiple of the second-level caches each may have parts of its own.
+    // Of a multiple of the second-level caches each may have splits of its own.
     let caches = u64::from(gpu.chiplets());
     let two_thirds = 2 * filling;
     let mut likely = [
@@ -105,21 +105,23 @@ fn likely_parts(
         two_thirds.div_ceil(3),
         filling,
         filling / caches * caches,
-        handing.min(filling),
+        in_kernel.min(filling),
     ];
     likely.sort_unstable();
-    likely.into_iter().map(move |parts| parts.min(most).max(1))
+    likely
+        .into_iter()
+        .map(move |splits| splits.min(most).max(1))
 }
 
-/// The plan, whose second-level caches get whole parts of k where they are as many as that takes.
-fn dealt_out(plan: Plan, [tiles_m, tiles_n]: [u64; 2], gpu: Gpu) -> Plan {
+/// The plan, whose second-level caches get whole splits of k where they are as many as that takes.
+fn with_splits_per_xcd(plan: Plan, [tiles_m, tiles_n]: [u64; 2], gpu: Gpu) -> Plan {
     let caches = u64::from(gpu.chiplets());
-    let deals_parts = caches > 1
-        && u64::from(plan.parts).is_multiple_of(caches)
+    let splits_per_xcd = caches > 1
+        && u64::from(plan.splits).is_multiple_of(caches)
         && !plan.may_wait()
         && tiles_m.saturating_mul(tiles_n) <= MAX_GRID_YZ;
     Plan {
-        deals_parts,
+        splits_per_xcd,
         ..plan
     }
 }

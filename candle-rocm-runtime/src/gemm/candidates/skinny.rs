@@ -4,7 +4,7 @@ use candle_rocm_kernels::skinny;
 use candle_rocm_kernels::split::{filling, Split};
 
 use crate::gemm::kernel::{Kernel, SkinnyKernel};
-use crate::gemm::plan::{Plan, MAX_PARTS, MAX_WORKSPACE};
+use crate::gemm::plan::{Plan, MAX_SPLITS, MAX_WORKSPACE};
 use crate::gemm::problem::Transpose;
 use crate::gemm::product::{Operand, Product};
 use crate::plan::gpu::Gpu;
@@ -44,11 +44,11 @@ pub(super) fn plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
             log2_slice_k,
             ..skinny
         };
-        for parts in parts_of(&best.product, &skinny, gpu) {
-            // Whole rounds, so that no part begins within one.
+        for splits in splits_of(&best.product, &skinny, gpu) {
+            // Whole rounds, so that no split begins within one.
             let plan = Plan {
                 kernel: Kernel::Skinny(skinny),
-                ..best.in_parts(&split_of(&skinny, 1), parts)
+                ..best.in_parts(&split_of(&skinny, 1), splits)
             };
             if fits(&plan.product, &skinny) && !plans.contains(&plan) {
                 plans.push(plan);
@@ -58,23 +58,23 @@ pub(super) fn plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
     plans
 }
 
-/// In how many parts k may be worth dividing, the best first: several where much of the GPU would have nothing to do.
+/// In how many splits k may be worth dividing, the best first: several where much of the GPU would have nothing to do.
 /// Adding them up takes time, which what reads much of B outweighs sooner.
-fn parts_of(product: &Product, skinny: &SkinnyKernel, gpu: Gpu) -> [u64; 2] {
+fn splits_of(product: &Product, skinny: &SkinnyKernel, gpu: Gpu) -> [u64; 2] {
     let workgroups = skinny.shape.workgroups(product.m, skinny.log2_slice_k) * product.batch.max(1);
     let sums = product.m as u128 * product.n as u128 * u128::from(product.batch);
-    let of_a_part = sums * product.dtype.sum_bytes() as u128;
+    let of_a_split = sums * product.dtype.sum_bytes() as u128;
     let half_busy = 2 * workgroups > gpu.units();
     let is_nvidia = gpu.processor.multiprocessor().is_some();
     let turns_lines = skinny.shape.turns_lines();
     let lines = is_nvidia && skinny.op_a == Transpose::No;
-    // Where parts could but double the speed, or the next step's lines are on their way, they must be longer.
+    // Where splits could but double the speed, or the next step's lines are on their way, they must be longer.
     let least_rounds = match turns_lines {
         true if 4 * workgroups >= gpu.units() => 2 * skinny::LEAST_ROUNDS,
         true => 1,
         false => skinny::LEAST_ROUNDS << (u32::from(half_busy) + u32::from(half_busy && lines)),
     };
-    let most = split_of(skinny, least_rounds).most_within(product.k, of_a_part, MAX_WORKSPACE);
+    let most = split_of(skinny, least_rounds).most_within(product.k, of_a_split, MAX_WORKSPACE);
     // Such workgroups fill a unit, or all of memory's way to it.
     let alone =
         skinny.shape.is_doubled(skinny.log2_slice_k) || (turns_lines && skinny.shape.columns > 8);
@@ -110,7 +110,7 @@ fn split_of(skinny: &SkinnyKernel, least_rounds: u64) -> Split {
     Split {
         step: skinny.round().into(),
         least_steps: least_rounds,
-        most: MAX_PARTS,
+        most: MAX_SPLITS,
     }
 }
 

@@ -116,30 +116,30 @@ fn teams_share_a_row_as_far_as_there_are_steps() {
 /// Rows that lie together are taken 32 or more at a time, so that 512 of them would occupy sixteen compute units.
 #[test]
 fn few_workgroups_divide_k() {
-    let parts = |k, gpu| {
+    let splits = |k, gpu| {
         let plan = plan_on(&row_major(1, 512, k, false), gpu).unwrap();
-        assert!(u64::from(plan.parts - 1) * u64::from(plan.part_k) < plan.product.k);
-        assert!(u64::from(plan.parts) * u64::from(plan.part_k) >= plan.product.k);
-        plan.parts
+        assert!(u64::from(plan.splits - 1) * u64::from(plan.k_per_split) < plan.product.k);
+        assert!(u64::from(plan.splits) * u64::from(plan.k_per_split) >= plan.product.k);
+        plan.splits
     };
-    assert_eq!(parts(4096, rx_7900_xtx()), 6);
-    assert_eq!(parts(4096, mi300x()), 8);
-    assert_eq!(parts(128, mi300x()), 1);
+    assert_eq!(splits(4096, rx_7900_xtx()), 6);
+    assert_eq!(splits(4096, mi300x()), 8);
+    assert_eq!(splits(128, mi300x()), 1);
     let wide = plan_on(&row_major(1, 65536, 4096, false), mi300x()).unwrap();
-    assert_eq!(wide.parts, 1);
+    assert_eq!(wide.splits, 1);
 }
 
 /// Those that have the next step on its way keep the memory busy with few workgroups.
 #[test]
 fn a_fifth_of_the_units_multiplies_one_vector() {
-    let parts = |m, dtype| {
+    let splits = |m, dtype| {
         let problem = of_type(dtype, row_major(1, m, 8192, true));
-        plan_on(&problem, mi300x()).unwrap().parts
+        plan_on(&problem, mi300x()).unwrap().splits
     };
-    assert_eq!(parts(2048, GemmDtype::F16), 1);
-    assert_eq!(parts(1024, GemmDtype::BF16), 1);
-    assert!(parts(512, GemmDtype::F16) > 1);
-    assert!(parts(1024, GemmDtype::F32) > 1);
+    assert_eq!(splits(2048, GemmDtype::F16), 1);
+    assert_eq!(splits(1024, GemmDtype::BF16), 1);
+    assert!(splits(512, GemmDtype::F16) > 1);
+    assert!(splits(1024, GemmDtype::F32) > 1);
 }
 
 /// Where lines wait in LDS as many warps share rows as leave all workgroups at once, and k is whole unless few would
@@ -159,7 +159,11 @@ fn lines_that_are_turned_over_are_seldom_divided() {
     ] {
         let problem = of_type(GemmDtype::F16, row_major(1, m, k, false));
         let plan = plan_on(&problem, h200()).unwrap();
-        assert_eq!((warps(&problem, h200()), plan.parts), expected, "{m} x {k}");
+        assert_eq!(
+            (warps(&problem, h200()), plan.splits),
+            expected,
+            "{m} x {k}"
+        );
         assert_eq!(plan.kernel.dynamic_lds(), 64 << 10);
     }
 }
@@ -178,7 +182,7 @@ fn workgroups_that_nearly_fill_the_gpu_divide_k() {
     ] {
         let problem = of_type(GemmDtype::F16, row_major(n, m, k, true));
         let plan = plan_on(&problem, h200()).unwrap();
-        let found = (warps(&problem, h200()), plan.parts);
+        let found = (warps(&problem, h200()), plan.splits);
         assert_eq!(found, expected, "{m} x {n} x {k}");
     }
 }
@@ -197,7 +201,7 @@ fn few_rows_are_few_columns_of_the_transpose() {
     assert_eq!((plan.product.row_c, plan.product.column_c), (4, 1));
 }
 
-/// LLaMA 8B's layers with few hundred tokens, in the tiles and parts that are the fastest by the emulator's clock.
+/// LLaMA 8B's layers with few hundred tokens, in the tiles and splits that are the fastest by the emulator's clock.
 #[test]
 fn prompts_are_divided_as_the_clock_has_it() {
     for (m, n, k, expected) in [
@@ -217,11 +221,11 @@ fn prompts_are_divided_as_the_clock_has_it() {
     ] {
         let problem = of_type(GemmDtype::BF16, row_major(n, m, k, true));
         let plan = plan_on(&problem, mi300x()).unwrap();
-        assert_eq!((plan.kernel.tile(), plan.parts), expected, "{problem}");
+        assert_eq!((plan.kernel.tile(), plan.splits), expected, "{problem}");
     }
 }
 
-/// Each second-level cache of an MI300X gets a part of k, if there are as many, whose sums another launch adds up.
+/// Each second-level cache of an MI300X gets a split of k, if there are as many, whose sums another launch adds up.
 #[test]
 fn chiplets_have_parts_of_their_own() {
     let plan_of = |m, k| {
@@ -230,11 +234,11 @@ fn chiplets_have_parts_of_their_own() {
     };
     let grid = |plan: &Plan| plan.pieces().map(|piece| piece.grid).collect::<Vec<_>>();
     let dealt = plan_of(4096, 14336);
-    assert!(dealt.deals_parts && !dealt.may_wait());
+    assert!(dealt.splits_per_xcd && !dealt.may_wait());
     assert_eq!(grid(&dealt), [(8, 32, 1)]);
-    let handed_over = plan_of(28672, 4096);
-    assert!(!handed_over.deals_parts && handed_over.may_wait());
-    assert_eq!(grid(&handed_over), [(224, 2, 1)]);
+    let in_kernel = plan_of(28672, 4096);
+    assert!(!in_kernel.splits_per_xcd && in_kernel.may_wait());
+    assert_eq!(grid(&in_kernel), [(224, 2, 1)]);
 }
 
 /// 4096 x 4096 in tiles of 256 x 256 would leave a sixth of them without a workgroup.
@@ -415,16 +419,16 @@ fn long_sums_of_few_elements_are_divided() {
     for gpu in gpus() {
         let problem = of_type(GemmDtype::F16, row_major(64, 64, 28672, true));
         let plan = plan_on(&problem, gpu).unwrap();
-        // As many parts as a small GPU has units keep it busy.
+        // As many splits as a small GPU has units keep it busy.
         let least = if gpu.compute_units >= 16 {
             5
         } else {
             gpu.compute_units.min(2)
         };
-        assert!(plan.parts >= least, "{gpu:?}: {}", plan.description());
-        // As many elements of C as fill the GPU: no parts.
+        assert!(plan.splits >= least, "{gpu:?}: {}", plan.description());
+        // As many elements of C as fill the GPU: one split.
         let problem = of_type(GemmDtype::F16, row_major(8192, 8192, 4096, true));
-        assert_eq!(plan_on(&problem, gpu).unwrap().parts, 1, "{gpu:?}");
+        assert_eq!(plan_on(&problem, gpu).unwrap().splits, 1, "{gpu:?}");
     }
 }
 
@@ -440,14 +444,15 @@ fn parts_cover_k_within_the_workspace() {
                         Kernel::Matrix { tile, .. } => tile.depth,
                         Kernel::Skinny(skinny) => skinny.round(),
                         Kernel::Tile { .. } => {
-                            assert_eq!(plan.parts, 1);
+                            assert_eq!(plan.splits, 1);
                             continue;
                         }
                     };
-                    let (parts, part_k) = (u64::from(plan.parts), u64::from(plan.part_k));
-                    assert!(parts == 1 || part_k % u64::from(depth) == 0);
-                    assert!(parts * part_k >= plan.product.k);
-                    assert!((parts - 1) * part_k < plan.product.k);
+                    let (splits, k_per_split) =
+                        (u64::from(plan.splits), u64::from(plan.k_per_split));
+                    assert!(splits == 1 || k_per_split % u64::from(depth) == 0);
+                    assert!(splits * k_per_split >= plan.product.k);
+                    assert!((splits - 1) * k_per_split < plan.product.k);
                     assert!(plan.group >= 1 && plan.chiplets >= 1);
                 }
             }
@@ -596,7 +601,7 @@ fn pieces_cover_c() {
             match plan.kernel {
                 Kernel::Matrix { .. } => {
                     assert_eq!(u64::from(grid.0), tiles[0] * tiles[1]);
-                    assert_eq!(grid.1, plan.parts);
+                    assert_eq!(grid.1, plan.splits);
                 }
                 _ => assert_eq!([grid.0, grid.1].map(u64::from), tiles),
             }

@@ -135,10 +135,10 @@ mod tests {
         let (one, other) = (file("one"), file("other"));
         assert!(one.read().is_empty());
         one.add("shape", "library", 1.5);
-        other.add("shape", "kernel parts 2", 2.5);
-        one.add("shape", "kernel parts 1", 1.25);
-        assert_eq!(one.read()["shape"], "kernel parts 1");
-        assert_eq!(other.read()["shape"], "kernel parts 2");
+        other.add("shape", "kernel splits 2", 2.5);
+        one.add("shape", "kernel splits 1", 1.25);
+        assert_eq!(one.read()["shape"], "kernel splits 1");
+        assert_eq!(other.read()["shape"], "kernel splits 2");
         // Lines that make no sense are left out, and gone with the next result.
         let text = std::fs::read_to_string(&one.path).unwrap();
         assert_eq!(text.lines().count(), 3);

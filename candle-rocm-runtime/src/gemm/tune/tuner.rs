@@ -50,7 +50,7 @@ enum Winner {
     Own {
         kernel: Kernel,
         is_transposed: bool,
-        parts: u32,
+        splits: u32,
     },
 }
 
@@ -131,8 +131,8 @@ impl Tuner {
             Winner::Own {
                 kernel,
                 is_transposed,
-                parts,
-            } => Plan::similar(problem, epilogue, gpu, kernel, is_transposed, parts)
+                splits,
+            } => Plan::similar(problem, epilogue, gpu, kernel, is_transposed, splits)
                 .map_or(Choice::Untimed, Choice::Own),
         };
         if let Some(winner) = self.known.read().get(&shape) {
@@ -231,7 +231,7 @@ impl Tuner {
         if name == LIBRARY {
             return Some(Winner::Library);
         }
-        // Plans for another size of the shape may have other parts; what is near is as good.
+        // Plans for another size of the shape may have other splits; what is near is as good.
         plans
             .iter()
             .map(Winner::of)
@@ -289,8 +289,8 @@ impl Winner {
             Self::Own {
                 kernel,
                 is_transposed,
-                parts,
-            } => kernel.described(dtype, *is_transposed, *parts),
+                splits,
+            } => kernel.described(dtype, *is_transposed, *splits),
         }
     }
 
@@ -298,7 +298,7 @@ impl Winner {
         Self::Own {
             kernel: plan.kernel,
             is_transposed: plan.product.is_transposed,
-            parts: plan.parts,
+            splits: plan.splits,
         }
     }
 }

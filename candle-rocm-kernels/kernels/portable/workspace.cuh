@@ -37,9 +37,9 @@ struct GridIndex {
 // words over: four at a time, each moved at once, past the caches that they do not share. They are at a lane's offset
 // of bytes, after one that is the same in all lanes, and a constant. Of memory that is not there zeros are read, and
 // nothing is written, without a branch where the hardware has bounds.
-typedef uint32_t HandedWords __attribute__((ext_vector_type(4)));
+typedef uint32_t WorkspaceWords __attribute__((ext_vector_type(4)));
 #if defined(__HIP__) && __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
-class HandoverMemory {
+class WorkspaceMemory {
     // Raw buffers' format and bounds, and the bits of the memory model of LLVM's AMDGPUUsage, for the device's scope.
 #if defined(__GFX9__)
     static constexpr int FORMAT = 0x00020000;
@@ -58,39 +58,39 @@ class HandoverMemory {
     __amdgpu_buffer_rsrc_t memory;
 
 public:
-    __device__ __forceinline__ explicit HandoverMemory(void *at, bool is_there = true)
+    __device__ __forceinline__ explicit WorkspaceMemory(void *at, bool is_there = true)
         : memory(__builtin_amdgcn_make_buffer_rsrc(at, 0, (int)uniform(is_there ? ~0u : 0), FORMAT)) {}
-    __device__ __forceinline__ HandedWords read(uint32_t uniform, uint32_t lane, int constant) const {
+    __device__ __forceinline__ WorkspaceWords read(uint32_t uniform, uint32_t lane, int constant) const {
         return __builtin_amdgcn_raw_buffer_load_b128(memory, lane + constant, uniform, LOADS);
     }
-    __device__ __forceinline__ void write(uint32_t uniform, uint32_t lane, int constant, HandedWords words) const {
+    __device__ __forceinline__ void write(uint32_t uniform, uint32_t lane, int constant, WorkspaceWords words) const {
         __builtin_amdgcn_raw_buffer_store_b128(words, memory, lane + constant, uniform, STORES);
     }
 };
 #else
-class HandoverMemory {
+class WorkspaceMemory {
     char *memory;
     bool is_there;
 
 public:
-    __device__ __forceinline__ explicit HandoverMemory(void *at, bool is_there = true)
+    __device__ __forceinline__ explicit WorkspaceMemory(void *at, bool is_there = true)
         : memory((char *)at), is_there(is_there) {}
 #if defined(__HIP__)
     // clang 18 and older.
-    __device__ __forceinline__ HandedWords read(uint32_t uniform, uint32_t lane, int constant) const {
-        HandedWords words = {};
+    __device__ __forceinline__ WorkspaceWords read(uint32_t uniform, uint32_t lane, int constant) const {
+        WorkspaceWords words = {};
 #pragma unroll
         for (int i = 0; i < 4 && is_there; i++)
             words[i] = device_atomic::read((const int32_t *)(memory + uniform + lane + constant) + i);
         return words;
     }
-    __device__ __forceinline__ void write(uint32_t uniform, uint32_t lane, int constant, HandedWords words) const {
+    __device__ __forceinline__ void write(uint32_t uniform, uint32_t lane, int constant, WorkspaceWords words) const {
 #pragma unroll
         for (int i = 0; i < 4 && is_there; i++)
             device_atomic::write((int32_t *)(memory + uniform + lane + constant) + i, (int32_t)words[i]);
     }
 #else
-    __device__ __forceinline__ HandedWords read(uint32_t uniform, uint32_t lane, int constant) const {
+    __device__ __forceinline__ WorkspaceWords read(uint32_t uniform, uint32_t lane, int constant) const {
         uint32_t x, y, z, w;
         if (!is_there) return {};
         asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -99,7 +99,7 @@ public:
                      : "memory");
         return {x, y, z, w};
     }
-    __device__ __forceinline__ void write(uint32_t uniform, uint32_t lane, int constant, HandedWords words) const {
+    __device__ __forceinline__ void write(uint32_t uniform, uint32_t lane, int constant, WorkspaceWords words) const {
         if (!is_there) return;
         asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};"
                      :

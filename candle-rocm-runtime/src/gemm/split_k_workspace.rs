@@ -1,4 +1,4 @@
-//! Memory by which workgroups of one launch hand over the sums of their parts of k.
+//! Memory by which workgroups of one launch reduce the sums of their splits of k.
 //!
 //! All its bits are set before a launch and after it: a word in which they are is not there yet. The launches of a stream
 //! follow one another, and so do those of the graphs captured from it, which are launched there: they share the stream's. A
@@ -14,13 +14,13 @@ use crate::stream::per_stream::PerStream;
 use crate::stream::queue::Stream;
 
 /// Addresses.
-static HANDOVERS: PerDevice<PerStream<u64>> = PerDevice::new();
+static WORKSPACES: PerDevice<PerStream<u64>> = PerDevice::new();
 
 /// Bytes of a stream's: products with more sums to hand over gain little by it.
 pub(super) const BYTES: u64 = 16 << 20;
 
 fn of_device(device: &Arc<Device>) -> &'static PerStream<u64> {
-    HANDOVERS.get_or_init(device, || {
+    WORKSPACES.get_or_init(device, || {
         device.streams().at_end(release);
         // They are small, and freeing them would wait for the GPU.
         PerStream::new(usize::MAX)
