@@ -33,7 +33,7 @@ pub struct Tile {
     /// Work-items.
     pub threads: u32,
     /// Workgroups that share a tile of rows, each with its part of the elements.
-    pub parts: u32,
+    pub head_tiles: u32,
     /// Bytes of LDS that a launch asks for, beside what the kernel has of its own: all of it on NVIDIA's GPUs, where rows
     /// are copied straight there.
     pub dynamic_lds: u32,
@@ -77,7 +77,7 @@ pub fn tiles(processor: Processor, pass: Pass) -> Vec<Tile> {
         elements: shape.elements,
         rows: shape.rows * shape.waves,
         threads: lanes * shape.waves,
-        parts: shape.elements / shape.made,
+        head_tiles: shape.elements / shape.made,
         dynamic_lds: shape.lds_kib << 10,
     };
     shapes.of(processor).iter().map(of_shape).collect()

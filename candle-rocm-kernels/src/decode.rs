@@ -1,6 +1,6 @@
 //! What the kernels `attend_*` of [`DECODE`](crate::DECODE) take: attention of few queries to a long cache, whose keys
-//! workgroups share in parts. The host chooses by this; `kernels/attention/decode_rows.cuh` and `decode_matrix.cuh` are what
-//! it says.
+//! workgroups share in splits. The host chooses by this; `kernels/attention/decode_rows.cuh` and `decode_matrix.cuh` are
+//! what it says.
 
 use rocm_gpus::{Architecture, MatrixUnit};
 
@@ -9,8 +9,8 @@ use crate::split::{self, Split};
 
 /// Work-items of a workgroup.
 pub const THREADS: u32 = 256;
-/// Parts of a sequence's keys at most, as many as work-items of the workgroup that puts them together.
-pub const MOST_PARTS: u32 = 256;
+/// Splits of a sequence's keys at most, as many as work-items of the workgroup that puts them together.
+pub const MAX_SPLITS: u32 = 256;
 
 /// What the row of a head is rounded up to, and the queries of a key's group that a workgroup takes, one before several: the
 /// list of `kernels/attention/decode_kernels.cuh`.
@@ -68,11 +68,11 @@ impl Kernel {
     }
 
     /// How many workgroups share `seen` keys on a GPU of so many compute units, where `others` have other queries or keys.
-    pub fn parts(&self, units: u32, others: u32, seen: u32) -> u32 {
+    pub fn splits(&self, units: u32, others: u32, seen: u32) -> u32 {
         let keys = Split {
             step: self.keys.into(),
             least_steps: 1,
-            most: MOST_PARTS.into(),
+            most: MAX_SPLITS.into(),
         };
         // Beyond the last whole step there is work for one more.
         let most = keys.most(u64::from(seen).next_multiple_of(keys.step));

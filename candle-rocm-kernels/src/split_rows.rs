@@ -1,8 +1,8 @@
 //! Few long rows: two kernels instead of one, so that several workgroups share each row.
 //!
 //! A workgroup for each row would leave most of the GPU idle. The kernels listed here can be replaced by a pair of another
-//! module or their own, on grids of (parts, rows) workgroups of [`THREADS`]: those of the first leave what each found in
-//! its part of a row, those of the second combine what all parts of their row found, and write their own part. Of a
+//! module or their own, on grids of (splits, rows) workgroups of [`THREADS`]: those of the first leave what each found in
+//! its split of a row, those of the second combine what all splits of their row found, and write their own split. Of a
 //! reduction a row is what one output is made of, and the second kernel writes the output.
 
 use rocm_gpus::costs;
@@ -16,7 +16,7 @@ pub const THREADS: u32 = 256;
 
 /// What every GPU allows along the second dimension of a grid.
 const MOST_ROWS: u32 = 65_535;
-/// Outputs that a workgroup of the first kernel makes parts of at once (`MOST_COLUMNS` in kernels/rows/long_fold.cuh).
+/// Outputs that a workgroup of the first kernel makes splits of at once (`MOST_COLUMNS` in kernels/rows/long_fold.cuh).
 const COLUMNS: u32 = 32;
 
 /// How the bytes of a row are divided.
@@ -32,9 +32,10 @@ pub struct SplitRows {
     /// Which of the kernel's arguments are pointers that both kernels of the pair read or write in vectors, if all are at
     /// multiples of 16 bytes.
     pub pointers: &'static [usize],
-    /// What a part leaves for the second kernel: so many numbers of 8 bytes for rows of such elements, of 4 for others.
+    /// What a split leaves for the second kernel: so many numbers of 8 bytes for rows of such elements, of 4 for
+    /// others.
     pub numbers: u32,
-    /// Whether the second kernel reads no more than what the parts left.
+    /// Whether the second kernel reads no more than what the splits left.
     pub reads_once: bool,
     /// The module of the pair.
     pub module: &'static Module,
@@ -56,10 +57,10 @@ pub struct SplitKernel {
 pub enum SplitArgument {
     /// That of this number of the replaced kernel.
     Given(usize),
-    /// A pointer to what the parts leave.
+    /// A pointer to what the splits leave.
     Partial,
-    /// The number of a row's parts, u32.
-    Parts,
+    /// The number of a row's splits, u32.
+    Splits,
     /// u32, 1 where rows and pointers allow vectors of 16 bytes, else 0: both kernels must cut rows alike.
     Wide,
     /// A factor of the logits that changes nothing, f64.
@@ -73,8 +74,8 @@ macro_rules! argument {
     (partial) => {
         SplitArgument::Partial
     };
-    (parts) => {
-        SplitArgument::Parts
+    (splits) => {
+        SplitArgument::Splits
     };
     (wide) => {
         SplitArgument::Wide
@@ -123,61 +124,61 @@ macro_rules! splits {
 /// (module, the kernel's name without the type, how it is replaced: pointers, numbers, pair).
 const SPLITS: &[(&str, &str, SplitRows)] = splits! {
     "reduce", "fast_sum", [], COLUMNS, once, REDUCE:
-        "long_sum_parts" (1 2 3 4 partial)
+        "long_sum_splits" (1 2 3 4 partial)
         "long_sum_finish" (1 2 3 4 5 partial);
     // An extremum and its place.
     "reduce", "fast_min", [], 2 * COLUMNS, once, REDUCE:
-        "long_min_parts" (1 2 3 4 partial)
+        "long_min_splits" (1 2 3 4 partial)
         "long_min_finish" (1 2 3 4 5 partial);
     "reduce", "fast_max", [], 2 * COLUMNS, once, REDUCE:
-        "long_max_parts" (1 2 3 4 partial)
+        "long_max_splits" (1 2 3 4 partial)
         "long_max_finish" (1 2 3 4 5 partial);
     "reduce", "fast_argmin", [], 2 * COLUMNS, once, REDUCE:
-        "long_min_parts" (1 2 3 4 partial)
+        "long_min_splits" (1 2 3 4 partial)
         "long_argmin_finish" (1 2 3 4 5 partial);
     "reduce", "fast_argmax", [], 2 * COLUMNS, once, REDUCE:
-        "long_max_parts" (1 2 3 4 partial)
+        "long_max_splits" (1 2 3 4 partial)
         "long_argmax_finish" (1 2 3 4 5 partial);
     "reduce", "softmax", [0 1], 2, twice, FUSED:
-        "long_softmax_parts" (0 partial 2 parts one wide)
-        "long_softmax_finish" (0 partial 1 2 parts one wide);
+        "long_softmax_splits" (0 partial 2 splits one wide)
+        "long_softmax_finish" (0 partial 1 2 splits one wide);
     "reduce", "rmsnorm", [0 1 2], 2, twice, FUSED:
-        "long_rmsnorm_parts" (0 partial 3 parts wide)
-        "long_rmsnorm_finish" (0 partial 1 2 null 3 parts 5 wide);
+        "long_rmsnorm_splits" (0 partial 3 splits wide)
+        "long_rmsnorm_finish" (0 partial 1 2 null 3 splits 5 wide);
     "reduce", "layernorm", [0 1 2 3], 2, twice, FUSED:
-        "long_layernorm_parts" (0 partial 4 parts wide)
-        "long_layernorm_finish" (0 partial 1 2 3 4 parts 6 wide);
+        "long_layernorm_splits" (0 partial 4 splits wide)
+        "long_layernorm_finish" (0 partial 1 2 3 4 splits 6 wide);
     "fused", "log_softmax", [0 1], 2, twice, FUSED:
-        "long_softmax_parts" (0 partial 2 parts one wide)
-        "long_log_softmax_finish" (0 partial 1 2 parts one wide);
+        "long_softmax_splits" (0 partial 2 splits one wide)
+        "long_log_softmax_finish" (0 partial 1 2 splits one wide);
     "fused", "scaled_softmax", [0 1], 2, twice, FUSED:
-        "long_softmax_parts" (0 partial 2 parts 3 wide)
-        "long_softmax_finish" (0 partial 1 2 parts 3 wide);
+        "long_softmax_splits" (0 partial 2 splits 3 wide)
+        "long_softmax_finish" (0 partial 1 2 splits 3 wide);
     // These see by themselves, both alike, whether the mask can be read in vectors.
     "fused", "masked_softmax", [0 1], 2, twice, FUSED:
-        "long_masked_softmax_parts" (0 partial 2 parts 3 wide 4 5 6 7 8 9)
-        "long_masked_softmax_finish" (0 partial 1 2 parts 3 wide 4 5 6 7 8 9);
+        "long_masked_softmax_splits" (0 partial 2 splits 3 wide 4 5 6 7 8 9)
+        "long_masked_softmax_finish" (0 partial 1 2 splits 3 wide 4 5 6 7 8 9);
     "fused", "flagged_softmax", [0 1], 2, twice, FUSED:
-        "long_flagged_softmax_parts" (0 partial 2 parts 3 wide 4 5 6 7 8 9)
-        "long_flagged_softmax_finish" (0 partial 1 2 parts 3 wide 4 5 6 7 8 9);
+        "long_flagged_softmax_splits" (0 partial 2 splits 3 wide 4 5 6 7 8 9)
+        "long_flagged_softmax_finish" (0 partial 1 2 splits 3 wide 4 5 6 7 8 9);
     "fused", "add_rmsnorm", [0 1 2 3 4], 2, twice, FUSED:
-        "long_add_rmsnorm_parts" (0 1 2 partial 5 parts wide)
-        "long_rmsnorm_finish" (2 partial 3 4 null 5 parts 6 wide);
+        "long_add_rmsnorm_splits" (0 1 2 partial 5 splits wide)
+        "long_rmsnorm_finish" (2 partial 3 4 null 5 splits 6 wide);
     "fused", "add_layernorm", [0 1 2 3 4 5], 2, twice, FUSED:
-        "long_add_layernorm_parts" (0 1 2 partial 6 parts wide)
-        "long_layernorm_finish" (2 partial 3 4 5 6 parts 7 wide);
+        "long_add_layernorm_splits" (0 1 2 partial 6 splits wide)
+        "long_layernorm_finish" (2 partial 3 4 5 6 splits 7 wide);
     "fused", "backward_softmax", [0 1 2], 1, twice, FUSED:
-        "long_backward_softmax_parts" (0 1 partial 3 parts wide)
-        "long_backward_softmax_finish" (0 1 partial 2 3 parts 4 wide);
+        "long_backward_softmax_splits" (0 1 partial 3 splits wide)
+        "long_backward_softmax_finish" (0 1 partial 2 3 splits 4 wide);
     "fused", "backward_log_softmax", [0 1 2], 1, twice, FUSED:
-        "long_backward_log_softmax_parts" (0 1 partial 3 parts wide)
-        "long_backward_log_softmax_finish" (0 1 partial 2 3 parts one wide);
+        "long_backward_log_softmax_splits" (0 1 partial 3 splits wide)
+        "long_backward_log_softmax_finish" (0 1 partial 2 3 splits one wide);
     "fused", "backward_rmsnorm", [0 1 2 3], 4, twice, FUSED:
-        "long_backward_rmsnorm_parts" (0 1 2 partial 5 parts wide)
-        "long_backward_rmsnorm_finish" (0 1 2 partial 3 4 5 parts 6 wide);
+        "long_backward_rmsnorm_splits" (0 1 2 partial 5 splits wide)
+        "long_backward_rmsnorm_finish" (0 1 2 partial 3 4 5 splits 6 wide);
     "fused", "backward_layernorm", [0 1 2 3], 4, twice, FUSED:
-        "long_backward_layernorm_parts" (0 1 2 partial 5 parts wide)
-        "long_backward_layernorm_finish" (0 1 2 partial 3 4 5 parts 6 wide);
+        "long_backward_layernorm_splits" (0 1 2 partial 5 splits wide)
+        "long_backward_layernorm_finish" (0 1 2 partial 3 4 5 splits 6 wide);
 };
 
 impl SplitRows {
@@ -194,20 +195,20 @@ impl SplitRows {
         self.kernels.map(|of| format!("{}_{dtype}", of.prefix))
     }
 
-    /// Bytes of what all parts leave.
-    pub fn partial_bytes(&self, rows: u32, parts: u32, row: Row) -> u64 {
+    /// Bytes of what all splits leave.
+    pub fn partial_bytes(&self, rows: u32, splits: u32, row: Row) -> u64 {
         let number = if row.element_bytes == 8 { 8 } else { 4 };
-        u64::from(self.numbers) * number * u64::from(rows) * u64::from(parts)
+        u64::from(self.numbers) * number * u64::from(rows) * u64::from(splits)
     }
 }
 
 /// How many workgroups should share each of so many rows, if the pair should replace the kernel.
 ///
-/// Rows of 128 KiB and more, at most one for two compute units, are cut into as many parts as give each compute unit two,
-/// but of no less than 16 KiB. On an NVIDIA H200 shorter rows take as long or longer in parts, as do more rows, if they are
-/// read twice. Of those that are read once each compute unit gets eight; and 64 MiB of any number of long rows are
+/// Rows of 128 KiB and more, at most one for two compute units, are cut into as many splits as give each compute unit two,
+/// but of no less than 16 KiB. On an NVIDIA H200 shorter rows take as long or longer in splits, as do more rows, if they
+/// are read twice. Of those that are read once each compute unit gets eight; and 64 MiB of any number of long rows are
 /// shared, since these may be columns, of which a workgroup then takes 32 instead of as few as leave work for all.
-pub fn parts(rows: u32, row: Row, compute_units: u32, reads_once: bool) -> Option<u32> {
+pub fn splits(rows: u32, row: Row, compute_units: u32, reads_once: bool) -> Option<u32> {
     let bytes = row.elements * row.element_bytes;
     let units = compute_units.max(1);
     if bytes < costs::LONG_ROW.value as u64 || rows == 0 {
@@ -215,8 +216,8 @@ pub fn parts(rows: u32, row: Row, compute_units: u32, reads_once: bool) -> Optio
     }
     let wanted = (units * if reads_once { 8 } else { 2 }).div_ceil(rows);
     if rows <= units / 2 {
-        let parts = u64::from(wanted).min(BYTES.most(bytes));
-        return (parts > 1).then_some(parts as u32);
+        let splits = u64::from(wanted).min(BYTES.most(bytes));
+        return (splits > 1).then_some(splits as u32);
     }
     let is_worth_it = bytes * u64::from(rows) >= costs::MANY_LONG_ROWS.value as u64;
     (reads_once && rows <= MOST_ROWS && is_worth_it).then_some(wanted)
@@ -234,7 +235,7 @@ mod tests {
                 elements,
                 element_bytes,
             };
-            parts(rows, row, compute_units, false)
+            splits(rows, row, compute_units, false)
         };
         // As many as two for each compute unit, or as there are 16 KiB.
         assert_eq!(of(1, 100_003, 4, 96), Some(24));
@@ -257,7 +258,7 @@ mod tests {
                 elements,
                 element_bytes: 4,
             };
-            parts(rows, row, 96, true)
+            splits(rows, row, 96, true)
         };
         assert_eq!(of(1, 1 << 25), Some(768));
         assert_eq!(of(1024, 1 << 15), Some(1));

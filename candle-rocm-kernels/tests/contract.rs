@@ -522,7 +522,7 @@ static CONTRACT: &[Family] = &[
     // What the runtime launches instead of them, and of Candle's own, for few long rows (src/split_rows.rs).
     family(
         &kernels::FUSED,
-        &["long_softmax_parts_{t}"],
+        &["long_softmax_splits_{t}"],
         WIDE_FLOATS,
         "ppiidi",
     ),
@@ -535,8 +535,8 @@ static CONTRACT: &[Family] = &[
     family(
         &kernels::FUSED,
         &[
-            "long_masked_softmax_parts_{t}",
-            "long_flagged_softmax_parts_{t}",
+            "long_masked_softmax_splits_{t}",
+            "long_flagged_softmax_splits_{t}",
         ],
         WIDE_FLOATS,
         "ppiidipiinnn",
@@ -552,13 +552,16 @@ static CONTRACT: &[Family] = &[
     ),
     family(
         &kernels::FUSED,
-        &["long_rmsnorm_parts_{t}", "long_layernorm_parts_{t}"],
+        &["long_rmsnorm_splits_{t}", "long_layernorm_splits_{t}"],
         WIDE_FLOATS,
         "ppiii",
     ),
     family(
         &kernels::FUSED,
-        &["long_add_rmsnorm_parts_{t}", "long_add_layernorm_parts_{t}"],
+        &[
+            "long_add_rmsnorm_splits_{t}",
+            "long_add_layernorm_splits_{t}",
+        ],
         WIDE_FLOATS,
         "ppppiii",
     ),
@@ -571,8 +574,8 @@ static CONTRACT: &[Family] = &[
     family(
         &kernels::FUSED,
         &[
-            "long_backward_softmax_parts_{t}",
-            "long_backward_log_softmax_parts_{t}",
+            "long_backward_softmax_splits_{t}",
+            "long_backward_log_softmax_splits_{t}",
         ],
         WIDE_FLOATS,
         "pppiii",
@@ -589,8 +592,8 @@ static CONTRACT: &[Family] = &[
     family(
         &kernels::FUSED,
         &[
-            "long_backward_rmsnorm_parts_{t}",
-            "long_backward_layernorm_parts_{t}",
+            "long_backward_rmsnorm_splits_{t}",
+            "long_backward_layernorm_splits_{t}",
         ],
         WIDE_FLOATS,
         "ppppiii",
@@ -722,7 +725,7 @@ fn pairs_for_few_long_rows_take_what_they_get() {
                         .map(|of| match of {
                             SplitArgument::Given(number) => kernel.arguments[*number].clone(),
                             SplitArgument::Partial | SplitArgument::Null => argument('p', 0),
-                            SplitArgument::Parts | SplitArgument::Wide => argument('i', 0),
+                            SplitArgument::Splits | SplitArgument::Wide => argument('i', 0),
                             SplitArgument::One => argument('d', 0),
                         })
                         .collect();

@@ -39,7 +39,7 @@ impl Kernel {
 
     fn pair(self) -> Vec<String> {
         let of = |step: &str| format!("long_{}_{step}_f32", self.name());
-        vec![of("parts"), of("finish")]
+        vec![of("splits"), of("finish")]
     }
 
     /// In f64.
@@ -322,9 +322,9 @@ fn a_graph_keeps_what_parts_leave() {
             let graph = stream.end_capture(Flags(0)).unwrap().unwrap();
             captured.unwrap();
             assert_eq!(kernels, kernel.pair());
-            let parts = columns * 4 / (16 << 10);
+            let splits = columns * 4 / (16 << 10);
             let held = context.pool_statistics().held_by_graphs;
-            assert_eq!(held, pooled(&context, 2 * 4 * parts));
+            assert_eq!(held, pooled(&context, 2 * 4 * splits));
             for round in 0..3 {
                 let values = numbers(columns + 1, 10 + round);
                 stream
@@ -385,8 +385,8 @@ fn a_fault_names_the_kernel_asked_for_and_the_one_that_ran() {
             let mut y = stream.alloc_zeros::<f32>(columns - 1).unwrap();
             let done = operands.run(&context, &stream, RmsNorm, &mut y);
             let error = done.and_then(|()| stream.synchronize()).unwrap_err();
-            for part in ["`rmsnorm_f32`", "long_rmsnorm_finish_f32"] {
-                assert!(error.to_string().contains(part), "{error}");
+            for split in ["`rmsnorm_f32`", "long_rmsnorm_finish_f32"] {
+                assert!(error.to_string().contains(split), "{error}");
             }
         },
     );

@@ -139,7 +139,7 @@ fn prepare(device: &mut Device, shape: &Shape) -> Result<Prepared> {
         }
         problem.extend(device.buffer(&numbers)?.to_le_bytes());
     }
-    let tiles = shape.rows().div_ceil(tile.rows) * tile.parts;
+    let tiles = shape.rows().div_ceil(tile.rows) * tile.head_tiles;
     Ok(Prepared {
         kernel: kernel_name(shape.pass, shape.dtype, tile),
         grid: [[shape.heads, tiles, 1], [tile.threads, 1, 1]],

@@ -219,26 +219,26 @@ fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<Timing> {
     let kernel =
         Kernel::of(Processor::of(arch), 2, dim, group).context("heads without a kernel")?;
     let columns = kernel.columns(group, kv_heads);
-    let parts = kernel.parts(compute_units(device.target), columns, keys);
+    let splits = kernel.splits(compute_units(device.target), columns, keys);
     let of_cache = 2 * 2 * u64::from(kv_heads) * u64::from(keys) * u64::from(dim);
     let buffers = [
         device.room(2 * u64::from((heads + 2 * kv_heads) * dim))?,
         device.room(of_cache)?,
         device.buffer(&(keys - 1).to_le_bytes())?,
         device.room(2 * u64::from(heads * dim))?,
-        device.room(4 * u64::from(heads * parts * (dim + 1)))?,
+        device.room(4 * u64::from(heads * splits * (dim + 1)))?,
         device.room(4 * u64::from(columns))?,
         // Cosines and sines of all positions.
         device.room(2 * u64::from(keys * dim))?,
     ];
-    let [packed, cache, position, result, of_parts, counters, angles] = buffers;
+    let [packed, cache, position, result, of_splits, counters, angles] = buffers;
     let sines = angles + u64::from(keys * dim);
     let fields = [
         ("heads", Arg::U64(packed)),
         ("cache", Arg::U64(cache)),
         ("position", Arg::U64(position)),
         ("result", Arg::U64(result)),
-        ("parts", Arg::U64(of_parts)),
+        ("parts", Arg::U64(of_splits)),
         ("counters", Arg::U64(counters)),
         ("cos", Arg::U64(angles)),
         ("sin", Arg::U64(sines)),
@@ -252,7 +252,7 @@ fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<Timing> {
         ("scale", Arg::F32((dim as f32).sqrt().recip())),
     ];
     let args = [argument(&ATTEND_PROBLEM, &fields)?];
-    let grid = [[parts, columns, 1], [THREADS, 1, 1]];
+    let grid = [[splits, columns, 1], [THREADS, 1, 1]];
     let timed = time(device, &DECODE, kernel.name("f16"), grid, &args, of_cache);
     buffers.into_iter().try_for_each(|it| device.free(it))?;
     timed

@@ -289,8 +289,9 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
         Sequence s(p);
         uint32_t count = OF_KEYS ? s.keys : s.queries;
         // The tile first that has most to do, where queries see what is before them.
-        uint32_t tile = OF_KEYS ? blockIdx.y : gridDim.y - 1 - blockIdx.y, part = S::PARTS == 1 ? 0 : tile % S::PARTS;
-        uint32_t first = tile / S::PARTS * OWN, column = part * S::ELEMENTS;
+        uint32_t tile = OF_KEYS ? blockIdx.y : gridDim.y - 1 - blockIdx.y,
+                 head_tile = S::HEAD_TILES == 1 ? 0 : tile % S::HEAD_TILES;
+        uint32_t first = tile / S::HEAD_TILES * OWN, column = head_tile * S::ELEMENTS;
         if (first >= count || column >= p.dim) return;
         uint32_t wave = uniform(threadIdx.x / S::WAVE), lane = lane_id();
         uint32_t my_first = first + wave * WAVE_OWN;

@@ -1,7 +1,7 @@
 // One query of each sequence, or few, against a long cache of keys and values: the attention of decoding.
 //
 // `rope_cache` turns a step's queries and keys by their positions and puts keys and values into the cache; `attend`
-// reads the cache, whose keys workgroups share in parts; `merge` puts the parts together. Of one step `attend` can do
+// reads the cache, whose keys workgroups share in splits; `merge` puts the splits together. Of one step `attend` can do
 // all three: it norms and turns its queries itself, the workgroup of the last keys does so with the new one and keeps
 // it, and the workgroup that ends last merges. Where a sequence is, a number in the GPU's memory says, so that a
 // captured step is right wherever it is run.
@@ -77,11 +77,12 @@ template <int VEC, bool INTERLEAVED, class T, class C>
 __device__ __forceinline__ void rope_cache(const T *packed, const T *cos, const T *sin, uint32_t table,
                                            const uint32_t *position, T *queries, C *as_keys, C *cache, uint32_t batch,
                                            uint32_t steps, Heads heads, uint32_t capacity) {
-    uint32_t half = heads.dim / 2, pieces = half / VEC, all = heads.all();
-    size_t end = (size_t)batch * steps * all * pieces, values = (size_t)batch * heads.keys * capacity * heads.dim;
+    uint32_t half = heads.dim / 2, vectors_of_half = half / VEC, all = heads.all();
+    size_t end = (size_t)batch * steps * all * vectors_of_half,
+           values = (size_t)batch * heads.keys * capacity * heads.dim;
     for (size_t i = global_thread(); i < end; i += global_threads()) {
-        uint32_t in_row = (uint32_t)(i % (all * pieces)), row = (uint32_t)(i / (all * pieces));
-        uint32_t head = in_row / pieces, at = in_row % pieces * VEC, sequence = row / steps;
+        uint32_t in_row = (uint32_t)(i % (all * vectors_of_half)), row = (uint32_t)(i / (all * vectors_of_half));
+        uint32_t head = in_row / vectors_of_half, at = in_row % vectors_of_half * VEC, sequence = row / steps;
         uint32_t place = position[sequence] + row % steps;
         const T *src = packed + ((size_t)row * all + head) * heads.dim;
         size_t angle = (size_t)min_of(place, table - 1) * half;
@@ -224,32 +225,33 @@ template <class T> struct Step {
     }
 };
 
-// Of the keys that a query sees, the workgroup's part: whole steps of it. Later workgroups may have none.
-struct Part {
+// Of the keys that a query sees, the workgroup's split: whole steps of it. Later workgroups may have none.
+struct KeySplit {
     uint32_t begin, end, last, all, each;
-    __device__ __forceinline__ Part(uint32_t last, uint32_t capacity, uint32_t window, uint32_t step, uint32_t parts)
+    __device__ __forceinline__ KeySplit(uint32_t last, uint32_t capacity, uint32_t window, uint32_t step,
+                                        uint32_t splits)
         : last(last) {
         uint32_t past = min_of(last + 1, capacity), first = window != 0 && past > window ? past - window : 0;
         all = past - first;
-        each = ceil_div(ceil_div(all, parts), step) * step;
+        each = ceil_div(ceil_div(all, splits), step) * step;
         begin = first + min_of(blockIdx.x * each, all);
         end = first + min_of((blockIdx.x + 1) * each, all);
     }
-    // Parts that have keys.
+    // Splits that have keys.
     __device__ __forceinline__ uint32_t count() const { return ceil_div(all, each); }
 };
 
-// Where the parts of `rows` heads' results are: their numbers, then the logarithms. A row has room for `most` parts and
-// uses `count`; rows differ in it, since sequences are not of one length.
-struct Parts {
+// Where the splits of `rows` heads' results are: their numbers, then the logarithms. A row has room for `most` parts
+// and uses `count`; rows differ in it, since sequences are not of one length.
+struct SplitResults {
     float *numbers;
     size_t rows;
     uint32_t most, count, dim;
-    __device__ __forceinline__ float *number(size_t row, uint32_t part) const {
-        return numbers + (row * most + part) * dim;
+    __device__ __forceinline__ float *number(size_t row, uint32_t split) const {
+        return numbers + (row * most + split) * dim;
     }
-    __device__ __forceinline__ float *logarithm(size_t row, uint32_t part) const {
-        return numbers + rows * most * dim + row * most + part;
+    __device__ __forceinline__ float *logarithm(size_t row, uint32_t split) const {
+        return numbers + rows * most * dim + row * most + split;
     }
 };
 
@@ -270,36 +272,36 @@ template <class T> struct Result {
 // The workgroup that ends last of those with the same queries puts `heads` results together, from row `head` on. All
 // others have written theirs by then, and the counter is 0 again.
 template <class KeyReader, class T>
-__device__ __forceinline__ void merge_last(typename KeyReader::Lds &lds, const Parts &parts, size_t head,
+__device__ __forceinline__ void merge_last(typename KeyReader::Lds &lds, const SplitResults &splits, size_t head,
                                            uint32_t heads, int32_t *counter, const Result<T> &result) {
-    if (!ends_last(counter, parts.count, lds.ended)) return;
+    if (!ends_last(counter, splits.count, lds.ended)) return;
     for (uint32_t h = threadIdx.x / WAVEFRONT; h < heads; h += KeyReader::WAVES) {
-        auto logarithms = parts.logarithm(head + h, 0);
+        auto logarithms = splits.logarithm(head + h, 0);
         float most = -INFINITY, all = 0;
-        for (uint32_t n = threadIdx.x % WAVEFRONT; n < parts.count; n += WAVEFRONT)
+        for (uint32_t n = threadIdx.x % WAVEFRONT; n < splits.count; n += WAVEFRONT)
             most = math::fmax(most, logarithms[n]);
         most = wave_all_reduce(most, WAVEFRONT, [](float a, float b) INLINED { return math::fmax(a, b); });
-        for (uint32_t n = threadIdx.x % WAVEFRONT; n < parts.count; n += WAVEFRONT) {
+        for (uint32_t n = threadIdx.x % WAVEFRONT; n < splits.count; n += WAVEFRONT) {
             float weight = logarithms[n] == -INFINITY ? 0 : math::fast_exp2(logarithms[n] - most);
             lds.share[h][n] = weight;
             all += weight;
         }
         all = wave_all_reduce(all, WAVEFRONT, Sum{});
-        for (uint32_t n = threadIdx.x % WAVEFRONT; n < parts.count; n += WAVEFRONT)
+        for (uint32_t n = threadIdx.x % WAVEFRONT; n < splits.count; n += WAVEFRONT)
             lds.share[h][n] = all == 0 ? 0 : lds.share[h][n] / all;
     }
     __syncthreads();
-    for (uint32_t i = threadIdx.x * 4; i < heads * parts.dim; i += KeyReader::THREADS * 4) {
-        uint32_t h = i / parts.dim, at = i % parts.dim;
-        const float *numbers = parts.number(head + h, 0) + at;
+    for (uint32_t i = threadIdx.x * 4; i < heads * splits.dim; i += KeyReader::THREADS * 4) {
+        uint32_t h = i / splits.dim, at = i % splits.dim;
+        const float *numbers = splits.number(head + h, 0) + at;
         Four x{};
 #pragma unroll 8
-        for (uint32_t n = 0; n < parts.count; n++) {
-            Four part = *(const Four *)(numbers + n * parts.dim);
+        for (uint32_t n = 0; n < splits.count; n++) {
+            Four split = *(const Four *)(numbers + n * splits.dim);
 #pragma unroll
-            for (int k = 0; k < 4; k++) x[k] = math::fma(part[k], lds.share[h][n], x[k]);
+            for (int k = 0; k < 4; k++) x[k] = math::fma(split[k], lds.share[h][n], x[k]);
         }
-        result.put((head + h) * parts.dim + at, x);
+        result.put((head + h) * splits.dim + at, x);
     }
 }
 
@@ -333,13 +335,13 @@ __device__ __forceinline__ void keep_own(const typename KeyReader::Lds &lds, C *
 template <class KeyReader, class LoadKeys, class LoadValues>
 __device__ __forceinline__ void weigh_keys(KeyReader &reader, typename KeyReader::Lds &lds,
                                            typename KeyReader::Rows &rows, uint32_t &key, uint32_t own,
-                                           const Part &part, uint32_t count, const Scores &how, LoadKeys load_keys,
+                                           const KeySplit &split, uint32_t count, const Scores &how, LoadKeys load_keys,
                                            LoadValues load_values) {
-    while (key < part.end) {
+    while (key < split.end) {
         uint32_t now = key;
         key += KeyReader::ROW_GROUPS * KeyReader::KEYS;
         auto step = [&](auto keys_used) INLINED {
-            reader.step(rows, lds, now, own, part.end, part.last, count, how, keys_used);
+            reader.step(rows, lds, now, own, split.end, split.last, count, how, keys_used);
         };
         if constexpr (KeyReader::AHEAD) {
             typename KeyReader::Rows next;
@@ -353,21 +355,21 @@ __device__ __forceinline__ void weigh_keys(KeyReader &reader, typename KeyReader
     }
 }
 
-// The grid: parts of the keys, groups of HEADS queries with the same keys, steps of all sequences. With one part the
-// result is written, with more `parts` of all, then the logarithms, and, where there are `counters`, one for each group
-// of each step, zeros, the result by the workgroup that ends last. Heads of queries, keys and values are of one step
-// a sequence.
+// The grid: splits of the keys, groups of HEADS queries with the same keys, steps of all sequences. With one split the
+// result is written, with more `splits` of all, then the logarithms, and, where there are `counters`, one for each
+// group of each step, zeros, the result by the workgroup that ends last. Heads of queries, keys and values are of one
+// step a sequence.
 template <class T, class C, int DIM, int HEADS>
 __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint32_t *position, const Result<T> &result,
-                                       float *of_parts, int32_t *counters, uint32_t batch, uint32_t steps,
+                                       float *of_splits, int32_t *counters, uint32_t batch, uint32_t steps,
                                        uint32_t group, uint32_t kv_heads, uint32_t dim, uint32_t capacity,
                                        uint32_t window, float scale, float softcap, const float *slopes) {
     using KeyReader = typename KeyReaderOf<C, DIM, HEADS>::type;
     __shared__ typename KeyReader::Lds lds;
     constexpr uint32_t STEP = KeyReader::ROW_GROUPS * KeyReader::KEYS, NONE = ~0u;
     // Read now, not where it is needed: the compiler would wait for each by itself.
-    uint32_t most_parts = gridDim.x, columns = gridDim.y, rows_of_grid = gridDim.z;
-    opaque_uniform(most_parts), opaque_uniform(columns), opaque_uniform(rows_of_grid);
+    uint32_t max_splits = gridDim.x, columns = gridDim.y, rows_of_grid = gridDim.z;
+    opaque_uniform(max_splits), opaque_uniform(columns), opaque_uniform(rows_of_grid);
     // Groups of more queries than a workgroup has, and steps of more than one token, are seldom, and divisions long.
     uint32_t heads = group * kv_heads, chunks = ceil_div(group, (uint32_t)HEADS), row = blockIdx.z;
     uint32_t of_keys = blockIdx.y, in_group = 0, sequence = row, of_step = 0;
@@ -376,17 +378,17 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
     uint32_t count = min_of((uint32_t)HEADS, group - in_group), query = of_keys * group + in_group;
     size_t head = (size_t)row * heads + query;
     uint32_t place = position[sequence] + of_step;
-    Part part(place, capacity, window, STEP, most_parts);
+    KeySplit split(place, capacity, window, STEP, max_splits);
     C *keys = cache + ((size_t)sequence * kv_heads + of_keys) * capacity * dim;
     C *values = keys + (size_t)batch * kv_heads * capacity * dim;
     // Where workgroups merge by themselves, those without keys have no part in it.
-    if (counters != nullptr && part.begin == part.end) return;
-    // The step's own key, if it is kept and of this part: it is not read from the cache.
+    if (counters != nullptr && split.begin == split.end) return;
+    // The step's own key, if it is kept and of this split: it is not read from the cache.
     bool packed = from.cos != nullptr;
-    uint32_t own = packed && place < capacity && part.begin < part.end && part.end == place + 1 ? place : NONE;
-    uint32_t kept_end = own == NONE ? part.end : own;
+    uint32_t own = packed && place < capacity && split.begin < split.end && split.end == place + 1 ? place : NONE;
+    uint32_t kept_end = own == NONE ? split.end : own;
     KeyReader reader(dim);
-    uint32_t key = part.begin + reader.row_group * KeyReader::KEYS;
+    uint32_t key = split.begin + reader.row_group * KeyReader::KEYS;
     typename KeyReader::Rows rows;
 
     // The step's heads are asked for first: they are few, and needed first. Who has none asks for one all the same.
@@ -413,7 +415,7 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
         reader.load_values(to, read_values, key, readable);
     };
     load_keys(rows), load_values(rows);
-    uint32_t parts_count = counters != nullptr ? part.count() : most_parts;
+    uint32_t splits_used = counters != nullptr ? split.count() : max_splits;
     if (head_in.of_query || head_in.of_own)
         from.template stage<DIM>(head_of_lane, lds.heads[head_in.staged], dim, head_in.norm != nullptr, head_in.turned,
                                  head_in.lane);
@@ -422,21 +424,21 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
 
     Scores how{softcap, slopes == nullptr ? slopes : slopes + query};
     reader.start(lds, count, scale);
-    weigh_keys(reader, lds, rows, key, own, part, count, how, load_keys, load_values);
-    Parts parts{of_parts, (size_t)rows_of_grid * heads, most_parts, parts_count, dim};
+    weigh_keys(reader, lds, rows, key, own, split, count, how, load_keys, load_values);
+    SplitResults splits{of_splits, (size_t)rows_of_grid * heads, max_splits, splits_used, dim};
     reader.leave(lds);
     reader.merge_waves(
         lds,
         [&](uint32_t h, uint32_t at, const Four &x) INLINED {
             if (h >= count) return;
-            if (parts_count == 1) result.put((head + h) * dim + at, x);
-            else store_vec(parts.number(head + h, blockIdx.x) + at, x);
+            if (splits_used == 1) result.put((head + h) * dim + at, x);
+            else store_vec(splits.number(head + h, blockIdx.x) + at, x);
         },
         [&](uint32_t h, float logarithm) INLINED {
-            if (h < count && parts_count != 1) *parts.logarithm(head + h, blockIdx.x) = logarithm;
+            if (h < count && splits_used != 1) *splits.logarithm(head + h, blockIdx.x) = logarithm;
         });
-    if (counters != nullptr && parts_count != 1)
-        merge_last<KeyReader>(lds, parts, head, count, counters + (size_t)row * columns + blockIdx.y, result);
+    if (counters != nullptr && splits_used != 1)
+        merge_last<KeyReader>(lds, splits, head, count, counters + (size_t)row * columns + blockIdx.y, result);
 }
 
 // With registers for so many of them at once: wavefronts of a SIMD, workgroups of a multiprocessor.
@@ -449,18 +451,18 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
 template <class T, class C, int DIM, int HEADS>
 __device__ __forceinline__ void attend_apart(const AttendProblem &p, const T *__restrict__ heads, C *__restrict__ cache,
                                              const uint32_t *__restrict__ position, T *__restrict__ result,
-                                             uint8_t *__restrict__ vector, float *__restrict__ parts,
+                                             uint8_t *__restrict__ vector, float *__restrict__ splits,
                                              int32_t *__restrict__ counters, const T *__restrict__ cos,
                                              const T *__restrict__ sin, const T *__restrict__ query_norm,
                                              const T *__restrict__ key_norm, const float *__restrict__ slopes) {
     Step<T> step{heads, cos, sin, p.table, p.interleaved != 0, query_norm, key_norm, p.epsilon};
-    attend<T, C, DIM, HEADS>(step, cache, position, Result<T>{result, vector}, parts, counters, p.batch, p.steps,
+    attend<T, C, DIM, HEADS>(step, cache, position, Result<T>{result, vector}, splits, counters, p.batch, p.steps,
                              p.group, p.kv_heads, p.dim, p.capacity, p.window, p.scale, p.softcap, slopes);
 }
 #define ATTEND(DIM, HEADS, NAME, T, C)                                                                              \
     ENTRY RESIDENT((KeyReaderOf<C, DIM, HEADS>::type::RESIDENT)) attend_##DIM##_##HEADS##_##NAME(AttendProblem p) { \
         attend_apart<T, C, DIM, HEADS>(p, (const T *)p.heads, (C *)p.cache, p.position, (T *)p.result, p.vector,    \
-                                       p.parts, p.counters, (const T *)p.cos, (const T *)p.sin,                     \
+                                       p.splits, p.counters, (const T *)p.cos, (const T *)p.sin,                    \
                                        (const T *)p.query_norm, (const T *)p.key_norm, p.slopes);                   \
     }
 #define ATTENDS(NAME, T, C) FOR_ATTEND(ATTEND, NAME, T, C)
@@ -468,13 +470,13 @@ FOR_ATTEND_TYPES(ATTENDS)
 
 // ----------------------------------------------------------------------- merge
 
-// A workgroup of 256 puts the parts of one head's result together, in their order.
+// A workgroup of 256 puts the splits of one head's result together, in their order.
 template <class T>
-__device__ __forceinline__ void merge(const float *parts, T *result, uint32_t count, uint32_t dim) {
+__device__ __forceinline__ void merge(const float *splits, T *result, uint32_t count, uint32_t dim) {
     __shared__ WaveValues<float> values;
-    __shared__ float share[MOST_PARTS], rows[256];
-    const float *logarithms = parts + (size_t)gridDim.x * count * dim + (size_t)blockIdx.x * count;
-    const float *from = parts + (size_t)blockIdx.x * count * dim;
+    __shared__ float share[MAX_SPLITS], rows[256];
+    const float *logarithms = splits + (size_t)gridDim.x * count * dim + (size_t)blockIdx.x * count;
+    const float *from = splits + (size_t)blockIdx.x * count * dim;
     uint32_t thread = threadIdx.x;
     float logarithm = thread < count ? read_global<float>(logarithms + thread) : -INFINITY;
     float most =
@@ -483,7 +485,7 @@ __device__ __forceinline__ void merge(const float *parts, T *result, uint32_t co
     float all = block_all_reduce(weight, thread, 256, Sum{}, values);
     share[thread] = all == 0 ? 0 : weight / all;
     __syncthreads();
-    // Groups of threads take a row's numbers, and with others share out the parts.
+    // Groups of threads take a row's numbers, and with others share out the splits.
     for (uint32_t begin = 0; begin < dim; begin += 256) {
         uint32_t width = min_of(power_of_two_from(dim - begin), 256u), at = begin + thread % width;
         float x = 0;
@@ -500,10 +502,10 @@ __device__ __forceinline__ void merge(const float *parts, T *result, uint32_t co
     }
 }
 
-#define MERGE(NAME, T)                                                                                        \
-    ENTRY __launch_bounds__(256)                                                                              \
-        merge_##NAME(const float *__restrict__ parts, T *__restrict__ result, uint32_t count, uint32_t dim) { \
-        merge(parts, result, count, dim);                                                                     \
+#define MERGE(NAME, T)                                                                                         \
+    ENTRY __launch_bounds__(256)                                                                               \
+        merge_##NAME(const float *__restrict__ splits, T *__restrict__ result, uint32_t count, uint32_t dim) { \
+        merge(splits, result, count, dim);                                                                     \
     }
 MERGE(f16, half_t)
 MERGE(bf16, bf16_t)

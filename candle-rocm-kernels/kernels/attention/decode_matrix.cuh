@@ -237,10 +237,10 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     __device__ __forceinline__ uint32_t of_value(int u) const { return row * TILES + u * VALUE_WORDS * 2; }
     __device__ __forceinline__ uint32_t value(int i) const { return group * RUN + i; }
     // A sixteen of the wavefront's RUNs of k.
-    static __device__ __forceinline__ Run run_of(const Words &words, int piece) {
+    static __device__ __forceinline__ Run run_of(const Words &words, int run_index) {
         Run run;
 #pragma unroll
-        for (int w = 0; w < RUN / 2; w++) run[w] = words[piece * (RUN / 2) + w];
+        for (int w = 0; w < RUN / 2; w++) run[w] = words[run_index * (RUN / 2) + w];
         return run;
     }
 
@@ -294,8 +294,8 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
 #pragma unroll
         for (int c = 0; c < OF_KEY; c++)
 #pragma unroll
-            for (int piece = 0; piece < 8 / RUN; piece++)
-                Atom::multiply(score, run_of(rows.k[c], piece), run_of(query[c], piece));
+            for (int run_index = 0; run_index < 8 / RUN; run_index++)
+                Atom::multiply(score, run_of(rows.k[c], run_index), run_of(query[c], run_index));
         keys_used();
         bool exceeds = false;
 #pragma unroll

@@ -7,8 +7,8 @@ struct AttendProblem {
     const void *heads; // T: of queries; or, where `cos` is there, packed ones of queries, keys and values
     void *cache;       // C
     const uint32_t *position;
-    void *result; // T; or null, where `vector` is there
-    float *parts; // where the grid has several parts of the keys
+    void *result;  // T; or null, where `vector` is there
+    float *splits; // where the grid has several splits of the keys
     // Zeros, one for each group of each step, where the workgroup that ends last merges parts; or null.
     int32_t *counters;
     // T: angles, whose table has so many positions; or null.

@@ -1,4 +1,4 @@
-// A workgroup's part of the keys for some queries, which read the same keys: groups of lanes hold a row each.
+// A workgroup's split of the keys for some queries, which read the same keys: groups of lanes hold a row each.
 //
 // Registers: lane l of a group of TEAM lanes holds the elements (e * TEAM + l) * 8 .. + 7 of a row, for each of EACH e,
 // of KEYS keys and their values, of all queries, and of the results.
@@ -77,10 +77,10 @@ struct Scores {
 
 using Four = vec<float, 4>;
 
-// Parts of a head's result at most.
-static constexpr uint32_t MOST_PARTS = 256;
+// Splits of a head's result at most.
+static constexpr uint32_t MAX_SPLITS = 256;
 
-// A workgroup's part of the keys for HEADS queries, which read the same keys. A group of lanes holds a row of DIM
+// A workgroup's split of the keys for HEADS queries, which read the same keys. A group of lanes holds a row of DIM
 // elements, EACH eights a lane; groups take KEYS rows in turn, and the next are on their way while these are used,
 // where AHEAD says so.
 template <class T, int DIM, int HEADS> struct Attend {
@@ -104,7 +104,7 @@ template <class T, int DIM, int HEADS> struct Attend {
                 // A little further apart than their lengths, for lanes that write heads at once.
                 alignas(16) float rows[HEADS][WAVES * DIM + 16];
             };
-            float share[HEADS][MOST_PARTS];
+            float share[HEADS][MAX_SPLITS];
         };
         int32_t ended;
     };

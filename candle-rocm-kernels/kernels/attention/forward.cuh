@@ -38,8 +38,8 @@ template <class T, class S> struct Forward : Products<T, S, 1> {
         LdsBytes lds = Base::template lds_of_workgroup<LDS_BYTES>();
         Sequence s(p);
         // The last tile first: where queries see what is before them, it has most to do.
-        uint32_t tile = gridDim.y - 1 - blockIdx.y, part = S::PARTS == 1 ? 0 : tile % S::PARTS;
-        uint32_t first = tile / S::PARTS * QUERIES, column = part * S::ELEMENTS;
+        uint32_t tile = gridDim.y - 1 - blockIdx.y, head_tile = S::HEAD_TILES == 1 ? 0 : tile % S::HEAD_TILES;
+        uint32_t first = tile / S::HEAD_TILES * QUERIES, column = head_tile * S::ELEMENTS;
         if (first >= s.queries || column >= p.dim) return;
         uint32_t wave = uniform(threadIdx.x / S::WAVE), lane = lane_id();
         uint32_t my_first = first + wave * WAVE_QUERIES;
@@ -109,7 +109,7 @@ template <class T, class S> struct Forward : Products<T, S, 1> {
                 }
             }
         }
-        store(p, s, results, held, lds + wave * Base::RESULT_BYTES, my_first, column, part == 0, lane);
+        store(p, s, results, held, lds + wave * Base::RESULT_BYTES, my_first, column, head_tile == 0, lane);
     }
 
     static __device__ __forceinline__ void store(const AttentionProblem &p, const Sequence &s, Results &results,

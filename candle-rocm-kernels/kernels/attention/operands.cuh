@@ -200,7 +200,7 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct DirectTile : Copied
     }
     __device__ __forceinline__ void stage(LdsBytes) {}
     // Where those read from element `element` on who turn it over.
-    static __device__ __forceinline__ LdsBytes part(LdsBytes tile, int, int element) {
+    static __device__ __forceinline__ LdsBytes operand_at(LdsBytes tile, int, int element) {
         return tile + element / 8 * Layout::CHUNK_PITCH;
     }
 
@@ -234,7 +234,7 @@ template <class T, int KEYS, int ELEMENTS, int THREADS_, int TENSORS = 1> struct
     __device__ __forceinline__ explicit ValueTile(uint32_t dim) : dim(dim) {}
     __device__ __forceinline__ void into(LdsBytes) {}
     // Where those read who want a slice from element `element` on.
-    static __device__ __forceinline__ LdsBytes part(LdsBytes tile, int slice, int element) {
+    static __device__ __forceinline__ LdsBytes operand_at(LdsBytes tile, int slice, int element) {
         return tile + slice * Slice::BYTES + Slice::position(element) * 16;
     }
 

@@ -12,7 +12,7 @@
 template <int DIM_, int ELEMENTS_, int KEYS_, int WAVES_, int QUERY_BLOCKS_, bool QUERIES_IN_LDS_, int LDS_KIB_ = 0>
 struct AttentionShape {
     static constexpr int DIM = DIM_, ELEMENTS = ELEMENTS_, KEYS = KEYS_, WAVES = WAVES_, QUERY_BLOCKS = QUERY_BLOCKS_;
-    static constexpr int WAVE = WAVEFRONT, THREADS = WAVES * WAVE, CHUNKS = DIM / 8, PARTS = DIM / ELEMENTS;
+    static constexpr int WAVE = WAVEFRONT, THREADS = WAVES * WAVE, CHUNKS = DIM / 8, HEAD_TILES = DIM / ELEMENTS;
     static constexpr bool QUERIES_IN_LDS = QUERIES_IN_LDS_;
     static constexpr int LDS_KIB = LDS_KIB_;
 };
@@ -74,7 +74,7 @@ template <class T, class S, int READ_AHEAD> struct Products {
 
     // LDS of a wavefront, for weights on their way to the unit and for results on theirs to memory; and of all, for
     // queries on their way to registers.
-    static constexpr int PIECE = S::ELEMENTS % 64 == 0 ? 64 : 32, PITCH = PIECE + 8;
+    static constexpr int STRIP = S::ELEMENTS % 64 == 0 ? 64 : 32, PITCH = STRIP + 8;
     static constexpr int WEIGHTS_PITCH = S::KEYS / 2 + (S::KEYS > 16 ? 8 : 0);
     static constexpr int WEIGHTS_BYTES = Atom::WEIGHTS_IN_LDS ? WAVE_QUERIES * WEIGHTS_PITCH * 4 : 0;
     static constexpr int RESULT_BYTES = WAVE_QUERIES * PITCH * 2;
@@ -243,7 +243,7 @@ template <class T, class S, int READ_AHEAD> struct Products {
         Fragment read[2][AHEAD_GROUP], of_queries[QB];
         auto read_group = [&](int n) INLINED {
             int step = n / OF_STEP, element = first + n % OF_STEP * AHEAD_GROUP * Atom::OTHERS;
-            values.load(From::part(lds, step / SLICE_STEPS, element), step % SLICE_STEPS, 0);
+            values.load(From::operand_at(lds, step / SLICE_STEPS, element), step % SLICE_STEPS, 0);
 #pragma unroll
             for (int e = 0; e < AHEAD_GROUP; e++) read[n % 2][e] = values.fragment[e];
         };
@@ -297,8 +297,8 @@ template <class T, class S, int READ_AHEAD> struct Products {
                 }
 #pragma unroll
                 for (int group = 0; group < EB; group += GROUP) {
-                    values.load(From::part(lds, step / SLICE_STEPS, first + group * Atom::OTHERS), step % SLICE_STEPS,
-                                load);
+                    values.load(From::operand_at(lds, step / SLICE_STEPS, first + group * Atom::OTHERS),
+                                step % SLICE_STEPS, load);
 #pragma unroll
                     for (int instruction = 0; instruction < Matrix::INSTRUCTIONS; instruction++)
 #pragma unroll
@@ -313,16 +313,16 @@ template <class T, class S, int READ_AHEAD> struct Products {
         if constexpr (Atom::WEIGHTS_IN_LDS) wave_fence();
     }
 
-    // By pieces of PIECE elements through LDS, so that a lane has 16 bytes of a row and its neighbours the others.
+    // By strips of STRIP elements through LDS, so that a lane has 16 bytes of a row and its neighbours the others.
     // `rows` are `pitch` apart and `end` in number; the wavefront's begin with `first`, its elements, of `dim`, with
     // `column`.
     static __device__ __forceinline__ void store(T *rows, uint32_t pitch, uint32_t end, uint32_t dim,
                                                  const Results &results, LdsBytes lds, uint32_t first, uint32_t column,
                                                  uint32_t lane) {
         LDS_MEMORY uint16_t *strip = (LDS_MEMORY uint16_t *)lds;
-        constexpr int BLOCKS = PIECE / Atom::OTHERS, VECTORS = PIECE / 8;
+        constexpr int BLOCKS = STRIP / Atom::OTHERS, VECTORS = STRIP / 8;
 #pragma unroll
-        for (int piece = 0; piece < S::ELEMENTS / PIECE; piece++) {
+        for (int strip_of_head = 0; strip_of_head < S::ELEMENTS / STRIP; strip_of_head++) {
 #pragma unroll
             for (int q = 0; q < QB; q++)
 #pragma unroll
@@ -331,11 +331,11 @@ template <class T, class S, int READ_AHEAD> struct Products {
                     for (int i = 0; i < Matrix::SUMS; i++)
                         strip[(q * Atom::QUERIES + Atom::query(lane, Atom::query_number(i))) * PITCH +
                               e * Atom::OTHERS + Atom::other(lane, i)] =
-                            bit_cast<uint16_t>(narrow<T>(sum_of<Matrix>(results[q][piece * BLOCKS + e], i)));
+                            bit_cast<uint16_t>(narrow<T>(sum_of<Matrix>(results[q][strip_of_head * BLOCKS + e], i)));
             wave_fence();
 #pragma unroll 1
             for (uint32_t i = lane; i < WAVE_QUERIES * VECTORS; i += S::WAVE) {
-                uint32_t query = i / VECTORS, element = i % VECTORS * 8, at = column + piece * PIECE + element;
+                uint32_t query = i / VECTORS, element = i % VECTORS * 8, at = column + strip_of_head * STRIP + element;
                 if (first + query >= end || at >= dim) continue;
                 store_vector(
                     rows + (uint64_t)(first + query) * pitch + at,

@@ -109,13 +109,13 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
     }
 };
 
-// A thread's ROWS x COLS of the tile: pieces of 16 bytes of the compute type, spread over the tile so
-// that neighbouring threads read neighbouring pieces of LDS.
+// A thread's ROWS x COLS of the tile: vectors of 16 bytes of the compute type, spread over the tile so
+// that neighbouring threads read neighbouring vectors of LDS.
 template <class T, class S> struct Accumulator {
     using Acc = compute_t<T>;
-    static constexpr int PIECE = 16 / (int)sizeof(Acc);
+    static constexpr int WIDTH = 16 / (int)sizeof(Acc);
     static constexpr int ROW_THREADS = S::M / S::ROWS, COL_THREADS = S::N / S::COLS;
-    static_assert(S::ROWS % PIECE == 0 && S::COLS % PIECE == 0, "fragments are whole pieces");
+    static_assert(S::ROWS % WIDTH == 0 && S::COLS % WIDTH == 0, "fragments are whole vectors");
 
     Acc v[S::COLS][S::ROWS] = {};
     uint32_t row_thread = threadIdx.x % ROW_THREADS;
@@ -123,27 +123,27 @@ template <class T, class S> struct Accumulator {
 
     // The tile's row of this thread's row i, and column of its column j.
     __device__ __forceinline__ uint32_t row(int i) const {
-        return i / PIECE * (ROW_THREADS * PIECE) + row_thread * PIECE + i % PIECE;
+        return i / WIDTH * (ROW_THREADS * WIDTH) + row_thread * WIDTH + i % WIDTH;
     }
     __device__ __forceinline__ uint32_t col(int j) const {
-        return j / PIECE * (COL_THREADS * PIECE) + col_thread * PIECE + j % PIECE;
+        return j / WIDTH * (COL_THREADS * WIDTH) + col_thread * WIDTH + j % WIDTH;
     }
 
     __device__ __forceinline__ void mma(const Slice<Acc, S::K, S::M> &a, const Slice<Acc, S::K, S::N> &b) {
-        using Piece = vec<Acc, PIECE>;
+        using Vector = vec<Acc, WIDTH>;
         // Unrolled further, the compiler reads so far ahead that registers run out.
 #pragma unroll 2
         for (int k = 0; k < S::K; k++) {
-            Piece rows[S::ROWS / PIECE], cols[S::COLS / PIECE];
+            Vector rows[S::ROWS / WIDTH], cols[S::COLS / WIDTH];
 #pragma unroll
-            for (int i = 0; i < S::ROWS / PIECE; i++) rows[i] = load_vec<Piece>(&a.v[k][row(i * PIECE)]);
+            for (int i = 0; i < S::ROWS / WIDTH; i++) rows[i] = load_vec<Vector>(&a.v[k][row(i * WIDTH)]);
 #pragma unroll
-            for (int j = 0; j < S::COLS / PIECE; j++) cols[j] = load_vec<Piece>(&b.v[k][col(j * PIECE)]);
+            for (int j = 0; j < S::COLS / WIDTH; j++) cols[j] = load_vec<Vector>(&b.v[k][col(j * WIDTH)]);
 #pragma unroll
             for (int j = 0; j < S::COLS; j++)
 #pragma unroll
                 for (int i = 0; i < S::ROWS; i++)
-                    v[j][i] = math::fma(rows[i / PIECE][i % PIECE], cols[j / PIECE][j % PIECE], v[j][i]);
+                    v[j][i] = math::fma(rows[i / WIDTH][i % WIDTH], cols[j / WIDTH][j % WIDTH], v[j][i]);
         }
     }
 
@@ -156,13 +156,13 @@ template <class T, class S> struct Accumulator {
             if (column >= p.n) continue;
             T *to = c + (int64_t)column * p.ldc;
 #pragma unroll
-            for (int i = 0; i < S::ROWS; i += PIECE) {
+            for (int i = 0; i < S::ROWS; i += WIDTH) {
                 uint32_t first = row0 + row(i);
-                if (first + PIECE <= p.m) {
-                    scaling.template store<PIECE>(to + first, &v[j][i]);
+                if (first + WIDTH <= p.m) {
+                    scaling.template store<WIDTH>(to + first, &v[j][i]);
                 } else {
 #pragma unroll
-                    for (int e = 0; e < PIECE; e++)
+                    for (int e = 0; e < WIDTH; e++)
                         if (first + e < p.m) scaling.template store<1>(to + first + e, &v[j][i + e]);
                 }
             }

@@ -87,13 +87,13 @@ constexpr uint32_t PITCH = QUADS + 4;
 
 // 128 elements of a tile's rows and vectors.
 template <class Q, int COLUMNS> struct Tile {
-    static constexpr uint32_t PARTS = BLOCK_ELEMENTS / Q::SCALED;
+    static constexpr uint32_t SCALE_GROUPS = BLOCK_ELEMENTS / Q::SCALED;
     alignas(16) uint32_t weights[ROWS][PITCH];
     alignas(16) uint32_t activations[COLUMNS][PITCH];
-    float scale[PARTS][ROWS], min[Q::HAS_MIN ? PARTS : 1][ROWS];
+    float scale[SCALE_GROUPS][ROWS], min[Q::HAS_MIN ? SCALE_GROUPS : 1][ROWS];
     float d[BLOCK_ELEMENTS / 32][COLUMNS];
     // Sums of the activations' integers over as many elements as have a min.
-    float plain[Q::HAS_MIN ? PARTS : 1][COLUMNS];
+    float plain[Q::HAS_MIN ? SCALE_GROUPS : 1][COLUMNS];
 };
 
 typedef vec<uint32_t, 4> Words;
@@ -164,8 +164,8 @@ template <class Q, int COLUMNS> struct Sums {
         return 16 * (threadIdx.x / 64 / WAVES_DOWN * BLOCKS + block) + lane_id() % 16;
     }
 
-    // Products of the integers of elements 32 * chunk on, or of their half `part` alone if there are two.
-    static __device__ __forceinline__ v4i products(const Tile<Q, COLUMNS> &tile, uint32_t chunk, uint32_t part,
+    // Products of the integers of elements 32 * chunk on, or of their half `k_per_split` alone if there are two.
+    static __device__ __forceinline__ v4i products(const Tile<Q, COLUMNS> &tile, uint32_t chunk, uint32_t scale_group,
                                                    int block) {
         const uint32_t *a = tile.weights[threadIdx.x / 64 % WAVES_DOWN * 16 + lane_id() % 16];
         const uint32_t *b = tile.activations[column(block)];
@@ -175,13 +175,13 @@ template <class Q, int COLUMNS> struct Sums {
         // 16 elements an instruction, four in a lane.
 #pragma unroll
         for (uint32_t half = 0; half < 2; half++)
-            if (Q::SCALED == 32 || half == part)
+            if (Q::SCALED == 32 || half == scale_group)
                 c = __builtin_amdgcn_mfma_i32_16x16x16i8((int)a[8 * chunk + 4 * half + group],
                                                          (int)b[8 * chunk + 4 * half + group], c, 0, 0, 0);
 #else
         // 32 elements an instruction, eight in a lane; zeros take the place of the half not asked for.
         uint64_t weights = *(const uint64_t *)(a + 8 * chunk + 2 * group);
-        if (Q::SCALED == 16 && group / 2 != part) weights = 0;
+        if (Q::SCALED == 16 && group / 2 != k_per_split) weights = 0;
         c = __builtin_amdgcn_mfma_i32_16x16x32_i8((long)weights, *(const long *)(b + 8 * chunk + 2 * group), c, 0, 0,
                                                   0);
 #endif
@@ -189,16 +189,16 @@ template <class Q, int COLUMNS> struct Sums {
     }
 
     __device__ __forceinline__ void add(const Tile<Q, COLUMNS> &tile) {
-        constexpr uint32_t PARTS = 32 / Q::SCALED;
+        constexpr uint32_t SCALE_GROUPS = 32 / Q::SCALED;
         // Unrolled, the products of all chunks would be in flight, at a wavefront's worth of registers.
 #pragma unroll 1
         for (uint32_t chunk = 0; chunk < 4; chunk++) {
 #pragma unroll
-            for (uint32_t part = 0; part < PARTS; part++) {
-                uint32_t p = PARTS * chunk + part;
+            for (uint32_t scale_group = 0; scale_group < SCALE_GROUPS; scale_group++) {
+                uint32_t p = SCALE_GROUPS * chunk + scale_group;
 #pragma unroll
                 for (int block = 0; block < BLOCKS; block++) {
-                    v4i c = products(tile, chunk, part, block);
+                    v4i c = products(tile, chunk, scale_group, block);
                     float d = tile.d[chunk][column(block)];
 #pragma unroll
                     for (int i = 0; i < 4; i++) {
@@ -264,15 +264,15 @@ template <class Q, int COLUMNS> struct Sums {
 };
 #endif
 
-// dst (vectors, dst_rows) = matrix (rows, columns) times the vectors, in tiles of ROWS x COLUMNS: of rows in x,
-// of vectors in y, in steps of the grid. Workgroups in z each add up `part` of the columns, a multiple of 256, and
-// have results of their own, `part_results` apart.
+// dst (vectors, dst_rows) = matrix (rows, columns) times the vectors, in tiles of ROWS x COLUMNS: of rows in x, of
+// vectors in y, in steps of the grid. Workgroups in z each add up `k_per_split` of the columns, a multiple of 256, and
+// have results of their own, `split_results` apart.
 template <class Q, Scales LAYOUT, int COLUMNS>
 __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,
                                         float *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vectors,
-                                        size_t row_bytes, size_t dst_rows, uint32_t part, size_t part_results) {
-    uint32_t begin = blockIdx.z * part, end = min_of(columns - begin, part) + begin;
-    dst += blockIdx.z * part_results;
+                                        size_t row_bytes, size_t dst_rows, uint32_t k_per_split, size_t split_results) {
+    uint32_t begin = blockIdx.z * k_per_split, end = min_of(columns - begin, k_per_split) + begin;
+    dst += blockIdx.z * split_results;
 #if defined(TENSOR_CORES)
     // The widest tiles are high, too: of the host's workgroups every second has nothing to do. Small tiles have less to
     // do in a step, so theirs are longer.
@@ -302,11 +302,13 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     }
 #endif
 }
-#define PRODUCT(NAME, Q, LAYOUT, COLUMNS)                                                                          \
-    ENTRY __launch_bounds__(THREADS, COLUMNS == 128 ? 1 : 2) mmq_##NAME##_##COLUMNS(                               \
-        const uint8_t *__restrict__ src, const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t columns, \
-        uint32_t rows, uint32_t vectors, size_t row_bytes, size_t dst_rows, uint32_t part, size_t part_results) {  \
-        product<Q, LAYOUT, COLUMNS>(src, y, dst, columns, rows, vectors, row_bytes, dst_rows, part, part_results); \
+#define PRODUCT(NAME, Q, LAYOUT, COLUMNS)                                                                       \
+    ENTRY __launch_bounds__(THREADS, COLUMNS == 128 ? 1 : 2)                                                    \
+        mmq_##NAME##_##COLUMNS(const uint8_t *__restrict__ src, const uint8_t *__restrict__ y,                  \
+                               float *__restrict__ dst, uint32_t columns, uint32_t rows, uint32_t vectors,      \
+                               size_t row_bytes, size_t dst_rows, uint32_t k_per_split, size_t split_results) { \
+        product<Q, LAYOUT, COLUMNS>(src, y, dst, columns, rows, vectors, row_bytes, dst_rows, k_per_split,      \
+                                    split_results);                                                             \
     }
 #define PRODUCTS(NAME, Q, LAYOUT) \
     PRODUCT(NAME, Q, LAYOUT, 16)  \
@@ -323,14 +325,14 @@ PRODUCTS(q4_k, Q4_K, DS4)
 PRODUCTS(q5_k, Q5_K, DS4)
 PRODUCTS(q6_k, Q6_K, D4)
 
-// dst (vectors, dst_rows) = the sum of `parts` results of (vectors, rows) each, `part_results` apart, always in the
+// dst (vectors, dst_rows) = the sum of `splits` results of (vectors, rows) each, `split_results` apart, always in the
 // same order.
 ENTRY __launch_bounds__(256) mmq_sum(const float *__restrict__ partial, float *__restrict__ dst, uint32_t rows,
-                                     uint32_t vectors, size_t dst_rows, uint32_t parts, size_t part_results) {
+                                     uint32_t vectors, size_t dst_rows, uint32_t splits, size_t split_results) {
     uint32_t results = rows * vectors;
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < results; i += gridDim.x * blockDim.x) {
         float sum = partial[i];
-        for (uint32_t p = 1; p < parts; p++) sum += partial[p * part_results + i];
+        for (uint32_t p = 1; p < splits; p++) sum += partial[p * split_results + i];
         uint32_t vector = i / rows;
         dst[vector * dst_rows + (i - vector * rows)] = sum;
     }

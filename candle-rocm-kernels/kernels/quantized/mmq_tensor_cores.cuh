@@ -9,15 +9,15 @@
 namespace tensor_cores {
 
 template <class Q, int ROWS, int COLUMNS, int CHUNKS> struct Tile {
-    static constexpr int PARTS = 32 * CHUNKS / Q::SCALED, SIXTEENTHS = 2 * CHUNKS;
+    static constexpr int SCALE_GROUPS = 32 * CHUNKS / Q::SCALED, SIXTEENTHS = 2 * CHUNKS;
     vec<uint32_t, 4> weights[ROWS][SIXTEENTHS], activations[COLUMNS][SIXTEENTHS];
     // A row's scale and min, by parts; a vector's scale and the sum of its integers, by parts or, without mins, by
     // chunks.
-    static constexpr int SIDES = Q::HAS_MIN ? PARTS : CHUNKS, WIDE = Q::HAS_MIN ? 2 : 1;
+    static constexpr int SIDES = Q::HAS_MIN ? SCALE_GROUPS : CHUNKS, WIDE = Q::HAS_MIN ? 2 : 1;
     // Further apart than their lengths, so that lanes write four parts at once. With mins there is less to gain, and
     // not always LDS.
     static constexpr int GAP = Q::HAS_MIN ? 0 : 8;
-    vec<float, WIDE> row_side[PARTS][ROWS + GAP];
+    vec<float, WIDE> row_side[SCALE_GROUPS][ROWS + GAP];
     alignas(16) vec<float, WIDE> column_side[SIDES][COLUMNS + GAP];
 
     // Where 16 bytes stand in a row of four or eight: eight rows' same 16 bytes then lie in all banks.
@@ -66,7 +66,7 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
     static constexpr int WAVE_ROWS = COLUMNS == 16 ? 16 : 32, DOWN = ROWS / WAVE_ROWS,
                          SHARERS = COLUMNS == 16 ? THREADS / 32 / DOWN : 1, ACROSS = THREADS / 32 / DOWN / SHARERS,
                          MY_COLUMNS = COLUMNS / ACROSS, MY_CHUNKS = CHUNKS / SHARERS;
-    static constexpr int M = WAVE_ROWS / 16, N = MY_COLUMNS / 8, PARTS = 32 / Q::SCALED;
+    static constexpr int M = WAVE_ROWS / 16, N = MY_COLUMNS / 8, SCALE_GROUPS = 32 / Q::SCALED;
     static_assert(N % 2 == 0, "columns are loaded by sixteens");
 
     // Steps whose operands are on their way while one is multiplied. What a tile of few columns has to do is short
@@ -123,7 +123,7 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
             for (uint32_t i = 0; i < 2; i++) {
                 // In blocks of 256 neighbours take turns, lest their 16 bytes lie in the same banks.
                 uint32_t s = Q::ELEMENTS == 32 ? i : i ^ (h & 1u), sixteen = place_of<Q>(h, s),
-                         part = Q::SCALED == 16 ? sixteen : sixteen / 2;
+                         scale_group = Q::SCALED == 16 ? sixteen : sixteen / 2;
                 vec<uint32_t, 4> q;
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
@@ -135,7 +135,7 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
                     vec<float, Tile::WIDE> side;
                     side[0] = s == 0 ? piece.scale[0] : piece.scale[1];
                     if constexpr (Q::HAS_MIN) side[1] = s == 0 ? piece.min[0] : piece.min[1];
-                    tile.row_side[part][r] = side;
+                    tile.row_side[scale_group][r] = side;
                 }
             }
         }
@@ -158,30 +158,30 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
     }
 
     // A pair of blocks of eight columns, of one part of a chunk: what is multiplied at a time.
-    static constexpr int PAIRS = N / 2, ITEMS = PAIRS * PARTS, WIDE = Tile::WIDE;
+    static constexpr int PAIRS = N / 2, ITEMS = PAIRS * SCALE_GROUPS, WIDE = Tile::WIDE;
     // Adds a step's products. The matrices of the item after the next are read and the next item is multiplied while
     // the results of the last are scaled, so that none waits.
     __device__ __forceinline__ void add(const Tile &tile, uint32_t slot) {
         uint32_t lane = lane_id(), group = lane / 4, within = lane % 4;
         uint32_t a[M][4], b[2][4];
         int32_t products[2][2][M][4];
-        vec<float, WIDE> row_side[PARTS][M][2];
+        vec<float, WIDE> row_side[SCALE_GROUPS][M][2];
         vec<float, 2 * WIDE> column_side[2][2];
         auto read = [&](int t) {
-            if (t % PARTS != 0) return;
-            uint32_t c = my_column() + 16 * (t / PARTS) + lane % 8 + lane / 16 * 8;
-            load_matrices(&tile.activations[c][Tile::place(c, 2 * slot + lane / 8 % 2)], b[t / PARTS % 2]);
+            if (t % SCALE_GROUPS != 0) return;
+            uint32_t c = my_column() + 16 * (t / SCALE_GROUPS) + lane % 8 + lane / 16 * 8;
+            load_matrices(&tile.activations[c][Tile::place(c, 2 * slot + lane / 8 % 2)], b[t / SCALE_GROUPS % 2]);
         };
         auto multiply_item = [&](int t) {
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                uint32_t column = my_column() + 16 * (t / PARTS) + 8 * i + 2 * within;
+                uint32_t column = my_column() + 16 * (t / SCALE_GROUPS) + 8 * i + 2 * within;
                 column_side[t % 2][i] = load_vec<vec<float, 2 * WIDE>>(
-                    &tile.column_side[Q::HAS_MIN ? PARTS * slot + t % PARTS : slot][column][0]);
+                    &tile.column_side[Q::HAS_MIN ? SCALE_GROUPS * slot + t % SCALE_GROUPS : slot][column][0]);
 #pragma unroll
                 for (int m = 0; m < M; m++) {
-                    if constexpr (PARTS == 1) multiply(a[m], b[t % 2] + 2 * i, products[t % 2][i][m]);
-                    else multiply_half(a[m], b[t / PARTS % 2] + 2 * i, t % PARTS, products[t % 2][i][m]);
+                    if constexpr (SCALE_GROUPS == 1) multiply(a[m], b[t % 2] + 2 * i, products[t % 2][i][m]);
+                    else multiply_half(a[m], b[t / SCALE_GROUPS % 2] + 2 * i, t % SCALE_GROUPS, products[t % 2][i][m]);
                 }
             }
         };
@@ -192,9 +192,9 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
                 for (int m = 0; m < M; m++)
 #pragma unroll
                     for (int k = 0; k < 4; k++) {
-                        const vec<float, WIDE> &row = row_side[t % PARTS][m][k / 2];
+                        const vec<float, WIDE> &row = row_side[t % SCALE_GROUPS][m][k / 2];
                         const vec<float, 2 * WIDE> &column = column_side[t % 2][i];
-                        float &total = value[m][2 * (t / PARTS) + i][k];
+                        float &total = value[m][2 * (t / SCALE_GROUPS) + i][k];
                         float sum = row[0] * (float)products[t % 2][i][m][k];
                         if constexpr (Q::HAS_MIN) sum = math::fma(row[WIDE - 1], column[k % 2 * WIDE + WIDE - 1], sum);
                         total = math::fma(column[k % 2 * WIDE], sum, total);
@@ -207,12 +207,13 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
         }
         read(0);
 #pragma unroll
-        for (int part = 0; part < PARTS; part++)
+        for (int scale_group = 0; scale_group < SCALE_GROUPS; scale_group++)
 #pragma unroll
             for (int m = 0; m < M; m++)
 #pragma unroll
                 for (int half = 0; half < 2; half++)
-                    row_side[part][m][half] = tile.row_side[PARTS * slot + part][my_row() + 16 * m + 8 * half + group];
+                    row_side[scale_group][m][half] =
+                        tile.row_side[SCALE_GROUPS * slot + scale_group][my_row() + 16 * m + 8 * half + group];
         if (ITEMS > 1) read(1);
         multiply_item(0);
 #pragma unroll

@@ -60,7 +60,7 @@ __device__ __forceinline__ void product(const T *__restrict__ input, const uint8
     __shared__ Slot slots[SLOTS];
     alignas(16) __shared__ float a[SLOTS * PITCH];
     alignas(16) __shared__ float b[COLUMNS * PITCH];
-    const uint32_t thread = threadIdx.x, fetched = thread / 4, part = thread % 4;
+    const uint32_t thread = threadIdx.x, fetched = thread / 4, quarter = thread % 4;
     // Four columns and two slots a thread, 16 apart.
     const uint32_t my_column = thread % 16, my_slot = thread / 16;
     constexpr int MY_COLUMNS = COLUMNS / 16, MY_SLOTS = SLOTS / 16;
@@ -86,7 +86,7 @@ __device__ __forceinline__ void product(const T *__restrict__ input, const uint8
                     __syncthreads();
 #pragma unroll
                     for (uint32_t i = 0; i < DEPTH / 16; i++) {
-                        uint32_t quad = DEPTH / 16 * part + i;
+                        uint32_t quad = DEPTH / 16 * quarter + i;
                         bool inside = start + 4 * quad < size_k;
                         float values[4] = {};
                         if (inside) Weights::quad(matrix_row, start / 4 + quad, size_k, values);

@@ -267,16 +267,16 @@ INDEXED_MOE(q8_0, Q8_0)
 // it. 64 elements of the inner dimension at a time go to LDS.
 template <class Q, int ROWS, int COLUMNS> struct MulMatTile {
     static constexpr int THREADS = 128, LANES = 16, MY_ROWS = ROWS / LANES, MY_COLUMNS = COLUMNS / (THREADS / LANES);
-    static constexpr int PARTS = 64 / Q::SCALED, QUADS = 16 / PARTS;
+    static constexpr int SCALE_GROUPS = 64 / Q::SCALED, QUADS = 16 / SCALE_GROUPS;
     static constexpr bool IS_Q4_0 = is_same<Q, Q4_0>::value;
 
     // Rows of words by element quad, so that neighbouring threads use neighbouring banks.
     struct Lds {
         uint32_t (&weights)[16][ROWS], (&activations)[16][COLUMNS];
-        float (&scale)[PARTS][ROWS], (&min)[Q::HAS_MIN ? PARTS : 1][ROWS], (&d)[2][COLUMNS];
+        float (&scale)[SCALE_GROUPS][ROWS], (&min)[Q::HAS_MIN ? SCALE_GROUPS : 1][ROWS], (&d)[2][COLUMNS];
         // What CUDA's formula adds to products of Q4_0, or 0.
         float (&addend)[2][IS_Q4_0 ? COLUMNS : 1];
-        int32_t (&plain)[PARTS][COLUMNS];
+        int32_t (&plain)[SCALE_GROUPS][COLUMNS];
     };
 
     Lds lds;
@@ -305,13 +305,13 @@ template <class Q, int ROWS, int COLUMNS> struct MulMatTile {
                 piece = Q::piece(load_piece<Q>(src + row * row_bytes, piece_of_row), piece_of_row % (Q::ELEMENTS / 32));
 #pragma unroll
             for (uint32_t s = 0; s < 2; s++) {
-                uint32_t place = place_of<Q>(h, s), part = 4 * place / QUADS;
+                uint32_t place = place_of<Q>(h, s), scale_group = 4 * place / QUADS;
 #pragma unroll
                 for (uint32_t k = 0; k < 4; k++)
                     lds.weights[4 * place + k][r] =
                         Q::OFFSET != 0 ? subtract_bytes(piece.q[s][k], Q::OFFSET) : piece.q[s][k];
-                lds.scale[part][r] = piece.scale[s];
-                if constexpr (Q::HAS_MIN) lds.min[part][r] = piece.min[s];
+                lds.scale[scale_group][r] = piece.scale[s];
+                if constexpr (Q::HAS_MIN) lds.min[scale_group][r] = piece.min[s];
             }
         }
     }
@@ -341,17 +341,17 @@ template <class Q, int ROWS, int COLUMNS> struct MulMatTile {
         }
     }
     // Multiply: the elements that share a scale, LDS -> registers -> sums.
-    __device__ __forceinline__ void multiply(int part) {
-        uint32_t slot = part * QUADS / 8, w[MY_ROWS][QUADS];
+    __device__ __forceinline__ void multiply(int scale_group) {
+        uint32_t slot = scale_group * QUADS / 8, w[MY_ROWS][QUADS];
 #pragma unroll
         for (int r = 0; r < MY_ROWS; r++)
 #pragma unroll
-            for (int k = 0; k < QUADS; k++) w[r][k] = lds.weights[QUADS * part + k][my_row + r * LANES];
+            for (int k = 0; k < QUADS; k++) w[r][k] = lds.weights[QUADS * scale_group + k][my_row + r * LANES];
 #pragma unroll
         for (int c = 0; c < MY_COLUMNS; c++) {
             uint32_t column = my_column + c * (THREADS / LANES), q[QUADS];
 #pragma unroll
-            for (int k = 0; k < QUADS; k++) q[k] = lds.activations[QUADS * part + k][column];
+            for (int k = 0; k < QUADS; k++) q[k] = lds.activations[QUADS * scale_group + k][column];
 #pragma unroll
             for (int r = 0; r < MY_ROWS; r++) {
                 uint32_t row = my_row + r * LANES;
@@ -360,11 +360,12 @@ template <class Q, int ROWS, int COLUMNS> struct MulMatTile {
                 for (int k = 0; k < QUADS; k++) products = dot4(w[r][k], q[k], products);
                 if constexpr (IS_Q4_0) {
                     float product = math::fma((float)products, lds.d[slot][column], lds.addend[slot][column]);
-                    sums[r][c] = math::fma(lds.scale[part][row], product, sums[r][c]);
+                    sums[r][c] = math::fma(lds.scale[scale_group][row], product, sums[r][c]);
                     continue;
                 }
-                float sum = lds.scale[part][row] * (float)products;
-                if constexpr (Q::HAS_MIN) sum = math::fma(lds.min[part][row], (float)lds.plain[part][column], sum);
+                float sum = lds.scale[scale_group][row] * (float)products;
+                if constexpr (Q::HAS_MIN)
+                    sum = math::fma(lds.min[scale_group][row], (float)lds.plain[scale_group][column], sum);
                 sums[r][c] = math::fma(lds.d[slot][column], sum, sums[r][c]);
             }
         }
@@ -389,18 +390,18 @@ __device__ __forceinline__ void mul_mat(const uint8_t *__restrict__ src, const u
                                         float *__restrict__ dst, int32_t inner, int32_t rows, int32_t columns,
                                         int32_t padded, int32_t dst_rows) {
     using Tile = MulMatTile<Q, ROWS, COLUMNS>;
-    constexpr int PARTS = Tile::PARTS;
+    constexpr int SCALE_GROUPS = Tile::SCALE_GROUPS;
     __shared__ uint32_t weights[16][ROWS], activations[16][COLUMNS];
-    __shared__ float scale[PARTS][ROWS], min[Q::HAS_MIN ? PARTS : 1][ROWS], d[2][COLUMNS];
+    __shared__ float scale[SCALE_GROUPS][ROWS], min[Q::HAS_MIN ? SCALE_GROUPS : 1][ROWS], d[2][COLUMNS];
     __shared__ float addend[2][Tile::IS_Q4_0 ? COLUMNS : 1];
-    __shared__ int32_t plain[PARTS][COLUMNS];
+    __shared__ int32_t plain[SCALE_GROUPS][COLUMNS];
     Tile tile({weights, activations, scale, min, d, addend, plain}, inner, rows, columns, padded);
     for (uint32_t step = 0; step < ceil_div(tile.pieces, 2u); step++) {
         tile.stage_weights(src, step);
         tile.stage_activations(y, step);
         __syncthreads();
 #pragma unroll 1
-        for (int part = 0; part < PARTS; part++) tile.multiply(part);
+        for (int scale_group = 0; scale_group < SCALE_GROUPS; scale_group++) tile.multiply(scale_group);
         __syncthreads();
     }
     tile.store(dst, dst_rows);

@@ -97,12 +97,12 @@ struct RowGroups {
 __device__ __forceinline__ uint32_t exponent_from(uint32_t x) { return x <= 1 ? 0 : 32 - __builtin_clz(x - 1); }
 
 // Where the elements of an output are neighbours in memory, or nothing is: a group for each output.
-__device__ __forceinline__ RowGroups groups_for_rows(uint32_t parts, uint32_t asked, uint32_t threads) {
+__device__ __forceinline__ RowGroups groups_for_rows(uint32_t vectors, uint32_t asked, uint32_t threads) {
     uint32_t wave = log2_of(wave_size());
     // Exchanges need whole wavefronts.
     if (threads < wave) return {0, min_of(threads, asked), 0};
-    // Of no fewer threads than have four parts each, and else of as many as there are for it.
-    uint32_t most = exponent_from(parts), size = min_of(threads, max_of(threads - asked + 2, most) - 2);
+    // Of no fewer threads than have four vectors each, and else of as many as there are for it.
+    uint32_t most = exponent_from(vectors), size = min_of(threads, max_of(threads - asked + 2, most) - 2);
     // Where a wavefront is enough for an output, no barrier keeps the others from leaving.
     if (most <= wave) size = min_of(size, most);
     return {size, min_of(threads - size, asked), 0};
@@ -148,9 +148,9 @@ struct Stretch {
     uint32_t first, elements;
 };
 
-// The number of `parts` that are a group's: one in 1 << `groups`, from the group's own number on.
-__device__ __forceinline__ uint32_t own_parts(uint32_t parts, uint32_t group, uint32_t groups) {
-    return parts > group ? ((parts - 1 - group) >> groups) + 1 : 0;
+// The number of `vectors` that are a group's: one in 1 << `groups`, from the group's own number on.
+__device__ __forceinline__ uint32_t own_parts(uint32_t vectors, uint32_t group, uint32_t groups) {
+    return vectors > group ? ((vectors - 1 - group) >> groups) + 1 : 0;
 }
 
 // Combines a group's share of the elements that are neighbours in memory, in vectors of 16 bytes; `at` is the first

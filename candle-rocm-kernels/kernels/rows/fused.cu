@@ -159,7 +159,7 @@ FOR_WIDE_FLOATS(SOFTMAXES)
     }
 FOR_WIDE_FLOATS(NORMS)
 
-// ------------------------------------------------------------ rows in parts
+// ------------------------------------------------------------ rows in splits
 
 // The first launch and the second must cut rows alike, of pointers that only one of them has: the caller says whether
 // all can be read in vectors, `wide`.
@@ -169,162 +169,165 @@ template <class T, class F> __device__ __forceinline__ void by_width(bool wide, 
 }
 
 template <class T, class M>
-__device__ __forceinline__ void softmax_parts(const T *src, PartOf<T> *__restrict__ partial, uint32_t columns,
-                                              uint32_t parts, double scale, bool wide, const M *mask,
-                                              const MaskRows &rows) {
+__device__ __forceinline__ void softmax_splits(const T *src, PartialOf<T> *__restrict__ partial, uint32_t columns,
+                                               uint32_t splits, double scale, bool wide, const M *mask,
+                                               const MaskRows &rows) {
     by_width<T>(wide && can_widen_mask<T>(mask, rows), [&](auto width) INLINED {
         auto source = logits(src, mask, rows, blockIdx.y, columns, scale);
-        softmax_part<width.value, T>(source, partial, columns, parts);
+        softmax_split<width.value, T>(source, partial, columns, splits);
     });
 }
 template <bool LOG, class T, class M>
-__device__ __forceinline__ void softmax_finish(const T *src, const PartOf<T> *__restrict__ partial, T *dst,
-                                               uint32_t columns, uint32_t parts, double scale, bool wide, const M *mask,
-                                               const MaskRows &rows) {
+__device__ __forceinline__ void softmax_finish(const T *src, const PartialOf<T> *__restrict__ partial, T *dst,
+                                               uint32_t columns, uint32_t splits, double scale, bool wide,
+                                               const M *mask, const MaskRows &rows) {
     constexpr bool MASKED = !is_same<M, NoMask>::value;
     by_width<T>(wide && can_widen_mask<T>(mask, rows), [&](auto width) INLINED {
         auto source = logits(src, mask, rows, blockIdx.y, columns, scale);
         T *to = dst + (size_t)blockIdx.y * columns;
-        softmax_part_finish<width.value, LOG, MASKED, T>(source, partial, to, columns, parts);
+        softmax_split_finish<width.value, LOG, MASKED, T>(source, partial, to, columns, splits);
     });
 }
 template <bool LOG, class T>
-__device__ __forceinline__ void softmax_backward_parts(const T *y, const T *dy, compute_t<T> *partial, uint32_t columns,
-                                                       uint32_t parts, bool wide) {
+__device__ __forceinline__ void softmax_backward_splits(const T *y, const T *dy, compute_t<T> *partial,
+                                                        uint32_t columns, uint32_t splits, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
     by_width<T>(wide, [&](auto width) INLINED {
-        softmax_backward_part<width.value, LOG>(Two<T>{y + at, dy + at}, partial, columns, parts);
+        softmax_backward_split<width.value, LOG>(Two<T>{y + at, dy + at}, partial, columns, splits);
     });
 }
 template <bool LOG, class T>
 __device__ __forceinline__ void softmax_backward_finish(const T *y, const T *dy, const compute_t<T> *partial, T *dx,
-                                                        uint32_t columns, uint32_t parts, double scale, bool wide) {
+                                                        uint32_t columns, uint32_t splits, double scale, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
     by_width<T>(wide, [&](auto width) INLINED {
         Two<T> source{y + at, dy + at};
-        softmax_backward_part_finish<width.value, LOG>(source, partial, dx + at, columns, parts, (compute_t<T>)scale);
+        softmax_backward_split_finish<width.value, LOG>(source, partial, dx + at, columns, splits, (compute_t<T>)scale);
     });
 }
 
-#define MASKED_PARTS(KIND, NAME, T, M)                                                                                \
-    ENTRY __launch_bounds__(256)                                                                                      \
-        long_##KIND##_parts_##NAME(const T *__restrict__ src, PartOf<T> *__restrict__ partial, uint32_t columns,      \
-                                   uint32_t parts, double scale, uint32_t wide, const M *__restrict__ mask,           \
-                                   uint32_t middle, uint32_t inner, size_t stride0, size_t stride1, size_t stride2) { \
-        softmax_parts(src, partial, columns, parts, scale, wide != 0, mask,                                           \
-                      MaskRows{middle, inner, {stride0, stride1, stride2}});                                          \
-    }                                                                                                                 \
-    ENTRY __launch_bounds__(256) long_##KIND##_finish_##NAME(                                                         \
-        const T *__restrict__ src, const PartOf<T> *__restrict__ partial, T *__restrict__ dst, uint32_t columns,      \
-        uint32_t parts, double scale, uint32_t wide, const M *__restrict__ mask, uint32_t middle, uint32_t inner,     \
-        size_t stride0, size_t stride1, size_t stride2) {                                                             \
-        softmax_finish<false>(src, partial, dst, columns, parts, scale, wide != 0, mask,                              \
-                              MaskRows{middle, inner, {stride0, stride1, stride2}});                                  \
+#define MASKED_SPLITS(KIND, NAME, T, M)                                                                                \
+    ENTRY __launch_bounds__(256)                                                                                       \
+        long_##KIND##_splits_##NAME(const T *__restrict__ src, PartialOf<T> *__restrict__ partial, uint32_t columns,   \
+                                    uint32_t splits, double scale, uint32_t wide, const M *__restrict__ mask,          \
+                                    uint32_t middle, uint32_t inner, size_t stride0, size_t stride1, size_t stride2) { \
+        softmax_splits(src, partial, columns, splits, scale, wide != 0, mask,                                          \
+                       MaskRows{middle, inner, {stride0, stride1, stride2}});                                          \
+    }                                                                                                                  \
+    ENTRY __launch_bounds__(256) long_##KIND##_finish_##NAME(                                                          \
+        const T *__restrict__ src, const PartialOf<T> *__restrict__ partial, T *__restrict__ dst, uint32_t columns,    \
+        uint32_t splits, double scale, uint32_t wide, const M *__restrict__ mask, uint32_t middle, uint32_t inner,     \
+        size_t stride0, size_t stride1, size_t stride2) {                                                              \
+        softmax_finish<false>(src, partial, dst, columns, splits, scale, wide != 0, mask,                              \
+                              MaskRows{middle, inner, {stride0, stride1, stride2}});                                   \
     }
-#define SOFTMAX_FINISH(KIND, LOG, NAME, T)                                                                        \
-    ENTRY __launch_bounds__(256) long_##KIND##_finish_##NAME(                                                     \
-        const T *__restrict__ src, const PartOf<T> *__restrict__ partial, T *__restrict__ dst, uint32_t columns,  \
-        uint32_t parts, double scale, uint32_t wide) {                                                            \
-        softmax_finish<LOG, T, NoMask>(src, partial, dst, columns, parts, scale, wide != 0, nullptr, MaskRows{}); \
-    }                                                                                                             \
-    ENTRY __launch_bounds__(256) long_backward_##KIND##_parts_##NAME(                                             \
-        const T *__restrict__ y, const T *__restrict__ dy, compute_t<T> *__restrict__ partial, uint32_t columns,  \
-        uint32_t parts, uint32_t wide) {                                                                          \
-        softmax_backward_parts<LOG>(y, dy, partial, columns, parts, wide != 0);                                   \
-    }                                                                                                             \
-    ENTRY __launch_bounds__(256) long_backward_##KIND##_finish_##NAME(                                            \
-        const T *__restrict__ y, const T *__restrict__ dy, const compute_t<T> *__restrict__ partial,              \
-        T *__restrict__ dx, uint32_t columns, uint32_t parts, double scale, uint32_t wide) {                      \
-        softmax_backward_finish<LOG>(y, dy, partial, dx, columns, parts, scale, wide != 0);                       \
+#define SOFTMAX_FINISH(KIND, LOG, NAME, T)                                                                          \
+    ENTRY __launch_bounds__(256) long_##KIND##_finish_##NAME(                                                       \
+        const T *__restrict__ src, const PartialOf<T> *__restrict__ partial, T *__restrict__ dst, uint32_t columns, \
+        uint32_t splits, double scale, uint32_t wide) {                                                             \
+        softmax_finish<LOG, T, NoMask>(src, partial, dst, columns, splits, scale, wide != 0, nullptr, MaskRows{});  \
+    }                                                                                                               \
+    ENTRY __launch_bounds__(256) long_backward_##KIND##_splits_##NAME(                                              \
+        const T *__restrict__ y, const T *__restrict__ dy, compute_t<T> *__restrict__ partial, uint32_t columns,    \
+        uint32_t splits, uint32_t wide) {                                                                           \
+        softmax_backward_splits<LOG>(y, dy, partial, columns, splits, wide != 0);                                   \
+    }                                                                                                               \
+    ENTRY __launch_bounds__(256) long_backward_##KIND##_finish_##NAME(                                              \
+        const T *__restrict__ y, const T *__restrict__ dy, const compute_t<T> *__restrict__ partial,                \
+        T *__restrict__ dx, uint32_t columns, uint32_t splits, double scale, uint32_t wide) {                       \
+        softmax_backward_finish<LOG>(y, dy, partial, dx, columns, splits, scale, wide != 0);                        \
     }
-#define SOFTMAX_PARTS(NAME, T)                                                                                  \
-    ENTRY __launch_bounds__(256)                                                                                \
-        long_softmax_parts_##NAME(const T *__restrict__ src, PartOf<T> *__restrict__ partial, uint32_t columns, \
-                                  uint32_t parts, double scale, uint32_t wide) {                                \
-        softmax_parts<T, NoMask>(src, partial, columns, parts, scale, wide != 0, nullptr, MaskRows{});          \
-    }                                                                                                           \
-    SOFTMAX_FINISH(softmax, false, NAME, T)                                                                     \
-    SOFTMAX_FINISH(log_softmax, true, NAME, T)                                                                  \
-    MASKED_PARTS(masked_softmax, NAME, T, T)                                                                    \
-    MASKED_PARTS(flagged_softmax, NAME, T, uint8_t)
-FOR_WIDE_FLOATS(SOFTMAX_PARTS)
+#define SOFTMAX_SPLITS(NAME, T)                                                                                     \
+    ENTRY __launch_bounds__(256)                                                                                    \
+        long_softmax_splits_##NAME(const T *__restrict__ src, PartialOf<T> *__restrict__ partial, uint32_t columns, \
+                                   uint32_t splits, double scale, uint32_t wide) {                                  \
+        softmax_splits<T, NoMask>(src, partial, columns, splits, scale, wide != 0, nullptr, MaskRows{});            \
+    }                                                                                                               \
+    SOFTMAX_FINISH(softmax, false, NAME, T)                                                                         \
+    SOFTMAX_FINISH(log_softmax, true, NAME, T)                                                                      \
+    MASKED_SPLITS(masked_softmax, NAME, T, T)                                                                       \
+    MASKED_SPLITS(flagged_softmax, NAME, T, uint8_t)
+FOR_WIDE_FLOATS(SOFTMAX_SPLITS)
 
 template <bool RMS, class T>
-__device__ __forceinline__ void norm_parts(const T *src, PartOf<T> *__restrict__ partial, uint32_t columns,
-                                           uint32_t parts, bool wide) {
+__device__ __forceinline__ void norm_splits(const T *src, PartialOf<T> *__restrict__ partial, uint32_t columns,
+                                            uint32_t splits, bool wide) {
     by_width<T>(wide, [&](auto width) INLINED {
         Plain<T> source{src + (size_t)blockIdx.y * columns};
-        norm_part<width.value, RMS, T>(source, partial, columns, parts);
+        norm_split<width.value, RMS, T>(source, partial, columns, splits);
     });
 }
 template <bool RMS, class T>
-__device__ __forceinline__ void add_norm_parts(const T *x, const T *residual, T *sum, PartOf<T> *__restrict__ partial,
-                                               uint32_t columns, uint32_t parts, bool wide) {
+__device__ __forceinline__ void add_norm_splits(const T *x, const T *residual, T *sum,
+                                                PartialOf<T> *__restrict__ partial, uint32_t columns, uint32_t splits,
+                                                bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
     by_width<T>(wide, [&](auto width) INLINED {
         SumOf<T> source{x + at, residual + at, sum + at};
-        norm_part<width.value, RMS, T>(source, partial, columns, parts);
+        norm_split<width.value, RMS, T>(source, partial, columns, splits);
     });
 }
 template <bool RMS, class T>
-__device__ __forceinline__ void norm_finish(const T *src, const PartOf<T> *__restrict__ partial, T *dst, const T *alpha,
-                                            const T *beta, uint32_t columns, uint32_t parts, float eps, bool wide) {
+__device__ __forceinline__ void norm_finish(const T *src, const PartialOf<T> *__restrict__ partial, T *dst,
+                                            const T *alpha, const T *beta, uint32_t columns, uint32_t splits, float eps,
+                                            bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
     by_width<T>(wide, [&](auto width) INLINED {
-        norm_part_finish<width.value, RMS>(src + at, partial, dst + at, alpha, beta, columns, parts, eps);
+        norm_split_finish<width.value, RMS>(src + at, partial, dst + at, alpha, beta, columns, splits, eps);
     });
 }
 template <bool RMS, class T>
-__device__ __forceinline__ void norm_backward_parts(const T *x, const T *dy, const T *alpha,
-                                                    PartOfGradient<compute_t<T>> *partial, uint32_t columns,
-                                                    uint32_t parts, bool wide) {
+__device__ __forceinline__ void norm_backward_splits(const T *x, const T *dy, const T *alpha,
+                                                     PartialOfGradient<compute_t<T>> *partial, uint32_t columns,
+                                                     uint32_t splits, bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
     by_width<T>(wide, [&](auto width) INLINED {
-        norm_backward_part<width.value, RMS>(Two<T>{x + at, dy + at}, alpha, partial, columns, parts);
+        norm_backward_split<width.value, RMS>(Two<T>{x + at, dy + at}, alpha, partial, columns, splits);
     });
 }
 template <bool RMS, class T>
 __device__ __forceinline__ void norm_backward_finish(const T *x, const T *dy, const T *alpha,
-                                                     const PartOfGradient<compute_t<T>> *partial, T *dx,
-                                                     compute_t<T> *stats, uint32_t columns, uint32_t parts, float eps,
+                                                     const PartialOfGradient<compute_t<T>> *partial, T *dx,
+                                                     compute_t<T> *stats, uint32_t columns, uint32_t splits, float eps,
                                                      bool wide) {
     size_t at = (size_t)blockIdx.y * columns;
     compute_t<T> *of_row = stats == nullptr ? stats : stats + 2 * (size_t)blockIdx.y;
     by_width<T>(wide, [&](auto width) INLINED {
         Two<T> source{x + at, dy + at};
-        norm_backward_part_finish<width.value, RMS>(source, alpha, partial, dx + at, of_row, columns, parts, eps);
+        norm_backward_split_finish<width.value, RMS>(source, alpha, partial, dx + at, of_row, columns, splits, eps);
     });
 }
 
-#define NORM_PARTS(KIND, RMS, NAME, T)                                                                                 \
-    ENTRY __launch_bounds__(256) long_##KIND##_parts_##NAME(                                                           \
-        const T *__restrict__ src, PartOf<T> *__restrict__ partial, uint32_t columns, uint32_t parts, uint32_t wide) { \
-        norm_parts<RMS>(src, partial, columns, parts, wide != 0);                                                      \
-    }                                                                                                                  \
-    ENTRY __launch_bounds__(256) long_add_##KIND##_parts_##NAME(                                                       \
-        const T *__restrict__ x, const T *__restrict__ residual, T *__restrict__ sum, PartOf<T> *__restrict__ partial, \
-        uint32_t columns, uint32_t parts, uint32_t wide) {                                                             \
-        add_norm_parts<RMS>(x, residual, sum, partial, columns, parts, wide != 0);                                     \
-    }                                                                                                                  \
-    ENTRY __launch_bounds__(256)                                                                                       \
-        long_##KIND##_finish_##NAME(const T *__restrict__ src, const PartOf<T> *__restrict__ partial,                  \
-                                    T *__restrict__ dst, const T *__restrict__ alpha, const T *__restrict__ beta,      \
-                                    uint32_t columns, uint32_t parts, float eps, uint32_t wide) {                      \
-        norm_finish<RMS>(src, partial, dst, alpha, beta, columns, parts, eps, wide != 0);                              \
-    }                                                                                                                  \
-    ENTRY __launch_bounds__(256) long_backward_##KIND##_parts_##NAME(                                                  \
-        const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,                                \
-        PartOfGradient<compute_t<T>> *__restrict__ partial, uint32_t columns, uint32_t parts, uint32_t wide) {         \
-        norm_backward_parts<RMS>(x, dy, alpha, partial, columns, parts, wide != 0);                                    \
-    }                                                                                                                  \
-    ENTRY __launch_bounds__(256) long_backward_##KIND##_finish_##NAME(                                                 \
-        const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,                                \
-        const PartOfGradient<compute_t<T>> *__restrict__ partial, T *__restrict__ dx,                                  \
-        compute_t<T> *__restrict__ stats, uint32_t columns, uint32_t parts, float eps, uint32_t wide) {                \
-        norm_backward_finish<RMS>(x, dy, alpha, partial, dx, stats, columns, parts, eps, wide != 0);                   \
+#define NORM_SPLITS(KIND, RMS, NAME, T)                                                                              \
+    ENTRY __launch_bounds__(256)                                                                                     \
+        long_##KIND##_splits_##NAME(const T *__restrict__ src, PartialOf<T> *__restrict__ partial, uint32_t columns, \
+                                    uint32_t splits, uint32_t wide) {                                                \
+        norm_splits<RMS>(src, partial, columns, splits, wide != 0);                                                  \
+    }                                                                                                                \
+    ENTRY __launch_bounds__(256) long_add_##KIND##_splits_##NAME(                                                    \
+        const T *__restrict__ x, const T *__restrict__ residual, T *__restrict__ sum,                                \
+        PartialOf<T> *__restrict__ partial, uint32_t columns, uint32_t splits, uint32_t wide) {                      \
+        add_norm_splits<RMS>(x, residual, sum, partial, columns, splits, wide != 0);                                 \
+    }                                                                                                                \
+    ENTRY __launch_bounds__(256)                                                                                     \
+        long_##KIND##_finish_##NAME(const T *__restrict__ src, const PartialOf<T> *__restrict__ partial,             \
+                                    T *__restrict__ dst, const T *__restrict__ alpha, const T *__restrict__ beta,    \
+                                    uint32_t columns, uint32_t splits, float eps, uint32_t wide) {                   \
+        norm_finish<RMS>(src, partial, dst, alpha, beta, columns, splits, eps, wide != 0);                           \
+    }                                                                                                                \
+    ENTRY __launch_bounds__(256) long_backward_##KIND##_splits_##NAME(                                               \
+        const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,                              \
+        PartialOfGradient<compute_t<T>> *__restrict__ partial, uint32_t columns, uint32_t splits, uint32_t wide) {   \
+        norm_backward_splits<RMS>(x, dy, alpha, partial, columns, splits, wide != 0);                                \
+    }                                                                                                                \
+    ENTRY __launch_bounds__(256) long_backward_##KIND##_finish_##NAME(                                               \
+        const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ alpha,                              \
+        const PartialOfGradient<compute_t<T>> *__restrict__ partial, T *__restrict__ dx,                             \
+        compute_t<T> *__restrict__ stats, uint32_t columns, uint32_t splits, float eps, uint32_t wide) {             \
+        norm_backward_finish<RMS>(x, dy, alpha, partial, dx, stats, columns, splits, eps, wide != 0);                \
     }
-#define BOTH_NORM_PARTS(NAME, T) NORM_PARTS(rmsnorm, true, NAME, T) NORM_PARTS(layernorm, false, NAME, T)
-FOR_WIDE_FLOATS(BOTH_NORM_PARTS)
+#define BOTH_NORM_SPLITS(NAME, T) NORM_SPLITS(rmsnorm, true, NAME, T) NORM_SPLITS(layernorm, false, NAME, T)
+FOR_WIDE_FLOATS(BOTH_NORM_SPLITS)
 
 // ----------------------------------------------------------------- elements
 

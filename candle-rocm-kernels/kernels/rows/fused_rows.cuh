@@ -315,19 +315,19 @@ __device__ __forceinline__ void column_sums(const T *__restrict__ dy, const T *_
     }
 }
 
-// ---------------------------------------------------------- rows in parts
+// ---------------------------------------------------------- rows in splits
 //
-// Few rows that are long would leave most of the GPU idle with a workgroup each. A row is cut into parts, of whole
-// vectors: the workgroups of a first launch leave what each found in its part, those of a second combine all parts'
-// findings, each for itself and in the same order, and write their part.
+// Few rows that are long would leave most of the GPU idle with a workgroup each. A row is cut into splits, of whole
+// vectors: the workgroups of a first launch leave what each found in its split, those of a second combine all splits'
+// findings, each for itself and in the same order, and write their split.
 
-// The part of one's workgroup, in elements.
-struct Part {
+// The split of one's workgroup, in elements.
+struct RowSplit {
     uint32_t first, count;
 
-    __device__ __forceinline__ Part(uint32_t columns, uint32_t parts, uint32_t width, uint32_t part) {
-        uint32_t vectors = columns / width, each = ceil_div(vectors, parts);
-        uint32_t begin = min_of(part * each, vectors), end = min_of(begin + each, vectors);
+    __device__ __forceinline__ RowSplit(uint32_t columns, uint32_t splits, uint32_t width, uint32_t split) {
+        uint32_t vectors = columns / width, each = ceil_div(vectors, splits);
+        uint32_t begin = min_of(split * each, vectors), end = min_of(begin + each, vectors);
         first = begin * width;
         count = (end - begin) * width;
     }
@@ -336,67 +336,67 @@ struct Part {
 template <class C> struct Pair {
     C a, b;
 };
-// What the parts of a softmax or a norm leave.
-template <class T> using PartOf = Pair<compute_t<T>>;
+// What the splits of a softmax or a norm leave.
+template <class T> using PartialOf = Pair<compute_t<T>>;
 
-// Leaves the largest logit of the part and the sum of the exponentials relative to it.
+// Leaves the largest logit of the split and the sum of the exponentials relative to it.
 template <int WIDTH, class T, class Source>
-__device__ __forceinline__ void softmax_part(const Source &row, Pair<compute_t<T>> *__restrict__ partial,
-                                             uint32_t columns, uint32_t parts) {
+__device__ __forceinline__ void softmax_split(const Source &row, Pair<compute_t<T>> *__restrict__ partial,
+                                              uint32_t columns, uint32_t splits) {
     using C = compute_t<T>;
     using V = typename Source::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
-    Part part(columns, parts, WIDTH, blockIdx.x);
+    RowSplit split(columns, splits, WIDTH, blockIdx.x);
     RowGroup row_group(blockDim.x, threadIdx.x);
     Online<T> online;
-    for_rest<WIDTH, 0>(row.from(part.first), row_group, part.count,
+    for_rest<WIDTH, 0>(row.from(split.first), row_group, split.count,
                        [&](uint32_t, const V &x) INLINED { online.add(x); });
     C largest = row_group.all_reduce(online.largest, Maximum(), lds);
     C sum = row_group.all_reduce(online.sum * rescale<T>(online.largest, finite(largest)), Sum(), lds);
-    if (threadIdx.x == 0) partial[(size_t)blockIdx.y * parts + blockIdx.x] = {largest, sum};
+    if (threadIdx.x == 0) partial[(size_t)blockIdx.y * splits + blockIdx.x] = {largest, sum};
 }
 
 template <int WIDTH, bool LOG, bool ZERO, class T, class Source>
-__device__ __forceinline__ void softmax_part_finish(const Source &row, const Pair<compute_t<T>> *__restrict__ partial,
-                                                    T *__restrict__ dst, uint32_t columns, uint32_t parts) {
+__device__ __forceinline__ void softmax_split_finish(const Source &row, const Pair<compute_t<T>> *__restrict__ partial,
+                                                     T *__restrict__ dst, uint32_t columns, uint32_t splits) {
     using C = compute_t<T>;
     using V = typename Source::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
     RowGroup row_group(blockDim.x, threadIdx.x);
-    const Pair<C> *of_row = partial + (size_t)blockIdx.y * parts;
+    const Pair<C> *of_row = partial + (size_t)blockIdx.y * splits;
     C largest = -(C)INFINITY, sum = 0;
-    for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) largest = math::fmax(largest, of_row[p].a);
+    for (uint32_t p = threadIdx.x; p < splits; p += blockDim.x) largest = math::fmax(largest, of_row[p].a);
     C all = finite(row_group.all_reduce(largest, Maximum(), lds));
-    for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) sum += of_row[p].b * rescale<T>(of_row[p].a, all);
+    for (uint32_t p = threadIdx.x; p < splits; p += blockDim.x) sum += of_row[p].b * rescale<T>(of_row[p].a, all);
     SoftmaxResult<T, LOG, ZERO> result(all, row_group.all_reduce(sum, Sum(), lds));
-    Part part(columns, parts, WIDTH, blockIdx.x);
-    T *__restrict__ to = dst + part.first;
-    for_rest<WIDTH, 0>(row.from(part.first), row_group, part.count,
+    RowSplit split(columns, splits, WIDTH, blockIdx.x);
+    T *__restrict__ to = dst + split.first;
+    for_rest<WIDTH, 0>(row.from(split.first), row_group, split.count,
                        [&](uint32_t i, const V &x) INLINED { store_vec(to + i, result.of(x)); });
 }
 
-// Leaves the mean of the part and the sum of the squares of the distances from it; RMS: 0 and the sum of squares.
+// Leaves the mean of the split and the sum of the squares of the distances from it; RMS: 0 and the sum of squares.
 template <int WIDTH, bool RMS, class T, class Source>
-__device__ __forceinline__ void norm_part(const Source &row, Pair<compute_t<T>> *__restrict__ partial, uint32_t columns,
-                                          uint32_t parts) {
+__device__ __forceinline__ void norm_split(const Source &row, Pair<compute_t<T>> *__restrict__ partial,
+                                           uint32_t columns, uint32_t splits) {
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
     constexpr int N = 4;
     __shared__ WaveValues<C> lds;
-    Part part(columns, parts, WIDTH, blockIdx.x);
+    RowSplit split(columns, splits, WIDTH, blockIdx.x);
     RowGroup row_group(blockDim.x, threadIdx.x);
-    Source src = row.from(part.first);
-    Held<Source, WIDTH, N, false> held(src, row_group, part.count, narrow<T>((C)0));
-    held.each_vector(row_group, part.count, [&](uint32_t i, V x) INLINED { src.keep(i, x); });
+    Source src = row.from(split.first);
+    Held<Source, WIDTH, N, false> held(src, row_group, split.count, narrow<T>((C)0));
+    held.each_vector(row_group, split.count, [&](uint32_t i, V x) INLINED { src.keep(i, x); });
     C mean = 0, squares = 0;
     if constexpr (!RMS) {
         auto add = [&](uint32_t, V x) INLINED {
 #pragma unroll
             for (int k = 0; k < WIDTH; k++) mean += (C)widen(x[k]);
         };
-        held.each_vector(row_group, part.count, add);
-        for_rest<WIDTH, N>(src, row_group, part.count, add);
-        mean = row_group.all_reduce(mean, Sum(), lds) / (C)max_of(part.count, 1u);
+        held.each_vector(row_group, split.count, add);
+        for_rest<WIDTH, N>(src, row_group, split.count, add);
+        mean = row_group.all_reduce(mean, Sum(), lds) / (C)max_of(split.count, 1u);
     }
     auto add_square = [&](uint32_t, V x) INLINED {
 #pragma unroll
@@ -405,45 +405,45 @@ __device__ __forceinline__ void norm_part(const Source &row, Pair<compute_t<T>> 
             squares = math::fma(c, c, squares);
         }
     };
-    held.each_vector(row_group, part.count, add_square);
-    for_rest<WIDTH, N>(src, row_group, part.count, [&](uint32_t i, V x) INLINED {
+    held.each_vector(row_group, split.count, add_square);
+    for_rest<WIDTH, N>(src, row_group, split.count, [&](uint32_t i, V x) INLINED {
         src.keep(i, x);
         add_square(i, x);
     });
     squares = row_group.all_reduce(squares, Sum(), lds);
-    if (threadIdx.x == 0) partial[(size_t)blockIdx.y * parts + blockIdx.x] = {mean, squares};
+    if (threadIdx.x == 0) partial[(size_t)blockIdx.y * splits + blockIdx.x] = {mean, squares};
 }
 
-// The mean of a row, from the means `a` of its parts.
+// The mean of a row, from the means `a` of its splits.
 template <int WIDTH, class Partial, class C>
-__device__ __forceinline__ C mean_of_parts(const Partial *__restrict__ of_row, uint32_t columns, uint32_t parts,
-                                           const RowGroup &row_group, WaveValues<C> &lds) {
+__device__ __forceinline__ C mean_of_splits(const Partial *__restrict__ of_row, uint32_t columns, uint32_t splits,
+                                            const RowGroup &row_group, WaveValues<C> &lds) {
     C sum = 0;
-    for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x)
-        sum += of_row[p].a * (C)Part(columns, parts, WIDTH, p).count;
+    for (uint32_t p = threadIdx.x; p < splits; p += blockDim.x)
+        sum += of_row[p].a * (C)RowSplit(columns, splits, WIDTH, p).count;
     return row_group.all_reduce(sum, Sum(), lds) / (C)columns;
 }
 
 template <int WIDTH, bool RMS, class T>
-__device__ __forceinline__ void norm_part_finish(const T *__restrict__ row,
-                                                 const Pair<compute_t<T>> *__restrict__ partial, T *__restrict__ dst,
-                                                 const T *__restrict__ alpha, const T *__restrict__ beta,
-                                                 uint32_t columns, uint32_t parts, float eps) {
+__device__ __forceinline__ void norm_split_finish(const T *__restrict__ row,
+                                                  const Pair<compute_t<T>> *__restrict__ partial, T *__restrict__ dst,
+                                                  const T *__restrict__ alpha, const T *__restrict__ beta,
+                                                  uint32_t columns, uint32_t splits, float eps) {
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
     __shared__ WaveValues<C> lds;
     RowGroup row_group(blockDim.x, threadIdx.x);
-    const Pair<C> *of_row = partial + (size_t)blockIdx.y * parts;
-    C mean = RMS ? (C)0 : mean_of_parts<WIDTH>(of_row, columns, parts, row_group, lds), squares = 0;
-    for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) {
+    const Pair<C> *of_row = partial + (size_t)blockIdx.y * splits;
+    C mean = RMS ? (C)0 : mean_of_splits<WIDTH>(of_row, columns, splits, row_group, lds), squares = 0;
+    for (uint32_t p = threadIdx.x; p < splits; p += blockDim.x) {
         C distance = of_row[p].a - mean;
         squares += of_row[p].b;
-        if constexpr (!RMS) squares += distance * distance * (C)Part(columns, parts, WIDTH, p).count;
+        if constexpr (!RMS) squares += distance * distance * (C)RowSplit(columns, splits, WIDTH, p).count;
     }
     C scale = norm_scale(row_group.all_reduce(squares, Sum(), lds), columns, eps);
-    Part part(columns, parts, WIDTH, blockIdx.x);
-    for_rest<WIDTH, 0>(Plain<T>{row + part.first}, row_group, part.count, [&](uint32_t i, V x) INLINED {
-        size_t at = (size_t)part.first + i;
+    RowSplit split(columns, splits, WIDTH, blockIdx.x);
+    for_rest<WIDTH, 0>(Plain<T>{row + split.first}, row_group, split.count, [&](uint32_t i, V x) INLINED {
+        size_t at = (size_t)split.first + i;
         V a = read_global<V>(alpha + at), y;
         if constexpr (RMS) {
 #pragma unroll
@@ -458,92 +458,93 @@ __device__ __forceinline__ void norm_part_finish(const T *__restrict__ row,
     });
 }
 
-// Leaves the part's sum.
+// Leaves the split's sum.
 template <int WIDTH, bool LOG, class T>
-__device__ __forceinline__ void softmax_backward_part(const Two<T> &row, compute_t<T> *__restrict__ partial,
-                                                      uint32_t columns, uint32_t parts) {
+__device__ __forceinline__ void softmax_backward_split(const Two<T> &row, compute_t<T> *__restrict__ partial,
+                                                       uint32_t columns, uint32_t splits) {
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
-    Part part(columns, parts, WIDTH, blockIdx.x);
+    RowSplit split(columns, splits, WIDTH, blockIdx.x);
     RowGroup row_group(blockDim.x, threadIdx.x);
     SoftmaxGradient<WIDTH, LOG, T> gradient;
-    for_rest<WIDTH, 0>(row.from(part.first), row_group, part.count,
+    for_rest<WIDTH, 0>(row.from(split.first), row_group, split.count,
                        [&](uint32_t, const V &x) INLINED { gradient.add(x); });
     C sum = row_group.all_reduce(gradient.sum, Sum(), lds);
-    if (threadIdx.x == 0) partial[(size_t)blockIdx.y * parts + blockIdx.x] = sum;
+    if (threadIdx.x == 0) partial[(size_t)blockIdx.y * splits + blockIdx.x] = sum;
 }
 
 template <int WIDTH, bool LOG, class T>
-__device__ __forceinline__ void softmax_backward_part_finish(const Two<T> &row,
-                                                             const compute_t<T> *__restrict__ partial,
-                                                             T *__restrict__ dx, uint32_t columns, uint32_t parts,
-                                                             compute_t<T> scale) {
+__device__ __forceinline__ void softmax_backward_split_finish(const Two<T> &row,
+                                                              const compute_t<T> *__restrict__ partial,
+                                                              T *__restrict__ dx, uint32_t columns, uint32_t splits,
+                                                              compute_t<T> scale) {
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
     RowGroup row_group(blockDim.x, threadIdx.x);
     SoftmaxGradient<WIDTH, LOG, T> gradient;
-    for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) gradient.sum += partial[(size_t)blockIdx.y * parts + p];
+    for (uint32_t p = threadIdx.x; p < splits; p += blockDim.x)
+        gradient.sum += partial[(size_t)blockIdx.y * splits + p];
     gradient.sum = row_group.all_reduce(gradient.sum, Sum(), lds);
-    Part part(columns, parts, WIDTH, blockIdx.x);
-    T *__restrict__ to = dx + part.first;
-    for_rest<WIDTH, 0>(row.from(part.first), row_group, part.count,
+    RowSplit split(columns, splits, WIDTH, blockIdx.x);
+    T *__restrict__ to = dx + split.first;
+    for_rest<WIDTH, 0>(row.from(split.first), row_group, split.count,
                        [&](uint32_t i, const V &x) INLINED { store_vec(to + i, gradient.of(x, scale)); });
 }
 
-// A part's mean, and its sums with that for the row's mean.
-template <class C> struct PartOfGradient {
+// A split's mean, and its sums with that for the row's mean.
+template <class C> struct PartialOfGradient {
     C a;
     Three<C> sums;
 };
 
 template <int WIDTH, bool RMS, class T>
-__device__ __forceinline__ void norm_backward_part(const Two<T> &row, const T *__restrict__ alpha,
-                                                   PartOfGradient<compute_t<T>> *__restrict__ partial, uint32_t columns,
-                                                   uint32_t parts) {
+__device__ __forceinline__ void norm_backward_split(const Two<T> &row, const T *__restrict__ alpha,
+                                                    PartialOfGradient<compute_t<T>> *__restrict__ partial,
+                                                    uint32_t columns, uint32_t splits) {
     using C = compute_t<T>;
     constexpr int N = 4;
-    Part part(columns, parts, WIDTH, blockIdx.x);
+    RowSplit split(columns, splits, WIDTH, blockIdx.x);
     RowGroup row_group(blockDim.x, threadIdx.x);
-    Two<T> src = row.from(part.first);
-    Held<Two<T>, WIDTH, N, false> held(src, row_group, part.count, narrow<T>((C)0));
+    Two<T> src = row.from(split.first);
+    Held<Two<T>, WIDTH, N, false> held(src, row_group, split.count, narrow<T>((C)0));
     NormGradient<WIDTH, RMS, T> gradient;
-    norm_backward_sums<true>(gradient, held, src, alpha + part.first, part.count, row_group);
-    // A part without elements has no mean.
-    C mean = part.count == 0 ? (C)0 : gradient.mean;
-    if (threadIdx.x == 0) partial[(size_t)blockIdx.y * parts + blockIdx.x] = {mean, gradient.sums};
+    norm_backward_sums<true>(gradient, held, src, alpha + split.first, split.count, row_group);
+    // A split without elements has no mean.
+    C mean = split.count == 0 ? (C)0 : gradient.mean;
+    if (threadIdx.x == 0) partial[(size_t)blockIdx.y * splits + blockIdx.x] = {mean, gradient.sums};
 }
 
 template <int WIDTH, bool RMS, class T>
-__device__ __forceinline__ void norm_backward_part_finish(const Two<T> &row, const T *__restrict__ alpha,
-                                                          const PartOfGradient<compute_t<T>> *__restrict__ partial,
-                                                          T *__restrict__ dx, compute_t<T> *stats, uint32_t columns,
-                                                          uint32_t parts, float eps) {
+__device__ __forceinline__ void norm_backward_split_finish(const Two<T> &row, const T *__restrict__ alpha,
+                                                           const PartialOfGradient<compute_t<T>> *__restrict__ partial,
+                                                           T *__restrict__ dx, compute_t<T> *stats, uint32_t columns,
+                                                           uint32_t splits, float eps) {
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<Three<C>> lds;
     RowGroup row_group(blockDim.x, threadIdx.x);
-    const PartOfGradient<C> *of_row = partial + (size_t)blockIdx.y * parts;
+    const PartialOfGradient<C> *of_row = partial + (size_t)blockIdx.y * splits;
     NormGradient<WIDTH, RMS, T> gradient;
     if constexpr (!RMS) {
         __shared__ WaveValues<C> lds_of_mean;
-        gradient.mean = mean_of_parts<WIDTH>(of_row, columns, parts, row_group, lds_of_mean);
+        gradient.mean = mean_of_splits<WIDTH>(of_row, columns, splits, row_group, lds_of_mean);
     }
-    for (uint32_t p = threadIdx.x; p < parts; p += blockDim.x) {
-        Three<C> of_part = of_row[p].sums;
+    for (uint32_t p = threadIdx.x; p < splits; p += blockDim.x) {
+        Three<C> of_split = of_row[p].sums;
         if constexpr (!RMS) {
             C distance = of_row[p].a - gradient.mean;
-            of_part.a += distance * distance * (C)Part(columns, parts, WIDTH, p).count;
-            of_part.b += distance * of_part.c;
+            of_split.a += distance * distance * (C)RowSplit(columns, splits, WIDTH, p).count;
+            of_split.b += distance * of_split.c;
         }
-        gradient.sums = {gradient.sums.a + of_part.a, gradient.sums.b + of_part.b, gradient.sums.c + of_part.c};
+        gradient.sums = {gradient.sums.a + of_split.a, gradient.sums.b + of_split.b, gradient.sums.c + of_split.c};
     }
     gradient.reduce(row_group, lds);
     gradient.finish(stats, columns, eps, stats != nullptr && blockIdx.x == 0 && threadIdx.x == 0);
-    Part part(columns, parts, WIDTH, blockIdx.x);
-    for_rest<WIDTH, 0>(row.from(part.first), row_group, part.count, [&](uint32_t i, const V &v) INLINED {
-        size_t at = (size_t)part.first + i;
+    RowSplit split(columns, splits, WIDTH, blockIdx.x);
+    for_rest<WIDTH, 0>(row.from(split.first), row_group, split.count, [&](uint32_t i, const V &v) INLINED {
+        size_t at = (size_t)split.first + i;
         store_vec(dx + at, gradient.of(v, read_global<vec<T, WIDTH>>(alpha + at)));
     });
 }

@@ -63,7 +63,7 @@ fn check<T: Element>(gpus: &[Gpu], random: &mut Random, case: &Case) {
             continue;
         };
         let name = kernel_name(Pass::Forward, T::NAME, tile);
-        let tiles = queries.div_ceil(tile.rows as usize) as u32 * tile.parts;
+        let tiles = queries.div_ceil(tile.rows as usize) as u32 * tile.head_tiles;
         let grid = [heads as u32, tiles, sequences as u32];
         let block = [tile.threads, 1, 1];
         let args = [Arg::Struct(fields.clone())];

@@ -262,7 +262,7 @@ fn check<T: Element>(gpus: &[Gpu], random: &mut Random, case: &Case) {
             let tile =
                 tile(Processor::of(gpu.arch), pass, case.dim as u32).expect("as for the other");
             let name = kernel_name(pass, T::NAME, tile);
-            let tiles = (rows as u32).div_ceil(tile.rows) * tile.parts;
+            let tiles = (rows as u32).div_ceil(tile.rows) * tile.head_tiles;
             let grid = [heads as u32, tiles, sequences as u32];
             let args = fields(Some(pass), Arg::input(&delta));
             let (results, _) = gpu.launch(&BACKWARD, &name, grid, [tile.threads, 1, 1], 0, &args);

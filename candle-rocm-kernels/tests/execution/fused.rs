@@ -51,14 +51,14 @@ fn run_rows<T: Element>(gpu: &Gpu, name: &str, rows: usize, args: &[Arg]) -> Vec
 }
 
 /// Runs a kernel of rows that are cut into parts.
-fn run_parts<T: Element>(
+fn run_splits<T: Element>(
     gpu: &Gpu,
     name: &str,
-    [parts, rows]: [usize; 2],
+    [splits, rows]: [usize; 2],
     args: &[Arg],
 ) -> Vec<Vec<u8>> {
     let name = format!("{name}_{}", T::NAME);
-    let grid = [parts as u32, rows as u32, 1];
+    let grid = [splits as u32, rows as u32, 1];
     gpu.launch(&FUSED, &name, grid, [256, 1, 1], 0, args).0
 }
 
@@ -217,20 +217,20 @@ fn softmaxes<T: Element>(
     gpu: &Gpu,
     kind: &str,
     [rows, columns]: [usize; 2],
-    parts: Option<usize>,
+    splits: Option<usize>,
     x: &[T],
     scale: Option<f64>,
     mask: &[Arg],
 ) -> Vec<T> {
     let (x_arg, y_arg) = (Arg::input(x), Arg::output::<T>(x.len()));
     let size = Arg::I(columns as i32);
-    match parts {
+    match splits {
         None => {
             let scale: Vec<Arg> = scale.map(Arg::D).into_iter().collect();
             let args = [&[x_arg, y_arg, size], &scale[..], mask].concat();
             last(run_rows::<T>(gpu, kind, rows, &args))
         }
-        Some(parts) => {
+        Some(splits) => {
             // A log-softmax's parts are those of a softmax, as are scaled ones; all have a scale.
             let [found_by, kind] = match kind {
                 "log_softmax" => ["softmax", kind],
@@ -239,21 +239,26 @@ fn softmaxes<T: Element>(
             };
             let sizes = [
                 size,
-                Arg::I(parts as i32),
+                Arg::I(splits as i32),
                 Arg::D(scale.unwrap_or(1.0)),
                 wide_arg::<T>(columns),
             ];
             let first = [
-                &[x_arg.clone(), sums_output::<T>(2 * parts * rows)],
+                &[x_arg.clone(), sums_output::<T>(2 * splits * rows)],
                 &sizes[..],
                 mask,
             ];
-            let name = format!("long_{found_by}_parts");
-            let found = run_parts::<T>(gpu, &name, [parts, rows], &first.concat());
+            let name = format!("long_{found_by}_splits");
+            let found = run_splits::<T>(gpu, &name, [splits, rows], &first.concat());
             let partial = bytes_input(found.into_iter().next().expect("partial results"));
             let second = [&[x_arg, partial, y_arg], &sizes[..], mask];
             let name = format!("long_{kind}_finish");
-            last(run_parts::<T>(gpu, &name, [parts, rows], &second.concat()))
+            last(run_splits::<T>(
+                gpu,
+                &name,
+                [splits, rows],
+                &second.concat(),
+            ))
         }
     }
 }
@@ -297,9 +302,9 @@ fn softmax_family<T: Element>(gpu: &Gpu) {
         ];
         for (kind, scale, arguments, expected, least) in cases {
             let cuts = cuts(columns).iter().copied().map(Some);
-            for parts in std::iter::once(None).chain(cuts) {
-                let found = softmaxes(gpu, kind, [rows, columns], parts, &x, scale, &arguments);
-                let what = format!("{kind} of {columns} in {parts:?}");
+            for splits in std::iter::once(None).chain(cuts) {
+                let found = softmaxes(gpu, kind, [rows, columns], splits, &x, scale, &arguments);
+                let what = format!("{kind} of {columns} in {splits:?}");
                 assert_close(&found, &expected, tolerance, least, &what);
             }
         }
@@ -340,16 +345,17 @@ fn far_below_zero<T: Element>(gpu: &Gpu) {
             );
             assert_close(&candles, &expected, tolerance, 6.2e-5, "softmax");
             let sizes = [2, columns];
-            for parts in [None, Some(3)] {
-                let scaled = softmaxes(gpu, "scaled_softmax", sizes, parts, &x, Some(1.0), &[]);
+            for splits in [None, Some(3)] {
+                let scaled = softmaxes(gpu, "scaled_softmax", sizes, splits, &x, Some(1.0), &[]);
                 assert_close(&scaled, &expected, tolerance, 6.2e-5, "scaled_softmax");
-                let logs = softmaxes(gpu, "log_softmax", sizes, parts, &x, None, &[]);
+                let logs = softmaxes(gpu, "log_softmax", sizes, splits, &x, None, &[]);
                 let expected_logs = log_softmax_of(&wide(&x), columns);
                 assert_close(&logs, &expected_logs, tolerance, 1.0, "log_softmax");
                 let (rows, _) = mask_rows(2, columns);
                 let none = vec![1u8; columns];
                 let mask = [&[Arg::input(&none)], &rows[..]].concat();
-                let flagged = softmaxes(gpu, "flagged_softmax", sizes, parts, &x, Some(1.0), &mask);
+                let flagged =
+                    softmaxes(gpu, "flagged_softmax", sizes, splits, &x, Some(1.0), &mask);
                 let expected = or_zeros(expected.clone());
                 assert_close(&flagged, &expected, tolerance, 6.2e-5, "flagged_softmax");
             }
@@ -431,9 +437,9 @@ fn equal_logits<T: Element>(gpu: &Gpu) {
         ];
         for (kind, scale, arguments, logits) in cases {
             let cuts = cuts(columns).iter().copied().map(Some);
-            for parts in std::iter::once(None).chain(cuts) {
-                let found = softmaxes(gpu, kind, [rows, columns], parts, &x, scale, &arguments);
-                let what = format!("{kind} of {columns} in {parts:?}");
+            for splits in std::iter::once(None).chain(cuts) {
+                let found = softmaxes(gpu, kind, [rows, columns], splits, &x, scale, &arguments);
+                let what = format!("{kind} of {columns} in {splits:?}");
                 assert_equal_where_equal(&logits, &found, columns, &what);
             }
         }
@@ -494,19 +500,19 @@ fn softmax_gradients<T: Element>(gpu: &Gpu) {
             // Differences cancel, so that errors are relative to the terms; f16 has no smaller numbers than 6e-8.
             let least = largest.max(if T::NAME == "f16" { 1e-4 } else { 0.0 });
             assert_close(&found, &expected, tolerance::<T>(), least, name);
-            for &parts in cuts(columns) {
+            for &splits in cuts(columns) {
                 let inputs = [Arg::input(&y), Arg::input(&dy)];
-                let sizes = [Arg::I(columns as i32), Arg::I(parts as i32)];
+                let sizes = [Arg::I(columns as i32), Arg::I(splits as i32)];
                 let wide = [wide_arg::<T>(columns)];
-                let sums = [sums_output::<T>(parts * rows)];
+                let sums = [sums_output::<T>(splits * rows)];
                 let first = [&inputs[..], &sums, &sizes, &wide].concat();
-                let grid = [parts, rows];
-                let sums = run_parts::<T>(gpu, &format!("long_{name}_parts"), grid, &first);
+                let grid = [splits, rows];
+                let sums = run_splits::<T>(gpu, &format!("long_{name}_splits"), grid, &first);
                 let between = [bytes_input(sums[0].clone()), Arg::output::<T>(y.len())];
                 let scale = [Arg::D(if log { 1.0 } else { SCALE })];
                 let second = [&inputs[..], &between, &sizes, &scale, &wide].concat();
-                let found = run_parts::<T>(gpu, &format!("long_{name}_finish"), grid, &second);
-                let what = format!("{name} of {columns} in {parts}");
+                let found = run_splits::<T>(gpu, &format!("long_{name}_finish"), grid, &second);
+                let what = format!("{name} of {columns} in {splits}");
                 assert_close(&last::<T>(found), &expected, tolerance::<T>(), least, &what);
             }
         }
@@ -588,13 +594,13 @@ fn norms<T: Element>(gpu: &Gpu) {
                 &name,
             );
 
-            for &parts in cuts(columns) {
+            for &splits in cuts(columns) {
                 let sizes = [
                     Arg::I(columns as i32),
-                    Arg::I(parts as i32),
+                    Arg::I(splits as i32),
                     wide_arg::<T>(columns),
                 ];
-                let partial = sums_output::<T>(2 * parts * rows);
+                let partial = sums_output::<T>(2 * splits * rows);
                 let plain = [&[Arg::input(&sum), partial.clone()], &sizes[..]].concat();
                 let added = [
                     &[
@@ -606,11 +612,11 @@ fn norms<T: Element>(gpu: &Gpu) {
                     &sizes[..],
                 ]
                 .concat();
-                let grid = [parts, rows];
-                let alone = run_parts::<T>(gpu, &format!("long_{kind}_parts"), grid, &plain);
-                let both = run_parts::<T>(gpu, &format!("long_add_{kind}_parts"), grid, &added);
+                let grid = [splits, rows];
+                let alone = run_splits::<T>(gpu, &format!("long_{kind}_splits"), grid, &plain);
+                let both = run_splits::<T>(gpu, &format!("long_add_{kind}_splits"), grid, &added);
                 assert_same(&from_bytes::<T>(&both[0]), &sum, "sum of parts");
-                assert_eq!(alone[0], both[1], "{kind} of {columns} in {parts}");
+                assert_eq!(alone[0], both[1], "{kind} of {columns} in {splits}");
                 let args = [
                     Arg::input(&sum),
                     bytes_input(alone[0].clone()),
@@ -618,13 +624,13 @@ fn norms<T: Element>(gpu: &Gpu) {
                     Arg::input(&alpha),
                     Arg::input(&beta),
                     Arg::I(columns as i32),
-                    Arg::I(parts as i32),
+                    Arg::I(splits as i32),
                     Arg::F(EPS),
                     wide_arg::<T>(columns),
                 ];
                 let name = format!("long_{kind}_finish");
-                let found: Vec<T> = last(run_parts::<T>(gpu, &name, grid, &args));
-                let what = format!("{kind} of {columns} in {parts}");
+                let found: Vec<T> = last(run_splits::<T>(gpu, &name, grid, &args));
+                let what = format!("{kind} of {columns} in {splits}");
                 assert_close(&found, &expected, tolerance, 1.0, &what);
             }
         }
@@ -687,14 +693,14 @@ fn norm_gradients<T: Element>(gpu: &Gpu) {
             let slack = if columns == 1 { 10.0 } else { 1.0 };
             assert_close(&wide_stats, &stats, tolerance_of_stats * slack, 1.0, &name);
 
-            for &parts in cuts(columns) {
+            for &splits in cuts(columns) {
                 let inputs = [Arg::input(&x), Arg::input(&dy), Arg::input(&alpha)];
-                let sizes = [Arg::I(columns as i32), Arg::I(parts as i32)];
+                let sizes = [Arg::I(columns as i32), Arg::I(splits as i32)];
                 let wide = [wide_arg::<T>(columns)];
-                let sums = [sums_output::<T>(4 * parts * rows)];
+                let sums = [sums_output::<T>(4 * splits * rows)];
                 let first = [&inputs[..], &sums, &sizes, &wide].concat();
-                let grid = [parts, rows];
-                let sums = run_parts::<T>(gpu, &format!("long_{name}_parts"), grid, &first);
+                let grid = [splits, rows];
+                let sums = run_splits::<T>(gpu, &format!("long_{name}_splits"), grid, &first);
                 for of_rows in [sums_output::<T>(2 * rows), Arg::Null] {
                     let with_stats = !matches!(of_rows, Arg::Null);
                     let between = [
@@ -703,13 +709,13 @@ fn norm_gradients<T: Element>(gpu: &Gpu) {
                         of_rows,
                     ];
                     let second = [&inputs[..], &between, &sizes, &[Arg::F(EPS)], &wide].concat();
-                    let of_parts =
-                        run_parts::<T>(gpu, &format!("long_{name}_finish"), grid, &second);
-                    let what = format!("{name} of {columns} in {parts}");
-                    let found = from_bytes::<T>(&of_parts[0]);
+                    let of_splits =
+                        run_splits::<T>(gpu, &format!("long_{name}_finish"), grid, &second);
+                    let what = format!("{name} of {columns} in {splits}");
+                    let found = from_bytes::<T>(&of_splits[0]);
                     assert_close(&found, &dx, tolerance, 1.0, &what);
                     if with_stats {
-                        let found = sums_of::<T>(&of_parts[1]);
+                        let found = sums_of::<T>(&of_splits[1]);
                         assert_close(&found, &stats, tolerance_of_stats, 1.0, &what);
                     }
                 }

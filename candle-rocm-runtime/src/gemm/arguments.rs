@@ -103,9 +103,9 @@ impl MatmulArguments {
         }
     }
 
-    /// A piece of a plan, with the sums of the splits, if there are several, at `partial`, where its workgroups reduce them in
-    /// the kernel, or leave them to another launch.
-    pub(super) fn of_piece(
+    /// A sub-grid of a plan, with the sums of the splits, if there are several, at `partial`, where its workgroups reduce them
+    /// in the kernel, or leave them to another launch.
+    pub(super) fn of_sub_grid(
         plan: &Plan,
         product: &Product,
         partial: u64,

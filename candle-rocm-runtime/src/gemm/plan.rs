@@ -45,7 +45,7 @@ pub struct Plan {
 
 /// One launch of a plan: a part of C that a grid can cover.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Piece {
+pub struct SubGrid {
     /// The part, as a product of its own.
     pub product: Product,
     /// Workgroups.
@@ -85,7 +85,7 @@ impl Plan {
     }
 
     /// The launches that cover C. There is more than one only where C exceeds the limits of a grid.
-    pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
+    pub fn sub_grids(&self) -> impl Iterator<Item = SubGrid> + '_ {
         let product = &self.product;
         let (rows, columns) = self.kernel.tile();
         let chunks = |size: u64, step: u64| {
@@ -114,7 +114,7 @@ impl Plan {
                         // Those for few columns have one tile of them.
                         false => (tiles_m, tiles_n * self.splits),
                     };
-                    Piece {
+                    SubGrid {
                         product: product.sub_product(m, n, batch),
                         grid: (x, y, batch.1 as u32),
                     }
@@ -137,7 +137,8 @@ impl Plan {
         }
     }
 
-    /// Bytes that a piece's sums take that are reduced in the kernel; `None` where they do not, or there are too many.
+    /// Bytes that a sub-grid's sums take that are reduced in the kernel; `None` where they do not, or there are too
+    /// many.
     pub(super) fn in_kernel_workspace_bytes(&self) -> Option<u64> {
         let others = self.splits - 1;
         let (reduces_in_kernel, whole_tiles) = match self.kernel {
@@ -156,7 +157,7 @@ impl Plan {
         (bytes <= split_k_workspace::BYTES).then_some(bytes)
     }
 
-    /// Bytes that a piece's partial sums take where a launch adds them up; 0 where k is in one split.
+    /// Bytes that a sub-grid's partial sums take where a launch adds them up; 0 where k is in one split.
     pub fn workspace_bytes(&self) -> u64 {
         match self.splits {
             1 => 0,
@@ -164,21 +165,21 @@ impl Plan {
         }
     }
 
-    /// Bytes of a piece's sums of one split: of whole tiles, or of the elements of C alone.
+    /// Bytes of a sub-grid's sums of one split: of whole tiles, or of the elements of C alone.
     fn split_bytes(&self, whole_tiles: bool) -> u64 {
         let (rows, columns) = match whole_tiles {
             true => self.kernel.tile(),
             false => (1, 1),
         };
-        let bytes = |piece: Piece| {
-            let product = piece.product;
+        let bytes = |sub_grid: SubGrid| {
+            let product = sub_grid.product;
             let (m, n) = (
                 product.m.next_multiple_of(rows),
                 product.n.next_multiple_of(columns),
             );
             m * n * product.batch * product.dtype.sum_bytes() as u64
         };
-        // The first piece is the largest.
-        self.pieces().next().map_or(0, bytes)
+        // The first sub-grid is the largest.
+        self.sub_grids().next().map_or(0, bytes)
     }
 }

@@ -33,16 +33,16 @@ struct Template {
 impl Template {
     /// `None` if C is empty.
     fn new(plan: Plan) -> Option<Self> {
-        let mut pieces = plan.pieces();
-        let piece = pieces.next()?;
-        let has_more = pieces.next().is_some();
-        drop(pieces);
+        let mut sub_grids = plan.sub_grids();
+        let sub_grid = sub_grids.next()?;
+        let has_more = sub_grids.next().is_some();
+        drop(sub_grids);
         let first = [false, true].map(|reduces_in_kernel| {
-            MatmulArguments::of_piece(&plan, &piece.product, 0, reduces_in_kernel)
+            MatmulArguments::of_sub_grid(&plan, &sub_grid.product, 0, reduces_in_kernel)
         });
         Some(Self {
             first,
-            config: config(&plan, piece.grid),
+            config: config(&plan, sub_grid.grid),
             layout: u32::from(plan.b_along_k) | u32::from(plan.product.is_transposed) << 1,
             has_more,
             in_kernel_workspace_bytes: plan.in_kernel_workspace_bytes(),
@@ -69,16 +69,20 @@ impl Template {
             product: self.plan.product.with_values(values),
             ..self.plan
         };
-        plan.pieces()
+        plan.sub_grids()
             .skip(1)
-            .map(|piece| {
+            .map(|sub_grid| {
                 let Sums {
                     partial,
                     reduces_in_kernel,
                 } = sums;
-                let arguments =
-                    MatmulArguments::of_piece(&plan, &piece.product, partial, reduces_in_kernel);
-                (arguments, config(&plan, piece.grid))
+                let arguments = MatmulArguments::of_sub_grid(
+                    &plan,
+                    &sub_grid.product,
+                    partial,
+                    reduces_in_kernel,
+                );
+                (arguments, config(&plan, sub_grid.grid))
             })
             .collect()
     }
@@ -168,11 +172,11 @@ impl Prepared {
         };
         let first = template.first(values, sums);
         // SAFETY: the caller's promise.
-        unsafe { self.launch_piece(stream, &self.first, &first, sums.reduces_in_kernel) }?;
+        unsafe { self.launch_sub_grid(stream, &self.first, &first, sums.reduces_in_kernel) }?;
         for (arguments, config) in template.others(values, sums) {
             let other = self.first.with_config(config)?;
             // SAFETY: the caller's promise.
-            unsafe { self.launch_piece(stream, &other, &arguments, sums.reduces_in_kernel) }?;
+            unsafe { self.launch_sub_grid(stream, &other, &arguments, sums.reduces_in_kernel) }?;
         }
         workspace.free()?;
         let Some((pass, arguments)) = &self.epilogue else {
@@ -184,12 +188,12 @@ impl Prepared {
         unsafe { pass.launch(stream, &arguments) }
     }
 
-    /// Launches a piece, and what adds its splits' sums up.
+    /// Launches a sub-grid, and what adds its splits' sums up.
     ///
     /// # Safety
-    /// Launch and arguments are those of the plan's piece; the rest is as for [`launch`](Self::launch).
+    /// Launch and arguments are those of the plan's sub-grid; the rest is as for [`launch`](Self::launch).
     #[inline]
-    unsafe fn launch_piece(
+    unsafe fn launch_sub_grid(
         &self,
         stream: &Stream,
         launch: &ReadyLaunch,
@@ -317,15 +321,15 @@ mod tests {
 
     /// Each launch's arguments and grid, made from nothing but the plan.
     fn made_afresh(plan: &Plan, sums: Sums) -> Vec<(MatmulArguments, LaunchConfig)> {
-        plan.pieces()
-            .map(|piece| {
-                let arguments = MatmulArguments::of_piece(
+        plan.sub_grids()
+            .map(|sub_grid| {
+                let arguments = MatmulArguments::of_sub_grid(
                     plan,
-                    &piece.product,
+                    &sub_grid.product,
                     sums.partial,
                     sums.reduces_in_kernel,
                 );
-                (arguments, config(plan, piece.grid))
+                (arguments, config(plan, sub_grid.grid))
             })
             .collect()
     }

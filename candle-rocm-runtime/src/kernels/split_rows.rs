@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use candle_rocm_kernels::geometry::Row;
-use candle_rocm_kernels::split_rows::{parts, SplitArgument, THREADS};
+use candle_rocm_kernels::split_rows::{splits, SplitArgument, THREADS};
 
 use super::function::{LoadedFunction, SplitFunction};
 use super::module::embedded;
@@ -19,7 +19,7 @@ use crate::stream::queue::Stream;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SplitLaunch {
     rows: u32,
-    parts: u32,
+    splits: u32,
     row: Row,
 }
 
@@ -46,10 +46,10 @@ impl SplitFunction {
         launch: SplitLaunch,
         given: &[*mut c_void],
     ) -> Result<()> {
-        let SplitLaunch { rows, parts, row } = launch;
+        let SplitLaunch { rows, splits, row } = launch;
         let device = stream.context().device();
         let pair = self.pair(device)?;
-        let partial = Workspace::new(stream, self.split.partial_bytes(rows, parts, row))?;
+        let partial = Workspace::new(stream, self.split.partial_bytes(rows, splits, row))?;
         let aligned = |&pointer: &usize| {
             // SAFETY: the caller's promise; the table's test says that this argument is a pointer.
             let address = unsafe { given[pointer].cast::<u64>().read() };
@@ -58,7 +58,7 @@ impl SplitFunction {
         let wide = u32::from(row.divides() && self.split.pointers.iter().all(aligned));
         let (one, null, address) = (1f64, 0u64, partial.address());
         let config = LaunchConfig {
-            grid_dim: (parts, rows, 1),
+            grid_dim: (splits, rows, 1),
             block_dim: (THREADS, 1, 1),
             shared_mem_bytes: 0,
         };
@@ -67,13 +67,13 @@ impl SplitFunction {
             arguments.extend(of.arguments.iter().map(|argument| match argument {
                 SplitArgument::Given(number) => given[*number],
                 SplitArgument::Partial => pointer_to(&address),
-                SplitArgument::Parts => pointer_to(&parts),
+                SplitArgument::Splits => pointer_to(&splits),
                 SplitArgument::Wide => pointer_to(&wide),
                 SplitArgument::One => pointer_to(&one),
                 SplitArgument::Null => pointer_to(&null),
             }));
-            // SAFETY: the arguments are the kernel's, as the table's test says; what a part leaves fits the workspace, and
-            // the rest is the caller's promise.
+            // SAFETY: the arguments are the kernel's, as the table's test says; what a split leaves fits the workspace,
+            // and the rest is the caller's promise.
             unsafe { give_to_stream(stream, kernel, config, arguments.as_mut_ptr(), false) }?;
         }
         partial.free()
@@ -83,8 +83,8 @@ impl SplitFunction {
 impl SplitLaunch {
     /// How a launch of so many rows should be split, if it should.
     pub fn of(split: &SplitFunction, rows: u32, row: Row, compute_units: u32) -> Option<Self> {
-        let parts = parts(rows, row, compute_units, split.split.reads_once)?;
-        Some(Self { rows, parts, row })
+        let splits = splits(rows, row, compute_units, split.split.reads_once)?;
+        Some(Self { rows, splits, row })
     }
 }
 

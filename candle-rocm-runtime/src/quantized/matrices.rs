@@ -66,10 +66,10 @@ pub unsafe fn multiply_matrices(
     Ok(())
 }
 
-/// Multiplies a strip, and adds up its parts of k, if there are several, by way of the workspace.
+/// Multiplies a strip, and adds up its splits of k, if there are several, by way of the workspace.
 ///
 /// # Safety
-/// As [`multiply_matrices`], and the parts' results fit into the workspace.
+/// As [`multiply_matrices`], and the splits' results fit into the workspace.
 unsafe fn multiply_strip(
     stream: &Stream,
     product: &Checked,
@@ -84,18 +84,18 @@ unsafe fn multiply_strip(
         dst_rows,
         ..
     } = *product;
-    let parts = k.div_ceil(strip.part).max(1);
+    let splits = k.div_ceil(strip.k_per_split).max(1);
     let weights = product.weights + u64::from(strip.first) * row_bytes;
     let output = product.output + 4 * u64::from(strip.first);
     let results = u64::from(strip.rows) * u64::from(columns);
-    let (target, target_rows) = match parts {
+    let (target, target_rows) = match splits {
         1 => (output, dst_rows),
         _ => (workspace, u64::from(strip.rows)),
     };
     let grid = (
         strip.rows.div_ceil(mmq::TILE_ROWS),
         columns.div_ceil(strip.tile).min(mmq::MOST_WORKGROUPS),
-        parts,
+        splits,
     );
     // SAFETY: the kernel's arguments, as the contract test has them, for memory that the caller promises.
     unsafe {
@@ -114,12 +114,12 @@ unsafe fn multiply_strip(
                 columns,
                 row_bytes,
                 target_rows,
-                strip.part,
+                strip.k_per_split,
                 results
             ]
         )
     }?;
-    if parts == 1 {
+    if splits == 1 {
         return Ok(());
     }
     let grid = (results.div_ceil(mmq::THREADS.into()) as u32, 1, 1);
@@ -131,7 +131,7 @@ unsafe fn multiply_strip(
             Name::whole("mmq_sum"),
             grid,
             mmq::THREADS,
-            [target, output, strip.rows, columns, dst_rows, parts, results]
+            [target, output, strip.rows, columns, dst_rows, splits, results]
         )
     }
 }

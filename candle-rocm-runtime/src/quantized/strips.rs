@@ -1,4 +1,4 @@
-//! How products of module `mmq` are shared out: in strips of rows, tiles of columns and parts of k.
+//! How products of module `mmq` are shared out: in strips of rows, tiles of columns and splits of k.
 
 use candle_rocm_kernels::mmq::TILE_ROWS;
 use candle_rocm_kernels::split::Split;
@@ -6,11 +6,11 @@ use rocm_gpus::costs::{self, QuantizedPace};
 
 use crate::plan::roofline::Roofline;
 
-/// Parts of the inner dimension are multiples of so many elements: the largest block.
-const PART: u32 = 256;
+/// Splits of the inner dimension are multiples of so many elements: the largest block.
+const SPLIT: u32 = 256;
 /// How the inner dimension is divided; the room for results bounds the parts.
 const SPLIT: Split = Split {
-    step: PART as u64,
+    step: SPLIT as u64,
     least_steps: 1,
     most: u32::MAX as u64,
 };
@@ -27,14 +27,14 @@ pub(super) struct Strip {
     pub rows: u32,
     /// Vectors of a tile, as in the kernel's name.
     pub tile: u32,
-    /// Elements of the inner dimension that a workgroup adds up, a multiple of [`PART`]. Where that is not all, the
-    /// parts' results go through the workspace.
-    pub part: u32,
+    /// Elements of the inner dimension that a workgroup adds up, a multiple of [`SPLIT`]. Where that is not all, the
+    /// splits' results go through the workspace.
+    pub k_per_split: u32,
 }
 
-/// Parts of the inner dimension at most; one if it has no elements.
+/// Splits of the inner dimension at most; one if it has no elements.
 fn blocks_of(k: u32) -> u32 {
-    k.div_ceil(PART).max(1)
+    k.div_ceil(SPLIT).max(1)
 }
 
 /// Tiles of one width, and how their workgroups get on.
@@ -59,24 +59,24 @@ impl Tile {
         u64::from(rows.div_ceil(self.rows)) * u64::from(columns.div_ceil(self.pace.columns))
     }
 
-    /// Microseconds for all rows in so many parts.
-    fn time(&self, k: u32, rows: u32, columns: u32, parts: u32, units: u64) -> f64 {
-        let results = u64::from(rows) * u64::from(columns) * u64::from(parts);
+    /// Microseconds for all rows in so many splits.
+    fn time(&self, k: u32, rows: u32, columns: u32, splits: u32, units: u64) -> f64 {
+        let results = u64::from(rows) * u64::from(columns) * u64::from(splits);
         let sum = costs::QUANTIZED_SUM_MILLION.value * results as f64 * 1e-6;
         let launch = Roofline {
-            workgroups: self.count(rows, columns) * u64::from(parts),
+            workgroups: self.count(rows, columns) * u64::from(splits),
             units,
             resident: self.pace.resident,
             whole_rounds: false,
             first: 0.0,
             // Part of the pace.
             memory: 0.0,
-            reduction: match parts {
+            reduction: match splits {
                 1 => 0.0,
                 _ => costs::QUANTIZED_SUM.value + sum,
             },
         };
-        let steps = f64::from(blocks_of(k).div_ceil(parts));
+        let steps = f64::from(blocks_of(k).div_ceil(splits));
         let QuantizedPace { alone, more, .. } = *self.pace;
         launch.time(|workgroups| steps * (alone + more * (workgroups - 1) as f64))
     }
@@ -90,22 +90,22 @@ fn strip(k: u32, first: u32, rows: u32, columns: u32, units: u64, room: u64) -> 
     for tile in &TILES {
         // More would only wait.
         let most = (tile.pace.resident * units).div_ceil(tile.count(rows, columns));
-        for parts in 1..=u64::from(blocks).min(most) as u32 {
-            if parts > 1 && results * u64::from(parts) > room {
+        for splits in 1..=u64::from(blocks).min(most) as u32 {
+            if splits > 1 && results * u64::from(splits) > room {
                 break;
             }
-            let time = tile.time(k, rows, columns, parts, units);
+            let time = tile.time(k, rows, columns, splits, units);
             if time < best.0 {
-                best = (time, Some((tile.pace.columns, parts)));
+                best = (time, Some((tile.pace.columns, splits)));
             }
         }
     }
-    let (tile, parts) = best.1.expect("one part of some tile");
+    let (tile, splits) = best.1.expect("one part of some tile");
     let strip = Strip {
         first,
         rows,
         tile,
-        part: SPLIT.into_parts(k.max(1).into(), parts.into()).elements as u32,
+        k_per_split: SPLIT.into_parts(k.max(1).into(), splits.into()).elements as u32,
     };
     (best.0, strip)
 }
@@ -130,7 +130,7 @@ pub(super) fn plan(k: u32, rows: u32, columns: u32, units: u32, room: u64) -> Ve
             first: 0,
             rows: wide_rows,
             tile: wide.pace.columns,
-            part: SPLIT.into_parts(k.max(1).into(), 1).elements as u32,
+            k_per_split: SPLIT.into_parts(k.max(1).into(), 1).elements as u32,
         };
         return vec![wide, rest];
     }
@@ -139,11 +139,11 @@ pub(super) fn plan(k: u32, rows: u32, columns: u32, units: u32, room: u64) -> Ve
 
 #[cfg(test)]
 mod tests {
-    use super::{plan, PART, TILES};
+    use super::{plan, SPLIT, TILES};
 
     const WORKSPACE: u64 = 1 << 22;
 
-    /// The strips follow each other, hold all rows, and their parts fit into the workspace.
+    /// The strips follow each other, hold all rows, and their splits fit into the workspace.
     #[test]
     fn strips_hold_all_rows() {
         for k in [0, 32, 256, 288, 4096, 14_336] {
@@ -162,10 +162,13 @@ mod tests {
                                     TILES.iter().any(|t| t.pace.columns == strip.tile),
                                     "{what}"
                                 );
-                                let parts = k.div_ceil(strip.part);
+                                let splits = k.div_ceil(strip.k_per_split);
                                 let results = u64::from(strip.rows) * u64::from(columns);
-                                let fits = results * u64::from(parts) <= room;
-                                assert!(parts == 1 || (fits && strip.part % PART == 0), "{what}");
+                                let fits = results * u64::from(splits) <= room;
+                                assert!(
+                                    splits == 1 || (fits && strip.k_per_split % SPLIT == 0),
+                                    "{what}"
+                                );
                             }
                             assert_eq!(next, rows, "{what}");
                         }
@@ -186,7 +189,9 @@ mod tests {
                     for units in [32, 48, 104, 132, 304] {
                         for room in [0, WORKSPACE] {
                             for strip in plan(k, rows, columns, units, room) {
-                                for number in [strip.first, strip.rows, strip.tile, strip.part] {
+                                for number in
+                                    [strip.first, strip.rows, strip.tile, strip.k_per_split]
+                                {
                                     let mixed = hash ^ u64::from(number);
                                     hash = mixed.wrapping_mul(0x0100_0000_01b3);
                                 }
@@ -204,14 +209,14 @@ mod tests {
 
     #[test]
     fn few_tiles_are_shared_out() {
-        let parts = |rows, columns, room| {
+        let splits = |rows, columns, room| {
             let strips = plan(4096, rows, columns, 132, room);
-            strips.iter().map(|s| 4096u32.div_ceil(s.part)).max()
+            strips.iter().map(|s| 4096u32.div_ceil(s.k_per_split)).max()
         };
-        assert!(parts(1024, 16, WORKSPACE) > Some(4));
-        assert_eq!(parts(1024, 16, 0), Some(1));
-        assert!(parts(1024, 16, 4 * 1024 * 16) <= Some(4));
+        assert!(splits(1024, 16, WORKSPACE) > Some(4));
+        assert_eq!(splits(1024, 16, 0), Some(1));
+        assert!(splits(1024, 16, 4 * 1024 * 16) <= Some(4));
         // As many tiles as units.
-        assert_eq!(parts(4096, 512, WORKSPACE), Some(1));
+        assert_eq!(splits(4096, 512, WORKSPACE), Some(1));
     }
 }

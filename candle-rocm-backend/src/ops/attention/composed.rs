@@ -140,9 +140,9 @@ fn of_batch(
     if let Some(cap) = call.options.softcap {
         scores = ((scores / f64::from(cap))?.tanh()? * f64::from(cap))?;
     }
-    let places = Places { queries, keys };
+    let positions = Positions { queries, keys };
     if let Some(slopes) = slopes {
-        let distances = places.table(|ahead| ahead.unsigned_abs() as f32);
+        let distances = positions.table(|ahead| ahead.unsigned_abs() as f32);
         let distances = Tensor::from_vec(distances, (queries, keys), q.device())?;
         let slopes = slopes.reshape(((), heads, 1, 1))?;
         let loss = slopes.broadcast_mul(&distances)?.to_dtype(scores.dtype())?;
@@ -158,7 +158,7 @@ fn of_batch(
         };
         u8::from(within(-ahead, left) && within(ahead, right))
     };
-    let visible = Tensor::from_vec(places.table(sees), (queries, keys), q.device())?;
+    let visible = Tensor::from_vec(positions.table(sees), (queries, keys), q.device())?;
     let weights = scaled_masked_softmax(&scores, 1.0, Some(&visible))?;
     let weights = weights.reshape((batch, key_heads, rows, keys))?;
     let result = weights.matmul(&v)?;
@@ -167,12 +167,12 @@ fn of_batch(
 }
 
 /// Where queries stand among keys.
-struct Places {
+struct Positions {
     queries: usize,
     keys: usize,
 }
 
-impl Places {
+impl Positions {
     /// A value for each query and key, of how far the key is after the query's place.
     fn table<T>(&self, value: impl Fn(i64) -> T) -> Vec<T> {
         let (queries, keys) = (self.queries as i64, self.keys as i64);

@@ -187,7 +187,7 @@ pub(super) unsafe fn launch(
         Pass::BackwardKeys | Pass::BackwardQueries => &BACKWARD,
     };
     let kernel = attention::kernel_name(pass, call.q.dtype().as_str(), tile);
-    let tiles = rows.div_ceil(tile.rows as usize) * tile.parts as usize;
+    let tiles = rows.div_ceil(tile.rows as usize) * tile.head_tiles as usize;
     // SAFETY: the caller's promise.
     unsafe {
         launch_grid(

@@ -130,15 +130,15 @@ impl KvCache {
         let of_all = heads + 2 * self.kv_heads;
         let all = packed.reshape((self.batch * steps, of_all, self.dim))?;
         let normed = |first: usize, count: usize, weight: &Tensor| {
-            let part = all.narrow(1, first, count)?.contiguous()?;
-            rms_norm(&part, weight, norms.epsilon)
+            let some = all.narrow(1, first, count)?.contiguous()?;
+            rms_norm(&some, weight, norms.epsilon)
         };
-        let parts = [
+        let splits = [
             normed(0, heads, &norms.queries)?,
             normed(heads, self.kv_heads, &norms.keys)?,
             all.narrow(1, heads + self.kv_heads, self.kv_heads)?,
         ];
-        Tensor::cat(&parts, 1)?.reshape(packed.shape())
+        Tensor::cat(&splits, 1)?.reshape(packed.shape())
     }
 }
 

@@ -76,21 +76,21 @@ impl KvCache {
         let seen = scores.window.unwrap_or(self.capacity).min(self.capacity);
         let [others, seen] =
             [rows * columns as usize, seen].map(|size| u32::try_from(size).unwrap_or(u32::MAX));
-        let parts = kernel.parts(compute_units(device) as u32, others, seen) as usize;
+        let splits = kernel.splits(compute_units(device) as u32, others, seen) as usize;
         let columns = columns as usize;
-        let mut config = grid(parts, columns, THREADS)?;
+        let mut config = grid(splits, columns, THREADS)?;
         config.grid_dim.2 = int("attend", "steps of all sequences", rows)?;
-        let of_parts = match parts {
+        let of_splits = match splits {
             1 => None,
             _ => Some(allocate(
                 device,
                 DType::F32,
-                rows * heads * parts * (self.dim + 1),
+                rows * heads * splits * (self.dim + 1),
             )?),
         };
-        let enough = |counters: &&Tensor| parts > 1 && rows * columns <= counters.elem_count();
+        let enough = |counters: &&Tensor| splits > 1 && rows * columns <= counters.elem_count();
         let counters = self.counters.as_ref().filter(enough);
-        let quantized = vector && (parts == 1 || counters.is_some());
+        let quantized = vector && (splits == 1 || counters.is_some());
         let elements = rows * heads * self.dim;
         let result = match quantized {
             true => QuantizedVector::memory(device, elements)?,
@@ -105,7 +105,7 @@ impl KvCache {
             kernel: kernel.name(&self.suffix(heads_from)),
             config,
             sizes: [steps, heads],
-            parts: RefCell::new(of_parts),
+            splits: RefCell::new(of_splits),
             counters,
             quantized,
             result: RefCell::new(result),
@@ -162,7 +162,7 @@ candle_rocm_kernels::kernel_argument! { ATTEND_PROBLEM,
         cache: u64,
         position: u64,
         result: u64,
-        parts: u64,
+        splits: u64,
         counters: u64,
         cos: u64,
         sin: u64,
@@ -188,7 +188,7 @@ candle_rocm_kernels::kernel_argument! { ATTEND_PROBLEM,
 // SAFETY: numbers, laid out by C's rules and without padding, as the kernel's parameter.
 unsafe impl DeviceRepr for Argument {}
 
-/// A launch of attention, and of what puts its parts together where its workgroups do not.
+/// A launch of attention, and of what puts its splits together where its workgroups do not.
 pub(super) struct Attend<'a> {
     cache: &'a KvCache,
     from: Heads<'a>,
@@ -199,7 +199,7 @@ pub(super) struct Attend<'a> {
     config: LaunchConfig,
     /// Steps, heads of queries.
     sizes: [usize; 2],
-    parts: RefCell<Option<CudaStorage>>,
+    splits: RefCell<Option<CudaStorage>>,
     counters: Option<&'a Tensor>,
     /// Whether the result is a vector for quantised products.
     pub(super) quantized: bool,
@@ -209,7 +209,7 @@ pub(super) struct Attend<'a> {
 impl Argument {
     /// With these addresses, in the struct's order; the result is a `vector`, or numbers.
     fn at(self, addresses: [u64; 11], is_vector: bool) -> Self {
-        let [heads, cache, position, written, parts, counters, cos, sin, query_norm, key_norm, slopes] =
+        let [heads, cache, position, written, splits, counters, cos, sin, query_norm, key_norm, slopes] =
             addresses;
         let (result, vector) = if is_vector {
             (0, written)
@@ -221,7 +221,7 @@ impl Argument {
             cache,
             position,
             result,
-            parts,
+            splits,
             counters,
             cos,
             sin,
@@ -281,14 +281,14 @@ impl<'a> Attend<'a> {
         let from = self.from.tensor();
         let argument = self.argument()?;
         let (rotary, norms) = self.rotary_and_norms();
-        let (mut parts, mut result) = (self.parts.borrow_mut(), self.result.borrow_mut());
+        let (mut splits, mut result) = (self.splits.borrow_mut(), self.result.borrow_mut());
         let memory = [
             Arg::Read(Some(from)),
             cache,
             Arg::Read(Some(self.position)),
             Arg::Write(&mut result),
-            match &mut *parts {
-                Some(parts) => Arg::Write(parts),
+            match &mut *splits {
+                Some(splits) => Arg::Write(splits),
                 None => Arg::Null,
             },
             Arg::Read(self.counters),
@@ -302,11 +302,11 @@ impl<'a> Attend<'a> {
         // SAFETY: the kernel's argument, whose shapes were checked: it reads and writes keys below the capacity alone, and of
         // the counters as many as the grid has y and z.
         unsafe { launch_of(device, &DECODE, &self.kernel, self.config, memory, at)? };
-        let (Some(parts), None) = (&*parts, self.counters) else {
+        let (Some(splits), None) = (&*splits, self.counters) else {
             return Ok(());
         };
         let args = vec![
-            Arg::Left(parts),
+            Arg::Left(splits),
             Arg::Write(&mut result),
             Arg::Int(self.config.grid_dim.0),
             Arg::Int(argument.dim),

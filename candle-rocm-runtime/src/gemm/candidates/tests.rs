@@ -3,7 +3,7 @@
 use candle_rocm_kernels::Processor;
 
 use super::*;
-use crate::gemm::plan::{Piece, MAX_WORKSPACE};
+use crate::gemm::plan::{SubGrid, MAX_WORKSPACE};
 use crate::gemm::problem::Transpose;
 
 /// Candle's product of m x k by k x n, row-major, contiguous: the operands in BLAS's order.
@@ -232,7 +232,11 @@ fn chiplets_have_parts_of_their_own() {
         let problem = of_type(GemmDtype::BF16, row_major(128, m, k, true));
         plan_on(&problem, mi300x()).unwrap()
     };
-    let grid = |plan: &Plan| plan.pieces().map(|piece| piece.grid).collect::<Vec<_>>();
+    let grid = |plan: &Plan| {
+        plan.sub_grids()
+            .map(|sub_grid| sub_grid.grid)
+            .collect::<Vec<_>>()
+    };
     let dealt = plan_of(4096, 14336);
     assert!(dealt.splits_per_xcd && !dealt.may_wait());
     assert_eq!(grid(&dealt), [(8, 32, 1)]);
@@ -259,8 +263,8 @@ fn a_large_product_has_a_workgroup_for_each_compute_unit() {
             let plan = plan_on(&problem, mi300x()).unwrap();
             assert_eq!(plan.kernel.tile(), (224, 256), "{problem}");
             let workgroups: u64 = plan
-                .pieces()
-                .map(|piece| u64::from(piece.grid.0 * piece.grid.1 * piece.grid.2))
+                .sub_grids()
+                .map(|sub_grid| u64::from(sub_grid.grid.0 * sub_grid.grid.1 * sub_grid.grid.2))
                 .sum();
             assert_eq!(workgroups, units, "{problem}");
         }
@@ -505,8 +509,8 @@ fn an_epilogue_goes_with_its_part_of_c() {
     let turned = row_major(i32::MAX as usize, 1, 16, false);
     for (problem, step_of_bias, step_of_residual) in [(tall, 1, 1), (turned, 0, 6_000_000)] {
         let plan = Plan::new(&problem, &epilogue, rx_7900_xtx()).unwrap();
-        let pieces: Vec<Piece> = plan.pieces().collect();
-        let (first, second) = (&pieces[0].product, &pieces[1].product);
+        let sub_grids: Vec<SubGrid> = plan.sub_grids().collect();
+        let (first, second) = (&sub_grids[0].product, &sub_grids[1].product);
         assert_eq!(first.epilogue.bias, 0x10_0000);
         let moved = |one: u64, other: u64| (other - one) / 4;
         assert_eq!(
@@ -590,11 +594,11 @@ fn pieces_cover_c() {
     );
     for problem in [huge_batch, wide, tall, both] {
         let plan = plan_for(&problem);
-        let pieces: Vec<Piece> = plan.pieces().collect();
-        assert!(pieces.len() > 1, "{problem}");
+        let sub_grids: Vec<SubGrid> = plan.sub_grids().collect();
+        assert!(sub_grids.len() > 1, "{problem}");
         let (rows, columns) = plan.kernel.tile();
         let mut area = 0u128;
-        for Piece { product, grid } in &pieces {
+        for SubGrid { product, grid } in &sub_grids {
             assert!(u64::from(grid.0) * u64::from(plan.kernel.threads()) <= u64::from(u32::MAX));
             assert!(grid.1 <= 65_535 && grid.2 <= 65_535);
             let tiles = [product.m.div_ceil(rows), product.n.div_ceil(columns)];
@@ -610,11 +614,14 @@ fn pieces_cover_c() {
         }
         let all = problem.m as u128 * problem.n as u128 * problem.batch as u128;
         assert_eq!(area, all, "{problem}");
-        let mut starts: Vec<u64> = pieces.iter().map(|piece| piece.product.c).collect();
+        let mut starts: Vec<u64> = sub_grids
+            .iter()
+            .map(|sub_grid| sub_grid.product.c)
+            .collect();
         starts.dedup();
-        assert_eq!(starts.len(), pieces.len());
+        assert_eq!(starts.len(), sub_grids.len());
         // The second piece begins where the first ends.
-        let (first, second) = (&pieces[0].product, &pieces[1].product);
+        let (first, second) = (&sub_grids[0].product, &sub_grids[1].product);
         let bytes = problem.dtype.bytes() as u64;
         let step = |now: u64, before: u64| (now - before) / bytes;
         if first.batch < plan.product.batch {
