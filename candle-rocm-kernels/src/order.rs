@@ -35,9 +35,9 @@ crate::kernel_argument! { TILE_ORDER,
     pub struct TileOrder {
         pub tiles_m: u32,
         pub tiles_n: u32,
-        pub of_chiplet: u32,
+        pub of_xcd: u32,
         pub more: u32,
-        pub chiplets: Divisor,
+        pub xcds: Divisor,
         pub group: Divisor,
         pub last_group: Divisor,
         pub of_group: Divisor,
@@ -46,17 +46,17 @@ crate::kernel_argument! { TILE_ORDER,
 
 impl TileOrder {
     /// Of so many tiles of rows and of columns, less than 2^31 in all: `group` tiles of rows are gone through together, and
-    /// `chiplets` share all of them.
-    pub fn new([tiles_m, tiles_n]: [u32; 2], group: u32, chiplets: u32) -> Self {
+    /// `xcds` share all of them.
+    pub fn new([tiles_m, tiles_n]: [u32; 2], group: u32, xcds: u32) -> Self {
         let tiles = tiles_m.saturating_mul(tiles_n);
         let group = group.clamp(1, tiles_m.max(1));
-        let chiplets = chiplets.max(1);
+        let xcds = xcds.max(1);
         Self {
             tiles_m,
             tiles_n,
-            of_chiplet: tiles / chiplets,
-            more: tiles % chiplets,
-            chiplets: Divisor::new(chiplets),
+            of_xcd: tiles / xcds,
+            more: tiles % xcds,
+            xcds: Divisor::new(xcds),
             group: Divisor::new(group),
             last_group: Divisor::new(tiles_m.saturating_sub(1) % group + 1),
             of_group: Divisor::new(group.saturating_mul(tiles_n)),
@@ -66,8 +66,8 @@ impl TileOrder {
     /// Its words as they lie in a kernel's argument.
     pub fn words(&self) -> [u32; 16] {
         let mut words = [0; 16];
-        words[..4].copy_from_slice(&[self.tiles_m, self.tiles_n, self.of_chiplet, self.more]);
-        let divisors = [self.chiplets, self.group, self.last_group, self.of_group];
+        words[..4].copy_from_slice(&[self.tiles_m, self.tiles_n, self.of_xcd, self.more]);
+        let divisors = [self.xcds, self.group, self.last_group, self.of_group];
         for (words, by) in words[4..].chunks_exact_mut(3).zip(divisors) {
             words.copy_from_slice(&[by.value, by.multiplier, by.shift]);
         }
@@ -104,16 +104,16 @@ mod tests {
         }
     }
 
-    /// Every tile has one workgroup, whatever the group, and chiplets have neighbours.
+    /// Every tile has one workgroup, whatever the group, and XCDs have neighbours.
     #[test]
     fn each_tile_is_once_in_the_order() {
         for (tiles_m, tiles_n) in [(1, 1), (1, 7), (5, 1), (6, 4), (13, 9)] {
-            for (group, chiplets) in [(1, 1), (2, 8), (4, 6), (5, 3), (99, 8)] {
-                let order = TileOrder::new([tiles_m, tiles_n], group, chiplets);
+            for (group, xcds) in [(1, 1), (2, 8), (4, 6), (5, 3), (99, 8)] {
+                let order = TileOrder::new([tiles_m, tiles_n], group, xcds);
                 let mut seen: Vec<_> = (0..tiles_m * tiles_n)
                     .map(|x| {
-                        let [within, chiplet] = divided(x, order.chiplets);
-                        let index = chiplet * order.of_chiplet + chiplet.min(order.more) + within;
+                        let [within, xcd] = divided(x, order.xcds);
+                        let index = xcd * order.of_xcd + xcd.min(order.more) + within;
                         let [of, rest] = divided(index, order.of_group);
                         let first = of * order.group.value;
                         let whole = tiles_m - first >= order.group.value;
@@ -126,7 +126,7 @@ mod tests {
                 let all = (0..tiles_m).flat_map(|m| (0..tiles_n).map(move |n| (m, n)));
                 assert!(
                     seen.into_iter().eq(all),
-                    "{tiles_m} {tiles_n} {group} {chiplets}"
+                    "{tiles_m} {tiles_n} {group} {xcds}"
                 );
             }
         }

@@ -1318,7 +1318,7 @@ fn second_level_caches_have_parts_of_their_own() {
         let gpu = context.info().into();
         let mut plans = Plan::candidates(&problem, &Epilogue::default(), gpu);
         plans.retain(|plan| matches!(plan.kernel, Kernel::Matrix { .. }));
-        let has_several = plans.iter().any(|plan| plan.chiplets > 1);
+        let has_several = plans.iter().any(|plan| plan.xcds > 1);
         let dealt = plans.iter().find(|plan| plan.splits_per_xcd);
         assert_eq!(dealt.is_some(), has_several);
         let Some(dealt) = dealt else { return };

@@ -132,7 +132,7 @@ fn add_gemm(plan: &Plan, plans: &mut Plans) {
         plan.parts,
         plan.k_per_split,
         plan.group,
-        plan.chiplets,
+        plan.xcds,
         plan.splits_per_xcd.into(),
     ];
     plans.add(&words.map(u64::from));

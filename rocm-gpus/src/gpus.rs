@@ -49,8 +49,8 @@ pub struct Product {
     pub name: &'static str,
     /// Compute units; of a product with two GPUs, those of one.
     pub compute_units: u32,
-    /// Chiplets (XCDs) over which workgroups are dealt out, each with a second-level cache.
-    pub chiplets: u32,
+    /// XCDs (XCDs) over which workgroups are dealt out, each with a second-level cache.
+    pub xcds: u32,
     /// Highest engine clock.
     pub clock_mhz: u32,
     /// Its memory.
@@ -101,7 +101,7 @@ const fn memory(kind: MemoryKind, clock_mhz: u32, bus_bits: u32) -> Memory {
 /// Declares [`Gpu`] and its table from one list.
 macro_rules! gpus {
     ($($gpu:ident $name:literal $architecture:ident $elf:literal $generic:expr, $vgprs:literal $qualifiers:expr;
-        $product:literal, $units:literal CUs / $chiplets:literal, $clock:literal MHz,
+        $product:literal, $units:literal CUs / $xcds:literal, $clock:literal MHz,
         $memory:ident $memory_clock:literal MHz $bus:literal bits,
         $l2:literal KiB, $infinity:literal MiB, $pci:literal;
         $($card:literal),*;)*) => {
@@ -123,7 +123,7 @@ macro_rules! gpus {
             product: Product {
                 name: $product,
                 compute_units: $units,
-                chiplets: $chiplets,
+                xcds: $xcds,
                 clock_mhz: $clock,
                 memory: memory(MemoryKind::$memory, $memory_clock, $bus),
                 l2_kib: $l2,
@@ -257,9 +257,9 @@ impl Gpu {
     }
 
     /// Multiprocessors that share a second-level cache, where it has several of those.
-    pub fn multiprocessors_of_chiplet(self) -> Option<u32> {
-        let chiplets = self.facts().product.chiplets;
-        (chiplets > 1).then(|| self.multiprocessors() / chiplets)
+    pub fn multiprocessors_of_xcd(self) -> Option<u32> {
+        let xcds = self.facts().product.xcds;
+        (xcds > 1).then(|| self.multiprocessors() / xcds)
     }
 
     /// Vector registers are given out in multiples of this (LLVM's AMDGPUBaseInfo, getVGPRAllocGranule).

@@ -129,7 +129,7 @@ pub struct Sustained {
     pub elements: &'static str,
     /// 10^12 operations a second ("max-achievable FLOPs").
     pub teraflops: u32,
-    /// The engine clock meanwhile, the median of the slowest chiplet.
+    /// The engine clock meanwhile, the median of the slowest XCD.
     pub clock_mhz: u32,
 }
 

@@ -32,7 +32,7 @@ fn each_level_is_slower_than_the_one_before_and_no_faster_than_its_peak() {
             Architecture::Cdna3 => 16,
             _ => 32,
         };
-        let peak = channels * 128 * product.chiplets * product.clock_mhz / 1000;
+        let peak = channels * 128 * product.xcds * product.clock_mhz / 1000;
         assert!(
             timing.l2.gigabytes_per_second.abs_diff(peak) <= 1,
             "{gpu}: {peak}"

@@ -133,7 +133,7 @@ pub fn write(archs: &[String], progress: impl Fn(&str)) -> Result<String> {
         page += &executed_rows(&mut device)?;
         progress(&format!("{arch}: times"));
         page += &if arch == SLOWLY_TIMED {
-            format!("\n### Predicted times\n\n`--times --arch {arch}` writes them. One chiplet, which is played back, is \
+            format!("\n### Predicted times\n\n`--times --arch {arch}` writes them. One XCD, which is played back, is \
                  the whole GPU there, which takes very long.\n")
         } else {
             times(arch, &gpus, &mut device)?

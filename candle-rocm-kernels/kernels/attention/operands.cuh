@@ -15,7 +15,7 @@ struct Sequence {
 
     __device__ __forceinline__ explicit Sequence(const AttentionProblem &p) {
         batch = blockIdx.z;
-        // Workgroups that follow one another have different key heads: those of a key head go to one chiplet.
+        // Workgroups that follow one another have different key heads: those of a key head go to one XCD.
         key_head = blockIdx.x % p.key_heads;
         head = key_head * p.group + blockIdx.x / p.key_heads;
         queries = p.queries, keys = p.keys, first_query = 0, first_key = 0;

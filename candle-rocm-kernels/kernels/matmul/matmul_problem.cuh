@@ -12,14 +12,14 @@ struct Divisor {
 };
 
 // The order of C's tiles, which the grid's x counts: groups of tiles of rows, one tile of columns after another, dealt
-// to chiplets.
+// to XCDs.
 struct TileOrder {
     uint32_t tiles_m;
     uint32_t tiles_n;
-    // Tiles of each chiplet, of which the first so many have one more.
-    uint32_t of_chiplet;
+    // Tiles of each XCD, of which the first so many have one more.
+    uint32_t of_xcd;
     uint32_t more;
-    Divisor chiplets;
+    Divisor xcds;
     // Tiles of rows of a group, those of the last one, and all tiles of a group.
     Divisor group;
     Divisor last_group;
@@ -32,7 +32,7 @@ enum SplitKReduction {
     SPLIT_K_SEPARATE_KERNEL,
     // The last split's workgroups wait for the others'.
     SPLIT_K_IN_KERNEL,
-    // As the first; and the grid's x counts splits, its y tiles, so that each chiplet gets whole splits and reads but
+    // As the first; and the grid's x counts splits, its y tiles, so that each XCD gets whole splits and reads but
     // their share of both operands.
     SPLIT_K_PER_XCD,
 };

@@ -13,16 +13,16 @@ __device__ __forceinline__ Divided divided(uint32_t number, const Divisor &by) {
     return {quotient, number - quotient * by.value};
 }
 
-// The tile of a workgroup of such a number. Workgroups are dealt to chiplets in turn, each with an L2 of its own, so
-// each chiplet's shall be neighbours; and neighbours are tiles that share operands: `group` tiles of rows for one tile
+// The tile of a workgroup of such a number. Workgroups are dealt to XCDs in turn, each with an L2 of its own, so
+// each XCD's shall be neighbours; and neighbours are tiles that share operands: `group` tiles of rows for one tile
 // of columns after another.
 struct TileIndex {
     uint32_t m;
     uint32_t n;
 };
 __device__ __forceinline__ TileIndex tile_index(const TileOrder &order, uint32_t number) {
-    auto [in_chiplet, chiplet] = divided(number, order.chiplets);
-    uint32_t index = chiplet * order.of_chiplet + min_of(chiplet, order.more) + in_chiplet;
+    auto [in_xcd, xcd] = divided(number, order.xcds);
+    uint32_t index = xcd * order.of_xcd + min_of(xcd, order.more) + in_xcd;
     auto [group, in_group] = divided(index, order.of_group);
     uint32_t first = group * order.group.value;
     bool whole = order.tiles_m - first >= order.group.value;
@@ -40,9 +40,9 @@ struct TileCoordinates {
     uint32_t columns; // that C's matrix has
 };
 template <class S> __device__ __forceinline__ TileCoordinates tile_coordinates(const MatmulProblem &p) {
-    bool of_chiplets = p.split_k_reduction == SPLIT_K_PER_XCD;
-    TileIndex tile = tile_index(p.order, of_chiplets ? blockIdx.y : blockIdx.x);
-    uint32_t y = p.splits > 1 ? of_chiplets ? blockIdx.x : blockIdx.y : 0, z = blockIdx.z,
+    bool of_xcds = p.split_k_reduction == SPLIT_K_PER_XCD;
+    TileIndex tile = tile_index(p.order, of_xcds ? blockIdx.y : blockIdx.x);
+    uint32_t y = p.splits > 1 ? of_xcds ? blockIdx.x : blockIdx.y : 0, z = blockIdx.z,
              begin = min_of(y * p.k_per_split, p.gemm.k);
     uint32_t end = begin + min_of(p.gemm.k - begin, p.k_per_split);
     return {tile.m * S::M, tile.n * S::N, begin, end, y, z, z, z, p.gemm.n};

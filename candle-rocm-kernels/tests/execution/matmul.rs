@@ -52,7 +52,7 @@ struct Case {
     /// Elements of k that are summed apart; 0 for none.
     split: usize,
     group: usize,
-    chiplets: usize,
+    xcds: usize,
 }
 
 /// Plain: C = A B.
@@ -69,7 +69,7 @@ const PLAIN: Case = Case {
     residual: false,
     split: 0,
     group: 1,
-    chiplets: 1,
+    xcds: 1,
 };
 
 /// Each kernel is run for these: within one tile, tiles in both directions none of them full, whole tiles alone.
@@ -151,7 +151,7 @@ fn ahead_case(tile: Tile, depth: usize) -> Case {
 }
 
 /// Cases that need no kernel in particular: one element; matrices so thin that a vector covers several columns; many tiles,
-/// dealt to chiplets that do not divide them; no k; splits of k, of all tiles' sums and of two chiplets.
+/// dealt to XCDs that do not divide them; no k; splits of k, of all tiles' sums and of two XCDs.
 fn more_cases(tile: Tile, depth: usize) -> Vec<Case> {
     let (rows, columns) = (tile.rows as usize, tile.columns as usize);
     vec![
@@ -169,7 +169,7 @@ fn more_cases(tile: Tile, depth: usize) -> Vec<Case> {
             k: depth,
             activation: Activation::GeluTanh,
             group: 2,
-            chiplets: 8,
+            xcds: 8,
             ..PLAIN
         },
         Case {
@@ -177,7 +177,7 @@ fn more_cases(tile: Tile, depth: usize) -> Vec<Case> {
             n: columns,
             k: 1,
             group: 4,
-            chiplets: 4,
+            xcds: 4,
             residual: true,
             ..PLAIN
         },
@@ -212,7 +212,7 @@ fn more_cases(tile: Tile, depth: usize) -> Vec<Case> {
             split: depth,
             batch: 2,
             group: 2,
-            chiplets: 2,
+            xcds: 2,
             bias: true,
             ..PLAIN
         },
@@ -401,12 +401,12 @@ fn product<T: Element, C: Element>(
         n.div_ceil(tile.columns as usize),
     ];
     // Nothing is reduced in the kernel.
-    let splits_per_xcd = splits > 1 && case.chiplets > 1;
-    let (sums, chiplets, grid) = match splits_per_xcd {
+    let splits_per_xcd = splits > 1 && case.xcds > 1;
+    let (sums, xcds, grid) = match splits_per_xcd {
         true => (SplitKReduction::PerXcd, 1, [splits, tiles[0] * tiles[1]]),
         false => (
             SplitKReduction::SeparateKernel,
-            case.chiplets,
+            case.xcds,
             [tiles[0] * tiles[1], splits],
         ),
     };
@@ -448,8 +448,8 @@ fn product<T: Element, C: Element>(
             if case.split == 0 { k } else { case.split },
             case.activation as usize,
         ]));
-        let [group, chiplets] = [case.group, chiplets].map(|count| count as u32);
-        let order = TileOrder::new(tiles.map(|tiles| tiles as u32), group, chiplets);
+        let [group, xcds] = [case.group, xcds].map(|count| count as u32);
+        let order = TileOrder::new(tiles.map(|tiles| tiles as u32), group, xcds);
         fields.extend(order.words().map(|word| Arg::I(word as i32)));
         [Arg::Struct(fields)]
     };

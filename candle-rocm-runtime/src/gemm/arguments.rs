@@ -113,18 +113,18 @@ impl MatmulArguments {
     ) -> Self {
         let (rows, columns) = plan.kernel.tile();
         let tiles = [product.m.div_ceil(rows), product.n.div_ceil(columns)];
-        // Of chiplets that have splits of their own each has all tiles.
+        // Of XCDs that have splits of their own each has all tiles.
         let split_k_reduction = plan.split_k_reduction(reduces_in_kernel);
-        let chiplets = match split_k_reduction {
+        let xcds = match split_k_reduction {
             SplitKReduction::PerXcd => 1,
-            _ => plan.chiplets,
+            _ => plan.xcds,
         };
         Self {
             partial: if plan.splits > 1 { partial } else { 0 },
             split_k_reduction: split_k_reduction as u32,
             splits: plan.splits,
             k_per_split: plan.k_per_split,
-            order: TileOrder::new(tiles.map(|tiles| tiles as u32), plan.group, chiplets),
+            order: TileOrder::new(tiles.map(|tiles| tiles as u32), plan.group, xcds),
             ..Self::new(product)
         }
     }

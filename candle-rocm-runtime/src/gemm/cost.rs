@@ -145,7 +145,7 @@ impl Gpu {
     /// Rows of A and columns of B that all second-level caches together read: of k as much as the product has, if each gets a
     /// connected part of C, or if each gets the same share of k.
     fn read_by_caches(&self, product: &Product, work: &Work, share_k: bool) -> [f64; 2] {
-        let caches = u64::from(self.chiplets());
+        let caches = u64::from(self.xcds());
         if caches == 1 || share_k {
             return [product.m, product.n].map(|all| all as f64);
         }

@@ -37,7 +37,7 @@ pub struct Plan {
     /// Rows of tiles that follow one another before the next column of tiles.
     pub group: u32,
     /// Second-level caches of the GPU, each of which gets a connected part of C.
-    pub chiplets: u32,
+    pub xcds: u32,
     /// Whether each of them gets whole splits of k instead, and so their share of the operands: their number is a multiple
     /// of the caches', and their sums are not reduced in the kernel.
     pub splits_per_xcd: bool,
@@ -62,7 +62,7 @@ impl Plan {
             splits: 1,
             k_per_split: product.k as u32,
             group: 1,
-            chiplets: 1,
+            xcds: 1,
             splits_per_xcd: false,
         }
     }

@@ -40,7 +40,7 @@ pub(crate) struct Unit {
     /// Bytes of LDS.
     pub(crate) lds: u64,
     /// Compute units that share a second-level cache, where a GPU has several of those.
-    units_of_chiplet: Option<u32>,
+    units_of_xcd: Option<u32>,
 }
 
 impl From<rocm_gpus::Gpu> for Unit {
@@ -53,7 +53,7 @@ impl From<rocm_gpus::Gpu> for Unit {
             threads: unit.threads().into(),
             wavefront: unit.wavefront.into(),
             lds: unit.lds_bytes.into(),
-            units_of_chiplet: gpu.multiprocessors_of_chiplet(),
+            units_of_xcd: gpu.multiprocessors_of_xcd(),
         }
     }
 }
@@ -78,7 +78,7 @@ const OTHER: Unit = Unit {
     threads: 2048,
     wavefront: 32,
     lds: 128 << 10,
-    units_of_chiplet: None,
+    units_of_xcd: None,
 };
 
 impl From<Multiprocessor> for Unit {
@@ -110,10 +110,10 @@ impl Gpu {
     }
 
     /// Second-level caches, over which workgroups are dealt out in turn.
-    pub(crate) fn chiplets(&self) -> u32 {
-        match self.unit().units_of_chiplet {
+    pub(crate) fn xcds(&self) -> u32 {
+        match self.unit().units_of_xcd {
             None => 1,
-            // Several chiplets have a few units switched off.
+            // Several XCDs have a few units switched off.
             Some(units) => (self.compute_units + units / 2).div_euclid(units).max(1),
         }
     }
@@ -121,8 +121,8 @@ impl Gpu {
     /// The order of tiles of so many rows and columns, of which C has so many, less than 2^31 in all, if `concurrent` workgroups
     /// run at once.
     pub fn order(&self, tile: [u32; 2], tiles: [u64; 2], concurrent: u64) -> TileOrder {
-        let (group, chiplets) = self.grouped(tile, tiles, concurrent);
-        TileOrder::new(tiles.map(|tiles| tiles as u32), group, chiplets)
+        let (group, xcds) = self.grouped(tile, tiles, concurrent);
+        TileOrder::new(tiles.map(|tiles| tiles as u32), group, xcds)
     }
 
     /// What that is made of: how many tiles of rows are gone through together, and over how many second-level caches they are
@@ -134,15 +134,15 @@ impl Gpu {
         concurrent: u64,
     ) -> (u32, u32) {
         // Workgroups that share a cache read the fewest operands if what they cover is square.
-        let chiplets = self.chiplets();
-        let sharing = (concurrent / u64::from(chiplets)).max(1) as f64;
+        let xcds = self.xcds();
+        let sharing = (concurrent / u64::from(xcds)).max(1) as f64;
         let square = (sharing * f64::from(tile[1]) / f64::from(tile[0])).sqrt();
         let group = (square.round() as u64).clamp(1, tiles_m.max(1));
-        let chiplets = match tiles_m.saturating_mul(tiles_n) {
+        let xcds = match tiles_m.saturating_mul(tiles_n) {
             // Each would get one or two, wherever they lie.
-            tiles if tiles < 2 * u64::from(chiplets) => 1,
-            _ => chiplets,
+            tiles if tiles < 2 * u64::from(xcds) => 1,
+            _ => xcds,
         };
-        (group as u32, chiplets)
+        (group as u32, xcds)
     }
 }

@@ -183,8 +183,8 @@ fn properties_of(gpu: Facts, index: u64, caches: u64, gpus: u64) -> Vec<(&'stati
     let product = &facts.product;
     let (major, minor, stepping) = gpu.version();
     let simds = unit.simds / unit.compute_units;
-    let of_chiplet = product.compute_units / product.chiplets;
-    let arrays = of_chiplet.div_ceil(ARRAY) * product.chiplets;
+    let of_xcd = product.compute_units / product.xcds;
+    let arrays = of_xcd.div_ceil(ARRAY) * product.xcds;
     let ecc = match facts.qualifiers.contains("sramecc+") {
         true => SRAM_ECC,
         false => 0,
@@ -227,7 +227,7 @@ fn properties_of(gpu: Facts, index: u64, caches: u64, gpus: u64) -> Vec<(&'stati
         ("num_sdma_engines", 2),
         ("num_sdma_queues_per_engine", 2),
         ("unique_id", 0xe000_0000 + node),
-        ("num_xcc", product.chiplets.into()),
+        ("num_xcc", product.xcds.into()),
     ]
 }
 

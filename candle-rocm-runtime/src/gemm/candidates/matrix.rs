@@ -24,7 +24,7 @@ pub(super) fn plans(
         product.n.div_ceil(work.columns),
     ];
     let concurrent = gpu.concurrent(&work, product.dtype);
-    let (group, chiplets) = gpu.grouped([tile.rows, tile.columns], tiles, concurrent);
+    let (group, xcds) = gpu.grouped([tile.rows, tile.columns], tiles, concurrent);
     let kernel = Kernel::Matrix {
         tile,
         op_a: product.a.op,
@@ -32,7 +32,7 @@ pub(super) fn plans(
     };
     let whole = Plan {
         group,
-        chiplets,
+        xcds,
         ..Plan::simple(kernel, *product)
     };
     let mut tried = 0;
@@ -93,7 +93,7 @@ fn likely_splits(
         false => 1,
     };
     // Of a multiple of the second-level caches each may have splits of its own.
-    let caches = u64::from(gpu.chiplets());
+    let caches = u64::from(gpu.xcds());
     let two_thirds = 2 * filling;
     let mut likely = [
         1,
@@ -115,7 +115,7 @@ fn likely_splits(
 
 /// The plan, whose second-level caches get whole splits of k where they are as many as that takes.
 fn with_splits_per_xcd(plan: Plan, [tiles_m, tiles_n]: [u64; 2], gpu: Gpu) -> Plan {
-    let caches = u64::from(gpu.chiplets());
+    let caches = u64::from(gpu.xcds());
     let splits_per_xcd = caches > 1
         && u64::from(plan.splits).is_multiple_of(caches)
         && !plan.may_wait()

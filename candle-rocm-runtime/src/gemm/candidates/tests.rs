@@ -227,7 +227,7 @@ fn prompts_are_divided_as_the_clock_has_it() {
 
 /// Each second-level cache of an MI300X gets a split of k, if there are as many, whose sums another launch adds up.
 #[test]
-fn chiplets_have_parts_of_their_own() {
+fn xcds_have_parts_of_their_own() {
     let plan_of = |m, k| {
         let problem = of_type(GemmDtype::BF16, row_major(128, m, k, true));
         plan_on(&problem, mi300x()).unwrap()
@@ -457,7 +457,7 @@ fn parts_cover_k_within_the_workspace() {
                     assert!(splits == 1 || k_per_split % u64::from(depth) == 0);
                     assert!(splits * k_per_split >= plan.product.k);
                     assert!((splits - 1) * k_per_split < plan.product.k);
-                    assert!(plan.group >= 1 && plan.chiplets >= 1);
+                    assert!(plan.group >= 1 && plan.xcds >= 1);
                 }
             }
         }
@@ -476,18 +476,18 @@ fn the_first_candidate_is_the_plan() {
 }
 
 #[test]
-fn tiles_are_dealt_to_chiplets() {
+fn tiles_are_dealt_to_xcds() {
     let problem = of_type(GemmDtype::F16, row_major(8192, 8192, 4096, true));
-    let chiplets = |compute_units| {
+    let xcds = |compute_units| {
         let gpu = Gpu {
             compute_units,
             ..mi300x()
         };
-        plan_on(&problem, gpu).unwrap().chiplets
+        plan_on(&problem, gpu).unwrap().xcds
     };
     // MI300X, MI300A, and one of an MI300X's eight.
-    assert_eq!([304, 228, 38].map(chiplets), [8, 6, 1]);
-    assert_eq!(plan_on(&problem, rx_7900_xtx()).unwrap().chiplets, 1);
+    assert_eq!([304, 228, 38].map(xcds), [8, 6, 1]);
+    assert_eq!(plan_on(&problem, rx_7900_xtx()).unwrap().xcds, 1);
 }
 
 #[test]

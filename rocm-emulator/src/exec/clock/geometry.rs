@@ -11,26 +11,26 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    pub(super) fn chiplets(&self) -> u64 {
-        self.target.facts().product.chiplets.into()
+    pub(super) fn xcds(&self) -> u64 {
+        self.target.facts().product.xcds.into()
     }
 
-    /// Chiplets that have a workgroup.
-    pub(super) fn chiplets_used(&self) -> u32 {
-        self.chiplets().min(self.workgroups).max(1) as u32
+    /// XCDs that have a workgroup.
+    pub(super) fn xcds_used(&self) -> u32 {
+        self.xcds().min(self.workgroups).max(1) as u32
     }
 
-    pub(super) fn units_of_chiplet(&self) -> u32 {
-        self.target.multiprocessors() / self.target.facts().product.chiplets
+    pub(super) fn units_of_xcd(&self) -> u32 {
+        self.target.multiprocessors() / self.target.facts().product.xcds
     }
 
-    /// Workgroups of the first chiplet: they are dealt out in turn.
-    pub(super) fn of_chiplet(&self) -> u64 {
-        self.workgroups.div_ceil(self.chiplets())
+    /// Workgroups of the first XCD: they are dealt out in turn.
+    pub(super) fn of_xcd(&self) -> u64 {
+        self.workgroups.div_ceil(self.xcds())
     }
 
     /// Those that it holds at once.
     pub(super) fn at_once(&self) -> u64 {
-        u64::from(self.held) * u64::from(self.units_of_chiplet())
+        u64::from(self.held) * u64::from(self.units_of_xcd())
     }
 }

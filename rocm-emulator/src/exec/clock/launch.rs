@@ -6,9 +6,9 @@ use std::fmt;
 use parking_lot::Mutex;
 use rocm_gpus::Timing;
 
-use super::chiplet::{Chiplet, Played};
 use super::geometry::Geometry;
 use super::record::WaveRecord;
+use super::xcd::{Played, Xcd};
 use crate::codeobject::LoadedKernel;
 use crate::isa::Target;
 
@@ -22,7 +22,7 @@ pub struct Sampling {
     pub code_kept: bool,
     /// Workgroups that are not sampled are left out: quick, and the launch's results are wrong.
     pub alone: bool,
-    /// So many times the workgroups that a chiplet holds at once are sampled, at least 3; all, where there are fewer.
+    /// So many times the workgroups that an XCD holds at once are sampled, at least 3; all, where there are fewer.
     pub rounds: u32,
 }
 
@@ -65,7 +65,7 @@ pub struct LaunchTime {
     pub cycles: u64,
     /// The same, at the product's highest engine clock.
     pub microseconds: f64,
-    /// Workgroups of the launch, and of them those of one chiplet that were played back.
+    /// Workgroups of the launch, and of them those of one XCD that were played back.
     pub workgroups: u64,
     /// See `workgroups`.
     pub sampled: u64,
@@ -125,7 +125,7 @@ impl<'a> Sample<'a> {
         let rounds = u64::from(cycles.sampling.rounds.max(3));
         Sample {
             cycles,
-            most: geometry.of_chiplet().min(rounds * geometry.at_once()),
+            most: geometry.of_xcd().min(rounds * geometry.at_once()),
             geometry,
             groups: Mutex::default(),
         }
@@ -133,8 +133,8 @@ impl<'a> Sample<'a> {
 
     /// Whether the workgroup of this number is sampled.
     pub fn wants(&self, number: u64) -> bool {
-        let chiplets = self.geometry.chiplets();
-        number.is_multiple_of(chiplets) && number / chiplets < self.most
+        let xcds = self.geometry.xcds();
+        number.is_multiple_of(xcds) && number / xcds < self.most
     }
 
     /// Whether it need not be executed.
@@ -156,21 +156,21 @@ impl<'a> Sample<'a> {
         let Sampling {
             warm, code_kept, ..
         } = self.cycles.sampling;
-        let mut chiplet = Chiplet::new(kernel, self.cycles.timing, geometry, warm);
+        let mut xcd = Xcd::new(kernel, self.cycles.timing, geometry, warm);
         if code_kept {
-            chiplet.keep_code(&groups);
+            xcd.keep_code(&groups);
         }
-        let played = chiplet.play(&groups, geometry.held);
+        let played = xcd.play(&groups, geometry.held);
         *self.cycles.time.lock() = Some(whole(geometry, &played));
     }
 }
 
-/// Workgroups that were not played back follow at the rate at which the chiplet took new ones from its second round on. (The
+/// Workgroups that were not played back follow at the rate at which the XCD took new ones from its second round on. (The
 /// first is another: nothing is written while its loads are on their way.)
 fn whole(geometry: &Geometry, played: &Played) -> LaunchTime {
     let starts = &played.starts;
     let (sampled, round) = (starts.len() as u64, geometry.at_once());
-    let left = geometry.of_chiplet() - sampled;
+    let left = geometry.of_xcd() - sampled;
     let following = match (sampled / round).checked_sub(2) {
         Some(rounds @ 1..) if left > 0 => {
             let taken = rounds * round;
@@ -181,7 +181,7 @@ fn whole(geometry: &Geometry, played: &Played) -> LaunchTime {
     };
     // What the sample wrote may not have come to memory at that rate.
     let busy = played.memory.memory.max(played.memory.second);
-    let least = busy * geometry.of_chiplet() / sampled;
+    let least = busy * geometry.of_xcd() / sampled;
     let cycles = (played.end + following).max(least);
     let share = |busy: u64| busy as f64 / played.end.max(1) as f64;
     let megahertz = geometry.target.facts().product.clock_mhz;

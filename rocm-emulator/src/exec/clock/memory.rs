@@ -1,4 +1,4 @@
-//! The way of a chiplet's compute units to memory.
+//! The way of an XCD's compute units to memory.
 
 use std::collections::VecDeque;
 
@@ -38,7 +38,7 @@ impl Beyond {
     }
 }
 
-/// What all compute units of a chiplet share, and what each has.
+/// What all compute units of an XCD share, and what each has.
 pub(super) struct Hierarchy {
     timing: &'static Timing,
     line: u64,
@@ -81,13 +81,13 @@ pub(super) struct Busy {
 }
 
 impl Hierarchy {
-    /// Of one of `sharers` chiplets that the launch uses.
+    /// Of one of `sharers` XCDs that the launch uses.
     pub fn new(target: Target, timing: &'static Timing, sharers: u32, warm: bool) -> Hierarchy {
         let product = &target.facts().product;
         let unit = target.unit();
         let line = u64::from(unit.line_bytes);
-        let units = target.multiprocessors() / product.chiplets;
-        let of_chiplet = 1.0 / f64::from(product.chiplets);
+        let units = target.multiprocessors() / product.xcds;
+        let of_xcd = 1.0 / f64::from(product.xcds);
         let share = 1.0 / f64::from(sharers);
         let beyond = |level, share| Beyond::new(level, share, product.clock_mhz);
         let first = || First {
@@ -102,7 +102,7 @@ impl Hierarchy {
             line,
             first: (0..units).map(|_| first()).collect(),
             second: Cache::new(u64::from(product.l2_kib) << 10, line),
-            l2: beyond(timing.l2, of_chiplet),
+            l2: beyond(timing.l2, of_xcd),
             stores: Port::new(timing.l2_store_bytes.into()),
             infinity: timing.infinity.map(|level| {
                 let bytes = infinity_bytes / u64::from(sharers);
@@ -193,7 +193,7 @@ impl Hierarchy {
         ready
     }
 
-    /// A line, or part of it, is written to the second level, and from there to memory once, as the chiplets' second
+    /// A line, or part of it, is written to the second level, and from there to memory once, as the XCDs' second
     /// levels do not know each other's and write back at the launch's end.
     fn store(&mut self, request: Request, line: u64, bytes: u64) -> u64 {
         let done = request.through(&mut self.stores, bytes).start + self.l2.latency;
@@ -227,7 +227,7 @@ impl Hierarchy {
             .max(self.stores.idle_from())
     }
 
-    /// The compute unit's most, and the chiplet's.
+    /// The compute unit's most, and the XCD's.
     pub fn busy(&self) -> Busy {
         let infinity = self
             .infinity

@@ -1,4 +1,4 @@
-//! One chiplet plays back what the wavefronts of its workgroups did.
+//! One XCD plays back what the wavefronts of its workgroups did.
 //!
 //! Each SIMD has its turn every fourth cycle. In its turn it issues at most one instruction of each class, each of another
 //! wavefront, the one of highest priority and then the oldest first; a wavefront issues one in a turn. An instruction
@@ -22,7 +22,7 @@ use crate::isa::Target;
 /// SIMDs that share a way to the LDS.
 const PAIR: usize = 2;
 
-/// What a chiplet's playing back gave, in cycles.
+/// What an XCD's playing back gave, in cycles.
 pub(super) struct Played {
     /// When everything was done.
     pub end: u64,
@@ -80,7 +80,7 @@ struct Wave<'a> {
     code: (u64, u64),
 }
 
-pub(super) struct Chiplet<'a> {
+pub(super) struct Xcd<'a> {
     target: Target,
     timing: &'static Timing,
     kernel: &'a LoadedKernel,
@@ -95,17 +95,17 @@ pub(super) struct Chiplet<'a> {
     end: u64,
 }
 
-impl<'a> Chiplet<'a> {
+impl<'a> Xcd<'a> {
     pub fn new(
         kernel: &'a LoadedKernel,
         timing: &'static Timing,
         geometry: &Geometry,
         warm: bool,
-    ) -> Chiplet<'a> {
+    ) -> Xcd<'a> {
         let target = kernel.kernel.target;
-        let memory = Hierarchy::new(target, timing, geometry.chiplets_used(), warm);
+        let memory = Hierarchy::new(target, timing, geometry.xcds_used(), warm);
         let simds = target.unit().simds as usize;
-        let units = geometry.units_of_chiplet() as usize;
+        let units = geometry.units_of_xcd() as usize;
         let [bytes, line] = timing.instructions.map(u64::from);
         let unit = Unit {
             simds: vec![Simd::default(); simds],
@@ -114,7 +114,7 @@ impl<'a> Chiplet<'a> {
             pair_free: vec![0; simds.div_ceil(PAIR)],
         };
         let caches = units.div_ceil(timing.instruction_sharers as usize);
-        Chiplet {
+        Xcd {
             target,
             timing,
             kernel,
