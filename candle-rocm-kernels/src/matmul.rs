@@ -96,7 +96,7 @@ pub const TILES: [Tile; 6] = [
 enum Schedule {
     /// Operands go through registers to LDS (kernels/matmul/matmul_tile.cuh).
     Tile,
-    /// By whole lines of memory (kernels/matmul/matmul_lines.cuh).
+    /// By whole lines of memory (kernels/matmul/matmul_pipelined.cuh).
     Lines,
     /// Operands are copied straight to LDS (kernels/matmul/matmul_direct.cuh).
     Direct,
@@ -140,7 +140,7 @@ fn of_processor(processor: Processor) -> impl Iterator<Item = &'static Kernel> {
 
 /// Whether the kernels of `dtype` with `tile` on a processor read whole lines of memory, in an order that has something to
 /// multiply behind everything else.
-pub fn reads_whole_lines(processor: Processor, dtype: Dtype, tile: Tile) -> bool {
+pub fn reads_whole_cache_lines(processor: Processor, dtype: Dtype, tile: Tile) -> bool {
     let kernel = Kernel::of(processor, dtype, tile);
     kernel.is_some_and(|kernel| kernel.schedule == Schedule::Lines)
 }

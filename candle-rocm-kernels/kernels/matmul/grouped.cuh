@@ -7,7 +7,7 @@
 #include "matmul/grouped_tile.cuh"
 #include "matmul/atoms/fp8.cuh"
 #if defined(__HIP__)
-#include "matmul/matmul_lines.cuh"
+#include "matmul/matmul_pipelined.cuh"
 #else
 #include "matmul/matmul_rows.cuh"
 #endif
@@ -28,7 +28,7 @@
 #define GROUPED_Tile(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD) \
     MatmulShape<M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES>
 #define GROUPED_Lines(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD) \
-    LinesShape<M, N, WAVES_M, WAVES_N, min_of(AHEAD, MOST_AHEAD)>
+    PipelinedShape<M, N, WAVES_M, WAVES_N, min_of(AHEAD, MOST_AHEAD)>
 #define GROUPED_Rows(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD) \
     RowsShape<MatmulShape<M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES>, AHEAD>
 

@@ -182,7 +182,7 @@ template <class T, class S> struct ScaledByBlocks : ScaledBy<T, S, true> {
 };
 
 // The same where all of a tile's rows have one factor, by lanes that read those of their own columns: nothing of them
-// is in LDS, which the lines fill (matmul_lines.cuh). For atoms whose sums of a lane are of one column.
+// is in LDS, which the lines fill (matmul_pipelined.cuh). For atoms whose sums of a lane are of one column.
 template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
     static_assert(S::M / S::WAVES_M <= SCALE_DEPTH, "a block's rows are a wavefront's or more");
     template <class Tile> struct Scales : Totals<Tile, typename MmaAtom<T>::Sums> {
@@ -265,4 +265,4 @@ template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
 
 // Factors that a tile's rows share, by lanes where the tile reads whole lines.
 template <class T, class S>
-struct ScaledByShape : conditional<S::WHOLE_LINES, ScaledByLanes<T, S>, ScaledByBlocks<T, S>>::type {};
+struct ScaledByShape : conditional<S::WHOLE_CACHE_LINES, ScaledByLanes<T, S>, ScaledByBlocks<T, S>>::type {};

@@ -8,7 +8,7 @@
 #if defined(LDS_COPIES)
 #include "matmul/matmul_direct.cuh"
 #elif defined(AMD_MFMA) && AMD_MFMA > 1
-#include "matmul/matmul_lines.cuh"
+#include "matmul/matmul_pipelined.cuh"
 #endif
 
 // Two wavefronts a SIMD, which half of the registers allow each.
@@ -22,11 +22,11 @@
 #define SHAPE_Tile(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD, REDUCTION) \
     MatmulShape<M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, SplitK::REDUCTION>
 #define SHAPE_Lines(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD, REDUCTION) \
-    LinesShape<M, N, WAVES_M, WAVES_N, min_of(AHEAD, MOST_AHEAD), SplitK::REDUCTION>
+    PipelinedShape<M, N, WAVES_M, WAVES_N, min_of(AHEAD, MOST_AHEAD), SplitK::REDUCTION>
 #define SHAPE_Direct(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD, REDUCTION) \
     DirectShape<M, N, WAVES_M, WAVES_N, SLICES, SLICE_BYTES, SplitK::REDUCTION>
 #define RUN_Tile matmul_tile
-#define RUN_Lines matmul_lines
+#define RUN_Lines matmul_pipelined
 #define RUN_Direct matmul_direct
 
 #define PRODUCT(TYPE, RUN, SHAPE, NAME, OPS, OP_A, OP_B)                                 \

@@ -8,7 +8,7 @@
 // tile of rows x columns of C by waves_m x waves_n wavefronts. Schedules:
 //
 //   Tile    a panel has so many slices of slice_bytes of k, two of which are in LDS (matmul_tile.cuh)
-//   Lines   so many panels of 128 bytes of k, in two halves, are on their way at once (matmul_lines.cuh)
+//   Lines   so many panels of 128 bytes of k, in two halves, are on their way at once (matmul_pipelined.cuh)
 //   Direct  so many slices are in LDS, whose size, lds_kib, a launch asks for (matmul_direct.cuh)
 //
 // What adds up the sums of splits of k (split-K): InKernel the last split's workgroups, to which the launch's others

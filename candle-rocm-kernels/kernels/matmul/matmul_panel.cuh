@@ -75,7 +75,7 @@ struct MatmulShape {
     static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = SLICES_, VECTORS = SLICE_BYTES / 16;
     static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE, LAUNCH_LDS = 0;
     static constexpr SplitK REDUCTION = REDUCTION_;
-    static constexpr bool WHOLE_LINES = false;
+    static constexpr bool WHOLE_CACHE_LINES = false;
     template <class T, int ROWS> using Slice = ::Slice<T, ROWS, VECTORS>;
 };
 

@@ -110,7 +110,7 @@ fn each_candidate(
                 threads: tile.threads.into(),
                 pipe: MathPipe::Vector,
                 dynamic_lds: 0,
-                whole_lines: false,
+                whole_cache_lines: false,
                 ahead: 1,
             };
             let plan = Plan::simple(Kernel::Tile { tile, op_a, op_b }, product);

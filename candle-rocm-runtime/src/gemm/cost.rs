@@ -44,7 +44,7 @@ pub(super) struct Work {
     /// Bytes of LDS that a launch asks for, where operands go straight to it; else 0.
     pub dynamic_lds: u64,
     /// Whether it reads whole lines, in an order that was asked for.
-    pub whole_lines: bool,
+    pub whole_cache_lines: bool,
     /// Steps whose operands are on their way at once.
     pub ahead: u32,
 }
@@ -87,7 +87,7 @@ impl Work {
         ];
         let most = bound.into_iter().fold(0.0, f64::max);
         let wavefronts = workgroups * self.threads / unit.wavefront;
-        let not_hidden = match self.whole_lines && wavefronts >= TWO_A_SIMD {
+        let not_hidden = match self.whole_cache_lines && wavefronts >= TWO_A_SIMD {
             true => costs::NOT_HIDDEN_SCHEDULED.value,
             false => costs::NOT_HIDDEN.value,
         };
@@ -100,7 +100,7 @@ impl Work {
         // Matrix units have one step's operands in slices, with room between rows where they are not whole lines, vector
         // units those of two.
         let buffers = match self.pipe {
-            MathPipe::Matrix if self.whole_lines => 1.0,
+            MathPipe::Matrix if self.whole_cache_lines => 1.0,
             MathPipe::Matrix => 1.28,
             MathPipe::Vector => 2.0,
         };
@@ -174,7 +174,7 @@ impl Gpu {
         let steps = product.k.div_ceil(splits).div_ceil(work.depth).max(1) as f64;
         let tiles = product.m.div_ceil(work.rows) * product.n.div_ceil(work.columns);
         // Those that are handed to others are counted with the reduction.
-        let elements = match work.whole_lines && splits == 1 {
+        let elements = match work.whole_cache_lines && splits == 1 {
             true => (work.rows * work.columns) as f64,
             false => 0.0,
         };
@@ -184,7 +184,7 @@ impl Gpu {
             units: self.units(),
             resident: work.resident(&unit, dtype),
             whole_rounds: false,
-            first: match work.whole_lines {
+            first: match work.whole_cache_lines {
                 true => costs::FIRST_CODE.value,
                 false => 0.0,
             },

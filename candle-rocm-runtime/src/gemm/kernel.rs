@@ -68,7 +68,7 @@ pub struct MatrixTile {
     /// Bytes of LDS that a launch asks for, beside the kernel's own.
     pub dynamic_lds: u32,
     /// Whether its kernels read whole lines of memory, and other work stands behind matrix instructions.
-    pub(super) whole_lines: bool,
+    pub(super) whole_cache_lines: bool,
     /// Steps whose operands are on their way at once.
     pub(super) ahead: u32,
     /// Whether workgroups reduce the sums of their splits of k.
@@ -88,7 +88,7 @@ impl MatrixTile {
                 threads: matmul::threads(processor, tile),
                 depth: of.depth(),
                 dynamic_lds: matmul::dynamic_lds(processor, of, tile),
-                whole_lines: matmul::reads_whole_lines(processor, of, tile),
+                whole_cache_lines: matmul::reads_whole_cache_lines(processor, of, tile),
                 ahead: matmul::panels_ahead(processor, of, tile),
                 reduces_in_kernel: matmul::reduces_in_kernel(of, tile),
             })

@@ -57,7 +57,7 @@ fn work_of(tile: &MatrixTile) -> Work {
         threads: tile.threads.into(),
         pipe: MathPipe::Matrix,
         dynamic_lds: tile.dynamic_lds.into(),
-        whole_lines: tile.whole_lines,
+        whole_cache_lines: tile.whole_cache_lines,
         ahead: tile.ahead,
     }
 }

@@ -25,11 +25,11 @@
 //   row 2   2 3 0 1 6 7 4 5        row 10   3 2 1 0 7 6 5 4
 //   ...                            ...
 //
-// Registers: a panel on its way (LinesPanel::held), two sets of fragments of a step, and the sums; who holds which
+// Registers: a panel on its way (PipelinedPanel::held), two sets of fragments of a step, and the sums; who holds which
 // element of these, the unit says (matmul/unit).
 //
-// Types: a tile's shape (LinesShape), a panel in LDS (Lines), an operand on its way there (LinesPanel) and from there
-// (LinesOperand), and a wavefront's sums (WaveTile).
+// Types: a tile's shape (PipelinedShape), a panel in LDS (CacheLines), an operand on its way there (PipelinedPanel) and
+// from there (PipelinedOperand), and a wavefront's sums (WaveTile).
 #pragma once
 #include "matmul/matmul_tile.cuh"
 
@@ -59,7 +59,7 @@ __device__ __forceinline__ V load_if(const T *base, uint32_t uniform, uint32_t l
 // Readers want the same chunk of eight rows at once, those of CDNA of four and the second four of another eight within
 // 32; writers have half of the chunks of two rows of which one has its halves exchanged, or of transposed blocks the
 // same chunk of every eighth row.
-template <class T, int ROWS> struct Lines {
+template <class T, int ROWS> struct CacheLines {
     static constexpr int LINE = 128, CHUNK = 16, OF_VECTOR = 1, CHUNKS = LINE / CHUNK, BYTES = ROWS * LINE;
     // Elements of a vector are together, and blocks' rows shifted by their first bits.
     static constexpr int CHUNK_PITCH = CHUNK, LATE_ROW = 0;
@@ -78,17 +78,17 @@ template <class T, int ROWS> struct Lines {
 
 // A tile of M x N of C, by WAVES_M x WAVES_N wavefronts, with AHEAD panels on their way at once.
 template <int M_, int N_, int WAVES_M_, int WAVES_N_, int AHEAD_ = 1, SplitK REDUCTION_ = SplitK::SeparateKernel>
-struct LinesShape {
+struct PipelinedShape {
     static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_, AHEAD = AHEAD_;
     // Halves of a panel.
     static constexpr int SLICE_BYTES = 64, SLICES = 2, VECTORS = SLICE_BYTES / 16;
     static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE, LAUNCH_LDS = 0;
     static constexpr SplitK REDUCTION = REDUCTION_;
-    static constexpr bool WHOLE_LINES = true;
+    static constexpr bool WHOLE_CACHE_LINES = true;
     // Whether both wavefronts of a SIMD are of one workgroup. Its loops issue less beside matrix instructions and wait
     // for operands at once; where two workgroups share the SIMD that was slower by the clock, up to 1.3 times.
     static constexpr bool IN_STEP = THREADS / WAVE > 4;
-    template <class T, int ROWS> using Slice = Lines<T, ROWS>;
+    template <class T, int ROWS> using Slice = CacheLines<T, ROWS>;
     // Rows of an operand that have a place in LDS: two of each line's half for all threads. What stands in place of
     // those after the tile's last is nobody's concern.
     static constexpr int loaded(int rows) { return ceil_div(rows, THREADS / 4) * (THREADS / 4); }
@@ -96,15 +96,15 @@ struct LinesShape {
 
 // An operand on its way. Its members count what a thread does for half a panel in its turn: writes to LDS, and vector
 // instructions for them.
-template <class T, int ROWS, class S, bool ALONG_K> struct LinesPanel : Panel<T, S::loaded(ROWS), S, ALONG_K> {
+template <class T, int ROWS, class S, bool ALONG_K> struct PipelinedPanel : Panel<T, S::loaded(ROWS), S, ALONG_K> {
     using Base = Panel<T, S::loaded(ROWS), S, ALONG_K>;
     static constexpr int loads(Turn) { return Base::BLOCKS * Base::LINES; }
     static_assert(Base::BLOCKS == 1 && Base::IN_TURNS, "a thread has a block of one half");
 
     typename Base::Held held[S::AHEAD];
 
-    __device__ __forceinline__ LinesPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
-                                          uint32_t end)
+    __device__ __forceinline__ PipelinedPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows,
+                                              uint32_t begin, uint32_t end)
         : Base(matrix, ld, start, min_of(rows, start + ROWS), begin, end) {}
     // Reads the next panel to a place for it, if it is within reach, and moves on. A line's offset is a lane's, which
     // takes a register, but no addition in each panel.
@@ -136,7 +136,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct LinesPanel : Panel<T,
 // k is together: eight threads load a row's line. Of two vectors a thread's are in different halves, so that every
 // thread has one to write of each.
 template <class T, int ROWS, class S>
-struct LinesPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true> {
+struct PipelinedPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true> {
     using Base = PanelBase<T, S::loaded(ROWS), S, true>;
     using typename Base::Slice;
     static constexpr int STEP = S::THREADS / Slice::CHUNKS, PAIRS = S::loaded(ROWS) / (2 * STEP);
@@ -165,8 +165,8 @@ struct LinesPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true> {
         return (threadIdx.x / Slice::CHUNKS ^ (Slice::exchanged(STEP) & HALF ? 0 : of_pair * HALF)) + of_pair * STEP;
     }
 
-    __device__ __forceinline__ LinesPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
-                                          uint32_t end)
+    __device__ __forceinline__ PipelinedPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows,
+                                              uint32_t begin, uint32_t end)
         : Base(matrix, ld, start, min_of(rows, start + ROWS), begin, end), base(this->first + begin) {
 #pragma unroll
         for (int i = 0; i < PAIRS; i++)
@@ -203,9 +203,9 @@ struct LinesPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true> {
 // loads as TOGETHER at least.
 template <class T, class S, bool A_ALONG_K, bool B_ALONG_K,
           bool BY_CHUNKS = S::IN_STEP && sizeof(T) == 2 && !A_ALONG_K && !B_ALONG_K>
-struct LinesPanels {
-    using PanelA = LinesPanel<T, S::M, S, A_ALONG_K>;
-    using PanelB = LinesPanel<T, S::N, S, B_ALONG_K>;
+struct PipelinedPanels {
+    using PanelA = PipelinedPanel<T, S::M, S, A_ALONG_K>;
+    using PanelB = PipelinedPanel<T, S::N, S, B_ALONG_K>;
     static constexpr bool IN_TURNS = PanelA::IN_TURNS || PanelB::IN_TURNS;
     static constexpr int SHARE = 4, TOGETHER = S::IN_STEP ? 2 : 1;
     static constexpr int loads(Turn turn) { return PanelA::loads(turn) + PanelB::loads(turn); }
@@ -215,7 +215,7 @@ struct LinesPanels {
     PanelA a;
     PanelB b;
 
-    __device__ __forceinline__ LinesPanels(const PanelA &a, const PanelB &b) : a(a), b(b) {}
+    __device__ __forceinline__ PipelinedPanels(const PanelA &a, const PanelB &b) : a(a), b(b) {}
     // Where the next panel is, and where one will be that is further on: a loop ends there, without a counter.
     __device__ __forceinline__ const T *at() const { return a.base; }
     __device__ __forceinline__ const T *after(uint32_t panels) const {
@@ -233,9 +233,9 @@ struct LinesPanels {
 
 // Rows of both are together, elements have two bytes. A wavefront has blocks of one of them, of a whole chunk of k:
 // half as many writes to LDS, and addresses for them, as for half a chunk of either.
-template <class T, class S> struct LinesPanels<T, S, false, false, true> {
-    using PanelA = LinesPanel<T, S::M, S, false>;
-    using PanelB = LinesPanel<T, S::N, S, false>;
+template <class T, class S> struct PipelinedPanels<T, S, false, false, true> {
+    using PanelA = PipelinedPanel<T, S::M, S, false>;
+    using PanelB = PipelinedPanel<T, S::N, S, false>;
     using Slice = typename PanelA::Slice;
     static constexpr int V = PanelA::V, LINES = V, ROWS = S::loaded(S::M), EACH = S::THREADS / 4;
     static constexpr bool IN_TURNS = true;
@@ -259,7 +259,7 @@ template <class T, class S> struct LinesPanels<T, S, false, false, true> {
         return threadIdx.x / (S::THREADS / 2) * S::VECTORS + threadIdx.x % EACH / (ROWS / V);
     }
 
-    __device__ __forceinline__ LinesPanels(const PanelA &a, const PanelB &b)
+    __device__ __forceinline__ PipelinedPanels(const PanelA &a, const PanelB &b)
         : base(is_of_b() ? b.base : a.base), ld((uint32_t)(is_of_b() ? b.ld : a.ld)),
           at_lds((is_of_b() ? Slice::BYTES : 0) + Slice::lds_offset(row(), chunk())) {
         uint32_t rows = is_of_b() ? b.rows : a.rows;
@@ -298,15 +298,15 @@ template <class T, class S> struct LinesPanels<T, S, false, false, true> {
 };
 
 // BLOCKS blocks of BLOCK rows of an operand from `first` on, as a wavefront reads them.
-template <class T, class Slice, int BLOCKS, int BLOCK> struct LinesOperand {
+template <class T, class Slice, int BLOCKS, int BLOCK> struct PipelinedOperand {
     using Atom = MmaAtom<T>;
     using Fragment = typename Atom::Fragment;
     static_assert(Atom::CHUNKS == 1 && Atom::LOADS == 1, "a lane reads a chunk of a row");
 
     uint32_t at;
 
-    LinesOperand() = default;
-    __device__ __forceinline__ LinesOperand(uint32_t row, uint32_t chunk) : at(Slice::lds_offset(row, chunk)) {}
+    PipelinedOperand() = default;
+    __device__ __forceinline__ PipelinedOperand(uint32_t row, uint32_t chunk) : at(Slice::lds_offset(row, chunk)) {}
 
     // Some of them, those of a step.
     __device__ __forceinline__ void read(Fragment (&to)[BLOCKS], LdsBytes panel, int step, int first = 0,
@@ -364,7 +364,7 @@ __device__ __forceinline__ void interleave() {
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme> struct LinesLoop {
     using Problem = typename Scheme<T, S>::Problem;
     using Atom = MmaAtom<T>;
-    using Panels = LinesPanels<T, S, OP_A == Op::T, OP_B == Op::N>;
+    using Panels = PipelinedPanels<T, S, OP_A == Op::T, OP_B == Op::N>;
     using PanelA = typename Panels::PanelA;
     using PanelB = typename Panels::PanelB;
     using SliceA = typename PanelA::Slice;
@@ -386,8 +386,8 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     Panels &on_way;
     Tile &tile;
     Scales &scales;
-    LinesOperand<T, SliceA, Tile::BLOCKS_M, Atom::ROWS> &of_a;
-    LinesOperand<T, SliceB, Tile::BLOCKS_N, Atom::COLUMNS> &of_b;
+    PipelinedOperand<T, SliceA, Tile::BLOCKS_M, Atom::ROWS> &of_a;
+    PipelinedOperand<T, SliceB, Tile::BLOCKS_N, Atom::COLUMNS> &of_b;
     typename Atom::Fragment (&fragments_a)[2][Tile::BLOCKS_M], (&fragments_b)[2][Tile::BLOCKS_N];
 
     // What the first loads do not need is made when they are on their way.
@@ -530,7 +530,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
 
 // Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS.
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
-__device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Problem &problem) {
+__device__ __forceinline__ void matmul_pipelined(const typename Scheme<T, S>::Problem &problem) {
     using Loop = LinesLoop<T, S, OP_A, OP_B, Scheme>;
     using Panels = typename Loop::Panels;
     using PanelA = typename Loop::PanelA;
@@ -546,8 +546,8 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
     Panels on_way(a, b);
     typename Loop::Tile tile;
     typename Loop::Scales scales(problem, coords, tile);
-    LinesOperand<T, typename PanelA::Slice, Loop::Tile::BLOCKS_M, Loop::Atom::ROWS> of_a;
-    LinesOperand<T, typename PanelB::Slice, Loop::Tile::BLOCKS_N, Loop::Atom::COLUMNS> of_b;
+    PipelinedOperand<T, typename PanelA::Slice, Loop::Tile::BLOCKS_M, Loop::Atom::ROWS> of_a;
+    PipelinedOperand<T, typename PanelB::Slice, Loop::Tile::BLOCKS_N, Loop::Atom::COLUMNS> of_b;
     typename Loop::Atom::Fragment fragments_a[2][Loop::Tile::BLOCKS_M], fragments_b[2][Loop::Tile::BLOCKS_N];
     Loop loop = {panel_a, panel_b, on_way, tile, scales, of_a, of_b, fragments_a, fragments_b};
 
@@ -571,6 +571,6 @@ __device__ __forceinline__ void matmul_lines(const typename Scheme<T, S>::Proble
 // By the shape.
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
 __device__ __forceinline__ void matmul_by_shape(const typename Scheme<T, S>::Problem &problem) {
-    if constexpr (S::WHOLE_LINES) matmul_lines<T, S, OP_A, OP_B, Scheme>(problem);
+    if constexpr (S::WHOLE_CACHE_LINES) matmul_pipelined<T, S, OP_A, OP_B, Scheme>(problem);
     else matmul_tile<T, S, OP_A, OP_B, Scheme>(problem);
 }
